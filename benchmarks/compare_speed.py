@@ -152,10 +152,11 @@ def _script(data: Any, options: dict[str, Any]) -> None:
     """Fit what a user of scikit-learn would write: every model on the folds of `compare`, scored on the test rows."""
     from compare_tables import by_hand, dataset_of
 
-    from mtlrun.comparison.protocol import Protocol, read_settings
+    from mtlrun.comparison.options import CompareOptions
+    from mtlrun.comparison.protocol import Protocol
 
     dataset = dataset_of(data, options)
-    evaluation = Protocol.of(dataset, read_settings({})[0]).evaluation(dataset)
+    evaluation = Protocol.of(dataset, CompareOptions()).evaluation(dataset)
     by_hand(
         SimpleNamespace(dataset=dataset, board=SimpleNamespace(evaluation=evaluation))
     )

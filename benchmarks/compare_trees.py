@@ -30,7 +30,8 @@ from compare_tables import TARGETS as OTHERS
 from compare_tables import alike, collected, dataset_of
 
 from mtlrun.comparison.candidates import TREES, Candidate, default_candidates
-from mtlrun.comparison.protocol import Protocol, read_settings
+from mtlrun.comparison.options import CompareOptions
+from mtlrun.comparison.protocol import Protocol
 from mtlrun.data.splits import fold_rows
 from mtlrun.data.table import read_table
 from mtlrun.engine.evaluation import TrainTestData
@@ -98,7 +99,7 @@ def errors(
 def measure(name: str, folder: Path, repeats: int) -> list[dict[str, Any]]:
     """Return for every kind of trees and every split the errors of all leaves, on test rows and on inner folds."""
     data = dataset_of(*table(name, folder))
-    settings = read_settings({"repeats": repeats})[0]
+    settings = CompareOptions(repeats=repeats)
     protocol = Protocol.of(data, settings)
     found = []
     for candidate in default_candidates(data, protocol.train):

@@ -20,7 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from mtlrun.comparison.candidates import Candidate, named_candidates
-from mtlrun.comparison.protocol import Protocol, Settings
+from mtlrun.comparison.options import CompareOptions
+from mtlrun.comparison.protocol import Protocol
 from mtlrun.comparison.verdict import MULTITASK, ComparedMethod, Strategy, judge
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import fold_rows
@@ -106,7 +107,7 @@ def one(regime: str, seed: int) -> dict:
     n_tasks, rows, kind = REGIMES[regime]
     weights = truth(kind, n_tasks, seed)
     data = table(weights, rows, seed)
-    protocol = Protocol.of(data, Settings(seed=seed, metric="rmse"))
+    protocol = Protocol.of(data, CompareOptions(seed=seed, metric="rmse"))
     evaluation = protocol.evaluation(data)
     tried = [
         c

@@ -100,7 +100,7 @@ def optima() -> None:
                 theirs, slow = timed(lambda: _theirs(X, y, ids, covariance), 1)  # noqa: B023
             fit = found.fit
             print(
-                f"{name:12}{covariance:12}{found.criterion:16.6f}{theirs:16.6f}{fit.evaluations:7d}{fit.gain:9.1e}"
+                f"{name:12}{covariance:12}{found.criterion:16.6f}{theirs:16.6f}{fit.n_evaluations:7d}{fit.predicted_reduction:10.1e}"
                 f"{seconds:9.4f}{slow:10.3f}{slow / seconds:7.0f}"
             )
 

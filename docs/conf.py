@@ -42,6 +42,7 @@ html_title = "mtlrun"
 html_static_path = ["static", str(MATHJAX)]
 html_css_files = ["site.css"]
 html_search_scorer = str(Path(__file__).with_name("search_scorer.js"))
+html_sidebars = {"atlas": []}  # a page without a section has nothing to navigate
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {

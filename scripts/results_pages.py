@@ -1,7 +1,8 @@
 """Write what the runs below results/ say: README's outcome, results/summary.md, a page per paper, the reports.
 
 ``python scripts/results_pages.py --write`` after a run was added or a verdict changed; ``--check`` ends with 1 when the
-files are not what the runs say.
+files are not what the runs say. Nothing is computed again. Figures are drawn where a report shows one that is not
+there yet; those that join published numbers to ours, and the strip of verdicts, are drawn anew each time.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import yaml
 from mtlrun.errors import listed
 from mtlrun.lab.report.build import FILES, Report
 from mtlrun.lab.report.checks import HOLDING, Verdict, said
-from mtlrun.lab.report.figures import published_line
+from mtlrun.lab.report.figures import FIGURES, published_line
 from mtlrun.lab.report.sections import (
     COLUMNS,
     claim_row,
@@ -36,11 +37,15 @@ from mtlrun.lab.report.summary import (
     counts_line,
     overview_markdown,
     read_overview,
+    verdict_strip,
 )
-from mtlrun.tables.report_table import ReportTable, Styled, markdown_grid
+from mtlrun.tables.drawing import write_drawing
+from mtlrun.tables.figures import SQUARES, Drawing, Dumbbell, Strip
+from mtlrun.tables.report_table import Column, ReportTable, Styled, markdown_grid
 
 ROOT = Path(__file__).resolve().parents[1]
 README, RESULTS, SUMMARY = "README.md", "results", "results/summary.md"
+INDEX, STRIP = "docs/papers/index.md", "docs/papers/verdicts.svg"
 PAGES, ERRATA, WORDS = (
     "docs/papers",
     "docs/errata.md",
@@ -52,6 +57,10 @@ TODAY = "today"
 BEGIN, END = (
     "<!-- results: begin (scripts/results_pages.py) -->",
     "<!-- results: end -->",
+)
+INDEX_BEGIN, INDEX_END = (
+    "<!-- verdicts: begin (scripts/results_pages.py) -->",
+    "<!-- verdicts: end -->",
 )
 #: Figures of a run on the page of its paper; its report has all.
 MOST_FIGURES = 2
@@ -148,6 +157,34 @@ def block(overview: Overview, about: dict[str, Any]) -> str:
             )
             lines += [f"  * {text}" for text in filter(None, [*told, speed])]
     return "\n".join([BEGIN, *lines, END])
+
+
+def index_block(strip: Strip, papers: Sequence[str]) -> str:
+    """Return what stands between the markers of the index of the papers: the strip, and its counts as a table."""
+    kinds = [kind for kind in SQUARES if any(kind in row.counts for row in strip.rows)]
+    table = ReportTable.of("paper", "claims:count")
+    table.columns += [Column(SQUARES[kind], "count") for kind in kinds]
+    for row, paper in zip(strip.rows, papers, strict=True):
+        link = Styled(row.title, address=f"{paper}.md")
+        counts = [row.counts.get(kind, 0) for kind in kinds]
+        table.rows.append([link, len(row.squares), *counts])
+    picture = f"![{strip.caption}]({Path(STRIP).name})"
+    return "\n\n".join([INDEX_BEGIN, picture, markdown_grid(table), INDEX_END])
+
+
+def _between(text: str, name: str, begin: str, end: str, content: str) -> str:
+    """Return a text with what stands between two markers replaced; `content` includes the markers.
+
+    Raises
+    ------
+    SystemExit
+        If the text does not have both markers, in their order.
+    """
+    before, first, rest = text.partition(begin)
+    _, last, after = rest.partition(end)
+    if not (first and last):
+        raise SystemExit(f"{name}: the lines {begin!r} and {end!r} must be there")
+    return before + content + after
 
 
 def page(overview: Overview, paper: str, words: dict[str, Any], root: Path) -> str:
@@ -337,21 +374,17 @@ def _wrapped(text: str) -> str:
     )
 
 
-def texts(root: Path) -> dict[str, str]:
+def texts(root: Path, overview: Overview | None = None) -> dict[str, str]:
     """Return what the generated files of a checkout should hold, by their names.
 
     Raises
     ------
     SystemExit
-        If README.md does not have both markers, in their order.
+        If README.md or the index of the papers does not have both markers, in their order.
     """
-    overview = read_overview(root / RESULTS)
+    overview = read_overview(root / RESULTS) if overview is None else overview
     about = yaml.safe_load(WORDS.read_text("utf-8"))
     readme = (root / README).read_text(encoding="utf-8")
-    before, begin, rest = readme.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise SystemExit(f"{README}: the lines {BEGIN!r} and {END!r} must be there")
     papers = [
         paper for paper in overview.papers if paper in about
     ]  # and not the atlas, which is our own
@@ -361,9 +394,14 @@ def texts(root: Path) -> dict[str, str]:
         for paper in papers
     }
     found = {
-        README: before + block(overview, about) + after,
+        README: _between(readme, README, BEGIN, END, block(overview, about)),
         SUMMARY: overview_markdown(overview, addresses, outcomes),
     }
+    strip, with_claims = _strip(overview)
+    if strip is not None and (root / INDEX).is_file():
+        index = (root / INDEX).read_text(encoding="utf-8")
+        content = index_block(strip, with_claims)
+        found[INDEX] = _between(index, INDEX, INDEX_BEGIN, INDEX_END, content)
     found |= {
         f"{PAGES}/{paper}.md": page(overview, paper, about[paper], root)
         for paper in papers
@@ -382,7 +420,8 @@ def verdicts_page(overview: Overview, text: str) -> str:
     """Return the page of verdicts that changed, with the verdicts and numbers of today.
 
     In tables whose last column is called "today" that column is written from the runs,
-    for the claims whose ids stand in the first one.
+    for the claims whose ids stand in the first one. Rows that name no id, but for
+    instance a whole file of claims, keep what is written there.
     """
     claims = {claim.id: claim for _, claim in reversed(overview.claims())}
     lines = []
@@ -394,7 +433,8 @@ def verdicts_page(overview: Overview, text: str) -> str:
         elif cells[-1] == TODAY:
             is_filled = True
         elif is_filled and not line.startswith("|--"):
-            named = dict.fromkeys(re.findall(r"[\w-]+", cells[0]))
+            # Names of files, such as mtsvm/audit, are no ids.
+            named = dict.fromkeys(re.findall(r"(?<![\w/-])[\w-]+-[\w-]+", cells[0]))
             # An id without a claim stands for those that it was split into.
             today = [
                 _today(claim)
@@ -402,7 +442,9 @@ def verdicts_page(overview: Overview, text: str) -> str:
                 if name in named
                 or any(name.startswith(f"{n}-") for n in named if n not in claims)
             ]
-            cells[-1] = "; ".join(today) or "no longer asked"
+            is_id = any(re.match(r"[a-z]+-\d", name) for name in named)
+            if today or is_id:
+                cells[-1] = "; ".join(today) or "no longer asked"
             line = f"| {' | '.join(cells)} |"
         lines.append(line)
     return "\n".join(lines) + "\n"
@@ -412,6 +454,67 @@ def _today(claim: Any) -> str:
     ours = numbers_of(claim)[1]
     found = "" if ours == "-" else f" ({ours})"
     return f"{claim.id}: {said(claim.verdict)}{found}"
+
+
+def _strip(overview: Overview) -> tuple[Strip | None, list[str]]:
+    """Return the strip of verdicts under the names of the papers, and which papers it has."""
+    about = yaml.safe_load(WORDS.read_text("utf-8"))
+    titles = {paper: str(words.get("name", paper)) for paper, words in about.items()}
+    with_claims = [
+        paper
+        for paper, entries in overview.papers.items()
+        if paper in titles and overview.theirs(entries)
+    ]
+    return verdict_strip(overview, titles), with_claims
+
+
+def stale_drawings(root: Path, overview: Overview) -> dict[str, Drawing | None]:
+    """Return the files of figures to be drawn, with the figure, and those to be removed, with None.
+
+    A drawing depends on the version of matplotlib, so that figures are compared by the numbers and verdicts that
+    stand in them: the strip by its claims, the others by whether they are there.
+    """
+    found: dict[str, Drawing | None] = {}
+    for entry in overview.entries:
+        folder = root / RESULTS / entry.place / FIGURES
+        figures = {f"{figure.name}.svg": figure for figure in entry.report.figures}
+        present = {path.name for path in folder.glob("*.svg")}
+        where = f"{RESULTS}/{entry.place}/{FIGURES}"
+        for name, figure in figures.items():
+            if name not in present:
+                found[f"{where}/{name}"] = figure
+        for name in sorted(present - figures.keys()):
+            found[f"{where}/{name}"] = None
+    strip, _ = _strip(overview)
+    if strip is not None and (root / INDEX).is_file():
+        path = root / STRIP
+        text = path.read_text(encoding="utf-8") if path.is_file() else ""
+        wanted = {f"{kind}-{name}" for row in strip.rows for kind, name in row.squares}
+        drawn = re.findall(rf'id="((?:{"|".join(SQUARES)})-[^"]+)"', text)
+        if wanted != set(drawn):
+            found[STRIP] = strip
+    return found
+
+
+def dumbbell_drawings(overview: Overview) -> dict[str, Drawing | None]:
+    """Return the figures of published numbers and ours of all runs, by their files."""
+    return {
+        f"{RESULTS}/{entry.place}/{FIGURES}/{figure.name}.svg": figure
+        for entry in overview.entries
+        for figure in entry.report.figures
+        if isinstance(figure, Dumbbell)
+    }
+
+
+def write_drawings(root: Path, drawings: dict[str, Drawing | None]) -> None:
+    """Draw the figures into their files, and remove the files without a figure."""
+    for name, figure in drawings.items():
+        path = root / name
+        if figure is None:
+            path.unlink()
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_drawing(figure, path)
 
 
 def _files(report: Report) -> list[tuple[str, str]]:
@@ -427,9 +530,14 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     group.add_argument("--write", action="store_true")
     group.add_argument("--check", action="store_true")
     options = parser.parse_args(arguments)
+    overview = read_overview(root / RESULTS)
+    drawings = stale_drawings(root, overview)
+    if options.write:
+        # The page of a paper shows figures that are there: they come first.
+        write_drawings(root, dumbbell_drawings(overview) | drawings)
     stale = {
         name: text
-        for name, text in texts(root).items()
+        for name, text in texts(root, overview).items()
         if not (root / name).is_file()
         or (root / name).read_text(encoding="utf-8") != text
     }
@@ -437,13 +545,14 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
         if options.write:
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text, encoding="utf-8")
-        told = (
-            "written"
-            if options.write
-            else "not what the runs say; run scripts/results_pages.py --write"
-        )
+    told = (
+        "written"
+        if options.write
+        else "not what the runs say; run scripts/results_pages.py --write"
+    )
+    for name in (*drawings, *stale):
         sys.stdout.write(f"{name}: {told}\n")
-    return int(bool(stale) and options.check)
+    return int(bool(stale or drawings) and options.check)
 
 
 if __name__ == "__main__":

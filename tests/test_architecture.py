@@ -277,5 +277,5 @@ def test_experiments_can_be_read_at_a_sitting():
     assert not {
         name: n
         for name, n in lengths.items()
-        if n > (240 if name == "dcrmtl/table2.yaml" else 200)
+        if n > 240
     }

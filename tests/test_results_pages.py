@@ -107,6 +107,35 @@ def test_a_new_run_changes_the_tables_and_nothing_else(made, tmp_path):
     )
 
 
+def test_figures_and_the_strip_of_verdicts_follow_the_runs(made, tmp_path):
+    folder = tmp_path / "results" / "fetr" / "school"
+    shutil.copytree(ROOT / "results" / "fetr" / "school", folder)
+    (tmp_path / "README.md").write_text(f"{made['BEGIN']}\n{made['END']}\n")
+    index = tmp_path / made["INDEX"]
+    index.parent.mkdir(parents=True)
+    index.write_text(f"before\n{made['INDEX_BEGIN']}\n{made['INDEX_END']}\nafter\n")
+    main = made["main"]
+    assert main(["--write"], tmp_path) == 0
+    assert main(["--check"], tmp_path) == 0
+    text = index.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("\nafter\n")
+    claims = json.loads(render(build_report(folder / "quick"), "json"))["claims"]
+    strip = (tmp_path / made["STRIP"]).read_text()
+    theirs = [c["id"] for c in claims if c["source"] not in ("audit", "ours")]
+    assert theirs
+    assert all(f'-{name}"' in strip for name in theirs)
+    assert f"](fetr.md) | {len(theirs):6} |" in text
+    drawn = folder / "quick" / "figures" / "published-and-ours-school.svg"
+    assert drawn.is_file()
+    drawn.rename(drawn.with_name("earlier.svg"))
+    assert main(["--check"], tmp_path) == 1
+    assert main(["--write"], tmp_path) == 0
+    assert [path.name for path in drawn.parent.iterdir()] == [drawn.name]
+    (tmp_path / made["STRIP"]).write_text(strip.replace(theirs[0], "another"))
+    assert main(["--check"], tmp_path) == 1
+
+
 def test_markers_that_are_missing_are_told(made, tmp_path):
     (tmp_path / "README.md").write_text("nothing")
     with pytest.raises(SystemExit, match="must be there"):

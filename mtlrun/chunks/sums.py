@@ -204,7 +204,7 @@ def add_up(
                 f"{rows:,} rows of {done} of {counted(total, 'file')}, {rate:,.0f} rows per second"
             )
 
-    if pool.serial:
+    if pool.is_serial:
         sums = sums_of(work, table, table.files, folds, seed, progress)
         progress(sums.rows, total, end=True)
         return sums

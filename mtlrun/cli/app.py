@@ -44,7 +44,7 @@ COMMANDS = {
 #: Modules that are not called like their command, and functions whose names Python has taken.
 MODULES = {
     **dict.fromkeys(("verify", "report", "plot"), "reproduce"),
-    **dict.fromkeys(("show", "status", "validate", "list", "env"), "look"),
+    **dict.fromkeys(("show", "status", "validate", "list", "env"), "inspect"),
     "init": "train",
 }
 FUNCTIONS = {"list": "list_"}

@@ -9,14 +9,25 @@ import sys
 import time as clock
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mtlrun.cli import options
-from mtlrun.cli.console import interactive, messages, output, say
+from mtlrun.cli.console import (
+    interactive,
+    messages,
+    output,
+    prose_lines,
+    say,
+    say_prose,
+)
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.utils.text import sanitize
+
+if TYPE_CHECKING:
+    from mtlrun.comparison.options import CompareOptions, TargetColumns
+    from mtlrun.comparison.result import Comparison
 
 #: Options of the panels of the help.
 column = partial(options.option, "Roles of the columns")
@@ -223,9 +234,6 @@ def compare(
     (--targets). Every method is tuned and tested on the same folds. The leaderboard and a verdict are printed;
     the report and the best model, ready for `mtlrun predict`, are written to DIR/compare/<name of the table>.
     """
-    asked = locals()  # the options of this command are those of the function
-    for name in ("data", "output_dir", "quiet", "debug"):
-        del asked[name]
     from mtlrun.data.files import data_file
 
     for path in filter(None, (*data, test, labels)):
@@ -233,8 +241,8 @@ def compare(
             data_file(
                 path
             )  # one that is not there is named at once, before seconds of imports
-    from mtlrun.comparison.compare import compare as run
     from mtlrun.comparison.compare import short_name
+    from mtlrun.comparison.options import FOLDS, CompareOptions, TargetColumns
     from mtlrun.comparison.result import refuse_tables
     from mtlrun.engine.store import check_folder
 
@@ -243,19 +251,64 @@ def compare(
     check_folder(folder)
     refuse_tables(folder, [*data, *filter(None, (test, labels))])
 
-    lists = {
-        name: tuple(filter(str.strip, asked[name] or ()))
-        for name in (
-            *("targets", "drop", "categorical", "keep", "task_order", "family"),
-            "also_grouped_by",
-        )
-    }
-    lists["methods"] = _names(methods)
-    progress = _Progress(folder, quiet)
+    columns = TargetColumns(
+        target=target,
+        task=task,
+        targets=_given(targets),
+        targets_last=targets_last,
+        labels=labels,
+    )
+    compare_options = CompareOptions(
+        task_type=task_type,
+        positive=positive,
+        weight=weight,
+        group=group,
+        time=time,
+        drop=_given(drop),
+        categorical=_given(categorical),
+        keep=_given(keep),
+        mixed=mixed,
+        min_rows=min_rows,
+        unseen=unseen,
+        task_order=_given(task_order),
+        also_grouped_by=_given(also_grouped_by),
+        methods=_names(methods),
+        metric=metric,
+        budget=budget,
+        splits=splits,
+        repeats=repeats,
+        folds=FOLDS if folds is None else folds,
+        seed=seed,
+        jobs=jobs,
+        retries=retries,
+        calibrate=calibrate,
+        smallest_gain=smallest_gain,
+        family=_given(family),
+        curve=curve,
+        backend=backend,
+        scheduler=scheduler,
+    )
+    result = _run(data, columns, compare_options, test, _Progress(folder, quiet))
+    _show_files(result, folder)
+
+
+def _run(
+    data: list[Path],
+    columns: TargetColumns,
+    compare_options: CompareOptions,
+    test: Path | None,
+    progress: _Progress,
+) -> Comparison:
+    """Compare, and write the results into the folder of the display."""
+    from mtlrun.comparison.compare import run_comparison
+
+    folder = progress.folder
     try:
-        result = run(
+        result = run_comparison(
             data,
-            **(asked | lists),
+            columns,
+            compare_options,
+            test=test,
             say=progress.say,
             finished=progress.keep,
             output=folder,
@@ -274,7 +327,7 @@ def compare(
         progress.end()
         progress.keep_last()
         raise
-    _show_files(result, folder)
+    return result
 
 
 class _Progress:
@@ -302,10 +355,10 @@ class _Progress:
 
     def say(self, text: str) -> None:
         """Print a message, above the leaderboard if there is one."""
-        if not self.quiet:
-            self.console.print(
-                sanitize(text), soft_wrap=True, markup=False, highlight=False
-            )
+        if self.quiet:
+            return
+        for line in prose_lines(sanitize(text), self.console):
+            self.console.print(line, soft_wrap=True, markup=False, highlight=False)
 
     def keep(self, board: Any) -> None:
         """Write and show the leaderboard so far, unless that would take too much of the time of the fits."""
@@ -356,6 +409,11 @@ class _Progress:
             say(f"finished so far: {self.file}", error=True)
 
 
+def _given(texts: list[str] | None) -> tuple[str, ...]:
+    """Return the values of a repeatable option that are not blank."""
+    return tuple(text for text in texts or () if text.strip())
+
+
 def _names(texts: list[str] | None) -> tuple[str, ...]:
     """Return the names of methods in texts that separate them with commas."""
     names = (name.strip() for text in texts or () for name in text.split(","))
@@ -373,21 +431,25 @@ def _show_board(result: Any) -> None:
     from mtlrun.comparison.leaderboard import caption
     from mtlrun.tables.report_table import text_lines
 
-    board, width = result.board, output().width
-    lines = [*_board_lines(board, width), "", caption(board)]
+    board = result.board
+    width = output().width
+    for line in _board_lines(board, width):
+        say(line)
+    say("")
+    say_prose(caption(board))
     if result.curve is not None:
         from mtlrun.comparison.leaderboard import curve_grid
 
-        lines += ["", *text_lines(curve_grid(result.curve), width, ("part",))]
-    lines += [f"left out: {line}" for line in board.left_out]
-    lines += [
-        "",
-        result.verdict,
-        *(f"  {line}" for line in board.answer.brief or board.answer.details),
-        "",
-    ]
-    for line in lines:
-        say(line)
+        say("")
+        for line in text_lines(curve_grid(result.curve), width, ("part",)):
+            say(line)
+    for line in board.left_out:
+        say_prose(f"left out: {line}")
+    say("")
+    say_prose(result.verdict)
+    for line in board.answer.brief or board.answer.details:
+        say_prose(f"  {line}")
+    say("")
 
 
 def _show_files(result: Any, folder: Path) -> None:

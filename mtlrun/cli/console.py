@@ -8,11 +8,12 @@ import json
 import os
 import shlex
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
     from mtlrun.data.cards import Card, FileSpec
     from mtlrun.lab.spec import Experiment
+
+#: Columns of a line of sentences, on wider terminals too.
+MAX_PROSE = 100
 
 
 def interactive(stream: TextIO) -> bool:
@@ -48,7 +52,7 @@ def messages() -> Console:
     return _console(sys.stderr)
 
 
-def say(text: str, *, error: bool = False) -> None:
+def say(text: str, *, error: bool = False, style: str | None = None) -> None:
     """Print a text without markup or wrapping.
 
     Control characters, which could rewrite the screen, are escaped.
@@ -59,12 +63,42 @@ def say(text: str, *, error: bool = False) -> None:
     error : bool, default False
         Print to stderr. This call drops a message that cannot be written there; hints
         and progress that are written in other ways still end the command, with code 2.
+    style : str, optional
+        Color on a terminal. Default: that of the terminal.
     """
+    options: dict[str, Any] = {"soft_wrap": True, "markup": False, "highlight": False}
     if not error:
-        output().print(sanitize(text), soft_wrap=True, markup=False, highlight=False)
+        output().print(sanitize(text), style=style, **options)
         return
     with contextlib.suppress(OSError):
-        messages().print(sanitize(text), soft_wrap=True, markup=False, highlight=False)
+        messages().print(sanitize(text), style=style, **options)
+
+
+def say_prose(text: str) -> None:
+    """Print sentences: broken between words on a terminal, on one line in a file or a pipe."""
+    console = output()
+    for line in prose_lines(text, console):
+        say(line)
+
+
+def prose_lines(text: str, console: Console) -> list[str]:
+    """Return the lines of sentences on a console.
+
+    A file or a pipe, which can be searched, gets one line. On a terminal lines end
+    between words, at the width of the console or `MAX_PROSE` columns; paths are never
+    broken, and further lines are indented by two columns more than the first.
+    """
+    width = min(console.width, MAX_PROSE)
+    if not console.is_terminal or len(text) <= width:
+        return [text]
+    indent = text[: len(text) - len(text.lstrip())]
+    return textwrap.wrap(
+        text,
+        width,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def say_json(value: object) -> None:

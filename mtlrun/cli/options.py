@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from mtlrun.errors import UserError
+from mtlrun.utils.text import present_name
 
 WHAT = "What to run"
 HOW = "How to run it"
@@ -79,10 +80,6 @@ class _InWords:
         return [piece.translate({ord("{"): None, ord("}"): None}) for piece in pieces]
 
 
-#: Earlier names of options, which are still understood but not shown.
-FORMER_OPTIONS = {"--reading": "--interpretation"}
-
-
 class Command(_InWords, TyperCommand):
     """A command whose help is in words; options add up or are refused when repeated."""
 
@@ -95,7 +92,7 @@ class Command(_InWords, TyperCommand):
             If an option that takes one value is given twice: the last one would win
             without a word.
         """
-        args = [_present_name(word) for word in args]
+        args = [present_name(word) for word in args]
         if not ctx.resilient_parsing:
             _, _, order = self.make_parser(ctx).parse_args(list(args))
             seen: set[str] = set()
@@ -113,12 +110,6 @@ class Command(_InWords, TyperCommand):
                 seen.add(str(param.name))
         parsed: list[str] = super().parse_args(ctx, args)
         return parsed
-
-
-def _present_name(word: str) -> str:
-    """Return an argument with the present name of an option in place of an earlier one."""
-    name, equals, value = word.partition("=")
-    return FORMER_OPTIONS.get(name, name) + equals + value
 
 
 class Group(_InWords, TyperGroup):

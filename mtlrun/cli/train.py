@@ -282,6 +282,7 @@ def train(
     from mtlrun.engine.progress import make_progress
     from mtlrun.lab.load import chunk_training, load_training
     from mtlrun.lab.training import train as fit
+    from mtlrun.model.baseline import baseline_warnings
     from mtlrun.model.parts import saved_part_lines
     from mtlrun.model.train import PAGE, training_lines
 
@@ -324,6 +325,8 @@ def train(
         say(line)
     for line in saved_part_lines(trained.folder):
         say(line)
+    for line in baseline_warnings(trained.result):
+        say(f"warning: {line}", error=True, style="red")
     say(f"model: {trained.folder}")
     page = trained.folder / PAGE
     if page.is_file():

@@ -6,10 +6,10 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -33,8 +33,8 @@ from mtlrun.comparison.candidates import (
 )
 from mtlrun.comparison.gain import RowIndex
 from mtlrun.comparison.leaderboard import Leaderboard
-from mtlrun.comparison.protocol import Settings, read_settings
-from mtlrun.comparison.result import MODEL, Comparison
+from mtlrun.comparison.options import CompareOptions, TargetColumns
+from mtlrun.comparison.result import Comparison
 from mtlrun.comparison.summed import (
     TUNED,
     FoldSearch,
@@ -48,17 +48,14 @@ from mtlrun.comparison.verdict import (
     TRIVIAL,
     ComparedMethod,
 )
-from mtlrun.data.roles import Roles
 from mtlrun.engine.pool import Pool
-from mtlrun.engine.stored import COMPARED
 from mtlrun.errors import ConfigError, counted
 from mtlrun.estimators.baselines import ScaledTargets
 from mtlrun.estimators.hierarchical import HierarchicalMTL
 from mtlrun.estimators.metadata import Scale
 from mtlrun.estimators.registry import METHODS, build, load_class
 from mtlrun.model.fitted import Model
-from mtlrun.model.train import Trained, save_training
-from mtlrun.utils.io import file_json, write_atomic
+from mtlrun.model.train import Trained
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -263,32 +260,27 @@ def candidate_of(name: str, scale: Scale) -> Candidate:
     return registered(name, scale, SEARCH_TOL, FIT_TOL)
 
 
-@dataclass(repr=False)
+@dataclass(repr=False, kw_only=True)
 class ChunkComparison(Comparison):
-    """Result of `mtlrun.compare` on files in chunks; `dataset` and `source` are None."""
+    """Result of `mtlrun.compare` on files in chunks.
 
-    tables: tuple[Path, ...] = ()
+    Attributes
+    ----------
+    tables : tuple of Path
+    """
+
+    tables: tuple[Path, ...]
 
     def _places(self) -> list[Path]:
         return list(self.tables)
 
-    def _files(self) -> dict[str, str]:
-        return dict(self.cells["files"])
-
-    def _write(self, folder: Path, home: Path) -> None:
-        self.write_board(folder)
-        write_atomic(folder / COMPARED, file_json(self.cells))
-        save_training(self.trained, folder / MODEL)
-
 
 def compare_chunks(
     files: Sequence[Path],
+    columns: TargetColumns,
+    options: CompareOptions,
     *,
     say: Callable[[str], None],
-    roles: Mapping[str, Any],
-    backend: str | None = None,
-    scheduler: str | None = None,
-    **options: Any,
 ) -> ChunkComparison:
     """Compare methods on a table in chunks; see `mtlrun.comparison.compare.compare`.
 
@@ -297,25 +289,32 @@ def compare_chunks(
     ConfigError
         For options and methods that need the rows.
     """
-    settings, given = read_settings(options)
-    asked = _changed_options(settings, given)
+    changed = _changed_options(options)
     table = ChunkedTable.of(
-        files, weight=given.get("weight"), drop=given.get("drop", ()), **roles
+        files,
+        target=columns.target,
+        task=columns.task,
+        targets=columns.targets,
+        targets_last=columns.targets_last,
+        weight=options.weight,
+        drop=options.drop,
     )
-    K, seed = settings.splits, settings.seed
+    K, seed = options.splits, options.seed
     candidate_names = dict.fromkeys(
         [
             "TaskMean",
             "IndependentRidge",
             "PooledRidge",
             TUNED,
-            *_named(settings.methods),
+            *_named(options.methods),
         ]
     )
     candidates = [
         candidate_of(name, Scale(1, 2)) for name in candidate_names
     ]  # refused before the files are read
-    data = Chunked.read(table, Pool(settings.jobs, backend, scheduler), K, seed, say)
+    data = Chunked.read(
+        table, Pool(options.jobs, options.backend, options.scheduler), K, seed, say
+    )
     candidates = [candidate_of(name, data.scale(1 - 1 / K)) for name in candidate_names]
     search = FoldSearch(data.folds, candidates)
     say(f"fitting {counted(len(candidates), 'method')} to all pairs of training folds")
@@ -333,7 +332,7 @@ def compare_chunks(
         folds=K,
         repeats=1,
         measure=NMSE,
-        smallest=SMALLEST if settings.smallest_gain is None else settings.smallest_gain,
+        smallest=SMALLEST if options.smallest_gain is None else options.smallest_gain,
         metric="nmse" if table.task is None else "rmse",
         sums=data.losses(coef, intercept),
     )
@@ -348,25 +347,23 @@ def compare_chunks(
     trained = _final(data, best)
     about = {
         "schema": 1,
-        "options": asked,
+        "options": changed,
         "files": named_files(files),
         "folds": K,
         "seed": seed,
     }
     return ChunkComparison(
-        board,
-        cast(Any, None),
-        trained,
-        cast(Any, None),
-        _coefficients(trained, data),
-        best.label,
-        about,
+        board=board,
+        trained=trained,
+        coefficients=_coefficients(trained, data),
+        coefficients_of=best.label,
+        cells=about,
         saved=best.label,
         tables=table.files,
     )
 
 
-def _changed_options(settings: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
+def _changed_options(options: CompareOptions) -> dict[str, Any]:
     """Return the options that differ from their defaults, and check that they apply.
 
     Raises
@@ -374,11 +371,11 @@ def _changed_options(settings: Settings, given: Mapping[str, Any]) -> dict[str, 
     ConfigError
         For an option that needs the rows, and for fewer than three folds.
     """
-    standard = asdict(Settings()) | asdict(Roles()) | {"task_type": "regression"}
+    standard = vars(CompareOptions(task_type="regression"))
     changed = {
         name: value
-        for name, value in {**asdict(settings), **given}.items()
-        if value and value != standard[name]
+        for name, value in vars(options).items()
+        if value and value != standard[name] and name not in ("backend", "scheduler")
     }
     for name in changed:
         if name not in OPTIONS:
@@ -386,7 +383,7 @@ def _changed_options(settings: Settings, given: Mapping[str, Any]) -> dict[str, 
                 f"--{name.replace('_', '-')} cannot be used with data in chunks",
                 _SAMPLE,
             )
-    if settings.splits < 3:
+    if options.splits < 3:
         raise ConfigError(
             "data in chunks need at least 3 folds: the inner folds are the other ones",
             "--splits 5",
@@ -473,7 +470,8 @@ def _entries(
                 None if math.isnan(value) else float(value) for value in found
             ]
             entry.scores[fold] = float(np.nanmean(found))
-            entry.losses[fold] = cast(Any, place)
+            # Losses are sums: this is the position of the method in them.
+            entry.losses[fold] = np.array(place)
             entry.chosen[fold] = {} if candidate.label == TUNED else params
             entry.fit_seconds.append(time.perf_counter() - started)
             entry.seconds.append(

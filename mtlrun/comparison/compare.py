@@ -7,7 +7,7 @@ import tempfile
 import time as clock
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from glob import has_magic
 from pathlib import Path
 from typing import Any
@@ -32,17 +32,23 @@ from mtlrun.comparison.chunked import compare_chunks
 from mtlrun.comparison.differences import differences, tables_like
 from mtlrun.comparison.jobs import ComparisonJobs
 from mtlrun.comparison.leaderboard import PARTS, Leaderboard, curve_of
+from mtlrun.comparison.options import (
+    FOLDS,
+    REPEATS,
+    SPLITS,
+    CompareOptions,
+    TargetColumns,
+)
 from mtlrun.comparison.protocol import (
     Protocol,
-    Settings,
     check_parts,
     facts_of,
-    read_settings,
     sizes_of,
 )
 from mtlrun.comparison.result import (
     MODEL,
     Comparison,
+    TableComparison,
     TableSource,
     refuse_tables,
     store_table,
@@ -60,7 +66,7 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import dataset_fingerprint
 from mtlrun.data.named_columns import label_list, matching, target_columns
 from mtlrun.data.names import distinct
-from mtlrun.data.roles import Roles, make_dataset
+from mtlrun.data.roles import make_dataset
 from mtlrun.data.table import Table, read_table, table_of_frame
 from mtlrun.engine.compute import loaded
 from mtlrun.engine.job import choose_over_splits
@@ -92,53 +98,92 @@ def compare(
     targets_last: int | None = None,
     labels: str | Path | None = None,
     test: Any = None,
+    task_type: str | None = None,
+    positive: str | None = None,
+    weight: str | None = None,
+    group: str | None = None,
+    time: str | None = None,
+    drop: str | Sequence[str] = (),
+    categorical: str | Sequence[str] = (),
+    keep: str | Sequence[str] = (),
+    mixed: str = "error",
+    min_rows: int | None = None,
+    unseen: str = "error",
+    task_order: str | Sequence[str] = (),
+    also_grouped_by: str | Sequence[str] = (),
+    methods: str | Sequence[str] = (),
+    metric: str | None = None,
+    budget: float | None = None,
+    splits: int = SPLITS,
+    repeats: int = REPEATS,
+    folds: int = FOLDS,
+    seed: int = 0,
+    jobs: int = 1,
+    retries: int = 0,
+    calibrate: bool = False,
+    smallest_gain: float | None = None,
+    family: str | Sequence[str] = (),
+    curve: bool = False,
+    backend: str | None = None,
+    scheduler: str | None = None,
+    output: str | Path | None = None,
     say: Callable[[str], None] = lambda _: None,
     finished: Callable[[Leaderboard], None] = lambda _: None,
-    output: str | Path | None = None,
-    **options: Any,
 ) -> Comparison:
     """Compare multi-task methods and baselines on a table.
 
     Parameters
     ----------
     data : DataFrame, or path of a file
-        csv, Excel, parquet, ARFF, MATLAB or svmlight; see `mtlrun.data.table.read_table`. A pair of paths is an ARFF
-        file and Mulan's list of its labels. A folder, a pattern or a list of csv or Parquet files is read in chunks,
-        with the options ``target, task, targets, weight, drop, methods, splits, smallest_gain, seed, jobs``, and
-        ``backend="dask", scheduler=ADDRESS`` for a cluster.
+        csv, Excel, parquet, ARFF, MATLAB or svmlight; see `mtlrun.data.table.read_table`.
+        A pair of paths is an ARFF file and Mulan's list of its labels. A folder, a
+        pattern or a list of csv or Parquet files is read in chunks, with the options
+        ``target, task, targets, weight, drop, methods, splits, smallest_gain, seed,
+        jobs``, and ``backend="dask", scheduler=ADDRESS`` for a cluster.
     target, task : str
         Column to predict, and column that names the task of every row (ragged tasks).
     targets : str or sequence of str
-        Columns to predict, each a task, on the same rows (shared tasks). Patterns such as ``y*`` stand for all columns
-        that match.
+        Columns to predict, each a task, on the same rows (shared tasks). Patterns such
+        as ``y*`` stand for all columns that match.
     targets_last : int, optional
         The last columns of the table, so many, are the targets.
     labels : path, optional
-        Mulan's XML list of labels: the targets. Not needed if it lies beside the table with the same name.
+        Mulan's XML list of labels: the targets. Not needed if it lies beside the table
+        with the same name.
     test : DataFrame or path, optional
         Test rows; by default, the rows are tested by repeated cross-validation.
+    task_type, positive, weight, group, time, drop, categorical, keep, mixed, min_rows
+        Roles of the columns; see `mtlrun.comparison.options.CompareOptions`, which has
+        all further options.
+    unseen, task_order, also_grouped_by
+        Roles of the tasks and of further groups.
+    methods, metric, budget, splits, repeats, folds, seed, jobs, retries, calibrate
+        How methods are compared.
+    smallest_gain, family, curve
+        What the verdict is about.
+    backend, scheduler : str, optional
+        Only for tables in chunks.
+    output : path, optional
+        Folder that keeps finished fits, in ``cells``: comparing the same table there
+        again computes only what is new.
     say : callable
         Called with progress messages, one line at a time.
     finished : callable
-        Called after every fit with the leaderboard so far, which can be kept if the rest is interrupted.
-    output : path, optional
-        Folder that keeps finished fits, in ``cells``: comparing the same table there again computes only what is new.
-    **options
-        The options of ``mtlrun compare``: fields of `mtlrun.data.roles.Roles` (``task_type, positive, weight, group,
-        time, drop, categorical, keep, mixed, min_rows, unseen, task_order,
-        also_grouped_by``) and of `Settings` (``methods, metric, budget,
-        splits, repeats, folds, seed, jobs, retries, calibrate, smallest_gain, family, curve``).
+        Called after every fit with the leaderboard so far, which can be kept if the
+        rest is interrupted.
 
     Returns
     -------
     Comparison
-        With DataFrames `leaderboard`, `tasks` and `coefficients`, the sentence `verdict`, ``predict(frame)`` and
-        ``predict_proba(frame)`` of the best method, that `model` itself, ``save(folder)`` and ``plot()``.
+        With DataFrames `leaderboard`, `tasks` and `coefficients`, the sentence
+        `verdict`, ``predict(frame)`` and ``predict_proba(frame)`` of the best method,
+        that `model` itself, ``save(folder)`` and ``plot()``.
 
     Raises
     ------
     DataError, ConfigError, UnknownNameError
-        For data, columns, methods or a budget with which nothing can be compared; names the remedy.
+        For data, columns, methods or a budget with which nothing can be compared; names
+        the remedy.
     UserError
         If a table lies in `output` under the name of a result.
 
@@ -157,64 +202,130 @@ def compare(
     >>> sorted(result.leaderboard["method"])
     ['GraphMTL', 'IndependentRidge', 'IndependentRidgeCV', 'PooledRidge', 'TaskMean']
     """
+    columns = TargetColumns(
+        target=target,
+        task=task,
+        targets=targets,
+        targets_last=targets_last,
+        labels=labels,
+    )
+    options = CompareOptions(
+        task_type=task_type,
+        positive=positive,
+        weight=weight,
+        group=group,
+        time=time,
+        drop=drop,
+        categorical=categorical,
+        keep=keep,
+        mixed=mixed,
+        min_rows=min_rows,
+        unseen=unseen,
+        task_order=task_order,
+        also_grouped_by=also_grouped_by,
+        methods=methods,
+        metric=metric,
+        budget=budget,
+        splits=splits,
+        repeats=repeats,
+        folds=folds,
+        seed=seed,
+        jobs=jobs,
+        retries=retries,
+        calibrate=calibrate,
+        smallest_gain=smallest_gain,
+        family=family,
+        curve=curve,
+        backend=backend,
+        scheduler=scheduler,
+    )
+    return run_comparison(
+        data,
+        columns,
+        options,
+        test=test,
+        output=output,
+        say=say,
+        finished=finished,
+    )
+
+
+def run_comparison(
+    data: Any,
+    columns: TargetColumns,
+    options: CompareOptions,
+    *,
+    test: Any = None,
+    output: str | Path | None = None,
+    say: Callable[[str], None] = lambda _: None,
+    finished: Callable[[Leaderboard], None] = lambda _: None,
+) -> Comparison:
+    """Compare methods on a table; see `compare` for the other parameters and errors.
+
+    Parameters
+    ----------
+    data : DataFrame, or path of a file
+    columns : TargetColumns
+    options : CompareOptions
+    """
     started = clock.monotonic()
     files = chunk_files(data)
     if output is not None:
         tables = files or (data if isinstance(data, list | tuple) else [data])
-        refuse_tables(
-            Path(output),
-            [Path(one) for one in (*tables, test) if isinstance(one, str | Path)],
-        )
+        named = [one for one in (*tables, test) if isinstance(one, str | Path)]
+        refuse_tables(Path(output), [Path(one) for one in named])
     if files:
-        if labels or test is not None:
+        if columns.labels or test is not None:
             raise ConfigError(
                 "--labels and --test cannot be used with data in chunks",
                 "Leave them out.",
             )
-        roles = {
-            "target": target,
-            "task": task,
-            "targets": targets,
-            "targets_last": targets_last,
-        }
-        return compare_chunks(files, say=say, roles=roles, **options)
-    for name in ("backend", "scheduler"):
-        if options.pop(name, None):
+        return compare_chunks(files, columns, options, say=say)
+    for name, value in (
+        ("backend", options.backend),
+        ("scheduler", options.scheduler),
+    ):
+        if value:
             raise ConfigError(
                 f"--{name} is for data in chunks: a folder of files", "Use --jobs."
             )
-    settings, given = read_settings(options)
-    data, labels = label_list(
-        data, labels, other=bool(target or targets or targets_last)
-    )
+    has_targets = bool(columns.target or columns.targets or columns.targets_last)
+    data, labels = label_list(data, columns.labels, other=has_targets)
     table = _table(data, None)
-    more = None if test is None else _table(test, table)
-    given |= {
-        name: matching(given[name], table)
-        for name in ("drop", "categorical", "keep", "also_grouped_by")
-        if name in given
-    }
-    names = target_columns(
-        table, target, targets, targets_last, labels, given.get("drop", ())
+    test_table = None if test is None else _table(test, table)
+    options = replace(
+        options,
+        drop=matching(options.drop, table),
+        categorical=matching(options.categorical, table),
+        keep=matching(options.keep, table),
+        also_grouped_by=matching(options.also_grouped_by, table),
     )
-    source = TableSource(table, more, Roles(targets=names, task=task, **given))
+    names = target_columns(
+        table,
+        columns.target,
+        columns.targets,
+        columns.targets_last,
+        labels,
+        options.drop,
+    )
+    source = TableSource(table, test_table, options.roles(names, columns.task))
     dataset = replace(
-        make_dataset(table, source.roles, more),
+        make_dataset(table, source.roles, test_table),
         id=_id(table),
         title=_title(table),
     )
-    if settings.calibrate and dataset.task_type == "regression":
+    if options.calibrate and dataset.task_type == "regression":
         raise ConfigError(
             "--calibrate needs targets that are labels", "Leave it out for regression."
         )
-    protocol = Protocol.of(dataset, settings)
-    if settings.curve and protocol.split["kind"] != "kfold":
+    protocol = Protocol.of(dataset, options)
+    if options.curve and protocol.split["kind"] != "kfold":
         raise ConfigError(
             "--curve needs cross-validation, not a file of test rows",
             "Leave out --curve or --test.",
         )
     check_parts(dataset, protocol, source.roles.unseen)
-    candidates = _candidates(settings, dataset, protocol, source.roles.unseen)
+    candidates = _candidates(options, dataset, protocol, source.roles.unseen)
     facts = facts_of(dataset, protocol, source.roles, candidates)
     facts += [
         line
@@ -223,7 +334,7 @@ def compare(
     ]
     for line in facts:
         say(line)
-    with _session(output, source, dataset, protocol, settings, say) as session:
+    with _session(output, source, dataset, protocol, options, say) as session:
         return session.run(candidates, facts, started, finished)
 
 
@@ -236,7 +347,7 @@ class _Session:
     data: Path
     dataset: Dataset
     protocol: Protocol
-    settings: Settings
+    options: CompareOptions
     say: Callable[[str], None]
 
     def run(
@@ -248,9 +359,7 @@ class _Session:
     ) -> Comparison:
         """Compute all fits, and from the best method the rest of the result."""
         end = (
-            None
-            if self.settings.budget is None
-            else started + self.settings.budget * 60
+            None if self.options.budget is None else started + self.options.budget * 60
         )
         deadline = None if end is None else started + FILL * (end - started)
         evaluation = self.protocol.evaluation(self.dataset)
@@ -276,32 +385,27 @@ class _Session:
             {"method": label, "trial": trial, "key": job.key}
             for (label, trial), job in jobs.items()
         ]
-        asked = {
-            name: value
-            for name, value in asdict(self.settings).items()
-            if name not in ("jobs", "retries")
-        }
         planned = {
-            "options": asked,
+            "options": self.options.protocol_options(),
             "metric": self.protocol.metric,
             "split": self.protocol.split,
             "cells": keys,
         }
-        curve = self._curve(board, deadline) if self.settings.curve else None
+        curve = self._curve(board, deadline) if self.options.curve else None
         saved, trained, label, linear = self._final(
             board, {c.label: c for c in candidates}, end
         )
         coefficients = _coefficients(linear)
-        return Comparison(
-            board,
-            self.dataset,
-            trained,
-            self.source,
-            coefficients,
-            label,
-            planned,
-            curve,
-            saved,
+        return TableComparison(
+            board=board,
+            dataset=self.dataset,
+            trained=trained,
+            source=self.source,
+            coefficients=coefficients,
+            coefficients_of=label,
+            cells=planned,
+            curve=curve,
+            saved=saved,
         )
 
     def _curve(self, board: Leaderboard, deadline: float | None) -> pd.DataFrame:
@@ -317,7 +421,7 @@ class _Session:
         for part in PARTS[:-1]:
             self.say(f"training on {part:.0%} of the rows of every task")
             found = _candidates(
-                self.settings, self.dataset, fewer(part), self.source.roles.unseen
+                self.options, self.dataset, fewer(part), self.source.roles.unseen
             )
             candidates = [
                 candidate for candidate in found if candidate.family in VERDICT_FAMILIES
@@ -344,12 +448,12 @@ class _Session:
         jobs = {(row.method, row.trial): row.job for row in made.rows}
         runner = Runner(
             made,
-            Pool(self.settings.jobs),
+            Pool(self.options.jobs),
             Progress(self.say),
-            retries=self.settings.retries,
+            retries=self.options.retries,
         )
         usual = usual_seconds(
-            candidates, self.dataset, self.settings.folds, protocol.train
+            candidates, self.dataset, self.options.folds, protocol.train
         )
         return CompareSchedule(
             candidates, jobs, runner, evaluation, deadline, self.say, usual=usual
@@ -404,7 +508,7 @@ class _Session:
             board.left_out.append(text)
         candidate = candidates[best.label]
         params = choose_over_splits(candidate.grid, list(best.grid_losses.values()))
-        if self.settings.calibrate:
+        if self.options.calibrate:
             candidate = calibrated(chosen_candidate(candidate, best.chosen.get(0, {})))
             params = {f"{INNER}{name}": value for name, value in params.items()}
         trained = self._fit(candidate, best, params)
@@ -429,7 +533,7 @@ class _Session:
         """Whether a method can be fitted on all rows before the end of the budget, as far as its fits tell."""
         if end is None:
             return True
-        fits = CALIBRATED if self.settings.calibrate else FINAL
+        fits = CALIBRATED if self.options.calibrate else FINAL
         return (
             0 in entry.scores
             and fits * max(entry.fit_seconds) <= end - clock.monotonic()
@@ -449,7 +553,7 @@ class _Session:
             return stored
         self.say(f"fitting {candidate.label} on all rows")
         # Starting processes takes longer than what they would save on a method that took seconds per split.
-        jobs = 1 if max(entry.seconds, default=math.inf) < SHORT else self.settings.jobs
+        jobs = 1 if max(entry.seconds, default=math.inf) < SHORT else self.options.jobs
         made = maker.plan_of(training.job, candidate.label, self.folder, self.data)
         return fit_training(training, self.dataset, Runner(made, Pool(jobs)))
 
@@ -460,7 +564,7 @@ def _session(
     source: TableSource,
     dataset: Dataset,
     protocol: Protocol,
-    settings: Settings,
+    options: CompareOptions,
     say: Callable[[str], None],
 ) -> Iterator[_Session]:
     """Store the table beside a card and read it back, so that its jobs are those of ``mtlrun train chosen.yaml``."""
@@ -486,7 +590,7 @@ def _session(
             str(data),
         )
         source.check(dataset, stored)
-        yield _Session(source, folder, data, stored, protocol, settings, say)
+        yield _Session(source, folder, data, stored, protocol, options, say)
 
 
 def _table(data: Any, like: Table | None) -> Table:
@@ -533,10 +637,10 @@ def _id(table: Table) -> str:
 
 
 def _candidates(
-    settings: Settings, dataset: Dataset, protocol: Protocol, unseen: str
+    options: CompareOptions, dataset: Dataset, protocol: Protocol, unseen: str
 ) -> list[Candidate]:
     found = named_candidates(
-        settings.methods, dataset, protocol.train, read_families(settings.family)
+        options.methods, dataset, protocol.train, read_families(options.family)
     )
     found = [with_levels(candidate, dataset) for candidate in found]
     check_levels(dataset, found)

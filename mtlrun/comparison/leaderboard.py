@@ -285,9 +285,9 @@ def leaderboard_grid(board: Leaderboard) -> ReportTable:
     numbers = (
         Column(board.metric, "score"),
         "std:score",
-        "gain:score",
-        "low:score",
-        "high:score",
+        "gain:gain",
+        "low:gain",
+        "high:gain",
     )
     rest = ("p (exploratory):small", "better in", "splits:count", "seconds:seconds")
     grid = ReportTable.of("rank:count", "method", "kind", *numbers, *rest)
@@ -561,6 +561,7 @@ def rows_per_task(dataset: Dataset, rows: np.ndarray) -> float:
 def curve_grid(curve: pd.DataFrame) -> ReportTable:
     """Return the curve as a table of the report."""
     kinds = {"part": "seconds", "rows per task": "count", "verdict": "text"}
+    kinds |= dict.fromkeys(("gain", "low", "high"), "gain")
     rows: list[list[Any]] = [
         [None if pd.isna(v) else v for v in row]
         for row in curve.itertuples(index=False)

@@ -13,9 +13,9 @@ from mtlrun.comparison.candidates import (
     TREES,
     Candidate,
     nested_levels,
-    read_families,
 )
 from mtlrun.comparison.gain import RowIndex
+from mtlrun.comparison.options import SPLITS, CompareOptions
 from mtlrun.comparison.verdict import (
     AUC,
     ERROR_RATE,
@@ -26,7 +26,6 @@ from mtlrun.comparison.verdict import (
     Evaluation,
 )
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.frames import several
 from mtlrun.data.roles import TEST_SPLIT, Roles
 from mtlrun.data.splits import (
     GROUP,
@@ -38,131 +37,9 @@ from mtlrun.data.splits import (
 )
 from mtlrun.engine.evaluation import one_class
 from mtlrun.engine.job import purpose_of
-from mtlrun.engine.pool import Pool
-from mtlrun.errors import ConfigError, DataError, counted, listed, suggest
+from mtlrun.errors import ConfigError, DataError, counted, listed
 from mtlrun.metrics import METRICS, get_metric
 from mtlrun.utils.io import derive_seed
-from mtlrun.utils.sizes import FOLDS as MOST_FOLDS
-from mtlrun.utils.sizes import PLANNED, allow
-
-#: Folds of the comparison, how often they are drawn, and folds of the search inside the training rows.
-SPLITS, REPEATS, FOLDS = 5, 2, 3
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Options of `compare` other than the roles of the columns.
-
-    Attributes
-    ----------
-    methods : tuple of str
-        Empty: the default methods.
-    metric : str or None
-        Default: AUC for labels, RMSE for one target in many tasks, normalised MSE for several targets.
-    budget : float or None
-        Minutes.
-    splits, repeats, folds : int
-        Folds that are tested in turn, how often they are drawn anew, and folds of the parameter search.
-    seed, jobs : int
-    retries : int
-        How often a fit that fails is tried again.
-    calibrate : bool
-        Whether the saved classifier predicts probabilities.
-    smallest_gain : float or None
-        Smallest gain of interest. Default: 0.01 (1% of the error), or 0.005 of the AUC.
-    family : tuple of str
-        Families of classes, such as ``multi-task=package.module:Class``; other classes take no part in the verdict.
-    curve : bool
-        Whether the comparison is repeated with fewer training rows.
-    """
-
-    methods: tuple[str, ...] = ()
-    metric: str | None = None
-    budget: float | None = None
-    splits: int = SPLITS
-    repeats: int = REPEATS
-    folds: int = FOLDS
-    seed: int = 0
-    jobs: int = 1
-    retries: int = 0
-    calibrate: bool = False
-    smallest_gain: float | None = None
-    family: tuple[str, ...] = ()
-    curve: bool = False
-
-    def __post_init__(self) -> None:
-        for name, low in (
-            ("splits", 2),
-            ("repeats", 1),
-            ("folds", 2),
-            ("seed", 0),
-            ("retries", 0),
-        ):
-            value = getattr(self, name)
-            if not value >= low:
-                raise ConfigError(
-                    f"--{name} must be at least {low}, not {value:g}",
-                    f"Give {low} or more.",
-                )
-        for name in ("splits", "folds"):
-            allow(
-                name,
-                getattr(self, name),
-                MOST_FOLDS,
-                "folds",
-                "Choose a smaller number.",
-            )
-        allow(
-            "repeats",
-            self.splits * self.repeats,
-            PLANNED,
-            "splits",
-            "Choose smaller numbers.",
-        )
-        if self.budget is not None and not self.budget > 0:  # also NaN
-            raise ConfigError(
-                f"--budget must be more than 0 minutes, not {self.budget:g}",
-                "Give minutes.",
-            )
-        if self.smallest_gain is not None and not 0 <= self.smallest_gain < 1:
-            text = f"--smallest-gain takes a fraction from 0 to below 1, not {self.smallest_gain:g}"
-            raise ConfigError(text, "For 7% write 0.07.")
-        read_families(self.family)
-        Pool(self.jobs)  # refuses an impossible number of processes
-
-
-def read_settings(options: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
-    """Return the settings, and the options that are roles of columns.
-
-    Raises
-    ------
-    TypeError
-        For an unknown option; names the nearest.
-    ConfigError
-        For an impossible value.
-    """
-    own = set(Settings.__dataclass_fields__)
-    roles = set(Roles.__dataclass_fields__) - {"targets", "task", *own}
-    for name in options:
-        if name not in own | roles:
-            near = suggest(name, own | roles)
-            raise TypeError(
-                f"compare has no option {name!r}"
-                + (f"; did you mean {near[0]!r}?" if near else "")
-            )
-    given = {name: value for name, value in options.items() if value is not None}
-    for name in {
-        "methods",
-        "drop",
-        "categorical",
-        "keep",
-        "family",
-        "task_order",
-        "also_grouped_by",
-    } & given.keys():
-        given[name] = several(given[name])
-    settings = Settings(**{name: value for name, value in given.items() if name in own})
-    return settings, {name: value for name, value in given.items() if name in roles}
 
 
 @dataclass(frozen=True)
@@ -190,7 +67,7 @@ class Protocol:
     smallest: float | None = None
 
     @classmethod
-    def of(cls, dataset: Dataset, settings: Settings) -> Protocol:
+    def of(cls, dataset: Dataset, options: CompareOptions) -> Protocol:
         """Return the protocol for a data set: a function of its size and the options, not of any score.
 
         Raises
@@ -198,20 +75,20 @@ class Protocol:
         ConfigError
             If the metric cannot be computed for the targets.
         """
-        split: dict[str, Any] = {"kind": "kfold", "folds": settings.splits}
+        split: dict[str, Any] = {"kind": "kfold", "folds": options.splits}
         made = cls(
-            split, 1, settings.folds, _metric(settings.metric, dataset), settings.seed
+            split, 1, options.folds, _metric(options.metric, dataset), options.seed
         )
-        made = replace(made, smallest=settings.smallest_gain)
+        made = replace(made, smallest=options.smallest_gain)
         if dataset.splits:
             name, splits = next(iter(dataset.splits.items()))
             return replace(
                 made, split={"kind": "published", "name": name}, n_splits=len(splits)
             )
-        n = min(settings.splits, dataset.n_samples)
+        n = min(options.splits, dataset.n_samples)
         if GROUP in dataset.source or TIME in dataset.source:
-            n = len(list(fold_rows(dataset, settings.splits, settings.seed)))
-        repeats = 1 if TIME in dataset.source else settings.repeats
+            n = len(list(fold_rows(dataset, options.splits, options.seed)))
+        repeats = 1 if TIME in dataset.source else options.repeats
         return replace(
             made,
             split={"kind": "kfold", "folds": max(n, 2)},

@@ -37,7 +37,7 @@ from mtlrun.errors import DataError, UserError
 from mtlrun.model.files import COEFFICIENTS as MODEL_COEFFICIENTS
 from mtlrun.model.fitted import Model, scores_table, to_csv
 from mtlrun.model.train import Trained, save_training
-from mtlrun.tables.figures import Figure, Forest
+from mtlrun.tables.figures import Figure, Forest, Panel
 from mtlrun.tables.report_table import (
     Column,
     ReportTable,
@@ -70,7 +70,7 @@ TOP = 7
 MOST_SHOWN = 12
 
 
-@dataclass(repr=False)
+@dataclass(repr=False, kw_only=True)
 class Comparison:
     """Result of `mtlrun.compare`. In a notebook it shows verdict and leaderboard.
 
@@ -78,12 +78,8 @@ class Comparison:
     ----------
     board : Leaderboard
         Everything that was measured.
-    dataset : Dataset
-        What the table became.
     trained : Trained
         The best method, fitted on all rows; within a budget the best one that there was time for.
-    source : TableSource
-        Where the data set came from.
     coefficients : DataFrame or None
         A row per task, a column per feature and ``intercept``; of the best method, if that is not linear of the best
         multi-task one (`coefficients_of`). A feature of the name ``intercept`` or ``task`` is ``intercept (2)`` here.
@@ -97,9 +93,7 @@ class Comparison:
     """
 
     board: Leaderboard
-    dataset: Dataset
     trained: Trained
-    source: TableSource
     coefficients: pd.DataFrame | None
     coefficients_of: str
     cells: dict[str, Any]
@@ -268,16 +262,9 @@ class Comparison:
         title = f"Coefficients of {self.coefficients_of}"
         if self.coefficients is None:
             return Section(title), None
-        from mtlrun.model.plots import (
-            interval_grid,
-            interval_panels,
-        )  # loads matplotlib
+        from mtlrun.model.plots import interval_grid
 
-        panels = (
-            interval_panels(self.model)
-            if self.saved == self.coefficients_of and self.dataset
-            else []
-        )
+        panels = self._interval_panels()
         numbers = self.board.evaluation.measure == NMSE
         unit = "for preprocessed features" + ", in the units of the targets" * numbers
         more = f"All of them: {COEFFICIENTS}."
@@ -355,10 +342,46 @@ class Comparison:
     def _write(self, folder: Path, home: Path) -> None:
         """Write all files into a folder; in `home` they will lie."""
         self.write_board(folder)
-        store_table(folder / DATA, home / DATA, self.source, self.dataset)
         write_atomic(folder / COMPARED, file_json(self._planned()))
-        write_atomic(folder / CHOSEN, self._yaml())
         save_training(self.trained, folder / MODEL)
+
+    def _planned(self) -> dict[str, Any]:
+        """Return the content of ``compare.json``."""
+        return self.cells
+
+    def _files(self) -> dict[str, str]:
+        """Return what identifies the tables, by their names without folders."""
+        return dict(self.cells["files"])
+
+    def _places(self) -> list[Path]:
+        """Return where the tables were read."""
+        return []
+
+    def _interval_panels(self) -> list[Panel]:
+        """Return the coefficients of the model with intervals, if they are known."""
+        return []
+
+
+@dataclass(repr=False, kw_only=True)
+class TableComparison(Comparison):
+    """Result of `mtlrun.compare` on a table whose rows are at hand.
+
+    Attributes
+    ----------
+    dataset : Dataset
+        What the table became.
+    source : TableSource
+        Where the data set came from.
+    """
+
+    dataset: Dataset
+    source: TableSource
+
+    def _write(self, folder: Path, home: Path) -> None:
+        """Write all files into a folder; in `home` they will lie."""
+        super()._write(folder, home)
+        store_table(folder / DATA, home / DATA, self.source, self.dataset)
+        write_atomic(folder / CHOSEN, self._yaml())
 
     def _planned(self) -> dict[str, Any]:
         """Return the content of ``compare.json``."""
@@ -391,6 +414,13 @@ class Comparison:
             for table in (self.source.table, self.source.more)
             if table and table.source
         ]
+
+    def _interval_panels(self) -> list[Panel]:
+        if self.saved != self.coefficients_of:
+            return []
+        from mtlrun.model.plots import interval_panels
+
+        return interval_panels(self.model)
 
     def _yaml(self) -> str:
         config = {

@@ -83,7 +83,9 @@ class CompareSchedule:
         self.started = time.monotonic()
         with self.runner.working():
             pool = replace(
-                self.runner.pool, until=self.deadline, stops=self.deadline is not None
+                self.runner.pool,
+                deadline=self.deadline,
+                stop_at_deadline=self.deadline is not None,
             )
             for number, wave in enumerate(self._waves()):
                 jobs = [self.jobs[place] for place in wave]
@@ -93,11 +95,11 @@ class CompareSchedule:
                 here = replace(
                     pool,
                     n_jobs=1,
-                    until=self.deadline if number else None,
-                    stops=False,
+                    deadline=self.deadline if number else None,
+                    stop_at_deadline=False,
                     workers=(),
                 )
-                here = here if number == 0 or not pool.started else pool
+                here = here if number == 0 or not pool.has_started else pool
                 self.runner.fits(
                     [self.jobs[place] for place in wave if place in self.open], here
                 )

@@ -12,7 +12,7 @@ from mtlrun.engine.outcome import (
     Result,
     WorkItem,
     attempt_in_worker,
-    spread,
+    run_concurrently,
 )
 from mtlrun.engine.record import FAILED, sources
 from mtlrun.errors import ConfigError
@@ -99,12 +99,12 @@ def run_on_dask(
     with _dask_client(scheduler, n_jobs) as client:
         given_up: list[WorkItem] = []
         try:
-            for item, outcome in spread(items, call, max_running, cancel):
+            for item, outcome in run_concurrently(items, call, max_running, cancel):
                 if outcome.error == WORKER_DIED_MESSAGE:
                     given_up.append(item)
                 else:
                     yield item[0], outcome
-            for item, outcome in spread(given_up, call, lambda: 1, cancel):
+            for item, outcome in run_concurrently(given_up, call, lambda: 1, cancel):
                 yield item[0], outcome
         except OSError:
             raise ConfigError(

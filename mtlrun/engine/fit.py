@@ -527,15 +527,15 @@ def _robust_parts(model: BaseEstimator, part: TrainTestData) -> dict[str, float]
     norms = np.linalg.norm(outlier, axis=1)
     largest_value = np.linalg.norm(coef, ord=2)
     largest_norm = np.linalg.norm(coef, axis=1).max(initial=0.0)
-    found: dict[str, float] = {
+    facts: dict[str, float] = {
         "rank": int(np.sum(values > PART_TOLERANCE * largest_value)),
         "n_outliers": int(np.sum(norms > PART_TOLERANCE * largest_norm)),
     }
     truth = part.train.truth.get("L")
     if truth is not None and np.shape(low_rank) == truth.T.shape:
         difference = np.linalg.norm(low_rank - truth.T)
-        found["low_rank_error"] = float(difference / np.linalg.norm(truth))
-    return found
+        facts["low_rank_error"] = float(difference / np.linalg.norm(truth))
+    return facts
 
 
 def _solver_facts(fitted: _TimedFit) -> tuple[bool, dict[str, Any]]:

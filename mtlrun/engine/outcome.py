@@ -1,7 +1,7 @@
 """Call functions so that a failure is a result, one at a time or several at once.
 
 A work item is a tag, which identifies it, and the arguments of a function. The function
-is called by `attempt`, which turns an exception into an `Outcome`. `spread` keeps a
+is called by `attempt`, which turns an exception into an `Outcome`. `run_concurrently` keeps a
 number of items running; where each of them runs (a process, a thread, a worker of a
 Dask cluster) is up to the callable that it receives.
 """
@@ -87,7 +87,7 @@ def _remove_folders(text: str) -> str:
     return text
 
 
-def spread(
+def run_concurrently(
     items: Iterable[WorkItem],
     call: Callable[[tuple[Any, ...]], Outcome],
     max_running: Callable[[], int],

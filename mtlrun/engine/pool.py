@@ -20,7 +20,7 @@ from mtlrun.engine.outcome import (
     WorkItem,
     attempt,
     attempt_in_worker,
-    spread,
+    run_concurrently,
 )
 from mtlrun.engine.worker import Worker, can_fork
 from mtlrun.errors import ConfigError, UnknownNameError
@@ -49,20 +49,20 @@ class Pool:
     seconds : float or None
         Time limit of one item. The item runs in a separate process, which is killed at
         the limit, even within compiled code.
-    until : float or None
+    deadline : float or None
         Time of `time.monotonic` from which on no item starts.
-    stops : bool
+    stop_at_deadline : bool
         Whether items that still run at that time are stopped, as at a limit.
     workers : tuple of Worker
-        Processes that several runs share, see `keeping`.
+        Processes that several runs share, see `keep_workers`.
     """
 
     n_jobs: int | None = None
     backend: str | None = None
     scheduler: str | None = None
     seconds: float | None = None
-    until: float | None = None
-    stops: bool = False
+    deadline: float | None = None
+    stop_at_deadline: bool = False
     workers: tuple[Worker, ...] = ()
 
     def __post_init__(self) -> None:
@@ -81,25 +81,25 @@ class Pool:
             )
 
     @property
-    def serial(self) -> bool:
+    def is_serial(self) -> bool:
         """Whether items run one after the other."""
         return self.n_jobs in (None, 1) and self.backend is None
 
     @property
-    def started(self) -> bool:
+    def has_started(self) -> bool:
         """Whether all shared processes that have been started are ready."""
         return not any(worker.is_starting for worker in self.workers)
 
     @property
-    def late(self) -> bool:
+    def is_past_deadline(self) -> bool:
         """Whether the time is over at which items may start."""
-        return self.until is not None and time.monotonic() >= self.until
+        return self.deadline is not None and time.monotonic() >= self.deadline
 
-    def left(self) -> float | None:
+    def remaining_seconds(self) -> float | None:
         """Return the seconds that an item may take if it starts now; None: no limit."""
-        if not self.stops or self.until is None:
+        if not self.stop_at_deadline or self.deadline is None:
             return self.seconds
-        seconds_until_end = max(self.until - time.monotonic(), 0.0)
+        seconds_until_end = max(self.deadline - time.monotonic(), 0.0)
         if self.seconds is None:
             return seconds_until_end
         return min(seconds_until_end, self.seconds)
@@ -109,7 +109,7 @@ class Pool:
         return replace(self, seconds=None)
 
     @contextlib.contextmanager
-    def keeping(self, max_workers: int | None = None) -> Iterator[Pool]:
+    def keep_workers(self, max_workers: int | None = None) -> Iterator[Pool]:
         """Yield this pool with processes that several runs share.
 
         Starting a process takes seconds.
@@ -123,21 +123,21 @@ class Pool:
         if self._needs_processes():
             if can_fork():
                 # A process with threads cannot be forked safely. Therefore all workers
-                # are forked before `begin` starts the threads that wait for them.
+                # are forked before `start` starts the threads that wait for them.
                 for worker in workers:
                     worker.fork()
             for worker in workers:
-                worker.begin()
+                worker.start()
         try:
             yield replace(self, workers=workers)
         finally:
             for worker in workers:
-                worker.end()
+                worker.close()
 
     def _needs_processes(self) -> bool:
-        if self.late or self.backend not in (None, "loky"):
+        if self.is_past_deadline or self.backend not in (None, "loky"):
             return False
-        return not (self.serial and self.left() is None)
+        return not (self.is_serial and self.remaining_seconds() is None)
 
     def _new_workers(self, max_workers: int | None = None) -> tuple[Worker, ...]:
         """Return workers whose processes start when they are needed.
@@ -170,7 +170,7 @@ class Pool:
         """
         if self.backend == "dask":
             yield from run_on_dask(function, items, self.scheduler, self.n_jobs)
-        elif self.serial and self.left() is None:
+        elif self.is_serial and self.remaining_seconds() is None:
             for tag, arguments in items:
                 yield tag, attempt(function, *arguments)
         else:
@@ -201,16 +201,16 @@ class Pool:
             finally:
                 idle_workers.append(worker)
 
-        def end_workers() -> None:
+        def close_workers() -> None:
             for worker in workers:
-                worker.end()
+                worker.close()
 
         call = call_in_thread if self.backend == "threading" else call_in_process
         try:
-            for (tag, _), outcome in spread(
-                items, call, lambda: n_workers, end_workers
+            for (tag, _), outcome in run_concurrently(
+                items, call, lambda: n_workers, close_workers
             ):
                 yield tag, outcome
         finally:
             if not self.workers:
-                end_workers()
+                close_workers()

@@ -103,8 +103,8 @@ class LiveProgress(PlainProgress):
         self.bar.start()
 
     def message(self, text: str) -> None:
-        """Print a line above the bar."""
-        self.bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        """Print a message above the bar, broken between words."""
+        self.bar.console.print(text, markup=False, highlight=False)
 
     def begin(self, name: str) -> None:
         """Show the name of the current job."""

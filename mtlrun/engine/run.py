@@ -268,7 +268,7 @@ class Runner:
                         "computes there, or choose a folder on another file system with --output"
                     )
                 tidy_folders(cells_folder, self.plan.folder)
-                with own.keeping(
+                with own.keep_workers(
                     len(self.plan.rows)
                     + sum(len(row.job.folds) for row in self.plan.rows)
                 ) as self.pool:
@@ -305,7 +305,7 @@ class Runner:
         self.progress.message(
             f"{self.plan.id}: {work_text(len(jobs), len(folds), len(self.plan.wanted))}"
         )
-        if self.plan.timed and not self.pool.serial:
+        if self.plan.timed and not self.pool.is_serial:
             what = (
                 "only searches run in parallel"
                 if folds
@@ -347,7 +347,7 @@ class Runner:
         self.choices.update(known)
         self._compute(folds, pool)
         jobs = [job for job in jobs if job.key not in known]
-        if pool.until is not None:
+        if pool.deadline is not None:
             jobs = [
                 job
                 for job in jobs
@@ -388,7 +388,7 @@ class Runner:
 
         def begun() -> Iterator[tuple[Job, dict[str, Any] | None]]:
             for job in jobs:
-                if pool.late:
+                if pool.is_past_deadline:
                     return
                 self._begin(job)
                 yield job, self.choices.get(job.key, {}).get("chosen")
@@ -408,7 +408,7 @@ class Runner:
                     died += [by_key[key] for key in keys]
                 for key, one in found.items():
                     if (
-                        one.status != TIMEOUT or not pool.stops
+                        one.status != TIMEOUT or not pool.stop_at_deadline
                     ):  # else it is known only that time was short
                         self._finish(by_key[key], self._record(by_key[key], one, pool))
         if died:
@@ -418,7 +418,11 @@ class Runner:
 
     def _at_once(self, jobs: int, pool: Pool) -> int:
         """Return how many jobs a process is handed at once: small ones cost more to hand over than to compute."""
-        if pool.serial or pool.backend is not None or pool.left() is not None:
+        if (
+            pool.is_serial
+            or pool.backend is not None
+            or pool.remaining_seconds() is not None
+        ):
             return 1
         parts = PARTS * max(len(pool.workers), 1)
         return max(
@@ -452,7 +456,7 @@ class Runner:
     def _complete(self, job: Job, record: Record, pool: Pool) -> Record:
         """Add to a record what the runner knows: whether it was computed alone, and the search before it."""
         if job.kind != JobKind.FOLD:
-            alone = pool.serial and job.key not in self.disturbed
+            alone = pool.is_serial and job.key not in self.disturbed
             record.environment["serial"] = alone and not self.store.shared()
         choice = self.choices.get(job.key)
         if choice is not None:

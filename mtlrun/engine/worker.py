@@ -34,7 +34,7 @@ _ENVIRONMENT_LOCK = threading.Lock()
 class Worker:
     """A process that runs one work item at a time and is killed at its time limit.
 
-    The process starts with the first item, or earlier with `fork` or `begin`. After it
+    The process starts with the first item, or earlier with `fork` or `start`. After it
     was killed, or died, the next item starts a new one.
     """
 
@@ -62,38 +62,40 @@ class Worker:
         start_time = time.perf_counter()
         limit = None
         try:
-            executor = self._wait_until_ready(pool.without_item_limit().left())
+            executor = self._wait_until_ready(
+                pool.without_item_limit().remaining_seconds()
+            )
             if self._has_ended:
                 # Another thread ended this worker while the process started.
-                self.stop()
+                self.kill()
             start_time = time.perf_counter()
-            limit = pool.left()
+            limit = pool.remaining_seconds()
             if limit is not None and limit <= 0:
                 raise TimeoutError
             return executor.submit(function, *arguments).result(timeout=limit)
         except TimeoutError:
-            self.stop()
+            self.kill()
             elapsed_seconds = time.perf_counter() - start_time
             error_message = f"stopped after {elapsed_seconds:.0f} s (limits.seconds: {limit or 0:g})"
             return Outcome(TIMEOUT, error=error_message)
         except BrokenExecutor as error:
-            self.stop()
+            self.kill()
             error_message = f"the worker process died (out of memory?): {error}"
             return Outcome(FAILED, error=error_message[:MAX_MESSAGE_LENGTH])
 
-    def stop(self) -> None:
+    def kill(self) -> None:
         """Kill the process."""
         executor = self._executor
         self._executor = None
         if executor is not None:
             executor.shutdown(wait=True, kill_workers=True)
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Kill the process for good, even while a thread waits for an item."""
         self._has_ended = True
-        self.stop()
+        self.kill()
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Start the process without waiting for it."""
         if self._executor is None:
             self._executor = _create_executor()
@@ -125,7 +127,7 @@ class Worker:
 
     def _wait_until_ready(self, timeout: float | None) -> Any:
         """Return the executor of a running process, which starts if necessary."""
-        self.begin()
+        self.start()
         assert self._ready is not None
         self._ready.result(timeout=timeout)
         return self._executor

@@ -8,10 +8,11 @@ from __future__ import annotations
 import fnmatch
 import json
 import math
+import statistics
 import time
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from mtlrun.data.cards import load_card
 from mtlrun.data.files import data_directory
 from mtlrun.data.load import dataset_fingerprint, source_name
 from mtlrun.engine.compute import compute_job
-from mtlrun.engine.job import Method, choice_of, job_from
+from mtlrun.engine.job import Job, Method, choice_of, job_from
 from mtlrun.engine.methods import declared, method_paths, versions_of
 from mtlrun.engine.packed import rounded, stored_digits
 from mtlrun.engine.record import JobKind, Record, host_facts, made_by, now
@@ -242,6 +243,10 @@ def _sampled(
 def _cost(record: Record, search: bool) -> float:
     """Return the seconds that computing a job again takes, about."""
     own = record.seconds.get("total") or 0.0
+    repeated = record.seconds.get("fit_all") or []
+    if len(repeated) > 1:
+        # A timed job is fitted once, see `_fitted_once`.
+        own -= math.fsum(repeated) - statistics.median(repeated)
     return ALLOWANCE * (
         own + (record.selection.get("seconds") or 0.0 if search else 0.0)
     )
@@ -289,6 +294,18 @@ def _source(dataset: Mapping[str, Any], data_dir: Path | None) -> str:
         return f"!{dataset['id']}: {str(error).splitlines()[0]}"
 
 
+def _fitted_once(job: Job) -> Job:
+    """Return a timed job without a first untimed fit and without repeats.
+
+    What it predicts does not depend on them, and seconds are not compared.
+    """
+    timing = job.scoring.timing
+    if timing is None:
+        return job
+    once = replace(timing, repeats=1, warmup=False)
+    return replace(job, scoring=replace(job.scoring, timing=once))
+
+
 def _try(trial: Trial, search: bool, data_dir: Path | None) -> None:
     """Compute a job again, with the parameters of its record unless the search is to be repeated, too."""
     record = trial.record
@@ -303,7 +320,7 @@ def _try(trial: Trial, search: bool, data_dir: Path | None) -> None:
             trial.digits["chosen parameters"] = ALL_DIGITS * (
                 again["chosen"] == record.selection.get("chosen")
             )
-        found, _ = compute_job(job, chosen, folder)
+        found, _ = compute_job(_fitted_once(job), chosen, folder)
     except Exception as error:  # whatever the code raises now where it did not
         trial.error = f"{type(error).__name__}: {error}"
         return

@@ -39,6 +39,8 @@ SCHEMA = 1
 ARCHIVE, FACTS, COEFFICIENTS = "model.skops", "model.json", "coefficients.npz"
 #: What lies in the folder of a comparison, and the folder of the model there.
 COMPARED, MODEL = "compare.json", "model"
+#: Start of the id of a data set that is a table of the user; titles leave it out.
+OWN_TABLE = "own-"
 
 #: What to do where there is no model.
 NO_MODEL = (

@@ -13,16 +13,18 @@ import numpy as np
 from mtlrun.engine.evaluation import innermost
 from mtlrun.engine.stored import TRAINED, read_json
 from mtlrun.errors import DataError, UserError
+from mtlrun.model.baseline import search_panels
 from mtlrun.model.curves import curve_panels, variances_line
 from mtlrun.model.files import (
     COEFFICIENTS,
+    OWN_TABLE,
     Model,
     finished,
     load_model,
     read_facts,
     transformed_names,
 )
-from mtlrun.tables.figures import Figure, HeatMap, Line, Panel, best_scores, path_panel
+from mtlrun.tables.figures import Figure, HeatMap, Line, Panel
 from mtlrun.tables.report_table import Column, ReportTable, number
 from mtlrun.utils.arrays import NpzArchive
 from mtlrun.utils.outputs import write_output
@@ -30,9 +32,13 @@ from mtlrun.utils.text import sanitize
 
 #: Features in the figure of the coefficients: those with the largest mean absolute coefficient.
 MOST_FEATURES = 40
-#: Start of the id of a data set that is a table of the user.
-OWN_TABLE = "own-"
 KINDS = ("tasks", "coefficients", "path", "shrinkage", "curve")
+#: Most tasks with names below their coefficients, and with names at their points. Points
+#: get names in the order of their distance from the separate fit.
+MAX_NAMED = 40
+MAX_NAMED_POINTS = 8
+#: Named points are at least this share of the axis apart.
+NAME_GAP = 0.06
 #: Columns whose coefficients are drawn with intervals: those in which tasks differ most; and half the length of these.
 MOST_COLUMNS, HALF = 4, 1.96
 
@@ -230,6 +236,7 @@ def interval_grid(model: Model, tasks: Sequence[str]) -> ReportTable:
 def _intervals(model: Model) -> list[Panel]:
     """Return a panel per column: the tasks in the order of their coefficients, with intervals, and the mean of all."""
     found, columns = _estimates(model)
+    tasks = _task_names(model)
     panels = []
     for j in columns:
         order = np.argsort(found.pooled[:, j], kind="stable")
@@ -250,10 +257,17 @@ def _intervals(model: Model) -> list[Panel]:
             low=[mean - half] * 2,
             high=[mean + half] * 2,
         )
-        panels.append(
-            Panel(found.names[j], False, [own, common], axis="tasks by coefficient")
-        )
+        panel = Panel(found.names[j], False, [own, common], axis="tasks by coefficient")
+        if len(tasks) == len(order) <= MAX_NAMED:
+            panel.x_names = [tasks[t] for t in order]
+            panel.axis = "task"
+        panels.append(panel)
     return panels
+
+
+def _task_names(model: Model) -> list[str]:
+    """Return the names of the tasks as in the user's table."""
+    return [str(task) for task in (model.facts or {}).get("tasks", ())]
 
 
 def _shrinkage(folder: Path, model: Model) -> list[Panel]:
@@ -264,6 +278,7 @@ def _shrinkage(folder: Path, model: Model) -> list[Panel]:
             "HierarchicalMTL does.",
         )
     found, columns = _estimates(model)
+    tasks = _task_names(model)
     panels = []
     for j in columns:
         known = np.flatnonzero(np.isfinite(found.alone[:, j]))
@@ -276,6 +291,12 @@ def _shrinkage(folder: Path, model: Model) -> list[Panel]:
             (HALF * found.std[known, j]).tolist(),
             points="filled",
         )
+        if len(tasks) == len(found.pooled):
+            moved = np.abs(found.alone[known, j] - found.pooled[known, j])
+            named = _apart(found.alone[known, j], np.argsort(-moved, kind="stable"))
+            points.names = [
+                tasks[t] if index in named else "" for index, t in enumerate(known)
+            ]
         axis = f"{found.names[j]}: separate per task"
         panels.append(
             Panel(
@@ -293,6 +314,16 @@ def _shrinkage(folder: Path, model: Model) -> list[Panel]:
     return panels
 
 
+def _apart(x: np.ndarray, order: np.ndarray) -> list[int]:
+    """Return the first points of an order whose names do not run into each other."""
+    gap = NAME_GAP * np.ptp(x)
+    named: list[int] = []
+    for index in order.tolist():
+        if all(abs(x[index] - x[other]) > gap for other in named):
+            named.append(index)
+    return named[:MAX_NAMED_POINTS]
+
+
 def _paths(folder: Path) -> list[Panel]:
     """Return a panel per parameter: at every value the best mean score over the folds."""
     found: Mapping[str, Any] = (read_json(folder / TRAINED) or {}).get(
@@ -308,12 +339,7 @@ def _paths(folder: Path) -> list[Panel]:
             f"{folder}: no search over the values of a parameter chose this model",
             "Give it a grid.",
         )
-    panels = []
-    for name in grid:
-        scores = best_scores(found, name)
-        if len(scores) > 1:
-            curve = Line("cross-validated", list(scores), list(scores.values()))
-            panels.append(path_panel(str(found["metric"]), name, [curve]))
+    panels = search_panels(found)
     if not panels:
         raise UserError(
             f"{folder}: the values of the search are not numbers",

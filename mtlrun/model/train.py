@@ -21,9 +21,21 @@ from mtlrun.engine.store import check_folder
 from mtlrun.errors import ConfigError, DataError, UserError, counted
 from mtlrun.estimators.baselines import PerTask
 from mtlrun.estimators.registry import build
+from mtlrun.model.baseline import (
+    BASELINE_LINE,
+    COMPARISON_TONES,
+    WORSE,
+    Tested,
+    baseline_scores,
+    baseline_warnings,
+    score_table,
+    search_panels,
+    task_table,
+)
 from mtlrun.model.files import (
     COEFFICIENTS,
     FACTS,
+    OWN_TABLE,
     finished,
     load_model,
     read_facts,
@@ -32,8 +44,8 @@ from mtlrun.model.files import (
 )
 from mtlrun.model.fitted import Model, tested_table, to_csv
 from mtlrun.tables.figures import Figure, Line, Panel
-from mtlrun.tables.page import html_page
-from mtlrun.tables.report_table import Column, ReportTable, Section, show
+from mtlrun.tables.page import STATUS_TONES, html_page
+from mtlrun.tables.report_table import Column, ReportTable, Section, Styled, show
 from mtlrun.utils.io import file_json, jsonable, read_text_file, write_atomic
 from mtlrun.utils.outputs import publish
 
@@ -166,6 +178,7 @@ def fit_training(training: TrainingJob, dataset: Dataset, runner: Runner) -> Tra
             f"{counted(dataset.n_tasks, 'task')}"
         )
         result = _result(training, record)
+        result["baseline"] = baseline_scores(fitted.part, job.scoring)
         refitted = training.refit if isinstance(training.refit, dict) else {}
         params = with_params(job.method.params, {**chosen, **refitted})
         facts = _facts(training, dataset, fitted.model, result, params)
@@ -373,8 +386,6 @@ MOST_COLOURS, MOST_POINTS, MOST_FEATURES = 7, 1500, 20
 MOST_OWN = 5
 OWN_LINE = "A task's own weight of a feature is its coefficient less the mean of all tasks, which they share."
 TOGETHER = "rows of all tasks"
-#: Test rows of a task: its name, the true values, and predictions or decision values.
-Tested = Sequence[tuple[str, np.ndarray, np.ndarray]]
 
 
 def training_page(
@@ -398,19 +409,7 @@ def training_page(
         With the names of the features, which may be empty; None for a model that has none.
     regression : bool
     """
-    tasks = ReportTable(
-        [
-            Column("task"),
-            Column("test rows", "count"),
-            *(Column(m, "score") for m in result["metrics"]),
-        ]
-    )
-    for place, (name, truth, _) in enumerate(tested):
-        scores = [
-            values[place] if place < len(values) else None
-            for values in result["per_task"].values()
-        ]
-        tasks.rows.append([name, len(truth), *scores])
+    tasks = task_table(result, tested)
     params = ReportTable(
         [Column("parameter"), Column("value")],
         [[k, json.dumps(v)] for k, v in result["params"].items()],
@@ -420,6 +419,7 @@ def training_page(
         [[k, json.dumps(v)] for k, v in config.items()],
     )
     sections = [
+        Section("Scores and baseline", [BASELINE_LINE], [score_table(result)]),
         Section("Parameters", grids=[params]),
         Section("Largest coefficients", *_largest(coefficients, tested)),
         Section("Scores per task", grids=[tasks]),
@@ -431,9 +431,18 @@ def training_page(
         if any(len(np.unique(truth)) > 1 for _, truth, _ in tested)
         else []
     )
-    title = f"{result['id']}: {result['method']} on {result['dataset']}"
+    panels = search_panels(result["selection"] or {})
+    if panels:
+        figures.append(Figure("search", "Search for the parameters", panels))
+    method = str(result["method"]).rpartition(":")[2]
+    title = f"{method} on {str(result['dataset']).removeprefix(OWN_TABLE)}"
+    warnings = [Styled(line, tone=WORSE) for line in baseline_warnings(result)]
     return html_page(
-        title, training_lines(result), [s for s in sections if not s.empty], figures
+        title,
+        [*warnings, *training_lines(result)],
+        [s for s in sections if not s.empty],
+        figures,
+        tones=STATUS_TONES | COMPARISON_TONES,
     )
 
 

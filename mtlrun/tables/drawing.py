@@ -12,17 +12,24 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, to_hex, to_rgb
 from matplotlib.figure import Figure as Canvas
+from matplotlib.patches import Rectangle, Wedge
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from mtlrun.errors import UnknownNameError, UserError, shorten
 from mtlrun.stats import critical_difference
 from mtlrun.tables.figures import (
+    MAX_NAMES,
+    SQUARES,
+    Drawing,
+    Dumbbell,
+    DumbbellPanel,
     Figure,
     Forest,
     HeatMap,
     Line,
     Panel,
     RankDiagram,
+    Strip,
     are_numbers,
 )
 from mtlrun.tables.ranking import Ranking
@@ -59,9 +66,11 @@ SHORT_LOG = 30
 PALE, PALE_SHARE = 0.62, 0.5
 #: Colour of curves behind the others, and width of curves without markers.
 BACKGROUND, SMOOTH_WIDTH = "#b0b0b0", 1.8
-#: Heat maps: a colour bar of fewer than 50 colours is drawn as shapes; matrices with more rows or columns have no names
-#: beside them, and those with more columns no numbers.
-COLOURS_OF_MAP, MAX_NAMES, MAX_NUMBERS = 41, 40, 10
+#: Heat maps: a color bar of fewer than 50 colors is drawn as shapes. Around a center,
+#: blue is above it, as in the pictures of the guide.
+COLOURS_OF_MAP = 41
+SEQUENTIAL = "viridis"
+DIVERGING = "RdBu"
 #: Inches of a row or column of a matrix, of a column and a row with numbers, and of what lies around it.
 MAP_STEP, NUMBER_STEPS, MAP_EDGE, MAP_HEAD = 0.17, (0.42, 0.2), 1.2, 0.5
 #: Names of many rows are set smaller: this over their number, in points, but not below the second.
@@ -74,6 +83,49 @@ SIGNIFICANCE, RANK_INCHES, LABEL_LETTER, LABEL_GAP = 0.05, 3.0, 0.085, 0.06
 HEADING_INCHES = 0.3
 #: Forests: inches of their width, rows that are named, and letters of a name.
 FOREST_INCHES, MAX_ROWS, LONGEST_LABEL = 5.0, 40, 40
+#: Letters of the name of a point.
+LONGEST_POINT_NAME = 16
+#: Dumbbells: panels in a row, inches of their width (a single panel is wider), of a line,
+#: of the space around the lines of a panel, and of a letter of the labels.
+PANELS_PER_ROW = 2
+PAIR_INCHES = 2.3
+ALONE_INCHES = 3.6
+ROW_INCHES = 0.2
+AROUND_ROWS = 0.75
+PAIR_LETTER = 0.07
+#: Published numbers are rings in the first colour; ours agree in the second or do not
+#: in the third. Their shapes differ, too.
+RING_COLOUR = "#1c2126"
+AGREES_COLOUR = COLOURS[0]
+DIFFERS_COLOUR = COLOURS[3]
+#: Strips: inches of a square with its gap, squares of a line, and inches of a title, of a
+#: line of the legend and of the margin.
+SQUARE_INCHES = 0.22
+SQUARES_PER_LINE = 24
+STRIP_TITLE = 0.26
+STRIP_LEGEND = 0.26
+STRIP_MARGIN = 0.1
+#: Colour of the squares of a kind, and of the sign in it; the signs differ as well.
+SQUARE_COLOURS = {
+    "holds": ("#0072B2", "#ffffff"),
+    "partly": ("#9fd2f0", "#000000"),
+    "depends": ("#F0E442", "#000000"),
+    "undecided": ("#d9dee3", "#000000"),
+    "fails": ("#D55E00", "#000000"),
+    "untested": ("#ffffff", "#5b6570"),
+}
+#: Lines of a sign, in shares of the square from its upper left corner.
+SQUARE_SIGNS: dict[str, list[list[tuple[float, float]]]] = {
+    "holds": [[(0.22, 0.55), (0.42, 0.75), (0.78, 0.27)]],
+    "depends": [
+        [(0.2, 0.5), (0.8, 0.5)],
+        [(0.5, 0.2), (0.5, 0.8)],
+        [(0.2, 0.85), (0.8, 0.85)],
+    ],
+    "undecided": [[(0.28, 0.4), (0.72, 0.4)], [(0.28, 0.62), (0.72, 0.62)]],
+    "fails": [[(0.26, 0.26), (0.74, 0.74)], [(0.26, 0.74), (0.74, 0.26)]],
+    "untested": [[(0.5, 0.46), (0.5, 0.54)]],
+}
 FORMATS = (".svg", ".png", ".pdf")
 #: What leaves the date out of a file.
 NO_DATE: dict[str, dict[str, None]] = {
@@ -150,10 +202,16 @@ def _no_formulas(canvas: Canvas) -> None:
         text.set_parse_math(False)
 
 
-def _canvas(figure: Figure | RankDiagram | Forest) -> Any:
+def _canvas(figure: Drawing) -> Any:
     if isinstance(figure, Forest):
         return draw_forest(figure).figure
-    return draw_ranks(figure) if isinstance(figure, RankDiagram) else draw(figure)
+    if isinstance(figure, RankDiagram):
+        return draw_ranks(figure)
+    if isinstance(figure, Dumbbell):
+        return draw_dumbbell(figure)
+    if isinstance(figure, Strip):
+        return draw_strip(figure)
+    return draw(figure)
 
 
 def _saved(canvas: Canvas, form: str) -> bytes:
@@ -169,13 +227,13 @@ def _saved(canvas: Canvas, form: str) -> bytes:
     )
 
 
-def svg(figure: Figure | RankDiagram | Forest) -> str:
+def svg(figure: Drawing) -> str:
     """Return a figure as SVG."""
     return _saved(_canvas(figure), "svg").decode()
 
 
 def write_drawing(
-    figure: Figure | RankDiagram,
+    figure: Drawing,
     path: Path,
     write: Callable[[Path, bytes], None] = write_atomic,
 ) -> None:
@@ -335,6 +393,168 @@ def draw_forest(figure: Forest, axes: Axes | None = None) -> Axes:
     return axes
 
 
+def draw_dumbbell(figure: Dumbbell) -> Canvas:
+    """Draw published numbers joined to ours: two panels in a row, a legend below."""
+    panels = figure.panels
+    n_columns = min(len(panels), PANELS_PER_ROW)
+    n_rows = -(-len(panels) // n_columns)
+    longest = max(len(pair.label) for pair in figure.pairs)
+    across = ALONE_INCHES if n_columns == 1 else PAIR_INCHES * n_columns
+    heights = []
+    for first in range(0, len(panels), n_columns):
+        n_pairs = max(len(p.pairs) for p in panels[first : first + n_columns])
+        heights.append(AROUND_ROWS + ROW_INCHES * n_pairs)
+    with mpl.rc_context(STYLE):
+        size = (across + PAIR_LETTER * longest + 0.3, sum(heights) + 0.7)
+        canvas = Canvas(figsize=size, layout="constrained")
+        grid = canvas.subplots(
+            n_rows, n_columns, squeeze=False, height_ratios=heights
+        ).ravel()
+        for index, (axes, panel) in enumerate(zip(grid, panels, strict=False)):
+            labels = [pair.label for pair in panel.pairs]
+            left = panels[index - 1] if index % n_columns else None
+            repeated = left is not None and labels == [p.label for p in left.pairs]
+            _draw_pairs(axes, panel, [] if repeated else labels)
+        for axes in grid[len(panels) :]:
+            axes.remove()
+        canvas.suptitle(figure.title, fontsize=10)
+        handles: dict[str, Any] = {}
+        for axes in canvas.axes:
+            for handle, text in zip(*axes.get_legend_handles_labels(), strict=True):
+                handles.setdefault(text, handle)
+        # Named groups of two keep the legend as narrow as the panels.
+        canvas.legend(
+            handles.values(),
+            handles.keys(),
+            loc="outside lower center",
+            ncols=2,
+            frameon=False,
+        )
+        _no_formulas(canvas)
+    return canvas
+
+
+def _draw_pairs(axes: Axes, panel: DumbbellPanel, labels: Sequence[str]) -> None:
+    """Draw the pairs of a panel, the first on top; `labels` is empty if they stand elsewhere."""
+    for level, pair in enumerate(panel.pairs):
+        if pair.ours is not None:
+            ends = [pair.published, pair.ours]
+            axes.plot(ends, [level, level], color="#9aa5b1", linewidth=2, zorder=1)
+            style: dict[str, Any] = {
+                "color": DIFFERS_COLOUR,
+                "marker": "D",
+                "label": "ours, out of tolerance",
+            }
+            if pair.agrees:
+                style = {
+                    "color": AGREES_COLOUR,
+                    "marker": "o",
+                    "label": "ours, within tolerance",
+                }
+            axes.errorbar(
+                pair.ours,
+                level,
+                xerr=pair.std or None,
+                markersize=4.5,
+                elinewidth=0.8,
+                linestyle="none",
+                zorder=2,
+                **style,
+            )
+        axes.plot(
+            pair.published,
+            level,
+            color=RING_COLOUR,
+            marker="o",
+            markersize=8,
+            markerfacecolor="none",
+            markeredgewidth=1.1,
+            linestyle="none",
+            label="published",
+            zorder=3,
+        )
+    axes.set_ylim(len(panel.pairs) - 0.4, -0.6)
+    axes.set_yticks(range(len(panel.pairs)))
+    axes.set_yticklabels(labels or [""] * len(panel.pairs), parse_math=False)
+    axes.tick_params(axis="y", length=0)
+    axes.tick_params(axis="x", labelsize=8)
+    if panel.log:
+        _set_log(axes, "x")
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=5, min_n_ticks=3))
+        axes.ticklabel_format(axis="x", style="plain", useOffset=False)
+    if panel.axis != panel.title:
+        axes.set_xlabel(panel.axis, fontsize=8)
+    axes.set_title(panel.title, fontsize=9)
+
+
+def draw_strip(figure: Strip) -> Canvas:
+    """Draw a square per claim in the order of `SQUARES`, a title per paper and a legend."""
+    n_lines = [-(-len(row.squares) // SQUARES_PER_LINE) for row in figure.rows]
+    present = {kind for row in figure.rows for kind in row.counts}
+    kinds = [kind for kind in SQUARES if kind in present]
+    legend_lines = -(-len(kinds) // 2)
+    width = SQUARE_INCHES * SQUARES_PER_LINE + 2 * STRIP_MARGIN
+    height = (
+        STRIP_TITLE * (1 + len(figure.rows))
+        + SQUARE_INCHES * sum(n_lines)
+        + STRIP_LEGEND * legend_lines
+        + 4 * STRIP_MARGIN
+    )
+    with mpl.rc_context(STYLE):
+        canvas = Canvas(figsize=(width, height))
+        axes = canvas.add_axes((0.0, 0.0, 1.0, 1.0))
+        axes.set_axis_off()
+        # The axes are measured in inches from the upper left corner.
+        axes.set(xlim=(0.0, width), ylim=(height, 0.0))
+        axes.text(width / 2, 0.2, figure.title, fontsize=10, ha="center")
+        top = STRIP_TITLE + STRIP_MARGIN
+        for row, lines in zip(figure.rows, n_lines, strict=True):
+            axes.text(STRIP_MARGIN, top + 0.17, row.title, fontsize=9)
+            top += STRIP_TITLE
+            order = list(SQUARES)
+            squares = sorted(row.squares, key=lambda square: order.index(square[0]))
+            for index, (kind, name) in enumerate(squares):
+                line, column = divmod(index, SQUARES_PER_LINE)
+                at = (
+                    STRIP_MARGIN + SQUARE_INCHES * column,
+                    top + SQUARE_INCHES * line,
+                )
+                _draw_square(axes, at, kind, f"{kind}-{name}")
+            top += SQUARE_INCHES * lines
+        top += 2 * STRIP_MARGIN
+        for index, kind in enumerate(kinds):
+            column, line = divmod(index, legend_lines)
+            left = STRIP_MARGIN + column * width / 2
+            upper = top + STRIP_LEGEND * line
+            _draw_square(axes, (left, upper), kind)
+            text = left + SQUARE_INCHES + 0.08
+            axes.text(text, upper + 0.15, SQUARES[kind], fontsize=9)
+        _no_formulas(canvas)
+    return canvas
+
+
+def _draw_square(
+    axes: Axes, corner: tuple[float, float], kind: str, name: str | None = None
+) -> None:
+    """Draw a square with the sign of its kind; `name` becomes the id of its shape in the file."""
+    size = 0.86 * SQUARE_INCHES
+    fill, ink = SQUARE_COLOURS[kind]
+    square = Rectangle(corner, size, size, facecolor=fill, edgecolor="#5b6570")
+    square.set(linewidth=0.6, gid=name)
+    axes.add_patch(square)
+    left, top = corner
+    if kind == "partly":
+        center = (left + size / 2, top + size / 2)
+        axes.add_patch(Wedge(center, 0.3 * size, 90, 270, facecolor=ink))
+        ring = Wedge(center, 0.3 * size, 0, 360, facecolor="none", edgecolor=ink)
+        axes.add_patch(ring)
+    for line in SQUARE_SIGNS.get(kind, []):
+        x = [left + size * across for across, _ in line]
+        y = [top + size * down for _, down in line]
+        axes.plot(x, y, color=ink, linewidth=1.4, solid_capstyle="round")
+
+
 def alike(ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:
     """Return the largest groups of sorted ranks that differ by less than `difference`: first and last place."""
     groups: list[tuple[int, int]] = []
@@ -399,6 +619,14 @@ def _draw_panel(axes: Axes, figure: Figure, panel: Panel) -> None:
             "va": "bottom",
         }
         axes.text(at, 1.01, text, transform=axes.get_xaxis_transform(), **place_of_text)
+    if panel.x_names:
+        axes.set_xticks(
+            range(1, len(panel.x_names) + 1),
+            [sanitize(shorten(name, LONGEST_LABEL)) for name in panel.x_names],
+            rotation=90,
+            fontsize=_name_points(panel.x_names),
+            parse_math=False,
+        )
     if panel.limits is not None:
         axes.set_ylim(panel.limits)
     axes.set_xlabel(figure.axis if panel.axis is None else panel.axis)
@@ -474,13 +702,11 @@ def _draw_curve(
         axes.fill_between(
             x, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0
         )
-    if curve.points == "hollow":
-        marker["markerfacecolor"] = "none"
     axes.errorbar(
         x,
         curve.y,
         yerr=curve.spread if any(curve.spread) else None,
-        label=curve.label if curve.points != "hollow" else None,
+        label=curve.label,
         color=colour,
         linestyle="none" if curve.points else line,
         linewidth=width,
@@ -488,6 +714,22 @@ def _draw_curve(
         capsize=2,
         **marker,
     )
+    _name_of_points(axes, curve)
+
+
+def _name_of_points(axes: Axes, curve: Line) -> None:
+    """Write the names of points, slanted so that neighbors stay apart."""
+    for x, y, name in zip(curve.x, curve.y, curve.names, strict=False):
+        if name:
+            axes.annotate(
+                sanitize(shorten(name, LONGEST_POINT_NAME)),
+                (x, y),
+                xytext=(2, 3),
+                textcoords="offset points",
+                rotation=50,
+                fontsize=6.5,
+                parse_math=False,
+            )
 
 
 def _name_points(names: Sequence[str]) -> float:
@@ -504,13 +746,9 @@ def _names_length(names: Sequence[str]) -> float:
     )
 
 
-def _has_numbers(panel: HeatMap) -> bool:
-    return len(panel.columns) <= MAX_NUMBERS and len(panel.rows) <= MAX_NAMES
-
-
 def _map_steps(panel: HeatMap) -> tuple[float, float]:
     """Return the inches of a column and of a row of a matrix."""
-    return NUMBER_STEPS if _has_numbers(panel) else (MAP_STEP, MAP_STEP)
+    return NUMBER_STEPS if panel.has_numbers else (MAP_STEP, MAP_STEP)
 
 
 def _map_size(panel: HeatMap) -> tuple[float, float]:
@@ -527,9 +765,9 @@ def _draw_map(canvas: Canvas, axes: Axes, panel: HeatMap) -> None:
     if panel.centre is not None:
         reach = max(high - panel.centre, panel.centre - low) or 1.0
         low, high = panel.centre - reach, panel.centre + reach
-    colours = mpl.colormaps["viridis" if panel.centre is None else "RdBu_r"].resampled(
-        COLOURS_OF_MAP
-    )
+    colours = mpl.colormaps[
+        SEQUENTIAL if panel.centre is None else DIVERGING
+    ].resampled(COLOURS_OF_MAP)
     values = [[float("nan") if v is None else v for v in row] for row in panel.values]
     mesh = axes.pcolormesh(values, cmap=colours, norm=Normalize(low, high))
     axes.invert_yaxis()
@@ -550,7 +788,7 @@ def _draw_map(canvas: Canvas, axes: Axes, panel: HeatMap) -> None:
             fontsize=size,
             parse_math=False,
         )
-    if _has_numbers(panel):
+    if panel.has_numbers:
         for i, row in enumerate(values):
             for j, value in enumerate(row):
                 if math.isnan(value):

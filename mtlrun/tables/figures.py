@@ -15,6 +15,10 @@ from mtlrun.tables.ranking import Ranking
 
 #: Bytes of the name of a file without its ending.
 LONGEST_NAME = 200
+#: Matrices with more rows or columns are drawn without names, and matrices with more
+#: columns without numbers.
+MAX_NAMES = 40
+MAX_NUMBERS = 10
 #: An axis of values of a parameter that span this factor is logarithmic.
 LOG_SPAN_PARAMETER = 50
 
@@ -37,12 +41,14 @@ class Line:
         Number of the colour and marker; None: the place of the curve in its panel.
     published : bool
         Read from the paper and not computed here: drawn thin, pale and dashed.
-    points : {"", "filled", "hollow"}
-        Draw points of this kind without a line.
+    points : {"", "filled"}
+        Draw points without a line.
     smooth : bool
         A function at many values: drawn as a line without markers.
     background : bool
         One of many curves behind the others: drawn thin and gray, without markers.
+    names : list of str
+        Written next to the points, "" for no name; empty if no point has a name.
     """
 
     label: str
@@ -53,9 +59,10 @@ class Line:
     high: list[float] = field(default_factory=list)
     place: int | None = None
     published: bool = False
-    points: Literal["", "filled", "hollow"] = ""
+    points: Literal["", "filled"] = ""
     smooth: bool = False
     background: bool = False
+    names: list[str] = field(default_factory=list)
 
     def drawable(self, x_log: bool, y_log: bool) -> Line:
         """Return the curve without the points that the axes cannot show: gaps, and nothing positive on a log axis."""
@@ -83,6 +90,7 @@ class Line:
             spread=kept(self.spread),
             low=kept(self.low),
             high=kept(self.high),
+            names=kept(self.names),
         )
 
 
@@ -109,6 +117,8 @@ class Panel:
         Whether both axes show the same quantity: the line of equal values is drawn.
     limits : tuple of float or None
         Ends of the vertical axis; None: those of the curves.
+    x_names : list of str
+        Names of the values 1, 2, ... of the horizontal axis; empty for numbers.
     """
 
     quantity: str
@@ -120,6 +130,7 @@ class Panel:
     title: str = ""
     diagonal: bool = False
     limits: tuple[float, float] | None = None
+    x_names: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -145,6 +156,11 @@ class HeatMap:
     def quantity(self) -> str:
         """What the panel shows."""
         return self.title
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether there is room for numbers in the cells."""
+        return len(self.columns) <= MAX_NUMBERS and len(self.rows) <= MAX_NAMES
 
 
 @dataclass
@@ -182,13 +198,6 @@ class Figure:
         parts = [f"{self.title}: {shown}"]
         if axes:
             parts[0] += f" against {', '.join(axes)}"
-        if any(
-            c.points == "hollow"
-            for p in self.panels
-            if isinstance(p, Panel)
-            for c in p.curves
-        ):
-            parts.append("hollow: out of tolerance")
         if any(isinstance(panel, Panel) and panel.diagonal for panel in self.panels):
             parts.append("dotted: equal numbers")
         return "; ".join(parts)
@@ -224,7 +233,8 @@ class RankDiagram:
     @property
     def caption(self) -> str:
         """What the figure shows, in one line."""
-        return f"Average ranks by {self.title} (1 is best); bars: not separated by Nemenyi's test at 0.05"
+        ranked = f": {self.heading}" if self.heading else f" by {self.title}"
+        return f"Average ranks{ranked} (1 is best); bars: not separated by Nemenyi's test at 0.05"
 
 
 #: What is that many times as far from zero as the median does not stretch the axis of a forest.
@@ -286,6 +296,162 @@ class Forest:
         )
         margin = 0.05 * (high - low) or 1.0
         return low - margin, high + margin
+
+
+@dataclass(frozen=True)
+class PublishedPair:
+    """A number of a paper and ours.
+
+    Attributes
+    ----------
+    label : str
+        Method, or whatever distinguishes the numbers of a panel.
+    published : float
+        As printed, in the units of the panel.
+    ours : float or None
+        In the same units; None if it was not computed.
+    std : float
+        Standard deviation of ours; 0 if unknown.
+    agrees : bool
+        Whether ours is within the tolerance of the published number.
+    """
+
+    label: str
+    published: float
+    ours: float | None
+    std: float = 0.0
+    agrees: bool = False
+
+
+@dataclass
+class DumbbellPanel:
+    """Pairs of one quantity on one horizontal axis.
+
+    Attributes
+    ----------
+    title : str
+    axis : str
+        Quantity and unit.
+    pairs : list of PublishedPair
+        From the top.
+    """
+
+    title: str
+    axis: str
+    pairs: list[PublishedPair]
+
+    @property
+    def values(self) -> list[float]:
+        """All numbers of the panel."""
+        ours = [pair.ours for pair in self.pairs if pair.ours is not None]
+        return [pair.published for pair in self.pairs] + ours
+
+    @property
+    def log(self) -> bool:
+        """Whether the axis is logarithmic."""
+        low = min(self.values)
+        return low > 0 and max(self.values) >= LOG_SPAN_PARAMETER * low
+
+
+@dataclass
+class Dumbbell:
+    """A table of a paper: each published number joined to ours, a panel per row or column.
+
+    Attributes
+    ----------
+    name : str
+        Of the file, without its ending.
+    title : str
+    panels : list of DumbbellPanel
+    """
+
+    name: str
+    title: str
+    panels: list[DumbbellPanel]
+
+    @property
+    def pairs(self) -> list[PublishedPair]:
+        """The pairs of all panels."""
+        return [pair for panel in self.panels for pair in panel.pairs]
+
+    @property
+    def caption(self) -> str:
+        """The content of the figure, and how many numbers agree, in one line."""
+        computed = [pair for pair in self.pairs if pair.ours is not None]
+        agreeing = sum(pair.agrees for pair in computed)
+        text = (
+            f"{self.title}: each published number (ring) joined to ours; "
+            f"{agreeing} of {len(computed)} agree within tolerance (disc), "
+            f"{len(computed) - agreeing} do not (diamond)"
+        )
+        missing = len(self.pairs) - len(computed)
+        if missing:
+            text += f"; {missing} not computed"
+        if any(pair.std for pair in computed):
+            text += "; line through ours: standard deviation"
+        return text
+
+
+#: Kinds of squares of a strip, in their order, with their words.
+SQUARES = {
+    "holds": "holds",
+    "partly": "holds in part",
+    "depends": "depends on the interpretation",
+    "undecided": "undecided",
+    "fails": "does not hold",
+    "untested": "not tested here",
+}
+
+
+@dataclass
+class StripRow:
+    """The squares of one paper.
+
+    Attributes
+    ----------
+    title : str
+    squares : list of (str, str)
+        Kind, a key of `SQUARES`, and id of each claim.
+    """
+
+    title: str
+    squares: list[tuple[str, str]]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many claims there are of each kind that occurs, in the order of `SQUARES`."""
+        kinds = [kind for kind, _ in self.squares]
+        return {kind: kinds.count(kind) for kind in SQUARES if kind in kinds}
+
+    @property
+    def sentence(self) -> str:
+        """The counts in words."""
+        parts = [f"{SQUARES[kind]}: {count}" for kind, count in self.counts.items()]
+        return f"{self.title} ({', '.join(parts)})"
+
+
+@dataclass
+class Strip:
+    """Verdicts at a glance: a line of squares per paper, one square per claim.
+
+    Attributes
+    ----------
+    name, title : str
+    rows : list of StripRow
+    """
+
+    name: str
+    title: str
+    rows: list[StripRow]
+
+    @property
+    def caption(self) -> str:
+        """The content of the figure, with all counts, in one line."""
+        return f"{self.title}: {'; '.join(row.sentence for row in self.rows)}"
+
+
+#: The kinds of figures that `mtlrun.tables.drawing` draws.
+Drawing = Figure | RankDiagram | Forest | Dumbbell | Strip
 
 
 def file_name(*parts: str) -> str:

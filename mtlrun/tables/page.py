@@ -16,7 +16,7 @@ from urllib.parse import quote
 from markupsafe import Markup, escape
 
 from mtlrun.engine.record import DIVERGED, FAILED, NOT_CONVERGED, OK, TIMEOUT
-from mtlrun.tables.figures import Figure, Forest, RankDiagram
+from mtlrun.tables.figures import Drawing
 from mtlrun.tables.report_table import (
     Column,
     Section,
@@ -46,9 +46,9 @@ _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:e[-+]?\d+)?")
 
 def html_page(
     title: str,
-    summary: Sequence[str],
+    summary: Sequence[str | Styled],
     sections: Sequence[Section],
-    drawings: Sequence[Figure | Forest] = (),
+    drawings: Sequence[Drawing] = (),
     *,
     tones: Mapping[str, str] | None = None,
 ) -> str:
@@ -57,19 +57,25 @@ def html_page(
     Parameters
     ----------
     title : str
-    summary : sequence of str
+    summary : sequence of str or Styled
+        Lines of the outcome; a tone, a key of `tones`, makes a line a badge.
     sections : sequence of Section
-    drawings : sequence of Figure or Forest
+    drawings : sequence of Figure, Forest, RankDiagram or Dumbbell
         Set before the sections.
     tones : mapping of str to str, optional
         CSS classes of words in the columns `BADGE_COLUMNS`. Default: `STATUS_TONES`.
     """
-    items = tuple((STATUS_TONES if tones is None else tones).items())
+    classes = STATUS_TONES if tones is None else tones
+    items = tuple(classes.items())
+    lines = []
+    for line in summary:
+        tone = tone_of(line.tone, classes) if isinstance(line, Styled) else ""
+        lines.append((str(line), tone))
     return render(
         _environment(items),
         "page.html",
         title=title,
-        summary=summary,
+        summary=lines,
         figures=images(drawings),
         sections=sections,
     )
@@ -134,9 +140,7 @@ def render(made: jinja2.Environment, template: str, **content: object) -> str:
     return html + "\n"
 
 
-def images(
-    drawings: Sequence[Figure | RankDiagram | Forest],
-) -> list[tuple[str, str]]:
+def images(drawings: Sequence[Drawing]) -> list[tuple[str, str]]:
     """Return the caption of each figure, and the figure as the address of an image."""
     if not drawings:
         return []

@@ -25,7 +25,7 @@ class Column:
     ----------
     name : str
         Header.
-    kind : {"text", "score", "seconds", "duration", "number", "ratio", "count", "small"}
+    kind : {"text", "score", "seconds", "duration", "number", "ratio", "count", "small", "gain"}
         Key of the formats below; everything but text is set to the right.
     """
 
@@ -175,6 +175,8 @@ _FORMATS: dict[str, Callable[[float], str]] = {
     "ratio": lambda value: f"{significant(value)}x",
     "count": lambda value: f"{value:.0f}",
     "small": lambda value: f"{value:.2g}",
+    # Shares such as gains: the same decimals in a whole column, the smallest ones too.
+    "gain": lambda value: f"{value:.4f}",
 }
 
 

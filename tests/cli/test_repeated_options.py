@@ -20,11 +20,11 @@ def asked(monkeypatch, tmp_path):
     (tmp_path / "t.csv").write_text("x,y,t\n1,2,a\n")
     options = {}
 
-    def record(data, **given):
-        options.update(given)
+    def record(data, columns, compare_options, **given):
+        options.update(vars(columns) | vars(compare_options) | given)
         raise UserError("stop")
 
-    monkeypatch.setattr(COMPARE, "compare", record)
+    monkeypatch.setattr(COMPARE, "run_comparison", record)
     return options
 
 
@@ -38,9 +38,11 @@ def test_lists_of_columns_add_up_and_stay_as_typed(mtlrun, asked, name):
 
 
 def test_lists_of_methods_add_up(mtlrun, asked):
-    mtlrun("compare", "t.csv", "--methods", "A, B", "--methods", "C", "--family", "f=A")
+    family = "pooled=own:A"
+    methods = ("--methods", "A, B", "--methods", "C")
+    mtlrun("compare", "t.csv", *methods, "--family", family)
     assert asked["methods"] == ("A", "B", "C")
-    assert asked["family"] == ("f=A",)
+    assert asked["family"] == (family,)
 
 
 @pytest.mark.parametrize(

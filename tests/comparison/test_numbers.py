@@ -24,7 +24,8 @@ from mtlrun.comparison.leaderboard import (
     sections,
     task_grid,
 )
-from mtlrun.comparison.protocol import Protocol, Settings, facts_of, sizes_of
+from mtlrun.comparison.options import CompareOptions
+from mtlrun.comparison.protocol import Protocol, facts_of, sizes_of
 from mtlrun.comparison.schedule import CompareSchedule, usual_seconds
 from mtlrun.comparison.verdict import (
     AUC,
@@ -506,11 +507,11 @@ def test_a_final_model_must_fit_into_the_rest_of_the_budget(monkeypatch):
     monkeypatch.setattr(compare_module.clock, "monotonic", lambda: 100.0)
     entry = ComparedMethod("M", MULTITASK, scores={0: 1.0}, fit_seconds=[1.0, 10.0])
     for is_calibrated, fits in ((False, 3), (True, 12)):
-        settings = SimpleNamespace(settings=SimpleNamespace(calibrate=is_calibrated))
+        session = SimpleNamespace(options=CompareOptions(calibrate=is_calibrated))
         in_time = compare_module._Session._in_time
-        assert in_time(settings, entry, 100.0 + fits * 10.0)
-        assert not in_time(settings, entry, 100.0 + fits * 10.0 - 0.1)
-        assert in_time(settings, entry, None)
+        assert in_time(session, entry, 100.0 + fits * 10.0)
+        assert not in_time(session, entry, 100.0 + fits * 10.0 - 0.1)
+        assert in_time(session, entry, None)
 
 
 # --- the protocol ---
@@ -540,7 +541,7 @@ def ragged(n=60, **more):
 
 def test_the_part_that_is_trained_on_is_that_of_the_folds():
     data = ragged()
-    protocol = Protocol.of(data, Settings(splits=4, repeats=3))
+    protocol = Protocol.of(data, CompareOptions(splits=4, repeats=3))
     assert protocol.train == 0.75
     for split in range(protocol.n_splits):
         train, test = protocol.rows(data, split)
@@ -563,7 +564,7 @@ def test_the_smallest_gain_of_interest_is_that_of_the_measure(kind, option, expe
     if kind == "binary":
         data.y = np.where(data.y > 0, 1.0, -1.0)
         data.task_type = "binary"
-    protocol = Protocol.of(data, Settings(smallest_gain=option))
+    protocol = Protocol.of(data, CompareOptions(smallest_gain=option))
     assert protocol.evaluation(data).smallest == expected
 
 
@@ -571,7 +572,7 @@ def test_tasks_without_training_rows_or_with_one_class_there_do_not_count():
     data = ragged(
         source={GROUP: np.where(np.arange(60) % 3 == 2, 9, np.arange(60) % 6)}
     )
-    evaluation = Protocol.of(data, Settings(splits=4, repeats=1)).evaluation(data)
+    evaluation = Protocol.of(data, CompareOptions(splits=4, repeats=1)).evaluation(data)
     for rows, new in zip(evaluation.rows, evaluation.new, strict=True):
         np.testing.assert_array_equal(new, data.task_id[rows] == 2)
     assert evaluation.n_new == 1
@@ -580,7 +581,7 @@ def test_tasks_without_training_rows_or_with_one_class_there_do_not_count():
     labels.y[labels.task_id == 1] = 1.0
     labels.y[1] = -1.0
     labels.task_type = "binary"
-    protocol = Protocol.of(labels, Settings(splits=4, repeats=1))
+    protocol = Protocol.of(labels, CompareOptions(splits=4, repeats=1))
     evaluation = protocol.evaluation(labels)
     for split, is_single_class in enumerate(evaluation.is_single_class):
         train, test = protocol.rows(labels, split)
@@ -616,7 +617,7 @@ def test_strengths_are_for_the_training_rows_of_a_task():
 
 def test_the_facts_have_the_sizes_of_the_table():
     data = ragged(title="grades.csv")
-    protocol = Protocol.of(data, Settings(splits=4, repeats=3, folds=6))
+    protocol = Protocol.of(data, CompareOptions(splits=4, repeats=3, folds=6))
     facts = facts_of(data, protocol, Roles(("y",), task="task"), [])
     assert numbers(facts[0].partition(":")[2])[:4] == [60, 2, 3, 20]
     assert any(numbers(fact)[:1] == [6] and "chosen" in fact for fact in facts)

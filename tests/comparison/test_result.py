@@ -16,8 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import mtlrun
 from mtlrun.cli.compare import compare as command
-from mtlrun.comparison.protocol import Settings
-from mtlrun.data.roles import Roles
+from mtlrun.comparison.options import CompareOptions, TargetColumns
 from mtlrun.errors import DataError, UnknownNameError, UserError
 from mtlrun.model.fitted import answers_table
 
@@ -273,21 +272,21 @@ def test_targets_may_be_a_number_of_last_columns(frame):
     assert plain.leaderboard["rmse"].tolist() == other.leaderboard["rmse"].tolist()
 
 
+def parameters_of(function):
+    return {
+        name: parameter.default
+        for name, parameter in inspect.signature(function).parameters.items()
+    }
+
+
 def test_options_have_the_same_names_in_shell_and_python():
-    shell = set(inspect.signature(command).parameters) - {
-        "output_dir",
-        "quiet",
-        "debug",
-    }
-    python = set(inspect.signature(mtlrun.compare).parameters) - {
-        "say",
-        "finished",
-        "output",
-        "options",
-    }
-    python |= (
-        set(Settings.__dataclass_fields__)
-        | set(Roles.__dataclass_fields__)
-        | {"backend", "scheduler"}
-    )
+    shell = parameters_of(command).keys() - {"output_dir", "quiet", "debug"}
+    python = parameters_of(mtlrun.compare).keys() - {"say", "finished", "output"}
     assert shell == python
+
+
+@pytest.mark.parametrize("options", [CompareOptions, TargetColumns])
+def test_the_signature_of_compare_has_all_options_with_their_defaults(options):
+    signature = parameters_of(mtlrun.compare)
+    for name, default in parameters_of(options).items():
+        assert signature[name] == default, name

@@ -16,7 +16,8 @@ from mtlrun.comparison.candidates import (
     default_candidates,
 )
 from mtlrun.comparison.jobs import ComparisonJobs
-from mtlrun.comparison.protocol import Protocol, Settings
+from mtlrun.comparison.options import CompareOptions
+from mtlrun.comparison.protocol import Protocol
 from mtlrun.comparison.schedule import CompareSchedule
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.table import table_of_frame
@@ -296,7 +297,7 @@ def test_the_training_file_of_a_comparison_makes_its_model_again(
 ):
     frame, result, expected, _ = unlike_first_split
     assert result.config["refit"] == {"estimator__alpha": expected}
-    protocol = Protocol.of(result.dataset, Settings())
+    protocol = Protocol.of(result.dataset, CompareOptions())
     candidate = Candidate(
         "R", INDEPENDENT, "IndependentRidge", grid={"alpha": [1.0, 2.0]}
     )

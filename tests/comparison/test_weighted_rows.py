@@ -13,7 +13,8 @@ from mtlrun.comparison.gain import (
     concordances,
     relative_gain,
 )
-from mtlrun.comparison.protocol import Protocol, Settings
+from mtlrun.comparison.options import CompareOptions
+from mtlrun.comparison.protocol import Protocol
 from mtlrun.comparison.verdict import (
     AUC,
     INDEPENDENT,
@@ -287,7 +288,7 @@ def test_a_weight_of_0_is_no_row_in_the_line_on_differences(kind):
 def test_the_weights_and_groups_of_a_table_reach_the_verdict():
     y = RNG.normal(size=N)
     data = dataset(y, WEIGHTS, IDS, **{GROUP: GROUPS})
-    evaluation = Protocol.of(data, Settings(splits=3, repeats=1)).evaluation(data)
+    evaluation = Protocol.of(data, CompareOptions(splits=3, repeats=1)).evaluation(data)
     np.testing.assert_array_equal(evaluation.row_index.weights, WEIGHTS)
     np.testing.assert_array_equal(evaluation.row_index.units, GROUPS)
 

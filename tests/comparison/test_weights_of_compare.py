@@ -13,7 +13,8 @@ from mtlrun.comparison.candidates import default_candidates, named_candidates
 from mtlrun.comparison.chunked import Chunked
 from mtlrun.comparison.differences import differences
 from mtlrun.comparison.gain import RowIndex, auc_gain, concordances, task_scales
-from mtlrun.comparison.protocol import Protocol, Settings
+from mtlrun.comparison.options import CompareOptions
+from mtlrun.comparison.protocol import Protocol
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.splits import WEIGHT
 from mtlrun.data.table import table_of_frame
@@ -336,7 +337,7 @@ class SeenGroups(RegressorMixin, BaseEstimator):
 def test_every_fit_of_a_comparison_gets_the_groups_of_its_rows(scaled):
     roles = Roles(targets=("y",), task="t", group="patient")
     data = make_dataset(table_of_frame(clinics()), roles)
-    protocol = Protocol.of(data, Settings(**SMALL))
+    protocol = Protocol.of(data, CompareOptions(**SMALL))
     train, test = protocol.rows(data, 0)
     part = TrainTestData.of(data, train, test)
     model = PerTask(SeenGroups())

@@ -16,7 +16,7 @@ import scipy.io
 import scipy.sparse as sp
 
 import mtlrun
-from mtlrun.comparison.protocol import Settings
+from mtlrun.comparison.options import CompareOptions
 from mtlrun.data import load_dataset
 from mtlrun.data.table import read_table
 from mtlrun.engine.packed import PACKED
@@ -330,7 +330,7 @@ def test_the_strings_of_the_papers_are_not_too_many(n, length):
 )
 def test_comparisons_of_too_many_splits_are_refused(asked):
     with pytest.raises(UserError, match="the limit is"):
-        Settings(**asked)
+        CompareOptions(**asked)
     frame = pd.DataFrame({"x": range(40), "t": ["a", "b"] * 20, "y": range(40)})
     with pytest.raises(UserError, match="the limit is"):
         mtlrun.compare(frame, target="y", task="t", **asked)

@@ -143,7 +143,7 @@ def watched(*_):
 )
 @pytest.mark.filterwarnings("error::UserWarning")
 def test_a_process_that_replaces_one_that_has_grown_ends_with_its_parent_too():
-    with Pool(seconds=60).keeping() as pool:
+    with Pool(seconds=60).keep_workers() as pool:
         ((_, first),) = pool.run(grow, [("a", ())])
         found = [dict(pool.run(watched, [("b", ())]))["b"].value for _ in range(3)]
     assert len({first.value, *(process for process, _ in found)}) > 1
@@ -174,7 +174,7 @@ def test_a_process_that_starts_too_slowly_ends_with_the_time_of_the_pool(monkeyp
         "mtlrun.engine.worker._prepare", time.sleep
     )  # as many seconds as its argument, a process id, says
     started = time.monotonic()
-    with Pool(1, until=started + 1, stops=True).keeping() as pool:
+    with Pool(1, deadline=started + 1, stop_at_deadline=True).keep_workers() as pool:
         assert results(pool, [("a", ("return", 1))])["a"][0] == TIMEOUT
         assert results(pool, [("b", ("return", 2))])["b"][0] == TIMEOUT
     assert time.monotonic() - started < 60
@@ -196,7 +196,7 @@ def test_processes_that_are_kept_are_copies_and_those_that_replace_them_are_not(
     monkeypatch.setattr(
         "threading.active_count", lambda: 1
     )  # those of other tests may not have ended
-    with Pool(2).keeping() as pool:
+    with Pool(2).keep_workers() as pool:
         assert results(pool) == EXPECTED
         copies = [
             outcome.value for _, outcome in pool.run(held, [(i, ()) for i in range(4)])
@@ -215,7 +215,7 @@ def test_with_other_threads_processes_are_not_copies(monkeypatch):
     thread = threading.Thread(target=done.wait)
     thread.start()
     try:
-        with Pool(2).keeping() as pool:
+        with Pool(2).keep_workers() as pool:
             assert {outcome.value[0] for _, outcome in pool.run(held, [(1, ())])} == {
                 "nothing"
             }

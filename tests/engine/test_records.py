@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from mtlrun.cli.look import status
+from mtlrun.cli.inspect import status
 from mtlrun.engine.job import choose
 from mtlrun.engine.packed import (
     PACKED,

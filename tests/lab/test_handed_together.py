@@ -50,7 +50,7 @@ def test_large_cells_and_cells_with_limits_go_alone(lab, many):
         runner.seconds = seconds
         assert runner._at_once(12, pool) == size
     runner.seconds = 1e-3
-    with Pool(2).keeping() as pool:
+    with Pool(2).keep_workers() as pool:
         assert runner._at_once(12, pool) == 3  # two parts for each process
 
 

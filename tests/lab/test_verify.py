@@ -12,6 +12,7 @@ import pytest
 import mtlrun
 from mtlrun.data import load as data_load
 from mtlrun.engine import methods
+from mtlrun.engine.compute import compute_job
 from mtlrun.engine.job import job_from
 from mtlrun.engine.plan import survey
 from mtlrun.engine.record import Record
@@ -279,3 +280,19 @@ def test_a_record_says_what_made_it(lab):
     made = {tuple(sorted(record.made_by)) for record in lab.records().values()}
     assert made == {("commit", "dirty", "mtlrun", "package")}
     assert data_load.SOURCE_CHANGES is methods.SOURCE_CHANGES
+
+
+def test_a_timed_job_is_fitted_once_and_its_numbers_are_compared(lab, monkeypatch):
+    text = lab.tiny + "timing: {repeats: 3}\n"
+    lab.run(text, n_jobs=1)
+    timings = []
+
+    def noted(job, *args):
+        timings.append(job.scoring.timing)
+        return compute_job(job, *args)
+
+    monkeypatch.setattr("mtlrun.lab.verify.compute_job", noted)
+    trials = [*verify([lab.plan(text).folder])]
+    assert trials
+    assert all(trial.agrees and "auc" in trial.digits for trial in trials)
+    assert {(t.repeats, t.warmup) for t in timings} == {(1, False)}

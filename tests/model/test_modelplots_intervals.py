@@ -131,7 +131,9 @@ def test_figures_with_intervals_are_drawn(folder, kind, tmp_path):
         app, ["plot", str(folder[1]), "--kind", kind, "-o", str(file)]
     )
     assert result.exit_code == 0, result.output
-    assert "price" in file.read_text()
+    text = file.read_text()
+    assert "price" in text
+    assert ">shop 3<" in text
 
 
 def test_the_figures_show_the_numbers_of_the_model(folder):
@@ -148,6 +150,24 @@ def test_the_figures_show_the_numbers_of_the_model(folder):
     shrunk = modelplots._shrinkage(folder[1], model)[1]
     alone, kept = np.array(shrunk.curves[0].x), np.array(shrunk.curves[0].y)
     assert np.ptp(alone) > np.ptp(kept)
+
+
+def test_tasks_bear_the_names_of_the_table(folder):
+    model = load_model(folder[1])
+    shop_names = {f"shop {t}" for t in range(12)}
+    for panel in modelplots._intervals(model):
+        assert set(panel.x_names) == shop_names
+    price = next(p for p in modelplots._intervals(model) if p.quantity == "price")
+    fitted = dict(zip(model.about["tasks"], model.estimator.coef_[:, 0], strict=True))
+    assert price.x_names == sorted(fitted, key=fitted.get), "names follow the order"
+    for panel in modelplots._shrinkage(folder[1], model):
+        points = panel.curves[0]
+        named = [i for i, name in enumerate(points.names) if name]
+        assert 2 <= len(named) <= modelplots.MAX_NAMED_POINTS
+        assert {points.names[i] for i in named} <= shop_names
+        places = sorted(points.x[i] for i in named)
+        gap = modelplots.NAME_GAP * np.ptp(points.x)
+        assert min(np.diff(places)) > gap, "names do not run into each other"
 
 
 @pytest.mark.parametrize("kind", ["shrinkage", "coefficients"])

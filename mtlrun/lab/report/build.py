@@ -29,6 +29,7 @@ from mtlrun.lab.report.checks import CLAIM_SOURCES, NUMBERS, Verdict, said
 from mtlrun.lab.report.claims import ClaimVerdict, tests_section
 from mtlrun.lab.report.figures import (
     FIGURES,
+    matrix_sections,
     path_figures,
     published_line,
     rank_diagrams,
@@ -45,6 +46,7 @@ from mtlrun.lab.report.interpretations import (
 )
 from mtlrun.lab.report.printed import (
     measurement_sections,
+    printed_axes,
     printed_tables,
     result_grid,
     result_notes,
@@ -59,9 +61,10 @@ from mtlrun.lab.report.sections import (
     row_cells,
     run_sections,
 )
+from mtlrun.lab.report.side_by_side import side_by_side
 from mtlrun.lab.report.statistics import comparison_section, group_section
 from mtlrun.tables import page
-from mtlrun.tables.figures import Figure, Forest, RankDiagram
+from mtlrun.tables.figures import Drawing
 from mtlrun.tables.report_table import (
     ReportTable,
     Section,
@@ -102,7 +105,7 @@ class Report:
         With their verdicts under all readings.
     sections : list of Section
         Everything below the table, empty ones left out.
-    figures : list of Figure or RankDiagram
+    figures : list of Figure, RankDiagram or Dumbbell
         Drawn by `mtlrun.tables.drawing`.
     measured : list of Section
         Those of `sections` that measurements and tests of ranks contribute.
@@ -110,18 +113,18 @@ class Report:
         The run under the readings other than the main one, as far as they were begun.
     tables : list of Section
         As the paper prints them.
-    other_tables : dict of str to list of Section
-        Those of the readings that have cells of their own, else of the quantities that the main one does not show.
+    interpretations : list of Section
+        The tables that other interpretations change or add, with a column per interpretation.
     """
 
     main: JudgedRun
     claims: list[ClaimVerdict]
     sections: list[Section]
-    figures: list[Figure | RankDiagram] = field(default_factory=list)
+    figures: list[Drawing] = field(default_factory=list)
     measured: list[Section] = field(default_factory=list)
     readings: list[JudgedRun] = field(default_factory=list)
     tables: list[Section] = field(default_factory=list)
-    other_tables: dict[str, list[Section]] = field(default_factory=dict)
+    interpretations: list[Section] = field(default_factory=list)
 
     @property
     def run(self) -> Run:
@@ -163,16 +166,17 @@ class Report:
         ]
 
     @property
-    def other_results(self) -> list[Section]:
-        """The tables under the other readings."""
-        return [
-            replace(
-                _as_text(table),
-                title=": ".join(filter(None, [f"Interpretation {name}", table.title])),
-            )
-            for name, tables in self.other_tables.items()
-            for table in tables
-        ]
+    def interpretation_sections(self) -> list[Section]:
+        """The tables under all interpretations, each with a heading for documents without captions."""
+        sections = []
+        for table in self.interpretations:
+            heading = "Interpretations side by side"
+            if table.title:
+                heading += f": {table.title}"
+            # Lines belong to a table in its printed form, numbers of the paper included.
+            grids = list(map(with_printed, table.grids)) if table.lines else table.grids
+            sections.append(Section(heading, table.lines, grids))
+        return sections
 
     @property
     def runs(self) -> list[Run]:
@@ -334,6 +338,7 @@ def build_report(folder: Path) -> Report:
     claims = over_readings(main, others)
     tables = printed_tables(main)
     measured = [*measurement_sections(run), *map(group_section, main.groups)]
+    measured += matrix_sections(run)
     sections = [
         readings_section(main, others, claims),
         *measured,
@@ -345,11 +350,14 @@ def build_report(folder: Path) -> Report:
         main,
         claims,
         [section for section in sections if not section.empty],
-        run_figures(run, main.rows, main.references),
+        run_figures(main, tables),
         measured,
         others,
         tables,
-        _other_tables(run, others, tables),
+        side_by_side(
+            {main.name: tables, **_other_tables(run, others, tables)},
+            printed_axes(main),
+        ),
     )
 
 
@@ -412,7 +420,7 @@ def markdown(report: Report) -> str:
         ),
         Section("What the verdicts rest on", claim_lines(report)),
         reference_section(report.references),
-        *report.other_results,
+        *report.interpretation_sections,
         *report.sections,
     ]
     blocks = [
@@ -474,7 +482,7 @@ def json_report(report: Report) -> str:
                 "lines": s.lines,
                 "tables": [grid.records() for grid in s.grids if grid.rows],
             }
-            for s in (*report.other_results, *report.sections)
+            for s in (*report.interpretation_sections, *report.sections)
         ],
     }
     return json_text(plain_models(content))
@@ -554,19 +562,11 @@ def html_report(report: Report) -> str:
         (row.dataset, row.method): f"cell-{place}"
         for place, row in enumerate(report.rows)
     }
-    tables = [
-        (table, run.reading if report.readings else "", anchors)
-        for table in report.tables
-    ]
-    tables += [
-        (table, name, {})
-        for name, others in report.other_tables.items()
-        for table in others
-    ]
+    shown = [*report.tables, *report.interpretations]
     paths = (
         [] if run.config.get("sweep") else path_figures(run)
     )  # there is one per value of an axis
-    figures: list[Figure | RankDiagram | Forest] = [
+    figures: list[Drawing] = [
         *report.figures,
         *rank_diagrams(run, report.rows),
     ]
@@ -577,7 +577,9 @@ def html_report(report: Report) -> str:
         report=report,
         run=run,
         paper=run.info.get("paper") or {},
-        tables=tables,
+        anchors=anchors,
+        titles=list(dict.fromkeys(table.title for table in shown)),
+        main_titles={table.title for table in report.tables},
         claims=claims_grid(run, report.claims),
         references=reference_section(report.references),
         figures=page.images(figures),
@@ -656,5 +658,5 @@ def is_written(report: Report, folder: Path) -> bool:
     return there and read_text_file(written) == render(report, "md")
 
 
-def _figure_path(folder: Path, figure: Figure | RankDiagram) -> Path:
+def _figure_path(folder: Path, figure: Drawing) -> Path:
     return Path(folder) / FIGURES / f"{figure.name}.svg"

@@ -49,7 +49,7 @@ from mtlrun.tables.quantities import PARALLEL
 from mtlrun.utils.io import DIGEST, as_list, canonical_json, jsonable, sealed
 from mtlrun.utils.outputs import write_output
 from mtlrun.utils.sizes import LARGEST
-from mtlrun.utils.text import cleaned
+from mtlrun.utils.text import cleaned, with_present_options
 
 #: Label of the place of measurements that need no data set.
 PUBLISHED = "published"
@@ -337,6 +337,8 @@ def read_run(folder: Path) -> Run:
             "Run the experiment first (mtlrun reproduce TARGET), or give <output>/<paper>/<artefact>/<profile>.",
         )
     info = cleaned(raw)
+    if info.get("command"):
+        info["command"] = with_present_options(str(info["command"]))
     plan = StoredPlan.model_validate(info)
     run = Run(folder, info, [cell for cell in plan.cells if not cell.reading])
     run.altered = sealed({k: v for k, v in raw.items() if k != DIGEST}) != raw

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any
 
 from mtlrun.engine.averages import std
 from mtlrun.engine.record import Record
 from mtlrun.lab.report.cells import MethodResult, Run
 from mtlrun.lab.report.checks import Verdict
-from mtlrun.lab.report.interpretations import ReferenceVerdict
-from mtlrun.lab.report.printed import sweep_quantities, sweep_settings
+from mtlrun.lab.report.interpretations import JudgedRun
+from mtlrun.lab.report.printed import (
+    PrintedNumber,
+    printed_axes,
+    sweep_quantities,
+    sweep_settings,
+)
 from mtlrun.lab.report.statistics import rank_groups, rank_methods
 from mtlrun.tables.figures import (
-    LOG_SPAN_PARAMETER,
+    Drawing,
+    Dumbbell,
+    DumbbellPanel,
     Figure,
     HeatMap,
     Line,
     Panel,
+    PublishedPair,
     RankDiagram,
     best_scores,
     file_name,
@@ -26,7 +35,7 @@ from mtlrun.tables.figures import (
 )
 from mtlrun.tables.quantities import spoken
 from mtlrun.tables.ranking import Ranking
-from mtlrun.tables.report_table import show
+from mtlrun.tables.report_table import Column, ReportTable, Section
 from mtlrun.utils.io import as_list
 
 #: Where figures lie in the folder of a run.
@@ -42,90 +51,96 @@ LOG_QUANTITIES = (
 )
 #: An axis of values that measures return is logarithmic if they span this factor.
 LOG_SPAN = 100
-#: Name of the figure of printed numbers against ours, and the points that it needs.
-PRINTED, FEWEST_POINTS = "printed-against-ours", 3
+#: Start of the names of the figures of published numbers and ours.
+DUMBBELL = "published-and-ours"
 #: A mark of the axis of a sweep that depends on the data.
 ROOT = "1/sqrt(tasks)"
 
 
-def run_figures(
-    run: Run, rows: Sequence[MethodResult], references: Sequence[ReferenceVerdict]
-) -> list[Figure | RankDiagram]:
-    """Return the figures of the report of a run."""
-    found = [
-        *printed_figures(run, references),
-        *sweep_figures(run, rows),
+def run_figures(judged: JudgedRun, tables: Sequence[Section]) -> list[Drawing]:
+    """Return the figures of the report of a run; `printed_tables` makes its tables."""
+    run = judged.run
+    return [
+        *dumbbells(judged, tables),
+        *sweep_figures(run, judged.rows),
         *trace_figures(run),
         *matrix_figures(run),
+        *measured_ranks(run),
     ]
-    return [*found, *measured_ranks(run)]
 
 
-# ---------------------------------------------------------------- printed against ours
+# ---------------------------------------------------------------- published against ours
 
 
-def printed_figures(run: Run, references: Sequence[ReferenceVerdict]) -> list[Figure]:
-    """Return our numbers over the printed ones: a panel per quantity and value of a sweep, a colour per method.
+def dumbbells(judged: JudgedRun, tables: Sequence[Section]) -> list[Dumbbell]:
+    """Return a figure per printed table in which the paper has numbers that we computed.
 
-    Numbers out of tolerance are hollow. A panel has at least `FEWEST_POINTS`.
+    The methods of a table are the lines of a panel, and the other axis makes the
+    panels: a panel shows which methods the paper and we put first.
     """
-    groups: dict[tuple[str, str], list[ReferenceVerdict]] = {}
-    for reference in references:
-        if reference.ours is not None:
-            axis = run.datasets.get(reference.dataset, {}).get("axis")
-            block = (
-                f"{run.sweep.get('name', 'value')} {show(axis['value'])}"
-                if axis
-                else ""
-            )
-            groups.setdefault((reference.quantity, block), []).append(reference)
-    panels = [
-        _printed_panel(run, *names, group)
-        for names, group in groups.items()
-        if len(group) >= FEWEST_POINTS
-    ]
-    return (
-        [Figure(PRINTED, "Printed against ours", panels, "printed")] if panels else []
-    )
+    by_columns = printed_axes(judged)[1] == "method"
+    figures = []
+    for table in tables:
+        grid = table.grids[0]
+        rows = [str(row[0]) for row in grid.rows]
+        columns = [column.name for column in grid.columns[1:]]
+        panels = []
+        for i, title in enumerate(rows if by_columns else columns):
+            if by_columns:
+                labels = columns
+                cells = grid.rows[i][1:]
+            else:
+                labels = rows
+                cells = [row[i + 1] for row in grid.rows]
+            panel = _pairs_panel(judged.run, title, labels, cells)
+            if panel is not None:
+                panels.append(panel)
+        if panels:
+            words = re.findall(r"\w+", table.title)
+            title = table.title or str(judged.run.info.get("title", ""))
+            figures.append(Dumbbell(file_name(DUMBBELL, *words), title, panels))
+    return figures
 
 
-def _printed_panel(
-    run: Run, quantity: str, block: str, references: Sequence[ReferenceVerdict]
-) -> Panel:
-    curves = []
-    kinds: dict[Literal["filled", "hollow"], Verdict] = {
-        "filled": Verdict.WITHIN,
-        "hollow": Verdict.OUTSIDE,
-    }
-    for place, method in enumerate(run.methods):
-        for kind, verdict in kinds.items():
-            found = [
-                r for r in references if (r.method, r.verdict) == (method, verdict)
-            ]
-            curve = Line(
-                method,
-                [r.value for r in found],
-                [r.ours or 0.0 for r in found],
-                place=place,
-                points=kind,
-            )
-            curve.spread = [r.std or 0.0 for r in found]
-            curves.append(curve)
-    name = _in_percent(run, quantity, curves)
-    values = [value for curve in curves for value in (*curve.x, *curve.y)]
-    log = min(values) > 0 and max(values) >= LOG_SPAN_PARAMETER * min(values)
-    return Panel(f"{name}, ours", log, curves, x_log=log, title=block, diagonal=True)
+def _pairs_panel(
+    run: Run,
+    title: str,
+    labels: Sequence[str],
+    cells: Sequence[PrintedNumber | None],
+) -> DumbbellPanel | None:
+    """Return the published numbers of a row or column with ours, None if none was computed."""
+    pairs = []
+    quantities = []
+    for label, cell in zip(labels, cells, strict=True):
+        if cell is None or cell.published is None:
+            continue
+        scale = 100 if _is_percent(run, cell.quantity) else 1
+        pair = PublishedPair(
+            label,
+            scale * cell.published,
+            None if cell.value is None else scale * cell.value,
+            scale * (cell.std or 0.0),
+            agrees=cell.verdict == Verdict.WITHIN,
+        )
+        pairs.append(pair)
+        quantities.append(cell.quantity)
+    if all(pair.ours is None for pair in pairs):
+        return None
+    unit = " (%)" if _is_percent(run, quantities[0]) else ""
+    return DumbbellPanel(title, spoken(quantities[0]) + unit, pairs)
 
 
-def _in_percent(
-    run: Run, quantity: str, curves: Sequence[Line], *, x: bool = True
-) -> str:
-    """Return the name of a quantity, and put its curves into per cent where the tables are (both axes with `x`)."""
-    if not ((run.config.get("table") or {}).get("percent") and quantity in run.metrics):
+def _is_percent(run: Run, quantity: str) -> bool:
+    """Whether the tables show a quantity per cent."""
+    layout = run.config.get("table") or {}
+    return bool(layout.get("percent")) and quantity in run.metrics
+
+
+def _in_percent(run: Run, quantity: str, curves: Sequence[Line]) -> str:
+    """Return the name of a quantity, and put its curves into per cent where the tables are."""
+    if not _is_percent(run, quantity):
         return spoken(quantity)
     for curve in curves:
-        if x:
-            curve.x = [100 * value for value in curve.x]
         curve.y = [100 * value for value in curve.y]
         curve.spread = [100 * value for value in curve.spread]
         curve.low = [100 * value for value in curve.low]
@@ -181,7 +196,7 @@ def _sweep_panel(
         c.drawable(run.sweep.get("scale") == "log", log)
         for c in published_curves(run, dataset, quantity)
     ]
-    name = _in_percent(run, quantity, below + curves, x=False)
+    name = _in_percent(run, quantity, below + curves)
     return Panel(name, log, below + curves, marks=_sweep_marks(run, dataset))
 
 
@@ -365,14 +380,35 @@ def matrix_figures(run: Run) -> list[Figure]:
             )
             for name, m in stored.items()
         ]
-        figures.append(
-            Figure(
-                file_name(dataset, method, "matrices"),
-                f"{run.title_of(dataset)}: {method}",
-                maps,
-            )
-        )
+        name = file_name(dataset, method, "matrices")
+        figures.append(Figure(name, _title(run, dataset, method), maps))
     return figures
+
+
+def matrix_sections(run: Run) -> list[Section]:
+    """Return the small matrices of the figures as tables, for readers who cannot see or enlarge the colors."""
+    sections = []
+    for figure in matrix_figures(run):
+        for panel in figure.panels:
+            if not isinstance(panel, HeatMap) or not panel.has_numbers:
+                continue
+            table = ReportTable(
+                [Column(""), *(Column(c, "gain") for c in panel.columns)]
+            )
+            table.rows = [
+                [head, *values]
+                for head, values in zip(panel.rows, panel.values, strict=True)
+            ]
+            title = f"Numbers of the figure: {figure.title}, {panel.title}"
+            sections.append(Section(title, grids=[table]))
+    return sections
+
+
+def _title(run: Run, dataset: str, method: str) -> str:
+    """Return the title of a figure of an analysis: its data and its method, where there are data."""
+    if run.has_data(dataset):
+        return f"{run.title_of(dataset)}: {method}"
+    return f"{method[:1].upper()}{method[1:]}"
 
 
 # ---------------------------------------------------------------- parameter searches and ranks
@@ -456,7 +492,7 @@ def measured_ranks(run: Run) -> list[RankDiagram]:
             )
             for one in stored
         ]
-        heading = f"{run.title_of(dataset)}: {method}"
+        heading = _title(run, dataset, method)
         figures.append(
             RankDiagram(file_name(dataset, method, "ranks"), rankings, heading)
         )

@@ -371,8 +371,8 @@ def readings_section(
     names = list(main.run.info["readings"])
     rule, of = about["main"]["rule"], as_list(about["main"].get("of"))
     section.lines.append(
-        f"The paper leaves choices open. An interpretation (on the command line: --reading) is a way to fill them in; "
-        f"{len(names)} were tried."
+        "The paper leaves choices open. An interpretation (on the command line: "
+        f"--interpretation) is a way to fill them in; {len(names)} were tried."
     )
     section.lines.append(
         f"The main one, {main.name!r}, was chosen by {_RULES[rule]}{', '.join(of)}."
@@ -387,7 +387,7 @@ def readings_section(
     ]
     if waiting:
         section.lines.append(
-            f"Not computed: {', '.join(waiting)}. Add --reading all to the command of this run."
+            f"Not computed: {', '.join(waiting)}. Add --interpretation all to the command of this run."
         )
     grid, distances = ReportTable.of("interpretation", "why", "part"), []
     for name in names:

@@ -53,6 +53,10 @@ class PrintedNumber(Styled):
         As the paper prints it.
     verdict : str
         Whether the two agree; "" without a printed number.
+    published : float or None
+        The number that the paper prints, in the units of `value`.
+    std : float or None
+        Standard deviation of ours.
     """
 
     value: float | None = None
@@ -60,6 +64,14 @@ class PrintedNumber(Styled):
     place: tuple[str, str] = ("", "")
     printed: str | None = None
     verdict: str = ""
+    published: float | None = None
+    std: float | None = None
+
+
+def printed_axes(judged: JudgedRun) -> tuple[str, str]:
+    """Return what the rows and the columns of the printed tables stand for."""
+    layout = _Layout.of(judged)
+    return layout._axis_name(layout.rows), layout._axis_name(layout.columns)
 
 
 def printed_tables(judged: JudgedRun) -> list[Section]:
@@ -253,7 +265,14 @@ class _Layout:
             if self._in_percent(quantity)
             else number(printed.value, 5)
         )
-        return replace(cell, printed=text, verdict=printed.verdict)
+        std = None if quantity in row.medians else row.std(quantity)
+        return replace(
+            cell,
+            printed=text,
+            verdict=printed.verdict,
+            published=printed.value,
+            std=std,
+        )
 
     def _row(self, at: Mapping[str, Any]) -> MethodResult | None:
         run, name = self.judged.run, at["dataset"]
@@ -318,7 +337,12 @@ class _Layout:
             f"{value:.2f}", value=value, quantity=AVERAGE_RANK, place=place
         )
         return (
-            replace(cell, printed=f"{printed.value:.2f}", verdict=printed.verdict)
+            replace(
+                cell,
+                printed=f"{printed.value:.2f}",
+                verdict=printed.verdict,
+                published=printed.value,
+            )
             if printed
             else cell
         )

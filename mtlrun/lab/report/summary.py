@@ -43,6 +43,7 @@ from mtlrun.lab.report.sections import (
     findings,
 )
 from mtlrun.lab.stored import read_json
+from mtlrun.tables.figures import Strip, StripRow
 from mtlrun.tables.page import html_page
 from mtlrun.tables.report_table import (
     Column,
@@ -349,6 +350,43 @@ def overview_sections(
     return [section for section in sections if section.grids[0].rows]
 
 
+#: Kinds of squares of the strip.
+_SQUARE_OF = {
+    Verdict.CONFIRMED: "holds",
+    Verdict.MOSTLY: "holds",
+    Verdict.PARTLY: "partly",
+    Verdict.DEPENDS: "depends",
+    Verdict.UNDECIDED: "undecided",
+    Verdict.NOT_CONFIRMED: "fails",
+    Verdict.NOT_TESTABLE: "untested",
+}
+
+
+def verdict_strip(
+    overview: Overview, titles: Mapping[str, str] | None = None
+) -> Strip | None:
+    """Return the verdicts on the claims of all papers as one figure, None without any.
+
+    Parameters
+    ----------
+    overview : Overview
+    titles : mapping of str to str, optional
+        Paper -> heading of its line; papers that are not in it are left out. Default:
+        the authors and title of each paper.
+    """
+    rows = []
+    for paper, entries in overview.papers.items():
+        claims = overview.theirs(entries)
+        if not claims or (titles is not None and paper not in titles):
+            continue
+        title = (_cite(entries) or paper) if titles is None else titles[paper]
+        squares = [
+            (_SQUARE_OF[Verdict(claim.verdict)], claim.id) for _, claim in claims
+        ]
+        rows.append(StripRow(title, squares))
+    return Strip("verdicts", "Claims of the papers", rows) if rows else None
+
+
 def counts_line(claims: Sequence[tuple[RunReport, ClaimVerdict]]) -> str:
     """Say how many of some claims hold."""
     return f"Of {counted(len(claims), 'claim')}, {counts_text(claim for _, claim in claims)}."
@@ -476,7 +514,9 @@ def render_overview(overview: Overview, form: str, root: Path) -> str:
             *overview.summary,
             *([f"Made with `{overview.command}`."] if overview.command else []),
         ]
-        return html_page(overview.title, lines, sections, tones=TONES)
+        strip = verdict_strip(overview)
+        figures = [] if strip is None else [strip]
+        return html_page(overview.title, lines, sections, figures, tones=TONES)
     return overview_json(overview) if form == "json" else overview_markdown(overview)
 
 

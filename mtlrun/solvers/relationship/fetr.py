@@ -319,8 +319,7 @@ def solve_fetr(
     callback : callable, optional
         Called with (round, objective, `FetrState`) after every accepted round; stops the run by returning True.
     estimate_rate : bool, default False
-        Make one more round, which is not kept, to estimate the linear rate of a run that
-        converged.
+        Estimate the linear rate of a run that converged, at the cost of one more round.
 
     Returns
     -------
@@ -328,8 +327,8 @@ def solve_fetr(
         `stop_crit` is the larger of the two fractions; `objective` has the value after
         every accepted round. `info`: ``state`` (`FetrState`), ``w_iterations`` (of each
         W-step), ``undone`` (extrapolations), ``residual`` (of the equations for W,
-        relative to X'y), and ``rate`` if it was estimated, the gain of a plain round
-        divided by the gain of the previous one. The problem is not convex: there is no duality
+        relative to X'y), and ``rate``, the gain of a further round divided by the gain of
+        the last one (None unless `estimate_rate`). The problem is not convex: there is no duality
         gap.
 
     Raises
@@ -422,10 +421,10 @@ class _FetrIteration:
         return True
 
     def estimate_rate(self) -> float | None:
-        """Return the gain of one more plain round divided by that of the last one.
+        """Estimate the linear rate by one more plain round, which is not kept.
 
-        The last round must have been plain. The state stays as it is; None without a
-        round before, or where nothing was gained.
+        The last round must have been plain. Returns None if there are too few rounds or
+        the last one gained nothing.
         """
         if len(self.objective) < 2 or self.objective[-2] <= self.objective[-1]:
             return None

@@ -24,34 +24,26 @@ for (const heading of document.querySelectorAll("table.sortable thead th")) {
   button.addEventListener("click", () => sortBy(heading));
   heading.append(button);
 }
-// Tables as the paper prints them: one at a time, chosen by title and reading; a table can be copied into a spreadsheet.
+// Tables as the paper prints them: one at a time, chosen by title, with its interpretations side by side below it; a
+// table can be copied into a spreadsheet.
 const matrices = [...document.querySelectorAll(".matrix")], board = document.querySelector(".switch");
-const chosen = {};
-function showChosen() {
-  for (const table of matrices) table.hidden = Object.entries(chosen).some(([name, value]) => table.dataset[name] !== value);
+function showTable(title) {
+  for (const table of matrices) table.hidden = table.dataset.title !== title;
   for (const button of board.querySelectorAll("button")) {
-    button.setAttribute("aria-pressed", String(chosen[button.dataset.name] === button.textContent));
+    button.setAttribute("aria-pressed", String(button.textContent === title));
   }
 }
-if (board && matrices.length > 1) {
-  for (const name of ["title", "reading"]) {
-    const values = [...new Set(matrices.map((table) => table.dataset[name]))];
-    if (values.length < 2) continue;
-    chosen[name] = values[0];
-    const line = document.createElement("div");
-    if (name === "reading") line.append("interpretation of what the paper leaves open:");
-    for (const value of values) {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.dataset.name = name;
-      button.append(value);
-      button.addEventListener("click", () => { chosen[name] = value; showChosen(); cut(); });
-      line.append(button);
-    }
-    board.append(line);
+const titles = [...new Set(matrices.map((table) => table.dataset.title))];
+if (board && titles.length > 1) {
+  for (const title of titles) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(title);
+    button.addEventListener("click", () => { showTable(title); cut(); });
+    board.append(button);
   }
   board.hidden = false;
-  showChosen();
+  showTable(titles[0]);
 }
 for (const button of document.querySelectorAll("button.copy")) {
   if (!navigator.clipboard) continue;

@@ -123,11 +123,11 @@ def test_a_cell_of_two_other_readings_counts_once(two_readings):
     assert report.cells["planned"] == planned
 
 
-def test_the_report_shows_the_table_of_every_reading_and_the_level_that_chose_the_main_one(
+def test_the_report_shows_the_readings_side_by_side_and_the_level_that_chose_the_main_one(
     two_readings,
 ):
     text = markdown(two_readings(0.8, 0.6))
-    assert "## Interpretation other" in text
+    assert text.count("## Interpretations side by side") == 1
     assert "by the published level of One Norm" in text
     rows = [
         [entry.strip() for entry in line.split("|")[1:-1]]
@@ -163,6 +163,8 @@ def test_an_altered_plan_is_told(two_readings, maker):
 @pytest.mark.skipif(not RUN.is_dir(), reason="needs a checkout")
 def test_a_reading_of_the_same_cells_shows_the_quantities_that_it_adds():
     report = build_report(RUN)
-    (table,) = report.other_tables["one block after the other"]
+    added = [table for table in report.interpretations if table.lines]
+    (table,) = added
     assert "seconds" in table.title
     assert table.title not in [one.title for one in report.tables]
+    assert "'one block after the other'" in table.lines[0]

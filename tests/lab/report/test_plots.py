@@ -13,9 +13,10 @@ from mtlrun.errors import UserError
 from mtlrun.lab.report.build import build_report, markdown
 from mtlrun.lab.report.cells import read_run
 from mtlrun.lab.report.figures import (
+    matrix_figures,
+    matrix_sections,
     measured_ranks,
     path_figures,
-    printed_figures,
     rank_diagrams,
 )
 from mtlrun.lab.report.plots import plot
@@ -179,33 +180,6 @@ def test_the_protocol_tells_where_parameters_were_chosen_and_what_a_data_set_has
     assert "Different for alpha: split (kfold, folds 10), metrics [auc]." in text
 
 
-def test_printed_numbers_lie_over_ours_and_hollow_points_are_out_of_tolerance(maker):
-    maker.fill()
-    printed = {"One Norm": 0.7005, "APG-RMTL": 0.9, "LADM-DC-RMTL-10%": 0.7205}
-    maker.config["reference"] = [
-        {"dataset": "alpha", "method": method, "quantity": "auc", "value": value}
-        for method, value in printed.items()
-    ]
-    report = build_report(maker.write())
-    (figure,) = printed_figures(report.run, report.references)
-    (panel,) = figure.panels
-    assert panel.diagonal
-    points = {
-        (curve.label, curve.points): (curve.x, curve.y)
-        for curve in panel.curves
-        if curve.y
-    }
-    assert points["APG-RMTL", "hollow"] == ([0.9], [pytest.approx(0.7105)])
-    assert points["One Norm", "filled"][0] == [0.7005]
-    assert len(points) == 3
-    assert all(method in svg(figure) for method in printed)
-    maker.config["reference"].pop()
-    report = build_report(maker.write())
-    assert printed_figures(report.run, report.references) == [], (
-        "two points make no figure"
-    )
-
-
 def test_a_trivial_baseline_does_not_stretch_the_axis_of_gains():
     entries = [
         ("Joint", 0.1, 0.05, 0.15),
@@ -235,3 +209,49 @@ def test_a_trivial_baseline_does_not_stretch_the_axis_of_gains():
         "tasks", "Gain", "gain", [("a", 0.1, -9.0, 9.2), ("b", -0.1, -0.2, 0.0)]
     )
     assert wide.limits[1] < 1, "neither does one long interval"
+
+
+def test_a_figure_without_data_is_titled_by_its_analysis_alone(maker, tmp_path):
+    folder = maker.fill().write()
+    run = build_report(folder).run
+    record = next(iter(run.results_of("alpha", run.methods[0])))
+    values = [[0.5, None], [-0.25, 0.0]]
+    record.result["matrices"] = {
+        "gain": {
+            "values": values,
+            "rows": ["north", "south"],
+            "columns": ["5 rows", "10 rows"],
+            "centre": 0.0,
+        }
+    }
+    (figure,) = matrix_figures(run)
+    assert figure.title == f"alpha: {run.methods[0]}"
+    run.datasets["alpha"]["id"] = "published"
+    (figure,) = matrix_figures(run)
+    assert figure.title == run.methods[0]
+
+
+def test_the_numbers_of_a_small_matrix_are_a_table_too(maker):
+    run = build_report(maker.fill().write()).run
+    record = next(iter(run.results_of("alpha", run.methods[0])))
+    small = {
+        "values": [[0.5, None], [-0.25, 0.0]],
+        "rows": ["north", "south"],
+        "columns": ["5 rows", "10 rows"],
+    }
+    wide = {"values": [[0.0] * 11], "rows": ["a"], "columns": list("abcdefghijk")}
+    record.result["matrices"] = {"gain": small, "wide": wide}
+    (section,) = matrix_sections(run)
+    assert section.grids[0].texts() == [
+        ["north", "0.5000", "-"],
+        ["south", "-0.2500", "0.0000"],
+    ]
+
+
+def test_what_is_above_the_center_is_blue():
+    values = [[-1.0, 1.0]]
+    panel = HeatMap("gain", values, ["a"], ["loss", "gain"], centre=0.0)
+    mesh = draw(Figure("map", "A map", [panel])).axes[0].collections[0]
+    (loss_red, _, loss_blue, _), (gain_red, _, gain_blue, _) = mesh.to_rgba(values[0])
+    assert gain_blue > gain_red
+    assert loss_red > loss_blue

@@ -1,0 +1,82 @@
+"""The strip of verdicts: a square per claim of a paper."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from mtlrun.lab.report.summary import read_overview, render_overview, verdict_strip
+from mtlrun.tables.drawing import SQUARE_COLOURS, SQUARE_SIGNS, svg
+from mtlrun.tables.figures import SQUARES, Strip, StripRow
+
+
+@pytest.fixture
+def judged(maker):
+    """Return the folder of results with one run: a claim that holds, one that fails, one without data."""
+    better = {"kind": "order", "quantity": "auc", "methods": ["APG-RMTL", "One Norm"]}
+    worse = {**better, "methods": better["methods"][::-1]}
+    absent = {**better, "methods": ["LADM-DC-RMTL-10%", "One Norm"]}
+    checks = {"second-fails": worse, "first-holds": better, "third-absent": absent}
+    maker.config["claims"] = [
+        {"id": name, "text": name, "checks": [check]} for name, check in checks.items()
+    ]
+    for trial in range(2):
+        maker.cell("alpha", "One Norm", trial, auc=0.60 + 0.001 * trial)
+        maker.cell("alpha", "APG-RMTL", trial, auc=0.75 + 0.001 * trial)
+    return maker.write().parents[2]
+
+
+def test_each_claim_is_a_square_of_its_verdict(judged):
+    overview = read_overview(judged)
+    strip = verdict_strip(overview)
+    squares = {name: kind for row in strip.rows for kind, name in row.squares}
+    verdicts = {claim.id: claim.verdict for _, claim in overview.claims()}
+    kinds = {"confirmed": "holds", "not confirmed": "fails"}
+    assert set(squares) == set(verdicts)
+    assert squares == {
+        name: kinds.get(verdict, "untested") for name, verdict in verdicts.items()
+    }
+    assert set(squares.values()) == {"holds", "fails", "untested"}
+
+
+def test_the_index_begins_with_the_strip_and_its_counts_in_words(judged):
+    page = render_overview(read_overview(judged), "html", judged)
+    (alt,) = re.findall(r'<img alt="([^"]+)"', page)
+    assert "holds: 1" in alt
+    assert "does not hold: 1" in alt
+    assert page.index("<img alt") < page.index('<section id="s-')
+
+
+def test_papers_without_a_title_are_left_out(judged):
+    overview = read_overview(judged)
+    assert verdict_strip(overview, {}) is None
+    assert verdict_strip(overview, {"made": "Ours"}).rows[0].title == "Ours"
+
+
+def test_squares_are_in_the_order_of_the_verdicts_and_bear_the_claim():
+    squares = [("fails", "a"), ("holds", "b"), ("untested", "c"), ("holds", "d")]
+    text = svg(Strip("s", "Claims", [StripRow("Paper", squares)]))
+    drawn = re.findall(rf'id="((?:{"|".join(SQUARES)})-\w+)"', text)
+    assert drawn == ["holds-b", "holds-d", "fails-a", "untested-c"]
+    assert ">undecided<" not in text, "the legend names only what is there"
+
+
+def test_signs_of_squares_differ_without_their_colors():
+    assert set(SQUARE_COLOURS) == set(SQUARES)
+    signs = [str(SQUARE_SIGNS.get(kind)) for kind in SQUARES]
+    assert len(set(signs)) == len(SQUARES)
+
+
+def luminance(color):
+    channels = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [
+        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels
+    ]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("kind", SQUARES)
+def test_a_sign_can_be_read_on_its_square(kind):
+    fill, ink = map(luminance, SQUARE_COLOURS[kind])
+    assert (max(fill, ink) + 0.05) / (min(fill, ink) + 0.05) >= 4.5
