@@ -4,7 +4,8 @@ Tables have one row per block (data set, or split of one data set) and one colum
 Comparisons of Classifiers over Multiple Data Sets", JMLR 7 (2006), is the source of methods that cite
 no other source.
 
-Tail probabilities are those of `scipy.special`: importing `scipy.stats` takes longer than a whole report.
+Tail probabilities come from `scipy.special`: importing `scipy.stats` takes longer than
+making a report.
 """
 
 from __future__ import annotations
@@ -88,7 +89,9 @@ def paired_test(
     """
     if kind not in ("wilcoxon", "t", "corrected_t"):
         raise ValueError(f"kind must be wilcoxon, t or corrected_t, got {kind!r}")
-    overlap = test_over_train if kind == "corrected_t" else 0.0
+    overlap: float | None = 0.0
+    if kind == "corrected_t":
+        overlap = test_over_train
     if overlap is None or overlap < 0:
         raise ValueError(
             "corrected_t needs test_over_train, the test rows over the training rows of a split"
@@ -114,7 +117,10 @@ def paired_test(
         statistic, pvalue = _wilcoxon(difference)
     else:
         statistic, pvalue = _t(difference, 1 / n + overlap)
-    mean = float(difference.mean()) if n else np.nan
+    if n:
+        mean = float(difference.mean())
+    else:
+        mean = np.nan
     signs = np.sign(difference)
     wins = int((signs > 0).sum())
     losses = int((signs < 0).sum())
@@ -182,7 +188,9 @@ def rank_table(table: ArrayLike, *, greater_is_better: bool = True) -> np.ndarra
         If the table is not 2-D or has a NaN: drop the row, or decide what a failed method is worth.
     """
     values = _table(table)
-    ordered = -values if greater_is_better else values
+    ordered = values
+    if greater_is_better:
+        ordered = -values
     return np.array([_mid_ranks(row) for row in ordered]).reshape(values.shape)
 
 

@@ -388,7 +388,7 @@ class MultiTaskKernelSVC(_GraphModel):
                 cost,
                 tol=self.tol,
                 max_iter=self._limit(_GREEDY_STEPS, 1000 * n),
-                whole=self._precomputes(data, n),
+                precompute=self._precomputes(data, n),
                 cache_size=self.cache_size,
             )
             self.dual_coef_ = self._dual(

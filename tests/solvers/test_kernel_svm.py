@@ -66,12 +66,14 @@ def gap_of(designs, coupling, y, cost, alpha):
 
 @pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
-@pytest.mark.parametrize("whole", [True, False])
-def test_the_optimum_is_that_of_three_other_solvers(graph, kind, whole):
+@pytest.mark.parametrize("precompute", [True, False])
+def test_the_optimum_is_that_of_three_other_solvers(graph, kind, precompute):
     designs, y, cost = problem()
     coupling = couple_tasks(GRAPHS[graph], 1.3)
     rows = [sp.csr_array(X) for X in designs] if kind == "sparse" else designs
-    found = solve_without_intercept(rows, coupling, y, cost, whole=whole, **EXACT)
+    found = solve_without_intercept(
+        rows, coupling, y, cost, precompute=precompute, **EXACT
+    )
     assert found.converged
     assert found.info["violation"] <= 1e-9
     assert gap_of(designs, coupling, y, cost, found.info["alpha"]) <= 1e-9
@@ -95,8 +97,8 @@ def test_the_optimum_is_that_of_three_other_solvers(graph, kind, whole):
 
 
 @pytest.mark.parametrize("options", [{}, {"normalize": True}, {"hash_bits": 8}])
-@pytest.mark.parametrize("whole", [True, False])
-def test_strings_are_their_features(options, whole):
+@pytest.mark.parametrize("precompute", [True, False])
+def test_strings_are_their_features(options, precompute):
     rng = np.random.default_rng(0)
     strings = np.array(
         [
@@ -112,7 +114,7 @@ def test_strings_are_their_features(options, whole):
     )
     found, stored = (
         solve_without_intercept(
-            [Z[:23], Z[23:]], coupling, y, cost, whole=whole, **EXACT
+            [Z[:23], Z[23:]], coupling, y, cost, precompute=precompute, **EXACT
         )
         for Z in (X, X.tocsr())
     )
@@ -136,7 +138,7 @@ def test_parts_and_caches_that_are_too_small_find_the_same_optimum(
     rows = [sp.csr_array(X) for X in designs] if kind == "sparse" else designs
     coupling = couple_tasks(GRAPHS["all"])
     found = solve_without_intercept(
-        rows, coupling, y, cost, whole=False, cache_size=cache, **EXACT
+        rows, coupling, y, cost, precompute=False, cache_size=cache, **EXACT
     )
     exact = polish(designs, coupling, y, cost, found.info["alpha"], fit_intercept=False)
     assert found.converged
@@ -149,7 +151,7 @@ def test_least_used_rows_leave_the_cache():
     coupling = couple_tasks(GRAPHS["chain"])
     owner = np.repeat(np.arange(4), SIZES)
     kernel = svm_kernel._make_kernel(
-        [sp.csr_array(X) for X in designs], coupling, owner, y, whole=False
+        [sp.csr_array(X) for X in designs], coupling, owner, y, precompute=False
     )
     cache = svm_kernel._make_cache(kernel, len(y), 3 * 8 * len(y) / 2**20)
     expected = kernel_matrix(designs, coupling) * np.outer(y, y)
@@ -163,17 +165,19 @@ def test_least_used_rows_leave_the_cache():
     assert sorted(np.flatnonzero(cache.slot >= 0)) == [1, 2, 5]
 
 
-@pytest.mark.parametrize("whole", [True, False])
-def test_one_class_costs_of_zero_rows_of_zeros_and_duplicates(whole):
+@pytest.mark.parametrize("precompute", [True, False])
+def test_one_class_costs_of_zero_rows_of_zeros_and_duplicates(precompute):
     designs, y, cost = problem()
     coupling = couple_tasks(GRAPHS["all"])
     one = solve_without_intercept(
-        designs, coupling, np.ones(len(y)), cost, whole=whole, **EXACT
+        designs, coupling, np.ones(len(y)), cost, precompute=precompute, **EXACT
     )
     assert gap_of(designs, coupling, np.ones(len(y)), cost, one.info["alpha"]) <= 1e-9
     cost[::3] = 0.0
     designs[0][:4] = 0.0
-    found = solve_without_intercept(designs, coupling, y, cost, whole=whole, **EXACT)
+    found = solve_without_intercept(
+        designs, coupling, y, cost, precompute=precompute, **EXACT
+    )
     assert gap_of(designs, coupling, y, cost, found.info["alpha"]) <= 1e-9
     assert_allclose(found.info["alpha"][:4], cost[:4])
     twice = [np.concatenate([X, X]) for X in designs]
@@ -184,7 +188,7 @@ def test_one_class_costs_of_zero_rows_of_zeros_and_duplicates(whole):
         [np.tile(part, 2) / 2 for part in np.split(cost, np.cumsum(SIZES)[:-1])]
     )
     double = solve_without_intercept(
-        twice, coupling, labels, costs, whole=whole, **EXACT
+        twice, coupling, labels, costs, precompute=precompute, **EXACT
     )
     assert_allclose(double.W, found.W, atol=1e-7)
     assert double.objective[-1] == pytest.approx(found.objective[-1], rel=1e-9)

@@ -177,7 +177,7 @@ def climb_kernel(
         tol=0.0,
         gap=tol,
         max_iter=_MAX_STEPS,
-        whole=_precomputes(data),
+        precompute=_precomputes(data),
         cache_size=_CACHE,
         callback=callback,
     )

@@ -123,7 +123,7 @@ class Marginal:
             self.shrunk = np.zeros(0, dtype=int)
         else:
             self.shrunk = np.asarray(shrunk, dtype=int)
-        self._every = np.array_equal(self.random, np.arange(p))
+        self._has_all_random = np.array_equal(self.random, np.arange(p))
         if len(self.shrunk):
             self._frame = np.eye(p)
         else:
@@ -149,29 +149,28 @@ class Marginal:
         self.n_evaluations += 1
         T = self.data.T
         data = self.data
-        found = [
+        whitened_blocks = [
             whitened(block, self._of_random(block.R), Theta) for block in data.blocks
         ]
-        logdet = sum(float(part[2].sum()) for part in found)
-        Q = [part[0] for part in found]
+        logdet = sum(float(part[2].sum()) for part in whitened_blocks)
+        Q = [part[0] for part in whitened_blocks]
         basis, prior = self._basis(kappa)
         QF = [q @ basis for q in Q]
         SA = _pooled(data.blocks, QF, QF)
-        Sa = sum(
-            np.tensordot(
-                np.broadcast_to(qf, (len(v), *qf.shape[1:])), v, ([0, 1], [0, 1])
-            )
-            if len(qf) == len(v)
-            else qf[0].T @ v.sum(axis=0)
-            for qf, (_, v, _) in zip(QF, found, strict=True)
-        )
+        Sa = np.zeros(basis.shape[1])
+        for qf, (_, v, _) in zip(QF, whitened_blocks, strict=True):
+            if len(qf) == len(v):
+                Sa = Sa + np.tensordot(qf, v, ([0, 1], [0, 1]))
+            else:
+                # All tasks of the block share the design.
+                Sa = Sa + qf[0].T @ v.sum(axis=0)
         inverse, logdet_mean = _inverse(SA + np.diag(prior))
         b = inverse @ Sa
         mu = basis @ b
         h = np.empty((T, len(self.random)))
         total = np.zeros(data.p)
         squares = 0.0
-        for block, (q, v, _) in zip(data.blocks, found, strict=True):
+        for block, (q, v, _) in zip(data.blocks, whitened_blocks, strict=True):
             residual = v - q @ mu
             squares += float(np.square(residual).sum())
             h[block.tasks] = np.matmul(residual[:, None, :], self._of_random(q))[:, 0]
@@ -203,7 +202,7 @@ class Marginal:
 
     def _of_random(self, A: Array) -> Array:
         """Return the random columns of (m, k, p)."""
-        if self._every:
+        if self._has_all_random:
             return A
         return np.ascontiguousarray(A[:, :, self.random])
 
@@ -486,8 +485,8 @@ def whitened(
 def cholesky_of_one_plus(V: Array) -> Array:
     """Return Cholesky factors of I + V for positive semidefinite V (m, k, k).
 
-    V is overwritten.     A line search may try a Theta so large that the one is lost in
-    rounding. Then as much is added as makes the matrices positive definite.
+    V is overwritten. A line search may try a Theta so large that the 1 is lost in
+    rounding. Then the diagonal is increased until the matrices are positive definite.
     """
     k = V.shape[1]
     diagonal = np.arange(k)
@@ -504,19 +503,18 @@ def cholesky_of_one_plus(V: Array) -> Array:
 
 
 def inverse_by_halves(C: Array) -> Array:
-    """Return the inverses of lower triangular matrices (m, k, k), in half of the time that numpy takes for any matrix.
+    """Return the inverses of lower triangular matrices (m, k, k), twice as fast as numpy.
 
-    They round otherwise: priors that start from a normal fit would stop elsewhere if that had these.
+    Their rounding differs. A normal fit must not use them: the priors that start from it
+    would stop elsewhere.
     """
     k = C.shape[1]
     if k <= _SMALL:
         return np.linalg.inv(C)
     h = k // 2
     inverse = np.zeros_like(C)
-    inverse[:, :h, :h], inverse[:, h:, h:] = (
-        inverse_by_halves(C[:, :h, :h]),
-        inverse_by_halves(C[:, h:, h:]),
-    )
+    inverse[:, :h, :h] = inverse_by_halves(C[:, :h, :h])
+    inverse[:, h:, h:] = inverse_by_halves(C[:, h:, h:])
     inverse[:, h:, :h] = -inverse[:, h:, h:] @ (C[:, h:, :h] @ inverse[:, :h, :h])
     return inverse
 

@@ -354,7 +354,9 @@ def solve_fetr(
             message = "stopped by the callback"
             break
     criterion = run.criterion
-    rate = run.estimate_rate() if converged and estimate_rate else None
+    rate = None
+    if converged and estimate_rate:
+        rate = run.estimate_rate()
     W = run.state.W
     system = problem.system(run.state.feature, run.state.task)
     return SolverResult(

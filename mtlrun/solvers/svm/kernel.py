@@ -293,7 +293,7 @@ class _Kernel(NamedTuple):
 
     Attributes
     ----------
-    whole : ndarray of shape (n, n)
+    full_matrix : ndarray of shape (n, n)
         The matrix, or empty: then rows are made of features.
     dense : ndarray of shape (d, n)
         Features of a dense design, columns times label over the root of the diagonal; else empty.
@@ -305,11 +305,11 @@ class _Kernel(NamedTuple):
         First row of each task.
     owner : ndarray of shape (n,)
     mixing : ndarray of shape (T, T)
-        M, or empty when it is `share` off its diagonal `own`.
-    own, share : float
+        M, or empty when it is `share` off its diagonal `diagonal`.
+    diagonal, share : float
     """
 
-    whole: np.ndarray
+    full_matrix: np.ndarray
     dense: np.ndarray
     values: np.ndarray
     columns: np.ndarray
@@ -320,7 +320,7 @@ class _Kernel(NamedTuple):
     offsets: np.ndarray
     owner: np.ndarray
     mixing: np.ndarray
-    own: float
+    diagonal: float
     share: float
 
 
@@ -391,7 +391,7 @@ def solve_without_intercept(
     tol: float = 1e-3,
     gap: float = 0.0,
     max_iter: int = 1_000_000,
-    whole: bool = True,
+    precompute: bool = True,
     cache_size: float = 200,
     callback: Callback | None = None,
 ) -> SolverResult:
@@ -411,7 +411,7 @@ def solve_without_intercept(
         Relative duality gap to stop at, if that comes first.
     max_iter : int, default 1,000,000
         Steps.
-    whole : bool, default True
+    precompute : bool, default True
         Make the kernel matrix beforehand, by products of matrices, in 8 N^2 bytes; else rows when they are needed.
     cache_size : float, default 200
         Megabytes for rows made when needed; of more than 16 dense features: fewer are faster made again.
@@ -445,7 +445,7 @@ def solve_without_intercept(
     cuts = np.cumsum([X.shape[0] for X in designs])[:-1]
     parts = [X[rows] for X, rows in zip(designs, np.split(used, cuts), strict=True)]
     root = np.sqrt(diagonal[used])
-    kernel = _make_kernel(parts, coupling, owner[used], y[used] / root, whole)
+    kernel = _make_kernel(parts, coupling, owner[used], y[used] / root, precompute)
     cache = _make_cache(kernel, len(root), cache_size)
     state = _State(np.zeros(len(root)), cost[used] * root, -1.0 / root, root)
     done = 0
@@ -501,7 +501,7 @@ def _make_kernel(
     coupling: TaskCoupling,
     owner: Array,
     factor: Array,
-    whole: bool,
+    precompute: bool,
 ) -> _Kernel:
     """Return the kernel of rows that are multiplied by their factors."""
     flat = np.empty(0)
@@ -509,7 +509,7 @@ def _make_kernel(
     matrix = np.empty((0, 0))
     dense = np.empty((0, 0))
     by_row = by_feature = (flat, np.empty(0, dtype=np.int32), count)
-    if whole:
+    if precompute:
         matrix = kernel_matrix(designs, coupling)
         matrix *= factor
         matrix *= factor[:, np.newaxis]
@@ -523,12 +523,12 @@ def _make_kernel(
         by_feature = _arrays(rows.tocsc())
     offsets = np.searchsorted(owner, np.arange(len(designs) + 1))
     mixing = np.empty((0, 0))
-    own = 1.0
+    diagonal = 1.0
     share = 0.0
     if coupling.common is None:
         mixing = np.require(coupling.matrix, np.float64, ["C", "A", "W"])
     else:
-        own = sum(coupling.common)
+        diagonal = sum(coupling.common)
         share = coupling.common[1]
     return _Kernel(
         matrix,
@@ -538,7 +538,7 @@ def _make_kernel(
         offsets,
         owner,
         mixing,
-        float(own),
+        float(diagonal),
         float(share),
     )
 
@@ -554,7 +554,7 @@ def _arrays(X: Design) -> tuple[Array, Array, Array]:
 def _make_cache(kernel: _Kernel, n: int, megabytes: float) -> _Cache:
     """Return an empty cache; one of a single row where rows are made fast."""
     slots = 1
-    if not kernel.whole.size and not 0 < len(kernel.dense) <= _NARROW:
+    if not kernel.full_matrix.size and not 0 < len(kernel.dense) <= _NARROW:
         slots = max(1, min(n, int(megabytes * 2**20 / (8 * max(n, 1)))))
     times = np.zeros(slots, dtype=np.int64)
     clock = np.zeros(1, dtype=np.int64)
@@ -594,7 +594,7 @@ def _improve(
         * float(np.max(np.abs(s.wrong()[chosen]) * s.root[chosen], initial=0.0))
         / s.root[chosen]
     )
-    part = kernel._replace(whole=_part(kernel, cache, coupling, chosen))
+    part = kernel._replace(full_matrix=_part(kernel, cache, coupling, chosen))
     steps = _climb(part, cache, gradient, alpha, cap, limit, wanted)
     change = np.zeros(n)
     change[chosen] = alpha - s.alpha[chosen]
@@ -671,9 +671,12 @@ def _find(
 
 @inner
 def _row(kernel: _Kernel, s: _Cache, i: int) -> np.ndarray:
-    """Return a row of the kernel, which is made if the cache has it not, in the place of the one not used longest."""
+    """Return a row of the kernel, from the cache or computed.
+
+    A computed row replaces the least recently used one.
+    """
     (
-        whole,
+        full_matrix,
         dense,
         values,
         columns,
@@ -684,19 +687,20 @@ def _row(kernel: _Kernel, s: _Cache, i: int) -> np.ndarray:
         offsets,
         owner,
         mixing,
-        own,
+        diagonal,
         share,
     ) = kernel
-    if len(whole):
-        return whole[i]
+    if len(full_matrix):
+        return full_matrix[i]
     s.clock[0] += 1
-    place = s.slot[i]
-    if place < 0:
-        place = np.argmin(s.used)
-        if s.holds[place] >= 0:
-            s.slot[s.holds[place]] = -1
-        s.slot[i], s.holds[place] = place, i
-        out = s.rows[place]
+    position = s.slot[i]
+    if position < 0:
+        position = np.argmin(s.used)
+        if s.holds[position] >= 0:
+            s.slot[s.holds[position]] = -1
+        s.slot[i] = position
+        s.holds[position] = i
+        out = s.rows[position]
         if len(dense):
             np.dot(dense[:, i].copy(), dense, out)
         else:
@@ -710,13 +714,13 @@ def _row(kernel: _Kernel, s: _Cache, i: int) -> np.ndarray:
             if len(mixing):
                 mixed = mixing[t, u]
             elif t == u:
-                mixed = own
+                mixed = diagonal
             else:
                 mixed = share
             for j in range(offsets[u], offsets[u + 1]):
                 out[j] *= mixed
-    s.used[place] = s.clock[0]
-    return s.rows[place]
+    s.used[position] = s.clock[0]
+    return s.rows[position]
 
 
 @compiled

@@ -417,7 +417,7 @@ def _prepare(
         cap=cap,
         curvature=curvature,
         matrix=coupling.matrix if share is None else np.zeros((0, 0)),
-        own=own_products,
+        diagonal=own_products,
         common=share is not None,
         share=share or 0.0,
         mixing=np.ones((n_tasks, 1)) if blocks else coupling.matrix,

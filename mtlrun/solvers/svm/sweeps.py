@@ -49,7 +49,7 @@ class Problem(NamedTuple):
         Divisor of the step: M_tt ||x||^2, or the one of a variant.
     matrix : ndarray of shape (T, T)
         M; empty where `common` says it all.
-    own : ndarray of shape (T,)
+    diagonal : ndarray of shape (T,)
         Diagonal of M.
     common : bool
         Whether M = a I + b 11' with ``b = share``.
@@ -72,7 +72,7 @@ class Problem(NamedTuple):
     cap: np.ndarray
     curvature: np.ndarray
     matrix: np.ndarray
-    own: np.ndarray
+    diagonal: np.ndarray
     common: bool
     share: float
     mixing: np.ndarray
@@ -208,7 +208,7 @@ def _enter(
     matrix = p.matrix
     common = p.common
     share = p.share
-    own_share = p.own[t]
+    own_share = p.diagonal[t]
     for j in range(len(rest)):
         rest[j] = share * (total[j] - V[t, j]) if common else 0.0
     for k in range(len(matrix)):
@@ -325,7 +325,7 @@ def block_sweeps(
         Variables changed.
     """
     offsets = p.offsets
-    own_share = p.own
+    own_share = p.diagonal
     entry_cost = p.entry_cost
     _, V, total, w, rest, entries, n_active, limits, random = s
     order = np.arange(len(own_share))
