@@ -274,8 +274,4 @@ def test_experiments_can_be_read_at_a_sitting():
         str(path.relative_to(CONFIGS)): path.read_text("utf-8").count("\n")
         for path in CONFIGS.rglob("*.yaml")
     }
-    assert not {
-        name: n
-        for name, n in lengths.items()
-        if n > 240
-    }
+    assert not {name: n for name, n in lengths.items() if n > 240}

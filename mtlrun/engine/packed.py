@@ -200,7 +200,7 @@ def _likeness(record: Mapping[str, Any]) -> tuple[str, str]:
 SHORT_KEY = 12
 #: Fields of ``run.json`` that the file of records can keep in its place: its plan, what
 #: each interpretation changes, and facts about data and quantities.
-PLAN_FIELDS = ("cells", "datasets", "published", "quantities", "readings")
+PLAN_FIELDS = ("cells", "config", "datasets", "published", "quantities", "readings")
 
 
 def without_plan(info: Mapping[str, Any]) -> dict[str, Any]:
