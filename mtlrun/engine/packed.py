@@ -44,6 +44,9 @@ ROUNDED_SECONDS = ("search", "total")
 #: Parts of the result of a fit that are about its kept test scores.
 SCORE_FIELDS = ("predictions", "predictions_sha256")
 
+#: Memory that decompression may take: the dictionary of the highest preset has 64 MiB.
+DECODER_BYTES = 128 << 20
+
 _REMEDY = "No run has so many: take the file from where it was made."
 #: Stands for a field that a record lacks while columns are made.
 _ABSENT = object()
@@ -142,8 +145,13 @@ def unpack(path: Path) -> Packed:
     try:
         size = path.stat().st_size
         max_bytes = max(RECORD_BYTES, RECORD_TIMES * size)
-        with open_regular(path) as file, lzma.open(file, "rb") as stream:
-            content = stream.read(max_bytes + 1)
+        with open_regular(path) as file:
+            compressed = file.read()
+        # A damaged header may ask for any amount of memory: the limit makes it an error.
+        decoder = lzma.LZMADecompressor(memlimit=DECODER_BYTES)
+        content = decoder.decompress(compressed, max_bytes + 1)
+        if not decoder.eof and len(content) <= max_bytes:
+            raise EOFError("the file ends too early")
         allow(path.name, len(content), max_bytes, f"bytes out of {size:,}", _REMEDY)
         digest, _, text = content.partition(b"\n")
         if hashlib.sha256(text).hexdigest().encode() != digest:
@@ -383,7 +391,7 @@ def best_by_value(selection: Mapping[str, Any], name: str) -> list[float | None]
     values = [range(len(grid[one])) for one in names]
     position = names.index(name)
     defined = [mean for mean in means if mean is not None]
-    is_lower_better = bool(defined) and selection["score"] == min(defined)
+    is_lower_better = bool(defined) and selection.get("score") == min(defined)
     better = min if is_lower_better else max
     scores: list[list[float]] = [[] for _ in grid[name]]
     for places, mean in zip(itertools.product(*values), means, strict=True):

@@ -95,6 +95,8 @@ class _SmoothRegressor(RegressorMTL, SmoothModel):
     def _fit_data(self, data: TaskData) -> SolverResult:
         if data.shared and data.n_tasks > 1 and len(self._target_parts()):
             return self._fit_targets(data)
+        # An earlier fit on other data may have left one.
+        self._target_model = None
         flat = FlatRows.of(data)
         # A constant factor on all weights changes nothing.
         flat = replace(flat, weight=flat.weight / flat.weight.mean())

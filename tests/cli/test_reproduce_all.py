@@ -359,7 +359,7 @@ def test_shipped_artefacts_that_need_no_data(mtlrun, tmp_path):
     made = json.loads(result.stdout)
     assert [run["id"] for run in made["runs"]] == names
     assert made["left_out"] == {}
-    assert len(made["claims"]) == 5
+    assert len(made["claims"]) == 6
 
 
 def test_training_files_are_no_artefacts():

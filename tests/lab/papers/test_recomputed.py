@@ -276,14 +276,15 @@ def test_the_kernel_solver_needs_less_work_than_the_printed_ascent_on_landmine()
 
 def test_the_recorded_ratio_on_landmine_follows_from_its_cell_and_decides_the_claim():
     run = read_run(RESULTS / "mtsvm" / "fig2" / "quick")
-    (place,) = run.cells_of("landmine", "MTK")
+    # LIBSVM, the rival that the paper names.
+    (place,) = run.cells_of("landmine", "MTK with intercept")
     record = run.cells[place.key]
     ratio = record.metrics["times_paper"]
     curve = record.result["curves"]["seconds to precision"]
     assert curve["x"][-1] == 14820
     assert curve["y"][-1] == record.metrics["seconds_to_precision"]
     assert (
-        f"kernel, 14820 rows: {ratio:.3g} times the seconds of paper."
+        f"mtk-intercept, 14820 rows: {ratio:.3g} times the seconds of paper."
         in record.result["lines"]
     )
 
@@ -294,9 +295,11 @@ def test_the_recorded_ratio_on_landmine_follows_from_its_cell_and_decides_the_cl
         ).claims
         return next(claim.verdict for claim in claims if claim.id == "mtsvm-4-landmine")
 
-    assert ratio < 0.5
-    assert verdict(ratio) == Verdict.CONFIRMED
-    assert verdict(1 / ratio) == Verdict.NOT_CONFIRMED
+    # A factor within 0.3 of one is too small to tell.
+    assert abs(ratio - 1) < 0.3
+    assert verdict(ratio) == Verdict.UNDECIDED
+    assert verdict(0.4) == Verdict.CONFIRMED
+    assert verdict(2.5) == Verdict.NOT_CONFIRMED
 
 
 # ---------------------------------------------------------------- iterations of FETR on SARCOS

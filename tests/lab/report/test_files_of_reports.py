@@ -129,6 +129,7 @@ def test_markdown_has_the_sections_in_order(full):
     assert titles == [
         "Outcome",
         "Results",
+        "Figures",
         "Claims",
         "What the verdicts rest on",
         "Printed numbers and ours",

@@ -38,7 +38,10 @@ def filled(name: str) -> Run:
                     ResultKey("", place.name, None, method.label, trial, key)
                 )
                 record = Record(key, family, {})
-                record.metrics = dict.fromkeys(spec.all_metrics, 1234.5678 + 99 * trial)
+                quantities = spec.sweep.quantities if spec.sweep else ()
+                record.metrics = dict.fromkeys(
+                    [*spec.all_metrics, *quantities], 1234.5678 + 99 * trial
+                )
                 record.seconds = (
                     {"fit": 12345.6, "predict": 0.1, "total": 1.0}
                     if spec.timing
