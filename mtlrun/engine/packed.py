@@ -44,8 +44,12 @@ ROUNDED_SECONDS = ("search", "total")
 #: Parts of the result of a fit that are about its kept test scores.
 SCORE_FIELDS = ("predictions", "predictions_sha256")
 
-#: Memory that decompression may take: the dictionary of the highest preset has 64 MiB.
-DECODER_BYTES = 128 << 20
+#: Limits of the dictionary of a compressed file: the least that the format allows, and
+#: that of the highest preset.
+MIN_DICTIONARY_BYTES = 4096
+MAX_DICTIONARY_BYTES = 64 << 20
+#: Memory that decompression may take: the largest dictionary, and room to spare.
+DECODER_BYTES = 2 * MAX_DICTIONARY_BYTES
 
 _REMEDY = "No run has so many: take the file from where it was made."
 #: Stands for a field that a record lacks while columns are made.
@@ -131,7 +135,16 @@ def pack(
         content, separators=(",", ":"), allow_nan=False, ensure_ascii=False
     ).encode()
     digest = hashlib.sha256(text).hexdigest()
-    return lzma.compress(f"{digest}\n".encode() + text, preset=9 | lzma.PRESET_EXTREME)
+    sealed = f"{digest}\n".encode() + text
+    # Compression takes ten times its dictionary, 670 MB by the preset alone. A dictionary
+    # of the size of the content compresses as well.
+    dictionary = min(max(len(sealed), MIN_DICTIONARY_BYTES), MAX_DICTIONARY_BYTES)
+    compressor: dict[str, int] = {
+        "id": lzma.FILTER_LZMA2,
+        "preset": 9 | lzma.PRESET_EXTREME,
+        "dict_size": dictionary,
+    }
+    return lzma.compress(sealed, filters=[compressor])
 
 
 def unpack(path: Path) -> Packed:

@@ -96,7 +96,7 @@ class _SmoothRegressor(RegressorMTL, SmoothModel):
         if data.shared and data.n_tasks > 1 and len(self._target_parts()):
             return self._fit_targets(data)
         # An earlier fit on other data may have left one.
-        self._target_model = None
+        self._target_model: SmoothTargets | None = None
         flat = FlatRows.of(data)
         # A constant factor on all weights changes nothing.
         flat = replace(flat, weight=flat.weight / flat.weight.mean())

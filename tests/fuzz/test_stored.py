@@ -137,7 +137,7 @@ def test_altered_records_are_named_or_computed_again(
         sorted(
             path.relative_to(home).as_posix()
             for path in (home / "runs").rglob("*")
-            if path.suffix in (".json", ".gz", ".npz")
+            if path.suffix in (".json", ".gz", ".npz", ".xz")
         )
     )
     for seed in range(fuzz_examples):
