@@ -135,16 +135,16 @@ def pack(
         content, separators=(",", ":"), allow_nan=False, ensure_ascii=False
     ).encode()
     digest = hashlib.sha256(text).hexdigest()
-    sealed = f"{digest}\n".encode() + text
+    with_digest = f"{digest}\n".encode() + text
     # Compression takes ten times its dictionary, 670 MB by the preset alone. A dictionary
     # of the size of the content compresses as well.
-    dictionary = min(max(len(sealed), MIN_DICTIONARY_BYTES), MAX_DICTIONARY_BYTES)
+    dictionary = min(max(len(with_digest), MIN_DICTIONARY_BYTES), MAX_DICTIONARY_BYTES)
     compressor: dict[str, int] = {
         "id": lzma.FILTER_LZMA2,
         "preset": 9 | lzma.PRESET_EXTREME,
         "dict_size": dictionary,
     }
-    return lzma.compress(sealed, filters=[compressor])
+    return lzma.compress(with_digest, filters=[compressor])
 
 
 def unpack(path: Path) -> Packed:
