@@ -133,7 +133,10 @@ def _theirs(X: Any, y: Any, ids: Any, covariance: str) -> float:
 
 def random() -> None:
     """Print how often Newton ends within 1e-4 of the best of three starts, on 280 random tables."""
-    good, n_evaluations, rises, converged = 0, [], 0, 0
+    good = 0
+    rises = 0
+    converged = 0
+    evaluations: list[int] = []
     for seed in range(280):
         rng = np.random.default_rng(seed)
         T, d, low = (
@@ -165,14 +168,14 @@ def random() -> None:
             for x in (0.05, 8.0)
         ]
         good += fit.value.criterion <= min(others) + 1e-4
-        n_evaluations.append(fit.n_evaluations)
+        evaluations.append(fit.n_evaluations)
         rises += bool((np.diff(fit.path) > 0).any())
         converged += fit.converged
     print(
         f"280 random tables: {good} within 1e-4 of the best of three starts, {converged} converged, {rises} rises;"
     )
     print(
-        f"evaluations: median {np.median(n_evaluations):.0f}, 90% below {np.quantile(n_evaluations, 0.9):.0f}"
+        f"evaluations: median {np.median(evaluations):.0f}, 90% below {np.quantile(evaluations, 0.9):.0f}"
     )
 
 

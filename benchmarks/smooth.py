@@ -78,7 +78,7 @@ MIN_TASK_ROWS = 4
 #: One-hot columns of a text column at most.
 MAX_CATEGORIES = 50
 STRENGTHS = np.logspace(-2, 4, 13)
-#: GPBoost gets random slopes of every column up to so many columns.
+#: GPBoost gets random slopes for all columns of tables with at most this many columns.
 MAX_GPBOOST_SLOPES = 4
 
 

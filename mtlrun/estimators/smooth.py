@@ -95,8 +95,8 @@ class _SmoothRegressor(RegressorMTL, SmoothModel):
     def _fit_data(self, data: TaskData) -> SolverResult:
         if data.shared and data.n_tasks > 1 and len(self._target_parts()):
             return self._fit_targets(data)
-        # An earlier fit on other data may have left one.
-        self._target_model: SmoothTargets | None = None
+        # The model of targets on the same rows: these tasks have their own rows.
+        self._targets: SmoothTargets | None = None
         flat = FlatRows.of(data)
         # A constant factor on all weights changes nothing.
         flat = replace(flat, weight=flat.weight / flat.weight.mean())
@@ -132,12 +132,6 @@ class _SmoothRegressor(RegressorMTL, SmoothModel):
 
     # ---------------------------------------------------------------- targets
 
-    @property
-    def _targets(self) -> SmoothTargets | None:
-        """The model of targets on the same rows; None for tasks with their own rows."""
-        model: SmoothTargets | None = getattr(self, "_target_model", None)
-        return model
-
     def _fit_targets(self, data: TaskData) -> SolverResult:
         """Fit targets on the same rows, each alone and by their components."""
         weights = data.full_weights()
@@ -163,7 +157,7 @@ class _SmoothRegressor(RegressorMTL, SmoothModel):
                 self._target_parts(),
                 has_joint_forest=self._has_joint_forest(),
             )
-        self._target_model = fit.model
+        self._targets = fit.model
         self.noise_variance_ = fit.model.targets.noise * fit.model.calibration
         self.loo_ = np.full(data.targets.shape, np.nan)
         self.loo_[used] = fit.leave_one_out

@@ -34,7 +34,6 @@ from mtlrun.lab.report.checks import (
     Tolerance,
 )
 from mtlrun.utils.io import as_list
-from mtlrun.utils.text import cleaned
 
 Facts = dict[str, Any]
 
@@ -156,8 +155,7 @@ MODELS: dict[str, type[Stored]] = {
 
 def read_json(path: Path) -> dict[str, Any] | None:
     """Read a JSON object as `read_raw`, and clean its texts of control characters."""
-    value = read_raw(path)
-    return None if value is None else dict(cleaned(value))
+    return stored.read_json(path, read_raw)
 
 
 def read_raw(path: Path) -> dict[str, Any] | None:
@@ -232,11 +230,8 @@ def read_sound_plan(folder: Path, records: Records) -> dict[str, Any]:
 
 
 def read_sound(path: Path) -> dict[str, Any]:
-    """Read a JSON object; {} if there is none or it is damaged."""
-    try:
-        return read_json(path) or {}
-    except DataError:
-        return {}
+    """Read a JSON object as `read_json`; {} if there is none or it is damaged."""
+    return stored.read_sound(path, read_raw)
 
 
 def made_and_verified(
