@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from mtlrun.errors import UserError
-from mtlrun.utils.renamed import present_name
+from mtlrun.utils.text import present_name
 
 WHAT = "What to run"
 HOW = "How to run it"

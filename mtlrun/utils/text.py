@@ -1,4 +1,6 @@
-"""Untrusted text made safe to display. Standard library only.
+"""Untrusted text made safe to display, and command lines with present names of options.
+
+Standard library only.
 
 Control characters can rewrite what a terminal shows, and direction marks change the order in which text is read: names
 and messages come from files of other people.
@@ -96,3 +98,33 @@ def _written(character: str) -> str:
     if code < 256:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}"
+
+
+# ---------------------------------------------------------------------- command lines
+
+#: Earlier names of options with their present names. They are still understood, but not
+#: shown, and runs computed in the past have stored them in their commands.
+FORMER_OPTIONS = {"--reading": "--interpretation"}
+
+
+def with_present_options(command: str) -> str:
+    """Return a command line with the present names of options in place of earlier ones.
+
+    Parameters
+    ----------
+    command : str
+        A command line as it was typed, for example one stored in a run.
+
+    Returns
+    -------
+    str
+        The same command line; only names of options change.
+    """
+    words = command.split(" ")
+    return " ".join(present_name(word) for word in words)
+
+
+def present_name(word: str) -> str:
+    """Return an argument with the present name of an option in place of an earlier one."""
+    name, equals, value = word.partition("=")
+    return FORMER_OPTIONS.get(name, name) + equals + value

@@ -48,9 +48,8 @@ from mtlrun.stats import PairedTest
 from mtlrun.tables.quantities import PARALLEL
 from mtlrun.utils.io import DIGEST, as_list, canonical_json, jsonable, sealed
 from mtlrun.utils.outputs import write_output
-from mtlrun.utils.renamed import with_present_options
 from mtlrun.utils.sizes import LARGEST
-from mtlrun.utils.text import cleaned
+from mtlrun.utils.text import cleaned, with_present_options
 
 #: Label of the place of measurements that need no data set.
 PUBLISHED = "published"
