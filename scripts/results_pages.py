@@ -472,7 +472,7 @@ def stale_drawings(root: Path, overview: Overview) -> dict[str, Drawing | None]:
     """Return the files of figures to be drawn, with the figure, and those to be removed, with None.
 
     A drawing depends on the version of matplotlib, so that figures are compared by the numbers and verdicts that
-    stand in them: the strip by its claims, the others by whether they are there.
+    stand in them: the strip by its claims and words, the others by whether they are there.
     """
     found: dict[str, Drawing | None] = {}
     for entry in overview.entries:
@@ -491,7 +491,9 @@ def stale_drawings(root: Path, overview: Overview) -> dict[str, Drawing | None]:
         text = path.read_text(encoding="utf-8") if path.is_file() else ""
         wanted = {f"{kind}-{name}" for row in strip.rows for kind, name in row.squares}
         drawn = re.findall(rf'id="((?:{"|".join(SQUARES)})-[^"]+)"', text)
-        if wanted != set(drawn):
+        words = {SQUARES[kind] for row in strip.rows for kind in row.counts}
+        has_words = all(f">{word}<" in text for word in words)
+        if wanted != set(drawn) or not has_words:
             found[STRIP] = strip
     return found
 

@@ -399,7 +399,7 @@ SQUARES = {
     "depends": "depends on the interpretation",
     "undecided": "undecided",
     "fails": "does not hold",
-    "untested": "not tested here",
+    "untested": "not testable here",
 }
 
 

@@ -43,7 +43,7 @@ from mtlrun.lab.report.sections import (
     findings,
 )
 from mtlrun.lab.stored import read_json
-from mtlrun.tables.figures import Strip, StripRow
+from mtlrun.tables.figures import SQUARES, Strip, StripRow
 from mtlrun.tables.page import html_page
 from mtlrun.tables.report_table import (
     Column,
@@ -350,15 +350,12 @@ def overview_sections(
     return [section for section in sections if section.grids[0].rows]
 
 
-#: Kinds of squares of the strip.
+#: Kinds of squares of the strip: those whose words are the words of the verdict.
 _SQUARE_OF = {
-    Verdict.CONFIRMED: "holds",
-    Verdict.MOSTLY: "holds",
-    Verdict.PARTLY: "partly",
-    Verdict.DEPENDS: "depends",
-    Verdict.UNDECIDED: "undecided",
-    Verdict.NOT_CONFIRMED: "fails",
-    Verdict.NOT_TESTABLE: "untested",
+    verdict: kind
+    for verdict in VERDICTS
+    for kind, words in SQUARES.items()
+    if words == verdict.said
 }
 
 

@@ -6,7 +6,13 @@ import re
 
 import pytest
 
-from mtlrun.lab.report.summary import read_overview, render_overview, verdict_strip
+from mtlrun.lab.report.checks import VERDICTS
+from mtlrun.lab.report.summary import (
+    _SQUARE_OF,
+    read_overview,
+    render_overview,
+    verdict_strip,
+)
 from mtlrun.tables.drawing import SQUARE_COLOURS, SQUARE_SIGNS, svg
 from mtlrun.tables.figures import SQUARES, Strip, StripRow
 
@@ -38,6 +44,11 @@ def test_each_claim_is_a_square_of_its_verdict(judged):
         name: kinds.get(verdict, "untested") for name, verdict in verdicts.items()
     }
     assert set(squares.values()) == {"holds", "fails", "untested"}
+
+
+def test_a_square_has_the_words_of_its_verdict():
+    words = {verdict: SQUARES[kind] for verdict, kind in _SQUARE_OF.items()}
+    assert words == {verdict: verdict.said for verdict in VERDICTS}
 
 
 def test_the_index_begins_with_the_strip_and_its_counts_in_words(judged):
