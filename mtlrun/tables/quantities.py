@@ -60,6 +60,8 @@ _SPOKEN = {
     "others_distance": "smallest distance to another task",
     "off_line": "distance of the sum from 1",
     "groups": "groups of tasks with the same weights",
+    "groups_fewest": "fewest groups of equally good candidates",
+    "groups_most": "most groups of equally good candidates",
     "groups_strong": "groups of tasks at the largest lam",
     "groups_between": "strengths of lam with several groups",
     "groups_rise": "groups that a larger lam adds",

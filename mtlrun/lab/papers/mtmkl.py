@@ -56,6 +56,8 @@ CACHE_BYTES = 1e9
         "chosen_C": "C",
         "chosen_lam": "lam",
         "groups": "groups of tasks with the same kernel weights (within 0.02)",
+        "groups_fewest": "fewest groups of all candidates with the best validation accuracy",
+        "groups_most": "most groups of all candidates with the best validation accuracy",
         "groups_strong": "groups with the largest lam",
         "groups_between": "strengths of lam at which there are fewer groups than tasks, and more than one",
         "groups_rise": "most groups that there are more at a lam than at the next smaller one",
@@ -72,6 +74,7 @@ CACHE_BYTES = 1e9
     changes=[
         "the groups at the largest lam are counted, too",
         "so are strengths with several groups and rises from one to the next; the distance from tasks trained alone",
+        "the fewest and the most groups of all candidates that are equally good on the validation part",
     ],
 )
 def kernel_weights(
@@ -107,6 +110,9 @@ def kernel_weights(
     for at, model in _fitted(part, C, sorted(lam, reverse=True), kernels, tol=tol):
         scores[at], groups[at] = _accuracy(part, model), count_groups(model.theta_)
     best = max(product(C, lam), key=lambda at: scores[at])
+    # The validation part cannot tell these candidates apart, so that the number of
+    # groups is a range.
+    tied_groups = [groups[at] for at, score in scores.items() if score == scores[best]]
     model = final.fit(
         GroupMKLClassifier(C=best[0], lam=best[1], kernels=list(kernels), tol=tol)
     )
@@ -134,6 +140,8 @@ def kernel_weights(
         "chosen_C": float(best[0]),
         "chosen_lam": float(best[1]),
         "groups": float(count_groups(theta)),
+        "groups_fewest": float(min(tied_groups)),
+        "groups_most": float(max(tied_groups)),
         "groups_strong": path[-1],
         "groups_between": float(sum(1 < count < len(theta) for count in path)),
         "groups_rise": max(0.0, *np.diff(path).tolist()) if len(path) > 1 else 0.0,
@@ -146,7 +154,7 @@ def kernel_weights(
         if len(claimed) == 3
         else np.nan,
         "off_line": float(np.abs(1.0 - theta.sum(axis=1)).max()),
-        "ties": float(sum(score == scores[best] for score in scores.values()) - 1),
+        "ties": float(len(tied_groups) - 1),
     }
     return AnalysisResult(
         values,

@@ -461,6 +461,24 @@ def test_without_a_penalty_weights_are_those_of_tasks_alone_and_groups_lie_betwe
     assert found.values["groups_between"] == sum(1 < n < 4 for n in counts)
 
 
+def test_groups_of_equally_good_candidates_span_the_groups_of_the_first(plane):
+    analysis = mtmkl.kernel_weights(
+        plane, seed=1, train=0.3, kernels=KERNELS, C=(1.0,), lam=(1e-6, 1e-5, 1e4, 1e5)
+    )
+    # Penalties that differ by a factor of ten at either end give the same model.
+    assert analysis.values["ties"] >= 1
+    assert analysis.values["groups_fewest"] <= analysis.values["groups"]
+    assert analysis.values["groups"] <= analysis.values["groups_most"]
+
+
+def test_without_ties_the_range_of_groups_is_one_number(plane):
+    analysis = mtmkl.kernel_weights(
+        plane, seed=1, train=0.3, kernels=KERNELS, C=(1.0,), lam=(0.3,)
+    )
+    assert analysis.values["ties"] == 0
+    assert analysis.values["groups_fewest"] == analysis.values["groups_most"]
+
+
 @pytest.mark.parametrize(
     "measure",
     [
