@@ -36,6 +36,7 @@ ANALYSES = {
     "fetr-convergence": "mtlrun.lab.papers.fetr_seconds:fetr_convergence",
     "fetr-covariances": "mtlrun.lab.papers.fetr:fetr_covariances",
     "fetr-learning-curve": "mtlrun.lab.papers.fetr:learning_curve",
+    "fetr-theory": "mtlrun.lab.papers.fetr_theory:fetr_theory",
     "fetr-w-step": "mtlrun.lab.papers.fetr_seconds:w_step_seconds",
     "mtmkl-algorithm": "mtlrun.lab.papers.mtmkl:algorithm",
     "mtmkl-audit": "mtlrun.lab.papers.mtmkl_audit:table_audit",
