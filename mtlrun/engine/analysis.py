@@ -32,6 +32,7 @@ ANALYSES = {
     "atlas-prediction": "mtlrun.lab.papers.atlas:prediction",
     "atlas-summary": "mtlrun.lab.papers.atlas:summary",
     "data-set-statistics": "mtlrun.lab.papers.dcrmtl:data_set_statistics",
+    "dcrmtl-constraint": "mtlrun.lab.papers.dcrmtl:equality_constraint",
     "fetr-audit": "mtlrun.lab.papers.fetr:audit_table",
     "fetr-convergence": "mtlrun.lab.papers.fetr_seconds:fetr_convergence",
     "fetr-covariances": "mtlrun.lab.papers.fetr:fetr_covariances",

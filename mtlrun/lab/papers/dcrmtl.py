@@ -1,8 +1,10 @@
-"""Divide-and-conquer robust multi-task learning: sizes, labels and sparsity of its data sets."""
+"""Divide-and-conquer robust multi-task learning: its data sets, and its equality constraint."""
 
 from __future__ import annotations
 
 import numpy as np
+import scipy.linalg
+import scipy.sparse
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.engine.analysis import AnalysisResult, analysis
@@ -64,4 +66,60 @@ def data_set_statistics(dataset: Dataset, *, seed: int) -> AnalysisResult:
         )
     return AnalysisResult(
         values, per_task={name: np.asarray(v).tolist() for name, v in per_task.items()}
+    )
+
+
+@analysis(
+    {
+        "training_rows": "training rows",
+        "features": "features",
+        "design_rank": "rank of the training rows of X",
+        "constraint_residual": "smallest ||X W - Y||_F of any coefficients, relative to ||Y||_F",
+    },
+    lower=("constraint_residual",),
+    varies=("constraint_residual",),
+)
+def equality_constraint(
+    dataset: Dataset, *, seed: int, train: float = 0.4
+) -> AnalysisResult:
+    """Measure how nearly any coefficients fulfill the constraint X (L + E) = Y of problem (6).
+
+    The smallest residual is that of least squares, whatever L and E are. It is zero only
+    if every column of Y lies in the column space of X, which for general Y needs as many
+    independent columns as there are training rows.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Rows shared by all tasks, no missing targets.
+    seed : int
+        Of the draw of the training rows.
+    train : float, default 0.4
+        Share of the rows that are training rows.
+
+    Raises
+    ------
+    ValueError
+        If tasks have rows of their own, or targets are missing.
+    """
+    if dataset.y.ndim != 2 or np.isnan(dataset.y).any():
+        raise ValueError(
+            "the equality constraint is asked of tasks that share all rows, without missing targets"
+        )
+    n_rows = round(train * dataset.n_samples)
+    rows = np.random.default_rng(seed).permutation(dataset.n_samples)[:n_rows]
+    X = dataset.X[rows]
+    if scipy.sparse.issparse(X):
+        X = X.toarray()
+    Y = np.asarray(dataset.y, dtype=float)[rows]
+    # The columns of U span what X can produce; the part of Y beside it is the residual.
+    U = scipy.linalg.orth(np.asarray(X, dtype=float))
+    residual = float(np.linalg.norm(Y - U @ (U.T @ Y)) / np.linalg.norm(Y))
+    return AnalysisResult(
+        {
+            "training_rows": float(n_rows),
+            "features": float(X.shape[1]),
+            "design_rank": float(U.shape[1]),
+            "constraint_residual": residual,
+        }
     )

@@ -11,7 +11,7 @@ import pytest
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
 from mtlrun.engine.run import run
-from mtlrun.lab.papers.dcrmtl import data_set_statistics
+from mtlrun.lab.papers.dcrmtl import data_set_statistics, equality_constraint
 from mtlrun.lab.plan import plan
 from mtlrun.lab.spec import Experiment
 from mtlrun.utils.io import derive_seed
@@ -128,3 +128,37 @@ def test_ridge_on_enron_is_that_of_plain_numpy_under_every_coding_of_the_labels(
     assert [record.per_task["auc"][t] for t in both] == pytest.approx(
         list(own.values()), abs=1e-9
     )
+
+
+def with_rows(n_rows, n_features, noise):
+    """Return three tasks that share their rows, linear up to noise."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n_rows, n_features))
+    y = X @ rng.standard_normal((n_features, 3))
+    return Dataset(
+        X=X, y=y + noise * rng.standard_normal(y.shape), task_type="regression"
+    )
+
+
+def test_the_constraint_can_be_met_with_as_many_features_as_training_rows():
+    values = equality_constraint(with_rows(50, 20, noise=1.0), seed=0).values
+    assert values["training_rows"] == values["design_rank"] == 20
+    assert values["constraint_residual"] < 1e-12
+
+
+def test_the_constraint_cannot_be_met_with_more_rows_than_features():
+    values = equality_constraint(with_rows(500, 20, noise=1.0), seed=0).values
+    assert values["design_rank"] == 20
+    assert values["constraint_residual"] > 0.1
+
+
+def test_exactly_linear_targets_meet_the_constraint_with_any_number_of_rows():
+    values = equality_constraint(with_rows(500, 20, noise=0.0), seed=0).values
+    assert values["constraint_residual"] < 1e-12
+
+
+def test_the_constraint_needs_all_targets():
+    dataset = with_rows(50, 20, noise=1.0)
+    dataset.y[3, 1] = np.nan
+    with pytest.raises(ValueError, match="missing targets"):
+        equality_constraint(dataset, seed=0)
