@@ -117,7 +117,6 @@ def kernel_weights(
         GroupMKLClassifier(C=best[0], lam=best[1], kernels=list(kernels), tol=tol)
     )
     theta = model.theta_
-    apart = np.linalg.norm(theta[:, None] - theta[None], axis=2)
     alike: dict[str, Any] = {
         "C": best[0],
         "kernels": list(kernels),
@@ -131,10 +130,6 @@ def kernel_weights(
         )
     )
     path = [float(groups[best[0], strength]) for strength in sorted(lam)]
-    claimed = [
-        dataset.tasks.index(name) for name in CLAIMED_GROUP if name in dataset.tasks
-    ]
-    others = [t for t in range(dataset.n_tasks) if t not in claimed]
     values = {
         "accuracy": _accuracy(final, model),
         "chosen_C": float(best[0]),
@@ -146,13 +141,7 @@ def kernel_weights(
         "groups_between": float(sum(1 < count < len(theta) for count in path)),
         "groups_rise": max(0.0, *np.diff(path).tolist()) if len(path) > 1 else 0.0,
         "off_alone": float(np.abs(nearly.theta_ - alone.theta_).max()),
-        "smallest_distance": float(apart[np.triu_indices(len(theta), 1)].min()),
-        "claimed_distance": float(apart[np.ix_(claimed, claimed)].max())
-        if len(claimed) == 3
-        else np.nan,
-        "others_distance": float(apart[np.ix_(claimed, others)].min())
-        if len(claimed) == 3
-        else np.nan,
+        **_distances(theta, dataset),
         "off_line": float(np.abs(1.0 - theta.sum(axis=1)).max()),
         "ties": float(len(tied_groups) - 1),
     }
@@ -182,6 +171,26 @@ def kernel_weights(
             "gap": float(model.gap_),
         },
     )
+
+
+def _distances(theta: Array, dataset: Dataset) -> dict[str, float]:
+    """Return distances between the kernel weights of tasks, a row of theta each.
+
+    Those of the group that the paper names are NaN for data sets without these tasks.
+    """
+    apart = np.linalg.norm(theta[:, None] - theta[None], axis=2)
+    claimed_distance = np.nan
+    others_distance = np.nan
+    if all(name in dataset.tasks for name in CLAIMED_GROUP):
+        claimed = [dataset.tasks.index(name) for name in CLAIMED_GROUP]
+        others = [t for t in range(dataset.n_tasks) if t not in claimed]
+        claimed_distance = float(apart[np.ix_(claimed, claimed)].max())
+        others_distance = float(apart[np.ix_(claimed, others)].min())
+    return {
+        "smallest_distance": float(apart[np.triu_indices(len(theta), 1)].min()),
+        "claimed_distance": claimed_distance,
+        "others_distance": others_distance,
+    }
 
 
 @analysis(
