@@ -173,7 +173,7 @@ def kernel_weights(
     )
 
 
-def _distances(theta: Array, dataset: Dataset) -> dict[str, float]:
+def _distances(theta: np.ndarray, dataset: Dataset) -> dict[str, float]:
     """Return distances between the kernel weights of tasks, a row of theta each.
 
     Those of the group that the paper names are NaN for data sets without these tasks.
