@@ -392,7 +392,7 @@ class _Progress:
         lines = _board_lines(board, self.console.width)[
             : max(self.console.height - 6, 5)
         ]
-        lines += ["", *board.left_out, board.answer.sentence]
+        lines += ["", *board.left_out, board.answer.text]
         self.live.update(Text("\n".join(map(sanitize, lines))), refresh=True)
 
     def end(self) -> None:
@@ -446,7 +446,8 @@ def _show_board(result: Any) -> None:
     for line in board.left_out:
         say_prose(f"left out: {line}")
     say("")
-    say_prose(result.verdict)
+    say_prose(f"{board.answer.headline}.")
+    say_prose(board.answer.sentence)
     for line in board.answer.brief or board.answer.details:
         say_prose(f"  {line}")
     say("")

@@ -120,8 +120,7 @@ class Gain:
     @property
     def better(self) -> tuple[int, int]:
         """Number of tasks that gain, and number of tasks that can be compared."""
-        is_tested = self.tasks[~np.isnan(self.tasks)]
-        return int((is_tested > 0).sum()), len(is_tested)
+        return count_better(self.tasks)
 
     def probabilities(self, smallest: float) -> tuple[float, float, float]:
         """Return those of a gain above `smallest`, within it and below ``-smallest``: the t curve read as posterior."""
@@ -130,6 +129,85 @@ class Gain:
             self._beyond(smallest + self.value),
         )
         return above, 1 - above - below, below
+
+
+@dataclass(frozen=True)
+class SmallestGain:
+    """Gain over several alternatives at once: the smallest of the gains over each.
+
+    A model is of use only if it beats every alternative. That is an intersection-union
+    test: each of the single tests has to reject, so no correction for their number is
+    needed, and another alternative never makes the gain larger. All values are in the
+    units of `Gain`.
+
+    Attributes
+    ----------
+    gains : dict of str to Gain
+        Alternative -> gain over it; at least one.
+    """
+
+    gains: dict[str, Gain]
+
+    @property
+    def closest(self) -> str:
+        """Alternative over which the gain is smallest."""
+        return min(self.gains, key=lambda name: self.gains[name].value)
+
+    @property
+    def value(self) -> float:
+        """Smallest of the gains."""
+        return min(gain.value for gain in self.gains.values())
+
+    @property
+    def low(self) -> float:
+        """Lower end of the 95% interval: the smallest of the lower ends."""
+        return min(gain.low for gain in self.gains.values())
+
+    @property
+    def high(self) -> float:
+        """Upper end of the 95% interval: the smallest of the upper ends."""
+        return min(gain.high for gain in self.gains.values())
+
+    @property
+    def pvalue(self) -> float:
+        """Two-sided p-value: the largest of the p-values."""
+        return max(gain.pvalue for gain in self.gains.values())
+
+    @property
+    def df(self) -> int:
+        """Degrees of freedom of the gain over the closest alternative."""
+        return self.gains[self.closest].df
+
+    @property
+    def units(self) -> int:
+        """Rows, groups or blocks that were tested, for the fewest of the gains."""
+        return min(gain.units for gain in self.gains.values())
+
+    @property
+    def first(self) -> float:
+        """Mean loss (or AUC) of the model, compared with the closest alternative."""
+        return self.gains[self.closest].first
+
+    @property
+    def second(self) -> float:
+        """Mean loss (or AUC) of the closest alternative."""
+        return self.gains[self.closest].second
+
+    @property
+    def tasks(self) -> Array:
+        """Smallest gain of each task; NaN where the task is undefined."""
+        return np.minimum.reduce([gain.tasks for gain in self.gains.values()])
+
+    @property
+    def better(self) -> tuple[int, int]:
+        """Number of tasks that gain over every alternative, and of comparable tasks."""
+        return count_better(self.tasks)
+
+
+def count_better(task_gains: Array) -> tuple[int, int]:
+    """Return the number of tasks with a positive gain, and of tasks with any gain."""
+    is_defined = ~np.isnan(task_gains)
+    return int((task_gains[is_defined] > 0).sum()), int(is_defined.sum())
 
 
 def correction(folds: int, repeats: int, has_test_file: bool = False) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mtlrun.comparison.gain import Gain
+from mtlrun.comparison.gain import Gain, SmallestGain
 from mtlrun.comparison.verdict import (
     AUC,
     CANNOT_TELL,
@@ -42,7 +42,7 @@ from mtlrun.tables.report_table import (
 )
 from mtlrun.utils.text import cleaned
 
-SCHEMA = 2
+SCHEMA = 3
 #: Methods shown in tables per task.
 MAX_COLUMNS = 8
 
@@ -232,7 +232,7 @@ def equal_scores(a: float | None, b: float | None) -> bool:
 
 def next_steps(board: Leaderboard) -> list[str]:
     """Return what to do next, in two sentences at most."""
-    joint, best, kind = board.best(MULTITASK), board.best(), board.answer.kind
+    joint, best, kind = board.best(MULTITASK), board.best(), board.answer.decision
     if best is None:
         return []
     if joint is None or kind in (CANNOT_TELL, NO_VERDICT):
@@ -243,12 +243,10 @@ def next_steps(board: Leaderboard) -> list[str]:
     if kind != HELPS:
         simple = board.best(INDEPENDENT, POOLED)
         return [
-            f"Use a model without multi-task learning: {(simple or best).label} has the best score of these."
+            f"{(simple or best).label} has the best score of the separate and pooled models."
         ]
     always = [name for name, _, every in board.hurt(joint) if every]
-    text = (
-        f"Use multi-task learning: {joint.label} has the best score of these methods."
-    )
+    text = f"{joint.label} has the best score of the multi-task methods."
     if always:
         text += f" First look at the tasks that it makes worse in every split: {listed(always)}."
     return [text]
@@ -272,8 +270,8 @@ def caption(board: Leaderboard) -> str:
     if measure != AUC:
         what = f"the share of the {_ERRORS[measure]} of {base.label}, averaged over the tasks, that a method removes"
     gain = (
-        f"{text} Gain ({measure}): {what}, with its 95% interval and p. The gain of the verdict is another one: "
-        "that of the multi-task methods chosen in each split over the best without multi-task learning."
+        f"{text} Gain ({measure}): {what}, with its 95% interval and p. The verdict's gains are computed differently: "
+        "the methods selected in each split, compared with separate models and with one model for all tasks."
     )
     if (board.metric, board.evaluation.measure) == ("rmse", NMSE):
         gain += " Ranks may differ from gains: the RMSE weighs tasks by their scale, the gain weighs them equally."
@@ -374,6 +372,7 @@ def sections(board: Leaderboard) -> list[Section]:
         Section(
             "Verdict",
             [
+                f"{board.answer.headline}.",
                 board.answer.sentence,
                 *next_steps(board),
                 *(f"* {line}" for line in board.answer.details),
@@ -450,14 +449,15 @@ def leaderboard_json(board: Leaderboard) -> str:
         "title": board.title,
         "verdict": found.sentence,
         "answer": {
-            "kind": found.kind,
+            "kind": found.decision,
+            "headline": found.headline,
             "details": found.details,
             "provisional": found.provisional,
             "measure": board.evaluation.measure,
             "smallest_gain": board.evaluation.smallest,
             "gain": _gain_json(found.gain),
-            "over_independent": _gain_json(found.independent),
-            "over_pooled": _gain_json(found.pooled),
+            "over_independent": _gain_json(found.versus_separate),
+            "over_pooled": _gain_json(found.versus_pooled),
             "chosen": found.picked,
         },
         "metric": board.metric,
@@ -483,7 +483,7 @@ def leaderboard_json(board: Leaderboard) -> str:
     return json_text(content)
 
 
-def _gain_json(gain: Gain | None) -> dict[str, Any] | None:
+def _gain_json(gain: Gain | SmallestGain | None) -> dict[str, Any] | None:
     if gain is None:
         return None
     names = ("value", "low", "high", "pvalue", "df", "first", "second")
@@ -508,7 +508,7 @@ CURVE_COLUMNS = (
     "part",
     "rows per task",
     "multi-task",
-    "without",
+    "best alternative",
     "gain",
     "low",
     "high",
@@ -534,8 +534,10 @@ def curve_of(
     Returns
     -------
     DataFrame
-        ``part, rows per task`` (the median), mean loss (or AUC) over the tasks ``multi-task`` and ``without`` it,
-        ``gain`` with its 95 % interval ``low, high``, and ``verdict``. Empty cells where there is no gain to tell.
+        ``part, rows per task`` (the median), mean loss (or AUC) over the tasks of
+        ``multi-task`` learning and of the ``best alternative`` to it, the smaller
+        ``gain`` with its 95 % interval ``low, high``, and ``verdict``. Empty cells
+        where there is no gain to tell.
     """
     found = []
     for part, verdict in sorted(answers.items()):
@@ -545,7 +547,9 @@ def curve_of(
             if gain is None
             else [gain.first, gain.second, gain.value, gain.low, gain.high]
         )
-        found.append([part, rows_per_task(dataset, rows(part)), *numbers, verdict.kind])
+        found.append(
+            [part, rows_per_task(dataset, rows(part)), *numbers, verdict.decision]
+        )
     return pd.DataFrame(found, columns=list(CURVE_COLUMNS))
 
 
@@ -574,7 +578,7 @@ def curve_grid(curve: pd.DataFrame) -> ReportTable:
 def curve_text(evaluation: Evaluation) -> str:
     """Say what the table of the curve shows."""
     return (
-        "The best multi-task strategy against the best one without it, trained on parts of the rows of every task and "
-        f"tested on the same rows. Multi-task and without: mean over the tasks of the {evaluation.measure}; gain: as in "
-        "the verdict, with its 95% interval."
+        "Multi-task learning and the better of separate models and one model for all tasks, trained on parts of the "
+        "rows of every task and tested on the same rows. Multi-task and best alternative: mean over the tasks of the "
+        f"{evaluation.measure}; gain: as in the verdict, with its 95% interval."
     )

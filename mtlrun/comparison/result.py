@@ -108,8 +108,8 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """Whether multi-task learning pays on these tasks, in a sentence or two; `board.answer` has the numbers."""
-        return self.board.answer.sentence
+        """What to do, and the gains behind it; `board.answer` has the numbers."""
+        return self.board.answer.text
 
     @property
     def leaderboard(self) -> pd.DataFrame:

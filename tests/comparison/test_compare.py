@@ -170,7 +170,7 @@ def test_result_has_tables_verdict_model_and_files(tmp_path):
     assert np.isnan(board.set_index("method").loc["IndependentRidge", "gain"])
     assert result.tasks.shape == (12, 6)
     assert result.coefficients.shape == (12, 5)
-    assert result.verdict == result.board.answer.sentence
+    assert result.verdict == result.board.answer.text
     folder = result.save(tmp_path / "out")
     model = load_model(folder / "model")
     new = schools(seed=3)
@@ -605,7 +605,7 @@ def test_a_class_of_the_users_competes_only_where_its_family_is_named(family, ki
         folds=2,
     )
     assert {e.label: e.family for e in result.board.entries}["Ridge"] == kind
-    assert (result.board.answer.kind == "no verdict") == (kind == "own")
+    assert (result.board.answer.decision == "no verdict") == (kind == "own")
 
 
 @pytest.mark.parametrize(

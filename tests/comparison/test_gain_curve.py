@@ -62,7 +62,7 @@ def test_the_curve_ends_at_the_verdict_and_is_kept(tmp_path):
     assert (curve["low"] < curve["gain"]).all()
     assert (curve["gain"] < curve["high"]).all()
     assert (
-        curve["without"].iloc[0] > curve["without"].iloc[-1]
+        curve["best alternative"].iloc[0] > curve["best alternative"].iloc[-1]
     )  # more rows, a smaller error
     result.save(tmp_path / "out")
     np.testing.assert_allclose(

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from mtlrun.comparison.gain import RowIndex
+from mtlrun.comparison.gain import RowIndex, SmallestGain
 from mtlrun.comparison.leaderboard import (
     Leaderboard,
     leaderboard_grid,
@@ -15,6 +15,7 @@ from mtlrun.comparison.leaderboard import (
     markdown,
 )
 from mtlrun.comparison.verdict import (
+    ALTERNATIVES,
     AUC,
     CANNOT_TELL,
     HELPS,
@@ -31,8 +32,8 @@ from mtlrun.comparison.verdict import (
     ComparedMethod,
     Evaluation,
     Strategy,
+    decide,
     judge,
-    kind_of,
 )
 
 N, TASKS, FOLDS = 240, 12, 5
@@ -112,20 +113,21 @@ def three(level, where=WHERE, **more):
         (
             0.9,
             HELPS,
-            ["reduces the error by 10%", "compared with the best model without it"],
+            ["reduces the error by 10%", "separate models", "one model for all"],
         ),
-        (1.1, WORSE, ["does worse", "10% more error"]),
-        (0.998, NO_DIFFERENCE, ["not worth it", "below 1%"]),
+        (1.1, WORSE, ["does worse", "10% more error", "separate models"]),
+        (0.998, NO_DIFFERENCE, ["no practical difference", "1%"]),
     ],
 )
 def test_the_verdict_follows_the_gain(level, kind, words, lacking):
     found = judge(three(level), WHERE)
-    assert found.kind == kind
+    assert found.decision == kind
     assert not lacking(found.sentence, *words)
     assert found.gain.value == pytest.approx(1 - level, abs=0.01)
-    assert found.independent.value == found.gain.value
-    assert found.pooled.value == pytest.approx(1 - level / 1.5, abs=0.02)
-    assert found.picked["without"] == {"Alone": 10}
+    assert found.versus_separate.value == found.gain.value
+    assert found.versus_pooled.value == pytest.approx(1 - level / 1.5, abs=0.02)
+    assert found.picked[INDEPENDENT] == {"Alone": 10}
+    assert found.picked[POOLED] == {"One": 10}
 
 
 def test_noise_cannot_tell_and_says_what_would():
@@ -136,24 +138,121 @@ def test_noise_cannot_tell_and_says_what_would():
             * np.exp(2 * np.random.default_rng(5).normal(size=N) - 2)[rows]
         )
     found = judge(loud, WHERE)
-    assert found.kind == CANNOT_TELL
+    assert found.decision == CANNOT_TELL
     assert "240 rows" in found.sentence
     assert "four times the rows" in found.sentence
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "points", "kind"),
+    ("low", "high", "decision"),
     [
-        (-0.5, -0.001, [0.1], WORSE),
-        (-0.5, 0.0099, [0.1], NO_DIFFERENCE),
-        (0.001, 0.0099, [0.1], NO_DIFFERENCE),
-        (0.001, 0.02, [0.1, 0.2], HELPS),
-        (0.001, 0.02, [0.1, -0.001], CANNOT_TELL),
-        (-0.001, 0.02, [0.1, 0.2], CANNOT_TELL),
+        (-0.5, -0.001, WORSE),
+        (-0.005, -0.001, WORSE),
+        (-0.0099, 0.0099, NO_DIFFERENCE),
+        (0.001, 0.0099, NO_DIFFERENCE),
+        (0.0, 0.0, NO_DIFFERENCE),
+        (-0.5, 0.0099, CANNOT_TELL),
+        (0.001, 0.02, HELPS),
+        (-0.001, 0.02, CANNOT_TELL),
     ],
 )
-def test_better_and_worse_need_the_same_evidence(low, high, points, kind):
-    assert kind_of(low, high, 0.01, points) == kind
+def test_the_decision_follows_the_interval_in_the_order_of_the_rule(
+    low, high, decision
+):
+    assert decide(low, high, 0.01) == decision
+
+
+@pytest.mark.parametrize("pooled_level", [0.8, 0.97, 1.5])
+def test_the_gain_is_the_smaller_of_both_and_its_p_value_the_larger(pooled_level):
+    alone, _, joint = three(0.95)
+    one = entry("One", POOLED, pooled_level, WHERE, seed=1)
+    found = judge([alone, one, joint], WHERE)
+    both = [found.versus_separate, found.versus_pooled]
+    for name, choose in (("value", min), ("low", min), ("high", min), ("pvalue", max)):
+        expected = choose(getattr(gain, name) for gain in both)
+        assert getattr(found.gain, name) == expected
+    assert found.decision == (WORSE if pooled_level < 0.9 else found.decision)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_adding_an_alternative_never_raises_the_gain(seed):
+    rng = np.random.default_rng(seed)
+    level = rng.uniform(0.7, 1.3)
+    entries = three(level, spread=1.0)
+    joint = entries[2]
+    gains = {}
+    before = None
+    for name in ("first", "second", "third"):
+        other = entry(name, POOLED, rng.uniform(0.7, 1.5), WHERE, seed=seed + 9)
+        gains[name] = WHERE.gain(joint.losses, other.losses, 2)
+        now = SmallestGain(dict(gains))
+        if before is not None:
+            assert now.value <= before.value
+            assert now.low <= before.low
+            assert now.high <= before.high
+            assert now.pvalue >= before.pvalue
+            assert now.better[0] <= before.better[0]
+        before = now
+
+
+def test_a_strategy_without_methods_raises_no_gain_when_it_gets_one():
+    alone, one, joint = three(0.95)
+    single = judge([alone, joint], WHERE)
+    both = judge([alone, one, joint], WHERE)
+    better = judge([alone, entry("One", POOLED, 0.8, WHERE, seed=1), joint], WHERE)
+    assert both.gain.value <= single.gain.value
+    assert better.gain.value < single.gain.value
+    assert better.versus_separate.value == single.versus_separate.value
+
+
+@pytest.mark.parametrize("family", [INDEPENDENT, POOLED])
+@pytest.mark.parametrize("level", [0.5, 0.93, 2.0])
+def test_a_method_of_one_strategy_changes_nothing_about_the_other(family, level):
+    few = three(0.9)
+    before = judge(few, WHERE)
+    after = judge([*few, entry("More", family, level, WHERE, seed=8)], WHERE)
+    other = "versus_pooled" if family == INDEPENDENT else "versus_separate"
+    for number in ("value", "low", "high", "pvalue"):
+        kept_gain = getattr(getattr(after, other), number)
+        assert kept_gain == getattr(getattr(before, other), number)
+    kept = POOLED if family == INDEPENDENT else INDEPENDENT
+    assert after.picked[kept] == before.picked[kept]
+
+
+@pytest.mark.parametrize(
+    ("missing", "present"), [(POOLED, INDEPENDENT), (INDEPENDENT, POOLED)]
+)
+def test_a_missing_alternative_is_named_and_not_judged(missing, present, lacking):
+    entries = [e for e in three(0.9) if e.family != missing]
+    found = judge(entries, WHERE)
+    assert found.decision == HELPS
+    assert list(found.gain.gains) == [present]
+    assert not lacking(found.sentence, "does not cover", ALTERNATIVES[missing])
+    assert "both" not in found.brief[0]
+
+
+def test_a_late_repeat_of_one_alternative_does_not_remove_it():
+    alone, one, joint = three(0.9)
+    one.losses = {s: losses for s, losses in one.losses.items() if s < FOLDS}
+    found = judge([alone, one, joint], WHERE)
+    assert found.provisional
+    assert set(found.gain.gains) == {INDEPENDENT, POOLED}
+
+
+@pytest.mark.parametrize(
+    ("level", "pooled_level", "headline"),
+    [
+        (0.9, 1.5, "Use Joint"),
+        (1.1, 1.5, "Use separate models"),
+        (0.9, 0.7, "Use one model for all tasks"),
+        (0.999, 1.5, "Use separate models"),
+    ],
+)
+def test_the_headline_says_what_to_do(level, pooled_level, headline):
+    alone, _, joint = three(level)
+    one = entry("One", POOLED, pooled_level, WHERE, seed=1)
+    found = judge([alone, one, joint], WHERE)
+    assert found.headline == headline
 
 
 def test_a_method_that_is_never_chosen_changes_nothing():
@@ -194,10 +293,10 @@ def test_strategies_are_chosen_by_inner_scores_in_every_split():
 def test_a_forest_of_several_outputs_never_counts_as_multi_task_learning():
     forest = entry("Forest", NATIVE, 0.5, WHERE)
     found = judge([*three(1.1), forest], WHERE)
-    assert found.kind == WORSE
-    assert "Forest beats both by 50%" in found.sentence
+    assert found.decision == WORSE
+    assert "Forest beats all of these by at least 50%" in found.sentence
     alone = judge([e for e in [*three(1.1), forest] if e.family != MULTITASK], WHERE)
-    assert alone.kind == NO_VERDICT
+    assert alone.decision == NO_VERDICT
     assert "no multi-task method" in alone.sentence
 
 
@@ -205,8 +304,9 @@ def test_one_model_for_all_is_named_where_that_is_what_helps():
     alone, one, joint = three(0.9)
     one = entry("One", POOLED, 0.8, WHERE, seed=1)
     found = judge([alone, one, joint], WHERE)
-    assert found.kind == WORSE
-    assert "One model for all tasks helps: 20% better" in found.sentence
+    assert found.decision == WORSE
+    assert found.headline == "Use one model for all tasks"
+    assert "One model for all tasks has 20% less error" in found.sentence
 
 
 def test_failures_are_counted_and_a_part_without_methods_gives_no_verdict():
@@ -216,11 +316,11 @@ def test_failures_are_counted_and_a_part_without_methods_gives_no_verdict():
         for n, f in (("J", (3,)), ("K", ()))
     )
     found = judge([alone, one, joint, second], WHERE)
-    assert found.kind == HELPS
+    assert found.decision == HELPS
     assert any("J failed in 1 of 10 training parts" in line for line in found.details)
     assert found.picked["multi-task"] == {"J": 9, "K": 1}
     assert (
-        judge([alone, one, joint], dataclasses.replace(WHERE, repeats=1)).kind
+        judge([alone, one, joint], dataclasses.replace(WHERE, repeats=1)).decision
         == NO_VERDICT
     )
 
@@ -274,9 +374,9 @@ def test_a_test_file_is_separate():
         has_test_file=True,
     )
     found = judge(three(0.9, where), where)
-    assert found.kind == HELPS
+    assert found.decision == HELPS
     assert any("these fitted models" in line for line in found.details)
-    assert any("c = 1," in line for line in found.details)
+    assert any("c = 1;" in line for line in found.details)
 
 
 def test_rows_of_new_tasks_do_not_count():
@@ -303,7 +403,7 @@ def test_points_of_the_auc():
             made[-1].losses[split] = where.losses(split, scores)
             made[-1].inner[split] = noise
     found = judge(made, where)
-    assert found.kind == HELPS
+    assert found.decision == HELPS
     assert "raises the AUC by 0." in found.sentence
     assert found.gain.first - found.gain.second == pytest.approx(found.gain.value)
 

@@ -7,7 +7,16 @@ from mtlrun.comparison.differences import FEWEST, tables_like
 from mtlrun.data.dataset import Dataset
 from mtlrun.errors import ConfigError
 
-HEAD = ("table", "kind", "rows", "seed", "gain", "rows_per_task", "tasks", "features")
+HEAD = (
+    "table",
+    "kind",
+    "rows",
+    "seed",
+    "over_pooled",
+    "rows_per_task",
+    "tasks",
+    "features",
+)
 
 
 @pytest.fixture
@@ -38,6 +47,9 @@ def atlas(monkeypatch):
         for rows in (10, 100)
         for seed in (0, 1)
     ]
+    for line in lines:
+        # The smaller gain counts, and this one is always the larger.
+        line["over_independent"] = "0.9"
     monkeypatch.setattr(
         "mtlrun.comparison.differences.read_lines", lambda: (lines, "2026-11-25")
     )
@@ -64,7 +76,7 @@ def test_the_nearest_tables_are_named_with_the_mean_gain_of_the_seeds(atlas):
 
 def test_of_every_table_the_nearest_number_of_rows_counts(atlas):
     for line in atlas:
-        line["gain"] = "0.5" if line["rows"] == "100" else "-0.5"
+        line["over_pooled"] = "0.5" if line["rows"] == "100" else "-0.5"
     assert "helped in 0 of 5 (gain -50 to -50%)" in tables_like(ragged(8, 20), 0.8)
     assert "helped in 5 of 5 (gain 50 to 50%)" in tables_like(ragged(8, 100), 0.8)
 
@@ -88,6 +100,13 @@ def test_nothing_is_said_without_enough_tables_of_the_layout(atlas, monkeypatch)
 @pytest.mark.parametrize(("train", "gain"), [(1.0, "-30"), (0.25, "30")])
 def test_the_rows_of_a_task_are_those_that_are_trained_on(atlas, train, gain):
     for line in atlas:
-        line["gain"] = "0.3" if line["rows"] == "10" else "-0.3"
+        line["over_pooled"] = "0.3" if line["rows"] == "10" else "-0.3"
     # Of 60 rows per task 100 are nearer than 10; of 15 it is the other way round.
     assert f"(gain {gain} to {gain}%)" in tables_like(ragged(2, 60), train)
+
+
+def test_a_table_helps_only_if_both_alternatives_are_beaten(atlas):
+    for line in atlas:
+        line["over_pooled"] = "0.9"
+        line["over_independent"] = "-0.2"
+    assert "helped in 0 of 5 (gain -20 to -20%)" in tables_like(ragged(2, 10), 1.0)

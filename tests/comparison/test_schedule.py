@@ -111,7 +111,7 @@ def test_a_board_after_every_fit():
 
     def tell(board):
         found.append(
-            ([e.label for e in board.ranked()], board.left_out, board.answer.kind)
+            ([e.label for e in board.ranked()], board.left_out, board.answer.decision)
         )
 
     mtlrun.compare(schools(), methods=["GraphMTL"], finished=tell, **QUICK)
@@ -185,7 +185,7 @@ def test_a_budget_changes_no_number(tmp_path):
 def test_a_budget_of_nothing_gives_a_board():
     result = mtlrun.compare(schools(), budget=1e-6, **QUICK)
     assert [e.label for e in result.board.ranked()] == ["TaskMean"]
-    assert result.board.answer.kind == "no verdict"
+    assert result.board.answer.decision == "no verdict"
     assert result.board.left_out[0].startswith(
         "no time was left for 3 of 3 splits of IndependentRidge, "
     )

@@ -15,19 +15,18 @@ import numpy as np
 from scipy import sparse
 
 from mtlrun.comparison.candidates import Candidate, default_candidates
+from mtlrun.comparison.gain import Gain
 from mtlrun.comparison.jobs import ComparisonJobs
 from mtlrun.comparison.protocol import Protocol
 from mtlrun.comparison.verdict import (
     AUC,
-    HELPS,
     INDEPENDENT,
+    MIN_UNITS,
     MULTITASK,
     POOLED,
-    WORSE,
     ComparedMethod,
     Evaluation,
     Strategy,
-    judge,
 )
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import fewer_rows, fold_rows
@@ -63,6 +62,9 @@ LINEAR = (
     "IndependentLasso",
     "IndependentSVC",
 )
+#: The better of independent and pooled methods in each split. The atlas asks for the
+#: gain over it, as `compare` did when its numbers were computed.
+BASELINE = "without"
 #: Columns of the table of methods in a record.
 COLUMNS = [
     "method",
@@ -160,28 +162,35 @@ def gain(
         warnings.simplefilter("ignore")
         entries = _computed(candidates, protocol, data, evaluation)
         traits = properties(data.subset(train))
-    found = judge(entries, evaluation)
-    if found.gain is None:
+    strategies = _strategies(entries, folds)
+    total = _gain_over(strategies, BASELINE, evaluation)
+    undefined = 0 if total is None else len(total.tasks) - total.better[1]
+    if total is None or undefined > data.n_tasks / 2 or total.units < MIN_UNITS:
         raise DataError(
-            f"{dataset.id} with {rows} rows per task: {found.sentence}", "Leave it out."
+            f"{dataset.id} with {rows} rows per task: too few rows, tasks or methods "
+            "can be compared",
+            "Leave it out.",
         )
-    scale = _scale(found.gain.second, evaluation)
-    better, compared = found.gain.better
+    alone = _gain_over(strategies, INDEPENDENT, evaluation)
+    pooled = _gain_over(strategies, POOLED, evaluation)
+    scale = _scale(total.second, evaluation)
+    better, compared = total.better
+    points = [one.value for one in (alone, pooled) if one is not None]
+    is_practical = total.high >= evaluation.smallest
+    helps = is_practical and total.low > 0 and all(value > 0 for value in points)
     linear = _over(
         [e for e in entries if e.label.startswith(LINEAR)], entries, evaluation
     )
     values = {
-        "gain": scale * found.gain.value,
-        "low": scale * found.gain.low,
-        "high": scale * found.gain.high,
-        "over_independent": _reduction(found.independent, evaluation),
-        "over_pooled": _reduction(found.pooled, evaluation),
+        "gain": scale * total.value,
+        "low": scale * total.low,
+        "high": scale * total.high,
+        "over_independent": _reduction(alone, evaluation),
+        "over_pooled": _reduction(pooled, evaluation),
         "over_linear": _reduction(linear, evaluation),
-        "error": 1 - found.gain.second
-        if evaluation.measure == AUC
-        else found.gain.second,
-        "helps": float(found.kind == HELPS),
-        "worse": float(found.kind == WORSE),
+        "error": 1 - total.second if evaluation.measure == AUC else total.second,
+        "helps": float(helps),
+        "worse": float(total.high < 0),
         "better_tasks": better / compared if compared else math.nan,
         **traits,
     }
@@ -192,7 +201,7 @@ def gain(
     ]
     table = {
         "columns": COLUMNS,
-        "rows": _method_rows(entries, evaluation, folds, found.picked),
+        "rows": _method_rows(entries, evaluation, strategies),
     }
     return AnalysisResult(values, lines=failed, tables={"methods": table})
 
@@ -287,6 +296,33 @@ def _reduction(found: Any, evaluation: Evaluation) -> float:
     return math.nan if found is None else _scale(found.second, evaluation) * found.value
 
 
+def _strategies(
+    entries: list[ComparedMethod], folds: int
+) -> dict[str, Strategy | None]:
+    """Return the strategies of multi-task methods, of both alternatives, and `BASELINE`."""
+    families = {
+        MULTITASK: (MULTITASK,),
+        INDEPENDENT: (INDEPENDENT,),
+        POOLED: (POOLED,),
+        BASELINE: (INDEPENDENT, POOLED),
+    }
+    return {
+        name: Strategy.of([e for e in entries if e.family in members], range(folds))
+        for name, members in families.items()
+    }
+
+
+def _gain_over(
+    strategies: dict[str, Strategy | None], name: str, evaluation: Evaluation
+) -> Gain | None:
+    """Return the gain of multi-task learning over another strategy."""
+    multitask = strategies[MULTITASK]
+    other = strategies[name]
+    if multitask is None or other is None:
+        return None
+    return evaluation.gain(multitask.losses, other.losses, 1)
+
+
 def _over(
     others: list[ComparedMethod], entries: list[ComparedMethod], evaluation: Evaluation
 ) -> Any:
@@ -306,15 +342,12 @@ def _over(
 def _method_rows(
     entries: list[ComparedMethod],
     evaluation: Evaluation,
-    folds: int,
-    picked: dict[str, dict[str, int]],
+    strategies: dict[str, Strategy | None],
 ) -> list[list[Any]]:
     """Return the table of methods: each against the best without sharing, and against the best independent one."""
-    splits = range(folds)
-    without = Strategy.of(
-        [e for e in entries if e.family in (INDEPENDENT, POOLED)], splits
-    )
-    alone = Strategy.of([e for e in entries if e.family == INDEPENDENT], splits)
+    folds = evaluation.folds
+    without = strategies[BASELINE]
+    alone = strategies[INDEPENDENT]
     assert without is not None  # there is a gain
     found = []
     for entry in entries:
@@ -337,8 +370,11 @@ def _method_rows(
             scale * mine.high,
             _reduction(other, evaluation),
         ]
-        family = MULTITASK if entry.family == MULTITASK else "without"
-        chosen = picked.get(family, {}).get(entry.label, 0)
+        family = MULTITASK if entry.family == MULTITASK else BASELINE
+        strategy = strategies[family]
+        chosen = 0
+        if strategy is not None:
+            chosen = list(strategy.picked.values()).count(entry.label)
         rounded = [None if math.isnan(v) else round(v, 6) for v in numbers]
         found.append(
             [entry.label, entry.family, *rounded, chosen, round(sum(entry.seconds), 3)]
