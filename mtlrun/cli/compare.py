@@ -203,7 +203,7 @@ def compare(
         ),
     ] = None,
     folds: Annotated[
-        int | None, protocol("N", "Folds of the parameter search. Default: 3.", min=2)
+        int | None, protocol("N", "Folds of the parameter search. Default: 5.", min=2)
     ] = None,
     curve: Annotated[
         bool,

@@ -110,7 +110,11 @@ class Candidate:
 
 
 def default_candidates(dataset: Dataset, train: float) -> list[Candidate]:
-    """Return the methods tried by default, in the order in which they are computed: the cheap ones first.
+    """Return the methods tried by default, in the order in which they are computed.
+
+    Baselines that every verdict needs and cheap methods come first. Within a family the
+    list runs from simple to complex: of methods with about the same inner score, the
+    first one is selected.
 
     Parameters
     ----------
@@ -122,35 +126,30 @@ def default_candidates(dataset: Dataset, train: float) -> list[Candidate]:
     scale = _scale(dataset, train)
     linear, trees = _linear(dataset, scale), _nonlinear(dataset, scale)
     hierarchical = dataset.task_type == "regression" or dataset.task_id is not None
-    names = [*(["HierarchicalMTL"] if hierarchical else [])]
+    simple = ["HierarchicalMTL"] if hierarchical else []
+    simple += ["GraphMTL", "JointFeatureMTL", "TraceNormMTL"]
+    smooth: list[str] = []
     if _can_be_smooth(dataset):
         # The baselines come first: a budget that ends in between must not credit
         # curves to sharing.
-        names += [*smooth_baselines(dataset), SMOOTH]
-    first = len(names) + 3
-    names += [
-        "GraphMTL",
-        "JointFeatureMTL",
-        "TraceNormMTL",
-        "SparseLowRankMTL",
-        "RobustMTL",
-    ]
-    names += [
-        "DirtyMTL",
-        "ClusteredMTL",
-        "RobustFeatureMTL",
-        *(["MTRL"] if dataset.task_type == "regression" else []),
-    ]
-    joint = [_registered(_for_labels(name, dataset), dataset, train) for name in names]
-    middle = joint[first : first + 3]
+        smooth = [*smooth_baselines(dataset), SMOOTH]
+    two_parts = ["SparseLowRankMTL", "RobustMTL", "DirtyMTL"]
+    slow = ["ClusteredMTL", "RobustFeatureMTL"]
+    if dataset.task_type == "regression":
+        slow.append("MTRL")
+
+    def registered_all(names: Sequence[str]) -> list[Candidate]:
+        labels = [_for_labels(name, dataset) for name in names]
+        return [_registered(label, dataset, train) for label in labels]
+
     return [
-        *linear[:4],
-        *joint[:first],
+        *linear,
+        *registered_all(simple),
         *trees[2:],
-        *linear[4:],
-        *middle,
+        *registered_all(smooth),
+        *registered_all(two_parts),
         *trees[:2],
-        *joint[first + 3 :],
+        *registered_all(slow),
     ]
 
 

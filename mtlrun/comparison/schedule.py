@@ -194,9 +194,16 @@ class CompareSchedule:
         entry.chosen[split] = record.selection.get("chosen") or {}
         inner = record.selection.get("score")
         sign = -1.0 if get_metric(metric).greater_is_better else 1.0
+        means = record.selection.get("means") or []
+        fold_scores = record.selection.get("scores") or []
         if inner is not None:
             entry.inner[split] = sign * inner
-        if means := record.selection.get("means"):
+        if inner in means and len(fold_scores) == len(means):
+            chosen_scores = fold_scores[means.index(inner)]
+            entry.fold_losses[split] = [
+                None if score is None else sign * score for score in chosen_scores
+            ]
+        if means:
             entry.grid_losses[split] = [
                 None if mean is None else sign * mean for mean in means
             ]

@@ -547,7 +547,7 @@ def test_a_budget_that_is_too_small_leaves_a_board(mtlrun, grades):
         "left out: no time was left for 10 of 10 splits of IndependentRidge, "
         in result.stdout
     )
-    assert "No verdict yet: no multi-task method is finished" in result.stdout
+    assert "No verdict.\nNo multi-task method is finished" in result.stdout
 
 
 @pytest.mark.parametrize(

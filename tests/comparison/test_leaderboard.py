@@ -297,7 +297,7 @@ def test_a_forest_of_several_outputs_never_counts_as_multi_task_learning():
     assert "Forest beats all of these by at least 50%" in found.sentence
     alone = judge([e for e in [*three(1.1), forest] if e.family != MULTITASK], WHERE)
     assert alone.decision == NO_VERDICT
-    assert "no multi-task method" in alone.sentence
+    assert "No multi-task method" in alone.sentence
 
 
 def test_one_model_for_all_is_named_where_that_is_what_helps():
@@ -351,7 +351,7 @@ def test_too_few_rows_folds_or_tasks_give_no_verdict():
     small = make_evaluation(n=15)
     assert "15 rows" in judge(three(0.9, small), small).sentence
     two = dataclasses.replace(WHERE, folds=2, repeats=5)
-    assert "two folds" in judge(three(0.9), two).sentence
+    assert "Two folds" in judge(three(0.9), two).sentence
     has_time_blocks = np.full(N, -1)
     for k in range(FOLDS):
         has_time_blocks[WHERE.rows[k]] = k
@@ -437,7 +437,7 @@ def test_methods_that_failed_come_last_without_a_rank():
         [None, "Broken"],
     ]
     assert leaderboard_grid(made).rows[1][9] == "failed"
-    assert "every multi-task method failed" in made.answer.sentence
+    assert "Every multi-task method failed" in made.answer.sentence
     assert made.reference is None
 
 
@@ -454,3 +454,30 @@ def test_rounding_errors_are_ties():
     assert [row[0] for row in leaderboard_grid(made).rows] == [1, 1]
     assert made.hurt(joint) == []
     assert math.isclose(made.answer.gain.pvalue, 1.0)
+
+
+def with_folds(made, *fold_losses):
+    made.fold_losses = dict.fromkeys(range(10), list(fold_losses))
+    made.inner = dict.fromkeys(range(10), float(np.mean(fold_losses)))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("complex_losses", "selected"),
+    [
+        # Better by 0.02 in each fold, with hardly any scatter of the difference.
+        ([0.98, 1.98, 2.98, 3.98, 4.97], "Complex"),
+        # Better by 0.02 on average, but by chance alone.
+        ([0.5, 2.4, 2.6, 4.5, 4.9], "Simple"),
+        ([1.1, 2.1, 3.1, 4.1, 5.1], "Simple"),
+    ],
+)
+def test_within_one_standard_error_the_method_listed_first_is_selected(
+    complex_losses, selected
+):
+    simple = with_folds(entry("Simple", MULTITASK, 1.0, WHERE), 1, 2, 3, 4, 5)
+    other = with_folds(entry("Complex", MULTITASK, 1.0, WHERE), *complex_losses)
+    assert set(Strategy.of([simple, other], range(10)).picked.values()) == {selected}
+    if selected == "Complex":
+        swapped = Strategy.of([other, simple], range(10))
+        assert set(swapped.picked.values()) == {"Complex"}

@@ -206,7 +206,7 @@ def test_a_method_that_fails_is_in_the_report_and_hides_no_other(own):
     )
     assert result.leaderboard["method"].iloc[-1] == "Broken"
     assert result.leaderboard["better in"].iloc[-1] == "failed"
-    assert "every multi-task method failed" in result.verdict
+    assert "Every multi-task method failed" in result.verdict
     assert re.search(
         r"\| Broken +\| - +\| .*ValueError: broken on purpose", markdown(result.board)
     )

@@ -130,11 +130,12 @@ def test_whole_weights_are_repeated_rows_in_the_verdict(measure):
             entries.append(entry)
         found.append(judge(entries, evaluation))
     weighted, repeated = found
-    assert_same_gain(weighted.gain, repeated.gain, with_error=True)
-    assert_same_gain(weighted.independent, repeated.independent, with_error=True)
-    assert_same_gain(weighted.pooled, repeated.pooled, with_error=True)
-    assert (weighted.kind, weighted.gain.pvalue) == (
-        repeated.kind,
+    assert_same_gain(
+        weighted.versus_separate, repeated.versus_separate, with_error=True
+    )
+    assert_same_gain(weighted.versus_pooled, repeated.versus_pooled, with_error=True)
+    assert (weighted.decision, weighted.gain.pvalue) == (
+        repeated.decision,
         pytest.approx(repeated.gain.pvalue),
     )
 
