@@ -118,7 +118,12 @@ def compare(
         ),
     ] = None,
     min_rows: Annotated[
-        int | None, column("N", "Leave out tasks with fewer rows than this.", min=4)
+        int | None,
+        column(
+            "N",
+            "Leave out tasks with fewer rows than this. Default: all tasks are kept.",
+            min=1,
+        ),
     ] = None,
     test: Annotated[
         Path | None,
@@ -142,7 +147,34 @@ def compare(
     time: Annotated[
         str | None,
         protocol(
-            "COLUMN", "Train on earlier rows and test on later ones by this column."
+            "COLUMN",
+            "Predict the next rows of known tasks: test the last rows of each task, by "
+            "this number or date, after training on its earlier rows.",
+        ),
+    ] = None,
+    time_blocks: Annotated[
+        bool,
+        protocol(
+            None,
+            "With --time: test blocks of time over all tasks, each after training on "
+            "all rows before it.",
+            "--time-blocks",
+        ),
+    ] = False,
+    new_tasks: Annotated[
+        bool,
+        protocol(
+            None,
+            "Predict new tasks: test whole tasks, after training on the other ones.",
+            "--new-tasks",
+        ),
+    ] = False,
+    since_first: Annotated[
+        str | None,
+        column(
+            "COLUMN",
+            "Make the time since the first row of the task a feature, by this number "
+            "or date.",
         ),
     ] = None,
     unseen: Annotated[
@@ -264,6 +296,9 @@ def compare(
         weight=weight,
         group=group,
         time=time,
+        time_blocks=time_blocks,
+        new_tasks=new_tasks,
+        since_first=since_first,
         drop=_given(drop),
         categorical=_given(categorical),
         keep=_given(keep),

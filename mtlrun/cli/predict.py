@@ -189,6 +189,8 @@ def _dataset(fitted: Model, id: str, data_dir: Path | None) -> tuple[Any, Any]:
     wanted = facts["input"]
     if wanted.get("levels"):
         dataset = dataset.with_levels()
+    elif dataset.clock and dataset.clock.last_column in wanted["names"]:
+        dataset = dataset.with_elapsed()
     if (
         dataset.n_features != wanted["n_features"]
         or dataset.strings != wanted["strings"]

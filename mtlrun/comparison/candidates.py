@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from mtlrun.comparison.verdict import (
+    CARRIED,
     FAMILIES,
     INDEPENDENT,
     MULTITASK,
@@ -18,10 +19,11 @@ from mtlrun.comparison.verdict import (
     POOLED,
     TRIVIAL,
     USER_DEFINED,
+    VERDICT_FAMILIES,
 )
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.splits import GROUP
-from mtlrun.engine.job import TABLE_WITH_LEVELS, with_params
+from mtlrun.data.splits import GROUP, ORDER, TIME
+from mtlrun.engine.job import TABLE_WITH_ELAPSED, TABLE_WITH_LEVELS, with_params
 from mtlrun.engine.methods import class_path, parameter_names
 from mtlrun.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.estimators.inputs import takes_groups
@@ -68,6 +70,9 @@ SMOOTH_SEARCH: dict[str, Any] = {"tol": 0.1, "n_centers": 50, "max_rows": 2000}
 #: Targets on the same rows for which smooth models are tried by default, at most.
 MAX_SMOOTH_TARGETS = 32
 
+#: Linear baselines that are part of every comparison.
+N_ALWAYS = 4
+
 _WIDE = (0.001, 0.01, 0.1, 1.0, 10.0)
 _FINE = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0)
 
@@ -106,7 +111,7 @@ class Candidate:
     @property
     def is_scored(self) -> bool:
         """Whether it has an inner score without a grid, because it competes."""
-        return not self.grid and self.family in (INDEPENDENT, POOLED, MULTITASK)
+        return not self.grid and self.family in VERDICT_FAMILIES
 
 
 def default_candidates(dataset: Dataset, train: float) -> list[Candidate]:
@@ -143,7 +148,9 @@ def default_candidates(dataset: Dataset, train: float) -> list[Candidate]:
         return [_registered(label, dataset, train) for label in labels]
 
     return [
-        *linear,
+        *linear[:N_ALWAYS],
+        *last_values(dataset),
+        *linear[N_ALWAYS:],
         *registered_all(simple),
         *trees[2:],
         *registered_all(smooth),
@@ -153,12 +160,28 @@ def default_candidates(dataset: Dataset, train: float) -> list[Candidate]:
     ]
 
 
+def last_values(dataset: Dataset) -> list[Candidate]:
+    """Return the baselines of next rows: the last value of a task, with and without drift.
+
+    Labels have no drift.
+    """
+    if not dataset.source.keys() & {ORDER, TIME}:
+        return []
+    path = f"{TABULAR}:LastValue"
+    carried = Candidate("LastValue", CARRIED, path, features=TABLE_WITH_ELAPSED)
+    if dataset.task_type != "regression":
+        return [carried]
+    params = {"drift": True}
+    return [carried, replace(carried, label="LastValue+Drift", params=params)]
+
+
 def core(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return what is computed first, on all splits: the baselines of every comparison, and a multi-task method."""
     joint = [c for c in candidates if c.family == MULTITASK][:1]
-    return [c for c in candidates if c.family in (TRIVIAL, INDEPENDENT, POOLED)][
-        :4
-    ] + joint
+    families = (TRIVIAL, INDEPENDENT, POOLED, CARRIED)
+    baselines = [c for c in candidates if c.family in families]
+    n_first = N_ALWAYS + sum(c.family == CARRIED for c in candidates)
+    return baselines[:n_first] + joint
 
 
 def named_candidates(
@@ -188,7 +211,8 @@ def named_candidates(
     standard = {
         candidate.label: candidate for candidate in default_candidates(dataset, train)
     }
-    found = dict(list(standard.items())[:4])
+    n_first = N_ALWAYS + len(last_values(dataset))
+    found = dict(list(standard.items())[:n_first])
     for name in names or ["default"]:
         model = _for_labels(name, dataset)
         if model.removesuffix("Classifier") == SMOOTH:
@@ -621,7 +645,7 @@ def check_levels(dataset: Dataset, candidates: Sequence[Candidate]) -> None:
             "is a number or has two labels",
             "Name a column of tasks with --task, or leave --also-grouped-by out.",
         )
-    if not any(candidate.features for candidate in candidates):
+    if not any(c.features == TABLE_WITH_LEVELS for c in candidates):
         raise ConfigError(
             "none of the methods can use the groups of --also-grouped-by",
             f"Add {SMOOTH} to --methods, or leave --also-grouped-by out. "

@@ -103,6 +103,9 @@ def compare(
     weight: str | None = None,
     group: str | None = None,
     time: str | None = None,
+    time_blocks: bool = False,
+    new_tasks: bool = False,
+    since_first: str | None = None,
     drop: str | Sequence[str] = (),
     categorical: str | Sequence[str] = (),
     keep: str | Sequence[str] = (),
@@ -152,7 +155,14 @@ def compare(
         with the same name.
     test : DataFrame or path, optional
         Test rows; by default, the rows are tested by repeated cross-validation.
-    task_type, positive, weight, group, time, drop, categorical, keep, mixed, min_rows
+    time : str, optional
+        Column of a number or a date: the last rows of each task are tested after its
+        earlier ones. With ``time_blocks=True`` blocks of time over all tasks are tested.
+    new_tasks : bool, default False
+        Whether whole tasks are tested, after training on the other tasks.
+    since_first : str, optional
+        Column of a time; the time since the first row of the task becomes a feature.
+    task_type, positive, weight, group, drop, categorical, keep, mixed, min_rows
         Roles of the columns; see `mtlrun.comparison.options.CompareOptions`, which has
         all further options.
     unseen, task_order, also_grouped_by
@@ -215,6 +225,9 @@ def compare(
         weight=weight,
         group=group,
         time=time,
+        time_blocks=time_blocks,
+        new_tasks=new_tasks,
+        since_first=since_first,
         drop=drop,
         categorical=categorical,
         keep=keep,
@@ -324,7 +337,7 @@ def run_comparison(
             "--curve needs cross-validation, not a file of test rows",
             "Leave out --curve or --test.",
         )
-    check_parts(dataset, protocol, source.roles.unseen)
+    check_parts(dataset, protocol)
     candidates = _candidates(options, dataset, protocol, source.roles.unseen)
     facts = facts_of(dataset, protocol, source.roles, candidates)
     facts += [

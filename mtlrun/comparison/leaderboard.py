@@ -14,16 +14,15 @@ import pandas as pd
 
 from mtlrun.comparison.gain import Gain, SmallestGain
 from mtlrun.comparison.verdict import (
+    ALTERNATIVES,
     AUC,
     CANNOT_TELL,
     ERROR_RATE,
     HELPS,
-    INDEPENDENT,
     LOG_LOSS,
     MULTITASK,
     NMSE,
     NO_VERDICT,
-    POOLED,
     TRIVIAL,
     ComparedMethod,
     ComparisonVerdict,
@@ -241,9 +240,9 @@ def next_steps(board: Leaderboard) -> list[str]:
             f"Until then use {best.label}, which has the best score."
         ]
     if kind != HELPS:
-        simple = board.best(INDEPENDENT, POOLED)
+        simple = board.best(*ALTERNATIVES)
         return [
-            f"{(simple or best).label} has the best score of the separate and pooled models."
+            f"{(simple or best).label} has the best score of the models without multi-task learning."
         ]
     always = [name for name, _, every in board.hurt(joint) if every]
     text = f"{joint.label} has the best score of the multi-task methods."

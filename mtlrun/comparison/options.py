@@ -64,7 +64,16 @@ class CompareOptions:
     group : str or None
         Column of groups whose rows stay in the same fold.
     time : str or None
-        Column by which earlier rows are trained on and later rows tested.
+        Column of a number or a date: the last rows of each task are tested after its
+        earlier ones.
+    time_blocks : bool
+        Whether `time` cuts blocks over all tasks instead, each tested after training on
+        all rows before it.
+    new_tasks : bool
+        Whether whole tasks are tested, after training on the other tasks.
+    since_first : str or None
+        Column of a number or a date: the time since the first row of the task becomes a
+        feature.
     drop : sequence of str
         Columns that are ignored.
     categorical : sequence of str
@@ -74,7 +83,7 @@ class CompareOptions:
     mixed : {"error", "categories"}
         Whether columns that mix numbers and words are refused or become categories.
     min_rows : int or None
-        Tasks with fewer rows are left out. Default: they are refused.
+        Tasks with fewer rows are left out. Default: all tasks are kept.
     unseen : {"error", "mean"}
         Whether tasks without training rows are refused, or predicted with the mean of
         all task models.
@@ -125,6 +134,9 @@ class CompareOptions:
     weight: str | None = None
     group: str | None = None
     time: str | None = None
+    time_blocks: bool = False
+    new_tasks: bool = False
+    since_first: str | None = None
     drop: str | Sequence[str] = ()
     categorical: str | Sequence[str] = ()
     keep: str | Sequence[str] = ()
@@ -190,10 +202,13 @@ class CompareOptions:
             weight=self.weight,
             group=self.group,
             time=self.time,
+            time_blocks=self.time_blocks,
+            new_tasks=self.new_tasks,
+            since_first=self.since_first,
             drop=tuple(self.drop),
             categorical=tuple(self.categorical),
             min_rows=self.min_rows,
-            unseen=self.unseen,
+            unseen="mean" if self.new_tasks else self.unseen,
             task_order=tuple(self.task_order),
             keep=tuple(self.keep),
             mixed=self.mixed,

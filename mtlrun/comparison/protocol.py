@@ -20,6 +20,7 @@ from mtlrun.comparison.verdict import (
     AUC,
     ERROR_RATE,
     LOG_LOSS,
+    MIN_UNITS,
     NMSE,
     SMALLEST,
     SMALLEST_AUC,
@@ -29,6 +30,10 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.roles import TEST_SPLIT, Roles
 from mtlrun.data.splits import (
     GROUP,
+    NEW_TASK,
+    ORDER,
+    ORDER_TASK,
+    SPLIT_KEYS,
     TIME,
     WEIGHT,
     fold_rows,
@@ -36,7 +41,7 @@ from mtlrun.data.splits import (
     split_rows,
 )
 from mtlrun.engine.evaluation import one_class
-from mtlrun.engine.job import purpose_of
+from mtlrun.engine.job import TABLE_WITH_LEVELS, purpose_of
 from mtlrun.errors import ConfigError, DataError, counted, listed
 from mtlrun.metrics import METRICS, get_metric
 from mtlrun.utils.io import derive_seed
@@ -86,9 +91,12 @@ class Protocol:
                 made, split={"kind": "published", "name": name}, n_splits=len(splits)
             )
         n = min(options.splits, dataset.n_samples)
-        if GROUP in dataset.source or TIME in dataset.source:
+        if dataset.task_id is not None or dataset.source.keys() & SPLIT_KEYS:
             n = len(list(fold_rows(dataset, options.splits, options.seed)))
-        repeats = 1 if TIME in dataset.source else options.repeats
+        if ORDER in dataset.source:
+            n = _n_searchable(dataset, options)
+        is_ordered = bool(dataset.source.keys() & {TIME, ORDER})
+        repeats = 1 if is_ordered else options.repeats
         return replace(
             made,
             split={"kind": "kfold", "folds": max(n, 2)},
@@ -107,17 +115,23 @@ class Protocol:
         parts = [self.rows(dataset, trial) for trial in range(self.n_splits)]
         rows = [test for _, test in parts]
         ids, units = dataset.task_id, dataset.source.get(GROUP)
+        design = design_of(dataset)
         new = [
             np.zeros(len(test), dtype=bool)
-            if ids is None
+            if ids is None or design == NEW_TASKS
             else ~np.isin(ids[test], ids[train])
             for train, test in parts
         ]
-        has_time_blocks = TIME in dataset.source and not dataset.splits
+        has_time_blocks = design == TIME_BLOCKS
+        unit = "" if units is None else "group"
         if has_time_blocks:
-            units = np.full(dataset.n_samples, -1)
-            for number, test in enumerate(rows):
-                units[test] = number
+            units = _fold_of_rows(dataset, rows)
+            unit = "block"
+        elif design == NEW_TASKS:
+            units = dataset.source[NEW_TASK]
+            unit = "task"
+        elif design == NEXT_ROWS:
+            units, unit = _units_of_next_rows(dataset, rows)
         measure = _measure(self.metric)
         smallest = (
             self.smallest
@@ -144,8 +158,10 @@ class Protocol:
             has_time_blocks=has_time_blocks,
             metric=self.metric,
             is_single_class=[one_class(dataset.subset(train)) for train, _ in parts]
-            if measure == AUC
+            if measure == AUC and design != NEW_TASKS
             else [],
+            unit=unit,
+            has_one_order=design in (NEXT_ROWS, TIME_BLOCKS),
         )
 
     def rows(self, dataset: Dataset, trial: int) -> tuple[np.ndarray, np.ndarray]:
@@ -154,6 +170,45 @@ class Protocol:
         seed = derive_seed(self.seed, dataset.id, *purpose)
         train, _, test = split_rows(dataset, **self.split, trial=trial, seed=seed)
         return train, test
+
+
+def _n_searchable(dataset: Dataset, options: CompareOptions) -> int:
+    """Return the number of folds whose training rows can be searched in the same way.
+
+    The first folds have the most training rows. In later ones, tasks with few times may
+    have a single one left to train on, so that no later row can be held out.
+    """
+    n = 0
+    for train, _ in fold_rows(dataset, options.splits, options.seed):
+        inside = dataset.subset(train)
+        if not list(fold_rows(inside, options.folds, options.seed)):
+            break
+        n += 1
+    return n
+
+
+def _fold_of_rows(dataset: Dataset, rows: list[np.ndarray]) -> np.ndarray:
+    """Return the number of the fold that tests each row, -1 for rows that none tests."""
+    numbers = np.full(dataset.n_samples, -1)
+    for number, test in enumerate(rows):
+        numbers[test] = number
+    return numbers
+
+
+def _units_of_next_rows(
+    dataset: Dataset, rows: list[np.ndarray]
+) -> tuple[np.ndarray, str]:
+    """Return what counts as one piece of evidence: a task, or its rows in one fold.
+
+    Consecutive rows of a task are alike, so its rows are taken together. With few tasks
+    the rows of a task in one fold are, which are further apart than single rows.
+    """
+    tasks = dataset.source[ORDER_TASK]
+    tested = np.unique(np.concatenate(rows))
+    if len(np.unique(tasks[tested])) >= MIN_UNITS:
+        return tasks, "task"
+    n_folds = len(rows)
+    return tasks * (n_folds + 1) + _fold_of_rows(dataset, rows), "block"
 
 
 def _measure(metric: str) -> str:
@@ -190,51 +245,136 @@ def _metric(name: str | None, dataset: Dataset) -> str:
     return name
 
 
-def check_parts(dataset: Dataset, protocol: Protocol, unseen: str) -> None:
+def check_parts(dataset: Dataset, protocol: Protocol) -> None:
     """Refuse tasks, groups or times with which no method could be searched, fitted or tested.
 
     Raises
     ------
     DataError
-        With a single task, where training rows make no folds, or, unless `unseen` is ``"mean"``, where a task is tested
-        without training rows.
+        With a single task, or where no rows can be tested or held out in the search.
     """
     if dataset.n_tasks < 2:
         raise DataError(
             f"{dataset.title}: all rows belong to one task, {dataset.tasks[0]!r}: there is nothing to share",
             "Name another column with --task, add rows of more tasks, or train a single model with scikit-learn.",
         )
-    if not dataset.source.keys() & {GROUP, TIME}:
+    if protocol.n_splits < 1:
+        text, remedy = _NOTHING_TO_TEST[design_of(dataset)]
+        raise DataError(f"{dataset.title}: {text}", remedy)
+    if not dataset.source.keys() & SPLIT_KEYS:
         return
-    splits = [protocol.rows(dataset, trial) for trial in range(protocol.n_splits)]
-    for train in [train for train, _ in splits] + [np.arange(dataset.n_samples)]:
+    trains = [protocol.rows(dataset, trial)[0] for trial in range(protocol.n_splits)]
+    for train in [*trains, np.arange(dataset.n_samples)]:
         inside = dataset.subset(train)
-        if len(np.unique(inside.source.get(GROUP, [0, 1]))) < 2:
-            text = "all training rows belong to one group, so parameters cannot be chosen on another one"
-            raise DataError(text, "Choose another column with --group.")
-        folds = [
-            (train[a], train[b])
-            for a, b in fold_rows(inside, protocol.folds, protocol.seed)
-        ]
-        if not folds:
-            text = "all training rows have the same time, so parameters cannot be chosen on later ones"
-            raise DataError(text, "Choose another column with --time.")
-        splits += folds
-    if dataset.task_id is None or unseen == "mean":
-        return
-    new = [
-        np.setdiff1d(dataset.task_id[test], dataset.task_id[train])
-        for train, test in splits
-    ]
-    names = [dataset.tasks[t] for t in sorted(set(np.concatenate(new).tolist()))]
-    if names:
-        remedy = "Add --unseen mean to predict them with the mean of all task models."
-        if GROUP in dataset.source:
-            remedy += " To be fitted in every split a task needs three groups."
-        raise DataError(
-            f"{len(names)} of {dataset.n_tasks} tasks have no training rows in some split or fold: {listed(names)}",
-            remedy,
+        key = NEW_TASK if NEW_TASK in inside.source else GROUP
+        if len(np.unique(inside.source.get(key, [0, 1]))) < 2:
+            unit = "task" if key == NEW_TASK else "group"
+            text = (
+                f"all training rows belong to one {unit}, so parameters cannot be "
+                "chosen on another one"
+            )
+            raise DataError(text, f"Choose another column with --{unit}.")
+        if not list(fold_rows(inside, protocol.folds, protocol.seed)):
+            if TIME in inside.source or ORDER in inside.source:
+                text = (
+                    "all training rows have the same time, so parameters cannot be "
+                    "chosen on later ones"
+                )
+                raise DataError(text, "Choose another column with --time.")
+            raise DataError(
+                "no task has rows of two groups among some training rows, so "
+                "parameters cannot be chosen on other rows of known tasks",
+                "Choose another column with --group, or --new-tasks, which tests "
+                "whole tasks.",
+            )
+
+
+#: Questions that a comparison answers.
+NEW_ROWS = "new rows of known tasks"
+NEXT_ROWS = "next rows of known tasks"
+TIME_BLOCKS = "later blocks of time"
+NEW_TASKS = "new tasks"
+TEST_FILE = "the rows of the test file"
+
+#: Why nothing can be tested, and what helps.
+_NOTHING_TO_TEST = {
+    NEW_ROWS: (
+        "no task has two rows, so none can be trained on and tested",
+        "Are --target and --task swapped? --new-tasks tests whole tasks.",
+    ),
+    NEXT_ROWS: (
+        "no task has rows at three different times: the last one to test, one before "
+        "it to choose parameters on, and one to train on",
+        "Choose another column with --time. --new-tasks tests whole tasks.",
+    ),
+    TIME_BLOCKS: (
+        "no block of time has rows of tasks with earlier rows",
+        "Choose another column with --time. --new-tasks tests whole tasks.",
+    ),
+    NEW_TASKS: ("there are too few tasks to leave some out", "Use more tasks."),
+}
+
+
+def design_of(dataset: Dataset) -> str:
+    """Return which question a comparison on a data set answers."""
+    if dataset.splits:
+        return TEST_FILE
+    if NEW_TASK in dataset.source:
+        return NEW_TASKS
+    if ORDER in dataset.source:
+        return NEXT_ROWS
+    if TIME in dataset.source:
+        return TIME_BLOCKS
+    return NEW_ROWS
+
+
+def _question_fact(dataset: Dataset, protocol: Protocol) -> str:
+    """Return one line that says which question is answered, and its baselines."""
+    design = design_of(dataset)
+    if design == TEST_FILE:
+        return f"the question: {design}"
+    others = {
+        NEW_ROWS: "--time COLUMN asks about next rows, --new-tasks about new tasks",
+        NEXT_ROWS: "without --time: other rows; --new-tasks: new tasks",
+        TIME_BLOCKS: "without --time-blocks: the last rows of each task",
+        NEW_TASKS: "without --new-tasks: new rows of known tasks",
+    }[design]
+    baselines = {
+        NEW_ROWS: "",
+        NEXT_ROWS: "; baselines: the last value of the task, and with drift",
+        TIME_BLOCKS: "; baselines: the last value of the task, and with drift",
+        NEW_TASKS: (
+            "; baselines: one model for all tasks (PooledRidge), the mean of the "
+            "models of all tasks (Independent...), the mean of all tasks (TaskMean)"
+        ),
+    }[design]
+    if dataset.task_id is None and design == NEW_ROWS:
+        others = "--time COLUMN asks about later rows"
+    return f"the question: {design}{baselines} ({others})"
+
+
+def _untested_fact(dataset: Dataset, protocol: Protocol) -> list[str]:
+    """Return a line about tasks and rows that are trained on, but never tested."""
+    if dataset.task_id is None or dataset.splits:
+        return []
+    parts = [protocol.rows(dataset, trial)[1] for trial in range(protocol.n_splits)]
+    tested = np.unique(np.concatenate(parts))
+    n_tasks = len(np.unique(dataset.task_id[tested]))
+    n_untested = dataset.n_tasks - n_tasks
+    n_rows = dataset.n_samples - len(tested)
+    if not n_rows:
+        return []
+    tasks = ""
+    if n_untested:
+        tasks = (
+            f" of {counted(n_tasks, 'task')}; the other {counted(n_untested, 'task')}"
         )
+        verb = "has" if n_untested == 1 else "have"
+        tasks += f" {verb} no row that can be tested"
+    return [
+        f"{len(tested):,} of {counted(dataset.n_samples, 'row')} are tested{tasks}; "
+        "all rows are trained on in the saved model"
+    ]
 
 
 def facts_of(
@@ -271,7 +411,9 @@ def facts_of(
             f"rows are weighted by {roles.weight!r}, normalized to mean 1, in fits and "
             "scores"
         )
+    found.append(_question_fact(dataset, protocol))
     found.append(_split_fact(dataset, protocol, roles))
+    found += _untested_fact(dataset, protocol)
     if protocol.split["kind"] == "kfold":
         sentence = short_tasks(dataset, protocol.split["folds"])
         found += [sentence] if sentence else []
@@ -304,7 +446,7 @@ def _level_facts(
 ) -> list[str]:
     """Return what the further groups are, and which methods use them."""
     nested = nested_levels(dataset)
-    users = listed([candidate.label for candidate in candidates if candidate.features])
+    users = listed([c.label for c in candidates if c.features == TABLE_WITH_LEVELS])
     lines = []
     for name, codes in dataset.levels.items():
         n_groups = counted(len(np.unique(codes)), "group")
@@ -327,6 +469,16 @@ def _split_fact(dataset: Dataset, protocol: Protocol, roles: Roles) -> str:
     folds = protocol.n_splits // protocol.repeats
     if protocol.split.get("name") == TEST_SPLIT:
         return "one split: the rows of the test file are tested"
+    if NEW_TASK in dataset.source:
+        return (
+            f"{folds}-fold cross-validation over tasks, "
+            f"{counted(protocol.repeats, 'repeat')}: whole tasks are left out"
+        )
+    if ORDER in dataset.source:
+        return (
+            f"{counted(folds, 'fold')} by {roles.time!r}: the last rows of each task are "
+            "tested after training on its earlier ones"
+        )
     if TIME in dataset.source:
         return f"{counted(folds, 'block')} of time by {roles.time!r}, each tested after training on all earlier rows"
     how = f"{folds}-fold cross-validation, {counted(protocol.repeats, 'repeat')}"

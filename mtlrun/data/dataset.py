@@ -13,9 +13,12 @@ from mtlrun.errors import DataError
 from mtlrun.utils.sizes import LARGEST, LARGEST_X, LARGEST_Y, SMALLEST, SMALLEST_FITTED
 
 if TYPE_CHECKING:
+    from mtlrun.data.clock import Clock
     from mtlrun.problem.taskdata import TaskData
 
 TASK_TYPES = ("binary", "regression", "multiclass")
+#: Key of `Dataset.source`: time of each row since the first row of its task.
+ELAPSED = "elapsed"
 
 
 def signs(labels: np.ndarray, name: str) -> np.ndarray:
@@ -105,6 +108,9 @@ class Dataset:
         they are ragged tasks, `y` is 2-D, and NaN outside of the task of a row.
     label_types : dict of str to {"number", "bool", "text"}
         Of what type the labels of a target are in the table.
+    clock : Clock or None
+        When each task of a user's table begins, where a column of times has a role. The
+        time of each row since then is ``source["elapsed"]``.
 
     Raises
     ------
@@ -133,6 +139,7 @@ class Dataset:
     targets: list[str] = field(default_factory=list)
     labels: dict[str, list[str]] = field(default_factory=dict)
     label_types: dict[str, str] = field(default_factory=dict)
+    clock: Clock | None = None
 
     def __post_init__(self) -> None:
         if self.task_type not in TASK_TYPES:
@@ -247,6 +254,17 @@ class Dataset:
             features=[*self.features, *self.levels],
             categories={**self.categories, **self.level_names},
         )
+
+    def with_elapsed(self) -> Dataset:
+        """Return the data set with the time since the first row as last column of X."""
+        if self.clock is None or self.features[-1:] == [self.clock.last_column]:
+            return self
+        elapsed = self.source[ELAPSED][:, np.newaxis]
+        if sparse.issparse(self.X):
+            X = sparse.hstack([self.X, elapsed], format="csr")
+        else:
+            X = np.column_stack([self.X, elapsed])
+        return replace(self, X=X, features=[*self.features, self.clock.last_column])
 
     def sum_by_task(self, values: np.ndarray) -> np.ndarray:
         """Sum values, of the shape of `y`, over the rows of each task; a single task of a 1-D `y` without tasks."""

@@ -45,10 +45,11 @@ SOURCE_CHANGES: dict[str, tuple[str, ...]] = {
     ),
     # Tables with these roles have changes of their own, in addition to the changes of all tables.
     "reader:table+group": ("the groups of every task are dealt over all folds",),
+    "reader:table+time": ("the last rows of each task are tested",),
     "reader:table+weight": ("weights have mean 1, and rows of weight 0 are left out",),
 }
 #: Roles of columns that stand in the name of the reader.
-_VERSIONED_ROLES = ("group", "weight")
+_VERSIONED_ROLES = ("group", "time", "weight")
 
 #: The least value of options that several data sets have, and what lies above the largest.
 _LEAST = {"seed": 0, "sample_seed": 0, "sample": 1}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_numeric_dtype
+from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from mtlrun.data.names import Names, drop_option, written_numbers
 from mtlrun.errors import listed
@@ -23,6 +23,14 @@ _ID_NAME = re.compile(
     r"|(?i:(person|pupil|student|patient|teacher|subject|child|customer|user)(id|nr))"
 )
 MIN_PERSONS = 10
+#: Filled cells from which on a column of whole numbers may be an identifier.
+MIN_NUMBERED = 20
+#: Numbers of rows leave at most this many times as many numbers free as there are rows.
+MAX_GAPS = 2
+#: Whole numbers of this many digits, all of the same length, are identifiers.
+ID_DIGITS = 8
+#: Names of columns that number the rows.
+_ROW_NAMES = ("rownames", "row", "index", "number", "no", "nr", "unnamed: 0")
 
 
 @dataclass(frozen=True)
@@ -71,6 +79,36 @@ def written_number(typed: pd.Series, column: pd.Series) -> OddCell | None:
         return None
     row = int(np.argmax(column_names.codes >= 0))
     return OddCell(row, column_names.names[column_names.codes[row]])
+
+
+def is_id_name(name: str) -> bool:
+    """Whether a column is called like a number of persons or rows."""
+    return bool(_ID_NAME.fullmatch(name)) or name.casefold() in _ROW_NAMES
+
+
+def is_numbering(column: pd.Series) -> bool:
+    """Whether a column numbers the rows: another whole number in every filled cell.
+
+    Counts and amounts differ in every row, too. So the column must be called like an
+    identifier, or the numbers must be consecutive for the most part, in the order of the
+    rows, or long and of the same length.
+    """
+    if not is_numeric_dtype(column) or is_bool_dtype(column):
+        return False
+    values = column.dropna().to_numpy(dtype=float)
+    if len(values) < MIN_NUMBERED or not (values == np.round(values)).all():
+        return False
+    if len(np.unique(values)) < len(values):
+        return False
+    if is_id_name(str(column.name)):
+        return True
+    n_possible = values.max() - values.min() + 1
+    is_dense = n_possible <= MAX_GAPS * len(values)
+    steps = np.diff(values)
+    is_sorted = bool((steps > 0).all() or (steps < 0).all())
+    lengths = np.unique(np.char.str_len(np.abs(values).astype(np.int64).astype(str)))
+    is_long = len(lengths) == 1 and lengths[0] >= ID_DIGITS
+    return bool(is_dense or is_sorted or is_long)
 
 
 def repeated_ids(columns: Iterable[pd.Series]) -> list[str]:

@@ -13,7 +13,8 @@ import pandas as pd
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 from scipy import sparse
 
-from mtlrun.data.dataset import TASK_TYPES, Dataset, check_read
+from mtlrun.data.clock import Clock, start_clock
+from mtlrun.data.dataset import ELAPSED, Dataset, check_read
 from mtlrun.data.files import DataFile, file_called
 from mtlrun.data.frames import instants, several, spoken_dates
 from mtlrun.data.names import (
@@ -29,15 +30,18 @@ from mtlrun.data.names import (
     separated,
 )
 from mtlrun.data.odd_columns import (
+    MIN_NUMBERED,
     MIN_TEXTS,
     OddCell,
     constant_within_tasks,
+    is_numbering,
     mixed_cell,
     repeated_ids,
     written_number,
 )
+from mtlrun.data.role_checks import check_roles, check_single_labels
 from mtlrun.data.schema import gap_warning
-from mtlrun.data.splits import GROUP, TIME, WEIGHT
+from mtlrun.data.splits import GROUP, NEW_TASK, ORDER, ORDER_TASK, TIME, WEIGHT
 from mtlrun.data.table import Table, read_table_file, stack_sparse
 from mtlrun.data.weights import drop_unweighted_rows, normalize_weights, weights_of
 from mtlrun.errors import DataError, UnknownNameError, counted, listed
@@ -47,23 +51,18 @@ if TYPE_CHECKING:
 
 #: A column of words with more different ones than this, in more than half of the rows, is an identifier.
 MAX_WORDS = 50
-#: Rows from which on a column with another whole number in every row is an identifier, what it is called, and what is
-#: added to its name.
-MIN_NUMBERED = 20
+#: Names of kinds of identifiers, and hints for them.
 NUMBERED = "identifiers (a different whole number in every row)"
 HARDLY_REPEATED = "identifiers (words that hardly repeat)"
 HINTS = {NUMBERED: "; --keep COLUMN keeps one as a feature"}
-#: Rows that a task needs at least: training and test rows, and training rows in every inner fold.
-MIN_ROWS = 4
+#: Tasks with fewer rows than this are mentioned: they lack training or test rows in some
+#: folds.
+FEW_ROWS = 4
 #: Columns that a message names, and those among which it looks for one of tasks.
 SHOWN = 12
 MOST_COLUMNS = 60
 #: Numbers of more different values than this are hardly labels.
 FEW_LABELS = 6
-#: Ways to treat tasks that occur only in the test rows.
-UNSEEN = ("error", "mean")
-#: Ways to treat columns that mix numbers and words.
-MIXED = ("error", "categories")
 #: Published split of the data set made from --test, --group or --time.
 TEST_SPLIT = "test"
 
@@ -84,8 +83,16 @@ class Roles:
         binary, regression or multiclass; inferred if None.
     positive : str or None
         The label that means +1; by default the larger (or alphabetically later) one.
-    weight, group, time : str or None
-        Column of row weights; of groups that must not be split; of the time by which rows are split.
+    weight, group : str or None
+        Column of row weights; of groups that must not be split.
+    time : str or None
+        Column of the time by which the last rows of each task are tested.
+    time_blocks : bool
+        Whether blocks of this time over all tasks are tested instead.
+    new_tasks : bool
+        Whether whole tasks are tested, after training on the other ones.
+    since_first : str or None
+        Column of a time; the time since the first row of the task becomes a feature.
     drop, categorical : tuple of str
         Columns left out; columns of numbers that are names.
     also_grouped_by : tuple of str
@@ -96,7 +103,7 @@ class Roles:
     mixed : {"error", "categories"}
         How to treat columns that mix numbers and words.
     min_rows : int or None
-        Leave out tasks with fewer rows instead of refusing them.
+        Leave out tasks with fewer rows; by default, all tasks are kept.
     unseen : {"error", "mean"}
         How to treat tasks that occur only in the test rows.
     """
@@ -116,10 +123,13 @@ class Roles:
     keep: tuple[str, ...] = ()
     mixed: str = "error"
     also_grouped_by: tuple[str, ...] = ()
+    time_blocks: bool = False
+    new_tasks: bool = False
+    since_first: str | None = None
 
     def __post_init__(self) -> None:
         # Columns are found by normalized names, whoever wrote the option or the card.
-        for name in ("task", "weight", "group", "time", "positive"):
+        for name in ("task", "weight", "group", "time", "positive", "since_first"):
             value = getattr(self, name)
             if isinstance(value, str):
                 object.__setattr__(self, name, normalized(value))
@@ -149,6 +159,9 @@ def read(
     keep: Sequence[str] = (),
     mixed: str = "error",
     also_grouped_by: Sequence[str] = (),
+    time_blocks: bool = False,
+    new_tasks: bool = False,
+    since_first: str | None = None,
 ) -> Dataset:
     """Read a table of words, numbers and empty cells; `mtlrun compare` writes cards for this reader.
 
@@ -159,6 +172,8 @@ def read(
     targets, task, task_type, positive, weight, group, time, drop, categorical, min_rows
         As of `Roles`.
     unseen, task_order, keep, mixed, also_grouped_by
+        As of `Roles`.
+    time_blocks, new_tasks, since_first
         As of `Roles`.
 
     Raises
@@ -185,6 +200,9 @@ def read(
         task_order=tuple(task_order),
         mixed=mixed,
         also_grouped_by=tuple(also_grouped_by),
+        time_blocks=time_blocks,
+        new_tasks=new_tasks,
+        since_first=since_first,
     )
     rows = read_table_file(
         file_called(files, data, card), PurePosixPath(data).suffix.lower()
@@ -219,7 +237,7 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
         For a target with one value, too few rows of a task, mixed types, numbers that cannot be squared, and roles that
         contradict each other.
     """
-    _check_roles(table, roles)
+    check_roles(table, roles)
     n_train = len(table.frame)
     targets = list(roles.targets or table.default_targets)
     task = roles.task or (table.default_task if not roles.targets else None)
@@ -249,11 +267,12 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
         tasks = task_names.names
     single = {task, roles.weight, roles.group, roles.time}
     levels = {name: make.full(name, "group").sorted() for name in roles.also_grouped_by}
+    clock, elapsed = start_clock(table, roles, task_id, tasks)
     X, features, categories = _features(
-        make, {*targets, *single, *roles.drop, *roles.also_grouped_by}
+        make, {*targets, *single, *roles.drop, *roles.also_grouped_by}, clock, elapsed
     )
     targets = [name for name in targets if name not in make.left_out]
-    source = _source(make)
+    source = _source(make, task_id, elapsed)
     keep, tasks, task_id = _kept(make, y, task_type, tasks, task_id)
     X = X[keep]
     y = y[keep]
@@ -265,6 +284,7 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
             y, tasks, labels = _classes_of_tasks(y, task_id, tasks, words)
             task_type = "binary"
             task_id = None
+            check_single_labels(roles)
         else:
             labels = dict.fromkeys(tasks, words)
     source = {name: values[keep] for name, values in source.items()}
@@ -285,6 +305,7 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
         labels=labels,
         label_types=make.label_types,
         notes="\n".join(make.notes),
+        clock=clock,
     )
     if test is not None:
         data.splits = {TEST_SPLIT: [_published(data, keep >= n_train, roles)]}
@@ -445,67 +466,6 @@ class _DatasetBuilder:
                 f"or leave them out: {drop_option(names)}"
             )
         return DataError(f"{self.table.where(row)}: {text}", remedy)
-
-
-def _check_roles(table: Table, roles: Roles) -> None:
-    single = [
-        name for name in (roles.task, roles.weight, roles.group, roles.time) if name
-    ]
-    kept = [name for name in roles.keep if name != "*"]
-    lists = (*roles.drop, *roles.categorical, *kept, *roles.also_grouped_by)
-    for name in (*roles.targets, *single, *lists):
-        if name not in table.columns:
-            wrong = f"{table.name} has no column {name!r}"
-            if "," in name and (name,) == roles.targets:
-                raise DataError(
-                    wrong, f"For several columns to predict: --targets {name}"
-                )
-            raise UnknownNameError("column", name, table.columns, wrong)
-    named = [*roles.targets, *single]
-    twice = [name for name in named if named.count(name) > 1]
-    if twice and set(twice) != {roles.task} & {roles.group}:
-        raise DataError(
-            f"column {twice[0]!r} is given two roles", "Give every column one role."
-        )
-    # Rows of a group that stay together are still rows of the same level.
-    without_group = [*roles.targets, roles.task, roles.weight, roles.time]
-    for name in roles.also_grouped_by:
-        if name in without_group:
-            raise DataError(
-                f"column {name!r} is given two roles",
-                "Leave it out of --also-grouped-by: a task has a level anyway.",
-            )
-        if name in (*roles.drop, *roles.categorical, *kept):
-            raise DataError(
-                f"column {name!r} is given to --also-grouped-by, so it is no feature",
-                "Leave it out of --drop, --categorical and --keep.",
-            )
-    if roles.task and len(roles.targets) > 1:
-        raise DataError(
-            "a task column requires a single target",
-            "Name the task column (ragged) or several targets (shared), not both.",
-        )
-    if roles.task_order and not (
-        roles.task or (table.default_task and not roles.targets)
-    ):
-        raise DataError(
-            "an order of tasks needs a column of tasks",
-            "Name several targets in their order instead.",
-        )
-    if roles.group and roles.time:
-        raise DataError(
-            "rows cannot be split by group and by time at once",
-            "Choose --group or --time.",
-        )
-    if roles.task_type not in (None, *TASK_TYPES):
-        raise UnknownNameError("task type", str(roles.task_type), TASK_TYPES)
-    if roles.positive is not None and roles.task_type not in (None, "binary"):
-        text = f"a positive label requires binary targets, not {roles.task_type}"
-        raise DataError(text, "Remove --positive or --task-type.")
-    if roles.mixed not in MIXED:
-        raise UnknownNameError("value of --mixed", roles.mixed, MIXED)
-    if roles.unseen not in UNSEEN:
-        raise UnknownNameError("value of --unseen", roles.unseen, UNSEEN)
 
 
 # --- targets ---
@@ -776,25 +736,10 @@ def _kept(
     classes = kind == "multiclass"
     rows = np.flatnonzero(~np.isnan(y.reshape(len(y), -1)).all(axis=1))
     if task_id is not None:
-        need = make.roles.min_rows or MIN_ROWS
+        need = make.roles.min_rows or 1
         sizes = np.bincount(task_id[rows], minlength=len(tasks))
         small = sizes < need
-        if small.any() and make.roles.min_rows is None:
-            worst = int(np.argmin(sizes))
-            others = int(small.sum()) - 1
-            also = ""
-            if others:
-                also = f" (and {counted(others, 'more task is', 'more tasks are')} too small)"
-            raise DataError(
-                f"{make.table.name}: task {tasks[worst]!r} has {counted(sizes[worst], 'row')}{also}; training, "
-                f"selecting and testing take at least {MIN_ROWS}",
-                f"Say --min-rows {MIN_ROWS} to leave out smaller tasks, or choose another task column."
-                + (
-                    " Are --target and --task swapped?"
-                    if 2 * small.sum() > len(tasks)
-                    else ""
-                ),
-            )
+        _note_small_tasks(make, sizes)
         labels_by_task = []
         if labels:
             labels_by_task = [
@@ -812,10 +757,10 @@ def _kept(
             make.notes.append(
                 f"{counted(alone.sum(), 'task')} with only one class, left out of AUC and its gain: {names}"
             )
-        for gone, why in (
-            (small, f"fewer than {need} rows"),
-            (single, "only one class"),
-        ):
+        reason = "no row with a target"
+        if need > 1:
+            reason = f"fewer than {need} rows"
+        for gone, why in ((small, reason), (single, "only one class")):
             if gone.any():
                 names = listed([tasks[t] for t in np.flatnonzero(gone)])
                 make.notes.append(
@@ -827,19 +772,51 @@ def _kept(
                 " of more than one class" if classes else ""
             )
             raise DataError(text, "Choose another task column or --min-rows.")
-        rows = rows[np.isin(task_id[rows], left)]
+        is_kept = np.isin(task_id[rows], left)
+        n_rows = int((~is_kept).sum())
+        if n_rows:
+            make.notes.append(f"{counted(n_rows, 'row')} of tasks left out")
+        n_without_target = len(y) - len(rows)
+        rows = rows[is_kept]
         tasks = [tasks[t] for t in left]
         task_id = np.searchsorted(left, task_id[rows])
-    if len(rows) < len(y):
+    else:
+        n_without_target = len(y) - len(rows)
+    if n_without_target:
         make.notes.append(
-            f"{counted(len(y) - len(rows), 'row')} without a target or of tasks left out"
+            f"{counted(n_without_target, 'row')} without a target left out"
         )
     return rows, tasks, task_id
 
 
-def _source(make: _DatasetBuilder) -> dict[str, np.ndarray]:
+def _note_small_tasks(make: _DatasetBuilder, sizes: np.ndarray) -> None:
+    """Note that small tasks are kept, unless an option says which ones are."""
+    if make.roles.min_rows is not None:
+        return
+    n_few = int(((sizes > 0) & (sizes < FEW_ROWS)).sum())
+    if not n_few:
+        return
+    n_single = int((sizes == 1).sum())
+    with_one = f" ({n_single} of them have one row)" if n_single else ""
+    swapped = ""
+    if 2 * n_single > len(sizes):
+        swapped = "; are --target and --task swapped?"
+    make.notes.append(
+        f"{n_few} of {counted(len(sizes), 'task')} with fewer than {FEW_ROWS} rows are "
+        f"kept{with_one}: they train what tasks share, and are scored where they have "
+        f"rows to train and to test on; --min-rows N leaves small tasks out{swapped}"
+    )
+
+
+def _source(
+    make: _DatasetBuilder, task_id: np.ndarray | None, elapsed: np.ndarray | None
+) -> dict[str, np.ndarray]:
     roles = make.roles
-    source = {}
+    source: dict[str, np.ndarray] = {}
+    if elapsed is not None:
+        source[ELAPSED] = elapsed
+    if roles.new_tasks and task_id is not None:
+        source[NEW_TASK] = task_id
     if roles.weight:
         source[WEIGHT] = weights_of(make.table, roles.weight)
     if roles.group:
@@ -850,7 +827,12 @@ def _source(make: _DatasetBuilder) -> dict[str, np.ndarray]:
         make.refuse(
             column.isna(), text, "Fix the cell, or choose another column with --time."
         )
-        source[TIME] = column.rank(method="dense").to_numpy(dtype=float)
+        rank = column.rank(method="dense").to_numpy(dtype=float)
+        if roles.time_blocks or task_id is None:
+            source[TIME] = rank
+        else:
+            source[ORDER] = rank
+            source[ORDER_TASK] = task_id
     return source
 
 
@@ -891,22 +873,6 @@ def _groups_on_both_sides(data: Dataset) -> list[str]:
 # --- features ---
 
 
-def _is_numbering(make: _DatasetBuilder, name: str) -> bool:
-    """Whether a column holds another whole number in every row, as row numbers and the numbers of persons do."""
-    column = make.typed(name)[: make.n_train]
-    if (
-        not is_numeric_dtype(column)
-        or is_bool_dtype(column)
-        or len(column) < MIN_NUMBERED
-        or column.isna().any()
-    ):
-        return False
-    values = column.to_numpy(dtype=float)
-    return bool((values == np.round(values)).all()) and len(np.unique(values)) == len(
-        values
-    )
-
-
 def _gaps_of_test_rows(
     make: _DatasetBuilder, columns: Mapping[str, np.ndarray]
 ) -> list[str]:
@@ -920,9 +886,16 @@ def _gaps_of_test_rows(
 
 
 def _features(
-    make: _DatasetBuilder, taken: set[str | None]
+    make: _DatasetBuilder,
+    taken: set[str | None],
+    clock: Clock | None,
+    elapsed: np.ndarray | None,
 ) -> tuple[Any, list[str], dict[str, list[str]]]:
-    """Return X, the names of its columns, and the words of the columns of categories."""
+    """Return X, the names of its columns, and the words of the columns of categories.
+
+    The time since the first row of the task is the last of the dense columns, where it
+    is a feature.
+    """
     table = make.table
     columns: dict[str, np.ndarray] = {}
     categories: dict[str, list[str]] = {}
@@ -936,7 +909,11 @@ def _features(
         *make.roles.categorical,
         *(free if "*" in make.roles.keep else make.roles.keep),
     }
-    unused = [name for name in free if name not in wanted and _is_numbering(make, name)]
+    unused = [
+        name
+        for name in free
+        if name not in wanted and is_numbering(make.typed(name)[: make.n_train])
+    ]
     if table.sparse is None and len(unused) == len(free):
         unused = []  # there is nothing else to learn from
     for name in free:
@@ -951,7 +928,10 @@ def _features(
         else:
             cells = make.named(name)
             words = sorted(cells.names)
-            has_many_words = len(words) > max(MAX_WORDS, 0.5 * len(column))
+            n_filled = int(column.notna().sum())
+            # Remarks fill few cells, and each is different.
+            n_allowed = MAX_WORDS if n_filled == len(column) else MIN_NUMBERED
+            has_many_words = len(words) > max(n_allowed, 0.5 * n_filled)
             if has_many_words and name not in wanted:
                 kind = HARDLY_REPEATED
                 if spoken_dates(column):
@@ -972,9 +952,12 @@ def _features(
     ]
     if "dates" in left_out:
         gone.append(
-            "--time COLUMN splits by a date; as features, use numbers such as year and month"
+            "--time COLUMN splits by a date, --since-first COLUMN makes the time since "
+            "the first row of the task a feature"
         )
     make.notes += gone
+    if clock is not None and clock.is_feature and elapsed is not None:
+        columns[clock.feature] = elapsed
     if table.sparse is not None:
         kept = [j for j, name in enumerate(table.names) if name not in {*taken, *dense}]
         X = stack_sparse(table, kept, columns)

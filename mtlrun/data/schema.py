@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 from scipy import sparse
 
+from mtlrun.data.clock import Clock
 from mtlrun.data.dataset import check_large
 from mtlrun.data.names import Known, Names, as_written, normalized
 from mtlrun.data.table import SEQUENCE, Table, read_table
@@ -42,6 +43,8 @@ class Schema:
         Tasks to which rows may belong, as far as the task column is needed.
     complete : tuple of str
         Features without a missing value in the training rows.
+    clock : Clock or None
+        When each task begins, if features are derived from the time of the rows.
     """
 
     n_features: int
@@ -52,6 +55,7 @@ class Schema:
     categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
     tasks: tuple[str, ...] = ()
     complete: tuple[str, ...] = ()
+    clock: Clock | None = None
 
     def __post_init__(self) -> None:
         # A model of an earlier version may hold names that are not normalized.
@@ -71,6 +75,15 @@ class Schema:
         else:
             tasks = {self.task_column: self.tasks}
         return {**self.categories, **tasks}
+
+    @property
+    def needed_features(self) -> tuple[str, ...]:
+        """Names of the columns of new rows that the features are made of."""
+        if self.clock is None:
+            return self.features
+        derived = self.clock.columns
+        names = [name for name in self.features if name not in derived]
+        return tuple(dict.fromkeys([*names, self.clock.column]))
 
     @property
     def columns(self) -> Sequence[str]:
@@ -154,6 +167,8 @@ def new_rows(table: Table, schema: Schema) -> NewRows:
         If the columns differ from the model's, a cell does not fit, or a number is too large.
     """
     tasks, task_columns = _tasks(table, schema)
+    if schema.clock is not None:
+        table = _with_elapsed(table, schema.clock, tasks)
     new_words: dict[str, dict[str, int]] = {}
     candidates = [name for name in table.columns if name not in task_columns]
     if schema.strings:
@@ -182,12 +197,28 @@ def new_rows(table: Table, schema: Schema) -> NewRows:
             f"{table.name}: {width} {unit}, the model has {schema.n_features}",
             _OTHER_MODEL,
         )
-    ignored = [name for name in candidates if name not in set(chosen)]
+    used = set(chosen)
+    if schema.clock is not None:
+        used.update((schema.clock.column, *schema.clock.columns))
+    ignored = [name for name in candidates if name not in used]
     if schema.strings:
         gaps = {}
     else:
         gaps = count_gaps(X, schema)
     return NewRows(X, tasks, ignored, new_words, gaps)
+
+
+def _with_elapsed(
+    table: Table, clock: Clock, tasks: list[str] | np.ndarray | None
+) -> Table:
+    """Return a table with the columns that are derived from its column of times."""
+    names = None if tasks is None else [str(name) for name in tasks]
+    elapsed = clock.elapsed(table, names)
+    frame = table.frame.assign(**dict.fromkeys(clock.columns, elapsed))
+    order = table.order
+    if order:
+        order = [*order, *clock.columns]
+    return replace(table, frame=frame, order=order)
 
 
 def _tasks(

@@ -26,8 +26,17 @@ MIN_PART = 4
 
 #: Keys of `Dataset.source` that splits and fits respect.
 GROUP = "group"
+#: Rank of the time of a row, for calendar blocks over all tasks.
 TIME = "time"
+#: Rank of the time of a row, where the last rows of each task are tested.
+ORDER = "order"
+#: Task of a row, by which these times are ordered.
+ORDER_TASK = "order within"
+#: Task of a row, where whole tasks are left out.
+NEW_TASK = "new task"
 WEIGHT = "weight"
+#: Keys that decide which rows are tested together.
+SPLIT_KEYS = frozenset({GROUP, TIME, ORDER, NEW_TASK})
 
 
 def random_split(n: int, train: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -79,6 +88,48 @@ def time_folds(
         train = np.flatnonzero(time < start)
         test = np.flatnonzero((time >= start) & (time < end))
         if train.size and test.size:
+            yield train, test
+
+
+def next_row_folds(
+    order: np.ndarray, task_id: np.ndarray, n_folds: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield (train, test) rows: the last rows of each task after its earlier ones.
+
+    The first fold tests the last block of times of each task, the second one the block
+    before it, and so on; each is tested after training on the earlier rows of all
+    tasks. A block is one time, or more where a task has at least ``4 * n_folds`` of
+    them, so that at least half of the rows of a long task are only trained on. Rows of
+    a task with the same time stay together. The first time of a task is always trained
+    on, so a task with a single time is never tested. Folds without test rows are left
+    out.
+
+    Parameters
+    ----------
+    order : ndarray of shape (n,)
+        Time of each row.
+    task_id : ndarray of shape (n,)
+    n_folds : int
+    """
+    if not len(order):
+        return
+    pairs = np.column_stack([task_id, order])
+    # Sorted by task, then by time: consecutive numbers within a task.
+    times, number = np.unique(pairs, axis=0, return_inverse=True)
+    number = number.reshape(-1)
+    _, first, n_times = np.unique(times[:, 0], return_index=True, return_counts=True)
+    task_of_time = np.repeat(np.arange(len(first)), n_times)
+    rank = np.arange(len(times)) - first[task_of_time]
+    from_end = n_times[task_of_time] - 1 - rank
+    block_length = np.maximum(1, n_times // (2 * n_folds))
+    block = from_end // block_length[task_of_time]
+    is_first = rank == 0
+    for k in range(n_folds):
+        is_tested = (block == k) & ~is_first
+        is_trained_on = (block > k) | is_first
+        train = np.flatnonzero(is_trained_on[number])
+        test = np.flatnonzero(is_tested[number])
+        if test.size:
             yield train, test
 
 
@@ -419,13 +470,36 @@ def fold_rows(dataset: Dataset, n_folds: int, seed: int) -> Iterator[tuple[Rows,
     """Yield (train, test) rows of a k-fold partition, stratified by task and label.
 
     Labels are stratified where there is one per row. Rows with a group stay together
-    (`mtlrun.data.groups`), rows with a time are tested after earlier ones
-    (`Dataset.source`).
+    (`mtlrun.data.groups`), rows with a time are tested after earlier ones, and whole
+    tasks are left out where new tasks are to be predicted (`Dataset.source`). In all
+    other cases, rows of tasks without training rows are not tested.
     """
+    if NEW_TASK in dataset.source:
+        tasks = dataset.source[NEW_TASK]
+        yield from group_folds(
+            tasks, np.ones((len(tasks), 1)), dataset.y, n_folds, seed
+        )
+        return
+    for train, test in _known_task_folds(dataset, n_folds, seed):
+        if dataset.task_id is not None:
+            has_training_rows = np.isin(dataset.task_id[test], dataset.task_id[train])
+            test = test[has_training_rows]
+        if test.size:
+            yield train, test
+
+
+def _known_task_folds(
+    dataset: Dataset, n_folds: int, seed: int
+) -> Iterator[tuple[Rows, Rows]]:
+    """Yield (train, test) rows; a tested task may lack training rows."""
     if GROUP in dataset.source:
         yield from group_folds(
             dataset.source[GROUP], _group_strata(dataset), dataset.y, n_folds, seed
         )
+        return
+    if ORDER in dataset.source:
+        tasks = dataset.source[ORDER_TASK]
+        yield from next_row_folds(dataset.source[ORDER], tasks, n_folds)
         return
     if TIME in dataset.source:
         yield from time_folds(dataset.source[TIME], n_folds)
@@ -445,7 +519,7 @@ def fold_rows(dataset: Dataset, n_folds: int, seed: int) -> Iterator[tuple[Rows,
 
 def short_tasks(dataset: Dataset, n_folds: int) -> str:
     """Return a sentence about tasks with fewer rows than folds, empty if none has."""
-    if dataset.task_id is None or dataset.source.keys() & {GROUP, TIME}:
+    if dataset.task_id is None or dataset.source.keys() & SPLIT_KEYS:
         return ""
     sizes = np.bincount(dataset.task_id, minlength=dataset.n_tasks)
     short = np.flatnonzero(sizes < n_folds)

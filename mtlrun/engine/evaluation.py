@@ -18,7 +18,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import check_array
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.splits import GROUP, WEIGHT
+from mtlrun.data.splits import GROUP, NEW_TASK, WEIGHT
 from mtlrun.data.weights import weighted_moments
 from mtlrun.errors import MtlrunError
 from mtlrun.estimators.base import BaseMTL, ClassifierMTL
@@ -328,7 +328,8 @@ class TrainTestData:
             weights=self.test.source.get(WEIGHT),
             **layout,
         )
-        if metric.name in NEEDS_BOTH_CLASSES:
+        # New tasks have no training labels: other tasks predict them.
+        if metric.name in NEEDS_BOTH_CLASSES and NEW_TASK not in self.test.source:
             per_task = np.where(self.one_class, np.nan, per_task)
         mean, undefined = average(
             per_task,

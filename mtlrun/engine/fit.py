@@ -1,4 +1,4 @@
-"""What is done with a job. A fit: split, features, choice of parameters, fit, score, time.
+"""Compute a job. A fit: split, features, choice of parameters, fit, score, time.
 
 `fit_job` computes a fit, `score_candidates` one fold of the search before it, `run_analysis` calls a measure, and
 checks and records what it returns; none knows experiment files.
@@ -219,10 +219,11 @@ def with_features(
     """Return a part with a feature step applied, which is learned on its training rows, and the step."""
     if features is None:
         return part, None
-    if features.has_levels:
-        part = replace(
-            part, train=part.train.with_levels(), test=part.test.with_levels()
-        )
+    part = replace(
+        part,
+        train=with_last_columns(part.train, features),
+        test=with_last_columns(part.test, features),
+    )
     step = make_step(features, part.train)
     train_X = learned_features(step, part.train.X, part.train.source.get(WEIGHT))
     with config_context(transform_output="default"):
@@ -230,6 +231,17 @@ def with_features(
     train = replace(part.train, X=train_X, features=[])
     test = replace(part.test, X=test_X, features=[])
     return replace(part, train=train, test=test), step
+
+
+def with_last_columns(data: Dataset, features: Features | None) -> Dataset:
+    """Return a data set with the last columns that a feature step needs."""
+    if features is None:
+        return data
+    if features.has_levels:
+        return data.with_levels()
+    if features.has_elapsed:
+        return data.with_elapsed()
+    return data
 
 
 def learned_features(step: Any, X: Any, weights: np.ndarray | None = None) -> Any:

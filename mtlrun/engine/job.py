@@ -70,8 +70,10 @@ class Split:
 
 
 #: The step of a table, and the same with columns of further groups.
-TABLE, TABLE_WITH_LEVELS = "table", "table+levels"
-TABLE_KINDS = (TABLE, TABLE_WITH_LEVELS)
+TABLE = "table"
+TABLE_WITH_LEVELS = "table+levels"
+TABLE_WITH_ELAPSED = "table+elapsed"
+TABLE_KINDS = (TABLE, TABLE_WITH_LEVELS, TABLE_WITH_ELAPSED)
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,11 @@ class Features:
     def has_levels(self) -> bool:
         """Whether columns of further groups follow the features."""
         return self.kind == TABLE_WITH_LEVELS
+
+    @property
+    def has_elapsed(self) -> bool:
+        """Whether the time since the first row of the task follows the features."""
+        return self.kind == TABLE_WITH_ELAPSED
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields that are given."""

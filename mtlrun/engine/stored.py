@@ -235,6 +235,7 @@ _MODEL_INPUT = Fields(
         "task_column": text,
         "table": boolean,
         "levels": list_of(text),
+        "clock": mapping,
     },
 )
 _MODEL = Fields(

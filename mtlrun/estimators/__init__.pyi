@@ -2,6 +2,7 @@
 # ruff: noqa: I001
 from mtlrun.estimators.base import DegenerateModelWarning as DegenerateModelWarning
 from mtlrun.estimators.baselines import CalibratedTasks as CalibratedTasks
+from mtlrun.estimators.baselines import LastValue as LastValue
 from mtlrun.estimators.baselines import PerTask as PerTask
 from mtlrun.estimators.baselines import ScaledTargets as ScaledTargets
 from mtlrun.estimators.baselines import TaskFeature as TaskFeature

@@ -413,6 +413,112 @@ class TaskMean(_Tasks):
         return np.append(self.means_, self.means_.mean())[codes]
 
 
+class LastValue(_Tasks):
+    """Predicts the last value of the task, by the time in the last column of X.
+
+    A model of next rows must beat it ("last value carried forward"). With
+    drift, the prediction is the end of the line through the first and the last value
+    of the task, at the time of the new row (the random walk with drift). Targets with
+    the same time are averaged. Labels -1/+1 are numbers here.
+
+    Parameters
+    ----------
+    drift : bool, default False
+        A task with a single time has none.
+    unseen : {"error", "mean"}, default "error"
+        Rows of an unknown task: refuse them, or predict the mean of the last values.
+
+    Attributes
+    ----------
+    tasks_ : ndarray of shape (n_tasks,)
+    last_values_, last_times_, drifts_ : ndarray of shape (n_tasks,)
+        Drifts are changes per unit of time.
+
+    References
+    ----------
+    Hyndman and Athanasopoulos, Forecasting: Principles and Practice, 2021, section 5.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> time = np.array([[0.0], [1.0], [2.0]])
+    >>> model = LastValue(drift=True).fit(time, [1.0, 5.0, 2.0], task_id=["a"] * 3)
+    >>> model.predict([[4.0]], task_id=["a"]).tolist()
+    [3.0]
+    """
+
+    def __init__(self, drift: bool = False, unseen: str = "error") -> None:
+        self.drift = drift
+        self.unseen = unseen
+
+    def fit(
+        self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None
+    ) -> Self:
+        """Find the last values; arguments as for every estimator of mtlrun."""
+        X, y, task_id, sample_weight = drop_unweighted(X, y, task_id, sample_weight)
+        rows, codes, values, _ = self._observed(X, y, task_id, sample_weight)
+        times = self._times(X)[rows]
+        n_tasks = len(self.tasks_)
+        self.last_times_, self.last_values_ = _extreme_values(
+            times, values, codes, n_tasks, largest=True
+        )
+        first_times, first_values = _extreme_values(
+            times, values, codes, n_tasks, largest=False
+        )
+        duration = self.last_times_ - first_times
+        self.drifts_ = np.divide(
+            self.last_values_ - first_values,
+            duration,
+            out=np.zeros(n_tasks),
+            where=duration > 0,
+        )
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def predict(self, X: Any, *, task_id: Any = None) -> Array:
+        """Return predictions: (n_samples, n_tasks) for a shared design, else (n_samples,)."""
+        if not sp.issparse(X):
+            X = np.asarray(X)
+        codes = self._codes(X, task_id)
+        times = self._times(X)
+        if codes is None:
+            elapsed = times[:, np.newaxis] - self.last_times_
+            return self._of_all_tasks(self._values(elapsed, slice(None)))
+        tasks = np.maximum(codes, 0)
+        predicted = self._values(times - self.last_times_[tasks], tasks)
+        return np.where(codes < 0, self.last_values_.mean(), predicted)
+
+    def _values(self, elapsed: Array, tasks: Any) -> Array:
+        values = self.last_values_[tasks]
+        if not self.drift:
+            return values + 0 * elapsed
+        return values + self.drifts_[tasks] * elapsed
+
+    @staticmethod
+    def _times(X: Any) -> Array:
+        column = X[:, [-1]]
+        if sp.issparse(column):
+            column = column.toarray()
+        return np.asarray(column, dtype=np.float64)[:, 0]
+
+
+def _extreme_values(
+    times: Array, values: Array, codes: Array, n_tasks: int, *, largest: bool
+) -> tuple[Array, Array]:
+    """Return the first or last time of each task, and the mean of its values there."""
+    if largest:
+        extreme = np.full(n_tasks, -np.inf)
+        np.maximum.at(extreme, codes, times)
+    else:
+        extreme = np.full(n_tasks, np.inf)
+        np.minimum.at(extreme, codes, times)
+    is_extreme = times == extreme[codes]
+    counts = np.bincount(codes[is_extreme], minlength=n_tasks)
+    sums = np.bincount(codes[is_extreme], values[is_extreme], n_tasks)
+    means = np.divide(sums, counts, out=np.zeros(n_tasks), where=counts > 0)
+    return np.where(counts > 0, extreme, 0.0), means
+
+
 class TaskFeature(KeepsGroups, _Wrapper, _Tasks):
     """Any scikit-learn estimator on the rows of all tasks together, with the task as a feature.
 

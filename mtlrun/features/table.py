@@ -46,8 +46,8 @@ class TableFeatures(  # type: ignore[call-arg]
     words : mapping of int to list of str, default none
         Columns that hold words, and the words.
     n_levels : int, default 0
-        So many last columns hold groups, given by their numbers. They are passed on as
-        they are, after all features; a missing cell is -1.
+        So many last columns hold groups, given by their numbers, or a time. They are
+        passed on as they are, after all features; a missing cell is -1.
 
     Attributes
     ----------
@@ -320,13 +320,19 @@ class TableFeatures(  # type: ignore[call-arg]
 
 
 def table_step(data: Dataset) -> TableFeatures:
-    """Return the step of a table, not fitted; columns of further groups come last."""
+    """Return the step of a table, not fitted.
+
+    Columns of further groups, and the time that some baselines need, come last.
+    """
     words = {
         data.features.index(name): words
         for name, words in data.categories.items()
         if name not in data.levels
     }
-    n_levels = sum(name in data.levels for name in data.features)
+    last_columns = set(data.levels)
+    if data.clock is not None:
+        last_columns.add(data.clock.last_column)
+    n_levels = sum(name in last_columns for name in data.features)
     return TableFeatures(words, n_levels=n_levels)
 
 

@@ -146,7 +146,8 @@ class FeatureStep(StrictModel):
     scaled), `max-abs` (divide by the largest absolute value), `min-max` (to the range 0 to 1, dense data only),
     `unit-rows` (divide every row by its length), `table` (impute missing values, standardise numbers, one-hot encode
     text; see `mtlrun.features.table`), `table+levels` (the same, followed by the columns of further groups that a table
-    has); for DNA strings: `one-hot` (a 0/1 column per position and base) and
+    has), `table+elapsed` (the same, followed by the time since the first row of the
+    task); for DNA strings: `one-hot` (a 0/1 column per position and base) and
     `weighted-degree` (a column per position and k-mer, k = 1..degree; see `mtlrun.features.WeightedDegree`)."""
 
     kind: Literal[
@@ -157,6 +158,7 @@ class FeatureStep(StrictModel):
         "unit-rows",
         "table",
         "table+levels",
+        "table+elapsed",
         "one-hot",
         "weighted-degree",
     ] = "none"

@@ -55,7 +55,7 @@ TRUSTED = frozenset(
     | {"mtlrun.features.table.TableFeatures", "mtlrun.features.fourier.FourierFeatures"}
     | {
         f"mtlrun.estimators.baselines.{name}"
-        for name in ("TaskMean", "TaskFeature", "ScaledTargets")
+        for name in ("TaskMean", "LastValue", "TaskFeature", "ScaledTargets")
     }
     | {"mtlrun.estimators.baselines.CalibratedTasks"}
     | {

@@ -17,6 +17,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from mtlrun.data.clock import Clock
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.frames import column_names, ordered_columns
 from mtlrun.data.names import class_task, distinct, is_number, normalized
@@ -153,7 +154,16 @@ class Model(BaseEstimator):
             wanted.get("categories", {}),
             tuple(self.task_names) if self.by_task else (),
             self._complete(wanted),
+            self._clock,
         )
+
+    @property
+    def _clock(self) -> Clock | None:
+        """When each task begins, if features are derived from the time of the rows."""
+        clock = self.about["input"].get("clock")
+        if clock is None:
+            return None
+        return Clock(**clock)
 
     def _complete(self, wanted: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the names of the features that no training row lacked."""
@@ -171,16 +181,18 @@ class Model(BaseEstimator):
             raise AttributeError(
                 "feature_names_in_ exists for models that were fitted on columns with names"
             )
-        return np.array(
-            [*schema.features, *filter(None, [schema.task_column])], dtype=object
-        )
+        names = [*schema.needed_features, *filter(None, [schema.task_column])]
+        return np.array(names, dtype=object)
 
     @property
     def n_features_in_(self) -> int:
         """Number of columns that `predict` needs."""
         if not self.__sklearn_is_fitted__():
             raise AttributeError("n_features_in_ exists after fit")
-        return self._now().schema.n_features + self.by_task
+        schema = self._now().schema
+        if schema.clock is None:
+            return schema.n_features + self.by_task
+        return len(schema.needed_features) + self.by_task
 
     @property
     def classes_(self) -> Any:
@@ -231,7 +243,9 @@ class Model(BaseEstimator):
             columns_of_y = pd.DataFrame(values).reset_index(drop=True)
             given = table_of_frame(columns_of_y).frame.set_axis(targets, axis=1)
             frame = frame.drop(columns=targets, errors="ignore").join(given)
-        columns = [*schema.features, *filter(None, [schema.task_column]), *targets]
+        clock = schema.clock
+        needed = schema.needed_features
+        columns = [*needed, *filter(None, [schema.task_column]), *targets]
         lacking = [name for name in columns if name not in frame.columns]
         if lacking:
             raise DataError(
@@ -239,6 +253,11 @@ class Model(BaseEstimator):
                 "fit needs the columns of the table.",
             )
         levels = tuple(facts["input"].get("levels") or ())
+        times: dict[str, str] = {}
+        if clock is not None and clock.is_feature:
+            times["since_first"] = clock.column
+        elif clock is not None:
+            times["time"] = clock.column
         several = any(len(words) > 2 for words in facts.get("labels", {}).values())
         roles = Roles(
             tuple(targets),
@@ -250,9 +269,12 @@ class Model(BaseEstimator):
             categorical=tuple(set(schema.categories) - set(levels)),
             min_rows=1,
             also_grouped_by=levels,
+            **times,
         )
         table = Table("data frame", frame[columns])
         dataset = make_dataset(table, roles).with_levels()
+        if clock is not None and clock.last_column in schema.features:
+            dataset = dataset.with_elapsed()
         step = table_step(dataset).fit(dataset.X)
         with config_context(transform_output="default"):
             ready = replace(dataset, X=step.transform(dataset.X), features=[])
@@ -269,6 +291,8 @@ class Model(BaseEstimator):
             "input": facts["input"] | read,
         }
         new |= {"targets": dataset.targets, "label_types": dataset.label_types}
+        if clock is not None and dataset.clock is not None:
+            new["input"]["clock"] = dataset.clock.to_dict()
         self.fitted_ = Model(estimator, step, facts | new)
         return self
 

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.engine.evaluation import TrainTestData
-from mtlrun.engine.fit import Fitted, fit_job, with_features
+from mtlrun.engine.fit import Fitted, fit_job, with_features, with_last_columns
 from mtlrun.engine.job import Job, with_params
 from mtlrun.engine.record import Record
 from mtlrun.engine.run import Runner
@@ -333,7 +333,14 @@ def _facts(
     features = job.features
     # What the model reads: groups are columns of it, unlike those of the data set.
     has_levels = features is not None and features.has_levels
-    read = dataset.with_levels() if has_levels else dataset
+    has_elapsed = features is not None and features.has_elapsed
+    read = with_last_columns(dataset, features)
+    extra: dict[str, Any] = {}
+    if has_levels:
+        extra["levels"] = list(read.levels)
+    clock = dataset.clock
+    if clock is not None and (clock.is_feature or has_elapsed):
+        extra["clock"] = clock.to_dict()
     design = (
         "ragged"
         if dataset.task_id is not None
@@ -355,7 +362,7 @@ def _facts(
             "categories": read.categories,
             "task_column": dataset.options.get("task"),
             "table": features is not None and features.is_table,
-            **({"levels": list(read.levels)} if has_levels else {}),
+            **extra,
         },
         "targets": dataset.targets,
         "labels": dataset.labels,

@@ -227,21 +227,30 @@ def test_small_tasks_empty_columns_and_identifiers_are_left_out_with_a_note():
     assert len(named.categories["name"]) == 62
 
 
-def test_dates_part_earlier_from_later_rows():
+def test_dates_part_the_last_rows_of_each_task_from_its_earlier_ones():
     found = dataset_of(
         marks(24, 1).sample(frac=1, random_state=0), task="school", time="day"
     )
     folds = list(fold_rows(found, 3, 0))
     assert len(folds) == 3
+    order = found.source["order"]
     for train, test in folds:
-        assert found.source["time"][train].max() < found.source["time"][test].min()
+        for task in np.unique(found.task_id[test]):
+            mine = found.task_id == task
+            last_trained = order[train][mine[train]].max()
+            assert last_trained < order[test][mine[test]].min()
+
+
+def test_blocks_of_time_part_earlier_from_later_rows():
     tied = dataset_of(
         marks(24, 1).assign(day=np.maximum(np.arange(24), 20)),
         task="school",
         time="day",
+        time_blocks=True,
     )
-    for train, test in fold_rows(tied, 3, 0):  # the rows of one time stay together
-        assert not set(tied.source["time"][train]) & set(tied.source["time"][test])
+    times = tied.source["time"]
+    for train, test in fold_rows(tied, 3, 0):
+        assert times[train].max() < times[test].min()
 
 
 # --- sparse tables ---
