@@ -153,13 +153,6 @@ class Start:
                 f"its workers have outlived the command by {PATIENCE} s",
             )
             time.sleep(0.005)
-        for path in [
-            *Path("/dev/shm").glob(f"*loky-{self.pid}-*"),
-            *Path("/dev/shm").glob(f"joblib_*_{self.pid}_*"),
-        ]:
-            shutil.rmtree(
-                path
-            ) if path.is_dir() else path.unlink()  # the system's, nobody is left to give it back
 
     def _group(self, number: int) -> bool:
         try:

@@ -365,8 +365,8 @@ Backend = Annotated[
     option(
         HOW,
         "NAME",
-        "How to run in parallel: loky (processes), threading or dask.",
-        autocompletion=words("loky", "threading", "dask"),
+        "How to run in parallel: processes, threading or dask.",
+        autocompletion=words("processes", "threading", "dask"),
     ),
 ]
 Scheduler = Annotated[

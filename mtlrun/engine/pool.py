@@ -22,11 +22,13 @@ from mtlrun.engine.outcome import (
     attempt_in_worker,
     run_concurrently,
 )
-from mtlrun.engine.worker import Worker, can_fork
+from mtlrun.engine.worker import Worker, close_workers, create_workers
 from mtlrun.errors import ConfigError, UnknownNameError
 from mtlrun.problem.memory import free_bytes
 
-BACKENDS = ("loky", "threading", "dask")
+BACKENDS = ("processes", "threading", "dask")
+#: Earlier names, understood for one release.
+RENAMED_BACKENDS = {"loky": "processes"}
 #: Memory of a worker process that has not loaded any data.
 WORKER_BASE_BYTES = 300 << 20
 
@@ -41,8 +43,8 @@ class Pool:
         Number of processes; -1 means all cores. None means one process, or with
         ``backend="dask"`` all workers.
     backend : str or None
-        ``loky`` (processes, the default), ``threading``, or ``dask``: the workers of
-        the cluster of `scheduler`, at most `n_jobs` of them at a time.
+        ``processes`` (the default), ``threading``, or ``dask``: the workers of the
+        cluster of `scheduler`, at most `n_jobs` of them at a time.
     scheduler : str or None
         Address for ``backend="dask"``; by default a cluster of `n_jobs` processes is
         started on this machine.
@@ -70,11 +72,13 @@ class Pool:
             raise ConfigError(
                 f"--jobs must be at least 1, not {self.n_jobs}", "Use -1 for all cores."
             )
+        if self.backend in RENAMED_BACKENDS:
+            object.__setattr__(self, "backend", RENAMED_BACKENDS[self.backend])
         if self.backend not in (None, *BACKENDS):
             raise UnknownNameError("backend", str(self.backend), BACKENDS)
         if self.scheduler and self.backend != "dask":
             raise ConfigError("--scheduler needs --backend dask")
-        if self.seconds and self.backend not in (None, "loky"):
+        if self.seconds and self.backend not in (None, "processes"):
             raise ConfigError(
                 f"limits.seconds does not work with --backend {self.backend}",
                 "Leave out --backend.",
@@ -121,21 +125,15 @@ class Pool:
         """
         workers = self._new_workers(max_workers)
         if self._needs_processes():
-            if can_fork():
-                # A process with threads cannot be forked safely. Therefore all workers
-                # are forked before `start` starts the threads that wait for them.
-                for worker in workers:
-                    worker.fork()
             for worker in workers:
                 worker.start()
         try:
             yield replace(self, workers=workers)
         finally:
-            for worker in workers:
-                worker.close()
+            close_workers(workers)
 
     def _needs_processes(self) -> bool:
-        if self.is_past_deadline or self.backend not in (None, "loky"):
+        if self.is_past_deadline or self.backend not in (None, "processes"):
             return False
         return not (self.is_serial and self.remaining_seconds() is None)
 
@@ -154,7 +152,7 @@ class Pool:
             MAX_PENDING_ITEMS if max_workers is None else max_workers,
         ]
         n_workers = max(min(limits), 1)
-        return tuple(Worker() for _ in range(n_workers))
+        return create_workers(n_workers)
 
     def run(
         self, function: Callable[..., Any], items: Iterable[WorkItem]
@@ -201,16 +199,12 @@ class Pool:
             finally:
                 idle_workers.append(worker)
 
-        def close_workers() -> None:
-            for worker in workers:
-                worker.close()
-
         call = call_in_thread if self.backend == "threading" else call_in_process
         try:
             for (tag, _), outcome in run_concurrently(
-                items, call, lambda: n_workers, close_workers
+                items, call, lambda: n_workers, lambda: close_workers(workers)
             ):
                 yield tag, outcome
         finally:
             if not self.workers:
-                close_workers()
+                close_workers(workers)

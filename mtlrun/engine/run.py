@@ -113,7 +113,8 @@ def run(
         Number of processes for searches and for jobs that are not timed; -1 uses all cores. Default: one, or all
         workers of a Dask cluster. Results do not depend on it.
     backend, scheduler : str, optional
-        A joblib backend for the same jobs; ``dask`` with the address of its scheduler.
+        How to run in parallel: ``processes``, ``threading``, or ``dask`` with the address of
+        its scheduler.
     force : bool
         Recompute jobs that are done.
     fail_fast : bool
@@ -559,7 +560,7 @@ class Runner:
             "pid": os.getpid(),
             "command": command_line(),
             "jobs": self.pool.n_jobs or (-1 if self.pool.backend == "dask" else 1),
-            "backend": self.pool.backend or "loky",
+            "backend": self.pool.backend or "processes",
             "threads": self.plan.threads,
             "n_computed": 0,
             **source_facts(),

@@ -1,53 +1,239 @@
-"""Worker processes on this machine: started early, limited in time, never orphaned."""
+"""Worker processes on this machine: started early, limited in time, never orphaned.
+
+`mtlrun.engine.serving` is what runs in these processes.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import pickle
 import signal
+import socket
+import subprocess
 import sys
 import threading
 import time
-import warnings
-from collections.abc import Callable, Iterator
-from functools import cache
-from multiprocessing import get_context
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import IO, TYPE_CHECKING
 
 from mtlrun.engine.outcome import Outcome
 from mtlrun.engine.record import FAILED, TIMEOUT
+from mtlrun.engine.serving import FORK, WAIT, dumps, receive, send
 from mtlrun.utils.plugins import pathless
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from mtlrun.engine.pool import Pool
 
-#: A worker process that has grown by more bytes than this is replaced.
-WORKER_MAX_GROWTH_BYTES = 1 << 30
-#: Longest error message about a dead worker.
-MAX_MESSAGE_LENGTH = 200
-#: Held while the environment of this process is changed to start a worker.
-_ENVIRONMENT_LOCK = threading.Lock()
+#: What processes import before they are ready: everything that jobs need.
+PRELOADED_MODULES = ("mtlrun.data.load", "mtlrun.engine.fit")
+#: Ctrl-C reaches all processes of a terminal. The command that started them ends them.
+_START = """
+import json, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+path, function, *modules = json.loads(sys.argv.pop())
+sys.path[:] = path
+import mtlrun.engine.serving
+getattr(mtlrun.engine.serving, function)(modules)
+"""
+
+
+class Process:
+    """A running worker process.
+
+    Attributes
+    ----------
+    is_ready : threading.Event
+        Set when the process can work, or has ended.
+    """
+
+    def __init__(self, requests: IO[bytes], replies: IO[bytes]) -> None:
+        self.requests = requests
+        self.replies = replies
+        self.is_ready = threading.Event()
+        self.pid: int | None = None
+        self._kill_lock = threading.Lock()
+        self._is_killed = False
+        threading.Thread(target=self._receive_pid, daemon=True).start()
+
+    def exchange(self, request: bytes) -> tuple[Outcome, bool]:
+        """Send a work item; return its outcome and whether the process has grown.
+
+        Raises
+        ------
+        EOFError, OSError
+            If the process ends before it replies.
+        """
+        send(self.requests, request)
+        reply: tuple[Outcome, bool] = pickle.loads(receive(self.replies))
+        return reply
+
+    def kill(self) -> None:
+        """Kill the process. It need not be ready; another thread may wait for it."""
+        with self._kill_lock:
+            if not self._is_killed:
+                self._is_killed = True
+                self._kill()
+
+    def wait(self) -> int | None:
+        """Wait for the end of a killed process.
+
+        Returns
+        -------
+        int or None
+            Exit code; negative: number of the signal that ended it; None: unknown.
+        """
+        raise NotImplementedError
+
+    def _kill(self) -> None:
+        raise NotImplementedError
+
+    def _receive_pid(self) -> None:
+        with contextlib.suppress(EOFError, OSError, ValueError):
+            self.pid = pickle.loads(receive(self.replies))
+        self.is_ready.set()
+
+
+class ForkedProcess(Process):
+    """A worker that a `ForkServer` has forked."""
+
+    def __init__(
+        self, server: ForkServer, server_pid: int, connection: socket.socket
+    ) -> None:
+        self._server = server
+        self._server_pid = server_pid
+        self._connection = connection
+        super().__init__(connection.makefile("wb"), connection.makefile("rb"))
+
+    def _kill(self) -> None:
+        # The server keeps the process id reserved until it is asked to wait. A process
+        # without a known id has not begun to work, and ends when it finds this end of
+        # the connection closed.
+        if self.pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+
+    def wait(self) -> int | None:
+        """Wait for the end of a killed process; return its exit code."""
+        self.is_ready.wait()
+        exit_code = None
+        if self.pid is not None:
+            exit_code = self._server.wait_for(self.pid, self._server_pid)
+            self.pid = None
+        with contextlib.suppress(OSError):
+            self.requests.close()
+        self.replies.close()
+        self._connection.close()
+        return exit_code
+
+
+class ForkServer:
+    """A process that imports the package once, and forks workers (on Linux).
+
+    It starts with the first worker.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+
+    def start_worker(self) -> Process:
+        """Start a worker, without waiting for it."""
+        here, there = socket.socketpair()
+        with there, self._lock:
+            if self._process is None or self._process.poll() is not None:
+                self._start()
+            assert self._process is not None
+            assert self._control is not None
+            server_pid = self._process.pid
+            # If the server dies now, the worker is one that has died, too.
+            with contextlib.suppress(OSError):
+                socket.send_fds(self._control, [FORK], [there.fileno()])
+        return ForkedProcess(self, server_pid, here)
+
+    def wait_for(self, pid: int, server_pid: int) -> int | None:
+        """Wait for the end of a worker; return its exit code.
+
+        It is None where it is unknown: when the server that forked it has ended.
+        """
+        with self._lock, contextlib.suppress(OSError):
+            is_running = self._process is not None and self._process.pid == server_pid
+            if is_running and self._control is not None:
+                self._control.sendall(WAIT + pid.to_bytes(8, "big"))
+                answer = self._control.recv(8)
+                if len(answer) == 8:
+                    return int.from_bytes(answer, "big", signed=True)
+        return None
+
+    def close(self) -> None:
+        """End the server, after its workers."""
+        with self._lock:
+            if self._process is not None and self._control is not None:
+                self._process.kill()
+                self._process.wait()
+                self._control.close()
+            self._process = None
+            self._control = None
+
+    def _start(self) -> None:
+        if self._control is not None:
+            self._control.close()
+        # Packets keep requests apart.
+        self._control, there = socket.socketpair(type=socket.SOCK_SEQPACKET)
+        with there:
+            self._process = _start_python("serve_forks", stdin=there.fileno())
+
+
+class SeparateProcess(Process):
+    """A worker that has imported the package itself (where processes are not forked)."""
+
+    def __init__(self) -> None:
+        pipe = subprocess.PIPE
+        self._process = _start_python("serve_pipes", stdin=pipe, stdout=pipe)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        super().__init__(self._process.stdin, self._process.stdout)
+
+    def _kill(self) -> None:
+        self._process.kill()
+
+    def wait(self) -> int | None:
+        """Wait for the end of a killed process; return its exit code."""
+        exit_code = self._process.wait()
+        self.is_ready.wait()
+        with contextlib.suppress(OSError):
+            self.requests.close()
+        self.replies.close()
+        return exit_code
 
 
 class Worker:
     """A process that runs one work item at a time and is killed at its time limit.
 
-    The process starts with the first item, or earlier with `fork` or `start`. After it
-    was killed, or died, the next item starts a new one.
+    The process starts with the first item, or earlier with `start`. After it was killed,
+    died, or has taken too much memory, the next item starts a new one.
+
+    Parameters
+    ----------
+    server : ForkServer or None
+        Forks the process; None: it is a separate one.
     """
 
-    def __init__(self) -> None:
-        # A ProcessPoolExecutor of loky, which has no type annotations.
-        self._executor: Any = None
-        self._ready: Future[int] | None = None
+    def __init__(self, server: ForkServer | None = None) -> None:
+        self.server = server
+        self._process: Process | None = None
+        self._lock = threading.Lock()
         self._has_ended = False
 
     @property
     def is_starting(self) -> bool:
         """Whether the process has been started and is not ready yet."""
-        return self._ready is not None and not self._ready.done()
+        process = self._process
+        return process is not None and not process.is_ready.is_set()
 
     def call(
         self, pool: Pool, function: Callable[..., Outcome], *arguments: object
@@ -57,155 +243,148 @@ class Worker:
         The time limit of the item begins when the process is ready: only the end of the
         pool's time limits how long the process may take to start.
         """
-        from concurrent.futures import BrokenExecutor
-
+        request = dumps((function, arguments))
         start_time = time.perf_counter()
-        limit = None
-        try:
-            executor = self._wait_until_ready(
-                pool.without_item_limit().remaining_seconds()
-            )
-            if self._has_ended:
-                # Another thread ended this worker while the process started.
-                self.kill()
+        limit = pool.without_item_limit().remaining_seconds()
+        process = self.start()
+        if process is None:
+            return Outcome(FAILED, error="the worker process has been stopped")
+        is_ready = process.is_ready.wait(limit)
+        if is_ready:
             start_time = time.perf_counter()
             limit = pool.remaining_seconds()
-            if limit is not None and limit <= 0:
-                raise TimeoutError
-            return executor.submit(function, *arguments).result(timeout=limit)
-        except TimeoutError:
+        if not is_ready or (limit is not None and limit <= 0):
             self.kill()
-            elapsed_seconds = time.perf_counter() - start_time
-            error_message = f"stopped after {elapsed_seconds:.0f} s (limits.seconds: {limit or 0:g})"
-            return Outcome(TIMEOUT, error=error_message)
-        except BrokenExecutor as error:
+            return _timeout(start_time, limit)
+        with _Alarm(limit, process.kill) as alarm:
+            try:
+                outcome, has_grown = process.exchange(request)
+            except (EOFError, OSError, ValueError):
+                outcome = None
+        if alarm.has_rung:
             self.kill()
-            error_message = f"the worker process died (out of memory?): {error}"
-            return Outcome(FAILED, error=error_message[:MAX_MESSAGE_LENGTH])
+            return _timeout(start_time, limit)
+        if outcome is None:
+            cause = _describe_exit(self.kill())
+            error_message = f"the worker process died (out of memory?): {cause}"
+            return Outcome(FAILED, error=error_message)
+        if has_grown:
+            self.kill()
+        return outcome
 
-    def kill(self) -> None:
-        """Kill the process."""
-        executor = self._executor
-        self._executor = None
-        if executor is not None:
-            executor.shutdown(wait=True, kill_workers=True)
+    def kill(self) -> int | None:
+        """Kill the process; return its exit code, None if it is unknown."""
+        with self._lock:
+            process = self._process
+            self._process = None
+        if process is None:
+            return None
+        process.kill()
+        return process.wait()
 
     def close(self) -> None:
         """Kill the process for good, even while a thread waits for an item."""
         self._has_ended = True
         self.kill()
 
-    def start(self) -> None:
-        """Start the process without waiting for it."""
-        if self._executor is None:
-            self._executor = _create_executor()
-            self._ready = None
-        if self._ready is None:
-            with _pathless_environment():
-                self._ready = self._executor.submit(os.getpid)
-
-    def fork(self) -> None:
-        """Start the process as a copy of this one, which saves it all imports.
-
-        Processes that replace it later are started afresh.
-        """
-        self._executor = _create_executor()
-        self._ready = None
-        # loky has no public way to fork only the first process: its context is
-        # replaced for one call (as of loky 3.6; tests/engine/test_pool.py fails if this
-        # ceases to work).
-        default_context = self._executor._context
-        self._executor._context = get_context("fork")
-        try:
-            with warnings.catch_warnings():
-                # Python warns of other threads. These are threads of BLAS, which pause
-                # while a process is copied.
-                warnings.simplefilter("ignore", DeprecationWarning)
-                self._executor._adjust_process_count()
-        finally:
-            self._executor._context = default_context
-
-    def _wait_until_ready(self, timeout: float | None) -> Any:
-        """Return the executor of a running process, which starts if necessary."""
-        self.start()
-        assert self._ready is not None
-        self._ready.result(timeout=timeout)
-        return self._executor
+    def start(self) -> Process | None:
+        """Start the process without waiting for it; return None after `close`."""
+        with self._lock:
+            if self._process is None and not self._has_ended:
+                self._process = (
+                    SeparateProcess()
+                    if self.server is None
+                    else self.server.start_worker()
+                )
+            return self._process
 
 
-def can_fork() -> bool:
-    """Return whether workers can be copies of this process.
+class _Alarm:
+    """Call a function, in a thread, unless the block ends within some seconds.
 
-    They can on Linux, unless another thread might hold a lock.
+    Attributes
+    ----------
+    has_rung : bool
+        Whether the function has been called; final after the block.
     """
-    return sys.platform == "linux" and threading.active_count() == 1
+
+    def __init__(self, seconds: float | None, function: Callable[[], None]) -> None:
+        self.has_rung = False
+        self._function = function
+        self._timer: threading.Timer | None = None
+        if seconds is not None:
+            self._timer = threading.Timer(seconds, self._ring)
+
+    def __enter__(self) -> _Alarm:
+        if self._timer is not None:
+            self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer.join()
+
+    def _ring(self) -> None:
+        self.has_rung = True
+        self._function()
 
 
-def _create_executor() -> Any:
-    """Return an executor of one process, which has not been started."""
-    from joblib.externals.loky import ProcessPoolExecutor
+def create_workers(n_workers: int) -> tuple[Worker, ...]:
+    """Return workers whose processes start when they are needed."""
+    server = None
+    if sys.platform == "linux":
+        server = ForkServer()
+    return tuple(Worker(server) for _ in range(n_workers))
 
-    # Replacing a process that has grown is harmless, but loky warns of it.
-    warnings.filterwarnings(
-        "ignore", "A worker stopped while some jobs were given", UserWarning
+
+def close_workers(workers: Iterable[Worker]) -> None:
+    """End workers, and the servers that forked them."""
+    servers = set()
+    for worker in workers:
+        worker.close()
+        servers.add(worker.server)
+    for server in servers:
+        if server is not None:
+            server.close()
+
+
+def _start_python(
+    function: str, *, stdin: int, stdout: int | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a function of `mtlrun.engine.serving` in a new process.
+
+    It finds the modules that this process finds, but nothing in the current folder
+    unless this process does: ``joblib.py`` there would be what it imports first.
+    """
+    path = []
+    for folder in sys.path:
+        with contextlib.suppress(FileNotFoundError):
+            path.append(folder or os.getcwd())
+    argument = json.dumps([path, function, *PRELOADED_MODULES])
+    return subprocess.Popen(
+        [sys.executable, "-c", _START, argument],
+        stdin=stdin,
+        stdout=stdout,
+        env={**os.environ, **pathless()},
     )
-    with _pathless_environment():
-        return ProcessPoolExecutor(
-            max_workers=1, initializer=_prepare, initargs=(os.getpid(),), env=pathless()
-        )
 
 
-@contextlib.contextmanager
-def _pathless_environment() -> Iterator[None]:
-    """Keep the current folder off the import path of the processes that start.
-
-    loky starts a helper process beside the workers, which only inherits the
-    environment of this process.
-    """
-    changes = pathless()
-    with _ENVIRONMENT_LOCK:
-        previous = {name: os.environ.get(name) for name in changes}
-        os.environ.update(changes)
-        try:
-            yield
-        finally:
-            for name, value in previous.items():
-                if value is None:
-                    os.environ.pop(name)
-                else:
-                    os.environ[name] = value
+def _timeout(start_time: float, limit: float | None) -> Outcome:
+    elapsed_seconds = time.perf_counter() - start_time
+    error_message = (
+        f"stopped after {elapsed_seconds:.0f} s (limits.seconds: {limit or 0:g})"
+    )
+    return Outcome(TIMEOUT, error=error_message)
 
 
-@cache
-def end_with(parent_pid: int) -> None:
-    """End this process when its parent has died.
-
-    A killed parent cannot end its children, so a thread looks for the parent every
-    second. A signal of Linux (PR_SET_PDEATHSIG) is no substitute: it is also sent when
-    only the thread that started this process ends.
-    """
-
-    def watch() -> None:
-        while os.getppid() == parent_pid:
-            time.sleep(1)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def _prepare(parent_pid: int) -> None:
-    """Initialize a worker process: limits, signals, and the imports of all jobs."""
-    from joblib.externals.loky import process_executor
-
-    # By default, loky replaces a process that has grown by 100 MB since its first
-    # item. Compiled code alone takes as much.
-    process_executor._MAX_MEMORY_LEAK_SIZE = WORKER_MAX_GROWTH_BYTES
-    # A forked process inherits the handlers of the command, which raise an exception.
-    # Windows has no SIGHUP.
-    for name in ("SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, signal.SIGTERM)
-        if callable(signal.getsignal(number)):
-            signal.signal(number, signal.SIG_DFL)
-    end_with(parent_pid)
-    import mtlrun.data.load
-    import mtlrun.engine.fit  # noqa: F401
+def _describe_exit(exit_code: int | None) -> str:
+    """Describe how a process has ended."""
+    if exit_code is None:
+        return "how it ended is unknown"
+    if exit_code >= 0:
+        return f"it ended with exit code {exit_code}"
+    try:
+        return f"it was ended by {signal.Signals(-exit_code).name}"
+    except ValueError:
+        return f"it was ended by signal {-exit_code}"

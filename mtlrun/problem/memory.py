@@ -69,6 +69,14 @@ def free_bytes() -> float:
     return min(_machine(), _container(), _process())
 
 
+def resident_bytes() -> int:
+    """Return the bytes of memory that this process uses; 0 where it is unknown."""
+    sizes = "".join(_lines(Path("/proc/self/statm"))).split()
+    if not sizes:
+        return 0
+    return int(sizes[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def _machine() -> float:
     for line in _lines(Path("/proc/meminfo")):
         if line.startswith("MemAvailable:"):

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from mtlrun.engine.pool import Pool
-from mtlrun.engine.worker import end_with
 from mtlrun.errors import MemoryLimitError
 from mtlrun.problem.memory import free_bytes, require
 
@@ -76,9 +75,8 @@ def test_a_best_method_that_does_not_fit_on_all_rows_leaves_the_leaderboard(
 
 @pytest.mark.slow
 def test_processes_share_the_memory(monkeypatch):
-    monkeypatch.setattr(
-        "mtlrun.engine.worker._prepare", end_with
-    )  # which spares the workers the import of the solvers
+    # This spares the workers the import of the solvers.
+    monkeypatch.setattr("mtlrun.engine.worker.PRELOADED_MODULES", ())
     pool = Pool(n_jobs=2)
     shares = [
         outcome.value for _, outcome in pool.run(granted, [(k, ()) for k in range(2)])

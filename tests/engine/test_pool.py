@@ -1,28 +1,28 @@
 """Work spread over processes: same outcomes everywhere, limits kept, dead workers survived."""
 
+import io
 import os
+import pickle
+import signal
+import subprocess
 import sys
 import threading
 import time
 
 import pytest
-from joblib.externals.loky import process_executor
 
+from mtlrun.engine import serving
 from mtlrun.engine.outcome import attempt
 from mtlrun.engine.pool import Pool
 from mtlrun.engine.record import DIVERGED, FAILED, OK, TIMEOUT
-from mtlrun.engine.worker import end_with
+from mtlrun.engine.worker import ForkServer, Worker, close_workers
 from mtlrun.errors import ConfigError, DataError
 
 
 @pytest.fixture(autouse=True)
-def workers_that_prepare_for_nothing(monkeypatch):
+def workers_that_import_nothing(monkeypatch):
     """What is worked on here needs no solver: importing them takes seconds."""
-    monkeypatch.setattr("mtlrun.engine.worker._prepare", prepare)
-
-
-def prepare(parent):
-    end_with(parent)  # and this module has been imported
+    monkeypatch.setattr("mtlrun.engine.worker.PRELOADED_MODULES", ())
 
 
 class Diverged(Exception):
@@ -38,6 +38,10 @@ def work(kind, value):
         raise Diverged("all infinite")
     if kind == "die":
         os._exit(3)
+    if kind == "kill":
+        os.kill(os.getpid(), value)
+    if kind == "lock":
+        return threading.Lock()
     if kind == "sleep":
         time.sleep(value)
     return value
@@ -125,11 +129,8 @@ def test_an_error_is_one_line_of_at_most_500_characters():
 
 
 def grow():
-    """Make the process one that has taken too much memory by the end of its next piece of work."""
-    (
-        process_executor._MEMORY_LEAK_CHECK_DELAY,
-        process_executor._MAX_MEMORY_LEAK_SIZE,
-    ) = 0, -(2**60)
+    """Let the process count as one that has grown too much."""
+    serving.WORKER_MAX_GROWTH_BYTES = -1
     return os.getpid()
 
 
@@ -137,17 +138,34 @@ def watched(*_):
     return os.getpid(), any("watch" in thread.name for thread in threading.enumerate())
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(
-    not process_executor._USE_PSUTIL, reason="processes are not replaced without psutil"
-)
-@pytest.mark.filterwarnings("error::UserWarning")
 def test_a_process_that_replaces_one_that_has_grown_ends_with_its_parent_too():
     with Pool(seconds=60).keep_workers() as pool:
-        ((_, first),) = pool.run(grow, [("a", ())])
-        found = [dict(pool.run(watched, [("b", ())]))["b"].value for _ in range(3)]
-    assert len({first.value, *(process for process, _ in found)}) > 1
-    assert all(ends for _, ends in found)
+        ((_, grown),) = pool.run(grow, [("a", ())])
+        ((_, next_one),) = pool.run(watched, [("b", ())])
+        ((_, kept),) = pool.run(watched, [("c", ())])
+    assert next_one.value[0] != grown.value
+    assert next_one.value[1]
+    assert kept == next_one
+
+
+def allocate(n_bytes):
+    HELD["memory"] = b"1" * n_bytes
+    return os.getpid()
+
+
+def test_a_process_is_replaced_when_its_memory_has_grown_by_a_gigabyte(monkeypatch):
+    monkeypatch.setattr("mtlrun.engine.serving.WORKER_MAX_GROWTH_BYTES", 1 << 26)
+    requests = io.BytesIO()
+    for n_bytes in (1, 1 << 25, 1 << 27):
+        serving.send(requests, serving.dumps((attempt, (allocate, n_bytes))))
+    requests.seek(0)
+    replies = io.BytesIO()
+    serving.serve(requests, replies)
+    replies.seek(0)
+    assert pickle.loads(serving.receive(replies)) == os.getpid()
+    has_grown = [pickle.loads(serving.receive(replies))[1] for _ in range(3)]
+    HELD.clear()
+    assert has_grown == [False, False, sys.platform == "linux"]
 
 
 @pytest.mark.parametrize(
@@ -169,10 +187,12 @@ def test_dask_without_its_package_is_a_user_error(monkeypatch):
         list(Pool(2, "dask").run(work, iter(UNITS)))
 
 
-def test_a_process_that_starts_too_slowly_ends_with_the_time_of_the_pool(monkeypatch):
-    monkeypatch.setattr(
-        "mtlrun.engine.worker._prepare", time.sleep
-    )  # as many seconds as its argument, a process id, says
+def test_a_process_that_starts_too_slowly_ends_with_the_time_of_the_pool(
+    monkeypatch, tmp_path
+):
+    (tmp_path / "slow_module.py").write_text("import time\ntime.sleep(600)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("mtlrun.engine.worker.PRELOADED_MODULES", ("slow_module",))
     started = time.monotonic()
     with Pool(1, deadline=started + 1, stop_at_deadline=True).keep_workers() as pool:
         assert results(pool, [("a", ("return", 1))])["a"][0] == TIMEOUT
@@ -184,41 +204,119 @@ HELD = {"here": "nothing"}
 
 
 def held(*_):
-    return HELD["here"], os.getppid()
+    return HELD.get("here"), os.getppid()
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux")
-def test_processes_that_are_kept_are_copies_and_those_that_replace_them_are_not(
+def values(pool, function, n_items):
+    return [
+        outcome.value
+        for _, outcome in pool.run(function, [(i, ()) for i in range(n_items)])
+    ]
+
+
+linux_only = pytest.mark.skipif(
+    sys.platform != "linux", reason="processes are forked on Linux"
+)
+
+
+@linux_only
+def test_processes_are_forked_from_a_server_that_has_nothing_of_the_program(
     monkeypatch,
 ):
     monkeypatch.setitem(HELD, "here", "something")
-    monkeypatch.setattr(
-        "threading.active_count", lambda: 1
-    )  # those of other tests may not have ended
     with Pool(2).keep_workers() as pool:
         assert results(pool) == EXPECTED
-        copies = [
-            outcome.value for _, outcome in pool.run(held, [(i, ()) for i in range(4)])
-        ]
-        assert copies == [("something", os.getpid())] * 4
+        before = set(values(pool, held, 4))
         results(pool, [(i, ("die", 0)) for i in range(4)])
-        assert "nothing" in [
-            outcome.value[0]
-            for _, outcome in pool.run(held, [(i, ()) for i in range(4)])
+        after = set(values(pool, held, 4))
+    ((state, server_pid),) = before
+    assert after == before
+    assert state == "nothing"
+    assert server_pid != os.getpid()
+
+
+@linux_only
+def test_work_goes_on_after_the_server_of_the_processes_has_died():
+    with Pool(2).keep_workers() as pool:
+        ((_, server_pid),) = set(values(pool, held, 2))
+        os.kill(server_pid, signal.SIGKILL)
+        # Processes that the server has forked end within seconds.
+        time.sleep(2 * serving.PARENT_CHECK_S)
+        outcomes = [
+            outcome for _, outcome in pool.run(held, [(i, ()) for i in range(8)])
         ]
+    statuses = [outcome.status for outcome in outcomes]
+    assert statuses.count(OK) >= 6
+    assert set(statuses) <= {OK, FAILED}
 
 
-def test_with_other_threads_processes_are_not_copies(monkeypatch):
-    monkeypatch.setitem(HELD, "here", "something")
-    done = threading.Event()
-    thread = threading.Thread(target=done.wait)
-    thread.start()
+def test_no_process_is_left_when_a_pool_ends():
+    with Pool(2).keep_workers() as pool:
+        running = {os.getppid, os.getpid}
+        pids = {pid for function in running for pid in values(pool, function, 4)}
+    pids.discard(os.getpid())
+    assert pids
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_a_separate_process_does_the_same_as_a_forked_one(monkeypatch):
+    monkeypatch.setattr("mtlrun.engine.pool.create_workers", separate_workers)
+    units = [*UNITS, ("dead", ("die", 0)), ("last", ("return", 6))]
+    outcomes = results(Pool(seconds=60), units)
+    assert "exit code 3" in outcomes.pop("dead")[2]
+    assert outcomes.pop("last") == (OK, 6, None)
+    assert outcomes == EXPECTED
+
+
+def separate_workers(n_workers):
+    return tuple(Worker() for _ in range(n_workers))
+
+
+@pytest.mark.parametrize("server", [None, "forks"])
+def test_what_a_job_prints_is_no_reply(server):
+    worker = Worker(server and ForkServer())
     try:
-        with Pool(2).keep_workers() as pool:
-            assert {outcome.value[0] for _, outcome in pool.run(held, [(1, ())])} == {
-                "nothing"
-            }
+        assert worker.call(Pool(), attempt, print, "words").status == OK
+        assert worker.call(Pool(), attempt, abs, -1).value == 1
     finally:
-        done.set()
-        thread.join()
+        close_workers([worker])
+
+
+def test_a_signal_that_ends_a_worker_is_named():
+    units = [("dead", ("kill", signal.SIGKILL.value))]
+    assert "SIGKILL" in results(Pool(seconds=60), units)["dead"][2]
+
+
+def test_a_value_that_cannot_be_sent_is_a_failure_of_one_item():
+    pool = Pool(seconds=60)
+    outcomes = dict(pool.run(work, [("lock", ("lock", 0)), ("next", ("return", 1))]))
+    assert outcomes["lock"].status == FAILED
+    assert "pickle" in outcomes["lock"].error
+    assert outcomes["next"].value == 1
+
+
+SCRIPT = """
+from mtlrun.engine.pool import Pool
+def double(value):
+    return 2 * value
+print([outcome.value for _, outcome in Pool(seconds=60).run(double, [(1, (21,))])])
+"""
+
+
+def test_a_script_without_a_guard_may_define_what_runs_in_processes(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    run = subprocess.run(
+        [sys.executable, "script.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.stdout == "[42]\n"
+    assert run.stderr == ""
+
+
+def test_the_earlier_name_of_a_backend_is_understood():
+    assert Pool(2, "loky") == Pool(2, "processes")
