@@ -25,11 +25,11 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from mtlrun.data.frames import ordered_columns, plain_ids, take_column
 from mtlrun.errors import UnknownNameError, listed
+from mtlrun.utils.rows import take
 
 Array = np.ndarray
 Kernel = Callable[[Array, Array, Array], float]
@@ -565,7 +565,7 @@ class _TaskScorer:
         if seen is not None:
             if not len(seen):
                 return np.nan
-            X = _safe_indexing(X, seen)
+            X = take(X, seen)
             ids = np.asarray(ids)[seen]
             y = y[seen]
             routed = routed and {"task_id": ids}

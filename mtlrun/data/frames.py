@@ -21,11 +21,11 @@ from pandas.api.types import (
     is_numeric_dtype,
     is_object_dtype,
 )
-from sklearn.utils import _safe_indexing
 
 from mtlrun.data.names import normalized
 from mtlrun.errors import DataError, listed
 from mtlrun.problem.taskdata import is_sparse
+from mtlrun.utils.rows import take
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -79,7 +79,7 @@ def take_column(X: Any, column: int | str) -> tuple[Array, int]:
     position = _position(column, column_names(X), X.shape[1])
     if is_sparse(X):
         return X[:, [position]].toarray().ravel(), position
-    return np.asarray(_safe_indexing(X, position, axis=1)), position
+    return np.asarray(take(X, position, axis=1)), position
 
 
 def ordered_columns(y: Any, names: Sequence[Any]) -> Any:
@@ -112,7 +112,7 @@ def ordered_columns(y: Any, names: Sequence[Any]) -> Any:
             f"the columns of y are {labels}, but the targets of the model are {wanted}"
         )
     order = [str(name) for name in labels]
-    return _safe_indexing(y, [order.index(str(name)) for name in wanted], axis=1)
+    return take(y, [order.index(str(name)) for name in wanted], axis=1)
 
 
 def _position(column: int | str, names: list[Any] | None, n_columns: int) -> int:
@@ -136,7 +136,7 @@ def _position(column: int | str, names: list[Any] | None, n_columns: int) -> int
 def drop_column(X: Any, position: int) -> Any:
     """Return X without one column: a data frame of the same kind, CSR for a sparse matrix, else an ndarray."""
     X = _indexable(X)
-    rest = _safe_indexing(X, [j for j in range(X.shape[1]) if j != position], axis=1)
+    rest = take(X, [j for j in range(X.shape[1]) if j != position], axis=1)
     if is_sparse(rest):
         return sp.csr_array(rest)
     return rest

@@ -1,9 +1,9 @@
-"""What a worker process does: receive work items, call their functions, send outcomes.
+"""The inside of a worker process: receive work items, call their functions, send outcomes.
 
 On Linux, a server process imports the package once and forks a worker at each request
 (`serve_forks`): a worker is ready within milliseconds. The server has no other threads of
 Python and nothing of the user's program, so a fork is safe, whatever the program does.
-Elsewhere, every worker is a process of its own that imports the package (`serve_pipes`).
+On other systems, every worker is a process that imports the package (`serve_pipes`).
 
 A message is its length, in 8 bytes, and a pickled object. The first message of a worker is
 its process id; it says that the worker is ready.
@@ -39,7 +39,7 @@ WAIT = b"W"
 
 
 def dumps(value: object) -> bytes:
-    """Pickle an object, also one that is defined in a script or a notebook."""
+    """Pickle an object, even if it is defined in a script or a notebook."""
     from joblib import wrap_non_picklable_objects
 
     return pickle.dumps(wrap_non_picklable_objects(value, keep_wrapper=False))
@@ -71,8 +71,8 @@ def receive(stream: IO[bytes]) -> bytes:
 def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
     """Work as a worker until the requests end.
 
-    A reply is the outcome, and whether the process has grown so much since its first
-    item that it should be replaced.
+    A reply is the outcome, and whether the process should be replaced: it has grown too
+    much since its first item.
     """
     end_with(os.getppid())
     send(replies, dumps(os.getpid()))
@@ -107,7 +107,7 @@ def serve_pipes(modules: list[str]) -> None:
     requests = os.fdopen(os.dup(0), "rb")
     replies = os.fdopen(os.dup(1), "wb")
     _redirect_to_null(0)
-    # What a job prints must not end up among the replies.
+    # Text that a job prints must not end up among the replies.
     os.dup2(2, 1)
     _import_modules(modules)
     serve(requests, replies)

@@ -1,6 +1,6 @@
 """Worker processes on this machine: started early, limited in time, never orphaned.
 
-`mtlrun.engine.serving` is what runs in these processes.
+These processes run `mtlrun.engine.serving`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mtlrun.utils.plugins import pathless
 if TYPE_CHECKING:
     from mtlrun.engine.pool import Pool
 
-#: What processes import before they are ready: everything that jobs need.
+#: Modules that processes import before they are ready: everything that jobs need.
 PRELOADED_MODULES = ("mtlrun.data.load", "mtlrun.engine.fit")
 #: Ctrl-C reaches all processes of a terminal. The command that started them ends them.
 _START = """
@@ -107,9 +107,9 @@ class ForkedProcess(Process):
         super().__init__(connection.makefile("wb"), connection.makefile("rb"))
 
     def _kill(self) -> None:
-        # The server keeps the process id reserved until it is asked to wait. A process
-        # without a known id has not begun to work, and ends when it finds this end of
-        # the connection closed.
+        # The process id stays reserved until the server waits for it. A process without
+        # a known id has not started to work, and ends when it finds this end of the
+        # connection closed.
         if self.pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
@@ -150,7 +150,7 @@ class ForkServer:
             assert self._process is not None
             assert self._control is not None
             server_pid = self._process.pid
-            # If the server dies now, the worker is one that has died, too.
+            # If the server dies now, the worker counts as dead, too.
             with contextlib.suppress(OSError):
                 socket.send_fds(self._control, [FORK], [there.fileno()])
         return ForkedProcess(self, server_pid, here)

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
-from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import (
     check_consistent_length,
@@ -40,6 +40,7 @@ from mtlrun.estimators.inputs import (
 from mtlrun.estimators.params import NamedParameters
 from mtlrun.metrics import accuracy_per_task, r2_per_task
 from mtlrun.problem import memory
+from mtlrun.utils.rows import take
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -272,7 +273,7 @@ class PerTask(KeepsGroups, _Wrapper, _Tasks):
             extra = {"sample_weight": weights[rows]}
         if groups is not None and takes_groups(model):
             extra["groups"] = groups[rows]
-        return model.fit(_safe_indexing(X, rows), y[rows], **extra)
+        return model.fit(take(X, rows), y[rows], **extra)
 
     def predict(self, X: Any, *, task_id: Any = None) -> Array:
         """Predict targets or labels: (n_samples, n_tasks) for a shared design without task ids, else (n_samples,).
@@ -336,15 +337,13 @@ class PerTask(KeepsGroups, _Wrapper, _Tasks):
             for t, model in enumerate(self.estimators_)
             if (rows := np.flatnonzero(codes == t)).size
         ]
-        values = [
-            np.asarray(call(model, _safe_indexing(X, rows))) for rows, model in parts
-        ]
+        values = [np.asarray(call(model, take(X, rows))) for rows, model in parts]
         new = np.flatnonzero(codes < 0)
         if new.size:
             parts.append((new, None))
             values.append(
                 np.mean(
-                    [call(model, _safe_indexing(X, new)) for model in self.estimators_],
+                    [call(model, take(X, new)) for model in self.estimators_],
                     axis=0,
                 )
             )

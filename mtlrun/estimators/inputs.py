@@ -11,7 +11,6 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import is_classifier
 from sklearn.utils import (
-    _safe_indexing,
     assert_all_finite,
     check_array,
     check_consistent_length,
@@ -23,6 +22,7 @@ from mtlrun.data.dataset import check_fitted
 from mtlrun.data.frames import ordered_columns, plain_ids, plain_values, take_column
 from mtlrun.metrics import average, seen_rows
 from mtlrun.problem.taskdata import as_weights
+from mtlrun.utils.rows import take
 from mtlrun.utils.sizes import LARGEST_Y, SMALLEST_FITTED
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -103,10 +103,7 @@ class TaskLayout:
             seen = seen_rows(ids, self.tasks_)
         if seen is None:
             return X, y, weights, task_id
-        parts = (
-            None if part is None else _safe_indexing(part, seen)
-            for part in (X, y, weights, task_id)
-        )
+        parts = (take(part, seen) for part in (X, y, weights, task_id))
         X, y, weights, task_id = parts
         return X, y, weights, task_id
 
@@ -328,10 +325,7 @@ def drop_unweighted(
             )
     if sp.issparse(X):
         X = X.tocsr()
-    parts = (
-        None if part is None else _safe_indexing(part, rows)
-        for part in (X, y, task_id, sample_weight)
-    )
+    parts = (take(part, rows) for part in (X, y, task_id, sample_weight))
     X, y, task_id, sample_weight = parts
     return X, y, task_id, sample_weight
 
@@ -365,7 +359,7 @@ def fill_unweighted(
     source[rows] = rows
     if sp.issparse(X):
         X = X.tocsr()
-    return _safe_indexing(X, source), _safe_indexing(y, source)
+    return take(X, source), take(y, source)
 
 
 def weighted_rows(sample_weight: Any, X: Any) -> Array | None:

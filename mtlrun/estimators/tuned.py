@@ -12,12 +12,12 @@ from scipy.spatial.distance import cdist
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.model_selection import StratifiedKFold
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mtlrun.data.groups import group_folds, strata_of
 from mtlrun.estimators.inputs import KeepsGroups, check_groups, weighted_rows
 from mtlrun.estimators.params import NamedParameters
+from mtlrun.utils.rows import take
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -217,7 +217,7 @@ def _counted(
     rows = weighted_rows(sample_weight, X)
     if rows is None:
         return X, y, sample_weight, groups
-    X, y, sample_weight = (_safe_indexing(part, rows) for part in (X, y, sample_weight))
+    X, y, sample_weight = (take(part, rows) for part in (X, y, sample_weight))
     return X, y, sample_weight, groups
 
 
@@ -367,8 +367,8 @@ class TunedLogistic(KeepsGroups, NamedParameters, ClassifierMixin, BaseEstimator
         alphas: list[float],
     ) -> Array:
         """Return the log loss of a fold by strength, every fit starting from the stronger one before."""
-        inner = _safe_indexing(X, train)
-        outer = _safe_indexing(X, test)
+        inner = take(X, train)
+        outer = take(X, test)
         w = np.zeros(X.shape[1] + 1)
         losses = []
         for alpha in alphas:

@@ -5,7 +5,6 @@ numba itself is imported then: models that need no compiled code do not wait for
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -46,13 +45,10 @@ class Compiled(Generic[P, R]):
 def _jit(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     from numba import njit
 
-    from mtlrun.utils.jitcache import SourceCache
+    from mtlrun.utils.jitcache import folder_of_machine_code
 
-    dispatcher = njit(error_model="numpy", **options)(function)
-    # Otherwise neither NUMBA_CACHE_DIR, the folder of the module nor the user's cache folder can be written.
-    with contextlib.suppress(RuntimeError):
-        dispatcher._cache = SourceCache(function)
-    return dispatcher
+    with folder_of_machine_code(function.__module__) as has_folder:
+        return njit(error_model="numpy", cache=has_folder, **options)(function)
 
 
 def compiled(function: Callable[P, R]) -> Compiled[P, R]:

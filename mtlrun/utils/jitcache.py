@@ -1,33 +1,47 @@
-"""Compiled functions on disk: valid for the sources that they were compiled from, and compiled again when damaged.
+"""Folders for compiled functions, named after the sources of the functions.
 
-numba knows the file of a function only; machine code also holds what the function calls and the constants it names,
-which may come from other files. Imports numba.
+Machine code holds what the function calls and the constants it names, which may come from
+other files, while numba looks at the file of the function only. Therefore numba keeps the
+code of each module in a folder that is named after the version of the package and a digest
+of all sources which can be part of it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import glob
 import hashlib
+import importlib
+import io
+import os
+import pickletools
 import re
+import shutil
 import sys
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from numba.core.caching import FunctionCache, IndexDataCacheFile
+from platformdirs import user_cache_path
 
-from mtlrun.utils.io import read_file, read_text_file
+from mtlrun.utils.io import read_text_file
 
-_DIGEST = hashlib.sha256().digest_size
+#: Folders that no process has used for this long are removed.
+MAX_UNUSED_S = 30 * 24 * 3600
+#: Nothing is kept on a disk with less space: numba raises an error when it is full.
+MIN_FREE_BYTES = 64 << 20
+#: Held while numba is told the folder of a function.
+_FOLDER_LOCK = threading.Lock()
 
 
 @lru_cache
-def source_digest(module: str) -> bytes:
-    """Return a digest of the files of a module and of what it imports from its package, at the start of a line.
+def source_digest(module: str) -> str:
+    """Return a digest of the files of a module and of what it imports from its package.
 
-    A function compiled from it may contain any function, and name any constant, of these.
+    Only imports at the start of a line count. A function compiled from the module may
+    contain any function, and name any constant, of these files.
     """
     package = module.partition(".")[0]
     waiting = [module]
@@ -50,67 +64,98 @@ def source_digest(module: str) -> bytes:
                 for imported_name in imported.split(", "):
                     waiting.append(f"{origin}.{imported_name}".strip("."))
     text = "\n".join(sources[name] for name in sorted(sources))
-    return hashlib.sha256(text.encode()).digest()
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
-class SourceCache(FunctionCache):
-    """numba's cache of one function, in numba's folders.
+@contextlib.contextmanager
+def folder_of_machine_code(module: str) -> Iterator[bool]:
+    """Let numba keep the functions that are defined in the block in the module's folder.
 
-    Raises
-    ------
-    RuntimeError
-        If there is no folder to write to.
+    Yields whether there is a folder to write to.
     """
+    import numba
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__(function)
-        stamp = source_digest(function.__module__)
-        self._cache_file = _SealedFile(
-            self._cache_path, self._impl.filename_base, stamp
-        )
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the compiled function, None where there is none that is whole."""
+    # Its annotations lack the settings.
+    config: Any = numba.config
+    with _FOLDER_LOCK:
+        previous = config.CACHE_DIR
+        folder = _create_folder(module, previous)
+        if folder is None:
+            yield False
+            return
+        config.CACHE_DIR = str(folder)
         try:
-            return super().load_overload(sig, target_context)
-        except Exception:  # what unpickling a damaged file raises
-            with contextlib.suppress(OSError):
-                self.flush()
-            return None
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        """Store a compiled function; a full disk, or a folder that has gone, only costs the cache."""
-        with contextlib.suppress(OSError):
-            super().save_overload(sig, data)
-            self._tidy()
-
-    def _tidy(self) -> None:
-        """Remove what was compiled when the function stood at another line of its file."""
-        base = self._impl.filename_base  # module.function-LINE.PYTHON
-        name, _, folder = base.rpartition("-")
-        for file in Path(self._cache_path).glob(
-            f"{glob.escape(name)}-*.{folder.partition('.')[2]}.*"
-        ):
-            if not file.name.startswith(f"{base}."):
-                file.unlink(missing_ok=True)
+            yield True
+        finally:
+            config.CACHE_DIR = previous
 
 
-class _SealedFile(IndexDataCacheFile):
-    """Index and data files; data end with a digest of themselves and of the sources, behind what numba reads.
+@lru_cache
+def _create_folder(module: str, numba_folder: str) -> Path | None:
+    """Return the folder for the machine code of a module, None if there is none.
 
-    The index alone would not do: processes of two versions of the sources may write at the same time.
+    It is in ``NUMBA_CACHE_DIR`` if that is set, otherwise in the ``__pycache__`` of the
+    module if that can be written, otherwise in the user's cache.
     """
+    package = importlib.import_module(module.partition(".")[0])
+    version = getattr(package, "__version__", "0")
+    name = f"{version}-{source_digest(module)[:16]}"
+    for base in _possible_bases(module, numba_folder):
+        siblings = base / module
+        folder = siblings / name
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            os.utime(folder)
+        except OSError:
+            continue
+        has_space = shutil.disk_usage(folder).free > MIN_FREE_BYTES
+        if not has_space or not os.access(folder, os.W_OK):
+            continue
+        _remove_unused(siblings)
+        _remove_damaged(folder)
+        return folder
+    return None
 
-    def _save_data(self, name: str, data: Any) -> None:
-        content = self._dump(data)
-        with self._open_for_write(self._data_path(name)) as file:
-            file.write(content + self._seal(content))
 
-    def _load_data(self, name: str) -> Any:
-        content = read_file(self._data_path(name))
-        if content[-_DIGEST:] != self._seal(content[:-_DIGEST]):
-            raise ValueError(f"{name} is damaged, or of other sources")
-        return super()._load_data(name)
+def _possible_bases(module: str, numba_folder: str) -> list[Path]:
+    if numba_folder:
+        return [Path(numba_folder)]
+    bases = []
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if file is not None:
+        bases.append(Path(file).parent / "__pycache__")
+    bases.append(user_cache_path("mtlrun") / "machine-code")
+    return bases
 
-    def _seal(self, content: bytes) -> bytes:
-        return hashlib.sha256(self._source_stamp + content).digest()
+
+def _remove_unused(siblings: Path) -> None:
+    """Remove the folders of earlier sources that no process uses any more."""
+    with contextlib.suppress(OSError):
+        for folder in siblings.iterdir():
+            if time.time() - folder.stat().st_mtime > MAX_UNUSED_S:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_damaged(folder: Path) -> None:
+    """Remove the files of numba that are not whole, and indices that lead to them.
+
+    A computer that loses its power may leave empty or cut files, on which numba raises
+    an error.
+    """
+    for file in [*folder.rglob("*.nbc"), *folder.rglob("*.nbi")]:
+        with contextlib.suppress(OSError):
+            if not _is_whole(file.read_bytes(), n_pickles=1 + (file.suffix == ".nbi")):
+                file.unlink()
+
+
+def _is_whole(content: bytes, n_pickles: int) -> bool:
+    """Return whether a file consists of some pickles. They are not executed."""
+    stream = io.BytesIO(content)
+    try:
+        for _ in range(n_pickles):
+            for _ in pickletools.genops(stream):
+                pass
+    except Exception:
+        # Whatever decoding damaged bytes raises.
+        return False
+    return not stream.read()

@@ -17,7 +17,8 @@ from mtlrun.errors import DataError
 from mtlrun.estimators.baselines import PerTask
 from mtlrun.estimators.registry import build
 from mtlrun.features import WeightedDegree
-from mtlrun.model.files import Model, check_indices, load_model, save_model
+from mtlrun.model.checks import check_indices
+from mtlrun.model.files import Model, load_model, save_model
 
 RNG = np.random.default_rng(0)
 X = np.column_stack([RNG.standard_normal((80, 3)), RNG.integers(0, 5, 80)])

@@ -1,0 +1,143 @@
+"""Private names of other packages stand only where there is no public way."""
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = ("mtlrun", "scripts", "benchmarks", "examples", "tests")
+PRIVATE = re.compile(r"_[A-Za-z]\w*")
+#: Public although they begin with an underscore: named tuples, and the standard library.
+DOCUMENTED = {
+    "_replace",
+    "_asdict",
+    "_fields",
+    "_make",
+    "_exit",
+    "_getframe",
+    "_thread",
+    "_value_",
+}
+
+#: File: its private names of other packages. Each stands in one function, or in the module
+#: that checks loaded models, with the reason and the version beside it.
+WITHOUT_PUBLIC_WAY = {
+    # `signal` takes longer to import than everything before it.
+    "mtlrun/__main__.py": {"_signal"},
+    # What compiled code of scikit-learn reads of a loaded model.
+    "mtlrun/model/checks.py": {
+        "_bin_mapper",
+        "_predictors",
+        "_n_support",
+        "_dual_coef_",
+        "_intercept_",
+        "_probA",
+        "_probB",
+    },
+    # Rows of arrays, sparse matrices, lists and all kinds of frames.
+    "mtlrun/utils/rows.py": {"_safe_indexing"},
+    # Forged models, and the interpreter below a virtual environment.
+    "tests/cli/test_hostile_input.py": {"_predictors"},
+    "tests/model/test_model_tables.py": {"_bin_mapper", "_predictors", "_tree"},
+    "tests/cli/test_dependencies_elsewhere.py": {"_base_executable"},
+    # Copies of the process of the tests must forget the processes that joblib keeps.
+    "tests/conftest.py": {"_executor", "_resource_tracker", "_fd", "_pid"},
+}
+
+
+def files():
+    for folder in FOLDERS:
+        yield from sorted((ROOT / folder).rglob("*.py"))
+
+
+def names_defined(tree):
+    """Names of functions, classes, variables and attributes that a file defines."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield from {node.attr} if ast.unparse(node.value) == "self" else ()
+
+
+def names_imported(tree):
+    """Private names that a file imports from other packages."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield from private_parts(alias.name)
+        elif isinstance(node, ast.ImportFrom) and not is_ours(node):
+            for alias in node.names:
+                yield from private_parts(f"{node.module}.{alias.name}")
+
+
+def is_ours(node):
+    return node.level or node.module.partition(".")[0] in FOLDERS
+
+
+def names_used(tree):
+    """Private names that a file reads from objects, or sets."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            yield from private_parts(node.attr)
+        elif isinstance(node, ast.Call) and is_attribute_access(node.func):
+            for argument in node.args[1:2]:
+                if isinstance(argument, ast.Constant):
+                    yield from private_parts(str(argument.value))
+
+
+def private_parts(dotted):
+    return [part for part in dotted.split(".") if PRIVATE.fullmatch(part)]
+
+
+def is_attribute_access(function):
+    names = ("getattr", "hasattr", "setattr", "delattr")
+    return isinstance(function, ast.Name) and function.id in names
+
+
+def private_names_of_others(sources):
+    """Return, by file, the private names that no file of ours defines."""
+    trees = {name: ast.parse(source) for name, source in sources.items()}
+    ours = set()
+    for tree in trees.values():
+        ours.update(names_defined(tree))
+    others = {}
+    for name, tree in trees.items():
+        names = set(names_used(tree)) - ours
+        names.update(names_imported(tree))
+        if names - DOCUMENTED:
+            others[name] = names - DOCUMENTED
+    return others
+
+
+def test_private_names_of_other_packages_have_no_public_way():
+    sources = {
+        path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+        for path in files()
+    }
+    assert private_names_of_others(sources) == WITHOUT_PUBLIC_WAY
+
+
+def test_each_way_to_a_private_name_is_seen():
+    sources = {
+        "attribute": "executor._context",
+        "set": "executor._context = None",
+        "getattr": "getattr(executor, '_context')",
+        "import": "import numpy._core",
+        "from": "from numpy import _core",
+        "module": "from numpy._core import multiarray",
+        "ours": "class A:\n  def _b(self): ...\nA()._b",
+        "tuple": "row._replace(x=1)",
+        "our module": "from mtlrun.model import _names",
+    }
+    assert private_names_of_others(sources) == {
+        "attribute": {"_context"},
+        "set": {"_context"},
+        "getattr": {"_context"},
+        "import": {"_core"},
+        "from": {"_core"},
+        "module": {"_core"},
+    }
