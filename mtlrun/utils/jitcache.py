@@ -32,7 +32,7 @@ from mtlrun.utils.io import read_text_file
 MAX_UNUSED_S = 30 * 24 * 3600
 #: Nothing is kept on a disk with less space: numba raises an error when it is full.
 MIN_FREE_BYTES = 64 << 20
-#: Held while numba is told the folder of a function.
+#: Held while the folder of numba is another one.
 _FOLDER_LOCK = threading.Lock()
 
 
