@@ -41,6 +41,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "mtlrun"
 html_static_path = ["static", str(MATHJAX)]
 html_css_files = ["site.css"]
+html_js_files = ["pages.js"]
 html_search_scorer = str(Path(__file__).with_name("search_scorer.js"))
 html_sidebars = {"atlas": []}  # a page without a section has nothing to navigate
 html_show_sourcelink = False
@@ -123,7 +124,7 @@ def _plain_words(
             literal = -1
         if literal < 0:
             line = re.sub(r":(?:ref|term):`([^`<]*?)\s*(?:<[^`]*>)?`", r"\1", line)
-            parts = re.split(r"(`[^`]*`)", line)
+            parts = re.split(r"(``.*?``|`[^`]*`)", line)
             lines[i] = "".join(
                 part if part[:1] == "`" else part.replace("|", "\\|") for part in parts
             )

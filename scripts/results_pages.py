@@ -69,7 +69,7 @@ MOST_HELD = 6
 
 #: What the columns and verdicts of a table of claims mean.
 LEGEND = (
-    "*Asked* is what a claim needs to hold: the number that the paper prints or, where it "
+    "The *threshold* is what a claim needs to hold: the number that the paper prints or, where it "
     "prints none, our bound. *Ours* is the range of what we find, over data sets and "
     "methods, under our main interpretation of the paper. A claim *holds in part* if more "
     'than half of its comparisons hold; one that says "usually" *holds* then. The verdict '
@@ -220,7 +220,7 @@ def page(overview: Overview, paper: str, words: dict[str, Any], root: Path) -> s
     if ours:
         blocks += ["## What we claim", markdown_grid(_table(overview, ours))]
     blocks += [
-        *_figures(entries, root),
+        *_figures(entries, root, words.get("figures", "")),
         *_readings(overview, [*theirs, *audits]),
         *_errata(words.get("errata"), root),
     ]
@@ -282,8 +282,11 @@ def _dependence(claim: Any) -> str:
     return f": {few} {listed([repr(name) for name in names])}"
 
 
-def _figures(entries: Sequence[RunReport], root: Path) -> list[str]:
-    """Return the first figures of every run, in which published curves lie under ours."""
+def _figures(entries: Sequence[RunReport], root: Path, note: str) -> list[str]:
+    """Return the first figures of every run, in which published curves lie under ours.
+
+    A `note` of papers.yaml above them says which figures there are not, and why.
+    """
     found = []
     for entry in entries:
         folder = root / RESULTS / entry.place / "figures"
@@ -299,7 +302,12 @@ def _figures(entries: Sequence[RunReport], root: Path) -> list[str]:
                 f"![{title}: {p.stem.replace('-', ' ')}](../../{RESULTS}/{entry.place}/figures/{p.name})"
                 for p in pictures
             ]
-    return ["## Figures", *found] if found else []
+    if not found:
+        return []
+    heading = ["## Figures"]
+    if note:
+        heading.append(note)
+    return heading + found
 
 
 def _readings(overview: Overview, claims: Sequence[tuple[RunReport, Any]]) -> list[str]:

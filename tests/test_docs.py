@@ -278,6 +278,13 @@ def test_the_check_of_the_site_finds_what_is_broken(tmp_path):
     assert check["main"](tmp_path) == 1
 
 
+def test_bars_of_code_in_docstrings_stay_as_they_are():
+    words = runpy.run_path(str(DOCS / "conf.py"))["_plain_words"]
+    lines = ["The call ``(x || task)``, `a|b`, and |w| of w."]
+    words(None, "class", "name", None, None, lines)
+    assert lines == [r"The call ``(x || task)``, `a|b`, and \|w\| of w."]
+
+
 @pytest.mark.slow
 def test_an_estimator_without_an_example_gets_one_that_runs():
     """On its page of the API; all others have theirs in the docstring (test_doctests.py)."""

@@ -96,8 +96,10 @@ class CMTL(_SquaredByDefault, _Grouped, ConvexMTL):
         loss + alpha (mean T ||w_mean||^2 + min_S tr(D S^{-1} D'))
         subject to I/within <= S <= I/between, tr(S) = (r - 1)/between + (T - r)/within
 
-    This relaxes ``between * variance between clusters + within * variance within clusters``. It is solved with the
-    closed form of the proximal step, without alternation. (`ClusteredMTL` is another relaxation, without the mean.)
+    where S is symmetric and acts on the T - 1 directions of the tasks that are orthogonal
+    to their mean. This relaxes ``between * variance between clusters + within * variance
+    within clusters``. It is solved with the closed form of the proximal step, without
+    alternation. (`ClusteredMTL` is another relaxation, without the mean.)
 
     ``between = within = mean`` is a separate ridge regression per task; one cluster with a large `within` is one model
     for all tasks.

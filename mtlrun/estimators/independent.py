@@ -241,7 +241,7 @@ class IndependentRidge(_Ridge, _Independent):
 
     Minimizes::
 
-        sum_t 1/2 ||y_t - X_t w_t - b_t||^2 + alpha/2 ||w_t||^2
+        sum_t (1/2 ||y_t - X_t w_t - b_t||^2 + alpha/2 ||w_t||^2)
 
     which is scikit-learn's Ridge with the same `alpha` for every task.
 
@@ -392,7 +392,7 @@ class IndependentLasso(_Lasso, _Independent):
 
     Minimizes::
 
-        sum_t 1/2 ||y_t - X_t w_t - b_t||^2 + alpha ||w_t||_1
+        sum_t (1/2 ||y_t - X_t w_t - b_t||^2 + alpha ||w_t||_1)
 
     which is the model of `SparseMTL`, since the l1,1 norm does not couple the tasks, by another algorithm.
     """
@@ -544,7 +544,7 @@ class IndependentLogistic(_Logistic, _Independent):
 
     Minimizes::
 
-        sum_t sum_i log(1 + exp(-y_ti (x_ti'w_t + b_t))) + alpha/2 ||w_t||^2
+        sum_t (sum_i log(1 + exp(-y_ti (x_ti'w_t + b_t))) + alpha/2 ||w_t||^2)
 
     Examples
     --------
@@ -641,7 +641,7 @@ class IndependentSVC(_SVC, _Independent):
 
     Minimizes::
 
-        sum_t 1/2 ||w_t||^2 + C sum_i max(0, 1 - y_ti (x_ti'w_t + b_t))
+        sum_t (1/2 ||w_t||^2 + C sum_i max(0, 1 - y_ti (x_ti'w_t + b_t)))
     """
 
     metadata: ClassVar = replace(

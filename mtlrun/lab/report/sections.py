@@ -708,7 +708,7 @@ def _listed(value: object) -> str:
 # ---------------------------------------------------------------------- claims in words
 
 #: Columns of the table of claims.
-COLUMNS = ("claim", "asked", "ours", "verdict", "data")
+COLUMNS = ("claim", "threshold", "ours", "verdict", "data")
 #: Numbers of one claim that are told one by one; beyond, only how many comparisons hold. Data sets that are named.
 MOST_NUMBERS, MOST_DATA = 3, 3
 #: Claims that the first lines of a report tell.
