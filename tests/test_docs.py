@@ -36,7 +36,7 @@ TAUGHT = [
     *sorted((DOCS / "guide").glob("*.md")),
 ]
 #: To look things up in, not to be read from start to end.
-REFERENCE = ("methods", "formats", "protocols", "benchmarks")
+REFERENCE = ("methods", "formats", "protocols", "benchmarks", "compare")
 EXAMPLES = sorted((ROOT / "examples" / "gallery").glob("plot_*.py"))
 _PATH = re.compile(
     r"`((?:mtlrun|tests|scripts|benchmarks|examples|configs|\.ci)/[\w./*-]+)"
