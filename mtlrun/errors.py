@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+import functools
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+# Only for type checkers: importing `typing` delays the start of the command line.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import ParamSpec, TypeVar
+
+    P = ParamSpec("P")
+    R = TypeVar("R")
 
 #: Characters of a message.
 LONGEST = 8000
@@ -11,6 +21,28 @@ LONGEST = 8000
 LONGEST_NAME = 80
 #: Known names of which all are listed.
 MOST_NAMES = 60
+
+#: Options of the command line without a counterpart in Python, without the dashes.
+SHELL_ONLY = set(
+    """all check column debug dry-run fail-fast files-only format json kind merge
+    nthreads nworkers open out proba quiet safe-csv sample schema search seconds set
+    task-name tasks timeout url yes""".split()  # noqa: SIM905
+)
+#: Options without a value.
+_FLAGS = {"calibrate", "curve", "force", "new-tasks"}
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
+#: Words that may follow an option in a sentence, but are not its value.
+_PROSE = set(
+    """and another as cannot compares computes do does for has have in is leaves must
+    names needs of once or out says shows splits swapped takes to twice
+    with""".split()  # noqa: SIM905
+)
+# A command stays as it is, up to the end of its sentence or its closing backtick.
+_COMMAND_OR_OPTION = re.compile(
+    r"(?P<command>\bmtlrun [a-z]+[^`;\n]*?(?=`|;|\n|\. |\.$|$))"
+    r"|(?<![\w-])--(?P<name>[a-z][a-z-]*[a-z])"
+    r"(?P<value>[ =](?:'[^']*'|\"[^\"]*\"|[\w*/][^\s()`]*?(?=[.,;:?!)]*(?:[\s`]|$))))?"
+)
 
 
 class MtlrunError(Exception):
@@ -22,6 +54,10 @@ class MtlrunError(Exception):
 class UserError(MtlrunError):
     """Something the user can fix.
 
+    `message` and `remedy` name options of the command line. Once the error has left a
+    public function (`with_arguments`), the text that Python prints names the arguments
+    of the same meaning instead.
+
     Parameters
     ----------
     message : str
@@ -31,6 +67,8 @@ class UserError(MtlrunError):
     """
 
     exit_code = 2
+    #: Whether the error has left a function that users call from Python.
+    names_arguments = False
 
     def __init__(self, message: str, remedy: str | None = None) -> None:
         message = shorten(message)
@@ -39,7 +77,16 @@ class UserError(MtlrunError):
         self.remedy = None if remedy is None else shorten(remedy)
 
     def __str__(self) -> str:
-        return self.message if self.remedy is None else f"{self.message}\n{self.remedy}"
+        if self.names_arguments:
+            return in_python(self.shell_text)
+        return self.shell_text
+
+    @property
+    def shell_text(self) -> str:
+        """Message and remedy, with the options of the command line."""
+        if self.remedy is None:
+            return self.message
+        return f"{self.message}\n{self.remedy}"
 
     def __reduce__(self) -> tuple[object, ...]:
         # Subclasses have other constructors; worker processes must still be able to send them back.
@@ -72,6 +119,72 @@ class UnknownNameError(UserError):
             else f"Known: {listed(names, 8 if len(names) > MOST_NAMES else MOST_NAMES)}."
         )
         super().__init__(message or f"unknown {kind} {name!r}", hint)
+
+
+def with_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """Let the errors of a public function name its arguments instead of options."""
+
+    @functools.wraps(function)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except UserError as error:
+            error.names_arguments = True
+            raise
+
+    return wrapper
+
+
+def in_python(text: str) -> str:
+    """Write options of a message as arguments of Python.
+
+    ``--unseen mean`` becomes ``unseen='mean'``. Whole commands (``mtlrun predict ...``)
+    and options that Python does not have stay.
+    """
+    parts: list[str] = []
+    end = 0
+    previous = ""
+    values: list[str] = []
+    for match in _COMMAND_OR_OPTION.finditer(text):
+        name = match["name"]
+        if name is None or name in SHELL_ONLY:
+            continue
+        between = text[end : match.start()]
+        end = match.end("name")
+        value = (match["value"] or "")[1:]
+        if name in _FLAGS or value in _PROSE:
+            value = ""
+        if value:
+            end = match.end()
+        if not (value and name == previous and between == " "):
+            values = []
+            parts += [between, ""]
+        if value:
+            values.append(_unquoted(value))
+        # `--trust A --trust B` is one argument with a list: it is written again.
+        parts[-1] = _argument(name, values)
+        previous = name
+    return "".join([*parts, text[end:]])
+
+
+def _unquoted(value: str) -> str:
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
+        return value[1:-1]
+    return value
+
+
+def _argument(name: str, values: Sequence[str]) -> str:
+    """Return an argument with its values; its name alone where it has none."""
+    argument = name.replace("-", "_")
+    if name in _FLAGS:
+        return f"{argument}=True"
+    if not values:
+        return argument
+    if len(values) > 1:
+        return f"{argument}={list(values)!r}"
+    if _NUMBER.fullmatch(values[0]):
+        return f"{argument}={values[0]}"
+    return f"{argument}={values[0]!r}"
 
 
 def suggest(name: str, known: Iterable[str], n: int = 3) -> list[str]:

@@ -348,7 +348,7 @@ def _verify(card: Card, folder: Path, files_only: bool) -> bool:
         try:
             found = verify_file(card, spec, folder)
         except DataError as error:
-            say(f"{card.id}: {error}", error=True)
+            say(f"{card.id}: {error.shell_text}", error=True)
             right = False
             continue
         say(
@@ -369,7 +369,7 @@ def _verify(card: Card, folder: Path, files_only: bool) -> bool:
                 say(f"{_named(card, variant)}: {shape}: statistics checked")
                 right &= _agree(card, variant, facts)
             except DataError as error:
-                say(f"{card.id}: {error}", error=True)
+                say(f"{card.id}: {error.shell_text}", error=True)
                 right = False
     return right
 

@@ -301,7 +301,7 @@ def reproduce_all(request: Request) -> int:
     overview = _overview(batch, tally, request)
     print_summary(overview, request.output_dir, request.form)
     for name, error in batch.refused.items():
-        say(f"error: {name}: {error}", error=True)
+        say(f"error: {name}: {error.shell_text}", error=True)
     good = not request.check or say_problems(all_problems(overview))
     if tally.interrupted:
         say(
@@ -370,7 +370,7 @@ def _compute_all(batch: Batch, request: Request) -> _Tally:
             tally.unfinished[name] = "interrupted"
         except UserError as error:
             batch.refused[name] = error
-            say(f"error: {name}: {error}", error=True)
+            say(f"error: {name}: {error.shell_text}", error=True)
         except Exception as error:  # a bug in one artefact must not cost the others
             if request.debug:
                 raise

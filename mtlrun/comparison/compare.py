@@ -73,7 +73,7 @@ from mtlrun.engine.job import choose_over_splits
 from mtlrun.engine.pool import Pool
 from mtlrun.engine.progress import Progress
 from mtlrun.engine.run import Runner
-from mtlrun.errors import ConfigError, DataError
+from mtlrun.errors import ConfigError, DataError, with_arguments
 from mtlrun.metrics import get_metric
 from mtlrun.model.train import Trained, fit_training, load_trained
 from mtlrun.tables.report_table import duration
@@ -89,6 +89,7 @@ SHORT = 5.0
 FINAL, CALIBRATED = 3, 12
 
 
+@with_arguments
 def compare(
     data: Any,
     *,

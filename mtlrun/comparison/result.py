@@ -33,7 +33,7 @@ from mtlrun.data.table import Table
 from mtlrun.data.weights import weights_of
 from mtlrun.engine.record import CELLS
 from mtlrun.engine.stored import COMPARED, read_sound
-from mtlrun.errors import DataError, UserError
+from mtlrun.errors import DataError, UserError, with_arguments
 from mtlrun.model.files import COEFFICIENTS as MODEL_COEFFICIENTS
 from mtlrun.model.fitted import Model, scores_table, to_csv
 from mtlrun.model.train import Trained, save_training
@@ -126,18 +126,21 @@ class Comparison:
         """The best method, fitted on all rows: a scikit-learn estimator of frames with the columns of the table."""
         return self.trained.model
 
-    def predict(self, frame: Any) -> pd.Series | pd.DataFrame:
+    def predict(self, frame: Any) -> np.ndarray | pd.Series | pd.DataFrame:
         """Predict new rows with the best method, in the units or words of the table.
 
         Parameters
         ----------
-        frame : data frame
-            With the columns of the table; the targets are optional.
+        frame : data frame or array
+            A frame with the columns of the table; the targets are optional. An array
+            only if the table has no column of tasks.
 
         Returns
         -------
-        Series or DataFrame
-            A prediction per row, or a column per target; rows have the index of the frame.
+        Series, DataFrame or ndarray
+            A prediction per row, or a column per target: what `Model.predict` returns,
+            also after the model was saved and loaded. For a frame a Series or DataFrame
+            with its index, for an array an array.
 
         Raises
         ------
@@ -146,12 +149,20 @@ class Comparison:
         UnknownNameError
             For a task that the table did not have.
         """
-        found, names = self.model.predict(frame), self.model.target_names
-        index = frame.index if isinstance(frame, pd.DataFrame) else None
-        if found.ndim == 1:
-            return pd.Series(found, index, name=names[0])
-        return pd.DataFrame(found, index, names).infer_objects()
+        return self.model.predict(frame)
 
+    def predict_table(
+        self, frame: Any, *, probabilities: bool = False, interval: float | None = None
+    ) -> pd.DataFrame:
+        """Predict new rows and flag those that differ from the training rows.
+
+        See `Model.predict_table`.
+        """
+        return self.model.predict_table(
+            frame, probabilities=probabilities, interval=interval
+        )
+
+    @with_arguments
     def predict_proba(self, frame: Any) -> pd.DataFrame:
         """Return the probability of every label: columns ``LABEL``, or ``TARGET=LABEL`` if there are several targets.
 
@@ -173,6 +184,7 @@ class Comparison:
         index = frame.index if isinstance(frame, pd.DataFrame) else None
         return pd.DataFrame(np.hstack(parts), index, columns)
 
+    @with_arguments
     def decision_function(self, frame: Any) -> pd.DataFrame:
         """Return the scores of labels, which order rows also where there are no probabilities.
 

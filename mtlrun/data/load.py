@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mtlrun.data.files import DataFile, data_directory, verify_files
-from mtlrun.errors import DataError, UnknownNameError
+from mtlrun.errors import DataError, UnknownNameError, with_arguments
 from mtlrun.utils.io import sha256_json
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ _MOST = 10**18
 CODINGS = ("-1/+1", "0/1")
 
 
+@with_arguments
 def load_dataset(
     id: str,
     *,

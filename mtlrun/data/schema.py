@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -145,6 +146,53 @@ def count_gaps(X: Any, schema: Schema) -> dict[str, int]:
     counts = np.isnan(X).sum(axis=0).tolist()
     pairs = zip(schema.features, counts, strict=True)
     return {name: count for name, count in pairs if count and name in complete}
+
+
+def unknown_cells(X: Any, schema: Schema) -> list[tuple[str, ...]]:
+    """Return for each row the columns with a category that no training row had.
+
+    Parameters
+    ----------
+    X : ndarray or csr_matrix of shape (n_rows, n_features)
+        See `NewRows`.
+    schema : Schema
+        The schema of the model.
+    """
+    flagged: dict[int, list[str]] = defaultdict(list)
+    for j, name in enumerate(schema.features):
+        if name not in schema.categories:
+            continue
+        codes = X[:, [j]]
+        if sparse.issparse(codes):
+            codes = codes.toarray()
+        # `new_rows` gives a new category the next free number.
+        is_new = codes[:, 0] == len(schema.categories[name])
+        for row in np.flatnonzero(is_new).tolist():
+            flagged[row].append(name)
+    return _names_by_row(flagged, X.shape[0])
+
+
+def missing_cells(X: Any, schema: Schema) -> list[tuple[str, ...]]:
+    """Return for each row the missing columns that were complete in training.
+
+    See `unknown_cells` for the parameters.
+    """
+    flagged: dict[int, list[str]] = defaultdict(list)
+    complete = set(schema.complete)
+    if complete and not sparse.issparse(X):
+        for j, name in enumerate(schema.features):
+            if name not in complete:
+                continue
+            for row in np.flatnonzero(np.isnan(X[:, j])).tolist():
+                flagged[row].append(name)
+    return _names_by_row(flagged, X.shape[0])
+
+
+def _names_by_row(
+    flagged: Mapping[int, Sequence[str]], n_rows: int
+) -> list[tuple[str, ...]]:
+    """Return the names per row; rows without a name have an empty tuple."""
+    return [tuple(flagged.get(row, ())) for row in range(n_rows)]
 
 
 def read_rows(path: Path, schema: Schema) -> NewRows:

@@ -21,7 +21,7 @@ from mtlrun.engine.record import CELLS, EARLIER_PACKED, PREDICTIONS, Record, Rec
 from mtlrun.engine.run import NO_ROOM, run, todo
 from mtlrun.engine.store import Store, write_new
 from mtlrun.engine.stored import AGAIN, PROVENANCE, RUN_FILE
-from mtlrun.errors import ConfigError, DataError, UserError, counted
+from mtlrun.errors import ConfigError, DataError, UserError, counted, with_arguments
 from mtlrun.lab.catalogue import CatalogueEntry, catalogue
 from mtlrun.lab.load import load_experiment
 from mtlrun.lab.plan import NoMatchError, OnlyError, Plan, plan
@@ -40,6 +40,7 @@ from mtlrun.utils.io import DIGEST, file_json, read_file, writing
 from mtlrun.utils.processes import exclusive_lock
 
 
+@with_arguments
 def reproduce(
     target: str | Path,
     *,
@@ -135,6 +136,7 @@ def write_results(made: Plan) -> Report:
     return report
 
 
+@with_arguments
 def load_run(folder: str | Path) -> Report:
     """Return the report of a run that is there, built from its stored records; nothing is computed or written.
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from mtlrun import __version__
 from mtlrun.engine.stored import read_raw
-from mtlrun.errors import DataError, UserError, one_line
+from mtlrun.errors import DataError, UserError, one_line, with_arguments
 from mtlrun.estimators.registry import METHODS
 from mtlrun.model.checks import check_indices, objects_within
 from mtlrun.model.fitted import Model
@@ -191,6 +191,7 @@ def save_model(folder: Path, model: Model) -> dict[str, Any]:
     return facts
 
 
+@with_arguments
 def load_model(path: str | Path, trust: Iterable[str] = ()) -> Model:
     """Read a model folder, the ``model.skops`` or ``model.json`` in it, or the folder of a comparison.
 

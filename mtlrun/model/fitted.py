@@ -22,10 +22,17 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.frames import column_names, ordered_columns
 from mtlrun.data.names import class_task, distinct, is_number, normalized
 from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.schema import Schema, new_rows
+from mtlrun.data.schema import NewRows, Schema, missing_cells, new_rows, unknown_cells
 from mtlrun.data.table import Table, table_of_frame
 from mtlrun.engine.evaluation import TrainTestData, predict_deviations, predict_labels
-from mtlrun.errors import DataError, UnknownNameError, UserError, counted, listed
+from mtlrun.errors import (
+    DataError,
+    UnknownNameError,
+    UserError,
+    counted,
+    listed,
+    with_arguments,
+)
 from mtlrun.estimators.baselines import given, predict_scores
 from mtlrun.features.table import TableFeatures, table_step
 from mtlrun.utils.text import sanitize, table_text
@@ -209,6 +216,7 @@ class Model(BaseEstimator):
             )
         return found[0] if len(found) == 1 else found
 
+    @with_arguments
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the same method, with the same parameters, on other rows of the same table.
 
@@ -296,8 +304,23 @@ class Model(BaseEstimator):
         self.fitted_ = Model(estimator, step, facts | new)
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return predictions for a data frame, in its units or words: one per row, or a column per target.
+    @with_arguments
+    def predict(self, X: Any) -> np.ndarray | pd.Series | pd.DataFrame:
+        """Predict new rows, in the units or words of the table.
+
+        Parameters
+        ----------
+        X : data frame or array
+            A frame with the columns of the table; the targets are optional. An array
+            only for a model that needs no column of tasks.
+
+        Returns
+        -------
+        Series, DataFrame or ndarray
+            One prediction per row, or a column per target. For a frame: a Series or
+            DataFrame with its index, named after the targets. For an array: an array.
+            A model that was fitted again with `fit` returns arrays for frames as well,
+            as the tools of scikit-learn that fit it expect.
 
         Raises
         ------
@@ -307,9 +330,86 @@ class Model(BaseEstimator):
             For a task that the model was not fitted on.
         """
         model = self._now()
-        return model.answers(*model.read(X))
+        found = model.answers(*model.read(X))
+        is_frame = isinstance(X, pd.DataFrame) or column_names(X) is not None
+        if not is_frame or isinstance(X, Table) or model is not self:
+            return found
+        index = None
+        if isinstance(X, pd.DataFrame):
+            index = X.index
+        names = model.target_names
+        if found.ndim == 1:
+            return pd.Series(found, index, name=names[0])
+        return pd.DataFrame(found, index, names).infer_objects()
+
+    @with_arguments
+    def predict_table(
+        self, X: Any, *, probabilities: bool = False, interval: float | None = None
+    ) -> pd.DataFrame:
+        """Predict new rows and flag those that differ from the training rows.
+
+        Does not warn, so that a program which predicts all day can decide for each row.
+
+        Parameters
+        ----------
+        X : data frame or array
+            As of `predict`.
+        probabilities : bool, default=False
+            Whether the probability of the positive label stands beside it.
+        interval : float, optional
+            Probability, such as 0.95, with which a new target lies between ``lower``
+            and ``upper``; only for models of numbers that have intervals.
+
+        Returns
+        -------
+        DataFrame
+            The columns of ``mtlrun predict``, with the index of X in the place of
+            ``row``, and
+
+            is_known_task : bool
+                Whether the model was fitted on rows of this task; only where rows
+                belong to tasks.
+            unknown_categories : tuple of str
+                Columns whose category in this row no training row had.
+            missing : tuple of str
+                Columns that are empty in this row and were complete in training.
+
+        Raises
+        ------
+        DataError, UnknownNameError
+            As `predict`.
+        UserError
+            If the model has no probabilities or no intervals.
+        """
+        model = self._now()
+        if interval is not None and not 0 < interval < 1:
+            raise UserError(
+                f"interval={interval:g} is no probability",
+                "Give a number between 0 and 1, such as 0.95.",
+            )
+        rows = model._new_rows(X)
+        task_id = model.codes(rows.tasks, "data frame")
+        table = answers_table(
+            model,
+            rows.X,
+            task_id,
+            with_probabilities=probabilities,
+            interval=interval,
+        )
+        flags: dict[str, Any] = {
+            "unknown_categories": unknown_cells(rows.X, model.schema),
+            "missing": missing_cells(rows.X, model.schema),
+        }
+        if task_id is not None:
+            table["is_known_task"] = task_id >= 0
+        table = table.assign(**flags)
+        table = table.drop(columns="row", errors="ignore")
+        if isinstance(X, pd.DataFrame):
+            table = table.set_axis(X.index)
+        return table
 
     @available_if(lambda self: hasattr(self._now().estimator, "predict_proba"))
+    @with_arguments
     def predict_proba(self, X: Any) -> Any:
         """Return the probability of every label, in the order of `classes_`; a list, if there are several targets."""
         model = self._now()
@@ -317,6 +417,7 @@ class Model(BaseEstimator):
         return found[0] if len(found) == 1 else found
 
     @available_if(lambda self: self.about["task_type"] != "regression")
+    @with_arguments
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the scores of the labels of a data frame.
 
@@ -339,8 +440,9 @@ class Model(BaseEstimator):
 
     def score(self, X: Any, y: Any) -> float:
         """Return R2 of numbers, the accuracy of labels (of all targets together)."""
-        found = self.predict(X)
-        y = ordered_columns(y, self._now().target_names) if found.ndim == 2 else y
+        model = self._now()
+        found = model.answers(*model.read(X))
+        y = ordered_columns(y, model.target_names) if found.ndim == 2 else y
         truth = np.asarray(y, dtype=found.dtype).reshape(found.shape)
         if self.about["task_type"] == "regression":
             return float(r2_score(truth, found))
@@ -357,14 +459,22 @@ class Model(BaseEstimator):
         ----------
         X : data frame, Table, or without a column of tasks an array of the features in their order
         """
+        rows = self._new_rows(X)
+        for text in rows.said():
+            # Of the caller of `predict`, which has a wrapper.
+            warnings.warn(text, UserWarning, stacklevel=4)
+        name = "data frame"
+        if isinstance(X, Table):
+            name = X.name
+        return rows.X, self.codes(rows.tasks, name)
+
+    def _new_rows(self, X: Any) -> NewRows:
+        """Return new rows, as `read` takes them, in the form that the model needs."""
         check_is_fitted(self)
         table = X if isinstance(X, Table) else table_of_frame(X, like=self.schema)
         if not isinstance(X, Table):
             table.named = column_names(X) is not None
-        rows = new_rows(table, self.schema)
-        for text in rows.said():
-            warnings.warn(text, UserWarning, stacklevel=3)
-        return rows.X, self.codes(rows.tasks, table.name)
+        return new_rows(table, self.schema)
 
     def codes(
         self, names: Sequence[str] | np.ndarray | None, where: str
@@ -460,7 +570,7 @@ class Model(BaseEstimator):
         if not hasattr(self.estimator, "predict_proba"):
             raise UserError(
                 f"{self.about['estimator']['name']} does not predict probabilities",
-                "Use compare with --calibrate (calibrate=True), or train a model with the logistic loss.",
+                "Use compare with --calibrate, or train a model with the logistic loss.",
             )
         X, task_id = self._features(X), self._ids(task_id)
         found = self.estimator.predict_proba(X, **given(task_id=task_id))

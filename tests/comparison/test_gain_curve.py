@@ -91,5 +91,5 @@ def test_a_file_of_test_rows_has_no_curve():
             "t": np.repeat(["u", "v"], 20),
         }
     )
-    with pytest.raises(ConfigError, match="--curve"):
+    with pytest.raises(ConfigError, match="curve=True"):
         mtlrun.compare(frame, target="y", task="t", test=frame, curve=True, **FAST)

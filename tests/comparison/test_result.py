@@ -213,7 +213,7 @@ def test_unknown_tasks_and_missing_columns_are_named_with_the_remedy(frame, resu
     result = results["numbers"]
     with pytest.raises(
         UnknownNameError,
-        match=r"(?s)row 1: 'norht' \(also unknown: 'est'|est\).*'north'.*--unseen mean",
+        match=r"(?s)row 1: 'norht' \(also unknown: 'est'|est\).*'north'.*unseen='mean'",
     ):
         result.predict(frame.replace({"school": {"north": "norht", "west": "est"}}))
     with pytest.raises(DataError, match=r"(?s)3 tasks.*Add a column 'school'"):

@@ -150,6 +150,8 @@ def test_unknown_types_are_refused_unless_trusted(tmp_path):
     assert caught.value.remedy is not None
     assert f"--trust {name}" in caught.value.remedy
     assert name in str(caught.value)
+    assert f"trust={name!r}" in str(caught.value)
+    assert "--" not in str(caught.value)
     for trusted in (name, name.replace(".Foreign", ":Foreign")):
         assert load_model(tmp_path, [trusted]).scores(X).shape == Y.shape
 

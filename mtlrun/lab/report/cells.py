@@ -41,7 +41,7 @@ from mtlrun.engine.stored import (
     TRAINED,
     VERIFIED,
 )
-from mtlrun.errors import DataError, UserError
+from mtlrun.errors import DataError, UserError, with_arguments
 from mtlrun.lab.report.checks import MEDIAN_QUANTITIES
 from mtlrun.lab.stored import StoredPlan, read_json, read_plan, read_sound
 from mtlrun.stats import PairedTest
@@ -491,6 +491,7 @@ PARQUET = "results.parquet"
 _Row = dict[str, Any]
 
 
+@with_arguments
 def load_results(folder: str | Path) -> pd.DataFrame:
     """Read results into a tidy table, one row per cell.
 

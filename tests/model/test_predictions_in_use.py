@@ -1,0 +1,144 @@
+"""What a saved model returns to a program that predicts with it."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.inspection import permutation_importance
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+
+import mtlrun
+from mtlrun.errors import UnknownNameError, UserError
+from mtlrun.model.files import load_model
+
+FAST = {"splits": 2, "repeats": 1, "folds": 2}
+
+
+def rows():
+    """Return rows of three schools with two targets; every third one is large."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(90, 3)), columns=list("abc"))
+    frame["size"] = np.resize(["large", "small", "small"], 90)
+    frame["school"] = np.repeat(["north", "south", "west"], 30)
+    frame["y"] = frame.a + (frame["size"] == "large") + 0.2 * rng.normal(size=90)
+    frame["z"] = frame.b - frame.a + 0.2 * rng.normal(size=90)
+    return frame
+
+
+def compared(folder, frame, method, **roles):
+    """Return a comparison with one method, and its model read from files."""
+    result = mtlrun.compare(frame, methods=[method], **roles, **FAST)
+    return result, load_model(result.save(folder))
+
+
+@pytest.fixture(scope="module")
+def schools(tmp_path_factory):
+    frame = rows().drop(columns="z")
+    folder = tmp_path_factory.mktemp("schools")
+    roles = {"target": "y", "task": "school", "unseen": "mean"}
+    return compared(folder, frame, "HierarchicalMTL", **roles)
+
+
+@pytest.fixture(scope="module")
+def two_targets(tmp_path_factory):
+    frame = rows().drop(columns=["school", "size"])
+    folder = tmp_path_factory.mktemp("targets")
+    return compared(folder, frame, "JointFeatureMTL", targets=["y", "z"])
+
+
+def test_a_frame_gives_a_series_with_its_index_before_and_after_saving(schools):
+    result, loaded = schools
+    new = rows().drop(columns=["y", "z"]).set_axis(range(100, 190))
+    predicted = result.predict(new)
+    assert isinstance(predicted, pd.Series)
+    assert predicted.name == "y"
+    assert predicted.index.equals(new.index)
+    pd.testing.assert_series_equal(loaded.predict(new), predicted)
+
+
+def test_several_targets_give_a_frame_with_their_names(two_targets):
+    result, loaded = two_targets
+    new = rows()[["a", "b", "c"]].iloc[5:9]
+    predicted = result.predict(new)
+    assert list(predicted.columns) == ["y", "z"]
+    assert list(predicted.index) == [5, 6, 7, 8]
+    pd.testing.assert_frame_equal(loaded.predict(new), predicted)
+
+
+def test_an_array_gives_an_array_before_and_after_saving(two_targets):
+    result, loaded = two_targets
+    new = rows()[["a", "b", "c"]]
+    for model in (result, loaded):
+        predicted = model.predict(new.to_numpy())
+        assert isinstance(predicted, np.ndarray)
+        np.testing.assert_array_equal(predicted, result.predict(new).to_numpy())
+
+
+def test_tools_of_scikit_learn_take_the_model_as_an_estimator(schools):
+    _, loaded = schools
+    frame = rows().drop(columns="z")
+    X = frame.drop(columns="y")
+    shuffled = np.random.default_rng(0).permutation(90)
+    X, y = X.iloc[shuffled], frame.y.iloc[shuffled]
+    assert cross_val_score(loaded, X, y, cv=3).min() > 0.5
+    assert cross_val_predict(loaded, X, y, cv=3).shape == (90,)
+    assert permutation_importance(loaded, X, y, n_repeats=2).importances_mean[0] > 0.1
+    logarithm = TransformedTargetRegressor(loaded, func=np.sinh, inverse_func=np.arcsinh)
+    assert logarithm.fit(X, y).predict(X).shape == (90,)
+    values = {"estimator": [loaded.estimator]}
+    assert GridSearchCV(loaded, values, cv=2).fit(X, y).best_score_ > 0.5
+
+
+def test_each_row_is_flagged_and_nothing_warns(schools):
+    _, loaded = schools
+    new = rows().drop(columns=["y", "z"]).iloc[:4].set_axis(list("pqrs"))
+    new.loc["q", "size"] = "huge"
+    new.loc["r", "a"] = np.nan
+    new.loc["s", "school"] = "east"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table = loaded.predict_table(new)
+    assert list(table.index) == list("pqrs")
+    assert table.unknown_categories.tolist() == [(), ("size",), (), ()]
+    assert table.missing.tolist() == [(), (), ("a",), ()]
+    assert table.is_known_task.tolist() == [True, True, True, False]
+    with pytest.warns(UserWarning, match="size"):
+        predicted = loaded.predict(new)
+    np.testing.assert_array_equal(table["prediction"], predicted)
+
+
+def test_one_row_is_predicted_as_in_a_batch(schools):
+    _, loaded = schools
+    new = rows().drop(columns=["y", "z"])
+    batch = loaded.predict_table(new)
+    for place in (0, 40, 89):
+        one = loaded.predict_table(new.iloc[[place]])
+        assert one["prediction"].iloc[0] == pytest.approx(
+            batch["prediction"].iloc[place]
+        )
+
+
+def test_a_table_has_the_ends_of_intervals(schools):
+    result, loaded = schools
+    new = rows().drop(columns=["y", "z"])
+    table = loaded.predict_table(new, interval=0.9)
+    assert (table.lower < table["prediction"]).all()
+    assert (table["prediction"] < table.upper).all()
+    pd.testing.assert_frame_equal(result.predict_table(new, interval=0.9), table)
+    with pytest.raises(UserError, match="interval"):
+        loaded.predict_table(new, interval=95)
+
+
+def test_labels_have_probabilities_and_flags(tmp_path):
+    frame = rows().drop(columns="z").assign(y=lambda rows: rows.y > 0)
+    roles = {"target": "y", "task": "school", "calibrate": True}
+    _, loaded = compared(tmp_path, frame, "IndependentLogistic", **roles)
+    new = frame.drop(columns="y").assign(size="huge")
+    table = loaded.predict_table(new, probabilities=True)
+    assert set(table.unknown_categories) == {("size",)}
+    (column,) = [name for name in table.columns if name.endswith("probability")]
+    assert table[column].between(0, 1).all()
+    with pytest.raises(UnknownNameError, match="unseen='mean'"):
+        loaded.predict_table(new.assign(school="east"))
