@@ -29,7 +29,7 @@ SHELL_ONLY = set(
     task-name tasks timeout url yes""".split()  # noqa: SIM905
 )
 #: Options without a value.
-_FLAGS = {"calibrate", "curve", "force", "new-tasks"}
+_FLAGS = {"calibrate", "curve", "force", "new-tasks", "time-blocks"}
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 #: Words that may follow an option in a sentence, but are not its value.
 _PROSE = set(
