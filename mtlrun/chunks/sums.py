@@ -397,6 +397,7 @@ class _Kept(TaskStatistics):
     def sufficient_statistics(self, *, centred: bool) -> tuple[TaskData, Array, Array]:
         if centred not in self.made:
             self.made[centred] = super().sufficient_statistics(centred=centred)
+            self.made[centred][0].share_decompositions()
         return self.made[centred]
 
 

@@ -245,6 +245,15 @@ def compare(
             "--curve",
         ),
     ] = False,
+    racing: Annotated[
+        bool,
+        protocol(
+            None,
+            "Stop default methods that are far behind after the first folds of the "
+            "parameter search. Methods that --methods names are never stopped.",
+            "--racing/--no-racing",
+        ),
+    ] = True,
     calibrate: Annotated[
         bool,
         protocol(
@@ -320,6 +329,7 @@ def compare(
         smallest_gain=smallest_gain,
         family=_given(family),
         curve=curve,
+        racing=racing,
         backend=backend,
         scheduler=scheduler,
     )

@@ -22,6 +22,7 @@ from mtlrun.comparison.candidates import (
     calibrated,
     check_levels,
     chosen_candidate,
+    default_candidates,
     has_coefficients,
     named_candidates,
     read_families,
@@ -45,6 +46,7 @@ from mtlrun.comparison.protocol import (
     facts_of,
     sizes_of,
 )
+from mtlrun.comparison.racing import raced_labels
 from mtlrun.comparison.result import (
     MODEL,
     Comparison,
@@ -128,6 +130,7 @@ def compare(
     smallest_gain: float | None = None,
     family: str | Sequence[str] = (),
     curve: bool = False,
+    racing: bool = True,
     backend: str | None = None,
     scheduler: str | None = None,
     output: str | Path | None = None,
@@ -172,6 +175,8 @@ def compare(
         How methods are compared.
     smallest_gain, family, curve
         What the verdict is about.
+    racing : bool
+        Whether default methods far behind are stopped after the first inner folds.
     backend, scheduler : str, optional
         Only for tables in chunks.
     output : path, optional
@@ -250,6 +255,7 @@ def compare(
         smallest_gain=smallest_gain,
         family=family,
         curve=curve,
+        racing=racing,
         backend=backend,
         scheduler=scheduler,
     )
@@ -383,6 +389,9 @@ class _Session:
         def so_far(entries: list[ComparedMethod]) -> None:
             if any(entry.score is not None for entry in entries):
                 done = sum(len(entry.scores) + len(entry.failures) for entry in entries)
+                done += sum(
+                    len(entry.stopped.keys() - entry.scores.keys()) for entry in entries
+                )
                 left = waves.remaining()
                 text = "" if left is None else f", about {duration(left)} left"
                 board = self._board(
@@ -397,7 +406,7 @@ class _Session:
         board = self._board(waves.run(), evaluation, facts, waves.left_out)
         keys = [
             {"method": label, "trial": trial, "key": job.key}
-            for (label, trial), job in jobs.items()
+            for (label, trial), job in waves.computed_jobs().items()
         ]
         planned = {
             "options": self.options.protocol_options(),
@@ -470,8 +479,23 @@ class _Session:
             candidates, self.dataset, self.options.folds, protocol.train
         )
         return CompareSchedule(
-            candidates, jobs, runner, evaluation, deadline, self.say, usual=usual
+            candidates,
+            jobs,
+            runner,
+            evaluation,
+            deadline,
+            self.say,
+            usual=usual,
+            raced=self._raced(protocol, candidates),
         )
+
+    def _raced(self, protocol: Protocol, candidates: list[Candidate]) -> list[str]:
+        """Return the methods that may be stopped in a training part."""
+        if not self.options.racing:
+            return []
+        default = default_candidates(self.dataset, protocol.train)
+        labels = [candidate.label for candidate in default]
+        return raced_labels(candidates, labels, self.options.methods)
 
     def _board(
         self,

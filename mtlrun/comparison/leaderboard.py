@@ -324,6 +324,8 @@ def leaderboard_grid(board: Leaderboard) -> ReportTable:
     for entry in board.entries:
         if entry.score is None:
             state = "failed" if entry.failures else None
+            if entry.stopped:
+                state = "stopped"
             grid.rows.append(
                 [
                     None,

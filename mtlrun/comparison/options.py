@@ -118,6 +118,10 @@ class CompareOptions:
         do not count in the verdict.
     curve : bool
         Whether the comparison is repeated with fewer training rows.
+    racing : bool
+        Whether methods of the default list are stopped in a training part when they
+        are far behind the best one after the first inner folds. Methods that are named
+        in `methods` are never stopped.
     backend : str or None
         Only for tables in chunks: ``"dask"``.
     scheduler : str or None
@@ -158,6 +162,7 @@ class CompareOptions:
     smallest_gain: float | None = None
     family: str | Sequence[str] = ()
     curve: bool = False
+    racing: bool = True
     backend: str | None = None
     scheduler: str | None = None
 
@@ -229,4 +234,5 @@ class CompareOptions:
             "smallest_gain": self.smallest_gain,
             "family": list(self.family),
             "curve": self.curve,
+            "racing": self.racing,
         }

@@ -1,5 +1,8 @@
 """In which order a comparison is computed: what every verdict needs first, on all splits, then the rest by its cost.
 
+Methods of the default list race in every training part (`mtlrun.comparison.racing`): most
+of them are stopped there after the first inner folds of their search.
+
 At the end: how long the rest takes, from what methods have taken so far and what those to come usually take.
 """
 
@@ -9,18 +12,21 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import fmean
+from statistics import fmean, median
 
 from mtlrun.comparison.candidates import TREES, Candidate, core, is_smooth
+from mtlrun.comparison.racing import format_deficit, n_first_folds, stopped_methods
 from mtlrun.comparison.verdict import (
     NATIVE,
     POOLED,
     TRIVIAL,
+    VERDICT_FAMILIES,
     ComparedMethod,
     Evaluation,
 )
 from mtlrun.data.dataset import Dataset
 from mtlrun.engine.job import Job
+from mtlrun.engine.pool import Pool
 from mtlrun.engine.record import NOT_CONVERGED, Record
 from mtlrun.engine.run import Runner
 from mtlrun.metrics import get_metric
@@ -48,6 +54,9 @@ class CompareSchedule:
         What there was no time for.
     usual : mapping of str to float
         Label -> the seconds of a split, from `usual_seconds`.
+    raced : sequence of str
+        Labels of the methods that may be stopped after the first inner folds of a
+        training part, from `mtlrun.comparison.racing.raced_labels`.
     """
 
     candidates: Sequence[Candidate]
@@ -59,6 +68,7 @@ class CompareSchedule:
     finished: Finished = lambda _: None
     left_out: list[str] = field(default_factory=list)
     usual: Mapping[str, float] = field(default_factory=dict)
+    raced: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         self.entries = {
@@ -68,6 +78,8 @@ class CompareSchedule:
         for place, job in self.jobs.items():
             self.places.setdefault(job.key, []).append(place)
         self.open = set(self.jobs)
+        #: Splits in which the race is over.
+        self.decided: set[int] = set()
         self.runner.finished = self._add
         self.started, self.worked = time.monotonic(), 0.0
 
@@ -88,7 +100,9 @@ class CompareSchedule:
                 stop_at_deadline=self.deadline is not None,
             )
             for number, wave in enumerate(self._waves()):
-                jobs = [self.jobs[place] for place in wave]
+                self._race(wave, pool)
+                searched = [key for key in wave if not self._is_stopped(key)]
+                jobs = [self.jobs[place] for place in searched]
                 self._known(jobs)
                 # The first is computed in any case, so that there is a board whatever the budget, and in this process,
                 # as are others while those of the pool start.
@@ -101,8 +115,11 @@ class CompareSchedule:
                 )
                 here = here if number == 0 or not pool.has_started else pool
                 self.runner.fits(
-                    [self.jobs[place] for place in wave if place in self.open], here
+                    [self.jobs[place] for place in searched if place in self.open],
+                    here,
                 )
+            self._fit_stopped(pool)
+        self._report_stopped()
         late: dict[int, list[str]] = {}
         for label in self.entries:
             late.setdefault(sum(place[0] == label for place in self.open), []).append(
@@ -138,6 +155,114 @@ class CompareSchedule:
             repeats = [range(repeats[-1].stop)]
         for label in rest:
             yield from ([(label, split) for split in splits] for splits in repeats)
+
+    def computed_jobs(self) -> dict[ResultKey, Job]:
+        """Return the job of every method on every split that was not stopped.
+
+        A method that was stopped in some splits only has been fitted there with the
+        parameters that its first inner folds selected.
+        """
+        jobs = {}
+        for (label, split), job in self.jobs.items():
+            if not self._is_stopped((label, split)):
+                jobs[label, split] = job
+            elif split in self.entries[label].scores:
+                jobs[label, split] = self._first_folds(job)
+        return jobs
+
+    def _is_stopped(self, key: ResultKey) -> bool:
+        label, split = key
+        return split in self.entries[label].stopped
+
+    def _first_folds(self, job: Job) -> Job:
+        """Return the job that searches the first inner folds alone."""
+        assert job.search is not None
+        return job.of_first_folds(n_first_folds(job.search.folds))
+
+    def _race(self, wave: Sequence[ResultKey], pool: Pool) -> None:
+        """Search all methods on the first inner folds, and stop those far behind.
+
+        Nothing happens for methods that are not raced, and in splits where the race is
+        over. Methods that are not raced are rivals of the others.
+        """
+        splits = [
+            split
+            for label, split in wave
+            if label in self.raced and split not in self.decided
+        ]
+        families = {
+            candidate.label: candidate.family
+            for candidate in self.candidates
+            if candidate.family in VERDICT_FAMILIES
+        }
+        jobs = {
+            (label, split): self._first_folds(self.jobs[label, split])
+            for label in families
+            for split in splits
+            if self.jobs[label, split].search is not None
+        }
+        if not jobs:
+            return
+        self.runner.search(list(jobs.values()), pool)
+        if pool.is_past_deadline:
+            # Nothing starts any more, and some searches are missing.
+            return
+        self.decided.update(splits)
+        for split in splits:
+            scores = {}
+            for label in families:
+                job = jobs.get((label, split))
+                choice = self.runner.choices.get(job.key) if job is not None else None
+                if choice is not None:
+                    scores[label] = choice["score"]
+            stopped = stopped_methods(
+                self.evaluation.metric, scores, families, self.raced
+            )
+            for label, distance in stopped.items():
+                self.entries[label].stopped[split] = distance
+
+    def _fit_stopped(self, pool: Pool) -> None:
+        """Fit methods where they were stopped, unless they were stopped everywhere.
+
+        The leaderboard compares means over all splits. A fit costs little beside a
+        search. It has no inner score, so that it cannot be chosen.
+        """
+        jobs = []
+        for label, entry in self.entries.items():
+            if len(entry.stopped) == len(self.evaluation.rows):
+                self.open -= {(label, split) for split in entry.stopped}
+                continue
+            for split in entry.stopped:
+                job = self._first_folds(self.jobs[label, split])
+                self.places.setdefault(job.key, []).append((label, split))
+                jobs.append(job)
+        self._known(jobs)
+        open_keys = {
+            key for key, places in self.places.items() if self.open.intersection(places)
+        }
+        self.runner.fits([job for job in jobs if job.key in open_keys], pool)
+
+    def _report_stopped(self) -> None:
+        """Say which methods were stopped, and how far they were behind."""
+        n_splits = len(self.evaluation.rows)
+        everywhere = []
+        for entry in self.entries.values():
+            if not entry.stopped:
+                continue
+            if len(entry.stopped) < n_splits:
+                entry.notes.append(
+                    f"stopped early in {len(entry.stopped)} of {n_splits} splits"
+                )
+                continue
+            distance = median(entry.stopped.values())
+            text = format_deficit(self.evaluation.metric, distance)
+            everywhere.append(f"{entry.label} ({text})")
+        if everywhere:
+            self.left_out.append(
+                "stopped in all splits after the first inner folds, and not tested, "
+                "because they were too far behind the best method of their kind "
+                f"(median distance): {', '.join(everywhere)}"
+            )
 
     def _known(self, jobs: list[Job]) -> None:
         """Take over what is done already."""
@@ -192,6 +317,9 @@ class CompareSchedule:
         )
         entry.fit_seconds.append(record.seconds["fit"])
         entry.chosen[split] = record.selection.get("chosen") or {}
+        if split in entry.stopped:
+            # The search was not finished: its score is not that of the other methods.
+            return
         inner = record.selection.get("score")
         sign = -1.0 if get_metric(metric).greater_is_better else 1.0
         means = record.selection.get("means") or []
@@ -322,5 +450,6 @@ def remaining_seconds(
     left = 0.0
     for label, entry in entries.items():
         missing = splits - len(entry.scores) - len(entry.failures)
+        missing -= len(entry.stopped.keys() - entry.scores.keys())
         left += missing * known.get(label, slower * usual[label])
     return elapsed * left / computed

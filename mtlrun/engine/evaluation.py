@@ -125,6 +125,7 @@ class TaskRows:
             data = probe._prepare(
                 self.X, self.y, task_id=self.task_id, sample_weight=self.weights
             )
+            data.share_decompositions()
             params = probe.get_params(deep=False)
             self._read[key] = (
                 data,

@@ -385,8 +385,10 @@ def _halving(
     sign = -1.0 if get_metric(job.search.metric).greater_is_better else 1.0
     folds: list[list[dict[str, Any]]] = [[] for _ in found]
     left = list(range(len(found)))
-    for k in range(job.search.folds):
-        fold = replace(job, fold=k, search=replace(job.search, on="folds"))
+    for k in range(job.search.n_visited):
+        fold = replace(
+            job, fold=k, search=replace(job.search, on="folds", visited=None)
+        )
         for i, result in zip(
             left, _visit_all(fold, data, [found[i] for i in left], warm), strict=True
         ):

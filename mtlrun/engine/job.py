@@ -145,6 +145,7 @@ class Search:
 
     `method` is what is fitted in the search; it may be a faster solver of the same objective. `on` is "folds",
     "validation", or "halving": after every fold the better half of the candidates goes on, so all folds are one job.
+    `visited` is the number of folds that are computed, from the first one on; by default, all of them.
     """
 
     grid: dict[str, list[Any]]
@@ -154,6 +155,12 @@ class Search:
     method: Method
     on: str = "folds"
     versions: dict[str, int | str] = field(default_factory=dict)
+    visited: int | None = None
+
+    @property
+    def n_visited(self) -> int:
+        """Number of folds that are computed."""
+        return self.folds if self.visited is None else self.visited
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields that are not empty, without the versions."""
@@ -164,6 +171,7 @@ class Search:
             "seed": self.seed,
             "method": self.method.to_dict(),
             "on": self.on,
+            "visited": self.visited,
         }
         return _without_empty(fields)
 
@@ -298,10 +306,19 @@ class Job:
         fold = replace(
             self, method=search.method, scoring=scoring, versions=search.versions
         )
+        if search.on == HALVING:
+            return (replace(fold, fold=0),)
+        # A fold is the same job whether the others are visited or not, so that a search
+        # of the first folds can be continued.
+        full = replace(search, visited=None)
         return tuple(
-            replace(fold, fold=k)
-            for k in range(1 if search.on == HALVING else search.folds)
+            replace(fold, search=full, fold=k) for k in range(search.n_visited)
         )
+
+    def of_first_folds(self, n_folds: int) -> Job:
+        """Return the job whose search visits only the first folds."""
+        assert self.search is not None
+        return replace(self, search=replace(self.search, visited=n_folds))
 
 
 def job_from(

@@ -572,7 +572,11 @@ def fold_keys(inputs: Mapping[str, Any], versions: Mapping[str, Any]) -> list[st
         "scoring": scoring,
         "search": inner,
     }
-    n_folds = 1 if search["on"] == "halving" else search["folds"]
+    if search["on"] == "halving":
+        n_folds = 1
+    else:
+        # A fold does not depend on how many others are visited.
+        n_folds = inner.pop("visited", search["folds"])
     return [sha256_json([{**content, "fold": k}, versions]) for k in range(n_folds)]
 
 

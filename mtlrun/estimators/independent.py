@@ -6,7 +6,6 @@ import warnings
 from abc import abstractmethod
 from dataclasses import KW_ONLY, replace
 from typing import Any, ClassVar, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
@@ -48,8 +47,6 @@ _SMALL = 128
 _PER_TASK = 1000
 # Products of the columns of all tasks are kept while they take no more bytes than this.
 _PRODUCTS = 64 << 20
-#: The products that models of one search share while their rows live, with and without intercept.
-_grams: WeakKeyDictionary[TaskData, dict[bool, Gram]] = WeakKeyDictionary()
 
 
 class TaskFit(NamedTuple):
@@ -668,15 +665,16 @@ def has_products(data: TaskData) -> bool:
 
 def products(data: TaskData, fit_intercept: bool) -> Gram:
     """Return the products of the columns of each task, made once; zeros for columns constant within the task."""
-    grams = _grams.setdefault(data, {})
-    if fit_intercept not in grams:
+    key = ("products", fit_intercept)
+    if key not in data.decompositions:
         form = Gram(data, fit_intercept, sharp=False)
         varying = form.are_varying(np.einsum("tii->ti", form.gram))
         if not varying.all():
             form.gram *= varying[:, :, np.newaxis] & varying[:, np.newaxis, :]
             form.cross *= varying.T
-        grams[fit_intercept] = form
-    return grams[fit_intercept]
+        data.decompositions[key] = form
+    kept: Gram = data.decompositions[key]
+    return kept
 
 
 def pool(data: TaskData, *, labels: bool) -> tuple[Any, Array, Array | None]:

@@ -363,6 +363,9 @@ def prepare(
 ) -> Rotation:
     """Decompose the designs of all tasks, once for all fits on the same data.
 
+    Data that share their decompositions (`TaskData.share_decompositions`) keep the
+    result for later calls, unless it takes more memory than the rows.
+
     Parameters
     ----------
     data : TaskData
@@ -386,13 +389,29 @@ def prepare(
                 "the rotation was prepared from other data or weights, or with another fit_intercept"
             )
         return rotation
+    key = ("rotation", fit_intercept)
+    if data.shares_decompositions and key in data.decompositions:
+        kept: Rotation = data.decompositions[key]
+        return kept
     sizes = f"{data.n_rows} rows, {data.n_features} features and {data.n_tasks} tasks"
     memory.require(
         preparation_bytes(data), f"an eigenbasis of the designs ({sizes})", _REMEDY
     )
+    made: Rotation
     if data.uniform:
-        return SharedRotation(data, fit_intercept)
-    return TaskRotation(data, fit_intercept)
+        made = SharedRotation(data, fit_intercept)
+    else:
+        made = TaskRotation(data, fit_intercept)
+    if data.shares_decompositions and rotation_bytes(data) <= _row_bytes(data):
+        data.decompositions[key] = made
+    return made
+
+
+def _row_bytes(data: TaskData) -> int:
+    """Return the bytes of the rows of a design, dense or sparse."""
+    if data.sparse:
+        return int(data.X.data.nbytes + data.X.indices.nbytes)
+    return int(data.X.nbytes)
 
 
 def rotation_bytes(data: TaskData, *, invariant: bool = True) -> int:
@@ -534,9 +553,19 @@ class RowSpace:
 
     @classmethod
     def of(cls, data: TaskData, fit_intercept: bool) -> RowSpace:
-        """Return the row space of data; `fit_intercept` centres every task."""
-        data, basis = in_row_space(data)
-        return cls(basis, prepare(data, fit_intercept))
+        """Return the row space of data; `fit_intercept` centres every task.
+
+        Data that share their decompositions keep it, as `prepare` does.
+        """
+        key = ("row space", fit_intercept)
+        if data.shares_decompositions and key in data.decompositions:
+            kept: RowSpace = data.decompositions[key]
+            return kept
+        rows, basis = in_row_space(data)
+        made = cls(basis, prepare(rows, fit_intercept))
+        if data.shares_decompositions and rotation_bytes(data) <= _row_bytes(data):
+            data.decompositions[key] = made
+        return made
 
     @property
     def data(self) -> TaskData:

@@ -20,6 +20,13 @@ from numpy.typing import ArrayLike
 Design = Any
 
 
+def without_weights(data: TaskData) -> TaskData:
+    """Return data without weights and mask, as losses on labels need them."""
+    if data.weights is None and data.observed is None:
+        return data
+    return dataclasses.replace(data, weights=None, observed=None)
+
+
 def is_sparse(X: object) -> bool:
     """Return whether X is a sparse array or matrix (scipy's own test would narrow its static type too far)."""
     return bool(sp.issparse(X))
@@ -229,6 +236,24 @@ class TaskData:
             X = self.X
         content = [X, self.targets, self.offsets, self.weights, self.observed]
         return str(joblib.hash(content, hash_name="sha1"))
+
+    @cached_property
+    def decompositions(self) -> dict[Any, Any]:
+        """What several fits to these data share, such as eigenbases.
+
+        The data and what is kept here refer to each other: the owner of the data clears
+        it in the end, or waits for the garbage collector.
+        """
+        return {}
+
+    def share_decompositions(self) -> None:
+        """Let fits to these data keep their eigenbases in `decompositions`."""
+        self.decompositions.setdefault("shared", True)
+
+    @property
+    def shares_decompositions(self) -> bool:
+        """Whether eigenbases of these data are kept."""
+        return "decompositions" in self.__dict__ and "shared" in self.decompositions
 
     @cached_property
     def _lengths(self) -> np.ndarray:

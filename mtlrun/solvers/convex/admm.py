@@ -7,7 +7,7 @@ loss with a closed-form prox.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial, reduce
 
 import numpy as np
@@ -24,7 +24,7 @@ from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import confirm
 from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
 from mtlrun.problem.rotation import Rotation, SharedRotation, prepare
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import TaskData, without_weights
 
 # Over-relaxation, schedule and limits were found by trial on school, enron and simulated data, from 0.01 to 100 times
 # the best rho; balancing for ever need not converge.
@@ -452,9 +452,7 @@ def solve_split(
     ValueError
         If the rotation belongs to other data or has weights, or `start` has a wrong shape.
     """
-    rotation = prepare(
-        replace(data, weights=None, observed=None), fit_intercept, rotation
-    )
+    rotation = prepare(without_weights(data), fit_intercept, rotation)
     shape = (data.n_features, data.n_tasks)
     needed = needed_parts(penalties, shape)
     run = _SplitRun(data, loss, _Space(rotation, [penalties[k] for k in needed]))

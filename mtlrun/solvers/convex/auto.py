@@ -25,7 +25,6 @@ all others                                                                "fista
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from mtlrun.problem import memory
@@ -34,7 +33,7 @@ from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import GRAM_COPIES, gram_bytes, gram_pays
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.rotation import Rotation, preparation_bytes, rotation_bytes
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import TaskData, without_weights
 from mtlrun.solvers.convex.admm import solve_admm, solve_split
 from mtlrun.solvers.convex.fista import solve_fista
 from mtlrun.solvers.convex.lasso import cd_applies, solve_block_cd, solve_lasso
@@ -106,9 +105,7 @@ def solve_convex(
 
 def decomposed(data: TaskData, loss: Loss) -> TaskData:
     """Return the data whose eigenbases "admm" uses: without weights and mask for losses on labels."""
-    if loss.labels:
-        return replace(data, weights=None, observed=None)
-    return data
+    return without_weights(data) if loss.labels else data
 
 
 def solver_bytes(

@@ -1,0 +1,136 @@
+"""Racing: which methods are not searched further in a training part.
+
+A search scores every candidate on all inner folds. Most methods of the default list are
+far behind the best one after the first of these folds already. Therefore all methods of
+a strategy (separate models, pooled models, multi-task learning) are first searched on
+the first inner folds of a training part. A method whose error there is more than 5%
+above the error of the best method of its strategy is stopped in this training part: it
+is not searched further, and cannot be chosen there. For areas under the ROC curve and
+other scores that are at most 1, it is stopped when it is more than 0.01 behind.
+
+Every training part decides alone, from its own rows. All methods of a strategy are
+compared on the same folds, whatever the order in which they were computed, so that the
+decision does not depend on the number of processes.
+
+Methods that are named are never stopped, nor are the baselines of every comparison.
+They take part in the race as those that others are compared with.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from mtlrun.comparison.candidates import Candidate, core
+from mtlrun.comparison.verdict import VERDICT_FAMILIES
+from mtlrun.metrics import get_metric
+
+#: Largest share by which the error of a method may exceed the least error.
+MAX_EXCESS_ERROR = 0.05
+#: Largest distance to the best score, for scores that are at most 1, such as the AUC.
+MAX_SCORE_DEFICIT = 0.01
+#: Inner folds that are visited before methods are stopped, of so many in all.
+FOLDS_PER_FIRST_FOLD = 3
+#: Metrics of explained variance, which have no lower bound: one minus them is an error.
+_EXPLAINED = ("r2", "explained_variance")
+
+
+def n_first_folds(n_folds: int) -> int:
+    """Return the number of inner folds that are visited before methods are stopped."""
+    return max(1, n_folds // FOLDS_PER_FIRST_FOLD)
+
+
+def raced_labels(
+    candidates: Sequence[Candidate], default: Iterable[str], names: Sequence[str]
+) -> list[str]:
+    """Return the methods that may be stopped.
+
+    Parameters
+    ----------
+    candidates : sequence of Candidate
+        All methods of the comparison.
+    default : iterable of str
+        Labels of the default methods.
+    names : sequence of str
+        What the user asked for with ``--methods``; empty for the default methods.
+    """
+    named = {name.removesuffix("Classifier") for name in names}
+    kept = {candidate.label for candidate in core(candidates)}
+    defaults = set(default)
+    return [
+        candidate.label
+        for candidate in candidates
+        if candidate.family in VERDICT_FAMILIES
+        and candidate.label in defaults
+        and candidate.label not in kept
+        and candidate.label.removesuffix("Classifier") not in named
+    ]
+
+
+def deficit(metric: str, score: float, best: float) -> float:
+    """Return how far a score is behind the best one; 0 for the best one itself.
+
+    Errors are compared as shares of the least error, and the RMSE by its square, in
+    which gains are measured. Scores that are at most 1 are compared by their distance.
+    """
+    if metric in _EXPLAINED:
+        error, least = 1 - score, 1 - best
+    elif get_metric(metric).greater_is_better:
+        return best - score
+    elif metric == "rmse":
+        error, least = score**2, best**2
+    else:
+        error, least = score, best
+    if error <= least:
+        return 0.0
+    return error / least - 1 if least > 0 else math.inf
+
+
+def largest_deficit(metric: str) -> float:
+    """Return the distance to the best method up to which a method is searched on."""
+    is_score = get_metric(metric).greater_is_better and metric not in _EXPLAINED
+    return MAX_SCORE_DEFICIT if is_score else MAX_EXCESS_ERROR
+
+
+def stopped_methods(
+    metric: str,
+    scores: Mapping[str, float],
+    families: Mapping[str, str],
+    raced: Iterable[str],
+) -> dict[str, float]:
+    """Return the methods to stop in one training part, with their distance to the best.
+
+    Parameters
+    ----------
+    metric : str
+    scores : mapping of str to float
+        Label -> best mean score on the first inner folds. Methods without a score are
+        not stopped: their failures show in the full search.
+    families : mapping of str to str
+        Label -> family.
+    raced : iterable of str
+        Labels of the methods that may be stopped.
+    """
+    greater = get_metric(metric).greater_is_better
+    limit = largest_deficit(metric)
+    stopped = {}
+    for label in raced:
+        if label not in scores:
+            continue
+        rivals = [
+            score
+            for other, score in scores.items()
+            if families[other] == families[label]
+        ]
+        best = max(rivals) if greater else min(rivals)
+        distance = deficit(metric, scores[label], best)
+        if distance > limit:
+            stopped[label] = distance
+    return stopped
+
+
+def format_deficit(metric: str, distance: float) -> str:
+    """Return a distance to the best method in words, such as ``12%`` or ``0.03``."""
+    if largest_deficit(metric) == MAX_SCORE_DEFICIT:
+        return f"{distance:.2g}"
+    return f"{distance:.0%}" if distance < 10 else "more than 10 times its error"

@@ -1,0 +1,169 @@
+"""Racing: methods far behind after the first inner folds are not searched further."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import mtlrun
+from mtlrun.comparison.candidates import Candidate
+from mtlrun.comparison.racing import (
+    deficit,
+    n_first_folds,
+    raced_labels,
+    stopped_methods,
+)
+from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, POOLED, TRIVIAL
+from mtlrun.engine.job import DatasetRef, Job, Method, Scoring, Search, Split
+from mtlrun.engine.packed import fold_keys
+
+#: Simple methods of the default list, which keep the comparisons of this file short.
+DEFAULT = (
+    "TaskMean",
+    "IndependentRidge",
+    "PooledRidge",
+    "IndependentRidgeCV",
+    "IndependentLasso",
+    "GraphMTL",
+    "JointFeatureMTL",
+    "TraceNormMTL",
+)
+QUICK = {"target": "y", "task": "school", "splits": 3, "repeats": 1, "folds": 3}
+
+
+@pytest.fixture
+def short_list(monkeypatch):
+    """Shorten the default list."""
+    from mtlrun.comparison import candidates, compare
+
+    every = candidates.default_candidates
+
+    def few(dataset, train):
+        return [one for one in every(dataset, train) if one.label in DEFAULT]
+
+    monkeypatch.setattr(candidates, "default_candidates", few)
+    monkeypatch.setattr(compare, "default_candidates", few)
+
+
+def unrelated_tasks(n_tasks=4, n=24):
+    """Return a table whose tasks have nothing in common but their first feature."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(n_tasks * n, 6)), columns=list("abcdef"))
+    task = np.repeat(np.arange(n_tasks), n)
+    signal = 3 * frame.to_numpy()[np.arange(len(frame)), 1 + task]
+    frame["y"] = frame.a + signal + 0.3 * rng.normal(size=len(frame))
+    return frame.assign(school=[f"s{t}" for t in task])
+
+
+def job_of(on="folds"):
+    method = Method("IndependentRidge", params={"alpha": 1.0})
+    return Job(
+        DatasetRef("toy", {}, "0"),
+        Split("kfold", 0, 0, folds=3),
+        method,
+        Scoring(("rmse",)),
+        search=Search({"alpha": [1.0, 2.0]}, 5, "rmse", 0, method, on),
+    )
+
+
+def test_errors_are_compared_as_shares_and_scores_by_their_distance():
+    assert deficit("nmse", 1.1, 1.0) == pytest.approx(0.1)
+    assert deficit("rmse", 1.1, 1.0) == pytest.approx(0.21)
+    assert deficit("r2", 0.4, 0.5) == pytest.approx(0.2)
+    assert deficit("auc", 0.7, 0.75) == pytest.approx(0.05)
+    assert deficit("rmse", 0.0, 0.0) == 0
+
+
+def test_a_method_is_compared_with_the_best_of_its_own_family():
+    families = {"A": INDEPENDENT, "B": INDEPENDENT, "M": MULTITASK, "N": MULTITASK}
+    scores = {"A": 1.0, "B": 1.06, "M": 2.0, "N": 2.08}
+    stopped = stopped_methods("nmse", scores, families, ["B", "N"])
+    assert list(stopped) == ["B"]
+    assert stopped["B"] == pytest.approx(0.06)
+
+
+def test_auc_races_by_points_and_the_best_is_never_stopped():
+    families = dict.fromkeys("ABC", MULTITASK)
+    scores = {"A": 0.80, "B": 0.795, "C": 0.78}
+    assert list(stopped_methods("auc", scores, families, "ABC")) == ["C"]
+
+
+def test_a_method_without_a_score_is_not_stopped():
+    families = dict.fromkeys("AB", MULTITASK)
+    assert stopped_methods("nmse", {"A": 1.0}, families, "AB") == {}
+
+
+def test_named_methods_and_baselines_are_not_raced():
+    candidates = [
+        Candidate("TaskMean", TRIVIAL, "x"),
+        Candidate("IndependentRidge", INDEPENDENT, "x"),
+        Candidate("PooledRidge", POOLED, "x"),
+        Candidate("IndependentRidgeCV", INDEPENDENT, "x"),
+        Candidate("First", MULTITASK, "x"),
+        Candidate("NamedClassifier", MULTITASK, "x"),
+        Candidate("Other", MULTITASK, "x"),
+        Candidate("Mine", MULTITASK, "x"),
+    ]
+    default = [c.label for c in candidates if c.label != "Mine"]
+    names = ["default", "Named", "pkg:Mine"]
+    assert raced_labels(candidates, default, names) == ["Other"]
+
+
+def test_at_least_one_inner_fold_is_visited_first():
+    assert [n_first_folds(n) for n in (2, 3, 5, 10)] == [1, 1, 1, 3]
+
+
+def test_the_first_folds_are_jobs_of_the_full_search():
+    job = job_of()
+    first = job.of_first_folds(2)
+    assert [fold.key for fold in first.folds] == [fold.key for fold in job.folds[:2]]
+    assert first.key != job.key
+    halving = job_of("halving")
+    assert halving.of_first_folds(2).folds[0].key != halving.folds[0].key
+
+
+@pytest.mark.parametrize("on", ["folds", "halving"])
+def test_packed_records_find_the_keys_of_the_first_folds(on):
+    job = job_of(on).of_first_folds(2)
+    inputs = job.content()
+    keys = inputs["search"].pop("keys")
+    assert keys == [fold.key for fold in job.folds]
+    assert fold_keys(inputs, {}) == keys
+
+
+def test_a_race_stops_methods_and_changes_no_number(short_list, tmp_path):
+    frame = unrelated_tasks()
+    full = mtlrun.compare(frame, racing=False, **QUICK)
+    raced = mtlrun.compare(frame, output=tmp_path, **QUICK)
+    entries = {entry.label: entry for entry in full.board.entries}
+    stopped = [entry for entry in raced.board.entries if entry.stopped]
+    assert stopped
+    for entry in raced.board.entries:
+        for split, inner in entry.inner.items():
+            assert inner == entries[entry.label].inner[split]
+            assert entry.scores[split] == entries[entry.label].scores[split]
+    # What was stopped everywhere is listed; what was stopped somewhere has all scores.
+    for entry in stopped:
+        if len(entry.stopped) == 3:
+            assert not entry.scores
+            assert any(entry.label in line for line in raced.board.left_out)
+        else:
+            assert len(entry.scores) == 3
+            assert not entry.stopped.keys() & entry.inner.keys()
+    assert raced.board.answer.kind == full.board.answer.kind
+    # The folder serves a comparison without racing.
+    again = mtlrun.compare(frame, output=tmp_path, racing=False, **QUICK)
+    assert {e.label: e.scores for e in again.board.entries} == {
+        e.label: e.scores for e in full.board.entries
+    }
+
+
+@pytest.mark.slow
+def test_the_number_of_processes_does_not_change_who_is_stopped(short_list):
+    frame = unrelated_tasks()
+    results = [mtlrun.compare(frame, jobs=jobs, **QUICK) for jobs in (1, 2)]
+    boards = [
+        {entry.label: (entry.stopped, entry.scores) for entry in result.board.entries}
+        for result in results
+    ]
+    assert any(stopped for stopped, _ in boards[0].values())
+    assert boards[0] == boards[1]
