@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from itertools import pairwise
@@ -26,8 +26,12 @@ from mtlrun.problem.taskdata import TaskData
 Array = np.ndarray[Any, np.dtype[Any]]
 Key = tuple[int, str | int | None]
 
-#: Parts into which the files are divided at most, where several processes read them; seconds between lines of progress.
-MOST_PARTS, EVERY = 64, 5.0
+#: Groups of files whose sums are added up before they are added to each other. Their
+#: number must not depend on the number of processes: the order of additions decides the
+#: last digits.
+MAX_LEAVES = 32
+#: Seconds between lines of progress.
+EVERY = 5.0
 # A standard deviation below this, relative to the mean, is rounding.
 _CONSTANT = 1e-10
 
@@ -110,6 +114,9 @@ class Losses:
     totals : ndarray of shape (T,)
         Weight of the rows of every task.
     tasks : dict of str to int
+    folder : Path or None
+        Where coefficients are stored, so that they need not be sent to the processes
+        that read.
     """
 
     coef: Array
@@ -117,6 +124,24 @@ class Losses:
     scales: Array
     totals: Array
     tasks: dict[str, int]
+    folder: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.folder is not None:
+            np.save(self.folder / "coef.npy", self.coef, allow_pickle=False)
+            np.save(self.folder / "intercept.npy", self.intercept, allow_pickle=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(vars(self))
+        if self.folder is not None:
+            del state["coef"], state["intercept"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self.folder is not None:
+            self.__dict__["coef"] = np.load(self.folder / "coef.npy", mmap_mode="r")
+            self.__dict__["intercept"] = np.load(self.folder / "intercept.npy")
 
     def groups(self, chunk: Chunk, table: ChunkedTable) -> Iterator[tuple[Key, Array]]:
         """Yield fold and task of some rows and their V; rows of a shared design as well with the sum over the tasks."""
@@ -191,46 +216,92 @@ def add_up(
     ConfigError
         If a part could not be read for another reason.
     """
-    started = last = time.monotonic()
-    total = len(table.files)
-
-    def progress(rows: int, done: int, end: bool = False) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if end or now - last > EVERY:
-            last = now
-            rate = rows / max(now - started, 1e-9)
-            say(
-                f"{rows:,} rows of {done} of {counted(total, 'file')}, {rate:,.0f} rows per second"
-            )
-
+    progress = Progress(say, len(table.files))
+    leaves = leaves_of(table.files)
+    sums = Sums()
     if pool.is_serial:
-        sums = sums_of(work, table, table.files, folds, seed, progress)
-        progress(sums.rows, total, end=True)
+        for files in leaves:
+            part = sums_of(work, table, files, folds, seed, progress.show)
+            sums.merge(part)
+            progress.add(part.rows, len(files))
+        progress.end()
         return sums
-    edges = np.linspace(0, total, min(total, MOST_PARTS) + 1).astype(int)
-    parts = [table.files[a:b] for a, b in pairwise(edges)]
-    sums, waiting, done, sent = Sums(), {}, 0, 0
-    for place, outcome in pool.run(
-        _part, [(i, (work, table, part, folds, seed)) for i, part in enumerate(parts)]
-    ):
+    items = [
+        (index, (work, table, files, folds, seed)) for index, files in enumerate(leaves)
+    ]
+    finished: dict[int, Sums] = {}
+    next_leaf = 0
+    n_bytes = 0
+    for index, outcome in pool.run(_part, items):
         if isinstance(outcome.value, DataError):
             raise outcome.value
         if outcome.status != OK:
             raise ConfigError(
-                f"{parts[place][0]}: {outcome.error}", "Run the command again."
+                f"{leaves[index][0]}: {outcome.error}", "Run the command again."
             )
-        waiting[place] = outcome.value
-        sent += outcome.value.nbytes
-        while (
-            done in waiting
-        ):  # in the order of the files: the same sums to the last digit
-            sums.merge(waiting.pop(done))
-            done += 1
-        progress(sums.rows, int(edges[done]))
-    progress(sums.rows, total, end=True)
-    say(f"{sent / 1e6:.1f} MB of sums sent by the processes that read")
+        finished[index] = outcome.value
+        n_bytes += outcome.value.nbytes
+        # Floating-point addition is not associative: merging in the order of the files
+        # gives the same bits whichever worker finishes first.
+        while next_leaf in finished:
+            part = finished.pop(next_leaf)
+            sums.merge(part)
+            progress.add(part.rows, len(leaves[next_leaf]))
+            next_leaf += 1
+    progress.end()
+    say(f"{n_bytes / 1e6:.1f} MB of sums sent by the processes that read")
     return sums
+
+
+def leaves_of(files: Sequence[Path]) -> list[Sequence[Path]]:
+    """Return the groups of files whose sums are added up first, in their order."""
+    n_leaves = min(len(files), MAX_LEAVES)
+    edges = np.linspace(0, len(files), n_leaves + 1).astype(int)
+    return [files[a:b] for a, b in pairwise(edges)]
+
+
+@dataclass
+class Progress:
+    """Tells how many rows have been read, at most every few seconds.
+
+    Attributes
+    ----------
+    say : callable
+    n_files : int
+    """
+
+    say: Callable[[str], None]
+    n_files: int
+
+    def __post_init__(self) -> None:
+        self._started = time.monotonic()
+        self._last = self._started
+        self._rows = 0
+        self._files = 0
+
+    def add(self, rows: int, files: int) -> None:
+        """Count rows and files that have been read."""
+        self._rows += rows
+        self._files += files
+        self.show(0, 0)
+
+    def show(self, rows: int, files: int) -> None:
+        """Tell the progress with some more rows and files, unless it was told lately."""
+        if time.monotonic() - self._last > EVERY:
+            self._say(rows, files)
+
+    def end(self) -> None:
+        """Tell the total."""
+        self._say(0, 0)
+
+    def _say(self, rows: int, files: int) -> None:
+        self._last = time.monotonic()
+        n_rows = self._rows + rows
+        rate = n_rows / max(self._last - self._started, 1e-9)
+        self.say(
+            f"{n_rows:,} rows of {self._files + files} of "
+            f"{counted(self.n_files, 'file')}, {rate:,.0f} rows per second"
+        )
 
 
 def _part(*arguments: Any) -> Sums | DataError:
@@ -251,20 +322,34 @@ def statistics_of(
     DataError
         Without rows.
     """
-    if not sums.rows:
+    names = task_names(table, sums.products, sums.rows)
+    return [fold_statistics(table, sums, fold, names) for fold in range(folds)], names
+
+
+def task_names(table: ChunkedTable, keys: Iterable[Key], n_rows: int) -> list[str]:
+    """Return the names of the tasks: of the targets, or those that occur in sums.
+
+    Raises
+    ------
+    DataError
+        Without rows.
+    """
+    if not n_rows:
         raise DataError(
             f"{table.files[0].parent}: no rows with a target and a positive weight"
         )
     if table.task is None:
-        return [_shared(table, sums, fold) for fold in range(folds)], list(
-            table.targets
-        )
-    names = sorted({str(task) for _, task in sums.products})
-    parts = [
-        _by_task(table, sums, [(fold, name) for name in names], shared=False)
-        for fold in range(folds)
-    ]
-    return parts, names
+        return list(table.targets)
+    return sorted({str(task) for _, task in keys})
+
+
+def fold_statistics(
+    table: ChunkedTable, sums: Sums, fold: int, names: Sequence[str]
+) -> TaskStatistics:
+    """Return the statistics of a fold, taken out of the sums."""
+    if table.task is None:
+        return _shared(table, sums, fold)
+    return _by_task(table, sums, [(fold, name) for name in names], shared=False)
 
 
 def _shared(table: ChunkedTable, sums: Sums, fold: int) -> TaskStatistics:
@@ -346,9 +431,17 @@ def check_tasks(rows: Array, names: Sequence[str], folds: int) -> None:
 
 @dataclass(frozen=True)
 class Folds:
-    """The statistics of every fold."""
+    """The statistics of every fold.
+
+    Attributes
+    ----------
+    parts : sequence of TaskStatistics
+    folder : Path or None
+        Where they are stored, if other processes may read them there.
+    """
 
     parts: Sequence[TaskStatistics]
+    folder: Path | None = None
 
     @cached_property
     def whole(self) -> TaskStatistics:
@@ -389,7 +482,7 @@ def target_moments(statistics: TaskStatistics) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Kept(TaskStatistics):
+class KeptStatistics(TaskStatistics):
     """Statistics that keep their condensed rows for the next fit."""
 
     made: dict[bool, tuple[TaskData, Array, Array]] = field(default_factory=dict)
@@ -399,6 +492,12 @@ class _Kept(TaskStatistics):
             self.made[centred] = super().sufficient_statistics(centred=centred)
             self.made[centred][0].share_decompositions()
         return self.made[centred]
+
+    def release(self) -> None:
+        """Forget the condensed rows with their decompositions."""
+        for data, _, _ in self.made.values():
+            data.decompositions.clear()
+        self.made.clear()
 
 
 @dataclass(frozen=True)
@@ -414,7 +513,7 @@ class ScaledStatistics:
         Of the targets.
     """
 
-    statistics: TaskStatistics
+    statistics: KeptStatistics
     factors: Array
     center: Array
     scale: Array
@@ -438,13 +537,13 @@ class ScaledStatistics:
             for s in (std, np.sqrt(variances))
         )
         return cls(
-            _Kept(**vars(statistics.scaled(factors, scale, means))),
+            KeptStatistics(**vars(statistics.scaled(factors, scale, means))),
             factors,
             means,
             1 / scale,
         )
 
     @cached_property
-    def pooled(self) -> TaskStatistics:
+    def pooled(self) -> KeptStatistics:
         """The same rows as those of one task."""
-        return _Kept(**{**vars(self.statistics.pooled()), "made": {}})
+        return KeptStatistics(**{**vars(self.statistics.pooled()), "made": {}})

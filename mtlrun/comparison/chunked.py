@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mtlrun.chunks.stored import read_folds, uses_files
 from mtlrun.chunks.sums import (
     Folds,
     Losses,
@@ -40,6 +43,8 @@ from mtlrun.comparison.summed import (
     FoldSearch,
     SummedEvaluation,
     Training,
+    fit_part,
+    run_parts,
 )
 from mtlrun.comparison.verdict import (
     INDEPENDENT,
@@ -94,8 +99,16 @@ class Chunked:
         folds: int,
         seed: int,
         say: Callable[[str], None],
+        folder: Path | None = None,
     ) -> Chunked:
-        """Read the files once."""
+        """Read the files once.
+
+        Several processes of this machine keep their sums in `folder`, if it is given.
+        """
+        if folder is not None and uses_files(pool):
+            table, kept, tasks = read_folds(table, folder, pool, folds, seed, say)
+            _check_sizes(kept, tasks)
+            return cls(table, kept, tasks, pool, seed, say)
         sums = add_up(Products(), table, pool, folds, seed, say)
         if table.weight is not None and sums.rows:
             # The second pass divides the weights by their mean as well.
@@ -103,11 +116,9 @@ class Chunked:
             sums.divide(mean)
             table = replace(table, weight_unit=table.weight_unit * mean)
         parts, tasks = statistics_of(table, sums, folds)
-        rows = np.array([part.n_rows for part in parts])
-        check_tasks(
-            rows.sum(axis=0) - np.sort(rows, axis=0)[-2:].sum(axis=0), tasks, folds
-        )
-        return cls(table, Folds(parts), tasks, pool, seed, say)
+        kept = Folds(parts)
+        _check_sizes(kept, tasks)
+        return cls(table, kept, tasks, pool, seed, say)
 
     @property
     def design(self) -> str:
@@ -144,7 +155,12 @@ class Chunked:
         intercept = intercept + np.einsum("d,kmdt->kmt", x_shift, coef) - y_shift
         place = {name: t for t, name in enumerate(self.tasks)}
         work = Losses(
-            coef, intercept, self.folds.scales, self.folds.weights.sum(axis=0), place
+            coef,
+            intercept,
+            self.folds.scales,
+            self.folds.weights.sum(axis=0),
+            place,
+            self.folds.folder,
         )
         found = add_up(
             work, self.table, self.pool, len(self.folds.parts), self.seed, self.say
@@ -201,6 +217,13 @@ class Chunked:
             **facts,
         }
         return Model(estimator, None, about)
+
+
+def _check_sizes(folds: Folds, tasks: Sequence[str]) -> None:
+    """Refuse tasks of which a training part, all rows but two folds, has no row."""
+    rows = np.array([part.n_rows for part in folds.parts])
+    largest_folds = np.sort(rows, axis=0)[-2:].sum(axis=0)
+    check_tasks(rows.sum(axis=0) - largest_folds, tasks, len(rows))
 
 
 def _unscaled(estimator: HierarchicalMTL, training: Training) -> ScaledTargets:
@@ -309,14 +332,33 @@ def compare_chunks(
             *_named(options.methods),
         ]
     )
-    candidates = [
-        candidate_of(name, Scale(1, 2)) for name in candidate_names
-    ]  # refused before the files are read
-    data = Chunked.read(
-        table, Pool(options.jobs, options.backend, options.scheduler), K, seed, say
-    )
+    for name in candidate_names:
+        # A method that needs the rows is refused before the files are read.
+        candidate_of(name, Scale(1, 2))
+    pool = Pool(options.jobs, options.backend, options.scheduler)
+    with ExitStack() as stack:
+        folder = None
+        if uses_files(pool):
+            pool = stack.enter_context(pool.keep_workers())
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        data = Chunked.read(table, pool, K, seed, say, folder)
+        return _compare(data, candidate_names, options, changed, files)
+
+
+def _compare(
+    data: Chunked,
+    candidate_names: Iterable[str],
+    options: CompareOptions,
+    changed: dict[str, Any],
+    files: Sequence[Path],
+) -> ChunkComparison:
+    """Compare methods on a table whose files have been read once."""
+    K = options.splits
+    seed = options.seed
+    table = data.table
+    say = data.say
     candidates = [candidate_of(name, data.scale(1 - 1 / K)) for name in candidate_names]
-    search = FoldSearch(data.folds, candidates)
+    search = FoldSearch(data.folds, candidates, pool=data.pool)
     say(f"fitting {counted(len(candidates), 'method')} to all pairs of training folds")
     search.run(combinations(range(K), 2))
     entries, coef, intercept = _entries(data, search)
@@ -456,16 +498,25 @@ def _entries(
     ]
     d, T = len(data.table.features), len(data.tasks)
     coef, intercept = np.empty((K, len(entries), d, T)), np.empty((K, len(entries), T))
-    for fold in range(K):
-        training = Training.of(data.folds.without(fold))
-        for place, (candidate, entry) in enumerate(
-            zip(search.candidates, entries, strict=True)
+    # `best` returns the parameters and their inner score.
+    selected = [
+        [search.best(candidate, fold) for candidate in search.candidates]
+        for fold in range(K)
+    ]
+    items = [
+        (search.candidates, [params for params, _ in selected[fold]], fold)
+        for fold in range(K)
+    ]
+    parts = run_parts(fit_part, data.folds, data.pool, items)
+    for fold, fits in enumerate(parts):
+        for place, (candidate, entry, fit) in enumerate(
+            zip(search.candidates, entries, fits, strict=True)
         ):
             started = time.perf_counter()
-            params, entry.inner[fold] = search.best(candidate, fold)
-            W, b, model = training.fit(candidate, params)
-            coef[fold, place], intercept[fold, place] = W, b
-            found = data.scores(fold, W, b)[metric]
+            params, entry.inner[fold] = selected[fold][place]
+            coef[fold, place] = fit.coef
+            intercept[fold, place] = fit.intercept
+            found = data.scores(fold, fit.coef, fit.intercept)[metric]
             entry.tasks[fold] = [
                 None if math.isnan(value) else float(value) for value in found
             ]
@@ -473,11 +524,12 @@ def _entries(
             # Losses are sums: this is the position of the method in them.
             entry.losses[fold] = np.array(place)
             entry.chosen[fold] = {} if candidate.label == TUNED else params
-            entry.fit_seconds.append(time.perf_counter() - started)
+            scoring_seconds = time.perf_counter() - started
+            entry.fit_seconds.append(fit.seconds + scoring_seconds)
             entry.seconds.append(
                 search.seconds[candidate.label] / K + entry.fit_seconds[-1]
             )
-            if not getattr(model, "converged_", True):
+            if not fit.converged:
                 entry.notes = ["not converged"]
     return entries, coef, intercept
 
@@ -485,7 +537,7 @@ def _entries(
 def _final(data: Chunked, candidate: Candidate) -> Trained:
     """Return the best method, tuned by cross-validation over all folds and fitted to all rows."""
     data.say(f"fitting {candidate.label} on all rows")
-    search = FoldSearch(data.folds, [candidate])
+    search = FoldSearch(data.folds, [candidate], pool=data.pool)
     search.run((fold,) for fold in range(len(data.folds.parts)))
     params, score = search.best(candidate, None)
     training = Training.of(data.folds.whole)

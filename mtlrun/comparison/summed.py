@@ -6,18 +6,21 @@ import math
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import ParameterGrid
 
+from mtlrun.chunks.stored import run_in_order, stored_folds, uses_files
 from mtlrun.chunks.sums import Array, Folds, ScaledStatistics, target_moments
 from mtlrun.comparison.candidates import Candidate
 from mtlrun.comparison.gain import Gain, correction
 from mtlrun.comparison.verdict import POOLED, TRIVIAL, Evaluation
+from mtlrun.engine.pool import Pool
 from mtlrun.estimators.registry import build
 
 #: Label of the ridge whose strength is chosen for each task.
@@ -26,7 +29,28 @@ TUNED = "IndependentRidgeCV"
 
 @dataclass(frozen=True)
 class Training(ScaledStatistics):
-    """Statistics of training rows, from which a method of a comparison can be fitted."""
+    """Statistics of training rows, from which a method of a comparison can be fitted.
+
+    Attributes
+    ----------
+    ridges : dict of float to estimator
+        Ridge models of single tasks by their strength, which two methods share.
+    """
+
+    ridges: dict[float, Any] = field(default_factory=dict)
+
+    def release(self) -> None:
+        """Forget the models and decompositions that fits have shared."""
+        self.ridges.clear()
+        self.statistics.release()
+        self.pooled.release()
+
+    def _ridge(self, alpha: float) -> Any:
+        """Return the ridge model of single tasks."""
+        if alpha not in self.ridges:
+            model = build({"estimator": "IndependentRidge", "params": {"alpha": alpha}})
+            self.ridges[alpha] = model.fit_statistics(self.statistics)
+        return self.ridges[alpha]
 
     def fit(
         self, candidate: Candidate, params: Mapping[str, Any]
@@ -49,19 +73,20 @@ class Training(ScaledStatistics):
                 strengths = np.broadcast_to(params["alpha"], T)
                 W, b = np.empty((d, T)), np.empty(T)
                 for alpha in np.unique(strengths):
-                    model = build(
-                        {"estimator": name, "params": {"alpha": float(alpha)}}
-                    )
-                    model.fit_statistics(self.statistics)
+                    model = self._ridge(float(alpha))
                     mine = strengths == alpha
                     W[:, mine], b[mine] = model.coef_.T[:, mine], model.intercept_[mine]
             else:
-                model = build(
-                    {"estimator": name, "params": {**candidate.params, **params}}
-                )
-                model.fit_statistics(
-                    self.pooled if candidate.family == POOLED else self.statistics
-                )
+                values = {**candidate.params, **params}
+                statistics = self.statistics
+                if candidate.family == POOLED:
+                    statistics = self.pooled
+                is_plain = candidate.label == "IndependentRidge" == name
+                if is_plain and values.keys() == {"alpha"}:
+                    model = self._ridge(float(values["alpha"]))
+                else:
+                    model = build({"estimator": name, "params": values})
+                    model.fit_statistics(statistics)
                 W, b = (
                     np.broadcast_to(model.coef_.T, (d, T)),
                     np.broadcast_to(model.intercept_, T),
@@ -73,6 +98,118 @@ class Training(ScaledStatistics):
             b * self.scale + self.center,
             model,
         )
+
+
+@dataclass(frozen=True)
+class PartErrors:
+    """Errors of one method on the folds that a training part lacks.
+
+    Attributes
+    ----------
+    errors : list of ndarray of shape (n_values, T)
+        By fold left out, the sum of squared errors for every combination of parameters.
+    seconds : float
+    """
+
+    errors: list[Array]
+    seconds: float
+
+
+def search_part(
+    folds: Folds, candidates: Sequence[Candidate], left_out: Sequence[int]
+) -> list[PartErrors]:
+    """Fit all candidates with all their parameters without some folds."""
+    training = Training.of(folds.without(*left_out))
+    results = []
+    for candidate in candidates:
+        started = time.perf_counter()
+        errors_by_value = []
+        for params in values_of(candidate):
+            W, b, _ = training.fit(candidate, {**params, **candidate.select_with})
+            errors_by_value.append(
+                [folds.parts[fold].squared_errors(W, b) for fold in left_out]
+            )
+        errors = [
+            np.array([row[place] for row in errors_by_value])
+            for place in range(len(left_out))
+        ]
+        results.append(PartErrors(errors, time.perf_counter() - started))
+    training.release()
+    return results
+
+
+@dataclass(frozen=True)
+class PartFit:
+    """One method fitted without a fold, with the parameters that the others selected.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (d, T)
+    intercept : ndarray of shape (T,)
+    converged : bool
+    seconds : float
+    """
+
+    coef: Array
+    intercept: Array
+    converged: bool
+    seconds: float
+
+
+def fit_part(
+    folds: Folds,
+    candidates: Sequence[Candidate],
+    params: Sequence[Mapping[str, Any]],
+    fold: int,
+) -> list[PartFit]:
+    """Fit all candidates without a fold, each with its parameters."""
+    training = Training.of(folds.without(fold))
+    fits = []
+    for candidate, values in zip(candidates, params, strict=True):
+        started = time.perf_counter()
+        W, b, model = training.fit(candidate, values)
+        converged = bool(getattr(model, "converged_", True))
+        seconds = time.perf_counter() - started
+        fits.append(PartFit(np.array(W), np.array(b), converged, seconds))
+    training.release()
+    return fits
+
+
+def run_parts(
+    function: Callable[..., Any],
+    folds: Folds,
+    pool: Pool,
+    parts: Iterable[tuple[Any, ...]],
+) -> Iterator[Any]:
+    """Yield the results of a function of folds for several training parts, in order.
+
+    The parts are fitted in the processes of the pool where the folds are stored in a
+    folder, and one after the other in this process elsewhere.
+
+    Parameters
+    ----------
+    function : callable
+        `search_part` or `fit_part`.
+    folds : Folds
+    pool : Pool
+    parts : iterable of tuple
+        The arguments of each call after the folds.
+    """
+    if folds.folder is None or not uses_files(pool):
+        yield from (function(folds, *arguments) for arguments in parts)
+        return
+    stored = (folds.folder, len(folds.parts), folds.parts[0].shared)
+    items = [(function, stored, arguments) for arguments in parts]
+    yield from run_in_order(pool, _run_part, items)
+
+
+def _run_part(
+    function: Callable[..., Any],
+    stored: tuple[Path, int, bool],
+    arguments: tuple[Any, ...],
+) -> Any:
+    """Call a function of stored folds; a worker runs this."""
+    return function(stored_folds(*stored), *arguments)
 
 
 @dataclass
@@ -87,28 +224,20 @@ class FoldSearch:
     candidates: Sequence[Candidate]
     errors: dict[tuple[str, int | None], Array] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    pool: Pool = field(default_factory=Pool)
 
     def run(self, left_out: Iterable[tuple[int, ...]]) -> None:
         """Fit all candidates without some folds, and add their errors there; one fold alone is for the fit to all."""
-        for out in left_out:
-            training = Training.of(self.folds.without(*out))
-            for candidate in self.candidates:
-                started = time.perf_counter()
-                found = []
-                for params in values_of(candidate):
-                    W, b, _ = training.fit(
-                        candidate, {**params, **candidate.select_with}
-                    )
-                    found.append(
-                        [self.folds.parts[fold].squared_errors(W, b) for fold in out]
-                    )
+        parts = list(left_out)
+        items = [(self.candidates, out) for out in parts]
+        results = run_parts(search_part, self.folds, self.pool, items)
+        for out, found in zip(parts, results, strict=True):
+            for candidate, part in zip(self.candidates, found, strict=True):
                 for place, fold in enumerate(out):
                     outer = next((other for other in out if other != fold), None)
-                    errors = np.array([row[place] for row in found])
-                    self.errors[candidate.label, outer] = (
-                        self.errors.get((candidate.label, outer), 0.0) + errors
-                    )
-                self.seconds[candidate.label] += time.perf_counter() - started
+                    key = (candidate.label, outer)
+                    self.errors[key] = self.errors.get(key, 0.0) + part.errors[place]
+                self.seconds[candidate.label] += part.seconds
 
     def best(
         self, candidate: Candidate, outer: int | None

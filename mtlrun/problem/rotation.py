@@ -22,7 +22,7 @@ from mtlrun.problem.objective import Centred
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import CONDITION, ROUNDING, Quadratic
-from mtlrun.problem.taskdata import TaskData, dense, quotient
+from mtlrun.problem.taskdata import EIGENVECTORS, TaskData, dense, quotient
 
 # X'U/s is orthonormal to about eps * (s_max / s_min)^2; up to this departure it is good enough to lift a solution.
 _ORTHONORMAL = 1e-8
@@ -160,6 +160,15 @@ class SharedRotation(Rotation):
 
     def __init__(self, data: TaskData, fit_intercept: bool = False) -> None:
         super().__init__(data, fit_intercept)
+        eigen = _shared_eigenvectors(data, fit_intercept)
+        if eigen is not None:
+            self._wide = False
+            self._root = None
+            self._graded = np.zeros((), dtype=bool)
+            values, self._vectors = _significant(eigen[0][0], eigen[1][0])
+            self.squares = values[:, None]
+            self._project()
+            return
         self._wide = data.n_rows < data.n_features
         if data.weights is None:
             self._root = None
@@ -303,7 +312,11 @@ class TaskRotation(Rotation):
             longest = data.n_rows
         else:
             longest = int(data.sizes.max())
-        if longest < data.n_features:
+        eigen = _shared_eigenvectors(data, fit_intercept)
+        if eigen is not None:
+            squares, self.bases = eigen
+            self._graded = np.zeros(data.n_tasks, dtype=bool)
+        elif longest < data.n_features:
             squares, self.bases, self._graded = self._short_tasks(longest)
         else:
             gram = self.operator.gram(data.weights)
@@ -391,20 +404,29 @@ def prepare(
         return rotation
     key = ("rotation", fit_intercept)
     if data.shares_decompositions and key in data.decompositions:
-        kept: Rotation = data.decompositions[key]
-        return kept
+        shared: Rotation = data.decompositions[key]
+        return shared
     sizes = f"{data.n_rows} rows, {data.n_features} features and {data.n_tasks} tasks"
     memory.require(
         preparation_bytes(data), f"an eigenbasis of the designs ({sizes})", _REMEDY
     )
-    made: Rotation
+    result: Rotation
     if data.uniform:
-        made = SharedRotation(data, fit_intercept)
+        result = SharedRotation(data, fit_intercept)
     else:
-        made = TaskRotation(data, fit_intercept)
+        result = TaskRotation(data, fit_intercept)
     if data.shares_decompositions and rotation_bytes(data) <= _row_bytes(data):
-        data.decompositions[key] = made
-    return made
+        data.decompositions[key] = result
+    return result
+
+
+def _shared_eigenvectors(
+    data: TaskData, fit_intercept: bool
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return eigenvalues and eigenvectors of Gram matrices that are known already."""
+    if fit_intercept or not data.shares_decompositions:
+        return None
+    return data.decompositions.get(EIGENVECTORS)
 
 
 def _row_bytes(data: TaskData) -> int:
@@ -555,17 +577,17 @@ class RowSpace:
     def of(cls, data: TaskData, fit_intercept: bool) -> RowSpace:
         """Return the row space of data; `fit_intercept` centres every task.
 
-        Data that share their decompositions keep it, as `prepare` does.
+        Data that share their decompositions keep the space, as `prepare` does.
         """
         key = ("row space", fit_intercept)
         if data.shares_decompositions and key in data.decompositions:
-            kept: RowSpace = data.decompositions[key]
-            return kept
+            shared: RowSpace = data.decompositions[key]
+            return shared
         rows, basis = in_row_space(data)
-        made = cls(basis, prepare(rows, fit_intercept))
+        space = cls(basis, prepare(rows, fit_intercept))
         if data.shares_decompositions and rotation_bytes(data) <= _row_bytes(data):
-            data.decompositions[key] = made
-        return made
+            data.decompositions[key] = space
+        return space
 
     @property
     def data(self) -> TaskData:

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from mtlrun.errors import DataError
 from mtlrun.problem.losses import is_graded
 from mtlrun.problem.operator import TaskOperator
-from mtlrun.problem.taskdata import Design, TaskData
+from mtlrun.problem.taskdata import EIGENVECTORS, Design, TaskData
 from mtlrun.utils.arrays import NpzArchive
 from mtlrun.utils.outputs import write_output
 
@@ -376,6 +376,9 @@ class TaskStatistics:
                 self.tasks,
                 offsets=np.arange(G + 1) * (d + 1),
             )
+        if not graded.any():
+            # Fits that share decompositions need not decompose these rows again.
+            data.decompositions[EIGENVECTORS] = np.where(kept, values, 0.0), vectors
         return data, x_mean + s.x_shift, y_mean + s.y_shift
 
     def save(self, path: str | Path) -> Path:

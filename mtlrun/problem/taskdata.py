@@ -20,6 +20,11 @@ from numpy.typing import ArrayLike
 Design = Any
 
 
+#: Name of the eigenvalues and eigenvectors of the Gram matrices in
+#: `TaskData.decompositions`, for rows without means that were made from them.
+EIGENVECTORS = "eigenvectors"
+
+
 def without_weights(data: TaskData) -> TaskData:
     """Return data without weights and mask, as losses on labels need them."""
     if data.weights is None and data.observed is None:
@@ -239,20 +244,19 @@ class TaskData:
 
     @cached_property
     def decompositions(self) -> dict[Any, Any]:
-        """What several fits to these data share, such as eigenbases.
+        """Intermediate results that several fits to these data share, by name.
 
-        The data and what is kept here refer to each other: the owner of the data clears
-        it in the end, or waits for the garbage collector.
+        The results refer to the data. Clear the dictionary to free the memory at once.
         """
         return {}
 
     def share_decompositions(self) -> None:
-        """Let fits to these data keep their eigenbases in `decompositions`."""
+        """Make fits to these data store their eigenbases in `decompositions`."""
         self.decompositions.setdefault("shared", True)
 
     @property
     def shares_decompositions(self) -> bool:
-        """Whether eigenbases of these data are kept."""
+        """Whether eigenbases of these data are stored."""
         return "decompositions" in self.__dict__ and "shared" in self.decompositions
 
     @cached_property
