@@ -25,7 +25,7 @@ from mtlrun.chunks.sums import (
     Folds,
     Key,
     Products,
-    Progress,
+    ReadProgress,
     Sums,
     fold_statistics,
     leaves_of,
@@ -132,7 +132,7 @@ def read_folds(
     tasks : list of str
         Names of the tasks.
     """
-    progress = Progress(say, len(table.files))
+    progress = ReadProgress(say, len(table.files))
     leaves = []
     arguments = [
         (folder, index, table, files, n_folds, seed)

@@ -216,7 +216,7 @@ def add_up(
     ConfigError
         If a part could not be read for another reason.
     """
-    progress = Progress(say, len(table.files))
+    progress = ReadProgress(say, len(table.files))
     leaves = leaves_of(table.files)
     sums = Sums()
     if pool.is_serial:
@@ -261,7 +261,7 @@ def leaves_of(files: Sequence[Path]) -> list[Sequence[Path]]:
 
 
 @dataclass
-class Progress:
+class ReadProgress:
     """Tells how many rows have been read, at most every few seconds.
 
     Attributes

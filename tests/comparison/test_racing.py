@@ -149,7 +149,7 @@ def test_a_race_stops_methods_and_changes_no_number(short_list, tmp_path):
         else:
             assert len(entry.scores) == 3
             assert not entry.stopped.keys() & entry.inner.keys()
-    assert raced.board.answer.kind == full.board.answer.kind
+    assert raced.board.answer.decision == full.board.answer.decision
     # The folder serves a comparison without racing.
     again = mtlrun.compare(frame, output=tmp_path, racing=False, **QUICK)
     assert {e.label: e.scores for e in again.board.entries} == {
