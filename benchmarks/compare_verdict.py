@@ -1,11 +1,18 @@
 """How often the verdict of `mtlrun compare` is right, on simulated tables whose truth is known.
 
-Runs the statistics of the comparison (`mtlrun.comparison.verdict`) on models of mtlrun, fitted and chosen by inner
-cross-validation on the folds of the comparison, without the files of the pipeline. Every seed draws coefficients and
-rows. Rows are Gaussian, so the error of a fitted model on new rows is known exactly: the true gain of a table is that
-of the strategies as they were fitted on its folds, which its interval should cover.
+Runs the statistics of the comparison (`mtlrun.comparison.verdict`) on its default
+methods, or some of them, fitted and selected by inner cross-validation on the folds of
+the comparison, without the files of the pipeline. Every seed draws coefficients and
+rows. The error of each strategy on new rows is estimated from noiseless targets of many
+rows, the same for all strategies. The true gain of a table is the smaller of the gains
+over separate models and over one model for all tasks, of the strategies as they were
+fitted on the folds of this table; the interval should cover it.
 
-Run with: python benchmarks/compare_verdict.py --seeds 100 --output verdict.jsonl; several regimes by --regime.
+The verdict that `compare` gave before it asked for both alternatives is recorded, too:
+the gain over the better of the independent and pooled methods by inner scores.
+
+Run with: python benchmarks/compare_verdict.py --seeds 100 --output verdict.jsonl; several
+regimes by --regime, methods by --methods A,B. A run goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -14,33 +21,50 @@ import argparse
 import json
 import time
 import warnings
-from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from mtlrun.comparison.candidates import Candidate, named_candidates
+from mtlrun.comparison.jobs import ComparisonJobs
 from mtlrun.comparison.options import CompareOptions
 from mtlrun.comparison.protocol import Protocol
-from mtlrun.comparison.verdict import MULTITASK, ComparedMethod, Strategy, judge
+from mtlrun.comparison.verdict import (
+    CANNOT_TELL,
+    HELPS,
+    INDEPENDENT,
+    MULTITASK,
+    NO_DIFFERENCE,
+    POOLED,
+    WORSE,
+    ComparedMethod,
+    Evaluation,
+    Strategy,
+    judge,
+)
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.splits import fold_rows
-from mtlrun.engine.evaluation import TrainTestData
-from mtlrun.engine.job import with_params
-from mtlrun.engine.record import candidates
-from mtlrun.estimators.registry import build
+from mtlrun.engine.fit import Fitted, fit_job, score_candidates
+from mtlrun.engine.job import Job, choice_of
+from mtlrun.estimators.baselines import predict_scores
 
-METHODS = ("HierarchicalMTL", "GraphMTL", "TraceNormMTL")
 FEATURES, NOISE = 12, 1.0
+#: Families of the three strategies.
+FAMILIES = (MULTITASK, INDEPENDENT, POOLED)
+#: New rows of each task.
+N_NEW_ROWS = 300
 #: Tasks, rows of each, and how their coefficients are drawn.
 REGIMES = {
     "unrelated": (20, 30, "unrelated"),
     "unrelated, many rows": (20, 200, "unrelated"),
     "orthogonal": (12, 30, "orthogonal"),
+    "low rank, 14 tasks": (14, 30, "low rank"),
     "shared low rank": (60, 30, "low rank"),
     "equal": (20, 30, "equal"),
     "groups": (20, 30, "groups"),
 }
+#: True gains that count as about 10% where power is reported.
+POWER_RANGE = (0.08, 0.12)
 
 
 def truth(kind: str, n_tasks: int, seed: int) -> np.ndarray:
@@ -79,118 +103,178 @@ def table(weights: np.ndarray, rows: int, seed: int) -> Dataset:
     )
 
 
-def fitted(
-    candidate: Candidate, part: TrainTestData, data: Dataset, seed: int
-) -> tuple[object, float]:
-    """Return a method fitted with the parameters that three folds of its training rows choose, and its inner score."""
-    grid = candidates(candidate.grid)
-    scores = np.zeros(len(grid))
-    for train, test in fold_rows(part.train, 3, seed):
-        inner = TrainTestData.of(part.train, train, test)
-        for k, values in enumerate(grid):
-            model = inner.fit(_made(candidate, values, candidate.select_with))
-            scores[k] += (
-                inner.score(model, inner.predict(model), ["rmse"], "task")["rmse"].mean
-                / 3
-            )
-    best = int(np.argmin(scores))
-    return part.fit(_made(candidate, grid[best], {})), float(scores[best])
+def enter(entry: ComparedMethod, split: int, job: Job, data: Dataset) -> Fitted:
+    """Search and fit a method on a split, and note its inner scores."""
+    chosen: dict[str, Any] = {}
+    if job.search is not None:
+        folds = [score_candidates(fold, data) for fold in job.folds]
+        selection = choice_of(job, folds)
+        chosen = selection["chosen"]
+        entry.inner[split] = selection["score"]
+        place = selection["means"].index(selection["score"])
+        entry.fold_losses[split] = selection["scores"][place]
+    return fit_job(job, data, chosen)
 
 
-def _made(candidate: Candidate, values: dict, fast: dict) -> object:
-    params = with_params(with_params(candidate.params, fast), values)
-    return build({"estimator": candidate.estimator, "params": params})
-
-
-def one(regime: str, seed: int) -> dict:
-    """Return the verdict on one table, and the exact errors of the strategies on new rows."""
+def one(regime: str, seed: int, methods: list[str]) -> dict[str, Any]:
+    """Return the verdict on one table, and the errors of the strategies on new rows."""
     n_tasks, rows, kind = REGIMES[regime]
     weights = truth(kind, n_tasks, seed)
     data = table(weights, rows, seed)
     protocol = Protocol.of(data, CompareOptions(seed=seed, metric="rmse"))
     evaluation = protocol.evaluation(data)
-    tried = [
-        c
-        for c in named_candidates(METHODS, data, protocol.train)
-        if c.family != "trivial"
-    ]
-    entries = [ComparedMethod(c.label, c.family) for c in tried]
-    exact: dict[tuple[str, int], float] = {}
-    scale = (weights**2).sum(axis=1) + NOISE**2
-    scale = (rows * scale + 10 * scale.mean()) / (rows + 10)
     started = time.process_time()
-    for split in range(protocol.n_splits):
-        part = TrainTestData.of(data, *protocol.rows(data, split))
-        for candidate, entry in zip(tried, entries, strict=True):
-            model, entry.inner[split] = fitted(candidate, part, data, seed + split)
-            entry.losses[split] = evaluation.losses(split, part.predict(model))
-            risk = (
-                ((model.coef_ - weights) ** 2).sum(axis=1)
-                + model.intercept_**2
-                + NOISE**2
-            )
-            exact[entry.label, split] = float(np.mean(risk / scale))
-    found = judge(entries, evaluation)
-    splits = range(protocol.n_splits)
-    families = {"joint": (MULTITASK,), "without": ("independent", "pooled")}
-    sides = {
-        name: Strategy.of([e for e in entries if e.family in some], splits)
-        for name, some in families.items()
-    }
-    risks = {
-        name: float(np.mean([exact[side.picked[s], s] for s in splits]))
-        for name, side in sides.items()
-    }
-    gain = found.gain
-    return {
-        "regime": regime,
-        "seed": seed,
-        "kind": found.kind,
-        "gain": gain.value,
-        "low": gain.low,
-        "high": gain.high,
-        **risks,
-        "seconds": time.process_time() - started,
-    }
-
-
-def summary(lines: list[dict]) -> str:
-    """Return the table of the regimes, in Markdown."""
-    rows = [
-        "| tasks | tables | mean true gain | helps | of these, true gain above 0 | no difference | worse |"
+    tried = [
+        candidate
+        for candidate in named_candidates(methods, data, protocol.train)
+        if candidate.family in FAMILIES
     ]
-    rows[0] += " cannot tell | interval covers |"
-    rows.append("| --- |" + " --: |" * 8)
-    for regime in REGIMES:
+    entries, risks = fit_all(tried, data, protocol, evaluation, weights)
+    verdict = judge(entries, evaluation)
+    splits = range(protocol.n_splits)
+    line: dict[str, Any] = {"regime": regime, "seed": seed, "methods": methods}
+    for family in FAMILIES:
+        members = [entry for entry in entries if entry.family == family]
+        line[family] = risk_of(Strategy.of(members, splits), risks)
+    gain = verdict.gain
+    assert gain is not None
+    line["kind"] = verdict.decision
+    line["gain"] = [gain.value, gain.low, gain.high]
+    line["before"] = before(entries, evaluation, protocol.repeats)
+    line["seconds"] = time.process_time() - started
+    return line
+
+
+def fit_all(
+    tried: list[Candidate],
+    data: Dataset,
+    protocol: Protocol,
+    evaluation: Evaluation,
+    weights: np.ndarray,
+) -> tuple[list[ComparedMethod], dict[tuple[str, int], float]]:
+    """Fit all methods on all splits; return them, and their errors on new rows."""
+    n_tasks = len(weights)
+    new_ids = np.repeat(np.arange(n_tasks), N_NEW_ROWS)
+    new_X = np.random.default_rng(7).normal(size=(len(new_ids), FEATURES))
+    expected = (new_X * weights[new_ids]).sum(axis=1)
+    jobs = ComparisonJobs(protocol, data)
+    entries = [ComparedMethod(c.label, c.family) for c in tried]
+    risks: dict[tuple[str, int], float] = {}
+    for split in range(protocol.n_splits):
+        for candidate, entry in zip(tried, entries, strict=True):
+            fitted = enter(entry, split, jobs.job(candidate, split), data)
+            entry.losses[split] = evaluation.losses(split, fitted.scores)
+            predicted = predict_scores(
+                fitted.model, fitted.step.transform(new_X), new_ids
+            )
+            squared = (predicted - expected) ** 2 + NOISE**2
+            scaled = squared / evaluation.scales[new_ids]
+            risks[entry.label, split] = float(scaled.mean())
+    return entries, risks
+
+
+def risk_of(strategy: Strategy | None, risks: dict[tuple[str, int], float]) -> float:
+    """Return the error of a strategy on new rows, a mean over the splits."""
+    assert strategy is not None
+    return float(np.mean([risks[name, s] for s, name in strategy.picked.items()]))
+
+
+def before(
+    entries: list[ComparedMethod], evaluation: Evaluation, repeats: int
+) -> dict[str, Any]:
+    """Return the verdict over the better alternative by inner scores, without pairs."""
+    plain = [
+        ComparedMethod(e.label, e.family, inner=e.inner, losses=e.losses)
+        for e in entries
+    ]
+    splits = range(evaluation.folds * repeats)
+
+    def strategy(*families: str) -> Strategy:
+        selected = Strategy.of([e for e in plain if e.family in families], splits)
+        assert selected is not None
+        return selected
+
+    multitask = strategy(MULTITASK)
+    gain = evaluation.gain(
+        multitask.losses, strategy(INDEPENDENT, POOLED).losses, repeats
+    )
+    assert gain is not None
+    points = []
+    for family in (INDEPENDENT, POOLED):
+        other = evaluation.gain(multitask.losses, strategy(family).losses, repeats)
+        assert other is not None
+        points.append(other.value)
+    decision = CANNOT_TELL
+    if gain.high < 0:
+        decision = WORSE
+    elif gain.high < evaluation.smallest:
+        decision = NO_DIFFERENCE
+    elif gain.low > 0 and min(points) > 0:
+        decision = HELPS
+    return {"kind": decision, "gain": [gain.value, gain.low, gain.high]}
+
+
+def true_gain(line: dict[str, Any]) -> float:
+    """Return the gain over the better alternative on new rows."""
+    return 1 - line[MULTITASK] / min(line[INDEPENDENT], line[POOLED])
+
+
+def summary(lines: list[dict[str, Any]]) -> str:
+    """Return the table of the regimes, in Markdown."""
+    header = [
+        "tasks",
+        "tables",
+        "mean true gain",
+        "helps",
+        "of these, true gain at most 0",
+        "worse",
+        "of these, true gain at least 0",
+        "no practical difference",
+        "cannot tell",
+        "interval covers",
+        "helps before",
+        "of these, true gain at most 0",
+    ]
+    rows = [f"| {' | '.join(header)} |", "| --- |" + " --: |" * (len(header) - 1)]
+    for regime, (n_tasks, n_rows, _) in REGIMES.items():
         mine = [line for line in lines if line["regime"] == regime]
         if not mine:
             continue
-        gains = [1 - line["joint"] / line["without"] for line in mine]
-        kinds = Counter(line["kind"] for line in mine)
-        covers = sum(
-            line["low"] <= gain <= line["high"]
-            for line, gain in zip(mine, gains, strict=True)
-        )
-        counts = [
-            kinds[kind]
-            for kind in ("helps", "no difference that matters", "worse", "cannot tell")
-        ]
-        right = sum(
-            line["kind"] == "helps" and gain > 0
-            for line, gain in zip(mine, gains, strict=True)
-        )
-        counts.insert(1, right)
-        n_tasks, n, _ = REGIMES[regime]
-        mean = sum(gains) / len(gains)
+        gains = [true_gain(line) for line in mine]
+        pairs = list(zip(mine, gains, strict=True))
+        helps = [gain for line, gain in pairs if line["kind"] == HELPS]
+        worse = [gain for line, gain in pairs if line["kind"] == WORSE]
+        earlier = [gain for line, gain in pairs if line["before"]["kind"] == HELPS]
+        covers = [line["gain"][1] <= gain <= line["gain"][2] for line, gain in pairs]
+        kinds = [line["kind"] for line in mine]
         cells = [
-            f"{regime}, {n_tasks} x {n} rows",
+            f"{regime}, {n_tasks} x {n_rows} rows",
             len(mine),
-            f"{mean:.1%}",
-            *counts,
-            covers,
+            f"{np.mean(gains):.1%}",
+            len(helps),
+            sum(gain <= 0 for gain in helps),
+            len(worse),
+            sum(gain >= 0 for gain in worse),
+            kinds.count(NO_DIFFERENCE),
+            kinds.count(CANNOT_TELL),
+            sum(covers),
+            len(earlier),
+            sum(gain <= 0 for gain in earlier),
         ]
-        rows.append("| " + " | ".join(map(str, cells)) + " |")
-    return "\n".join(rows)
+        rows.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join([*rows, "", power(lines)])
+
+
+def power(lines: list[dict[str, Any]]) -> str:
+    """Say how often a true gain of about 10% gets the verdict "helps"."""
+    low, high = POWER_RANGE
+    mine = [line for line in lines if low <= true_gain(line) <= high]
+    now = sum(line["kind"] == HELPS for line in mine)
+    earlier = sum(line["before"]["kind"] == HELPS for line in mine)
+    return (
+        f"True gain of {low:.0%} to {high:.0%}: {len(mine)} tables; helps {now}, "
+        f"before {earlier}."
+    )
 
 
 def main() -> None:
@@ -199,23 +283,25 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=100)
     parser.add_argument("--first", type=int, default=0, help="seed to begin with")
     parser.add_argument("--regime", action="append", choices=list(REGIMES))
+    parser.add_argument("--methods", default="default", help="labels, with commas")
     parser.add_argument("--output", type=Path, default=Path("verdict.jsonl"))
-    given = parser.parse_args()
+    options = parser.parse_args()
+    methods = options.methods.split(",")
     warnings.simplefilter("ignore")
-    known = (
-        [json.loads(line) for line in given.output.read_text().splitlines()]
-        if given.output.exists()
-        else []
-    )
-    done = {(line["regime"], line["seed"]) for line in known}
-    with given.output.open("a") as file:
-        for seed in range(given.first, given.seeds):
-            for regime in given.regime or ["unrelated", "shared low rank"]:
-                if (regime, seed) not in done:
-                    known.append(one(regime, seed))
-                    file.write(json.dumps(known[-1]) + "\n")
-                    file.flush()
-    print(summary(known))
+    lines = []
+    if options.output.exists():
+        lines = [json.loads(text) for text in options.output.read_text().splitlines()]
+    lines = [line for line in lines if line["methods"] == methods]
+    done = {(line["regime"], line["seed"]) for line in lines}
+    with options.output.open("a") as file:
+        for seed in range(options.first, options.seeds):
+            for regime in options.regime or ["unrelated", "orthogonal"]:
+                if (regime, seed) in done:
+                    continue
+                lines.append(one(regime, seed, methods))
+                file.write(json.dumps(lines[-1]) + "\n")
+                file.flush()
+    print(summary(lines))
 
 
 if __name__ == "__main__":

@@ -420,6 +420,8 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         plain = getattr(self, "solver", "auto") in EQUAL_SOLVERS and not getattr(
             self, "warm_start", False
         )
+        # Shrunken intercepts are estimated from the rows.
+        plain = plain and getattr(self, "intercepts", "free") == "free"
         if not (
             single
             and plain

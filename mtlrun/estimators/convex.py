@@ -18,6 +18,7 @@ from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.rotation import Rotation, prepare
+from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.auto import (
     choose_solver,
@@ -54,7 +55,14 @@ class ConvexMTL(BaseMTL):
         more than 2 GB; for classification with at most 2000 labels it is FISTA, and for the trace norm on a very wide
         design subspace descent (`mtlrun.solvers.convex.auto`).
     fit_intercept : bool, default True
-        Whether to fit an intercept per task. Intercepts are not penalized.
+        Whether to fit an intercept per task.
+    intercepts : {"free", "shrunken"}, default "free"
+        Whether intercepts are free, or shrunken towards their mean. "shrunken" adds
+        ``rho / 2 sum_t (b_t - m)^2`` to the objective, with intercepts b_t, their mean m
+        and rho, the variance of the noise over the variance of the levels of the tasks.
+        m and rho are estimated by REML of a model with common coefficients, so there is
+        nothing to tune (`mtlrun.problem.levels`). Only for the squared loss and a dense
+        X; it makes no difference unless rows belong to tasks.
     tol : float, default 1e-4
         The solver stops at this relative duality gap, (P - D) / max(|P|, |D|, P0 / 1000),
         where P0 is the objective of zero coefficients (with the means of the tasks as
@@ -71,6 +79,7 @@ class ConvexMTL(BaseMTL):
     _: KW_ONLY
     solver: Annotated[str, choice("auto", "admm", "fista")] = "auto"
     fit_intercept: bool = True
+    intercepts: Literal["free", "shrunken"] = "free"
     tol: NonNegative = 1e-4
     max_iter: Count = 5000
     warm_start: bool = False
@@ -83,13 +92,64 @@ class ConvexMTL(BaseMTL):
         return LOSSES[getattr(self, "loss", "squared")]()
 
     def _fit_data(self, data: TaskData) -> SolverResult:
+        result = self._fit_without_levels(self._without_levels(data))
+        return self._with_levels(data, result)
+
+    @property
+    def _shrinks_intercepts(self) -> bool:
+        """Whether intercepts have a penalty; a fit then removes them from the data."""
+        is_shrunken = self.fit_intercept and self.intercepts == "shrunken"
+        return is_shrunken and self._layout == "ragged"
+
+    @property
+    def _solves_intercepts(self) -> bool:
+        """Whether the solver fits intercepts."""
+        return self.fit_intercept and not self._shrinks_intercepts
+
+    def _without_levels(self, data: TaskData) -> TaskData:
+        """Return the data that the solver fits: penalized intercepts are minimized out.
+
+        Raises
+        ------
+        ValueError
+            If the loss is not the squared one, or the design is sparse.
+        """
+        if not self._shrinks_intercepts:
+            return data
+        if not isinstance(self._loss(), LOSSES["squared"]):
+            raise ValueError(
+                "intercepts='shrunken' needs the squared loss. Use intercepts='free'"
+            )
+        reduced = data.shrunken_levels.data
+        if data.shares_decompositions:
+            reduced.share_decompositions()
+        return reduced
+
+    def _with_levels(self, data: TaskData, result: SolverResult) -> SolverResult:
+        """Return a result of `_without_levels` with the intercepts that belong to it."""
+        if not self._shrinks_intercepts:
+            return result
+        # A warm start keeps the result of the solver as it is.
+        completed = copy(result)
+        completed.intercept = data.shrunken_levels.intercepts(result.W)
+        return completed
+
+    def _fit_sums(self, statistics: TaskStatistics) -> Array:
+        if self._shrinks_intercepts:
+            raise ValueError(
+                "intercepts='shrunken' needs the rows. Use fit, or intercepts='free'"
+            )
+        return super()._fit_sums(statistics)
+
+    def _fit_without_levels(self, data: TaskData) -> SolverResult:
+        """Fit data of `_without_levels`."""
         if not self.warm_start:
             return self._solve(data)
         key = (
             data.digest,
             self._solver_for(data),
             type(self._loss()).__name__,
-            self.fit_intercept,
+            self._solves_intercepts,
         )
         kept: ConvexWarmStart | None = getattr(self, "warm_start_", None)
         if kept is None or kept.key != key:
@@ -128,7 +188,7 @@ class ConvexMTL(BaseMTL):
         """Return the eigenbases that the solver needs, None if it needs none."""
         if self._solver_for(data) != "admm":
             return None
-        return prepare(self._designs(data), self.fit_intercept)
+        return prepare(self._designs(data), self._solves_intercepts)
 
     def _designs(self, data: TaskData) -> TaskData:
         """Return the data whose eigenbases the solver uses."""
@@ -154,7 +214,7 @@ class ConvexMTL(BaseMTL):
             solver,
             rotation=rotation,
             start=start,
-            fit_intercept=self.fit_intercept,
+            fit_intercept=self._solves_intercepts,
             tol=self.tol,
             max_iter=self.max_iter,
         )
@@ -173,8 +233,9 @@ class ConvexMTL(BaseMTL):
     def _zero_gradient(self, data: TaskData) -> Array:
         """Return the gradient (d, T) of the loss at zero coefficients and their best intercepts."""
         loss = self._loss()
+        data = self._without_levels(data)
         z = np.zeros(data.targets.shape)
-        if self.fit_intercept:
+        if self._solves_intercepts:
             z = data.shifted(z, optimal_intercept(data, loss, z))
         return TaskOperator(data).adjoint(
             loss.gradient(z, data.targets, data.effective_weights())
@@ -182,7 +243,10 @@ class ConvexMTL(BaseMTL):
 
     def _objective(self, data: TaskData, parts: Array, intercept: Array) -> float:
         """Return the value of the objective."""
-        return primal_value(data, self._loss(), self._penalties(), parts, intercept)
+        value = primal_value(data, self._loss(), self._penalties(), parts, intercept)
+        if not self._shrinks_intercepts:
+            return value
+        return value + data.shrunken_levels.penalty(intercept)
 
 
 class Path(NamedTuple):
@@ -290,11 +354,13 @@ class PathMTL(ConvexMTL):
     def _walk(self, data: TaskData, alphas: Array) -> list[SolverResult]:
         """Return the solutions for decreasing strengths, each started from the one before."""
         results: list[SolverResult] = []
-        rotation = self._at(float(alphas[-1]))._decompose(data)
+        solved = self._without_levels(data)
+        rotation = self._at(float(alphas[-1]))._decompose(solved)
         for alpha in alphas.tolist():
             start = results[-1] if results else None
-            results.append(self._at(alpha)._solve(data, start=start, rotation=rotation))
-        return results
+            result = self._at(alpha)._solve(solved, start=start, rotation=rotation)
+            results.append(result)
+        return [self._with_levels(data, result) for result in results]
 
 
 class PenalizedMTL(PathMTL):

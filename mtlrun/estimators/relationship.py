@@ -224,6 +224,10 @@ class _SquaredTrace(RegressorMTL, ConvexMTL):
         # The alternation uses no eigenbases, which a warm start would keep.
         if self.variant == "corrected":
             return super()._fit_data(data)
+        if self._shrinks_intercepts:
+            raise ValueError(
+                "intercepts='shrunken' needs variant='corrected'. Use intercepts='free'"
+            )
         return self._solve(data)
 
     def _solve(

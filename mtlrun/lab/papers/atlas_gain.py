@@ -154,7 +154,7 @@ def gain(
     ]
     # Every value is searched on every fold, as it was when the atlas was computed.
     candidates = [
-        replace(c, halving=False)
+        _as_in_atlas(c, data)
         for place, c in enumerate(standard)
         if place < BASELINES or wanted[place]
     ]
@@ -225,6 +225,24 @@ def with_splits(
         text = f"{dataset.id}: {rows} training rows are more than most tasks have ({np.median(sizes):g})"
         raise DataError(text, "Use fewer rows per task.")
     return replace(dataset, id=dataset.id or "table", splits={SPLITS: splits}), first
+
+
+def _as_in_atlas(candidate: Candidate, data: Dataset) -> Candidate:
+    """Return a default method of `compare` as it was when the atlas was computed.
+
+    No search was halved, intercepts were free, and the prior of the hierarchical model
+    was searched for targets on the same rows, too.
+    """
+    params = dict(candidate.params)
+    inner = params.get("estimator")
+    if inner and "intercepts" in (inner.get("params") or {}):
+        kept = {k: v for k, v in inner["params"].items() if k != "intercepts"}
+        params["estimator"] = {**inner, "params": kept}
+    grid = candidate.grid
+    if candidate.label == "HierarchicalMTL" and data.task_id is None:
+        priors = HierarchicalMTL.metadata.default_grid["prior"]
+        grid = {"estimator__prior": list(priors)}
+    return replace(candidate, halving=False, params=params, grid=grid)
 
 
 def protocol_of(data: Dataset, folds: int, search: int, seed: int) -> Protocol:

@@ -1,0 +1,159 @@
+"""Task intercepts that are shrunken towards their mean, for the squared loss.
+
+Model: ``y_i = x_i' w_t + b_t + e_i`` for the rows i of task t, with levels ``b_t`` of
+mean m and variance tau^2, and noise of variance sigma^2. For given w, the levels
+minimize
+
+    1/2 sum_i v_i (y_i - x_i' w_t - b_t)^2 + rho / 2 sum_t (b_t - m)^2,
+
+where v are weights and ``rho = sigma^2 / tau^2``. With n_t the weight of a task and bars
+for its weighted means, the minimum is at
+
+    b_t = m + n_t / (n_t + rho) (ybar_t - m - xbar_t' w_t).
+
+There, the objective is a sum of squares without intercepts, of the rows
+``x_i - theta_t xbar_t`` and ``y_i - m - theta_t (ybar_t - m)`` with
+``(1 - theta_t)^2 = rho / (n_t + rho)``: the quasi-demeaned rows of a random-effects model.
+
+The ratio rho and m come from a model with one coefficient vector for all tasks, by
+restricted maximum likelihood (REML), so that there is nothing to tune.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mtlrun.problem.taskdata import TaskData
+
+Array = np.ndarray
+
+#: Ratios of the noise to the variance of the levels that are tried, as logarithms. At
+#: the upper end the levels are equal for tasks of any usual size.
+MIN_LOG_RATIO = np.log(1e-4)
+MAX_LOG_RATIO = np.log(1e6)
+#: Ratios at which the likelihood is computed before the best one is refined.
+N_RATIOS = 24
+#: Eigenvalues below this share of the largest one belong to redundant columns.
+RANK_TOL = 1e-10
+#: The common coefficients are estimated if the rows are at least so many times as many.
+MIN_ROWS_PER_COLUMN = 2
+
+
+@dataclass(frozen=True)
+class ShrunkenLevels:
+    """Rows without their levels, and how the levels follow from the coefficients.
+
+    Attributes
+    ----------
+    data : TaskData
+        The quasi-demeaned rows, to be fitted without intercepts.
+    mean : float
+        Mean m of the levels.
+    ratio : float
+        Strength rho: variance of the noise over the variance of the levels.
+    sizes : ndarray of shape (T,)
+        Total weight of each task.
+    x_means : ndarray of shape (T, d)
+    y_means : ndarray of shape (T,)
+    """
+
+    data: TaskData
+    mean: float
+    ratio: float
+    sizes: Array
+    x_means: Array
+    y_means: Array
+
+    @classmethod
+    def of(cls, data: TaskData) -> ShrunkenLevels:
+        """Estimate the levels of ragged, dense data.
+
+        Raises
+        ------
+        ValueError
+            If the design is sparse: subtracting means would fill it.
+        """
+        if data.sparse:
+            raise ValueError(
+                "intercepts='shrunken' needs a dense X. Use intercepts='free', or "
+                "X.toarray() if it fits into memory"
+            )
+        X = np.asarray(data.X)
+        weights = data.full_weights()
+        sizes = data.sum_by_task(weights)
+        starts = np.asarray(data.offsets)[:-1]
+        weighted_X = weights[:, np.newaxis] * X
+        x_means = np.add.reduceat(weighted_X, starts, axis=0) / sizes[:, np.newaxis]
+        y_means = data.sum_by_task(weights * data.targets) / sizes
+        mean, ratio = _estimate(data, weights, sizes, x_means, y_means)
+        shares = 1 - np.sqrt(ratio / (sizes + ratio))
+        shift = data.spread(shares)[:, np.newaxis]
+        rows = np.repeat(np.arange(data.n_tasks), data.sizes)
+        targets = data.targets - mean - data.spread(shares * (y_means - mean))
+        reduced = data.with_design(X - shift * x_means[rows]).with_targets(targets)
+        return cls(reduced, mean, ratio, sizes, x_means, y_means)
+
+    def intercepts(self, W: Array) -> Array:
+        """Return the levels (T,) that belong to coefficients W (d, T)."""
+        residual_means = self.y_means - self.mean - np.sum(self.x_means.T * W, axis=0)
+        return self.mean + self.sizes / (self.sizes + self.ratio) * residual_means
+
+    def penalty(self, intercepts: Array) -> float:
+        """Return what levels (T,) cost: ``rho / 2 sum_t (b_t - m)^2``."""
+        return self.ratio / 2 * float(np.sum((intercepts - self.mean) ** 2))
+
+
+def _estimate(
+    data: TaskData, weights: Array, sizes: Array, x_means: Array, y_means: Array
+) -> tuple[float, float]:
+    """Return mean and ratio by REML of common coefficients and random levels."""
+    n = float(sizes.sum())
+    features = np.asarray(data.X)
+    if n - data.n_tasks < MIN_ROWS_PER_COLUMN * features.shape[1]:
+        features = features[:, :0]
+        x_means = x_means[:, :0]
+    rows = np.repeat(np.arange(data.n_tasks), data.sizes)
+    columns = np.column_stack([features, data.targets])
+    means = np.column_stack([x_means, y_means])
+    centered = columns - means[rows]
+    within = centered.T @ (weights[:, np.newaxis] * centered)
+    # The column of ones has no variation within tasks.
+    within = np.pad(within, ((1, 0), (1, 0)))
+    means = np.column_stack([np.ones(data.n_tasks), means])
+
+    def criterion(log_ratio: float) -> tuple[float, float]:
+        """Return minus twice the restricted log likelihood, and the mean level."""
+        ratio = np.exp(log_ratio)
+        counts = sizes * ratio / (sizes + ratio)
+        moments = within + means.T @ (counts[:, np.newaxis] * means)
+        values, vectors = np.linalg.eigh(moments[:-1, :-1])
+        kept = values > RANK_TOL * values[-1]
+        scores = vectors[:, kept].T @ moments[:-1, -1]
+        rss = moments[-1, -1] - float(np.sum(scores**2 / values[kept]))
+        rss = max(rss, RANK_TOL * moments[-1, -1], np.finfo(float).tiny)
+        n_free = max(n - int(kept.sum()), 1.0)
+        deviance = (
+            float(np.sum(np.log1p(sizes / ratio)))
+            + float(np.sum(np.log(values[kept])))
+            + n_free * np.log(rss)
+        )
+        coefficients = vectors[:, kept] @ (scores / values[kept])
+        return deviance, float(coefficients[0])
+
+    grid = np.linspace(MIN_LOG_RATIO, MAX_LOG_RATIO, N_RATIOS)
+    best = int(np.argmin([criterion(value)[0] for value in grid]))
+    low = grid[max(best - 1, 0)]
+    high = grid[min(best + 1, N_RATIOS - 1)]
+    # Golden section between the neighbors of the best value of the grid.
+    inverse_golden = (np.sqrt(5) - 1) / 2
+    while high - low > 0.01:
+        left = high - inverse_golden * (high - low)
+        right = low + inverse_golden * (high - low)
+        if criterion(left)[0] <= criterion(right)[0]:
+            high = right
+        else:
+            low = left
+    log_ratio = (low + high) / 2
+    return criterion(log_ratio)[1], float(np.exp(log_ratio))
