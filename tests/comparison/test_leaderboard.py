@@ -457,7 +457,7 @@ def test_rounding_errors_are_ties():
 
 
 def with_folds(made, *fold_losses):
-    made.fold_losses = dict.fromkeys(range(10), list(fold_losses))
+    made.fold_losses = {split: list(fold_losses) for split in range(10)}
     made.inner = dict.fromkeys(range(10), float(np.mean(fold_losses)))
     return made
 

@@ -85,7 +85,9 @@ def test_tools_of_scikit_learn_take_the_model_as_an_estimator(schools):
     assert cross_val_score(loaded, X, y, cv=3).min() > 0.5
     assert cross_val_predict(loaded, X, y, cv=3).shape == (90,)
     assert permutation_importance(loaded, X, y, n_repeats=2).importances_mean[0] > 0.1
-    logarithm = TransformedTargetRegressor(loaded, func=np.sinh, inverse_func=np.arcsinh)
+    logarithm = TransformedTargetRegressor(
+        loaded, func=np.sinh, inverse_func=np.arcsinh
+    )
     assert logarithm.fit(X, y).predict(X).shape == (90,)
     values = {"estimator": [loaded.estimator]}
     assert GridSearchCV(loaded, values, cv=2).fit(X, y).best_score_ > 0.5
