@@ -576,7 +576,9 @@ def forest(leaderboard: pd.DataFrame) -> Figure:
         ax.plot(100 * row.gain, height, "o", color=color)
     ax.set_yticks(range(len(board)), board["method"])
     ax.margins(y=0.15)
-    ax.set_xlabel("% of the error of separate models\nthat is removed, with 95% interval")
+    ax.set_xlabel(
+        "% of the error of separate models\nthat is removed, with 95% interval"
+    )
     handles = [
         Line2D([], [], color=color, marker="o", label=label)
         for label, color in (
