@@ -4,8 +4,8 @@ Tables have one row per block (data set, or split of one data set) and one colum
 Comparisons of Classifiers over Multiple Data Sets", JMLR 7 (2006), is the source of methods that cite
 no other source.
 
-Tail probabilities come from `scipy.special`: importing `scipy.stats` takes longer than
-making a report.
+Tail probabilities come from `scipy.special`, since importing `scipy.stats` takes longer than
+making a report. It is imported where it is needed: reports without tests do not wait for it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import chdtrc, fdtrc, ndtr, stdtr
 
 #: Largest number of pairs for which the signed-rank distribution is enumerated.
 EXACT_LIMIT = 50
@@ -151,6 +150,8 @@ def _normal_pvalue(positive: float, ranks: np.ndarray) -> float:
     ties = float((counts**3 - counts).sum())
     variance = (n * (n + 1) * (2 * n + 1) - ties / 2) / 24
     z = (positive - mean) / np.sqrt(variance)
+    from scipy.special import ndtr
+
     return float(2 * ndtr(-abs(z)))
 
 
@@ -167,6 +168,8 @@ def _t(difference: np.ndarray, factor: float) -> tuple[float, float]:
     if variance == 0:  # every pair differs by the same amount: infinitely sure
         return float(np.copysign(np.inf, mean)), 0.0
     t = mean / np.sqrt(factor * variance)
+    from scipy.special import stdtr
+
     return float(t), float(2 * stdtr(len(difference) - 1, -abs(t)))
 
 
@@ -251,6 +254,8 @@ def friedman(table: ArrayLike) -> FriedmanTest:
     chi2 = 0.0
     if within > 0:
         chi2 = between / within
+    from scipy.special import chdtrc, fdtrc
+
     chi2_pvalue = float(chdtrc(k - 1, chi2))
     rest = n * (k - 1) - chi2
     # All rows rank the methods in the same order.
@@ -318,6 +323,8 @@ def control_tests(
     n, k = np.shape(table)
     z = np.delete((ranks - ranks[control]) / np.sqrt(k * (k + 1) / (6.0 * n)), control)
     columns = np.delete(np.arange(k), control)
+    from scipy.special import ndtr
+
     raw = 2 * ndtr(-np.abs(z))
     adjusted = holm(raw)
     return [
