@@ -40,7 +40,7 @@ from mtlrun.data.load import load_dataset
 from mtlrun.engine.fit import make_step
 from mtlrun.engine.job import TABLE, Features
 from mtlrun.estimators import HierarchicalMTL
-from mtlrun.lab.papers.atlas_gain import protocol_of, with_splits
+from mtlrun.lab.papers.atlas.gain import protocol_of, with_splits
 from mtlrun.lab.report.cells import Run, read_run
 
 LIMIT, MOST_SLOPES = 10, 5

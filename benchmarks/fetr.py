@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 from mtlrun.data.load import load_dataset
 from mtlrun.errors import DataError
 from mtlrun.estimators.relationship import FETR
-from mtlrun.lab.papers.fetr_seconds import solve_projected_gradient
+from mtlrun.lab.papers.fetr.seconds import solve_projected_gradient
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.relationship.fetr import solve_fetr
 from mtlrun.solvers.relationship.wsystem import (

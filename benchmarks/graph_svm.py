@@ -34,7 +34,7 @@ from threadpoolctl import threadpool_limits
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
 from mtlrun.features import WeightedDegree
-from mtlrun.lab.papers.mtsvm_runs import TOLERANCES, climb_kernel, task_data, warm_up
+from mtlrun.lab.papers.mtsvm.runs import TOLERANCES, climb_kernel, task_data, warm_up
 from mtlrun.penalties.graph import TaskCoupling, check_similarity, couple_tasks
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.svm.kernel import (

@@ -20,7 +20,7 @@ from mtlrun.comparison.atlas import GAINS
 from mtlrun.data.cards import load_card
 from mtlrun.engine.record import Record
 from mtlrun.engine.stored import PROVENANCE
-from mtlrun.lab.papers.atlas import METHODS
+from mtlrun.lab.papers.atlas.analyses import METHODS
 from mtlrun.lab.report.cells import Run, read_run
 from mtlrun.utils.io import configs_dir
 

@@ -27,7 +27,7 @@ def test_versions_of_ours_are_numbers_and_of_packages_their_versions():
 
     paths = [
         "mtlrun.estimators.robust:RobustMTL",
-        "mtlrun.lab.papers.mtsvm:svm_seconds",
+        "mtlrun.lab.papers.mtsvm.analyses:svm_seconds",
         "sklearn.linear_model:Ridge",
     ]
     names = {"RobustMTL", "svm-seconds", "protocol", "reader:mulan", "sklearn"}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from mtlrun.errors import MemoryLimitError
-from mtlrun.lab.papers.fetr_seconds import solve_projected_gradient
+from mtlrun.lab.papers.fetr.seconds import solve_projected_gradient
 from mtlrun.penalties.norms import SquaredTraceNorm
 from mtlrun.problem import memory
 from mtlrun.problem.losses import SquaredLoss

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from mtlrun.cli.app import app
 from mtlrun.comparison.atlas import GAINS, read_lines
 from mtlrun.errors import ConfigError
-from mtlrun.lab.papers.atlas import (
+from mtlrun.lab.papers.atlas.analyses import (
     METHODS,
     PROPERTIES,
     methods,
@@ -164,7 +164,7 @@ def test_real_tables_are_foretold_with_simulated_ones_learnt_from(write):
 
 @pytest.fixture
 def few_draws(monkeypatch):
-    monkeypatch.setattr("mtlrun.lab.papers.atlas.DRAWS", 10)
+    monkeypatch.setattr("mtlrun.lab.papers.atlas.analyses.DRAWS", 10)
 
 
 @pytest.mark.parametrize("real", [False, True])

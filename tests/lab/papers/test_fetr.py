@@ -10,7 +10,7 @@ from mtlrun.data.load import load_dataset
 from mtlrun.engine.analysis import Printed
 from mtlrun.errors import ConfigError
 from mtlrun.estimators.relationship import FETR
-from mtlrun.lab.papers.fetr import (
+from mtlrun.lab.papers.fetr.analyses import (
     ESTIMATORS,
     _block_ratio,
     _distance,
@@ -20,7 +20,7 @@ from mtlrun.lab.papers.fetr import (
     least_errors,
     training_data,
 )
-from mtlrun.lab.papers.fetr_seconds import fetr_convergence, w_step_seconds
+from mtlrun.lab.papers.fetr.seconds import fetr_convergence, w_step_seconds
 
 SMALL = load_dataset("simulated-fetr", n=60, d=6, m=7)
 RAGGED = Dataset(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mtlrun.data.simulate import simulate_fetr
-from mtlrun.lab.papers.fetr_theory import fetr_theory, matching_excess, step_gap
+from mtlrun.lab.papers.fetr.theory import fetr_theory, matching_excess, step_gap
 from mtlrun.solvers.relationship.fetr import (
     Precision,
     exact_precision,

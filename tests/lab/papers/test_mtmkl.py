@@ -13,10 +13,10 @@ from mtlrun.engine.run import run
 from mtlrun.errors import DataError
 from mtlrun.estimators.mkl import GroupMKLClassifier
 from mtlrun.lab.load import load_experiment
-from mtlrun.lab.papers import mtmkl
-from mtlrun.lab.papers.mtmkl import OUTER, protocols
-from mtlrun.lab.papers.mtmkl_audit import DOMINATED, read_published, table_audit
-from mtlrun.lab.papers.mtmkl_update import MAX_ITER, repaired_update
+from mtlrun.lab.papers.mtmkl import protocols as mtmkl
+from mtlrun.lab.papers.mtmkl.audit import DOMINATED, read_published, table_audit
+from mtlrun.lab.papers.mtmkl.protocols import OUTER, protocols
+from mtlrun.lab.papers.mtmkl.update import MAX_ITER, repaired_update
 from mtlrun.lab.plan import plan
 from mtlrun.lab.report.build import build_report
 from mtlrun.solvers.mkl.kernels import make_kernels

@@ -5,7 +5,8 @@ import pytest
 
 from mtlrun.data.load import load_dataset
 from mtlrun.lab.checks import read_curves
-from mtlrun.lab.papers import mtsvm, mtsvm_runs
+from mtlrun.lab.papers.mtsvm import analyses as mtsvm
+from mtlrun.lab.papers.mtsvm import runs as mtsvm_runs
 from mtlrun.penalties.graph import check_similarity, couple_tasks
 from mtlrun.solvers.svm.linear import solve_svm_newton
 

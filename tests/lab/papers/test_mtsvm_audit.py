@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from mtlrun.errors import ConfigError
-from mtlrun.lab.papers import mtsvm
-from mtlrun.lab.papers.mtsvm import stored_runs
+from mtlrun.lab.papers.mtsvm import analyses as mtsvm
+from mtlrun.lab.papers.mtsvm.analyses import stored_runs
 
 
 def test_the_numbers_of_gauss2d_are_those_of_the_files():

@@ -11,7 +11,7 @@ from sklearn.svm import SVC
 from mtlrun.data.load import load_dataset
 from mtlrun.errors import DataError
 from mtlrun.estimators import GraphSVC, IndependentMKLClassifier, RobustMTL
-from mtlrun.lab.papers.fetr_seconds import fetr_convergence
+from mtlrun.lab.papers.fetr.seconds import fetr_convergence
 from mtlrun.lab.report.cells import read_run
 from mtlrun.lab.report.checks import Verdict
 from mtlrun.lab.report.interpretations import judged

@@ -22,7 +22,7 @@ from mtlrun.data.splits import paper_partition, task_partition
 from mtlrun.engine.analysis import AnalysisResult, Curve, Matrix, analysis
 from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.estimators.mkl import GroupMKLClassifier, IndependentMKLClassifier
-from mtlrun.lab.papers.mtmkl_update import FIXES, consensus, repaired_update
+from mtlrun.lab.papers.mtmkl.update import FIXES, consensus, repaired_update
 from mtlrun.solvers.mkl.kernels import Kernel, MeanKernel, make_kernels
 from mtlrun.solvers.mkl.machines import GramStore, SvmPoint, SvmTasks
 from mtlrun.solvers.mkl.mkl import Coupling, solve_alternating, solve_group_mkl

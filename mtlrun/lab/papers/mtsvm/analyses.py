@@ -18,7 +18,7 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.engine.analysis import AnalysisResult, Curve, analysis, published_path
 from mtlrun.estimators.svm import GraphSVC
 from mtlrun.features.dna import WeightedDegree
-from mtlrun.lab.papers.mtsvm_runs import (
+from mtlrun.lab.papers.mtsvm.runs import (
     DEGREE,
     TOLERANCES,
     Ladder,

@@ -12,7 +12,7 @@ import numpy as np
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.engine.analysis import AnalysisResult, Curve, analysis
-from mtlrun.lab.papers.fetr import shared_regression, training_data
+from mtlrun.lab.papers.fetr.analyses import shared_regression, training_data
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.relationship.fetr import (

@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.engine.analysis import AnalysisResult, Curve, analysis
-from mtlrun.lab.papers.fetr import shared_regression, training_data
+from mtlrun.lab.papers.fetr.analyses import shared_regression, training_data
 from mtlrun.solvers.relationship.fetr import (
     FetrProblem,
     Precision,

@@ -1,0 +1,1 @@
+"""Analyses of the atlas: when multi-task learning gains, and by which methods."""

@@ -1,0 +1,1 @@
+"""Analyses of the paper on convex feature and task relationships (FETR): results, seconds, theory."""
