@@ -721,7 +721,7 @@ def plot(
         str,
         typer.Argument(
             metavar="TARGET|FOLDER",
-            help="Experiment, or the folder of a run, a training or a model.",
+            help="Experiment, or the folder of a run, a comparison, a training or a model.",
             autocompletion=options.targets,
         ),
     ],
@@ -731,7 +731,8 @@ def plot(
             None,
             "KIND",
             "trace, scaling, heatmap, cd-diagram (average ranks) or path (scores along a parameter grid); of a model: "
-            "tasks (their similarity), coefficients, path, shrinkage (hierarchical models), or curve (smooth models).",
+            "tasks (their similarity), coefficients, path, shrinkage (hierarchical models), or curve (smooth models); of a "
+            "comparison: verdict, methods, tasks, gains (against rows), heatmap, predictions, shrinkage, calibration.",
             autocompletion=options.words(
                 "trace",
                 "scaling",
@@ -742,6 +743,11 @@ def plot(
                 "coefficients",
                 "shrinkage",
                 "curve",
+                "verdict",
+                "methods",
+                "gains",
+                "predictions",
+                "calibration",
             ),
         ),
     ],
@@ -754,7 +760,8 @@ def plot(
         options.option(
             None,
             "A,B",
-            "Tasks with a panel of their own (--kind curve); repeatable. Default: three of them.",
+            "Tasks with a panel of their own (--kind curve; default: three of them), or tasks of the picture of a "
+            "comparison; repeatable.",
         ),
     ] = None,
     trust: options.Trust = None,
@@ -763,7 +770,7 @@ def plot(
     output_dir: options.OutputOrFile = OUTPUT_DEFAULT,
     debug: options.Debug = False,
 ) -> None:
-    """Draw a figure from the stored results of a run, or of a saved model.
+    """Draw a figure from the stored results of a run, of a comparison, or of a saved model.
 
     Where the figure shows one data set and the run has several, each one gets a file of its own, named after it.
     """
@@ -788,6 +795,13 @@ def plot(
             )
         for line in lines:
             say(line)
+        return
+    if column is None and (folder / "pictures.json").is_file():
+        from mtlrun.comparison.drawing import plot_folder
+
+        with writing(out, remedy="Choose another --out."):
+            plot_folder(folder, kind, out, tasks or ())
+        say(str(out))
         return
     if column is not None or tasks:
         raise UserError(

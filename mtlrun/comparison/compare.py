@@ -40,6 +40,7 @@ from mtlrun.comparison.options import (
     CompareOptions,
     TargetColumns,
 )
+from mtlrun.comparison.predictions import HeldOutPredictions, held_out_predictions
 from mtlrun.comparison.protocol import (
     Protocol,
     check_parts,
@@ -63,6 +64,7 @@ from mtlrun.comparison.verdict import (
     ComparedMethod,
     Evaluation,
     judge,
+    strategies_of,
 )
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import dataset_fingerprint
@@ -415,6 +417,7 @@ class _Session:
             "cells": keys,
         }
         curve = self._curve(board, deadline) if self.options.curve else None
+        held_out = self._held_out(board, waves)
         saved, trained, label, linear = self._final(
             board, {c.label: c for c in candidates}, end
         )
@@ -429,7 +432,21 @@ class _Session:
             cells=planned,
             curve=curve,
             saved=saved,
+            held_out=held_out,
         )
+
+    def _held_out(
+        self, board: Leaderboard, waves: CompareSchedule
+    ) -> HeldOutPredictions | None:
+        """Read the predictions of the methods that were chosen from their records."""
+        store = waves.runner.store
+
+        def read_scores(label: str, split: int) -> np.ndarray | None:
+            record = store.load(waves.jobs[label, split].key)
+            return None if record is None else store.read_scores(record)
+
+        strategies, _ = strategies_of(board.entries, board.evaluation)
+        return held_out_predictions(board.evaluation, strategies, read_scores)
 
     def _curve(self, board: Leaderboard, deadline: float | None) -> pd.DataFrame:
         """Repeat the comparison after training on parts of the rows; its jobs are kept like all others."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,13 @@ import numpy as np
 import pandas as pd
 import yaml
 
+from mtlrun.comparison.coefficients import coefficient_arrows
+from mtlrun.comparison.gallery import (
+    PICTURES_FILE,
+    PREDICTIONS_FILE,
+    ComparisonPictures,
+    pictures_of,
+)
 from mtlrun.comparison.leaderboard import (
     Leaderboard,
     curve_grid,
@@ -23,6 +31,8 @@ from mtlrun.comparison.leaderboard import (
     sections,
     task_grid,
 )
+from mtlrun.comparison.pictures import Picture, PictureError, ShrinkagePicture
+from mtlrun.comparison.predictions import HeldOutPredictions
 from mtlrun.comparison.verdict import NMSE
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import data_file, digest, suffix_of
@@ -37,7 +47,7 @@ from mtlrun.errors import DataError, UserError, with_arguments
 from mtlrun.model.files import COEFFICIENTS as MODEL_COEFFICIENTS
 from mtlrun.model.fitted import Model, scores_table, to_csv
 from mtlrun.model.train import Trained, save_training
-from mtlrun.tables.figures import Figure, Forest, Panel
+from mtlrun.tables.figures import Figure, Panel
 from mtlrun.tables.report_table import (
     Column,
     ReportTable,
@@ -61,11 +71,15 @@ WRITTEN = frozenset(
         "tasks.csv",
         COEFFICIENTS,
         CURVE,
+        PICTURES_FILE,
+        PREDICTIONS_FILE,
     }
     | {COMPARED, CHOSEN, *UNFINISHED, MODEL, CELLS}
 )
 #: Lines of the leaderboard that a result shows of itself.
 TOP = 7
+#: Columns whose coefficients have arrows on the page.
+MAX_ARROW_COLUMNS = 2
 #: Features of the table of coefficients on the page.
 MOST_SHOWN = 12
 
@@ -90,6 +104,9 @@ class Comparison:
         The gain against the rows per task (`mtlrun.comparison.leaderboard.curve_of`), where it was asked for.
     saved : str
         Name of the method of the model.
+    held_out : HeldOutPredictions or None
+        Predictions of the tested rows (`predictions` has them as a data frame); None
+        for a table in chunks.
     """
 
     board: Leaderboard
@@ -99,6 +116,7 @@ class Comparison:
     cells: dict[str, Any]
     curve: pd.DataFrame | None = None
     saved: str = ""
+    held_out: HeldOutPredictions | None = None
 
     def _repr_html_(self) -> str:
         grid = leaderboard_grid(self.board)
@@ -221,38 +239,238 @@ class Comparison:
         """The best method as a training file."""
         return self.model.about["config"]
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw how much better every method is than the reference, with 95% intervals; returns the matplotlib axes.
+    @property
+    def predictions(self) -> pd.DataFrame:
+        """Targets of the tested rows and what each strategy predicted for them.
+
+        A row per target with ``row`` (its position among the rows that are used),
+        ``task``, ``observed`` and the predictions ``separate``, ``pooled`` and ``multi-task`` of
+        the method that each strategy chose in that training part. Labels are -1 and +1,
+        and their predictions are scores: log-odds where the method has probabilities.
 
         Raises
         ------
-        ValueError
+        PictureError
+            For a table in chunks, whose rows are not at hand.
+        """
+        return self.pictures.require_held_out().frame(self.board.tasks)
+
+    @cached_property
+    def pictures(self) -> ComparisonPictures:
+        """The numbers of all pictures."""
+        return pictures_of(self.board, self.held_out)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw how much better each method is than the reference, with 95% intervals.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Default: those of a new figure.
+
+        Returns
+        -------
+        Axes
+
+        Raises
+        ------
+        PictureError
             If nothing can be compared.
         """
-        return _drawn(self.board.gain_forest, ax)
+        return _drawn(self.pictures.method_intervals(), ax)
 
-    def plot_tasks(self, ax: Any = None) -> Any:
-        """Draw how much the best multi-task method gains on every task over the reference; returns the axes.
+    def plot_verdict(self, ax: Any = None) -> Any:
+        """Draw the gains over separate models and over one model for all tasks.
 
-        Tasks to the left of zero are hurt (negative transfer).
+        The smaller gain decides. The gray band is the region of no practical
+        difference.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Default: those of a new figure.
+
+        Returns
+        -------
+        Axes
 
         Raises
         ------
-        ValueError
+        PictureError
+            If no multi-task method, or nothing to compare it with, was fitted.
+        """
+        return _drawn(self.pictures.verdict(), ax)
+
+    def plot_tasks(self, ax: Any = None, *, tasks: Sequence[str] = ()) -> Any:
+        """Draw who gains and who loses: the gain of each task with its interval.
+
+        The multi-task methods chosen in each training part are compared with the
+        separate models chosen there. Tasks to the left of zero are hurt (negative
+        transfer).
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Default: those of a new figure.
+        tasks : sequence of str, optional
+            Default: all tasks; of more than 40, the 20 clearest gains and losses.
+
+        Returns
+        -------
+        Axes
+
+        Raises
+        ------
+        PictureError
+            If no multi-task method was fitted.
+        UnknownNameError
+            If there is no such task.
+        """
+        return _drawn(self.pictures.task_intervals(tasks), ax)
+
+    def plot_gains(self, ax: Any = None) -> Any:
+        """Draw the gain of each task against its number of rows.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Default: those of a new figure.
+
+        Returns
+        -------
+        Axes
+
+        Raises
+        ------
+        PictureError
             If no multi-task method was fitted.
         """
-        return _drawn(self.board.task_forest, ax)
+        return _drawn(self.pictures.gains_by_rows(), ax)
+
+    def plot_heatmap(self, ax: Any = None, *, tasks: Sequence[str] = ()) -> Any:
+        """Draw the gain of each method on each task over the reference, as colors.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Default: those of a new figure.
+        tasks : sequence of str, optional
+            Default: all tasks; of more than 40, those of `plot_tasks`.
+
+        Returns
+        -------
+        Axes
+
+        Raises
+        ------
+        PictureError
+            If nothing can be compared.
+        UnknownNameError
+            If there is no such task.
+        """
+        return _drawn(self.pictures.heat_map(tasks), ax)
+
+    def plot_predictions(self, ax: Any = None, *, tasks: Sequence[str] = ()) -> Any:
+        """Draw observed against predicted targets of the tested rows, task by task.
+
+        Points are the predictions of multi-task learning. Lines show the observed
+        values by least squares on the predictions of separate, pooled and multi-task
+        models. For labels, lines show the share of positive labels against the
+        predicted probability.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Its area is filled with the panels. Default: a new figure.
+        tasks : sequence of str, optional
+            Default: all tasks; of more than 12, the clearest gains, the clearest
+            losses and the largest others.
+
+        Returns
+        -------
+        ndarray of Axes
+            One per task.
+
+        Raises
+        ------
+        PictureError
+            For a table in chunks, whose rows are not at hand.
+        UnknownNameError
+            If there is no such task.
+        """
+        return _drawn(self.pictures.predictions(tasks), ax)
+
+    def plot_shrinkage(
+        self,
+        ax: Any = None,
+        *,
+        column: str | None = None,
+        tasks: Sequence[str] = (),
+    ) -> Any:
+        """Draw arrows from the separate to the multi-task estimate of each task.
+
+        The estimate is the mean prediction of the tested rows of the task; where tasks
+        share their rows, the spread of these predictions. Of a hierarchical model it
+        can be a coefficient.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Default: those of a new figure.
+        column : str, optional
+            Column whose coefficient is drawn, or ``level`` for the level of the tasks.
+            Default: predictions.
+        tasks : sequence of str, optional
+            Default: all tasks; of more than 40, those with the longest arrows.
+
+        Returns
+        -------
+        Axes
+
+        Raises
+        ------
+        PictureError
+            Without separate or multi-task models, for a table in chunks, or with a
+            column for a model that is not hierarchical.
+        UnknownNameError
+            If there is no such task or column.
+        """
+        if column is not None:
+            arrows = self._coefficient_arrows(column)
+            if not arrows:
+                raise PictureError(
+                    f"{self.saved} does not shrink coefficients towards a mean",
+                    "HierarchicalMTL does; leave out the column for predictions.",
+                )
+            return _drawn(arrows[0], ax)
+        return _drawn(self.pictures.shrinkage(tasks), ax)
+
+    def plot_calibration(self, ax: Any = None) -> Any:
+        """Draw the share of positive labels against the predicted probability.
+
+        Bars below show the number of tested rows in each tenth of the probability.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Default: those of a new figure.
+
+        Returns
+        -------
+        Axes
+
+        Raises
+        ------
+        PictureError
+            If the targets are numbers.
+        """
+        return _drawn(self.pictures.calibration(), ax)
 
     def page(self) -> str:
-        """Return ``leaderboard.html``: verdict, figures and tables in one file that loads nothing."""
-        from mtlrun.tables.page import html_page
+        """Return ``leaderboard.html``: verdict, pictures and tables in one file that loads nothing."""
+        from mtlrun.comparison.page import comparison_page
 
-        drawn = [
-            forest
-            for forest in (self.board.gain_forest, self.board.task_forest)
-            if forest is not None
-        ]
-        first, *others = sections(self.board)
+        _, *others = sections(self.board)
         if self.curve is not None:
             text = [curve_text(self.board.evaluation)]
             others.insert(
@@ -260,14 +478,9 @@ class Comparison:
             )
         section, figure = self._coefficient_parts()
         others.insert(1, section)
-        drawings: list[Figure | Forest] = [*drawn, *([figure] if figure else [])]
         shown = [part for part in others if not part.empty]
-        return html_page(
-            self.board.title,
-            [line.removeprefix("* ") for line in first.lines],
-            shown,
-            drawings,
-        )
+        arrows = self._coefficient_arrows()[:MAX_ARROW_COLUMNS]
+        return comparison_page(self.board, self.pictures, shown, figure, arrows)
 
     def _coefficient_parts(self) -> tuple[Section, Figure | None]:
         """Return the coefficients of every task as a table, and with intervals also as a figure where there are any."""
@@ -310,7 +523,8 @@ class Comparison:
         """Write everything into a folder.
 
         ``leaderboard.html``, ``leaderboard.md``, ``.json``, ``.csv``, ``tasks.csv``, ``coefficients.csv`` (task by
-        feature), ``chosen.yaml`` (for ``mtlrun train chosen.yaml --data-dir data``), ``data`` (the table and its card),
+        feature), ``pictures.json`` and ``predictions.npz`` (for ``mtlrun plot``),
+        ``chosen.yaml`` (for ``mtlrun train chosen.yaml --data-dir data``), ``data`` (the table and its card),
         ``model`` (for ``mtlrun predict model NEW``) and ``compare.json`` (options and keys of the cells).
 
         Raises
@@ -320,7 +534,13 @@ class Comparison:
         """
         folder = Path(folder)
         refuse_tables(folder, self._places())
-        gone = [*UNFINISHED, COEFFICIENTS, CURVE, f"{MODEL}/{MODEL_COEFFICIENTS}"]
+        gone = [
+            *UNFINISHED,
+            COEFFICIENTS,
+            CURVE,
+            PREDICTIONS_FILE,
+            f"{MODEL}/{MODEL_COEFFICIENTS}",
+        ]
         with (
             writing(folder, "Free some space, or choose another folder."),
             publish(folder, gone) as new,
@@ -350,6 +570,9 @@ class Comparison:
             write_atomic(folder / COEFFICIENTS, to_csv(self.coefficients.reset_index()))
         if self.curve is not None:
             write_atomic(folder / CURVE, csv_grid(curve_grid(self.curve)))
+        write_atomic(folder / PICTURES_FILE, self.pictures.json())
+        if self.held_out is not None:
+            write_atomic(folder / PREDICTIONS_FILE, self.held_out.dump())
 
     def _write(self, folder: Path, home: Path) -> None:
         """Write all files into a folder; in `home` they will lie."""
@@ -367,6 +590,10 @@ class Comparison:
 
     def _places(self) -> list[Path]:
         """Return where the tables were read."""
+        return []
+
+    def _coefficient_arrows(self, column: str | None = None) -> list[ShrinkagePicture]:
+        """Return the shrinkage of coefficients of a hierarchical model, if it is one."""
         return []
 
     def _interval_panels(self) -> list[Panel]:
@@ -433,6 +660,9 @@ class TableComparison(Comparison):
         from mtlrun.model.plots import interval_panels
 
         return interval_panels(self.model)
+
+    def _coefficient_arrows(self, column: str | None = None) -> list[ShrinkagePicture]:
+        return coefficient_arrows(self.model, self.board.tasks, column)
 
     def _yaml(self) -> str:
         config = {
@@ -623,15 +853,16 @@ def _entry(name: str, sha256: str, size: int) -> dict[str, Any]:
     return {"name": name, "sha256": sha256, "bytes": size}
 
 
-def _drawn(forest: Forest | None, ax: Any) -> Any:
-    """Draw a figure and return its axes."""
-    from mtlrun.tables.drawing import draw_forest
+def _drawn(picture: Picture, ax: Any) -> Any:
+    """Draw a picture for the user and return its axes.
 
-    if forest is None:
-        raise ValueError(
-            "no multi-task method, or no method to compare it with, was fitted on the same rows"
-        )
-    return draw_forest(forest, ax)
+    New figures are those of pyplot, which notebooks show.
+    """
+    import matplotlib.pyplot as plt
+
+    from mtlrun.comparison.drawing import draw
+
+    return draw(picture, ax, plt.figure)
 
 
 def _frame(grid: ReportTable) -> pd.DataFrame:

@@ -180,8 +180,11 @@ def _coefficients(folder: Path) -> HeatMap:
     return HeatMap(title, coef[:, order].T.tolist(), names, tasks.tolist(), centre=0.0)
 
 
-def _estimates(model: Model) -> tuple[Any, list[int]]:
-    """Return coefficients in the units of the targets, and the columns in which tasks differ most."""
+def estimates_of(model: Model) -> tuple[Any, list[int]]:
+    """Return coefficients in the units of the targets, and the columns in which tasks differ most.
+
+    The model is hierarchical: its innermost estimator has `estimates`.
+    """
     estimator = innermost(model.estimator)
     found = estimator.estimates()
     outer = model.estimator if hasattr(model.estimator, "scale_") else None
@@ -217,7 +220,7 @@ def interval_panels(model: Model) -> list[Panel]:
 
 def interval_grid(model: Model, tasks: Sequence[str]) -> ReportTable:
     """Return the coefficient of every task with its 95% interval, of the columns in which tasks differ most."""
-    found, columns = _estimates(model)
+    found, columns = estimates_of(model)
     grid = ReportTable.of(
         "task", *(Column(sanitize(found.names[j]), "number") for j in columns)
     )
@@ -235,7 +238,7 @@ def interval_grid(model: Model, tasks: Sequence[str]) -> ReportTable:
 
 def _intervals(model: Model) -> list[Panel]:
     """Return a panel per column: the tasks in the order of their coefficients, with intervals, and the mean of all."""
-    found, columns = _estimates(model)
+    found, columns = estimates_of(model)
     tasks = _task_names(model)
     panels = []
     for j in columns:
@@ -277,7 +280,7 @@ def _shrinkage(folder: Path, model: Model) -> list[Panel]:
             f"{folder}: this model does not shrink towards a mean",
             "HierarchicalMTL does.",
         )
-    found, columns = _estimates(model)
+    found, columns = estimates_of(model)
     tasks = _task_names(model)
     panels = []
     for j in columns:

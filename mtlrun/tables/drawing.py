@@ -214,7 +214,7 @@ def _canvas(figure: Drawing) -> Any:
     return draw(figure)
 
 
-def _saved(canvas: Canvas, form: str) -> bytes:
+def file_content(canvas: Canvas, form: str) -> bytes:
     """Return the content of a file without a date; lines of SVG do not end with spaces."""
     stream = io.BytesIO()
     with mpl.rc_context(STYLE):
@@ -229,7 +229,7 @@ def _saved(canvas: Canvas, form: str) -> bytes:
 
 def svg(figure: Drawing) -> str:
     """Return a figure as SVG."""
-    return _saved(_canvas(figure), "svg").decode()
+    return file_content(_canvas(figure), "svg").decode()
 
 
 def write_drawing(
@@ -244,7 +244,7 @@ def write_drawing(
     OSError
         If the file cannot be written.
     """
-    write(path, _saved(_canvas(figure), path.suffix.lower().removeprefix(".")))
+    write(path, file_content(_canvas(figure), path.suffix.lower().removeprefix(".")))
 
 
 def draw_ranks(figure: RankDiagram) -> Canvas:

@@ -1,0 +1,73 @@
+"""How far a hierarchical model shrinks the coefficients of each task."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from mtlrun.comparison.gallery import longest_arrows
+from mtlrun.comparison.pictures import Shrinkage, ShrinkagePicture
+from mtlrun.engine.evaluation import innermost
+from mtlrun.errors import UnknownNameError
+from mtlrun.model.fitted import Model
+from mtlrun.model.plots import estimates_of
+from mtlrun.utils.text import sanitize
+
+
+def coefficient_arrows(
+    model: Model, tasks: Sequence[str], column: str | None = None
+) -> list[ShrinkagePicture]:
+    """Return the shrinkage of the coefficients in which tasks differ most.
+
+    Arrows lead from the coefficient that the rows of a task give alone to that of the
+    model; tasks with too few rows for one of their own have no arrow.
+
+    Parameters
+    ----------
+    model : Model
+    tasks : sequence of str
+        Names of the tasks.
+    column : str, optional
+        Only this column. Default: those in which tasks differ most.
+
+    Returns
+    -------
+    list of ShrinkagePicture
+        A picture per column; empty for a model that is not hierarchical.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such column.
+    """
+    if not hasattr(innermost(model.estimator), "estimates"):
+        return []
+    estimates, columns = estimates_of(model)
+    names = [str(name) for name in estimates.names]
+    if column is not None:
+        if column not in names:
+            raise UnknownNameError("column", column, names)
+        columns = [names.index(column)]
+    pictures = []
+    for j in columns:
+        arrows = []
+        for t, task in enumerate(tasks):
+            separate = float(estimates.alone[t, j])
+            if math.isfinite(separate):
+                shrunken = float(estimates.pooled[t, j])
+                mean = float(estimates.mean[j])
+                arrows.append(Shrinkage(sanitize(task), separate, shrunken, mean))
+        if not arrows:
+            continue
+        arrows, selection = longest_arrows(arrows)
+        name = sanitize(names[j])
+        caption = (
+            "Shrinkage: arrows lead from the estimate of a task alone to that of the "
+            f"hierarchical model; cross: mean of all tasks.{selection}"
+        )
+        title = f"Coefficient of {name}"
+        if name == "level":
+            title = "Level of each task"
+        center = "mean of all tasks"
+        pictures.append(ShrinkagePicture(title, name, arrows, caption, center))
+    return pictures

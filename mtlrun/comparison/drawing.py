@@ -1,0 +1,715 @@
+"""Draw the pictures of a comparison with matplotlib.
+
+Each function takes a picture of `mtlrun.comparison.pictures` and draws it into axes, or
+into a new figure. Orange stands for separate models, gray for one pooled model, blue
+for multi-task learning; among tasks, blue gains and red loses.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import unicodedata
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLocator
+
+from mtlrun.comparison.gallery import read_pictures
+from mtlrun.comparison.pictures import (
+    PICTURES,
+    CalibrationPicture,
+    GainsPicture,
+    HeatMapPicture,
+    Interval,
+    ListPicture,
+    Picture,
+    PredictionsPicture,
+    ShrinkagePicture,
+    TaskPanel,
+    VerdictPicture,
+    format_gain,
+)
+from mtlrun.comparison.verdict import AUC
+from mtlrun.tables.drawing import STYLE, check_drawing, file_content
+from mtlrun.tables.figures import Forest
+from mtlrun.utils.outputs import write_output
+
+#: Makes a figure: matplotlib's class, or `pyplot.figure` for figures to be shown.
+MakeFigure = Callable[..., Figure]
+#: Colors, line styles and markers of the strategies.
+STRATEGY_COLORS = {"separate": "#D98200", "pooled": "#777777", "multi-task": "#0072B2"}
+STRATEGY_LINES = {"separate": "--", "pooled": ":", "multi-task": "-"}
+STRATEGY_MARKERS = {"separate": "s", "pooled": "x", "multi-task": "o"}
+GAIN_COLOR = "#0072B2"
+LOSS_COLOR = "#C44500"
+UNDECIDED_COLOR = "#777777"
+#: A gray that shades white and dark pages alike.
+BAND: dict[str, Any] = {"color": "#808080", "alpha": 0.2, "linewidth": 0}
+ZERO_LINE: dict[str, Any] = {"color": "#808080", "linewidth": 0.9, "zorder": 1}
+DIAGONAL: dict[str, Any] = {"color": "#808080", "linewidth": 0.9, "linestyle": ":"}
+#: Inches: width of a picture, a line with a task, a small panel.
+WIDTH = 4.7
+TASK_LINE = 0.2
+PANEL_WIDTH = 2.0
+PANEL_HEIGHT = 2.05
+PANELS_PER_ROW = 4
+#: Points of text: names of tasks, and the smallest text.
+NAME_SIZE = 8.0
+SMALL_SIZE = 7.5
+#: Widths of names, in letters.
+MAX_NAME = 30
+MAX_PANEL_NAME = 24
+MAX_POINT_NAME = 18
+#: Names beside the points of a scatter plot.
+MAX_POINT_NAMES = 14
+#: From this number of points on, intervals are drawn faintly.
+MANY_POINTS = 60
+#: A logarithmic axis of rows needs tasks that differ by this factor.
+LOG_ROWS = 6
+#: Colors of a heat map end at this quantile of the gains, and numbers stand in at most
+#: so many columns.
+HEAT_QUANTILE = 0.85
+MAX_NUMBER_COLUMNS = 8
+
+
+def clip_name(name: str, limit: int = MAX_NAME) -> str:
+    """Return a name of at most `limit` letters: head and tail of a longer one.
+
+    Wide letters (Chinese, Japanese, Korean) count twice. Line breaks become spaces.
+    """
+    name = " ".join(name.split())
+    widths = [2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in name]
+    if sum(widths) <= limit:
+        return name
+    mean_width = sum(widths) / len(name)
+    n_letters = int(limit / mean_width) - 1
+    n_tail = n_letters // 3
+    return f"{name[: n_letters - n_tail]}…{name[len(name) - n_tail :]}"
+
+
+def draw(picture: Picture, ax: Axes | None = None, make: MakeFigure = Figure) -> Any:
+    """Draw any picture; returns its axes, of small panels an array of axes."""
+    with mpl.rc_context(STYLE):
+        if isinstance(picture, VerdictPicture):
+            return _draw_verdict(picture, ax, make)
+        if isinstance(picture, ListPicture):
+            return _draw_list(picture, ax, make)
+        if isinstance(picture, GainsPicture):
+            return _draw_gains(picture, ax, make)
+        if isinstance(picture, HeatMapPicture):
+            return _draw_heat_map(picture, ax, make)
+        if isinstance(picture, ShrinkagePicture):
+            return _draw_shrinkage(picture, ax, make)
+        if isinstance(picture, CalibrationPicture):
+            return _draw_calibration(picture, ax, make)
+        return _draw_predictions(picture, ax, make)
+
+
+def _new_axes(ax: Axes | None, make: MakeFigure, height: float) -> Axes:
+    if ax is not None:
+        return ax
+    figure = make(figsize=(WIDTH, height), layout="constrained")
+    return figure.subplots()
+
+
+def _color(interval: Interval) -> str:
+    if interval.low > 0:
+        return GAIN_COLOR
+    if interval.high < 0:
+        return LOSS_COLOR
+    return UNDECIDED_COLOR
+
+
+def _limits(intervals: Sequence[Interval]) -> tuple[float, float]:
+    """Return the ends of an axis of gains; very long intervals are cut."""
+    entries = [(i.name, i.value, i.low, i.high) for i in intervals]
+    return Forest("", "", "", entries).limits
+
+
+def _value_limits(intervals: Sequence[Interval]) -> tuple[float, float]:
+    """Return the ends of an axis of gains that shows all but very distant values."""
+    points = [Interval(i.name, i.value, i.value, i.value) for i in intervals]
+    low, high = _limits(points)
+    margin = 0.25 * (high - low)
+    return low - margin, high + margin
+
+
+def _set_gain_axis(ax: Axes, axis: str, measure: str, name: str) -> None:
+    """Label an axis of gains; errors are in percent."""
+    target = getattr(ax, f"{name}axis")
+    if measure != AUC:
+        target.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:.4g}%"))
+    target.set_major_locator(MaxNLocator(nbins=6, min_n_ticks=3))
+    getattr(ax, f"set_{name}label")(axis)
+
+
+def _draw_interval(
+    ax: Axes,
+    interval: Interval,
+    level: float,
+    limits: tuple[float, float],
+    color: str,
+    size: float,
+) -> None:
+    """Draw a horizontal interval; what lies beyond the axis ends in a triangle."""
+    low, high = limits
+    ends = [max(interval.low, low), min(interval.high, high)]
+    ax.plot(ends, [level, level], color=color, linewidth=size / 3, zorder=2)
+    if interval.low < low:
+        ax.plot(low, level, "<", color=color, markersize=size - 1, clip_on=False)
+    if interval.high > high:
+        ax.plot(high, level, ">", color=color, markersize=size - 1, clip_on=False)
+    if low <= interval.value <= high:
+        ax.plot(interval.value, level, "o", color=color, markersize=size, zorder=3)
+
+
+def _draw_verdict(picture: VerdictPicture, ax: Axes | None, make: MakeFigure) -> Axes:
+    n_lines = len(picture.intervals)
+    ax = _new_axes(ax, make, 0.75 + 0.55 * n_lines)
+    low = min(-1.5 * picture.smallest, *(i.low for i in picture.intervals))
+    high = max(1.5 * picture.smallest, *(i.high for i in picture.intervals))
+    margin = 0.04 * (high - low)
+    limits = (low - margin, high + margin)
+    ax.axvspan(-picture.smallest, picture.smallest, **BAND)
+    ax.axvline(0, **ZERO_LINE)
+    labels = []
+    for level, interval in enumerate(picture.intervals):
+        is_decisive = level == n_lines - 1
+        size = 9.0 if is_decisive else 7.0
+        _draw_interval(ax, interval, level, limits, _color(interval), size)
+        labels.append(f"{interval.name}\n{interval.text(picture.measure)}")
+    ax.set(xlim=limits, ylim=(n_lines - 0.5, -0.5))
+    ax.set_yticks(range(n_lines), labels)
+    for level, text in enumerate(ax.get_yticklabels()):
+        text.set_fontweight("bold" if level == n_lines - 1 else "normal")
+    ax.tick_params(axis="y", length=0)
+    ax.grid(visible=False, axis="y")
+    _set_gain_axis(ax, picture.axis, picture.measure, "x")
+    return ax
+
+
+def _draw_list(picture: ListPicture, ax: Axes | None, make: MakeFigure) -> Axes:
+    intervals = picture.intervals
+    ax = _new_axes(ax, make, 0.8 + TASK_LINE * len(intervals))
+    limits = _limits(intervals)
+    ax.axvspan(-picture.smallest, picture.smallest, **BAND)
+    ax.axvline(0, **ZERO_LINE)
+    for level, interval in enumerate(intervals):
+        _draw_interval(ax, interval, level, limits, _color(interval), 4.5)
+    ax.set(xlim=limits, ylim=(len(intervals) - 0.4, -0.6))
+    _set_task_names(ax, [interval.name for interval in intervals])
+    _set_gain_axis(ax, picture.axis, picture.measure, "x")
+    return ax
+
+
+def _set_task_names(ax: Axes, names: Sequence[str]) -> None:
+    """Write the names of tasks at the lines of an axis."""
+    clipped = [clip_name(name) for name in names]
+    ax.set_yticks(range(len(clipped)), clipped, fontsize=NAME_SIZE, parse_math=False)
+    ax.tick_params(axis="y", length=0)
+    ax.grid(visible=False, axis="y")
+
+
+def _draw_gains(picture: GainsPicture, ax: Axes | None, make: MakeFigure) -> Axes:
+    ax = _new_axes(ax, make, 3.8)
+    low, high = _value_limits(picture.intervals)
+    ax.axhspan(-picture.smallest, picture.smallest, **BAND)
+    ax.axhline(0, **ZERO_LINE)
+    is_log = max(picture.sizes) >= LOG_ROWS * max(1, min(picture.sizes))
+    if is_log:
+        ax.set_xscale("log")
+    alpha = 0.35 if len(picture.intervals) <= MANY_POINTS else 0.15
+    points = []
+    for index, interval in enumerate(picture.intervals):
+        size = picture.sizes[index]
+        color = _color(interval)
+        ends = [max(interval.low, low), min(interval.high, high)]
+        ax.plot([size, size], ends, color=color, alpha=alpha, linewidth=0.8, zorder=2)
+        height = min(max(interval.value, low), high)
+        marker = "o"
+        if interval.value > high:
+            marker = "^"
+        elif interval.value < low:
+            marker = "v"
+        (point,) = ax.plot(size, height, marker, color=color, markersize=4.5, zorder=3)
+        point.set_gid(f"point-{index}")
+        points.append((size, height))
+    ax.set_ylim(low, high)
+    _pad_rows(ax, picture.sizes, is_log)
+    _name_points(ax, picture, points, is_log)
+    ax.set_xlabel("rows of the task")
+    _set_gain_axis(ax, picture.axis, picture.measure, "y")
+    return ax
+
+
+def _pad_rows(ax: Axes, sizes: Sequence[int], is_log: bool) -> None:
+    """Set the ends and the ticks of an axis of numbers of rows."""
+    low = min(sizes)
+    high = max(sizes)
+    if is_log:
+        factor = (high / low) ** 0.06
+        ax.set_xlim(low / factor, high * factor)
+        steps = [m * 10**k for k in range(7) for m in (1, 2, 5)]
+        ticks = [step for step in steps if low <= step <= high]
+        ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+        ax.xaxis.set_minor_locator(NullLocator())
+        ax.xaxis.set_minor_formatter(NullFormatter())
+        return
+    margin = 0.08 * (high - low) or 0.5 * high
+    ax.set_xlim(low - margin, high + margin)
+    ax.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+
+
+def _name_points(
+    ax: Axes,
+    picture: GainsPicture,
+    points: Sequence[tuple[float, float]],
+    is_log: bool,
+) -> None:
+    """Write names at the clearest gains and losses where they do not overlap."""
+    (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
+    scale = math.log if is_log else float
+    width = scale(right) - scale(left)
+    # Sizes of a letter and of a line of text, as shares of the axes.
+    box_of_axes = ax.get_window_extent()
+    dpi = ax.figure.dpi
+    letter = 0.6 * SMALL_SIZE / 72 * dpi / box_of_axes.width
+    line = 1.15 * SMALL_SIZE / 72 * dpi / box_of_axes.height
+    order = sorted(
+        range(len(points)), key=lambda i: -abs(picture.intervals[i].clearness)
+    )
+    centers = []
+    for x, y in points:
+        centers.append(
+            ((scale(x) - scale(left)) / width, (y - bottom) / (top - bottom))
+        )
+    # Names keep clear of points and of each other.
+    boxes = [(x - 0.01, y - 0.012, x + 0.01, y + 0.012) for x, y in centers]
+    n_names = 0
+    for index in order:
+        name = clip_name(picture.intervals[index].name, MAX_POINT_NAME)
+        x, y = centers[index]
+        length = letter * len(name)
+        for is_right, is_above in (
+            (True, True),
+            (True, False),
+            (False, True),
+            (False, False),
+        ):
+            x_low = x + 0.015 if is_right else x - 0.015 - length
+            y_low = y + 0.013 if is_above else y - 0.013 - line
+            box = (x_low, y_low, x_low + length, y_low + line)
+            is_inside = box[0] >= 0 and box[2] <= 1 and box[1] >= 0 and box[3] <= 1
+            if is_inside and not any(_overlap(box, other) for other in boxes):
+                break
+        else:
+            continue
+        boxes.append(box)
+        ax.annotate(
+            name,
+            points[index],
+            xytext=(4 if is_right else -4, 3 if is_above else -3),
+            textcoords="offset points",
+            ha="left" if is_right else "right",
+            va="bottom" if is_above else "top",
+            fontsize=SMALL_SIZE,
+            parse_math=False,
+            zorder=4,
+        )
+        n_names += 1
+        if n_names == MAX_POINT_NAMES:
+            return
+
+
+def _overlap(one: Sequence[float], other: Sequence[float]) -> bool:
+    return (
+        one[0] < other[2]
+        and other[0] < one[2]
+        and one[1] < other[3]
+        and other[1] < one[3]
+    )
+
+
+def _draw_heat_map(picture: HeatMapPicture, ax: Axes | None, make: MakeFigure) -> Axes:
+    names = [clip_name(name) for name in picture.methods]
+    longest = max(map(len, names))
+    height = 1.0 + TASK_LINE * len(picture.tasks) + 0.075 * longest
+    ax = _new_axes(ax, make, height)
+    values = np.array(picture.values, dtype=float).reshape(len(picture.tasks), -1)
+    sizes = np.abs(values[np.isfinite(values)])
+    reach = float(np.quantile(sizes, HEAT_QUANTILE)) if sizes.size else 1.0
+    reach = reach or 1.0
+    colors = mpl.colormaps["RdBu"].resampled(41)
+    mesh = ax.pcolormesh(values, cmap=colors, norm=Normalize(-reach, reach))
+    ax.invert_yaxis()
+    ax.grid(visible=False)
+    _set_task_names(ax, picture.tasks)
+    ax.set_yticks(np.arange(len(picture.tasks)) + 0.5)
+    clipped = [clip_name(name) for name in picture.tasks]
+    ax.set_yticklabels(clipped, fontsize=NAME_SIZE, parse_math=False)
+    ax.set_xticks(np.arange(len(names)) + 0.5)
+    ax.set_xticklabels(
+        names, fontsize=NAME_SIZE, rotation=60, ha="right", rotation_mode="anchor",
+        parse_math=False,
+    )  # fmt: skip
+    if len(names) <= MAX_NUMBER_COLUMNS:
+        _write_gains(ax, picture, values, reach)
+    bar = ax.figure.colorbar(
+        mesh,
+        ax=ax,
+        location="top",
+        extend="both",
+        fraction=0.03,
+        aspect=35,
+        pad=0.02,
+    )
+    if picture.measure != AUC:
+        bar.ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:.3g}%"))
+    bar.ax.tick_params(labelsize=SMALL_SIZE)
+    bar.set_label("gain (blue) or loss (red)", fontsize=NAME_SIZE)
+    return ax
+
+
+def _write_gains(
+    ax: Axes, picture: HeatMapPicture, values: np.ndarray, reach: float
+) -> None:
+    """Write the gains into the cells of a heat map."""
+    for (row, column), value in np.ndenumerate(values):
+        if not math.isfinite(value):
+            continue
+        text = format_gain(float(value), picture.measure).removesuffix("%")
+        ink = "white" if abs(value) > 0.6 * reach else "black"
+        ax.text(
+            column + 0.5,
+            row + 0.5,
+            text,
+            ha="center",
+            va="center",
+            fontsize=SMALL_SIZE,
+            color=ink,
+        )
+
+
+def _draw_shrinkage(
+    picture: ShrinkagePicture, ax: Axes | None, make: MakeFigure
+) -> Axes:
+    arrows = picture.arrows
+    ax = _new_axes(ax, make, 1.1 + TASK_LINE * len(arrows))
+    for level, arrow in enumerate(arrows):
+        ax.annotate(
+            "",
+            (arrow.multitask, level),
+            (arrow.separate, level),
+            arrowprops={
+                "arrowstyle": "->",
+                "color": "#808080",
+                "shrinkA": 2,
+                "shrinkB": 2,
+                "linewidth": 1,
+            },
+        )
+    levels = list(range(len(arrows)))
+    labels = {"pooled": picture.center}
+    values: dict[str, list[Any]] = {
+        "separate": [arrow.separate for arrow in arrows],
+        "pooled": [arrow.pooled for arrow in arrows],
+        "multi-task": [arrow.multitask for arrow in arrows],
+    }
+    for name, x in values.items():
+        if any(value is None for value in x):
+            continue
+        ax.plot(
+            x,
+            levels,
+            STRATEGY_MARKERS[name],
+            color=STRATEGY_COLORS[name],
+            markerfacecolor="none" if name == "separate" else None,
+            markersize=4.5,
+            label=labels.get(name, name),
+            zorder=3,
+        )
+    ax.set_ylim(len(arrows) - 0.4, -0.6)
+    _set_task_names(ax, [arrow.name for arrow in arrows])
+    ax.xaxis.set_major_locator(MaxNLocator(nbins=6))
+    ax.set_xlabel(picture.axis)
+    _legend_above(ax)
+    return ax
+
+
+def _legend_above(ax: Axes) -> None:
+    ax.legend(
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        ncols=3,
+        frameon=False,
+        fontsize=NAME_SIZE,
+        borderaxespad=0.2,
+        columnspacing=1.2,
+    )
+
+
+def _draw_calibration(
+    picture: CalibrationPicture, ax: Axes | None, make: MakeFigure
+) -> Axes:
+    if ax is None:
+        figure = make(figsize=(WIDTH, 4.8), layout="constrained")
+        ax, counts_ax = figure.subplots(2, 1, height_ratios=(4, 1))
+    else:
+        counts_ax = ax.inset_axes((0, -0.45, 1, 0.25))
+    ax.plot([0, 1], [0, 1], **DIAGONAL)
+    counts_ax.set_xlim(0, 1)
+    width = 0.028
+    for index, (name, points) in enumerate(picture.curves.items()):
+        color = STRATEGY_COLORS[name]
+        x = [p for p, _, _ in points]
+        y = [share for _, share, _ in points]
+        ax.plot(
+            x,
+            y,
+            STRATEGY_LINES[name],
+            marker=STRATEGY_MARKERS[name],
+            color=color,
+            markersize=4.5,
+            linewidth=1.4,
+            label=name,
+        )
+        counts = [count for _, _, count in points]
+        # Bars stand in the middle of their tenth, side by side.
+        centers = [(min(int(10 * p), 9) + 0.5) / 10 for p in x]
+        shift = width * (index - (len(picture.curves) - 1) / 2)
+        counts_ax.bar([c + shift for c in centers], counts, width, color=color)
+    ax.set(xlim=(0, 1), ylim=(0, 1))
+    ax.set_ylabel("observed share")
+    counts_ax.set_xlabel("predicted probability")
+    counts_ax.set_ylabel("rows")
+    counts_ax.yaxis.set_major_locator(MaxNLocator(nbins=3, integer=True))
+    _legend_above(ax)
+    return ax
+
+
+def _draw_predictions(
+    picture: PredictionsPicture, ax: Axes | None, make: MakeFigure
+) -> np.ndarray:
+    """Draw all panels into a grid; of given axes, the panels fill the area."""
+    n_panels = len(picture.panels)
+    n_columns = min(n_panels, PANELS_PER_ROW)
+    n_rows = -(-n_panels // n_columns)
+    if ax is None:
+        size = (PANEL_WIDTH * n_columns, PANEL_HEIGHT * n_rows + 0.4)
+        figure = make(figsize=size, layout="constrained")
+        grid = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
+        for unused in grid[n_panels:]:
+            unused.remove()
+        figure.supxlabel(picture.x_axis, fontsize=9)
+        figure.supylabel(picture.y_axis, fontsize=9)
+    else:
+        ax.set_axis_off()
+        grid = _inset_grid(ax, n_rows, n_columns)
+    for axes, panel in zip(grid, picture.panels, strict=False):
+        draw_panel(axes, picture, panel)
+    if ax is None:
+        handles, labels = _panel_handles(grid[:n_panels])
+        figure.legend(
+            handles, labels, loc="outside upper center", ncols=3, frameon=False
+        )
+    return np.asarray(grid[:n_panels])
+
+
+def _panel_handles(grid: Iterable[Axes]) -> tuple[list[Any], list[str]]:
+    """Return one handle per strategy that some panel shows."""
+    handles: dict[str, Any] = {}
+    for axes in grid:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    return list(handles.values()), list(handles)
+
+
+def _inset_grid(ax: Axes, n_rows: int, n_columns: int) -> np.ndarray:
+    """Return axes in the area of other axes, row by row."""
+    width = 1 / n_columns
+    height = 1 / n_rows
+    grid = []
+    for index in range(n_rows * n_columns):
+        row, column = divmod(index, n_columns)
+        bottom = 1 - (row + 1) * height
+        bounds = (column * width, bottom, 0.75 * width, 0.7 * height)
+        grid.append(ax.inset_axes(bounds))
+    return np.array(grid)
+
+
+def draw_panel(ax: Axes, picture: PredictionsPicture, panel: TaskPanel) -> None:
+    """Draw the panel of one task."""
+    ends = [0.0, 1.0]
+    if not picture.is_probability:
+        numbers = [*panel.x, *panel.y]
+        for line in panel.lines.values():
+            for point in line:
+                numbers += point
+        margin = 0.04 * (max(numbers) - min(numbers)) or 1.0
+        ends = [min(numbers) - margin, max(numbers) + margin]
+    ax.plot(ends, ends, **DIAGONAL)
+    ax.plot(
+        panel.x,
+        panel.y,
+        "o",
+        color=STRATEGY_COLORS["multi-task"],
+        markersize=2.2,
+        alpha=0.45,
+        markeredgewidth=0,
+    )
+    for name, line in panel.lines.items():
+        ax.plot(
+            [x for x, _ in line],
+            [y for _, y in line],
+            STRATEGY_LINES[name],
+            marker=STRATEGY_MARKERS[name] if picture.is_probability else None,
+            markersize=3,
+            color=STRATEGY_COLORS[name],
+            linewidth=1.4,
+            label=name,
+        )
+    ax.set(xlim=ends, ylim=ends)
+    ax.set_title(
+        f"{clip_name(panel.name, MAX_PANEL_NAME)}\n{panel.note}",
+        fontsize=SMALL_SIZE,
+        parse_math=False,
+        loc="left",
+    )
+    ax.tick_params(labelsize=SMALL_SIZE)
+    ax.xaxis.set_major_locator(MaxNLocator(nbins=4, min_n_ticks=2))
+    ax.yaxis.set_major_locator(MaxNLocator(nbins=4, min_n_ticks=2))
+
+
+# -- files and pages
+
+
+def plot_folder(folder: Path, kind: str, out: Path, tasks: Sequence[str] = ()) -> None:
+    """Draw a picture of a comparison that was saved in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+    kind : str
+        One of `mtlrun.comparison.pictures.PICTURES`.
+    out : Path
+        Its ending says the format: svg, png or pdf.
+    tasks : sequence of str, optional
+        Tasks to show, for kinds with a line or a panel per task.
+
+    Raises
+    ------
+    DataError
+        If the files of the comparison are damaged.
+    UnknownNameError
+        If there is no such kind or task.
+    UserError
+        If the comparison lacks the numbers, or the format is unknown.
+    """
+    check_drawing("kind of picture of a comparison", kind, PICTURES, out)
+    picture = read_pictures(folder).of_kind(kind, tasks)
+    write_output(out, picture_file(picture, out.suffix.lower().removeprefix(".")))
+
+
+def picture_file(picture: Picture, form: str) -> bytes:
+    """Return a picture with its title as a file of the format svg, png or pdf."""
+    figure = _figure_of(picture)
+    figure.suptitle(picture.title, fontsize=10, parse_math=False)
+    with _quiet_glyphs():
+        return file_content(figure, form)
+
+
+def _figure_of(picture: Picture) -> Figure:
+    axes = np.ravel(draw(picture))
+    return axes[0].figure
+
+
+def inline_svg(picture: Picture, name: str) -> str:
+    """Return a picture as SVG for a page.
+
+    The ground is transparent. Points of `GainsPicture` have their numbers as titles,
+    which browsers show beside the pointer.
+
+    Parameters
+    ----------
+    picture : picture
+    name : str
+        Goes before all ids, which must differ from those of other pictures.
+    """
+    svg = _svg_text(_figure_of(picture), name, picture.alt)
+    if isinstance(picture, GainsPicture):
+        for index, interval in enumerate(picture.intervals):
+            text = (
+                f"{interval.name}: {picture.sizes[index]:,} rows, gain "
+                f"{interval.text(picture.measure)}"
+            )
+            opening = f'<g id="{name}-point-{index}">'
+            svg = svg.replace(opening, f"{opening}<title>{escape(text)}</title>")
+    return svg
+
+
+def inline_figure(figure: Figure, name: str, alt: str) -> str:
+    """Return any figure as SVG for a page, with `name` before all its ids."""
+    return _svg_text(figure, name, alt)
+
+
+def panel_svgs(picture: PredictionsPicture, name: str) -> list[str]:
+    """Return the panels of a picture, each as SVG for a page."""
+    svgs = []
+    for index, panel in enumerate(picture.panels):
+        with mpl.rc_context(STYLE):
+            size = (PANEL_WIDTH, PANEL_HEIGHT)
+            figure = Figure(figsize=size, layout="constrained")
+            axes = figure.subplots()
+            draw_panel(axes, picture, panel)
+            axes.set_xlabel(picture.x_axis, fontsize=SMALL_SIZE)
+            axes.set_ylabel(picture.y_axis, fontsize=SMALL_SIZE)
+        alt = f"{picture.title}: {panel.name}, {panel.note}."
+        svgs.append(_svg_text(figure, f"{name}-{index}", alt))
+    return svgs
+
+
+#: What stands before the picture in a file of SVG.
+_PROLOG = re.compile(r"^.*?(?=<svg )", re.DOTALL)
+_METADATA = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
+_TAG = re.compile(r"<[^>]*>")
+_NUMBER = re.compile(r"(?<=[\s\"(,])(-?\d+\.\d\d)\d+")
+
+
+def _svg_text(figure: Figure, name: str, alt: str) -> str:
+    stream = io.BytesIO()
+    with mpl.rc_context(STYLE), _quiet_glyphs():
+        figure.set_facecolor("none")
+        for axes in figure.findobj(Axes):
+            axes.set_facecolor("none")
+        # `savefig` would lay out and draw everything twice.
+        metadata = {"Date": None, "Creator": None}
+        FigureCanvasSVG(figure).print_svg(stream, metadata=metadata)
+    svg = _PROLOG.sub("", stream.getvalue().decode(), count=1)
+    svg = _METADATA.sub("", svg, count=1)
+    # Hundredths of a point are exact enough for a screen. Texts keep their digits.
+    svg = _TAG.sub(lambda tag: _NUMBER.sub(r"\1", tag[0]), svg)
+    svg = re.sub(r'\bid="', f'id="{name}-', svg)
+    svg = re.sub(r'(xlink:href="|url\()#', rf"\g<1>#{name}-", svg)
+    label = escape(alt, quote=True)
+    svg = svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
+    return "\n".join(line.strip() for line in svg.splitlines())
+
+
+@contextmanager
+def _quiet_glyphs() -> Iterator[None]:
+    """Ignore letters that matplotlib's font lacks: browsers have other fonts."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        yield

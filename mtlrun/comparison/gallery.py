@@ -1,0 +1,856 @@
+"""All pictures of a comparison: which numbers they show, and of which tasks.
+
+`pictures_of` takes the numbers from a leaderboard and the predictions of the tested
+rows. `ComparisonPictures` keeps them, also in files, and its methods return one picture
+each. Tables with many tasks show a selection; the caption says which tasks and why.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mtlrun.comparison.leaderboard import Leaderboard
+from mtlrun.comparison.pictures import (
+    MAX_NAMES_IN_TEXT,
+    PICTURES,
+    CalibrationPicture,
+    GainsPicture,
+    HeatMapPicture,
+    Interval,
+    ListPicture,
+    Picture,
+    PictureError,
+    PredictionsPicture,
+    Shrinkage,
+    ShrinkagePicture,
+    TaskPanel,
+    VerdictPicture,
+    format_gain,
+)
+from mtlrun.comparison.predictions import STRATEGY_NAMES, HeldOutPredictions
+from mtlrun.comparison.verdict import (
+    AUC,
+    INDEPENDENT,
+    MULTITASK,
+    NMSE,
+    POOLED,
+    strategies_of,
+)
+from mtlrun.engine.stored import read_json
+from mtlrun.errors import DataError, UnknownNameError, UserError, counted, listed
+from mtlrun.estimators.registry import METHODS, build
+from mtlrun.utils.text import sanitize
+
+Array = np.ndarray
+
+#: Files of a comparison: the numbers of its pictures, and predictions of tested rows.
+PICTURES_FILE = "pictures.json"
+PREDICTIONS_FILE = "predictions.npz"
+
+SEPARATE_NAME = STRATEGY_NAMES[INDEPENDENT]
+POOLED_NAME = STRATEGY_NAMES[POOLED]
+MULTITASK_NAME = STRATEGY_NAMES[MULTITASK]
+#: Tasks that are shown, with their names, by pictures with a line per task, and the
+#: number of small panels. Of more tasks, those are shown whose numbers are clearest.
+MAX_TASK_LINES = 40
+MAX_PANELS = 12
+#: Points of a small panel; of more rows, evenly spaced ones are shown.
+MAX_POINTS = 150
+#: A line through the points of a panel needs this many rows.
+MIN_ROWS_OF_LINE = 8
+#: Bins of predicted probabilities: of equal width over all tasks, and of equal numbers
+#: of rows in the panel of one task, each with at least so many rows.
+N_PROBABILITY_BINS = 10
+N_PANEL_BINS = 5
+MIN_ROWS_OF_BIN = 5
+
+
+@dataclass(frozen=True)
+class ComparisonPictures:
+    """The numbers that all pictures of a comparison show.
+
+    Attributes
+    ----------
+    title, measure, metric : str
+    smallest : float
+        Smallest gain of interest.
+    gains : list of Interval
+        Of multi-task learning over each alternative, and over both.
+    baseline : str
+        Strategy that the tasks are compared with, empty if there is none.
+    task_gains : list of Interval or None
+        Over that strategy; None where a task is undefined.
+    tasks : list of str
+    sizes : list of int
+    methods : list of str
+        The columns of `matrix`, the best first.
+    reference : str
+        Method that the columns are compared with.
+    method_gains : list of Interval
+        Of each method over the reference, the largest first.
+    matrix : list of list of float
+        Gain of each method on each task, a row per task.
+    has_labels, has_shared_rows : bool
+    without_probabilities : list of str
+        Chosen methods whose scores are no log-odds.
+    held_out : HeldOutPredictions or None
+    """
+
+    title: str
+    measure: str
+    metric: str
+    smallest: float
+    gains: list[Interval]
+    baseline: str
+    task_gains: list[Interval | None]
+    tasks: list[str]
+    sizes: list[int]
+    methods: list[str]
+    reference: str
+    method_gains: list[Interval]
+    matrix: list[list[float]]
+    has_labels: bool = False
+    has_shared_rows: bool = False
+    without_probabilities: list[str] = field(default_factory=list)
+    held_out: HeldOutPredictions | None = None
+
+    # -- the verdict and its tasks
+
+    def verdict(self) -> VerdictPicture:
+        """Return the gains over both alternatives.
+
+        Raises
+        ------
+        PictureError
+            If nothing could be compared.
+        """
+        if not self.gains:
+            raise PictureError(
+                "no multi-task method, or no method to compare it with, was fitted on "
+                "the same rows",
+                "Compare at least one of each: --methods default.",
+            )
+        title = "Gain of multi-task learning"
+        return VerdictPicture(
+            title, self._gain_axis(), self.measure, self.gains, self.smallest
+        )
+
+    def method_intervals(self) -> ListPicture:
+        """Return the gain of each method over the reference.
+
+        Raises
+        ------
+        PictureError
+            If no method could be compared with the reference.
+        """
+        self._check_methods()
+        return ListPicture(
+            f"Gain of each method over {self.reference}",
+            self._gain_axis(),
+            self.measure,
+            self.method_gains,
+            self.smallest,
+        )
+
+    def task_intervals(self, tasks: Sequence[str] = ()) -> ListPicture:
+        """Return who gains and who loses.
+
+        Parameters
+        ----------
+        tasks : sequence of str, optional
+            Default: all, of more than 40 the 20 clearest gains and losses.
+
+        Raises
+        ------
+        PictureError
+            If no multi-task method was compared.
+        UnknownNameError
+            If there is no such task.
+        """
+        intervals = self._defined_gains()
+        selection = ""
+        if tasks:
+            named = {interval.name: interval for interval in intervals}
+            intervals = [named[self.tasks[t]] for t in self._positions(tasks)]
+        elif len(intervals) > MAX_TASK_LINES:
+            half = MAX_TASK_LINES // 2
+            ordered = sorted(intervals, key=lambda i: i.clearness)
+            selection = (
+                f"Shown are the {half} clearest losses and the {half} clearest gains "
+                f"of {len(intervals)} tasks."
+            )
+            intervals = ordered[:half] + ordered[-half:]
+        intervals = sorted(intervals, key=lambda i: -i.value)
+        return ListPicture(
+            f"Gain of each task over {self._baseline_text()}",
+            self._gain_axis(),
+            self.measure,
+            intervals,
+            self.smallest,
+            selection,
+        )
+
+    def gains_by_rows(self) -> GainsPicture:
+        """Return the gain of each task against its number of rows.
+
+        Raises
+        ------
+        PictureError
+            If no multi-task method was compared.
+        """
+        intervals = self._defined_gains()
+        sizes = dict(zip(self.tasks, self.sizes, strict=True))
+        return GainsPicture(
+            f"Gain of each task over {self._baseline_text()}",
+            self._gain_axis(),
+            self.measure,
+            intervals,
+            [sizes[interval.name] for interval in intervals],
+            self.smallest,
+        )
+
+    def heat_map(self, tasks: Sequence[str] = ()) -> HeatMapPicture:
+        """Return the gain of each method on each task.
+
+        Parameters
+        ----------
+        tasks : sequence of str, optional
+            Default: all, of more than 40 those of `task_intervals`.
+
+        Raises
+        ------
+        PictureError
+            If no method could be compared with the reference.
+        """
+        self._check_methods()
+        positions = list(range(len(self.tasks)))
+        selection = ""
+        if tasks:
+            positions = self._positions(tasks)
+        elif len(positions) > MAX_TASK_LINES:
+            positions, selection = self._positions_of_heat_map()
+        return HeatMapPicture(
+            f"Gain over {self.reference} by task and method",
+            self.measure,
+            [self.tasks[t] for t in positions],
+            self.methods,
+            [self.matrix[t] for t in positions],
+            selection,
+        )
+
+    def _positions_of_heat_map(self) -> tuple[list[int], str]:
+        if any(interval is not None for interval in self.task_gains):
+            picture = self.task_intervals()
+            names = [interval.name for interval in picture.intervals]
+            return self._positions(names), picture.selection
+        order = np.argsort([-size for size in self.sizes], kind="stable")
+        return order[:MAX_TASK_LINES].tolist(), (
+            f"Shown are the {MAX_TASK_LINES} largest of {len(self.tasks)} tasks."
+        )
+
+    def losers(self) -> list[Interval]:
+        """Return the tasks that are clearly worse, the worst first."""
+        clear = [i for i in self.task_gains if i is not None and i.high < 0]
+        return sorted(clear, key=lambda i: i.value)
+
+    def task_sentences(self) -> list[str]:
+        """Return who loses, in one or two sentences; empty if tasks were not compared."""
+        intervals = [i for i in self.task_gains if i is not None]
+        if not intervals:
+            return []
+        baseline = self._baseline_text()
+        losers = self.losers()
+        n_better = sum(i.value > 0 for i in intervals)
+        text = (
+            f"{n_better} of {counted(len(intervals), 'task')} have less error than "
+            f"with {baseline}"
+        )
+        if self.measure == AUC:
+            text = (
+                f"{n_better} of {counted(len(intervals), 'task')} have a higher AUC "
+                f"than with {baseline}"
+            )
+        if losers:
+            names = listed([i.name for i in losers], 2 * MAX_NAMES_IN_TEXT)
+            return [f"{text}.", f"Tasks that lose (95% interval below 0): {names}."]
+        worse = sorted((i for i in intervals if i.value < 0), key=lambda i: i.value)
+        if not worse:
+            return [f"{text}; no task loses."]
+        names = listed([i.name for i in worse], MAX_NAMES_IN_TEXT)
+        return [
+            f"{text}. No task clearly loses. Slightly worse, within their intervals: "
+            f"{names}."
+        ]
+
+    # -- predictions of tested rows
+
+    def predictions(self, tasks: Sequence[str] = ()) -> PredictionsPicture:
+        """Return observed against predicted, a panel per task.
+
+        For labels the panels show the share of positive labels against the predicted
+        probability.
+
+        Parameters
+        ----------
+        tasks : sequence of str, optional
+            Default: all, of more than 12 the clearest gains, the clearest losses and
+            the largest others.
+
+        Raises
+        ------
+        PictureError
+            If the predictions of the tested rows are not at hand.
+        UnknownNameError
+            If there is no such task.
+        """
+        held_out = self.require_held_out()
+        present = set(np.unique(held_out.tasks).tolist())
+        positions = [t for t in range(len(self.tasks)) if t in present]
+        selection = ""
+        if tasks:
+            positions = self._positions(tasks)
+        elif len(positions) > MAX_PANELS:
+            positions = self._panel_positions(positions)
+            selection = (
+                f" Shown are {len(positions)} of {len(present)} tasks: the clearest "
+                "gains, the clearest losses and the largest others."
+            )
+        panels = [self._panel(held_out, t) for t in positions]
+        if self.has_labels:
+            return PredictionsPicture(
+                "Observed share against predicted probability",
+                "predicted probability",
+                "observed share",
+                panels,
+                "Each point is a fifth of the tested rows of a task: the observed "
+                "share of positive labels against the predicted probability. Dotted: "
+                f"equal.{selection}{self._probability_note()}",
+                is_probability=True,
+            )
+        return PredictionsPicture(
+            "Observed against predicted",
+            "predicted",
+            "observed",
+            panels,
+            "Tested rows of each task: points are predictions of the multi-task "
+            f"models (evenly spaced ones, if there are more than {MAX_POINTS}). "
+            "Lines: observed on predicted values by least squares; the closer to the "
+            "dotted diagonal, the better the predictions are scaled."
+            f"{selection}",
+        )
+
+    def shrinkage(self, tasks: Sequence[str] = ()) -> ShrinkagePicture:
+        """Return arrows from the separate to the multi-task estimate of each task.
+
+        The estimate is the mean prediction of the tested rows of the task (for labels,
+        the mean probability). Tasks that share their rows have nearly equal means, so
+        there it is the standard deviation of the predictions in units of the observed
+        one (for labels, of the probabilities).
+
+        Parameters
+        ----------
+        tasks : sequence of str, optional
+            Default: all, of more than 40 those with the longest arrows.
+
+        Raises
+        ------
+        PictureError
+            If the predictions are not at hand or a strategy is missing.
+        UnknownNameError
+            If there is no such task.
+        """
+        held_out = self.require_held_out()
+        if {SEPARATE_NAME, MULTITASK_NAME} - set(held_out.predicted):
+            raise PictureError(
+                "shrinkage needs separate and multi-task models of the same rows",
+                "Compare methods of both kinds: --methods default.",
+            )
+        arrows = self._arrows(held_out)
+        if tasks:
+            names = {self.tasks[t] for t in self._positions(tasks)}
+            arrows = [arrow for arrow in arrows if arrow.name in names]
+        arrows, selection = longest_arrows(arrows)
+        if self.has_shared_rows:
+            title = "Spread of the predictions"
+            axis = "standard deviation, share of the observed one"
+            estimate = "the spread of the predictions of the tested rows"
+            if self.has_labels:
+                axis = "standard deviation of the probability"
+        else:
+            title = "Mean prediction of each task"
+            axis = "mean probability" if self.has_labels else "mean prediction"
+            estimate = f"the {axis} of the tested rows"
+        caption = (
+            f"Shrinkage: arrows lead from {estimate} by separate models to that by "
+            f"multi-task learning; cross: pooled model.{selection}"
+        )
+        return ShrinkagePicture(title, axis, arrows, caption)
+
+    def calibration(self) -> CalibrationPicture:
+        """Return the reliability diagram of labels, over all tasks.
+
+        Raises
+        ------
+        PictureError
+            If the targets are numbers or the predictions are not at hand.
+        """
+        if not self.has_labels:
+            raise PictureError(
+                "calibration is of labels, and the targets are numbers",
+                "Use the picture of the predictions.",
+            )
+        held_out = self.require_held_out()
+        is_positive = held_out.observed > 0
+        edges = np.linspace(0, 1, N_PROBABILITY_BINS + 1)[1:-1]
+        curves = {}
+        for name in held_out.predicted:
+            probability = held_out.probabilities(name)
+            bins = np.digitize(probability, edges)
+            curves[name] = _binned(probability, is_positive, bins)
+        return CalibrationPicture(
+            "Calibration of the labels",
+            curves,
+            "Reliability over all tasks, in tenths of the predicted probability: on "
+            "the dotted diagonal, the observed share equals the predicted one. Bars "
+            f"below: tested rows in each tenth.{self._probability_note()}",
+        )
+
+    def of_kind(self, kind: str, tasks: Sequence[str] = ()) -> Picture:
+        """Return a picture by its kind.
+
+        Parameters
+        ----------
+        kind : str
+            One of `PICTURES`.
+        tasks : sequence of str, optional
+            Tasks to show, for the kinds with a line or a panel per task.
+
+        Raises
+        ------
+        PictureError
+            If the comparison lacks the numbers.
+        UnknownNameError
+            If there is no such kind or task.
+        UserError
+            For tasks with a kind that shows none or all.
+        """
+        with_tasks: dict[str, Callable[[Sequence[str]], Picture]] = {
+            "predictions": self.predictions,
+            "shrinkage": self.shrinkage,
+            "tasks": self.task_intervals,
+            "heatmap": self.heat_map,
+        }
+        without_tasks: dict[str, Callable[[], Picture]] = {
+            "verdict": self.verdict,
+            "methods": self.method_intervals,
+            "gains": self.gains_by_rows,
+            "calibration": self.calibration,
+        }
+        if kind in with_tasks:
+            return with_tasks[kind](tasks)
+        if kind not in without_tasks:
+            raise UnknownNameError("kind of picture of a comparison", kind, PICTURES)
+        if tasks:
+            raise UserError(
+                f"--tasks does not go with --kind {kind}",
+                f"It is for {', '.join(with_tasks)}.",
+            )
+        return without_tasks[kind]()
+
+    # -- files
+
+    def json(self) -> str:
+        """Return the content of ``pictures.json``; predictions are a file of their own."""
+        methods = None if self.held_out is None else self.held_out.methods
+        task_gains = []
+        for interval in self.task_gains:
+            task_gains.append(None if interval is None else interval.as_json())
+        content = {
+            "schema": 1,
+            "title": self.title,
+            "measure": self.measure,
+            "metric": self.metric,
+            "smallest_gain": self.smallest,
+            "gains": [interval.as_json() for interval in self.gains],
+            "baseline": self.baseline,
+            "task_gains": task_gains,
+            "tasks": self.tasks,
+            "rows": self.sizes,
+            "methods": self.methods,
+            "reference": self.reference,
+            "method_gains": [interval.as_json() for interval in self.method_gains],
+            "matrix": [[_finite(value) for value in row] for row in self.matrix],
+            "has_labels": self.has_labels,
+            "has_shared_rows": self.has_shared_rows,
+            "without_probabilities": self.without_probabilities,
+            "strategies": methods,
+        }
+        return json.dumps(content, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def read(cls, content: Mapping[str, Any], predictions: Path) -> ComparisonPictures:
+        """Make the pictures of ``pictures.json`` and the file of the predictions.
+
+        Raises
+        ------
+        OSError, ValueError, KeyError, TypeError
+            If a file is missing or damaged.
+        """
+        methods = content["strategies"]
+        held_out = None
+        if methods is not None:
+            held_out = HeldOutPredictions.read(predictions, methods)
+        task_gains = []
+        for item in content["task_gains"]:
+            task_gains.append(None if item is None else Interval.of_json(item))
+        matrix = []
+        for row in content["matrix"]:
+            matrix.append([math.nan if v is None else float(v) for v in row])
+        tasks = [str(task) for task in content["tasks"]]
+        sizes = [int(size) for size in content["rows"]]
+        lengths = {len(sizes), len(task_gains)}
+        if matrix:
+            lengths.add(len(matrix))
+        if lengths != {len(tasks)}:
+            raise ValueError("its lists of tasks differ in length")
+        if held_out is not None and not held_out.is_of_tasks(len(tasks)):
+            raise ValueError(f"{predictions.name} has other tasks")
+        return cls(
+            title=str(content["title"]),
+            measure=str(content["measure"]),
+            metric=str(content["metric"]),
+            smallest=float(content["smallest_gain"]),
+            gains=[Interval.of_json(item) for item in content["gains"]],
+            baseline=str(content["baseline"]),
+            task_gains=task_gains,
+            tasks=tasks,
+            sizes=sizes,
+            methods=[str(method) for method in content["methods"]],
+            reference=str(content["reference"]),
+            method_gains=[Interval.of_json(item) for item in content["method_gains"]],
+            matrix=matrix,
+            has_labels=bool(content["has_labels"]),
+            has_shared_rows=bool(content["has_shared_rows"]),
+            without_probabilities=[str(m) for m in content["without_probabilities"]],
+            held_out=held_out,
+        )
+
+    # -- parts
+
+    def _gain_axis(self) -> str:
+        if self.measure == AUC:
+            return "difference of the AUC"
+        error = {"nMSE": "squared error"}.get(self.measure, self.measure)
+        return f"share of the {error} removed"
+
+    def _baseline_text(self) -> str:
+        if self.baseline == POOLED_NAME:
+            return "one model for all"
+        return "separate models"
+
+    def _check_methods(self) -> None:
+        if not self.methods:
+            raise PictureError(
+                "no method could be compared with another one on the same rows",
+                "Compare more methods: --methods default.",
+            )
+
+    def _defined_gains(self) -> list[Interval]:
+        intervals = [interval for interval in self.task_gains if interval is not None]
+        if not intervals:
+            raise PictureError(
+                "no multi-task method, or no method to compare it with, was fitted on "
+                "the same rows",
+                "Compare at least one of each: --methods default.",
+            )
+        return intervals
+
+    def _positions(self, tasks: Sequence[str]) -> list[int]:
+        names = [tasks] if isinstance(tasks, str) else [str(task) for task in tasks]
+        positions = []
+        for name in names:
+            if name not in self.tasks:
+                raise UnknownNameError("task", name, self.tasks)
+            positions.append(self.tasks.index(name))
+        return positions
+
+    def require_held_out(self) -> HeldOutPredictions:
+        """Return the predictions of the tested rows.
+
+        Raises
+        ------
+        PictureError
+            If they are not at hand.
+        """
+        if self.held_out is None:
+            raise PictureError(
+                "there are no predictions of tested rows: the table is in chunks and "
+                "compared by sums over its rows, or no strategy has a method in "
+                "all training parts",
+                "Compare a sample of the rows as one file, or look at what failed.",
+            )
+        return self.held_out
+
+    def _panel_positions(self, positions: Sequence[int]) -> list[int]:
+        """Choose the tasks of the small panels, in the order of their gains."""
+        third = MAX_PANELS // 3
+        clearness = {}
+        for t in positions:
+            interval = self.task_gains[t] if self.task_gains else None
+            clearness[t] = 0.0 if interval is None else interval.clearness
+        by_clearness = sorted(positions, key=lambda t: -clearness[t])
+        chosen = by_clearness[:third] + by_clearness[-third:]
+        others = [t for t in by_clearness if t not in chosen]
+        largest = sorted(others, key=lambda t: -self.sizes[t])[:third]
+        return [t for t in by_clearness if t in chosen or t in largest]
+
+    def _panel(self, held_out: HeldOutPredictions, task: int) -> TaskPanel:
+        is_task = held_out.tasks == task
+        observed = held_out.observed[is_task]
+        note = f"{len(observed)} rows"
+        interval = self.task_gains[task] if self.task_gains else None
+        if interval is not None:
+            note += f", gain {format_gain(interval.value, self.measure)}"
+        lines = {}
+        x: list[float] = []
+        y: list[float] = []
+        for name in held_out.predicted:
+            if self.has_labels:
+                probability = held_out.probabilities(name)[is_task]
+                bins = _equal_bins(probability)
+                points = _binned(probability, observed > 0, bins)
+                lines[name] = [(p, share) for p, share, _ in points]
+            else:
+                predicted = held_out.predicted[name][is_task]
+                lines[name] = _least_squares(predicted, observed)
+        if not self.has_labels:
+            names = list(held_out.predicted)
+            shown = MULTITASK_NAME if MULTITASK_NAME in names else names[0]
+            step = -(-len(observed) // MAX_POINTS) or 1
+            x = held_out.predicted[shown][is_task][::step].tolist()
+            y = observed[::step].tolist()
+        return TaskPanel(self.tasks[task], note, x, y, lines)
+
+    def _arrows(self, held_out: HeldOutPredictions) -> list[Shrinkage]:
+        arrows = []
+        for t in np.unique(held_out.tasks).tolist():
+            is_task = held_out.tasks == t
+            observed = held_out.observed[is_task]
+            values: dict[str, float] = {}
+            for name in held_out.predicted:
+                predicted = held_out.predicted[name][is_task]
+                if self.has_labels:
+                    predicted = held_out.probabilities(name)[is_task]
+                values[name] = self._estimate(predicted, observed)
+            if not all(math.isfinite(value) for value in values.values()):
+                continue
+            arrows.append(
+                Shrinkage(
+                    self.tasks[t],
+                    values[SEPARATE_NAME],
+                    values[MULTITASK_NAME],
+                    values.get(POOLED_NAME),
+                )
+            )
+        return arrows
+
+    def _estimate(self, predicted: Array, observed: Array) -> float:
+        if not self.has_shared_rows:
+            return float(predicted.mean())
+        unit = 1.0 if self.has_labels else float(observed.std())
+        if not unit > 0:
+            return math.nan
+        return float(predicted.std()) / unit
+
+    def _probability_note(self) -> str:
+        if not self.without_probabilities:
+            return ""
+        return (
+            f" {listed(self.without_probabilities)}: scores without probabilities, "
+            "put through the logistic function."
+        )
+
+
+def read_pictures(folder: Path) -> ComparisonPictures:
+    """Read the pictures of a comparison that was saved in a folder.
+
+    Raises
+    ------
+    DataError
+        If a file of them is missing or damaged.
+    """
+    path = folder / PICTURES_FILE
+    try:
+        content = read_json(path)
+        if content is None:
+            raise ValueError("there is no such file")
+        return ComparisonPictures.read(content, folder / PREDICTIONS_FILE)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise DataError(
+            f"{path}: the numbers of the pictures are missing or damaged: {error}",
+            "Repeat the comparison in the same folder: finished fits are kept.",
+        ) from None
+
+
+def pictures_of(
+    board: Leaderboard, held_out: HeldOutPredictions | None
+) -> ComparisonPictures:
+    """Take the numbers of all pictures from a leaderboard.
+
+    Parameters
+    ----------
+    board : Leaderboard
+    held_out : HeldOutPredictions or None
+        None for a table in chunks, whose rows are not at hand.
+    """
+    evaluation = board.evaluation
+    gains = []
+    answer = board.answer
+    combined = answer.gain
+    compared = {
+        "vs. separate models": answer.versus_separate,
+        "vs. one model for all": answer.versus_pooled,
+    }
+    for name, gain in compared.items():
+        if gain is not None and math.isfinite(gain.low):
+            gains.append(Interval(name, gain.value, gain.low, gain.high))
+    if combined is not None and len(gains) == len(compared):
+        text = "both: the smaller gain"
+        gains.append(Interval(text, combined.value, combined.low, combined.high))
+    baseline, task_gains = _task_gains(board)
+    methods = []
+    method_gains = []
+    columns = []
+    reference = board.reference
+    for entry in board.ranked():
+        if reference is None or entry is reference or not entry.losses:
+            continue
+        gain = board.gain(entry, reference)
+        if gain is not None:
+            methods.append(entry.label)
+            columns.append(gain.tasks)
+            interval = Interval(entry.label, gain.value, gain.low, gain.high)
+            method_gains.append(interval)
+    matrix = []
+    if columns:
+        matrix = np.column_stack(columns).tolist()
+    has_labels = evaluation.measure != NMSE
+    unscaled = []
+    if has_labels and held_out is not None:
+        labels = [label for chosen in held_out.methods.values() for label in chosen]
+        unscaled = [label for label in dict.fromkeys(labels) if not _is_scaled(label)]
+    return ComparisonPictures(
+        title=board.title,
+        measure=evaluation.measure,
+        metric=board.metric,
+        smallest=evaluation.smallest,
+        gains=gains,
+        baseline=baseline,
+        task_gains=task_gains,
+        tasks=[sanitize(task) for task in board.tasks],
+        sizes=list(board.sizes),
+        methods=methods,
+        reference=board.against,
+        method_gains=sorted(method_gains, key=lambda i: -i.value),
+        matrix=matrix,
+        has_labels=has_labels,
+        has_shared_rows=evaluation.y.ndim == 2,
+        without_probabilities=unscaled,
+        held_out=held_out,
+    )
+
+
+def _task_gains(board: Leaderboard) -> tuple[str, list[Interval | None]]:
+    """Return the strategy that tasks are compared with, and the gain of each task.
+
+    Separate models if there are any, otherwise one model for all: what a task loses
+    against separate models is what it pays for sharing.
+    """
+    strategies, repeats = strategies_of(board.entries, board.evaluation)
+    multitask = strategies.get(MULTITASK)
+    alternatives = [f for f in (INDEPENDENT, POOLED) if f in strategies]
+    if multitask is None or not alternatives:
+        return "", [None] * len(board.tasks)
+    family = alternatives[0]
+    gains = board.evaluation.task_gains(
+        multitask.losses, strategies[family].losses, repeats
+    )
+    intervals: list[Interval | None] = []
+    for name, gain in zip(board.tasks, gains, strict=True):
+        if gain is None or not math.isfinite(gain.value + gain.error):
+            intervals.append(None)
+        else:
+            text = sanitize(name)
+            intervals.append(Interval(text, gain.value, gain.low, gain.high))
+    return STRATEGY_NAMES[family], intervals
+
+
+def _is_scaled(label: str) -> bool:
+    """Whether the scores of a method are log-odds.
+
+    Trees and classes of the user have log-odds or their own decision function.
+    """
+    name = label.removesuffix("+Task")
+    if name not in METHODS:
+        return True
+    return hasattr(build(name), "predict_proba")
+
+
+def longest_arrows(arrows: Sequence[Shrinkage]) -> tuple[list[Shrinkage], str]:
+    """Return at most `MAX_TASK_LINES` arrows, and a sentence on which these are."""
+    selection = ""
+    chosen = list(arrows)
+    if len(chosen) > MAX_TASK_LINES:
+        selection = (
+            f" Shown are the {MAX_TASK_LINES} longest arrows of {len(chosen)} tasks."
+        )
+        by_length = sorted(chosen, key=lambda arrow: -arrow.shift)
+        chosen = by_length[:MAX_TASK_LINES]
+    return sorted(chosen, key=lambda arrow: -arrow.separate), selection
+
+
+def _least_squares(x: Array, y: Array) -> list[tuple[float, float]]:
+    """Return the ends of the line of `y` on `x`, none if there are too few rows."""
+    low = float(x.min())
+    high = float(x.max())
+    if len(x) < MIN_ROWS_OF_LINE or not high - low > 1e-9 * max(abs(low), abs(high)):
+        return []
+    slope, intercept = np.polyfit(x, y, 1).tolist()
+    return [(low, intercept + slope * low), (high, intercept + slope * high)]
+
+
+def _equal_bins(probability: Array) -> Array:
+    """Return the bin of each row: fifths of the rows, fewer where there are few."""
+    n_bins = min(N_PANEL_BINS, max(1, len(probability) // MIN_ROWS_OF_BIN))
+    ranks = np.argsort(np.argsort(probability, kind="stable"), kind="stable")
+    return np.asarray(ranks * n_bins // len(probability))
+
+
+def _binned(
+    probability: Array, is_positive: Array, bins: Array
+) -> list[tuple[float, float, int]]:
+    """Return mean probability, share of positives and rows of each bin with rows."""
+    points = []
+    for number in np.unique(bins).tolist():
+        is_in_bin = bins == number
+        points.append(
+            (
+                float(probability[is_in_bin].mean()),
+                float(is_positive[is_in_bin].mean()),
+                int(is_in_bin.sum()),
+            )
+        )
+    return points
+
+
+def _finite(value: float) -> float | None:
+    if math.isfinite(value):
+        return value
+    return None

@@ -1,0 +1,162 @@
+"""The page of a comparison: what to do, the pictures behind it, and all tables.
+
+One HTML file that loads nothing. Pictures are SVG in the page; a style of the page makes
+them readable on a dark ground.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from markupsafe import Markup
+
+from mtlrun.comparison.gallery import ComparisonPictures
+from mtlrun.comparison.leaderboard import Leaderboard, next_steps
+from mtlrun.comparison.pictures import PictureError, ShrinkagePicture
+from mtlrun.comparison.verdict import (
+    CANNOT_TELL,
+    HELPS,
+    NO_DIFFERENCE,
+    NO_VERDICT,
+    WORSE,
+)
+from mtlrun.tables.figures import Figure, Panel
+from mtlrun.tables.page import TEMPLATES, environment, render
+from mtlrun.tables.report_table import Section
+
+#: CSS class of the headline, by decision.
+DECISION_CLASSES = {
+    HELPS: "good",
+    NO_DIFFERENCE: "none",
+    WORSE: "bad",
+    CANNOT_TELL: "part",
+    NO_VERDICT: "part",
+}
+
+
+@dataclass(frozen=True)
+class PageFigure:
+    """A figure of the page.
+
+    Attributes
+    ----------
+    title, caption : str
+    svgs : list of str
+        One picture, or several panels.
+    """
+
+    title: str
+    caption: str
+    svgs: list[Markup] = field(default_factory=list)
+
+
+def comparison_page(
+    board: Leaderboard,
+    pictures: ComparisonPictures,
+    sections: Sequence[Section],
+    coefficients: Figure | None,
+    shrinkages: Sequence[ShrinkagePicture],
+) -> str:
+    """Return ``leaderboard.html``.
+
+    Parameters
+    ----------
+    board : Leaderboard
+    pictures : ComparisonPictures
+    sections : sequence of Section
+        Tables and facts below the pictures.
+    coefficients : Figure or None
+        Coefficients with intervals.
+    shrinkages : sequence of ShrinkagePicture
+        Of coefficients.
+    """
+    answer = board.answer
+    panels = _predictions_figure(pictures)
+    remarks = []
+    if pictures.held_out is None:
+        remarks.append(
+            "Pictures of predictions are left out: the table is in chunks, or no "
+            "strategy has a method in all training parts."
+        )
+    return render(
+        environment([TEMPLATES], {}),
+        "comparison.html",
+        title=board.title,
+        headline=answer.headline,
+        decision_class=DECISION_CLASSES.get(answer.decision, "none"),
+        sentences=[answer.sentence, *next_steps(board)],
+        task_sentences=pictures.task_sentences(),
+        details=answer.details,
+        figures=_figures(pictures),
+        coefficient_figures=_coefficient_figures(coefficients, shrinkages),
+        panels=panels,
+        remarks=remarks,
+        sections=sections,
+    )
+
+
+def _figures(pictures: ComparisonPictures) -> list[PageFigure]:
+    """Return the figures that the comparison has numbers for."""
+    from mtlrun.comparison.drawing import inline_svg
+
+    makers: dict[str, Callable[[], Any]] = {
+        "verdict": pictures.verdict,
+        "methods": pictures.method_intervals,
+        "gains": pictures.gains_by_rows,
+        "calibration": pictures.calibration,
+        "tasks": pictures.task_intervals,
+        "shrinkage": pictures.shrinkage,
+        "heatmap": pictures.heat_map,
+    }
+    if len(set(pictures.sizes)) == 1:
+        # With equal numbers of rows all points would stand above each other, and the
+        # gains are in the picture of the tasks.
+        del makers["gains"]
+    figures = []
+    for name, make in makers.items():
+        try:
+            picture = make()
+        except PictureError:
+            continue
+        svg = Markup(inline_svg(picture, name))
+        figures.append(PageFigure(picture.title, picture.caption, [svg]))
+    return figures
+
+
+def _predictions_figure(pictures: ComparisonPictures) -> PageFigure | None:
+    from mtlrun.comparison.drawing import panel_svgs
+
+    try:
+        picture = pictures.predictions()
+    except PictureError:
+        return None
+    svgs = [Markup(svg) for svg in panel_svgs(picture, "predictions")]
+    return PageFigure(picture.title, picture.caption, svgs)
+
+
+def _coefficient_figures(
+    coefficients: Figure | None, shrinkages: Sequence[ShrinkagePicture]
+) -> list[PageFigure]:
+    """Return a figure per panel, so that each is readable on a phone.
+
+    Panels that cannot name their tasks are left out: the table has all of them.
+    """
+    from mtlrun.comparison.drawing import inline_figure, inline_svg
+    from mtlrun.tables.drawing import draw
+
+    figures = []
+    for index, picture in enumerate(shrinkages):
+        svg = inline_svg(picture, f"arrows-{index}")
+        figures.append(PageFigure(picture.title, picture.caption, [Markup(svg)]))
+    panels = [] if coefficients is None else coefficients.panels
+    for index, panel in enumerate(panels):
+        if not isinstance(panel, Panel) or not panel.x_names:
+            continue
+        title = f"Coefficient of {panel.quantity} with its 95% interval"
+        single = Figure("coefficients", "", [panel])
+        svg = inline_figure(draw(single), f"coefficients-{index}", title)
+        caption = "Coefficient of each task; band: 95% interval of their mean."
+        figures.append(PageFigure(title, caption, [Markup(svg)]))
+    return figures
