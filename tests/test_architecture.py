@@ -36,6 +36,7 @@ LABORATORY_PACKAGES = ("pydantic", "jinja2", "matplotlib")
 MODULES_WITH_PACKAGES = {
     "mtlrun.data.cards": "pydantic",
     "mtlrun.utils.yaml": "pydantic",
+    "mtlrun.comparison.drawing": "matplotlib",
     "mtlrun.tables.drawing": "matplotlib",
 }
 HEAVY = [

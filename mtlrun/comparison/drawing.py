@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import math
 import re
-import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -39,11 +38,11 @@ from mtlrun.comparison.pictures import (
     ShrinkagePicture,
     TaskPanel,
     VerdictPicture,
+    clip_name,
     format_gain,
 )
 from mtlrun.comparison.verdict import AUC
 from mtlrun.tables.drawing import STYLE, check_drawing, file_content
-from mtlrun.tables.figures import Forest
 from mtlrun.utils.outputs import write_output
 
 #: Makes a figure: matplotlib's class, or `pyplot.figure` for figures to be shown.
@@ -69,7 +68,6 @@ PANELS_PER_ROW = 4
 NAME_SIZE = 8.0
 SMALL_SIZE = 7.5
 #: Widths of names, in letters.
-MAX_NAME = 30
 MAX_PANEL_NAME = 24
 MAX_POINT_NAME = 18
 #: Names beside the points of a scatter plot.
@@ -82,21 +80,6 @@ LOG_ROWS = 6
 #: so many columns.
 HEAT_QUANTILE = 0.85
 MAX_NUMBER_COLUMNS = 8
-
-
-def clip_name(name: str, limit: int = MAX_NAME) -> str:
-    """Return a name of at most `limit` letters: head and tail of a longer one.
-
-    Wide letters (Chinese, Japanese, Korean) count twice. Line breaks become spaces.
-    """
-    name = " ".join(name.split())
-    widths = [2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in name]
-    if sum(widths) <= limit:
-        return name
-    mean_width = sum(widths) / len(name)
-    n_letters = int(limit / mean_width) - 1
-    n_tail = n_letters // 3
-    return f"{name[: n_letters - n_tail]}…{name[len(name) - n_tail :]}"
 
 
 def draw(picture: Picture, ax: Axes | None = None, make: MakeFigure = Figure) -> Any:
@@ -133,17 +116,28 @@ def _color(interval: Interval) -> str:
 
 
 def _limits(intervals: Sequence[Interval]) -> tuple[float, float]:
-    """Return the ends of an axis of gains; very long intervals are cut."""
-    entries = [(i.name, i.value, i.low, i.high) for i in intervals]
-    return Forest("", "", "", entries).limits
+    """Return the ends of an axis of gains; a few very long intervals are cut."""
+    values = [abs(i.value) for i in intervals]
+    ends = [abs(end) for i in intervals for end in (i.low, i.high)]
+    reach = 1.5 * max(_quantile(values, 0.85), _quantile(ends, 0.85)) or 1.0
+    low = max(min(0.0, *(i.low for i in intervals)), -reach)
+    high = min(max(0.0, *(i.high for i in intervals)), reach)
+    margin = 0.04 * (high - low) or 1.0
+    return low - margin, high + margin
 
 
 def _value_limits(intervals: Sequence[Interval]) -> tuple[float, float]:
     """Return the ends of an axis of gains that shows all but very distant values."""
-    points = [Interval(i.name, i.value, i.value, i.value) for i in intervals]
-    low, high = _limits(points)
-    margin = 0.25 * (high - low)
+    values = [i.value for i in intervals]
+    reach = 3 * _quantile([abs(value) for value in values], 0.9) or 1.0
+    low = max(min(0.0, *values), -reach)
+    high = min(max(0.0, *values), reach)
+    margin = 0.2 * (high - low) or 1.0
     return low - margin, high + margin
+
+
+def _quantile(values: Sequence[float], share: float) -> float:
+    return float(np.quantile(values, share))
 
 
 def _set_gain_axis(ax: Axes, axis: str, measure: str, name: str) -> None:
@@ -203,11 +197,15 @@ def _draw_verdict(picture: VerdictPicture, ax: Axes | None, make: MakeFigure) ->
 def _draw_list(picture: ListPicture, ax: Axes | None, make: MakeFigure) -> Axes:
     intervals = picture.intervals
     ax = _new_axes(ax, make, 0.8 + TASK_LINE * len(intervals))
-    limits = _limits(intervals)
+    shown = [i for i in intervals if i.name not in picture.faint] or intervals
+    limits = _limits(shown)
     ax.axvspan(-picture.smallest, picture.smallest, **BAND)
     ax.axvline(0, **ZERO_LINE)
     for level, interval in enumerate(intervals):
-        _draw_interval(ax, interval, level, limits, _color(interval), 4.5)
+        color = _color(interval)
+        if interval.name in picture.faint:
+            color = UNDECIDED_COLOR
+        _draw_interval(ax, interval, level, limits, color, 4.5)
     ax.set(xlim=limits, ylim=(len(intervals) - 0.4, -0.6))
     _set_task_names(ax, [interval.name for interval in intervals])
     _set_gain_axis(ax, picture.axis, picture.measure, "x")
@@ -243,7 +241,15 @@ def _draw_gains(picture: GainsPicture, ax: Axes | None, make: MakeFigure) -> Axe
             marker = "^"
         elif interval.value < low:
             marker = "v"
-        (point,) = ax.plot(size, height, marker, color=color, markersize=4.5, zorder=3)
+        (point,) = ax.plot(
+            size,
+            height,
+            marker,
+            color=color,
+            markersize=4.5,
+            zorder=3,
+            clip_on=False,
+        )
         point.set_gid(f"point-{index}")
         points.append((size, height))
     ax.set_ylim(low, high)
@@ -450,8 +456,8 @@ def _draw_shrinkage(
 
 def _legend_above(ax: Axes) -> None:
     ax.legend(
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
+        loc="lower right",
+        bbox_to_anchor=(1, 1),
         ncols=3,
         frameon=False,
         fontsize=NAME_SIZE,
@@ -704,7 +710,7 @@ def _svg_text(figure: Figure, name: str, alt: str) -> str:
     svg = re.sub(r'(xlink:href="|url\()#', rf"\g<1>#{name}-", svg)
     label = escape(alt, quote=True)
     svg = svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
-    return "\n".join(line.strip() for line in svg.splitlines())
+    return "\n".join(line.strip() for line in svg.split("\n"))
 
 
 @contextmanager

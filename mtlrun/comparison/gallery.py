@@ -32,6 +32,7 @@ from mtlrun.comparison.pictures import (
     ShrinkagePicture,
     TaskPanel,
     VerdictPicture,
+    clip_name,
     format_gain,
 )
 from mtlrun.comparison.predictions import STRATEGY_NAMES, HeldOutPredictions
@@ -41,6 +42,7 @@ from mtlrun.comparison.verdict import (
     MULTITASK,
     NMSE,
     POOLED,
+    TRIVIAL,
     strategies_of,
 )
 from mtlrun.engine.stored import read_json
@@ -95,6 +97,8 @@ class ComparisonPictures:
         Method that the columns are compared with.
     method_gains : list of Interval
         Of each method over the reference, the largest first.
+    trivial_methods : list of str
+        Methods that only predict means.
     matrix : list of list of float
         Gain of each method on each task, a row per task.
     has_labels, has_shared_rows : bool
@@ -116,6 +120,7 @@ class ComparisonPictures:
     reference: str
     method_gains: list[Interval]
     matrix: list[list[float]]
+    trivial_methods: list[str] = field(default_factory=list)
     has_labels: bool = False
     has_shared_rows: bool = False
     without_probabilities: list[str] = field(default_factory=list)
@@ -157,6 +162,7 @@ class ComparisonPictures:
             self.measure,
             self.method_gains,
             self.smallest,
+            faint=self.trivial_methods,
         )
 
     def task_intervals(self, tasks: Sequence[str] = ()) -> ListPicture:
@@ -278,12 +284,12 @@ class ComparisonPictures:
                 f"than with {baseline}"
             )
         if losers:
-            names = listed([i.name for i in losers], 2 * MAX_NAMES_IN_TEXT)
+            names = listed([clip_name(i.name) for i in losers], 2 * MAX_NAMES_IN_TEXT)
             return [f"{text}.", f"Tasks that lose (95% interval below 0): {names}."]
         worse = sorted((i for i in intervals if i.value < 0), key=lambda i: i.value)
         if not worse:
             return [f"{text}; no task loses."]
-        names = listed([i.name for i in worse], MAX_NAMES_IN_TEXT)
+        names = listed([clip_name(i.name) for i in worse], MAX_NAMES_IN_TEXT)
         return [
             f"{text}. No task clearly loses. Slightly worse, within their intervals: "
             f"{names}."
@@ -486,6 +492,7 @@ class ComparisonPictures:
             "methods": self.methods,
             "reference": self.reference,
             "method_gains": [interval.as_json() for interval in self.method_gains],
+            "trivial_methods": self.trivial_methods,
             "matrix": [[_finite(value) for value in row] for row in self.matrix],
             "has_labels": self.has_labels,
             "has_shared_rows": self.has_shared_rows,
@@ -536,6 +543,7 @@ class ComparisonPictures:
             reference=str(content["reference"]),
             method_gains=[Interval.of_json(item) for item in content["method_gains"]],
             matrix=matrix,
+            trivial_methods=[str(m) for m in content["trivial_methods"]],
             has_labels=bool(content["has_labels"]),
             has_shared_rows=bool(content["has_shared_rows"]),
             without_probabilities=[str(m) for m in content["without_probabilities"]],
@@ -760,6 +768,7 @@ def pictures_of(
         reference=board.against,
         method_gains=sorted(method_gains, key=lambda i: -i.value),
         matrix=matrix,
+        trivial_methods=[e.label for e in board.entries if e.family == TRIVIAL],
         has_labels=has_labels,
         has_shared_rows=evaluation.y.ndim == 2,
         without_probabilities=unscaled,

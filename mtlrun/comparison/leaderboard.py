@@ -23,7 +23,6 @@ from mtlrun.comparison.verdict import (
     MULTITASK,
     NMSE,
     NO_VERDICT,
-    TRIVIAL,
     ComparedMethod,
     ComparisonVerdict,
     Evaluation,
@@ -31,7 +30,6 @@ from mtlrun.comparison.verdict import (
 )
 from mtlrun.data.dataset import Dataset
 from mtlrun.errors import counted, listed
-from mtlrun.tables.figures import Forest
 from mtlrun.tables.report_table import (
     Column,
     ReportTable,
@@ -132,55 +130,6 @@ class Leaderboard:
             if all(s in entry.losses and s in other.losses for s in done)
             else 1
         )
-
-    @property
-    def gain_forest(self) -> Forest | None:
-        """How much better every method is than the reference, the best first; None where nothing can be compared."""
-        base = self.reference
-        others = [
-            e for e in self.ranked() if base is not None and e is not base and e.losses
-        ]
-        found = [
-            (e, gain)
-            for e in others
-            if base is not None and (gain := self.gain(e, base)) is not None
-        ]
-        if base is None or not found:
-            return None
-        entries = [
-            (e.label, g.value, g.low, g.high)
-            for e, g in sorted(found, key=lambda pair: -pair[1].value)
-        ]
-        pale = {e.label for e, _ in found if e.family == TRIVIAL}
-        return Forest(
-            "gains",
-            f"Gain over {base.label}",
-            f"gain ({self.evaluation.measure}), 95% interval",
-            entries,
-            pale,
-        )
-
-    @property
-    def task_forest(self) -> Forest | None:
-        """How much better the best multi-task method is than the reference on every task, the best first."""
-        joint, base = self.best(MULTITASK), self.reference
-        if joint is None or base is None or not joint.losses:
-            return None
-        gains = self.evaluation.task_gains(
-            joint.losses, base.losses, self._repeats(joint, base)
-        )
-        found = [
-            (t, g)
-            for t, g in zip(self.tasks, gains, strict=False)
-            if g is not None and math.isfinite(g.error)
-        ]
-        entries = [
-            (t, g.value, g.low, g.high)
-            for t, g in sorted(found, key=lambda pair: -pair[1].value)
-        ]
-        title = f"Gain of {joint.label} over {base.label}, task by task"
-        axis = f"gain ({self.evaluation.measure}), 95% interval; left of 0: hurt"
-        return Forest("tasks", title, axis, entries) if entries else None
 
     @cached_property
     def answer(self) -> ComparisonVerdict:

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mtlrun.comparison.verdict import AUC
@@ -23,6 +24,8 @@ PICTURES = (
     "heatmap",
     "calibration",
 )
+#: Width of a name, in letters.
+MAX_NAME = 30
 #: Task names in a sentence.
 MAX_NAMES_IN_TEXT = 5
 
@@ -80,6 +83,21 @@ class Interval:
         value = format_gain(self.value, measure)
         low = format_gain(self.low, measure).removesuffix("%")
         return f"{value} ({low} to {format_gain(self.high, measure)})"
+
+
+def clip_name(name: str, limit: int = MAX_NAME) -> str:
+    """Return a name of at most `limit` letters: head and tail of a longer one.
+
+    Wide letters (Chinese, Japanese, Korean) count twice. Line breaks become spaces.
+    """
+    name = " ".join(name.split())
+    widths = [2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in name]
+    if sum(widths) <= limit:
+        return name
+    mean_width = sum(widths) / len(name)
+    n_letters = int(limit / mean_width) - 1
+    n_tail = n_letters // 3
+    return f"{name[: n_letters - n_tail]}…{name[len(name) - n_tail :]}"
 
 
 def format_gain(value: float, measure: str) -> str:
@@ -141,6 +159,8 @@ class ListPicture:
         Smallest gain of interest.
     selection : str
         Which of them are shown, empty if all are.
+    faint : list of str
+        Names that are drawn in gray and do not stretch the axis.
     """
 
     title: str
@@ -149,6 +169,7 @@ class ListPicture:
     intervals: list[Interval]
     smallest: float
     selection: str = ""
+    faint: list[str] = field(default_factory=list)
 
     @property
     def caption(self) -> str:
@@ -394,4 +415,4 @@ Picture = (
 
 
 def _names(names: Sequence[str]) -> str:
-    return listed(list(names), MAX_NAMES_IN_TEXT)
+    return listed([clip_name(name) for name in names], MAX_NAMES_IN_TEXT)

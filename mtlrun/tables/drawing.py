@@ -24,7 +24,6 @@ from mtlrun.tables.figures import (
     Dumbbell,
     DumbbellPanel,
     Figure,
-    Forest,
     HeatMap,
     Line,
     Panel,
@@ -81,8 +80,8 @@ THICK, THIN = 2.6, 1.1
 SIGNIFICANCE, RANK_INCHES, LABEL_LETTER, LABEL_GAP = 0.05, 3.0, 0.085, 0.06
 #: Inches of what stands above several of them.
 HEADING_INCHES = 0.3
-#: Forests: inches of their width, rows that are named, and letters of a name.
-FOREST_INCHES, MAX_ROWS, LONGEST_LABEL = 5.0, 40, 40
+#: Letters of a name below an axis.
+LONGEST_X_NAME = 24
 #: Letters of the name of a point.
 LONGEST_POINT_NAME = 16
 #: Dumbbells: panels in a row, inches of their width (a single panel is wider), of a line,
@@ -147,6 +146,7 @@ def draw(figure: Figure) -> Canvas:
             height = 1.5
         width = max([width, *(_map_size(panel)[0] for panel in maps)])
         height = max([height, *(_map_size(panel)[1] for panel in maps)])
+        height += max(_x_names_length(panel) for panel in figure.panels)
         widest = max(
             (LEGEND_HANDLE + LEGEND_LETTER * len(label) for label in labels),
             default=1.0,
@@ -203,8 +203,6 @@ def _no_formulas(canvas: Canvas) -> None:
 
 
 def _canvas(figure: Drawing) -> Any:
-    if isinstance(figure, Forest):
-        return draw_forest(figure).figure
     if isinstance(figure, RankDiagram):
         return draw_ranks(figure)
     if isinstance(figure, Dumbbell):
@@ -336,61 +334,6 @@ def _draw_ranks(axes: Axes, diagram: _Ranks, margins: Sequence[float]) -> None:
         axes.plot([rank, rank, edge], [0, level, level], color=colour, linewidth=1.0)
         gap = LABEL_GAP * inch * (1 if align == "left" else -1)
         axes.text(edge + gap, level, label, ha=align, va="center")
-
-
-def draw_forest(figure: Forest, axes: Axes | None = None) -> Axes:
-    """Draw numbers with intervals; what lies beyond the axis is a triangle at its end."""
-    named, (low_end, high_end) = len(figure.entries) <= MAX_ROWS, figure.limits
-    with mpl.rc_context(STYLE):
-        if axes is None:
-            height = 0.7 + (0.24 if named else 0.05) * len(figure.entries)
-            axes = Canvas(
-                figsize=(FOREST_INCHES, height), layout="constrained"
-            ).subplots()
-        axes.axvline(0.0, color="#777777", linewidth=0.8)
-        for place, (name, value, low, high) in enumerate(figure.entries):
-            sure = COLOURS[2] if low > 0 else COLOURS[3] if high < 0 else COLOURS[0]
-            colour = "#777777" if name in figure.pale else sure
-            at, *ends = (
-                min(max(number, low_end), high_end) for number in (value, low, high)
-            )
-            axes.plot(
-                ends, [place, place], color=colour, linewidth=1.2 if named else 0.6
-            )
-            for cut, end, mark in (
-                (low < low_end, low_end, "<"),
-                (high > high_end, high_end, ">"),
-            ):
-                if cut:
-                    axes.plot(
-                        [end],
-                        [place],
-                        color=colour,
-                        marker=mark,
-                        markersize=5 if named else 2,
-                        clip_on=False,
-                    )
-            marker = "<" if value < low_end else ">" if value > high_end else "o"
-            axes.plot(
-                [at],
-                [place],
-                color=colour,
-                marker=marker,
-                markersize=5 if named else 2,
-                clip_on=False,
-            )
-        names = [
-            sanitize(shorten(" ".join(entry[0].split()), LONGEST_LABEL))
-            for entry in figure.entries
-        ]
-        axes.set(xlim=(low_end, high_end), ylim=(len(names) - 0.5, -0.5))
-        axes.set_xlabel(figure.axis, parse_math=False)
-        axes.locator_params(axis="x", nbins=6)
-        axes.set_yticks(
-            range(len(names)) if named else [], names if named else [], parse_math=False
-        )
-        axes.grid(visible=False, axis="y")
-    return axes
 
 
 def draw_dumbbell(figure: Dumbbell) -> Canvas:
@@ -622,7 +565,7 @@ def _draw_panel(axes: Axes, figure: Figure, panel: Panel) -> None:
     if panel.x_names:
         axes.set_xticks(
             range(1, len(panel.x_names) + 1),
-            [sanitize(shorten(name, LONGEST_LABEL)) for name in panel.x_names],
+            _clipped(panel.x_names),
             rotation=90,
             fontsize=_name_points(panel.x_names),
             parse_math=False,
@@ -744,6 +687,25 @@ def _names_length(names: Sequence[str]) -> float:
         if len(names) <= MAX_NAMES
         else 0.0
     )
+
+
+def _clipped(names: Sequence[str]) -> list[str]:
+    """Return names as they stand below an axis, long ones cut."""
+    clipped = []
+    for name in names:
+        text = sanitize(" ".join(name.split()))
+        if len(text) > LONGEST_X_NAME:
+            text = f"{text[: LONGEST_X_NAME - 1]}…"
+        clipped.append(text)
+    return clipped
+
+
+def _x_names_length(panel: Panel | HeatMap) -> float:
+    """Return the inches that names below an axis take more than numbers."""
+    if isinstance(panel, HeatMap) or not panel.x_names:
+        return 0.0
+    longest = max(map(len, _clipped(panel.x_names)))
+    return max(0.0, 0.6 * _name_points(panel.x_names) / 72 * longest - 0.3)
 
 
 def _map_steps(panel: HeatMap) -> tuple[float, float]:

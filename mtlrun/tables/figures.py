@@ -1,4 +1,4 @@
-"""Figures as plain data: curves, matrices, ranks and intervals. `drawing` draws them."""
+"""Figures as plain data: curves, matrices and ranks. `drawing` draws them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from statistics import median
 from typing import Any, Literal
 
 from mtlrun.engine.packed import best_by_value
@@ -237,67 +236,6 @@ class RankDiagram:
         return f"Average ranks{ranked} (1 is best); bars: not separated by Nemenyi's test at 0.05"
 
 
-#: What is that many times as far from zero as the median does not stretch the axis of a forest.
-_FAR = 8
-#: Intervals are cut where they reach that many times as far as the numbers.
-_LONG = 3
-
-
-@dataclass
-class Forest:
-    """Numbers with intervals below each other, and a line at zero.
-
-    Attributes
-    ----------
-    name, title : str
-    axis : str
-        Label of the horizontal axis.
-    entries : list of (str, float, float, float)
-        Name, number, and the ends of its interval; from the top.
-    pale : set of str
-        Names that are drawn in grey and do not stretch the axis.
-    """
-
-    name: str
-    title: str
-    axis: str
-    entries: list[tuple[str, float, float, float]]
-    pale: set[str] = field(default_factory=set)
-
-    @property
-    def caption(self) -> str:
-        """What the figure shows, in one line."""
-        first, last = self.limits
-        cut = any(low < first or high > last for _, _, low, high in self.entries)
-        return f"{self.title}: {self.axis}{'; triangle: continues beyond the axis' if cut else ''}"
-
-    @property
-    def limits(self) -> tuple[float, float]:
-        """Ends of the axis: zero, and the intervals of all that are not pale, as far as these are not very long.
-
-        Numbers far from all others do not stretch it either.
-        """
-        shown = [
-            entry for entry in self.entries if entry[0] not in self.pale
-        ] or self.entries
-        usual = median(abs(value) for _, value, _, _ in shown)
-        shown = [entry for entry in shown if abs(entry[1]) <= _FAR * usual]
-        numbers = [0.0, *(value for _, value, _, _ in shown)]
-        reach = (
-            max(numbers) - min(numbers)
-            or max(high - low for _, _, low, high in shown)
-            or 1.0
-        )
-        low = max(
-            min(0.0, *(low for _, _, low, _ in shown)), min(numbers) - _LONG * reach
-        )
-        high = min(
-            max(0.0, *(high for _, _, _, high in shown)), max(numbers) + _LONG * reach
-        )
-        margin = 0.05 * (high - low) or 1.0
-        return low - margin, high + margin
-
-
 @dataclass(frozen=True)
 class PublishedPair:
     """A number of a paper and ours.
@@ -451,7 +389,7 @@ class Strip:
 
 
 #: The kinds of figures that `mtlrun.tables.drawing` draws.
-Drawing = Figure | RankDiagram | Forest | Dumbbell | Strip
+Drawing = Figure | RankDiagram | Dumbbell | Strip
 
 
 def file_name(*parts: str) -> str:

@@ -60,7 +60,7 @@ def html_page(
     summary : sequence of str or Styled
         Lines of the outcome; a tone, a key of `tones`, makes a line a badge.
     sections : sequence of Section
-    drawings : sequence of Figure, Forest, RankDiagram or Dumbbell
+    drawings : sequence of Figure, RankDiagram or Dumbbell
         Set before the sections.
     tones : mapping of str to str, optional
         CSS classes of words in the columns `BADGE_COLUMNS`. Default: `STATUS_TONES`.

@@ -398,6 +398,27 @@ def test_of_many_tasks_the_clearest_are_shown_and_the_caption_says_so(ragged):
     assert len(pictures.gains_by_rows().intervals) == 139
 
 
+def test_neither_trivial_methods_nor_long_intervals_stretch_an_axis(ragged):
+    gains = [
+        Interval("Joint", 0.1, 0.05, 0.15),
+        Interval("Pooled", -0.02, -0.06, 0.02),
+        Interval("TaskMean", -3.0, -3.2, -2.8),
+    ]
+    pictures = replace(
+        ragged.pictures, method_gains=gains, trivial_methods=["TaskMean"]
+    )
+    axes = draw(pictures.method_intervals())
+    low, high = axes.get_xlim()
+    assert -0.1 < low < -0.06
+    assert 0.15 < high < 0.2
+    ends = [line.get_xdata()[0] for line in axes.lines if line.get_marker() == "<"]
+    assert ends == [low]
+    near = [Interval(f"task {t}", 0.1, 0.0, 0.2) for t in range(9)]
+    wide = [*near, Interval("task 9", 0.1, -9.0, 9.2)]
+    axes = draw(replace(ragged.pictures, task_gains=wide).task_intervals())
+    assert -1 < axes.get_xlim()[0] < axes.get_xlim()[1] < 1
+
+
 def test_tasks_that_lose_are_named_in_the_headline(ragged):
     intervals = [
         Interval("school 0", -0.2, -0.3, -0.1),

@@ -20,8 +20,8 @@ from mtlrun.lab.report.figures import (
     rank_diagrams,
 )
 from mtlrun.lab.report.plots import plot
-from mtlrun.tables.drawing import alike, draw, draw_forest, svg
-from mtlrun.tables.figures import Figure, Forest, HeatMap
+from mtlrun.tables.drawing import alike, draw, svg
+from mtlrun.tables.figures import Figure, HeatMap
 
 
 @pytest.fixture
@@ -178,37 +178,6 @@ def test_the_protocol_tells_where_parameters_were_chosen_and_what_a_data_set_has
         in text
     )
     assert "Different for alpha: split (kfold, folds 10), metrics [auc]." in text
-
-
-def test_a_trivial_baseline_does_not_stretch_the_axis_of_gains():
-    entries = [
-        ("Joint", 0.1, 0.05, 0.15),
-        ("Pooled", -0.02, -0.06, 0.02),
-        ("Mean", -3.0, -3.2, -2.8),
-    ]
-    figure = Forest("gains", "Gain", "gain", entries, pale={"Mean"})
-    low, high = figure.limits
-    assert -0.1 < low < -0.06
-    assert 0.15 < high < 0.2
-    points = [
-        line.get_xdata()[0]
-        for line in draw_forest(figure).lines
-        if line.get_marker() in "o<>"
-    ]
-    assert points == [0.1, -0.02, low, low], (
-        "what lies beyond the axis stands at its end, and its interval ends there"
-    )
-    far = Forest(
-        "gains",
-        "Gain",
-        "gain",
-        [("a", 0.1, 0.0, 0.2), ("b", -0.1, -0.2, 0.0), ("c", -5.0, -6.0, -4.0)],
-    )
-    assert -0.5 < far.limits[0] < far.limits[1] < 0.5
-    wide = Forest(
-        "tasks", "Gain", "gain", [("a", 0.1, -9.0, 9.2), ("b", -0.1, -0.2, 0.0)]
-    )
-    assert wide.limits[1] < 1, "neither does one long interval"
 
 
 def test_a_figure_without_data_is_titled_by_its_analysis_alone(maker, tmp_path):
