@@ -1,0 +1,46 @@
+"""``mtlrun plot`` draws the pictures of a comparison from its folder, without the table."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+
+@pytest.fixture
+def comparison(mtlrun):
+    """Return the folder of a comparison of four schools."""
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"hours": rng.normal(size=96)})
+    rows["school"] = np.repeat(["north", "south", "east", "west"], 24)
+    rows["grade"] = rows.hours + rng.normal(size=96)
+    rows.to_csv("grades.csv", index=False)
+    options = "--target grade --task school --methods GraphMTL --splits 3 --repeats 1"
+    assert mtlrun("compare", "grades.csv", *options.split()).exit_code == 0
+    return "results/runs/compare/grades"
+
+
+def test_pictures_of_a_comparison_are_drawn_from_its_folder(
+    mtlrun, comparison, tmp_path
+):
+    for kind, ending in (("verdict", "png"), ("tasks", "svg"), ("predictions", "pdf")):
+        out = tmp_path / f"{kind}.{ending}"
+        done = mtlrun("plot", comparison, "--kind", kind, "--out", str(out))
+        assert done.exit_code == 0, done.output
+        assert done.stdout.strip() == str(out)
+        assert out.stat().st_size > 2000
+    assert "north" in (tmp_path / "tasks.svg").read_text()
+    out = tmp_path / "one.svg"
+    command = ("plot", comparison, "--kind", "predictions", "--tasks", "west")
+    assert mtlrun(*command, "--out", str(out)).exit_code == 0
+    assert "west" in out.read_text()
+    assert "north" not in out.read_text()
+
+    for words in (
+        ("--kind", "pie"),
+        ("--kind", "calibration"),
+        ("--kind", "verdict", "--tasks", "west"),
+        ("--kind", "tasks", "--tasks", "wset"),
+    ):
+        done = mtlrun("plot", comparison, *words, "--out", str(tmp_path / "x.svg"))
+        assert done.exit_code == 2
+        assert done.stderr.count("\n") >= 1
+        assert not (tmp_path / "x.svg").exists()
