@@ -6,7 +6,9 @@ a strategy (separate models, pooled models, multi-task learning) are first searc
 the first inner folds of a training part. A method whose error there is more than 5%
 above the error of the best method of its strategy is stopped in this training part: it
 is not searched further, and cannot be chosen there. For areas under the ROC curve and
-other scores that are at most 1, it is stopped when it is more than 0.01 behind.
+other scores that are at most 1, it is stopped when it is more than 0.01 behind. Of the
+other methods, values of parameters are not tried further when they are twice as far
+behind the best value.
 
 Every training part decides alone, from its own rows. All methods of a strategy are
 compared on the same folds, whatever the order in which they were computed, so that the
@@ -20,6 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from mtlrun.comparison.candidates import Candidate, core
 from mtlrun.comparison.verdict import VERDICT_FAMILIES
@@ -29,6 +32,9 @@ from mtlrun.metrics import get_metric
 MAX_EXCESS_ERROR = 0.05
 #: Largest distance to the best score, for scores that are at most 1, such as the AUC.
 MAX_SCORE_DEFICIT = 0.01
+#: Values of parameters are dropped at this multiple of the distance at which methods are
+#: stopped. The distance is that to the best value of the method.
+CANDIDATE_TOLERANCE = 2.0
 #: Inner folds that are visited before methods are stopped, of so many in all.
 FOLDS_PER_FIRST_FOLD = 3
 #: Metrics of explained variance, which have no lower bound: one minus them is an error.
@@ -92,20 +98,37 @@ def largest_deficit(metric: str) -> float:
     return MAX_SCORE_DEFICIT if is_score else MAX_EXCESS_ERROR
 
 
-def stopped_methods(
+@dataclass(frozen=True)
+class RaceResult:
+    """What one training part decides after its first inner folds.
+
+    Attributes
+    ----------
+    stopped : dict of str to float
+        Methods that are not searched further, with their distance to the best one.
+    survivors : dict of str to list of int
+        Positions of the candidates that are searched further, of the other methods.
+    """
+
+    stopped: dict[str, float]
+    survivors: dict[str, list[int]]
+
+
+def race(
     metric: str,
-    scores: Mapping[str, float],
+    means: Mapping[str, Sequence[float | None]],
     families: Mapping[str, str],
     raced: Iterable[str],
-) -> dict[str, float]:
-    """Return the methods to stop in one training part, with their distance to the best.
+) -> RaceResult:
+    """Decide which methods, and which of their candidates, are searched further.
 
     Parameters
     ----------
     metric : str
-    scores : mapping of str to float
-        Label -> best mean score on the first inner folds. Methods without a score are
-        not stopped: their failures show in the full search.
+    means : mapping of str to sequence
+        Label -> mean score of every candidate on the first inner folds; None where it
+        has none. Methods without any score are not stopped: their failures show in the
+        full search.
     families : mapping of str to str
         Label -> family.
     raced : iterable of str
@@ -113,20 +136,33 @@ def stopped_methods(
     """
     greater = get_metric(metric).greater_is_better
     limit = largest_deficit(metric)
-    stopped = {}
+    best_scores = {}
+    for label, scores in means.items():
+        defined = [score for score in scores if score is not None]
+        if defined:
+            best_scores[label] = max(defined) if greater else min(defined)
+    result = RaceResult({}, {})
     for label in raced:
-        if label not in scores:
+        if label not in best_scores:
             continue
         rivals = [
             score
-            for other, score in scores.items()
+            for other, score in best_scores.items()
             if families[other] == families[label]
         ]
         best = max(rivals) if greater else min(rivals)
-        distance = deficit(metric, scores[label], best)
+        distance = deficit(metric, best_scores[label], best)
         if distance > limit:
-            stopped[label] = distance
-    return stopped
+            result.stopped[label] = distance
+            continue
+        result.survivors[label] = [
+            position
+            for position, score in enumerate(means[label])
+            if score is not None
+            and deficit(metric, score, best_scores[label])
+            <= CANDIDATE_TOLERANCE * limit
+        ]
+    return result
 
 
 def format_deficit(metric: str, distance: float) -> str:

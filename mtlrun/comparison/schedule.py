@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 
 from mtlrun.comparison.candidates import TREES, Candidate, core, is_smooth
-from mtlrun.comparison.racing import format_deficit, n_first_folds, stopped_methods
+from mtlrun.comparison.racing import format_deficit, n_first_folds, race
 from mtlrun.comparison.verdict import (
     NATIVE,
     POOLED,
@@ -25,7 +25,7 @@ from mtlrun.comparison.verdict import (
     Evaluation,
 )
 from mtlrun.data.dataset import Dataset
-from mtlrun.engine.job import Job
+from mtlrun.engine.job import HALVING, Job
 from mtlrun.engine.pool import Pool
 from mtlrun.engine.record import NOT_CONVERGED, Record
 from mtlrun.engine.run import Runner
@@ -60,7 +60,7 @@ class CompareSchedule:
     """
 
     candidates: Sequence[Candidate]
-    jobs: Mapping[ResultKey, Job]
+    jobs: dict[ResultKey, Job]
     runner: Runner
     evaluation: Evaluation
     deadline: float | None = None
@@ -74,6 +74,8 @@ class CompareSchedule:
         self.entries = {
             c.label: ComparedMethod(c.label, c.family) for c in self.candidates
         }
+        # The race changes searches.
+        self.jobs = dict(self.jobs)
         self.places: dict[str, list[ResultKey]] = {}
         for place, job in self.jobs.items():
             self.places.setdefault(job.key, []).append(place)
@@ -209,17 +211,30 @@ class CompareSchedule:
             return
         self.decided.update(splits)
         for split in splits:
-            scores = {}
+            means = {}
             for label in families:
                 job = jobs.get((label, split))
                 choice = self.runner.choices.get(job.key) if job is not None else None
                 if choice is not None:
-                    scores[label] = choice["score"]
-            stopped = stopped_methods(
-                self.evaluation.metric, scores, families, self.raced
-            )
-            for label, distance in stopped.items():
+                    means[label] = choice["means"]
+            result = race(self.evaluation.metric, means, families, self.raced)
+            for label, distance in result.stopped.items():
                 self.entries[label].stopped[split] = distance
+            for label, survivors in result.survivors.items():
+                self._drop_candidates((label, split), survivors)
+
+    def _drop_candidates(self, key: ResultKey, survivors: Sequence[int]) -> None:
+        """Search a method further with some of its candidates only."""
+        job = self.jobs[key]
+        assert job.search is not None
+        n_candidates = math.prod(len(values) for values in job.search.grid.values())
+        # Halving drops candidates by itself.
+        if job.search.on == HALVING or len(survivors) == n_candidates:
+            return
+        n_first = n_first_folds(job.search.folds)
+        self.jobs[key] = job.with_survivors(n_first, survivors)
+        self.places[job.key].remove(key)
+        self.places.setdefault(self.jobs[key].key, []).append(key)
 
     def _fit_stopped(self, pool: Pool) -> None:
         """Fit methods where they were stopped, unless they were stopped everywhere.

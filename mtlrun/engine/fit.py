@@ -428,10 +428,14 @@ def _visit_all(
     job: Job, data: Dataset, found: list[dict[str, Any]], warm: bool
 ) -> list[dict[str, Any]]:
     """Fit and score every candidate on one fold."""
+    assert job.search is not None
     part, _ = _shared_part(job, data)
-    results: list[dict[str, Any]] = [{} for _ in found]
+    results = [_unscored() for _ in found]
     model: Any = None
+    survivors = job.search.survivors
     for i in strong_to_weak(found) if warm else range(len(found)):
+        if survivors is not None and i not in survivors:
+            continue
         model, results[i] = _visit(job, part, found[i], model, warm)
     return results
 
@@ -446,12 +450,7 @@ def _visit(
     """Fit and score one candidate; what goes wrong is its result. Return the model to start the next one from."""
     assert job.search is not None
     metric = job.search.metric
-    result: dict[str, Any] = {
-        "score": None,
-        "undefined": None,
-        "error": None,
-        "not_converged": False,
-    }
+    result = _unscored()
     made = None
     with noted_warnings() as texts:
         try:
@@ -468,6 +467,16 @@ def _visit(
     result["not_converged"] = any(text.startswith(NOT_CONVERGED_MARK) for text in texts)
     # Fitted per task, every clone starts from nothing.
     return model if warm and model is made else None, result
+
+
+def _unscored() -> dict[str, Any]:
+    """Return the result of a candidate that was not scored on a fold."""
+    return {
+        "score": None,
+        "undefined": None,
+        "error": None,
+        "not_converged": False,
+    }
 
 
 def _next_model(

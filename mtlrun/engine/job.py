@@ -146,6 +146,8 @@ class Search:
     `method` is what is fitted in the search; it may be a faster solver of the same objective. `on` is "folds",
     "validation", or "halving": after every fold the better half of the candidates goes on, so all folds are one job.
     `visited` is the number of folds that are computed, from the first one on; by default, all of them.
+    `survivors` are the positions of the candidates that are scored after the first
+    `n_first` folds; by default, all of them.
     """
 
     grid: dict[str, list[Any]]
@@ -156,6 +158,8 @@ class Search:
     on: str = "folds"
     versions: dict[str, int | str] = field(default_factory=dict)
     visited: int | None = None
+    n_first: int | None = None
+    survivors: list[int] | None = None
 
     @property
     def n_visited(self) -> int:
@@ -172,6 +176,8 @@ class Search:
             "method": self.method.to_dict(),
             "on": self.on,
             "visited": self.visited,
+            "n_first": self.n_first,
+            "survivors": self.survivors,
         }
         return _without_empty(fields)
 
@@ -310,15 +316,32 @@ class Job:
             return (replace(fold, fold=0),)
         # A fold is the same job whether the others are visited or not, so that a search
         # of the first folds can be continued.
-        full = replace(search, visited=None)
+        full = replace(search, visited=None, n_first=None, survivors=None)
+        later = replace(full, survivors=search.survivors)
+        n_first = search.n_visited if search.n_first is None else search.n_first
         return tuple(
-            replace(fold, search=full, fold=k) for k in range(search.n_visited)
+            replace(fold, search=full if k < n_first else later, fold=k)
+            for k in range(search.n_visited)
         )
 
     def of_first_folds(self, n_folds: int) -> Job:
         """Return the job whose search visits only the first folds."""
         assert self.search is not None
         return replace(self, search=replace(self.search, visited=n_folds))
+
+    def with_survivors(self, n_first: int, survivors: Sequence[int]) -> Job:
+        """Return the job whose search scores only some candidates after the first folds.
+
+        Parameters
+        ----------
+        n_first : int
+            Number of first folds, on which all candidates are scored.
+        survivors : sequence of int
+            Positions of the candidates that are scored on the other folds.
+        """
+        assert self.search is not None
+        search = replace(self.search, n_first=n_first, survivors=list(survivors))
+        return replace(self, search=search)
 
 
 def job_from(
@@ -455,6 +478,7 @@ def choose(
     metric: str,
     greater_is_better: bool,
     folds: Sequence[tuple[str, Mapping[str, Any]]],
+    survivors: Sequence[int] | None = None,
 ) -> dict[str, Any]:
     """Choose the best candidate of a search.
 
@@ -468,6 +492,9 @@ def choose(
     greater_is_better : bool
     folds : sequence of (key, selection)
         Key and `Record.selection` of every fold.
+    survivors : sequence of int, optional
+        Positions of the candidates that were scored on all folds; default: all. Others
+        have no mean.
 
     Returns
     -------
@@ -489,8 +516,10 @@ def choose(
         ]
         for i in range(len(found))
     }
+    competing = set(range(len(found)) if survivors is None else survivors)
     means = [
-        None if errors[str(i)] else mean_score(scores[i]) for i in range(len(found))
+        None if errors[str(i)] or i not in competing else mean_score(scores[i])
+        for i in range(len(found))
     ]
     defined = [mean for mean in means if mean is not None]
     best = (max if greater_is_better else min)(defined) if defined else None
@@ -577,6 +606,7 @@ def choice_of(job: Job, folds: Iterable[Record]) -> dict[str, Any]:
         metric.name,
         metric.greater_is_better,
         [(record.key, record.selection) for record in records],
+        job.search.survivors,
     )
     return {**found, "seconds": sum(record.seconds["total"] for record in records)}
 

@@ -573,11 +573,18 @@ def fold_keys(inputs: Mapping[str, Any], versions: Mapping[str, Any]) -> list[st
         "search": inner,
     }
     if search["on"] == "halving":
-        n_folds = 1
-    else:
-        # A fold does not depend on how many others are visited.
-        n_folds = inner.pop("visited", search["folds"])
-    return [sha256_json([{**content, "fold": k}, versions]) for k in range(n_folds)]
+        return [sha256_json([{**content, "fold": 0}, versions])]
+    # A fold does not depend on how many others are visited, nor a first one on the
+    # candidates that are scored later.
+    n_folds = inner.pop("visited", search["folds"])
+    n_first = inner.pop("n_first", n_folds)
+    survivors = inner.pop("survivors", None)
+    later = inner if survivors is None else {**inner, "survivors": survivors}
+    contents = [
+        {**content, "search": inner if k < n_first else later, "fold": k}
+        for k in range(n_folds)
+    ]
+    return [sha256_json([fold, versions]) for fold in contents]
 
 
 def search_key(folds: Iterable[str]) -> str:

@@ -356,12 +356,17 @@ class Runner:
             ]
         return self._choose_all(jobs)
 
-    def finish_fit(self, job: Job, record: Record) -> Record:
-        """Save the record of a fit that was computed in this process, unless there is one: other tables may show it."""
+    def finish_fit(self, job: Job, record: Record, scores: Any = None) -> Record:
+        """Save the record of a fit that was computed in this process, unless there is one: other tables may show it.
+
+        The scores of the test rows are saved with it if the job keeps them.
+        """
         known = None if self.force else self.store.load(job.key)
         if known is not None and known.done:
             return known
         record = self._complete(job, record, self.pool)
+        if scores is not None and "predictions" in job.scoring.keep:
+            self.store.save_scores(record, scores)
         self.store.save(record)
         return record
 

@@ -171,7 +171,7 @@ def fit_training(training: TrainingJob, dataset: Dataset, runner: Runner) -> Tra
     )
     try:
         fitted = fit_job(job, dataset, chosen)
-        record = runner.finish_fit(job, fitted.record)
+        record = runner.finish_fit(job, fitted.record, fitted.scores)
         say(
             f"{training.dataset_name}: {counted(dataset.n_samples, 'row')} ({fitted.part.train.n_samples} for training, "
             f"{fitted.part.test.n_samples} for testing), {counted(dataset.n_features, 'feature')}, "
