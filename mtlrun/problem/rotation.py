@@ -165,7 +165,8 @@ class SharedRotation(Rotation):
             self._wide = False
             self._root = None
             self._graded = np.zeros((), dtype=bool)
-            values, self._vectors = _significant(eigen[0][0], eigen[1][0])
+            all_values, all_vectors = eigen
+            values, self._vectors = _significant(all_values[0], all_vectors[0])
             self.squares = values[:, None]
             self._project()
             return
@@ -415,25 +416,35 @@ def prepare(
         result = SharedRotation(data, fit_intercept)
     else:
         result = TaskRotation(data, fit_intercept)
-    if data.shares_decompositions and rotation_bytes(data) <= _row_bytes(data):
-        data.decompositions[key] = result
+    _share(data, key, result)
     return result
 
 
 def _shared_eigenvectors(
     data: TaskData, fit_intercept: bool
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return eigenvalues and eigenvectors of Gram matrices that are known already."""
+    """Return the stored eigenvalues and eigenvectors of Gram matrices, or None."""
     if fit_intercept or not data.shares_decompositions:
         return None
     return data.decompositions.get(EIGENVECTORS)
 
 
+def _share(data: TaskData, key: tuple[str, bool], result: Rotation | RowSpace) -> None:
+    """Store a result for other fits, unless it takes more memory than the rows."""
+    if not data.shares_decompositions:
+        return
+    n_bytes = rotation_bytes(data)
+    if n_bytes <= _row_bytes(data):
+        data.decompositions[key] = result
+
+
 def _row_bytes(data: TaskData) -> int:
     """Return the bytes of the rows of a design, dense or sparse."""
-    if data.sparse:
-        return int(data.X.data.nbytes + data.X.indices.nbytes)
-    return int(data.X.nbytes)
+    if not data.sparse:
+        return int(data.X.nbytes)
+    values = data.X.data
+    indices = data.X.indices
+    return int(values.nbytes + indices.nbytes)
 
 
 def rotation_bytes(data: TaskData, *, invariant: bool = True) -> int:
@@ -585,8 +596,7 @@ class RowSpace:
             return shared
         rows, basis = in_row_space(data)
         space = cls(basis, prepare(rows, fit_intercept))
-        if data.shares_decompositions and rotation_bytes(data) <= _row_bytes(data):
-            data.decompositions[key] = space
+        _share(data, key, space)
         return space
 
     @property

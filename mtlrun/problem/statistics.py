@@ -377,8 +377,9 @@ class TaskStatistics:
                 offsets=np.arange(G + 1) * (d + 1),
             )
         if not graded.any():
-            # Fits that share decompositions need not decompose these rows again.
-            data.decompositions[EIGENVECTORS] = np.where(kept, values, 0.0), vectors
+            # Fits with shared decompositions reuse the eigenvectors.
+            squares = np.where(kept, values, 0.0)
+            data.decompositions[EIGENVECTORS] = (squares, vectors)
         return data, x_mean + s.x_shift, y_mean + s.y_shift
 
     def save(self, path: str | Path) -> Path:

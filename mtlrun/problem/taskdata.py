@@ -24,7 +24,7 @@ Design = Any
 
 
 #: Name of the eigenvalues and eigenvectors of the Gram matrices in
-#: `TaskData.decompositions`, for rows without means that were made from them.
+#: `TaskData.decompositions`, for centered rows.
 EIGENVECTORS = "eigenvectors"
 
 
