@@ -26,6 +26,7 @@ from mtlrun.estimators import (
     IndependentLasso,
     IndependentRidge,
     JointFeatureMTL,
+    JointFeatureMTLCV,
     MultiTaskKernelSVC,
     RobustMTL,
     SmoothMTL,
@@ -225,6 +226,79 @@ def test_every_chapter_with_an_objective_has_its_formula_tested():
         if objective.search(page.read_text("utf-8"))
     }
     assert with_minimum == {chapter for chapter, *_ in FORMULAS}
+
+
+#: Chapters whose formulas are no objective with a minimum, and what checks them.
+OTHER_FORMULAS = {
+    "pooling": "tests/estimators/test_printed_objectives.py",
+    "smooth": "test_the_formulas_of_smooth_curves_are_the_model",
+    "paths": "test_a_path_starts_where_all_coefficients_are_zero",
+    "evaluation": "tests/comparison/test_gain.py",
+    "layouts": "test_the_loss_is_the_weighted_sum_over_observed_targets",
+    "certificates": "test_the_gap_bounds_the_distance_from_the_optimum",
+    "large-data": "test_sums_of_products_give_the_squared_errors",
+    "networks": "tests/estimators/test_network.py",
+}
+
+
+def test_every_displayed_formula_of_the_guide_is_checked():
+    displayed = {
+        page.stem
+        for page in GUIDE.glob("*.md")
+        if "$$" in page.read_text("utf-8").splitlines()
+    }
+    assert displayed == {chapter for chapter, *_ in FORMULAS} | set(OTHER_FORMULAS)
+    root = GUIDE.parent.parent
+    for check in OTHER_FORMULAS.values():
+        assert check in globals() or (root / check).is_file()
+
+
+def test_a_path_starts_where_all_coefficients_are_zero(data):
+    Y = np.column_stack([data.y, data.y + 3 * data.X[:, 0]])
+    model = JointFeatureMTLCV(cv=3).fit(data.X, Y)
+    at_most = JointFeatureMTL(model.alphas_[0]).fit(data.X, Y)
+    below = JointFeatureMTL(0.99 * model.alphas_[0]).fit(data.X, Y)
+    assert np.abs(at_most.coef_).max() == 0
+    assert np.abs(below.coef_).max() > 0
+    assert len(model.alphas_) == 50
+    assert (np.diff(model.alphas_) < 0).all()
+    assert model.alpha_ == model.alphas_[model.scores_path_.mean(axis=1).argmin()]
+
+
+def test_the_loss_is_the_weighted_sum_over_observed_targets(data):
+    Y = np.column_stack([data.y, data.y + 3 * data.X[:, 0], -data.y])
+    Y[::3, 1] = np.nan
+    weights = 1.0 + np.arange(len(Y)) % 2
+    model = TraceNormMTL(alpha=5.0, tol=1e-10).fit(data.X, Y, sample_weight=weights)
+    residuals = Y - data.X @ model.coef_.T - model.intercept_
+    loss = np.nansum(weights[:, np.newaxis] * residuals**2) / 2
+    singular_values = np.linalg.svd(model.coef_, compute_uv=False)
+    objective = loss + model.alpha * singular_values.sum()
+    assert_allclose(objective, model.objective_[-1], rtol=1e-6)
+
+
+def test_the_gap_bounds_the_distance_from_the_optimum(data):
+    best = TraceNormMTL(alpha=5.0, tol=1e-12, max_iter=100_000)
+    best.fit(data.X, data.y, task_id=data.task)
+    rough = TraceNormMTL(alpha=5.0, tol=0.1, solver="fista")
+    rough.fit(data.X, data.y, task_id=data.task)
+    distance = 1 - best.objective_[-1] / rough.objective_[-1]
+    assert 1e-8 < distance <= rough.gap_ < 0.1
+
+
+def test_sums_of_products_give_the_squared_errors(data):
+    model = HierarchicalMTL("intercept")
+    first = np.arange(len(data.y)) % 3 == 0
+    for part in (first, ~first):
+        model.partial_fit(data.X[part], data.y[part], task_id=data.task[part])
+    sums = model.statistics_
+    w = np.arange(1.0, N_FEATURES + 1)
+    for t in range(N_TASKS):
+        rows = data.task == t
+        X = data.X[rows] - sums.x_shift
+        y = data.y[rows] - sums.y_shift[t]
+        by_sums = w @ sums.xx[t] @ w - 2 * w @ sums.xy[:, t] + sums.yy[t]
+        assert_allclose(by_sums, ((y - X @ w) ** 2).sum())
 
 
 def test_the_mixture_finds_clusters_better_than_the_relaxation():
