@@ -686,7 +686,7 @@ def scaled_targets(
 class ScaledTargets(KeepsGroups, _Wrapper, _Tasks):
     """Fits an estimator on targets of mean 0 and variance 1, and predicts in the units of the targets.
 
-    One strength of regularisation then means the same for every task. The columns of a shared design are scaled one by
+    One strength of regularization then means the same for every task. The columns of a shared design are scaled one by
     one, since their units may differ; the targets of ragged tasks have one unit and are scaled together.
 
     Parameters

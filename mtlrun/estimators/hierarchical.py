@@ -229,7 +229,7 @@ class CommonMean:
         )
 
     def _tested_columns(self, tested: Any) -> Array:
-        """Return the standardised columns that a test names."""
+        """Return the standardized columns that a test names."""
         is_single = isinstance(tested, str) or not hasattr(tested, "__len__")
         columns = [tested] if is_single else tested
         if is_single and isinstance(tested, bool | np.bool_):
@@ -263,7 +263,7 @@ class CommonMean:
         self.heterogeneity_ = shares.columns
 
     def _names(self, columns: Array) -> list[str]:
-        """Return the names of standardised columns, positions where features have no names."""
+        """Return the names of standardized columns, positions where features have no names."""
         first = int(self.fit_intercept)
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))
         return ["level" if j < first else str(names[j - first]) for j in columns]
@@ -295,12 +295,12 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     Parameters
     ----------
     covariance : {"auto", "intercept", "scalar", "diagonal", "factor", "full"}, default "auto"
-        Form of Sigma on standardised columns: intercepts alone; one variance for all slopes beside it; a variance per
+        Form of Sigma on standardized columns: intercepts alone; one variance for all slopes beside it; a variance per
         column; a few directions beside these; or any. "auto" takes the best of the first three by AIC and adds
         directions while each pays, with at least ten targets per parameter.
     prior : {"normal", "student", "clusters"}, default "normal"
         "student" allows outlier tasks, "clusters" a few groups of tasks. Both start
-        from the normal fit, and maximise the plain likelihood. The number of clusters
+        from the normal fit, and maximize the plain likelihood. The number of clusters
         is chosen by BIC, with at least three tasks per cluster and three rows per mean
         of a cluster and column; where one cluster is best, the model is that of the
         normal prior.
@@ -313,14 +313,14 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     method : {"reml", "ml"}, default "reml"
         Restricted or plain maximum likelihood.
     integrate : "auto" or bool, default "auto"
-        Whether one or two standard deviations (intercept, slopes) are integrated over a grid instead of maximised;
+        Whether one or two standard deviations (intercept, slopes) are integrated over a grid instead of maximized;
         "auto" does so for at most ten tasks.
     noise : {"common", "task"}, default "common"
         Whether all tasks have the noise s2, or each one of its own, s2 v_t. Then 1 / v_t is a draw from a chi-square
         of r degrees, divided by r, and r is estimated (`noise_degrees_`). The noise is common after all where the rows
         do not tell the noises apart.
     fit_intercept : bool, default True
-        Whether there are intercepts. Without, columns are not centred.
+        Whether there are intercepts. Without, columns are not centered.
     tol : float, default 1e-8
         The solver stops when a further step is predicted to lower minus twice the log-likelihood by less.
     max_iter : int, default 100
@@ -536,7 +536,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         return model
 
     def _of_units(self, result: Result) -> float:
-        """Return what the restricted criterion changes by when the columns are not standardised, as in lme4."""
+        """Return what the restricted criterion changes by when the columns are not standardized, as in lme4."""
         scale = self._columns.scale
         flat = (
             self.method == "reml"

@@ -59,7 +59,7 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
     """Hierarchical logistic regression: mixed effects with partial pooling of intercepts and slopes.
 
     The coefficients of a task, intercept included, are a draw around a mean that all tasks share. Mean and variances
-    minimise, with the differences of the tasks integrated out by Laplace's approximation::
+    minimize, with the differences of the tasks integrated out by Laplace's approximation::
 
         -2 log p(y | mu, Sigma) + ridge R(mu, Sigma),
             where log-odds of y_t = X_t w_t, w_t ~ N(mu, Sigma)
@@ -102,7 +102,7 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         be compared with glmer's; where classes are separated there is then no
         finite optimum, and a ConvergenceWarning names the columns.
     fit_intercept : bool, default True
-        Whether there are intercepts. Without, columns are not centred.
+        Whether there are intercepts. Without, columns are not centered.
     tol : float, default 1e-6
         The solver stops when a further step is predicted to lower minus twice the log-likelihood by less.
     max_iter : int, default 200

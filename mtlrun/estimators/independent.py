@@ -447,7 +447,7 @@ class _Logistic(ClassifierMTL):
     A task with one class only gets zero coefficients and the log-odds with half an observation of the other class as
     intercept; without intercept it is fitted like the others.
 
-    Dense columns far from zero, such as years, are centred first. `converged_` is True
+    Dense columns far from zero, such as years, are centered first. `converged_` is True
     only where the duality gap of each task confirms it; where that of L-BFGS does not,
     Newton's method has another try.
 

@@ -258,7 +258,7 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
 
 
 class _Scaling:
-    """Mean 0 and variance 1 for the columns of X and the targets of each task; constant ones are only centred."""
+    """Mean 0 and variance 1 for the columns of X and the targets of each task; constant ones are only centered."""
 
     def __init__(self, data: TaskData) -> None:
         X = dense(data.X)

@@ -1,4 +1,4 @@
-"""Columns of a user's table as features: missing values filled, numbers standardised, words one-hot."""
+"""Columns of a user's table as features: missing values filled, numbers standardized, words one-hot."""
 
 from __future__ import annotations
 

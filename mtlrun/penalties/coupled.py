@@ -375,7 +375,7 @@ class CoupledL1(Penalty):
 
     The prox of a row is a Lasso with one coefficient per task, solved by coordinate descent; so is the conjugate, for
     which any W gives a safe upper bound: 1/2 tr(V M^{-1} V') with V = Z - clip(Z - W M, -alpha, alpha). Both begin at
-    the last prox: where a solver converges, that is the maximiser of the conjugate.
+    the last prox: where a solver converges, that is the maximizer of the conjugate.
 
     Parameters
     ----------

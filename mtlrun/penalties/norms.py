@@ -204,7 +204,7 @@ class SpectralBox(Penalty):
 
 
 def fill_boxes(a: np.ndarray, c: float, k: int) -> np.ndarray:
-    """Return q in [0, 1] with sum(q) <= k that minimises sum_i a_i^2 / (c + q_i).
+    """Return q in [0, 1] with sum(q) <= k that minimizes sum_i a_i^2 / (c + q_i).
 
     q = clip(s a - c, 0, 1), s such that q sums to k; entries with a = 0 get 0.
 

@@ -62,7 +62,7 @@ class Loss(ABC):
 
     @abstractmethod
     def second_derivative(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Return d2l/dz2 elementwise, without weights (a generalised one at kinks)."""
+        """Return d2l/dz2 elementwise, without weights (a generalized one at kinks)."""
 
     @abstractmethod
     def conjugate_values(
@@ -328,7 +328,7 @@ def is_graded(squares: Array, totals: Array, *, sums: bool = False) -> Array:
     squares : ndarray of shape (..., d)
         Squared norms of the columns.
     totals : ndarray of shape (..., d)
-        Those before centring: what is tiny next to them is rounding of a constant column.
+        Those before centering: what is tiny next to them is rounding of a constant column.
     sums : bool, default False
         Whether the means were subtracted from sums of squares, not from the rows.
     """
@@ -341,7 +341,7 @@ def is_graded(squares: Array, totals: Array, *, sums: bool = False) -> Array:
 
 
 def is_dust(squares: Array, totals: Array, *, sums: bool = False) -> Array:
-    """Return which columns are constant, so that centring left rounding; arguments as of `is_graded`."""
+    """Return which columns are constant, so that centering left rounding; arguments as of `is_graded`."""
     dust = _DUST_OF_SUMS if sums else _DUST
     return np.asarray(squares <= dust**2 * totals)
 
@@ -357,7 +357,7 @@ def right_singular(A: Array, sizes: Array) -> tuple[Array, Array]:
     A : ndarray of shape (n, d)
         Its columns may be of any scales.
     sizes : ndarray of shape (d,)
-        Norms of the columns before centring: noise is relative to them.
+        Norms of the columns before centering: noise is relative to them.
     """
     used = np.flatnonzero(A.any(axis=0))
     if len(used) < A.shape[1]:  # LAPACK's routine is for columns and rows with entries

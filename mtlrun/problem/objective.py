@@ -1,6 +1,6 @@
 """Objectives and their certificates: best intercepts, dual points, and how far from optimal an iterate can be at most.
 
-Primal: min over parts W_k and unpenalised b of  sum_i w_i l((X sum_k W_k + b)_i, y_i) + sum_k Omega_k(W_k).
+Primal: min over parts W_k and unpenalized b of  sum_i w_i l((X sum_k W_k + b)_i, y_i) + sum_k Omega_k(W_k).
 Dual:   max over fields theta of  -l*(-theta) - sum_k Omega_k*(X'theta), theta summing to 0 in every task with free b.
 For a norm, Omega* is the indicator of dual_norm(X'theta) <= 1; theta = -gradient, scaled until that holds, is a dual point.
 """
@@ -215,7 +215,7 @@ def duality_gap(
     parts : sequence of ndarray of shape (d, T), or ndarray of shape (n_parts, d, T)
         One matrix per penalty.
     intercept : ndarray of shape (T,), optional
-        Unpenalised intercepts; None when the model has none.
+        Unpenalized intercepts; None when the model has none.
     operator : TaskOperator, optional
         Default: the operator of `data`.
 
@@ -297,7 +297,7 @@ def _annihilate(
     operator: TaskOperator,
     intercept: bool,
 ) -> np.ndarray:
-    """Move theta so that X'theta = 0 (to rounding), as an unpenalised part requires: a least-squares fit of theta."""
+    """Move theta so that X'theta = 0 (to rounding), as an unpenalized part requires: a least-squares fit of theta."""
     if intercept:  # the fit must keep the sums over tasks at zero
         full = data.full_weights()
         mean = operator.adjoint(full) / data.sum_by_task(full)
@@ -339,9 +339,9 @@ class Centred:
     Attributes
     ----------
     data : TaskData
-        Centred targets, the original weights. Its `X` is centred only where the operator has no `shift`.
+        Centered targets, the original weights. Its `X` is centered only where the operator has no `shift`.
     operator : TaskOperator
-        Products with the centred design; solvers use this one, never `data.X`.
+        Products with the centered design; solvers use this one, never `data.X`.
     x_mean : ndarray of shape (d,) or (d, T)
         Weighted feature means; one vector for a shared design with one weight per row.
     y_mean : ndarray of shape (T,)
@@ -387,8 +387,8 @@ def is_far_from_zero(data: TaskData) -> bool:
 def centre(data: TaskData, *, targets: bool = True) -> Centred:
     """Remove the weighted mean of each task from the design, and from the targets.
 
-    Dense designs are copied and centred; a sparse one, and a shared one with weights or missing targets by task, stays
-    as it is and the operator subtracts the means. With the centred operator A and targets y, the Gram form is
+    Dense designs are copied and centered; a sparse one, and a shared one with weights or missing targets by task, stays
+    as it is and the operator subtracts the means. With the centered operator A and targets y, the Gram form is
     ``A.gram(data.weights)`` and ``A.adjoint(w * y)``.
 
     Parameters
@@ -431,10 +431,10 @@ def optimal_intercept(
     start: np.ndarray | None = None,
     tol: float = 1e-12,
 ) -> np.ndarray:
-    """Return b (T,) that minimises the loss of z + b, task by task.
+    """Return b (T,) that minimizes the loss of z + b, task by task.
 
     Safeguarded Newton steps on the derivative, which increases in b, for all tasks at once; one step for the squared
-    loss. A task of one class has no minimiser under the logistic loss; its b makes the derivative vanish within `tol`.
+    loss. A task of one class has no minimizer under the logistic loss; its b makes the derivative vanish within `tol`.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ class Penalty(ABC):
 
     @property
     def is_zero(self) -> bool:
-        """Whether nothing is penalised, so that the dual demands X'theta = 0."""
+        """Whether nothing is penalized, so that the dual demands X'theta = 0."""
         return self.alpha == 0
 
     @property

@@ -48,7 +48,7 @@ EXACT_SIZE = 2000
 
 
 class Quadratic(ABC):
-    """``1/2 sum_t ||y_t - X_t w_t||^2``, rows weighted, every task centred where intercepts are fitted.
+    """``1/2 sum_t ||y_t - X_t w_t||^2``, rows weighted, every task centered where intercepts are fitted.
 
     Coordinates of the coefficients are (r, T) arrays: the (d, T) coefficients themselves for a `Gram`.
 
@@ -56,13 +56,13 @@ class Quadratic(ABC):
     ----------
     data : TaskData
     fit_intercept : bool
-        Whether an unpenalised intercept is fitted, by centring.
+        Whether an unpenalized intercept is fitted, by centering.
     operator : TaskOperator
-        Products with the (centred) designs.
+        Products with the (centered) designs.
     cross : ndarray of shape (r, T)
         X'y in coordinates.
     energy, explained : ndarray of shape (T,)
-        Squared norms of the (centred, weighted) targets and of their projections on the range of X.
+        Squared norms of the (centered, weighted) targets and of their projections on the range of X.
     """
 
     cross: np.ndarray
@@ -246,7 +246,7 @@ class Quadratic(ABC):
         )
 
     def are_varying(self, squares: np.ndarray) -> np.ndarray:
-        """Return which columns vary, given their squared norms (T, d): centring leaves rounding of the others."""
+        """Return which columns vary, given their squared norms (T, d): centering leaves rounding of the others."""
         if self._centred is None:
             return squares > 0
         return ~is_dust(

@@ -27,7 +27,7 @@ class SolverResult:
     parts : ndarray of shape (n_parts, n_features, n_tasks)
         One matrix per penalty; their sum is the coefficient matrix.
     intercept : ndarray of shape (n_tasks,)
-        Unpenalised intercepts, zeros when none were fitted.
+        Unpenalized intercepts, zeros when none were fitted.
     converged : bool
         Whether the stopping rule was met within the iterations allowed.
     n_iter : int

@@ -108,7 +108,7 @@ class Rotation(Quadratic):
         return self.lift(quotient(self.rotate(Z), self.squares))
 
     def uncentred(self, W: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return the intercepts for the designs as given that equal intercepts b for the centred ones."""
+        """Return the intercepts for the designs as given that equal intercepts b for the centered ones."""
         if self._centred is None:
             return b
         return b + self._centred.intercept(W) - self._centred.y_mean
@@ -122,7 +122,7 @@ class Rotation(Quadratic):
         """Return the coefficients (d, T) of coordinates Q (r, T)."""
 
     def _rows(self, t: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rows of a task, dense, centred and weighted, and the norms of the columns before centring."""
+        """Return the rows of a task, dense, centered and weighted, and the norms of the columns before centering."""
         X, _, w = self.data.task(t)
         X = dense(X)
         if w is None:
@@ -143,7 +143,7 @@ class Rotation(Quadratic):
         return memory.fits(_DENSE_COPIES * 8 * self.data.n_rows * self.data.n_features)
 
     def scores(self, Q: np.ndarray) -> np.ndarray:
-        """Return the predictions, a field, that coordinates Q make with the (centred) designs of unweighted data."""
+        """Return the predictions, a field, that coordinates Q make with the (centered) designs of unweighted data."""
         return self.operator.forward(self.lift(Q))
 
     def pull(self, field: np.ndarray) -> np.ndarray:
@@ -152,7 +152,7 @@ class Rotation(Quadratic):
 
 
 class SharedRotation(Rotation):
-    """One basis for all tasks: X (centred, rows times the root of their weights) = U diag(s) V'.
+    """One basis for all tasks: X (centered, rows times the root of their weights) = U diag(s) V'.
 
     The eigenvectors come from the Gram matrix of the smaller side, so that a sparse X is never densified beyond
     min(n, d) x d; with n < d only U is formed, and V when a caller needs it.
@@ -209,7 +209,7 @@ class SharedRotation(Rotation):
         """Return data with a diagonal design that have this least-squares problem, for unweighted rows.
 
         One row per coordinate, diag(s) against U'y_t, and a row of zeros against the length of what no coefficients
-        can fit: for every task an orthogonal transformation of the rows of the (centred) design and targets.
+        can fit: for every task an orthogonal transformation of the rows of the (centered) design and targets.
         """
         s = np.sqrt(self.squares[:, 0])
         targets = quotient(self.cross, s[:, None])
@@ -386,7 +386,7 @@ def prepare(
         A shared design with one weight per row gives a `SharedRotation`; ragged tasks, and shared ones with missing
         targets or weights by task, a `TaskRotation`.
     fit_intercept : bool, default False
-        Centre every task (with its weights), which removes an unpenalised intercept; a sparse X stays sparse.
+        Center every task (with its weights), which removes an unpenalized intercept; a sparse X stays sparse.
     rotation : Rotation, optional
         Returned if it was made from these data.
 
@@ -470,7 +470,7 @@ def preparation_bytes(data: TaskData, *, invariant: bool = True) -> int:
 
 
 def _recentre(centred: Centred, data: TaskData) -> Centred:
-    """Centre other targets of the same design and row weights."""
+    """Center other targets of the same design and row weights."""
     y_mean = np.average(data.targets, axis=0, weights=data.weights)
     moved = data.with_design(centred.data.X).with_targets(data.targets - y_mean)
     operator = TaskOperator(moved, shift=centred.operator.shift)
@@ -586,7 +586,7 @@ class RowSpace:
 
     @classmethod
     def of(cls, data: TaskData, fit_intercept: bool) -> RowSpace:
-        """Return the row space of data; `fit_intercept` centres every task.
+        """Return the row space of data; `fit_intercept` centers every task.
 
         Data that share their decompositions keep the space, as `prepare` does.
         """
