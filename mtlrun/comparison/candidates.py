@@ -51,9 +51,8 @@ TREES = (
     "MultiOutputExtraTrees",
     "MultiOutputRandomForest",
 )
-#: Separate models of targets on the same rows.
+#: Kernel ridge for all targets on the same rows.
 KERNEL_RIDGE = "KernelRidge"
-EXTRA_TREES = "IndependentExtraTrees"
 #: With fewer training rows per task than this, kernel ridge is the nonlinear model of single tasks, in place of boosted
 #: trees: better on 16 of 23 tables, in a twentieth of the time (docs/benchmarks.md).
 FEW_ROWS = 32
@@ -63,8 +62,8 @@ HALVING_ROWS = 2000
 #: number of columns per row of the table from which on a table is wide.
 WIDE_TABLE_FEATURES = 0.33
 WIDE_TABLE_RATIO = 0.5
-#: Kernel ridge for all targets on the same rows: strengths, and widths of the Gaussian
-#: kernel as gamma times the number of columns. A fit takes memory of rows^2.
+#: Its strengths, and widths of the Gaussian kernel as gamma times the number of columns.
+#: A fit takes memory of rows^2.
 KERNEL_ALPHAS = [0.1, 1.0]
 KERNEL_WIDTHS = [0.3, 1.5]
 MAX_KERNEL_ROWS = 5000
@@ -169,7 +168,6 @@ def default_candidates(dataset: Dataset, train: float) -> list[Candidate]:
         *registered_all(smooth),
         *registered_all(two_parts),
         *trees[:2],
-        *(tree for tree in trees if tree.label == EXTRA_TREES),
         *registered_all(slow),
     ]
 
@@ -471,43 +469,22 @@ def _nonlinear(dataset: Dataset, scale: Scale) -> list[Candidate]:
             )
             for label in TREES[2:]
         ]
-        found += _same_rows(dataset, share)
+        if dataset.n_samples <= MAX_KERNEL_ROWS:
+            found.append(_kernel_ridge(dataset))
     return [_wrapped(candidate, dataset) for candidate in found]
 
 
-def _same_rows(dataset: Dataset, tree_params: dict[str, Any]) -> list[Candidate]:
-    """Return separate nonlinear models of complete targets on the same rows.
-
-    Kernel ridge has one strength and one width for all targets. Extra trees per target
-    are the counterpart of the forest of several outputs.
-    """
-    found = []
-    if dataset.n_samples <= MAX_KERNEL_ROWS:
-        gammas = [width / dataset.n_features for width in KERNEL_WIDTHS]
-        found.append(
-            Candidate(
-                KERNEL_RIDGE,
-                INDEPENDENT,
-                "sklearn.kernel_ridge:KernelRidge",
-                {"kernel": "rbf"},
-                {"alpha": list(KERNEL_ALPHAS), "gamma": gammas},
-                halving=True,
-            )
-        )
-    forest = {
-        "estimator": "sklearn.ensemble:ExtraTreesRegressor",
-        "params": dict(tree_params),
-    }
-    found.append(
-        Candidate(
-            EXTRA_TREES,
-            INDEPENDENT,
-            f"{TABULAR}:PerTask",
-            {"estimator": forest},
-            select_with={f"{INNER}n_estimators": 30},
-        )
+def _kernel_ridge(dataset: Dataset) -> Candidate:
+    """Return kernel ridge with one strength and width for all targets of the same rows."""
+    gammas = [width / dataset.n_features for width in KERNEL_WIDTHS]
+    return Candidate(
+        KERNEL_RIDGE,
+        INDEPENDENT,
+        "sklearn.kernel_ridge:KernelRidge",
+        {"kernel": "rbf"},
+        {"alpha": list(KERNEL_ALPHAS), "gamma": gammas},
+        halving=True,
     )
-    return found
 
 
 def _feature(
