@@ -8,6 +8,12 @@ task with their own cross-validation, boosted trees per task, extra trees on one
 (shared).
 
 Run with: python benchmarks/compare_speed.py FOLDER [TABLE ...] [--repeats 3] [--jobs 2]; FOLDER is that of the data.
+
+``--beside ROOT`` compares the CPU seconds of this version with another one in one
+sitting instead: ROOT is a worktree of it with an environment in ``.venv``. Runs of one
+process alternate; the present version is run with the methods of the other one and its
+number of inner folds, with these methods and the present default folds, and with the
+present defaults.
 """
 
 from __future__ import annotations
@@ -32,6 +38,14 @@ sys.path.append(str(Path(__file__).parent))
 from compare_grouped import table as grouped
 
 TABLES = ("forty", "sleepstudy", "School", "emotions", "scene")
+#: Tables that are compared with another version, beside which the time is measured.
+TABLES_BESIDE = ("forty", "emotions", "scene", "oes10", "atp7d")
+#: Targets of the tables with several numbers on the same rows.
+N_TARGETS = {"oes10": 16, "atp7d": 6}
+#: Methods of the default list that the version before racing (167ff538) did not have, by
+#: the beginning of their names, and its number of inner folds.
+NEW_METHODS = ("Smooth", "KernelRidge", "IndependentExtraTrees", "LastValue")
+OLD_FOLDS = 3
 
 
 def forty() -> tuple[pd.DataFrame, dict[str, Any]]:
@@ -57,6 +71,9 @@ def table(name: str, folder: Path) -> tuple[Any, dict[str, Any]]:
     """Return a table and the options that name its targets."""
     if name == "forty":
         return forty()
+    if name in N_TARGETS:
+        file = folder / "mulan-small" / f"{name}.arff.gz"
+        return file, {"targets_last": N_TARGETS[name]}
     if name in ("emotions", "scene"):
         file = (
             folder
@@ -127,6 +144,78 @@ def command(name: str, folder: Path, jobs: int) -> float:
         return time.monotonic() - started
 
 
+def cpu_beside(root: Path, name: str, folder: Path, kind: str) -> float:
+    """Return the CPU seconds of a comparison in a process of its own.
+
+    Parameters
+    ----------
+    root : Path
+        Worktree of the version, with an environment.
+    name : str
+        Name of the table.
+    folder : Path
+        Folder of the data.
+    kind : {"default", "old methods", "old methods and folds"}
+    """
+    words = [str(root / ".venv" / "bin" / "python"), "-c", _CPU_SCRIPT]
+    words += [str(root), name, str(folder), kind, json.dumps(NEW_METHODS)]
+    words += [str(OLD_FOLDS), str(N_TARGETS.get(name, 0))]
+    done = subprocess.run(words, check=True, capture_output=True, text=True)
+    return float(done.stdout.splitlines()[-1])
+
+
+#: Compares in the environment of another version, whose own benchmarks lack some tables.
+_CPU_SCRIPT = """
+import json, resource, sys, tempfile, warnings
+root, name, folder, kind, new_methods, folds, n_targets = sys.argv[1:]
+sys.path[:0] = [root, root + "/benchmarks"]
+warnings.simplefilter("ignore")
+from pathlib import Path
+import mtlrun
+from compare_speed import table
+options = {}
+if kind != "default":
+    from mtlrun.comparison import candidates, compare
+    every = candidates.default_candidates
+    def without_new(dataset, train):
+        new = tuple(json.loads(new_methods))
+        return [c for c in every(dataset, train) if not c.label.startswith(new)]
+    candidates.default_candidates = compare.default_candidates = without_new
+if kind == "old methods and folds":
+    options["folds"] = int(folds)
+if int(n_targets):
+    data = Path(folder) / "mulan-small" / (name + ".arff.gz")
+    roles = {"targets_last": int(n_targets)}
+else:
+    data, roles = table(name, Path(folder))
+with tempfile.TemporaryDirectory() as output:
+    mtlrun.compare(data, **roles, **options, min_rows=4, output=output)
+used = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+print(sum(usage.ru_utime + usage.ru_stime for usage in used))
+"""
+
+
+def beside(root: Path, names: list[str], folder: Path, repeats: int) -> None:
+    """Print the CPU seconds of another version and of this one."""
+    here = Path(__file__).resolve().parents[1]
+    runs = {
+        "before": (root, "default"),
+        "same methods and folds": (here, "old methods and folds"),
+        "same methods, present folds": (here, "old methods"),
+        "present defaults": (here, "default"),
+    }
+    print(f"CPU seconds of one process, medians of {repeats}")
+    print(f"| table | {' | '.join(runs)} |")
+    print(f"|---|{'--:|' * len(runs)}", flush=True)
+    for name in names:
+        seconds: dict[str, list[float]] = {title: [] for title in runs}
+        for _ in range(repeats):
+            for title, (version, kind) in runs.items():
+                seconds[title].append(cpu_beside(version, name, folder, kind))
+        cells = [f"{statistics.median(values):.1f}" for values in seconds.values()]
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
 def _fits() -> list[float]:
     """Return a list to which every fit of a model adds its CPU seconds, those of nested ones once."""
     from mtlrun.engine.evaluation import TaskRows
@@ -167,7 +256,8 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", type=Path)
-    parser.add_argument("tables", nargs="*", default=TABLES)
+    parser.add_argument("tables", nargs="*")
+    parser.add_argument("--beside", type=Path, metavar="ROOT")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--one", help=argparse.SUPPRESS)
@@ -184,6 +274,10 @@ def main() -> None:
             )
         )
         return
+    if asked.beside is not None:
+        names = asked.tables or list(TABLES_BESIDE)
+        beside(asked.beside.resolve(), names, asked.folder, asked.repeats)
+        return
     print(
         f"medians of {asked.repeats}; wall with {asked.jobs} processes, CPU and shares with one"
     )
@@ -191,7 +285,7 @@ def main() -> None:
         "| table | command, wall s | wall s | first line s | CPU s | in fits | script by hand, CPU s |"
     )
     print("|---|--:|--:|--:|--:|--:|--:|")
-    for name in asked.tables:
+    for name in asked.tables or TABLES:
         print(_line(name, asked.folder, asked.repeats, asked.jobs), flush=True)
 
 
