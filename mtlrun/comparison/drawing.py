@@ -78,7 +78,7 @@ MANY_POINTS = 60
 LOG_ROWS = 6
 #: Colors of a heat map end at this quantile of the gains, and numbers stand in at most
 #: so many columns.
-HEAT_QUANTILE = 0.85
+HEAT_QUANTILE = 0.75
 MAX_NUMBER_COLUMNS = 8
 
 

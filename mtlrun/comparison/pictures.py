@@ -102,11 +102,12 @@ def clip_name(name: str, limit: int = MAX_NAME) -> str:
 
 def format_gain(value: float, measure: str) -> str:
     """Return a gain in percent of the error, or as a difference of the AUC."""
+    # Adding 0 turns a rounded -0 into 0.
     if measure == AUC:
-        return f"{value:.3f}"
+        return f"{round(value, 3) + 0.0:.3f}"
     percent = 100 * value
     digits = 0 if abs(percent) >= 9.95 else 1
-    return f"{percent:.{digits}f}%"
+    return f"{round(percent, digits) + 0.0:.{digits}f}%"
 
 
 @dataclass(frozen=True)

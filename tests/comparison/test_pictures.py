@@ -17,14 +17,21 @@ from scipy.special import expit
 
 import mtlrun
 from mtlrun.comparison.drawing import draw, inline_svg
+from mtlrun.comparison.gain import RowIndex
 from mtlrun.comparison.gallery import (
     MAX_PANELS,
     MAX_TASK_LINES,
     pictures_of,
     read_pictures,
 )
-from mtlrun.comparison.pictures import PICTURES, Interval, PictureError
-from mtlrun.comparison.verdict import MULTITASK, POOLED
+from mtlrun.comparison.pictures import (
+    PICTURES,
+    Interval,
+    PictureError,
+    format_gain,
+)
+from mtlrun.comparison.predictions import held_out_predictions
+from mtlrun.comparison.verdict import MULTITASK, POOLED, Evaluation, Strategy
 from mtlrun.errors import DataError, UnknownNameError, UserError
 
 FAST = {"splits": 3, "repeats": 1, "folds": 2}
@@ -116,6 +123,8 @@ def test_methods_have_the_gains_of_the_leaderboard(ragged):
     board = ragged.leaderboard.set_index("method")["gain"].dropna()
     intervals = ragged.pictures.method_gains
     assert names_of(axes) == [interval.name for interval in intervals]
+    values = [interval.value for interval in intervals]
+    assert values == sorted(values, reverse=True)
     assert_allclose(
         [interval.value for interval in intervals],
         board[[interval.name for interval in intervals]],
@@ -166,6 +175,32 @@ def test_predictions_of_tested_rows_give_the_losses_of_the_verdict(ragged):
             losses = (frame.observed - frame[column]) ** 2 / evaluation.scales[tasks]
             mean_losses.append(losses.groupby(frame.task).mean().mean())
         assert_allclose(1 - mean_losses[0] / mean_losses[1], gain.value)
+
+
+def test_a_row_has_the_prediction_of_the_method_chosen_in_its_first_split():
+    evaluation = Evaluation(
+        y=np.array([1.0, 2.0, 3.0, np.nan]),
+        row_index=RowIndex(2, np.array([0, 1, 0, 1])),
+        rows=[np.array([0, 1]), np.array([2, 3]), np.array([0, 2]), np.array([1, 3])],
+        new=[np.zeros(2, dtype=bool)] * 4,
+        folds=2,
+        repeats=2,
+        measure="nMSE",
+        smallest=0.01,
+    )
+    picked = {0: "A", 1: "B", 2: "A", 3: "B"}
+    strategy = Strategy(picked, {})
+    scores = {("A", 0): 10, ("B", 1): 20, ("A", 2): 30, ("B", 3): 40}
+
+    def read_scores(label, split):
+        return np.full(2, scores[label, split]) + np.array([1, 2])
+
+    held_out = held_out_predictions(evaluation, {MULTITASK: strategy}, read_scores)
+    assert list(held_out.rows) == [0, 1, 2]
+    assert list(held_out.predicted["multi-task"]) == [11, 12, 21]
+    assert held_out.methods == {"multi-task": ["A", "B"]}
+    lost = held_out_predictions(evaluation, {MULTITASK: strategy}, lambda *_: None)
+    assert lost is None
 
 
 def test_panels_show_the_predictions_of_their_task(ragged):
@@ -231,7 +266,9 @@ def test_scores_without_probabilities_are_named(labels):
     picture = labels.pictures.calibration()
     chosen = [name for names in labels.held_out.methods.values() for name in names]
     assert ("IndependentSVC" in picture.caption) == ("IndependentSVC" in chosen)
-    forced = replace(labels.pictures, without_probabilities=["IndependentSVC"])
+    methods = {**labels.held_out.methods, "separate": ["IndependentSVC"]}
+    forced = pictures_of(labels.board, replace(labels.held_out, methods=methods))
+    assert forced.without_probabilities == ["IndependentSVC"]
     assert "IndependentSVC" in forced.calibration().caption
 
 
@@ -471,7 +508,7 @@ def test_texts_of_the_page_keep_their_digits(ragged):
     interval = Interval("vs. separate models", 0.12345, -0.01234, 0.2)
     pictures = replace(ragged.pictures, measure="AUC", gains=[interval])
     svg = inline_svg(pictures.verdict(), "verdict")
-    assert "0.123 (-0.012 to 0.200)" in re.sub(r"<title>.*?</title>", "", svg)
+    assert "0.123 (-0.012 to 0.200)" in re.sub(r"<[^>]*>", "", svg)
 
 
 def test_saved_pictures_are_those_of_the_result(labels, tmp_path):
@@ -495,6 +532,21 @@ def test_damaged_files_of_pictures_are_refused(labels, tmp_path, file, content):
     (folder / file).write_text(content)
     with pytest.raises(DataError):
         read_pictures(folder)
+
+
+def test_predictions_of_other_tasks_are_refused(labels, tmp_path):
+    folder = labels.save(tmp_path / "out")
+    other = replace(labels.held_out, tasks=labels.held_out.tasks + 1)
+    (folder / "predictions.npz").write_bytes(other.dump())
+    with pytest.raises(DataError):
+        read_pictures(folder)
+
+
+def test_gains_that_round_to_zero_have_no_sign():
+    assert format_gain(-0.0001, "nMSE") == "0.0%"
+    assert format_gain(-0.0001, "AUC") == "0.000"
+    assert format_gain(-0.0732, "nMSE") == "-7.3%"
+    assert format_gain(0.141, "nMSE") == "14%"
 
 
 def test_unknown_kinds_and_tasks_are_refused(labels):
