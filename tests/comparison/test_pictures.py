@@ -181,23 +181,23 @@ def test_a_row_has_the_prediction_of_the_method_chosen_in_its_first_split():
     evaluation = Evaluation(
         y=np.array([1.0, 2.0, 3.0, np.nan]),
         row_index=RowIndex(2, np.array([0, 1, 0, 1])),
-        rows=[np.array([0, 1]), np.array([2, 3]), np.array([0, 2]), np.array([1, 3])],
-        new=[np.zeros(2, dtype=bool)] * 4,
-        folds=2,
-        repeats=2,
+        rows=[np.array([0, 1]), np.array([1, 2, 3]), np.arange(4)],
+        new=[np.zeros(n, dtype=bool) for n in (2, 3, 4)],
+        folds=3,
+        repeats=1,
         measure="nMSE",
         smallest=0.01,
     )
-    picked = {0: "A", 1: "B", 2: "A", 3: "B"}
+    picked = {0: "A", 1: "B", 2: "A"}
     strategy = Strategy(picked, {})
-    scores = {("A", 0): 10, ("B", 1): 20, ("A", 2): 30, ("B", 3): 40}
+    scores = {("A", 0): [10, 11], ("B", 1): [21, 22, 23], ("A", 2): [30, 31, 32, 33]}
 
     def read_scores(label, split):
-        return np.full(2, scores[label, split]) + np.array([1, 2])
+        return np.array(scores[label, split], dtype=float)
 
     held_out = held_out_predictions(evaluation, {MULTITASK: strategy}, read_scores)
     assert list(held_out.rows) == [0, 1, 2]
-    assert list(held_out.predicted["multi-task"]) == [11, 12, 21]
+    assert list(held_out.predicted["multi-task"]) == [10, 11, 22]
     assert held_out.methods == {"multi-task": ["A", "B"]}
     lost = held_out_predictions(evaluation, {MULTITASK: strategy}, lambda *_: None)
     assert lost is None
