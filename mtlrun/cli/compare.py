@@ -117,6 +117,15 @@ def compare(
             "not named come after these. Default: sorted, numbers by value. Repeatable.",
         ),
     ] = None,
+    transform: Annotated[
+        str | None,
+        column(
+            "log|sqrt|logit",
+            "Fit and compare on this scale of the columns to predict; predictions and "
+            "intervals are in their own units.",
+            autocompletion=options.words("log", "sqrt", "logit"),
+        ),
+    ] = None,
     min_rows: Annotated[
         int | None,
         column(
@@ -308,6 +317,7 @@ def compare(
         time_blocks=time_blocks,
         new_tasks=new_tasks,
         since_first=since_first,
+        transform=transform,
         drop=_given(drop),
         categorical=_given(categorical),
         keep=_given(keep),
@@ -501,6 +511,8 @@ def _show_board(result: Any) -> None:
 def _show_files(result: Any, folder: Path) -> None:
     from mtlrun.model.files import trust_options
 
+    for line in result.board.interval_lines:
+        say_prose(line)
     model = folder / "model"
     command = ["mtlrun predict", shlex.quote(str(model)), "FILE", trust_options(model)]
     say(f"report: {folder / 'leaderboard.html'} (also .md, .json, .csv; tasks.csv)")

@@ -63,10 +63,18 @@ def predict(
         float | None,
         option(
             "P",
-            "Also write the ends of intervals that hold a new target with this probability, such as 0.95 (models with "
-            "intervals: HierarchicalMTL, SmoothMTL and its baselines).",
+            "Write the ends of intervals that hold a new target with this probability. "
+            "Default: 0.95 for numbers predicted with a model of `mtlrun compare`.",
         ),
     ] = None,
+    mean: Annotated[
+        bool,
+        option(
+            None,
+            "Predict means of transformed targets (--transform), not medians.",
+            "--mean",
+        ),
+    ] = False,
     trust: options.Trust = None,
     data_dir: options.DataDir = None,
     output: Annotated[
@@ -93,12 +101,14 @@ def predict(
 ) -> None:
     """Predict new rows with a saved model and write the predictions as CSV.
 
-    A classifier gives the column label, in the words of its table, and score; a regressor the column prediction, and
-    with --interval lower and upper. Where all tasks share the same rows, there is one column per target, and for
-    classifiers also TARGET:score.
+    A classifier gives the column label, in the words of its table, and score; a
+    regressor the column prediction, and lower and upper where the model has intervals.
+    is_known_task says whether the training rows had the task. Where all tasks share the
+    same rows, there is one column per target, and for classifiers also TARGET:score.
     """
     from mtlrun.model.files import files_of, load_model, used
-    from mtlrun.model.fitted import answers_table, to_csv
+    from mtlrun.model.intervals import LEVEL
+    from mtlrun.model.prediction_tables import answers_table, to_csv
 
     place = output or Path(f"{stem_of(data)}-predictions.csv")
     remedy = "Choose another file with --output (- prints to the terminal)."
@@ -107,7 +117,7 @@ def predict(
     refuse_inputs(place, inputs)
     fitted = load_model(model, trust or ())
     with used(model):
-        X, codes = _rows(fitted, data, task, task_name, data_dir, quiet)
+        X, codes, names = _rows(fitted, data, task, task_name, data_dir, quiet)
     if labels and fitted.about["task_type"] == "regression":
         raise UserError("the model predicts numbers, not labels", "Leave out --labels.")
     if interval is not None and fitted.about["task_type"] != "regression":
@@ -120,6 +130,8 @@ def predict(
             f"--interval {interval:g} is no probability",
             "Give a number between 0 and 1, such as 0.95.",
         )
+    if interval is None and fitted.has_intervals:
+        interval = LEVEL
     with used(model):
         try:
             table = answers_table(
@@ -129,10 +141,14 @@ def predict(
                 with_scores=not labels,
                 with_probabilities=probabilities,
                 interval=interval,
+                means=mean,
+                names=names,
             )
         except ValueError as error:  # of scikit-learn, about the new rows
             columns = "Columns and tasks must match those of the training data, which model.json describes."
             raise UserError(f"{data}: {error}", columns) from error
+    if codes is not None and fitted.schema.table:
+        table["is_known_task"] = codes >= 0
     text = to_csv(table, safe=safe_csv or (str(place) == "-" and sys.stdout.isatty()))
     if (
         write_or_print(text, place, f"Free some space, or: {remedy}", inputs)
@@ -148,8 +164,11 @@ def _rows(
     task_name: str | None,
     data_dir: Path | None,
     quiet: bool,
-) -> tuple[Any, Any]:
-    """Return X and the task codes (None for a model without tasks of rows) of new rows or of a whole data set."""
+) -> tuple[Any, Any, list[str] | None]:
+    """Return X, task codes and task names of new rows or of a whole data set.
+
+    Codes are None for a model without tasks of rows, names also for positions.
+    """
     from mtlrun.data.schema import count_gaps, gap_warning, read_rows
 
     path = Path(data)
@@ -176,7 +195,10 @@ def _rows(
             say(f"{data}: {text}", error=True)
     if fitted.by_task and task_name is not None:
         names = [task_name] * X.shape[0]
-    return X, fitted.codes(names, data if task_name is None else "--task-name")
+    codes = fitted.codes(names, data if task_name is None else "--task-name")
+    if isinstance(names, list):
+        return X, codes, names
+    return X, codes, None
 
 
 def _dataset(fitted: Model, id: str, data_dir: Path | None) -> tuple[Any, Any]:

@@ -31,6 +31,12 @@ from mtlrun.comparison.candidates import (
 )
 from mtlrun.comparison.chunked import compare_chunks
 from mtlrun.comparison.differences import differences, tables_like
+from mtlrun.comparison.interval_errors import (
+    errors_of_folds,
+    errors_of_refits,
+    interval_facts,
+    transform_advice,
+)
 from mtlrun.comparison.jobs import ComparisonJobs
 from mtlrun.comparison.leaderboard import PARTS, Leaderboard, curve_of
 from mtlrun.comparison.options import (
@@ -44,6 +50,7 @@ from mtlrun.comparison.predictions import HeldOutPredictions, held_out_predictio
 from mtlrun.comparison.protocol import (
     Protocol,
     check_parts,
+    design_of,
     facts_of,
     sizes_of,
 )
@@ -71,8 +78,10 @@ from mtlrun.data.load import dataset_fingerprint
 from mtlrun.data.named_columns import label_list, matching, target_columns
 from mtlrun.data.names import distinct
 from mtlrun.data.roles import make_dataset
+from mtlrun.data.splits import NEW_TASK
 from mtlrun.data.table import Table, read_table, table_of_frame
 from mtlrun.engine.compute import loaded
+from mtlrun.engine.evaluation import has_std
 from mtlrun.engine.job import choose_over_splits
 from mtlrun.engine.pool import Pool
 from mtlrun.engine.progress import Progress
@@ -111,6 +120,7 @@ def compare(
     time_blocks: bool = False,
     new_tasks: bool = False,
     since_first: str | None = None,
+    transform: str | None = None,
     drop: str | Sequence[str] = (),
     categorical: str | Sequence[str] = (),
     keep: str | Sequence[str] = (),
@@ -168,6 +178,9 @@ def compare(
         Whether whole tasks are tested, after training on the other tasks.
     since_first : str, optional
         Column of a time; the time since the first row of the task becomes a feature.
+    transform : {"log", "sqrt", "logit"}, optional
+        Function of the targets on whose scale methods are fitted and compared.
+        Predictions and intervals are in the units of the targets.
     task_type, positive, weight, group, drop, categorical, keep, mixed, min_rows
         Roles of the columns; see `mtlrun.comparison.options.CompareOptions`, which has
         all further options.
@@ -236,6 +249,7 @@ def compare(
         time_blocks=time_blocks,
         new_tasks=new_tasks,
         since_first=since_first,
+        transform=transform,
         drop=drop,
         categorical=categorical,
         keep=keep,
@@ -414,6 +428,7 @@ class _Session:
             "options": self.options.protocol_options(),
             "metric": self.protocol.metric,
             "split": self.protocol.split,
+            "question": self._question(),
             "cells": keys,
         }
         curve = self._curve(board, deadline) if self.options.curve else None
@@ -421,6 +436,7 @@ class _Session:
         saved, trained, label, linear = self._final(
             board, {c.label: c for c in candidates}, end
         )
+        self._add_intervals(board, waves, trained, saved)
         coefficients = _coefficients(linear)
         return TableComparison(
             board=board,
@@ -447,6 +463,51 @@ class _Session:
 
         strategies, _ = strategies_of(board.entries, board.evaluation)
         return held_out_predictions(board.evaluation, strategies, read_scores)
+
+    def _question(self) -> str:
+        """Return what is predicted, for which tasks and on which rows."""
+        roles = self.source.roles
+        targets = ", ".join(self.dataset.targets)
+        tasks = "" if roles.task is None else f" by {roles.task}"
+        columns = [roles.time, roles.group, roles.transform]
+        details = "".join(f", {name}" for name in columns if name)
+        return f"{design_of(self.dataset)}: {targets}{tasks}{details}"
+
+    def _add_intervals(
+        self, board: Leaderboard, waves: CompareSchedule, trained: Trained, label: str
+    ) -> None:
+        """Give the saved model intervals, and say which share of the test rows they hold."""
+        if self.dataset.task_type != "regression":
+            return
+        evaluation = board.evaluation
+        predicted = {}
+        for split in range(evaluation.folds):
+            record = waves.runner.store.load(waves.jobs[label, split].key)
+            scores = None
+            if record is not None and record.done:
+                scores = waves.runner.store.read_scores(record)
+            if scores is not None:
+                predicted[split] = scores
+        if not predicted:
+            return
+        is_new = NEW_TASK in self.dataset.source
+        kind, other_kind = ("new", "known") if is_new else ("known", "new")
+        job = waves.jobs[label, 0]
+        params = trained.model.about["estimator"]["params"]
+        errors = {kind: errors_of_folds(evaluation, predicted)}
+        has_deviations = has_std(trained.model.estimator)
+        predicts_new_tasks = self.source.roles.unseen == "mean"
+        if has_deviations:
+            errors[kind] = errors_of_refits(job, self.dataset, params, new_tasks=is_new)
+        if self.dataset.task_id is not None and predicts_new_tasks:
+            errors[other_kind] = errors_of_refits(
+                job, self.dataset, params, new_tasks=not is_new
+            )
+        facts, lines = interval_facts(errors, self.dataset)
+        trained.model.about["intervals"] = facts
+        lines = [f"{label}: {line}" for line in lines]
+        board.facts += [*lines, *transform_advice(errors, self.dataset)]
+        board.interval_lines = [*lines, *transform_advice(errors, self.dataset)]
 
     def _curve(self, board: Leaderboard, deadline: float | None) -> pd.DataFrame:
         """Repeat the comparison after training on parts of the rows; its jobs are kept like all others."""

@@ -20,12 +20,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mtlrun.comparison.atlas import read_lines
 from mtlrun.data.dataset import Dataset
+from mtlrun.data.names import distinct
 from mtlrun.data.splits import WEIGHT
 from mtlrun.errors import ConfigError, MtlrunError
 from mtlrun.estimators.hierarchical import HeterogeneityTest, HierarchicalMTL
 from mtlrun.estimators.hierarchical_labels import HierarchicalMTLClassifier
 from mtlrun.features.table import TableFeatures
-from mtlrun.model.fitted import distinct
 
 #: Tests are at this level. Slopes that are tested, at most, those of the largest variance first; and named.
 LEVEL, TESTED, NAMED = 0.05, 40, 5

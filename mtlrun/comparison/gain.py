@@ -101,8 +101,8 @@ class Gain:
 
     @property
     def high(self) -> float:
-        """Upper end of the 95 % interval."""
-        return self.value + self._half
+        """Upper end of the 95 % interval, at most 1: no error can be less than none."""
+        return min(self.value + self._half, max(self.value, 1.0))
 
     @property
     def _half(self) -> float:

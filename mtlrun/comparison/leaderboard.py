@@ -40,6 +40,8 @@ from mtlrun.tables.report_table import (
 from mtlrun.utils.text import cleaned
 
 SCHEMA = 3
+#: Metrics of squared errors, which rank by the gain.
+SQUARED_METRICS = ("rmse", "nmse", "nmse_all", "mse")
 #: Methods shown in tables per task.
 MAX_COLUMNS = 8
 
@@ -65,6 +67,8 @@ class Leaderboard:
         Data, split, search and preprocessing in sentences.
     left_out : list of str
         What was not run, and why.
+    interval_lines : list of str
+        How many test targets lie in the intervals of the saved model.
     """
 
     title: str
@@ -77,6 +81,8 @@ class Leaderboard:
     against: str
     facts: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    interval_lines: list[str] = field(default_factory=list)
+    _gain_values: dict[tuple[str, int, int], float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # Names of tasks and columns, and messages that quote them, come from the user's table.
@@ -94,10 +100,31 @@ class Leaderboard:
         return max((len(entry.scores) for entry in self.entries), default=0)
 
     def ranked(self) -> list[ComparedMethod]:
-        """Return the methods that have a score, the best first; those with fewer splits than others come later."""
+        """Return the methods that have a score, the best first.
+
+        Methods with fewer splits than others come later. Metrics of squared errors rank
+        by the gain, which divides errors by shrunken variances of the tasks; other
+        metrics, and methods without a gain, by their score.
+        """
         sign = -1.0 if self.greater else 1.0
-        found = [e for e in self.entries if e.score is not None]
-        return sorted(found, key=lambda e: (-len(e.scores), sign * (e.score or 0.0)))
+        base = self.reference
+        scored = [e for e in self.entries if e.score is not None]
+        values: dict[str, float] = {}
+        if base is not None and self.metric in SQUARED_METRICS:
+            values = {e.label: self._gain_value(e, base) for e in scored}
+        if not values or any(math.isnan(value) for value in values.values()):
+            values = {e.label: -sign * (e.score or 0.0) for e in scored}
+        return sorted(scored, key=lambda e: (-len(e.scores), -values[e.label]))
+
+    def _gain_value(self, entry: ComparedMethod, base: ComparedMethod) -> float:
+        """Return the gain of a method over the reference, NaN where there is none."""
+        if entry is base:
+            return 0.0
+        key = (entry.label, len(entry.losses), len(base.losses))
+        if key not in self._gain_values:
+            gain = self.gain(entry, base)
+            self._gain_values[key] = math.nan if gain is None else gain.value
+        return self._gain_values[key]
 
     def best(self, *families: str) -> ComparedMethod | None:
         """Return the method of some families (of all without any) with the best score."""
@@ -222,7 +249,7 @@ def caption(board: Leaderboard) -> str:
         "the methods selected in each split, compared with separate models and with one model for all tasks."
     )
     if (board.metric, board.evaluation.measure) == ("rmse", NMSE):
-        gain += " Ranks may differ from gains: the RMSE weighs tasks by their scale, the gain weighs them equally."
+        gain += " Ranks are those of the gain, which weighs tasks equally; the RMSE weighs them by their scale."
     return f"{gain} p is not corrected for multiple tests."
 
 

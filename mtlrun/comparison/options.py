@@ -74,6 +74,9 @@ class CompareOptions:
     since_first : str or None
         Column of a number or a date: the time since the first row of the task becomes a
         feature.
+    transform : {"log", "sqrt", "logit"} or None
+        Function of the targets on whose scale methods are fitted and compared.
+        Predictions are in the units of the targets, and medians.
     drop : sequence of str
         Columns that are ignored.
     categorical : sequence of str
@@ -141,6 +144,7 @@ class CompareOptions:
     time_blocks: bool = False
     new_tasks: bool = False
     since_first: str | None = None
+    transform: str | None = None
     drop: str | Sequence[str] = ()
     categorical: str | Sequence[str] = ()
     keep: str | Sequence[str] = ()
@@ -210,6 +214,7 @@ class CompareOptions:
             time_blocks=self.time_blocks,
             new_tasks=self.new_tasks,
             since_first=self.since_first,
+            transform=self.transform,
             drop=tuple(self.drop),
             categorical=tuple(self.categorical),
             min_rows=self.min_rows,

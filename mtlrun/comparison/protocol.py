@@ -406,6 +406,12 @@ def facts_of(
         found.append(
             "targets are standardized inside every fit; scores and coefficients are in original units"
         )
+    if roles.transform:
+        found.append(
+            f"methods predict the {roles.transform} of the target: scores and gains are "
+            "on that scale; predictions are medians in the units of the target, and so "
+            "are intervals"
+        )
     if roles.weight:
         found.append(
             f"rows are weighted by {roles.weight!r}, normalized to mean 1, in fits and "

@@ -45,7 +45,8 @@ from mtlrun.engine.record import CELLS
 from mtlrun.engine.stored import COMPARED, read_sound
 from mtlrun.errors import DataError, UserError, with_arguments
 from mtlrun.model.files import COEFFICIENTS as MODEL_COEFFICIENTS
-from mtlrun.model.fitted import Model, scores_table, to_csv
+from mtlrun.model.fitted import Model
+from mtlrun.model.prediction_tables import scores_table, to_csv
 from mtlrun.model.train import Trained, save_training
 from mtlrun.tables.figures import Figure, Panel
 from mtlrun.tables.report_table import (
@@ -549,15 +550,25 @@ class Comparison:
         return folder
 
     def replaced(self, folder: Path) -> str | None:
-        """Return the files whose comparison a folder holds, None where it holds none or one of the same files."""
-        found = read_sound(folder / COMPARED)
-        data, now = found.get("dataset"), self._files()
-        before = found.get("files") or (
-            data.get("files") if isinstance(data, dict) else None
-        )
-        if not isinstance(before, dict) or not before or before == now:
+        """Return which other comparison a folder holds.
+
+        None where it holds none, or one that asked the same about the same files.
+        """
+        content = read_sound(folder / COMPARED)
+        data = content.get("dataset")
+        now = self._files()
+        before = content.get("files")
+        if not before and isinstance(data, dict):
+            before = data.get("files")
+        if not isinstance(before, dict) or not before:
             return None
-        return ", ".join(before) + " with other content" * (list(before) == list(now))
+        names = ", ".join(before)
+        if before != now:
+            return names + " with other content" * (list(before) == list(now))
+        question = content.get("question")
+        if question is None or question == self.cells.get("question"):
+            return None
+        return f"{names} that asked about {question}"
 
     def write_board(self, folder: Path) -> None:
         """Write the leaderboard in all formats, and tables of tasks and coefficients."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mtlrun.data.dataset import TASK_TYPES
 from mtlrun.data.table import Table
+from mtlrun.data.transforms import transform_named
 from mtlrun.errors import DataError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ def check_roles(table: Table, roles: Roles) -> None:
             "Name several targets in their order instead.",
         )
     _check_design(table, roles)
+    if roles.transform is not None:
+        transform_named(roles.transform)
     if roles.task_type not in (None, *TASK_TYPES):
         raise UnknownNameError("task type", str(roles.task_type), TASK_TYPES)
     if roles.positive is not None and roles.task_type not in (None, "binary"):

@@ -43,6 +43,7 @@ from mtlrun.data.role_checks import check_roles, check_single_labels
 from mtlrun.data.schema import gap_warning
 from mtlrun.data.splits import GROUP, NEW_TASK, ORDER, ORDER_TASK, TIME, WEIGHT
 from mtlrun.data.table import Table, read_table_file, stack_sparse
+from mtlrun.data.transforms import transform_named
 from mtlrun.data.weights import drop_unweighted_rows, normalize_weights, weights_of
 from mtlrun.errors import DataError, UnknownNameError, counted, listed
 
@@ -93,6 +94,8 @@ class Roles:
         Whether whole tasks are tested, after training on the other ones.
     since_first : str or None
         Column of a time; the time since the first row of the task becomes a feature.
+    transform : {"log", "sqrt", "logit"} or None
+        Function of the targets that is predicted in their place.
     drop, categorical : tuple of str
         Columns left out; columns of numbers that are names.
     also_grouped_by : tuple of str
@@ -126,6 +129,7 @@ class Roles:
     time_blocks: bool = False
     new_tasks: bool = False
     since_first: str | None = None
+    transform: str | None = None
 
     def __post_init__(self) -> None:
         # Columns are found by normalized names, whoever wrote the option or the card.
@@ -162,6 +166,7 @@ def read(
     time_blocks: bool = False,
     new_tasks: bool = False,
     since_first: str | None = None,
+    transform: str | None = None,
 ) -> Dataset:
     """Read a table of words, numbers and empty cells; `mtlrun compare` writes cards for this reader.
 
@@ -173,7 +178,7 @@ def read(
         As of `Roles`.
     unseen, task_order, keep, mixed, also_grouped_by
         As of `Roles`.
-    time_blocks, new_tasks, since_first
+    time_blocks, new_tasks, since_first, transform
         As of `Roles`.
 
     Raises
@@ -203,6 +208,7 @@ def read(
         time_blocks=time_blocks,
         new_tasks=new_tasks,
         since_first=since_first,
+        transform=transform,
     )
     rows = read_table_file(
         file_called(files, data, card), PurePosixPath(data).suffix.lower()
@@ -389,6 +395,19 @@ class _DatasetBuilder:
         self.refuse(np.isinf(values), text, "Fix the cell or leave it empty.")
         return values
 
+    def target_numbers(self, name: str) -> np.ndarray:
+        """Return a target on the scale on which it is predicted."""
+        values = self.numbers(name)
+        if self.roles.transform is None:
+            return values
+        transform = transform_named(self.roles.transform)
+        self.refuse(
+            ~np.isnan(values) & ~transform.allows(values),
+            f"the target {name!r} is not {transform.requirement}",
+            f"Leave out --transform {transform.name}, or the row.",
+        )
+        return transform.forward(values)
+
     def is_category(self, name: str) -> bool:
         """Whether a column is read as names because an option says so."""
         return name in self.roles.categorical or name in self.mixed
@@ -496,7 +515,11 @@ def _targets(make: _DatasetBuilder, names: list[str], task: str | None) -> _Targ
         if words:
             text = f"the target {words[0]!r} contains words, not numbers"
             raise DataError(text, "Say --task-type binary or multiclass.")
-        y = np.column_stack([make.numbers(name) for name in names])
+        y = np.column_stack([make.target_numbers(name) for name in names])
+    elif make.roles.transform:
+        raise DataError(
+            "--transform needs targets that are numbers", "Leave it out for labels."
+        )
     elif kind == "binary" or task is None:
         y, names, labels = _labels(make, columns, kind)
         kind = "binary"

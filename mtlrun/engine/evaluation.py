@@ -347,11 +347,17 @@ def innermost(estimator: Any) -> Any:
     return estimator
 
 
+def has_std(estimator: Any) -> bool:
+    """Whether a fitted estimator predicts standard deviations of new targets."""
+    predict = innermost(estimator).predict
+    return "return_std" in inspect.signature(predict).parameters
+
+
 def predict_deviations(
     estimator: Any, X: Any, task_id: np.ndarray | None
 ) -> np.ndarray | None:
     """Return the standard deviations of new targets in the shape of the predictions, None where there are none."""
-    if "return_std" not in inspect.signature(innermost(estimator).predict).parameters:
+    if not has_std(estimator):
         return None
     return np.asarray(
         estimator.predict(X, **given(task_id=task_id), return_std=True)[1]

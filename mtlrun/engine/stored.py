@@ -200,6 +200,7 @@ _COMPARED = Fields(
         ),
         "dataset": Fields({}, {"id": text, "files": map_of(text)}),
         "files": either(map_of(text), list_of(text)),
+        "question": text,
     },
 )
 _LEADERBOARD = Fields({}, {"title": text, "verdict": text})
@@ -250,6 +251,7 @@ _MODEL = Fields(
         "dataset": Fields({}, {"id": text, "options": mapping, "fingerprint": text}),
     },
     {
+        "intervals": mapping,
         "targets": list_of(text),
         "labels": mapping,
         "metrics": mapping,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -18,12 +18,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mtlrun.data.clock import Clock
-from mtlrun.data.dataset import Dataset
 from mtlrun.data.frames import column_names, ordered_columns
-from mtlrun.data.names import class_task, distinct, is_number, normalized
+from mtlrun.data.names import is_number, normalized
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.schema import NewRows, Schema, missing_cells, new_rows, unknown_cells
 from mtlrun.data.table import Table, table_of_frame
+from mtlrun.data.transforms import transform_named
 from mtlrun.engine.evaluation import TrainTestData, predict_deviations, predict_labels
 from mtlrun.errors import (
     DataError,
@@ -35,7 +35,7 @@ from mtlrun.errors import (
 )
 from mtlrun.estimators.baselines import given, predict_scores
 from mtlrun.features.table import TableFeatures, table_step
-from mtlrun.utils.text import sanitize, table_text
+from mtlrun.model.intervals import LEVEL, Intervals
 
 #: Default name of the column that names the task of every row.
 TASK_COLUMN = "task"
@@ -261,11 +261,12 @@ class Model(BaseEstimator):
                 "fit needs the columns of the table.",
             )
         levels = tuple(facts["input"].get("levels") or ())
-        times: dict[str, str] = {}
+        time = None
+        since_first = None
         if clock is not None and clock.is_feature:
-            times["since_first"] = clock.column
+            since_first = clock.column
         elif clock is not None:
-            times["time"] = clock.column
+            time = clock.column
         several = any(len(words) > 2 for words in facts.get("labels", {}).values())
         roles = Roles(
             tuple(targets),
@@ -277,7 +278,9 @@ class Model(BaseEstimator):
             categorical=tuple(set(schema.categories) - set(levels)),
             min_rows=1,
             also_grouped_by=levels,
-            **times,
+            transform=facts.get("transform"),
+            time=time,
+            since_first=since_first,
         )
         table = Table("data frame", frame[columns])
         dataset = make_dataset(table, roles).with_levels()
@@ -286,8 +289,8 @@ class Model(BaseEstimator):
         step = table_step(dataset).fit(dataset.X)
         with config_context(transform_output="default"):
             ready = replace(dataset, X=step.transform(dataset.X), features=[])
-        every = np.arange(dataset.n_samples)
-        estimator = TrainTestData.of(ready, every, every[:1]).fit(clone(self.estimator))
+        rows = np.arange(dataset.n_samples)
+        estimator = TrainTestData.of(ready, rows, rows[:1]).fit(clone(self.estimator))
         read = {
             "n_features": len(dataset.features),
             "names": dataset.features,
@@ -299,6 +302,7 @@ class Model(BaseEstimator):
             "input": facts["input"] | read,
         }
         new |= {"targets": dataset.targets, "label_types": dataset.label_types}
+        new["intervals"] = {}  # those of the earlier fit do not hold
         if clock is not None and dataset.clock is not None:
             new["input"]["clock"] = dataset.clock.to_dict()
         self.fitted_ = Model(estimator, step, facts | new)
@@ -381,6 +385,9 @@ class Model(BaseEstimator):
         UserError
             If the model has no probabilities or no intervals.
         """
+        # That module needs this one.
+        from mtlrun.model.prediction_tables import answers_table
+
         model = self._now()
         if interval is not None and not 0 < interval < 1:
             raise UserError(
@@ -395,6 +402,7 @@ class Model(BaseEstimator):
             task_id,
             with_probabilities=probabilities,
             interval=interval,
+            names=rows.tasks,
         )
         flags: dict[str, Any] = {
             "unknown_categories": unknown_cells(rows.X, model.schema),
@@ -521,9 +529,16 @@ class Model(BaseEstimator):
         elif unknown:
             kind = f"task of the model in row {list(names).index(unknown[0]) + 1}:"
             error = UnknownNameError(kind, unknown[0], tasks)
+            if _are_identifiers(tasks):
+                # A similar number is another patient, not another spelling.
+                error.remedy = f"The model was fitted on {counted(len(tasks), 'task')}."
             more = f" (also unknown: {listed(unknown[1:])})" if unknown[1:] else ""
             error.message = f"{where}: {error.message}{more}"
-            error.remedy = f"{error.remedy} A model that was compared with --unseen mean predicts new tasks, too."
+            others = (
+                "A model that was compared with --new-tasks or --unseen mean predicts "
+                "new tasks, too."
+            )
+            error.remedy = f"{error.remedy} {others}"
             raise error
         return np.array([numbers[name] for name in names], dtype=int)
 
@@ -583,7 +598,7 @@ class Model(BaseEstimator):
     def answers(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
         """Return predictions in the units or words of the table: one per row, or a column per target."""
         if self.about["task_type"] == "regression":
-            found = self.scores(X, task_id)
+            found = self.in_units(self.scores(X, task_id))
             return found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
         signs = self.labels(X, task_id)
         if not self.about.get("labels"):
@@ -623,6 +638,125 @@ class Model(BaseEstimator):
             if len(columns) == 1
             else np.stack([c.astype(object) for c in columns], axis=1)
         )
+
+    def in_units(self, values: np.ndarray) -> np.ndarray:
+        """Return predictions in the units of the targets; medians, if these are transformed."""
+        name = self.about.get("transform")
+        if name is None:
+            return values
+        return transform_named(name).inverse(values)
+
+    def means(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
+        """Return predicted means of transformed targets, in their units.
+
+        Raises
+        ------
+        UserError
+            If the model predicts no transformed targets, or knows no errors.
+        """
+        name = self.about.get("transform")
+        if name is None:
+            raise UserError(
+                "the model predicts means already: its targets are not transformed",
+                "Leave out --mean.",
+            )
+        scores = self.scores(X, task_id)
+        predicted = scores.ravel()
+        tasks = self._tasks_of_entries(scores, task_id)
+        deviations = self._deviations_for_intervals(X, task_id)
+        inverse = transform_named(name).inverse
+        means = np.empty(scores.size)
+        for intervals, rows in self._intervals_of(tasks):
+            scale = None
+            if deviations is not None:
+                scale = deviations[rows]
+            means[rows] = intervals.means(
+                predicted[rows],
+                tasks[rows],
+                scale,
+                inverse,
+            )
+        if scores.ndim == 2 and scores.shape[1] > 1:
+            return means.reshape(scores.shape)
+        return means
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether errors on other rows are known, from which intervals are made."""
+        return bool(self.about.get("intervals"))
+
+    def limits(
+        self, X: Any, task_id: np.ndarray | None = None, *, level: float = LEVEL
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ends of intervals for new targets, in the shape of `scores`.
+
+        Parameters
+        ----------
+        X, task_id
+            As `read` returns them.
+        level : float
+            Probability that a new target lies in its interval.
+
+        Raises
+        ------
+        UserError
+            If the model has no intervals.
+        """
+        scores = self.scores(X, task_id)
+        if not self.has_intervals:
+            half = ndtri(0.5 + level / 2) * self.deviations(X, task_id)
+            half = half.reshape(scores.shape)
+            return self.in_units(scores - half), self.in_units(scores + half)
+        tasks = self._tasks_of_entries(scores, task_id)
+        deviations = self._deviations_for_intervals(X, task_id)
+        below = np.empty(scores.size)
+        above = np.empty(scores.size)
+        for intervals, rows in self._intervals_of(tasks):
+            scale = None
+            if deviations is not None:
+                scale = deviations[rows]
+            below[rows], above[rows] = intervals.ends(
+                tasks[rows],
+                scale,
+                level,
+            )
+        lower = scores + below.reshape(scores.shape)
+        upper = scores + above.reshape(scores.shape)
+        return self.in_units(lower), self.in_units(upper)
+
+    def _tasks_of_entries(
+        self, scores: np.ndarray, task_id: np.ndarray | None
+    ) -> np.ndarray:
+        """Return the task of each entry of raveled scores."""
+        if task_id is not None:
+            return np.asarray(task_id)
+        width = scores.shape[1] if scores.ndim == 2 else 1
+        return np.tile(np.arange(width), len(scores))
+
+    def _intervals_of(
+        self, tasks: np.ndarray
+    ) -> Iterator[tuple[Intervals, np.ndarray]]:
+        """Yield intervals with the entries that they are for: known tasks, new ones."""
+        stored = self.about.get("intervals") or {}
+        if not stored:
+            raise UserError(
+                "the model knows no errors on other rows",
+                "Models that mtlrun compare saves do.",
+            )
+        for kind, is_kind in (("known", tasks >= 0), ("new", tasks < 0)):
+            rows = np.flatnonzero(is_kind)
+            if rows.size:
+                content = stored.get(kind) or stored.get("known") or stored["new"]
+                yield Intervals.from_dict(content), rows
+
+    def _deviations_for_intervals(
+        self, X: Any, task_id: np.ndarray | None
+    ) -> np.ndarray | None:
+        stored = self.about.get("intervals") or {}
+        contents = [stored[kind] for kind in ("known", "new") if stored.get(kind)]
+        if all(content["scales"] is not None for content in contents):
+            return None
+        return self.deviations(X, task_id).ravel()
 
     def scores_of_labels(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
         """Return what `decision_function` does, for a matrix and positions of tasks."""
@@ -723,6 +857,12 @@ class Model(BaseEstimator):
             return self.step.transform(X)
 
 
+def _are_identifiers(names: Sequence[str]) -> bool:
+    """Whether most names have a number in them, as those of patients do."""
+    n_with_digits = sum(any(sign.isdigit() for sign in name) for name in names)
+    return 2 * n_with_digits > len(names)
+
+
 def _plain(words: Sequence[Any]) -> np.ndarray:
     """Return labels as numbers, if all of them are such."""
     texts = [str(word) for word in words]
@@ -734,172 +874,3 @@ def _plain(words: Sequence[Any]) -> np.ndarray:
         if (values == np.round(values)).all() and np.abs(values).max() < 2**53
         else values
     )
-
-
-# ---------------------------------------------------------------------- tables of predictions
-
-#: Labels that need no words.
-_PLAIN = (["0", "1"], ["-1", "1"])
-
-
-def answers_table(
-    model: Model,
-    X: Any,
-    task_id: np.ndarray | None,
-    *,
-    with_scores: bool = True,
-    with_probabilities: bool = False,
-    interval: float | None = None,
-) -> pd.DataFrame:
-    """Return what a model predicts for new rows as a table, in the units and words of the table it was fitted on.
-
-    Parameters
-    ----------
-    model : Model
-    X, task_id
-        As `Model.read` returns them.
-    with_scores, with_probabilities : bool
-        Whether scores and probabilities stand beside labels.
-    interval : float, optional
-        Probability with which a new target lies between ``lower`` and ``upper``, columns that stand beside predictions
-        of numbers (``TARGET:lower`` where there are several targets).
-
-    Returns
-    -------
-    DataFrame
-        ``row``, ``task`` where rows belong to tasks, and the predictions: ``prediction`` or ``label`` for one target,
-        else a column per target. Then ``score`` and ``probability`` of the second label of two, of every label if
-        there are more; the labels stand before it (``yes:score``, ``TARGET=red:score``) unless they are 0/1 or -1/+1.
-
-    Raises
-    ------
-    UserError
-        If probabilities or intervals are wanted of a model that has none.
-    """
-    facts, found = model.about, model.answers(X, task_id)
-    more = {"score": model.scores(X, task_id)} if with_scores else {}
-    if with_probabilities:
-        more["probability"] = model.probabilities(X, task_id)
-    table: dict[str, Any] = {"row": np.arange(len(found))}
-    if model.by_task and task_id is not None:
-        table["task"] = np.append(
-            np.asarray(model.task_names, dtype=object), "unknown"
-        )[task_id]
-    if facts["task_type"] == "multiclass":
-        return pd.DataFrame(
-            {**table, "label": np.asarray(facts["tasks"], dtype=object)[found]}
-        )
-    if found.ndim == 1:
-        table["prediction" if facts["task_type"] == "regression" else "label"] = found
-    else:
-        table |= dict(zip(distinct(model.target_names, table), found.T, strict=True))
-    if facts["task_type"] == "regression":
-        return pd.DataFrame(
-            table
-            | (
-                {}
-                if interval is None
-                else _limits(model, X, task_id, found, interval, table)
-            )
-        )
-    for kind, values in more.items():
-        names = [f"{name}:{kind}" if name else kind for name in _scored(model)]
-        table |= dict(
-            zip(distinct(names, table), values.reshape(len(found), -1).T, strict=True)
-        )
-    return pd.DataFrame(table)
-
-
-def scores_table(model: Model, X: Any, task_id: np.ndarray | None) -> pd.DataFrame:
-    """Return the scores of labels as a table, with the columns of `answers_table`."""
-    scores = model.scores(X, task_id)
-    names = [f"{name}:score" if name else "score" for name in _scored(model)]
-    return pd.DataFrame(scores.reshape(len(scores), -1), columns=distinct(names))
-
-
-def _limits(
-    model: Model,
-    X: Any,
-    task_id: np.ndarray | None,
-    found: np.ndarray,
-    interval: float,
-    taken: Iterable[str],
-) -> dict[str, np.ndarray]:
-    """Return columns of the lower and upper ends of intervals for new targets."""
-    half = ndtri(0.5 + interval / 2) * model.deviations(X, task_id).reshape(found.shape)
-    names = [""] if found.ndim == 1 else [f"{name}:" for name in model.target_names]
-    columns = [f"{name}{end}" for end in ("lower", "upper") for name in names]
-    values = np.column_stack([found - half, found + half])
-    return dict(zip(distinct(columns, taken), values.T, strict=True))
-
-
-def _scored(model: Model) -> list[str]:
-    """Return what every column of the scores is about: a label, a target, or both; nothing where that is plain."""
-    if model.ragged:
-        words = next(iter(model.words.values()))
-        return ["" if words in _PLAIN else words[1]]
-    tasks, names = model.about["tasks"], []
-    for words, place in model.outputs():
-        single = len(words) == 2 and words not in _PLAIN and not model.by_task
-        names += [
-            class_task(task, words[1]) if single else task for task in tasks[place]
-        ]
-    return names
-
-
-def tested_table(model: Model, test: Dataset, rows: np.ndarray) -> pd.DataFrame:
-    """Return what a model predicts for test rows, as `answers_table` does, with the column ``target`` if there is one.
-
-    Parameters
-    ----------
-    model : Model
-    test : Dataset
-        The test rows.
-    rows : ndarray of int
-        Their numbers.
-    """
-    task_id = test.task_id
-    if (
-        model.by_task and task_id is None
-    ):  # classes of each task are columns: those of other tasks are missing
-        task_id = np.array(
-            [~np.isnan(test.y[:, place.start]) for _, place in model.outputs()]
-        ).argmax(axis=0)
-    table = answers_table(model, test.X, task_id).assign(row=rows)
-    if test.y.ndim == 1:
-        target = (
-            np.asarray(test.tasks, dtype=object)[test.y]
-            if test.task_type == "multiclass"
-            else test.y
-        )
-        spelt = model.ragged and model.about.get("labels")
-        table.insert(
-            1 if task_id is None else 2,
-            "target",
-            model.spelt(target) if spelt else target,
-        )
-    return table
-
-
-def to_csv(table: pd.DataFrame, *, safe: bool = True) -> str:
-    """Return a table as CSV, 15 significant digits: numbers next to a large offset stay apart.
-
-    Parameters
-    ----------
-    table : DataFrame
-    safe : bool, default=True
-        For people and spreadsheets: texts are no formulas and move no terminal, which changes labels such as ``-``.
-        Otherwise texts are written as they are, for programs.
-    """
-    if not safe:
-        return str(table.to_csv(index=False, float_format="%.15g", lineterminator="\n"))
-    columns = [
-        column
-        if pd.api.types.is_numeric_dtype(column)
-        else column.map(lambda v: table_text(sanitize(str(v))))
-        for _, column in table.items()
-    ]
-    table = pd.concat(columns, axis=1).set_axis(
-        [table_text(sanitize(str(name))) for name in table.columns], axis=1
-    )
-    return str(table.to_csv(index=False, float_format="%.15g", lineterminator="\n"))

@@ -42,7 +42,8 @@ from mtlrun.model.files import (
     save_model,
     transformed_names,
 )
-from mtlrun.model.fitted import Model, tested_table, to_csv
+from mtlrun.model.fitted import Model
+from mtlrun.model.prediction_tables import tested_table, to_csv
 from mtlrun.tables.figures import Figure, Line, Panel
 from mtlrun.tables.page import STATUS_TONES, html_page
 from mtlrun.tables.report_table import Column, ReportTable, Section, Styled, show
@@ -368,6 +369,7 @@ def _facts(
         "labels": dataset.labels,
         "label_types": dataset.label_types,
         "positive": dataset.options.get("positive"),
+        "transform": dataset.options.get("transform"),
         "estimator": {
             "name": training.estimator,
             "class": job.method.estimator,

@@ -18,7 +18,7 @@ import mtlrun
 from mtlrun.cli.compare import compare as command
 from mtlrun.comparison.options import CompareOptions, TargetColumns
 from mtlrun.errors import DataError, UnknownNameError, UserError
-from mtlrun.model.fitted import answers_table
+from mtlrun.model.prediction_tables import answers_table
 
 RNG = np.random.default_rng(0)
 FAST = {"splits": 2, "repeats": 1, "folds": 2}

@@ -23,7 +23,7 @@ from mtlrun.engine.store import settled
 from mtlrun.lab.report.build import FILES, build_report
 from mtlrun.lab.report.cells import storable_tests, stored_tests
 from mtlrun.lab.results import write_results
-from mtlrun.model.fitted import to_csv
+from mtlrun.model.prediction_tables import to_csv
 from mtlrun.stats import PairedTest
 from mtlrun.utils.arrays import array_digest, npz
 

@@ -1,0 +1,310 @@
+"""Intervals for new targets, from the errors of a method on rows that it was not fitted to.
+
+An interval is the prediction plus two quantiles of earlier errors, each in units of a
+scale (split conformal prediction, with the errors of all folds). The scale of a row is
+
+* the standard deviation that the model predicts, where it predicts one;
+* otherwise that of the errors of its task. The variance of a small task is shrunken
+  towards the average one by ten rows, so tasks with many rows have intervals of their
+  own and small ones those of all tasks together.
+
+Errors of rows of new tasks are kept apart: their intervals hold for tasks without
+training rows. Tasks on the same rows may differ in their units, so each has quantiles of
+its own.
+
+With n errors, the ends are the order statistics ``(n + 1) * alpha / 2`` from either end.
+With too few of them for that, both ends are the largest ones, in units of Student's t.
+
+Errors of one new task are alike, so the number of tasks takes the place of n there
+(Dunn, Wasserman and Ramdas, JASA 2023).
+
+References
+----------
+Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World, 2005; Barber, Candès,
+Ramdas and Tibshirani, Predictive inference with the jackknife+, Annals of Statistics
+2021; Duan, Smearing estimate, JASA 1983 (means of transformed targets).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import skew, spearmanr, t
+
+from mtlrun.engine.averages import VARIANCE_SHRINKAGE_ROWS
+
+Array = np.ndarray
+
+#: Probability of the intervals that are written unless another is given.
+LEVEL = 0.95
+#: Errors that are stored of each group, as quantiles.
+MAX_STORED = 1000
+#: Skewness of errors, and rank correlation of their size with the prediction, from which
+#: on a transformation is suggested.
+SKEWED = 1.0
+GROWING = 0.3
+_SMALLEST = float(np.finfo(float).tiny)
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Errors on rows that the model was not fitted to.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n,)
+        Target less prediction.
+    predicted : ndarray of shape (n,)
+    tasks : ndarray of shape (n,)
+    folds : ndarray of shape (n,)
+        Which model predicted the row.
+    deviations : ndarray of shape (n,) or None
+        Standard deviations that the model predicted.
+    """
+
+    values: Array
+    predicted: Array
+    tasks: Array
+    folds: Array
+    deviations: Array | None = None
+
+    def taken(self, rows: Array) -> Errors:
+        """Return some of the errors."""
+        deviations = self.deviations
+        if deviations is not None:
+            deviations = deviations[rows]
+        return Errors(
+            self.values[rows],
+            self.predicted[rows],
+            self.tasks[rows],
+            self.folds[rows],
+            deviations,
+        )
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Quantiles of scaled errors.
+
+    Attributes
+    ----------
+    scales : ndarray of shape (n_tasks,) or None
+        Standard deviation of the errors of each task; None where the model predicts it.
+    groups : list of ndarray
+        Sorted scaled errors: of all tasks together, or one array for each task.
+    n_new_tasks : int or None
+        Number of tasks of the errors, if these are errors on new tasks. Errors of one
+        task are alike, so tasks are counted in place of rows.
+    """
+
+    scales: Array | None
+    groups: list[Array]
+    n_new_tasks: int | None = None
+
+    @classmethod
+    def of(
+        cls, errors: Errors, n_tasks: int, *, is_shared: bool, is_new: bool = False
+    ) -> Intervals:
+        """Learn scales and quantiles from errors.
+
+        Parameters
+        ----------
+        errors : Errors
+        n_tasks : int
+        is_shared : bool
+            Whether tasks share their rows, and may differ in their units.
+        is_new : bool, default False
+            Whether the models of the errors knew no rows of the tasks.
+        """
+        tasks = errors.tasks
+        scales = None
+        if errors.deviations is not None:
+            scaled = errors.values / np.maximum(errors.deviations, _SMALLEST)
+        elif is_new:
+            mean_square = float(np.mean(errors.values**2))
+            scale = max(math.sqrt(mean_square), _SMALLEST)
+            scales = np.full(n_tasks, scale)
+            scaled = errors.values / scale
+        else:
+            scales, others = _task_scales(errors, n_tasks, is_shared=is_shared)
+            scaled = errors.values / others
+        if is_new:
+            return cls(scales, [np.sort(scaled)], len(np.unique(tasks)))
+        if not is_shared:
+            return cls(scales, [np.sort(scaled)])
+        return cls(scales, [np.sort(scaled[tasks == k]) for k in range(n_tasks)])
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Intervals:
+        """Return what `to_dict` wrote."""
+        scales = content["scales"]
+        if scales is not None:
+            scales = np.asarray(scales, dtype=float)
+        groups = []
+        for group in content["groups"]:
+            groups.append(np.asarray(group, dtype=float))
+        return cls(scales, groups, content.get("n_new_tasks"))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, with at most `MAX_STORED` quantiles of each group."""
+        groups = []
+        for group in self.groups:
+            if len(group) > MAX_STORED:
+                probabilities = np.linspace(0, 1, MAX_STORED)
+                group = np.quantile(group, probabilities)
+            groups.append(group.tolist())
+        scales = None if self.scales is None else self.scales.tolist()
+        content: dict[str, Any] = {"scales": scales, "groups": groups}
+        if self.n_new_tasks is not None:
+            content["n_new_tasks"] = self.n_new_tasks
+        return content
+
+    def ends(
+        self, tasks: Array, deviations: Array | None, level: float
+    ) -> tuple[Array, Array]:
+        """Return how far the ends lie from the predictions, below and above.
+
+        Parameters
+        ----------
+        tasks : ndarray of shape (n,)
+            Task of each row; -1 for a new one.
+        deviations : ndarray of shape (n,) or None
+            Needed where the model predicts the scale.
+        level : float
+            Probability of the interval.
+        """
+        n_units = self.n_new_tasks
+        pairs = [_ends(group, level, n_units) for group in self.groups]
+        lower, upper = np.array(pairs).T
+        group = np.zeros(len(tasks), dtype=int)
+        if len(self.groups) > 1:
+            group = tasks
+        scale = self._scales_of(tasks, deviations)
+        return lower[group] * scale, upper[group] * scale
+
+    def means(
+        self, predicted: Array, tasks: Array, deviations: Array | None, inverse: Any
+    ) -> Array:
+        """Return the mean of ``inverse(prediction + error)`` over the stored errors."""
+        scale = self._scales_of(tasks, deviations)
+        total = np.empty(len(predicted))
+        for k in range(len(predicted)):
+            group = self.groups[0]
+            if len(self.groups) > 1:
+                group = self.groups[tasks[k]]
+            values = predicted[k] + scale[k] * group
+            total[k] = np.mean(inverse(values))
+        return total
+
+    def _scales_of(self, tasks: Array, deviations: Array | None) -> Array:
+        if self.scales is None:
+            assert deviations is not None
+            return deviations
+        average = math.sqrt(float(np.mean(self.scales**2)))
+        known_tasks = np.maximum(tasks, 0)
+        return np.where(tasks < 0, average, self.scales[known_tasks])
+
+
+def coverage(
+    errors: Errors,
+    n_tasks: int,
+    *,
+    is_shared: bool,
+    is_new: bool = False,
+    level: float = LEVEL,
+) -> float:
+    """Return the share of rows in intervals that were learnt from the other folds.
+
+    Rows of a single fold are divided at random.
+    """
+    folds = errors.folds
+    if len(np.unique(folds)) < 2:
+        rng = np.random.default_rng(0)
+        folds = rng.permutation(len(folds)) % 5
+    is_inside = np.zeros(len(folds), dtype=bool)
+    for fold in np.unique(folds):
+        inside = folds == fold
+        learnt = Intervals.of(
+            errors.taken(~inside), n_tasks, is_shared=is_shared, is_new=is_new
+        )
+        held = errors.taken(inside)
+        below, above = learnt.ends(held.tasks, held.deviations, level)
+        is_above = held.values >= below
+        is_below = held.values <= above
+        is_inside[inside] = is_above & is_below
+    return float(is_inside.mean())
+
+
+def advice(errors: Errors, y: Array) -> str:
+    """Return a transformation for targets whose errors ask for one, else nothing.
+
+    Errors of positive targets that are skewed, or grow with the prediction, are.
+    """
+    values = y[~np.isnan(y)]
+    if not len(values) or values.min() <= 0 or len(errors.values) < 20:
+        return ""
+    is_skewed = float(skew(errors.values)) > SKEWED
+    growth = spearmanr(np.abs(errors.values), errors.predicted).statistic
+    if not (is_skewed and growth > 0) and not growth > GROWING:
+        return ""
+    return "logit" if values.max() < 1 else "log"
+
+
+def _task_scales(
+    errors: Errors, n_tasks: int, *, is_shared: bool
+) -> tuple[Array, Array]:
+    """Return the standard deviation of the errors of each task around 0.
+
+    Also return one for each error, from the other errors of its task: an error that
+    enters its own scale looks smaller than a new one.
+    """
+    counts = np.bincount(errors.tasks, minlength=n_tasks)
+    squares = np.bincount(errors.tasks, errors.values**2, n_tasks)
+    average = squares.sum() / max(counts.sum(), 1)
+    smallest = max(1e-12 * average, _SMALLEST)
+    shrinkage = 0 if is_shared else VARIANCE_SHRINKAGE_ROWS
+
+    def deviations(total: Array, n_errors: Array) -> Array:
+        weights = n_errors + shrinkage
+        variances = np.divide(
+            total + shrinkage * average,
+            weights,
+            out=np.full(len(total), average),
+            where=weights > 0,
+        )
+        return np.sqrt(np.maximum(variances, smallest))
+
+    own_squares = squares[errors.tasks] - errors.values**2
+    others = deviations(np.maximum(own_squares, 0.0), counts[errors.tasks] - 1)
+    return deviations(squares, counts), others
+
+
+def _ends(
+    group: Array, level: float, n_units: int | None = None
+) -> tuple[float, float]:
+    """Return the two quantiles of sorted errors between which a new one lies.
+
+    Parameters
+    ----------
+    group : ndarray
+        Sorted.
+    level : float
+    n_units : int, optional
+        How many errors are independent of each other; default: all.
+    """
+    n = len(group)
+    n_units = n if n_units is None else n_units
+    if n_units < 2:
+        return -math.inf, math.inf
+    tail = (1 - level) / 2
+    rank = math.floor((n_units + 1) * tail)
+    if rank >= 1:
+        position = max(math.floor(rank * n / n_units), 1)
+        return float(group[position - 1]), float(group[n - position])
+    spread = math.sqrt(np.mean(group**2) * (1 + 1 / n_units))
+    half = float(t.ppf(1 - tail, n_units - 1) * spread)
+    return -half, half

@@ -1,0 +1,200 @@
+"""Intervals from errors on other rows, transformed targets, and the table of predictions."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import mtlrun
+from mtlrun.data.roles import Roles, make_dataset
+from mtlrun.data.table import table_of_frame
+from mtlrun.errors import DataError, UnknownNameError, UserError
+from mtlrun.model.files import load_model
+from mtlrun.model.intervals import Errors, Intervals, advice, coverage
+
+RNG = np.random.default_rng(0)
+
+
+def errors_of(values, tasks, predicted=None):
+    values = np.asarray(values, dtype=float)
+    if predicted is None:
+        predicted = np.zeros(len(values))
+    return Errors(values, predicted, np.asarray(tasks), np.arange(len(values)) % 5)
+
+
+def test_intervals_hold_new_values_of_tasks_with_noise_of_their_own():
+    noise = np.exp(RNG.normal(size=40))
+    tasks = np.repeat(np.arange(40), 30)
+    errors = errors_of(RNG.normal(size=1200) * noise[tasks], tasks)
+    intervals = Intervals.of(errors, 40, is_shared=False)
+    below, above = intervals.ends(tasks, None, 0.95)
+    new = RNG.normal(size=1200) * noise[tasks]
+    is_inside = (new >= below) & (new <= above)
+    assert 0.93 <= is_inside.mean() <= 0.97
+    # Noisy tasks have wider intervals.
+    width = (above - below)[::30]
+    assert np.corrcoef(width, noise)[0, 1] > 0.9
+
+
+def test_coverage_is_measured_on_other_folds():
+    tasks = RNG.integers(0, 20, 400)
+    share = coverage(errors_of(RNG.normal(size=400), tasks), 20, is_shared=False)
+    assert 0.92 <= share <= 0.98
+
+
+def test_few_errors_give_wide_intervals_and_none_an_infinite_one():
+    few = Intervals.of(errors_of([1.0, -1.0, 0.5], [0, 0, 0]), 1, is_shared=False)
+    below, above = few.ends(np.array([0]), None, 0.95)
+    assert below[0] < -1
+    assert above[0] > 1
+    none = Intervals(np.ones(1), [np.array([])])
+    assert np.isinf(none.ends(np.array([0]), None, 0.95)).all()
+
+
+def test_targets_on_the_same_rows_have_quantiles_of_their_own():
+    tasks = np.tile([0, 1], 200)
+    errors = errors_of(np.tile([1.0, 100.0], 200) * RNG.normal(size=400), tasks)
+    intervals = Intervals.of(errors, 2, is_shared=True)
+    below, above = intervals.ends(np.array([0, 1]), None, 0.95)
+    assert 30 < (above[1] - below[1]) / (above[0] - below[0]) < 300
+
+
+def test_stored_intervals_are_those_that_were_learnt():
+    errors = errors_of(RNG.normal(size=3000), RNG.integers(0, 3, 3000))
+    learnt = Intervals.of(errors, 3, is_shared=False)
+    read = Intervals.from_dict(json.loads(json.dumps(learnt.to_dict())))
+    tasks = np.array([0, 1, 2, -1])
+    for first, second in zip(
+        learnt.ends(tasks, None, 0.9), read.ends(tasks, None, 0.9), strict=True
+    ):
+        np.testing.assert_allclose(first, second, rtol=0.02)
+
+
+def test_errors_that_grow_with_the_prediction_ask_for_a_transformation():
+    predicted = RNG.uniform(1, 10, 300)
+    growing = errors_of(
+        predicted * RNG.normal(size=300) / 5, np.zeros(300, int), predicted
+    )
+    even = errors_of(RNG.normal(size=300), np.zeros(300, int), predicted)
+    assert advice(growing, predicted) == "log"
+    assert advice(growing, predicted / 20) == "logit"
+    assert not advice(growing, predicted - 5)
+    assert not advice(even, predicted)
+
+
+def patients(n=24, n_rows=8):
+    """Return rows of patients with a positive, skewed target."""
+    rng = np.random.default_rng(1)
+    patient = np.repeat(np.arange(n), n_rows)
+    level = rng.normal(size=n)[patient]
+    x = rng.normal(size=len(patient))
+    value = np.exp(level + 0.5 * x + 0.4 * rng.normal(size=len(patient)))
+    names = [f"P-{k}" for k in patient]
+    return pd.DataFrame({"patient": names, "x": x, "value": value})
+
+
+OPTIONS = {
+    "target": "value",
+    "task": "patient",
+    "methods": "GraphMTL",
+    "splits": 3,
+    "repeats": 1,
+    "folds": 2,
+}
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("compared")
+    frame = patients()
+    result = mtlrun.compare(frame, **OPTIONS, transform="log", unseen="mean")
+    result.save(folder)
+    return frame, result, load_model(folder / "model")
+
+
+def test_predictions_of_a_transformed_target_are_in_its_units(compared):
+    frame, result, model = compared
+    table = model.predict_table(frame, interval=0.95)
+    assert (table["lower"] > 0).all()
+    assert (table["lower"] < table["prediction"]).all()
+    assert (table["prediction"] < table["upper"]).all()
+    inside = frame["value"].between(table["lower"], table["upper"])
+    assert inside.mean() > 0.9
+    np.testing.assert_allclose(model.predict(frame), table["prediction"])
+    np.testing.assert_allclose(result.predict(frame), table["prediction"])
+
+
+def test_means_of_a_transformed_target_lie_above_its_medians(compared):
+    frame, _, model = compared
+    X, tasks = model.read(frame)
+    assert (model.means(X, tasks) > model.answers(X, tasks)).mean() > 0.9
+
+
+def test_new_tasks_keep_their_names_and_have_wider_intervals(compared):
+    frame, _, model = compared
+    known = frame.head(5)
+    new = known.assign(patient="P-999")
+    table = model.predict_table(
+        pd.concat([known, new], ignore_index=True), interval=0.95
+    )
+    assert table["task"].tolist() == ["P-0"] * 5 + ["P-999"] * 5
+    assert table["is_known_task"].tolist() == [True] * 5 + [False] * 5
+    log_width = np.log(table["upper"] / table["lower"])
+    assert log_width[5:].mean() > log_width[:5].mean()
+
+
+def test_the_measured_coverage_is_stored_and_said(compared):
+    _, result, model = compared
+    shares = model.about["intervals"]["coverage"]
+    assert set(shares) == {"known", "new"}
+    assert all(0.85 <= share <= 1 for share in shares.values())
+    assert len(result.board.interval_lines) == 2
+
+
+def test_a_model_that_is_fitted_again_keeps_the_transformation(compared):
+    frame, _, model = compared
+    again = load_again(model).fit(frame)
+    np.testing.assert_allclose(again.predict(frame), model.predict(frame), rtol=1e-6)
+
+
+def load_again(model):
+    return type(model)(model.estimator, model.step, model.facts)
+
+
+def test_an_unknown_identifier_is_no_misspelt_one():
+    frame = patients(6)
+    model = mtlrun.compare(frame, **OPTIONS).model
+    with pytest.raises(UnknownNameError) as caught:
+        model.predict(frame.assign(patient="P-11"))
+    assert "Did you mean" not in str(caught.value)
+    assert "--new-tasks" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("transform", "value"), [("log", 0.0), ("sqrt", -1.0), ("logit", 1.0)]
+)
+def test_targets_without_a_transformed_value_are_refused(transform, value):
+    frame = patients(3).assign(value=RNG.uniform(0.1, 0.9, 24))
+    frame.loc[4, "value"] = value
+    roles = Roles(("value",), "patient", transform=transform)
+    with pytest.raises(DataError) as caught:
+        make_dataset(table_of_frame(frame), roles)
+    assert f"--transform {transform}" in caught.value.remedy
+
+
+def test_labels_cannot_be_transformed():
+    frame = patients(3).assign(value=np.tile(["a", "b"], 12))
+    with pytest.raises(DataError):
+        make_dataset(
+            table_of_frame(frame), Roles(("value",), "patient", transform="log")
+        )
+
+
+def test_means_need_a_transformed_target():
+    frame = patients(6)
+    model = mtlrun.compare(frame, **OPTIONS).model
+    X, tasks = model.read(frame)
+    with pytest.raises(UserError) as caught:
+        model.means(X, tasks)
+    assert "--mean" in caught.value.remedy
