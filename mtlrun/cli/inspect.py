@@ -60,6 +60,8 @@ def show(
     experiment = load_experiment(
         target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir
     )
+    for text in experiment.warnings:
+        say(f"warning: {text}", error=True)
     if as_json:
         facts = {
             name: getattr(experiment, name)
@@ -207,6 +209,8 @@ def status(
     experiment = load_experiment(
         target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir
     )
+    for text in experiment.warnings:
+        say(f"warning: {text}", error=True)
     made = plan(
         experiment,
         data_dir=data_dir,
@@ -342,7 +346,7 @@ def validate(
     All problems are listed at once, each with file, line and column.
     """
     from mtlrun.lab.catalogue import catalogue
-    from mtlrun.lab.load import validate_file
+    from mtlrun.lab.load import replaced_values, validate_file
 
     targets = paths or [str(entry.path) for entry in catalogue()]
     bad = 0
@@ -354,6 +358,8 @@ def validate(
             complain(error.message, error.remedy)
         else:
             say(f"{document.name}: ok")
+            for text in replaced_values(target):
+                say(f"warning: {text}", error=True)
     if bad and len(targets) > 1:
         say(f"problems in {bad} of {len(targets)} files", error=True)
     if bad:

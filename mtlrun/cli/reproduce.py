@@ -168,6 +168,8 @@ def reproduce(
     experiment = load_experiment(
         target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir
     )
+    for text in experiment.warnings:
+        say(f"warning: {text}", error=True)
     check_interpretation(experiment, interpretation)
     if not quiet:
         _say_experiment(experiment)
@@ -435,6 +437,23 @@ def report(
             "First copy finished cells from this run folder, for example of another machine. Repeatable.",
         ),
     ] = None,
+    transpose: Annotated[
+        bool,
+        options.option(
+            options.OUT,
+            None,
+            "Exchange rows and columns of the tables (--format tex).",
+            "--transpose",
+        ),
+    ] = False,
+    metric: Annotated[
+        list[str] | None,
+        options.option(
+            options.OUT,
+            "NAME",
+            "Write the tables of this metric only (--format tex). Repeatable.",
+        ),
+    ] = None,
     check: options.Check = False,
     show: options.Open = False,
     debug: options.Debug = False,
@@ -458,6 +477,10 @@ def report(
             f"{out} has the ending of another format than --format {form}",
             "Leave out --format.",
         )
+    if (transpose or metric) and form != "tex":
+        raise UserError(
+            "--transpose and --metric change tables for LaTeX", "Add --format tex."
+        )
     root = output_dir if target == ALL else Path(target)
     if (
         form == PARQUET and root.is_dir() and not merge
@@ -474,7 +497,18 @@ def report(
     # A format asked for goes to stdout or its file and nowhere else: the folder may be read-only, or of someone else.
     if form is None or merge:
         write_run(made, folder)
-    print_report(made, form, folder, out)
+    if transpose or metric:
+        from mtlrun.lab.report.build import latex
+
+        _write_or_print(
+            "tex",
+            out,
+            folder,
+            "report",
+            lambda: latex(made, transpose=transpose, metrics=metric or ()),
+        )
+    else:
+        print_report(made, form, folder, out)
     if show:
         open_page(folder / REPORT)
     good = not check or say_problems(made.check_problems)

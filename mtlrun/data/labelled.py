@@ -12,6 +12,8 @@ import pandas as pd
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile, file_called
 from mtlrun.data.formats.mat import matrix
+from mtlrun.data.frames import several
+from mtlrun.data.named_columns import matching
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.table import text_table
 from mtlrun.data.tasks import make_tasks
@@ -27,7 +29,7 @@ def read_csv(
     *,
     target: str | Sequence[str],
     task: str | None = None,
-    drop: Sequence[str] = (),
+    drop: str | Sequence[str] = (),
     positive: str | None = None,
     delimiter: str | None = ",",
 ) -> Dataset:
@@ -37,10 +39,11 @@ def read_csv(
     ----------
     target : str or list of str
         Column of the targets; several columns are the tasks of a shared design, in which values may be missing.
+        ``v_*`` stands for all columns that match.
     task : str, optional
         Column that names the task of each row.
-    drop : list of str
-        Columns that are not features.
+    drop : str or list of str
+        Columns that are not features, or patterns of them.
     positive : str, optional
         The label that means +1, if binary labels are neither 0/1 nor -1/+1.
     delimiter : str or None, default=","
@@ -51,10 +54,8 @@ def read_csv(
     DataError
         As `mtlrun.data.roles.make_dataset`.
     """
-    targets: tuple[str, ...] = tuple(target)
-    if isinstance(target, str):
-        targets = (target,)
     table = text_table(next(iter(files.values())), delimiter=delimiter, header=True)
+    targets = matching(several(target), table)
     return make_dataset(
         table,
         Roles(
@@ -62,7 +63,7 @@ def read_csv(
             task,
             card.task_type,
             positive,
-            drop=tuple(drop),
+            drop=matching(several(drop), table),
             keep=("*",),
             min_rows=1,
         ),

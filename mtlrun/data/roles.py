@@ -17,6 +17,7 @@ from mtlrun.data.clock import Clock, start_clock
 from mtlrun.data.dataset import ELAPSED, Dataset, check_read
 from mtlrun.data.files import DataFile, file_called
 from mtlrun.data.frames import instants, several, spoken_dates
+from mtlrun.data.named_columns import matching
 from mtlrun.data.names import (
     Names,
     class_task,
@@ -148,15 +149,15 @@ def read(
     *,
     data: str,
     test: str | None = None,
-    targets: Sequence[str] = (),
+    targets: str | Sequence[str] = (),
     task: str | None = None,
     task_type: str | None = None,
     positive: str | None = None,
     weight: str | None = None,
     group: str | None = None,
     time: str | None = None,
-    drop: Sequence[str] = (),
-    categorical: Sequence[str] = (),
+    drop: str | Sequence[str] = (),
+    categorical: str | Sequence[str] = (),
     min_rows: int | None = None,
     unseen: str = "error",
     task_order: Sequence[str] = (),
@@ -174,8 +175,10 @@ def read(
     ----------
     data, test : str
         Files of the card: rows, and rows to test on (the published split ``test``). Their suffix determines the format.
-    targets, task, task_type, positive, weight, group, time, drop, categorical, min_rows
-        As of `Roles`.
+    targets : str or list of str
+        Columns to predict; ``v_*`` stands for all columns that match.
+    task, task_type, positive, weight, group, time, drop, categorical, min_rows
+        As of `Roles`; in `drop` and `categorical`, too, ``v_*`` stands for columns.
     unseen, task_order, keep, mixed, also_grouped_by
         As of `Roles`.
     time_blocks, new_tasks, since_first, transform
@@ -186,11 +189,14 @@ def read(
     DataError
         As `mtlrun.data.table.read_table` and `make_dataset`.
     """
+    rows = read_table_file(
+        file_called(files, data, card), PurePosixPath(data).suffix.lower()
+    )
     lists = {
-        "targets": tuple(targets),
-        "drop": tuple(drop),
-        "categorical": tuple(categorical),
-        "keep": tuple(keep),
+        "targets": matching(several(targets), rows),
+        "drop": matching(several(drop), rows),
+        "categorical": matching(several(categorical), rows),
+        "keep": tuple(several(keep)),
     }
     roles = Roles(
         **lists,
@@ -209,9 +215,6 @@ def read(
         new_tasks=new_tasks,
         since_first=since_first,
         transform=transform,
-    )
-    rows = read_table_file(
-        file_called(files, data, card), PurePosixPath(data).suffix.lower()
     )
     test_table = None
     if test is not None:

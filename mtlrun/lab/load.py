@@ -22,6 +22,7 @@ from mtlrun.engine.methods import has_parameter
 from mtlrun.errors import ConfigError, UnknownNameError, UserError, shorten, suggest
 from mtlrun.lab.catalogue import find, name_of, shown_path
 from mtlrun.lab.checks import crosscheck, shown
+from mtlrun.lab.extension import common_paths, has_other_setting
 from mtlrun.lab.report.checks import Claim
 from mtlrun.lab.spec import (
     FULL,
@@ -230,6 +231,20 @@ def validate_file(
     return document
 
 
+def replaced_values(target: str | Path) -> list[str]:
+    """Return the values of a valid file that inherited profiles replace, a line each."""
+    path, document = _document(target)
+    if chunk_training(str(target)) is not None or _is_training(document):
+        return []
+    bases = bases_of(document, path)
+    lines = []
+    for profile in Layers(document, bases).profiles:
+        layers = Layers(document, bases)
+        layers.apply_profile(profile)
+        lines += layers.warnings
+    return list(dict.fromkeys(lines))
+
+
 def bases_of(document: Document, path: Path) -> list[Document]:
     """Return the files that an experiment extends, the lowest first.
 
@@ -349,13 +364,7 @@ def _load(
     reading: str = "",
 ) -> Experiment:
     """Apply a profile, a reading, overrides and the seed, and validate what comes out."""
-    entries = layers.data.get(
-        "datasets"
-    )  # may be wrong, or missing, where a profile or an override replaces it
-    ids = [
-        e.get("id") if isinstance(e, dict) else e
-        for e in (entries if isinstance(entries, list) else ())
-    ]
+    ids = layers.paper_datasets
     given = list(overrides)
     layers.apply_profile(profile)
     layers.apply_reading(reading)
@@ -384,6 +393,7 @@ def _load(
         ),
         tuple(dict.fromkeys(name for name in ids if isinstance(name, str))),
         reading,
+        warnings=tuple(dict.fromkeys(layers.warnings)),
     )
 
 
@@ -553,6 +563,11 @@ class Layers:
     It starts with the file itself, merged into the files that it extends: mappings are merged, lists are replaced,
     methods are merged by label and new ones added.
 
+    Attributes
+    ----------
+    warnings : list of str
+        Values of the file that a profile of a file below it replaces, a line each.
+
     Parameters
     ----------
     document : Document
@@ -578,6 +593,7 @@ class Layers:
         self.data: dict[str, Any] = {}
         self.places: Positions = {}
         self.problems: list[YamlProblem] = []
+        self.warnings: list[str] = []
         self.new_methods = True  # those of profiles and readings are no new ones
         for source in self.sources:
             for key, value in source.data.items():
@@ -588,6 +604,21 @@ class Layers:
         )  # what is missing is missing in the file that was given
         self.new_methods = False
         self.training = self.data.get("kind") == TRAIN
+
+    @property
+    def paper_datasets(self) -> list[Any]:
+        """Ids of the data sets of the paper, before a profile changes them.
+
+        Of a file that extends the experiment of a paper they are those of the paper.
+        """
+        data = self.data
+        if self.bases and "paper" not in self.document.data:
+            data = Layers(self.bases[-1], self.bases[:-1]).data
+        # May be wrong, or missing, where a profile or an override replaces it.
+        entries = data.get("datasets")
+        if not isinstance(entries, list):
+            return []
+        return [e.get("id") if isinstance(e, dict) else e for e in entries]
 
     @property
     def profiles(self) -> list[str]:
@@ -614,6 +645,48 @@ class Layers:
     def apply_profile(self, name: str) -> None:
         """Merge a profile into the data: mappings are merged, lists replaced, methods merged by label."""
         self._apply("profile", ("profiles", name))
+        self._warn_of_replaced(name)
+        self._mark_claims(name)
+
+    def _warn_of_replaced(self, profile: str) -> None:
+        """Note values of the file that an inherited profile has replaced."""
+        place = ("profiles", profile)
+        if not isinstance(self.document.data, dict):
+            return
+        for base in self.bases:
+            changes = _at(base.data, place)
+            for path in common_paths(changes, self.document.data):
+                # The profile of the file itself has the last word.
+                if _at(self.document.data, (*place, *path)) is not None:
+                    continue
+                inherited = nearest(base.places, (*place, *path))
+                replaced = nearest(self.document.places, path)
+                name = ".".join(map(str, path))
+                self.warnings.append(
+                    f"{shown_place(replaced, self.document)}: {name!r} is replaced by "
+                    f"the inherited profile {profile!r} "
+                    f"({shown_place(inherited, base)}); to keep it, say it under "
+                    f"profiles: {profile}: as well"
+                )
+
+    def _mark_claims(self, profile: str) -> None:
+        """Mark inherited claims of the paper where the file changes what they rest on.
+
+        A file with a section `paper` of its own is an item of the paper.
+        """
+        if not self.bases or "paper" in self.document.data:
+            return
+        base = Layers(self.bases[-1], self.bases[:-1])
+        base.apply_profile(profile)
+        if not has_other_setting(base.data, self.data):
+            return
+        inherited = set()
+        for claim in as_list(base.data.get("claims")):
+            if isinstance(claim, dict) and claim.get("source", "paper") == "paper":
+                inherited.add(claim.get("id"))
+        for claim in as_list(self.data.get("claims")):
+            if isinstance(claim, dict) and claim.get("id") in inherited:
+                claim["source"] = "other data"
 
     def apply_reading(self, name: str) -> None:
         """Merge the changes of a reading into the data, as those of a profile."""
@@ -622,7 +695,9 @@ class Layers:
     def _apply(self, what: str, place: KeyPath) -> None:
         for source in self.sources:
             changes = _at(source.data, place)
-            for key, value in changes.items() if isinstance(changes, dict) else ():
+            if not isinstance(changes, dict):
+                continue
+            for key, value in changes.items():
                 if key in FIXED:
                     at = nearest(source.places, (*place, key))
                     self.problem(at, f"a {what} cannot change {key!r}", at_key=True)

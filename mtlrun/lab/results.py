@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -104,6 +105,9 @@ def reproduce(
     experiment = load_experiment(
         target, profile=profile, overrides=overrides, seed=seed, data_dir=folder
     )
+    for text in experiment.warnings:
+        # Of the caller of `reproduce`, which has a wrapper.
+        warnings.warn(text, UserWarning, stacklevel=3)
     made = plan(
         experiment,
         data_dir=folder,

@@ -601,6 +601,8 @@ class Experiment:
         Name of the reading; "" without readings.
     others : tuple of Experiment
         The same under the other readings, those left out that change nothing of this profile.
+    warnings : tuple of str
+        Values of the file that a profile of an extended file replaces, a line each.
     """
 
     spec: Spec
@@ -613,6 +615,7 @@ class Experiment:
     paper_datasets: tuple[str, ...] = ()
     reading: str = ""
     others: tuple[Experiment, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, data: Mapping[str, Any], source: str) -> Experiment:

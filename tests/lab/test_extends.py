@@ -111,3 +111,56 @@ def test_a_shipped_experiment_can_be_extended(lab):
         made.spec.methods
         == load_experiment("dcrmtl/table2", profile="smoke").spec.methods
     )
+
+
+# --- what an inherited profile replaces, and claims on other data ---
+
+CLAIM = """\
+claims:
+  - {id: c1, text: Strong is better, checks: [{kind: difference, quantity: auc, of: strong, over: weak, at_least: 0}]}
+"""
+
+
+def test_a_value_that_an_inherited_profile_replaces_is_named_with_both_lines(child):
+    made = child("split: {trials: 7}\n", profile="quick")
+    (warning,) = made.warnings
+    assert "child.yaml:6" in warning
+    assert "base.yaml" in warning
+    assert made.spec.split.trials == 1
+
+
+def test_a_profile_of_the_file_itself_has_the_last_word_without_a_warning(child):
+    more = "split: {trials: 7}\nprofiles: {quick: {split: {trials: 7}}}\n"
+    made = child(more, profile="quick")
+    assert made.warnings == ()
+    assert made.spec.split.trials == 7
+
+
+def test_additions_and_other_profiles_are_no_reason_for_a_warning(child):
+    method = '  - {label: new, estimator: "lab.models:Ridge"}\n'
+    assert child(f"methods:\n{method}", profile="smoke").warnings == ()
+    assert child("split: {trials: 7}\n", profile="full").warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("more", "source"),
+    [
+        ("", "paper"),
+        ('methods: [{label: new, estimator: "lab.models:Ridge"}]\n', "paper"),
+        ("split: {trials: 7}\n", "other data"),
+        ("methods: [{label: weak, params: {alpha: 9}}]\n", "other data"),
+        ("split: {trials: 7}\npaper: {cite: P, artefact: T}\n", "paper"),
+    ],
+)
+def test_inherited_claims_on_another_setting_are_marked(lab, more, source):
+    tiny = lab.tiny.partition("claims:")[0]
+    lab.write(tiny + CLAIM, "base.yaml")
+    made = load_experiment(lab.write(CHILD + more, "child.yaml"), profile="full")
+    (claim,) = [claim for claim in made.spec.claims if claim.id == "c1"]
+    assert claim.source == source
+
+
+def test_claims_of_a_paper_are_asked_of_its_own_data_sets(lab, child):
+    base = load_experiment(lab.root / "base.yaml", profile="full")
+    made = child("datasets: [{id: simulated-rmtl, n: 40, d: 5, m: 4}]\n")
+    assert made.paper_datasets == base.paper_datasets

@@ -5,6 +5,7 @@ The page has styles, script and figures inside; nothing is loaded from elsewhere
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -46,11 +47,14 @@ from mtlrun.lab.report.interpretations import (
 )
 from mtlrun.lab.report.printed import (
     measurement_sections,
+    only_quantities,
     printed_axes,
     printed_tables,
+    quantities_in,
     result_grid,
     result_notes,
     table_notes,
+    transposed,
     with_printed,
 )
 from mtlrun.lab.report.sections import (
@@ -163,6 +167,7 @@ class Report:
         return [
             *result_notes(self.run, self.rows),
             *table_notes(self.run, self.rows, self.tables, bold=bold),
+            *self._lack_of_numbers,
         ]
 
     @property
@@ -254,6 +259,17 @@ class Report:
                 f"{earlier} {were} computed by an earlier version of mtlrun (protocol 1)."
             )
         return lines
+
+    @property
+    def _lack_of_numbers(self) -> list[str]:
+        """A line on a table whose published numbers the experiment does not have."""
+        paper = self.run.info.get("paper") or {}
+        item = str(paper.get("artefact", ""))
+        if self.references:
+            return []
+        if re.fullmatch(r"Table \w+", item) is None:
+            return []
+        return [f"No published numbers of {item} are stored: see the claims."]
 
     @property
     def seconds(self) -> float:
@@ -499,15 +515,42 @@ def plain_models(content: Any) -> Any:
     return content
 
 
-def latex(report: Report) -> str:
-    """Return a file for LaTeX: the table and the reference numbers as booktabs tables, to be input in a document."""
+def latex(
+    report: Report, *, transpose: bool = False, metrics: Sequence[str] = ()
+) -> str:
+    """Return a file for LaTeX, to be input in a document: booktabs tables.
+
+    Parameters
+    ----------
+    report : Report
+    transpose : bool, default=False
+        Whether rows and columns of the tables change places.
+    metrics : sequence of str
+        Quantities, such as ``auc``, whose numbers are written, and nothing else.
+        Default: all tables, the claims and the reference numbers.
+
+    Raises
+    ------
+    UnknownNameError
+        For a quantity that no table shows.
+    """
     name = escape_tex(
         f"{report.run.info.get('title', '')} ({report.run.info.get('id')}, profile {report.run.profile})"
     )
     blocks = [TEX_HEAD]
-    for section in report.results:
-        title = f"{name}: {escape_tex(section.title)}" if section.title else name
-        blocks.append(tex_grid(section.grids[0], caption=title))
+    tables = [(section.title, section.grids[0]) for section in report.tables]
+    if metrics:
+        tables = _tables_of(tables, metrics)
+    _, column_axis = printed_axes(report.main)
+    for heading, grid in tables:
+        title = name
+        if heading:
+            title = f"{name}: {escape_tex(heading)}"
+        if transpose:
+            grid = transposed(grid, column_axis)
+        blocks.append(tex_grid(with_printed(grid), caption=title))
+    if metrics:
+        return "\n\n".join(blocks) + "\n"
     if report.claims:
         grid = ReportTable.of(
             "claim",
@@ -524,6 +567,26 @@ def latex(report: Report) -> str:
             )
         )
     return "\n\n".join(blocks) + "\n"
+
+
+def _tables_of(
+    tables: Sequence[tuple[str, ReportTable]], metrics: Sequence[str]
+) -> list[tuple[str, ReportTable]]:
+    """Return the tables with the numbers of some quantities alone.
+
+    Raises
+    ------
+    UnknownNameError
+        For a quantity that no table shows.
+    """
+    shown = set()
+    for _, grid in tables:
+        shown |= quantities_in(grid)
+    for name in metrics:
+        if name not in shown:
+            raise UnknownNameError("metric of this table", name, shown)
+    parts = [(title, only_quantities(grid, metrics)) for title, grid in tables]
+    return [(title, grid) for title, grid in parts if grid.rows]
 
 
 def claim_lines(report: Report, *, brief: bool = False) -> list[str]:

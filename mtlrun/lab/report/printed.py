@@ -107,6 +107,59 @@ def with_printed(grid: ReportTable, *, exact: bool = False) -> ReportTable:
     return ReportTable(grid.columns, rows)
 
 
+def transposed(grid: ReportTable, head: str) -> ReportTable:
+    """Return a printed table with rows and columns in each other's place.
+
+    Parameters
+    ----------
+    grid : ReportTable
+        With a head in the first column of every row.
+    head : str
+        Name of the new first column.
+    """
+    columns = [Column(head)]
+    columns += [Column(str(row[0]), "score") for row in grid.rows]
+    rows = []
+    for place, column in enumerate(grid.columns):
+        if place == 0:
+            continue
+        cells = [row[place] for row in grid.rows]
+        rows.append([column.name, *cells])
+    return ReportTable(columns, rows)
+
+
+def quantities_in(grid: ReportTable) -> set[str]:
+    """Return the names of the quantities in a printed table."""
+    names = set()
+    for row in grid.rows:
+        for cell in row:
+            if isinstance(cell, PrintedNumber):
+                names.add(cell.quantity)
+    return names
+
+
+def only_quantities(grid: ReportTable, names: Sequence[str]) -> ReportTable:
+    """Return a printed table with the numbers of some quantities alone.
+
+    Rows and columns without any of them are left out.
+    """
+    rows = []
+    for head, *cells in grid.rows:
+        kept: list[PrintedNumber | None] = []
+        for cell in cells:
+            if cell is None or cell.quantity not in names:
+                kept.append(None)
+            else:
+                kept.append(cell)
+        if any(kept):
+            rows.append([head, *kept])
+    places = [0]
+    for place in range(1, len(grid.columns)):
+        if any(row[place] for row in rows):
+            places.append(place)
+    return ReportTable(grid.columns, rows).part(places)
+
+
 def _quantities(judged: JudgedRun) -> list[str]:
     """Return what is shown by default: the metrics, and seconds where they are measured."""
     run, found = judged.run, sweep_quantities(judged.run)

@@ -880,7 +880,13 @@ def finding(claim: ClaimVerdict, text: str = "") -> str:
             if plain
             else ""
         )
-    return f"{(text or claim.text).rstrip('.')}: {said(claim.verdict)}{numbers}"
+    sentence = f"{(text or claim.text).rstrip('.')}: {said(claim.verdict)}{numbers}"
+    if claim.verdict != Verdict.UNDECIDED or text:
+        return sentence
+    for result in claim.results:
+        if result.undecided and result.why:
+            return f"{sentence}, because {result.why}"
+    return sentence
 
 
 def findings(claims: Sequence[ClaimVerdict]) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mtlrun.errors import UnknownNameError
 from mtlrun.lab.report.build import build_report, latex
 from mtlrun.tables.report_table import Column, ReportTable, escape_tex, tex_grid
 
@@ -188,3 +189,25 @@ def test_it_compiles(nasty, tmp_path):
             timeout=120,
         )
         assert done.returncode == 0, f"{folder}: {done.stdout[-2000:]}"
+
+
+def test_a_transposed_table_has_the_same_numbers_and_stays_well_formed():
+    report = build_report(RUNS[0])
+    upright, turned = (
+        latex(report, transpose=transpose, metrics=["auc"])
+        for transpose in (False, True)
+    )
+    for text in (upright, turned):
+        assert problems(text) == []
+    numbers = [
+        sorted(re.findall(r"0\.\d{4}", text.partition(r"\midrule")[2]))
+        for text in (upright, turned)
+    ]
+    assert numbers[0]
+    assert numbers[0] == numbers[1]
+    assert "LADM-RMTL &" in (upright + turned)
+
+
+def test_a_metric_that_no_table_shows_is_refused_with_those_that_are():
+    with pytest.raises(UnknownNameError, match="auc"):
+        latex(build_report(RUNS[0]), metrics=["rmse"])

@@ -1,0 +1,94 @@
+"""Serve a saved model over HTTP with FastAPI: one row or a batch per request.
+
+    pip install 'mtlrun[service]'
+    mtlrun compare simulated-grades.csv --target grade --task school
+    MODEL=results/runs/compare/simulated-grades uvicorn service:app
+
+The model is loaded once, when the service starts. Open http://127.0.0.1:8000/docs to
+try the requests, or send rows:
+
+    curl -X POST http://127.0.0.1:8000/predict -H 'Content-Type: application/json' \
+        -d '{"rows": [{"school": "school 03", "prior_score": 65, "study_hours": 4,
+            "days_absent": 2, "age": 15, "books": 2}]}'
+"""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from fastapi import FastAPI, HTTPException
+from pydantic import BaseModel, Field
+from threadpoolctl import threadpool_limits
+
+from mtlrun import load_model
+from mtlrun.errors import UserError
+
+#: Rows of a request; larger batches belong on the command line (`mtlrun predict`).
+MAX_ROWS = 10_000
+
+
+class Rows(BaseModel):
+    """New rows: an object per row, with a value for each column."""
+
+    rows: list[dict[str, Any]] = Field(min_length=1, max_length=MAX_ROWS)
+    interval: float | None = Field(None, gt=0, lt=1)
+
+
+def create_app(folder: str | Path) -> FastAPI:
+    """Return the service for the model in a folder.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Of a comparison, or of a saved model.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        app.state.model = load_model(folder)
+        # One row is too little work to share: with several threads each, requests that
+        # run at the same time would compete for the cores.
+        with threadpool_limits(1):
+            yield
+
+    app = FastAPI(title="Predictions of a model", lifespan=lifespan)
+
+    @app.get("/about")
+    def about() -> dict[str, Any]:
+        """Return what the model predicts, what it needs, and what it was made with."""
+        facts = app.state.model.about
+        return {
+            "method": facts["estimator"]["name"],
+            "outputs": app.state.model.target_names,
+            "columns": list(app.state.model.feature_names_in_),
+            "categories": facts["input"].get("categories", {}),
+            "tasks": app.state.model.task_names,
+            "versions": {
+                "mtlrun": facts["mtlrun"],
+                "python": facts["python"],
+                **facts["packages"],
+            },
+        }
+
+    @app.post("/predict")
+    def predict(request: Rows) -> list[dict[str, Any]]:
+        """Return an object per row: predictions, and what is unusual about the row."""
+        model = app.state.model
+        frame = pd.DataFrame(request.rows)
+        try:
+            table = model.predict_table(frame, interval=request.interval)
+        except UserError as error:
+            raise HTTPException(422, str(error)) from None
+        return table.to_dict("records")
+
+    return app
+
+
+def __getattr__(name: str) -> FastAPI:
+    # `uvicorn service:app` asks for `app`; importing this file needs no model.
+    if name == "app":
+        return create_app(os.environ["MODEL"])
+    raise AttributeError(name)

@@ -1,0 +1,61 @@
+"""The example of a service answers as the model behind it does."""
+
+import runpy
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import mtlrun
+
+pytest.importorskip("fastapi")
+pytest.importorskip("httpx")
+EXAMPLES = Path(__file__).parents[1] / "examples"
+TABLE = EXAMPLES / "simulated-grades.csv"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """Return the model of a comparison and a client of its service."""
+    from fastapi.testclient import TestClient
+
+    folder = tmp_path_factory.mktemp("model")
+    options = {"methods": ["HierarchicalMTL"], "splits": 2, "repeats": 1, "folds": 2}
+    roles = {"target": "grade", "task": "school"}
+    mtlrun.compare(str(TABLE), **roles, **options).save(folder)
+    service = runpy.run_path(str(EXAMPLES / "service.py"))
+    with TestClient(service["create_app"](folder)) as client:
+        yield mtlrun.load_model(folder), client
+
+
+def rows():
+    return pd.read_csv(TABLE).drop(columns="grade").head(5)
+
+
+def test_one_row_and_a_batch_are_predicted_as_by_the_model(served):
+    model, client = served
+    expected = model.predict(rows())
+    records = rows().to_dict("records")
+    for sent in (records, records[:1]):
+        answer = client.post("/predict", json={"rows": sent, "interval": 0.9})
+        assert answer.status_code == 200
+        found = [row["prediction"] for row in answer.json()]
+        assert found == pytest.approx(expected[: len(sent)])
+        assert answer.json()[0]["lower"] < found[0] < answer.json()[0]["upper"]
+
+
+def test_the_service_says_what_the_model_needs(served):
+    model, client = served
+    about = client.get("/about").json()
+    assert about["outputs"] == ["grade"]
+    assert about["columns"] == list(model.feature_names_in_)
+    assert about["versions"]["mtlrun"] == mtlrun.__version__
+
+
+@pytest.mark.parametrize("change", [{"age": "old"}, {"school": "no such school"}])
+def test_rows_that_do_not_fit_are_refused_with_the_reason(served, change):
+    _, client = served
+    sent = [rows().to_dict("records")[0] | change]
+    answer = client.post("/predict", json={"rows": sent})
+    assert answer.status_code == 422
+    assert next(iter(change.values())) in answer.json()["detail"]
