@@ -6,10 +6,15 @@ process on the same encoded columns. The output has the mean gain in squared err
 `HierarchicalMTL()`; CatBoost, LightGBM and GPBoost take part where they are installed.
 
 Run with: python benchmarks/smooth.py FOLDER [--tables Milk Exam] [--methods ...]
-[--splits 4] [--output smooth.jsonl]. FOLDER holds grouped/, school/ and sarcos/. With
---coverage it prints how many new targets the 95% intervals hold, with --targets the
-gains over ridge on tables with several targets on the same rows (mulan-small/), half of
-the rows for training.
+[--splits 4] [--output smooth.jsonl]. FOLDER holds grouped/, school/ and sarcos/. Fits
+that the output file already holds are not run again. --reference-python names the
+interpreter of an environment with another version of mtlrun, whose `HierarchicalMTL`
+becomes the reference.
+
+With --coverage the script prints how many new targets the 95% intervals hold, with
+--later the gains where the last third of each task's rows is held out, with --targets
+the gains over ridge on tables with several targets on the same rows (mulan-small/),
+half of the rows for training.
 """
 
 from __future__ import annotations
@@ -17,7 +22,9 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import subprocess
 import sys
+import tempfile
 import time
 import tracemalloc
 import warnings
@@ -57,6 +64,13 @@ GROUPED: dict[str, tuple[str, str, str, list[str], int]] = {
     "Orthodont": ("Orthodont", "distance", "Subject", [], 27),
     "cake": ("cake", "angle", "replicate", [], 15),
 }
+#: Table -> column of time, for which the last rows of each task are held out.
+TIME_COLUMNS = {
+    "Milk": "Time",
+    "sleepstudy": "Days",
+    "Orthodont": "age",
+    "egsingle by child": "year",
+}
 #: Table with several targets on the same rows -> number of targets, its last columns.
 TARGETS = {
     "andro": 6,
@@ -77,6 +91,8 @@ MAX_TRAIN_ROWS = 1500
 MIN_TASK_ROWS = 4
 #: One-hot columns of a text column at most.
 MAX_CATEGORIES = 50
+#: Groups of tasks of which one at a time is left out for intervals of new tasks.
+N_COVERAGE_FOLDS = 5
 STRENGTHS = np.logspace(-2, 4, 13)
 #: GPBoost gets random slopes for all columns of tables with at most this many columns.
 MAX_GPBOOST_SLOPES = 4
@@ -399,7 +415,39 @@ def predict_gpboost(data: Split) -> Array:
     return np.asarray(center + unit * predicted["response_mean"])
 
 
+#: Program of an environment with another version: reads a split, writes predictions.
+OTHER_VERSION = """
+import sys, warnings
+import numpy as np
+from mtlrun.estimators import HierarchicalMTL
+warnings.filterwarnings("ignore")
+data = np.load(sys.argv[1])
+model = HierarchicalMTL().fit(data["X"], data["y"], task_id=data["task"])
+np.save(sys.argv[2], model.predict(data["X_test"], task_id=data["task_test"]))
+"""
+
+
+def predict_by_other_version(python: Path, data: Split) -> Array:
+    """Fit `HierarchicalMTL` of the mtlrun that this interpreter imports."""
+    with tempfile.TemporaryDirectory() as folder:
+        split = Path(folder, "split.npz")
+        output = Path(folder, "predicted.npy")
+        np.savez(
+            split,
+            X=data.X_train,
+            y=data.y_train,
+            task=data.task_train,
+            X_test=data.X_test,
+            task_test=data.task_test,
+        )
+        command = [str(python), "-c", OTHER_VERSION, str(split), str(output)]
+        # From another folder, so that the other environment's mtlrun is imported.
+        subprocess.run(command, check=True, cwd=folder)
+        return np.asarray(np.load(output))
+
+
 REFERENCE = "HierarchicalMTL"
+OTHER_REFERENCE = "HierarchicalMTL, other version"
 METHODS: dict[str, Callable[[Split], Array]] = {
     REFERENCE: lambda data: predict_by_task(HierarchicalMTL(), data),
     "SmoothMTL": lambda data: predict_by_task(SmoothMTL(), data),
@@ -448,8 +496,19 @@ def peak_megabytes(name: str, data: Split) -> float:
     return round(peak / 1e6, 1)
 
 
-def run(folder: Path, tables: list[str], methods: list[str], splits: range) -> Any:
-    """Yield a record per table, setting, split and method."""
+def record_key(record: dict[str, Any]) -> tuple[Any, ...]:
+    """Return what tells a fit from the others."""
+    return tuple(record[name] for name in ("table", "setting", "split", "method"))
+
+
+def run(
+    folder: Path,
+    tables: list[str],
+    methods: list[str],
+    splits: range,
+    finished: set[tuple[Any, ...]],
+) -> Any:
+    """Yield a record per table, setting, split and method that is not finished."""
     for seed in splits:
         for name in tables:
             table = read_table(name, folder)
@@ -465,22 +524,28 @@ def run(folder: Path, tables: list[str], methods: list[str], splits: range) -> A
                         "tasks": len(np.unique(data.task_train)),
                         "columns": data.X_train.shape[1],
                     }
+                    if record_key(record) in finished:
+                        continue
                     record |= measure(method, data)
-                    if seed == splits[0]:
+                    if seed == splits[0] and method != OTHER_REFERENCE:
                         record["peak_megabytes"] = peak_megabytes(method, data)
                     yield record
 
 
 def coverage(folder: Path, tables: list[str], splits: range) -> Any:
-    """Yield the share of new targets inside 95% intervals, for known and new tasks."""
+    """Yield the share of new targets inside 95% intervals, for known and new tasks.
+
+    Five splits in a row leave out every task once.
+    """
     for name in tables:
         table = read_table(name, folder)
         known, new = [], []
         for seed in splits:
             data = make_split(table, "half", seed)
             codes = np.unique(table.task)
-            n_new = max(1, len(codes) // 5)
-            left_out = np.random.default_rng(seed).permutation(codes)[:n_new]
+            fold = seed % N_COVERAGE_FOLDS
+            shuffled = np.random.default_rng(seed - fold).permutation(codes)
+            left_out = shuffled[fold::N_COVERAGE_FOLDS]
             kept = ~np.isin(data.task_train, left_out)
             model = SmoothMTL(unseen="mean")
             model.fit(
@@ -498,6 +563,42 @@ def coverage(folder: Path, tables: list[str], splits: range) -> Any:
             "known tasks": round(float(np.mean(known)), 3),
             "new tasks": round(float(np.mean(new)), 3),
         }
+
+
+def later_gains(folder: Path, tables: list[str], splits: range) -> Any:
+    """Yield gains in %, a third of each task's rows held out: any rows, or the last.
+
+    The models see the column of time only. The last rows are the same in all splits.
+    """
+    for name in tables:
+        table = read_table(name, folder)
+        times = table.columns[TIME_COLUMNS[name]].to_numpy(float)
+        random_gains = []
+        for seed in splits:
+            order = np.random.default_rng(seed).permutation(len(times))
+            random_gains.append(gain_of_held_out(table, times, order))
+        last = gain_of_held_out(table, times, np.argsort(times, kind="stable"))
+        yield {
+            "table": name,
+            "any rows": round(float(np.mean(random_gains)), 1),
+            "last rows": round(last, 1),
+        }
+
+
+def gain_of_held_out(table: Table, times: Array, order: Array) -> float:
+    """Return the gain in % where the last third of each task in `order` is held out."""
+    is_test = np.zeros(len(order), dtype=bool)
+    for code in np.unique(table.task):
+        rows = order[table.task[order] == code]
+        is_test[rows[len(rows) - len(rows) // 3 :]] = True
+    errors = []
+    for model in (HierarchicalMTL(), SmoothMTL()):
+        columns = times[:, None]
+        train = ~is_test
+        model.fit(columns[train], table.y[train], task_id=table.task[train])
+        predicted = model.predict(columns[is_test], task_id=table.task[is_test])
+        errors.append(float(np.mean(np.square(predicted - table.y[is_test]))))
+    return 100 * (1 - errors[1] / errors[0])
 
 
 def predict_targets(data: Split) -> dict[str, Array]:
@@ -553,17 +654,17 @@ def target_gains(folder: Path, tables: list[str], splits: range) -> Any:
         yield {"table": name, **shape, **gains, "cpu_seconds": seconds_of_fit}
 
 
-def summary(records: list[dict[str, Any]]) -> str:
+def summary(records: list[dict[str, Any]], reference_method: str) -> str:
     """Return tables of mean gains, processor seconds and peak memory."""
     frame = pd.DataFrame(records)
     keys = ["table", "setting", "split"]
-    reference = frame[frame["method"] == REFERENCE].set_index(keys)["mse"]
+    reference = frame[frame["method"] == reference_method].set_index(keys)["mse"]
     frame["gain"] = 100 * (
         1 - frame["mse"] / frame.set_index(keys).index.map(reference)
     )
     parts = []
     for value, title, digits in (
-        ("gain", f"Gain in squared error over {REFERENCE} in %", 1),
+        ("gain", f"Gain in squared error over {reference_method} in %", 1),
         ("cpu_seconds", "Processor seconds of fit and prediction", 2),
         ("peak_megabytes", "Peak memory in MB", 0),
     ):
@@ -582,26 +683,42 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=installed_methods())
     parser.add_argument("--splits", type=int, default=4, help="splits of every table")
     parser.add_argument("--output", type=Path, help="file for a JSON line per fit")
+    parser.add_argument("--reference-python", type=Path)
     parser.add_argument("--coverage", action="store_true")
+    parser.add_argument("--later", action="store_true")
     parser.add_argument("--targets", action="store_true")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     splits = range(options.splits)
     tables = options.tables or (list(TARGETS) if options.targets else TABLES)
-    if options.coverage or options.targets:
-        measured = target_gains if options.targets else coverage
+    if options.coverage or options.later or options.targets:
+        measured: Callable[[Path, list[str], range], Any] = coverage
+        if options.targets:
+            measured = target_gains
+        elif options.later:
+            measured = later_gains
+            tables = options.tables or list(TIME_COLUMNS)
         for record in measured(options.folder, tables, splits):
             sys.stdout.write(json.dumps(record) + "\n")
             sys.stdout.flush()
         return
-    methods = list(dict.fromkeys([REFERENCE, *options.methods]))
+    reference = REFERENCE
+    if options.reference_python:
+        reference = OTHER_REFERENCE
+        python = options.reference_python.absolute()
+        METHODS[OTHER_REFERENCE] = lambda data: predict_by_other_version(python, data)
+    methods = list(dict.fromkeys([reference, *options.methods]))
     records = []
-    for record in run(options.folder, tables, methods, splits):
+    if options.output and options.output.exists():
+        lines = options.output.read_text(encoding="utf-8").splitlines()
+        records = [json.loads(line) for line in lines]
+    finished = {record_key(record) for record in records}
+    for record in run(options.folder, tables, methods, splits, finished):
         records.append(record)
         if options.output:
             with options.output.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(record) + "\n")
-    sys.stdout.write(summary(records))
+    sys.stdout.write(summary(records, reference))
 
 
 if __name__ == "__main__":

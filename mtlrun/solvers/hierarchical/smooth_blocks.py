@@ -98,6 +98,11 @@ def product_without_zeros(left: Array, right: Array) -> Array:
     return np.asarray(left[..., support] @ right[support])
 
 
+def _sum_of_products(left: Array, right: Array) -> Array:
+    """Return the sum over tasks of left' right, (r, s), for (b, n, r) and (b, n, s)."""
+    return left.reshape(-1, left.shape[2]).T @ right.reshape(-1, right.shape[2])
+
+
 @dataclass
 class KernelBlock:
     """Tasks of about the same number of rows, with exact kernels.
@@ -113,6 +118,8 @@ class KernelBlock:
         C = [A 1 y].
     noise : ndarray of shape (b, n)
         Variance of the noise in units of s2; 1 for padding.
+    roots : tuple of length K
+        F_k (b, n, q) with K_k = F_k F_k' for kernels of low rank, None for others.
     """
 
     tasks: Array
@@ -120,6 +127,7 @@ class KernelBlock:
     kernels: Array
     rows: Array
     noise: Array
+    roots: tuple[Array | None, ...]
     inverse: Array = field(init=False, repr=False)
     solved: Array = field(init=False, repr=False)
 
@@ -161,24 +169,40 @@ class KernelBlock:
         PA (m + 2, c) are coefficients of P A for c common features; `parts` are
         positions of own parts.
         """
-        kernels = self.kernels[parts]
         u = product_without_zeros(self.solved, U)
         projected = product_without_zeros(self.solved, PA)
+        kernels = self.kernels[parts]
         images = np.matmul(kernels, (self.solved @ a)[:, :, None])[:, :, :, 0]
         solved_images = np.matmul(self.inverse, images[..., None])[..., 0]
-        solved_kernels = self.inverse @ kernels
-        kernel_u = kernels @ u
-        solved_u = self.inverse @ kernel_u
         n_parts = len(parts)
-        transposed = np.ascontiguousarray(solved_kernels.swapaxes(2, 3))
-        pairs = solved_kernels.reshape(n_parts, -1) @ transposed.reshape(n_parts, -1).T
+        shape = (n_parts, *u.shape)
+        solved_kernels = np.empty(kernels.shape)
+        kernel_u = np.empty(shape)
+        solved_u = np.empty(shape)
+        inner = np.empty((n_parts, U.shape[1], U.shape[1]))
+        common = np.empty((n_parts, PA.shape[1]))
+        for k, part in enumerate(parts):
+            root = self.roots[part]
+            if root is None:
+                solved_kernels[k] = self.inverse @ kernels[k]
+                kernel_u[k] = kernels[k] @ u
+                solved_u[k] = self.inverse @ kernel_u[k]
+                inner[k] = _sum_of_products(u, kernel_u[k])
+                image = kernels[k] @ projected
+                image *= projected
+                common[k] = image.sum(axis=(0, 1))
+                continue
+            transposed = root.transpose(0, 2, 1)
+            solved_root = self.inverse @ root
+            root_u = transposed @ u
+            solved_kernels[k] = solved_root @ transposed
+            kernel_u[k] = root @ root_u
+            solved_u[k] = solved_root @ root_u
+            inner[k] = _sum_of_products(root_u, root_u)
+            common[k] = np.square(transposed @ projected).sum(axis=(0, 1))
+        mirrored = np.ascontiguousarray(solved_kernels.swapaxes(2, 3))
+        pairs = solved_kernels.reshape(n_parts, -1) @ mirrored.reshape(n_parts, -1).T
         pairs -= 2 * kernel_u.reshape(n_parts, -1) @ solved_u.reshape(n_parts, -1).T
-        inner = np.einsum("bnr,kbns->krs", u, kernel_u, optimize=True)
-        common = np.empty((n_parts, projected.shape[2]))
-        for k in range(n_parts):
-            product = kernels[k] @ projected
-            product *= projected
-            common[k] = product.sum(axis=(0, 1))
         products = np.einsum("kbn,jbn->kj", images, solved_images)
         linear = np.einsum("bnm,kbn->mk", self.solved[:, :, :-1], images, optimize=True)
         return CurvatureSums(pairs, inner, common, products, linear)
@@ -507,4 +531,8 @@ class BlockList:
         rows[is_row] = matrix
         noise = np.ones(index.shape)
         noise[is_row] = self.data.noise[positions]
-        return KernelBlock(tasks, index, kernels, rows, noise)
+        roots = [
+            None if root is None else root * is_row[:, :, None]
+            for root in self.data.design.own_roots(padded)
+        ]
+        return KernelBlock(tasks, index, kernels, rows, noise, tuple(roots))

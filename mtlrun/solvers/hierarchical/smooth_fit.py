@@ -34,6 +34,9 @@ START = 0.1
 #: A search whose steps are predicted to lower F by less than this is given up if ten
 #: such steps would not reach the best point.
 HOPELESS = 0.03
+#: Searches before the last end where a step is predicted to lower F by less than this,
+#: and replace the best point only if they lower F by more.
+COARSE_TOL = 0.01
 #: Halvings of a step before it is given up.
 MAX_HALVINGS = 20
 #: Largest variance of a part in units of the noise variance.
@@ -44,7 +47,7 @@ SMALL_THETA = 1e-8
 #: rounding: the rows say nothing about the variance.
 MIN_CURVATURE = 1e-8
 #: Share of |D| below which a predicted reduction is rounding.
-ROUNDING = 1e-12
+ROUNDING = 1e-13
 #: A predicted reduction below this is rounding if no step lowers F.
 STALLED = 1e-4
 #: A step that is predicted to lower F by less than this uses exact second derivatives.
@@ -212,6 +215,7 @@ def fit_variances(
     for _ in range(MAX_ROUNDS):
         if not search.exchange():
             break
+    search.finish()
     return search.result()
 
 
@@ -232,12 +236,15 @@ class _VarianceSearch:
         self.path: list[float] = []
         self.reduction = 0.0
         self.has_stalled = False
-        # Parts whose addition to the best point was tried in vain.
+        # Parts that were added to the best point, or left out of it, in vain.
         self._rejected: set[int] = set()
+        # Whether the search starts from the best point with another set of curves.
+        self._is_trial = False
         # The last value with second derivatives, its parts and the derivatives.
         self._last: tuple[Any, Array, tuple[Array, Array]] | None = None
         # Steps and the changes of the gradient of F along them.
         self._differences: list[tuple[Array, Array]] = []
+        self._best_differences: list[tuple[Array, Array]] = []
 
     def identify(self, allowed: Array) -> None:
         """Find out about which variances the rows say something."""
@@ -269,17 +276,28 @@ class _VarianceSearch:
     def _objective(self, value: Any) -> float:
         return float(value.criterion + self.prior.value(value.theta))
 
-    def descend(self, theta: Array) -> bool:
-        """Take Newton steps from theta; return True if the end is kept as better."""
+    def descend(self, theta: Array, *, is_last: bool = False) -> bool:
+        """Take Newton steps from theta; return True if the end is kept as better.
+
+        Only the last search goes on until the tolerance is reached: it starts at the
+        end of the best one before.
+        """
+        coarse = 0.0 if is_last else COARSE_TOL
+        gain = max(self.tol, COARSE_TOL)
         value = self._start(theta)
         objective = self._objective(value)
         path = [objective]
         reduction = np.inf
         has_stalled = False
-        self._differences.clear()
+        # The last search goes on where the best one ended.
+        self._differences = list(self._best_differences) if is_last else []
         for _ in range(self.max_iter):
+            limit = max(self.tolerance(objective), coarse)
+            # A trial that is near the best point with the same curves would end there.
+            if self._is_trial and self._is_return(value.theta, objective):
+                return False
             step, reduction = self._step(value)
-            if reduction < self.tolerance(objective):
+            if reduction < limit:
                 break
             # A search that is going to end above the best point is given up.
             if reduction < HOPELESS and objective - 10 * reduction > self.objective:
@@ -296,17 +314,26 @@ class _VarianceSearch:
                 self._differences.append((moved, new_slope - slope))
             value, objective = shorter
             path.append(objective)
-        if self.best is not None and objective >= self.objective - self.tol:
+        is_better = self.best is None or objective < self.objective - gain
+        if not is_better and not is_last:
             return False
         # Searches are compared by their ends; the path keeps what lowers F.
         self.path += [point for point in path if point < self.objective]
         self.best = value
+        self._best_differences = self._differences
         self._diagonal = None
         self._rejected.clear()
         self.objective = objective
         self.reduction = float(reduction)
         self.has_stalled = has_stalled
         return True
+
+    def _is_return(self, theta: Array, objective: float) -> bool:
+        """Return whether a point is near the best one, and has the same curves."""
+        is_curved = self.prior.rate > 0
+        has_curve = theta[is_curved] > 0
+        has_same_curves = np.array_equal(has_curve, self.best.theta[is_curved] > 0)
+        return bool(has_same_curves and objective < self.objective + HOPELESS)
 
     def tolerance(self, objective: float) -> float:
         """Return the predicted reduction at which a search ends."""
@@ -378,7 +405,10 @@ class _VarianceSearch:
     def exchange(self) -> bool:
         """Drop or add curved parts where that lowers F; return whether any was."""
         changed = False
+        self._is_trial = True
         for part in np.flatnonzero((self.prior.rate > 0) & self.is_identified):
+            if int(part) in self._rejected:
+                continue
             if self.best.theta[part] > 0:
                 changed |= self._drop(int(part))
             else:
@@ -390,7 +420,10 @@ class _VarianceSearch:
         theta = self.best.theta.copy()
         theta[part] = 0.0
         without = self._objective(self._solve(theta))
-        return without < self.objective + DROP_SLACK and self.descend(theta)
+        is_better = without < self.objective + DROP_SLACK and self.descend(theta)
+        if not is_better:
+            self._rejected.add(part)
+        return is_better
 
     def _add(self, part: int) -> bool:
         """Let a part in if that lowers F."""
@@ -428,16 +461,27 @@ class _VarianceSearch:
                 self._diagonal[zero] = np.diag(expected)
         return self._diagonal
 
+    def finish(self) -> None:
+        """Go on from the best point until the tolerance is reached."""
+        self._is_trial = False
+        rejected = set(self._rejected)
+        self.descend(self.best.theta, is_last=True)
+        self._rejected = rejected
+
     def result(self) -> VarianceFit:
         """Return the best point with its certificate."""
+        # What follows uses the blocks as the last evaluation leaves them: at the best
+        # point, with the features of all parts.
+        if self._diagonal is None:
+            self._expected_diagonal()
+        else:
+            self.best = self.criterion(self.best.theta)
         is_zero = (self.best.theta == 0) & (self.prior.rate > 0) & self.is_identified
         # The model of an addition is rough: where one was tried, the trial counts.
         is_zero[list(self._rejected)] = False
         additions = [self._addition(int(part))[1] for part in np.flatnonzero(is_zero)]
         reduction = max([self.reduction, 0.0, *additions])
         limit = STALLED if self.has_stalled else self.tolerance(self.objective)
-        # What follows uses the blocks as the last evaluation leaves them.
-        self.best = self.criterion(self.best.theta)
         return VarianceFit(
             value=self.best,
             objective=self.objective,

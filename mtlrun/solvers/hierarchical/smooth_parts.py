@@ -289,6 +289,9 @@ class TaskPart(Protocol):
     def diagonal(self, rows: SmoothRows) -> Array:
         """Return the variances of rows, (n,)."""
 
+    def root(self, rows: SmoothRows) -> Array | None:
+        """Return F (..., n, q) with the kernel F F' where q is small, else None."""
+
     def features(self, rows: SmoothRows, reference: SmoothRows) -> Array:
         """Return features (n, q) whose products are about the kernel.
 
@@ -310,6 +313,10 @@ class LevelPart:
         """Return ones."""
         return np.ones(len(rows))
 
+    def root(self, rows: SmoothRows) -> Array:
+        """Return a column of ones."""
+        return np.ones((*rows.z.shape[:-1], 1))
+
     def features(self, rows: SmoothRows, reference: SmoothRows) -> Array:
         """Return a column of ones."""
         return np.ones((len(rows), 1))
@@ -328,6 +335,13 @@ class SlopesPart:
     def diagonal(self, rows: SmoothRows) -> Array:
         """Return |z|^2 / p."""
         return np.asarray(np.square(rows.z).mean(axis=-1))
+
+    def root(self, rows: SmoothRows) -> Array | None:
+        """Return the columns if they are fewer than half of the rows."""
+        n, p = rows.z.shape[-2:]
+        if 2 * p > n:
+            return None
+        return np.asarray(rows.z / np.sqrt(p))
 
     def features(self, rows: SmoothRows, reference: SmoothRows) -> Array:
         """Return the columns, or their scores if there are fewer rows."""
@@ -348,6 +362,9 @@ class SmoothPart:
     def diagonal(self, rows: SmoothRows) -> Array:
         """Return ones."""
         return np.ones(len(rows))
+
+    def root(self, rows: SmoothRows) -> None:
+        """Return None: the kernel has full rank."""
 
     def features(self, rows: SmoothRows, reference: SmoothRows) -> Array:
         """Return Nystroem's features at the common centers."""
@@ -372,6 +389,9 @@ class AdditivePart:
         """Return ones."""
         return np.ones(len(rows))
 
+    def root(self, rows: SmoothRows) -> None:
+        """Return None: the kernel has full rank."""
+
     def features(self, rows: SmoothRows, reference: SmoothRows) -> Array:
         """Return Nystroem's features of each column at its knots."""
         return np.hstack([feature_map(rows) for feature_map in self.maps])
@@ -393,6 +413,9 @@ class NestedLevelPart:
     def diagonal(self, rows: SmoothRows) -> Array:
         """Return ones."""
         return np.ones(len(rows))
+
+    def root(self, rows: SmoothRows) -> None:
+        """Return None: there may be many levels."""
 
     def features(self, rows: SmoothRows, reference: SmoothRows) -> Array:
         """Return indicators of the levels of the task."""
@@ -444,6 +467,10 @@ class SmoothDesign:
         for k, part in enumerate(self.own):
             kernels[k] = part.kernel(a, b)
         return kernels
+
+    def own_roots(self, rows: SmoothRows) -> list[Array | None]:
+        """Return F (..., n, q) of each part of a task with a kernel of low rank."""
+        return [part.root(rows) for part in self.own]
 
     def own_diagonals(self, rows: SmoothRows) -> Array:
         """Return prior variances of all parts of a task in units of theta, (K, n)."""
