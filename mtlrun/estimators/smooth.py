@@ -55,6 +55,7 @@ from mtlrun.solvers.hierarchical.smooth_parts import (
 )
 from mtlrun.solvers.hierarchical.smooth_targets import (
     FOREST,
+    RIDGE,
     TARGET_PARTS,
     TARGETS,
     SmoothTargets,
@@ -69,6 +70,15 @@ Array = np.ndarray[Any, np.dtype[Any]]
 TARGETS_CHANGE = (
     "Targets on the same rows are each fitted alone, and mixed with their principal "
     "components and a forest."
+)
+#: Reason for new numbers where targets share their rows.
+RIDGE_CHANGE = (
+    "Targets on the same rows are also mixed with a ridge regression, and trees of the "
+    "forest have leaves of one row."
+)
+#: Reason for new numbers of `SmoothMTL`.
+MIXTURE_CHANGE = (
+    f"{RIDGE_CHANGE} The errors of all targets together choose half of the mixture."
 )
 
 
@@ -155,7 +165,7 @@ class _SmoothRegressor(RegressorMTL, SmoothModel):
                 self._training_targets,
                 self._options(),
                 self._target_parts(),
-                has_joint_forest=self._has_joint_forest(),
+                is_joint=self._is_joint(),
             )
         self._targets = fit.model
         self.noise_variance_ = fit.model.targets.noise * fit.model.calibration
@@ -177,8 +187,8 @@ class _SmoothRegressor(RegressorMTL, SmoothModel):
             stop_crit=max(outputs.gap for outputs in fits),
         )
 
-    def _has_joint_forest(self) -> bool:
-        """Whether one forest predicts all targets."""
+    def _is_joint(self) -> bool:
+        """Whether targets on the same rows share a forest and choose mixtures together."""
         return True
 
     def _publish_parts(self, model: SmoothTargets) -> None:
@@ -343,10 +353,10 @@ class SmoothMTL(_SmoothRegressor):
     "slopes")`` this is a linear mixed model, ``HierarchicalMTL(covariance="scalar",
     mean="ridge")``. With `levels` it has further grouping factors, nested or crossed.
 
-    Several targets on the same rows (2-D `y`) are mixed from up to three predictions,
+    Several targets on the same rows (2-D `y`) are mixed from up to four predictions,
     `target_parts`, with weights per target that minimize leave-one-out and out-of-bag
-    errors. `task_parts` has no part in it. `predict` then has standard deviations that
-    are scaled by the leave-one-out errors.
+    errors of the target plus the mean over all targets. `task_parts` is not used.
+    `predict` then has standard deviations that are scaled by the leave-one-out errors.
 
     Parameters
     ----------
@@ -356,10 +366,11 @@ class SmoothMTL(_SmoothRegressor):
     task_parts : tuple of str, default ("level", "slopes", "smooth", "additive")
         Parts that every task has for itself: a level; slopes; a function of all columns
         together; one curve per column.
-    target_parts : tuple of str, default ("targets", "components", "forest")
+    target_parts : tuple of str, default ("targets", "components", "forest", "ridge")
         Predictions that are mixed where targets have the same rows: every target alone;
         principal components of the standardized targets, each fitted alone; one random
-        forest for all targets. Empty: targets are tasks like others.
+        forest for all targets; a ridge regression per target. Empty: targets are tasks
+        like others.
 
     Attributes
     ----------
@@ -390,7 +401,7 @@ class SmoothMTL(_SmoothRegressor):
         ),
         default_grid={"prior_rate": (0.5, 1.0, 2.0)},
         search=lambda scale: {},
-        changes=(TARGETS_CHANGE,),
+        changes=(TARGETS_CHANGE, MIXTURE_CHANGE),
     )
 
     common_parts: CommonParts = COMMON_PARTS
@@ -444,7 +455,7 @@ class SmoothIndependent(_SmoothRegressor):
 
     Several targets on the same rows (2-D `y`) have variances of their own: every target
     is fitted alone, with the functions that all tasks share in `SmoothMTL`, and mixed
-    with a random forest of its own.
+    with its random forest and its ridge regression.
 
     Examples
     --------
@@ -458,15 +469,17 @@ class SmoothIndependent(_SmoothRegressor):
     [1.0]
     """
 
-    metadata: ClassVar = replace(SmoothMTL.metadata, multitask=False)
+    metadata: ClassVar = replace(
+        SmoothMTL.metadata, multitask=False, changes=(TARGETS_CHANGE, RIDGE_CHANGE)
+    )
 
     def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return (), TASK_PARTS
 
     def _target_parts(self) -> tuple[str, ...]:
-        return (TARGETS, FOREST)
+        return (TARGETS, FOREST, RIDGE)
 
-    def _has_joint_forest(self) -> bool:
+    def _is_joint(self) -> bool:
         return False
 
 

@@ -531,8 +531,8 @@ class BlockList:
         rows[is_row] = matrix
         noise = np.ones(index.shape)
         noise[is_row] = self.data.noise[positions]
-        roots = [
-            None if root is None else root * is_row[:, :, None]
-            for root in self.data.design.own_roots(padded)
-        ]
+        roots = self.data.design.own_roots(padded)
+        for k, root in enumerate(roots):
+            if root is not None:
+                roots[k] = root * is_row[:, :, None]
         return KernelBlock(tasks, index, kernels, rows, noise, tuple(roots))

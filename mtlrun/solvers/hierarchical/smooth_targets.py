@@ -1,16 +1,22 @@
 """Smooth models of several targets on the same rows.
 
-Row i has the targets y_i1 ... y_iT. There are up to three predictions of each target:
+Row i has the targets y_i1 ... y_iT. There are up to four predictions of each target:
 
     targets     y_ij = mu_j + f_j(x_i) + e_ij: every target by a model of its own
     components  the same for every principal component of the standardized targets,
                 rotated back
     forest      random forests
+    ridge       ridge regressions, with strengths by leave-one-out errors
 
 f_j is a sum of the common parts of `smooth_parts`, with variances by restricted
 likelihood. The predictions of target j are mixed with weights that are not negative and
 sum to one, and minimize the squared errors of rows that a prediction has not seen:
-leave-one-out errors, and out-of-bag errors of the forests.
+leave-one-out errors, and out-of-bag errors of the forests. With e_j(w) the mean squared
+error of the mixture w of standardized target j, its weights minimize::
+
+    e_j(w) + mean over targets k of e_k(w)
+
+With few rows or outliers, weights from one target are noisy; the mean stabilizes them. Where targets are fitted alone, the mean is left out.
 
 Components borrow strength: directions in which the targets vary together have less
 noise than single targets. Where that does not help, their weight is zero.
@@ -43,14 +49,16 @@ Array = np.ndarray[Any, np.dtype[Any]]
 TARGETS = "targets"
 COMPONENTS = "components"
 FOREST = "forest"
+RIDGE = "ridge"
 #: Predictions that can be mixed.
-TARGET_PARTS = (TARGETS, COMPONENTS, FOREST)
+TARGET_PARTS = (TARGETS, COMPONENTS, FOREST, RIDGE)
 #: Components with less variance than this share of the first are left out.
 MIN_COMPONENT = 1e-10
-#: Trees of a forest, their rows per leaf and the share of columns tried for a split.
+#: Trees of a forest, and the share of columns tried for a split.
 N_TREES = 150
-MIN_LEAF_ROWS = 3
 COLUMN_SHARE = 0.5
+#: Strengths of a ridge regression, in units of the number of rows.
+RIDGE_STRENGTHS = np.logspace(-4, 2, 19)
 #: With fewer rows there is no forest.
 MIN_FOREST_ROWS = 10
 #: A set of predictions replaces a smaller one if its error is lower by this share.
@@ -236,6 +244,27 @@ class Forests:
 
 
 @dataclass(frozen=True)
+class RidgeTargets:
+    """Ridge regressions of all targets on standardized columns.
+
+    Attributes
+    ----------
+    intercept : ndarray of shape (T,)
+    coefficients : ndarray of shape (p, T)
+    strength : ndarray of shape (T,)
+        Factor of the squared norm of the coefficients; weights have the mean 1.
+    """
+
+    intercept: Array
+    coefficients: Array
+    strength: Array
+
+    def predict(self, rows: SmoothRows) -> Array:
+        """Return predictions (n, T)."""
+        return np.asarray(self.intercept + rows.z @ self.coefficients)
+
+
+@dataclass(frozen=True)
 class SmoothTargets:
     """A fitted model of several targets.
 
@@ -250,9 +279,10 @@ class SmoothTargets:
         Components times the rotation, plus `center`, are targets.
     center : ndarray of shape (T,)
     forests : Forests or None
+    ridge : RidgeTargets or None
     mixture : ndarray of shape (n_predictions, T)
-        Weights of the predictions: targets, components where there are some, forests
-        where there are some.
+        Weights of the predictions: targets, then components, forests and ridge
+        regressions where there are some.
     calibration : ndarray of shape (T,)
         Factor on variances, by which leave-one-out errors have the variance expected.
     """
@@ -263,6 +293,7 @@ class SmoothTargets:
     rotation: Array
     center: Array
     forests: Forests | None
+    ridge: RidgeTargets | None
     mixture: Array
     calibration: Array
 
@@ -274,6 +305,8 @@ class SmoothTargets:
             names.append(COMPONENTS)
         if self.forests is not None:
             names.append(FOREST)
+        if self.ridge is not None:
+            names.append(RIDGE)
         return names
 
     def mean(self, rows: SmoothRows) -> Array:
@@ -285,6 +318,8 @@ class SmoothTargets:
             predictions.append(self.center + scores @ self.rotation)
         if self.forests is not None:
             predictions.append(self.forests.predict(rows))
+        if self.ridge is not None:
+            predictions.append(self.ridge.predict(rows))
         return mixed(predictions, self.mixture)
 
     def variance(
@@ -338,8 +373,8 @@ def mixed(predictions: Sequence[Array], weights: Array) -> Array:
 def smooth_share(mixture: Array, variances: Sequence[Array]) -> Array:
     """Return the weights of the smooth predictions, which have variances.
 
-    A forest has none: it gets the mean variance of the others, and the variance of
-    "targets" where they have no weight.
+    Forests and ridge regressions lack variances. They get the mean variance of the
+    smooth predictions, or the variance of "targets" if these have no weight.
     """
     weights = mixture[: len(variances)].copy()
     total = weights.sum(axis=0)
@@ -373,7 +408,7 @@ def fit_targets(
     options: SmoothOptions,
     parts: Sequence[str],
     *,
-    has_joint_forest: bool = True,
+    is_joint: bool = True,
 ) -> TargetsFit:
     """Fit a model of several targets.
 
@@ -384,8 +419,9 @@ def fit_targets(
     parts : sequence of str
         Some of `TARGET_PARTS`. "targets" is fitted in any case, but it has no weight
         where it is not named and another prediction is there.
-    has_joint_forest : bool
-        Whether one forest predicts all targets; else every target has its own.
+    is_joint : bool
+        Whether one forest predicts all targets, and all errors choose the mixtures;
+        else each target has a separate forest and mixture.
     """
     alone = fit_outputs(data, options)
     fits = [alone]
@@ -394,7 +430,7 @@ def fit_targets(
     center = np.zeros(data.targets.shape[1])
     rotation = np.zeros((0, len(center)))
     components = None
-    is_needed = COMPONENTS in parts or (FOREST in parts and has_joint_forest)
+    is_needed = COMPONENTS in parts or (FOREST in parts and is_joint)
     filled = data.targets
     if is_needed and not data.is_observed.all():
         predicted = alone.functions.mean(data.features())
@@ -413,17 +449,22 @@ def fit_targets(
             held_out.append(center + rotated.leave_one_out @ rotation)
     forests = None
     if FOREST in parts and len(filled) >= MIN_FOREST_ROWS and data.rows.z.shape[1]:
-        targets = filled if has_joint_forest else data.targets
+        targets = filled if is_joint else data.targets
         forests, out_of_bag = fit_forests(
-            data.rows, targets, row_weights, options.seed, is_joint=has_joint_forest
+            data.rows, targets, row_weights, options.seed, is_joint=is_joint
         )
         names.append(FOREST)
         held_out.append(out_of_bag)
+    ridge = None
+    if RIDGE in parts and data.rows.z.shape[1]:
+        ridge, ridge_held_out = fit_ridge(data)
+        names.append(RIDGE)
+        held_out.append(ridge_held_out)
 
     is_mixed = np.array([name in parts for name in names])
     if not is_mixed.any():
         is_mixed[0] = True
-    mixture = mix(held_out, data, is_mixed)
+    mixture = mix(held_out, data, is_mixed, is_joint=is_joint)
     leave_one_out = mixed(held_out, mixture)
     leave_one_out[~data.is_observed] = np.nan
 
@@ -445,6 +486,7 @@ def fit_targets(
         rotation=rotation,
         center=center,
         forests=forests,
+        ridge=ridge,
         mixture=mixture,
         calibration=calibration,
     )
@@ -559,7 +601,6 @@ def fit_forests(
         is_row = is_observed[:, group].all(axis=1)
         forest = RandomForestRegressor(
             N_TREES,
-            min_samples_leaf=MIN_LEAF_ROWS,
             max_features=COLUMN_SHARE,
             oob_score=True,
             random_state=seed,
@@ -583,7 +624,54 @@ def fit_forests(
     return forests, out_of_bag
 
 
-def mix(predictions: Sequence[Array], data: TargetData, is_mixed: Array) -> Array:
+def fit_ridge(data: TargetData) -> tuple[RidgeTargets, Array]:
+    """Return ridge regressions and their leave-one-out predictions (n, T).
+
+    Each strength minimizes the leave-one-out error.
+    """
+    z = data.rows.z
+    n_targets = data.targets.shape[1]
+    intercept = np.empty(n_targets)
+    coefficients = np.empty((z.shape[1], n_targets))
+    chosen = np.empty(n_targets)
+    held_out = np.full(data.targets.shape, np.nan)
+    for j in range(n_targets):
+        index = np.flatnonzero(data.is_observed[:, j])
+        weights = data.weights[index, j] / data.weights[index, j].mean()
+        y = data.targets[index, j]
+        center = weights @ y / len(index)
+        column_means = weights @ z[index] / len(index)
+        root = np.sqrt(weights)
+        U, singular, Vt = np.linalg.svd(
+            root[:, None] * (z[index] - column_means), full_matrices=False
+        )
+        # The mean adds to the leverage of each row.
+        response = root * (y - center)
+        projected = U.T @ response
+        best_error = np.inf
+        for strength in len(index) * RIDGE_STRENGTHS:
+            shrinkage = np.square(singular) / (np.square(singular) + strength)
+            leverage = np.square(U) @ shrinkage + weights / len(index)
+            residual = response - U @ (shrinkage * projected)
+            left_out = residual / np.maximum(1 - leverage, 1e-12)
+            error = float(left_out @ left_out)
+            if error < best_error:
+                best_error = error
+                chosen[j] = strength
+                held_out[index, j] = y - left_out / root
+                scale = singular / (np.square(singular) + strength)
+                coefficients[:, j] = Vt.T @ (scale * projected)
+        intercept[j] = center - column_means @ coefficients[:, j]
+    return RidgeTargets(intercept, coefficients, chosen), held_out
+
+
+def mix(
+    predictions: Sequence[Array],
+    data: TargetData,
+    is_mixed: Array,
+    *,
+    is_joint: bool,
+) -> Array:
     """Return weights of held-out predictions that minimize the squared errors.
 
     Parameters
@@ -591,7 +679,9 @@ def mix(predictions: Sequence[Array], data: TargetData, is_mixed: Array) -> Arra
     predictions : sequence of ndarray of shape (n, T)
     data : TargetData
     is_mixed : ndarray of bool, shape (n_predictions,)
-        Which predictions may have weight.
+        Predictions that may have weight.
+    is_joint : bool
+        Whether to add the mean errors of all targets.
 
     Returns
     -------
@@ -599,35 +689,51 @@ def mix(predictions: Sequence[Array], data: TargetData, is_mixed: Array) -> Arra
         Not negative; every column sums to one.
     """
     members = np.flatnonzero(is_mixed).tolist()
-    weights = np.zeros((len(predictions), data.targets.shape[1]))
-    for j in range(weights.shape[1]):
+    n_targets = data.targets.shape[1]
+    moments = np.empty((n_targets, len(members), len(members)))
+    for j in range(n_targets):
         index = np.flatnonzero(data.is_observed[:, j])
+        y = data.targets[index, j]
+        weights = data.weights[index, j] / data.weights[index, j].sum()
+        variance = weights @ np.square(y - weights @ y)
         columns = np.column_stack([predictions[k][index, j] for k in members])
-        weights[members, j] = convex_weights(
-            columns, data.targets[index, j], data.weights[index, j]
-        )
-    return weights
+        errors = columns - y[:, None]
+        moments[j] = (errors.T * weights) @ errors
+        # A constant target has no unit.
+        if variance > 0:
+            moments[j] /= variance
+    if is_joint:
+        moments += moments.mean(axis=0)
+    weights_of_targets = np.zeros((len(predictions), n_targets))
+    for j in range(n_targets):
+        weights_of_targets[members, j] = convex_weights(moments[j])
+    return weights_of_targets
 
 
-def convex_weights(columns: Array, y: Array, weights: Array) -> Array:
-    """Return weights >= 0 with sum 1 whose mixture of columns (n, k) is nearest to y.
+def convex_weights(moments: Array) -> Array:
+    """Return weights w >= 0 with sum 1 that minimize w'Mw.
 
-    All sets of columns are tried, smaller ones first: there are at most seven.
+    Try all sets of positive weights, small sets first: there are at most 15.
+
+    Parameters
+    ----------
+    moments : ndarray of shape (k, k)
+        M, sums of products of the errors of k predictions.
     """
-    k = columns.shape[1]
-    errors = np.sqrt(weights)[:, None] * (columns - y[:, None])
+    k = len(moments)
     best = np.full(k, 1.0 / k)
     lowest = np.inf
     for size in range(1, k + 1):
         for members in combinations(range(k), size):
-            first = errors[:, members[0]]
-            others = errors[:, members[1:]] - first[:, None]
-            # |first + others b|^2 is smallest; the first weight is 1 - sum of b.
-            b = np.linalg.lstsq(others, -first, rcond=None)[0]
-            found = np.append(1 - b.sum(), b)
-            error = float(np.square(first + others @ b).sum())
-            if (found >= 0).all() and error < lowest * (1 - MIX_SLACK):
+            M = moments[np.ix_(members, members)]
+            # With w = (1 - sum of b, b) the error is M_00 + 2 g'b + b'D b.
+            g = M[1:, 0] - M[0, 0]
+            D = M[1:, 1:] - M[1:, :1] - M[:1, 1:] + M[0, 0]
+            b = np.linalg.lstsq(D, -g, rcond=None)[0]
+            weights = np.append(1 - b.sum(), b)
+            error = float(weights @ M @ weights)
+            if (weights >= 0).all() and error < lowest * (1 - MIX_SLACK):
                 lowest = error
                 best = np.zeros(k)
-                best[list(members)] = found
+                best[list(members)] = weights
     return best
