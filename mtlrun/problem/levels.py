@@ -24,6 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
 from mtlrun.problem.taskdata import TaskData
 
@@ -35,15 +36,17 @@ MIN_LOG_RATIO = np.log(1e-4)
 MAX_LOG_RATIO = np.log(1e6)
 #: Ratios at which the likelihood is computed before the best one is refined.
 N_RATIOS = 24
+#: Accuracy of the logarithm of the ratio.
+LOG_RATIO_TOL = 0.01
 #: Eigenvalues below this share of the largest one belong to redundant columns.
 RANK_TOL = 1e-10
-#: The common coefficients are estimated if the rows are at least so many times as many.
+#: Common coefficients are estimated from this number of rows per column on.
 MIN_ROWS_PER_COLUMN = 2
 
 
 @dataclass(frozen=True)
 class ShrunkenLevels:
-    """Rows without their levels, and how the levels follow from the coefficients.
+    """Quasi-demeaned rows, and the levels as a function of the coefficients.
 
     Attributes
     ----------
@@ -96,12 +99,12 @@ class ShrunkenLevels:
         return cls(reduced, mean, ratio, sizes, x_means, y_means)
 
     def intercepts(self, W: Array) -> Array:
-        """Return the levels (T,) that belong to coefficients W (d, T)."""
+        """Return the optimal levels (T,) for coefficients W (d, T)."""
         residual_means = self.y_means - self.mean - np.sum(self.x_means.T * W, axis=0)
         return self.mean + self.sizes / (self.sizes + self.ratio) * residual_means
 
     def penalty(self, intercepts: Array) -> float:
-        """Return what levels (T,) cost: ``rho / 2 sum_t (b_t - m)^2``."""
+        """Return the penalty ``rho / 2 sum_t (b_t - m)^2`` of levels (T,)."""
         return self.ratio / 2 * float(np.sum((intercepts - self.mean) ** 2))
 
 
@@ -109,7 +112,11 @@ def _estimate(
     data: TaskData, weights: Array, sizes: Array, x_means: Array, y_means: Array
 ) -> tuple[float, float]:
     """Return mean and ratio by REML of common coefficients and random levels."""
-    n = float(sizes.sum())
+    # Weights count relative to their mean: a factor on all of them is a unit of the noise.
+    mean_weight = float(weights.mean())
+    weights = weights / mean_weight
+    sizes = sizes / mean_weight
+    n = len(weights)
     features = np.asarray(data.X)
     if n - data.n_tasks < MIN_ROWS_PER_COLUMN * features.shape[1]:
         features = features[:, :0]
@@ -144,16 +151,13 @@ def _estimate(
 
     grid = np.linspace(MIN_LOG_RATIO, MAX_LOG_RATIO, N_RATIOS)
     best = int(np.argmin([criterion(value)[0] for value in grid]))
-    low = grid[max(best - 1, 0)]
-    high = grid[min(best + 1, N_RATIOS - 1)]
-    # Golden section between the neighbors of the best value of the grid.
-    inverse_golden = (np.sqrt(5) - 1) / 2
-    while high - low > 0.01:
-        left = high - inverse_golden * (high - low)
-        right = low + inverse_golden * (high - low)
-        if criterion(left)[0] <= criterion(right)[0]:
-            high = right
-        else:
-            low = left
-    log_ratio = (low + high) / 2
-    return criterion(log_ratio)[1], float(np.exp(log_ratio))
+    # The criterion can have several minima: the search stays next to the best value.
+    neighbors = (grid[max(best - 1, 0)], grid[min(best + 1, N_RATIOS - 1)])
+    refined = minimize_scalar(
+        lambda log_ratio: criterion(log_ratio)[0],
+        bounds=neighbors,
+        method="bounded",
+        options={"xatol": LOG_RATIO_TOL},
+    )
+    mean = criterion(refined.x)[1]
+    return mean, mean_weight * float(np.exp(refined.x))

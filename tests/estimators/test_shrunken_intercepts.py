@@ -62,6 +62,14 @@ def test_the_ratio_is_that_of_a_model_with_random_levels_by_reml():
     assert 0.1 < ratio < 10
 
 
+@pytest.mark.parametrize("factor", [1e-3, 1e3])
+def test_a_factor_on_all_weights_changes_only_the_unit_of_the_ratio(factor):
+    levels = levels_of(WEIGHTS)
+    scaled = levels_of(factor * WEIGHTS)
+    assert scaled.mean == pytest.approx(levels.mean)
+    assert scaled.ratio == pytest.approx(factor * levels.ratio, rel=1e-6)
+
+
 def test_levels_that_do_not_differ_become_equal_and_distinct_ones_stay():
     rng = np.random.default_rng(0)
     ids = np.repeat(np.arange(20), 10)
