@@ -222,7 +222,7 @@ def _store_leaf(
             if key[0] == fold
         ]
         content = np.concatenate(halves) if halves else np.empty(0)
-        np.save(_leaf_file(folder, index, fold), content, allow_pickle=False)
+        np.save(_leaf_file(folder, index, fold), content)
     return LeafSummary(
         sizes={key: len(product) for key, product in sums.products.items()},
         counts=sums.counts,
@@ -264,21 +264,19 @@ def _store_fold(
         np.save(
             folder / f"{fold}-{name}.npy",
             np.ascontiguousarray(getattr(statistics, name)),
-            allow_pickle=False,
         )
-    np.save(folder / f"{fold}-tasks.npy", statistics.tasks, allow_pickle=False)
+    np.save(folder / f"{fold}-tasks.npy", statistics.tasks)
     (folder / f"{fold}-features.txt").write_text("\n".join(statistics.features))
 
 
 def _load_statistics(folder: Path, fold: int, is_shared: bool) -> TaskStatistics:
     """Return the statistics of a fold; the large sums stay in their file."""
-    arrays = {
-        name: np.asarray(
-            np.load(
-                folder / f"{fold}-{name}.npy", mmap_mode="r" if name == "xx" else None
-            )
-        )
-        for name in (*_ARRAYS, "tasks")
-    }
+    arrays = {}
+    for name in (*_ARRAYS, "tasks"):
+        # The sums of products are read as they are needed.
+        mmap_mode = "r" if name == "xx" else None
+        path = folder / f"{fold}-{name}.npy"
+        array = np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
+        arrays[name] = np.asarray(array)
     features = tuple((folder / f"{fold}-features.txt").read_text().split("\n"))
     return TaskStatistics(shared=is_shared, features=features, **arrays)

@@ -480,12 +480,19 @@ def fold_rows(dataset: Dataset, n_folds: int, seed: int) -> Iterator[tuple[Rows,
             tasks, np.ones((len(tasks), 1)), dataset.y, n_folds, seed
         )
         return
-    for train, test in _known_task_folds(dataset, n_folds, seed):
-        if dataset.task_id is not None:
-            has_training_rows = np.isin(dataset.task_id[test], dataset.task_id[train])
-            test = test[has_training_rows]
-        if test.size:
-            yield train, test
+    folds = list(_known_task_folds(dataset, n_folds, seed))
+    if dataset.task_id is None:
+        yield from folds
+        return
+    tested = []
+    for train, test in folds:
+        has_training_rows = np.isin(dataset.task_id[test], dataset.task_id[train])
+        tested.append(test[has_training_rows])
+    if not any(known.size for known in tested):
+        return
+    for (train, test), known in zip(folds, tested, strict=True):
+        # A fold with rows of new tasks only stays a fold: their number is promised.
+        yield train, known if known.size else test
 
 
 def _known_task_folds(
@@ -493,9 +500,7 @@ def _known_task_folds(
 ) -> Iterator[tuple[Rows, Rows]]:
     """Yield (train, test) rows; a tested task may lack training rows."""
     if GROUP in dataset.source:
-        yield from group_folds(
-            dataset.source[GROUP], _group_strata(dataset), dataset.y, n_folds, seed
-        )
+        yield from _folds_of_groups(dataset, n_folds, seed)
         return
     if ORDER in dataset.source:
         tasks = dataset.source[ORDER_TASK]
@@ -515,6 +520,36 @@ def _known_task_folds(
             )
         )
     yield from parts
+
+
+def _folds_of_groups(
+    dataset: Dataset, n_folds: int, seed: int
+) -> Iterator[tuple[Rows, Rows]]:
+    """Yield (train, test) rows of folds of whole groups.
+
+    A task whose rows are all in one group has no training rows when that group is
+    tested. Groups with such tasks only are always trained on, so that every fold has
+    rows to test.
+    """
+    groups = dataset.source[GROUP]
+    strata = _group_strata(dataset)
+    is_drawn = np.isin(groups, groups[_has_other_groups(dataset.task_id, groups)])
+    if len(np.unique(groups[is_drawn])) < 2:
+        is_drawn[:] = True
+    drawn = np.flatnonzero(is_drawn)
+    always = np.flatnonzero(~is_drawn)
+    parts = group_folds(groups[drawn], strata[drawn], dataset.y[drawn], n_folds, seed)
+    for train, test in parts:
+        yield np.sort(np.concatenate([drawn[train], always])), drawn[test]
+
+
+def _has_other_groups(task_id: np.ndarray | None, groups: np.ndarray) -> np.ndarray:
+    """Return which rows belong to tasks that have rows in at least two groups."""
+    if task_id is None:
+        return np.ones(len(groups), dtype=bool)
+    pairs = np.unique(np.column_stack([task_id, groups]), axis=0)
+    n_groups = np.bincount(pairs[:, 0].astype(int), minlength=int(task_id.max()) + 1)
+    return n_groups[task_id] > 1
 
 
 def short_tasks(dataset: Dataset, n_folds: int) -> str:

@@ -228,7 +228,7 @@ def test_folds_of_the_search_keep_groups_together_and_go_forward_in_time():
         )
     timed = make_dataset(
         table_of_frame(frame),
-        Roles(targets=("y",), task="school", time="day", drop=("g",)),
+        Roles(targets=("y",), task="school", time="day", time_blocks=True, drop=("g",)),
     )
     folds = list(fold_rows(timed, 3, 0))
     assert len(folds) == 3
@@ -241,7 +241,7 @@ def test_folds_of_the_search_keep_groups_together_and_go_forward_in_time():
     [
         ({"splits": 1}, "splits must be at least 2, not 1"),
         ({"repeats": 0}, "repeats must be at least 1, not 0"),
-        ({"smallest_gain": 1.5}, "smallest-gain takes a fraction"),
+        ({"smallest_gain": 1.5}, "smallest_gain takes a fraction"),
         ({"folds": 1}, "folds must be at least 2, not 1"),
         ({"seed": -1}, "seed must be at least 0, not -1"),
     ],

@@ -148,8 +148,10 @@ def test_groups_and_small_tasks_count_rows_of_positive_weight_only():
     data = make_dataset(table_of_frame(frame), Roles(**ROLES, group="g"))
     assert len(np.unique(data.source[GROUP])) == 19
     frame.loc[(frame.t == "p").to_numpy().nonzero()[0][3:], "w"] = 0
-    with pytest.raises(DataError, match="'p' has 2 rows"):
-        make_dataset(table_of_frame(frame), Roles(**ROLES))
+    kept = make_dataset(table_of_frame(frame), Roles(**ROLES, min_rows=2))
+    assert "p" in kept.tasks
+    left_out = make_dataset(table_of_frame(frame), Roles(**ROLES, min_rows=3))
+    assert "p" not in left_out.tasks
 
 
 @pytest.mark.parametrize("seed", range(5))

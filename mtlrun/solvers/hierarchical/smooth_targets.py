@@ -16,7 +16,8 @@ error of the mixture w of standardized target j, its weights minimize::
 
     e_j(w) + mean over targets k of e_k(w)
 
-With few rows or outliers, weights from one target are noisy; the mean stabilizes them. Where targets are fitted alone, the mean is left out.
+With few rows or outliers, weights from one target are noisy; the mean stabilizes them.
+Where targets are fitted alone, the mean is left out.
 
 Components borrow strength: directions in which the targets vary together have less
 noise than single targets. Where that does not help, their weight is zero.
