@@ -273,10 +273,12 @@ def _load_statistics(folder: Path, fold: int, is_shared: bool) -> TaskStatistics
     """Return the statistics of a fold; the large sums stay in their file."""
     arrays = {}
     for name in (*_ARRAYS, "tasks"):
-        # The sums of products are read as they are needed.
-        mmap_mode = "r" if name == "xx" else None
         path = folder / f"{fold}-{name}.npy"
-        array = np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
+        if name == "xx":
+            # The sums of products are large, and read as they are needed.
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+        else:
+            array = np.load(path, allow_pickle=False)
         arrays[name] = np.asarray(array)
     features = tuple((folder / f"{fold}-features.txt").read_text().split("\n"))
     return TaskStatistics(shared=is_shared, features=features, **arrays)

@@ -58,8 +58,9 @@ class ConvexMTL(BaseMTL):
         Whether to fit an intercept per task.
     intercepts : {"free", "shrunken"}, default "free"
         Whether intercepts are free, or shrunken towards their mean. "shrunken" adds
-        ``rho / 2 sum_t (b_t - m)^2`` to the objective, with intercepts b_t, their mean m
-        and rho, the variance of the noise over the variance of the levels of the tasks.
+        ``rho / 2 sum_t (b_t - m)^2`` to the objective, with b_t the prediction of task t
+        at the mean row of X, their mean m, and rho, the variance of the noise over the
+        variance of the levels of the tasks.
         m and rho are estimated by REML of a model with common coefficients, so there is
         nothing to tune (`mtlrun.problem.levels`). Only for the squared loss and a dense
         X; it makes no difference unless rows belong to tasks.
@@ -246,7 +247,7 @@ class ConvexMTL(BaseMTL):
         value = primal_value(data, self._loss(), self._penalties(), parts, intercept)
         if not self._shrinks_intercepts:
             return value
-        return value + data.shrunken_levels.penalty(intercept)
+        return value + data.shrunken_levels.penalty(parts.sum(axis=0), intercept)
 
 
 class Path(NamedTuple):

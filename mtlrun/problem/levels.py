@@ -1,8 +1,9 @@
 """Task intercepts that are shrunken towards their mean, for the squared loss.
 
 Model: ``y_i = x_i' w_t + b_t + e_i`` for the rows i of task t, with levels ``b_t`` of
-mean m and variance tau^2, and noise of variance sigma^2. For given w, the levels
-minimize
+mean m and variance tau^2, and noise of variance sigma^2. The columns of x are centered by
+their weighted means over all rows, so that b_t is the level at the mean row: another zero
+of a column changes no prediction. For given w, the levels minimize
 
     1/2 sum_i v_i (y_i - x_i' w_t - b_t)^2 + rho / 2 sum_t (b_t - m)^2,
 
@@ -37,7 +38,7 @@ MAX_LOG_RATIO = np.log(1e6)
 #: Ratios at which the likelihood is computed before the best one is refined.
 N_RATIOS = 24
 #: Accuracy of the logarithm of the ratio.
-LOG_RATIO_TOL = 0.01
+LOG_RATIO_TOL = 1e-9
 #: Eigenvalues below this share of the largest one belong to redundant columns.
 RANK_TOL = 1e-10
 #: Common coefficients are estimated from this number of rows per column on.
@@ -59,7 +60,10 @@ class ShrunkenLevels:
     sizes : ndarray of shape (T,)
         Total weight of each task.
     x_means : ndarray of shape (T, d)
+        Weighted means of the centered columns, by task.
     y_means : ndarray of shape (T,)
+    center : ndarray of shape (d,)
+        Weighted means of the columns over all rows.
     """
 
     data: TaskData
@@ -68,6 +72,7 @@ class ShrunkenLevels:
     sizes: Array
     x_means: Array
     y_means: Array
+    center: Array
 
     @classmethod
     def of(cls, data: TaskData) -> ShrunkenLevels:
@@ -87,42 +92,50 @@ class ShrunkenLevels:
         weights = data.full_weights()
         sizes = data.sum_by_task(weights)
         starts = np.asarray(data.offsets)[:-1]
+        center = weights @ X / weights.sum()
+        X = X - center
         weighted_X = weights[:, np.newaxis] * X
         x_means = np.add.reduceat(weighted_X, starts, axis=0) / sizes[:, np.newaxis]
         y_means = data.sum_by_task(weights * data.targets) / sizes
+        data = data.with_design(X)
         mean, ratio = _estimate(data, weights, sizes, x_means, y_means)
         shares = 1 - np.sqrt(ratio / (sizes + ratio))
         shift = data.spread(shares)[:, np.newaxis]
         rows = np.repeat(np.arange(data.n_tasks), data.sizes)
         targets = data.targets - mean - data.spread(shares * (y_means - mean))
         reduced = data.with_design(X - shift * x_means[rows]).with_targets(targets)
-        return cls(reduced, mean, ratio, sizes, x_means, y_means)
+        return cls(reduced, mean, ratio, sizes, x_means, y_means, center)
 
     def intercepts(self, W: Array) -> Array:
-        """Return the optimal levels (T,) for coefficients W (d, T)."""
+        """Return the intercepts (T,), at zero columns, for coefficients W (d, T)."""
         residual_means = self.y_means - self.mean - np.sum(self.x_means.T * W, axis=0)
-        return self.mean + self.sizes / (self.sizes + self.ratio) * residual_means
+        shares = self.sizes / (self.sizes + self.ratio)
+        return self.mean + shares * residual_means - self.center @ W
 
-    def penalty(self, intercepts: Array) -> float:
-        """Return the penalty ``rho / 2 sum_t (b_t - m)^2`` of levels (T,)."""
-        return self.ratio / 2 * float(np.sum((intercepts - self.mean) ** 2))
+    def penalty(self, W: Array, intercepts: Array) -> float:
+        """Return the penalty ``rho / 2 sum_t (b_t - m)^2`` of coefficients and intercepts.
+
+        The intercepts (T,) are those at zero columns; b_t are the levels at the mean row.
+        """
+        levels = intercepts + self.center @ W
+        return self.ratio / 2 * float(np.sum((levels - self.mean) ** 2))
 
 
 def _estimate(
     data: TaskData, weights: Array, sizes: Array, x_means: Array, y_means: Array
 ) -> tuple[float, float]:
     """Return mean and ratio by REML of common coefficients and random levels."""
-    # Weights count relative to their mean: a factor on all of them is a unit of the noise.
-    mean_weight = float(weights.mean())
-    weights = weights / mean_weight
-    sizes = sizes / mean_weight
-    n = len(weights)
+    # Sums of squares are those of centered targets, or another zero of y loses digits.
+    offset = float(sizes @ y_means / sizes.sum())
+    y_means = y_means - offset
+    # A weight counts as so many repeated rows, as in the loss of the penalized models.
+    n = float(sizes.sum())
     features = np.asarray(data.X)
     if n - data.n_tasks < MIN_ROWS_PER_COLUMN * features.shape[1]:
         features = features[:, :0]
         x_means = x_means[:, :0]
     rows = np.repeat(np.arange(data.n_tasks), data.sizes)
-    columns = np.column_stack([features, data.targets])
+    columns = np.column_stack([features, data.targets - offset])
     means = np.column_stack([x_means, y_means])
     centered = columns - means[rows]
     within = centered.T @ (weights[:, np.newaxis] * centered)
@@ -159,5 +172,5 @@ def _estimate(
         method="bounded",
         options={"xatol": LOG_RATIO_TOL},
     )
-    mean = criterion(refined.x)[1]
-    return mean, mean_weight * float(np.exp(refined.x))
+    mean = offset + criterion(refined.x)[1]
+    return mean, float(np.exp(refined.x))

@@ -119,7 +119,14 @@ def test_every_column_can_be_named(mtlrun, tmp_path):
     assert result.exit_code == 0, result.output
     result = mtlrun("predict", "out/compare/t/model", "t.csv", "--out", "p.csv")
     assert result.exit_code == 0, result.output
-    assert list(pd.read_csv(tmp_path / "p.csv").columns) == ["row", *names[:5]]
+    columns = list(pd.read_csv(tmp_path / "p.csv").columns)
+    assert [name for name in columns if ":" not in name or name == "c:d"] == [
+        "row",
+        *names[:5],
+    ]
+    # Intervals follow the predictions, by default.
+    for name in names[:5]:
+        assert {f"{name}:lower", f"{name}:upper"} <= set(columns)
 
 
 def test_gaps_of_new_rows_are_told_by_predict(mtlrun, tmp_path):

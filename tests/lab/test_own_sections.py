@@ -78,7 +78,7 @@ def test_the_experiment_needs_no_split_when_every_data_set_has_one(lab):
         (
             "features: scale",
             "must be 'none', 'standardize', 'max-abs', 'min-max', 'unit-rows', 'table', "
-            r"'table\+levels', 'one-hot' or "
+            r"'table\+levels', 'table\+elapsed', 'one-hot' or "
             "'weighted-degree', not 'scale'",
         ),
     ],

@@ -102,6 +102,7 @@ PARTNERS = {
     ("variant", "backtracking"): {"solver": "apg", "form": "paper"},
     ("stop", "paper"): {"solver": "apg"},
     ("form", "paper"): {"solver": "apg"},
+    ("intercepts", "shrunken"): {"loss": "squared"},
 }
 
 

@@ -40,6 +40,9 @@ EXCEPTIONS = {
     "penalties/coupled.py": "`resolve` of a quadratic form",
     # Below data/ files are `DataFile`, which opens regular files only.
     "chunks/table.py": "`DataFile.open`",
+    "chunks/stored.py": "files of this run, in a temporary folder of its own",
+    "chunks/sums.py": "files of this run, in a temporary folder of its own",
+    "utils/jitcache.py": "machine code in a folder that is private to the user",
     "data/fetch.py": "`DataFile.open`, and a new file in a folder of its own",
 }
 
