@@ -92,6 +92,7 @@ TRUSTED = frozenset(
         "mtlrun.solvers.hierarchical.smooth_posterior.SmoothPosterior",
         "mtlrun.solvers.hierarchical.smooth_posterior.VarianceUncertainty",
         "mtlrun.solvers.hierarchical.smooth_targets.Forests",
+        "mtlrun.solvers.hierarchical.smooth_targets.RidgeTargets",
         "mtlrun.solvers.hierarchical.smooth_targets.SmoothTargets",
         "mtlrun.solvers.hierarchical.smooth_targets.TargetData",
         "mtlrun.solvers.hierarchical.smooth_targets.TargetFunctions",
