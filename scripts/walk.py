@@ -39,9 +39,11 @@ class Counts:
     classes: int
 
 
+# Raised on 2026-11-27: a comparison has two alternatives, races, intervals and pictures
+# now, and workers are forked from a server of the package's own.
 LIMITS = {
-    "reproduce": Counts(files=78, functions=840, classes=78),
-    "compare": Counts(files=110, functions=970, classes=108),
+    "reproduce": Counts(files=78, functions=855, classes=78),
+    "compare": Counts(files=122, functions=1065, classes=115),
 }
 
 
