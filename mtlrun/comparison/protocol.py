@@ -261,9 +261,19 @@ def check_parts(dataset: Dataset, protocol: Protocol) -> None:
     if protocol.n_splits < 1:
         text, remedy = _NOTHING_TO_TEST[design_of(dataset)]
         raise DataError(f"{dataset.title}: {text}", remedy)
-    if not dataset.source.keys() & SPLIT_KEYS:
-        return
     trains = [protocol.rows(dataset, trial)[0] for trial in range(protocol.n_splits)]
+    if not dataset.source.keys() & SPLIT_KEYS:
+        if dataset.task_id is None:
+            return
+        for train in trains:
+            inside = dataset.subset(train)
+            if not list(fold_rows(inside, protocol.folds, protocol.seed)):
+                raise DataError(
+                    "no task has two training rows in some split, so parameters "
+                    "cannot be chosen on other rows of known tasks",
+                    _NOTHING_TO_TEST[NEW_ROWS][1],
+                )
+        return
     for train in [*trains, np.arange(dataset.n_samples)]:
         inside = dataset.subset(train)
         key = NEW_TASK if NEW_TASK in inside.source else GROUP
