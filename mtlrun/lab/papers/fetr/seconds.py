@@ -94,7 +94,7 @@ def w_step_seconds(
     data = shared_regression(dataset)
     rng = np.random.default_rng(seed)
     S1, S2 = (
-        _random_precision(size, lower, upper, rng)
+        random_precision(size, lower, upper, rng).matrix
         for size in (data.n_features, data.n_tasks)
     )
     X, Y = np.asarray(data.X), np.asarray(data.y)
@@ -163,13 +163,13 @@ def _timed(
             return solution, float(np.median(times[1:] or times))
 
 
-def _random_precision(
+def random_precision(
     size: int, lower: float, upper: float, rng: np.random.Generator
-) -> Array:
-    """Return a matrix with a uniformly random basis of eigenvectors and log-uniform eigenvalues."""
+) -> Precision:
+    """Draw a uniformly random basis of eigenvectors and log-uniform eigenvalues."""
     Q, R = np.linalg.qr(rng.normal(size=(size, size)))
     values = np.exp(rng.uniform(np.log(lower), np.log(upper), size=size))
-    return Precision(values, Q * np.sign(np.diag(R))).matrix
+    return Precision(values, Q * np.sign(np.diag(R)))
 
 
 # ---------------------------------------------------------------- convergence

@@ -12,6 +12,7 @@ from scipy.optimize import linear_sum_assignment
 from mtlrun.data.dataset import Dataset
 from mtlrun.engine.analysis import AnalysisResult, Curve, analysis
 from mtlrun.lab.papers.fetr.analyses import shared_regression, training_data
+from mtlrun.lab.papers.fetr.seconds import random_precision
 from mtlrun.solvers.relationship.fetr import (
     FetrProblem,
     Precision,
@@ -85,8 +86,8 @@ def fetr_theory(
     rng = np.random.default_rng(seed)
     start = problem.start()
     W = solve_w(problem.system(start.feature, start.task), "auto").W
-    feature = _random_precision(rng, problem.d, lower, upper)
-    task = _random_precision(rng, problem.m, lower, upper)
+    feature = random_precision(problem.d, lower, upper, rng)
+    task = random_precision(problem.m, lower, upper, rng)
 
     rank, size = _flip_flop_rank(W)
     steps = [
@@ -189,14 +190,6 @@ def step_gap(
     trace = float(np.vdot(moment, precision.matrix))
     scale = abs(trace) + count * float(np.abs(np.log(precision.values)).sum())
     return max(gap, 0.0) / scale
-
-
-def _random_precision(
-    rng: np.random.Generator, size: int, lower: float, upper: float
-) -> Precision:
-    basis = np.linalg.qr(rng.standard_normal((size, size))).Q
-    values = np.exp(rng.uniform(np.log(lower), np.log(upper), size))
-    return Precision(values, basis)
 
 
 def _flip_flop_rank(W: np.ndarray) -> tuple[int, int]:
