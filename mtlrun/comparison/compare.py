@@ -455,14 +455,8 @@ class _Session:
         self, board: Leaderboard, waves: CompareSchedule
     ) -> HeldOutPredictions | None:
         """Read the predictions of the methods that were chosen from their records."""
-        store = waves.runner.store
-
-        def read_scores(label: str, split: int) -> np.ndarray | None:
-            record = store.load(waves.jobs[label, split].key)
-            return None if record is None else store.read_scores(record)
-
         strategies, _ = strategies_of(board.entries, board.evaluation)
-        return held_out_predictions(board.evaluation, strategies, read_scores)
+        return held_out_predictions(board.evaluation, strategies, waves.read_scores)
 
     def _question(self) -> str:
         """Return what is predicted, for which tasks and on which rows."""
@@ -482,10 +476,7 @@ class _Session:
         evaluation = board.evaluation
         predicted = {}
         for split in range(evaluation.folds):
-            record = waves.runner.store.load(waves.jobs[label, split].key)
-            scores = None
-            if record is not None and record.done:
-                scores = waves.runner.store.read_scores(record)
+            scores = waves.read_scores(label, split)
             if scores is not None:
                 predicted[split] = scores
         if not predicted:
@@ -506,8 +497,9 @@ class _Session:
         facts, lines = interval_facts(errors, self.dataset)
         trained.model.about["intervals"] = facts
         lines = [f"{label}: {line}" for line in lines]
-        board.facts += [*lines, *transform_advice(errors, self.dataset)]
-        board.interval_lines = [*lines, *transform_advice(errors, self.dataset)]
+        lines += transform_advice(errors, self.dataset)
+        board.facts += lines
+        board.interval_lines = lines
 
     def _curve(self, board: Leaderboard, deadline: float | None) -> pd.DataFrame:
         """Repeat the comparison after training on parts of the rows; its jobs are kept like all others."""

@@ -261,19 +261,9 @@ def check_parts(dataset: Dataset, protocol: Protocol) -> None:
     if protocol.n_splits < 1:
         text, remedy = _NOTHING_TO_TEST[design_of(dataset)]
         raise DataError(f"{dataset.title}: {text}", remedy)
-    trains = [protocol.rows(dataset, trial)[0] for trial in range(protocol.n_splits)]
-    if not dataset.source.keys() & SPLIT_KEYS:
-        if dataset.task_id is None:
-            return
-        for train in trains:
-            inside = dataset.subset(train)
-            if not list(fold_rows(inside, protocol.folds, protocol.seed)):
-                raise DataError(
-                    "no task has two training rows in some split, so parameters "
-                    "cannot be chosen on other rows of known tasks",
-                    _NOTHING_TO_TEST[NEW_ROWS][1],
-                )
+    if dataset.task_id is None and not dataset.source.keys() & SPLIT_KEYS:
         return
+    trains = [protocol.rows(dataset, trial)[0] for trial in range(protocol.n_splits)]
     for train in [*trains, np.arange(dataset.n_samples)]:
         inside = dataset.subset(train)
         key = NEW_TASK if NEW_TASK in inside.source else GROUP
@@ -285,18 +275,29 @@ def check_parts(dataset: Dataset, protocol: Protocol) -> None:
             )
             raise DataError(text, f"Choose another column with --{unit}.")
         if not list(fold_rows(inside, protocol.folds, protocol.seed)):
-            if TIME in inside.source or ORDER in inside.source:
-                text = (
-                    "all training rows have the same time, so parameters cannot be "
-                    "chosen on later ones"
-                )
-                raise DataError(text, "Choose another column with --time.")
-            raise DataError(
-                "no task has rows of two groups among some training rows, so "
-                "parameters cannot be chosen on other rows of known tasks",
-                "Choose another column with --group, or --new-tasks, which tests "
-                "whole tasks.",
-            )
+            raise _nothing_to_search(inside)
+
+
+def _nothing_to_search(inside: Dataset) -> DataError:
+    """Return the error for training rows without a fold to choose parameters on."""
+    if TIME in inside.source or ORDER in inside.source:
+        return DataError(
+            "all training rows have the same time, so parameters cannot be chosen on "
+            "later ones",
+            "Choose another column with --time.",
+        )
+    if GROUP in inside.source:
+        return DataError(
+            "no task has rows of two groups among some training rows, so parameters "
+            "cannot be chosen on other rows of known tasks",
+            "Choose another column with --group, or --new-tasks, which tests whole "
+            "tasks.",
+        )
+    return DataError(
+        "no task has two training rows in some split, so parameters cannot be chosen on "
+        "other rows of known tasks",
+        _NOTHING_TO_TEST[NEW_ROWS][1],
+    )
 
 
 #: Questions that a comparison answers.

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 
+import numpy as np
+
 from mtlrun.comparison.candidates import TREES, Candidate, core, is_smooth
 from mtlrun.comparison.racing import format_deficit, n_first_folds, race
 from mtlrun.comparison.verdict import (
@@ -172,6 +174,16 @@ class CompareSchedule:
                 jobs[label, split] = self._first_folds(job)
         return jobs
 
+    def read_scores(self, label: str, split: int) -> np.ndarray | None:
+        """Return the stored scores of a method on the test rows of a split.
+
+        None where it has no record, it failed, or its scores are damaged.
+        """
+        record = self.runner.store.load(self.jobs[label, split].key)
+        if record is None or not record.done:
+            return None
+        return self.runner.store.read_scores(record)
+
     def _is_stopped(self, key: ResultKey) -> bool:
         label, split = key
         return split in self.entries[label].stopped
@@ -187,11 +199,8 @@ class CompareSchedule:
         Nothing happens for methods that are not raced, and in splits where the race is
         over. Methods that are not raced are rivals of the others.
         """
-        splits = [
-            split
-            for label, split in wave
-            if label in self.raced and split not in self.decided
-        ]
+        raced_splits = {split for label, split in wave if label in self.raced}
+        splits = sorted(raced_splits - self.decided)
         families = {
             candidate.label: candidate.family
             for candidate in self.candidates
