@@ -1,7 +1,6 @@
 """Configuration of the documentation: `make docs`. The site loads nothing from other hosts."""
 
 import html
-import re
 import runpy
 import warnings
 from importlib.util import find_spec
@@ -9,9 +8,9 @@ from pathlib import Path
 
 from sphinx.application import Sphinx
 
-example = runpy.run_path(
-    str(Path(__file__).parents[1] / "scripts" / "docs_examples.py")
-)["example"]
+SCRIPTS = Path(__file__).parents[1] / "scripts"
+example = runpy.run_path(str(SCRIPTS / "docs_examples.py"))["example"]
+plain_words = runpy.run_path(str(SCRIPTS / "docs_words.py"))["plain_words"]
 #: The copy of MathJax that is installed with the extra "docs": one file, which draws formulas without fonts.
 MATHJAX = (
     Path(find_spec("sphinx-mathjax-offline").origin).parent
@@ -118,18 +117,7 @@ def _plain_words(
     app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]
 ) -> None:
     """Keep the words of references inherited from scikit-learn, and bars of absolute values, in docstrings."""
-    literal = -1  # columns that a formula set apart is indented beyond
-    for i, line in enumerate(lines):
-        indent = len(line) - len(line.lstrip())
-        if line.strip() and indent <= literal:
-            literal = -1
-        if literal < 0:
-            line = re.sub(r":(?:ref|term):`([^`<]*?)\s*(?:<[^`]*>)?`", r"\1", line)
-            parts = re.split(r"(``.*?``|`[^`]*`)", line)
-            lines[i] = "".join(
-                part if part[:1] == "`" else part.replace("|", "\\|") for part in parts
-            )
-            literal = indent if line.rstrip().endswith("::") else -1
+    lines[:] = plain_words(lines)
 
 
 def setup(app: Sphinx) -> None:
