@@ -705,35 +705,35 @@ def draw_networks() -> Figure:
 
 
 def draw_smooth() -> Figure:
-    """Draw curves of three tasks with their bands, rows and true curves."""
-    rng = RNG(0)
-    task = np.repeat(np.arange(30), 8)
-    week = rng.uniform(1, 19, size=(task.size, 1))
-    turn = rng.normal(size=30)
-
-    def truth(weeks: np.ndarray, turns: np.ndarray | float) -> np.ndarray:
-        fall = 3.4 + np.exp(-weeks / 3)
-        return np.asarray(fall + 0.2 * np.sin(weeks / 3 + turns))
-
-    protein = truth(week[:, 0], turn[task]) + 0.1 * rng.normal(size=task.size)
-    model = SmoothMTL().fit(week, protein, task_id=task)
-    grid = np.linspace(1, 26, 60)
+    """Draw curves of three cows with their bands, and beyond their last rows."""
+    data = table("milk")
+    week = data.X[:, :1]
+    train = RNG(1).random(len(data.y)) < 0.5
+    model = SmoothMTL()
+    model.fit(week[train], data.y[train], task_id=data.task_id[train])
+    grid = np.linspace(1, 25, 60)
     common = model.partial_dependence(0, values=grid)
     fig, axes = plt.subplots(
         1, 3, figsize=(6.6, 2.7), sharey=True, layout="constrained"
     )
-    for ax, t in zip(axes, (1, 2, 4), strict=True):
-        curve = model.partial_dependence(0, task=t, values=grid)
-        ax.axvspan(19, 26, color="0.93", lw=0)
+    for ax, name in zip(axes, ("L07", "BL09", "B01"), strict=True):
+        task = data.tasks.index(name)
+        curve = model.partial_dependence(0, task=task, values=grid)
+        ax.axvspan(19, 25, color="0.93", lw=0)
         ax.fill_between(grid, *curve.interval(), color="C0", alpha=0.25, lw=0)
-        ax.plot(grid, curve.mean, color="C0", label="curve, 95% band")
-        ax.plot(grid, truth(grid, turn[t]), ":", color="0.2", label="truth")
+        ax.plot(grid, curve.mean, color="C0", label="this cow, 95% band")
         ax.plot(grid, common.mean, "--", color="0.55", label="all cows")
-        rows = task == t
-        ax.plot(week[rows, 0], protein[rows], "o", color="C1", ms=4, label="rows")
-        ax.text(22.5, 4.35, "no rows", ha="center", fontsize=8)
-        ax.set_title(f"cow {t}", fontsize=9)
-        ax.set(xlabel="week", xlim=(1, 26), ylim=(2.9, 4.5), xticks=[1, 7, 13, 19, 25])
+        for rows, face, label in (
+            (train, "C1", "training"),
+            (~train, "none", "held out"),
+        ):
+            of_cow = rows & (data.task_id == task)
+            ax.scatter(
+                week[of_cow, 0], data.y[of_cow], 16, face, edgecolor="C1", label=label
+            )
+        ax.text(22, 4.62, "no rows", ha="center", fontsize=8)
+        ax.set_title(f"cow {name}", fontsize=9)
+        ax.set(xlabel="week", xlim=(1, 25), ylim=(2.4, 4.8), xticks=[1, 7, 13, 19, 25])
     axes[0].set_ylabel("protein in %")
     add_legend(fig, axes[0], columns=4)
     return fig
@@ -790,7 +790,7 @@ PICTURES: dict[str, Picture] = {
     "certificates": Picture(draw_certificates, ("jura",)),
     "large-data": Picture(draw_large_data),
     "networks": Picture(draw_networks),
-    "smooth": Picture(draw_smooth),
+    "smooth": Picture(draw_smooth, ("milk",)),
 }
 
 

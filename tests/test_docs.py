@@ -182,8 +182,10 @@ def test_the_python_code_of_distributed_runs(tmp_path, monkeypatch):
 @pytest.mark.parametrize("page", CHAPTERS, ids=lambda page: page.stem)
 def test_a_chapter_has_all_its_parts(page):
     text = page.read_text("utf-8")
-    parts = ("## Cost", "## Use it when", "## Do not use it when", "## Tuning")
-    assert [part for part in (*parts, "## See also") if part not in text] == []
+    parts = [line for line in text.splitlines() if line.startswith("## ")]
+    assert parts[:3] == ["## The data", "## The model", "## In code"]
+    use = ["## Cost", "## Use it when", "## Do not use it when", "## Tuning"]
+    assert parts[-6:] == [*use, "## See also", "## References"]
     assert re.search(r"^Related terms: ", text, re.MULTILINE)
     assert re.search(r"^\$\$\n.+?\n\$\$$", text, re.DOTALL | re.MULTILINE)
     assert re.search(r"^\| symbol \| meaning \| in code \|$", text, re.MULTILINE)

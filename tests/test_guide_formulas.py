@@ -433,14 +433,3 @@ def test_the_formulas_of_smooth_curves_are_the_model(data):
     )
     prior = 2 * model.prior_rate * np.sqrt(np.array(curved) / noise).sum()
     assert_allclose(model.objective_[-1], deviance + prior, rtol=1e-8)
-
-
-def test_the_chapter_on_smooth_curves_prints_what_its_code_prints(capsys):
-    text = (GUIDE / "smooth.md").read_text("utf-8")
-    blocks = re.findall(
-        r"^```(python|text)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE
-    )
-    code = "".join(block for language, block in blocks if language == "python")
-    output = "".join(block for language, block in blocks if language == "text")
-    exec(compile(code, "smooth.md", "exec"), {"__name__": "__main__"})
-    assert capsys.readouterr().out == output

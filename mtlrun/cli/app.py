@@ -43,7 +43,7 @@ COMMANDS = {
 }
 #: Modules that are not called like their command, and functions whose names Python has taken.
 MODULES = {
-    **dict.fromkeys(("verify", "report", "plot"), "reproduce"),
+    **dict.fromkeys(("verify", "report"), "reproduce"),
     **dict.fromkeys(("show", "status", "validate", "list", "env"), "inspect"),
     "init": "train",
 }

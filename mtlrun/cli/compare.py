@@ -520,3 +520,4 @@ def _show_files(result: Any, folder: Path) -> None:
     more = f" (settings: {settings})" if settings.is_file() else ""
     say(f"best model, {result.saved}: {model}{more}")
     say(f"predict new rows: {' '.join(filter(None, command))}")
+    say(f"how it predicts: mtlrun show {shlex.quote(str(model))}")

@@ -40,8 +40,8 @@ def show(
 ) -> None:
     """Show an experiment in full: every setting, the paper's numbers and claims.
 
-    Of the folder of a model it shows the method, the tasks, and what explains the target
-    (models with curves).
+    Of the folder of a model it shows the method, the tasks, and how a prediction comes about:
+    coefficients, means of tasks, or what explains the target (models with curves).
     """
     import yaml
 

@@ -12,6 +12,7 @@ import numpy as np
 from mtlrun.engine.evaluation import innermost
 from mtlrun.errors import counted, listed
 from mtlrun.model.curves import variances_line
+from mtlrun.model.explanation import method_name, prediction_lines
 from mtlrun.model.files import Model, load_model, read_facts
 
 #: Targets on the same rows whose parts are tested; of more, the first ones.
@@ -54,16 +55,19 @@ def saved_part_lines(folder: Path) -> list[str]:
 
 
 def model_lines(model: Model) -> list[str]:
-    """Return what a model is, what it was trained on, and sentences about its parts."""
+    """Return what a model is, what it was trained on, and how it predicts."""
     about = model.about
     inputs: Mapping[str, Any] = about["input"]
     tasks = [str(task) for task in about["tasks"]]
     names = [str(name) for name in inputs.get("names") or []]
-    estimator = innermost(model.estimator)
-    lines = [
-        f"method: {type(estimator).__name__} ({about['task_type']})",
+    lines: list[str] = []
+    config: Mapping[str, Any] = about.get("config") or {}
+    if config.get("title"):
+        lines.append(str(config["title"]))
+    lines += [
+        f"method: {method_name(model)} ({about['task_type']})",
         f"tasks: {counted(len(tasks), 'task')} ({listed(tasks)})",
     ]
     features = counted(int(inputs["n_features"]), "feature")
     lines.append(f"features: {features}" + (f" ({listed(names)})" if names else ""))
-    return [*lines, *part_lines(model)]
+    return [*lines, *prediction_lines(model), *part_lines(model)]

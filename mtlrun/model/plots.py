@@ -68,7 +68,7 @@ def plot_model(
     trust : iterable of str
         Types that may be loaded, see `load_model`; not needed for ``path``.
     column : str, optional
-        Column of the table; needed for ``curve``, and only there.
+        Column of the table, for ``curve`` only. Default: the first one of numbers.
     tasks : sequence of str, optional
         Tasks with a panel of their own, for ``curve`` only. Default: three tasks.
 
@@ -93,18 +93,19 @@ def plot_model(
             f"--column and --tasks do not go with --kind {kind}",
             "They are for --kind curve.",
         )
-    if kind == "curve" and column is None:
-        raise UserError("--kind curve draws one column", "Add --column NAME.")
     lines = [str(out)]
     folder = finished(folder)
     facts = read_facts(folder)
+    if kind == "curve" and column is None:
+        column = _first_column(facts)
     panels: list[Panel | HeatMap]
     if kind == "path":
         panels = [*_paths(folder)]
     elif kind == "tasks":
         panels = [_tasks(folder, load_model(folder, trust))]
     elif kind == "curve":
-        assert column is not None
+        if column is None:
+            raise UserError(f"{folder}: no column of numbers", "Add --column NAME.")
         model = load_model(folder, trust)
         panels = [*curve_panels(folder, model, column, tasks)]
         shares = variances_line(model)
@@ -121,6 +122,49 @@ def plot_model(
     title = " on ".join(filter(None, (_method_name(facts), dataset)))
     write_drawing(Figure(kind, title, panels), out, write_output)
     return lines
+
+
+def default_kind(folder: Path, column: str | None = None) -> str:
+    """Return the kind of figure that says most about a model.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the model.
+    column : str, optional
+        Of the figure; only curves have one.
+
+    Raises
+    ------
+    UserError
+        If the model has neither coefficients, nor curves, nor a search.
+    """
+    if column is not None:
+        return "curve"
+    folder = finished(folder)
+    if (folder / COEFFICIENTS).is_file():
+        return "coefficients"
+    facts = read_facts(folder)
+    if "Smooth" in json.dumps(facts["estimator"]):
+        return "curve"
+    try:
+        _paths(folder)
+    except UserError:
+        raise UserError(
+            f"{folder}: there is nothing to draw: {_method_name(facts)} has neither "
+            "coefficients nor curves, and no parameter was searched",
+            f"What it predicts: mtlrun show {folder}",
+        ) from None
+    return "path"
+
+
+def _first_column(facts: Mapping[str, Any]) -> str | None:
+    """Return the first numeric column of a model's table, None where there is none."""
+    inputs = facts["input"]
+    for name in inputs["names"]:
+        if name not in inputs["categories"]:
+            return str(name)
+    return None
 
 
 def _method_name(facts: Mapping[str, Any]) -> str:

@@ -44,3 +44,12 @@ def test_pictures_of_a_comparison_are_drawn_from_its_folder(
         assert done.exit_code == 2
         assert done.stderr.count("\n") >= 1
         assert not (tmp_path / "x.svg").exists()
+
+
+def test_without_a_kind_the_verdict_is_drawn(mtlrun, comparison):
+    done = mtlrun("plot", comparison)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.strip() == "grades-verdict.svg"
+    assert "predictions" in done.stderr
+    with open("grades-verdict.svg") as file:
+        assert "<svg" in file.read()

@@ -106,7 +106,7 @@ def test_a_wrong_name_is_told_with_what_helps(
         ),
         ("validate t.csv", "t.csv: not an experiment", "mtlrun compare t.csv"),
         ("list method", "KIND must be one of 'experiments', 'methods'", "methods"),
-        ("plot table2", "mtlrun plot needs --kind", "heatmap"),
+        ("plot table2", "no run.json here", "mtlrun reproduce"),
         ("predict", "mtlrun predict needs MODEL", "mtlrun compare"),
         (
             "reproduce table2 again",

@@ -113,7 +113,6 @@ def test_columns_with_gaps_keep_their_units(mixed):
 @pytest.mark.parametrize(
     ("arguments", "remedy"),
     [
-        (["--kind", "curve"], "--column"),
         (["--kind", "curve", "--column", "dya"], "'day'"),
         (["--kind", "curve", "--column", "breed"], "predict"),
         (["--kind", "curve", "--column", "day", "--tasks", "farm b,farm"], "'farm e'"),
@@ -125,6 +124,17 @@ def test_what_cannot_be_drawn_ends_with_a_remedy(mixed, tmp_path, arguments, rem
     result = plot(mixed, *arguments, "-o", tmp_path / "a.svg")
     assert result.exit_code == 2
     assert remedy in result.output
+
+
+def test_a_smooth_model_is_drawn_by_the_curve_of_its_first_column_of_numbers(
+    mixed, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    result = plot(mixed)
+    assert result.exit_code == 0, result.output
+    (file,) = tmp_path.iterdir()
+    assert file.name.endswith("-curve.svg")
+    assert ">day<" in file.read_text()
 
 
 def test_a_model_without_curves_is_refused(tmp_path):

@@ -45,6 +45,30 @@ def test_the_figures_show_the_numbers_of_the_model(model):
     assert (panel.axis, panel.curves[0].x) == ("lam2", [0.1, 1.0, 10.0])
 
 
+def test_a_linear_model_is_drawn_by_its_coefficients(model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["plot", str(model)])
+    assert result.exit_code == 0, result.output
+    assert result.stdout == "model-coefficients.svg\n"
+    for kind in {*modelplots.KINDS} - {"coefficients"}:
+        assert kind in result.stderr
+    assert modelplots.default_kind(model, column="x") == "curve"
+
+
+def test_a_model_with_nothing_to_draw_leads_to_show(tmp_path):
+    (tmp_path / "mine.yaml").write_text(
+        "schema: 1\nid: my/mean\nkind: train\ndataset: simulated-fetr\n"
+        "method: {estimator: 'mtlrun.estimators.baselines:TaskMean'}\n"
+        "split: {kind: random, train: 0.5}\nmetrics: [mse]\n"
+    )
+    words = ["train", str(tmp_path / "mine.yaml"), "-o", str(tmp_path)]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    with pytest.raises(UserError) as caught:
+        modelplots.default_kind(tmp_path / "my" / "mean")
+    assert "mtlrun show" in caught.value.remedy
+
+
 def test_an_unknown_kind_names_the_others(model):
     result = CliRunner().invoke(
         app, ["plot", str(model), "--kind", "trace", "-o", "figure.svg"]

@@ -68,7 +68,7 @@ def plot(folder: Path, kind: str, out: Path) -> list[Path]:
     rows = method_results(run)
     figures = KINDS[kind][1](run, rows)
     if not figures:
-        fitting = [name for name, (_, make) in KINDS.items() if make(run, rows)]
+        fitting = _fitting_kinds(run, rows)
         others = (
             f" This run has something for --kind {', '.join(fitting)}."
             if fitting
@@ -88,3 +88,13 @@ def plot(folder: Path, kind: str, out: Path) -> list[Path]:
         write_drawing(figure, path, write_output)
         paths.append(path)
     return paths
+
+
+def fitting_kinds(folder: Path) -> list[str]:
+    """Return the kinds of figures that the results of a run have numbers for."""
+    run = read_run(folder)
+    return _fitting_kinds(run, method_results(run))
+
+
+def _fitting_kinds(run: Run, rows: list[MethodResult]) -> list[str]:
+    return [name for name, (_, make) in KINDS.items() if make(run, rows)]

@@ -1,0 +1,151 @@
+"""Sentences about how a saved model gets from a row to its prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mtlrun.engine.evaluation import innermost
+from mtlrun.estimators.baselines import LastValue, PerTask, TaskMean
+from mtlrun.features.table import TableFeatures
+from mtlrun.model.files import transformed_names
+from mtlrun.model.fitted import Model
+
+#: Features with a line of their own: those with the largest mean absolute coefficient.
+MAX_FEATURES = 5
+#: Tasks whose values are listed.
+MAX_TASKS = 10
+
+
+def method_name(model: Model) -> str:
+    """Return the name of the innermost estimator, with what a model per task wraps."""
+    estimator = innermost(model.estimator)
+    if isinstance(estimator, PerTask):
+        return f"a {type(estimator.estimator).__name__} per task"
+    return type(estimator).__name__
+
+
+def prediction_lines(model: Model) -> list[str]:
+    """Return how a prediction comes about, with the numbers that it is made of.
+
+    Empty for models whose predictions are no simple sum, such as trees and curves.
+    """
+    estimator = innermost(model.estimator)
+    if isinstance(estimator, TaskMean):
+        return [
+            "prediction: the mean of the task in its training rows; no column is used",
+            _task_values(model, _mean_of_each_task(model)),
+        ]
+    if isinstance(estimator, LastValue):
+        line = "prediction: the last value of the task; no column is used"
+        if estimator.drift:
+            line = (
+                "prediction: the line through the first and the last value of the "
+                "task, at the time of the new row"
+            )
+        return [line]
+    coef = getattr(model.estimator, "coef_", None)
+    if coef is None or np.ndim(coef) != 2:
+        return []
+    return _coefficient_lines(model, np.asarray(coef, dtype=float))
+
+
+def _mean_of_each_task(model: Model) -> np.ndarray:
+    """Return what `TaskMean` predicts for each task, in the units of the target.
+
+    Of labels it is the share of the positive one.
+    """
+    n_tasks = len(model.about["tasks"])
+    n_features = innermost(model.estimator).n_features_in_
+    rows = np.zeros((n_tasks, n_features))
+    if model.ragged:
+        tasks = np.arange(n_tasks)
+        means = np.asarray(model.estimator.predict(rows, task_id=tasks))
+    else:
+        means = np.asarray(model.estimator.predict(rows))[0]
+    if is_regression(model):
+        return means
+    # Labels are -1 and +1.
+    return (1 + means) / 2
+
+
+def _task_values(model: Model, values: np.ndarray) -> str:
+    """Return a line with the value of each task."""
+    tasks = task_names(model)
+    texts = []
+    for task, value in zip(tasks, values.tolist(), strict=True):
+        texts.append(f"{task} {value:.4g}")
+    n_more = len(tasks) - MAX_TASKS
+    if n_more > 0:
+        texts = texts[:MAX_TASKS]
+        texts.append(f"and {n_more} more")
+    values_text = ", ".join(texts)
+    return f"  {values_text}{_scale_note(model)}"
+
+
+def _coefficient_lines(model: Model, coef: np.ndarray) -> list[str]:
+    """Return the sum that a linear model predicts, and its largest coefficients."""
+    unit = ""
+    if isinstance(model.step, TableFeatures):
+        unit = "; columns of numbers are standardized"
+    lines = [
+        f"{_quantity(model)}: the intercept of the task plus coefficient times value "
+        f"of each feature{unit}{_scale_note(model)}"
+    ]
+    tasks = task_names(model)
+    n_features = coef.shape[1]
+    intercept = getattr(model.estimator, "intercept_", None)
+    if intercept is not None and np.shape(intercept) == (len(tasks),):
+        lines.append(_range_line("intercept", np.asarray(intercept), tasks))
+    names = [str(name) for name in transformed_names(model)]
+    if len(names) != n_features:
+        names = [f"feature {index}" for index in range(n_features)]
+    sizes = np.abs(coef).mean(axis=0)
+    largest = np.argsort(-sizes, kind="stable")[:MAX_FEATURES]
+    for j in largest.tolist():
+        lines.append(_range_line(names[j], coef[:, j], tasks))
+    n_others = n_features - len(largest)
+    if n_others > 0:
+        lines.append(f"  and {n_others} features with smaller coefficients")
+    return lines
+
+
+def _quantity(model: Model) -> str:
+    """Return what the sum of a linear model is."""
+    if is_regression(model):
+        return "prediction"
+    if hasattr(model.estimator, "predict_proba"):
+        return "log-odds"
+    return "score (its sign is the label)"
+
+
+def _range_line(name: str, values: np.ndarray, tasks: Sequence[str]) -> str:
+    """Return mean, least and largest value of a coefficient over the tasks."""
+    mean = float(np.mean(values))
+    low = int(np.argmin(values))
+    high = int(np.argmax(values))
+    if values[low] == values[high]:
+        return f"  {name}: {mean:.3g} in every task"
+    return (
+        f"  {name}: {mean:.3g} on average, from {values[low]:.3g} ({tasks[low]}) to "
+        f"{values[high]:.3g} ({tasks[high]})"
+    )
+
+
+def _scale_note(model: Model) -> str:
+    """Return on which scale the numbers are, where targets were transformed."""
+    transform = model.about.get("transform")
+    if not transform:
+        return ""
+    return f"; on the scale of {transform}"
+
+
+def is_regression(model: Model) -> bool:
+    """Whether the targets of a model are numbers."""
+    return bool(model.about["task_type"] == "regression")
+
+
+def task_names(model: Model) -> list[str]:
+    """Return the names of the tasks as in the user's table."""
+    return [str(task) for task in model.about["tasks"]]

@@ -1,0 +1,80 @@
+"""``mtlrun show MODEL`` says how a prediction comes about."""
+
+import numpy as np
+import pytest
+
+from mtlrun.estimators import IndependentRidge, TraceNormMTLClassifier
+from mtlrun.estimators.baselines import LastValue, ScaledTargets, TaskMean
+from mtlrun.features.table import TableFeatures
+from mtlrun.model.explanation import prediction_lines
+from mtlrun.model.fitted import Model
+from mtlrun.model.parts import model_lines
+
+TASK = np.repeat([0, 1], 10)
+RNG = np.random.default_rng(0)
+COLUMNS = np.column_stack([RNG.normal(50, 10, size=20), RNG.normal(size=20)])
+
+
+def model_of(estimator, y, *, step=None, task_type="regression", **facts):
+    """Return a fitted model of two shops, whose columns are temperature and wind."""
+    features = COLUMNS if step is None else step.fit_transform(COLUMNS)
+    estimator.fit(features, y, task_id=TASK)
+    about = {
+        "task_type": task_type,
+        "design": "ragged",
+        "tasks": ["east", "west"],
+        "input": {"n_features": 2, "names": ["temperature", "wind"]},
+        "estimator": {"name": type(estimator).__name__},
+    }
+    return Model(estimator, step, about | facts)
+
+
+def test_a_winning_mean_of_each_task_is_explained_in_the_units_of_the_target():
+    y = np.where(TASK == 0, 200.0, 100.0) + np.tile([1.0, -1.0], 10)
+    first, values = prediction_lines(model_of(ScaledTargets(TaskMean()), y))
+    assert "mean of the task" in first
+    assert values.split(", ") == ["  east 200", "west 100"]
+
+
+def test_the_mean_of_labels_is_the_share_of_the_positive_one():
+    y = np.where(np.arange(20) % 10 < np.where(TASK == 0, 3, 8), 1.0, -1.0)
+    _, values = prediction_lines(model_of(TaskMean(), y, task_type="binary"))
+    assert values.split(", ") == ["  east 0.3", "west 0.8"]
+
+
+def test_the_last_value_is_called_so():
+    (line,) = prediction_lines(model_of(LastValue(), np.arange(20.0)))
+    assert "last value" in line
+
+
+def test_the_printed_coefficients_give_the_prediction_of_a_row():
+    step = TableFeatures()
+    y = 5 + TASK + 0.3 * COLUMNS[:, 0] - 2 * COLUMNS[:, 1]
+    model = model_of(IndependentRidge(1e-6), y, step=step)
+    first, *lines = prediction_lines(model)
+    intercept, *features = [line.strip() for line in lines]
+    assert "standardized" in first
+    assert intercept.startswith("intercept: ")
+    mean, std = COLUMNS.mean(axis=0), COLUMNS.std(axis=0)
+    level = 5.5 + 0.3 * mean[0] - 2 * mean[1]
+    assert float(intercept.split()[1]) == pytest.approx(level, rel=5e-3)
+    printed = {line.split(":")[0]: float(line.split()[1]) for line in features}
+    assert printed["temperature"] == pytest.approx(0.3 * std[0], rel=5e-3)
+    assert printed["wind"] == pytest.approx(-2 * std[1], rel=5e-3)
+
+
+def test_coefficients_of_labels_are_log_odds():
+    y = np.where(COLUMNS[:, 1] > 0, 1.0, -1.0)
+    model = model_of(TraceNormMTLClassifier(0.1), y, task_type="binary")
+    assert prediction_lines(model)[0].startswith("log-odds")
+
+
+def test_the_scale_of_transformed_targets_is_named():
+    model = model_of(TaskMean(), np.exp(COLUMNS[:, 1]), transform="log")
+    assert "scale of log" in prediction_lines(model)[1]
+
+
+def test_a_compared_model_has_the_name_of_its_method_first():
+    config = {"title": "IndependentRidge on shops.csv"}
+    model = model_of(IndependentRidge(), COLUMNS[:, 0], config=config)
+    assert model_lines(model)[0] == "IndependentRidge on shops.csv"
