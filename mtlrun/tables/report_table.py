@@ -1,4 +1,8 @@
-"""Grids of raw values and their text in Markdown, CSV, JSON and LaTeX: the same bytes on every machine."""
+"""Tables of raw values, and their text in Markdown, CSV, JSON, HTML and LaTeX.
+
+A `ReportTable` holds raw values. The functions of this module format it for one kind of
+output; equal tables give the same bytes on every machine.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +18,22 @@ from typing import Any
 
 from mtlrun.utils.text import table_text
 
+#: Text of a missing value.
 MISSING = "-"
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name and how its values are written.
+    """Column of a table.
 
     Attributes
     ----------
     name : str
         Header.
-    kind : {"text", "score", "seconds", "duration", "number", "ratio", "count", "small", "gain"}
-        Key of the formats below; everything but text is set to the right.
+    kind : {"text", "score", "seconds", "duration", "number", "ratio", "count", \
+            "small", "gain"}
+        How values are formatted (see `show`). Columns of every kind but text are
+        aligned to the right.
     """
 
     name: str
@@ -35,16 +42,17 @@ class Column:
 
 @dataclass(frozen=True)
 class Styled:
-    """A text that is more than its letters.
+    """Text with a style.
 
     Attributes
     ----------
     text : str
     bold : bool
     tone : str
-        Verdict in whose colour it is set.
+        Verdict whose color the text takes on pages; empty for none.
     address : str
-        Where it leads; one that we made ourselves.
+        Target of a link; empty for none. It is not escaped, so it must not contain text
+        from users.
     """
 
     text: str
@@ -58,7 +66,14 @@ class Styled:
 
 @dataclass
 class ReportTable:
-    """Columns and rows of raw values (str, int, float, Styled or None)."""
+    """Table of raw values.
+
+    Attributes
+    ----------
+    columns : list of Column
+    rows : list of list
+        One value per column: str, int, float, Styled, or None where it is missing.
+    """
 
     columns: list[Column]
     rows: list[list[Any]] = field(default_factory=list)
@@ -67,60 +82,101 @@ class ReportTable:
     def of(
         cls, *columns: str | Column, rows: Iterable[Sequence[Any]] = ()
     ) -> ReportTable:
-        """Return a grid; names of our own may stand for columns: ``name``, or ``name:kind``."""
-        made = [
-            column if isinstance(column, Column) else Column(*column.split(":"))
-            for column in columns
-        ]
-        return cls(made, [list(row) for row in rows])
+        """Create a table from short descriptions of its columns.
+
+        Parameters
+        ----------
+        *columns : str or Column
+            ``"name"`` is a column of text and ``"name:kind"`` one of that kind. A name
+            that may contain a colon must be given as `Column`.
+        rows : iterable of sequence
+            One value per column.
+        """
+        return cls(
+            [_parse_column(column) for column in columns],
+            [list(row) for row in rows],
+        )
+
+    def _format_cells(self, format_cell: Callable[[Any, str], str]) -> list[list[str]]:
+        """Format each value, given the kind of its column."""
+        kinds = [column.kind for column in self.columns]
+        table = []
+        for row in self.rows:
+            cells = zip(row, kinds, strict=True)
+            table.append([format_cell(value, kind) for value, kind in cells])
+        return table
 
     def texts(self) -> list[list[str]]:
         """Return the rows as formatted text."""
-        return [
-            [show(value, c.kind) for value, c in zip(row, self.columns, strict=True)]
-            for row in self.rows
-        ]
+        return self._format_cells(show)
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the rows as raw values by the names of the columns; what has a style is text."""
-        names = [c.name for c in self.columns]
-        rows = (
-            [str(v) if isinstance(v, Styled) else v for v in row] for row in self.rows
-        )
-        return [dict(zip(names, row, strict=True)) for row in rows]
+        """Return the rows as dictionaries of raw values; styled values become text."""
+        names = [column.name for column in self.columns]
+        records = []
+        for row in self.rows:
+            values = [_without_style(value) for value in row]
+            records.append(dict(zip(names, values, strict=True)))
+        return records
 
     def add(self, column: str | Column, values: Sequence[Any]) -> None:
-        """Add a column, named as for `of`, with its values."""
-        self.columns += ReportTable.of(column).columns
+        """Add a column, described as for `of`, with its values."""
+        self.columns.append(_parse_column(column))
         for row, value in zip(self.rows, values, strict=True):
             row.append(value)
 
-    def part(self, places: Sequence[int]) -> ReportTable:
-        """Return the grid of some columns, by their places."""
+    def part(self, indices: Sequence[int]) -> ReportTable:
+        """Return a table of the columns with these indices, in this order."""
         return ReportTable(
-            [self.columns[i] for i in places],
-            [[row[i] for i in places] for row in self.rows],
+            [self.columns[index] for index in indices],
+            [[row[index] for index in indices] for row in self.rows],
         )
 
     def within(self, width: int) -> list[ReportTable]:
-        """Return the first column beside as many others as keep to a width as text, then beside the next ones."""
-        widths, groups = (
-            [max(map(len, texts)) + 2 for texts in zip(*text_rows(self), strict=True)],
-            [[0]],
-        )
-        for i in range(1, len(widths)):
-            if (
-                len(groups[-1]) > 1
-                and sum(widths[j] for j in (*groups[-1], i)) > width + 2
-            ):
+        """Split the table into tables that fit into `width` characters.
+
+        Each of them repeats the first column. A column that is too wide on its own gets
+        a table of its own, which exceeds the width.
+        """
+        gap = 2
+        columns = zip(*text_rows(self), strict=True)
+        widths = [max(map(len, texts)) + gap for texts in columns]
+        groups = [[0]]
+        for index in range(1, len(widths)):
+            indices = groups[-1]
+            total = sum(widths[i] for i in [*indices, index])
+            # The last column of a line needs no gap behind it.
+            if len(indices) > 1 and total > width + gap:
                 groups.append([0])
-            groups[-1].append(i)
-        return [self.part(places) for places in groups]
+            groups[-1].append(index)
+        return [self.part(indices) for indices in groups]
+
+
+def _parse_column(column: str | Column) -> Column:
+    if isinstance(column, Column):
+        return column
+    return Column(*column.split(":"))
+
+
+def _without_style(value: Any) -> Any:
+    if isinstance(value, Styled):
+        return value.text
+    return value
 
 
 @dataclass
 class Section:
-    """A titled piece of the report: sentences, then grids, which a page may show folded."""
+    """Section of a report.
+
+    Attributes
+    ----------
+    title : str
+    lines : list of str
+        Sentences above the tables; lines that start with ``"* "`` are bullets.
+    grids : list of ReportTable
+    fold : bool
+        Whether a page shows the section folded.
+    """
 
     title: str
     lines: list[str] = field(default_factory=list)
@@ -129,42 +185,50 @@ class Section:
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to print."""
+        """Whether the section has neither sentences nor rows."""
         return not self.lines and not any(grid.rows for grid in self.grids)
 
 
 def score(value: float) -> str:
-    """Four decimals; large or tiny values with four significant digits."""
-    return f"{value:.4f}" if value == 0 or 1e-3 <= abs(value) < 1e4 else f"{value:.3e}"
+    """Format with four decimals; large or tiny values with four significant digits."""
+    if value == 0 or 1e-3 <= abs(value) < 1e4:
+        return f"{value:.4f}"
+    return f"{value:.3e}"
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """`digits` significant digits, without an exponent from 1e-4 to 1e6."""
+    """Format with `digits` significant digits, without an exponent from 1e-4 to 1e6."""
     if value == 0:
         return "0"
+    scientific = f"{value:.{digits - 1}e}"
     if not 1e-4 <= abs(value) < 1e6:
-        return f"{value:.{digits - 1}e}"
-    exponent = math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}"))))
-    return f"{value:.{max(0, digits - 1 - exponent)}f}"
+        return scientific
+    # Rounding may have raised the exponent: 9.999 has three significant digits as 10.0.
+    exponent = math.floor(math.log10(abs(float(scientific))))
+    n_decimals = max(0, digits - 1 - exponent)
+    return f"{value:.{n_decimals}f}"
 
 
 def duration(seconds: float) -> str:
-    """Write a time: seconds below two minutes, then minutes, from two hours on hours."""
+    """Format a time in seconds, in minutes from 2 minutes, in hours from 2 hours."""
+    if 0 < seconds < 0.1:
+        return "below 0.1 s"
     if seconds < 120:
-        return (
-            f"{significant(seconds)} s"
-            if seconds >= 0.1 or seconds == 0
-            else "below 0.1 s"
-        )
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+        return f"{significant(seconds)} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
 
 
 def number(value: float, digits: int = 4) -> str:
-    """An integer as such, anything else with at most `digits` significant digits."""
+    """Format a whole number without decimals, others with up to `digits` digits."""
     if value == int(value) and abs(value) < 1e12:
         return f"{value:.0f}"
     text = significant(value, digits)
-    return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
+    has_decimals = "." in text and "e" not in text
+    if has_decimals:
+        return text.rstrip("0").rstrip(".")
+    return text
 
 
 _FORMATS: dict[str, Callable[[float], str]] = {
@@ -175,167 +239,197 @@ _FORMATS: dict[str, Callable[[float], str]] = {
     "ratio": lambda value: f"{significant(value)}x",
     "count": lambda value: f"{value:.0f}",
     "small": lambda value: f"{value:.2g}",
-    # Shares such as gains: the same decimals in a whole column, the smallest ones too.
+    # Gains are shares: small and large ones of a column have the same decimals.
     "gain": lambda value: f"{value:.4f}",
 }
 
 
 def show(value: object, kind: str = "text") -> str:
-    """Format one value; None and NaN become a dash, text stays as it is."""
+    """Format a value for a column of this kind.
+
+    None and NaN become a dash. Text, booleans and infinities are converted by `str`.
+    """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return MISSING
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     if not math.isfinite(value):
         return str(value)
-    return _FORMATS[kind](value) if kind in _FORMATS else plain(value)
+    format_number = _FORMATS.get(kind, plain)
+    return format_number(value)
 
 
 def plain(value: float) -> str:
-    """Write a number for machines: ten significant digits, an integer as such."""
-    return str(value) if isinstance(value, int) else f"{value:.10g}"
+    """Format a number for programs: an integer exactly, a float with ten digits."""
+    if isinstance(value, int):
+        return str(value)
+    return f"{value:.10g}"
 
 
 def rounded(value: object) -> Any:
-    """Round the floats of a JSON value to ten significant digits, below the noise of another processor or library."""
+    """Round the floats of a JSON value to ten significant digits.
+
+    Another processor or library changes later digits. NaN and infinities become None,
+    because JSON has no such numbers.
+    """
     if isinstance(value, dict):
-        return {str(k): rounded(v) for k, v in value.items()}
+        return {str(key): rounded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [rounded(v) for v in value]
-    if isinstance(value, float):
-        return float(f"{value:.10g}") if math.isfinite(value) else None
-    return value
+        return [rounded(item) for item in value]
+    if not isinstance(value, float):
+        return value
+    if not math.isfinite(value):
+        return None
+    return float(f"{value:.10g}")
 
 
 def json_text(content: object) -> str:
-    """Return plain data as JSON, numbers rounded by `rounded`."""
-    return (
-        json.dumps(rounded(content), indent=1, ensure_ascii=False, allow_nan=False)
-        + "\n"
-    )
+    """Return plain data as JSON, with numbers rounded by `rounded`."""
+    text = json.dumps(rounded(content), indent=1, ensure_ascii=False, allow_nan=False)
+    return f"{text}\n"
 
 
 def markdown_grid(grid: ReportTable) -> str:
     """Return an aligned Markdown table."""
-    headers = [escape_markdown(c.name) for c in grid.columns]
-    body = [
-        [_markdown_cell(v, c.kind) for v, c in zip(row, grid.columns, strict=True)]
-        for row in grid.rows
-    ]
-    head, *rows = padded([headers, *body], grid.columns, 3)
-    rule = [
-        "-" * len(text) if c.kind == "text" else "-" * (len(text) - 1) + ":"
-        for text, c in zip(head, grid.columns, strict=True)
-    ]
-    return "\n".join(f"| {' | '.join(row)} |" for row in [head, rule, *rows])
+    names = [escape_markdown(column.name) for column in grid.columns]
+    body = grid._format_cells(_markdown_cell)
+    # Markdown needs three dashes in the rule below the header.
+    header, *rows = padded([names, *body], grid.columns, min_width=3)
+    rule = []
+    for text, column in zip(header, grid.columns, strict=True):
+        if column.kind == "text":
+            rule.append("-" * len(text))
+        else:
+            rule.append("-" * (len(text) - 1) + ":")
+    return "\n".join(f"| {' | '.join(row)} |" for row in [header, rule, *rows])
 
 
 def _markdown_cell(value: object, kind: str) -> str:
     text = escape_markdown(show(value, kind))
     if not isinstance(value, Styled):
         return text
-    return (
-        f"[{text}]({value.address})"
-        if value.address
-        else f"**{text}**"
-        if value.bold
-        else text
-    )
+    if value.address:
+        return f"[{text}]({value.address})"
+    if value.bold:
+        return f"**{text}**"
+    return text
 
 
-#: Notebooks and the pages made of them give cells no room.
-_CELL = "padding:.2em .6em;text-align:left"
+#: Style of the cells in `html_block`: notebooks set none.
+_CELL_STYLE = "padding:.2em .6em;text-align:left"
 
 
 def html_block(title: str, lines: Sequence[str], sections: Sequence[Section]) -> str:
-    """Return title, sentences and tables as plain HTML, to be shown in a notebook."""
-    parts = [
-        f"<p><b>{escape(title)}</b></p>",
-        *(f"<p>{escape(line)}</p>" for line in lines),
-    ]
+    """Return title, sentences and tables as HTML without a style sheet, for notebooks."""
+    parts = [f"<p><b>{escape(title)}</b></p>"]
+    parts += [f"<p>{escape(line)}</p>" for line in lines]
     for section in sections:
-        parts.append(f"<p>{escape(section.title)}</p>" if section.title else "")
-        for grid in section.grids:
-            head = "".join(
-                f'<th style="{_CELL}">{escape(column.name)}</th>'
-                for column in grid.columns
-            )
-            rows = (
-                "".join(f'<td style="{_CELL}">{escape(text)}</td>' for text in row)
-                for row in grid.texts()
-            )
-            table = f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
-            parts.append(f'<div style="overflow-x:auto">{table}</div>')
-    return "\n".join(filter(None, parts))
+        if section.title:
+            parts.append(f"<p>{escape(section.title)}</p>")
+        parts += [_html_table(table) for table in section.grids]
+    return "\n".join(parts)
+
+
+def _html_table(table: ReportTable) -> str:
+    names = [column.name for column in table.columns]
+    rows = [_html_row("th", names)]
+    rows += [_html_row("td", texts) for texts in table.texts()]
+    return f'<div style="overflow-x:auto"><table>{"".join(rows)}</table></div>'
+
+
+def _html_row(tag: str, texts: Sequence[str]) -> str:
+    cells = [f'<{tag} style="{_CELL_STYLE}">{escape(text)}</{tag}>' for text in texts]
+    return f"<tr>{''.join(cells)}</tr>"
 
 
 def markdown_section(section: Section) -> str:
-    """Return a section as Markdown: heading, sentences (or a list of bullets), tables."""
-    bullets = all(line.startswith("* ") for line in section.lines)
-    text = ("\n" if bullets else "\n\n").join(section.lines)
-    grids = [markdown_grid(grid) for grid in section.grids if grid.rows]
-    return "\n\n".join(filter(None, [f"## {section.title}", text, *grids]))
+    """Return a section as Markdown: heading, sentences or a list of bullets, tables."""
+    parts = [f"## {section.title}"]
+    if section.lines:
+        is_list = all(line.startswith("* ") for line in section.lines)
+        separator = "\n" if is_list else "\n\n"
+        parts.append(separator.join(section.lines))
+    parts += [markdown_grid(table) for table in section.grids if table.rows]
+    return "\n\n".join(part for part in parts if part)
 
 
 def csv_grid(grid: ReportTable) -> str:
-    """Return a table as CSV: raw numbers, empty where unknown."""
+    """Return a table as CSV with raw numbers; missing values are empty."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow([table_text(c.name) for c in grid.columns])
-    writer.writerows(
-        [
-            [table_text(v) if isinstance(v, str) else rounded(v) for v in row]
-            for row in grid.rows
-        ]
-    )
+    writer.writerow([table_text(column.name) for column in grid.columns])
+    for row in grid.rows:
+        writer.writerow([_csv_value(value) for value in row])
     return stream.getvalue()
 
 
+def _csv_value(value: Any) -> Any:
+    if isinstance(value, str):
+        return table_text(value)
+    return rounded(value)
+
+
 def padded(
-    rows: Sequence[Sequence[str]], columns: Sequence[Column], least: int = 0
+    rows: Sequence[Sequence[str]], columns: Sequence[Column], min_width: int = 0
 ) -> list[list[str]]:
-    """Pad texts to the widths of their columns, to the left in all that are not text."""
-    widths = [max(least, *map(len, texts)) for texts in zip(*rows, strict=True)]
-    pads = [str.ljust if column.kind == "text" else str.rjust for column in columns]
-    return [
-        [pad(text, width) for pad, text, width in zip(pads, row, widths, strict=True)]
-        for row in rows
-    ]
+    """Pad texts to the widths of their columns; align all but text to the right."""
+    aligned_columns = []
+    for column, texts in zip(columns, zip(*rows, strict=True), strict=True):
+        width = max(min_width, *map(len, texts))
+        align = str.ljust if column.kind == "text" else str.rjust
+        aligned_columns.append([align(text, width) for text in texts])
+    return [list(row) for row in zip(*aligned_columns, strict=True)]
 
 
 def text_rows(grid: ReportTable) -> list[list[str]]:
     """Return the names of the columns and the rows as padded text."""
-    return padded(
-        [[column.name for column in grid.columns], *grid.texts()], grid.columns
-    )
+    names = [column.name for column in grid.columns]
+    return padded([names, *grid.texts()], grid.columns)
 
 
 def text_lines(
     grid: ReportTable, width: int | None = None, drop_first: Sequence[str] = ()
 ) -> list[str]:
-    """Return the lines of a table, without the columns `drop_first` as long as it would be wider than `width`."""
-    lines: list[str] = []
-    for drop in ("", *drop_first):
-        grid = grid.part(
-            [i for i, column in enumerate(grid.columns) if column.name != drop]
-        )
-        lines = ["  ".join(row).rstrip() for row in text_rows(grid)]
+    """Return the lines of a table as text.
+
+    Parameters
+    ----------
+    grid : ReportTable
+    width : int, default=None
+        Greatest number of characters of a line; None for no limit.
+    drop_first : sequence of str
+        Names of columns to drop, one after the other, while the table is wider than
+        `width`. A table that is still too wide without them is returned as it is.
+    """
+    lines = _join_columns(grid)
+    for name in drop_first:
         if width is None or max(map(len, lines)) <= width:
             break
+        columns = enumerate(grid.columns)
+        grid = grid.part([index for index, column in columns if column.name != name])
+        lines = _join_columns(grid)
     return lines
 
 
+def _join_columns(table: ReportTable) -> list[str]:
+    return ["  ".join(row).rstrip() for row in text_rows(table)]
+
+
 def escape_markdown(text: str) -> str:
-    """Keep a cell on one line and its bars from ending it."""
-    return escape_html(" ".join(text.split()).replace("|", "\\|").replace("](", "]\\("))
+    """Escape text for a cell of a Markdown table: line breaks, bars, links, tags."""
+    line = " ".join(text.split())
+    line = line.replace("|", "\\|").replace("](", "]\\(")
+    return escape_html(line)
 
 
 def escape_html(markdown: str) -> str:
-    """Keep what looks like a tag of HTML from being one."""
+    """Escape HTML tags in Markdown."""
     return _TAG.sub("&lt;", markdown)
 
 
+#: Start of an HTML tag; ``a < b`` has none.
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
+#: Characters that LaTeX interprets or lacks, with their replacements.
 _TEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "{}&%$#_"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
@@ -353,40 +447,48 @@ _TEX = str.maketrans(
 
 
 def escape_tex(text: str) -> str:
-    """Escape what LaTeX would interpret; what is neither a sign of these nor a Latin letter becomes a question mark."""
-    known = (
-        c if c < "\u0180" or ord(c) in _TEX else "?" for c in " ".join(text.split())
-    )
-    return "".join(known).translate(_TEX)
+    """Escape the characters that LaTeX interprets.
+
+    Characters that are neither Latin letters nor in `_TEX` become question marks,
+    because the usual fonts lack them.
+    """
+    characters = []
+    for character in " ".join(text.split()):
+        is_printable = character < "\u0180" or ord(character) in _TEX
+        characters.append(character if is_printable else "?")
+    return "".join(characters).translate(_TEX)
 
 
 def tex_grid(
     grid: ReportTable, align: str | None = None, caption: str | None = None
 ) -> str:
-    """Return a booktabs tabular, floating where it has a `caption`, which is LaTeX already.
+    """Return a table as a LaTeX tabular with the rules of booktabs.
 
-    `align` is the column specification when the default (l and r) does not do.
+    Parameters
+    ----------
+    grid : ReportTable
+    align : str, default=None
+        Column specification; by default ``l`` for text and ``r`` for numbers.
+    caption : str, default=None
+        LaTeX text of the caption; a table with a caption floats.
     """
+    # Importing pandas takes long; `mtlrun status` and `mtlrun list` need no LaTeX.
+    import pandas as pd
 
-    import pandas as pd  # `status` and `list` do without
-
-    def cell(value: object, kind: str) -> str:
-        text = escape_tex(show(value, kind))
-        return (
-            rf"\textbf{{{text}}}" if isinstance(value, Styled) and value.bold else text
-        )
-
-    rows = [
-        [cell(value, c.kind) for value, c in zip(row, grid.columns, strict=True)]
-        for row in grid.rows
-    ]
-    table = pd.DataFrame(
-        rows, columns=[escape_tex(column.name) for column in grid.columns]
-    )
-    align = align or "".join(
-        "l" if column.kind == "text" else "r" for column in grid.columns
-    )
-    text = table.to_latex(
+    names = [escape_tex(column.name) for column in grid.columns]
+    cells = pd.DataFrame(grid._format_cells(_tex_cell), columns=names)
+    if align is None:
+        kinds = [column.kind for column in grid.columns]
+        align = "".join("l" if kind == "text" else "r" for kind in kinds)
+    latex = cells.to_latex(
         index=False, escape=False, column_format=align, caption=caption
-    ).rstrip("\n")
-    return str(text).replace("\\begin{table}\n", "\\begin{table}\n\\centering\n", 1)
+    )
+    text = str(latex).rstrip("\n")
+    return text.replace("\\begin{table}\n", "\\begin{table}\n\\centering\n", 1)
+
+
+def _tex_cell(value: object, kind: str) -> str:
+    text = escape_tex(show(value, kind))
+    if isinstance(value, Styled) and value.bold:
+        return rf"\textbf{{{text}}}"
+    return text
