@@ -1,4 +1,4 @@
-"""The program ``mtlrun``: its commands, and what happens when one of them fails or its command line is wrong."""
+"""The program ``mtlrun``: its commands, and the messages of commands that fail."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from mtlrun.cli.options import Command, Group, option
 from mtlrun.errors import MtlrunError, UserError, suggest
 from mtlrun.utils.plugins import pathless
 
-#: Panels of ``mtlrun --help`` and their commands, each with an example. The module of a command holds a function of its
-#: name, or a Typer called `app` (a group).
+#: Panels of ``mtlrun --help`` with their commands, and an example of each command. The
+#: module of a command holds a function of the same name, or a group of commands, a Typer
+#: called `app`.
 COMMANDS = {
     "Experiments": {
         "reproduce": "mtlrun reproduce table2 --profile demo",
@@ -41,98 +42,114 @@ COMMANDS = {
     },
     "Data sets and system": {"data": "", "env": "mtlrun env"},
 }
-#: Modules that are not called like their command, and functions whose names Python has taken.
+#: Modules of the commands whose module has another name.
 MODULES = {
-    **dict.fromkeys(("verify", "report"), "reproduce"),
-    **dict.fromkeys(("show", "status", "validate", "list", "env"), "inspect"),
+    "verify": "reproduce",
+    "report": "reproduce",
+    "show": "inspect",
+    "status": "inspect",
+    "validate": "inspect",
+    "list": "inspect",
+    "env": "inspect",
     "init": "train",
 }
+#: Functions of the commands whose names Python uses itself.
 FUNCTIONS = {"list": "list_"}
 EPILOG = (
-    "A cell is one fit of one method on one split, the unit that is computed, kept and counted. "
-    "Exit codes: 0 success; 1 a cell failed, or --check found a deviation; 2 wrong usage, configuration or data; "
-    "130 interrupted."
+    "A cell is one fit of one method on one split, the unit that is computed, "
+    "kept and counted. "
+    "Exit codes: 0 success; 1 a cell failed, or --check found a deviation; "
+    "2 wrong usage, configuration or data; 130 interrupted."
 )
 
 
 class Guarded(Group):
-    """The group of all commands; turns what they raise into one message and an exit code."""
+    """Group of all commands; turns exceptions into a message and an exit code."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; user errors end with 2, an interrupt with 130, anything unexpected with 1."""
+        """Run a command.
+
+        Errors of the user end with exit code 2, an interrupt with 130 and unexpected
+        errors with 1. With ``--debug`` exceptions are raised with their traceback.
+        """
+        is_debugging = bool(ctx.meta.get("debug"))
         try:
             if ctx.obj is not None:
-                ctx.obj()  # from here on signals raise exceptions
+                # From here on signals raise exceptions.
+                ctx.obj()
             return super().invoke(ctx)
-        except typer.Exit:  # the command has said all
+        except typer.Exit:
+            # The command has printed its own message.
             raise
         except KeyboardInterrupt:
             complain("interrupted")
             raise typer.Exit(130) from None
         except MtlrunError as error:
-            if ctx.meta.get("debug"):
+            if is_debugging:
                 raise
-            complain(
-                error.message if isinstance(error, UserError) else str(error),
-                getattr(error, "remedy", None),
-            )
+            message = error.message if isinstance(error, UserError) else str(error)
+            complain(message, getattr(error, "remedy", None))
             raise typer.Exit(error.exit_code) from None
         except Exception as error:
-            # Some modules turn an interrupt while they are imported into another error.
-            if _interrupts and not ctx.meta.get("debug"):
+            # Some modules turn an interrupt during their import into another error.
+            if _interrupts and not is_debugging:
                 complain("interrupted")
                 raise typer.Exit(130) from None
-            if (wrong := usage_error(error)) is not None:
-                complain(*wrong)
-                raise typer.Exit(2) from None
-            # Typer handles its own exceptions (usage, exit, abort); a closed pipe is no error.
-            if (
-                ctx.meta.get("debug")
-                or isinstance(error, typer.Abort | BrokenPipeError)
-                or hasattr(error, "exit_code")
-            ):
-                raise
-            if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            explanation = usage_error(error)
+            if explanation is None:
+                # Typer handles its own exceptions: usage, exit, abort. A closed pipe
+                # is no error.
+                is_handled_by_typer = isinstance(error, typer.Abort | BrokenPipeError)
+                if is_debugging or is_handled_by_typer or hasattr(error, "exit_code"):
+                    raise
+                explanation = system_error(error)
+            if explanation is None:
                 complain(
-                    f"cannot write: {error.strerror}",
-                    "Free some space, or choose another place for the output.",
+                    f"{type(error).__name__}: {error}",
+                    "This is a bug; run with --debug to see where it happened.",
                 )
-                raise typer.Exit(2) from None
-            if isinstance(error, MemoryError):
-                complain(
-                    "there is not enough memory for this",
-                    "Take part of the rows, or a machine with more memory.",
-                )
-                raise typer.Exit(2) from None
-            if (
-                isinstance(error, OSError)
-                and error.filename is not None
-                and error.strerror
-            ):
-                # A name of more than 255 bytes, a loop of links, a folder without permission: whatever is looked at.
-                complain(
-                    f"{error.filename!s:.200}: {error.strerror}",
-                    "Check the path and its permissions.",
-                )
-                raise typer.Exit(2) from None
-            if isinstance(error, UnicodeEncodeError):
-                complain(
-                    f"{error.object!s:.200}: cannot be written in the encoding "
-                    f"{error.encoding} of this system",
-                    "Set the environment variable PYTHONUTF8=1.",
-                )
-                raise typer.Exit(2) from None
-            if isinstance(error, FileNotFoundError) and not _has_current_folder():
-                complain(
-                    "the current folder was removed",
-                    "Change to another folder, and run the command there.",
-                )
-                raise typer.Exit(2) from None
-            complain(
-                f"{type(error).__name__}: {error}",
-                "This is a bug; run with --debug to see where it happened.",
-            )
-            raise typer.Exit(1) from None
+                raise typer.Exit(1) from None
+            complain(*explanation)
+            raise typer.Exit(2) from None
+
+
+def system_error(error: Exception) -> tuple[str, str] | None:
+    """Explain an error of the machine: disk, memory, paths or encoding.
+
+    Returns
+    -------
+    (message, remedy) : tuple of str, or None
+        None for any other exception.
+    """
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return (
+            f"cannot write: {error.strerror}",
+            "Free some space, or choose another place for the output.",
+        )
+    if isinstance(error, MemoryError):
+        return (
+            "there is not enough memory for this",
+            "Take part of the rows, or a machine with more memory.",
+        )
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        # Any access to a path can fail: a name of more than 255 bytes, a loop of links,
+        # a folder without permission.
+        return (
+            f"{error.filename!s:.200}: {error.strerror}",
+            "Check the path and its permissions.",
+        )
+    if isinstance(error, UnicodeEncodeError):
+        return (
+            f"{error.object!s:.200}: cannot be written in the encoding "
+            f"{error.encoding} of this system",
+            "Set the environment variable PYTHONUTF8=1.",
+        )
+    if isinstance(error, FileNotFoundError) and not _has_current_folder():
+        return (
+            "the current folder was removed",
+            "Change to another folder, and run the command there.",
+        )
+    return None
 
 
 def _has_current_folder() -> bool:
@@ -149,11 +166,12 @@ def main(restore_signals: Callable[[], None] | None = None) -> None:
     Parameters
     ----------
     restore_signals : callable, optional
-        Called before the command begins. Until then signals end the process silently.
+        Called before the command starts. Until then signals end the process silently.
     """
-    os.environ.update(pathless())  # of workers, whatever starts them
+    # Worker processes inherit the environment.
+    os.environ.update(pathless())
     for stream in (sys.stdout, sys.stderr):
-        # A console that lacks a character of a name gets its escape, not a crash.
+        # A console that lacks a character of a name shows its escape sequence.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
@@ -164,19 +182,23 @@ def main(restore_signals: Callable[[], None] | None = None) -> None:
 
     try:
         build_app()(prog_name="mtlrun", obj=let_signals_raise)
-    except OSError as error:  # of the help texts, which are printed before a command
+    except OSError as error:
+        # Help texts are printed before a command starts.
         if error.errno != errno.ENOSPC:
             raise
         complain(f"cannot write: {error.strerror}")
         sys.exit(2)
 
 
-#: Signals that have interrupted the command.
+#: Numbers of the signals that have interrupted the command.
 _interrupts: list[int] = []
 
 
 def _let_signals_interrupt() -> None:
-    """Let Ctrl-C, TERM and HUP raise `KeyboardInterrupt`; ignored signals (`nohup`) stay ignored."""
+    """Let Ctrl-C, SIGTERM and SIGHUP raise `KeyboardInterrupt`.
+
+    Signals that are ignored, as under `nohup`, stay ignored.
+    """
     terminals = [
         stream.fileno() for stream in (sys.stdout, sys.stderr) if stream.isatty()
     ]
@@ -196,17 +218,18 @@ def _let_signals_interrupt() -> None:
         "SIGHUP": signal.SIG_DFL,
     }
     for name, default in defaults.items():
-        number = getattr(signal, name, None)  # Windows has no HUP
+        # Windows has no SIGHUP.
+        number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) == default:
             signal.signal(number, interrupt)
     sys.unraisablehook = _repeat_interrupt
 
 
 def _repeat_interrupt(unraisable: sys.UnraisableHookArgs) -> None:
-    """Send an interrupt again that Python dropped.
+    """Repeat an interrupt that Python dropped.
 
-    One that arrives in a callback, of a weak reference for instance, cannot be raised:
-    Python would print a traceback, and go on.
+    An interrupt that arrives in a callback, of a weak reference for instance, cannot be
+    raised: Python prints a traceback and continues.
     """
     if not issubclass(unraisable.exc_type, KeyboardInterrupt):
         sys.__unraisablehook__(unraisable)
@@ -217,11 +240,14 @@ def _repeat_interrupt(unraisable: sys.UnraisableHookArgs) -> None:
 
 
 def build_app() -> typer.Typer:
-    """Return the application with all commands mounted."""
+    """Create the application with all commands."""
     app = typer.Typer(
         cls=Guarded,
         name="mtlrun",
-        help="Multi-task learning: reproduce published tables, compare methods on your own data, train models.",
+        help=(
+            "Multi-task learning: reproduce published tables, compare methods on "
+            "your own data, train models."
+        ),
         epilog=EPILOG,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
@@ -265,114 +291,134 @@ def _mount(app: typer.Typer, name: str, panel: str, example: str) -> None:
         app.add_typer(group, name=name, rich_help_panel=panel)
     else:
         command = getattr(module, FUNCTIONS.get(name, name))
-        # Typer keeps the line breaks of a docstring, which do not fit the width of the terminal.
-        paragraphs = [
-            " ".join(part.split()) for part in (command.__doc__ or "").split("\n\n")
-        ]
-        about = "\n\n".join(paragraphs)
-        app.command(
+        # Typer keeps the line breaks of a docstring, which need not fit the terminal.
+        paragraphs = (command.__doc__ or "").split("\n\n")
+        help_text = "\n\n".join(" ".join(text.split()) for text in paragraphs)
+        register = app.command(
             name,
             cls=Command,
-            help=about,
+            help=help_text,
             rich_help_panel=panel,
             epilog=f"Example: {example}",
-        )(command)
+        )
+        register(command)
 
 
-# ---------------------------------------------------------------------- wrong command lines
+# ------------------------------------------------------------ wrong command lines
 
-#: What an option that is not there, or lacks its value, is answered with.
+#: Remedy for options that do not exist or lack a value.
 _HELP = "See all options: {} --help"
 
 
 def usage_error(error: Any) -> tuple[str, str] | None:
-    """Return what is wrong and the remedy for an error of Typer; None for any other exception.
+    """Explain an error in the command line in plain words.
 
     Parameters
     ----------
     error : Exception
-        Of Typer: it has a context and knows how to say what is wrong, in words that the terminal's user may not know.
+        Exception of Typer, whose own message uses terms of the library, or any other.
+
+    Returns
+    -------
+    (message, remedy) : tuple of str, or None
+        None if the exception is no usage error of Typer.
     """
-    kind, context = type(error).__name__, getattr(error, "ctx", None)
+    kind = type(error).__name__
     if kind == "BadOptionUsage":
         return f"{error.option_name} needs a value", _HELP.format("the command with")
-    if (
-        context is None
-        or kind == "NoArgsIsHelpError"
-        or not hasattr(error, "format_message")
-    ):
+    context = getattr(error, "ctx", None)
+    is_usage_error = context is not None and hasattr(error, "format_message")
+    if not is_usage_error or kind == "NoArgsIsHelpError":
         return None
-    command, param = context.command_path, getattr(error, "param", None)
+    command = context.command_path
     if kind == "NoSuchOption":
-        return f"{command} has no option {error.option_name}", _other_option(
-            error, command
-        )
+        message = f"{command} has no option {error.option_name}"
+        return message, _other_option(error, command)
+    param = getattr(error, "param", None)
     if param is None:
-        text, _, near = str(error.format_message()).partition(" Did you mean ")
-        text = text.replace(
-            "Got unexpected extra argument(s)", "takes no further argument"
-        ).rstrip(".")
-        return (
-            f"{command}: {text[:1].lower()}{text[1:]}",
-            f"Did you mean {near}" if near else _HELP.format(command),
-        )
+        return _explain_command_line(error, command)
+    return _explain_parameter(error, param, command)
+
+
+def _explain_command_line(error: Any, command: str) -> tuple[str, str]:
+    """Explain an error that concerns no single parameter, such as extra arguments."""
+    text, _, suggestion = str(error.format_message()).partition(" Did you mean ")
+    text = text.replace("Got unexpected extra argument(s)", "takes no further argument")
+    text = text.rstrip(".")
+    message = f"{command}: {text[:1].lower()}{text[1:]}"
+    if suggestion:
+        return message, f"Did you mean {suggestion}"
+    return message, _HELP.format(command)
+
+
+def _explain_parameter(error: Any, param: Any, command: str) -> tuple[str, str]:
+    """Explain a missing or wrong value of a parameter."""
     name = _name(param)
-    source = getattr(context.get_parameter_source(param.name), "name", "")
-    if source == "ENVIRONMENT" and param.envvar:  # nobody typed the option
-        name = f"{param.envvar if isinstance(param.envvar, str) else param.envvar[0]} ({name})"
-    about = " ".join(str(getattr(param, "help", None) or "").split())
-    if about and param.param_type_name == "option":
-        about = f"{_name(param)} {param.metavar or ''}".strip() + f": {about}"
-    if kind == "MissingParameter":
-        return f"{command} needs {name}", about or _HELP.format(command)
+    help_text = " ".join(str(getattr(param, "help", None) or "").split())
+    if help_text and param.param_type_name == "option":
+        option_name = f"{name} {param.metavar or ''}".strip()
+        help_text = f"{option_name}: {help_text}"
+    source = error.ctx.get_parameter_source(param.name)
+    if getattr(source, "name", "") == "ENVIRONMENT" and param.envvar:
+        # The value was not typed: name the variable that it comes from.
+        is_single = isinstance(param.envvar, str)
+        variable = param.envvar if is_single else param.envvar[0]
+        name = f"{variable} ({name})"
+    remedy = help_text or _HELP.format(command)
+    if type(error).__name__ == "MissingParameter":
+        return f"{command} needs {name}", remedy
     from pydantic import ValidationError
 
     cause = error.__cause__
-    if isinstance(cause, ValidationError):
-        from mtlrun.utils.yaml import reworded
+    if not isinstance(cause, ValidationError):
+        return f"{name}: {error.message}", remedy
+    from mtlrun.utils.yaml import reworded
 
-        finding = cause.errors(include_url=False)[0]
-        value, choice, choices = (
-            reworded(finding).rstrip(".").partition(" is not one of ")
-        )
-        wrong = f"must be one of {choices}, not {value}" if choice else value
-        return f"{name} {wrong}", _share(finding) or about or _HELP.format(command)
-    return f"{name}: {error.message}", about or _HELP.format(command)
+    finding = cause.errors(include_url=False)[0]
+    text = reworded(finding).rstrip(".")
+    value, is_choice, choices = text.partition(" is not one of ")
+    if is_choice:
+        text = f"must be one of {choices}, not {value}"
+    return f"{name} {text}", _explain_percentage(finding) or remedy
 
 
 def _name(param: Any) -> str:
-    """Return how a parameter is typed: its longest option, or its place in the usage line."""
+    """Return a parameter as it is typed: its longest option, or its name in the usage."""
     if param.param_type_name == "option":
         return str(max(param.opts, key=len))
     return str(param.metavar or param.name).strip("[].").upper()
 
 
 def _other_option(error: Any, command: str) -> str:
-    """Return the options that come close, or else the commands that have this one."""
+    """Return a remedy for an unknown option.
+
+    It names the commands that have this option, or else the most similar options.
+    """
     commands = getattr(error.ctx.find_root().command, "commands", {})
-    have = [
-        name
-        for name, one in commands.items()
-        if any(error.option_name in p.opts for p in one.params)
-    ]
-    if have:
-        return f"{', '.join(f'mtlrun {name}' for name in have)} {'has' if len(have) == 1 else 'have'} it."
-    near = suggest(
-        error.option_name,
-        [name for param in error.ctx.command.params for name in param.opts],
-    )
-    return f"Did you mean {' or '.join(near)}?" if near else _HELP.format(command)
+    with_option = []
+    for name, candidate in commands.items():
+        if any(error.option_name in param.opts for param in candidate.params):
+            with_option.append(f"mtlrun {name}")
+    if with_option:
+        verb = "has" if len(with_option) == 1 else "have"
+        return f"{', '.join(with_option)} {verb} it."
+    options = [name for param in error.ctx.command.params for name in param.opts]
+    similar = suggest(error.option_name, options)
+    if similar:
+        return f"Did you mean {' or '.join(similar)}?"
+    return _HELP.format(command)
 
 
-def _share(finding: Any) -> str:
-    """Say how a percentage is written, where one was given for a number."""
+def _explain_percentage(finding: Any) -> str:
+    """Return how to write a percentage that was given for a number; empty for others."""
     text = str(finding.get("input", ""))
     if not str(finding["type"]).startswith("float") or not text.endswith("%"):
         return ""
     try:
-        return f"Write it as a share: {float(text[:-1]) / 100:g}"
+        share = float(text[:-1]) / 100
     except ValueError:
         return ""
+    return f"Write it as a share: {share:g}"
 
 
 app = build_app()

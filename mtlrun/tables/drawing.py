@@ -1,15 +1,22 @@
-"""Draws figures, as the same SVG on every machine with the same matplotlib; no other module of the report loads it."""
+"""Draw the figures of `mtlrun.tables.figures` with matplotlib.
+
+The same version of matplotlib draws the same SVG on every machine. matplotlib takes long
+to import, so other modules import this one inside functions.
+
+Sizes named ``..._INCHES`` are in inches.
+"""
 
 from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.colors import Normalize, to_hex, to_rgb
 from matplotlib.figure import Figure as Canvas
 from matplotlib.patches import Rectangle, Wedge
@@ -29,6 +36,7 @@ from mtlrun.tables.figures import (
     Panel,
     RankDiagram,
     Strip,
+    StripRow,
     are_numbers,
 )
 from mtlrun.tables.ranking import Ranking
@@ -36,11 +44,12 @@ from mtlrun.tables.report_table import number, show
 from mtlrun.utils.io import write_atomic
 from mtlrun.utils.text import sanitize
 
-#: Okabe and Ito's palette, which colour-blind people can tell apart; a second round of it has dashed lines.
+#: Palette of Okabe and Ito, which color-blind readers can distinguish. Further curves
+#: repeat it with dashed lines.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p")
 LINES = ("-", "--", ":", "-.")
-#: Text stays text, and ids do not depend on the clock or on chance.
+#: Text stays text, and ids depend neither on the clock nor on random numbers.
 STYLE: Any = {
     "svg.hashsalt": "mtlrun",
     "svg.fonttype": "none",
@@ -52,59 +61,100 @@ STYLE: Any = {
     "grid.alpha": 0.3,
     "grid.linewidth": 0.5,
 }
-PANEL_SIZE = (3.6, 3.0)
-#: Width of a column of the legend in inches: so much, and so much per letter.
-LEGEND_HANDLE, LEGEND_LETTER = 0.5, 0.07
-#: With at most this many values every one is a tick.
-MAX_TICKS = 9
-#: More panels than this are set in rows of `PER_ROW`.
-ONE_ROW, PER_ROW = 2, 2
-#: Logarithmic axes that span less than this have ticks between the powers of ten.
-SHORT_LOG = 30
-#: Published curves: their colour is mixed with this grey.
-PALE, PALE_SHARE = 0.62, 0.5
-#: Colour of curves behind the others, and width of curves without markers.
-BACKGROUND, SMOOTH_WIDTH = "#b0b0b0", 1.8
-#: Heat maps: a color bar of fewer than 50 colors is drawn as shapes. Around a center,
-#: blue is above it, as in the pictures of the guide.
-COLOURS_OF_MAP = 41
-SEQUENTIAL = "viridis"
-DIVERGING = "RdBu"
-#: Inches of a row or column of a matrix, of a column and a row with numbers, and of what lies around it.
-MAP_STEP, NUMBER_STEPS, MAP_EDGE, MAP_HEAD = 0.17, (0.42, 0.2), 1.2, 0.5
-#: Names of many rows are set smaller: this over their number, in points, but not below the second.
-NAME_POINTS, LEAST_POINTS = 140, 7.0
-#: Width of the first and of the last curve of a panel: of equal curves, the first ones show beside the last.
-THICK, THIN = 2.6, 1.1
-#: Diagrams of ranks: level of Nemenyi's test, inches of the axis, and of a letter of the labels beside it.
-SIGNIFICANCE, RANK_INCHES, LABEL_LETTER, LABEL_GAP = 0.05, 3.0, 0.085, 0.06
-#: Inches of what stands above several of them.
-HEADING_INCHES = 0.3
-#: Letters of a name below an axis.
-LONGEST_X_NAME = 24
-#: Letters of the name of a point.
-LONGEST_POINT_NAME = 16
-#: Dumbbells: panels in a row, inches of their width (a single panel is wider), of a line,
-#: of the space around the lines of a panel, and of a letter of the labels.
+#: Suffixes of the files that can be written.
+FORMATS = (".svg", ".png", ".pdf")
+#: Metadata that keep the date out of a file.
+NO_DATE: dict[str, dict[str, None]] = {
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None},
+}
+
+# Panels of curves.
+#: Width and height of a panel of curves.
+PANEL_INCHES = (3.6, 3.0)
+#: Height of a panel of a figure that has only matrices.
+MIN_MAP_INCHES = 1.5
+#: Up to this many panels stand in one row, more panels in rows of `PANELS_PER_ROW`.
+MAX_SINGLE_ROW = 2
 PANELS_PER_ROW = 2
-PAIR_INCHES = 2.3
-ALONE_INCHES = 3.6
-ROW_INCHES = 0.2
-AROUND_ROWS = 0.75
-PAIR_LETTER = 0.07
-#: Published numbers are rings in the first colour; ours agree in the second or do not
-#: in the third. Their shapes differ, too.
+#: Width of a column of the legend: handle, and each letter of the longest label.
+LEGEND_HANDLE_INCHES = 0.5
+LEGEND_LETTER_INCHES = 0.07
+LEGEND_LINE_INCHES = 0.22
+TITLE_INCHES = 0.3
+#: Up to this many values of a sweep have a tick each.
+MAX_TICKS = 9
+#: Logarithmic axes that span less than this factor have ticks between powers of ten.
+SHORT_LOG_SPAN = 30
+#: Gray mixed into the color of published curves, and its share.
+PALE_GRAY = 0.62
+PALE_SHARE = 0.5
+#: Color of curves behind the others.
+BACKGROUND_COLOUR = "#b0b0b0"
+#: Width of curves without markers.
+SMOOTH_WIDTH = 1.8
+#: Widths of the first and the last curve of a panel. They decrease in between, so that
+#: of equal curves the first one shows on both sides of the last.
+FIRST_WIDTH = 2.6
+LAST_WIDTH = 1.1
+#: Greatest number of letters of a name below an axis, and next to a point.
+MAX_X_NAME_LETTERS = 24
+MAX_POINT_NAME_LETTERS = 16
+
+# Matrices.
+#: Number of colors of a map. matplotlib draws a color bar of fewer than 50 colors as
+#: shapes rather than as an image.
+N_MAP_COLOURS = 41
+SEQUENTIAL = "viridis"
+#: Around a center, blue is above it, as in the pictures of the guide.
+DIVERGING = "RdBu"
+#: Size of a cell without a number; width and height of a cell with one.
+MAP_CELL_INCHES = (0.17, 0.17)
+NUMBER_CELL_INCHES = (0.42, 0.2)
+#: Space beside a matrix for the color bar, and above it for the title.
+MAP_SIDE_INCHES = 1.2
+MAP_HEAD_INCHES = 0.5
+#: The font size of names, in points, is the first number divided by the number of names,
+#: but not below the second.
+NAME_POINTS_BY_COUNT = 140
+MIN_NAME_POINTS = 7.0
+MAX_NAME_POINTS = 8.0
+POINTS_PER_INCH = 72
+#: Average width of a letter, as a share of the font size.
+LETTER_WIDTH = 0.6
+
+# Diagrams of ranks.
+#: Level of Nemenyi's test.
+SIGNIFICANCE = 0.05
+RANK_AXIS_INCHES = 3.0
+RANK_LETTER_INCHES = 0.085
+RANK_LABEL_GAP_INCHES = 0.06
+#: Space above several diagrams.
+HEADING_INCHES = 0.3
+
+# Dumbbells.
+DUMBBELLS_PER_ROW = 2
+DUMBBELL_INCHES = 2.3
+#: Width of a panel that stands alone.
+SINGLE_DUMBBELL_INCHES = 3.6
+DUMBBELL_LINE_INCHES = 0.2
+#: Height of a panel without its lines.
+DUMBBELL_FRAME_INCHES = 0.75
+DUMBBELL_LETTER_INCHES = 0.07
+#: Published numbers are rings. Computed numbers within and out of tolerance differ in
+#: color and in shape.
 RING_COLOUR = "#1c2126"
 AGREES_COLOUR = COLOURS[0]
 DIFFERS_COLOUR = COLOURS[3]
-#: Strips: inches of a square with its gap, squares of a line, and inches of a title, of a
-#: line of the legend and of the margin.
+
+# Strips of verdicts.
+#: Size of a square with its gap.
 SQUARE_INCHES = 0.22
 SQUARES_PER_LINE = 24
-STRIP_TITLE = 0.26
-STRIP_LEGEND = 0.26
-STRIP_MARGIN = 0.1
-#: Colour of the squares of a kind, and of the sign in it; the signs differ as well.
+STRIP_TITLE_INCHES = 0.26
+STRIP_LEGEND_INCHES = 0.26
+STRIP_MARGIN_INCHES = 0.1
+#: Colors of a square and of the sign in it. The signs differ as well.
 SQUARE_COLOURS = {
     "holds": ("#0072B2", "#ffffff"),
     "partly": ("#9fd2f0", "#000000"),
@@ -113,7 +163,7 @@ SQUARE_COLOURS = {
     "fails": ("#D55E00", "#000000"),
     "untested": ("#ffffff", "#5b6570"),
 }
-#: Lines of a sign, in shares of the square from its upper left corner.
+#: Lines of a sign, as shares of the square from its upper left corner.
 SQUARE_SIGNS: dict[str, list[list[tuple[float, float]]]] = {
     "holds": [[(0.22, 0.55), (0.42, 0.75), (0.78, 0.27)]],
     "depends": [
@@ -125,84 +175,79 @@ SQUARE_SIGNS: dict[str, list[list[tuple[float, float]]]] = {
     "fails": [[(0.26, 0.26), (0.74, 0.74)], [(0.26, 0.74), (0.74, 0.26)]],
     "untested": [[(0.5, 0.46), (0.5, 0.54)]],
 }
-FORMATS = (".svg", ".png", ".pdf")
-#: What leaves the date out of a file.
-NO_DATE: dict[str, dict[str, None]] = {
-    "svg": {"Date": None, "Creator": None},
-    "pdf": {"CreationDate": None},
-}
 
 
-def draw(figure: Figure) -> Canvas:
-    """Draw a figure: its panels side by side, one legend below them."""
+# ------------------------------------------------------------------------- files
+
+
+def write_drawing(
+    figure: Drawing,
+    path: Path,
+    write: Callable[[Path, bytes], None] = write_atomic,
+) -> None:
+    """Draw a figure into a file.
+
+    Parameters
+    ----------
+    figure : Figure, RankDiagram, Dumbbell or Strip
+    path : Path
+        Its suffix, one of `FORMATS`, determines the format.
+    write : callable, default=write_atomic
+        Function that writes bytes to a path.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    """
+    form = path.suffix.lower().removeprefix(".")
+    write(path, file_content(_draw_any(figure), form))
+
+
+def svg(figure: Drawing) -> str:
+    """Return a figure as SVG."""
+    return file_content(_draw_any(figure), "svg").decode()
+
+
+def file_content(canvas: Canvas, form: str) -> bytes:
+    """Return the content of a file without a date.
+
+    Parameters
+    ----------
+    canvas : matplotlib.figure.Figure
+    form : {"svg", "png", "pdf"}
+        Lines of SVG do not end with spaces, which version control would complain about.
+    """
+    stream = io.BytesIO()
     with mpl.rc_context(STYLE):
-        count = len(figure.panels)
-        columns = count if count <= ONE_ROW else PER_ROW
-        lines = -(-count // columns)
-        labels = _labels(figure)
-        width, height = PANEL_SIZE
-        maps = [panel for panel in figure.panels if isinstance(panel, HeatMap)]
-        if len(maps) == count:
-            height = 1.5
-        width = max([width, *(_map_size(panel)[0] for panel in maps)])
-        height = max([height, *(_map_size(panel)[1] for panel in maps)])
-        height += max(_x_names_length(panel) for panel in figure.panels)
-        widest = max(
-            (LEGEND_HANDLE + LEGEND_LETTER * len(label) for label in labels),
-            default=1.0,
+        canvas.savefig(stream, format=form, metadata=NO_DATE.get(form, {}), dpi=200)
+    content = stream.getvalue()
+    if form != "svg":
+        return content
+    lines = [line.rstrip() + b"\n" for line in content.splitlines()]
+    return b"".join(lines)
+
+
+def check_drawing(what: str, kind: str, kinds: Collection[str], out: Path) -> None:
+    """Refuse an unknown kind of figure and a file of an unknown format.
+
+    Raises
+    ------
+    UnknownNameError
+        If `kind` is not one of `kinds`; the message calls it `what`.
+    UserError
+        If the suffix of `out` is not one of `FORMATS`.
+    """
+    if kind not in kinds:
+        raise UnknownNameError(what, kind, kinds)
+    if out.suffix.lower() not in FORMATS:
+        raise UserError(
+            f"{out}: unknown format {out.suffix!r}",
+            f"End the name with one of {', '.join(FORMATS)}.",
         )
-        legend_columns = max(
-            1, min(len(labels), 2 * columns, int(width * columns / widest))
-        )
-        legend_height = 0.22 * -(-len(labels) // legend_columns)
-        height = height * lines + 0.3 + legend_height
-        canvas = Canvas(figsize=(width * columns, height), layout="constrained")
-        grid = canvas.subplots(lines, columns, squeeze=False).ravel()
-        for axes, panel in zip(grid[:count], figure.panels, strict=True):
-            if isinstance(panel, HeatMap):
-                _draw_map(canvas, axes, panel)
-            else:
-                _draw_panel(axes, figure, panel)
-        for axes in grid[count:]:
-            axes.remove()
-        canvas.suptitle(figure.title, fontsize=10)
-        handles = {
-            t: h
-            for axes in grid[:count]
-            for h, t in zip(*axes.get_legend_handles_labels(), strict=True)
-        }
-        order = [text for text in labels if text in handles]
-        if order:
-            shown = [handles[text] for text in order]
-            canvas.legend(
-                shown,
-                order,
-                loc="outside lower center",
-                ncols=legend_columns,
-                frameon=False,
-            )
-        _no_formulas(canvas)
-    return canvas
 
 
-def _labels(figure: Figure) -> list[str]:
-    """Return the labels of the curves of a figure, published ones last."""
-    labels = dict.fromkeys(
-        c.label for p in figure.panels if isinstance(p, Panel) for c in p.curves
-    )
-    return sorted(labels, key=lambda text: text.endswith("(published)"))
-
-
-def _no_formulas(canvas: Canvas) -> None:
-    """Show dollar signs of names as they are: only the numbers at the ticks are set as formulas."""
-    texts = [text for legend in canvas.legends for text in legend.get_texts()]
-    for axes in canvas.axes:
-        texts += [axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts]
-    for text in [*texts, *canvas.texts]:
-        text.set_parse_math(False)
-
-
-def _canvas(figure: Drawing) -> Any:
+def _draw_any(figure: Drawing) -> Canvas:
     if isinstance(figure, RankDiagram):
         return draw_ranks(figure)
     if isinstance(figure, Dumbbell):
@@ -212,57 +257,422 @@ def _canvas(figure: Drawing) -> Any:
     return draw(figure)
 
 
-def file_content(canvas: Canvas, form: str) -> bytes:
-    """Return the content of a file without a date; lines of SVG do not end with spaces."""
-    stream = io.BytesIO()
+def _disable_math(canvas: Canvas) -> None:
+    """Show dollar signs in names as they are; only tick labels may hold formulas."""
+    texts = list(canvas.texts)
+    for legend in canvas.legends:
+        texts += legend.get_texts()
+    for axes in canvas.axes:
+        texts += [axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts]
+    for text in texts:
+        text.set_parse_math(False)
+
+
+def _legend_handles(all_axes: Iterable[Axes]) -> dict[str, Any]:
+    """Return the handles of a legend by their labels."""
+    handles: dict[str, Any] = {}
+    for axes in all_axes:
+        pairs = zip(*axes.get_legend_handles_labels(), strict=True)
+        handles.update({label: handle for handle, label in pairs})
+    return handles
+
+
+# ------------------------------------------------------- panels of curves, matrices
+
+
+def draw(figure: Figure) -> Canvas:
+    """Draw the panels of a figure, with one legend below them."""
+    n_panels = len(figure.panels)
+    n_columns = n_panels if n_panels <= MAX_SINGLE_ROW else PANELS_PER_ROW
+    n_rows = -(-n_panels // n_columns)
+    labels = _labels(figure)
+    width, height = _panel_size(figure)
+    legend_columns = _n_legend_columns(labels, n_columns, width)
+    legend_height = LEGEND_LINE_INCHES * -(-len(labels) // legend_columns)
+    size = (width * n_columns, height * n_rows + TITLE_INCHES + legend_height)
     with mpl.rc_context(STYLE):
-        canvas.savefig(stream, format=form, metadata=NO_DATE.get(form, {}), dpi=200)
-    content = stream.getvalue()
-    return (
-        b"".join(line.rstrip() + b"\n" for line in content.splitlines())
-        if form == "svg"
-        else content
-    )
+        canvas = Canvas(figsize=size, layout="constrained")
+        grid = canvas.subplots(n_rows, n_columns, squeeze=False).ravel()
+        panel_axes = grid[:n_panels]
+        for axes, panel in zip(panel_axes, figure.panels, strict=True):
+            if isinstance(panel, HeatMap):
+                _draw_map(canvas, axes, panel)
+            else:
+                _draw_panel(axes, figure, panel)
+        for axes in grid[n_panels:]:
+            axes.remove()
+        canvas.suptitle(figure.title, fontsize=10)
+        handles = _legend_handles(panel_axes)
+        shown_labels = [label for label in labels if label in handles]
+        if shown_labels:
+            canvas.legend(
+                [handles[label] for label in shown_labels],
+                shown_labels,
+                loc="outside lower center",
+                ncols=legend_columns,
+                frameon=False,
+            )
+        _disable_math(canvas)
+    return canvas
 
 
-def svg(figure: Drawing) -> str:
-    """Return a figure as SVG."""
-    return file_content(_canvas(figure), "svg").decode()
+def _labels(figure: Figure) -> list[str]:
+    """Return the labels of the curves of a figure, published ones last."""
+    labels: dict[str, None] = {}
+    for panel in figure.panels:
+        if isinstance(panel, Panel):
+            labels |= dict.fromkeys(curve.label for curve in panel.curves)
+    return sorted(labels, key=lambda label: label.endswith("(published)"))
 
 
-def write_drawing(
-    figure: Drawing,
-    path: Path,
-    write: Callable[[Path, bytes], None] = write_atomic,
+def _panel_size(figure: Figure) -> tuple[float, float]:
+    """Return the width and height of each panel, in inches."""
+    width, height = PANEL_INCHES
+    maps = [panel for panel in figure.panels if isinstance(panel, HeatMap)]
+    if len(maps) == len(figure.panels):
+        height = MIN_MAP_INCHES
+    for panel in maps:
+        map_width, map_height = _map_size(panel)
+        width = max(width, map_width)
+        height = max(height, map_height)
+    height += max(_x_names_length(panel) for panel in figure.panels)
+    return width, height
+
+
+def _n_legend_columns(labels: Sequence[str], n_panels: int, width: float) -> int:
+    """Return how many labels stand side by side below panels of this width."""
+    n_letters = max(map(len, labels), default=0)
+    label_width = 1.0
+    if labels:
+        label_width = LEGEND_HANDLE_INCHES + LEGEND_LETTER_INCHES * n_letters
+    n_fitting = int(width * n_panels / label_width)
+    return max(1, min(len(labels), 2 * n_panels, n_fitting))
+
+
+def _draw_panel(axes: Axes, figure: Figure, panel: Panel) -> None:
+    has_numbers = are_numbers(figure.values)
+    for index, curve in enumerate(panel.curves):
+        x = curve.x
+        if not has_numbers:
+            # Values that are no numbers stand at equal distances.
+            x = [figure.values.index(value) for value in curve.x]
+        last_index = max(1, len(panel.curves) - 1)
+        width = FIRST_WIDTH - (FIRST_WIDTH - LAST_WIDTH) * index / last_index
+        colour_index = index if curve.place is None else curve.place
+        _draw_curve(axes, curve, colour_index, x, width)
+    if panel.diagonal:
+        values = [v for curve in panel.curves for v in (*curve.x, *curve.y)]
+        ends = [min(values), max(values)]
+        axes.plot(ends, ends, color="#777777", linewidth=0.8, linestyle=":", zorder=0)
+    is_x_log = figure.log if panel.x_log is None else panel.x_log
+    for axis_name, is_log in (("x", is_x_log), ("y", panel.log)):
+        if is_log:
+            _set_log(axes, axis_name)
+        else:
+            _set_linear(axes, panel, axis_name)
+    if figure.values and (not has_numbers or len(figure.values) <= MAX_TICKS):
+        _set_sweep_ticks(axes, figure, panel, has_numbers)
+    for text, position in panel.marks.items():
+        axes.axvline(position, color="#777777", linewidth=0.8, linestyle=":")
+        axes.text(
+            position,
+            1.01,
+            text,
+            transform=axes.get_xaxis_transform(),
+            fontsize=7,
+            color="#444444",
+            ha="center",
+            va="bottom",
+        )
+    if panel.x_names:
+        axes.set_xticks(
+            range(1, len(panel.x_names) + 1),
+            _clipped(panel.x_names),
+            rotation=90,
+            fontsize=_name_points(panel.x_names),
+            parse_math=False,
+        )
+    if panel.limits is not None:
+        axes.set_ylim(panel.limits)
+    axes.set_xlabel(figure.axis if panel.axis is None else panel.axis)
+    axes.set_ylabel(panel.quantity)
+    axes.set_title(panel.title, fontsize=9, pad=14 if panel.marks else None)
+
+
+def _set_sweep_ticks(
+    axes: Axes, figure: Figure, panel: Panel, has_numbers: bool
 ) -> None:
-    """Write a figure into a file whose ending (svg, png or pdf) says the format; `write` is the way of doing it.
+    """Set a tick at each value of a sweep, and at the ends of published curves."""
+    ticks = list(figure.values)
+    published: list[Any] = []
+    for curve in panel.curves:
+        if curve.published:
+            published += curve.x
+    if published and has_numbers:
+        ticks = sorted({*ticks, min(published), max(published)})
+    texts = []
+    for value in ticks:
+        # Values between those of the sweep are rounded: they were read from a picture.
+        kind = "text" if value in figure.values else "seconds"
+        texts.append(show(value, kind))
+    positions = ticks if has_numbers else range(len(ticks))
+    axes.set_xticks(positions, texts)
+    axes.xaxis.set_minor_locator(NullLocator())
 
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
+
+def _set_linear(axes: Axes, panel: Panel, axis_name: str) -> None:
+    """Set the ticks of a linear axis.
+
+    Whole numbers get whole ticks. A vertical axis with a single value starts at zero,
+    because matplotlib would magnify rounding errors.
     """
-    write(path, file_content(_canvas(figure), path.suffix.lower().removeprefix(".")))
+    values: list[Any] = []
+    for curve in panel.curves:
+        values += curve.x if axis_name == "x" else curve.y
+    if not values or not are_numbers(values):
+        return
+    if all(float(value).is_integer() for value in values):
+        axis = axes.xaxis if axis_name == "x" else axes.yaxis
+        axis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+    if axis_name == "x":
+        return
+    has_error_bars = any(any(curve.spread) for curve in panel.curves)
+    if min(values) == max(values) and not has_error_bars:
+        end = 2 * values[0]
+        axes.set_ylim(min(0.0, end), max(0.0, end) or 1.0)
+
+
+def _set_log(axes: Axes, axis_name: str) -> None:
+    """Make an axis logarithmic; a short one has ticks at 1, 2 and 5."""
+    axes.set(**{f"{axis_name}scale": "log"})
+    if axis_name == "x":
+        axis: Axis = axes.xaxis
+        limits = axes.dataLim.intervalx
+    else:
+        axis = axes.yaxis
+        limits = axes.dataLim.intervaly
+    low, high = sorted(limits)
+    if 0 < low < high < SHORT_LOG_SPAN * low:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(lambda value, _: number(value, 2))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _draw_curve(
+    axes: Axes, curve: Line, index: int, x: Sequence[Any], width: float
+) -> None:
+    """Draw one method with the color and marker of this index.
+
+    A curve without points is drawn, too: it keeps its entry in the legend.
+    """
+    colour = COLOURS[index % len(COLOURS)]
+    line_style = LINES[index // len(COLOURS) % len(LINES)]
+    marker: dict[str, Any] = {"marker": MARKERS[index % len(MARKERS)], "markersize": 4}
+    if len(x) > MAX_TICKS * 3 and not curve.points:
+        marker["markevery"] = max(1, len(x) // MAX_TICKS)
+    if curve.published:
+        _draw_published(axes, curve, x, colour, marker)
+        return
+    if curve.background:
+        axes.plot(
+            x,
+            curve.y,
+            label=curve.label,
+            color=BACKGROUND_COLOUR,
+            linewidth=0.6,
+            zorder=1.5,
+        )
+        return
+    if curve.smooth:
+        marker = {}
+        width = SMOOTH_WIDTH
+    if curve.low:
+        axes.fill_between(
+            x, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0
+        )
+    axes.errorbar(
+        x,
+        curve.y,
+        yerr=curve.spread if any(curve.spread) else None,
+        label=curve.label,
+        color=colour,
+        linestyle="none" if curve.points else line_style,
+        linewidth=width,
+        elinewidth=0.7,
+        capsize=2,
+        **marker,
+    )
+    _write_point_names(axes, curve)
+
+
+def _draw_published(
+    axes: Axes, curve: Line, x: Sequence[Any], colour: str, marker: dict[str, Any]
+) -> None:
+    red, green, blue = [
+        (1 - PALE_SHARE) * channel + PALE_SHARE * PALE_GRAY
+        for channel in to_rgb(colour)
+    ]
+    style = marker | {
+        "color": to_hex((red, green, blue)),
+        "linestyle": (0, (4, 2)),
+        "linewidth": 0.8,
+        "markerfacecolor": "none",
+        "zorder": 1.5,
+        "markersize": 3,
+    }
+    axes.plot(x, curve.y, label=curve.label, **style)
+
+
+def _write_point_names(axes: Axes, curve: Line) -> None:
+    """Write the names of points, slanted so that neighbors stay apart."""
+    for x, y, name in zip(curve.x, curve.y, curve.names, strict=False):
+        if name:
+            axes.annotate(
+                sanitize(shorten(name, MAX_POINT_NAME_LETTERS)),
+                (x, y),
+                xytext=(2, 3),
+                textcoords="offset points",
+                rotation=50,
+                fontsize=6.5,
+                parse_math=False,
+            )
+
+
+def _name_points(names: Sequence[str]) -> float:
+    """Return the font size of names beside an axis, in points."""
+    size = NAME_POINTS_BY_COUNT / max(1, len(names))
+    return min(MAX_NAME_POINTS, max(MIN_NAME_POINTS, size))
+
+
+def _letters_inches(names: Sequence[str], n_letters: int) -> float:
+    """Return the length of a name of `n_letters`, written in the size of these names."""
+    return LETTER_WIDTH * _name_points(names) / POINTS_PER_INCH * n_letters
+
+
+def _names_length(names: Sequence[str]) -> float:
+    """Return the space of the names beside a matrix, in inches; too many get none."""
+    if len(names) > MAX_NAMES:
+        return 0.0
+    return _letters_inches(names, max(map(len, names), default=0))
+
+
+def _clipped(names: Sequence[str]) -> list[str]:
+    """Return the names below an axis, on one line and with long ones cut."""
+    clipped = []
+    for name in names:
+        text = sanitize(" ".join(name.split()))
+        if len(text) > MAX_X_NAME_LETTERS:
+            text = f"{text[: MAX_X_NAME_LETTERS - 1]}…"
+        clipped.append(text)
+    return clipped
+
+
+def _x_names_length(panel: Panel | HeatMap) -> float:
+    """Return the inches by which names below an axis are longer than numbers."""
+    if isinstance(panel, HeatMap) or not panel.x_names:
+        return 0.0
+    n_letters = max(map(len, _clipped(panel.x_names)))
+    return max(0.0, _letters_inches(panel.x_names, n_letters) - 0.3)
+
+
+def _cell_size(panel: HeatMap) -> tuple[float, float]:
+    """Return the width and height of a cell of a matrix, in inches."""
+    return NUMBER_CELL_INCHES if panel.has_numbers else MAP_CELL_INCHES
+
+
+def _map_size(panel: HeatMap) -> tuple[float, float]:
+    """Return the width and height of a matrix with its names, in inches."""
+    cell_width, cell_height = _cell_size(panel)
+    width = cell_width * len(panel.columns) + MAP_SIDE_INCHES
+    width += _names_length(panel.rows)
+    height = cell_height * len(panel.rows) + MAP_HEAD_INCHES
+    height += _names_length(panel.columns)
+    return width, height
+
+
+def _map_limits(panel: HeatMap) -> tuple[float, float]:
+    """Return the values of the first and the last color of a matrix."""
+    present = [value for row in panel.values for value in row if value is not None]
+    low = min(present, default=0.0)
+    high = max(present, default=1.0)
+    if panel.centre is None:
+        return low, high
+    reach = max(high - panel.centre, panel.centre - low) or 1.0
+    return panel.centre - reach, panel.centre + reach
+
+
+def _draw_map(canvas: Canvas, axes: Axes, panel: HeatMap) -> None:
+    """Draw a matrix with its first row on top.
+
+    The cells are drawn as shapes, so that a vector file holds no image of pixels.
+    """
+    low, high = _map_limits(panel)
+    map_name = SEQUENTIAL if panel.centre is None else DIVERGING
+    colours = mpl.colormaps[map_name].resampled(N_MAP_COLOURS)
+    values = []
+    for row in panel.values:
+        values.append([float("nan") if value is None else value for value in row])
+    mesh = axes.pcolormesh(values, cmap=colours, norm=Normalize(low, high))
+    axes.invert_yaxis()
+    cell_width, cell_height = _cell_size(panel)
+    map_width = cell_width * max(1, len(panel.columns))
+    axes.set_box_aspect(cell_height * len(panel.rows) / map_width)
+    axes.grid(visible=False)
+    _set_names(axes.xaxis, panel.columns, rotation=90)
+    _set_names(axes.yaxis, panel.rows, rotation=0)
+    if panel.has_numbers:
+        for i, row in enumerate(values):
+            for j, value in enumerate(row):
+                if math.isnan(value):
+                    continue
+                rgb = colours((value - low) / (high - low or 1.0))[:3]
+                axes.text(
+                    j + 0.5,
+                    i + 0.5,
+                    show(value, "small"),
+                    ha="center",
+                    va="center",
+                    fontsize=7,
+                    color="white" if sum(rgb) < 1.2 else "black",
+                )
+    axes.set_title(panel.title, fontsize=9)
+    canvas.colorbar(mesh, ax=axes, shrink=0.8, format=lambda value, _: number(value, 2))
+
+
+def _set_names(axis: Axis, names: Sequence[str], *, rotation: int) -> None:
+    """Write the names of the rows or columns of a matrix; too many are left out."""
+    size = _name_points(names)
+    if len(names) > MAX_NAMES:
+        names = []
+    positions = [index + 0.5 for index in range(len(names))]
+    axis.set_ticks(positions, names, rotation=rotation, fontsize=size, parse_math=False)
+
+
+# ------------------------------------------------------------- diagrams of ranks
 
 
 def draw_ranks(figure: RankDiagram) -> Canvas:
-    """Draw critical-difference diagrams below each other, on axes as wide as the longest labels need."""
-    diagrams = [_Ranks(ranking) for ranking in figure.rankings]
-    margins = [max(diagram.margins[side] for diagram in diagrams) for side in (0, 1)]
-    several = len(diagrams) > 1
+    """Draw critical-difference diagrams, one below the other.
+
+    All of them are as wide as the longest labels require.
+    """
+    layouts = [_RankLayout(ranking) for ranking in figure.rankings]
+    left_margin = max(layout.left_margin for layout in layouts)
+    right_margin = max(layout.right_margin for layout in layouts)
+    has_heading = len(layouts) > 1
+    heading_height = HEADING_INCHES if has_heading else 0.0
+    width = RANK_AXIS_INCHES + (left_margin + right_margin)
+    height = heading_height + sum(layout.height for layout in layouts)
     with mpl.rc_context(STYLE):
-        height = (HEADING_INCHES if several else 0.0) + sum(
-            diagram.height for diagram in diagrams
-        )
-        canvas = Canvas(figsize=(RANK_INCHES + sum(margins), height))
-        top = height - (HEADING_INCHES if several else 0.0)
-        for diagram, ranking in zip(diagrams, figure.rankings, strict=True):
-            bottom = top - diagram.height
+        canvas = Canvas(figsize=(width, height))
+        top = height - heading_height
+        for layout, ranking in zip(layouts, figure.rankings, strict=True):
+            bottom = top - layout.height
             axes = canvas.add_axes(
-                (0.0, bottom / height, 1.0, (diagram.height - 0.35) / height)
+                (0.0, bottom / height, 1.0, (layout.height - 0.35) / height)
             )
-            _draw_ranks(axes, diagram, margins)
-            if several:
+            _draw_ranks(axes, layout, left_margin, right_margin)
+            if has_heading:
                 canvas.text(
                     0.5,
                     (top - 0.05) / height,
@@ -271,47 +681,70 @@ def draw_ranks(figure: RankDiagram) -> Canvas:
                     va="top",
                 )
             top = bottom
-        canvas.suptitle(
-            figure.title, fontsize=10, y=0.98 if not several else 1 - 0.08 / height
-        )
-        _no_formulas(canvas)
+        title_height = 1 - 0.08 / height if has_heading else 0.98
+        canvas.suptitle(figure.title, fontsize=10, y=title_height)
+        _disable_math(canvas)
     return canvas
 
 
-class _Ranks:
-    """What a critical-difference diagram shows: sorted methods, the better half to the left, and groups of them."""
+class _RankLayout:
+    """Layout of a critical-difference diagram.
+
+    The methods are sorted by average rank. Labels of the better half stand to the left,
+    the others to the right.
+
+    Attributes
+    ----------
+    ranks : list of float
+        Average ranks, sorted.
+    groups : list of (int, int)
+        First and last index of methods that do not differ significantly.
+    n_left : int
+        Number of labels to the left.
+    labels, colours : list of str
+    left_margin, right_margin : float
+        Inches of the labels.
+    bottom : float
+        Number of lines below the axis.
+    height : float
+        Inches of the diagram with its title.
+    """
 
     def __init__(self, ranking: Ranking) -> None:
         order = sorted(ranking.average.items(), key=lambda pair: pair[1])
         self.ranks = [rank for _, rank in order]
-        self.groups = alike(
-            self.ranks,
-            critical_difference(len(order), len(ranking.values), SIGNIFICANCE),
-        )
-        self.better = (len(order) + 1) // 2
-        self.labels = [
-            f"{m} ({r:.2f})" if i < self.better else f"({r:.2f}) {m}"
-            for i, (m, r) in enumerate(order)
-        ]
-        self.colours = [
-            COLOURS[ranking.methods.index(method) % len(COLOURS)] for method, _ in order
-        ]
-        # Inches of the labels on both sides, and of a blank; lines below the axis; inches of all, with the title.
-        sides = self.labels[: self.better], self.labels[self.better :]
-        self.margins = [LABEL_LETTER * (1 + max(map(len, side))) for side in sides]
-        self.bottom = 0.5 * len(self.groups) + self.better + 0.5
+        difference = critical_difference(len(order), len(ranking.values), SIGNIFICANCE)
+        self.groups = alike(self.ranks, difference)
+        self.n_left = (len(order) + 1) // 2
+        self.labels = []
+        self.colours = []
+        for index, (method, rank) in enumerate(order):
+            is_left = index < self.n_left
+            label = f"{method} ({rank:.2f})" if is_left else f"({rank:.2f}) {method}"
+            self.labels.append(label)
+            self.colours.append(COLOURS[ranking.methods.index(method) % len(COLOURS)])
+        self.left_margin = _label_margin(self.labels[: self.n_left])
+        self.right_margin = _label_margin(self.labels[self.n_left :])
+        self.bottom = 0.5 * len(self.groups) + self.n_left + 0.5
         self.height = 0.6 + 0.22 * self.bottom
 
 
-def _draw_ranks(axes: Axes, diagram: _Ranks, margins: Sequence[float]) -> None:
-    """Draw a line per method, and a bar per group."""
-    ranks, better, last_place = diagram.ranks, diagram.better, len(diagram.ranks) - 1
-    low, high = math.floor(ranks[0]), math.ceil(ranks[-1])
-    inch = (high - low) / RANK_INCHES
+def _label_margin(labels: Sequence[str]) -> float:
+    return RANK_LETTER_INCHES * (1 + max(map(len, labels)))
+
+
+def _draw_ranks(
+    axes: Axes, layout: _RankLayout, left_margin: float, right_margin: float
+) -> None:
+    """Draw one line per method, and one bar per group of similar methods."""
+    ranks = layout.ranks
+    low = math.floor(ranks[0])
+    high = math.ceil(ranks[-1])
+    ranks_per_inch = (high - low) / RANK_AXIS_INCHES
     axes.set_axis_off()
     axes.set(
-        xlim=(low - margins[0] * inch, high + margins[1] * inch),
-        ylim=(diagram.bottom, -1.5),
+        xlim=(low - left_margin * ranks_per_inch, high + right_margin * ranks_per_inch),
+        ylim=(layout.bottom, -1.5),
     )
     ticks = range(low, high + 1)
     axes.plot(
@@ -319,45 +752,77 @@ def _draw_ranks(axes: Axes, diagram: _Ranks, margins: Sequence[float]) -> None:
     )
     for tick in ticks:
         axes.text(tick, -0.5, str(tick), ha="center", va="bottom")
-    for place, (first, last) in enumerate(diagram.groups):
+    for index, (first, last) in enumerate(layout.groups):
+        bar_level = 0.5 * (index + 1)
         axes.plot(
             [ranks[first], ranks[last]],
-            [0.5 * (place + 1)] * 2,
+            [bar_level, bar_level],
             color="black",
             linewidth=3.0,
         )
-    for i, (rank, label, colour) in enumerate(
-        zip(ranks, diagram.labels, diagram.colours, strict=True)
-    ):
-        edge, align = (low, "right") if i < better else (high, "left")
-        level = 0.5 * len(diagram.groups) + 1 + (i if i < better else last_place - i)
+    gap = RANK_LABEL_GAP_INCHES * ranks_per_inch
+    first_level = 0.5 * len(layout.groups) + 1
+    for index, rank in enumerate(ranks):
+        if index < layout.n_left:
+            edge = low
+            level = first_level + index
+            label_x = edge - gap
+            align = "right"
+        else:
+            edge = high
+            level = first_level + (len(ranks) - 1 - index)
+            label_x = edge + gap
+            align = "left"
+        colour = layout.colours[index]
         axes.plot([rank, rank, edge], [0, level, level], color=colour, linewidth=1.0)
-        gap = LABEL_GAP * inch * (1 if align == "left" else -1)
-        axes.text(edge + gap, level, label, ha=align, va="center")
+        axes.text(label_x, level, layout.labels[index], ha=align, va="center")
+
+
+def alike(ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:
+    """Return the largest groups of sorted ranks that differ by less than `difference`.
+
+    Each group is the index of its first and its last rank.
+    """
+    groups: list[tuple[int, int]] = []
+    for first, rank in enumerate(ranks):
+        similar = [i for i, other in enumerate(ranks) if other - rank < difference]
+        last = max(similar)
+        extends_last_group = not groups or last > groups[-1][1]
+        if last > first and extends_last_group:
+            groups.append((first, last))
+    return groups
+
+
+# --------------------------------------------------------------------- dumbbells
 
 
 def draw_dumbbell(figure: Dumbbell) -> Canvas:
     """Draw published numbers joined to ours: two panels in a row, a legend below."""
     panels = figure.panels
-    n_columns = min(len(panels), PANELS_PER_ROW)
+    n_columns = min(len(panels), DUMBBELLS_PER_ROW)
     n_rows = -(-len(panels) // n_columns)
-    longest = max(len(pair.label) for pair in figure.pairs)
-    across = ALONE_INCHES if n_columns == 1 else PAIR_INCHES * n_columns
+    n_letters = max(len(pair.label) for pair in figure.pairs)
+    panels_width = DUMBBELL_INCHES * n_columns
+    if n_columns == 1:
+        panels_width = SINGLE_DUMBBELL_INCHES
     heights = []
     for first in range(0, len(panels), n_columns):
-        n_pairs = max(len(p.pairs) for p in panels[first : first + n_columns])
-        heights.append(AROUND_ROWS + ROW_INCHES * n_pairs)
+        n_lines = max(len(panel.pairs) for panel in panels[first : first + n_columns])
+        heights.append(DUMBBELL_FRAME_INCHES + DUMBBELL_LINE_INCHES * n_lines)
+    width = panels_width + DUMBBELL_LETTER_INCHES * n_letters + 0.3
     with mpl.rc_context(STYLE):
-        size = (across + PAIR_LETTER * longest + 0.3, sum(heights) + 0.7)
-        canvas = Canvas(figsize=size, layout="constrained")
+        canvas = Canvas(figsize=(width, sum(heights) + 0.7), layout="constrained")
         grid = canvas.subplots(
             n_rows, n_columns, squeeze=False, height_ratios=heights
         ).ravel()
         for index, (axes, panel) in enumerate(zip(grid, panels, strict=False)):
             labels = [pair.label for pair in panel.pairs]
-            left = panels[index - 1] if index % n_columns else None
-            repeated = left is not None and labels == [p.label for p in left.pairs]
-            _draw_pairs(axes, panel, [] if repeated else labels)
+            if index % n_columns:
+                left_panel = panels[index - 1]
+                if labels == [pair.label for pair in left_panel.pairs]:
+                    # The labels of the panel to the left serve both.
+                    labels = []
+            _draw_pairs(axes, panel, labels)
         for axes in grid[len(panels) :]:
             axes.remove()
         canvas.suptitle(figure.title, fontsize=10)
@@ -365,7 +830,7 @@ def draw_dumbbell(figure: Dumbbell) -> Canvas:
         for axes in canvas.axes:
             for handle, text in zip(*axes.get_legend_handles_labels(), strict=True):
                 handles.setdefault(text, handle)
-        # Named groups of two keep the legend as narrow as the panels.
+        # Two columns keep the legend as narrow as the panels.
         canvas.legend(
             handles.values(),
             handles.keys(),
@@ -373,12 +838,12 @@ def draw_dumbbell(figure: Dumbbell) -> Canvas:
             ncols=2,
             frameon=False,
         )
-        _no_formulas(canvas)
+        _disable_math(canvas)
     return canvas
 
 
 def _draw_pairs(axes: Axes, panel: DumbbellPanel, labels: Sequence[str]) -> None:
-    """Draw the pairs of a panel, the first on top; `labels` is empty if they stand elsewhere."""
+    """Draw the pairs of a panel from top to bottom; without `labels` none are written."""
     for level, pair in enumerate(panel.pairs):
         if pair.ours is not None:
             ends = [pair.published, pair.ours]
@@ -431,18 +896,22 @@ def _draw_pairs(axes: Axes, panel: DumbbellPanel, labels: Sequence[str]) -> None
     axes.set_title(panel.title, fontsize=9)
 
 
+# ----------------------------------------------------------- strips of verdicts
+
+
 def draw_strip(figure: Strip) -> Canvas:
-    """Draw a square per claim in the order of `SQUARES`, a title per paper and a legend."""
+    """Draw one square per claim in the order of `SQUARES`, and a legend."""
     n_lines = [-(-len(row.squares) // SQUARES_PER_LINE) for row in figure.rows]
     present = {kind for row in figure.rows for kind in row.counts}
     kinds = [kind for kind in SQUARES if kind in present]
     legend_lines = -(-len(kinds) // 2)
-    width = SQUARE_INCHES * SQUARES_PER_LINE + 2 * STRIP_MARGIN
+    margin = STRIP_MARGIN_INCHES
+    width = SQUARE_INCHES * SQUARES_PER_LINE + 2 * margin
     height = (
-        STRIP_TITLE * (1 + len(figure.rows))
+        STRIP_TITLE_INCHES * (1 + len(figure.rows))
         + SQUARE_INCHES * sum(n_lines)
-        + STRIP_LEGEND * legend_lines
-        + 4 * STRIP_MARGIN
+        + STRIP_LEGEND_INCHES * legend_lines
+        + 4 * margin
     )
     with mpl.rc_context(STYLE):
         canvas = Canvas(figsize=(width, height))
@@ -451,36 +920,39 @@ def draw_strip(figure: Strip) -> Canvas:
         # The axes are measured in inches from the upper left corner.
         axes.set(xlim=(0.0, width), ylim=(height, 0.0))
         axes.text(width / 2, 0.2, figure.title, fontsize=10, ha="center")
-        top = STRIP_TITLE + STRIP_MARGIN
-        for row, lines in zip(figure.rows, n_lines, strict=True):
-            axes.text(STRIP_MARGIN, top + 0.17, row.title, fontsize=9)
-            top += STRIP_TITLE
-            order = list(SQUARES)
-            squares = sorted(row.squares, key=lambda square: order.index(square[0]))
-            for index, (kind, name) in enumerate(squares):
-                line, column = divmod(index, SQUARES_PER_LINE)
-                at = (
-                    STRIP_MARGIN + SQUARE_INCHES * column,
-                    top + SQUARE_INCHES * line,
-                )
-                _draw_square(axes, at, kind, f"{kind}-{name}")
-            top += SQUARE_INCHES * lines
-        top += 2 * STRIP_MARGIN
+        top = STRIP_TITLE_INCHES + margin
+        for row, row_lines in zip(figure.rows, n_lines, strict=True):
+            axes.text(margin, top + 0.17, row.title, fontsize=9)
+            top += STRIP_TITLE_INCHES
+            _draw_squares(axes, row, top)
+            top += SQUARE_INCHES * row_lines
+        top += 2 * margin
         for index, kind in enumerate(kinds):
             column, line = divmod(index, legend_lines)
-            left = STRIP_MARGIN + column * width / 2
-            upper = top + STRIP_LEGEND * line
+            left = margin + column * width / 2
+            upper = top + STRIP_LEGEND_INCHES * line
             _draw_square(axes, (left, upper), kind)
-            text = left + SQUARE_INCHES + 0.08
-            axes.text(text, upper + 0.15, SQUARES[kind], fontsize=9)
-        _no_formulas(canvas)
+            text_x = left + SQUARE_INCHES + 0.08
+            axes.text(text_x, upper + 0.15, SQUARES[kind], fontsize=9)
+        _disable_math(canvas)
     return canvas
+
+
+def _draw_squares(axes: Axes, row: StripRow, top: float) -> None:
+    """Draw the squares of one paper, sorted by kind, below `top`."""
+    order = list(SQUARES)
+    squares = sorted(row.squares, key=lambda square: order.index(square[0]))
+    for index, (kind, name) in enumerate(squares):
+        line, column = divmod(index, SQUARES_PER_LINE)
+        left = STRIP_MARGIN_INCHES + SQUARE_INCHES * column
+        corner = (left, top + SQUARE_INCHES * line)
+        _draw_square(axes, corner, kind, f"{kind}-{name}")
 
 
 def _draw_square(
     axes: Axes, corner: tuple[float, float], kind: str, name: str | None = None
 ) -> None:
-    """Draw a square with the sign of its kind; `name` becomes the id of its shape in the file."""
+    """Draw a square with the sign of its kind; `name` is the id of its shape in SVG."""
     size = 0.86 * SQUARE_INCHES
     fill, ink = SQUARE_COLOURS[kind]
     square = Rectangle(corner, size, size, facecolor=fill, edgecolor="#5b6570")
@@ -496,275 +968,3 @@ def _draw_square(
         x = [left + size * across for across, _ in line]
         y = [top + size * down for _, down in line]
         axes.plot(x, y, color=ink, linewidth=1.4, solid_capstyle="round")
-
-
-def alike(ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:
-    """Return the largest groups of sorted ranks that differ by less than `difference`: first and last place."""
-    groups: list[tuple[int, int]] = []
-    for first, rank in enumerate(ranks):
-        last = max(i for i, other in enumerate(ranks) if other - rank < difference)
-        if last > first and (not groups or last > groups[-1][1]):
-            groups.append((first, last))
-    return groups
-
-
-def check_drawing(what: str, kind: str, kinds: Collection[str], out: Path) -> None:
-    """Refuse a kind of figure that there is not, or a file of a format that cannot be drawn."""
-    if kind not in kinds:
-        raise UnknownNameError(what, kind, kinds)
-    if out.suffix.lower() not in FORMATS:
-        raise UserError(
-            f"{out}: unknown format {out.suffix!r}",
-            f"End the name with one of {', '.join(FORMATS)}.",
-        )
-
-
-def _draw_panel(axes: Axes, figure: Figure, panel: Panel) -> None:
-    numbers = are_numbers(figure.values)
-    for place, curve in enumerate(panel.curves):
-        # Where the points of a curve stand on the horizontal axis.
-        x = curve.x if numbers else [figure.values.index(value) for value in curve.x]
-        width = THICK - (THICK - THIN) * place / max(1, len(panel.curves) - 1)
-        _draw_curve(
-            axes, curve, place if curve.place is None else curve.place, x, width
-        )
-    if panel.diagonal:
-        ends = [
-            bound(v for c in panel.curves for v in (*c.x, *c.y)) for bound in (min, max)
-        ]
-        axes.plot(ends, ends, color="#777777", linewidth=0.8, linestyle=":", zorder=0)
-    for name, log in (
-        ("x", figure.log if panel.x_log is None else panel.x_log),
-        ("y", panel.log),
-    ):
-        if log:
-            _set_log(axes, name)
-        else:
-            _set_linear(axes, panel, name)
-    if figure.values and (not numbers or len(figure.values) <= MAX_TICKS):
-        theirs = [x for curve in panel.curves if curve.published for x in curve.x]
-        ticks = (
-            sorted({*figure.values, min(theirs), max(theirs)})
-            if theirs and numbers
-            else figure.values
-        )
-        axes.set_xticks(
-            ticks if numbers else range(len(ticks)),
-            [show(v) if v in figure.values else show(v, "seconds") for v in ticks],
-        )
-        axes.xaxis.set_minor_locator(NullLocator())
-    for text, at in panel.marks.items():
-        axes.axvline(at, color="#777777", linewidth=0.8, linestyle=":")
-        place_of_text: dict[str, Any] = {
-            "fontsize": 7,
-            "color": "#444444",
-            "ha": "center",
-            "va": "bottom",
-        }
-        axes.text(at, 1.01, text, transform=axes.get_xaxis_transform(), **place_of_text)
-    if panel.x_names:
-        axes.set_xticks(
-            range(1, len(panel.x_names) + 1),
-            _clipped(panel.x_names),
-            rotation=90,
-            fontsize=_name_points(panel.x_names),
-            parse_math=False,
-        )
-    if panel.limits is not None:
-        axes.set_ylim(panel.limits)
-    axes.set_xlabel(figure.axis if panel.axis is None else panel.axis)
-    axes.set_ylabel(panel.quantity)
-    axes.set_title(panel.title, fontsize=9, pad=14 if panel.marks else None)
-
-
-def _set_linear(axes: Axes, panel: Panel, name: str) -> None:
-    """Give whole numbers whole ticks; an axis of one value begins at zero instead of enlarging its digits."""
-    values = [
-        v for curve in panel.curves for v in (curve.x if name == "x" else curve.y)
-    ]
-    if not values or not are_numbers(values):
-        return
-    if all(float(v).is_integer() for v in values):
-        axis = axes.xaxis if name == "x" else axes.yaxis
-        axis.set_major_locator(MaxNLocator(integer=True, nbins=6))
-    if (
-        name == "y"
-        and min(values) == max(values)
-        and not any(any(curve.spread) for curve in panel.curves)
-    ):
-        axes.set_ylim(min(0.0, 2 * values[0]), max(0.0, 2 * values[0]) or 1.0)
-
-
-def _set_log(axes: Axes, name: str) -> None:
-    """Make an axis logarithmic; a short one has ticks at 1, 2 and 5, none has numbers between its ticks."""
-    axes.set(**{f"{name}scale": "log"})
-    axis, limits = (
-        (axes.xaxis, axes.dataLim.intervalx)
-        if name == "x"
-        else (axes.yaxis, axes.dataLim.intervaly)
-    )
-    low, high = sorted(limits)
-    if 0 < low < high < SHORT_LOG * low:
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axis.set_major_formatter(lambda value, _: number(value, 2))
-    axis.set_minor_formatter(NullFormatter())
-
-
-def _draw_curve(
-    axes: Axes, curve: Line, place: int, x: Sequence[Any], width: float
-) -> None:
-    """Draw one method, with the colour of its place; one without a number here keeps its place in the legend."""
-    colour, line = (
-        COLOURS[place % len(COLOURS)],
-        LINES[place // len(COLOURS) % len(LINES)],
-    )
-    marker: dict[str, Any] = {"marker": MARKERS[place % len(MARKERS)], "markersize": 4}
-    if len(x) > MAX_TICKS * 3 and not curve.points:
-        marker["markevery"] = max(1, len(x) // MAX_TICKS)
-    if curve.published:
-        red, green, blue = (
-            (1 - PALE_SHARE) * part + PALE_SHARE * PALE for part in to_rgb(colour)
-        )
-        style: dict[str, Any] = {
-            "color": to_hex((red, green, blue)),
-            "linestyle": (0, (4, 2)),
-            "linewidth": 0.8,
-        }
-        style |= {"markerfacecolor": "none", "zorder": 1.5, "markersize": 3}
-        axes.plot(x, curve.y, label=curve.label, **(marker | style))
-        return
-    if curve.background:
-        axes.plot(
-            x, curve.y, label=curve.label, color=BACKGROUND, linewidth=0.6, zorder=1.5
-        )
-        return
-    if curve.smooth:
-        marker = {}
-        width = SMOOTH_WIDTH
-    if curve.low:
-        axes.fill_between(
-            x, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0
-        )
-    axes.errorbar(
-        x,
-        curve.y,
-        yerr=curve.spread if any(curve.spread) else None,
-        label=curve.label,
-        color=colour,
-        linestyle="none" if curve.points else line,
-        linewidth=width,
-        elinewidth=0.7,
-        capsize=2,
-        **marker,
-    )
-    _name_of_points(axes, curve)
-
-
-def _name_of_points(axes: Axes, curve: Line) -> None:
-    """Write the names of points, slanted so that neighbors stay apart."""
-    for x, y, name in zip(curve.x, curve.y, curve.names, strict=False):
-        if name:
-            axes.annotate(
-                sanitize(shorten(name, LONGEST_POINT_NAME)),
-                (x, y),
-                xytext=(2, 3),
-                textcoords="offset points",
-                rotation=50,
-                fontsize=6.5,
-                parse_math=False,
-            )
-
-
-def _name_points(names: Sequence[str]) -> float:
-    """Return the size of the names beside a matrix."""
-    return min(8.0, max(LEAST_POINTS, NAME_POINTS / max(1, len(names))))
-
-
-def _names_length(names: Sequence[str]) -> float:
-    """Return the inches that the names beside a matrix take, 0 where there are too many."""
-    return (
-        0.6 * _name_points(names) / 72 * max(map(len, names), default=0)
-        if len(names) <= MAX_NAMES
-        else 0.0
-    )
-
-
-def _clipped(names: Sequence[str]) -> list[str]:
-    """Return names as they stand below an axis, long ones cut."""
-    clipped = []
-    for name in names:
-        text = sanitize(" ".join(name.split()))
-        if len(text) > LONGEST_X_NAME:
-            text = f"{text[: LONGEST_X_NAME - 1]}…"
-        clipped.append(text)
-    return clipped
-
-
-def _x_names_length(panel: Panel | HeatMap) -> float:
-    """Return the inches that names below an axis take more than numbers."""
-    if isinstance(panel, HeatMap) or not panel.x_names:
-        return 0.0
-    longest = max(map(len, _clipped(panel.x_names)))
-    return max(0.0, 0.6 * _name_points(panel.x_names) / 72 * longest - 0.3)
-
-
-def _map_steps(panel: HeatMap) -> tuple[float, float]:
-    """Return the inches of a column and of a row of a matrix."""
-    return NUMBER_STEPS if panel.has_numbers else (MAP_STEP, MAP_STEP)
-
-
-def _map_size(panel: HeatMap) -> tuple[float, float]:
-    """Return width and height of a matrix with its names, in inches."""
-    across, down = _map_steps(panel)
-    width = across * len(panel.columns) + MAP_EDGE + _names_length(panel.rows)
-    return width, down * len(panel.rows) + MAP_HEAD + _names_length(panel.columns)
-
-
-def _draw_map(canvas: Canvas, axes: Axes, panel: HeatMap) -> None:
-    """Draw a matrix, its first row on top; as shapes, so that the file holds no picture made of dots."""
-    present = [v for row in panel.values for v in row if v is not None]
-    low, high = (min(present), max(present)) if present else (0.0, 1.0)
-    if panel.centre is not None:
-        reach = max(high - panel.centre, panel.centre - low) or 1.0
-        low, high = panel.centre - reach, panel.centre + reach
-    colours = mpl.colormaps[
-        SEQUENTIAL if panel.centre is None else DIVERGING
-    ].resampled(COLOURS_OF_MAP)
-    values = [[float("nan") if v is None else v for v in row] for row in panel.values]
-    mesh = axes.pcolormesh(values, cmap=colours, norm=Normalize(low, high))
-    axes.invert_yaxis()
-    across, down = _map_steps(panel)
-    axes.set_box_aspect(down * len(panel.rows) / (across * max(1, len(panel.columns))))
-    axes.grid(visible=False)
-    for names, axis, turn in (
-        (panel.columns, axes.xaxis, 90),
-        (panel.rows, axes.yaxis, 0),
-    ):
-        few = len(names) <= MAX_NAMES
-        size = _name_points(names)
-        places = [i + 0.5 for i in range(len(names))]
-        axis.set_ticks(
-            places if few else [],
-            names if few else [],
-            rotation=turn,
-            fontsize=size,
-            parse_math=False,
-        )
-    if panel.has_numbers:
-        for i, row in enumerate(values):
-            for j, value in enumerate(row):
-                if math.isnan(value):
-                    continue
-                dark = sum(colours((value - low) / (high - low or 1.0))[:3]) < 1.2
-                ink = "white" if dark else "black"
-                axes.text(
-                    j + 0.5,
-                    i + 0.5,
-                    show(value, "small"),
-                    ha="center",
-                    va="center",
-                    fontsize=7,
-                    color=ink,
-                )
-    axes.set_title(panel.title, fontsize=9)
-    canvas.colorbar(mesh, ax=axes, shrink=0.8, format=lambda value, _: number(value, 2))

@@ -1,4 +1,7 @@
-"""Figures as plain data: curves, matrices and ranks. `drawing` draws them."""
+"""Figures as plain data: curves, matrices, ranks, pairs of numbers and verdicts.
+
+`mtlrun.tables.drawing` draws them.
+"""
 
 from __future__ import annotations
 
@@ -12,34 +15,34 @@ from mtlrun.engine.packed import best_by_value
 from mtlrun.tables.quantities import spoken
 from mtlrun.tables.ranking import Ranking
 
-#: Bytes of the name of a file without its ending.
-LONGEST_NAME = 200
+#: Greatest length of a file name without its suffix, in bytes.
+MAX_NAME_BYTES = 200
 #: Matrices with more rows or columns are drawn without names, and matrices with more
 #: columns without numbers.
 MAX_NAMES = 40
 MAX_NUMBERS = 10
-#: An axis of values of a parameter that span this factor is logarithmic.
+#: An axis is logarithmic if the largest value is at least this multiple of the smallest.
 LOG_SPAN_PARAMETER = 50
 
 
 @dataclass
 class Line:
-    """One method in a panel.
+    """Curve of one method in a panel.
 
     Attributes
     ----------
     label : str
     x : list
-        Numbers, or values of the axis of a sweep.
+        Numbers, or values on the axis of a sweep.
     y : list of float
     spread : list of float
-        Half length of the error bars; empty for none.
+        Half lengths of the error bars; empty for none.
     low, high : list of float
         Band around the curve; empty for none.
     place : int or None
-        Number of the colour and marker; None: the place of the curve in its panel.
+        Index of the color and marker; None for the index of the curve in its panel.
     published : bool
-        Read from the paper and not computed here: drawn thin, pale and dashed.
+        Whether the numbers were read from the paper: drawn thin, pale and dashed.
     points : {"", "filled"}
         Draw points without a line.
     smooth : bool
@@ -64,33 +67,38 @@ class Line:
     names: list[str] = field(default_factory=list)
 
     def drawable(self, x_log: bool, y_log: bool) -> Line:
-        """Return the curve without the points that the axes cannot show: gaps, and nothing positive on a log axis."""
+        """Return the curve without points that the axes cannot show.
 
-        def shown(value: object, log: bool) -> bool:
-            if not isinstance(value, int | float):
-                return value is not None
-            # NaN is the only number that does not equal itself.
-            return value == value and (not log or value > 0)
+        These are gaps, and values that are not positive on a logarithmic axis.
+        """
+        indices = []
+        for index, (x, y) in enumerate(zip(self.x, self.y, strict=True)):
+            if _can_be_drawn(x, x_log) and _can_be_drawn(y, y_log):
+                indices.append(index)
 
-        keep = [
-            i
-            for i, (x, y) in enumerate(zip(self.x, self.y, strict=True))
-            if shown(x, x_log) and shown(y, y_log)
-        ]
-
-        def kept(values: list[Any]) -> list[Any]:
-            # Intervals are empty where a curve has none.
-            return [values[i] for i in keep] if values else values
+        def select(values: list[Any]) -> list[Any]:
+            # Error bars, bands and names are empty if the curve has none.
+            if not values:
+                return values
+            return [values[index] for index in indices]
 
         return replace(
             self,
-            x=kept(self.x),
-            y=kept(self.y),
-            spread=kept(self.spread),
-            low=kept(self.low),
-            high=kept(self.high),
-            names=kept(self.names),
+            x=select(self.x),
+            y=select(self.y),
+            spread=select(self.spread),
+            low=select(self.low),
+            high=select(self.high),
+            names=select(self.names),
         )
+
+
+def _can_be_drawn(value: object, is_log: bool) -> bool:
+    if not isinstance(value, int | float):
+        return value is not None
+    # NaN does not equal itself.
+    is_number = value == value
+    return is_number and (value > 0 or not is_log)
 
 
 @dataclass
@@ -104,20 +112,21 @@ class Panel:
     log : bool
         Whether that axis is logarithmic.
     curves : list of Line
-        In the order of the methods, empty ones included, so that a method has one colour in all panels.
+        In the order of the methods. Methods without points are included, so that each
+        method has the same color in all panels.
     axis : str or None
-        Label of the horizontal axis; None: that of the figure.
+        Label of the horizontal axis; None for the label of the figure.
     x_log : bool or None
-        Whether the horizontal axis is logarithmic; None: as the figure says.
+        Whether the horizontal axis is logarithmic; None to follow the figure.
     marks : dict of str to float
-        Vertical lines with their text.
+        Positions of vertical lines, by their text.
     title : str
     diagonal : bool
-        Whether both axes show the same quantity: the line of equal values is drawn.
+        Whether to draw the line of equal values, for axes that show the same quantity.
     limits : tuple of float or None
-        Ends of the vertical axis; None: those of the curves.
+        Ends of the vertical axis; None to follow the curves.
     x_names : list of str
-        Names of the values 1, 2, ... of the horizontal axis; empty for numbers.
+        Names of the values 1, 2, ... on the horizontal axis; empty for numbers.
     """
 
     quantity: str
@@ -134,7 +143,7 @@ class Panel:
 
 @dataclass
 class HeatMap:
-    """A matrix as colours.
+    """Matrix drawn in colors.
 
     Attributes
     ----------
@@ -142,7 +151,7 @@ class HeatMap:
     values : list of list of float
     rows, columns : list of str
     centre : float or None
-        Value in the middle of a diverging colour map; None: a sequential one.
+        Value in the middle of a diverging color map; None for a sequential map.
     """
 
     title: str
@@ -153,29 +162,29 @@ class HeatMap:
 
     @property
     def quantity(self) -> str:
-        """What the panel shows."""
+        """Quantity that the panel shows."""
         return self.title
 
     @property
     def has_numbers(self) -> bool:
-        """Whether there is room for numbers in the cells."""
+        """Whether the cells have room for numbers."""
         return len(self.columns) <= MAX_NUMBERS and len(self.rows) <= MAX_NAMES
 
 
 @dataclass
 class Figure:
-    """Panels of one data set, in one file.
+    """Panels that share one file.
 
     Attributes
     ----------
     name : str
-        Of the file, without its ending.
+        Name of the file, without its suffix.
     title : str
     panels : sequence of Panel and HeatMap
     axis : str
-        Label of the horizontal axes of panels that have none of their own.
+        Label of the horizontal axis, unless a panel has its own.
     values : list
-        Values of that axis, in order; empty when its values are those of the curves.
+        Values of that axis, in order; empty to take the values of the curves.
     log : bool
         Whether that axis is logarithmic.
     """
@@ -189,30 +198,33 @@ class Figure:
 
     @property
     def caption(self) -> str:
-        """What the figure shows, in one line."""
-        shown = ", ".join(dict.fromkeys(panel.quantity for panel in self.panels))
-        axes = dict.fromkeys(
-            p.axis or self.axis for p in self.panels if isinstance(p, Panel)
-        )
-        parts = [f"{self.title}: {shown}"]
+        """One line that says what the figure shows."""
+        curve_panels = [panel for panel in self.panels if isinstance(panel, Panel)]
+        quantities = dict.fromkeys(panel.quantity for panel in self.panels)
+        axes = dict.fromkeys(panel.axis or self.axis for panel in curve_panels)
+        caption = f"{self.title}: {', '.join(quantities)}"
         if axes:
-            parts[0] += f" against {', '.join(axes)}"
-        if any(isinstance(panel, Panel) and panel.diagonal for panel in self.panels):
-            parts.append("dotted: equal numbers")
-        return "; ".join(parts)
+            caption += f" against {', '.join(axes)}"
+        if any(panel.diagonal for panel in curve_panels):
+            caption += "; dotted: equal numbers"
+        return caption
 
 
 @dataclass
 class RankDiagram:
-    """Critical-difference diagrams: average ranks, and bars over methods that Nemenyi's test does not tell apart.
+    """Critical-difference diagrams.
+
+    A diagram shows average ranks, and bars over methods whose difference is not
+    significant in Nemenyi's test.
 
     Attributes
     ----------
     name : str
+        Name of the file, without its suffix.
     rankings : list of Ranking
-        A diagram for each, from the top.
+        One diagram each, from top to bottom.
     heading : str
-        What stands above several diagrams.
+        Title above several diagrams.
     """
 
     name: str
@@ -221,37 +233,40 @@ class RankDiagram:
 
     @property
     def title(self) -> str:
-        """What is ranked, and over what."""
+        """Heading, or the title of the only diagram."""
         return self.heading or self.title_of(self.rankings[0])
 
     @staticmethod
     def title_of(ranking: Ranking) -> str:
-        """What is ranked in one of the diagrams, and over what."""
+        """Return the metric of a ranking and its data."""
         return f"{spoken(ranking.metric)}, {ranking.label}"
 
     @property
     def caption(self) -> str:
-        """What the figure shows, in one line."""
-        ranked = f": {self.heading}" if self.heading else f" by {self.title}"
-        return f"Average ranks{ranked} (1 is best); bars: not separated by Nemenyi's test at 0.05"
+        """One line that says what the figure shows."""
+        subject = f": {self.heading}" if self.heading else f" by {self.title}"
+        return (
+            f"Average ranks{subject} (1 is best); "
+            "bars: not separated by Nemenyi's test at 0.05"
+        )
 
 
 @dataclass(frozen=True)
 class PublishedPair:
-    """A number of a paper and ours.
+    """Published number and the one computed here.
 
     Attributes
     ----------
     label : str
         Method, or whatever distinguishes the numbers of a panel.
     published : float
-        As printed, in the units of the panel.
+        Published number, in the unit of the panel.
     ours : float or None
-        In the same units; None if it was not computed.
+        Computed number, in the same unit; None if it was not computed.
     std : float
-        Standard deviation of ours; 0 if unknown.
+        Standard deviation of the computed number; 0 if unknown.
     agrees : bool
-        Whether ours is within the tolerance of the published number.
+        Whether the computed number is within the tolerance of the published one.
     """
 
     label: str
@@ -271,7 +286,7 @@ class DumbbellPanel:
     axis : str
         Quantity and unit.
     pairs : list of PublishedPair
-        From the top.
+        From top to bottom.
     """
 
     title: str
@@ -280,9 +295,9 @@ class DumbbellPanel:
 
     @property
     def values(self) -> list[float]:
-        """All numbers of the panel."""
-        ours = [pair.ours for pair in self.pairs if pair.ours is not None]
-        return [pair.published for pair in self.pairs] + ours
+        """Published and computed numbers of the panel."""
+        computed = [pair.ours for pair in self.pairs if pair.ours is not None]
+        return [pair.published for pair in self.pairs] + computed
 
     @property
     def log(self) -> bool:
@@ -293,14 +308,15 @@ class DumbbellPanel:
 
 @dataclass
 class Dumbbell:
-    """A table of a paper: each published number joined to ours, a panel per row or column.
+    """Published table next to ours: each published number is joined to the computed one.
 
     Attributes
     ----------
     name : str
-        Of the file, without its ending.
+        Name of the file, without its suffix.
     title : str
     panels : list of DumbbellPanel
+        One per row or column of the table.
     """
 
     name: str
@@ -309,12 +325,12 @@ class Dumbbell:
 
     @property
     def pairs(self) -> list[PublishedPair]:
-        """The pairs of all panels."""
+        """Pairs of all panels."""
         return [pair for panel in self.panels for pair in panel.pairs]
 
     @property
     def caption(self) -> str:
-        """The content of the figure, and how many numbers agree, in one line."""
+        """One line that says what the figure shows and how many numbers agree."""
         computed = [pair for pair in self.pairs if pair.ours is not None]
         agreeing = sum(pair.agrees for pair in computed)
         text = (
@@ -330,7 +346,7 @@ class Dumbbell:
         return text
 
 
-#: Kinds of squares of a strip, in their order, with their words.
+#: Kinds of squares of a strip, in their order, with their texts.
 SQUARES = {
     "holds": "holds",
     "partly": "holds in part",
@@ -343,7 +359,7 @@ SQUARES = {
 
 @dataclass
 class StripRow:
-    """The squares of one paper.
+    """Squares of one paper.
 
     Attributes
     ----------
@@ -357,20 +373,20 @@ class StripRow:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many claims there are of each kind that occurs, in the order of `SQUARES`."""
+        """Number of claims of each kind that occurs, in the order of `SQUARES`."""
         kinds = [kind for kind, _ in self.squares]
         return {kind: kinds.count(kind) for kind in SQUARES if kind in kinds}
 
     @property
     def sentence(self) -> str:
-        """The counts in words."""
+        """Title with the counts, as text."""
         parts = [f"{SQUARES[kind]}: {count}" for kind, count in self.counts.items()]
         return f"{self.title} ({', '.join(parts)})"
 
 
 @dataclass
 class Strip:
-    """Verdicts at a glance: a line of squares per paper, one square per claim.
+    """Verdicts at a glance: one line of squares per paper, one square per claim.
 
     Attributes
     ----------
@@ -384,54 +400,88 @@ class Strip:
 
     @property
     def caption(self) -> str:
-        """The content of the figure, with all counts, in one line."""
+        """One line that says what the figure shows, with all counts."""
         return f"{self.title}: {'; '.join(row.sentence for row in self.rows)}"
 
 
-#: The kinds of figures that `mtlrun.tables.drawing` draws.
+#: Figures that `mtlrun.tables.drawing` can draw.
 Drawing = Figure | RankDiagram | Dumbbell | Strip
 
 
 def file_name(*parts: str) -> str:
-    """Return the name of a figure's file: letters, digits, ``-`` and ``_``; a long one ends with a digest."""
-    name = "-".join(
-        "".join(c if c.isalnum() or c in "-_" else "-" for c in part) for part in parts
-    )
-    if len(name.encode()) <= LONGEST_NAME:
+    """Return the name of a figure's file, without its suffix.
+
+    Characters other than letters, digits, ``-`` and ``_`` become ``-``. A name that is
+    too long for a file is cut and ends with a digest.
+    """
+    name = "-".join(_replace_special(part) for part in parts)
+    if len(name.encode()) <= MAX_NAME_BYTES:
         return name
-    return f"{name[:40]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    return f"{name[:40]}-{digest[:16]}"
+
+
+def _replace_special(text: str) -> str:
+    characters = []
+    for character in text:
+        is_plain = character.isalnum() or character in "-_"
+        characters.append(character if is_plain else "-")
+    return "".join(characters)
 
 
 def are_numbers(values: Iterable[Any]) -> bool:
-    """Tell whether all values are numbers."""
-    return all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+    """Return whether all values are numbers; booleans are none."""
+    return all(_is_number(value) for value in values)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def best_scores(search: Mapping[str, Any], name: str) -> dict[float, float]:
-    """Return by value of a parameter of a search the score of the best candidate that has it."""
-    values = search["grid"].get(name) or []
-    scores = best_by_value(search, name) if values else []
-    found = {
-        value: score
-        for value, score in zip(values, scores, strict=True)
-        if score is not None and are_numbers([value])
-    }
-    return dict(sorted(found.items()))
+    """Return the best score of a search for each value of one parameter.
+
+    Parameters
+    ----------
+    search : mapping
+        Search as stored in a record.
+    name : str
+        Parameter. Values that are not numbers, or have no score, are left out.
+
+    Returns
+    -------
+    dict of float to float
+        Sorted by value.
+    """
+    values = search["grid"].get(name)
+    if not values:
+        return {}
+    scores = {}
+    pairs = zip(values, best_by_value(search, name), strict=True)
+    for value, score in pairs:
+        if score is not None and are_numbers([value]):
+            scores[value] = score
+    return dict(sorted(scores.items()))
 
 
 def path_panel(quantity: str, name: str, curves: list[Line]) -> Panel:
-    """Return a panel of scores along a parameter, whose axis is logarithmic if its values span much."""
+    """Return a panel of scores against the values of a parameter.
+
+    The horizontal axis is logarithmic if the values are positive and span a large
+    factor, or if their ratios vary less than their differences.
+    """
     values = sorted({x for curve in curves for x in curve.x})
-    log = (
-        bool(values)
-        and values[0] > 0
-        and (values[-1] >= LOG_SPAN_PARAMETER * values[0] or _geometric(values))
-    )
-    return Panel(quantity, False, curves, axis=name.rpartition("__")[2], x_log=log)
+    is_log = False
+    if values and values[0] > 0:
+        spans_much = values[-1] >= LOG_SPAN_PARAMETER * values[0]
+        is_log = spans_much or _is_geometric(values)
+    return Panel(quantity, False, curves, axis=name.rpartition("__")[2], x_log=is_log)
 
 
-def _geometric(values: Sequence[float]) -> bool:
-    """Whether sorted positive values lie more evenly on a logarithmic axis than on a linear one."""
-    ratios = [b / a for a, b in pairwise(values)]
-    steps = [b - a for a, b in pairwise(values)]
-    return len(values) > 2 and max(ratios) / min(ratios) < max(steps) / min(steps)
+def _is_geometric(values: Sequence[float]) -> bool:
+    """Return whether the ratios of sorted positive values vary less than differences."""
+    if len(values) <= 2:
+        return False
+    ratios = [after / before for before, after in pairwise(values)]
+    steps = [after - before for before, after in pairwise(values)]
+    return max(ratios) / min(ratios) < max(steps) / min(steps)

@@ -1,6 +1,7 @@
 """HTML pages: sections, tables and figures in one file that loads nothing else.
 
-jinja2 is imported where a page is made, and matplotlib where it has figures.
+Importing jinja2 and matplotlib takes long, so they are imported by the functions that
+need them: a page is made rarely, and not every page has figures.
 """
 
 from __future__ import annotations
@@ -36,11 +37,13 @@ STATUS_TONES = {
     NOT_CONVERGED: "part",
     **dict.fromkeys((FAILED, DIVERGED, TIMEOUT), "bad"),
 }
-#: Entries from this number of characters on get some width.
+#: Table cells with more characters than this get a minimum width.
 LONG_ENTRY = 40
-#: Columns that are not broken, and those whose entries are badges.
+#: Columns whose entries are never broken into lines.
 UNBROKEN_COLUMNS = ("dataset", "method", "status", "verdict")
+#: Columns whose entries are drawn as badges.
 BADGE_COLUMNS = ("status", "verdict")
+#: The mean in texts such as ``0.812 ± 0.004``.
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:e[-+]?\d+)?")
 
 
@@ -58,21 +61,22 @@ def html_page(
     ----------
     title : str
     summary : sequence of str or Styled
-        Lines of the outcome; a tone, a key of `tones`, makes a line a badge.
+        Lines of the outcome; a line with a tone, a key of `tones`, becomes a badge.
     sections : sequence of Section
     drawings : sequence of Figure, RankDiagram or Dumbbell
-        Set before the sections.
-    tones : mapping of str to str, optional
-        CSS classes of words in the columns `BADGE_COLUMNS`. Default: `STATUS_TONES`.
+        Shown before the sections.
+    tones : mapping of str to str, default=STATUS_TONES
+        CSS classes of words in the columns `BADGE_COLUMNS`.
     """
     classes = STATUS_TONES if tones is None else tones
-    items = tuple(classes.items())
+    # Mappings cannot be keys of a cache.
+    jinja_environment = _cached_environment(tuple(classes.items()))
     lines = []
     for line in summary:
-        tone = tone_of(line.tone, classes) if isinstance(line, Styled) else ""
-        lines.append((str(line), tone))
+        css_class = tone_of(line.tone, classes) if isinstance(line, Styled) else ""
+        lines.append((str(line), css_class))
     return render(
-        _environment(items),
+        jinja_environment,
         "page.html",
         title=title,
         summary=lines,
@@ -82,7 +86,7 @@ def html_page(
 
 
 @cache
-def _environment(tones: tuple[tuple[str, str], ...]) -> jinja2.Environment:
+def _cached_environment(tones: tuple[tuple[str, str], ...]) -> jinja2.Environment:
     return environment([TEMPLATES], dict(tones))
 
 
@@ -91,20 +95,20 @@ def environment(
     tones: Mapping[str, str],
     **filters: Callable[..., Any],
 ) -> jinja2.Environment:
-    """Return the environment in which templates are rendered.
+    """Create the environment that renders templates.
 
     Parameters
     ----------
     folders : sequence of Path
-        Folders of templates; those of `TEMPLATES` are shared.
+        Folders of templates; include `TEMPLATES` for the shared ones.
     tones : mapping of str to str
         CSS classes of words in the columns `BADGE_COLUMNS`.
     **filters : callables
-        Filters of the templates besides those here.
+        Filters of the templates, in addition to those defined here.
     """
     import jinja2
 
-    made = jinja2.Environment(
+    jinja_environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folders),
         autoescape=True,
         trim_blocks=True,
@@ -127,34 +131,44 @@ def environment(
         "csv": lambda grid: quote(csv_grid(grid)),
         "tex": lambda grid: quote(tex_grid(grid)),
     }
-    made.filters.update({**shared, **filters})
-    made.globals.update(entry=entry)
-    return made
+    jinja_environment.filters.update({**shared, **filters})
+    jinja_environment.globals.update(entry=entry)
+    return jinja_environment
 
 
-def render(made: jinja2.Environment, template: str, **content: object) -> str:
-    """Return a template with its content, styles and script, as HTML."""
+def render(
+    jinja_environment: jinja2.Environment, template: str, **content: object
+) -> str:
+    """Fill a template with its content, the styles and the script; return the HTML."""
     style = Markup((TEMPLATES / "style.css").read_text(encoding="utf-8"))
     script = Markup((TEMPLATES / "script.js").read_text(encoding="utf-8"))
-    html = made.get_template(template).render(style=style, script=script, **content)
-    return html + "\n"
+    page = jinja_environment.get_template(template)
+    html = page.render(style=style, script=script, **content)
+    return f"{html}\n"
 
 
 def images(drawings: Sequence[Drawing]) -> list[tuple[str, str]]:
-    """Return the caption of each figure, and the figure as the address of an image."""
+    """Return the caption and the data URL of the image of each figure."""
     if not drawings:
         return []
     from mtlrun.tables.drawing import svg
 
-    return [
-        (d.caption, f"data:image/svg+xml;base64,{b64encode(svg(d).encode()).decode()}")
-        for d in drawings
-    ]
+    pairs = []
+    for drawing in drawings:
+        encoded = b64encode(svg(drawing).encode()).decode()
+        pairs.append((drawing.caption, f"data:image/svg+xml;base64,{encoded}"))
+    return pairs
 
 
 def tone_of(word: str, tones: Mapping[str, str]) -> str:
-    """Return the CSS class of a verdict or status: good, part, bad or none."""
-    return tones.get(word) or tones.get(word.split(" ")[0], "none")
+    """Return the CSS class of a verdict or status: good, part, bad or none.
+
+    Without an entry for the text, the entry for its first word counts.
+    """
+    if tones.get(word):
+        return tones[word]
+    first_word = word.split(" ")[0]
+    return tones.get(first_word, "none")
 
 
 def _anchor(title: str) -> str:
@@ -166,24 +180,40 @@ def _are_bullets(texts: Sequence[str]) -> bool:
 
 
 def _with_code(text: str) -> Markup:
-    """Return a text in which what stands between backticks is set as code."""
-    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+    """Escape a text, and mark up what stands between backticks as code."""
+    escaped = str(escape(text))
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", escaped))
 
 
 def _entry(column: Column, value: object, tones: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the template needs to show one cell of a table."""
     text = show(value, column.kind)
-    number: Any = value if isinstance(value, int | float) else None
-    if number is None and column.kind != "text":
-        # The mean in "mean ± deviation".
-        match = _NUMBER.match(text)
-        number = None if match is None else match[0]
-    words = {
-        "right": column.kind != "text",
-        "whole": column.name in UNBROKEN_COLUMNS,
-        "long": len(text) > LONG_ENTRY,
+    return {
+        "text": text,
+        "value": _sort_value(column, value, text),
+        "css": " ".join(_css_classes(column, text, tones)),
+        "link": value.address if isinstance(value, Styled) else "",
     }
+
+
+def _sort_value(column: Column, value: object, text: str) -> int | float | str | None:
+    """Return the number by which a column is sorted; None for text."""
+    if isinstance(value, int | float):
+        return value
+    if column.kind == "text":
+        return None
+    match = _NUMBER.match(text)
+    return None if match is None else match[0]
+
+
+def _css_classes(column: Column, text: str, tones: Mapping[str, str]) -> list[str]:
+    classes = []
+    if column.kind != "text":
+        classes.append("right")
+    if column.name in UNBROKEN_COLUMNS:
+        classes.append("whole")
+    if len(text) > LONG_ENTRY:
+        classes.append("long")
     if column.name in BADGE_COLUMNS:
-        words |= {tone_of(text, tones): True, "badge": True}
-    css = [word for word, applies in words.items() if applies]
-    styled = value if isinstance(value, Styled) else Styled(text)
-    return {"text": text, "value": number, "css": " ".join(css), "link": styled.address}
+        classes += [tone_of(text, tones), "badge"]
+    return classes

@@ -1,13 +1,16 @@
-"""Names of quantities in words."""
+"""Names of quantities as they appear in tables and figures."""
 
 from __future__ import annotations
 
-#: Seconds of a fit with each block on a worker of its own.
+#: Key of the seconds of a fit with each block on a worker of its own.
 PARALLEL = "seconds_parallel"
-_CAPITALS = ("auc", "rmse", "mse")
-#: Names of quantities in tables and figures, where the name with blanks is not good enough.
-_SPOKEN = {
-    **{name: name.upper() for name in _CAPITALS},
+#: Words of keys that are written in capitals.
+_ACRONYMS = ("auc", "rmse", "mse")
+#: Names of quantities whose key, with spaces in place of underscores, is not clear enough.
+_NAMES = {
+    "auc": "AUC",
+    "rmse": "RMSE",
+    "mse": "MSE",
     "nmse": "normalised MSE",
     "r2": "R²",
     "nmse_all": "normalised MSE",
@@ -22,7 +25,7 @@ _SPOKEN = {
     "rank": "rank of L",
     "n_outliers": "outlier tasks",
     "low_rank_error": "relative error of L",
-    # quantities of measures
+    # Quantities of analyses.
     "low": "lower end of the interval",
     "high": "upper end of the interval",
     "over_independent": "gain over separate models",
@@ -98,9 +101,10 @@ _SPOKEN = {
 
 
 def spoken(quantity: str) -> str:
-    """Return the name of a quantity in words: ``balanced accuracy``, ``AUC``."""
-    if quantity in _SPOKEN:
-        return _SPOKEN[quantity]
-    return " ".join(
-        word.upper() if word in _CAPITALS else word for word in quantity.split("_")
-    )
+    """Return the name of a quantity for readers, such as ``balanced accuracy``."""
+    if quantity in _NAMES:
+        return _NAMES[quantity]
+    words = []
+    for word in quantity.split("_"):
+        words.append(word.upper() if word in _ACRONYMS else word)
+    return " ".join(words)

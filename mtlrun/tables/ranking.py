@@ -1,4 +1,7 @@
-"""Methods ranked within blocks, with Friedman's and Nemenyi's tests (Demsar 2006)."""
+"""Ranks of methods within blocks, with the tests of Friedman and Nemenyi (Demsar 2006).
+
+A block is a data set, a data set at one value of a sweep, or a split of one data set.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,13 @@ import numpy as np
 
 from mtlrun.stats import ControlTest, FriedmanTest, control_tests, friedman, rank_table
 
-#: A test of fewer pairs or data sets cannot give a p-value worth printing.
+#: With fewer blocks a test has no useful p-value.
 MIN_BLOCKS = 2
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """Methods that are ranked within blocks: data sets, data sets at one value of a sweep, or splits of one data set.
+    """Methods ranked within blocks.
 
     Attributes
     ----------
@@ -24,19 +27,20 @@ class Ranking:
         ``all data sets``, ``<axis> <value>``, ``3 data sets`` or ``5 splits of enron``.
     metric : str
     blocks : list of str
-        Labels of the data sets that are ranked; numbers of the splits.
+        Labels of the data sets, or numbers of the splits.
     methods : list of str
     values : list of list of float
-        A row per block, a column per method.
+        Values of the metric, one row per block and one column per method.
     greater : bool
         Whether greater values are better.
     control : str or None
         Method that the others are compared with.
     significance : float
+        Level of the tests.
     left_out : list of str
-        Why data sets or methods are not ranked.
+        Reasons why data sets or methods are not ranked.
     own : dict of str to str
-        Data sets that do not have `metric` -> the first of their own metrics, by which they are ranked.
+        Data sets that lack `metric`, with the metric by which they are ranked instead.
     """
 
     label: str
@@ -52,37 +56,51 @@ class Ranking:
 
     @cached_property
     def ranks(self) -> np.ndarray:
-        """Ranks of shape (blocks, methods): 1 is best, ties share the mean of their ranks."""
+        """Ranks of shape (n_blocks, n_methods); 1 is best, ties share their mean rank."""
         return rank_table(self.values, greater_is_better=self.greater)
 
     @cached_property
     def average(self) -> dict[str, float]:
-        """Average rank of every method."""
-        return dict(zip(self.methods, map(float, self.ranks.mean(axis=0)), strict=True))
+        """Average rank of each method; lower is better."""
+        mean_ranks = self.ranks.mean(axis=0)
+        return dict(zip(self.methods, map(float, mean_ranks), strict=True))
 
     @property
     def standard_error(self) -> float:
-        """Standard error of a difference of two average ranks: sqrt(k (k + 1) / (6 N)) for k methods on N blocks."""
+        """Standard error of the difference of two average ranks; 0 without blocks.
+
+        For k methods on N blocks it is sqrt(k (k + 1) / (6 N)).
+        """
+        if not self.blocks:
+            return 0.0
         k = len(self.methods)
-        return math.sqrt(k * (k + 1) / (6 * len(self.blocks))) if self.blocks else 0.0
+        return math.sqrt(k * (k + 1) / (6 * len(self.blocks)))
 
     @property
     def friedman(self) -> FriedmanTest | None:
-        """Friedman's test, None for a single block."""
-        return friedman(self.values) if len(self.values) >= MIN_BLOCKS else None
+        """Friedman's test; None for a single block."""
+        if len(self.values) < MIN_BLOCKS:
+            return None
+        return friedman(self.values)
 
     @cached_property
     def tests(self) -> list[tuple[str, ControlTest]]:
-        """Every method against the control, smallest p-value first; empty without a control."""
+        """Tests of each method against the control, by p-value; empty without a control."""
         if self.control not in self.methods:
             return []
-        at = self.methods.index(self.control)
-        found = control_tests(
-            self.values, at, level=self.significance, greater_is_better=self.greater
+        tests = control_tests(
+            self.values,
+            self.methods.index(self.control),
+            level=self.significance,
+            greater_is_better=self.greater,
         )
-        return [(self.methods[test.column], test) for test in found]
+        return [(self.methods[test.column], test) for test in tests]
 
     @property
     def worse(self) -> list[str]:
-        """The methods that rank significantly worse than the control."""
-        return [name for name, test in self.tests if test.rejected and test.z > 0]
+        """Methods that rank significantly worse than the control."""
+        worse = []
+        for name, test in self.tests:
+            if test.rejected and test.z > 0:
+                worse.append(name)
+        return worse

@@ -124,4 +124,4 @@ def test_a_quantity_with_words_of_its_own_has_one_meaning_in_all_analyses():
             meanings.setdefault(quantity, set()).add(text)
     ambiguous = {name for name, texts in meanings.items() if len(texts) > 1}
     assert "residual" in ambiguous  # the solver's in FETR, the copies' in MT-MKL
-    assert [name for name in ambiguous if name in quantities._SPOKEN] == []
+    assert [name for name in ambiguous if name in quantities._NAMES] == []
