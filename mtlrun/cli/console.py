@@ -1,4 +1,7 @@
-"""Printing results (stdout) and messages (stderr), plainly outside a terminal, and asking before downloads."""
+"""Print results to stdout and messages to stderr, and ask before downloads.
+
+Outside a terminal the output is plain text without colors or line breaks.
+"""
 
 from __future__ import annotations
 
@@ -29,17 +32,20 @@ if TYPE_CHECKING:
     from mtlrun.data.cards import Card, FileSpec
     from mtlrun.lab.spec import Experiment
 
-#: Columns of a line of sentences, on wider terminals too.
-MAX_PROSE = 100
+#: Greatest width of a line of prose, in columns, however wide the terminal is.
+MAX_PROSE_WIDTH = 100
 
 
 def interactive(stream: TextIO) -> bool:
-    """Whether colours and progress bars are welcome: on a terminal, unless plain text was asked for."""
-    wished_plain = (
-        any(os.environ.get(name) for name in ("CI", "NO_COLOR"))
-        or os.environ.get("TERM") == "dumb"
-    )
-    return stream.isatty() and not wished_plain
+    """Return whether to use colors and progress bars.
+
+    They are used on a terminal, unless an environment variable asks for plain text.
+    """
+    if os.environ.get("CI") or os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("TERM") == "dumb":
+        return False
+    return stream.isatty()
 
 
 def output() -> Console:
@@ -63,8 +69,8 @@ def say(text: str, *, error: bool = False, style: str | None = None) -> None:
     error : bool, default False
         Print to stderr. This call drops a message that cannot be written there; hints
         and progress that are written in other ways still end the command, with code 2.
-    style : str, optional
-        Color on a terminal. Default: that of the terminal.
+    style : str, default=None
+        Color on a terminal; None for the color of the terminal.
     """
     options: dict[str, Any] = {"soft_wrap": True, "markup": False, "highlight": False}
     if not error:
@@ -75,9 +81,8 @@ def say(text: str, *, error: bool = False, style: str | None = None) -> None:
 
 
 def say_prose(text: str) -> None:
-    """Print sentences: broken between words on a terminal, on one line in a file or a pipe."""
-    console = output()
-    for line in prose_lines(text, console):
+    """Print sentences; a terminal breaks them between words, a file has one line."""
+    for line in prose_lines(text, output()):
         say(line)
 
 
@@ -85,10 +90,10 @@ def prose_lines(text: str, console: Console) -> list[str]:
     """Return the lines of sentences on a console.
 
     A file or a pipe, which can be searched, gets one line. On a terminal lines end
-    between words, at the width of the console or `MAX_PROSE` columns; paths are never
+    between words, at the width of the console or `MAX_PROSE_WIDTH` columns; paths are never
     broken, and further lines are indented by two columns more than the first.
     """
-    width = min(console.width, MAX_PROSE)
+    width = min(console.width, MAX_PROSE_WIDTH)
     if not console.is_terminal or len(text) <= width:
         return [text]
     indent = text[: len(text) - len(text.lstrip())]
@@ -102,22 +107,24 @@ def prose_lines(text: str, console: Console) -> list[str]:
 
 
 def say_json(value: object) -> None:
-    """Print a value as JSON, NaN as null; characters that could rewrite the screen are escaped."""
+    """Print a value as JSON.
+
+    NaN becomes null, and control characters, which could rewrite the screen, are escaped.
+    """
     typer.echo(json.dumps(io.jsonable(value), indent=1))
 
 
 def say_columns(rows: Sequence[Sequence[object]]) -> None:
-    """Print rows in aligned columns; those that hold numbers are aligned to the right."""
+    """Print rows in aligned columns; columns with numbers are aligned to the right."""
     columns = []
     for column in zip(*rows, strict=True):
         texts = [str(cell) for cell in column]
         width = max(map(len, texts))
-        numbers = any(isinstance(cell, int | float) for cell in column)
-        columns.append(
-            [text.rjust(width) if numbers else text.ljust(width) for text in texts]
-        )
-    for cells in zip(*columns, strict=True):
-        say("  ".join(cells).rstrip())
+        has_numbers = any(isinstance(cell, int | float) for cell in column)
+        align = str.rjust if has_numbers else str.ljust
+        columns.append([align(text, width) for text in texts])
+    for row in zip(*columns, strict=True):
+        say("  ".join(row).rstrip())
 
 
 def complain(message: str, remedy: str | None = None) -> None:
@@ -130,12 +137,13 @@ def complain(message: str, remedy: str | None = None) -> None:
 def _console(stream: TextIO) -> Console:
     from rich.console import Console
 
-    lively = interactive(stream)
-    # Only this decides on colours: FORCE_COLOR must not put colour codes into a CI log.
+    # The choice of `interactive` replaces that of rich, so that FORCE_COLOR does not put
+    # color codes into the log of a CI job.
+    is_interactive = interactive(stream)
     return Console(
         file=stream,
-        force_terminal=lively,
-        no_color=not lively,
+        force_terminal=is_interactive,
+        no_color=not is_interactive,
         highlight=False,
         markup=False,
         emoji=False,
@@ -143,7 +151,9 @@ def _console(stream: TextIO) -> Console:
 
 
 def confirm(question: str, *, yes: bool, doing: str) -> None:
-    """Ask before something is downloaded or deleted; without a terminal only --yes counts.
+    """Ask before something is downloaded or deleted.
+
+    Without a terminal nobody can be asked, and --yes is required.
 
     Parameters
     ----------
@@ -169,17 +179,35 @@ def confirm(question: str, *, yes: bool, doing: str) -> None:
         raise UserError(f"nothing was {doing}")
 
 
-#: Turns a full disk or a read-only folder into an error that names the alternatives.
+#: Context manager that turns a full disk or a read-only folder into a `UserError`.
 writing = partial(
     io.writing,
-    remedy="Print the report with --format md (or json, csv, tex), or choose another --out.",
+    remedy=(
+        "Print the report with --format md (or json, csv, tex), or choose another "
+        "--out."
+    ),
 )
 
 
 def write_or_print(
     text: str, path: Path, remedy: str, inputs: Iterable[Path] = ()
 ) -> bool:
-    """Write a text to a file that is no input, or print it where that is called ``-``; return whether there is one."""
+    """Write a text to a file, or print it if the path is ``-``.
+
+    Parameters
+    ----------
+    text : str
+    path : Path
+    remedy : str
+        What to do if the file cannot be written.
+    inputs : iterable of Path
+        Files that must not be overwritten.
+
+    Returns
+    -------
+    bool
+        Whether a file was written.
+    """
     if str(path) == "-":
         typer.echo(text, nl=False)
         return False
@@ -189,16 +217,18 @@ def write_or_print(
 
 
 def open_page(path: Path) -> None:
-    """Show a page in the browser; where there is none, say where the page is."""
+    """Open a page in the browser; without one, print the path of the page."""
     if typer.launch(path.absolute().as_uri()) != 0:
         say(f"no browser could be started: open {path}", error=True)
 
 
 # ---------------------------------------------------------------------- downloads
 
+#: Profile that needs no download.
 DEMO = "demo"
-#: Files that are named one by one.
+#: Number of missing files whose names are printed.
 MAX_NAMES = 3
+#: Card, variant and missing files of each data set.
 Missing = list[tuple["Card", "str | None", "list[FileSpec]"]]
 
 
@@ -209,14 +239,22 @@ def ensure_data(
     yes: bool,
     options: Sequence[str] = (),
 ) -> None:
-    """Fetch the files that an experiment needs and that are missing, after saying what and how much.
+    """Download the missing files of an experiment after confirmation.
 
-    `options` are further words of the command line, for the command that is named as a remedy.
+    Parameters
+    ----------
+    experiment : Experiment
+    data_dir : Path or None
+    yes : bool
+        Whether to download without asking.
+    options : sequence of str
+        Further options of the command line, for the command that an error suggests.
 
     Raises
     ------
-    UserError
-        If that is refused or fails; names the remedy, and the demo profile where the experiment has one.
+    DataError
+        If the download is refused or fails. The remedy names the demo profile if the
+        experiment has one.
     """
     missing = missing_data(experiment, data_dir)
     if not missing:
@@ -226,65 +264,70 @@ def ensure_data(
 
     folder = data_directory(data_dir)
     for card, _, files in missing:
-        more = f" and {len(files) - MAX_NAMES} more" if len(files) > MAX_NAMES else ""
-        names = ", ".join(spec.name for spec in files[:MAX_NAMES]) + more
+        names = ", ".join(spec.name for spec in files[:MAX_NAMES])
+        if len(files) > MAX_NAMES:
+            names += f" and {len(files) - MAX_NAMES} more"
         say(
-            f"data set {card.id} is not in {folder}: {names} ({size_of(files)}); licence: {card.licence}",
+            f"data set {card.id} is not in {folder}: {names} ({size_of(files)}); "
+            f"licence: {card.licence}",
             error=True,
         )
     try:
-        unavailable = [
-            card.id
-            for card, _, files in missing
-            if not all(spec.urls for spec in files)
-        ]
-        if unavailable:
-            raise DataError(
-                f"there is no download address for the files of {', '.join(unavailable)}",
-                "\n".join(
-                    f"If you have the file of {id}: mtlrun data add {id} FILE{data_dir_option(data_dir)}"
-                    for id in unavailable
-                ),
-            )
-        confirm(
-            f"Download {size_of([f for _, _, files in missing for f in files])}?",
-            yes=yes,
-            doing="downloaded",
-        )
+        _check_addresses(missing, data_dir)
+        all_files = [spec for _, _, files in missing for spec in files]
+        confirm(f"Download {size_of(all_files)}?", yes=yes, doing="downloaded")
         with download_progress() as report:
             for card, variant, _ in missing:
                 fetch_dataset(card, variant=variant, data_dir=folder, report=report)
                 say(f"data set {card.id}: downloaded and verified", error=True)
     except UserError as error:
-        raise DataError(
-            error.message, _with_demo(error.remedy, experiment, data_dir, options)
-        ) from None
+        remedy = _with_demo(error.remedy, experiment, data_dir, options)
+        raise DataError(error.message, remedy) from None
+
+
+def _check_addresses(missing: Missing, data_dir: Path | None) -> None:
+    """Refuse data sets with files that cannot be downloaded."""
+    unavailable = []
+    for card, _, files in missing:
+        if not all(spec.urls for spec in files):
+            unavailable.append(card.id)
+    if not unavailable:
+        return
+    remedies = []
+    for name in unavailable:
+        command = f"mtlrun data add {name} FILE{data_dir_option(data_dir)}"
+        remedies.append(f"If you have the file of {name}: {command}")
+    raise DataError(
+        f"there is no download address for the files of {', '.join(unavailable)}",
+        "\n".join(remedies),
+    )
 
 
 def missing_data(experiment: Experiment, data_dir: Path | None) -> Missing:
-    """Return (card, variant, missing files) for the data sets of an experiment."""
+    """Return card, variant and missing files of each incomplete data set."""
     from mtlrun.data.cards import load_card
     from mtlrun.data.files import data_directory, missing_files
 
     folder = data_directory(data_dir)
-    found: Missing = []
-    specs = (
-        spec for one in (experiment, *experiment.others) for spec in one.spec.datasets
-    )
-    needed = dict.fromkeys((spec.id, spec.options.get("variant")) for spec in specs)
-    for name, variant in needed:
+    variants: dict[tuple[str, Any], None] = {}
+    for member in (experiment, *experiment.others):
+        for spec in member.spec.datasets:
+            variants[spec.id, spec.options.get("variant")] = None
+    missing: Missing = []
+    # Variants of a data set may share their files, which are downloaded once.
+    seen: list[tuple[str, list[FileSpec]]] = []
+    for name, variant in variants:
         card = load_card(name, folder)
         files = missing_files(card, variant, folder)
-        if files and not any(
-            known.id == name and files == others for known, _, others in found
-        ):
-            found.append((card, variant, files))
-    return found
+        if files and (name, files) not in seen:
+            seen.append((name, files))
+            missing.append((card, variant, files))
+    return missing
 
 
 @contextmanager
 def download_progress() -> Iterator[Callable[[str, int, int | None], None] | None]:
-    """Yield what draws a progress bar on a terminal, None elsewhere."""
+    """Yield a function that draws a progress bar, or None outside a terminal."""
     if not interactive(sys.stderr):
         yield None
         return
@@ -302,12 +345,13 @@ def download_progress() -> Iterator[Callable[[str, int, int | None], None] | Non
 
 
 def size_of(files: Sequence[FileSpec]) -> str:
-    """Return how many files, and how large, a download is."""
-    known = [spec.bytes for spec in files if spec.bytes is not None]
-    if not known:
-        return f"{counted(len(files), 'file')} of unknown size"
-    more = " and more" if len(known) < len(files) else ""
-    return f"{counted(len(files), 'file')}, {sum(known) / 1e6:.1f} MB unpacked{more}"
+    """Return the number of files and their size as text."""
+    n_files = counted(len(files), "file")
+    sizes = [spec.bytes for spec in files if spec.bytes is not None]
+    if not sizes:
+        return f"{n_files} of unknown size"
+    more = " and more" if len(sizes) < len(files) else ""
+    return f"{n_files}, {sum(sizes) / 1e6:.1f} MB unpacked{more}"
 
 
 def _with_demo(
@@ -316,15 +360,12 @@ def _with_demo(
     data_dir: Path | None,
     options: Sequence[str],
 ) -> str:
+    """Add the command of the demo profile to a remedy."""
     from mtlrun.lab.plan import rerun_command
 
     lines = [remedy] if remedy else []
     if DEMO in experiment.profiles and experiment.profile != DEMO:
-        command = rerun_command(
-            dataclasses.replace(experiment, profile=DEMO, overrides=(), others=()),
-            data_dir,
-        )
-        lines.append(
-            f"To run without any download: {' '.join([command, *map(shlex.quote, options)])}"
-        )
+        demo = dataclasses.replace(experiment, profile=DEMO, overrides=(), others=())
+        command = [rerun_command(demo, data_dir), *map(shlex.quote, options)]
+        lines.append(f"To run without any download: {' '.join(command)}")
     return "\n".join(lines)

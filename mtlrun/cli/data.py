@@ -1,4 +1,4 @@
-"""`mtlrun data`: which data sets there are, what is in them, and how to get them."""
+"""The commands `mtlrun data`: list, describe, download, add and verify data sets."""
 
 from __future__ import annotations
 
@@ -57,35 +57,31 @@ VariantName = Annotated[
 
 @app.command("list", cls=Command)
 def list_(data_dir: DataDir = None, as_json: Json = False) -> None:
-    """List all data sets: numbers of rows, features and tasks, and whether their files are available."""
+    """List all data sets with their size, and whether their files are available."""
     from mtlrun.data.cards import card_paths, read_card
     from mtlrun.data.files import data_directory
 
     folder = data_directory(data_dir)
-    heads = ("id", "rows", "features", "tasks", "available", "title")
+    columns = ("id", "rows", "features", "tasks", "available", "title")
     rows: list[tuple[object, ...]] = []
-    broken = []
+    errors = []
     for path in card_paths(folder).values():
         try:
             card = read_card(path)
         except DataError as error:
-            broken.append(error)
+            errors.append(error)
             continue
         sizes = [card.statistics.get(key, "?") for key in ("n", "d", "tasks")]
         rows.append((card.id, *sizes, _availability(card, folder), _title(card)))
     if as_json:
-        say_json(
-            {
-                "folder": str(folder),
-                "datasets": [dict(zip(heads, row, strict=True)) for row in rows],
-            }
-        )
+        datasets = [dict(zip(columns, row, strict=True)) for row in rows]
+        say_json({"folder": str(folder), "datasets": datasets})
     else:
-        say_columns([tuple(map(str.upper, heads)), *rows])
+        say_columns([tuple(map(str.upper, columns)), *rows])
         say(f"\nData directory: {folder}")
-    for wrong in broken:
-        say(f"error: {wrong}", error=True)
-    if broken:
+    for error in errors:
+        say(f"error: {error}", error=True)
+    if errors:
         raise typer.Exit(2)
 
 
@@ -96,22 +92,23 @@ def info(id: Id, data_dir: DataDir = None, variant: VariantName = None) -> None:
     from mtlrun.data.load import compare_statistics
 
     folder, (card,) = _cards(data_dir, id)
-    chosen = card.variant(variant)
-    _describe(card, chosen.notes)
+    selected = card.variant(variant)
+    _describe(card, selected.notes)
     if card.files:
         say(f"\nFiles in {folder / card.folder}:")
-    needed = card.needed(variant)
-    absent = [spec for spec in needed if not _show_file(card, spec, folder)]
-    if absent:
-        _show_statistics(compare_statistics({}, chosen.statistics))
-        say(
-            f"\n{counted(len(absent), 'file')} missing. {get_it(card, absent, data_dir_option(data_dir))}"
-        )
+    missing = []
+    for spec in card.needed(variant):
+        if not _show_file(card, spec, folder):
+            missing.append(spec)
+    if missing:
+        _show_statistics(compare_statistics({}, selected.statistics))
+        remedy = get_it(card, missing, data_dir_option(data_dir))
+        say(f"\n{counted(len(missing), 'file')} missing. {remedy}")
         return
-    dataset, facts = _computed(card, variant, folder)
+    dataset, statistics = _load_statistics(card, variant, folder)
     say(f"\nfingerprint: {dataset.fingerprint}")
-    _show_statistics(facts)
-    if not _agree(card, variant, facts):
+    _show_statistics(statistics)
+    if not _report_differences(card, variant, statistics):
         raise typer.Exit(2)
 
 
@@ -121,7 +118,7 @@ def verify(
         list[str] | None,
         typer.Argument(
             metavar="[ID]...",
-            help="Data sets to check. Default: all that are available.",
+            help="Data sets to check. Default: all available ones.",
             autocompletion=options.datasets,
         ),
     ] = None,
@@ -135,19 +132,24 @@ def verify(
         ),
     ] = False,
 ) -> None:
-    """Check hashes and statistics of data sets; exit with code 2 if anything differs from the data card."""
+    """Check hashes and statistics of data sets.
+
+    Exits with code 2 if anything differs from the data card.
+    """
     from mtlrun.data.cards import card_paths
     from mtlrun.data.files import data_directory
 
-    folder, cards = _cards(data_dir, *(ids or card_paths(data_directory(data_dir))))
-    wrong = 0
+    names = ids or list(card_paths(data_directory(data_dir)))
+    folder, cards = _cards(data_dir, *names)
+    n_wrong = 0
     for card in cards:
         if not ids and _availability(card, folder) in ("no", "partly"):
             say(f"{card.id}: skipped, not all files are available")
             continue
-        wrong += not _verify(card, folder, files_only)
-    if wrong:
-        say(f"{counted(wrong, 'data set')} did not match the data card", error=True)
+        if not _verify(card, folder, files_only):
+            n_wrong += 1
+    if n_wrong:
+        say(f"{counted(n_wrong, 'data set')} did not match the data card", error=True)
         raise typer.Exit(2)
 
 
@@ -163,7 +165,7 @@ def fetch(
     variant: VariantName = None,
     url: Annotated[
         str | None,
-        option(None, "URL", "Download from this address instead of the known ones."),
+        option(None, "URL", "Download from this address instead of the card's."),
     ] = None,
     yes: Yes = False,
     timeout: Annotated[
@@ -183,21 +185,21 @@ def fetch(
         if not card.files:
             say(f"{card.id}: built in, no files needed")
             continue
-        absent = missing_files(card, variant, folder)
-        lacking = [spec.name for spec in absent if not spec.urls]
-        if lacking and url is None:
-            remedy = get_it(card, absent, data_dir_option(data_dir))
+        missing = missing_files(card, variant, folder)
+        without_url = [spec.name for spec in missing if not spec.urls]
+        if without_url and url is None:
+            names = ", ".join(without_url)
             raise DataError(
-                f"data set {card.id} cannot be downloaded without {', '.join(lacking)}",
-                remedy,
+                f"data set {card.id} cannot be downloaded without {names}",
+                get_it(card, missing, data_dir_option(data_dir)),
             )
-        if absent or url is not None:
-            what = size_of(absent) if absent else "the file at this address"
+        if missing or url is not None:
+            size = size_of(missing) if missing else "the file at this address"
             source = f"licence: {card.licence}" if url is None else f"from {url}"
-            say(f"{card.id}: {what}, {source}, to {folder / card.folder}")
+            say(f"{card.id}: {size}, {source}, to {folder / card.folder}")
             confirm("Download?", yes=yes, doing="downloaded")
         with download_progress() as report:
-            done = fetch_dataset(
+            files = fetch_dataset(
                 card,
                 variant=variant,
                 data_dir=folder,
@@ -205,8 +207,9 @@ def fetch(
                 report=report,
                 timeout=timeout,
             )
-        for file in done:
-            say(f"{card.id}: {file.name} {_mark(card, file.name)}, {file.path}")
+        for file in files:
+            status = _hash_status(card, file.name)
+            say(f"{card.id}: {file.name} {status}, {file.path}")
 
 
 @app.command(cls=Command)
@@ -220,23 +223,26 @@ def add(
     ],
     data_dir: DataDir = None,
 ) -> None:
-    """Add a file that you already have to the data directory; it is recognised by its content, not its name."""
+    """Add a file that you already have to the data directory.
+
+    The file is recognized by its content, not by its name.
+    """
     from mtlrun.data.fetch import add_file
     from mtlrun.data.files import missing_files
 
     folder, (card,) = _cards(data_dir, id)
     for stored in add_file(card, file, folder):
-        say(f"{card.id}: {stored.name} {_mark(card, stored.name)}, {stored.path}")
-    absent = [spec.name for spec in missing_files(card, None, folder)]
-    say(
-        f"{card.id}: still missing: {', '.join(absent)}"
-        if absent
-        else f"{card.id}: complete"
-    )
+        status = _hash_status(card, stored.name)
+        say(f"{card.id}: {stored.name} {status}, {stored.path}")
+    missing = [spec.name for spec in missing_files(card, None, folder)]
+    if missing:
+        say(f"{card.id}: still missing: {', '.join(missing)}")
+    else:
+        say(f"{card.id}: complete")
 
 
 def _cards(data_dir: Path | None, *ids: str) -> tuple[Path, list[Card]]:
-    """Return the data directory, and the cards of data sets."""
+    """Return the data directory and the cards of these data sets."""
     from mtlrun.data.cards import check_id, load_card
     from mtlrun.data.files import data_directory
 
@@ -254,8 +260,10 @@ def _availability(card: Card, folder: Path) -> str:
     needed = card.needed()
     if not needed:
         return "built in"
-    absent = missing_files(card, None, folder)
-    return "yes" if not absent else "no" if len(absent) == len(needed) else "partly"
+    missing = missing_files(card, None, folder)
+    if not missing:
+        return "yes"
+    return "no" if len(missing) == len(needed) else "partly"
 
 
 def _describe(card: Card, notes: str) -> None:
@@ -270,115 +278,143 @@ def _describe(card: Card, notes: str) -> None:
         ("variants", ", ".join(card.variants)),
         ("card", str(card.path)),
     ]
-    say_columns(
-        [(f"{name}:", text.strip().replace("\n", " ")) for name, text in rows if text]
-    )
+    lines = []
+    for name, text in rows:
+        if text:
+            lines.append((f"{name}:", text.strip().replace("\n", " ")))
+    say_columns(lines)
 
 
-def _mark(card: Card, name: str) -> str:
-    """Say what is known of the content of a file that was accepted."""
-    known = any(spec.name == name and spec.sha256 for spec in card.files)
-    return "verified" if known else "not verified (the data card has no hash)"
+def _hash_status(card: Card, name: str) -> str:
+    """Return whether the content of an accepted file was verified, as text."""
+    has_hash = any(spec.name == name and spec.sha256 for spec in card.files)
+    return "verified" if has_hash else "not verified (the data card has no hash)"
 
 
 def _show_file(card: Card, spec: FileSpec, folder: Path) -> bool:
-    """Print one file; return whether it is there. A wrong file is an error."""
+    """Print a file with its hash; return whether it exists.
+
+    Raises
+    ------
+    DataError
+        If the content of the file is wrong.
+    """
     from mtlrun.data.files import find_file, verify_file
 
     if find_file(card, spec, folder) is None:
         say(f"  {spec.name}: missing, expected sha256 {spec.sha256 or 'unknown'}")
         return False
-    found = verify_file(card, spec, folder)
+    file = verify_file(card, spec, folder)
     say(
-        f"  {spec.name}: {_mark(card, spec.name)}, sha256 {found.sha256}, {found.size} bytes, in {found.path.name}"
+        f"  {spec.name}: {_hash_status(card, spec.name)}, sha256 {file.sha256}, "
+        f"{file.size} bytes, in {file.path.name}"
     )
     return True
 
 
-def _computed(
+def _load_statistics(
     card: Card, variant: str | None, folder: Path
 ) -> tuple[Dataset, list[Fact]]:
     """Load a data set, and compare its statistics with those of the card."""
     from mtlrun.data.load import compare_statistics, load_dataset
 
     dataset = load_dataset(card.id, data_dir=folder, variant=variant)
-    return dataset, compare_statistics(
-        dataset.statistics(), card.variant(variant).statistics
-    )
+    expected = card.variant(variant).statistics
+    return dataset, compare_statistics(dataset.statistics(), expected)
 
 
-def _agree(card: Card, variant: str | None, facts: Sequence[Fact]) -> bool:
-    """Say which statistics differ from those of the card; return whether none do."""
-    for fact in facts:
+def _report_differences(
+    card: Card, variant: str | None, statistics: Sequence[Fact]
+) -> bool:
+    """Print the statistics that differ from the card; return whether all agree."""
+    all_agree = True
+    for fact in statistics:
         if not fact.agrees:
-            text = f"{fact.name} is {_number(fact.found)}, but the data card says {_number(fact.expected)}"
-            say(f"{_named(card, variant)}: {text}", error=True)
-    return all(fact.agrees for fact in facts)
+            all_agree = False
+            say(
+                f"{_full_name(card, variant)}: {fact.name} is {_format(fact.found)}, "
+                f"but the data card says {_format(fact.expected)}",
+                error=True,
+            )
+    return all_agree
 
 
-def _named(card: Card, variant: str | None) -> str:
+def _full_name(card: Card, variant: str | None) -> str:
     return card.id if variant is None else f"{card.id} ({variant})"
 
 
-def _show_statistics(facts: Sequence[Fact]) -> None:
+def _show_statistics(statistics: Sequence[Fact]) -> None:
     rows = [("STATISTIC", "COMPUTED", "CARD", "")]
-    for fact in facts:
-        mark = (
-            ""
-            if fact.expected is None or fact.found is None
-            else "ok"
-            if fact.agrees
-            else "DIFFERS"
-        )
-        rows.append((fact.name, _number(fact.found), _number(fact.expected), mark))
+    for fact in statistics:
+        outcome = ""
+        if fact.expected is not None and fact.found is not None:
+            outcome = "ok" if fact.agrees else "DIFFERS"
+        rows.append((fact.name, _format(fact.found), _format(fact.expected), outcome))
     say("")
     say_columns(rows)
 
 
 def _verify(card: Card, folder: Path, files_only: bool) -> bool:
-    """Check one data set and, unless `files_only`, the variants of a real one that state statistics and have files."""
-    from mtlrun.data.files import find_file, verify_file
+    """Check the files of a data set and, unless `files_only`, its statistics.
 
-    right = True
-    absent = {spec.name for spec in card.files if find_file(card, spec, folder) is None}
-    needed = {spec.name for spec in card.needed()}
+    The statistics of a variant are checked if the card states them and the files are
+    present; variants of simulated data sets have none.
+    """
+    from mtlrun.data.files import find_file
+
+    missing = set()
     for spec in card.files:
-        if spec.name in absent - needed:
-            continue
-        try:
-            found = verify_file(card, spec, folder)
-        except DataError as error:
-            say(f"{card.id}: {error.shell_text}", error=True)
-            right = False
-            continue
-        say(
-            f"{card.id}: {spec.name}: {'ok' if spec.sha256 else 'hash unknown'}, sha256 {found.sha256}"
-        )
-    if files_only or not right:
-        return right
-    variants = (
-        []
-        if card.simulated
-        else [name for name, v in card.variants.items() if v.statistics]
-    )
-    for variant in [None, *variants]:
-        if absent.isdisjoint(spec.name for spec in card.needed(variant)):
-            try:
-                dataset, facts = _computed(card, variant, folder)
-                shape = f"{dataset.n_samples} x {dataset.n_features}, {counted(dataset.n_tasks, 'task')}"
-                say(f"{_named(card, variant)}: {shape}: statistics checked")
-                right &= _agree(card, variant, facts)
-            except DataError as error:
-                say(f"{card.id}: {error.shell_text}", error=True)
-                right = False
-    return right
+        if find_file(card, spec, folder) is None:
+            missing.add(spec.name)
+    needed = {spec.name for spec in card.needed()}
+    optional = missing - needed
+    all_right = True
+    for spec in card.files:
+        if spec.name not in optional:
+            all_right &= _verify_hash(card, spec, folder)
+    if files_only or not all_right:
+        return all_right
+    variants: list[str | None] = [None]
+    if not card.simulated:
+        for name, variant in card.variants.items():
+            if variant.statistics:
+                variants.append(name)
+    for name in variants:
+        if missing.isdisjoint(spec.name for spec in card.needed(name)):
+            all_right &= _verify_statistics(card, name, folder)
+    return all_right
 
 
-def _number(value: int | float | None) -> str:
-    return (
-        ""
-        if value is None
-        else str(value)
-        if isinstance(value, int)
-        else f"{value:.6g}"
-    )
+def _verify_hash(card: Card, spec: FileSpec, folder: Path) -> bool:
+    """Check the hash of one file, print the outcome and return whether it is right."""
+    from mtlrun.data.files import verify_file
+
+    try:
+        file = verify_file(card, spec, folder)
+    except DataError as error:
+        say(f"{card.id}: {error.shell_text}", error=True)
+        return False
+    outcome = "ok" if spec.sha256 else "hash unknown"
+    say(f"{card.id}: {spec.name}: {outcome}, sha256 {file.sha256}")
+    return True
+
+
+def _verify_statistics(card: Card, variant: str | None, folder: Path) -> bool:
+    """Check the statistics of a variant, print the outcome, return whether all agree."""
+    try:
+        dataset, statistics = _load_statistics(card, variant, folder)
+    except DataError as error:
+        say(f"{card.id}: {error.shell_text}", error=True)
+        return False
+    n_tasks = counted(dataset.n_tasks, "task")
+    shape = f"{dataset.n_samples} x {dataset.n_features}, {n_tasks}"
+    say(f"{_full_name(card, variant)}: {shape}: statistics checked")
+    return _report_differences(card, variant, statistics)
+
+
+def _format(value: int | float | None) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, int):
+        return str(value)
+    return f"{value:.6g}"

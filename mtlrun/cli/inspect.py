@@ -1,5 +1,8 @@
-"""Commands that only look: ``mtlrun show``, ``status`` and ``validate`` at an experiment, ``list`` and ``env`` at what
-there is."""
+"""Commands that compute and write nothing.
+
+``mtlrun show``, ``status`` and ``validate`` inspect an experiment, ``list`` prints what is
+available, and ``env`` describes the system.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,8 @@ from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.errors import UserError, counted, listed
 
 if TYPE_CHECKING:
-    from mtlrun.engine.plan import JobState
+    from mtlrun.engine.plan import JobState, PlannedJob
+    from mtlrun.estimators.registry import MethodInfo
     from mtlrun.lab.plan import Plan
     from mtlrun.lab.spec import Experiment
 
@@ -40,11 +44,9 @@ def show(
 ) -> None:
     """Show an experiment in full: every setting, the paper's numbers and claims.
 
-    Of the folder of a model it shows the method, the tasks, and how a prediction comes about:
+    For the folder of a model, show the method, the tasks, and how a prediction is made:
     coefficients, means of tasks, or what explains the target (models with curves).
     """
-    import yaml
-
     if is_model(Path(target)):
         if profile or overrides or seed is not None:
             raise UserError(
@@ -63,13 +65,12 @@ def show(
     for text in experiment.warnings:
         say(f"warning: {text}", error=True)
     if as_json:
-        facts = {
-            name: getattr(experiment, name)
-            for name in ("id", "profile", "profiles", "config")
-        }
         say_json(
             {
-                **facts,
+                "id": experiment.id,
+                "profile": experiment.profile,
+                "profiles": experiment.profiles,
+                "config": experiment.config,
                 "title": experiment.spec.title,
                 "folder": experiment.folder(output_dir),
             }
@@ -80,112 +81,127 @@ def show(
             f"{target} means {experiment.id} here; there are also {listed(others)}",
             error=True,
         )
-    for line in _head(experiment):
+    _show_experiment(experiment, output_dir)
+
+
+def _show_experiment(experiment: Experiment, output_dir: Path) -> None:
+    """Print the settings, claims, published numbers and references of an experiment."""
+    import yaml
+
+    for line in _heading(experiment):
         say(line)
     say(f"run folder: {experiment.folder(output_dir)}")
     say("")
-    config = json.loads(
-        json.dumps(experiment.config)
-    )  # a list that two methods share is written twice
+    # YAML would write a list that two methods share as an anchor and a reference. The
+    # detour through JSON copies it.
+    config = json.loads(json.dumps(experiment.config))
     text = yaml.safe_dump(
         config, sort_keys=False, allow_unicode=True, width=100, default_flow_style=None
     )
     typer.echo(text, nl=False)
-    for title, lines in (
-        ("Claims", _claims(experiment.config)),
-        ("Numbers in the paper", _numbers(experiment.config)),
-        ("References of the methods", _sources(experiment)),
-    ):
+    sections = {
+        "Claims": _claims(experiment.config),
+        "Numbers in the paper": _published_numbers(experiment.config),
+        "References of the methods": _references(experiment),
+    }
+    for title, lines in sections.items():
         if lines:
             say(f"\n{title}")
-            for line in lines:
-                say(f"  {line}")
+        for line in lines:
+            say(f"  {line}")
 
 
 def is_model(path: Path) -> bool:
-    """Whether a path is the folder of a model, a file in it, or of a comparison."""
+    """Return whether a path is the folder of a model or comparison, or a file in it."""
     from mtlrun.model.files import FACTS, model_folder
 
     return (model_folder(path) / FACTS).is_file()
 
 
 def _show_model(path: Path, as_json: bool) -> None:
-    """Print what a model is, and what explains its target."""
+    """Print the method and tasks of a model, and what explains its target."""
     from mtlrun.model.files import load_model
     from mtlrun.model.parts import model_lines
 
     model = load_model(path)
     if as_json:
-        about = {name: model.about[name] for name in ("estimator", "tasks", "input")}
-        say_json({**about, "lines": model_lines(model)})
+        say_json(
+            {
+                "estimator": model.about["estimator"],
+                "tasks": model.about["tasks"],
+                "input": model.about["input"],
+                "lines": model_lines(model),
+            }
+        )
         return
     for line in model_lines(model):
         say(line)
 
 
-def _head(experiment: Experiment) -> list[str]:
-    paper = experiment.config.get("paper") or {}
-    others = ", ".join(
-        name for name in experiment.profiles if name != experiment.profile
-    )
+def _heading(experiment: Experiment) -> list[str]:
     lines = [f"{experiment.id}: {experiment.spec.title}"]
+    paper = experiment.config.get("paper") or {}
     if paper:
-        lines.append(
-            ", ".join(
-                str(paper[k])
-                for k in ("cite", "artefact", "doi", "url")
-                if paper.get(k)
-            )
-        )
-    return [*lines, f"profile: {experiment.profile} (others: {others})"]
+        values = [paper.get(key) for key in ("cite", "artefact", "doi", "url")]
+        lines.append(", ".join(str(value) for value in values if value))
+    profile = experiment.profile
+    others = ", ".join(name for name in experiment.profiles if name != profile)
+    lines.append(f"profile: {profile} (others: {others})")
+    return lines
 
 
 def _claims(config: dict[str, Any]) -> list[str]:
     lines = []
     for claim in config.get("claims") or ():
-        how = (
-            claim.get("not_testable")
-            or "; ".join(map(_check, claim.get("checks") or ()))
-            or "no check"
-        )
-        lines.append(f"{claim['id']}: {claim['text']} [{how}]")
+        test = claim.get("not_testable")
+        if not test:
+            checks = [_format_check(check) for check in claim.get("checks") or ()]
+            test = "; ".join(checks) or "no check"
+        lines.append(f"{claim['id']}: {claim['text']} [{test}]")
     return lines
 
 
-def _check(check: dict[str, Any]) -> str:
+def _format_check(check: dict[str, Any]) -> str:
     from mtlrun.lab.report.sections import facts
 
-    return facts(
-        {"": check["kind"], **{k: v for k, v in check.items() if k != "kind"}}
-    ).strip()
+    parameters = {key: value for key, value in check.items() if key != "kind"}
+    return facts({"": check["kind"], **parameters}).strip()
 
 
-def _numbers(config: dict[str, Any]) -> list[str]:
+def _published_numbers(config: dict[str, Any]) -> list[str]:
     lines = []
     for entry in config.get("reference") or ():
-        spread = f" ± {entry['std']:g}" if entry.get("std") is not None else ""
-        source = f" ({entry['source']})" if entry.get("source") else ""
         name = f"{entry['dataset']} / {entry['method']}: {entry['quantity']}"
-        lines.append(f"{name} {entry['value']:g}{spread}{source}")
+        line = f"{name} {entry['value']:g}"
+        if entry.get("std") is not None:
+            line += f" ± {entry['std']:g}"
+        if entry.get("source"):
+            line += f" ({entry['source']})"
+        lines.append(line)
     return lines
 
 
-def _sources(experiment: Experiment) -> list[str]:
+def _references(experiment: Experiment) -> list[str]:
+    """Return the sources of the methods, and then of the analyses, of an experiment."""
     from mtlrun.engine.methods import declared
     from mtlrun.estimators.registry import METHODS
 
-    names = {
-        m.estimator: None for m in experiment.spec.methods if m.estimator in METHODS
-    }
-    known = {
-        m.measure: declared(m.measure) for m in experiment.spec.methods if m.measure
-    }
-    measures = [f"{name}: {found[0]}" for name, found in known.items() if found]
-    return [f"{name}: {METHODS[name].source}" for name in names] + measures
+    methods: dict[str, str] = {}
+    analyses: dict[str, str] = {}
+    for entry in experiment.spec.methods:
+        if entry.estimator in METHODS:
+            methods[entry.estimator] = METHODS[entry.estimator].source
+        if entry.measure:
+            declaration = declared(entry.measure)
+            if declaration:
+                analyses[entry.measure] = declaration[0]
+    references = [*methods.items(), *analyses.items()]
+    return [f"{name}: {source}" for name, source in references]
 
 
 # ---------------------------------------------------------------------- status
 
+#: States of cells, in the order of the columns.
 STATES = ("done", "failed", "damaged", "outdated", "missing")
 
 
@@ -201,7 +217,7 @@ def status(
     as_json: options.Json = False,
     debug: options.Debug = False,
 ) -> None:
-    """Show how many cells of an experiment are done, failed, out of date or missing, and why."""
+    """Show how many cells of an experiment are done, failed, outdated or missing."""
     from mtlrun.engine.plan import other_versions, rerun_reasons, survey
     from mtlrun.lab.load import load_experiment
     from mtlrun.lab.plan import plan, unused_jobs
@@ -211,119 +227,132 @@ def status(
     )
     for text in experiment.warnings:
         say(f"warning: {text}", error=True)
-    made = plan(
+    run_plan = plan(
         experiment,
         data_dir=data_dir,
         only=only,
         interpretation=interpretation,
         output=output_dir,
     )
-    states = survey(made)
+    states = survey(run_plan)
     if as_json:
-        cells = [
+        _print_status(experiment, run_plan, states)
+        return
+    say(f"{experiment.id}, profile {experiment.profile}: {run_plan.folder}")
+    _print_counts(run_plan, states)
+    lines = list(rerun_reasons(run_plan, states))
+    versions = other_versions(run_plan, states)
+    if versions:
+        lines.append(versions)
+    lines += _provenance_lines(run_plan, states)
+    lines += _user_code_lines(run_plan)
+    for line in lines:
+        say(line)
+    unused = unused_jobs(run_plan.output)
+    if unused:
+        n_cells = counted(len(unused), "cell")
+        say(
+            f"no run, comparison or model needs {n_cells} of {run_plan.output}: "
+            "they may be deleted"
+        )
+    say(totals(run_plan, states))
+
+
+def _wanted(
+    run_plan: Plan, states: Sequence[JobState]
+) -> list[tuple[PlannedJob, JobState]]:
+    """Return the selected rows of a plan with the states of their jobs."""
+    pairs = zip(run_plan.rows, states, strict=True)
+    return [(row, state) for row, state in pairs if row.wanted]
+
+
+def _print_status(
+    experiment: Experiment, run_plan: Plan, states: Sequence[JobState]
+) -> None:
+    """Print the state of each cell as JSON."""
+    cells = []
+    for row, state in _wanted(run_plan, states):
+        cells.append(
             {
-                name: getattr(row, name)
-                for name in ("reading", "dataset", "method", "trial")
+                "reading": row.reading,
+                "dataset": row.dataset,
+                "method": row.method,
+                "trial": row.trial,
+                "key": row.job.key,
+                "state": state.name,
+                "reason": state.reason,
             }
-            | {"key": row.job.key, "state": state.name, "reason": state.reason}
-            for row, state in zip(made.rows, states, strict=True)
-            if row.wanted
-        ]
-        facts = {
+        )
+    say_json(
+        {
             "id": experiment.id,
             "profile": experiment.profile,
-            "folder": str(made.folder),
+            "folder": str(run_plan.folder),
+            "counts": Counter(cell["state"] for cell in cells),
+            "cells": cells,
         }
-        say_json(
-            {
-                **facts,
-                "counts": Counter(job["state"] for job in cells),
-                "cells": cells,
-            }
-        )
-        return
-    say(f"{experiment.id}, profile {experiment.profile}: {made.folder}")
-    _table(made, states)
-    for line in rerun_reasons(made, states):
-        say(line)
-    for line in [
-        *filter(None, [other_versions(made, states)]),
-        *_made(made, states),
-        *_own_code(made),
-    ]:
-        say(line)
-    unused = unused_jobs(made.output)
-    if unused:
-        say(
-            f"no run, comparison or model needs {counted(len(unused), 'cell')} of {made.output}: they may be deleted"
-        )
-    say(totals(made, states))
+    )
 
 
-def _made(plan: Plan, states: Sequence[JobState]) -> list[str]:
-    """Say which commits made the finished cells, and whether the present code still gives the same."""
-    from mtlrun.engine.record import commits_since
+def _provenance_lines(run_plan: Plan, states: Sequence[JobState]) -> list[str]:
+    """Return which commits computed the cells, and whether they were verified since."""
     from mtlrun.engine.stored import VERIFIED
     from mtlrun.lab.stored import made_and_verified, read_sound
 
-    def age(commit: str) -> str:
-        number = commits_since(commit)
-        return (
-            ""
-            if number is None
-            else f", {counted(number, 'commit')} ago"
-            if number
-            else ", the present commit"
-        )
-
-    commits = [
-        state.commit for row, state in zip(plan.rows, states, strict=True) if row.wanted
-    ]
-    return made_and_verified(commits, read_sound(plan.folder / VERIFIED), age)
+    commits = [state.commit for _, state in _wanted(run_plan, states)]
+    verified = read_sound(run_plan.folder / VERIFIED)
+    return made_and_verified(commits, verified, _commit_age)
 
 
-def _own_code(plan: Plan) -> list[str]:
-    """Say how far the code of classes and measures of the user's own counts."""
+def _commit_age(commit: str) -> str:
+    from mtlrun.engine.record import commits_since
+
+    n_commits = commits_since(commit)
+    if n_commits is None:
+        return ""
+    if n_commits == 0:
+        return ", the present commit"
+    return f", {counted(n_commits, 'commit')} ago"
+
+
+def _user_code_lines(run_plan: Plan) -> list[str]:
+    """Return which code of the user determines whether a cell is up to date."""
     from mtlrun.engine.methods import OWN_CODE
 
-    names = {
-        name
-        for row in plan.wanted
-        for name in row.job.versions
-        if name.endswith(OWN_CODE)
-    }
+    names: set[str] = set()
+    for row in run_plan.wanted:
+        names |= {name for name in row.job.versions if name.endswith(OWN_CODE)}
     if not names:
         return []
     return [
-        f"own code, followed as far as it is imported by name: {', '.join(sorted(names))}"
+        "own code, followed as far as it is imported by name: "
+        f"{', '.join(sorted(names))}"
     ]
 
 
-def totals(plan: Plan, states: Sequence[JobState]) -> str:
-    """Return one line on the cells: ``12 cells: 10 done, 2 missing``."""
-    counts = Counter[str](
-        state.name for row, state in zip(plan.rows, states, strict=True) if row.wanted
-    )
-    shown = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
-    return f"{counted(len(plan.wanted), 'cell')}: {shown}"
+def totals(run_plan: Plan, states: Sequence[JobState]) -> str:
+    """Return one line on the cells, such as ``12 cells: 10 done, 2 missing``."""
+    counts = Counter[str](state.name for _, state in _wanted(run_plan, states))
+    parts = [f"{counts[state]} {state}" for state in STATES if counts[state]]
+    return f"{counted(len(run_plan.wanted), 'cell')}: {', '.join(parts)}"
 
 
-def _table(plan: Plan, states: Sequence[JobState]) -> None:
+def _print_counts(run_plan: Plan, states: Sequence[JobState]) -> None:
+    """Print the number of cells in each state, for each data set and method."""
     counts: dict[tuple[str, str, str], Counter[str]] = {}
-    for row, state in zip(plan.rows, states, strict=True):
-        if row.wanted:
-            counts.setdefault((row.reading, row.dataset, row.method), Counter())[
-                state.name
-            ] += 1
-    shown = [
-        state for state in STATES if any(count[state] for count in counts.values())
-    ]
-    first = 0 if any(reading for reading, *_ in counts) else 1
-    rows = [
-        [*names[first:], *(count[state] or "" for state in shown)]
-        for names, count in counts.items()
-    ]
-    say_columns([["reading", "data set", "method"][first:] + shown, *rows])
+    for row, state in _wanted(run_plan, states):
+        group = (row.reading, row.dataset, row.method)
+        counts.setdefault(group, Counter())[state.name] += 1
+    totals_by_state = sum(counts.values(), Counter[str]())
+    columns = [state for state in STATES if totals_by_state[state]]
+    header = ["reading", "data set", "method"]
+    # Without interpretations the first column would be empty.
+    first = 0 if any(reading for reading, _, _ in counts) else 1
+    rows = []
+    for group, count in counts.items():
+        numbers = [count[state] or "" for state in columns]
+        rows.append([*group[first:], *numbers])
+    say_columns([header[first:] + columns, *rows])
 
 
 # ---------------------------------------------------------------------- validate
@@ -349,20 +378,20 @@ def validate(
     from mtlrun.lab.load import replaced_values, validate_file
 
     targets = paths or [str(entry.path) for entry in catalogue()]
-    bad = 0
+    n_invalid = 0
     for target in targets:
         try:
             document = validate_file(target, data_dir=data_dir)
         except UserError as error:
-            bad += 1
+            n_invalid += 1
             complain(error.message, error.remedy)
         else:
             say(f"{document.name}: ok")
             for text in replaced_values(target):
                 say(f"warning: {text}", error=True)
-    if bad and len(targets) > 1:
-        say(f"problems in {bad} of {len(targets)} files", error=True)
-    if bad:
+    if n_invalid and len(targets) > 1:
+        say(f"problems in {n_invalid} of {len(targets)} files", error=True)
+    if n_invalid:
         raise typer.Exit(2)
 
 
@@ -370,7 +399,7 @@ def validate(
 
 
 class Kind(enum.StrEnum):
-    """What can be listed."""
+    """Kinds of things that can be listed."""
 
     EXPERIMENTS = "experiments"
     METHODS = "methods"
@@ -379,7 +408,7 @@ class Kind(enum.StrEnum):
 
 
 class Format(enum.StrEnum):
-    """How methods can be written."""
+    """Formats of descriptions of methods."""
 
     TEXT = "text"
     JSON = "json"
@@ -409,76 +438,88 @@ def list_(
             metavar="text|json|bibtex",
             help="For methods: all facts as json, or their references as bibtex.",
         ),
-    ] = (Format.TEXT),
+    ] = Format.TEXT,
     as_json: options.Json = False,
     debug: options.Debug = False,
 ) -> None:
     """List experiments, methods, data sets or measures, or describe methods in full."""
     if kind is not Kind.METHODS and (names or form is not Format.TEXT):
-        remedy = (
-            "Use mtlrun show EXPERIMENT or mtlrun data info DATASET for the others."
-        )
         raise UserError(
-            "only methods take names and --format: mtlrun list methods [NAME]... --format json",
-            remedy,
+            "only methods take names and --format: "
+            "mtlrun list methods [NAME]... --format json",
+            "Use mtlrun show EXPERIMENT or mtlrun data info DATASET for the others.",
         )
     if as_json and kind is Kind.METHODS:
         form = Format.JSON
     if names or form is not Format.TEXT:
-        _details(names or [], form)
+        _describe_methods(names or [], form)
         return
-    rows = {
+    functions = {
         Kind.EXPERIMENTS: _experiments,
         Kind.METHODS: _methods,
         Kind.DATASETS: _datasets,
-        Kind.ANALYSES: _measures,
-    }[kind]()
+        Kind.ANALYSES: _analyses,
+    }
+    rows = functions[kind]()
     if as_json:
         say_json([{"name": name, "title": text} for name, text in rows if name])
         return
-    _print(rows)
-    hints = {
-        Kind.EXPERIMENTS: "Details: mtlrun show NAME. Run: mtlrun reproduce NAME (mtlrun train NAME for train/...). "
-        "See also: mtlrun list methods, datasets or measures",
-        Kind.METHODS: "Details of a method: mtlrun list methods NAME. All facts: --format json, --format bibtex",
-    }
-    if kind in hints:
-        typer.echo(hints[kind], err=True)
+    _print_descriptions(rows)
+    if kind in HINTS:
+        typer.echo(HINTS[kind], err=True)
 
 
-def _details(names: list[str], form: Format) -> None:
-    """Describe some methods in full, or all."""
+#: Commands to try next, printed below a list.
+HINTS = {
+    Kind.EXPERIMENTS: (
+        "Details: mtlrun show NAME. "
+        "Run: mtlrun reproduce NAME (mtlrun train NAME for train/...). "
+        "See also: mtlrun list methods, datasets or measures"
+    ),
+    Kind.METHODS: (
+        "Details of a method: mtlrun list methods NAME. "
+        "All facts: --format json, --format bibtex"
+    ),
+}
+
+
+def _describe_methods(names: list[str], form: Format) -> None:
+    """Print full descriptions of some methods, or of all without names."""
     from mtlrun.estimators.metadata import references
     from mtlrun.estimators.registry import METHODS, get_method
 
     methods = [get_method(name) for name in names] or list(METHODS.values())
     if form is Format.JSON:
-        say_json(
-            [{**dataclasses.asdict(info), "bibtex": info.bibtex} for info in methods]
-        )
+        descriptions = []
+        for info in methods:
+            descriptions.append({**dataclasses.asdict(info), "bibtex": info.bibtex})
+        say_json(descriptions)
     elif form is Format.BIBTEX:
         keys = sorted({key for info in methods for key in info.cite})
         typer.echo("\n".join(references()[key] for key in keys))
     else:
-        blocks = []
-        for info in methods:
-            lines = [
-                f"{key.lower():13}  {text}"
-                for key, text in info.described(METHODS.get(f"{info.name}Classifier"))
-            ]
-            blocks.append(
-                "\n".join([f"{info.name}: {info.summary}", *lines, info.bibtex])
-            )
-        typer.echo("\n\n".join(blocks))
+        typer.echo("\n\n".join(_describe_method(info) for info in methods))
+
+
+def _describe_method(info: MethodInfo) -> str:
+    from mtlrun.estimators.registry import METHODS
+
+    lines = [f"{info.name}: {info.summary}"]
+    classifier = METHODS.get(f"{info.name}Classifier")
+    for key, text in info.described(classifier):
+        lines.append(f"{key.lower():13}  {text}")
+    lines.append(info.bibtex)
+    return "\n".join(lines)
 
 
 def _experiments() -> list[tuple[str, str]]:
     from mtlrun.lab.catalogue import catalogue
 
-    return [
-        (e.id, f"{e.title} [mtlrun train]" if e.kind == "train" else e.title)
-        for e in catalogue()
-    ]
+    rows = []
+    for entry in catalogue():
+        suffix = " [mtlrun train]" if entry.kind == "train" else ""
+        rows.append((entry.id, f"{entry.title}{suffix}"))
+    return rows
 
 
 def _methods() -> list[tuple[str, str]]:
@@ -487,35 +528,37 @@ def _methods() -> list[tuple[str, str]]:
     return [(info.name, info.summary) for info in METHODS.values()]
 
 
-def _measures() -> list[tuple[str, str]]:
+def _analyses() -> list[tuple[str, str]]:
+    """Return the name and summary of each analysis, and its quantities on a second row."""
     from mtlrun.engine.analysis import ANALYSES
     from mtlrun.engine.methods import declared
 
-    known = {name: declared(path) for name, path in ANALYSES.items()}
-    rows = [
-        [(name, found[0]), ("", ", ".join(found[1].quantities))]
-        for name, found in known.items()
-        if found
-    ]
-    return [line for pair in rows for line in pair]
+    rows = []
+    for name, path in ANALYSES.items():
+        declaration = declared(path)
+        if declaration:
+            summary, analysis = declaration
+            rows.append((name, summary))
+            rows.append(("", ", ".join(analysis.quantities)))
+    return rows
 
 
 def _datasets() -> list[tuple[str, str]]:
     from mtlrun.data.cards import card_paths, read_card
     from mtlrun.data.files import data_directory
 
-    cards = [read_card(path) for path in card_paths(data_directory()).values()]
-    return [
-        (
-            card.id,
-            f"{card.title}{' (simulated)' * (card.simulated and 'imulated' not in card.title)}",
-        )
-        for card in cards
-    ]
+    rows = []
+    for path in card_paths(data_directory()).values():
+        card = read_card(path)
+        title = card.title
+        if card.simulated and "imulated" not in title:
+            title += " (simulated)"
+        rows.append((card.id, title))
+    return rows
 
 
-def _print(rows: list[tuple[str, str]]) -> None:
-    """Print names and descriptions in two columns; on a terminal long descriptions are wrapped."""
+def _print_descriptions(rows: list[tuple[str, str]]) -> None:
+    """Print names and descriptions; a terminal wraps long descriptions."""
     if not interactive(sys.stdout):
         say_columns(rows)
         return
@@ -531,6 +574,7 @@ def _print(rows: list[tuple[str, str]]) -> None:
 
 # ---------------------------------------------------------------------- env
 
+#: Environment variables that limit the threads of numerical libraries.
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -545,25 +589,27 @@ def env(
     as_json: options.Json = False,
     debug: options.Debug = False,
 ) -> None:
-    """Show versions, BLAS, processor, threads, folders and defaults with their origin, for example for a bug report."""
+    """Show versions, hardware, folders and defaults, for example for a bug report.
+
+    Each default is shown with its origin.
+    """
     from mtlrun.data.files import data_directory
     from mtlrun.engine.record import host_facts, source_facts
     from mtlrun.utils.io import configs_dir, datasets_dir
     from mtlrun.utils.plugins import DATASETS_GROUP, METHODS_GROUP, plugins
 
+    # The kind of BLAS can be determined only once it is loaded.
     for name in ("numpy", "scipy.linalg"):
-        importlib.import_module(
-            name
-        )  # a BLAS can be asked for its kind only once it is loaded
-    source, host = source_facts(), host_facts()
-    found = [
-        plugin for group in (METHODS_GROUP, DATASETS_GROUP) for plugin in plugins(group)
-    ]
-    commit = (
-        f"{source['commit'][:12]}{' (changed)' if source['dirty'] else ''}"
-        if source["commit"]
-        else None
-    )
+        importlib.import_module(name)
+    host = host_facts()
+    found_plugins = [*plugins(METHODS_GROUP), *plugins(DATASETS_GROUP)]
+    plugin_texts = [f"{plugin.name} ({plugin.source})" for plugin in found_plugins]
+    source = source_facts()
+    commit = None
+    if source["commit"]:
+        commit = source["commit"][:12]
+        if source["dirty"]:
+            commit += " (changed)"
     rows = {
         "mtlrun": source["mtlrun"],
         "commit": commit,
@@ -577,32 +623,43 @@ def env(
         **{name: os.environ.get(name) for name in THREAD_VARIABLES},
         "experiments": configs_dir(),
         "data cards": datasets_dir(),
-        "plug-ins": ", ".join(f"{plugin.name} ({plugin.source})" for plugin in found)
-        or None,
+        "plug-ins": ", ".join(plugin_texts) or None,
     }
+    data_dir_source = ctx.get_parameter_source("data_dir")
+    is_option = data_dir_source is not None and data_dir_source.name == "COMMANDLINE"
+    defaults = _defaults(data_directory(data_dir), is_option)
+    if as_json:
+        say_json({**rows, "defaults": defaults})
+        return
+    rows["data directory"] = defaults["data-dir"]["value"]
+    for key, default in defaults.items():
+        rows[f"--{key}"] = f"{default['value']} ({default['origin']})"
+    texts = {name: "-" if value is None else str(value) for name, value in rows.items()}
+    say_columns(list(texts.items()))
+
+
+def _defaults(data_dir: Path, is_option: bool) -> dict[str, dict[str, Any]]:
+    """Return the value and the origin of each default.
+
+    Parameters
+    ----------
+    data_dir : Path
+        Data directory in use.
+    is_option : bool
+        Whether it was given by --data-dir.
+    """
     built_in = {
         "jobs": 1,
         "output": options.OUTPUT_DEFAULT,
         "profile": "quick",
-        "data-dir": data_directory(data_dir),
+        "data-dir": data_dir,
     }
-    chosen = {
-        key: {"value": value, "origin": "built in"} for key, value in built_in.items()
-    }
+    defaults = {}
+    for key, value in built_in.items():
+        defaults[key] = {"value": value, "origin": "built in"}
     for key, variable in options.VARIABLES.items():
         if os.environ.get(variable):
-            chosen[key] = {"value": os.environ[variable], "origin": variable}
-    asked = ctx.get_parameter_source("data_dir")
-    if asked is not None and asked.name == "COMMANDLINE":
-        chosen["data-dir"] = {"value": data_directory(data_dir), "origin": "--data-dir"}
-    if as_json:
-        say_json({**rows, "defaults": chosen})
-        return
-    rows["data directory"] = chosen["data-dir"]["value"]
-    rows |= {
-        f"--{key}": f"{default['value']} ({default['origin']})"
-        for key, default in chosen.items()
-    }
-    say_columns(
-        [(name, "-" if value is None else str(value)) for name, value in rows.items()]
-    )
+            defaults[key] = {"value": os.environ[variable], "origin": variable}
+    if is_option:
+        defaults["data-dir"] = {"value": data_dir, "origin": "--data-dir"}
+    return defaults

@@ -1,4 +1,4 @@
-"""Options that several commands share, written once, and the values that the shell completes them with."""
+"""Options that several commands share, and their completion in the shell."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from typer.core import TyperCommand, TyperGroup
 from mtlrun.errors import UserError
 from mtlrun.utils.text import present_name
 
+#: Panels of options in the help of a command.
 WHAT = "What to run"
 HOW = "How to run it"
 OUT = "Output"
 OUTPUT_DEFAULT = Path("results") / "runs"
-#: Variables of the environment in the place of options that are not given.
+#: Environment variables that are read for options that are not given.
 VARIABLES = {
     "jobs": "MTLRUN_JOBS",
     "output": "MTLRUN_OUTPUT",
@@ -29,12 +30,17 @@ VARIABLES = {
 
 
 def data_dir_option(data_dir: Path | None) -> str:
-    """Return the --data-dir of this command as a part of one that is printed, empty where none was given."""
-    return "" if data_dir is None else f" --data-dir {shlex.quote(str(data_dir))}"
+    """Return the option --data-dir as text to append to a command that is printed.
+
+    The text is empty if the option was not given.
+    """
+    if data_dir is None:
+        return ""
+    return f" --data-dir {shlex.quote(str(data_dir))}"
 
 
 def _keep_debug(ctx: typer.Context, value: bool) -> bool:
-    """Keep --debug where the group of all commands finds it: an error then shows its traceback."""
+    """Store --debug for the group of all commands, which then shows tracebacks."""
     ctx.meta["debug"] = value
     return value
 
@@ -42,46 +48,56 @@ def _keep_debug(ctx: typer.Context, value: bool) -> bool:
 def option(
     panel: str | None, metavar: str | None, help: str, *names: str, **settings: Any
 ) -> Any:
-    """Return a command-line option of a panel of the help; without names it is called like its parameter.
+    """Create a command-line option.
 
-    `metavar` is what it takes, None for a plain flag.
+    Parameters
+    ----------
+    panel : str or None
+        Panel of the help.
+    metavar : str or None
+        Placeholder of the value in the help; None for a flag.
+    help : str
+    *names : str
+        Such as ``--jobs`` and ``-j``; by default the name of the parameter.
+    **settings
+        Further arguments of `typer.Option`.
     """
     return typer.Option(
         *names, metavar=metavar or "", help=help, rich_help_panel=panel, **settings
     )
 
 
-class _InWords:
-    """Help without types of Python, and without braces around what must be given."""
+class _PlainHelp:
+    """Mixin: help without Python types, and without braces around required values."""
 
     def get_help_option(self, ctx: Any) -> Any:
         """Return the option --help."""
         option = super().get_help_option(ctx)  # type: ignore[misc]
         if option is not None:
-            option.metavar = ""  # it would say that it takes a truth value
+            # The default is the name of the type, "BOOLEAN".
+            option.metavar = ""
         return option
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters; an argument shows its choices, if it has any, and no type."""
+        """Return the parameters; arguments show their choices, but no type."""
         params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for param in params:
-            show = getattr(param, "display_type", None)
-            if (
-                param.param_type_name == "argument"
-                and show is not None
-                and str(show(ctx)).startswith("<")
-            ):
+            display_type = getattr(param, "display_type", None)
+            if param.param_type_name != "argument" or display_type is None:
+                continue
+            # Types are written as "<text>", choices without the brackets.
+            if str(display_type(ctx)).startswith("<"):
                 param.display_type = lambda ctx: None
         return params
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return the parts of the usage line."""
+        """Return the parts of the usage line, without braces."""
         pieces = super().collect_usage_pieces(ctx)  # type: ignore[misc]
-        return [piece.translate({ord("{"): None, ord("}"): None}) for piece in pieces]
+        return [piece.replace("{", "").replace("}", "") for piece in pieces]
 
 
-class Command(_InWords, TyperCommand):
-    """A command whose help is in words; options add up or are refused when repeated."""
+class Command(_PlainHelp, TyperCommand):
+    """Command with plain help; it refuses to repeat an option that takes one value."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the command line.
@@ -89,19 +105,15 @@ class Command(_InWords, TyperCommand):
         Raises
         ------
         UserError
-            If an option that takes one value is given twice: the last one would win
-            without a word.
+            If an option that takes one value is given twice. Typer would silently use
+            the last value.
         """
         args = [present_name(word) for word in args]
         if not ctx.resilient_parsing:
             _, _, order = self.make_parser(ctx).parse_args(list(args))
             seen: set[str] = set()
             for param in order:
-                adds_up = any(getattr(param, name, 0) for name in ("multiple", "count"))
-                is_flag = getattr(param, "is_flag", False)
-                is_option = param.param_type_name == "option"
-                is_single = is_option and not adds_up and not is_flag
-                if is_single and param.name in seen:
+                if _takes_one_value(param) and param.name in seen:
                     name = max(param.opts, key=len)
                     raise UserError(
                         f"{name} is given twice, and takes one value",
@@ -112,14 +124,37 @@ class Command(_InWords, TyperCommand):
         return parsed
 
 
-class Group(_InWords, TyperGroup):
-    """A group of commands whose help is in words."""
+class Group(_PlainHelp, TyperGroup):
+    """Group of commands with plain help."""
+
+
+def _takes_one_value(param: Any) -> bool:
+    if param.param_type_name != "option" or getattr(param, "is_flag", False):
+        return False
+    is_repeatable = getattr(param, "multiple", 0) or getattr(param, "count", 0)
+    return not is_repeatable
 
 
 def file_or_folder(
     output: Path, out: Path | None, endings: Iterable[str]
 ) -> tuple[Path, Path | None]:
-    """Return folder of the results and file to write: ``-o FILE.svg`` means the file, ``-o DIR`` the folder."""
+    """Interpret the option --output of commands that may write one file.
+
+    Parameters
+    ----------
+    output : Path
+        Value of --output: a folder of results, or a file with one of the `endings`.
+    out : Path or None
+        Value of --out: the file to write.
+    endings : iterable of str
+
+    Returns
+    -------
+    folder : Path
+        Folder of the results.
+    file : Path or None
+        File to write.
+    """
     if out is None and output.suffix.lower() in endings:
         return Path(os.environ.get(VARIABLES["output"]) or OUTPUT_DEFAULT), output
     return _refuse_file(output), out
@@ -131,11 +166,13 @@ def _refuse_file(folder: Path) -> Path:
     return refuse_file(folder)
 
 
-# ---------------------------------------------------------------------- completion
-# Called at every press of TAB: nothing here imports NumPy, and nothing may fail.
+# --------------------------------------------------------------------- completion
+# The shell runs these functions at each press of TAB: they must not fail, and must not
+# import NumPy, which takes too long.
 
-Found = Iterable[tuple[str, str]]
-#: Profiles of an experiment that cannot be read, or is not named yet.
+#: Values with their help.
+Completions = Iterable[tuple[str, str]]
+#: Profiles to offer if the experiment cannot be read, or is not named yet.
 PROFILES = {
     "smoke": "seconds",
     "demo": "no download",
@@ -145,154 +182,201 @@ PROFILES = {
 
 
 def completer(
-    find: Callable[[typer.Context], Found],
+    find: Callable[[typer.Context], Completions],
 ) -> Callable[[typer.Context, str], list[tuple[str, str]]]:
-    """Return a callback of Typer: the values, with help, that begin like the word; after a comma, the last part."""
+    """Create a completion callback of Typer from a function that returns all values.
+
+    The callback offers the values that start with the incomplete word. In a list with
+    commas it completes the last entry.
+    """
 
     @functools.wraps(find)
     def complete(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
         before, comma, word = incomplete.rpartition(",")
         try:
-            found = dict(find(ctx))
-        except (
-            Exception
-        ):  # a damaged file or an option half written: there is nothing to offer
+            values = dict(find(ctx))
+        except Exception:
+            # Nothing can be offered for a damaged file or a half-written option.
             return []
-        return [
-            (f"{before}{comma}{value}", about)
-            for value, about in found.items()
-            if value.startswith(word)
-        ]
+        matches = []
+        for value, help_text in values.items():
+            if value.startswith(word):
+                matches.append((f"{before}{comma}{value}", help_text))
+        return matches
 
-    # Typer looks at the annotations of the callback; those of the wrapped function are others.
+    # Typer reads the annotations of the callback, but follows `__wrapped__` to `find`,
+    # whose annotations differ.
     del complete.__wrapped__
     complete.__annotations__ = {"ctx": typer.Context, "incomplete": str, "return": list}
     return complete
 
 
-def _files(ending: str) -> Found:
+def words(*choices: str) -> Callable[[typer.Context, str], list[tuple[str, str]]]:
+    """Create a completion callback that offers these words."""
+    return completer(lambda ctx: [(choice, "") for choice in choices])
+
+
+def _files(ending: str) -> Completions:
     return [(str(path), "file") for path in sorted(Path().glob(f"*{ending}"))]
 
 
-def _experiments(*kinds: str) -> Found:
-    """Return experiments by id and, where that is enough, by the last part of it."""
+def _experiments() -> Completions:
+    """Yield paper items by id and by their short name where it is unambiguous."""
     from mtlrun.lab.catalogue import catalogue
 
-    entries = [
-        entry for entry in catalogue() if (entry.kind == "train") == ("train" in kinds)
-    ]
-    bare = [entry.artefact for entry in entries]
+    entries = [entry for entry in catalogue() if entry.kind != "train"]
+    names = [entry.artefact for entry in entries]
     for entry in entries:
-        if entry.kind != "train" and (
-            bare.count(entry.artefact) == 1 or entry.artefact in entry.default_for
-        ):
+        is_unique = names.count(entry.artefact) == 1
+        if is_unique or entry.artefact in entry.default_for:
             yield entry.artefact, entry.title
         yield entry.id, entry.title
     yield from _files(".yaml")
 
 
-def _methods() -> Found:
+def _trainings() -> Completions:
+    """Yield the experiments that train a model."""
+    from mtlrun.lab.catalogue import catalogue
+
+    for entry in catalogue():
+        if entry.kind == "train":
+            yield entry.id, entry.title
+    yield from _files(".yaml")
+
+
+def _methods() -> Completions:
     from mtlrun.estimators.registry import METHODS
 
     return [(name, info.summary) for name, info in METHODS.items()]
 
 
-#: What is offered for arguments and options.
-targets = completer(lambda ctx: _experiments())
-targets_and_all = completer(
-    lambda ctx: [("all", "every artefact of every paper"), *_experiments()]
-)
-trainings = completer(lambda ctx: _experiments("train"))
-methods = completer(lambda ctx: _methods())
-names = completer(
-    lambda ctx: _methods() if ctx.params.get("kind") == "methods" else []
-)  # of `list methods`
+@completer
+def targets(ctx: typer.Context) -> Completions:
+    """Complete paper items."""
+    return _experiments()
 
 
 @completer
-def datasets(ctx: typer.Context) -> Found:
-    """Data sets: shipped, of other packages, and of the user's data directory."""
+def targets_and_all(ctx: typer.Context) -> Completions:
+    """Complete paper items and the word for all of them."""
+    return [("all", "every artefact of every paper"), *_experiments()]
+
+
+@completer
+def trainings(ctx: typer.Context) -> Completions:
+    """Complete experiments that train a model."""
+    return _trainings()
+
+
+@completer
+def methods(ctx: typer.Context) -> Completions:
+    """Complete methods."""
+    return _methods()
+
+
+@completer
+def names(ctx: typer.Context) -> Completions:
+    """Complete the second argument of `mtlrun list`."""
+    if ctx.params.get("kind") == "methods":
+        return _methods()
+    return []
+
+
+@completer
+def datasets(ctx: typer.Context) -> Completions:
+    """Complete data sets: shipped, of other packages, and of the user's data directory."""
     from mtlrun.data.cards import card_paths
     from mtlrun.data.files import data_directory
 
-    return [(id, "") for id in card_paths(data_directory(ctx.params.get("data_dir")))]
+    folder = data_directory(ctx.params.get("data_dir"))
+    return [(name, "") for name in card_paths(folder)]
 
 
 @completer
-def metrics(ctx: typer.Context) -> Found:
-    """Metrics."""
+def metrics(ctx: typer.Context) -> Completions:
+    """Complete metrics."""
     from mtlrun.engine.interfaces import METRIC_FACTS
 
-    return [
-        (name, "greater" if m.greater_is_better else "smaller")
-        for name, m in METRIC_FACTS.items()
-    ]
+    completions = []
+    for name, metric in METRIC_FACTS.items():
+        better = "greater" if metric.greater_is_better else "smaller"
+        completions.append((name, better))
+    return completions
 
 
 @completer
-def profiles(ctx: typer.Context) -> Found:
-    """Profiles of the experiment."""
-    own = [name for layer in _layers(ctx) for name in layer.get("profiles") or ()]
-    return [
-        (name, PROFILES.get(name, "")) for name in ([*own, "full"] if own else PROFILES)
-    ]
+def profiles(ctx: typer.Context) -> Completions:
+    """Complete the profiles of the experiment."""
+    profile_names: list[str] = []
+    for layer in _layers(ctx):
+        profile_names += layer.get("profiles") or ()
+    if profile_names:
+        # Each experiment has the profile full, which its file need not list.
+        profile_names.append("full")
+    else:
+        profile_names += PROFILES
+    return [(name, PROFILES.get(name, "")) for name in profile_names]
 
 
 @completer
-def interpretations(ctx: typer.Context) -> Found:
-    """Interpretations of the experiment."""
-    own = {
-        name: about
-        for layer in _layers(ctx)
-        for name, about in (layer.get("readings") or {}).items()
-    }
-    return [
-        *((name, str((about or {}).get("why", ""))) for name, about in own.items()),
-        ("all", "all of them"),
-    ]
+def interpretations(ctx: typer.Context) -> Completions:
+    """Complete the interpretations of the experiment."""
+    completions: dict[str, str] = {}
+    for layer in _layers(ctx):
+        for name, interpretation in (layer.get("readings") or {}).items():
+            completions[name] = str((interpretation or {}).get("why", ""))
+    return [*completions.items(), ("all", "all of them")]
 
 
 def _layers(ctx: typer.Context) -> list[dict[str, Any]]:
-    """Return the content of the file of the experiment and of those that it extends."""
+    """Return the content of the experiment's file, and of the files that it extends."""
     import yaml
 
     from mtlrun.lab.catalogue import find
     from mtlrun.utils.io import read_text_file
 
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-    found: list[dict[str, Any]] = []
-    # Where the word to complete is the value of an option, the parser has stopped and left the arguments as they are.
-    name, folder = ctx.params.get("target") or next(iter(ctx.args), None), Path()
-    while name and name != "all" and len(found) < len(PROFILES):
-        beside = folder / name
-        path = beside if beside.is_file() else find(name)
-        found.append(yaml.load(read_text_file(path), Loader=loader))
-        name, folder = found[-1].get("extends"), path.parent
-    return found
+    layers: list[dict[str, Any]] = []
+    # While the value of an option is completed, the parser has stopped before the
+    # arguments and left them unparsed.
+    name = ctx.params.get("target") or next(iter(ctx.args), None)
+    folder = Path()
+    while name and name != "all" and len(layers) < MAX_LAYERS:
+        neighbor = folder / name
+        path = neighbor if neighbor.is_file() else find(name)
+        layer = yaml.load(read_text_file(path), Loader=loader)
+        layers.append(layer)
+        name = layer.get("extends")
+        folder = path.parent
+    return layers
 
 
-def words(*choices: str) -> Callable[[typer.Context, str], list[tuple[str, str]]]:
-    """Return a callback that offers some words."""
-    return completer(lambda ctx: [(choice, "") for choice in choices])
+#: Files that are read at most for a completion, in case they extend each other.
+MAX_LAYERS = 4
 
 
-# ---------------------------------------------------------------------- options that commands share
+# -------------------------------------------------------------- shared options
 
 Target = Annotated[
     str,
     typer.Argument(
         metavar="TARGET",
-        help="Experiment: <paper>/<artefact> (an artefact is a table, a figure or a claim of a paper), a short name "
-        "such as table2, or a YAML file.",
+        help=(
+            "Experiment: <paper>/<artefact> (an artefact is a table, a figure or a "
+            "claim of a paper), a short name such as table2, or a YAML file."
+        ),
         autocompletion=targets,
     ),
 ]
-#: Of commands that read finished runs.
+#: Argument of commands that read finished runs.
 Runs = Annotated[
     str,
     typer.Argument(
         metavar="TARGET|FOLDER",
-        help="Experiment, folder of a run, or folder of many runs (`all`: DIR of --output).",
+        help=(
+            "Experiment, folder of a run, or folder of many runs (`all`: DIR of "
+            "--output)."
+        ),
         autocompletion=targets_and_all,
     ),
 ]
@@ -301,8 +385,9 @@ Profile = Annotated[
     option(
         WHAT,
         "NAME",
-        "Size of the run: smoke (seconds), demo (needs no download), quick (minutes) or full (the paper's protocol); "
-        "some have others, such as real (the real data sets at hand), see mtlrun show. Default: quick.",
+        "Size of the run: smoke (seconds), demo (needs no download), quick (minutes) "
+        "or full (the paper's protocol); some have others, such as real (the real "
+        "data sets at hand), see mtlrun show. Default: quick.",
         autocompletion=profiles,
         envvar=VARIABLES["profile"],
     ),
@@ -312,7 +397,8 @@ Overrides = Annotated[
     option(
         WHAT,
         "KEY=VALUE",
-        "Change a setting, for example split.trials=3. Takes precedence over file and profile. Repeatable.",
+        "Change a setting, for example split.trials=3. Takes precedence over file and "
+        "profile. Repeatable.",
         "--set",
     ),
 ]
@@ -321,8 +407,8 @@ Interpretation = Annotated[
     option(
         WHAT,
         "NAME|all",
-        "Interpretation of the paper: how to fill in what it leaves open; or all of them. Default: the main one. "
-        "mtlrun show lists them.",
+        "Interpretation of the paper: how to fill in what it leaves open; or all of "
+        "them. Default: the main one. mtlrun show lists them.",
         autocompletion=interpretations,
     ),
 ]
@@ -337,7 +423,8 @@ Only = Annotated[
     option(
         WHAT,
         "KEY=VALUE,...",
-        "Compute only a part: method=..., dataset=... or trial=...; * matches any text. Repeatable.",
+        "Compute only a part: method=..., dataset=... or trial=...; * matches any "
+        "text. Repeatable.",
     ),
 ]
 DataDir = Annotated[
@@ -352,7 +439,8 @@ DataDir = Annotated[
 _JOBS = option(
     HOW,
     "N",
-    "Number of parallel processes, -1 for all cores. Results do not depend on it; timed fits run one by one.",
+    "Number of parallel processes, -1 for all cores. Results do not depend on it; timed "
+    "fits run one by one.",
     "--jobs",
     "-j",
     envvar=VARIABLES["jobs"],
@@ -403,7 +491,10 @@ Trust = Annotated[
     list[str] | None,
     typer.Option(
         metavar="TYPE",
-        help="Allow this type from outside mtlrun and scikit-learn in the model; its code is run. Repeatable.",
+        help=(
+            "Allow this type from outside mtlrun and scikit-learn in the model; its "
+            "code is run. Repeatable."
+        ),
     ),
 ]
 _ROOT = "Root folder of the results; every run has a subfolder of its own. Default: "
@@ -420,13 +511,14 @@ Output = Annotated[
         envvar=VARIABLES["output"],
     ),
 ]
-#: Of commands that read a run and may write one file: see `file_or_folder`.
+#: Option of commands that read a run and may write one file (see `file_or_folder`).
 OutputOrFile = Annotated[
     Path,
     option(
         OUT,
         "DIR|FILE",
-        f"{_ROOT}results/runs. With the ending of a format: the file to write, as --out.",
+        f"{_ROOT}results/runs. With the ending of a format: the file to write, as "
+        "--out.",
         "--output",
         "-o",
         show_default=False,
@@ -448,8 +540,8 @@ Format = Annotated[
     option(
         OUT,
         "FORMAT",
-        "Print the full report as md, json, csv or tex instead of the table; html writes report.html, parquet every "
-        "cell to results.parquet.",
+        "Print the full report as md, json, csv or tex instead of the table; html "
+        "writes report.html, parquet every cell to results.parquet.",
         "--format",
         autocompletion=words("md", "json", "csv", "tex", "html", "parquet"),
     ),

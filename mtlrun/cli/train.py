@@ -1,5 +1,8 @@
-"""``mtlrun init`` and ``train``: write a commented training file for a data set and a method; fit, evaluate and save
-one model."""
+"""The commands ``mtlrun init`` and ``mtlrun train``.
+
+``init`` writes a commented training file for a data set and a method. ``train`` fits the
+model that such a file describes, evaluates and saves it.
+"""
 
 from __future__ import annotations
 
@@ -26,18 +29,23 @@ if TYPE_CHECKING:
 
 #: Sources of data sets whose X holds strings of letters.
 STRING_SOURCES = ("fasta", "uci:splice", "strings:")
-#: Method and metrics for numbers and for labels.
-DEFAULTS = {
-    False: ("JointFeatureMTL", ["nmse", "r2", "rmse"]),
-    True: ("JointFeatureMTLClassifier", ["auc", "balanced_accuracy", "accuracy"]),
-}
+#: Default method and metrics for targets that are numbers.
+REGRESSION_DEFAULTS = ("JointFeatureMTL", ["nmse", "r2", "rmse"])
+#: Default method and metrics for targets that are labels.
+CLASSIFICATION_DEFAULTS = (
+    "JointFeatureMTLClassifier",
+    ["auc", "balanced_accuracy", "accuracy"],
+)
+#: Setting of features that are strings, with its comment in the file.
 ONE_HOT = """\
 # One 0/1 column per position and letter; for k-mers: {kind: weighted-degree, degree: 5}.
 features: one-hot"""
+#: Setting of features that are numbers, with its comment in the file.
 STANDARDIZE = """\
-# Scaling of the features, learned on the training rows: standardize (mean 0, variance 1; sparse features are
-# not centred) or max-abs (keeps zeros). Without it, the penalty acts unequally on features of different
-# scale, and solvers need many more iterations.
+# Scaling of the features, learned on the training rows: standardize (mean 0,
+# variance 1; sparse features are not centered) or max-abs (keeps zeros). Without it,
+# the penalty acts unequally on features of different scale, and solvers need many
+# more iterations.
 features: standardize"""
 
 
@@ -55,7 +63,8 @@ def init(
         options.option(
             None,
             "NAME",
-            "Method from `mtlrun list methods`, or package.module:Class. Default: one that shares features.",
+            "Method from `mtlrun list methods`, or package.module:Class. Default: one "
+            "that shares features.",
             "--method",
             "-m",
             autocompletion=options.methods,
@@ -65,7 +74,10 @@ def init(
         bool,
         typer.Option(
             "--schema",
-            help="Write the JSON schema of all configuration files instead, for completion in an editor.",
+            help=(
+                "Write the JSON schema of all configuration files instead, for "
+                "completion in an editor."
+            ),
         ),
     ] = False,
     data_dir: options.DataDir = None,
@@ -126,11 +138,11 @@ def training_file(
     ----------
     card : Card
     method : str or None
-        Default: one that shares features between the tasks.
+        None for a method that shares features between the tasks.
     path : str
-        Where the text will be written; named in a comment.
-    data_dir : Path, optional
-        As given by --data-dir; named in a comment.
+        File that the text will be written to; a comment names it.
+    data_dir : Path, default=None
+        Value of --data-dir; a comment names it.
 
     Raises
     ------
@@ -139,44 +151,52 @@ def training_file(
     ConfigError
         If the method cannot be used with data of this kind.
     """
-    default, metrics = DEFAULTS[card.task_type != "regression"]
-    name = method or default
-    template = Template(
-        (Path(__file__).parent / "training.yaml").read_text(encoding="utf-8")
-    )
+    is_regression = card.task_type == "regression"
+    defaults = REGRESSION_DEFAULTS if is_regression else CLASSIFICATION_DEFAULTS
+    default_method, metrics = defaults
+    name = method or default_method
+    has_strings = card.source.name.startswith(STRING_SOURCES)
+    template_path = Path(__file__).parent / "training.yaml"
+    template = Template(template_path.read_text(encoding="utf-8"))
     return template.substitute(
         command=_command(path, data_dir),
         stem=_stem(path, card, name),
         title=json.dumps(f"{name} on {card.title}", ensure_ascii=False),
         dataset="\n".join(_dataset_lines(card)),
         method="\n".join(_method_lines(name, card)),
-        features=ONE_HOT
-        if card.source.name.startswith(STRING_SOURCES)
-        else STANDARDIZE,
+        features=ONE_HOT if has_strings else STANDARDIZE,
         metric=metrics[0],
         metrics=", ".join(metrics),
     )
 
 
 def _stem(path: str, card: Card, method: str) -> str:
-    """Return a name for the results: that of the file, so that two files on one data set keep theirs apart."""
+    """Return the name of the folder of results.
+
+    It is the name of the file, so that two files for one data set have two folders.
+    """
     if path == "-":
-        return re.sub("[^A-Za-z0-9_-]+", "-", f"{card.id}-{method.rpartition(':')[2]}")
+        class_name = method.rpartition(":")[2]
+        return re.sub("[^A-Za-z0-9_-]+", "-", f"{card.id}-{class_name}")
     name = stem_of(path)
-    return name if re.fullmatch("[A-Za-z0-9][A-Za-z0-9_-]*", name) else id_of(name)
+    if re.fullmatch("[A-Za-z0-9][A-Za-z0-9_-]*", name):
+        return name
+    return id_of(name)
 
 
 def _dataset_lines(card: Card) -> list[str]:
-    facts = card.statistics
-    size = ", ".join(
-        f"{facts[key]} {word}"
-        for key, word in (("n", "rows"), ("d", "features"), ("tasks", "tasks"))
-        if key in facts
-    )
-    lines = [f"# {card.title}{f' ({size})' if size else ''}."]
+    sizes = []
+    for key, unit in (("n", "rows"), ("d", "features"), ("tasks", "tasks")):
+        if key in card.statistics:
+            sizes.append(f"{card.statistics[key]} {unit}")
+    title = card.title
+    if sizes:
+        title += f" ({', '.join(sizes)})"
+    lines = [f"# {title}."]
     if card.variants:
         lines.append(
-            f"# Variants: {', '.join(card.variants)}. Choose one with {{id: {card.id}, variant: ...}}."
+            f"# Variants: {', '.join(card.variants)}. "
+            f"Choose one with {{id: {card.id}, variant: ...}}."
         )
     lines.append(f"# To try it on part of the rows: {{id: {card.id}, sample: 500}}.")
     if card.task_type == "multiclass":
@@ -203,7 +223,7 @@ def _method_lines(name: str, card: Card) -> list[str]:
             f"{name} is a classifier, but the targets of {card.id} are numbers",
             "Choose another: mtlrun list methods",
         )
-    lines = [f"# {info.summary}; {info.source}.", f"# Minimises {info.objective}."]
+    lines = [f"# {info.summary}; {info.source}.", f"# Minimizes {info.objective}."]
     if len(info.losses) > 1:
         lines.append(f"# Its parameter loss is one of {', '.join(info.losses)}.")
     return [*lines, "method:", f"  estimator: {name}", *_parameter_lines(info)]
@@ -212,13 +232,11 @@ def _method_lines(name: str, card: Card) -> list[str]:
 def _parameter_lines(info: MethodInfo) -> list[str]:
     lines = ["  params: {}"]
     if any(key.startswith("base__") for key in info.default_grid):
-        # The grid is one of parameters of the method that is fitted to every block.
+        # The parameters of the grid belong to the method that is fitted to each block.
         lines = ["  params:", "    base: {estimator: RobustMTL}"]
     lines.append("  grid:")
-    lines += [
-        f"    {key}: {json.dumps(list(values))}"
-        for key, values in info.default_grid.items()
-    ]
+    for key, values in info.default_grid.items():
+        lines.append(f"    {key}: {json.dumps(list(values))}")
     if info.fast:
         lines.append(
             "  # Used only for the search: a faster solver of the same objective."
@@ -246,7 +264,10 @@ def train(
         str,
         typer.Argument(
             metavar="CONFIG",
-            help="Training file, or the name of one that comes with mtlrun, for example train/school.",
+            help=(
+                "Training file, or the name of one that comes with mtlrun, for example "
+                "train/school."
+            ),
             autocompletion=options.trainings,
         ),
     ],
@@ -261,7 +282,8 @@ def train(
         options.option(
             options.HOW,
             None,
-            "Compute everything again, and replace a model that was trained with other settings.",
+            "Recompute everything, and replace a model that was trained with other "
+            "settings.",
             "--force",
             "-f",
         ),
@@ -275,8 +297,8 @@ def train(
 ) -> None:
     """Train one model: tune its parameters, fit it, evaluate it on test rows and save it.
 
-    Model, metrics, test predictions and a page are written to DIR/<id of the training file>. `mtlrun init` writes a
-    training file to start from.
+    The model, its metrics, the predictions of the test rows and a page are written to
+    DIR/<id of the training file>. `mtlrun init` writes a training file to start from.
     """
     from mtlrun.engine.pool import Pool
     from mtlrun.engine.progress import make_progress
@@ -303,7 +325,8 @@ def train(
     else:
         if backend or scheduler:
             raise ConfigError(
-                "--backend and --scheduler apply only to training files with a `data` section",
+                "--backend and --scheduler apply only to training files with a `data` "
+                "section",
                 "Use --jobs.",
             )
         training = load_training(
@@ -332,10 +355,9 @@ def train(
     if page.is_file():
         say(f"report: {page}")
     if trained.result["status"] != "ok":
-        why = (
-            trained.result["solver"].get("message")
-            or "the solver stopped before it reached its tolerance"
-        )
-        say(f"warning: not converged: {why}", error=True)
+        reason = trained.result["solver"].get("message")
+        if not reason:
+            reason = "the solver stopped before it reached its tolerance"
+        say(f"warning: not converged: {reason}", error=True)
     if show and page.is_file():
         open_page(page)

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from mtlrun.cli.console import MAX_PROSE, prose_lines
+from mtlrun.cli.console import MAX_PROSE_WIDTH, prose_lines
 from mtlrun.tables.report_table import ReportTable
 
 SENTENCE = (
@@ -24,7 +24,7 @@ def terminal(width):
 def test_lines_on_a_terminal_end_between_words(width):
     lines = prose_lines(SENTENCE, terminal(width))
     assert len(lines) > 1
-    assert max(map(len, lines)) <= min(width, MAX_PROSE)
+    assert max(map(len, lines)) <= min(width, MAX_PROSE_WIDTH)
     assert " ".join(lines).split() == SENTENCE.split()
     assert lines[0].startswith("  Multi")
     assert all(line.startswith("    ") for line in lines[1:])
