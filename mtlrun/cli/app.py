@@ -72,7 +72,6 @@ class Guarded(Group):
         Errors of the user end with exit code 2, an interrupt with 130 and unexpected
         errors with 1. With ``--debug`` exceptions are raised with their traceback.
         """
-        is_debugging = bool(ctx.meta.get("debug"))
         try:
             if ctx.obj is not None:
                 # From here on signals raise exceptions.
@@ -85,14 +84,14 @@ class Guarded(Group):
             complain("interrupted")
             raise typer.Exit(130) from None
         except MtlrunError as error:
-            if is_debugging:
+            if _is_debugging(ctx):
                 raise
             message = error.message if isinstance(error, UserError) else str(error)
             complain(message, getattr(error, "remedy", None))
             raise typer.Exit(error.exit_code) from None
         except Exception as error:
             # Some modules turn an interrupt during their import into another error.
-            if _interrupts and not is_debugging:
+            if _interrupts and not _is_debugging(ctx):
                 complain("interrupted")
                 raise typer.Exit(130) from None
             explanation = usage_error(error)
@@ -100,7 +99,8 @@ class Guarded(Group):
                 # Typer handles its own exceptions: usage, exit, abort. A closed pipe
                 # is no error.
                 is_handled_by_typer = isinstance(error, typer.Abort | BrokenPipeError)
-                if is_debugging or is_handled_by_typer or hasattr(error, "exit_code"):
+                is_handled_by_typer |= hasattr(error, "exit_code")
+                if is_handled_by_typer or _is_debugging(ctx):
                     raise
                 explanation = system_error(error)
             if explanation is None:
@@ -111,6 +111,11 @@ class Guarded(Group):
                 raise typer.Exit(1) from None
             complain(*explanation)
             raise typer.Exit(2) from None
+
+
+def _is_debugging(ctx: Any) -> bool:
+    """Return whether --debug was given, which is known once the command was parsed."""
+    return bool(ctx.meta.get("debug"))
 
 
 def system_error(error: Exception) -> tuple[str, str] | None:
