@@ -24,11 +24,11 @@ def generated() -> str:
     """Return the content of the file: one entry per line, so that changes can be compared."""
     from mtlrun.data.load import READERS
     from mtlrun.engine.analysis import ANALYSES
-    from mtlrun.engine.interfaces import MetricFacts, inspected
+    from mtlrun.engine.interfaces import MetricInfo, inspect_interface
     from mtlrun.metrics import METRICS
     from mtlrun.utils.io import configs_dir
 
-    names = [field.name for field in dataclasses.fields(MetricFacts)]
+    names = [field.name for field in dataclasses.fields(MetricInfo)]
     metrics = {
         name: {key: getattr(metric, key) for key in names}
         for name, metric in METRICS.items()
@@ -39,7 +39,7 @@ def generated() -> str:
         *_generators(),
         *_classes(),
     ]
-    interfaces = {path: _plain(inspected(path)) for path in paths}
+    interfaces = {path: _plain(inspect_interface(path)) for path in paths}
     texts = "\n".join(
         path.read_text(encoding="utf-8")
         for path in sorted(configs_dir().rglob("*.yaml"))
@@ -47,7 +47,7 @@ def generated() -> str:
     for path in sorted({*_FOREIGN.findall(texts)}):
         interfaces[path] = {
             "package": {"scikit-learn": version("scikit-learn")},
-            **_plain(inspected(path)),
+            **_plain(inspect_interface(path)),
         }
     parts = {"metrics": metrics, "interfaces": interfaces}
     return (

@@ -218,7 +218,7 @@ def status(
     debug: options.Debug = False,
 ) -> None:
     """Show how many cells of an experiment are done, failed, outdated or missing."""
-    from mtlrun.engine.plan import other_versions, rerun_reasons, survey
+    from mtlrun.engine.plan import other_versions, rerun_reasons, job_states
     from mtlrun.lab.load import load_experiment
     from mtlrun.lab.plan import plan, unused_jobs
 
@@ -234,7 +234,7 @@ def status(
         interpretation=interpretation,
         output=output_dir,
     )
-    states = survey(run_plan)
+    states = job_states(run_plan)
     if as_json:
         _print_status(experiment, run_plan, states)
         return
@@ -317,11 +317,11 @@ def _commit_age(commit: str) -> str:
 
 def _user_code_lines(run_plan: Plan) -> list[str]:
     """Return which code of the user determines whether a cell is up to date."""
-    from mtlrun.engine.methods import OWN_CODE
+    from mtlrun.engine.methods import CODE_SUFFIXES
 
     names: set[str] = set()
     for row in run_plan.wanted:
-        names |= {name for name in row.job.versions if name.endswith(OWN_CODE)}
+        names |= {name for name in row.job.versions if name.endswith(CODE_SUFFIXES)}
     if not names:
         return []
     return [
@@ -594,17 +594,17 @@ def env(
     Each default is shown with its origin.
     """
     from mtlrun.data.files import data_directory
-    from mtlrun.engine.record import host_facts, source_facts
+    from mtlrun.engine.record import host_info, source_info
     from mtlrun.utils.io import configs_dir, datasets_dir
     from mtlrun.utils.plugins import DATASETS_GROUP, METHODS_GROUP, plugins
 
     # The kind of BLAS can be determined only once it is loaded.
     for name in ("numpy", "scipy.linalg"):
         importlib.import_module(name)
-    host = host_facts()
+    host = host_info()
     found_plugins = [*plugins(METHODS_GROUP), *plugins(DATASETS_GROUP)]
     plugin_texts = [f"{plugin.name} ({plugin.source})" for plugin in found_plugins]
-    source = source_facts()
+    source = source_info()
     commit = None
     if source["commit"]:
         commit = source["commit"][:12]

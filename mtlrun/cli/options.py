@@ -295,10 +295,10 @@ def datasets(ctx: typer.Context) -> Completions:
 @completer
 def metrics(ctx: typer.Context) -> Completions:
     """Complete metrics."""
-    from mtlrun.engine.interfaces import METRIC_FACTS
+    from mtlrun.engine.interfaces import METRIC_INFO
 
     completions = []
-    for name, metric in METRIC_FACTS.items():
+    for name, metric in METRIC_INFO.items():
         better = "greater" if metric.greater_is_better else "smaller"
         completions.append((name, better))
     return completions

@@ -96,9 +96,9 @@ class Request:
     def compute(self, made: Plan) -> RunSummary:
         """Run a plan, with progress."""
         from mtlrun.engine.progress import make_progress
-        from mtlrun.engine.run import NO_ROOM, run
+        from mtlrun.engine.run import CANNOT_WRITE_REMEDY, run
 
-        with io.writing(made.folder, NO_ROOM):
+        with io.writing(made.folder, CANNOT_WRITE_REMEDY):
             return run(
                 made,
                 n_jobs=self.jobs,
@@ -218,15 +218,15 @@ def _say_experiment(experiment: Experiment) -> None:
 
 def _say_plan(made: Plan, force: bool) -> None:
     """Print what would be computed and why."""
-    from mtlrun.engine.plan import rerun_reasons, survey
-    from mtlrun.engine.run import todo, work_text
+    from mtlrun.engine.plan import job_states, rerun_reasons
+    from mtlrun.engine.run import describe_work, missing_jobs
 
     store = made.store()
-    cells, folds = todo(made, store, force=force)
+    cells, folds = missing_jobs(made, store, force=force)
     if not cells:
         say(f"all {counted(len(made.wanted), 'cell')} up to date")
         return
-    for line in rerun_reasons(made, survey(made, store)):
+    for line in rerun_reasons(made, job_states(made, store)):
         say(line)
     keys = {job.key for job in (*cells, *folds)}
     grouped: dict[str, list[PlannedJob]] = defaultdict(list)
@@ -237,7 +237,7 @@ def _say_plan(made: Plan, force: bool) -> None:
         searches = keys.intersection(fold.key for row in rows for fold in row.job.folds)
         more = f" and {counted(len(searches), 'search fold')}" if searches else ""
         say(f"would compute {name}: {counted(len(rows), 'cell')}{more}")
-    say(f"{work_text(len(cells), len(folds), len(made.wanted))}; nothing was run")
+    say(f"{describe_work(len(cells), len(folds), len(made.wanted))}; nothing was run")
 
 
 def _conclude(plan: Plan, request: Request) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 from mtlrun.comparison.verdict import Evaluation
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import NEW_TASK, SPLIT_KEYS, fold_rows
-from mtlrun.engine.evaluation import TrainTestData, predict_deviations
+from mtlrun.engine.evaluation import TrainTestData, predict_std
 from mtlrun.engine.fit import with_features
 from mtlrun.engine.job import Job, with_params
 from mtlrun.estimators.registry import build
@@ -81,7 +81,7 @@ def errors_of_refits(
         part, _ = with_features(whole, job.features)
         model = part.rows.fit(build(method))
         scores = part.predict(model)
-        deviations = predict_deviations(model, part.test.X, part.test.task_id)
+        deviations = predict_std(model, part.test.X, part.test.task_id)
         tasks = dataset.task_id
         own_tasks = None if tasks is None else tasks[test]
         parts.append(_errors(dataset.y[test], scores, own_tasks, number, deviations))

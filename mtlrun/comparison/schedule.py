@@ -84,7 +84,7 @@ class CompareSchedule:
         self.open = set(self.jobs)
         #: Splits in which the race is over.
         self.decided: set[int] = set()
-        self.runner.finished = self._add
+        self.runner.on_finished = self._add
         self.started, self.worked = time.monotonic(), 0.0
 
     def remaining(self) -> float | None:
@@ -118,7 +118,7 @@ class CompareSchedule:
                     workers=(),
                 )
                 here = here if number == 0 or not pool.has_started else pool
-                self.runner.fits(
+                self.runner.compute_fits(
                     [self.jobs[place] for place in searched if place in self.open],
                     here,
                 )
@@ -264,7 +264,7 @@ class CompareSchedule:
         open_keys = {
             key for key, places in self.places.items() if self.open.intersection(places)
         }
-        self.runner.fits([job for job in jobs if job.key in open_keys], pool)
+        self.runner.compute_fits([job for job in jobs if job.key in open_keys], pool)
 
     def _report_stopped(self) -> None:
         """Say which methods were stopped, and how far they were behind."""

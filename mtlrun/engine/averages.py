@@ -1,4 +1,4 @@
-"""Averages of numbers of which some may be missing."""
+"""Averages of numbers, some of which may be missing."""
 
 from __future__ import annotations
 
@@ -7,31 +7,43 @@ import statistics
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 
-#: The variance of a small task is shrunk towards that of the average task, as if it had
-#: this many more rows.
+#: The variance of a small task is shrunk towards the variance of the average task, as
+#: if the task had this many more rows.
 VARIANCE_SHRINKAGE_ROWS = 10
 
 
 def std(values: Iterable[float]) -> float | None:
-    """Return the sample standard deviation, None below two values."""
+    """Return the sample standard deviation; None for fewer than two values."""
     values = list(values)
-    return statistics.stdev(values) if len(values) > 1 else None
+    if len(values) < 2:
+        return None
+    return statistics.stdev(values)
 
 
-def task_means(lists: Sequence[Sequence[float | None]]) -> list[float | None]:
-    """Average the values of every task over the splits where they are defined; [] if the splits differ in their tasks.
+def task_means(
+    values_by_split: Sequence[Sequence[float | None]],
+) -> list[float | None]:
+    """Average the values of each task over the splits in which they are defined.
 
     Parameters
     ----------
-    lists : sequence of sequences
-        The values of all tasks, split by split.
+    values_by_split : sequence of sequences
+        By split, the values of all tasks; None or NaN if undefined.
+
+    Returns
+    -------
+    list of float or None
+        None for tasks without a defined value. Empty if the splits have different
+        numbers of tasks.
     """
-    if len({len(values) for values in lists}) != 1:
+    n_tasks = {len(values) for values in values_by_split}
+    if len(n_tasks) != 1:
         return []
-    columns = zip(*lists, strict=True)
-    return [
-        fmean(known)
-        if (known := [v for v in c if v is not None and not math.isnan(v)])
-        else None
-        for c in columns
-    ]
+    means: list[float | None] = []
+    for task_values in zip(*values_by_split, strict=True):
+        defined = []
+        for value in task_values:
+            if value is not None and not math.isnan(value):
+                defined.append(value)
+        means.append(fmean(defined) if defined else None)
+    return means

@@ -353,7 +353,7 @@ def has_std(estimator: Any) -> bool:
     return "return_std" in inspect.signature(predict).parameters
 
 
-def predict_deviations(
+def predict_std(
     estimator: Any, X: Any, task_id: np.ndarray | None
 ) -> np.ndarray | None:
     """Return the standard deviations of new targets in the shape of the predictions, None where there are none."""

@@ -1,7 +1,10 @@
-"""Compute a job. A fit: split, features, choice of parameters, fit, score, time.
+"""Compute jobs: fits, folds of searches, and analyses.
 
-`fit_job` computes a fit, `score_candidates` one fold of the search before it, `run_analysis` calls a measure, and
-checks and records what it returns; none knows experiment files.
+`fit_job` computes a fit: it splits the rows, learns the feature step, fits the method
+with the parameters that its search selected, and scores the test rows.
+`score_candidates` computes a fold of the search: it fits and scores all candidates.
+`run_analysis` calls a function, and checks and records its result. None of them reads
+experiment files.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import statistics
 import time
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -40,7 +43,7 @@ from mtlrun.engine.job import (
     strong_to_weak,
     with_params,
 )
-from mtlrun.engine.record import NOT_CONVERGED, OK, Record, candidates, host_facts
+from mtlrun.engine.record import NOT_CONVERGED, OK, Record, candidates, host_info
 from mtlrun.errors import one_line
 from mtlrun.estimators.registry import build, load_class
 from mtlrun.metrics import get_metric
@@ -50,13 +53,26 @@ from mtlrun.utils.processes import limited_threads
 
 UNTIMED = Timing(warmup=False)
 _SCALERS = {"max-abs": MaxAbsScaler, "min-max": MinMaxScaler, "unit-rows": Normalizer}
-#: What was fitted in this process before: compiled code, thread pools and caches of the libraries are then warm.
-_warm: set[str] = set()
+#: Keys of the fits that this process has done before: their compiled code, thread pools
+#: and caches are warm.
+_warm_keys: set[str] = set()
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A fitted model with the feature step before it, the rows it was fitted on, its test scores and its record."""
+    """Result of a fit.
+
+    Attributes
+    ----------
+    model : estimator
+    step : transformer or None
+        Fitted feature step.
+    part : TrainTestData
+        Rows that the model was fitted to and scored on, after the feature step.
+    scores : ndarray
+        Scores of the test rows, see `TrainTestData.predict`.
+    record : Record
+    """
 
     model: Any
     step: Any
@@ -65,17 +81,19 @@ class Fitted:
     record: Record
 
 
-def fit_job(job: Job, data: Dataset, chosen: Mapping[str, Any] | None = None) -> Fitted:
+def fit_job(
+    job: Job, data: Dataset, best_params: Mapping[str, Any] | None = None
+) -> Fitted:
     """Compute a fit.
 
     Parameters
     ----------
     job : Job
-        Of the family ``fit``.
+        Of the kind `JobKind.FIT`.
     data : Dataset
         The data set of the job.
-    chosen : mapping, optional
-        Parameters that the search chose.
+    best_params : mapping, optional
+        Parameters that the search of the job selected.
 
     Raises
     ------
@@ -84,62 +102,68 @@ def fit_job(job: Job, data: Dataset, chosen: Mapping[str, Any] | None = None) ->
     Exception
         Whatever splitting, fitting or predicting raises.
     """
-    started = time.perf_counter()
-    part, step = _shared_part(job, data)
-    params = with_params(job.method.params, chosen or {})
+    start_time = time.perf_counter()
+    part, step = _prepare(job, data)
+    params = with_params(job.method.params, best_params or {})
     timing = job.scoring.timing or UNTIMED
+
+    def make_model() -> Any:
+        return build({"estimator": job.method.estimator, "params": params})
+
     with limited_threads(timing.threads):
-        fitted = _timed_fit(
-            lambda: build({"estimator": job.method.estimator, "params": params}),
-            job,
-            part,
-            timing,
+        fit = _timed_fit(make_model, job, part, timing)
+        predict_start = time.perf_counter()
+        test_scores = part.predict(fit.model, many=not job.timed)
+        predict_seconds = time.perf_counter() - predict_start
+        results = part.score(
+            fit.model, test_scores, list(job.scoring.metrics), job.scoring.average
         )
-        begun = time.perf_counter()
-        predicted = part.predict(fitted.model, many=not job.timed)
-        seconds = {
-            "fit": fitted.seconds,
-            "fit_all": fitted.all_seconds,
-            "predict": time.perf_counter() - begun,
-        }
-        scores = part.score(
-            fitted.model, predicted, list(job.scoring.metrics), job.scoring.average
-        )
-    converged, solver = _solver_facts(fitted)
+    metrics = {}
+    per_task = {}
+    for name, result in results.items():
+        metrics[name] = result.mean
+        per_task[name] = result.per_task.tolist()
+    converged, solver = _solver_info(fit)
+    seconds = {
+        "fit": fit.seconds,
+        "fit_all": fit.all_seconds,
+        "predict": predict_seconds,
+        **_block_seconds(fit.model),
+        "total": time.perf_counter() - start_time,
+    }
     record = job.record(
         status=OK if converged else NOT_CONVERGED,
-        log="\n".join(dict.fromkeys(fitted.warnings)) or None,
+        log=_log(fit.warnings),
         params=params,
-        metrics={name: score.mean for name, score in scores.items()},
-        per_task={name: score.per_task.tolist() for name, score in scores.items()},
-        counts=_counts(part, scores),
-        seconds={
-            **seconds,
-            **_blocks(fitted.model),
-            "total": time.perf_counter() - started,
-        },
+        metrics=metrics,
+        per_task=per_task,
+        counts=_counts(part, results),
+        seconds=seconds,
         solver={
             **solver,
-            **_truth_error(fitted.model, part),
-            **_robust_parts(fitted.model, part),
+            **_truth_error(fit.model, part),
+            **_robust_parts(fit.model, part),
         },
-        environment={**timing.to_dict(), **host_facts()},
+        environment={**timing.to_dict(), **host_info()},
         result={"tasks": list(data.tasks)},
     )
-    return Fitted(fitted.model, step, part, predicted, record)
+    return Fitted(fit.model, step, part, test_scores, record)
 
 
 def score_candidates(job: Job, data: Dataset) -> Record:
-    """Compute a fold of a search, or all folds of one that halves: fit every candidate and score it.
+    """Compute a fold of a search, or all folds of a search with halving.
 
-    Candidates are visited from the most to the least regularised one, each starting from the one before, where the
-    estimator has `warm_start`; else in the order of the file. A candidate that fails is an entry of `errors`.
+    All candidates are fitted and scored. If the estimator has `warm_start`, they are
+    visited from the most to the least regularized one, and each fit starts from the
+    previous solution. Otherwise they are visited in the order of the file. An error of
+    a candidate is recorded and does not stop the search.
 
     Returns
     -------
     Record
-        `selection` has lists with one entry per candidate: `scores` (None where undefined or failed), `undefined`
-        (tasks left out), `errors` (text or None), `not_converged`; and `warm_started`.
+        `selection` has lists with one entry per candidate: `scores` (None if undefined
+        or failed), `undefined` (number of tasks left out), `errors` (message or None)
+        and `not_converged` (bool). `warm_started` is a bool.
 
     Raises
     ------
@@ -147,76 +171,121 @@ def score_candidates(job: Job, data: Dataset) -> Record:
         If the data cannot be split.
     """
     assert job.search is not None
-    started = time.perf_counter()
-    found = candidates(job.search.grid)
-    warm = len(found) > 1 and _starts_warm(job)
+    start_time = time.perf_counter()
+    all_params = candidates(job.search.grid)
+    warm_start = len(all_params) > 1 and _can_start_warm(job)
+    score = _score_by_halving if job.search.on == HALVING else _score_on_fold
     with limited_threads(1):
-        results = (_halving if job.search.on == HALVING else _visit_all)(
-            job, data, found, warm
-        )
+        results = score(job, data, all_params, warm_start)
     selection: dict[str, Any] = {
-        "scores": [result["score"] for result in results],
-        "undefined": [result["undefined"] for result in results],
-        "errors": [result["error"] for result in results],
-        "not_converged": [result["not_converged"] for result in results],
-        "warm_started": warm,
+        "scores": [],
+        "undefined": [],
+        "errors": [],
+        "not_converged": [],
+        "warm_started": warm_start,
     }
-    seconds = {"total": time.perf_counter() - started}
-    return job.record(
-        selection=selection, seconds=seconds, environment={"threads": 1, **host_facts()}
-    )
+    for result in results:
+        selection["scores"].append(result["score"])
+        selection["undefined"].append(result["undefined"])
+        selection["errors"].append(result["error"])
+        selection["not_converged"].append(result["not_converged"])
+    seconds = {"total": time.perf_counter() - start_time}
+    environment = {"threads": 1, **host_info()}
+    return job.record(selection=selection, seconds=seconds, environment=environment)
 
 
-def part_of(job: Job, data: Dataset) -> tuple[TrainTestData, Any]:
-    """Return the rows that a fit or a fold trains on and is scored on, and its feature step fitted on the former."""
-    split = job.split.to_dict()
-    train, validation, test = split_rows(data, **split)
+# ---------------------------------------------------------------- rows and features
+
+
+def train_test_data(job: Job, data: Dataset) -> tuple[TrainTestData, Any]:
+    """Return the rows that a fit or a fold trains on and is scored on.
+
+    Returns
+    -------
+    part : TrainTestData
+        After the feature step.
+    step : transformer or None
+        Feature step, fitted to the training rows.
+    """
+    train, validation, test = split_rows(data, **job.split.to_dict())
     if job.fold is not None and job.search is not None:
         if job.search.on == "validation":
             test = validation
         else:
             data = data.subset(train)
             folds = list(fold_rows(data, job.search.folds, job.search.seed))
-            train, test = folds[
-                job.fold % len(folds)
-            ]  # few times or groups make fewer folds: some count twice
+            # Few time points or groups make fewer folds; some then count twice.
+            train, test = folds[job.fold % len(folds)]
     return with_features(TrainTestData.of(data, train, test), job.features)
 
 
-#: Parts that this process has prepared with their feature steps, their bytes, and the most that these may add up to.
-_parts: OrderedDict[Any, tuple[Dataset, TrainTestData, Any, int]] = OrderedDict()
-_PART_BYTES = 256 << 20
+@dataclass(frozen=True)
+class _PreparedRows:
+    """Rows after the feature step, kept for the next job that needs them.
+
+    Attributes
+    ----------
+    data : Dataset
+        The data set must stay in memory, because its id is a part of the key.
+    part : TrainTestData
+    step : transformer or None
+    n_bytes : int
+    """
+
+    data: Dataset
+    part: TrainTestData
+    step: Any
+    n_bytes: int
 
 
-def _shared_part(job: Job, data: Dataset) -> tuple[TrainTestData, Any]:
-    """Return what `part_of` does; the methods of a table share it, and what their fits keep of the rows."""
-    search = job.search if job.fold is not None else None
-    fold = None if search is None else (search.on, search.folds, search.seed, job.fold)
+#: The rows that this process has prepared, the most recently used ones last.
+_prepared: OrderedDict[Any, _PreparedRows] = OrderedDict()
+#: Largest sum of the bytes of prepared rows.
+MAX_PREPARED_BYTES = 256 << 20
+
+
+def _prepare(job: Job, data: Dataset) -> tuple[TrainTestData, Any]:
+    """Return the result of `train_test_data`, which jobs on the same rows share.
+
+    They also share what their fits keep of the rows, such as decompositions.
+    """
+    fold = None
+    if job.fold is not None and job.search is not None:
+        fold = (job.search.on, job.search.folds, job.search.seed, job.fold)
     key = (id(data), job.split, fold, job.features)
-    if key not in _parts:
-        part, step = part_of(job, data)
-        _parts[key] = data, part, step, _bytes(part)
-        while (
-            len(_parts) > 1 and sum(size for *_, size in _parts.values()) > _PART_BYTES
-        ):
-            _parts.popitem(last=False)
-    _parts.move_to_end(key)
-    return _parts[key][1:3]
+    if key not in _prepared:
+        part, step = train_test_data(job, data)
+        _prepared[key] = _PreparedRows(data, part, step, _estimate_bytes(part))
+        while len(_prepared) > 1 and _prepared_bytes() > MAX_PREPARED_BYTES:
+            _prepared.popitem(last=False)
+    _prepared.move_to_end(key)
+    return _prepared[key].part, _prepared[key].step
 
 
-def _bytes(part: TrainTestData) -> int:
-    """Return the bytes of a prepared part: its rows, and what solvers keep of them, about as much again."""
-    arrays = [part.train.X, part.test.X]
-    size = sum(
-        X.data.nbytes + X.indices.nbytes if issparse(X) else X.nbytes for X in arrays
-    )
-    return int(4 * (size + part.train.y.nbytes + part.test.y.nbytes))
+def _prepared_bytes() -> int:
+    return sum(rows.n_bytes for rows in _prepared.values())
+
+
+def _estimate_bytes(part: TrainTestData) -> int:
+    """Return the bytes of prepared rows, with what solvers keep of them."""
+    n_bytes = part.train.y.nbytes + part.test.y.nbytes
+    for X in (part.train.X, part.test.X):
+        n_bytes += X.data.nbytes + X.indices.nbytes if issparse(X) else X.nbytes
+    return int(4 * n_bytes)
 
 
 def with_features(
     part: TrainTestData, features: Features | None
 ) -> tuple[TrainTestData, Any]:
-    """Return a part with a feature step applied, which is learned on its training rows, and the step."""
+    """Learn a feature step on the training rows and apply it.
+
+    Returns
+    -------
+    part : TrainTestData
+        With the transformed training and test rows.
+    step : transformer or None
+        The fitted step; None without features.
+    """
     if features is None:
         return part, None
     part = replace(
@@ -234,7 +303,7 @@ def with_features(
 
 
 def with_last_columns(data: Dataset, features: Features | None) -> Dataset:
-    """Return a data set with the last columns that a feature step needs."""
+    """Return a data set with the columns that a feature step adds at the end."""
     if features is None:
         return data
     if features.has_levels:
@@ -245,9 +314,17 @@ def with_last_columns(data: Dataset, features: Features | None) -> Dataset:
 
 
 def learned_features(step: Any, X: Any, weights: np.ndarray | None = None) -> Any:
-    """Fit a feature step to rows, weighted if it takes weights; return the features.
+    """Fit a feature step and return the transformed rows.
 
-    They are an array or sparse matrix, whatever scikit-learn's global settings are.
+    The result is an array or a sparse matrix, whatever the global settings of
+    scikit-learn are.
+
+    Parameters
+    ----------
+    step : transformer
+    X : array or sparse matrix
+    weights : ndarray, optional
+        Used if the step takes sample weights.
     """
     with config_context(transform_output="default"):
         if weights is None or not has_fit_parameter(step, "sample_weight"):
@@ -256,13 +333,13 @@ def learned_features(step: Any, X: Any, weights: np.ndarray | None = None) -> An
 
 
 def make_step(features: Features, data: Dataset) -> Any:
-    """Return the transformer of a feature step for a data set, not fitted."""
+    """Return the unfitted transformer of a feature step for a data set."""
     from mtlrun.features import WeightedDegree
     from mtlrun.features.table import table_step
 
     if features.is_table:
         return table_step(data)
-    # Arrays, whatever sklearn.set_config(transform_output=...) says.
+    # The output is an array, whatever sklearn.set_config(transform_output=...) says.
     if features.kind == "standardize":
         scaler = StandardScaler(with_mean=isinstance(data.X, np.ndarray))
         return scaler.set_output(transform="default")
@@ -275,9 +352,18 @@ def make_step(features: Features, data: Dataset) -> Any:
     return WeightedDegree(**options).set_output(transform="default")
 
 
+# ---------------------------------------------------------------- fits
+
+#: Start of the texts of warnings about convergence.
+NOT_CONVERGED_MARK = "not converged: "
+
+
 @contextmanager
-def noted_warnings() -> Iterator[list[str]]:
-    """Collect the texts of all warnings; those about convergence start with `NOT_CONVERGED_MARK`."""
+def collect_warnings() -> Iterator[list[str]]:
+    """Collect the texts of all warnings, complete after the block.
+
+    The texts of warnings about convergence start with `NOT_CONVERGED_MARK`.
+    """
     texts: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -285,35 +371,51 @@ def noted_warnings() -> Iterator[list[str]]:
             yield texts
         finally:
             for warning in caught:
-                mark = (
-                    NOT_CONVERGED_MARK
-                    if issubclass(warning.category, ConvergenceWarning)
-                    else ""
-                )
-                texts.append(f"{mark}{warning.message}")
+                text = str(warning.message)
+                if issubclass(warning.category, ConvergenceWarning):
+                    text = NOT_CONVERGED_MARK + text
+                texts.append(text)
 
 
-NOT_CONVERGED_MARK = "not converged: "
+def _is_about_convergence(texts: Iterable[str]) -> bool:
+    """Whether one of the texts of `collect_warnings` is about convergence."""
+    return any(text.startswith(NOT_CONVERGED_MARK) for text in texts)
+
+
+def _log(texts: Iterable[str]) -> str | None:
+    """Return the texts of warnings, each once; None if there are none."""
+    return "\n".join(dict.fromkeys(texts)) or None
 
 
 @dataclass(frozen=True)
 class _TimedFit:
-    """A fitted model, its seconds, and the warnings of the repeat nearest to the median."""
+    """Fit whose seconds are the median of all repeats.
+
+    Attributes
+    ----------
+    model : estimator
+    seconds : float
+        Median of `all_seconds`.
+    all_seconds : list of float
+    warnings : list of str
+        Warnings of the repeat nearest to the median, which has also made the model.
+    """
 
     model: Any
+    seconds: float
     all_seconds: list[float]
     warnings: list[str]
 
-    @property
-    def seconds(self) -> float:
-        return statistics.median(self.all_seconds)
-
 
 def _timed_fit(
-    make: Callable[[], Any], job: Job, part: TrainTestData, timing: Timing
+    make_model: Callable[[], Any], job: Job, part: TrainTestData, timing: Timing
 ) -> _TimedFit:
-    """Fit `repeats` times after an untimed first fit, unless this process has fitted the method on such data before."""
-    what = sha256_json(
+    """Fit `timing.repeats` times, and measure the seconds of each fit.
+
+    An untimed fit comes first, unless this process has fitted the method to such data
+    before.
+    """
+    warm_key = sha256_json(
         [
             job.method.estimator,
             _without_seeds(job.method.params),
@@ -321,152 +423,189 @@ def _timed_fit(
             type(part.train.X).__name__,
         ]
     )
-    if timing.warmup and what not in _warm:
-        with noted_warnings():
-            part.fit(make())
+    if timing.warmup and warm_key not in _warm_keys:
+        with collect_warnings():
+            part.fit(make_model())
+    _warm_keys.add(warm_key)
+    # A timed fit includes reading the rows. Other fits share the rows that are read.
     fit = part.fit if job.timed else part.rows.fit
-    _warm.add(what)
-    runs = []
+    models = []
+    all_seconds = []
+    all_warnings = []
     for _ in range(timing.repeats):
-        model = make()
-        with noted_warnings() as texts, _no_collection():
-            started = time.perf_counter()
+        model = make_model()
+        with collect_warnings() as texts, _no_garbage_collection():
+            start_time = time.perf_counter()
             model = fit(model)
-            seconds = time.perf_counter() - started
-        runs.append((seconds, model, texts))
-    middle = sorted(range(len(runs)), key=lambda i: runs[i][0])[(len(runs) - 1) // 2]
+            all_seconds.append(time.perf_counter() - start_time)
+        models.append(model)
+        all_warnings.append(texts)
+    by_seconds = sorted(range(timing.repeats), key=all_seconds.__getitem__)
+    middle = by_seconds[(timing.repeats - 1) // 2]
     return _TimedFit(
-        runs[middle][1], [seconds for seconds, _, _ in runs], runs[middle][2]
+        models[middle],
+        statistics.median(all_seconds),
+        all_seconds,
+        all_warnings[middle],
     )
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
-    """Keep Python's garbage collector from running in between, as `timeit` does."""
-    was = gc.isenabled()
+def _no_garbage_collection() -> Iterator[None]:
+    """Pause Python's garbage collection, as `timeit` does."""
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if was:
+        if was_enabled:
             gc.enable()
 
 
 def _without_seeds(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters without random states: another seed runs the same code."""
-    kept = {name: value for name, value in params.items() if name != "random_state"}
-    return {
-        name: _without_seeds(value) if isinstance(value, Mapping) else value
-        for name, value in kept.items()
-    }
+    kept: dict[str, Any] = {}
+    for name, value in params.items():
+        if name == "random_state":
+            continue
+        kept[name] = _without_seeds(value) if isinstance(value, Mapping) else value
+    return kept
 
 
-def _starts_warm(job: Job) -> bool:
+# ---------------------------------------------------------------- searches
+
+
+def _can_start_warm(job: Job) -> bool:
     """Whether `fit` can start from the solution for other parameters.
 
-    Ensembles and networks cannot: with `warm_start` they add to the model that they have, whatever the parameters are.
+    Ensembles and networks cannot: with `warm_start` they extend the model that they
+    have, even if the parameters have changed.
     """
     path = job.method.estimator
+    if path.startswith(("sklearn.ensemble", "sklearn.neural_network")):
+        return False
     names = inspect.signature(load_class(path)).parameters
-    grows = "n_estimators" in names or path.startswith(
-        ("sklearn.ensemble", "sklearn.neural_network")
-    )
-    return "warm_start" in names and not grows
+    return "warm_start" in names and "n_estimators" not in names
 
 
-def _halving(
-    job: Job, data: Dataset, found: list[dict[str, Any]], warm: bool
+def _score_by_halving(
+    job: Job, data: Dataset, all_params: list[dict[str, Any]], warm_start: bool
 ) -> list[dict[str, Any]]:
-    """Score candidates on one fold after the other, after each of them only the better half.
+    """Score candidates fold by fold; after each fold only the better half goes on.
 
-    A candidate that is dropped has no score; that of the others is their mean over all folds.
+    The score of a candidate is its mean over all folds; None if it was dropped.
     """
     assert job.search is not None
-    sign = -1.0 if get_metric(job.search.metric).greater_is_better else 1.0
-    folds: list[list[dict[str, Any]]] = [[] for _ in found]
-    left = list(range(len(found)))
-    for k in range(job.search.n_visited):
-        fold = replace(
-            job, fold=k, search=replace(job.search, on="folds", visited=None)
-        )
-        for i, result in zip(
-            left, _visit_all(fold, data, [found[i] for i in left], warm), strict=True
-        ):
-            folds[i].append(result)
-        means = {
-            i: mean_score([result["score"] for result in folds[i]])
-            for i in left
-            if not folds[i][-1]["error"]
-        }
-        ranked = sorted(
-            means, key=lambda i: math.inf if (mean := means[i]) is None else sign * mean
-        )
-        left = sorted(ranked[: math.ceil(len(left) / 2)])
-    return [
-        _of_folds(results, means.get(i) if i in left else None)
-        for i, results in enumerate(folds)
-    ]
+    greater_is_better = get_metric(job.search.metric).greater_is_better
+
+    def loss(position: int) -> float:
+        mean = means[position]
+        if mean is None:
+            return math.inf
+        return -mean if greater_is_better else mean
+
+    results: list[list[dict[str, Any]]] = [[] for _ in all_params]
+    means: dict[int, float | None] = {}
+    remaining = list(range(len(all_params)))
+    for number in range(job.search.n_visited):
+        search = replace(job.search, on="folds", visited=None)
+        fold = replace(job, fold=number, search=search)
+        params = [all_params[position] for position in remaining]
+        fold_results = _score_on_fold(fold, data, params, warm_start)
+        means = {}
+        for position, result in zip(remaining, fold_results, strict=True):
+            results[position].append(result)
+            if not result["error"]:
+                scores = [earlier["score"] for earlier in results[position]]
+                means[position] = mean_score(scores)
+        n_kept = math.ceil(len(remaining) / 2)
+        remaining = sorted(sorted(means, key=loss)[:n_kept])
+
+    summaries = []
+    for position, fold_results in enumerate(results):
+        score = means.get(position) if position in remaining else None
+        summaries.append(_summarize_folds(fold_results, score))
+    return summaries
 
 
-def _of_folds(results: list[dict[str, Any]], score: float | None) -> dict[str, Any]:
-    """Return the result of a candidate on several folds with its mean score."""
-    errors = [result["error"] for result in results if result["error"]]
-    not_converged = any(result["not_converged"] for result in results)
-    undefined = max(
-        (result["undefined"] for result in results if result["undefined"] is not None),
-        default=None,
-    )
-    return {
-        "score": score,
-        "undefined": undefined,
-        "error": (errors or [None])[0],
-        "not_converged": not_converged,
-    }
+def _summarize_folds(
+    results: list[dict[str, Any]], score: float | None
+) -> dict[str, Any]:
+    """Return the result of a candidate on several folds, with its mean score."""
+    summary = _unscored()
+    summary["score"] = score
+    for result in results:
+        if result["error"] and not summary["error"]:
+            summary["error"] = result["error"]
+        if result["not_converged"]:
+            summary["not_converged"] = True
+    n_undefined = [result["undefined"] for result in results]
+    defined = [count for count in n_undefined if count is not None]
+    summary["undefined"] = max(defined, default=None)
+    return summary
 
 
-def _visit_all(
-    job: Job, data: Dataset, found: list[dict[str, Any]], warm: bool
+def _score_on_fold(
+    job: Job, data: Dataset, all_params: list[dict[str, Any]], warm_start: bool
 ) -> list[dict[str, Any]]:
-    """Fit and score every candidate on one fold."""
+    """Fit and score the candidates on one fold."""
     assert job.search is not None
-    part, _ = _shared_part(job, data)
-    results = [_unscored() for _ in found]
-    model: Any = None
+    part, _ = _prepare(job, data)
+    order: Sequence[int] = range(len(all_params))
+    if warm_start:
+        order = strong_to_weak(all_params)
     survivors = job.search.survivors
-    for i in strong_to_weak(found) if warm else range(len(found)):
-        if survivors is not None and i not in survivors:
-            continue
-        model, results[i] = _visit(job, part, found[i], model, warm)
+    results = [_unscored() for _ in all_params]
+    model: Any = None
+    for position in order:
+        if survivors is None or position in survivors:
+            params = all_params[position]
+            model, results[position] = _score_candidate(
+                job, part, params, model, warm_start
+            )
     return results
 
 
-def _visit(
+def _score_candidate(
     job: Job,
     part: TrainTestData,
-    values: Mapping[str, Any],
-    model: BaseEstimator,
-    warm: bool,
+    params: Mapping[str, Any],
+    previous: BaseEstimator | None,
+    warm_start: bool,
 ) -> tuple[Any, dict[str, Any]]:
-    """Fit and score one candidate; what goes wrong is its result. Return the model to start the next one from."""
+    """Fit and score one candidate; an error becomes a part of its result.
+
+    Returns
+    -------
+    model : estimator or None
+        Starting point of the next candidate; None: it starts from scratch.
+    result : dict
+        With the keys of `_unscored`.
+    """
     assert job.search is not None
     metric = job.search.metric
     result = _unscored()
-    made = None
-    with noted_warnings() as texts:
+    unfitted = None
+    model = None
+    with collect_warnings() as texts:
         try:
-            made = _next_model(job, values, model, warm)
-            model = part.rows.fit(made)
-            scores = part.score(
-                model, part.predict(model, many=True), [metric], job.scoring.average
-            )[metric]
-            result["score"] = None if math.isnan(scores.mean) else scores.mean
-            result["undefined"] = scores.undefined
-        except Exception as error:  # a candidate may be impossible; the record says so and the search goes on
+            unfitted = _candidate_model(job, params, previous, warm_start)
+            model = part.rows.fit(unfitted)
+            test_scores = part.predict(model, many=True)
+            scores = part.score(model, test_scores, [metric], job.scoring.average)
+            mean = scores[metric].mean
+            result["score"] = None if math.isnan(mean) else mean
+            result["undefined"] = scores[metric].undefined
+        except Exception as error:
+            # A candidate may be impossible. The record says so, and the search goes on.
             result["error"] = one_line(error)
             model = None
-    result["not_converged"] = any(text.startswith(NOT_CONVERGED_MARK) for text in texts)
-    # Fitted per task, every clone starts from nothing.
-    return model if warm and model is made else None, result
+    result["not_converged"] = _is_about_convergence(texts)
+    # A model that is fitted per task consists of clones, which start from scratch.
+    has_kept_object = model is unfitted
+    if not warm_start or not has_kept_object:
+        model = None
+    return model, result
 
 
 def _unscored() -> dict[str, Any]:
@@ -479,202 +618,215 @@ def _unscored() -> dict[str, Any]:
     }
 
 
-def _next_model(
-    job: Job, values: Mapping[str, Any], model: BaseEstimator, warm: bool
+def _candidate_model(
+    job: Job,
+    params: Mapping[str, Any],
+    previous: BaseEstimator | None,
+    warm_start: bool,
 ) -> Any:
-    if model is not None:
-        return model.set_params(**values)
-    params = with_params(job.method.params, values)
-    return build(
-        {
-            "estimator": job.method.estimator,
-            "params": {**params, **({"warm_start": True} if warm else {})},
-        }
-    )
+    """Return the model to fit, which starts from the previous one if there is one."""
+    if previous is not None:
+        return previous.set_params(**params)
+    all_params = with_params(job.method.params, params)
+    if warm_start:
+        all_params["warm_start"] = True
+    return build({"estimator": job.method.estimator, "params": all_params})
 
 
-def _counts(part: TrainTestData, scores: Mapping[str, Scores]) -> dict[str, int]:
-    return {
+# ---------------------------------------------------------------- fields of records
+
+
+def _counts(part: TrainTestData, results: Mapping[str, Scores]) -> dict[str, int]:
+    counts = {
         "n_tasks": part.train.n_tasks,
         "n_train": part.train.n_samples,
         "n_test": part.test.n_samples,
         "one_class_train": int(part.one_class.sum()),
-        **{f"undefined_{metric}": score.undefined for metric, score in scores.items()},
     }
+    for name, result in results.items():
+        counts[f"undefined_{name}"] = result.undefined
+    return counts
 
 
-def _blocks(model: BaseEstimator) -> dict[str, float]:
-    """Return the seconds of a block method: one block after the other, and each on a worker of its own."""
+def _block_seconds(model: BaseEstimator) -> dict[str, float]:
+    """Return the seconds of a method that fits blocks of tasks; {} for other methods.
+
+    ``blocks_sum`` is the time of one block after the other, and ``blocks_max`` the time
+    with a worker for each block.
+    """
     seconds = getattr(model, "block_seconds_", None)
-    return (
-        {}
-        if seconds is None
-        else {
-            "blocks_sum": float(np.sum(seconds)),
-            "blocks_max": float(np.max(seconds)),
-        }
-    )
+    if seconds is None:
+        return {}
+    return {
+        "blocks_sum": float(np.sum(seconds)),
+        "blocks_max": float(np.max(seconds)),
+    }
 
 
 def _truth_error(model: BaseEstimator, part: TrainTestData) -> dict[str, float]:
-    """Return the relative error of the coefficients of a regression with known truth, else nothing."""
-    truth, coef = part.train.truth.get("W"), getattr(model, "coef_", None)
-    if (
-        part.train.task_type != "regression"
-        or truth is None
-        or coef is None
-        or np.shape(coef) != truth.T.shape
-    ):
+    """Return the relative error of coefficients; {} unless the truth is available."""
+    truth = part.train.truth.get("W")
+    coef = getattr(model, "coef_", None)
+    if part.train.task_type != "regression" or truth is None or coef is None:
         return {}
-    return {
-        "truth_error": float(np.linalg.norm(coef - truth.T) / np.linalg.norm(truth))
-    }
+    if np.shape(coef) != truth.T.shape:
+        return {}
+    error = np.linalg.norm(coef - truth.T) / np.linalg.norm(truth)
+    return {"truth_error": float(error)}
 
 
-#: Singular values and columns of a robust model count from this share of the largest of
-#: its coefficients on; what is smaller is left over by a solver that was stopped.
+#: Singular values and columns of a robust model count if they exceed this share of the
+#: largest one of its coefficients. Smaller ones are left over by a stopped solver.
 PART_TOLERANCE = 1e-6
 
 
 def _robust_parts(model: BaseEstimator, part: TrainTestData) -> dict[str, float]:
     """Return the rank of L and the number of outlier tasks of a robust model L + E.
 
-    With known truth also the relative error of L. A model of another kind has none.
+    If the truth is available, the result includes the relative error of L. It is {} for
+    other models.
     """
     low_rank = getattr(model, "low_rank_", None)
     outlier = getattr(model, "outlier_", None)
     if low_rank is None or outlier is None:
         return {}
     coef = low_rank + outlier
-    values = np.linalg.svd(low_rank, compute_uv=False)
-    norms = np.linalg.norm(outlier, axis=1)
+    singular_values = np.linalg.svd(low_rank, compute_uv=False)
+    task_norms = np.linalg.norm(outlier, axis=1)
     largest_value = np.linalg.norm(coef, ord=2)
     largest_norm = np.linalg.norm(coef, axis=1).max(initial=0.0)
-    facts: dict[str, float] = {
-        "rank": int(np.sum(values > PART_TOLERANCE * largest_value)),
-        "n_outliers": int(np.sum(norms > PART_TOLERANCE * largest_norm)),
+    info: dict[str, float] = {
+        "rank": int(np.sum(singular_values > PART_TOLERANCE * largest_value)),
+        "n_outliers": int(np.sum(task_norms > PART_TOLERANCE * largest_norm)),
     }
     truth = part.train.truth.get("L")
     if truth is not None and np.shape(low_rank) == truth.T.shape:
         difference = np.linalg.norm(low_rank - truth.T)
-        facts["low_rank_error"] = float(difference / np.linalg.norm(truth))
-    return facts
+        info["low_rank_error"] = float(difference / np.linalg.norm(truth))
+    return info
 
 
-def _solver_facts(fitted: _TimedFit) -> tuple[bool, dict[str, Any]]:
-    """Return whether the solver converged, and what it says of itself."""
-    model = fitted.model
-    failed = [
-        text.removeprefix(NOT_CONVERGED_MARK)
-        for text in fitted.warnings
-        if text.startswith(NOT_CONVERGED_MARK)
-    ]
-    converged = not failed and getattr(model, "converged_", True) is not False
-    facts: dict[str, Any] = {"converged": converged}
-    for name, attribute in (
-        ("n_iter", "n_iter_"),
-        ("gap", "gap_"),
-        ("stop_crit", "stop_crit_"),
-    ):
+#: Key in the record of a fit -> attribute of the model.
+_SOLVER_ATTRIBUTES = {"n_iter": "n_iter_", "gap": "gap_", "stop_crit": "stop_crit_"}
+
+
+def _solver_info(fit: _TimedFit) -> tuple[bool, dict[str, Any]]:
+    """Return whether the solver has converged, and what the model tells about it."""
+    model = fit.model
+    has_warned = _is_about_convergence(fit.warnings)
+    converged = not has_warned and getattr(model, "converged_", True) is not False
+    info: dict[str, Any] = {"converged": converged}
+    for name, attribute in _SOLVER_ATTRIBUTES.items():
         value = getattr(model, attribute, None)
         if value is not None:
-            facts[name] = np.max(value).item()
+            # There may be one value per task.
+            info[name] = np.max(value).item()
     history = getattr(model, "objective_", None)
     if history is not None and np.size(history):
-        facts["objective"] = float(np.ravel(history)[-1])
-    if failed:
-        facts["message"] = failed[0]
-    return converged, facts
+        info["objective"] = float(np.ravel(history)[-1])
+    for text in fit.warnings:
+        if text.startswith(NOT_CONVERGED_MARK):
+            info["message"] = text.removeprefix(NOT_CONVERGED_MARK)
+            break
+    return converged, info
 
 
-# ---------------------------------------------------------------------- measures
+# ---------------------------------------------------------------- analyses
 
 
 def run_analysis(job: Job, data: Dataset | None) -> Record:
-    """Compute a measurement.
+    """Compute an analysis.
 
     Parameters
     ----------
     job : Job
-        Of the family ``measure``.
+        Of the kind `JobKind.ANALYSIS`.
     data : Dataset or None
-        None for measures of published numbers; a feature step is learned on all its rows.
+        None for analyses of published numbers. A feature step is learned on all rows.
 
     Raises
     ------
     TypeError, ValueError
-        If the measure returns no `AnalysisResult`, or a quantity that is not its own.
+        If the function does not return an `AnalysisResult`, or returns quantities that
+        it does not declare.
     Exception
-        Whatever the measure raises.
+        Whatever the function raises.
     """
-    started = time.perf_counter()
+    start_time = time.perf_counter()
     if data is not None and job.features is not None:
         step = make_step(job.features, data)
         X = learned_features(step, data.X, data.source.get(WEIGHT))
         data = replace(data, X=X, features=[])
     module, _, name = analysis_path(job.method.measure).partition(":")
-    measure = getattr(import_named(module), name)
-    threads = (job.scoring.timing or UNTIMED).threads
-    with threadpool_limits(limits=threads), noted_warnings() as texts:
-        found = measure(data, seed=job.split.seed, **job.method.params)
-    _check(found, job.method.measure, getattr(measure, "declaration", None))
-    converged = found.solver.get(
-        "converged", not any(text.startswith(NOT_CONVERGED_MARK) for text in texts)
-    )
-    return job.record(
-        status=OK if converged else NOT_CONVERGED,
-        log="\n".join(
-            dict.fromkeys(text.removeprefix(NOT_CONVERGED_MARK) for text in texts)
-        )
-        or None,
-        params=dict(job.method.params),
-        metrics={name: float(value) for name, value in found.values.items()},
-        per_task=found.per_task,
-        counts={}
-        if data is None
-        else {
+    analyze = getattr(import_named(module), name)
+    timing = job.scoring.timing or UNTIMED
+    with threadpool_limits(limits=timing.threads), collect_warnings() as texts:
+        result = analyze(data, seed=job.split.seed, **job.method.params)
+    _check_result(result, job.method.measure, getattr(analyze, "declaration", None))
+    converged = result.solver.get("converged", not _is_about_convergence(texts))
+    counts = {}
+    stored_result = _to_plain(result)
+    if data is not None:
+        counts = {
             "n_tasks": data.n_tasks,
             "n_samples": data.n_samples,
             "n_features": data.n_features,
-        },
-        seconds={"total": time.perf_counter() - started},
-        solver=found.solver,
-        environment={"threads": threads, **host_facts()},
-        result={
-            **_result(found),
-            **(
-                {}
-                if data is None or not found.per_task
-                else {"tasks": list(data.tasks)}
-            ),
-        },
+        }
+        if result.per_task:
+            stored_result["tasks"] = list(data.tasks)
+    return job.record(
+        status=OK if converged else NOT_CONVERGED,
+        log=_log(text.removeprefix(NOT_CONVERGED_MARK) for text in texts),
+        params=dict(job.method.params),
+        metrics={name: float(value) for name, value in result.values.items()},
+        per_task=result.per_task,
+        counts=counts,
+        seconds={"total": time.perf_counter() - start_time},
+        solver=result.solver,
+        environment={"threads": timing.threads, **host_info()},
+        result=stored_result,
     )
 
 
-def _check(found: object, path: str, declaration: Declaration | None) -> None:
-    """Refuse what is no measurement, and quantities that the measure does not declare."""
-    if not isinstance(found, AnalysisResult):
-        raise TypeError(
-            f"{path} returned a {type(found).__name__}, not a AnalysisResult"
-        )
-    unknown = [
-        name
-        for name in found.values
-        if declaration and name not in declaration.quantities
-    ]
-    if unknown:
+def _check_result(result: object, path: str, declaration: Declaration | None) -> None:
+    """Refuse a result of an analysis that is not as declared.
+
+    Raises
+    ------
+    TypeError
+        If it is not an `AnalysisResult`.
+    ValueError
+        If it has quantities that the analysis does not declare.
+    """
+    if not isinstance(result, AnalysisResult):
+        kind = type(result).__name__
+        raise TypeError(f"{path} returned a {kind}, not an AnalysisResult")
+    if declaration is None:
+        return
+    undeclared = [name for name in result.values if name not in declaration.quantities]
+    if undeclared:
+        names = ", ".join(undeclared)
         raise ValueError(
-            f"{path} returned quantities that it does not declare: {', '.join(unknown)}"
+            f"{path} returned quantities that it does not declare: {names}"
         )
 
 
-def _result(found: AnalysisResult) -> dict[str, Any]:
-    """Return curves, matrices, rankings, lines and tables as plain data, without those that are empty."""
-    plain: dict[str, Any] = {
-        "curves": {name: curve.to_dict() for name, curve in found.curves.items()},
-        "matrices": {name: matrix.to_dict() for name, matrix in found.matrices.items()},
-        "rankings": [scores.to_dict() for scores in found.rankings],
-        "lines": list(found.lines),
-        "tables": dict(found.tables),
-    }
-    return {name: part for name, part in plain.items() if part}
+def _to_plain(result: AnalysisResult) -> dict[str, Any]:
+    """Return curves, matrices, rankings, lines and tables as plain data.
+
+    Empty ones are left out.
+    """
+    plain: dict[str, Any] = {}
+    if result.curves:
+        curves = result.curves.items()
+        plain["curves"] = {name: curve.to_dict() for name, curve in curves}
+    if result.matrices:
+        matrices = result.matrices.items()
+        plain["matrices"] = {name: matrix.to_dict() for name, matrix in matrices}
+    if result.rankings:
+        plain["rankings"] = [ranking.to_dict() for ranking in result.rankings]
+    if result.lines:
+        plain["lines"] = list(result.lines)
+    if result.tables:
+        plain["tables"] = dict(result.tables)
+    return plain

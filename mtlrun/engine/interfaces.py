@@ -1,7 +1,9 @@
-"""What the classes, functions and metrics that a file can name are and take. Standard library only.
+"""Interfaces of the classes, functions and metrics that a file can name.
 
-Those of mtlrun stand in ``estimators/methods.json`` and ``interfaces.json``, which ``make generated`` writes, so that a
-run that is up to date imports none of them. Others are imported and inspected.
+The interfaces of mtlrun are stored in ``estimators/methods.json`` and
+``interfaces.json``, which ``make generated`` writes, so that a run that is up to date
+imports none of its modules. Other modules are imported and inspected. This module needs
+only the standard library.
 """
 
 from __future__ import annotations
@@ -12,19 +14,24 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mtlrun.errors import ConfigError, suggest
 from mtlrun.utils.plugins import import_named
 
+if TYPE_CHECKING:
+    from mtlrun.estimators.registry import MethodInfo
+
 STORED = Path(__file__).with_suffix(".json")
-#: Module of what the decorator of a measure leaves on it.
-_DECLARATION = "mtlrun.engine.analysis"
+#: Module of the class of declarations, which the decorator of an analysis attaches.
+_DECLARATION_MODULE = "mtlrun.engine.analysis"
+#: Module of the class of rules for parameters.
+_RULE_MODULE = "mtlrun.estimators.params"
 
 
 @dataclass(frozen=True)
 class Interface:
-    """What a class or a function can be given.
+    """Parameters and properties of a class or function.
 
     Attributes
     ----------
@@ -33,18 +40,19 @@ class Interface:
     open : bool
         Whether it takes ``**kwargs``, so that any name is allowed.
     keyword_only : tuple of str
-        Those of `names` that must be given by name.
+        Parameters that must be passed by name.
     is_class : bool
     fits : bool
         Whether it is a class with a method `fit`.
     rules : dict
-        Parameter -> its rule as plain data (`mtlrun.estimators.params.Rule.plain`), for a class that has such.
+        Parameter -> its rule as plain data (`mtlrun.estimators.params.Rule.plain`);
+        only for classes with rules.
     summary : str
         First line of the docstring.
     declaration : dict or None
-        Of a measure: what it declares (`mtlrun.engine.analysis.Declaration`), as plain data.
+        Declaration of an analysis (`mtlrun.engine.analysis.Declaration`), as plain data.
     changes : tuple of str
-        Why its numbers changed, once for every version after the first.
+        Reason of each version after the first.
     """
 
     names: tuple[str, ...]
@@ -59,8 +67,8 @@ class Interface:
 
 
 @dataclass(frozen=True)
-class MetricFacts:
-    """How a metric is used; attributes as of `mtlrun.metrics.Metric`."""
+class MetricInfo:
+    """Properties of a metric; the attributes are those of `mtlrun.metrics.Metric`."""
 
     greater_is_better: bool
     needs: str
@@ -68,130 +76,157 @@ class MetricFacts:
 
 
 _STORED = json.loads(STORED.read_text(encoding="utf-8"))
-METRIC_FACTS = {
-    name: MetricFacts(**facts) for name, facts in _STORED["metrics"].items()
+#: Name of a metric -> its properties.
+METRIC_INFO = {
+    name: MetricInfo(
+        greater_is_better=stored["greater_is_better"],
+        needs=stored["needs"],
+        task_variance=stored.get("task_variance", False),
+    )
+    for name, stored in _STORED["metrics"].items()
 }
 
 
 def interface(path: str) -> Interface:
-    """Return what ``package.module:name`` can be given.
+    """Return the interface of ``package.module:name``.
 
     Raises
     ------
     ConfigError
         If there is no such module, class or function, or the module cannot be imported.
     """
-    from mtlrun.estimators.registry import (
-        METHODS,
-    )  # reports, which ask for metrics only, need no estimators
+    # Reports need only metrics, and do not load the registry of estimators.
+    from mtlrun.estimators.registry import METHODS
 
-    name = path.partition(":")[2]
-    if (
-        name in METHODS
-        and METHODS[name].class_path == path
-        and path.startswith("mtlrun.")
-    ):
-        parameters = METHODS[name].parameters
-        named = tuple(key for key, entry in parameters.items() if entry["keyword_only"])
-        rules = {
-            key: entry["rule"] for key, entry in parameters.items() if entry["rule"]
-        }
-        return Interface(
-            tuple(parameters),
-            False,
-            named,
-            True,
-            True,
-            rules,
-            changes=tuple(METHODS[name].changes),
-        )
-    known = _STORED["interfaces"].get(path)
-    if known is not None and _current(known.get("package")):
-        lists = {
-            key: tuple(known[key])
-            for key in ("names", "keyword_only", "changes")
-            if key in known
-        }
-        return Interface(
-            **{
-                **{key: value for key, value in known.items() if key != "package"},
-                **lists,
-            }
-        )
-    return inspected(path)
+    method = METHODS.get(path.partition(":")[2])
+    if method is not None and method.class_path == path and path.startswith("mtlrun."):
+        return _method_interface(method)
+    stored = _STORED["interfaces"].get(path)
+    if stored is not None and _is_installed(stored.get("package")):
+        fields = {name: value for name, value in stored.items() if name != "package"}
+        for name in ("names", "keyword_only", "changes"):
+            if name in fields:
+                fields[name] = tuple(fields[name])
+        return Interface(**fields)
+    return inspect_interface(path)
 
 
-def _current(package: Mapping[str, str] | None) -> bool:
-    """Whether a package that was inspected has the same version here."""
-    if package is None:
-        return True
-    try:
-        return all(
-            importlib.metadata.version(name) == version
-            for name, version in package.items()
-        )
-    except importlib.metadata.PackageNotFoundError:
-        return False
-
-
-def inspected(path: str) -> Interface:
-    """Return what ``package.module:name`` can be given, by importing it; errors as `interface`."""
-    found = _load(path)
-    is_class = isinstance(found, type)
-    try:
-        parameters, unknown = list(inspect.signature(found).parameters.values()), False
-    except (TypeError, ValueError):  # some compiled code
-        parameters, unknown = [], True
-    named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    declaration = getattr(found, "declaration", None)
-    metadata = getattr(found, "metadata", None)
+def _method_interface(method: MethodInfo) -> Interface:
+    """Return the interface of a registered class of mtlrun."""
+    keyword_only = []
+    rules = {}
+    for name, parameter in method.parameters.items():
+        if parameter["keyword_only"]:
+            keyword_only.append(name)
+        if parameter["rule"]:
+            rules[name] = parameter["rule"]
     return Interface(
-        tuple(p.name for p in named),
-        unknown or any(p.kind is p.VAR_KEYWORD for p in parameters),
-        tuple(p.name for p in named if p.kind is p.KEYWORD_ONLY),
-        is_class,
-        callable(getattr(found, "fit", None)) and is_class,
-        _rules(found) if is_class else {},
-        (inspect.getdoc(found) or "").partition("\n")[0].rstrip(".").replace("`", ""),
-        declaration.plain()
-        if declaration is not None and type(declaration).__module__ == _DECLARATION
-        else None,
-        tuple(getattr(declaration or metadata, "changes", ())),
+        names=tuple(method.parameters),
+        keyword_only=tuple(keyword_only),
+        is_class=True,
+        fits=True,
+        rules=rules,
+        changes=tuple(method.changes),
     )
 
 
-def _rules(found: type) -> dict[str, Any]:
-    rules = getattr(found, "_rules", None)
-    known = (
-        rules.items() if isinstance(rules, dict) else ()
-    )  # a class may hold anything
-    return {
-        str(k): v.plain
-        for k, v in known
-        if type(v).__module__ == "mtlrun.estimators.params" and v.plain
-    }
+def _is_installed(package: Mapping[str, str] | None) -> bool:
+    """Whether the inspected package is installed in the same version.
+
+    Parameters
+    ----------
+    package : dict or None
+        Name -> version; None for modules of mtlrun and of the standard library.
+    """
+    if package is None:
+        return True
+    try:
+        for name, version in package.items():
+            if importlib.metadata.version(name) != version:
+                return False
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
 
 
-def _load(path: str) -> Any:
+def inspect_interface(path: str) -> Interface:
+    """Import ``package.module:name`` and return its interface.
+
+    Raises the errors of `interface`.
+    """
+    target = _import(path)
+    is_class = isinstance(target, type)
+    takes_any_name = False
+    names = []
+    keyword_only = []
+    try:
+        parameters = list(inspect.signature(target).parameters.values())
+    except (TypeError, ValueError):
+        # Some compiled functions have no signature.
+        parameters = []
+        takes_any_name = True
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_KEYWORD:
+            takes_any_name = True
+        elif parameter.kind is not parameter.VAR_POSITIONAL:
+            names.append(parameter.name)
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            keyword_only.append(parameter.name)
+
+    # Classes and functions of other packages may have any attributes.
+    declaration = getattr(target, "declaration", None)
+    metadata = getattr(target, "metadata", None)
+    plain_declaration = None
+    if type(declaration).__module__ == _DECLARATION_MODULE:
+        plain_declaration = declaration.plain()
+    summary = (inspect.getdoc(target) or "").partition("\n")[0]
+    return Interface(
+        names=tuple(names),
+        open=takes_any_name,
+        keyword_only=tuple(keyword_only),
+        is_class=is_class,
+        fits=is_class and callable(getattr(target, "fit", None)),
+        rules=_rules(target) if is_class else {},
+        summary=summary.rstrip(".").replace("`", ""),
+        declaration=plain_declaration,
+        changes=tuple(getattr(declaration or metadata, "changes", ())),
+    )
+
+
+def _rules(target: type) -> dict[str, Any]:
+    """Return the rules of a class for its parameters as plain data."""
+    rules = getattr(target, "_rules", None)
+    # Classes of other packages may use the name for something else.
+    if not isinstance(rules, dict):
+        return {}
+    plain_rules = {}
+    for name, rule in rules.items():
+        if type(rule).__module__ == _RULE_MODULE and rule.plain:
+            plain_rules[str(name)] = rule.plain
+    return plain_rules
+
+
+def _import(path: str) -> Any:
+    """Import the class or function ``package.module:name``."""
     module, _, name = path.partition(":")
     try:
         loaded = import_named(module)
-    except (Exception, SystemExit) as error:  # whatever the user's module raises
+    except (Exception, SystemExit) as error:
+        # A module of the user may raise anything.
         remedy = "Is it installed, or its folder on PYTHONPATH?"
         raise ConfigError(
             f"cannot import {module!r} for {path!r}: {type(error).__name__}: {error}",
             remedy,
         ) from error
-    found = getattr(loaded, name, None) if name else None
-    if not callable(found):
-        known = [
-            n
-            for n, value in vars(loaded).items()
-            if inspect.isclass(value) or inspect.isfunction(value)
-        ]
-        near = suggest(name, known, 1)
-        hint = f"Did you mean {near[0]!r}?" if near else None
-        raise ConfigError(
-            f"module {module!r} defines no class or function {name!r}", hint
-        )
-    return found
+    target = getattr(loaded, name, None) if name else None
+    if callable(target):
+        return target
+    candidates = []
+    for other_name, value in vars(loaded).items():
+        if inspect.isclass(value) or inspect.isfunction(value):
+            candidates.append(other_name)
+    similar = suggest(name, candidates, 1)
+    remedy = f"Did you mean {similar[0]!r}?" if similar else None
+    raise ConfigError(
+        f"module {module!r} defines no class or function {name!r}", remedy
+    )

@@ -1,8 +1,12 @@
-"""A job: one number of a table, as everything that it depends on and nothing else.
+"""Jobs: everything that a number in a table depends on, and nothing else.
 
-There are three families. A *fit* trains a method on the training rows of one split, with the parameters that a search
-chose, and scores the test rows. A *fold* scores every candidate of such a search on one fold inside the training rows.
-A *measure* calls a function. `mtlrun.engine.fit` says what each of them does.
+There are three kinds of jobs (`JobKind`). A *fit* trains a method on the training rows
+of one split, with the parameters that a search selected, and scores the test rows. A
+*fold* scores all candidates of such a search on one fold within the training rows. An
+*analysis* calls a function. `mtlrun.engine.fit` computes them.
+
+The key of a job is the digest of its content and of the versions of the code that
+computes it. Results are stored under this key, and a stored job is not recomputed.
 """
 
 from __future__ import annotations
@@ -18,16 +22,26 @@ from mtlrun.engine.packed import search_key
 from mtlrun.engine.record import JobKind, Record, candidates, made_by
 from mtlrun.utils.io import sha256_json
 
-#: Of the content of a job. Raise it when its meaning changes.
+#: Version of the content of a job. Raise it when the meaning of the content changes.
 SCHEMA = 3
-#: Why splits, features, searches, scores or timings changed, a line for each time: the version of the protocol is one
-#: more than their number. All stored results of earlier versions are then out of date.
+#: One reason for each change of splits, features, searches, scores or timings. The
+#: version of the protocol is one more than their number. Each change outdates all
+#: results stored before it.
 PROTOCOL_CHANGES: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class DatasetRef:
-    """A data set: its id, the options of its reader, and the sha256 of everything that decides the loaded data."""
+    """Reference to a data set.
+
+    Attributes
+    ----------
+    id : str
+    options : dict
+        Options of its reader.
+    fingerprint : str
+        sha256 of everything that determines the loaded data.
+    """
 
     id: str
     options: dict[str, Any]
@@ -45,7 +59,17 @@ class DatasetRef:
 
 @dataclass(frozen=True)
 class Split:
-    """One division of the rows: the fields of the split in the experiment file, number of the trial, seed."""
+    """Split of the rows into training and test rows.
+
+    Attributes
+    ----------
+    kind : str
+    trial : int
+        Number of the trial, from 0.
+    seed : int
+    train, folds, name, validation
+        As in the experiment file; None if the kind of split does not use them.
+    """
 
     kind: str
     trial: int
@@ -56,7 +80,7 @@ class Split:
     validation: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields that are given."""
+        """Return the fields that are set."""
         fields = {
             "kind": self.kind,
             "trial": self.trial,
@@ -69,7 +93,7 @@ class Split:
         return _without_empty(fields)
 
 
-#: The step of a table, and the same with columns of further groups.
+#: Feature step of a table; with columns of further groups; with the elapsed time.
 TABLE = "table"
 TABLE_WITH_LEVELS = "table+levels"
 TABLE_WITH_ELAPSED = "table+elapsed"
@@ -78,7 +102,7 @@ TABLE_KINDS = (TABLE, TABLE_WITH_LEVELS, TABLE_WITH_ELAPSED)
 
 @dataclass(frozen=True)
 class Features:
-    """What is done to X first, learned on the training rows."""
+    """Feature step: a transformation of X that is learned on the training rows."""
 
     kind: str
     degree: int | None = None
@@ -87,7 +111,7 @@ class Features:
 
     @property
     def is_table(self) -> bool:
-        """Whether the data are columns of a table: numbers, words and empty cells."""
+        """Whether X holds columns of a table: numbers, words and empty cells."""
         return self.kind in TABLE_KINDS
 
     @property
@@ -101,7 +125,7 @@ class Features:
         return self.kind == TABLE_WITH_ELAPSED
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields that are given."""
+        """Return the fields that are set."""
         fields = {
             "kind": self.kind,
             "degree": self.degree,
@@ -113,11 +137,21 @@ class Features:
 
 @dataclass(frozen=True)
 class Method:
-    """An estimator with its parameters, nested ones and random states included, or a measure with its parameters.
+    """An estimator or an analysis, with its parameters.
 
-    Classes and measures of mtlrun go by their names, others by ``package.module:name``.
+    Classes and analyses of mtlrun are identified by their names, others by
+    ``package.module:name``.
 
-    `published` holds the sha256 of the file of published numbers that a measure reads.
+    Attributes
+    ----------
+    estimator : str
+        Empty for an analysis.
+    measure : str
+        Name of the analysis; empty for an estimator.
+    params : dict
+        Includes nested estimators and random states.
+    published : dict of str to str
+        Name and sha256 of each file of published numbers that the analysis reads.
     """
 
     estimator: str = ""
@@ -136,18 +170,35 @@ class Method:
         return _without_empty(fields)
 
 
+#: Value of `Search.on`: only the better half of the candidates goes on after each fold.
 HALVING = "halving"
 
 
 @dataclass(frozen=True)
 class Search:
-    """The choice of parameters inside the training rows: a grid, scored by cross-validation or on the validation part.
+    """Search for the best parameters within the training rows.
 
-    `method` is what is fitted in the search; it may be a faster solver of the same objective. `on` is "folds",
-    "validation", or "halving": after every fold the better half of the candidates goes on, so all folds are one job.
-    `visited` is the number of folds that are computed, from the first one on; by default, all of them.
-    `survivors` are the positions of the candidates that are scored after the first
-    `n_first` folds; by default, all of them.
+    Attributes
+    ----------
+    grid : dict of str to list
+    folds : int
+        Number of folds of the cross-validation.
+    metric : str
+    seed : int
+    method : Method
+        Fitted in the search; may be a faster solver of the same objective.
+    on : {"folds", "validation", "halving"}
+        ``validation``: candidates are scored on the validation rows of the split.
+        ``halving``: only the better half of the candidates goes on after each fold, so
+        all folds are one job.
+    versions : dict of str to int or str
+        Versions of the code that computes the search.
+    visited : int or None
+        Number of folds that are computed, starting with the first; None: all.
+    n_first : int or None
+        Number of first folds on which all candidates are scored; None: all.
+    survivors : list of int or None
+        Positions of the candidates that are scored on the other folds; None: all.
     """
 
     grid: dict[str, list[Any]]
@@ -164,7 +215,9 @@ class Search:
     @property
     def n_visited(self) -> int:
         """Number of folds that are computed."""
-        return self.folds if self.visited is None else self.visited
+        if self.visited is None:
+            return self.folds
+        return self.visited
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields that are not empty, without the versions."""
@@ -184,7 +237,16 @@ class Search:
 
 @dataclass(frozen=True)
 class Timing:
-    """How seconds are measured."""
+    """How the seconds of a fit are measured.
+
+    Attributes
+    ----------
+    repeats : int
+        Number of timed fits; the median counts.
+    threads : int
+    warmup : bool
+        Whether an untimed fit comes first, unless this process is warm already.
+    """
 
     repeats: int = 1
     threads: int = 1
@@ -201,7 +263,17 @@ class Timing:
 
 @dataclass(frozen=True)
 class Scoring:
-    """What is asked of a fit: metrics, how they are averaged, what is kept, whether it is timed."""
+    """What is recorded of a fit.
+
+    Attributes
+    ----------
+    metrics : tuple of str
+    average : {"task", "sample"}
+    keep : tuple of str
+        ``predictions``: the scores of the test rows are stored.
+    timing : Timing or None
+        None: the fit is not timed.
+    """
 
     metrics: tuple[str, ...] = ()
     average: str = "task"
@@ -221,21 +293,22 @@ class Scoring:
 
 @dataclass(frozen=True)
 class Job:
-    """What one number depends on.
+    """Everything that a number depends on.
 
     Attributes
     ----------
     dataset : DatasetRef or None
-        None for measures of published numbers.
+        None for analyses of published numbers.
     split : Split
     method : Method
     scoring : Scoring
     features : Features or None
     search : Search or None
     fold : int or None
-        Of a fold: its number.
+        Number of the fold; None unless the job is a fold.
     versions : dict of str to int or str
-        Of what computes it (`mtlrun.engine.methods.versions_of`).
+        Versions of the code that computes the job, see
+        `mtlrun.engine.methods.versions_of`.
     """
 
     dataset: DatasetRef | None
@@ -249,18 +322,20 @@ class Job:
 
     @property
     def kind(self) -> JobKind:
-        """Whether it is a fit, a fold of a search, or an analysis."""
+        """Kind of the job: a fit, a fold of a search, or an analysis."""
         if self.fold is not None:
             return JobKind.FOLD
-        return JobKind.ANALYSIS if self.method.measure else JobKind.FIT
+        if self.method.measure:
+            return JobKind.ANALYSIS
+        return JobKind.FIT
 
     @property
     def timed(self) -> bool:
-        """Whether seconds are a result."""
+        """Whether the seconds of the fit are a result."""
         return self.scoring.timing is not None
 
     def content(self) -> dict[str, Any]:
-        """Return everything that the number depends on except the versions.
+        """Return everything that the number depends on, except the versions.
 
         The keys of all stored results depend on this dictionary, but not on its order.
         """
@@ -282,17 +357,23 @@ class Job:
         if self.fold is None:
             fields["keys"] = [fold.key for fold in self.folds]
         else:
-            # A fold fits the method of the search: it is the method of the job.
+            # A fold fits the method of the search, which is the method of the job.
             del fields["method"]
         return fields
 
     @cached_property
     def key(self) -> str:
-        """sha256 of content and versions."""
+        """sha256 of the content and the versions."""
         return sha256_json([self.content(), self.versions])
 
     def record(self, **results: Any) -> Record:
-        """Return the record of the job with these results."""
+        """Return a record of the job.
+
+        Parameters
+        ----------
+        **results
+            Fields of the `Record` that hold results.
+        """
         return Record(
             self.key,
             self.kind.value,
@@ -304,7 +385,10 @@ class Job:
 
     @cached_property
     def folds(self) -> tuple[Job, ...]:
-        """The jobs of the search; those of methods that search the same way are the same."""
+        """Jobs of the search before this fit.
+
+        Methods whose searches are equal share these jobs.
+        """
         if self.search is None or self.fold is not None:
             return ()
         search = self.search
@@ -314,15 +398,16 @@ class Job:
         )
         if search.on == HALVING:
             return (replace(fold, fold=0),)
-        # A fold is the same job whether the others are visited or not, so that a search
+        # A fold does not depend on how many other folds are visited, so that a search
         # of the first folds can be continued.
-        full = replace(search, visited=None, n_first=None, survivors=None)
-        later = replace(full, survivors=search.survivors)
+        first = replace(search, visited=None, n_first=None, survivors=None)
+        later = replace(first, survivors=search.survivors)
         n_first = search.n_visited if search.n_first is None else search.n_first
-        return tuple(
-            replace(fold, search=full if k < n_first else later, fold=k)
-            for k in range(search.n_visited)
-        )
+        folds = []
+        for number in range(search.n_visited):
+            fold_search = first if number < n_first else later
+            folds.append(replace(fold, search=fold_search, fold=number))
+        return tuple(folds)
 
     def of_first_folds(self, n_folds: int) -> Job:
         """Return the job whose search visits only the first folds."""
@@ -330,7 +415,7 @@ class Job:
         return replace(self, search=replace(self.search, visited=n_folds))
 
     def with_survivors(self, n_first: int, survivors: Sequence[int]) -> Job:
-        """Return the job whose search scores only some candidates after the first folds.
+        """Return the job whose search drops candidates after the first folds.
 
         Parameters
         ----------
@@ -347,56 +432,69 @@ class Job:
 def job_from(
     content: Mapping[str, Any],
     versions: Mapping[str, int | str],
-    searched: Mapping[str, int | str],
+    search_versions: Mapping[str, int | str],
 ) -> Job:
-    """Return the job that has this content (`Job.content`), as a record keeps it.
+    """Return the job with a given content, the inverse of `Job.content`.
 
     Parameters
     ----------
     content : mapping
+        As stored in the inputs of a record.
     versions : mapping
-        Of what computes the job.
-    searched : mapping
-        Of what its search fits; counts for nothing without one.
+        Versions of the code that computes the job.
+    search_versions : mapping
+        Versions of the code that computes its search; ignored without a search.
     """
-    dataset, features, fold = (
-        content.get(name) for name in ("dataset", "features", "fold")
-    )
+    dataset = None
+    if content.get("dataset"):
+        stored_dataset = content["dataset"]
+        dataset = DatasetRef(
+            id=stored_dataset["id"],
+            options=stored_dataset.get("options", {}),
+            fingerprint=stored_dataset["fingerprint"],
+        )
     method = Method(**content["method"])
-    search = {
-        key: value
-        for key, value in (content.get("search") or {}).items()
-        if key != "keys"
-    }
-    if search:
-        inside = method if fold is not None else Method(**search.pop("method"))
-        search = {
-            **search,
-            "method": inside,
-            "versions": dict(versions if fold is not None else searched),
-        }
-    given = dict(content.get("scoring") or {})
-    timing = given.pop("timing", None)
-    scoring: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value
-        for key, value in given.items()
-    }
+    fold = content.get("fold")
+    search = None
+    if content.get("search"):
+        fields = dict(content["search"])
+        fields.pop("keys", None)
+        if fold is None:
+            search_method = Method(**fields.pop("method"))
+            search = Search(
+                **fields, method=search_method, versions=dict(search_versions)
+            )
+        else:
+            # The content of a fold has the method of the search as its own.
+            search = Search(**fields, method=method, versions=dict(versions))
+    features = None
+    if content.get("features"):
+        features = Features(**content["features"])
     return Job(
-        DatasetRef(dataset["id"], dataset.get("options", {}), dataset["fingerprint"])
-        if dataset
-        else None,
-        Split(**content["split"]),
-        method,
-        Scoring(**scoring, timing=Timing(**timing) if timing else None),
-        Features(**features) if features else None,
-        Search(**search) if search else None,
-        fold,
-        dict(versions),
+        dataset=dataset,
+        split=Split(**content["split"]),
+        method=method,
+        scoring=_scoring_from(content.get("scoring") or {}),
+        features=features,
+        search=search,
+        fold=fold,
+        versions=dict(versions),
     )
+
+
+def _scoring_from(content: Mapping[str, Any]) -> Scoring:
+    """Return the scoring with a given content, the inverse of `Scoring.to_dict`."""
+    fields: dict[str, Any] = {}
+    for name, value in content.items():
+        fields[name] = tuple(value) if isinstance(value, list) else value
+    timing = fields.pop("timing", None)
+    if timing:
+        fields["timing"] = Timing(**timing)
+    return Scoring(**fields)
 
 
 def is_nested(value: object) -> TypeGuard[Mapping[str, Any]]:
-    """Whether a parameter value stands for an estimator."""
+    """Whether the value of a parameter describes an estimator."""
     return (
         isinstance(value, Mapping)
         and isinstance(value.get("estimator"), str)
@@ -407,16 +505,22 @@ def is_nested(value: object) -> TypeGuard[Mapping[str, Any]]:
 def with_params(
     params: Mapping[str, Any], changes: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return a copy of parameters with some replaced; ``base__alpha`` reaches into the estimator given as `base`."""
+    """Return a copy of parameters with some of them replaced.
+
+    Parameters
+    ----------
+    params : mapping
+    changes : mapping
+        New values. ``base__alpha`` is the parameter `alpha` of the estimator that is
+        the value of `base`.
+    """
     result = copy.deepcopy(dict(params))
     for name, value in changes.items():
         first, _, rest = name.partition("__")
         if rest:
-            inner = result[first]
-            result[first] = {
-                **inner,
-                "params": with_params(inner.get("params") or {}, {rest: value}),
-            }
+            nested = result[first]
+            nested_params = with_params(nested.get("params") or {}, {rest: value})
+            result[first] = {**nested, "params": nested_params}
         else:
             result[name] = copy.deepcopy(value)
     return result
@@ -436,41 +540,52 @@ def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def purpose_of(kind: str, folds: int | None, trial: int) -> tuple[object, ...]:
-    """Return what the seed of a split is for: k-fold trials are the folds of one partition, then of the next one."""
+    """Return what identifies the random numbers of a split, as input of its seed.
+
+    The trials of k-fold cross-validation are the folds of one partition, then the folds
+    of the next partition, and so on. All folds of a partition share a seed.
+    """
     if kind != "kfold":
         return (trial,)
     repeat = trial // (folds or 1)
-    return ("repeat", repeat) if repeat else ()
+    if repeat == 0:
+        return ()
+    return ("repeat", repeat)
 
 
-# ---------------------------------------------------------------------- the choice of a search
+# ---------------------------------------------------------------- selection of parameters
 
-#: Parameters that weaken the regularisation as they grow; all others are taken for its strength. Warm starts go from
-#: the most to the least regularised candidate, where neighbouring solutions are close and the first one is cheap.
+#: Parameters that weaken the regularization as they grow. All others are taken for its
+#: strength. Warm starts go from the most to the least regularized candidate: the first
+#: solution is cheap, and consecutive solutions are close.
 WEAKENING = ("C", "beta")
 
 
-def strong_to_weak(found: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Return the positions of candidates from the most to the least regularised one, in every parameter.
+def strong_to_weak(candidate_params: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Return the positions of candidates from the most to the least regularized.
 
-    Values that are no numbers, such as kernels, stay together in the order of the file.
+    The first parameter takes precedence, then the second, and so on. Values that are
+    not numbers, such as names of kernels, keep the order of the file.
     """
-    places: dict[str, list[Any]] = {}
-    for name, value in (
-        (name, value) for params in found for name, value in params.items()
-    ):
-        if value not in places.setdefault(name, []):
-            places[name].append(value)
+    values_by_name: dict[str, list[Any]] = {}
+    for params in candidate_params:
+        for name, value in params.items():
+            values = values_by_name.setdefault(name, [])
+            if value not in values:
+                values.append(value)
 
-    def strength(name: str, value: object) -> float:
+    def weakness(name: str, value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
-            return places[name].index(value)
-        return value if name.rpartition("__")[2] in WEAKENING else -value
+            return values_by_name[name].index(value)
+        if name.rpartition("__")[2] in WEAKENING:
+            return value
+        return -value
 
-    return sorted(
-        range(len(found)),
-        key=lambda i: tuple(strength(name, value) for name, value in found[i].items()),
-    )
+    def sort_key(position: int) -> tuple[float, ...]:
+        params = candidate_params[position]
+        return tuple(weakness(name, value) for name, value in params.items())
+
+    return sorted(range(len(candidate_params)), key=sort_key)
 
 
 def choose(
@@ -480,10 +595,11 @@ def choose(
     folds: Sequence[tuple[str, Mapping[str, Any]]],
     survivors: Sequence[int] | None = None,
 ) -> dict[str, Any]:
-    """Choose the best candidate of a search.
+    """Select the best candidate of a search.
 
-    The score of a candidate is its mean over the folds where the metric is defined; a candidate that failed in a fold
-    is out. Of equal candidates the first in the order of the file wins.
+    The score of a candidate is its mean over the folds in which the metric is defined.
+    A candidate that failed in any fold has no score. The first of several equally good
+    candidates, in the order of the file, is selected.
 
     Parameters
     ----------
@@ -493,75 +609,95 @@ def choose(
     folds : sequence of (key, selection)
         Key and `Record.selection` of every fold.
     survivors : sequence of int, optional
-        Positions of the candidates that were scored on all folds; default: all. Others
-        have no mean.
+        Positions of the candidates that were scored on all folds; the others have no
+        score. Default: all.
 
     Returns
     -------
     dict
-        ``key`` (of the search), ``chosen`` (None when no candidate has a score), ``score``, ``metric``, ``ties``,
-        ``edges`` (parameters chosen at an end of their grid), ``grid``, ``names`` (its parameters in the order in which
-        candidates are listed, the last one varying fastest), ``warm_started``, and by candidate ``means``,
-        ``scores`` (by fold), ``undefined`` (tasks left out, by fold), ``not_converged`` (number of folds) and
-        ``errors`` (position -> texts).
+        ``key`` (of the search), ``chosen`` (parameters; None if no candidate has a
+        score), ``score``, ``metric``, ``ties`` (equally good candidates), ``edges``
+        (parameters selected at an end of their grid), ``grid``, ``names`` (its
+        parameters in the order in which candidates are listed, the last one varying
+        fastest), ``warm_started``, and lists with one entry per candidate: ``means``,
+        ``scores`` (by fold), ``undefined`` (number of tasks left out, by fold) and
+        ``not_converged`` (number of folds). ``errors`` maps the positions of candidates
+        that failed to their messages.
     """
-    found = candidates(grid)
-    columns = [selection for _, selection in folds]
-    scores = [[column["scores"][i] for column in columns] for i in range(len(found))]
-    errors = {
-        str(i): [
-            f"fold {k}: {column['errors'][i]}"
-            for k, column in enumerate(columns)
-            if column["errors"][i]
-        ]
-        for i in range(len(found))
-    }
-    competing = set(range(len(found)) if survivors is None else survivors)
-    means = [
-        None if errors[str(i)] or i not in competing else mean_score(scores[i])
-        for i in range(len(found))
-    ]
-    defined = [mean for mean in means if mean is not None]
-    best = (max if greater_is_better else min)(defined) if defined else None
-    equal = [
-        params
-        for params, mean in zip(found, means, strict=True)
-        if best is not None and mean == best
-    ]
+    all_params = candidates(grid)
+    selections = [selection for _, selection in folds]
+    means: list[float | None] = []
+    scores = []
+    undefined = []
+    not_converged = []
+    errors: dict[str, list[str]] = {}
+    for position in range(len(all_params)):
+        fold_scores = [selection["scores"][position] for selection in selections]
+        messages = _fold_errors(selections, position)
+        if messages:
+            errors[str(position)] = messages
+        mean = None
+        is_survivor = survivors is None or position in survivors
+        if is_survivor and not messages:
+            mean = mean_score(fold_scores)
+        means.append(mean)
+        scores.append(fold_scores)
+        undefined.append([selection["undefined"][position] for selection in selections])
+        flags = [bool(selection["not_converged"][position]) for selection in selections]
+        not_converged.append(sum(flags))
+
+    best_score = None
+    defined_means = [mean for mean in means if mean is not None]
+    if defined_means:
+        best_score = (max if greater_is_better else min)(defined_means)
+    best_candidates = []
+    for params, mean in zip(all_params, means, strict=True):
+        if best_score is not None and mean == best_score:
+            best_candidates.append(params)
+    best_params = None
+    edges: dict[str, str] = {}
+    if best_candidates:
+        best_params = best_candidates[0]
+        edges = grid_edges(grid, best_params)
     return {
         "key": search_key(key for key, _ in folds),
-        "chosen": equal[0] if equal else None,
-        "score": best,
+        "chosen": best_params,
+        "score": best_score,
         "metric": metric,
-        "ties": equal[1:],
-        "edges": edges_of(grid, equal[0]) if equal else {},
+        "ties": best_candidates[1:],
+        "edges": edges,
         "grid": {name: list(values) for name, values in grid.items()},
         "names": list(grid),
-        "warm_started": all(column["warm_started"] for column in columns),
+        "warm_started": all(selection["warm_started"] for selection in selections),
         "means": means,
         "scores": scores,
-        "undefined": [
-            [column["undefined"][i] for column in columns] for i in range(len(found))
-        ],
-        "not_converged": [
-            sum(bool(column["not_converged"][i]) for column in columns)
-            for i in range(len(found))
-        ],
-        "errors": {i: texts for i, texts in errors.items() if texts},
+        "undefined": undefined,
+        "not_converged": not_converged,
+        "errors": errors,
     }
+
+
+def _fold_errors(selections: Sequence[Mapping[str, Any]], position: int) -> list[str]:
+    """Return the error messages of a candidate, with the numbers of their folds."""
+    messages = []
+    for number, selection in enumerate(selections):
+        message = selection["errors"][position]
+        if message:
+            messages.append(f"fold {number}: {message}")
+    return messages
 
 
 def choose_over_splits(
     grid: Mapping[str, Sequence[Any]], losses: Sequence[Sequence[float | None]]
 ) -> dict[str, Any]:
-    """Choose the parameters of one model from the searches of several splits.
+    """Select the parameters of one model from the searches of several splits.
 
-    The candidate with the smallest sum of losses wins. A candidate has no loss in a
-    split where it failed, or where halving dropped it, so a sum over fewer splits would
-    be smaller for no good reason. Therefore only the candidates with losses in the most
-    splits compete, and they do so on the splits where all of them have one. Halving of
-    two candidates leaves no such split: then the first in the list wins a tie. Equal
-    sums go to the first in the list, too.
+    The candidate with the smallest sum of losses is selected. A candidate has no loss
+    in a split where it failed, or where halving dropped it, so a sum over fewer splits
+    would be smaller for no good reason. Therefore only the candidates with losses in
+    the most splits compete, and only splits in which all of them have a loss count.
+    Halving of two candidates leaves no such split. The first of several candidates with
+    equal sums is selected.
 
     Parameters
     ----------
@@ -575,57 +711,79 @@ def choose_over_splits(
     dict
         Empty if no candidate has a loss in any split.
     """
-    params = candidates(grid)
-    counts = [sum(split[i] is not None for split in losses) for i in range(len(params))]
-    most = max(counts, default=0)
-    if most == 0:
+    all_params = candidates(grid)
+    n_losses = []
+    for position in range(len(all_params)):
+        n_losses.append(sum(split[position] is not None for split in losses))
+    max_losses = max(n_losses, default=0)
+    if max_losses == 0:
         return {}
-    competing = [i for i, count in enumerate(counts) if count == most]
-    sums = dict.fromkeys(competing, 0.0)
-    for i in competing:
-        sums[i] = math.fsum(
-            float(split[i] or 0.0)
-            for split in losses
-            if all(split[j] is not None for j in competing)
-        )
-    return params[min(competing, key=lambda i: sums[i])]
+    competing = [i for i, count in enumerate(n_losses) if count == max_losses]
+    shared_splits = []
+    for split in losses:
+        if all(split[position] is not None for position in competing):
+            shared_splits.append(split)
+    sums = {}
+    for position in competing:
+        sums[position] = math.fsum(split[position] or 0.0 for split in shared_splits)
+    # `min` returns the first of equal candidates.
+    best = min(competing, key=sums.__getitem__)
+    return all_params[best]
 
 
 def choice_of(job: Job, folds: Iterable[Record]) -> dict[str, Any]:
-    """Return what the search of a job found, from the records of its folds; see `mtlrun.engine.job.choose`.
+    """Return the result of the search of a job, computed from the records of its folds.
 
-    ``seconds`` is what all folds took.
+    Returns
+    -------
+    dict
+        As of `choose`, and ``seconds``: the total time of all folds.
     """
     from mtlrun.metrics import get_metric
 
     assert job.search is not None
     records = list(folds)
     metric = get_metric(job.search.metric)
-    found = choose(
+    choice = choose(
         job.search.grid,
         metric.name,
         metric.greater_is_better,
         [(record.key, record.selection) for record in records],
         job.search.survivors,
     )
-    return {**found, "seconds": sum(record.seconds["total"] for record in records)}
+    return {**choice, "seconds": sum(record.seconds["total"] for record in records)}
 
 
 def mean_score(scores: Sequence[float | None]) -> float | None:
-    """Return the mean of the scores that are defined, None without any."""
+    """Return the mean of the defined scores; None if no score is defined."""
     defined = [score for score in scores if score is not None]
-    return math.fsum(defined) / len(defined) if defined else None
+    if not defined:
+        return None
+    return math.fsum(defined) / len(defined)
 
 
-def edges_of(
-    grid: Mapping[str, Sequence[Any]], chosen: Mapping[str, Any]
+def grid_edges(
+    grid: Mapping[str, Sequence[Any]], best_params: Mapping[str, Any]
 ) -> dict[str, str]:
-    """Return which numeric parameters were chosen at an end of their grid: the best value may lie outside."""
-    found = {}
+    """Return the numeric parameters that were selected at an end of their grid.
+
+    The best value of such a parameter may lie outside the grid.
+
+    Returns
+    -------
+    dict
+        Name of the parameter -> ``low`` or ``high``.
+    """
+    edges = {}
     for name, values in grid.items():
-        numeric = all(
-            isinstance(v, int | float) and not isinstance(v, bool) for v in values
-        )
-        if numeric and len(values) > 1 and chosen[name] in (min(values), max(values)):
-            found[name] = "low" if chosen[name] == min(values) else "high"
-    return found
+        if len(values) < 2 or not all(map(_is_number, values)):
+            continue
+        if best_params[name] == min(values):
+            edges[name] = "low"
+        elif best_params[name] == max(values):
+            edges[name] = "high"
+    return edges
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,11 +1,18 @@
-"""Estimators and measures that a file names: class or function, what it can be given and declares, and its version.
+"""Estimators and analyses named in files: parameters, declarations and versions.
 
-``{estimator: RobustMTL, params: {...}}`` may be given for a parameter (the base of a divide-and-conquer model), and
-``base__alpha`` then means `alpha` of that estimator. Nothing of mtlrun is imported for it (`mtlrun.engine.interfaces`).
+The value of a parameter may be an estimator, such as the base of a divide-and-conquer
+model: ``{estimator: RobustMTL, params: {...}}``. ``base__alpha`` then is the parameter
+`alpha` of that estimator. No module of mtlrun is imported to look this up, see
+`mtlrun.engine.interfaces`.
 
-A class, measure, reader or generator of mtlrun has a number that a person raises with a reason when what it returns
-changes, and so has the protocol (splits, features, search, scoring, timing). An installed package counts by its
-version, and a module of the user's own by its source. All of these are part of the key of a job.
+The key of a job includes the versions of the code that computes it:
+
+- Each class, analysis, reader and generator of mtlrun has a version, and so has the
+  protocol (splits, features, search, scoring, timing). A developer raises it, with a
+  reason, when results change.
+- An installed package has the version of its distribution.
+- A module that is not installed, such as a file of the user, has a digest of its
+  source.
 """
 
 from __future__ import annotations
@@ -23,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.data.load import SOURCE_CHANGES
-from mtlrun.engine import analysis as measures
+from mtlrun.engine import analysis
 from mtlrun.engine.analysis import ANALYSES, Declaration, published_path
 from mtlrun.engine.interfaces import Interface, interface
 from mtlrun.engine.job import PROTOCOL_CHANGES, Method, is_nested
@@ -34,9 +41,10 @@ from mtlrun.estimators.registry import METHODS
 from mtlrun.utils.io import as_list, read_file
 from mtlrun.utils.plugins import current_folder
 
-#: Given to a measure by the runner, not by the file.
+#: Parameters of analyses that the runner sets, not the file.
 _RESERVED = ("seed",)
-#: Parameter of measures that names files of published numbers; their content is part of the key.
+#: Parameter of analyses that names files of published numbers. Their content is part of
+#: the key.
 PUBLISHED = "published"
 
 
@@ -44,7 +52,12 @@ PUBLISHED = "published"
 
 
 def class_path(name: str) -> str:
-    """Return ``package.module:Class`` of a registered method or of a class path, which must exist.
+    """Return the class path ``package.module:Class`` of an estimator.
+
+    Parameters
+    ----------
+    name : str
+        Name of a registered method, or a class path.
 
     Raises
     ------
@@ -52,82 +65,109 @@ def class_path(name: str) -> str:
         If there is no such method, module or class.
     """
     path = registry.class_path(name)
-    found = interface(path)
-    if not found.fits:
-        raise ConfigError(
-            f"{path!r} is not an estimator: {'the class has no fit' if found.is_class else 'it is not a class'}"
-        )
+    class_interface = interface(path)
+    if not class_interface.is_class:
+        raise ConfigError(f"{path!r} is not an estimator: it is not a class")
+    if not class_interface.fits:
+        raise ConfigError(f"{path!r} is not an estimator: the class has no fit")
     return path
 
 
 def parameter_names(name: str) -> tuple[str, ...] | None:
-    """Return the constructor parameters of an estimator; None when any name may be right; errors as `class_path`."""
-    found = interface(class_path(name))
-    return None if found.open else found.names
+    """Return the constructor parameters of an estimator; None if it takes any name.
+
+    Raises the errors of `class_path`.
+    """
+    class_interface = interface(class_path(name))
+    if class_interface.open:
+        return None
+    return class_interface.names
 
 
 def owner_of(
     name: str, params: Mapping[str, Any], parameter: str
 ) -> tuple[str, Mapping[str, Any], str] | None:
-    """Return the estimator that a parameter belongs to, its parameters and the name there.
+    """Return the estimator that a parameter belongs to.
 
-    ``base__alpha`` is `alpha` of the estimator that is given, or set by default, as `base`; None if that is none.
+    ``base__alpha`` belongs to the estimator that is the value of `base`.
+
+    Returns
+    -------
+    (name, params, parameter) or None
+        Name and parameters of the estimator, and the name of the parameter there. None
+        if there is no such estimator.
     """
     first, _, rest = parameter.partition("__")
     if not rest:
         return name, params, first
-    inner = complete(name, params).get(first)
-    return (
-        owner_of(inner["estimator"], inner.get("params") or {}, rest)
-        if is_nested(inner)
-        else None
-    )
+    nested = complete(name, params).get(first)
+    if not is_nested(nested):
+        return None
+    return owner_of(nested["estimator"], nested.get("params") or {}, rest)
 
 
 def has_parameter(name: str, params: Mapping[str, Any], parameter: str) -> bool:
-    """Tell whether an estimator with these parameters has a parameter, which may be one of an estimator inside it."""
+    """Whether an estimator, or a nested one, has a parameter; see `owner_of`."""
     owner = owner_of(name, params, parameter)
-    known = owner and parameter_names(owner[0])
-    return owner is not None and (known is None or owner[2] in known)
+    if owner is None:
+        return False
+    owner_name, _, owner_parameter = owner
+    names = parameter_names(owner_name)
+    return names is None or owner_parameter in names
 
 
 def parameter_rule(name: str, params: Mapping[str, Any], parameter: str) -> Rule | None:
-    """Return the rule that the class of an estimator has for a parameter.
+    """Return the rule for the values of a parameter.
 
-    None where there is no rule, or one that only the class itself can check; errors as `class_path`.
+    None if there is no rule, or if only the class itself can check it. Raises the
+    errors of `class_path`.
     """
     owner = owner_of(name, params, parameter)
-    plain = owner and interface(class_path(owner[0])).rules.get(owner[2])
-    return rule_of(plain) if plain else None
+    if owner is None:
+        return None
+    owner_name, _, owner_parameter = owner
+    plain_rule = interface(class_path(owner_name)).rules.get(owner_parameter)
+    return rule_of(plain_rule) if plain_rule else None
 
 
 def complete(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters with those that the registry gives a method by default, such as the base of a meta-model."""
-    defaults = METHODS[name].default_params if name in METHODS else {}
-    return {**copy.deepcopy(defaults), **params}
+    """Add the default parameters that the registry has for a method.
+
+    Meta-models have such defaults, for example for their base estimator.
+    """
+    if name not in METHODS:
+        return dict(params)
+    return {**copy.deepcopy(METHODS[name].default_params), **params}
 
 
 def resolved(name: str, params: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """Return ``{"estimator": name, "params": {...}}``, nested estimators included: what a key is made of.
+    """Return an estimator and all its parameters in the form that is part of a key.
 
-    A class of mtlrun goes by its name, so that it may move to another module; others by their path. A parameter
-    `random_state` that is not given becomes `seed`, so that every fit can be repeated.
+    Classes of mtlrun are identified by name, so that they may move to another module;
+    other classes by their path. A parameter `random_state` that is None becomes `seed`,
+    so that every fit can be repeated.
+
+    Returns
+    -------
+    dict
+        ``{"estimator": name, "params": {...}}``; nested estimators have the same form.
     """
-    inner = {
-        key: resolved(value["estimator"], value.get("params") or {}, seed)
-        if is_nested(value)
-        else copy.deepcopy(value)
-        for key, value in complete(name, params).items()
-    }
-    if inner.get("random_state") is None and "random_state" in (
-        parameter_names(name) or ()
-    ):
-        inner["random_state"] = seed
-    return {"estimator": registry.short_name(class_path(name)), "params": inner}
+    all_params: dict[str, Any] = {}
+    for key, value in complete(name, params).items():
+        if is_nested(value):
+            nested_params = value.get("params") or {}
+            all_params[key] = resolved(value["estimator"], nested_params, seed)
+        else:
+            all_params[key] = copy.deepcopy(value)
+    if all_params.get("random_state") is None:
+        names = parameter_names(name) or ()
+        if "random_state" in names:
+            all_params["random_state"] = seed
+    return {"estimator": registry.short_name(class_path(name)), "params": all_params}
 
 
 def class_paths(spec: Mapping[str, Any]) -> Iterator[str]:
-    """Yield all class paths of a resolved estimator."""
+    """Yield the class paths of a resolved estimator and of the nested ones."""
     yield registry.class_path(spec["estimator"])
     for value in spec["params"].values():
         if is_nested(value):
@@ -135,142 +175,179 @@ def class_paths(spec: Mapping[str, Any]) -> Iterator[str]:
 
 
 def method_paths(method: Method) -> tuple[str, ...]:
-    """Return ``package.module:name`` of what a job names: its measure, or its classes, nested ones included."""
+    """Return ``package.module:name`` of the analysis or of the classes of a method.
+
+    The classes include those of nested estimators.
+    """
     if method.measure:
-        return (measures.analysis_path(method.measure),)
+        return (analysis.analysis_path(method.measure),)
     return tuple(class_paths({"estimator": method.estimator, "params": method.params}))
 
 
-# --- measures
+# --- analyses
 
 
 def analysis_path(name: str) -> str:
-    """Return ``package.module:function`` of a measure, given by its short name or as such a path; it must exist.
+    """Return the path ``package.module:function`` of an analysis.
+
+    Parameters
+    ----------
+    name : str
+        Short name of the analysis, or its path.
 
     Raises
     ------
     UserError
-        If there is no such measure, module or function.
+        If there is no such analysis, module or function.
     """
     if ":" not in name and name not in ANALYSES:
         raise UnknownNameError("measure", name, ANALYSES)
-    path = measures.analysis_path(name)
-    _function(path)
+    path = analysis.analysis_path(name)
+    _function_interface(path)
     return path
 
 
 def analysis_parameters(name: str) -> tuple[str, ...] | None:
-    """Return what a measure can be given in `params`; None when any name may be right; errors as `analysis_path`."""
-    found = _function(analysis_path(name))
-    return (
-        None
-        if found.open
-        else tuple(n for n in found.keyword_only if n not in _RESERVED)
-    )
+    """Return the parameters that a file can set; None if the analysis takes any name.
+
+    Raises the errors of `analysis_path`.
+    """
+    function = _function_interface(analysis_path(name))
+    if function.open:
+        return None
+    return tuple(name for name in function.keyword_only if name not in _RESERVED)
 
 
 def quantities_of(names: Iterable[str]) -> dict[str, dict[str, Any]] | None:
-    """Return ``{"text", "greater_is_better"}`` of what some measures can return, None when one does not declare it."""
-    found: dict[str, dict[str, Any]] = {}
+    """Return the quantities that analyses declare.
+
+    Returns
+    -------
+    dict or None
+        Name -> ``{"text", "greater_is_better"}``. None if one of the analyses does not
+        declare its quantities.
+    """
+    quantities: dict[str, dict[str, Any]] = {}
     for name in names:
-        known = declared(name)
-        if known is None:
+        summary_and_declaration = declared(name)
+        if summary_and_declaration is None:
             return None
-        found |= known[1].facts()
-    return found
+        _, declaration = summary_and_declaration
+        quantities |= declaration.facts()
+    return quantities
 
 
 def needs_data(name: str) -> bool:
-    """Whether a measure declares that it needs a data set."""
-    known = declared(name)
-    return known is not None and known[1].needs_data
+    """Whether an analysis declares that it needs a data set."""
+    summary_and_declaration = declared(name)
+    if summary_and_declaration is None:
+        return False
+    _, declaration = summary_and_declaration
+    return declaration.needs_data
 
 
 def declared(name: str) -> tuple[str, Declaration] | None:
-    """Return the first line of the docstring of a measure and what it declares; None where it declares nothing."""
+    """Return the summary and the declaration of an analysis; None if it has none.
+
+    Returns
+    -------
+    summary : str
+        First line of the docstring.
+    declaration : Declaration
+    """
     try:
-        found = interface(measures.analysis_path(name))
-    except ConfigError:  # `analysis_path` says what is wrong
+        function = interface(analysis.analysis_path(name))
+    except ConfigError:
+        # `analysis_path` reports the error.
         return None
-    return (
-        None
-        if found.declaration is None
-        else (found.summary, Declaration(**found.declaration))
-    )
+    if function.declaration is None:
+        return None
+    return function.summary, Declaration(**function.declaration)
 
 
 def published_hash(params: Mapping[str, Any]) -> dict[str, str]:
-    """Return ``{name: sha256}`` of the files that a measure is given as `published`, {} without any."""
-    names = [name for name in as_list(params.get(PUBLISHED)) if isinstance(name, str)]
-    return {
-        name: hashlib.sha256(read_file(published_path(name))).hexdigest()
-        for name in names
-    }
+    """Return the name and sha256 of the files of published numbers in parameters."""
+    hashes = {}
+    for name in as_list(params.get(PUBLISHED)):
+        if isinstance(name, str):
+            content = read_file(published_path(name))
+            hashes[name] = hashlib.sha256(content).hexdigest()
+    return hashes
 
 
-def _function(path: str) -> Interface:
-    found = interface(path)
-    if found.is_class:
+def _function_interface(path: str) -> Interface:
+    function = interface(path)
+    if function.is_class:
         raise ConfigError(f"{path!r} is not a measure: it is a class, not a function")
-    return found
+    return function
 
 
-# ---------------------------------------------------------------------- the versions of what computes a number
+# ---------------------------------------------------------------- versions
 
 Versions = dict[str, int | str]
-OWN = "mtlrun"
-#: Ends of the names of files of the user's own.
-OWN_CODE = (".py", ".pyc", ".so", ".pyd")
-_INSTALLED = {"site-packages", "dist-packages"}
-#: Packages -> the distributions that they belong to; looked up once.
-_distributions = functools.lru_cache(maxsize=1)(
+PACKAGE = "mtlrun"
+#: Suffixes of files of code that is not installed.
+CODE_SUFFIXES = (".py", ".pyc", ".so", ".pyd")
+_INSTALLATION_FOLDERS = {"site-packages", "dist-packages"}
+#: Package -> its distributions. Reads the metadata of all installed packages, once.
+_distributions_by_package = functools.lru_cache(maxsize=1)(
     importlib.metadata.packages_distributions
 )
-#: The package whose distribution every plan asks for, so that not all that is installed is read.
-_KNOWN = {"sklearn": "scikit-learn"}
+#: Distribution of the package that every plan looks up, so that most plans need not
+#: read the metadata of all installed packages.
+_KNOWN_DISTRIBUTIONS = {"sklearn": "scikit-learn"}
 
 
 def versions_of(paths: Iterable[str], source: str = "") -> Versions:
-    """Return the versions of what computes a job.
+    """Return the versions of the code that computes a job, sorted by name.
 
     Parameters
     ----------
     paths : iterable of str
-        ``package.module:name`` of the classes, or of the measure.
+        ``package.module:name`` of the classes, or of the analysis.
     source : str
-        Of the data: ``reader:mulan``, ``generator:rmtl``, empty without data.
+        Source of the data, such as ``reader:mulan`` or ``generator:rmtl``; empty
+        without data.
 
     Returns
     -------
     dict
-        Name -> version; package of others -> its version; file of the user's own, named from its package on -> 16 hex
-        digits of its source.
+        Versions of classes and analyses of mtlrun, of the source and the protocol, by
+        name; versions of other packages, by package; digests of files that are not
+        installed (16 hexadecimal digits), by their path from the package on.
 
     Raises
     ------
     ConfigError
-        If there is no such module, class or function, or a file of the user's own is not Python.
+        If there is no such module, class or function, or a file that is not installed
+        is not valid Python.
     """
-    found: Versions = {"protocol": 1 + len(PROTOCOL_CHANGES)}
+    versions: Versions = {"protocol": 1 + len(PROTOCOL_CHANGES)}
     if source:
-        found[source] = 1 + len(_source_changes(source))
+        versions[source] = 1 + len(_source_changes(source))
     for path in paths:
         module = path.partition(":")[0]
-        top = module.partition(".")[0]
-        if top == OWN:
-            method = registry.short_name(path)
-            found[method if method != path else measures.analysis_name(path)] = 1 + len(
-                interface(path).changes
-            )
-        elif (package := _package(top)) is not None:
-            found[top] = package
+        package = module.partition(".")[0]
+        if package == PACKAGE:
+            name = registry.short_name(path)
+            if name == path:
+                # Not an estimator, so it is an analysis.
+                name = analysis.analysis_name(path)
+            versions[name] = 1 + len(interface(path).changes)
+            continue
+        package_version = _installed_version(package)
+        if package_version is None:
+            versions |= source_digests(module)
         else:
-            found |= own_files(module)
-    return dict(sorted(found.items()))
+            versions[package] = package_version
+    return dict(sorted(versions.items()))
 
 
 def _source_changes(source: str) -> tuple[str, ...]:
-    """Return why the version of a source was raised; roles of columns have reasons of their own."""
+    """Return the reasons for which the version of a source was raised.
+
+    They include the reasons of the roles of columns in ``reader:table+role``.
+    """
     reader, *roles = source.split("+")
     changes = SOURCE_CHANGES.get(reader, ())
     for role in roles:
@@ -279,151 +356,179 @@ def _source_changes(source: str) -> tuple[str, ...]:
 
 
 def reason_of(name: str, old: int, new: int) -> str:
-    """Say why a version was raised, in the words beside it; empty where they are not to be found."""
+    """Return the reasons for which a version was raised from `old` to `new`.
+
+    Empty if they cannot be found.
+    """
     if name == "protocol":
         changes = PROTOCOL_CHANGES
     elif ":" in name:
         changes = _source_changes(name)
     else:
         try:
-            changes = interface(
-                ANALYSES[name] if name in ANALYSES else registry.class_path(name)
-            ).changes
-        except UserError:  # it has gone since
+            path = ANALYSES.get(name) or registry.class_path(name)
+            changes = interface(path).changes
+        except UserError:
+            # The method has been removed since.
             changes = ()
     return "; ".join(changes[max(old, 1) - 1 : new - 1])
 
 
-def own_files(module: str) -> dict[str, str]:
-    """Return the digests of a module of the user's own and of those that it imports by name, anywhere in their code.
+def source_digests(module: str) -> dict[str, str]:
+    """Return the digests of a module that is not installed, and of those it imports.
 
-    Names that are written in ``importlib.import_module("name")`` count, too; what is loaded in another way (computed
-    names, files that are read) is not seen. Comments and layout do not count.
+    Imports anywhere in the code count, and so do literal names in
+    ``importlib.import_module("name")``. Code that is loaded in other ways, such as by
+    computed names, is not seen. Comments and layout do not change a digest.
+
+    Parameters
+    ----------
+    module : str
+        Name of the module. Its packages are included.
+
+    Returns
+    -------
+    dict
+        Path from the package on -> first 16 hexadecimal digits of the sha256.
     """
-    found: dict[str, str] = {}
-    waiting, seen = [module], set()
-    while waiting:
-        name = waiting.pop()
+    digests: dict[str, str] = {}
+    pending = [module]
+    visited = set()
+    while pending:
+        name = pending.pop()
         package = name.rpartition(".")[0]
-        waiting += [package] if package else []
-        file = None if name in seen else _own_file(name)
-        seen.add(name)
-        if file is not None:
-            tree = _parsed(file)
-            base = name if file.name == "__init__.py" else package
-            content = (
-                read_file(file)
-                if tree is None
-                else ast.unparse(tree).encode("utf-8", "surrogatepass")
-            )
-            found["/".join([*filter(None, base.split(".")), file.name])] = (
-                hashlib.sha256(content).hexdigest()[:16]
-            )
-            waiting += () if tree is None else _imports(tree, base)
-    return found
+        if package:
+            pending.append(package)
+        if name in visited:
+            continue
+        visited.add(name)
+        file = _source_file(name)
+        if file is None:
+            continue
+        if file.name == "__init__.py":
+            package = name
+        tree = _parse(file)
+        if tree is None:
+            content = read_file(file)
+        else:
+            content = ast.unparse(tree).encode("utf-8", "surrogatepass")
+            pending += _imported_names(tree, package)
+        path = "/".join([*filter(None, package.split(".")), file.name])
+        digests[path] = hashlib.sha256(content).hexdigest()[:16]
+    return digests
 
 
-def _parsed(file: Path) -> ast.AST | None:
-    """Return the syntax tree of a file, None for compiled code."""
+def _parse(file: Path) -> ast.AST | None:
+    """Return the syntax tree of a file; None for compiled code."""
+    if file.suffix != ".py":
+        return None
     try:
-        return ast.parse(read_file(file)) if file.suffix == ".py" else None
+        return ast.parse(read_file(file))
     except SyntaxError as error:
         raise ConfigError(
             f"{file.name}:{error.lineno}:{error.offset}: {error.msg}"
         ) from None
-    except (
-        OSError,
-        ValueError,
-        RecursionError,
-        MemoryError,
-    ) as error:  # null bytes, or nested too deeply
+    except (OSError, ValueError, RecursionError, MemoryError) as error:
+        # The file has null bytes, or its code is nested too deeply.
         raise ConfigError(f"{file.name}: {error or 'the code is too large'}") from None
 
 
-def _imports(tree: ast.AST, package: str) -> Iterator[str]:
+def _imported_names(tree: ast.AST, package: str) -> Iterator[str]:
+    """Yield the modules that code imports, and the names that may be modules.
+
+    Parameters
+    ----------
+    tree : ast.AST
+    package : str
+        Package of the code, for relative imports.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            for alias in node.names:
+                yield alias.name
         elif isinstance(node, ast.ImportFrom):
-            base = importlib.util.resolve_name(
-                "." * node.level + (node.module or ""), package
-            )
-            yield from (base, *(f"{base}.{alias.name}" for alias in node.names))
-        elif (
-            isinstance(node, ast.Call)
-            and node.args
-            and _called(node.func) in ("import_module", "__import__")
-        ):
-            name = (
-                node.args[0].value if isinstance(node.args[0], ast.Constant) else None
-            )
-            yield from (
-                (name,) if isinstance(name, str) and not name.startswith(".") else ()
-            )
+            relative_name = "." * node.level + (node.module or "")
+            module = importlib.util.resolve_name(relative_name, package)
+            yield module
+            for alias in node.names:
+                yield f"{module}.{alias.name}"
+        elif isinstance(node, ast.Call) and _is_import_call(node):
+            argument = node.args[0]
+            name = argument.value if isinstance(argument, ast.Constant) else None
+            if isinstance(name, str) and not name.startswith("."):
+                yield name
 
 
-def _called(function: ast.expr) -> str:
-    return (
-        function.attr
-        if isinstance(function, ast.Attribute)
-        else getattr(function, "id", "")
-    )
+def _is_import_call(call: ast.Call) -> bool:
+    """Whether code calls ``import_module(...)`` or ``__import__(...)``."""
+    function = call.func
+    if isinstance(function, ast.Attribute):
+        name = function.attr
+    else:
+        name = getattr(function, "id", "")
+    return bool(call.args) and name in ("import_module", "__import__")
 
 
-def _own_file(name: str) -> Path | None:
-    """Return the file of a module of the user's own, None for any other one and for what is no module."""
-    top = name.partition(".")[0]
-    # Looked up first: to find a submodule imports what it is in.
-    spec = None if top in ("", OWN) or _package(top) is not None else _spec(name)
-    return (
-        Path(spec.origin)
-        if spec is not None and spec.has_location and spec.origin
-        else None
-    )
+def _source_file(name: str) -> Path | None:
+    """Return the file of a module; None if it is installed or does not exist."""
+    package = name.partition(".")[0]
+    # The package is checked first, because finding a submodule imports its packages.
+    if package in ("", PACKAGE) or _installed_version(package) is not None:
+        return None
+    spec = _find_spec(name)
+    if spec is None or not spec.has_location or not spec.origin:
+        return None
+    return Path(spec.origin)
 
 
-def _spec(name: str) -> ModuleSpec | None:
+def _find_spec(name: str) -> ModuleSpec | None:
     try:
         with current_folder():
             return importlib.util.find_spec(name)
-    except (
-        ImportError,
-        ValueError,
-        AttributeError,
-    ):  # no module, or one without a file such as __main__
+    except (ImportError, ValueError, AttributeError):
+        # There is no such module, or it has no file, as `__main__`.
         return None
 
 
-def _package(top: str) -> str | None:
-    """Return the version of an installed package, None for a module of the user's own or none at all."""
-    if top in sys.stdlib_module_names:
+def _installed_version(package: str) -> str | None:
+    """Return the version of an installed package; None if it is not installed."""
+    if package in sys.stdlib_module_names:
         return "{}.{}".format(*sys.version_info)
-    spec = _spec(top)
-    places = (
-        []
-        if spec is None
-        else [spec.origin]
-        if spec.has_location
-        else spec.submodule_search_locations or []
-    )
-    parts = {part for place in places if place for part in Path(place).parts}
-    names = _names(top)
-    if parts.isdisjoint(_INSTALLED) and not any(_lists(name, top) for name in names):
+    folders = set()
+    for path in _locations(package):
+        folders.update(Path(path).parts)
+    distributions = _distributions(package)
+    is_installed = not folders.isdisjoint(_INSTALLATION_FOLDERS)
+    if not is_installed and not any(_lists(name, package) for name in distributions):
         return None
-    return importlib.metadata.version(names[0]) if names else "unknown"
+    if not distributions:
+        return "unknown"
+    return importlib.metadata.version(distributions[0])
 
 
-def _names(top: str) -> list[str]:
+def _locations(package: str) -> list[str]:
+    """Return the file of a package, or the folders of a namespace package."""
+    spec = _find_spec(package)
+    if spec is None:
+        return []
+    if spec.has_location:
+        return [spec.origin] if spec.origin else []
+    return [path for path in spec.submodule_search_locations or [] if path]
+
+
+def _distributions(package: str) -> list[str]:
     """Return the names of the distributions that a package belongs to."""
-    name = _KNOWN.get(top)
+    name = _KNOWN_DISTRIBUTIONS.get(package)
     if name is not None and any(importlib.metadata.distributions(name=name)):
         return [name]
-    return _distributions().get(top, [])
+    return _distributions_by_package().get(package, [])
 
 
-def _lists(distribution: str, top: str) -> bool:
-    """Whether a distribution holds the files of a package, as after ``pip install --target``; no editable one does."""
+def _lists(distribution: str, package: str) -> bool:
+    """Whether a distribution contains the files of a package.
+
+    This is so after ``pip install --target``, but not for editable installations.
+    """
     record = importlib.metadata.distribution(distribution).read_text("RECORD") or ""
-    return any(
-        line.startswith((f"{top}/", f"{top}.py,")) for line in record.split("\n")
-    )
+    starts = (f"{package}/", f"{package}.py,")
+    return any(line.startswith(starts) for line in record.split("\n"))

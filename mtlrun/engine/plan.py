@@ -1,6 +1,6 @@
-"""Jobs to compute: where their numbers stand, and what is stored of them.
+"""Plans: the jobs of a table, and the state of their results.
 
-Loads no solver and no data.
+This module loads neither solvers nor data.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mtlrun.engine.job import Job
-from mtlrun.engine.methods import OWN_CODE, reason_of
+from mtlrun.engine.methods import CODE_SUFFIXES, reason_of
 from mtlrun.engine.record import FAILED, PROTOCOL, Record, ResultKey
-from mtlrun.engine.store import Store, settled
+from mtlrun.engine.store import Store, is_settled
 from mtlrun.errors import counted
 
 
 @dataclass(frozen=True)
 class PlannedJob(ResultKey):
-    """A place in the table with its job.
+    """Row of the table with its job.
 
     Attributes
     ----------
     job : Job
     was : str or None
-        Key of the job that stood at this place in an earlier plan of the run.
+        Key of the job that this row had in an earlier plan of the run.
     wanted : bool
-        False outside `only` and the readings asked for.
+        Whether the row is selected by `only` and by the requested interpretations.
     """
 
     job: Job
@@ -39,28 +39,26 @@ class PlannedJob(ResultKey):
 
     @property
     def plain(self) -> dict[str, Any]:
-        """The entry of `run.json`, which `ResultKey.read` reads."""
-        entry = {
+        """Entry of ``run.json``, which `ResultKey.read` reads."""
+        entry: dict[str, Any] = {
             "key": self.key,
             "family": self.job.kind.value,
             "dataset": self.dataset,
             "method": self.method,
-        }
-        more = {
             "trial": self.trial,
-            "value": self.value,
-            "was": self.was,
-            "reading": self.reading or None,
         }
-        return {
-            **entry,
-            **{name: value for name, value in more.items() if value is not None},
-        }
+        if self.value is not None:
+            entry["value"] = self.value
+        if self.was is not None:
+            entry["was"] = self.was
+        if self.reading:
+            entry["reading"] = self.reading
+        return entry
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobPlan:
-    """Jobs to compute, and where their results go.
+    """Jobs to compute, and the folders of their results.
 
     Attributes
     ----------
@@ -68,19 +66,20 @@ class JobPlan:
         Name of the run in messages.
     rows : tuple of PlannedJob
     folder : Path
-        Run folder.
+        Folder of the run.
     output : Path
         Folder of all runs.
     data_dir : Path or None
-        Data directory; None for the default one.
+        Folder of the data sets; None: the default one.
     limit : float or None
-        Seconds that a job may take.
+        Time limit of a job in seconds.
     timed : bool
-        Whether jobs of the table measure seconds, and therefore run one after the other.
+        Whether jobs of the table measure seconds, and therefore run one after the
+        other.
     threads : int
-        Threads of timed jobs.
+        Number of threads of timed jobs.
     settings : str
-        Settings in which runs of one folder differ, as messages show them.
+        Settings in which runs of the same folder may differ, for messages.
     """
 
     id: str
@@ -95,58 +94,68 @@ class JobPlan:
 
     @property
     def wanted(self) -> tuple[PlannedJob, ...]:
-        """The rows inside `only`."""
+        """Rows whose jobs are to be computed."""
         return tuple(row for row in self.rows if row.wanted)
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """Key of a job or of a fold -> name for people, that of the first row with it."""
-        found: dict[str, str] = {}
+        """Key of a job or of a fold -> its name in messages.
+
+        A job that several rows share has the name of the first one.
+        """
+        names: dict[str, str] = {}
         for row in self.rows:
-            found.setdefault(row.job.key, row.name)
+            names.setdefault(row.job.key, row.name)
+            n_folds = len(row.job.folds)
             for fold in row.job.folds:
-                part = f"fold {(fold.fold or 0) + 1} of {len(row.job.folds)}"
-                what = "search" if len(row.job.folds) == 1 else f"search, {part}"
-                found.setdefault(fold.key, f"{row.name} ({what})")
-        return found
+                step = "search"
+                if n_folds > 1:
+                    step += f", fold {(fold.fold or 0) + 1} of {n_folds}"
+                names.setdefault(fold.key, f"{row.name} ({step})")
+        return names
 
     def store(self) -> Store:
-        """Return where the records lie."""
+        """Return the store of the records."""
         return Store(self.output, self.folder)
 
     def write(self) -> None:
-        """Write the plan into the run folder; a plan without a file of its own writes nothing."""
+        """Write the plan into the run folder; does nothing unless a subclass does."""
 
     def taken_over(self) -> str | None:
-        """Return the settings of another run that has taken over the folder, else None."""
+        """Return the settings of another run that uses this folder; None if none does."""
         return None
 
 
-# ---------------------------------------------------------------------- the state of its jobs
+# ---------------------------------------------------------------- states of jobs
 
-#: Packages whose versions may change a number in its last digits; they are recorded and compared, and change no key.
+#: Packages whose versions may change a number in its last digits. Records contain their
+#: versions, which are compared, but keys do not depend on them.
 NUMERICAL_PACKAGES = ("numpy", "scipy", "scikit-learn")
 
-#: Files and differences that are named before the rest is counted.
-NAMED = 3
+#: Largest number of differences that are listed; the others are counted.
+MAX_LISTED_DIFFERENCES = 3
+#: Longest value that a difference shows.
+MAX_VALUE_LENGTH = 40
 
 StateName = Literal["done", "missing", "outdated", "failed", "damaged"]
 
 
 @dataclass(frozen=True)
 class JobState:
-    """What is known of the job of a row.
+    """State of the job of a row.
 
     Attributes
     ----------
     name : {"done", "missing", "outdated", "failed", "damaged"}
-        `outdated`: the place had another job before. `damaged`: a file is not as it was written.
+        `outdated`: the row had another job before. `damaged`: a file was changed after
+        it was written.
     reason : str
         Why it is outdated, failed or damaged.
     versions : dict of str to str
-        Numerical packages whose version was another one when the job was computed.
+        Numerical packages that had another version when the job was computed, with that
+        version.
     commit : str or None
-        That made the record of the job, as far as it is known.
+        Commit of mtlrun that computed the job, if it is known.
     """
 
     name: StateName
@@ -155,33 +164,22 @@ class JobState:
     commit: str | None = None
 
 
-def survey(plan: JobPlan, store: Store | None = None) -> list[JobState]:
-    """Return the state of every row as the folders have it now."""
+def job_states(plan: JobPlan, store: Store | None = None) -> list[JobState]:
+    """Return the present state of each row, read from the folders."""
     store = store or plan.store()
-    here = _versions()
-    return [_state(row, store, plan.limit, here) for row in plan.rows]
+    installed = _installed_versions()
+    return [_state(row, store, plan.limit, installed) for row in plan.rows]
 
 
 def _state(
-    row: PlannedJob, store: Store, limit: float | None, here: Mapping[str, str]
+    row: PlannedJob, store: Store, limit: float | None, installed: Mapping[str, str]
 ) -> JobState:
     try:
         record = store.read(row.job.key)
     except ValueError as error:
         return JobState("damaged", str(error))
     if record is not None:
-        good = settled(record, limit)
-        packages = record.environment.get("packages") or {}
-        other = {
-            name: str(packages[name])
-            for name in here
-            if packages.get(name) not in (None, here[name])
-        }
-        reason, commit = (
-            "" if good else f"{record.status}: {record.error}",
-            record.made_by.get("commit"),
-        )
-        return JobState("done" if good else "failed", reason, other, commit)
+        return _state_of_record(record, limit, installed)
     before = store.load(row.was) if row.was else None
     if before is None:
         return JobState("missing")
@@ -190,97 +188,140 @@ def _state(
     return JobState("outdated", explain(before, row.job.record()) or "inputs changed")
 
 
+def _state_of_record(
+    record: Record, limit: float | None, installed: Mapping[str, str]
+) -> JobState:
+    packages = record.environment.get("packages") or {}
+    other_versions = {}
+    for name, installed_version in installed.items():
+        if packages.get(name) not in (None, installed_version):
+            other_versions[name] = str(packages[name])
+    commit = record.made_by.get("commit")
+    if is_settled(record, limit):
+        return JobState("done", "", other_versions, commit)
+    reason = f"{record.status}: {record.error}"
+    return JobState("failed", reason, other_versions, commit)
+
+
 def rerun_reasons(plan: JobPlan, states: Sequence[JobState]) -> list[str]:
-    """Return one line per (data set, method, reason) for wanted jobs that had a result before."""
-    grouped: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+    """Return why wanted jobs that had a result are computed again.
+
+    Returns
+    -------
+    list of str
+        One line per data set, method and reason.
+    """
+    trials_by_reason: dict[tuple[str, str, str], list[int]] = defaultdict(list)
     for row, state in zip(plan.rows, states, strict=True):
         if row.wanted and state.name in ("outdated", FAILED, "damaged"):
-            grouped[row.dataset, row.method, state.reason].append(row.trial)
+            trials_by_reason[row.dataset, row.method, state.reason].append(row.trial)
     lines = []
-    for (dataset, method, reason), trials in grouped.items():
-        which = f"trial {trials[0]}" if len(trials) == 1 else f"{len(trials)} trials"
-        lines.append(f"rerun {dataset}/{method}/{which}: {reason}")
+    for (dataset, method, reason), trials in trials_by_reason.items():
+        trial = f"{len(trials)} trials"
+        if len(trials) == 1:
+            trial = f"trial {trials[0]}"
+        lines.append(f"rerun {dataset}/{method}/{trial}: {reason}")
     return lines
 
 
 def other_versions(plan: JobPlan, states: Sequence[JobState]) -> str | None:
-    """Say which jobs were computed with other versions of the numerical packages, None when none was."""
-    found = [
-        state.versions
-        for row, state in zip(plan.rows, states, strict=True)
-        if row.wanted and state.versions
-    ]
-    if not found:
+    """Return a message about jobs computed with other versions of numerical packages.
+
+    None if there are no such jobs.
+    """
+    n_jobs = 0
+    old_versions = set()
+    package_names = set()
+    for row, state in zip(plan.rows, states, strict=True):
+        if row.wanted and state.versions:
+            n_jobs += 1
+            package_names.update(state.versions)
+            old_versions.update(state.versions.items())
+    if not n_jobs:
         return None
-    here = _versions()
-    names = sorted(
-        {
-            f"{name} {version}"
-            for versions in found
-            for name, version in versions.items()
-        }
+    present = []
+    for name, installed_version in _installed_versions().items():
+        if name in package_names:
+            present.append(f"{name} {installed_version}")
+    earlier = sorted(f"{name} {old_version}" for name, old_version in old_versions)
+    return (
+        f"{counted(n_jobs, 'cell')} computed with {', '.join(earlier)} "
+        f"(here: {', '.join(present)}); --force computes them again"
     )
-    now = ", ".join(
-        f"{name} {here[name]}"
-        for name in here
-        if any(name in versions for versions in found)
-    )
-    return f"{counted(len(found), 'cell')} computed with {', '.join(names)} (here: {now}); --force computes them again"
 
 
-def _versions() -> dict[str, str]:
+def _installed_versions() -> dict[str, str]:
     return {name: version(name) for name in NUMERICAL_PACKAGES}
 
 
 def explain(old: Record, new: Record) -> str:
-    """Say in a few words why two jobs at the same place of a table have different keys."""
-    reasons = [
-        text
-        for name in sorted({*old.versions, *new.versions})
-        if (text := _raised(name, old, new))
-    ]
+    """Return, in a few words, why two jobs of the same row have different keys."""
+    reasons = []
+    for name in sorted({*old.versions, *new.versions}):
+        reason = _explain_version(name, old, new)
+        if reason:
+            reasons.append(reason)
     differences = _differences("", old.inputs, new.inputs)
-    reasons += differences[:NAMED]
-    if len(differences) > NAMED:
-        reasons.append(f"{len(differences) - NAMED} more")
+    reasons += differences[:MAX_LISTED_DIFFERENCES]
+    n_more = len(differences) - MAX_LISTED_DIFFERENCES
+    if n_more > 0:
+        reasons.append(f"{n_more} more")
     return "; ".join(reasons)
 
 
-def _raised(name: str, old: Record, new: Record) -> str:
-    """Describe a version that is another one now, empty where it is not."""
-    before, now = old.versions.get(name), new.versions.get(name)
+def _explain_version(name: str, old: Record, new: Record) -> str:
+    """Describe how a version has changed; empty if it has not."""
+    before = old.versions.get(name)
+    now = new.versions.get(name)
     if before is None and "+" in name:
-        # Roles of columns stand in the name of the reader since they have own changes.
+        # In earlier records the version of a reader included the roles of columns.
         before = old.versions.get(name.partition("+")[0])
-    if isinstance(before, int) and isinstance(now, int) and before != now:
-        why = reason_of(name, before, now)
-        return f"{name} {before} -> {now}" + (f": {why}" if why else "")
-    if name.endswith(OWN_CODE) and before != now:
+    if before == now:
+        return ""
+    if name.endswith(CODE_SUFFIXES):
         return f"{name} changed"
-    packages = before is not None and now is not None and before != now
-    return (
-        f"{name} {before} -> {now}" if packages else ""
-    )  # else another method or reader: the inputs say so
+    if before is None or now is None:
+        # Another method or reader, which is a difference of the inputs.
+        return ""
+    text = f"{name} {before} -> {now}"
+    if isinstance(before, int) and isinstance(now, int):
+        reason = reason_of(name, before, now)
+        if reason:
+            text += f": {reason}"
+    return text
 
 
 def _differences(path: str, old: object, new: object) -> list[str]:
-    """Describe the values that differ; the keys of folds are left out."""
+    """Describe the values that differ, except for the keys of folds.
+
+    Parameters
+    ----------
+    path : str
+        Keys that lead to the values, such as ``method.params``.
+    old, new : object
+        Values; mappings are compared key by key.
+    """
     if old == new or path in ("schema", "search.keys"):
         return []
     if path == "dataset.fingerprint":
         return ["data changed"]
-    if not all(value is None or isinstance(value, Mapping) for value in (old, new)):
-        return [f"{path} {_short(old)} -> {_short(new)}"]
+    if not _is_mapping_or_none(old) or not _is_mapping_or_none(new):
+        return [f"{path} {_format_value(old)} -> {_format_value(new)}"]
     before: Mapping[str, object] = old if isinstance(old, Mapping) else {}
     after: Mapping[str, object] = new if isinstance(new, Mapping) else {}
-    names = sorted({*before, *after})
-    return [
-        d
-        for n in names
-        for d in _differences(f"{path}.{n}".lstrip("."), before.get(n), after.get(n))
-    ]
+    differences = []
+    for name in sorted({*before, *after}):
+        name_path = f"{path}.{name}".lstrip(".")
+        differences += _differences(name_path, before.get(name), after.get(name))
+    return differences
 
 
-def _short(value: object) -> str:
+def _is_mapping_or_none(value: object) -> bool:
+    return value is None or isinstance(value, Mapping)
+
+
+def _format_value(value: object) -> str:
     text = "none" if value is None else str(value)
-    return text if len(text) <= 40 else text[:37] + "..."
+    if len(text) > MAX_VALUE_LENGTH:
+        text = text[: MAX_VALUE_LENGTH - 3] + "..."
+    return text

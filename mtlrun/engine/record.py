@@ -1,7 +1,9 @@
-"""The record of a job: what went in, what came out, with what, and how records lie on disk. Standard library only.
+"""Records: the inputs and results of a job, the environment, and how they are stored.
 
-A record is one line, ``{"sha256": "<digest of the rest>", "record": {...}}``. It lies in ``<output>/cells/<key>.json``,
-which all experiments of an output folder share. `mtlrun.engine.packed` has the file that holds all records of one run.
+The file of a record, ``<output>/cells/<key>.json``, is one line of JSON,
+``{"sha256": "<digest of the rest>", "record": {...}}``. All experiments of an output
+folder share the folder ``cells``. `mtlrun.engine.packed` describes the file that holds
+all records of a run. This module needs only the standard library.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ from mtlrun.utils.io import (
 )
 from mtlrun.utils.sizes import RECORD_BYTES, RECORD_TIMES, RECORDS, allow
 
-#: Statuses of a job. Only the first two count as done; all others are tried again.
+#: Statuses of a job. Jobs with the first two are done; the others are computed again.
 OK = "ok"
 NOT_CONVERGED = "not_converged"
 FAILED = "failed"
@@ -47,28 +49,36 @@ TIMEOUT = "timeout"
 DIVERGED = "diverged"
 DONE = (OK, NOT_CONVERGED)
 
-#: Earlier ones: records whose keys were made of other things, such as digests of the code.
+#: Version of the inputs of records. The keys of records with an earlier version depend
+#: on other things, such as digests of the code.
 PROTOCOL = 3
+#: Folder of the records, within the output folder.
 CELLS = "cells"
-#: Up to 0.2 the records of a run lay in this file as lines, and the test scores of those
-#: that keep them in another one. Both are still read, and `compact_run` replaces them.
+#: Files in which versions up to 0.2 packed the records of a run, one per line, and
+#: their test scores. Both are still read, and `compact_run` replaces them.
 EARLIER_PACKED = "cells.jsonl.gz"
 PREDICTIONS = "predictions.npz"
-#: In the result of a record that keeps its test scores: the name of their file, and the digest of the array.
-SCORES, SCORES_DIGEST = "predictions", "predictions_sha256"
+#: Keys in the result of a record whose test scores are stored: the name of their file,
+#: and the digest of the array.
+SCORES = "predictions"
+SCORES_DIGEST = "predictions_sha256"
 
-#: Keys of jobs: never the name of a file elsewhere.
+#: Valid keys of jobs. A key is part of a file name and must not lead to another folder.
 KEY = re.compile(r"[^./\\:\0][^/\\:\0]{0,199}")
 
 _REMEDY = "No run has so many: take the file from where it was made."
-_HEAD, _MIDDLE = '{"sha256":"', '","record":'
+#: Characters of a sha256 in hexadecimal digits.
+DIGEST_LENGTH = 64
+#: Text of a record before and after its digest.
+_HEAD = '{"sha256":"'
+_MIDDLE = '","record":'
 
 
 class JobKind(StrEnum):
-    """What a job computes; the values stand in records.
+    """Kind of a job; the values are stored in records.
 
     A fit trains a method on the training rows of a split and scores the test rows. A
-    fold scores all candidates of a search on one fold inside the training rows. An
+    fold scores all candidates of a search on one fold within the training rows. An
     analysis calls a function.
     """
 
@@ -79,22 +89,24 @@ class JobKind(StrEnum):
 
 @dataclass(frozen=True)
 class ResultKey:
-    """Where a number stands in the table of an experiment, and the job that it comes from; several may share a job.
+    """Position of a number in the table of an experiment, and the key of its job.
+
+    Several positions may share a job.
 
     Attributes
     ----------
     reading : str
-        Name of a reading other than the main one, else "".
+        Name of the interpretation; empty for the main one.
     dataset : str
-        Label; in a sweep that of the data set with the value of the axis.
+        Label of the data set; in a sweep it includes the value of the axis.
     value : object
-        Of the axis of a sweep, else None.
+        Value of the axis of a sweep; None without a sweep.
     method : str
-        Label.
+        Label of the method.
     trial : int
         Number of the split or repeat, from 0.
     key : str
-        Of the job.
+        Key of the job.
     """
 
     reading: str
@@ -106,78 +118,92 @@ class ResultKey:
 
     @property
     def name(self) -> str:
-        """Name for people: ``enron/APG-RMTL/trial 0``; that of another reading than the main one ends with it."""
+        """Name for messages, such as ``enron/APG-RMTL/trial 0``.
+
+        An interpretation other than the main one follows in brackets.
+        """
         name = f"{self.dataset}/{self.method}/trial {self.trial}"
-        return f"{name} [{self.reading}]" if self.reading else name
+        if self.reading:
+            name += f" [{self.reading}]"
+        return name
 
     @classmethod
     def read(cls, entry: Any) -> ResultKey:
-        """Return the place that an entry of ``run.json`` has written down.
+        """Return the result key that an entry of ``run.json`` describes.
 
         Raises
         ------
         ValueError
-            If it has not.
+            If the entry does not describe a result key.
         """
         if not isinstance(entry, dict):
             raise ValueError("a JSON object is expected")
-        given: dict[str, Any] = {"reading": "", "value": None, "trial": 0, **entry}
-        found: dict[str, Any] = {
-            f.name: given.get(f.name) for f in dataclasses.fields(ResultKey)
+        fields: dict[str, Any] = {
+            "reading": entry.get("reading", ""),
+            "dataset": entry.get("dataset"),
+            "value": entry.get("value"),
+            "method": entry.get("method"),
+            "trial": entry.get("trial", 0),
+            "key": entry.get("key"),
         }
-        place = cls(**found)
         for name in ("key", "dataset", "method", "reading"):
-            if not isinstance(getattr(place, name), str):
-                raise ValueError(f"{name} is no text")
-        if type(place.trial) is not int:
-            raise ValueError("trial is no integer")
-        if not KEY.fullmatch(place.key):
-            raise ValueError(f"{place.key!r} is no key of a cell")
-        return place
+            if not isinstance(fields[name], str):
+                raise ValueError(f"{name} is not a text")
+        if type(fields["trial"]) is not int:
+            raise ValueError("trial is not an integer")
+        if not KEY.fullmatch(fields["key"]):
+            raise ValueError(f"{fields['key']!r} is not the key of a cell")
+        return cls(**fields)
 
 
 @dataclass
 class Record:
-    """One job: what went in, what came out.
+    """Inputs and results of a job.
 
     Attributes
     ----------
     key : str
         sha256 of `inputs` and `versions`, see `mtlrun.engine.job.Job`.
     family : {"fit", "fold", "measure"}
+        Kind of the job, see `JobKind`.
     inputs : dict
-        Everything that changes the number, beside the versions.
+        Everything that the number depends on, except the versions.
     versions : dict of str to int or str
-        Of the method or measure, the reader of its data and the protocol, of packages that it names; digests of modules
-        of the user's own.
+        Versions of the method or analysis, of the reader of its data, of the protocol
+        and of other packages; digests of modules that are not installed.
     made_by : dict
-        ``commit, dirty`` (in a checkout, else None), ``mtlrun`` (version) and ``package`` (digest of its sources).
+        ``commit`` and ``dirty`` (None unless mtlrun runs in a checkout), ``mtlrun``
+        (version) and ``package`` (digest of its sources).
     status : {"ok", "not_converged", "failed", "timeout", "diverged"}
     error : str or None
         At most 200 characters; the full text is in `log`.
     log : str or None
         Traceback or messages.
     params : dict
-        Hyper-parameters that were used, chosen ones included.
+        Hyperparameters, including those that the search selected.
     selection : dict
-        Of a fit: the search that chose the parameters (`mtlrun.engine.job`). Of a fold: the score of every
-        candidate.
+        Of a fit: the result of its search (`mtlrun.engine.job.choose`). Of a fold: the
+        scores of all candidates (`mtlrun.engine.fit.score_candidates`).
     metrics : dict of str to float or None
-        Averages over tasks; None stands for NaN.
+        Averages over tasks; None represents NaN.
     per_task : dict of str to list of float or None
     counts : dict of str to int
-        ``n_tasks, n_train, n_test, one_class_train, undefined_<metric>`` ...
+        ``n_tasks``, ``n_train``, ``n_test``, ``one_class_train``,
+        ``undefined_<metric>`` and others.
     seconds : dict
-        ``fit`` (median), ``fit_all`` (list), ``predict``, ``search`` (all folds), ``total``, and the method's own.
+        ``fit`` (median), ``fit_all`` (list), ``predict``, ``search`` (all folds),
+        ``total``, and times that only some methods report.
     solver : dict
-        ``n_iter, converged, gap, objective, message`` as far as known.
+        ``n_iter``, ``converged``, ``gap``, ``objective`` and ``message``, if available.
     environment : dict
-        Threads, host facts and versions of packages, which are not part of the key.
+        Threads, machine and versions of packages. The key does not depend on them.
     result : dict
-        Of a measure: ``curves, matrices, rankings, lines, tables``; of a fit: ``tasks`` (names), and where the
-        experiment keeps the test scores ``predictions`` (name of their file) and ``predictions_sha256`` (digest of the
+        Of an analysis: ``curves``, ``matrices``, ``rankings``, ``lines`` and
+        ``tables``. Of a fit: ``tasks`` (names) and, if the test scores are stored,
+        ``predictions`` (name of their file) and ``predictions_sha256`` (digest of the
         array).
     protocol : int
+        See `PROTOCOL`.
     """
 
     key: str
@@ -201,51 +227,88 @@ class Record:
 
     @property
     def done(self) -> bool:
-        """Whether the job need not be computed again."""
+        """Whether the job has a result, so that it need not be computed again."""
         return self.status in DONE
 
     def line(self) -> str:
-        """Return the record as one line with the digest of its content; NaN becomes null."""
+        """Return the record as one line with the digest of its content.
+
+        NaN becomes null.
+        """
         text = self._text()
-        return f"{_HEAD}{hashlib.sha256(text.encode()).hexdigest()}{_MIDDLE}{text}}}\n"
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        return f"{_HEAD}{digest}{_MIDDLE}{text}}}\n"
 
     def content(self) -> dict[str, Any]:
-        """Return the fields as JSON holds them, keys sorted; NaN becomes null."""
+        """Return the fields as JSON represents them, with sorted keys.
+
+        NaN becomes None.
+        """
         content: dict[str, Any] = json.loads(self._text())
         return content
 
     def _text(self) -> str:
-        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return canonical_json(fields)
+        """Return the fields as canonical JSON.
+
+        The keys are part of the file format. They do not depend on the attribute names.
+        """
+        return canonical_json(
+            {
+                "key": self.key,
+                "family": self.family,
+                "inputs": self.inputs,
+                "versions": self.versions,
+                "made_by": self.made_by,
+                "status": self.status,
+                "error": self.error,
+                "log": self.log,
+                "params": self.params,
+                "selection": self.selection,
+                "metrics": self.metrics,
+                "per_task": self.per_task,
+                "counts": self.counts,
+                "seconds": self.seconds,
+                "solver": self.solver,
+                "environment": self.environment,
+                "result": self.result,
+                "protocol": self.protocol,
+            }
+        )
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Record:
-        """Return the record with these fields; those of later versions are ignored.
+        """Return the record with these fields, the inverse of `content`.
+
+        Fields of later versions are ignored.
 
         Raises
         ------
         ValueError
             If a field is missing.
         """
-        names = {f.name for f in dataclasses.fields(cls)}
+        names = {field.name for field in dataclasses.fields(cls)}
+        fields = {name: value for name, value in content.items() if name in names}
         try:
-            return cls(**{k: v for k, v in content.items() if k in names})
+            return cls(**fields)
         except TypeError as error:
             raise ValueError(f"not a record: {error}") from None
 
     @classmethod
     def from_line(cls, line: str) -> Record:
-        """Read a record; fields of later versions are ignored.
+        """Return the record in a line, the inverse of `line`.
+
+        Fields of later versions are ignored.
 
         Raises
         ------
         ValueError
-            If the line is not a record, or not what was written.
+            If the line is not a record, or does not match its digest.
         """
-        start = len(_HEAD) + 64
-        text = line.rstrip("\n")[start + len(_MIDDLE) : -1]
-        digest = line[len(_HEAD) : start]
-        if not line.startswith(_HEAD) or line[start : start + len(_MIDDLE)] != _MIDDLE:
+        digest_end = len(_HEAD) + DIGEST_LENGTH
+        text_start = digest_end + len(_MIDDLE)
+        digest = line[len(_HEAD) : digest_end]
+        text = line.rstrip("\n")[text_start:-1]
+        if not line.startswith(_HEAD) or line[digest_end:text_start] != _MIDDLE:
             raise ValueError("not a record")
         if hashlib.sha256(text.encode()).hexdigest() != digest:
             raise ValueError("the content does not match its digest")
@@ -256,39 +319,40 @@ class Record:
 
 
 class Records:
-    """Reads the records of a run.
+    """Records of a run, read from the output folder.
 
     Parameters
     ----------
     output : Path
-        Folder of all runs, with the shared ``cells/``.
+        Folder of all runs, with the shared folder ``cells``.
     folder : Path, optional
-        Folder of the run, which may hold its records packed.
+        Folder of the run, which may contain its packed records.
     """
 
     def __init__(self, output: Path, folder: Path | None = None) -> None:
         self.cells_folder = Path(output) / CELLS
         self.folder = None if folder is None else Path(folder)
-        #: The file of scores that was read last.
-        self._open: tuple[Any, Any] | None = None
+        #: State and content of the file of scores that was read last.
+        self._open_scores: tuple[Any, Any] | None = None
 
     @classmethod
     def of_run(cls, folder: Path) -> Records:
-        """Return those of ``<output>/<paper>/<artefact>/<profile>``."""
+        """Return the records of a run folder, ``<output>/<paper>/<item>/<profile>``."""
         parents = Path(folder).absolute().parents
-        return cls(parents[min(2, len(parents) - 1)], folder)
+        output = parents[min(2, len(parents) - 1)]
+        return cls(output, folder)
 
     def path(self, key: str) -> Path:
-        """Return the file of a job."""
+        """Return the file of the record with a key."""
         return self.cells_folder / f"{key}.json"
 
     def read(self, key: str) -> Record | None:
-        """Return a record, None when there is none.
+        """Return the record with a key; None if there is none.
 
         Raises
         ------
         ValueError
-            If its file is damaged; names it.
+            If its file is damaged; the message names the file.
         """
         try:
             line = read_text_file(self.path(key))
@@ -296,46 +360,54 @@ class Records:
             return self._read_packed(key)
         except (OSError, ValueError) as error:
             raise ValueError(f"{CELLS}/{key}.json is damaged: {error}") from None
-        return _checked(line, key, f"{CELLS}/{key}.json")
+        return _parse_record(line, key, f"{CELLS}/{key}.json")
 
     def load(self, key: str) -> Record | None:
-        """Return a record, None when there is none or it is damaged."""
+        """Return the record with a key; None if there is none or it is damaged."""
         try:
             return self.read(key)
         except ValueError:
             return None
 
     def has(self, key: str) -> bool:
-        """Whether there is a record, damaged or not; those of a damaged pack are not known."""
+        """Whether there is a record with a key, even if it is damaged.
+
+        A damaged file of packed records counts as empty.
+        """
         return self.path(key).is_file() or key in self.packed.records
 
     @cached_property
     def packed_choices(self) -> dict[str, dict[str, Any]]:
-        """What the searches of the packed records found, by the key of the search."""
-        records = (self.load(key) for key in self.packed.records)
-        found = (
-            record.selection for record in records if record is not None and record.done
-        )
-        return {
-            selection["key"]: selection
-            for selection in found
-            if selection and selection.get("chosen") is not None
-        }
+        """Results of the searches of packed records, by the key of the search."""
+        choices = {}
+        for key in self.packed.records:
+            record = self.load(key)
+            if record is None or not record.done:
+                continue
+            selection = record.selection
+            if selection and selection.get("chosen") is not None:
+                choices[selection["key"]] = selection
+        return choices
 
     @property
     def packed(self) -> Packed:
-        """What the folder of the run holds packed; nothing if that file is damaged."""
+        """Packed records of the run; empty if their file is missing or damaged."""
         return self._unpacked[0]
 
     @property
     def damage(self) -> str | None:
-        """What is wrong with the packed file; its records are needed only where ``cells/`` has none."""
+        """Error message if the file of packed records is damaged, otherwise None.
+
+        Its records are needed only if the folder ``cells`` does not have them.
+        """
         return self._unpacked[1]
 
     @property
     def pack_name(self) -> str:
-        """Name of the file in which the folder of the run holds its records."""
-        return PACKED if self._has_pack else EARLIER_PACKED
+        """Name of the file of packed records, which depends on the version."""
+        if self._has_pack:
+            return PACKED
+        return EARLIER_PACKED
 
     @cached_property
     def _has_pack(self) -> bool:
@@ -346,7 +418,7 @@ class Records:
 
     @cached_property
     def _unpacked(self) -> tuple[Packed, str | None]:
-        """Content of the packed file, and what is wrong with it."""
+        """Content of the file of packed records, and the error if it is damaged."""
         if self.folder is None:
             return Packed(), None
         try:
@@ -357,57 +429,73 @@ class Records:
             return Packed(), str(error)
 
     def scores(self, record: Record) -> Any | None:
-        """Return the test scores of a record as they are stored, None where it keeps none.
+        """Return the test scores of a record; None if it does not store them.
 
         Returns
         -------
         ndarray of shape (n_test,) or (n_test, n_tasks), or None
-            float64; float32 of records made before scores had digests.
+            float64; float32 if the record is older than the digests of scores.
 
         Raises
         ------
         ValueError
-            If they are missing, damaged, or those of another record.
+            If they are missing, damaged, or belong to another record.
         """
         from mtlrun.utils.arrays import array_digest
 
         if SCORES not in record.result:
             return None
-        why = "no file has them"
+        cause = "no file has them"
         for path, name in self.scores_files(record.key):
+            file_name = f"{path.parent.name}/{path.name}"
             try:
-                found = self._array(path, name)
-                if record.result.get(SCORES_DIGEST) in (None, array_digest(found)):
-                    return found
-                why = f"{path.parent.name}/{path.name} does not hold those of this cell"
+                scores = self._read_array(path, name)
+                if record.result.get(SCORES_DIGEST) in (None, array_digest(scores)):
+                    return scores
+                cause = f"{file_name} contains the scores of another cell"
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except (OSError, ValueError) as error:
-                why = str(error)
-        raise ValueError(f"{CELLS}/{record.key}.npz is missing or damaged: {why}")
+                cause = str(error)
+        raise ValueError(f"{CELLS}/{record.key}.npz is missing or damaged: {cause}")
 
     def read_scores(self, record: Record) -> Any | None:
-        """Return the test scores of a record in double precision, None where it keeps none or they are damaged."""
+        """Return the test scores of a record in double precision.
+
+        None if the record does not store them, or they are damaged.
+        """
         try:
-            found = self.scores(record)
+            scores = self.scores(record)
         except ValueError:
             return None
-        return None if found is None else found.astype(float)
+        return None if scores is None else scores.astype(float)
 
-    def _array(self, path: Path, name: str) -> Any:
-        """Return an array of a file; the one that holds the scores of a whole run is opened once."""
+    def _read_array(self, path: Path, name: str) -> Any:
+        """Return an array of a file, which stays open until another file is read.
+
+        A file of versions up to 0.2 holds the scores of all records of a run.
+        """
         from mtlrun.utils.arrays import NpzArchive
 
-        state = path.stat()
-        stamp = (path, state.st_ino, state.st_mtime_ns, state.st_size)
-        if self._open is None or self._open[0] != stamp:
-            self._open = (stamp, NpzArchive(path, f"{path.parent.name}/{path.name}"))
-        return self._open[1].array(name)
+        status = path.stat()
+        state = (path, status.st_ino, status.st_mtime_ns, status.st_size)
+        if self._open_scores is None or self._open_scores[0] != state:
+            archive = NpzArchive(path, f"{path.parent.name}/{path.name}")
+            self._open_scores = (state, archive)
+        return self._open_scores[1].array(name)
 
     def scores_files(self, key: str) -> list[tuple[Path, str]]:
-        """Return the files that may hold the test scores of a job, each with the name of the array in it."""
-        packed = [] if self.folder is None else [(self.folder / PREDICTIONS, key)]
-        return [(self.cells_folder / f"{key}.npz", "scores"), *packed]
+        """Return the files that may contain the test scores of a job.
+
+        Returns
+        -------
+        list of (Path, str)
+            Each file, and the name of the array in it.
+        """
+        files = [(self.cells_folder / f"{key}.npz", "scores")]
+        if self.folder is not None:
+            files.append((self.folder / PREDICTIONS, key))
+        return files
 
     def _read_packed(self, key: str) -> Record | None:
         if self.damage is not None:
@@ -417,14 +505,23 @@ class Records:
             return None
         name = f"the cell {key[:16]}... in {self.pack_name}"
         if isinstance(content, str):
-            return _checked(content, key, name)
+            return _parse_record(content, key, name)
         try:
             return Record.from_content(content)
         except ValueError as error:
             raise ValueError(f"{name} is damaged: {error}") from None
 
 
-def _checked(line: str, key: str, name: str) -> Record:
+def _parse_record(line: str, key: str, name: str) -> Record:
+    """Return the record in a line, which must have a given key.
+
+    Parameters
+    ----------
+    line : str
+    key : str
+    name : str
+        Name of the file in error messages.
+    """
     try:
         record = Record.from_line(line)
     except ValueError as error:
@@ -435,68 +532,64 @@ def _checked(line: str, key: str, name: str) -> Record:
 
 
 def candidates(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Return all combinations of a grid, the last parameter varying fastest."""
-    return [
-        dict(zip(grid, values, strict=True))
-        for values in itertools.product(*grid.values())
-    ]
+    """Return all combinations of a grid; the last parameter varies fastest."""
+    combinations = itertools.product(*grid.values())
+    return [dict(zip(grid, values, strict=True)) for values in combinations]
 
 
 def unpack(path: Path) -> dict[str, str]:
-    """Return the lines of ``cells.jsonl.gz`` by key, {} where there is no file. Versions up to 0.2 wrote it.
+    """Return the lines of ``cells.jsonl.gz``, which versions up to 0.2 wrote.
+
+    Returns
+    -------
+    dict of str to str
+        Key -> line of the record; empty if there is no file.
 
     Raises
     ------
     ValueError
-        If it is no such file.
+        If the file is damaged.
     """
     try:
         size = path.stat().st_size
-        if not size:  # gzip takes it for a file without members
+        if not size:
+            # gzip reads an empty file as an archive without members.
             raise EOFError("it is empty")
-        most = max(RECORD_BYTES, RECORD_TIMES * size)
+        max_bytes = max(RECORD_BYTES, RECORD_TIMES * size)
         with open_regular(path) as file, gzip.open(file, "rb") as stream:
-            content = stream.read(most + 1)
-        allow(path.name, len(content), most, f"bytes out of {size:,}", _REMEDY)
+            content = stream.read(max_bytes + 1)
+        allow(path.name, len(content), max_bytes, f"bytes out of {size:,}", _REMEDY)
         allow(path.name, content.count(b"\n"), RECORDS, "records", _REMEDY)
-        lines = content.decode().split("\n")  # splitlines would cut names with U+2028
+        # `splitlines` would also split at characters such as U+2028 in names.
+        lines = content.decode().split("\n")
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise ValueError(f"{path.name} is damaged: {error}") from None
-    return {
-        key: text for key, _, text in (line.partition(" ") for line in lines if line)
-    }
+    records = {}
+    for line in lines:
+        if line:
+            key, _, text = line.partition(" ")
+            records[key] = text
+    return records
 
 
-# ---------------------------------------------------------------------- what a number was computed with
-# Names no host, user or absolute path.
+# ---------------------------------------------------------- environment of a number
+# Contains no host, user or absolute path.
 
-#: Of a scheduler.
+#: Address of a scheduler.
 _ADDRESS = re.compile(r"([a-z]+://)[^\s,]+")
+#: Packages whose versions are recorded.
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "joblib", "threadpoolctl")
 
 
 @lru_cache(maxsize=1)
-def host_facts() -> dict[str, Any]:
-    """Return facts about the running interpreter and machine, kept in every record."""
-    for name in ("numpy", "scipy.linalg"):  # only loaded libraries are listed
-        importlib.import_module(name)
-    listed = importlib.import_module("threadpoolctl").threadpool_info()
-    pools = [
-        {k: pool.get(k) for k in ("user_api", "internal_api", "version")}
-        for pool in listed
-    ]
+def host_info() -> dict[str, Any]:
+    """Return the description of interpreter and machine that all records contain."""
     return {
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in PACKAGES},
-        "blas": sorted(
-            {
-                f"{p['internal_api']} {p['version'] or ''}".strip()
-                for p in pools
-                if p["user_api"] == "blas"
-            }
-        ),
+        "blas": _blas_libraries(),
         "os": f"{platform.system()} {platform.release()} {platform.machine()}",
         "cpu": _cpu_model(),
         "cores": _cores(),
@@ -504,49 +597,67 @@ def host_facts() -> dict[str, Any]:
     }
 
 
-def source_facts() -> dict[str, Any]:
-    """Return the version of mtlrun and, in a checkout, the commit and whether files differ from it."""
-    facts: dict[str, Any] = {
+def _blas_libraries() -> list[str]:
+    """Return the names and versions of the BLAS libraries in use."""
+    # Libraries are listed only after they have been loaded.
+    for name in ("numpy", "scipy.linalg"):
+        importlib.import_module(name)
+    threadpoolctl = importlib.import_module("threadpoolctl")
+    libraries = set()
+    for pool in threadpoolctl.threadpool_info():
+        if pool.get("user_api") == "blas":
+            version = pool.get("version") or ""
+            libraries.add(f"{pool.get('internal_api')} {version}".strip())
+    return sorted(libraries)
+
+
+def source_info() -> dict[str, Any]:
+    """Return the version of mtlrun and, in a checkout, its commit.
+
+    Returns
+    -------
+    dict
+        ``mtlrun`` (version), ``commit``, and ``dirty``: whether files differ from the
+        commit. The last two are None if there is no checkout.
+    """
+    info: dict[str, Any] = {
         "mtlrun": _version("mtlrun"),
         "commit": None,
         "dirty": None,
     }
     root = checkout_dir()
     if root is None or not (root / ".git").exists():
-        return facts
-    commit = _git(root, "rev-parse", "HEAD")
+        return info
+    info["commit"] = _git(root, "rev-parse", "HEAD")
     changes = _git(root, "status", "--porcelain", "--untracked-files=no")
-    return {
-        **facts,
-        "commit": commit,
-        "dirty": None if changes is None else bool(changes),
-    }
+    if changes is not None:
+        info["dirty"] = bool(changes)
+    return info
 
 
 @lru_cache(maxsize=1)
 def made_by() -> dict[str, Any]:
-    """Return what made the numbers of this process: `source_facts`, and a digest of the sources of the package."""
-    return {**source_facts(), "package": sources()}
+    """Return `source_info` and the digest of the sources, for the field of records."""
+    return {**source_info(), "package": sources()}
 
 
 @lru_cache(maxsize=1)
 def sources() -> str:
-    """Return a digest of all modules of the package, as they were when a process was first asked."""
+    """Return a digest of all modules of the package, as of the first call."""
     digest = hashlib.sha256()
     root = Path(__file__).parents[1]
     for path in sorted(root.rglob("*.py")):
-        digest.update(
-            f"{path.relative_to(root).as_posix()}\0".encode() + read_file(path)
-        )
+        name = path.relative_to(root).as_posix()
+        digest.update(f"{name}\0".encode() + read_file(path))
     return digest.hexdigest()[:16]
 
 
 def commits_since(commit: str) -> int | None:
-    """Return how many commits of this checkout are newer than one, None where that cannot be told."""
+    """Return the number of later commits in this checkout; None if it is unknown."""
     root = checkout_dir()
-    count = (
-        None if root is None else _git(root, "rev-list", "--count", f"{commit}..HEAD")
-    )
+    if root is None:
+        return None
+    count = _git(root, "rev-list", "--count", f"{commit}..HEAD")
     return int(count) if count else None
 
 
@@ -556,32 +667,45 @@ def now() -> str:
 
 
 def command_line() -> list[str]:
-    """Return the words of the command, without addresses and folders of the user: see `private_path`."""
-    return (
-        [Path(sys.argv[0]).name, *map(_without_folders, sys.argv[1:])]
-        if sys.argv
-        else []
-    )
+    """Return the arguments of the command without addresses and folders of the user.
+
+    See `private_path`.
+    """
+    if not sys.argv:
+        return []
+    program, *arguments = sys.argv
+    return [Path(program).name, *map(_without_folders, arguments)]
 
 
 def private_path(path: str) -> str:
-    """Return a path relative to the current folder; of one elsewhere a hash of its folder, and the name."""
-    place = Path(path)
-    if not place.is_absolute():
+    """Return a path without the names of folders outside the current folder.
+
+    A path in the current folder becomes relative to it. Other absolute paths become a
+    hash of their folder and the name of the file.
+    """
+    absolute = Path(path)
+    if not absolute.is_absolute():
         return path
     with contextlib.suppress(ValueError, OSError):
-        return place.relative_to(Path.cwd()).as_posix()
-    return f"{hashlib.sha256(str(place.parent).encode(errors='surrogatepass')).hexdigest()[:8]}/{place.name}"
+        return absolute.relative_to(Path.cwd()).as_posix()
+    folder = str(absolute.parent).encode(errors="surrogatepass")
+    folder_hash = hashlib.sha256(folder).hexdigest()[:8]
+    return f"{folder_hash}/{absolute.name}"
 
 
-def _without_folders(word: str) -> str:
-    """Return a word of a command without folders of the user, wherever in it they stand, and without hosts."""
-    if Path(word).is_absolute():
-        return private_path(word)
-    parts = re.split(r"([=,]|^-[a-zA-Z](?=/))", _ADDRESS.sub(r"\1...", word))
-    return "".join(
-        part if part in ("=", ",", "") else private_path(part) for part in parts
-    )
+def _without_folders(argument: str) -> str:
+    """Return an argument of a command without folders of the user and hosts.
+
+    Paths may follow ``=``, a comma or a short option, as in ``--set=a=/b,c=/d``.
+    """
+    if Path(argument).is_absolute():
+        return private_path(argument)
+    without_hosts = _ADDRESS.sub(r"\1...", argument)
+    parts = []
+    for part in re.split(r"([=,]|^-[a-zA-Z](?=/))", without_hosts):
+        is_separator = part in ("=", ",", "")
+        parts.append(part if is_separator else private_path(part))
+    return "".join(parts)
 
 
 def _version(package: str) -> str | None:
@@ -591,10 +715,11 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _git(root: Path, *words: str) -> str | None:
+def _git(root: Path, *arguments: str) -> str | None:
+    """Return the output of a git command; None if it fails."""
     try:
-        done = subprocess.run(
-            ["git", "-C", str(root), *words],
+        process = subprocess.run(
+            ["git", "-C", str(root), *arguments],
             capture_output=True,
             text=True,
             timeout=20,
@@ -602,7 +727,7 @@ def _git(root: Path, *words: str) -> str | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip()
+    return process.stdout.strip()
 
 
 def _cpu_model() -> str:
@@ -612,25 +737,27 @@ def _cpu_model() -> str:
                 return line.partition(":")[2].strip()
     if sys.platform == "darwin":
         with contextlib.suppress(OSError, subprocess.SubprocessError):
-            words = ["sysctl", "-n", "machdep.cpu.brand_string"]
-            return subprocess.run(
-                words, capture_output=True, text=True, timeout=10, check=True
-            ).stdout.strip()
+            process = subprocess.run(
+                ["sysctl", "-n", "machdep.cpu.brand_string"],
+                capture_output=True,
+                text=True,
+                timeout=10,
+                check=True,
+            )
+            return process.stdout.strip()
     return platform.processor() or platform.machine()
 
 
 def _cores() -> int | None:
-    return (
-        len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count()
-    )
+    """Return the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count()
 
 
 def _ram_gb() -> float | None:
     try:
-        return round(
-            os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1
-        )
+        n_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return round(n_bytes / 2**30, 1)
     except (AttributeError, ValueError, OSError):
         return None

@@ -1,4 +1,8 @@
-"""Compute what is missing from a plan: the folds of searches first, then the jobs of the table, each saved at once."""
+"""Compute the jobs of a plan that have no results yet.
+
+The folds of searches come first, then the jobs of the table. Each result is stored as
+soon as it is computed, so an interrupted run continues where it stopped.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,7 +20,7 @@ from mtlrun.engine.compute import compute_jobs
 from mtlrun.engine.job import Job, choice_of
 from mtlrun.engine.outcome import Outcome
 from mtlrun.engine.packed import search_key
-from mtlrun.engine.plan import JobPlan, rerun_reasons, survey
+from mtlrun.engine.plan import JobPlan, job_states, rerun_reasons
 from mtlrun.engine.pool import Pool
 from mtlrun.engine.progress import Progress
 from mtlrun.engine.record import (
@@ -28,28 +31,40 @@ from mtlrun.engine.record import (
     JobKind,
     Record,
     command_line,
-    host_facts,
+    host_info,
     now,
-    source_facts,
+    source_info,
 )
-from mtlrun.engine.store import Store, settled
+from mtlrun.engine.store import Store, is_settled
 from mtlrun.errors import counted
 from mtlrun.utils.processes import exclusive_lock, tidy_folders, timing_lock
 
-#: What to do when the run folder cannot be written.
-NO_ROOM = (
+#: Remedy when the run folder cannot be written.
+CANNOT_WRITE_REMEDY = (
     "Free some space, or choose another folder with --output; finished cells are kept."
 )
-#: Seconds of computing that a process is handed at once where single jobs take less, but no fewer times than this:
-#: while it works on one part, the records of the last one are written.
-AT_ONCE, PARTS = 0.3, 2
-#: Numbers of a finished job that are shown; measures may return many.
-SHOWN = 6
+#: A worker receives small jobs in batches that take about this many seconds.
+BATCH_SECONDS = 0.3
+#: Each worker receives at least this many batches. While it computes one, the results
+#: of the previous one are stored.
+MIN_BATCHES_PER_WORKER = 2
+#: Metrics of a finished job that are shown; an analysis may return many.
+MAX_SHOWN_METRICS = 6
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A row whose job failed: its display name, status, error in one line, and the file with the traceback."""
+    """Row of the table whose job failed.
+
+    Attributes
+    ----------
+    name : str
+    status : str
+    error : str
+        Error message, one line.
+    file : str
+        File with the traceback, relative to the output folder.
+    """
 
     name: str
     status: str
@@ -59,19 +74,22 @@ class Failure:
 
 @dataclass
 class RunSummary:
-    """What a run did.
+    """Counts of the rows of a run.
 
     Attributes
     ----------
     run_dir : Path
     n_ok, n_failed : int
-        Rows whose job was computed in this run: done (including not converged), and failed.
+        Rows whose job was computed in this run and is done (including not converged),
+        or failed.
     n_cached : int
-        Rows that were done before, or that another process finished meanwhile.
+        Rows that were done before, or that another process has finished meanwhile.
     n_left : int
-        Rows neither done nor failed, because the run was interrupted or stopped by `fail_fast`.
+        Rows that are neither done nor failed, because the run was interrupted or
+        stopped by `fail_fast`.
     failures : list of Failure
     interrupted : bool
+        Whether Ctrl-C ended the run.
     """
 
     run_dir: Path
@@ -89,8 +107,12 @@ class RunSummary:
 
     @property
     def exit_code(self) -> int:
-        """0 when all is well, 1 when a job failed, 130 when interrupted."""
-        return 130 if self.interrupted else 1 if self.n_failed else 0
+        """0 if all jobs are done, 1 if a job failed, 130 if the run was interrupted."""
+        if self.interrupted:
+            return 130
+        if self.n_failed:
+            return 1
+        return 0
 
 
 def run(
@@ -108,26 +130,29 @@ def run(
 
     Parameters
     ----------
-    plan : Plan
+    plan : JobPlan
     n_jobs : int, optional
-        Number of processes for searches and for jobs that are not timed; -1 uses all cores. Default: one, or all
-        workers of a Dask cluster. Results do not depend on it.
+        Number of processes for searches and for jobs that are not timed; -1 uses all
+        cores. Default: one process, or all workers of a Dask cluster. Results do not
+        depend on it.
     backend, scheduler : str, optional
-        How to run in parallel: ``processes``, ``threading``, or ``dask`` with the address of
-        its scheduler.
-    force : bool
+        How to run in parallel: ``processes``, ``threading``, or ``dask`` with the
+        address of its scheduler.
+    force : bool, default False
         Recompute jobs that are done.
-    fail_fast : bool
+    fail_fast : bool, default False
         Stop at the first failed job.
     retries : int, default 0
-        Compute a job that fails, for instance because its process was killed, so many times again.
+        How often a failed job is computed again, for instance because its process was
+        killed.
     progress : Progress, optional
         Default: silent.
 
     Returns
     -------
     RunSummary
-        Lists the failed jobs; nothing is raised for them. Ctrl-C ends the run early, with `interrupted` set.
+        Lists the failed jobs; their errors are not raised. Ctrl-C ends the run early
+        and sets `interrupted`.
 
     Raises
     ------
@@ -137,71 +162,120 @@ def run(
         If the folders cannot be written.
     """
     pool = Pool(n_jobs, backend, scheduler, plan.limit)
-    return Runner(
+    runner = Runner(
         plan, pool, progress, force=force, fail_fast=fail_fast, retries=retries
-    ).run()
+    )
+    return runner.run()
 
 
-def todo(
+def missing_jobs(
     plan: JobPlan, store: Store, *, force: bool = False
 ) -> tuple[list[Job], list[Job]]:
-    """Return the jobs of the table and the folds of searches to compute, each key once."""
-    jobs = _missing((row.job for row in plan.wanted), store, plan.limit, force)
-    return jobs, _missing_folds(jobs, store, plan.limit, force)[0]
+    """Return the jobs to compute, each key once.
+
+    Returns
+    -------
+    jobs : list of Job
+        Wanted jobs of the table that have no result.
+    folds : list of Job
+        Folds of the searches before them that have no result.
+    """
+    wanted = [row.job for row in plan.wanted]
+    jobs = _without_result(wanted, store, plan.limit, force=force)
+    folds, _ = _missing_folds(jobs, store, plan.limit, force=force)
+    return jobs, folds
 
 
-def work_text(jobs: int, folds: int, of: int) -> str:
-    """Return ``3 of 8 cells to compute, after 6 folds of searches``."""
-    searches = f", after {counted(folds, 'search fold')}" if folds else ""
-    return f"{jobs} of {counted(of, 'cell')} to compute{searches}"
+def describe_work(n_jobs: int, n_folds: int, total: int) -> str:
+    """Return, for example, ``3 of 8 cells to compute, after 6 search folds``."""
+    text = f"{n_jobs} of {counted(total, 'cell')} to compute"
+    if n_folds:
+        text += f", after {counted(n_folds, 'search fold')}"
+    return text
 
 
 def _missing_folds(
-    jobs: Iterable[Job], store: Store, limit: float | None, force: bool
+    jobs: Iterable[Job], store: Store, limit: float | None, *, force: bool
 ) -> tuple[list[Job], dict[str, dict[str, Any]]]:
-    """Return the folds that have to be computed, and by key of a job the choices of searches that need none.
+    """Return the folds to compute, and the searches that need no folds.
 
-    The folds of a search are not packed with a run, but its finished jobs have what it found: a method that is new in
-    a table and has the search of another one is not searched again.
+    The records of folds are not packed with a run. But its finished jobs contain the
+    results of their searches, which also serve other jobs with the same search, for
+    instance those of a method that is new in the table.
+
+    Returns
+    -------
+    folds : list of Job
+    choices : dict
+        Key of a job -> result of its search, as of `choose`.
     """
-    missing = _missing(
-        (fold for job in jobs for fold in job.folds), store, limit, force
-    )
+    jobs = list(jobs)
+    all_folds = [fold for job in jobs for fold in job.folds]
+    missing = _without_result(all_folds, store, limit, force=force)
     if force or not missing:
         return missing, {}
-    keys, packed = {fold.key for fold in missing}, store.packed_choices
-    open_ = [job for job in jobs if any(fold.key in keys for fold in job.folds)]
-    known = {
-        job.key: packed.get(search_key(fold.key for fold in job.folds)) for job in open_
-    }
-    needed = {fold.key for job in open_ if known[job.key] is None for fold in job.folds}
-    return [fold for fold in missing if fold.key in needed], {
-        key: found for key, found in known.items() if found
-    }
+    missing_keys = {fold.key for fold in missing}
+    needed_keys = set()
+    choices = {}
+    for job in jobs:
+        fold_keys = [fold.key for fold in job.folds]
+        if missing_keys.isdisjoint(fold_keys):
+            continue
+        choice = store.packed_choices.get(search_key(fold_keys))
+        if choice is None:
+            needed_keys.update(fold_keys)
+        else:
+            choices[job.key] = choice
+    return [fold for fold in missing if fold.key in needed_keys], choices
 
 
-def _missing(
-    jobs: Iterable[Job], store: Store, limit: float | None, force: bool
+def _without_result(
+    jobs: Iterable[Job], store: Store, limit: float | None, *, force: bool
 ) -> list[Job]:
     """Return the jobs that have to be computed, each key once."""
-
-    def done(key: str) -> bool:
+    jobs_by_key = {job.key: job for job in jobs}
+    if force:
+        return list(jobs_by_key.values())
+    missing = []
+    for key, job in jobs_by_key.items():
         record = store.load(key)
-        return record is not None and settled(record, limit)
-
-    return [
-        job
-        for key, job in {job.key: job for job in jobs}.items()
-        if force or not done(key)
-    ]
+        if record is None or not is_settled(record, limit):
+            missing.append(job)
+    return missing
 
 
-class _Stop(Exception):
-    """A job failed and `fail_fast` is set."""
+class _FailFast(Exception):
+    """A job has failed and `fail_fast` is set."""
 
 
 class Runner:
-    """One invocation of a plan; `finished` is given every record as soon as it is on disk."""
+    """Computation of the jobs of a plan.
+
+    Parameters
+    ----------
+    plan : JobPlan
+    pool : Pool, optional
+        Default: one process, with the time limit of the plan.
+    progress : Progress, optional
+        Default: silent.
+    force, fail_fast, retries
+        As of `run`.
+
+    Attributes
+    ----------
+    on_finished : callable
+        Receives each record as soon as it is stored.
+    computed : dict of str to str
+        Key and status of the jobs that were computed here.
+    tries : Counter of str
+        How often each job was started.
+    disturbed : set of str
+        Timed jobs that were started while another run was computed.
+    choices : dict of str to dict
+        Key of a job -> result of its search, as of `choose`.
+    last_seconds : float
+        Duration of the last job, from which the size of batches is estimated.
+    """
 
     def __init__(
         self,
@@ -220,150 +294,192 @@ class Runner:
         self.fail_fast = fail_fast
         self.retries = retries
         self.store = plan.store()
-        self.finished: Callable[[Record], None] = lambda _: None
-        #: Status of the jobs computed here, how often each was begun, which were begun beside another run, and the
-        #: parameters that searches chose.
+        self.on_finished: Callable[[Record], None] = lambda _: None
         self.computed: dict[str, str] = {}
         self.tries: Counter[str] = Counter()
         self.disturbed: set[str] = set()
         self.choices: dict[str, dict[str, Any]] = {}
-        #: What the last job took.
-        self.seconds = math.inf
+        self.last_seconds = math.inf
 
     def run(self) -> RunSummary:
-        """Do everything; see `run`."""
+        """Compute the plan; see `run`."""
         plan = self.plan
-        if (other := plan.taken_over()) is not None:
+        other_settings = plan.taken_over()
+        if other_settings is not None:
             self.progress.message(
-                f"{plan.folder} held the table of a run with {other}; it now holds that of a run with {plan.settings}. The "
-                "cells of both are kept. Use --output to keep the tables apart as well"
+                f"{plan.folder} held the table of a run with {other_settings}; it now "
+                f"holds the table of a run with {plan.settings}. The cells of both are "
+                "kept. Use --output to keep both tables"
             )
         summary = RunSummary(plan.folder)
-        if todo(plan, self.store, force=self.force)[0]:
-            summary.interrupted = self._work()
+        jobs, _ = missing_jobs(plan, self.store, force=self.force)
+        if jobs:
+            summary.interrupted = self._compute_plan()
         else:
             tidy_folders(self.store.cells_folder, plan.folder)
             plan.write()
             self.progress.message(f"all {counted(len(plan.wanted), 'cell')} up to date")
-        if not summary.interrupted and (other := plan.taken_over()) is not None:
+        other_settings = plan.taken_over()
+        if other_settings is not None and not summary.interrupted:
             self.progress.message(
-                f"another run with {other} took this folder over meanwhile: the report shows the table of that run"
+                f"another run with {other_settings} has taken over this folder "
+                "meanwhile: the report shows the table of that run"
             )
         self._count(summary)
         return summary
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
-        """Lock the run, which another process may be computing, clear up after killed ones, and start processes."""
-        own, cells_folder = self.pool, self.store.cells_folder
-        wait = partial(
-            self.progress.message,
-            f"waiting for another process, which is computing {self.plan.id} here",
-        )
+        """Lock the run and start worker processes.
+
+        If another process computes the same run, wait for it. Remove what killed
+        processes have left behind.
+        """
+        pool = self.pool
+        cells_folder = self.store.cells_folder
+
+        def report_wait() -> None:
+            self.progress.message(
+                f"waiting for another process, which is computing {self.plan.id} here"
+            )
+
         try:
             cells_folder.mkdir(parents=True, exist_ok=True)
-            with exclusive_lock(self.store.lock, wait) as refused:
-                if refused:
+            with exclusive_lock(self.store.lock, report_wait) as lock_error:
+                if lock_error:
                     self.progress.message(
-                        f"{cells_folder} is on a file system without file locks ({refused}): do not start another run that "
-                        "computes there, or choose a folder on another file system with --output"
+                        f"{cells_folder} is on a file system without file locks "
+                        f"({lock_error}): do not start another run that computes "
+                        "there, or choose a folder on another file system with --output"
                     )
                 tidy_folders(cells_folder, self.plan.folder)
-                with own.keep_workers(
-                    len(self.plan.rows)
-                    + sum(len(row.job.folds) for row in self.plan.rows)
-                ) as self.pool:
+                n_items = len(self.plan.rows)
+                n_items += sum(len(row.job.folds) for row in self.plan.rows)
+                with pool.keep_workers(n_items) as self.pool:
                     yield
         finally:
-            self.pool = own
+            self.pool = pool
             self.progress.stop()
 
-    def _work(self) -> bool:
-        """Compute what is missing; return whether Ctrl-C ended the work."""
+    def _compute_plan(self) -> bool:
+        """Compute the missing jobs; return whether Ctrl-C has ended the work."""
         entry = self._provenance()
-        with contextlib.suppress(KeyboardInterrupt), self.working():
-            self.plan.write()
-            jobs, folds = todo(self.plan, self.store, force=self.force)
-            self._announce(jobs, folds)
-            self.progress.start(len(folds) + len(jobs))
-            try:
+        try:
+            with self.working():
+                self._compute_missing(entry)
+        except KeyboardInterrupt:
+            return True
+        return False
+
+    def _compute_missing(self, entry: dict[str, Any]) -> None:
+        """Compute the missing jobs, and complete their entry of the provenance."""
+        self.plan.write()
+        # Another process may have finished some of the jobs while this one waited.
+        jobs, folds = missing_jobs(self.plan, self.store, force=self.force)
+        self._announce(jobs, folds)
+        self.progress.start(len(folds) + len(jobs))
+        try:
+            self.store.add_provenance([entry])
+            self.compute_fits(jobs)
+        except _FailFast:
+            self._fail_with_search(jobs)
+        finally:
+            if self.computed:
+                entry["finished"] = now()
+                entry["n_computed"] = len(self.computed)
+                entry["statuses"] = dict(Counter(self.computed.values()))
                 self.store.add_provenance([entry])
-                self.fits(jobs)
-            except _Stop:
-                self._fail_with_search(jobs)
-            finally:
-                if self.computed:
-                    end = {"finished": now(), "n_computed": len(self.computed)}
-                    statuses = dict(Counter(self.computed.values()))
-                    self.store.add_provenance([{**entry, **end, "statuses": statuses}])
-            return False
-        return True
 
     def _announce(self, jobs: list[Job], folds: list[Job]) -> None:
-        """Say what will be computed and why."""
-        for line in rerun_reasons(self.plan, survey(self.plan, self.store)):
+        """Show which jobs will be computed, and why."""
+        states = job_states(self.plan, self.store)
+        for line in rerun_reasons(self.plan, states):
             self.progress.message(line)
-        self.progress.message(
-            f"{self.plan.id}: {work_text(len(jobs), len(folds), len(self.plan.wanted))}"
-        )
+        work = describe_work(len(jobs), len(folds), len(self.plan.wanted))
+        self.progress.message(f"{self.plan.id}: {work}")
         if self.plan.timed and not self.pool.is_serial:
-            what = (
-                "only searches run in parallel"
-                if folds
-                else "nothing is left to run in parallel"
-            )
+            consequence = "nothing is left to run in parallel"
+            if folds:
+                consequence = "only searches run in parallel"
             self.progress.message(
-                f"timed cells run one after the other, whatever --jobs says: {what}"
+                "timed cells run one after the other, whatever --jobs says: "
+                f"{consequence}"
             )
 
-    def fits(self, jobs: list[Job], pool: Pool | None = None) -> None:
-        """Compute jobs after the folds of their searches, timed ones last; a deadline of the pool may leave some."""
-        lost = {record.key for record in self.search(jobs, pool)}
-        ready = [
-            job
-            for job in jobs
-            if job.key not in lost and (job.search is None or job.key in self.choices)
-        ]
-        self._compute([job for job in ready if not job.timed], pool or self.pool)
-        if timed := [job for job in ready if job.timed]:
-            with timing_lock(self.progress.message):
-                self._compute(timed, Pool(seconds=self.plan.limit))
-
-    def search(self, jobs: list[Job], pool: Pool | None = None) -> list[Record]:
-        """Compute the folds that are missing and choose the parameters of jobs (`choices`).
+    def compute_fits(self, jobs: list[Job], pool: Pool | None = None) -> None:
+        """Compute jobs after the folds of their searches, timed jobs last.
 
         Parameters
         ----------
         jobs : list of Job
         pool : Pool, optional
-            In place of that of the runner. A search that its deadline stops has no choice and no record.
+            Default: the pool of the runner. If it has a deadline, some jobs may not be
+            computed.
+        """
+        failed_keys = {record.key for record in self.search(jobs, pool)}
+        timed = []
+        untimed = []
+        for job in jobs:
+            is_selected = job.search is None or job.key in self.choices
+            if job.key in failed_keys or not is_selected:
+                continue
+            (timed if job.timed else untimed).append(job)
+        self._compute(untimed, pool or self.pool)
+        if timed:
+            with timing_lock(self.progress.message):
+                self._compute(timed, Pool(seconds=self.plan.limit))
+
+    def search(self, jobs: list[Job], pool: Pool | None = None) -> list[Record]:
+        """Compute the missing folds of searches and select the parameters of jobs.
+
+        `choices` holds the results.
+
+        Parameters
+        ----------
+        jobs : list of Job
+        pool : Pool, optional
+            Default: the pool of the runner. A search that its deadline stops has no
+            result.
 
         Returns
         -------
         list of Record
-            Failed records of the jobs that cannot be computed, because their search failed.
+            Failed records of the jobs whose search failed.
         """
         pool = pool or self.pool
-        folds, known = _missing_folds(jobs, self.store, self.plan.limit, self.force)
-        self.choices.update(known)
+        folds, choices = _missing_folds(
+            jobs, self.store, self.plan.limit, force=self.force
+        )
+        self.choices.update(choices)
         self._compute(folds, pool)
-        jobs = [job for job in jobs if job.key not in known]
-        if pool.deadline is not None:
-            jobs = [
-                job
-                for job in jobs
-                if all(self.store.has(fold.key) for fold in job.folds)
-            ]
-        return self._choose_all(jobs)
+        searched = []
+        for job in jobs:
+            if job.key in choices:
+                continue
+            # Only a deadline leaves folds without a record.
+            if pool.deadline is None or self._has_all_folds(job):
+                searched.append(job)
+        return self._choose_all(searched)
+
+    def _has_all_folds(self, job: Job) -> bool:
+        return all(self.store.has(fold.key) for fold in job.folds)
 
     def finish_fit(self, job: Job, record: Record, scores: Any = None) -> Record:
-        """Save the record of a fit that was computed in this process, unless there is one: other tables may show it.
+        """Store the record of a fit that was computed in this process.
 
-        The scores of the test rows are saved with it if the job keeps them.
+        A record that is stored already is kept and returned, because other tables may
+        show its numbers.
+
+        Parameters
+        ----------
+        job : Job
+        record : Record
+        scores : ndarray, optional
+            Scores of the test rows, stored if the job keeps them.
         """
-        known = None if self.force else self.store.load(job.key)
-        if known is not None and known.done:
-            return known
+        stored = None if self.force else self.store.load(job.key)
+        if stored is not None and stored.done:
+            return stored
         record = self._complete(job, record, self.pool)
         if scores is not None and "predictions" in job.scoring.keep:
             self.store.save_scores(record, scores)
@@ -371,99 +487,111 @@ class Runner:
         return record
 
     def _compute(self, jobs: list[Job], pool: Pool) -> None:
-        """Compute jobs, those that fail `retries` times again."""
+        """Compute jobs, and failed ones again as often as `retries` allows."""
         while jobs:
-            self._batch(jobs, pool)
+            self._compute_once(jobs, pool)
             jobs = [job for job in jobs if self._may_retry(job)]
             for job in jobs:
+                n_tries = self.tries[job.key]
                 self.progress.message(
-                    f"trying {self._name(job)} again: {self.tries[job.key]} of {self.retries}"
+                    f"trying {self._name(job)} again: {n_tries} of {self.retries}"
                 )
 
     def _may_retry(self, job: Job) -> bool:
-        """Whether a job was computed here, failed, and has a try left."""
-        return (
-            self.computed.get(job.key) == FAILED
-            and 0 < self.tries[job.key] <= self.retries
-        )
+        """Whether a job was computed here, failed, and may be computed again."""
+        has_failed = self.computed.get(job.key) == FAILED
+        return has_failed and 0 < self.tries[job.key] <= self.retries
 
-    def _batch(self, jobs: list[Job], pool: Pool) -> None:
-        """Compute jobs, each begun when a process has time for it."""
+    def _compute_once(self, jobs: list[Job], pool: Pool) -> None:
+        """Compute jobs in batches. A batch starts when a worker is idle."""
         data_dir = None if self.plan.data_dir is None else str(self.plan.data_dir)
-        by_key = {job.key: job for job in jobs}
+        jobs_by_key = {job.key: job for job in jobs}
+        batches = self._start_in_batches(jobs, pool)
+        items = (
+            ([job.key for job, _ in batch], (batch, data_dir)) for batch in batches
+        )
+        unfinished: list[Job] = []
+        with contextlib.closing(pool.run(compute_jobs, items)) as results:
+            for keys, outcome in results:
+                if outcome.status == OK:
+                    for key, job_outcome in zip(keys, outcome.value, strict=True):
+                        self._finish_outcome(jobs_by_key[key], job_outcome, pool)
+                elif len(keys) == 1:
+                    self._finish_outcome(jobs_by_key[keys[0]], outcome, pool)
+                else:
+                    unfinished += [jobs_by_key[key] for key in keys]
+        if unfinished:
+            # One job of each batch has killed its process. Batches of one job, which
+            # follow an unknown duration, show which.
+            self.tries.subtract(job.key for job in unfinished)
+            self.last_seconds = math.inf
+            self._compute_once(unfinished, pool)
 
-        def begun() -> Iterator[tuple[Job, dict[str, Any] | None]]:
+    def _start_in_batches(
+        self, jobs: list[Job], pool: Pool
+    ) -> Iterator[list[tuple[Job, dict[str, Any] | None]]]:
+        """Yield batches of jobs with their selected parameters, until the deadline."""
+
+        def start_jobs() -> Iterator[tuple[Job, dict[str, Any] | None]]:
             for job in jobs:
                 if pool.is_past_deadline:
                     return
-                self._begin(job)
-                yield job, self.choices.get(job.key, {}).get("chosen")
+                self._start(job)
+                choice = self.choices.get(job.key, {})
+                yield job, choice.get("chosen")
 
-        work, at_once = begun(), self._at_once(len(jobs), pool)
-        parts = iter(lambda: list(islice(work, at_once)), [])
-        units = (([job.key for job, _ in part], (part, data_dir)) for part in parts)
-        died: list[Job] = []
-        with contextlib.closing(pool.run(compute_jobs, units)) as results:
-            for keys, outcome in results:
-                if outcome.status == OK:
-                    found = dict(zip(keys, outcome.value, strict=True))
-                elif len(keys) == 1:
-                    found = {keys[0]: outcome}
-                else:  # one of them has killed the process: which, only each alone can tell
-                    found = {}
-                    died += [by_key[key] for key in keys]
-                for key, one in found.items():
-                    if (
-                        one.status != TIMEOUT or not pool.stop_at_deadline
-                    ):  # else it is known only that time was short
-                        self._finish(by_key[key], self._record(by_key[key], one, pool))
-        if died:
-            self.tries.subtract(job.key for job in died)
-            self.seconds = math.inf
-            self._batch(died, pool)
+        started = start_jobs()
+        batch_size = self._batch_size(len(jobs), pool)
+        while batch := list(islice(started, batch_size)):
+            yield batch
 
-    def _at_once(self, jobs: int, pool: Pool) -> int:
-        """Return how many jobs a process is handed at once: small ones cost more to hand over than to compute."""
-        if (
-            pool.is_serial
-            or pool.backend is not None
-            or pool.remaining_seconds() is not None
-        ):
+    def _batch_size(self, n_jobs: int, pool: Pool) -> int:
+        """Return how many jobs a worker receives at a time.
+
+        Sending a small job takes longer than computing it.
+        """
+        has_processes = not pool.is_serial and pool.backend is None
+        if not has_processes or pool.remaining_seconds() is not None:
             return 1
-        parts = PARTS * max(len(pool.workers), 1)
-        return max(
-            1, min(math.ceil(jobs / parts), int(AT_ONCE / max(self.seconds, 1e-3)))
-        )
+        n_batches = MIN_BATCHES_PER_WORKER * max(len(pool.workers), 1)
+        n_in_time = int(BATCH_SECONDS / max(self.last_seconds, 1e-3))
+        return max(1, min(math.ceil(n_jobs / n_batches), n_in_time))
 
-    def _begin(self, job: Job) -> None:
+    def _start(self, job: Job) -> None:
         self.tries[job.key] += 1
         if job.timed and self.store.shared():
             self.disturbed.add(job.key)
         try:
             self.store.read(job.key)
         except ValueError as error:
-            self.progress.message(f"computing {self._name(job)} again: {error}")
+            self.progress.message(f"recomputing {self._name(job)}: {error}")
         self.progress.begin(self._name(job))
 
+    def _finish_outcome(self, job: Job, outcome: Outcome, pool: Pool) -> None:
+        # A job that the deadline of the pool has stopped did not fail.
+        if outcome.status != TIMEOUT or not pool.stop_at_deadline:
+            self._finish(job, self._record(job, outcome, pool))
+
     def _record(self, job: Job, outcome: Outcome, pool: Pool) -> Record:
-        """Return the record of a job from what became of it; the seconds of a stopped one name its limit."""
-        if outcome.status != OK:
+        """Return the record of a job, and store its scores if there are any."""
+        if outcome.status == OK:
+            record, scores = outcome.value
+            if scores is not None:
+                # Stored before the record, so that a finished job has its scores.
+                self.store.save_scores(record, scores)
+        else:
             record = job.record(
                 status=outcome.status, error=outcome.error, log=outcome.log
             )
             if outcome.status == TIMEOUT and self.plan.limit is not None:
                 record.seconds = {"limit": self.plan.limit}
-        else:
-            record, scores = outcome.value
-            if scores is not None:  # written before the record: a finished job has them
-                self.store.save_scores(record, scores)
         return self._complete(job, record, pool)
 
     def _complete(self, job: Job, record: Record, pool: Pool) -> Record:
-        """Add to a record what the runner knows: whether it was computed alone, and the search before it."""
+        """Add the search to a record, and whether no other job ran at the same time."""
         if job.kind != JobKind.FOLD:
-            alone = pool.is_serial and job.key not in self.disturbed
-            record.environment["serial"] = alone and not self.store.shared()
+            is_undisturbed = job.key not in self.disturbed and not self.store.shared()
+            record.environment["serial"] = pool.is_serial and is_undisturbed
         choice = self.choices.get(job.key)
         if choice is not None:
             record.selection = choice
@@ -471,73 +599,88 @@ class Runner:
         return record
 
     def _finish(self, job: Job, record: Record) -> None:
+        """Store a record and report it."""
         self.store.save(record)
+        seconds = record.seconds.get("total")
         self.computed[job.key] = record.status
-        self.seconds = record.seconds.get("total", math.inf)
-        self.progress.job(
-            self._name(job), record.status, record.seconds.get("total"), _note(record)
-        )
+        self.last_seconds = math.inf if seconds is None else seconds
+        self.progress.job(self._name(job), record.status, seconds, _note(record))
         if self._may_retry(job):
             return
-        self.finished(record)
-        if self.fail_fast and not settled(record, self.plan.limit):
-            raise _Stop
+        self.on_finished(record)
+        if self.fail_fast and not is_settled(record, self.plan.limit):
+            raise _FailFast
 
     def _choose_all(self, jobs: list[Job]) -> list[Record]:
-        """Choose the parameters of jobs from their folds; jobs whose search failed become failed records."""
-        lost = []
+        """Select the parameters of jobs from the records of their folds.
+
+        Returns
+        -------
+        list of Record
+            Failed records, which are stored, of the jobs whose search failed.
+        """
+        failed_records = []
         for job in jobs:
-            failed = self._choose(job)
-            if failed is not None:
-                lost.append(failed)
-                self._finish(job, failed)
-        return lost
+            record = self._choose(job)
+            if record is not None:
+                failed_records.append(record)
+                self._finish(job, record)
+        return failed_records
 
     def _choose(self, job: Job) -> Record | None:
-        """Note the choice of a job; return its failed record when there is none."""
+        """Select the parameters of a job; return its failed record if that fails."""
         if job.search is None:
             return None
-        records = [self.store.load(fold.key) for fold in job.folds]
-        found = [record for record in records if record is not None]
-        bad = next((record for record in found if not record.done), None)
-        if bad is not None:
-            return job.record(
-                status=FAILED, error=f"selection: {bad.error}", log=bad.log
-            )
-        if len(found) < len(records):
-            return job.record(
-                status=FAILED, error="selection: its record cannot be read"
-            )
-        choice = choice_of(job, found)
+        records = []
+        for fold in job.folds:
+            record = self.store.load(fold.key)
+            if record is None:
+                continue
+            if not record.done:
+                error = f"selection: {record.error}"
+                return job.record(status=FAILED, error=error, log=record.log)
+            records.append(record)
+        if len(records) < len(job.folds):
+            error = "selection: its record cannot be read"
+            return job.record(status=FAILED, error=error)
+        choice = choice_of(job, records)
         if choice["chosen"] is None:
-            texts = [text for errors in choice["errors"].values() for text in errors]
-            why = texts[0] if texts else "the metric is undefined in every fold"
-            error = f"selection: no candidate has a score: {why}"
+            messages = [text for texts in choice["errors"].values() for text in texts]
+            reason = "the metric is undefined in every fold"
+            if messages:
+                reason = messages[0]
             return job.record(
                 status=FAILED,
-                error=error,
-                log="\n".join(texts) or None,
+                error=f"selection: no candidate has a score: {reason}",
+                log="\n".join(messages) or None,
                 selection=choice,
             )
         self.choices[job.key] = choice
         return None
 
     def _fail_with_search(self, jobs: list[Job]) -> None:
-        """Make the failed search that ended the work a row of the table: its jobs have failed with it."""
-        failed = {key for key, status in self.computed.items() if status not in DONE}
+        """Store failed records of the jobs whose search has ended the work.
+
+        The failure then is a row of the table, which does not show folds.
+        """
+        failed_keys = set()
+        for key, status in self.computed.items():
+            if status not in DONE:
+                failed_keys.add(key)
         self.fail_fast = False
-        self._choose_all(
-            [job for job in jobs if failed & {fold.key for fold in job.folds}]
-        )
+        has_failed = []
+        for job in jobs:
+            if any(fold.key in failed_keys for fold in job.folds):
+                has_failed.append(job)
+        self._choose_all(has_failed)
 
     def _name(self, job: Job) -> str:
         return self.plan.names.get(job.key, job.key[:16])
 
     def _count(self, summary: RunSummary) -> None:
-        """Fill in the counts from what is on disk now."""
-        for row, state in zip(
-            self.plan.rows, survey(self.plan, self.store), strict=True
-        ):
+        """Set the counts of a summary to the present state of the folders."""
+        states = job_states(self.plan, self.store)
+        for row, state in zip(self.plan.rows, states, strict=True):
             key = row.job.key
             if not row.wanted:
                 continue
@@ -547,43 +690,49 @@ class Runner:
                 summary.n_cached += 1
             elif state.name == "failed" and key in self.computed:
                 summary.n_failed += 1
-                record = self.store.load(key)
-                status, error = (
-                    (record.status, record.error or "")
-                    if record
-                    else (FAILED, state.reason)
-                )
-                file = self.store.path(key).relative_to(self.plan.output).as_posix()
-                summary.failures.append(Failure(row.name, status, error, file))
+                failure = self._failure(row.name, key, state.reason)
+                summary.failures.append(failure)
             else:
                 summary.n_left += 1
 
+    def _failure(self, name: str, key: str, reason: str) -> Failure:
+        file = self.store.path(key).relative_to(self.plan.output).as_posix()
+        record = self.store.load(key)
+        if record is None:
+            return Failure(name, FAILED, reason, file)
+        return Failure(name, record.status, record.error or "", file)
+
     def _provenance(self) -> dict[str, Any]:
+        """Return the entry of this invocation in the provenance of the run."""
+        n_jobs = self.pool.n_jobs
+        if not n_jobs:
+            n_jobs = -1 if self.pool.backend == "dask" else 1
         return {
             "started": now(),
             "finished": None,
             "pid": os.getpid(),
             "command": command_line(),
-            "jobs": self.pool.n_jobs or (-1 if self.pool.backend == "dask" else 1),
+            "jobs": n_jobs,
             "backend": self.pool.backend or "processes",
             "threads": self.plan.threads,
             "n_computed": 0,
-            **source_facts(),
-            **host_facts(),
+            **source_info(),
+            **host_info(),
         }
 
 
 def _note(record: Record) -> str:
-    """Return what is worth saying about a finished job."""
+    """Return what the line of a finished job shows: an error, or some numbers."""
     if not record.done:
         return record.error or ""
     if record.family == JobKind.FOLD:
         return counted(len(record.selection["scores"]), "candidate")
-    shown = [
-        f"{name} {value:.4g}"
-        for name, value in record.metrics.items()
-        if value is not None and value == value
-    ]
+    numbers = []
+    for name, value in record.metrics.items():
+        if value is not None and not math.isnan(value):
+            numbers.append(f"{name} {value:.4g}")
     if record.seconds.get("fit") is not None:
-        shown.append(f"fit {record.seconds['fit']:.3g} s")
-    return ", ".join(shown[:SHOWN] + ["..."] * (len(shown) > SHOWN))
+        numbers.append(f"fit {record.seconds['fit']:.3g} s")
+    if len(numbers) > MAX_SHOWN_METRICS:
+        numbers = [*numbers[:MAX_SHOWN_METRICS], "..."]
+    return ", ".join(numbers)

@@ -1,4 +1,9 @@
-"""Finished jobs on disk: one file each, written whole or not at all, shared by all experiments of an output folder."""
+"""Store the records of jobs on disk.
+
+Each record is a file, which is written completely or not at all. All experiments of an
+output folder share them. The records of a finished run are also packed into one file in
+its folder.
+"""
 
 from __future__ import annotations
 
@@ -35,100 +40,114 @@ from mtlrun.utils.io import (
 )
 from mtlrun.utils.processes import is_locked
 
-#: Bytes written as a trial: enough to detect a full disk.
-TRIAL = 1 << 14
+#: Number of bytes written to test a folder: enough to detect a full disk.
+TEST_FILE_BYTES = 1 << 14
 #: Bytes of the name of a lock, without its ending.
 MAX_LOCK_BYTES = 200
-#: Bytes of the path of a folder of results: systems allow 4096, and files below it have
-#: names of their own.
+#: Bytes of the path of a folder of results. Systems allow 4096, which must include the
+#: names of the files in it.
 MAX_FOLDER_BYTES = 3000
-#: Seconds of computing that need not survive a loss of power.
-MOMENT = 1.0
+#: Results of jobs that took at most this long may be lost in a power failure. Waiting
+#: for the disk would take longer than computing them again.
+MAX_LOST_SECONDS = 1.0
 
 
 class Store(Records):
-    """The jobs of an output folder, and those that the folder of a run holds packed.
+    """Records of a run, read from and written to the output folder.
 
     Parameters
     ----------
     output : Path
-        Jobs lie in ``<output>/cells``, which is made when the first one is written.
+        Records are files in ``<output>/cells``, which is created with the first one.
     folder : Path
-        Folder of the run.
+        Folder of the run, which may contain packed records.
     """
 
     def __init__(self, output: Path, folder: Path) -> None:
         super().__init__(output, folder)
         self.run_folder = Path(folder)
-        #: Jobs whose scores were looked at, with their digest and the identities of the files.
-        self._sound: dict[str, tuple[Any, ...]] = {}
+        #: Key of a job -> state of its files when its test scores were last checked.
+        self._checked_scores: dict[str, list[Any]] = {}
 
     @cached_property
     def lock(self) -> Path:
-        """The file that a process locks while it computes this run."""
+        """File that a process locks while it computes this run."""
         parts = Path(os.path.realpath(self.run_folder)).parts[-3:]
         name = "-".join(parts)
-        # Three valid names of folders may be too long for the name of one file.
+        # The names of three folders may be too long for the name of one file.
         if len(os.fsencode(name)) > MAX_LOCK_BYTES:
             digest = hashlib.sha256(os.fsencode(name)).hexdigest()
             name = f"{name[: MAX_LOCK_BYTES // 8]}-{digest[:32]}"
         return self.cells_folder / f"{name}.lock"
 
     def shared(self) -> bool:
-        """Whether another run is computed in this output folder now."""
-        return any(
-            is_locked(path)
-            for path in self.cells_folder.glob("*.lock")
-            if path != self.lock
-        )
+        """Whether another process computes a run in this output folder at present."""
+        other_locks = set(self.cells_folder.glob("*.lock")) - {self.lock}
+        return any(map(is_locked, other_locks))
 
     def read(self, key: str) -> Record | None:
-        """Return a record, None when there is none.
+        """Return the record with a key; None if there is none.
 
         Raises
         ------
         ValueError
-            If its file, or that of its test scores, is damaged: the job is then computed again.
+            If its file or the file of its test scores is damaged. The job is then
+            computed again.
         """
         record = super().read(key)
-        if record is not None and SCORES in record.result:
-            state = (
-                record.result.get(SCORES_DIGEST),
-                *(_stamp(path) for path, _ in self.scores_files(key)),
-            )
-            if self._sound.get(key) != state:
-                self.scores(record)
-                self._sound[key] = state
+        if record is None or SCORES not in record.result:
+            return record
+        state = [record.result.get(SCORES_DIGEST)]
+        for path, _ in self.scores_files(key):
+            state.append(_file_identity(path))
+        # Reading the scores takes time, so unchanged files are checked only once.
+        if self._checked_scores.get(key) != state:
+            self.scores(record)
+            self._checked_scores[key] = state
         return record
 
     def save(self, record: Record) -> None:
         """Write a record.
 
-        What took a moment is not waited for until the disk has it: after a loss of power it is found damaged, and
-        computed again.
+        Records of short jobs do not wait until they are safely on the disk. If a power
+        failure damages them, this is detected, and the job is computed again.
 
         Raises
         ------
         OSError
             If the folder cannot be written.
         """
-        write_atomic(self.path(record.key), record.line(), durable=_durable(record))
+        content = record.line()
+        write_atomic(self.path(record.key), content, durable=_must_last(record))
 
     def save_scores(self, record: Record, scores: Any) -> None:
-        """Write the test scores of a job, as the array `scores`, and note their file and digest in its record.
+        """Write the test scores of a job, and add their file and digest to its record.
 
         Raises
         ------
         OSError
             If the folder cannot be written.
         """
-        record.result[SCORES] = self.copy_scores(
-            record.key, scores, durable=_durable(record)
-        )
+        file_name = self.copy_scores(record.key, scores, durable=_must_last(record))
+        record.result[SCORES] = file_name
         record.result[SCORES_DIGEST] = array_digest(scores)
 
     def copy_scores(self, key: str, scores: Any, *, durable: bool = True) -> str:
-        """Write test scores of which the record knows already, and return the name of the file."""
+        """Write test scores whose record exists already.
+
+        Parameters
+        ----------
+        key : str
+            Key of the record.
+        scores : ndarray
+        durable : bool, default True
+            Wait until the file is safely on the disk.
+
+        Returns
+        -------
+        str
+            Name of the file.
+        """
         path = self.cells_folder / f"{key}.npz"
         write_atomic(path, npz({"scores": scores}), durable=durable)
         return path.name
@@ -142,37 +161,45 @@ class Store(Records):
         with_curves: bool = True,
         task_digits: int | None = None,
     ) -> None:
-        """Write the records of a run into its folder, as ``cells.json.xz``.
+        """Write the records of a run into ``cells.json.xz`` in its folder.
 
         Parameters
         ----------
         keys : iterable of str
-            Of the records, as far as there are any.
+            Keys without a record are ignored.
         paired : iterable of dict
-            Paired tests on test scores that the records keep: the file has no scores.
+            Results of paired tests on test scores, which the file does not contain.
         plan : mapping, optional
-            Content of ``run.json``, of which the file then keeps the plan. Default: the
-            plan stays where it is.
+            Content of ``run.json``, whose plan moves to the file. Default: keep the
+            plan that the file has.
         with_curves : bool, default True
+            Keep the curves of searches, see `mtlrun.engine.packed.compact`.
         task_digits : int, optional
-            See `mtlrun.engine.packed.compact`.
+            Significant digits of the scores of single tasks; default: all.
 
         Raises
         ------
         OSError
             If the folder cannot be written.
         """
-        loaded = [self.load(key) for key in dict.fromkeys(keys)]
-        records = [record for record in loaded if record is not None]
+        records = []
+        searches = []
+        for key in dict.fromkeys(keys):
+            record = self.load(key)
+            if record is None:
+                continue
+            records.append(record)
+            if is_search(record.selection):
+                searches.append(record.selection)
         if not records:
             return
-        name_candidates(r.selection for r in records if is_search(r.selection))
-        kept = self.packed.plan
+        name_candidates(searches)
+        packed_plan = self.packed.plan
         if plan is not None:
-            kept = {name: plan[name] for name in PLAN_FIELDS if name in plan}
+            packed_plan = {name: plan[name] for name in PLAN_FIELDS if name in plan}
         content = pack(
             (record.content() for record in records),
-            plan=kept,
+            plan=packed_plan,
             paired=paired,
             with_curves=with_curves,
             task_digits=task_digits,
@@ -182,7 +209,9 @@ class Store(Records):
             (self.run_folder / name).unlink(missing_ok=True)
 
     def add_provenance(self, entries: Iterable[dict[str, Any]]) -> None:
-        """Add invocations to the provenance of the run (locked); one with the same `started` and pid is replaced.
+        """Add invocations to the provenance of the run, which must be locked.
+
+        An entry with the same start time and process id is replaced.
 
         Raises
         ------
@@ -190,37 +219,45 @@ class Store(Records):
             If the file cannot be written.
         """
         path = self.run_folder / PROVENANCE
-        runs = {
-            (str(run.get("started")), run.get("pid")): run
-            for run in [*_runs(path), *entries]
-        }
-        content = {
-            "schema": 1,
-            "runs": [runs[place] for place in sorted(runs, key=lambda place: place[0])],
-        }
-        write_atomic(
-            path, json.dumps(jsonable(content), indent=1, sort_keys=True) + "\n"
-        )
+        runs = {}
+        for run in [*_read_runs(path), *entries]:
+            runs[str(run.get("started")), run.get("pid")] = run
+
+        def start_time(invocation: tuple[str, Any]) -> str:
+            return invocation[0]
+
+        in_order = [runs[invocation] for invocation in sorted(runs, key=start_time)]
+        content = jsonable({"schema": 1, "runs": in_order})
+        write_atomic(path, json.dumps(content, indent=1, sort_keys=True) + "\n")
 
 
-def _durable(record: Record) -> bool:
-    return record.seconds.get("total", math.inf) > MOMENT
+def _must_last(record: Record) -> bool:
+    """Whether a record has to survive a power failure."""
+    total_seconds = record.seconds.get("total", math.inf)
+    return bool(total_seconds > MAX_LOST_SECONDS)
 
 
-def settled(record: Record, seconds: float | None) -> bool:
+def is_settled(record: Record, limit: float | None) -> bool:
     """Whether a job need not be computed again.
 
-    That is so when it is done, and for a measurement that was stopped at a limit no lower than today's: its result is
-    that it takes longer.
+    This holds for jobs that are done. It also holds for an analysis that was stopped at
+    a time limit, unless the present limit is higher: its result is that it takes
+    longer.
+
+    Parameters
+    ----------
+    record : Record
+    limit : float or None
+        Present time limit in seconds; None: no limit.
     """
-    if record.done or seconds is None:
+    if record.done or limit is None:
         return record.done
-    stopped = record.family == JobKind.ANALYSIS and record.status == TIMEOUT
-    return stopped and record.seconds.get("limit", 0) >= seconds
+    was_stopped = record.family == JobKind.ANALYSIS and record.status == TIMEOUT
+    return was_stopped and record.seconds.get("limit", 0) >= limit
 
 
 def write_new(path: Path, content: bytes) -> None:
-    """Write a file unless a regular file with the same content is there."""
+    """Write a file, unless a regular file with the same content exists."""
     try:
         is_same = read_file(path) == content
     except OSError:
@@ -229,17 +266,24 @@ def write_new(path: Path, content: bytes) -> None:
         write_atomic(path, content)
 
 
-def _stamp(path: Path) -> tuple[int, int] | None:
-    """Return the identity of a file: another one after every writing, whatever the clock says."""
+def _file_identity(path: Path) -> tuple[int, int] | None:
+    """Return a value that changes whenever a file is written; None without a file.
+
+    Files are replaced, not overwritten, so that the inode changes even if the clock
+    does not advance.
+    """
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    return found.st_ino, found.st_mtime_ns
+    return status.st_ino, status.st_mtime_ns
 
 
-def _runs(path: Path) -> list[dict[str, Any]]:
-    """Return the entries of a provenance file; a damaged file is put aside, as `provenance.json.damaged`."""
+def _read_runs(path: Path) -> list[dict[str, Any]]:
+    """Return the entries of a provenance file.
+
+    A damaged file is renamed to ``provenance.json.damaged`` and counts as empty.
+    """
     try:
         return [dict(run) for run in json.loads(read_text_file(path))["runs"]]
     except FileNotFoundError:
@@ -250,13 +294,13 @@ def _runs(path: Path) -> list[dict[str, Any]]:
 
 
 def refuse_file(folder: Path) -> Path:
-    """Return a folder that is there or can be made.
+    """Return a folder that exists or can be created.
 
     Raises
     ------
     UserError
-        If a file, or a link that leads nowhere, is in its way, or if its path leaves no
-        room for the names of files in it; names it.
+        If a file or a broken link is in its way, or if its path leaves no room for the
+        names of files in it. The message names the obstacle.
     """
     is_too_long = len(os.fsencode(folder)) > MAX_FOLDER_BYTES
     if is_too_long or len(folder.parts) > MAX_FOLDER_DEPTH:
@@ -264,41 +308,45 @@ def refuse_file(folder: Path) -> Path:
             f"{folder!s:.200}...: too long or too deep for a folder of results",
             "Choose another --output.",
         )
-    place = _nearest(folder)
+    existing = _nearest_existing(folder)
     for path in (folder, *folder.parents):
         if path.is_symlink() and not path.exists():
             raise UserError(
                 f"{path} is a link that leads nowhere, or to itself",
                 "Choose another --output.",
             )
-    if not place.is_dir():
+    if not existing.is_dir():
         raise UserError(
-            f"{place} is a file, but results need a folder", "Choose another --output."
+            f"{existing} is a file, but results need a folder",
+            "Choose another --output.",
         )
     return folder
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder that cannot be created or written, before hours of work are spent; tries it.
+    """Check that a folder can be created and written, before hours of work are spent.
+
+    Writes a temporary file.
 
     Raises
     ------
     UserError
-        Names the file or folder in the way.
+        If it cannot be written; the message names the file or folder in the way.
     """
-    place = _nearest(refuse_file(folder))
+    existing = _nearest_existing(refuse_file(folder))
     try:
-        with tempfile.TemporaryFile(dir=place) as trial:
-            trial.write(bytes(TRIAL))
-            trial.flush()
-            os.fsync(trial.fileno())
+        with tempfile.TemporaryFile(dir=existing) as file:
+            file.write(bytes(TEST_FILE_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
     except OSError as error:
-        text = f"cannot write results into {place}: {error.strerror or error}"
+        text = f"cannot write results into {existing}: {error.strerror or error}"
         raise UserError(text, "Choose another --output.") from None
 
 
-def _nearest(folder: Path) -> Path:
-    """Return the folder, or the nearest of its parents that exists."""
-    return next(
-        (place for place in (folder, *folder.parents) if place.exists()), Path(".")
-    )
+def _nearest_existing(folder: Path) -> Path:
+    """Return the folder, or its nearest parent that exists."""
+    for path in (folder, *folder.parents):
+        if path.exists():
+            return path
+    return Path(".")

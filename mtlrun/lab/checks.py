@@ -16,7 +16,7 @@ from mtlrun.data.cards import card_paths, read_card
 from mtlrun.data.files import data_directory
 from mtlrun.data.load import check_options, source_path
 from mtlrun.engine.analysis import published_path
-from mtlrun.engine.interfaces import METRIC_FACTS, interface
+from mtlrun.engine.interfaces import METRIC_INFO, interface
 from mtlrun.engine.job import is_nested
 from mtlrun.engine.methods import (
     PUBLISHED,
@@ -446,7 +446,7 @@ def _names(data: dict[str, Any], cards: dict[str, Path]) -> Iterator[Finding]:
     names = [entry.get("label") or entry.get("id") for entry in entries]
     metrics = _all_metrics(data)
     quantities = [*metrics, *QUANTITIES]
-    own: Iterable[str] | None = METRIC_FACTS
+    own: Iterable[str] | None = METRIC_INFO
     if _measures(data):
         own = quantities_of(
             name
@@ -459,8 +459,8 @@ def _names(data: dict[str, Any], cards: dict[str, Path]) -> Iterator[Finding]:
             yield from _options(entry, cards[entry["id"]], ("datasets", i))
     known: list[tuple[tuple[str | int, ...], Iterable[Any] | None, str]] = [
         (("metrics",), own, "quantity" if _measures(data) else "metric"),
-        (("datasets", ANY, "metrics"), METRIC_FACTS, "metric"),
-        (("selection", "metric"), METRIC_FACTS, "metric"),
+        (("datasets", ANY, "metrics"), METRIC_INFO, "metric"),
+        (("selection", "metric"), METRIC_INFO, "metric"),
         (("methods", ANY, "datasets"), [*names, *cards], "data set"),
         (("timing", "baseline"), labels, "method"),
         (("sweep", "quantities"), quantities, "quantity"),
@@ -528,10 +528,10 @@ def _numbers_have_no_labels(
     ):
         return
     fitting = [
-        metric for metric, facts in METRIC_FACTS.items() if facts.needs == "value"
+        metric for metric, facts in METRIC_INFO.items() if facts.needs == "value"
     ]
     for path, metric in _at(data, "metrics", ANY):
-        if metric in METRIC_FACTS and metric not in fitting:
+        if metric in METRIC_INFO and metric not in fitting:
             text = f"{metric!r} is for labels, but the targets of {name} are numbers"
             yield path, False, text, f"use: {', '.join(fitting)}"
 

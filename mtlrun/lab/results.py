@@ -19,7 +19,7 @@ from mtlrun.engine.packed import (
 )
 from mtlrun.engine.progress import Progress
 from mtlrun.engine.record import CELLS, EARLIER_PACKED, PREDICTIONS, Record, Records
-from mtlrun.engine.run import NO_ROOM, run, todo
+from mtlrun.engine.run import CANNOT_WRITE_REMEDY, missing_jobs, run
 from mtlrun.engine.store import Store, write_new
 from mtlrun.engine.stored import AGAIN, PROVENANCE, RUN_FILE
 from mtlrun.errors import ConfigError, DataError, UserError, counted, with_arguments
@@ -115,7 +115,7 @@ def reproduce(
         interpretation=interpretation,
         output=Path(output),
     )
-    with writing(made.folder, NO_ROOM):
+    with writing(made.folder, CANNOT_WRITE_REMEDY):
         summary = run(
             made, n_jobs=jobs, force=force, retries=retries, progress=progress
         )
@@ -128,7 +128,7 @@ def reproduce(
 def write_results(made: Plan) -> Report:
     """Build the report of a plan, write it with all its records into the folder of the run, and return it."""
     report = build_report(made.folder)
-    with writing(made.folder, NO_ROOM):
+    with writing(made.folder, CANNOT_WRITE_REMEDY):
         made.store().pack(
             (row.job.key for row in made.rows),
             paired=storable_tests(report.run.paired),
@@ -196,7 +196,7 @@ def compact_run(folder: Path) -> None:
                 break
         else:
             raise DataError(f"{folder}: its report would change", AGAIN)
-        with writing(folder, NO_ROOM):
+        with writing(folder, CANNOT_WRITE_REMEDY):
             # First the records with the plan: until run.json says so, they do not count.
             for name in (PACKED, RUN_FILE):
                 write_new(folder / name, read_file(trial / name))
@@ -357,7 +357,8 @@ def to_compute(
     found: list[tuple[int, int, int]] = []
     for made in plans:
         cells, folds = (
-            [job.key for job in part] for part in todo(made, made.store(), force=force)
+            [job.key for job in part]
+            for part in missing_jobs(made, made.store(), force=force)
         )
         new = [sum(key not in seen for key in part) for part in (cells, folds)]
         found.append((new[0], new[1], len(cells) + len(folds) - sum(new)))

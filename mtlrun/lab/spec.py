@@ -28,7 +28,7 @@ from pydantic import (
 )
 
 from mtlrun.engine.analysis import ANALYSES
-from mtlrun.engine.interfaces import METRIC_FACTS
+from mtlrun.engine.interfaces import METRIC_INFO
 from mtlrun.engine.methods import quantities_of
 from mtlrun.engine.record import private_path
 from mtlrun.estimators.registry import METHODS
@@ -665,7 +665,7 @@ def config_schema() -> dict[str, Any]:
     own = {
         "required": ["schema", "id", "title"]
     }  # the rest may stand in the file that it extends
-    quantities = sorted({*METRIC_FACTS, *(quantities_of(ANALYSES) or ())})
+    quantities = sorted({*METRIC_INFO, *(quantities_of(ANALYSES) or ())})
     named = {
         "EstimatorName": {
             "description": "A registered method, or package.module:Class of any scikit-learn estimator.",
@@ -675,7 +675,7 @@ def config_schema() -> dict[str, Any]:
             "description": "A registered measure, or package.module:function.",
             "anyOf": [{"enum": sorted(ANALYSES)}, _PATH],
         },
-        "MetricName": {"enum": sorted(METRIC_FACTS)},
+        "MetricName": {"enum": sorted(METRIC_INFO)},
         "QuantityName": {"anyOf": [{"enum": quantities}, {"type": "string"}]},
     }
     return {

@@ -16,7 +16,7 @@ from mtlrun.comparison.summed import FoldSearch, Training, values_of
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import data_file
 from mtlrun.data.load import load_dataset
-from mtlrun.engine.job import TABLE_KINDS, Job, edges_of
+from mtlrun.engine.job import TABLE_KINDS, Job, grid_edges
 from mtlrun.engine.pool import Pool
 from mtlrun.engine.progress import Progress
 from mtlrun.engine.run import Runner
@@ -220,7 +220,7 @@ def train_chunks(
             "chosen": params,
             "metric": "nmse",
             "score": score,
-            "edges": edges_of(candidate.grid, params),
+            "edges": grid_edges(candidate.grid, params),
         }
         if candidate.grid
         else {},

@@ -23,7 +23,7 @@ from mtlrun.engine.compute import compute_job
 from mtlrun.engine.job import Job, Method, choice_of, job_from
 from mtlrun.engine.methods import declared, method_paths, versions_of
 from mtlrun.engine.packed import rounded, stored_digits
-from mtlrun.engine.record import JobKind, Record, host_facts, made_by, now
+from mtlrun.engine.record import JobKind, Record, host_info, made_by, now
 from mtlrun.engine.store import check_folder
 from mtlrun.engine.stored import VERIFIED
 from mtlrun.errors import DataError, UserError
@@ -412,7 +412,7 @@ def _write(folder: Path, done: Sequence[Trial], known: Sequence[Trial]) -> None:
         "made_by": made_by(),
         "date": now(),
         "host": {
-            name: host_facts()[name] for name in ("cpu", "cores", "python", "packages")
+            name: host_info()[name] for name in ("cpu", "cores", "python", "packages")
         },
         "finished": len(known),
         "not_tried": dict(sorted(refused.items())),

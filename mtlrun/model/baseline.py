@@ -12,7 +12,7 @@ import numpy as np
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import WEIGHT
 from mtlrun.engine.evaluation import TrainTestData
-from mtlrun.engine.interfaces import METRIC_FACTS
+from mtlrun.engine.interfaces import METRIC_INFO
 from mtlrun.engine.job import Scoring
 from mtlrun.estimators.baselines import TaskMean
 from mtlrun.tables.figures import Line, Panel, best_scores, path_panel
@@ -111,7 +111,7 @@ def compare_with_baseline(name: str, score: float, baseline: float) -> str:
         return ""
     if math.isclose(score, baseline, rel_tol=1e-9, abs_tol=1e-12):
         return EQUAL
-    is_better = (score > baseline) == METRIC_FACTS[name].greater_is_better
+    is_better = (score > baseline) == METRIC_INFO[name].greater_is_better
     return BETTER if is_better else WORSE
 
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from mtlrun.engine.plan import survey
+from mtlrun.engine.plan import job_states
 from mtlrun.engine.record import TIMEOUT
-from mtlrun.engine.run import todo
+from mtlrun.engine.run import missing_jobs
 from mtlrun.errors import ConfigError
 from mtlrun.lab.plan import plan
 from mtlrun.lab.report.build import build_report
@@ -44,7 +44,7 @@ def jobs(made):
 
 
 def states(made):
-    return [state.name for state in survey(made)]
+    return [state.name for state in job_states(made)]
 
 
 def records(made):
@@ -88,7 +88,7 @@ def test_editing_the_measure_runs_it_again(lab, trace):
     path.write_text(path.read_text() + "# a comment\n")
     assert set(states(lab.plan(trace))) == {"done"}
     path.write_text(path.read_text().replace("rng.normal", "3 * rng.normal"))
-    (changed,) = {(state.name, state.reason) for state in survey(lab.plan(trace))}
+    (changed,) = {(state.name, state.reason) for state in job_states(lab.plan(trace))}
     assert changed[0] == "outdated"
     assert "lab/measures.py changed" in changed[1]
 
@@ -118,7 +118,7 @@ def test_a_timeout_is_a_result_until_the_limit_is_raised(lab, trace):
     made = lab.plan(slow)
     short, long = records(made)
     assert (short.status, long.status, long.seconds) == ("ok", TIMEOUT, {"limit": 5})
-    assert todo(made, made.store()) == ([], [])
+    assert missing_jobs(made, made.store()) == ([], [])
     build_report(made.folder)
     raised = lab.plan(slow.replace("seconds: 5", "seconds: 6"))
     assert states(raised) == ["done", "failed"]
@@ -127,7 +127,7 @@ def test_a_timeout_is_a_result_until_the_limit_is_raised(lab, trace):
 def test_what_is_no_measurement_is_a_failed_row(lab, trace):
     summary = lab.run(trace.replace('walk", params: {steps: 5}', 'nothing"'))
     assert (summary.n_ok, summary.n_failed) == (2, 2)
-    assert "not a AnalysisResult" in summary.failures[0].error
+    assert "not an AnalysisResult" in summary.failures[0].error
 
 
 def test_not_converged_is_a_status(lab, trace):

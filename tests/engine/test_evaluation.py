@@ -10,7 +10,7 @@ from mtlrun.data.load import load_dataset
 from mtlrun.data.splits import fold_rows, split_rows
 from mtlrun.engine.compute import loaded
 from mtlrun.engine.evaluation import Diverged, TrainTestData
-from mtlrun.engine.fit import noted_warnings
+from mtlrun.engine.fit import collect_warnings
 from mtlrun.errors import DataError
 
 RAGGED = Dataset(
@@ -190,7 +190,7 @@ def test_warnings_are_collected_and_those_about_convergence_marked():
 
     from sklearn.exceptions import ConvergenceWarning
 
-    with noted_warnings() as texts:
+    with collect_warnings() as texts:
         warnings.warn("one", UserWarning, stacklevel=1)
         warnings.warn("two", ConvergenceWarning, stacklevel=1)
     assert texts == ["one", "not converged: two"]

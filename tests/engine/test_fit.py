@@ -14,7 +14,7 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.simulate import simulate_rmtl
 from mtlrun.data.splits import fold_rows, split_rows
 from mtlrun.engine import fit
-from mtlrun.engine.fit import fit_job, part_of, score_candidates
+from mtlrun.engine.fit import fit_job, score_candidates, train_test_data
 from mtlrun.engine.job import (
     DatasetRef,
     Features,
@@ -25,7 +25,7 @@ from mtlrun.engine.job import (
     Split,
     Timing,
 )
-from mtlrun.engine.record import host_facts
+from mtlrun.engine.record import host_info
 
 SPIES = '''
 """Estimators that tell what they saw, and say what the tests want."""
@@ -201,7 +201,7 @@ def test_a_search_on_the_validation_part_is_scored_there_and_the_fit_on_the_test
     train, validation, test = (rows.tolist() for rows in split_of(data, name))
     job = cell_of(SPLITS[name], on="validation", folds=1)
     (fold,) = job.folds
-    searching, final = part_of(fold, data)[0], part_of(job, data)[0]
+    searching, final = train_test_data(fold, data)[0], train_test_data(job, data)[0]
     assert (numbers(searching.train), numbers(searching.test)) == (train, validation)
     assert (numbers(final.train), numbers(final.test)) == (train, test)
     assert len({*train, *validation, *test}) == 60
@@ -212,7 +212,7 @@ def test_folds_of_a_search_are_parts_of_the_training_rows(spies, name):
     data = made()
     train = split_of(data, name)[0]
     job = cell_of(SPLITS[name], on="folds")
-    parts = [part_of(fold, data)[0] for fold in job.folds]
+    parts = [train_test_data(fold, data)[0] for fold in job.folds]
     inner = list(fold_rows(data.subset(train), 3, 11))
     assert [(numbers(part.train), numbers(part.test)) for part in parts] == [
         (train[fitted].tolist(), train[scored].tolist()) for fitted, scored in inner
@@ -221,7 +221,7 @@ def test_folds_of_a_search_are_parts_of_the_training_rows(spies, name):
         train
     )
     others = [
-        part_of(fold, data)[0]
+        train_test_data(fold, data)[0]
         for fold in cell_of(SPLITS[name], on="folds", seed=12).folds
     ]
     assert [numbers(part.test) for part in others] != [
@@ -269,8 +269,8 @@ def test_features_of_a_search_are_learned_on_the_rows_it_fits(spies):
     data = made()
     job = cell_of(SPLITS["random"], features=Features("standardize"), on="folds")
     for fold in job.folds:
-        rows = part_of(replace(fold, features=None), data)[0]
-        part, step = part_of(fold, data)
+        rows = train_test_data(replace(fold, features=None), data)[0]
+        part, step = train_test_data(fold, data)
         np.testing.assert_allclose(step.mean_, rows.train.X.mean(axis=0))
         np.testing.assert_allclose(part.train.X.mean(axis=0), 0, atol=1e-12)
         np.testing.assert_array_equal(part.test.X, step.transform(rows.test.X))
@@ -314,17 +314,21 @@ def test_a_task_with_one_label_in_the_training_rows_has_no_auc(spies, ragged):
     ],
 )
 def test_scaled_features(kind, expected):
-    plain = part_of(cell_of(SPLITS["random"]), made())[0]
-    part = part_of(cell_of(SPLITS["random"], features=Features(kind)), made())[0]
+    plain = train_test_data(cell_of(SPLITS["random"]), made())[0]
+    part = train_test_data(cell_of(SPLITS["random"], features=Features(kind)), made())[
+        0
+    ]
     np.testing.assert_allclose(part.train.X, expected(plain.train.X), atol=1e-12)
 
 
 def test_sparse_features_stay_sparse_when_they_are_standardised():
     data = made()
     data.X = sparse.csr_matrix(data.X)
-    part, _ = part_of(cell_of(SPLITS["random"], features=Features("standardize")), data)
+    part, _ = train_test_data(
+        cell_of(SPLITS["random"], features=Features("standardize")), data
+    )
     assert sparse.issparse(part.train.X)
-    plain = part_of(cell_of(SPLITS["random"]), data)[0].train.X.toarray()
+    plain = train_test_data(cell_of(SPLITS["random"]), data)[0].train.X.toarray()
     np.testing.assert_allclose(part.train.X.toarray(), plain / plain.std(axis=0))
 
 
@@ -335,10 +339,12 @@ def test_words_of_a_table_become_columns():
         categories={"colour": ["red", "blue"]},
     )
     data.X[:, 4] = np.arange(60) % 2
-    part, step = part_of(cell_of(SPLITS["random"], features=Features("table")), data)
+    part, step = train_test_data(
+        cell_of(SPLITS["random"], features=Features("table")), data
+    )
     assert part.train.X.shape == (36, 6)
     assert part.train.features == part.test.features == []
-    red = part_of(cell_of(SPLITS["random"]), data)[0].test.X[:, 4] == 0
+    red = train_test_data(cell_of(SPLITS["random"]), data)[0].test.X[:, 4] == 0
     np.testing.assert_array_equal(part.test.X[:, 4:], np.column_stack([red, ~red]))
     assert step.transform(data.X).shape == (60, 6)
 
@@ -350,13 +356,13 @@ def letters():
 
 
 def width(**options):
-    return part_of(cell_of(SPLITS["random"], features=Features(**options)), letters())[
-        0
-    ].train.X.shape[1]
+    return train_test_data(
+        cell_of(SPLITS["random"], features=Features(**options)), letters()
+    )[0].train.X.shape[1]
 
 
 def test_sequences_become_letters_by_place_or_longer_words():
-    one_hot = part_of(
+    one_hot = train_test_data(
         cell_of(SPLITS["random"], features=Features("one-hot")), letters()
     )[0].train.X
     np.testing.assert_array_equal(
@@ -529,7 +535,7 @@ def test_seconds_of_blocks_are_summed_and_the_longest_is_that_of_parallel_worker
 @pytest.fixture
 def clock(spies, monkeypatch):
     """A clock that goes on in fits (as long as `Slow.takes` says) and predictions (0.25 s) only."""
-    monkeypatch.setattr(fit, "_warm", set())
+    monkeypatch.setattr(fit, "_warm_keys", set())
     spies.Slow.clock[0] = 100.0
     monkeypatch.setattr(fit.time, "perf_counter", lambda: spies.Slow.clock[0])
     return spies.Slow
@@ -555,7 +561,7 @@ def test_the_time_of_a_fit_is_the_median_and_its_model_the_one_nearest_to_it(
     assert fitted.model.took_ == kept
     assert record.log == f"took {kept}"
     timing = {"repeats": len(takes), "threads": 1, "warmup": False}
-    assert (timing | host_facts()).items() <= record.environment.items()
+    assert (timing | host_info()).items() <= record.environment.items()
 
 
 def test_the_first_fit_of_a_method_on_a_data_set_is_not_timed_and_not_kept(clock):
@@ -630,7 +636,7 @@ def test_a_search_is_computed_by_one_thread_and_says_where(spies):
         record = score_candidates(fold, made())
     assert spies.Spy.threads == {1}
     assert record.environment["threads"] == 1
-    assert host_facts().items() <= record.environment.items()
+    assert host_info().items() <= record.environment.items()
 
 
 @pytest.mark.parametrize("collecting", [True, False])
@@ -651,7 +657,7 @@ def test_scores_of_a_search_are_those_of_its_method_with_each_candidate(spies):
     data = made()
     job = cell_of(SPLITS["random"], on="folds", metric="accuracy")
     for number, fold in enumerate(job.folds):
-        part = part_of(fold, data)[0]
+        part = train_test_data(fold, data)[0]
         record = score_candidates(fold, data)
         expected = [
             part.score(model, part.predict(model), ["accuracy"], "task")[
@@ -747,12 +753,12 @@ def test_candidates_that_do_not_converge_are_marked(spies):
 
 @pytest.fixture
 def no_parts(monkeypatch):
-    monkeypatch.setattr(fit, "_parts", OrderedDict())
-    return fit._parts
+    monkeypatch.setattr(fit, "_prepared", OrderedDict())
+    return fit._prepared
 
 
 def parts_of(data, *names, **job):
-    return [fit._shared_part(cell_of(SPLITS[name], **job), data) for name in names]
+    return [fit._prepare(cell_of(SPLITS[name], **job), data) for name in names]
 
 
 def test_methods_of_the_same_rows_share_them_and_no_others(no_parts):
@@ -760,12 +766,12 @@ def test_methods_of_the_same_rows_share_them_and_no_others(no_parts):
     first, again, other = parts_of(data, "random", "random", "validation")
     assert again[0] is first[0]
     assert other[0] is not first[0]
-    scaled = fit._shared_part(
+    scaled = fit._prepare(
         cell_of(SPLITS["random"], features=Features("standardize")), data
     )
     assert scaled[0] is not first[0]
     assert scaled[1] is not None
-    assert fit._shared_part(cell_of(SPLITS["random"]), made())[0] is not first[0]
+    assert fit._prepare(cell_of(SPLITS["random"]), made())[0] is not first[0]
     assert len(no_parts) == 4
 
 
@@ -774,15 +780,16 @@ def test_of_prepared_rows_only_so_many_bytes_are_kept_those_used_last(
 ):
     data = made()
     sizes = [
-        fit._bytes(part) for part, _ in parts_of(data, "random", "validation", "kfold")
+        fit._estimate_bytes(part)
+        for part, _ in parts_of(data, "random", "validation", "kfold")
     ]
     assert sizes == [
         4 * 8 * rows * (5 + 3) for rows in (60, 42, 60)
     ]  # X and y, and three times as much
     no_parts.clear()
-    monkeypatch.setattr(fit, "_PART_BYTES", sizes[0] + sizes[2])
+    monkeypatch.setattr(fit, "MAX_PREPARED_BYTES", sizes[0] + sizes[2])
     parts_of(data, "random", "validation", "random", "kfold")
     assert [split for _, split, *_ in no_parts] == [SPLITS["random"], SPLITS["kfold"]]
-    monkeypatch.setattr(fit, "_PART_BYTES", 1)
+    monkeypatch.setattr(fit, "MAX_PREPARED_BYTES", 1)
     parts_of(data, "published")  # larger than all that is allowed: alone
     assert [split for _, split, *_ in no_parts] == [SPLITS["published"]]

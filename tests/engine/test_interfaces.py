@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mtlrun.engine import interfaces
-from mtlrun.engine.interfaces import Interface, inspected, interface
+from mtlrun.engine.interfaces import Interface, inspect_interface, interface
 from mtlrun.errors import ConfigError
 from mtlrun.estimators.registry import METHODS
 from mtlrun.metrics import METRICS
@@ -27,7 +27,7 @@ def test_what_is_stored_follows_from_the_code():
     )
     facts = {
         name: (m.greater_is_better, m.needs, m.task_variance)
-        for name, m in interfaces.METRIC_FACTS.items()
+        for name, m in interfaces.METRIC_INFO.items()
     }
     assert facts == {
         name: (m.greater_is_better, m.needs, m.task_variance)
@@ -41,7 +41,7 @@ def test_what_is_stored_follows_from_the_code():
 def test_the_registry_says_of_a_class_what_inspecting_it_says(name):
     known, seen = (
         interface(METHODS[name].class_path),
-        inspected(METHODS[name].class_path),
+        inspect_interface(METHODS[name].class_path),
     )
     assert (known.names, known.keyword_only, known.open, known.fits) == (
         seen.names,

@@ -19,39 +19,39 @@ def checkout(tmp_path, monkeypatch):
 
 
 def test_the_commit_and_whether_files_differ_from_it(checkout):
-    facts = provenance.source_facts()
+    facts = provenance.source_info()
     assert len(facts["commit"]) == 40
     assert facts["dirty"] is False
     (checkout / "new").write_text("files that git does not know are no change")
-    assert provenance.source_facts()["dirty"] is False
+    assert provenance.source_info()["dirty"] is False
     (checkout / "file").write_text("two")
-    assert provenance.source_facts() == {**facts, "dirty": True}
+    assert provenance.source_info() == {**facts, "dirty": True}
 
 
 def test_without_a_checkout_or_git_nothing_is_claimed(
     checkout, tmp_path_factory, monkeypatch
 ):
     unknown = {
-        "mtlrun": provenance.source_facts()["mtlrun"],
+        "mtlrun": provenance.source_info()["mtlrun"],
         "commit": None,
         "dirty": None,
     }
     with monkeypatch.context() as patch:
         patch.setenv("PATH", "")
-        assert provenance.source_facts() == unknown
+        assert provenance.source_info() == unknown
     (checkout / ".git" / "HEAD").write_text("damaged")
-    assert provenance.source_facts() == unknown
+    assert provenance.source_info() == unknown
     monkeypatch.setattr(
         provenance, "checkout_dir", lambda: tmp_path_factory.mktemp("unpacked")
     )
-    assert provenance.source_facts() == unknown
+    assert provenance.source_info() == unknown
     monkeypatch.setattr(provenance, "checkout_dir", lambda: None)
-    assert provenance.source_facts() == unknown
+    assert provenance.source_info() == unknown
 
 
 def test_a_package_that_is_not_installed_has_no_version(monkeypatch):
     monkeypatch.setattr(provenance, "PACKAGES", ("numpy", "no-such-package-anywhere"))
-    facts = provenance.host_facts.__wrapped__()
+    facts = provenance.host_info.__wrapped__()
     assert facts["packages"]["no-such-package-anywhere"] is None
     assert facts["packages"]["numpy"]
     assert facts["cpu"]

@@ -17,7 +17,7 @@ from mtlrun.engine.packed import (
     pack,
     stored_digits,
 )
-from mtlrun.engine.plan import other_versions, rerun_reasons, survey
+from mtlrun.engine.plan import job_states, other_versions, rerun_reasons
 from mtlrun.engine.record import EARLIER_PACKED, Record, Records, unpack
 from mtlrun.errors import DataError
 from mtlrun.lab.report.build import FILES, FORMATS, build_report
@@ -219,7 +219,7 @@ def test_a_compact_run_has_the_same_reports_and_is_up_to_date(lab):
     assert not report.run.altered
     assert lab.run().unchanged
     assert (made.folder / "run.json").stat().st_size == size
-    assert [state.name for state in survey(lab.plan())] == ["done"] * len(made.rows)
+    assert [state.name for state in job_states(lab.plan())] == ["done"] * len(made.rows)
 
 
 def test_a_compact_run_without_its_records_is_refused(lab):
@@ -247,12 +247,12 @@ def test_compacting_leaves_an_altered_plan_altered(lab):
 def test_cells_of_other_versions_are_named(lab, capsys):
     lab.run()
     made = lab.plan()
-    assert other_versions(made, survey(made)) is None
+    assert other_versions(made, job_states(made)) is None
     store, key = made.store(), made.rows[0].job.key
     one = store.load(key)
     one.environment["packages"]["numpy"] = "0.9"
     store.save(one)
-    states = survey(made)
+    states = job_states(made)
     assert [state.name for state in states] == ["done"] * 4
     assert states[0].versions == {"numpy": "0.9"}
     assert other_versions(made, states).startswith(
@@ -276,7 +276,7 @@ def test_a_cell_of_the_first_protocol_says_so(lab):
         text = text.replace(row.job.key, one.key)
     run_file.write_text(text)
     now = lab.plan()
-    states = survey(now)
+    states = job_states(now)
     assert {(state.name, state.reason) for state in states} == {
         ("outdated", "made by an earlier version of mtlrun")
     }

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from mtlrun.engine.packed import compact
-from mtlrun.engine.plan import survey
+from mtlrun.engine.plan import job_states
 from mtlrun.engine.progress import PlainProgress
 from mtlrun.engine.run import run
 from mtlrun.lab.load import load_experiment
@@ -314,7 +314,7 @@ def test_item_15_timed_cells_run_one_after_the_other_and_say_so(lab, lacking):
 def test_the_first_fit_of_a_method_is_not_timed(lab, monkeypatch, tmp_path):
     from mtlrun.engine import fit
 
-    monkeypatch.setattr(fit, "_warm", set())
+    monkeypatch.setattr(fit, "_warm_keys", set())
     journal = tmp_path / "journal"
     monkeypatch.setenv("LAB_JOURNAL", str(journal))
     noisy = '  - {label: noisy, estimator: "lab.models:Noisy"}\ntiming: {repeats: 2}\n'
@@ -383,7 +383,7 @@ def test_a_damaged_cell_file_is_computed_again(lab):
     file = lab.output / "cells" / f"{key}.json"
     file.write_text(file.read_text().replace('"auc":0.', '"auc":1.'))
     made = lab.plan()
-    state = survey(made)[0]
+    state = job_states(made)[0]
     assert (state.name, state.reason.startswith(f"cells/{key}.json is damaged")) == (
         "damaged",
         True,

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import mtlrun
-from mtlrun.engine.plan import rerun_reasons, survey
+from mtlrun.engine.plan import job_states, rerun_reasons
 from mtlrun.engine.record import (
     PREDICTIONS,
     SCORES_DIGEST,
@@ -19,7 +19,7 @@ from mtlrun.engine.record import (
     Records,
 )
 from mtlrun.engine.run import run
-from mtlrun.engine.store import settled
+from mtlrun.engine.store import is_settled
 from mtlrun.lab.report.build import FILES, build_report
 from mtlrun.lab.report.cells import storable_tests, stored_tests
 from mtlrun.lab.results import write_results
@@ -98,7 +98,7 @@ def test_reproduce_and_report_name_damaged_scores(lab, damage):
     run(made)
     store, row = made.store(), made.rows[0]
     damage(store.scores_files(row.job.key)[0][0])
-    states = survey(lab.plan(text))
+    states = job_states(lab.plan(text))
     assert [state.name for state in states] == [
         "damaged",
         *["done"] * (len(states) - 1),
@@ -179,7 +179,7 @@ def test_predictions_as_csv_keep_what_tells_them_apart():
 @pytest.mark.parametrize(("limit", "enough"), [(5.0, True), (6.0, True), (4.0, False)])
 def test_a_measurement_stopped_at_the_same_limit_is_settled(limit, enough):
     record = Record("a", JobKind.ANALYSIS, {}, status=TIMEOUT, seconds={"limit": limit})
-    assert settled(record, 5.0) is enough
+    assert is_settled(record, 5.0) is enough
 
 
 def test_huge_targets_are_compared(table, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from mtlrun.data.load import load_dataset
 from mtlrun.engine import fit
 from mtlrun.engine.evaluation import TaskRows
-from mtlrun.engine.fit import part_of, score_candidates
+from mtlrun.engine.fit import score_candidates, train_test_data
 from mtlrun.engine.job import HALVING, choice_of, choose, strong_to_weak
 from mtlrun.engine.record import JobKind, Record, candidates
 from mtlrun.errors import ConfigError
@@ -180,7 +180,10 @@ def test_a_candidate_that_failed_in_a_fold_is_out():
 
 def test_a_fold_scores_every_candidate_on_rows_it_was_not_fitted_on(lab):
     job = fit_of(lab, grid="{alpha: [0.1, 10, -1]}")
-    outer, parts = part_of(job, data())[0], [part_of(f, data())[0] for f in job.folds]
+    outer, parts = (
+        train_test_data(job, data())[0],
+        [train_test_data(f, data())[0] for f in job.folds],
+    )
     trained = {tuple(row) for row in outer.train.X}
     for part in parts:
         fitted, tested = (
@@ -323,10 +326,10 @@ def test_halving_goes_on_with_the_better_half_and_takes_its_mean(lab, monkeypatc
     whole = replace(job, search=replace(job.search, on="folds"))
     columns = [scored(whole, k)["scores"] for k in range(job.search.folds)]
     visited = []
-    visit = fit._visit
+    visit = fit._score_candidate
     monkeypatch.setattr(
         fit,
-        "_visit",
+        "_score_candidate",
         lambda *given: (visited.append(given[2]["alpha"]), visit(*given))[1],
     )
     found = scored(job)

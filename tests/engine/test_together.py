@@ -6,10 +6,10 @@ from pathlib import Path
 
 from mtlrun.engine.compute import compute_job
 from mtlrun.engine.fit import score_candidates
-from mtlrun.engine.plan import survey
+from mtlrun.engine.plan import job_states
 from mtlrun.engine.progress import PlainProgress
 from mtlrun.engine.record import JobKind
-from mtlrun.engine.run import run, todo
+from mtlrun.engine.run import missing_jobs, run
 from mtlrun.engine.store import Store
 from mtlrun.lab.report.build import build_report, render
 from mtlrun.utils.processes import exclusive_lock, is_locked
@@ -40,7 +40,7 @@ def test_artefacts_of_one_output_share_their_cells(lab):
     files = written()
     text = other(lab).replace("methods:", "keep: [predictions]\nmethods:")
     made = lab.plan(text)
-    jobs, folds = todo(made, made.store())
+    jobs, folds = missing_jobs(made, made.store())
     assert ([made.names[job.key] for job in jobs], folds) == (
         ["simulated-rmtl/new/trial 0", "simulated-rmtl/new/trial 1"],
         [],
@@ -57,7 +57,7 @@ def test_artefacts_of_one_output_share_their_cells(lab):
 def test_status_counts_cells_of_other_artefacts_as_done(lab):
     lab.run()
     made = lab.plan(other(lab))
-    assert [state.name for state in survey(made)] == ["done"] * 4 + ["missing"] * 2
+    assert [state.name for state in job_states(made)] == ["done"] * 4 + ["missing"] * 2
 
 
 def test_a_run_whose_cells_are_all_done_elsewhere_is_up_to_date_and_has_a_report(lab):
@@ -75,8 +75,8 @@ def test_a_run_whose_cells_are_all_done_elsewhere_is_up_to_date_and_has_a_report
 def test_other_numbers_are_not_shared_and_force_computes_what_is(lab):
     lab.run()
     made = lab.plan(other(lab) + "seed: 3\n")
-    assert {state.name for state in survey(made)} == {"missing"}
-    assert len(todo(made, made.store())[1]) == 4
+    assert {state.name for state in job_states(made)} == {"missing"}
+    assert len(missing_jobs(made, made.store())[1]) == 4
     summary, _ = computed(
         lab.plan(lab.tiny.replace("lab/tiny", "lab/other")), force=True
     )
@@ -87,7 +87,7 @@ def test_what_failed_in_another_artefact_is_tried_again(lab):
     broken = lab.tiny.replace("alpha: 0.001", "alpha: -1")
     lab.run(broken)
     made = lab.plan(broken.replace("lab/tiny", "lab/other"))
-    assert {made.names[job.key] for job in todo(made, made.store())[0]} == {
+    assert {made.names[job.key] for job in missing_jobs(made, made.store())[0]} == {
         "simulated-rmtl/weak/trial 0",
         "simulated-rmtl/weak/trial 1",
     }
@@ -96,10 +96,11 @@ def test_what_failed_in_another_artefact_is_tried_again(lab):
 def test_a_start_with_other_settings_says_what_it_replaces(lab):
     lab.run()
     _, lines = computed(lab.plan(overrides=["split.trials=1"]))
-    assert (
-        "held the table of a run with no --set; it now holds that of a run with --set split.trials=1"
-        in lines
+    message = (
+        "held the table of a run with no --set; "
+        "it now holds the table of a run with --set split.trials=1"
     )
+    assert message in lines
     _, lines = computed(lab.plan(overrides=["split.trials=1"]))
     assert "held the table" not in lines
 
@@ -114,7 +115,9 @@ def test_a_run_whose_table_is_replaced_says_so_at_its_end(lab):
 
     stream = io.StringIO()
     run(lab.plan(), progress=Meanwhile(stream))
-    assert "another run with --set seed=3 took this folder over" in stream.getvalue()
+    assert (
+        "another run with --set seed=3 has taken over this folder" in stream.getvalue()
+    )
 
 
 def test_seconds_taken_beside_another_process_are_not_serial(lab):

@@ -9,8 +9,8 @@ import pytest
 from mtlrun.data import load as data_load
 from mtlrun.engine import job as jobs
 from mtlrun.engine import methods
-from mtlrun.engine.methods import own_files, reason_of, versions_of
-from mtlrun.engine.plan import rerun_reasons, survey
+from mtlrun.engine.methods import reason_of, source_digests, versions_of
+from mtlrun.engine.plan import job_states, rerun_reasons
 from mtlrun.errors import ConfigError
 from mtlrun.estimators import registry
 
@@ -69,7 +69,9 @@ methods:
 def outdated(lab, text):
     return {
         row.method
-        for row, state in zip(lab.plan(text).rows, survey(lab.plan(text)), strict=True)
+        for row, state in zip(
+            lab.plan(text).rows, job_states(lab.plan(text)), strict=True
+        )
         if state.reason
     }
 
@@ -80,12 +82,12 @@ def test_a_raised_version_makes_the_cells_of_that_method_outdated_and_no_other(
 ):
     text = TWO.replace("DATA", lab.data)
     lab.run(text, n_jobs=1)
-    assert {state.name for state in survey(lab.plan(text))} == {"done"}
+    assert {state.name for state in job_states(lab.plan(text))} == {"done"}
     now = 1 + len(registry.METHODS["SparseMTL"].changes)
     with monkeypatch.context() as patch:
         raised(patch, "SparseMTL")
         made = lab.plan(text)
-        lines = rerun_reasons(made, survey(made))
+        lines = rerun_reasons(made, job_states(made))
         assert lines == [
             f"rerun simulated-rmtl/sparse/2 trials: SparseMTL {now} -> {now + 1}: the step was too short"
         ]
@@ -109,10 +111,10 @@ def test_a_raised_protocol_or_generator_makes_all_cells_outdated(lab, monkeypatc
         with monkeypatch.context() as patch:
             patch.setattr(module, name, value)
             made = lab.plan(text)
-            assert {state.name for state in survey(made)} == {"outdated"}
+            assert {state.name for state in job_states(made)} == {"outdated"}
             assert all(
                 line.endswith("1 -> 2: another seed")
-                for line in rerun_reasons(made, survey(made))
+                for line in rerun_reasons(made, job_states(made))
             )
     assert jobs.PROTOCOL_CHANGES is methods.PROTOCOL_CHANGES
     assert data_load.SOURCE_CHANGES is methods.SOURCE_CHANGES
@@ -129,26 +131,26 @@ def test_the_reason_of_several_versions_names_all_of_them(monkeypatch):
 
 
 def test_code_counts_also_in_a_module_that_is_only_imported(own):
-    before = own_files("own.models")
+    before = source_digests("own.models")
     assert set(before) == {"own/__init__.py", "own/models.py", "own/helper.py"}
     own.write(
         "models.py",
         "# a comment\n\n"
         + (own.root / "own" / "models.py").read_text().replace(", y)", ",  y)"),
     )
-    assert own_files("own.models") == before
+    assert source_digests("own.models") == before
     own.write(
         "helper.py",
         (own.root / "own" / "helper.py").read_text().replace("1.0 *", "1.0 +"),
     )
-    assert changed(before, own_files("own.models")) == {"own/helper.py"}
+    assert changed(before, source_digests("own.models")) == {"own/helper.py"}
 
 
 def test_a_class_attribute_of_any_name_counts(own):
     own.write("models.py", "class Ridge:\n    facts = 1\n    def fit(self): ...\n")
-    before = own_files("own.models")
+    before = source_digests("own.models")
     own.write("models.py", "class Ridge:\n    facts = 2\n    def fit(self): ...\n")
-    assert changed(before, own_files("own.models")) == {"own/models.py"}
+    assert changed(before, source_digests("own.models")) == {"own/models.py"}
 
 
 def test_every_kind_of_import_is_followed(own):
@@ -172,7 +174,9 @@ def test_every_kind_of_import_is_followed(own):
     own.write("called.py", "")
     own.write("unused.py", "")
     names = "__init__ models helper part/__init__ part/deep sideways far/__init__ far/started far/away named called"
-    assert set(own_files("own.models")) == {f"own/{name}.py" for name in names.split()}
+    assert set(source_digests("own.models")) == {
+        f"own/{name}.py" for name in names.split()
+    }
 
 
 def test_modules_outside_packages_and_in_folders_without_init_are_followed(own):
@@ -187,17 +191,17 @@ def test_a_module_without_source_counts_by_its_bytes(own):
     py_compile.compile(str(source), cfile=str(source.with_suffix(".pyc")))
     source.unlink()
     own.write("models.py", "import own.binary\n")
-    before = own_files("own.models")
+    before = source_digests("own.models")
     assert "own/binary.pyc" in before
     source.with_suffix(".pyc").write_bytes(
         source.with_suffix(".pyc").read_bytes() + b"more"
     )
-    assert changed(before, own_files("own.models")) == {"own/binary.pyc"}
+    assert changed(before, source_digests("own.models")) == {"own/binary.pyc"}
 
 
 def test_installed_packages_are_not_entered(own):
     own.write("models.py", "import sklearn.linear_model, numpy, json, mtlrun.metrics\n")
-    assert set(own_files("own.models")) == {"own/__init__.py", "own/models.py"}
+    assert set(source_digests("own.models")) == {"own/__init__.py", "own/models.py"}
 
 
 @pytest.mark.parametrize(
@@ -217,7 +221,7 @@ def test_packages_are_installed_wherever_distributions_are(own, monkeypatch, fol
     monkeypatch.syspath_prepend(site)
     methods._distributions.cache_clear()
     own.write("models.py", "import their\n")
-    assert set(own_files("own.models")) == {"own/__init__.py", "own/models.py"}
+    assert set(source_digests("own.models")) == {"own/__init__.py", "own/models.py"}
     assert versions_of(["their:Model"])["their"] == "1.2"
     methods._distributions.cache_clear()
 
@@ -227,7 +231,7 @@ def test_a_package_on_the_path_is_the_users_own(tmp_path, monkeypatch):
     (tmp_path / "project" / "theirs" / "__init__.py").write_text("")
     (tmp_path / "project" / "theirs.egg-info").mkdir()  # an editable installation
     monkeypatch.syspath_prepend(tmp_path / "project")
-    assert set(own_files("theirs")) == {"theirs/__init__.py"}
+    assert set(source_digests("theirs")) == {"theirs/__init__.py"}
 
 
 @pytest.mark.parametrize(
@@ -236,12 +240,12 @@ def test_a_package_on_the_path_is_the_users_own(tmp_path, monkeypatch):
 def test_a_file_that_is_no_python_is_named(own, source):
     (own.root / "own" / "models.py").write_bytes(source)
     with pytest.raises(ConfigError, match=r"models\.py"):
-        own_files("own.models")
+        source_digests("own.models")
 
 
 def test_a_link_to_nowhere_is_no_module(own):
     (own.root / "own" / "broken.py").symlink_to(own.root / "nowhere.py")
-    assert set(own_files("own.broken")) == {"own/__init__.py"}
+    assert set(source_digests("own.broken")) == {"own/__init__.py"}
 
 
 def test_tables_with_weights_or_groups_have_changes_of_their_own():

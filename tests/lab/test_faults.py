@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
-from mtlrun.engine.plan import survey
+from mtlrun.engine.plan import job_states
 from mtlrun.engine.progress import PlainProgress
 from mtlrun.engine.run import Runner, run
 from mtlrun.lab.plan import plan
@@ -170,7 +170,7 @@ def test_a_damaged_cell_is_named_and_computed_again_never_believed(lab):
         damaged = damage(written)
         assert damaged != written, name
         store.path(job.key).write_text(damaged)
-        states = survey(lab.plan(text))
+        states = job_states(lab.plan(text))
         assert [state.name for state in states] == [
             "damaged",
             "done",
@@ -221,12 +221,12 @@ def test_a_cell_under_the_name_of_another_or_without_its_scores_is_damaged(lab):
     store.path(first).write_text(store.path(second).read_text())
     scores[third].unlink()
     scores[fourth].write_bytes(scores[fourth].read_bytes()[:100])
-    states = survey(lab.plan(text))
+    states = job_states(lab.plan(text))
     assert [state.name for state in states] == ["damaged", "done", "damaged", "damaged"]
     assert f"it holds the cell {second[:12]}" in states[0].reason
     assert states[2].reason.startswith(f"cells/{third}.npz is missing or damaged")
     assert computed(lab.plan(text))[0].n_ok == 3
-    assert {state.name for state in survey(lab.plan(text))} == {"done"}
+    assert {state.name for state in job_states(lab.plan(text))} == {"done"}
 
 
 def test_damaged_provenance_is_not_believed(lab):

@@ -3,7 +3,7 @@
 import pytest
 
 from mtlrun.engine.pool import Pool
-from mtlrun.engine.run import AT_ONCE, Runner
+from mtlrun.engine.run import BATCH_SECONDS, Runner
 
 
 @pytest.fixture
@@ -14,9 +14,9 @@ def many(lab):
 
 def handed(monkeypatch):
     """How many cells processes are handed at once."""
-    sizes, at_once = [], Runner._at_once
+    sizes, at_once = [], Runner._batch_size
     monkeypatch.setattr(
-        Runner, "_at_once", lambda *given: sizes.append(at_once(*given)) or sizes[-1]
+        Runner, "_batch_size", lambda *given: sizes.append(at_once(*given)) or sizes[-1]
     )
     return sizes
 
@@ -43,15 +43,15 @@ def test_small_cells_go_together_and_give_the_same_records(lab, many, monkeypatc
 def test_large_cells_and_cells_with_limits_go_alone(lab, many):
     runner = Runner(lab.plan(many))
     for seconds, pool, size in (
-        (AT_ONCE, Pool(2), 1),
+        (BATCH_SECONDS, Pool(2), 1),
         (1e-3, Pool(2, seconds=9.0), 1),
         (1e-3, Pool(1), 1),
     ):
-        runner.seconds = seconds
-        assert runner._at_once(12, pool) == size
-    runner.seconds = 1e-3
+        runner.last_seconds = seconds
+        assert runner._batch_size(12, pool) == size
+    runner.last_seconds = 1e-3
     with Pool(2).keep_workers() as pool:
-        assert runner._at_once(12, pool) == 3  # two parts for each process
+        assert runner._batch_size(12, pool) == 3  # two parts for each process
 
 
 @pytest.mark.slow
@@ -65,7 +65,7 @@ def test_a_cell_that_kills_its_process_takes_no_other_with_it(lab, many, monkeyp
         "grid: {alpha: [0.1, 10]}", "params: {alpha: 0.5}"
     )
     sizes = iter([5])
-    monkeypatch.setattr(Runner, "_at_once", lambda *_: next(sizes, 1))
+    monkeypatch.setattr(Runner, "_batch_size", lambda *_: next(sizes, 1))
     summary = lab.run(
         text
         + '  - {label: deadly, estimator: "lab.models:Ridge", params: {alpha: 7}}\n',

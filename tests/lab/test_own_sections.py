@@ -8,7 +8,7 @@ from mtlrun.data.splits import split_rows
 from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.fit import with_features
 from mtlrun.engine.job import Features
-from mtlrun.engine.plan import survey
+from mtlrun.engine.plan import job_states
 from mtlrun.errors import ConfigError
 from mtlrun.lab.report.build import build_report
 
@@ -113,7 +113,7 @@ def test_features_are_part_of_the_key_and_of_the_numbers(lab):
     plain = lab.tiny
     lab.run(plain)
     made = lab.plan(plain + "features: standardize\n")
-    assert {state.name for state in survey(made)} == {"outdated"}
+    assert {state.name for state in job_states(made)} == {"outdated"}
     lab.run(plain + "features: standardize\n")
     before, now = (
         made.store().load(rows[0].job.key) for rows in (lab.plan(plain).rows, made.rows)

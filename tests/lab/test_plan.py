@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from mtlrun.engine.plan import rerun_reasons, survey
+from mtlrun.engine.plan import job_states, rerun_reasons
 from mtlrun.engine.record import ResultKey, private_path
-from mtlrun.engine.run import run, todo
+from mtlrun.engine.run import missing_jobs, run
 from mtlrun.errors import ConfigError
 from mtlrun.lab.load import load_experiment
 from mtlrun.lab.plan import plan
@@ -31,11 +31,11 @@ def keys(made):
 
 
 def states(made):
-    return [state.name for state in survey(made)]
+    return [state.name for state in job_states(made)]
 
 
 def left(made):
-    return todo(made, made.store())
+    return missing_jobs(made, made.store())
 
 
 def test_cells_in_the_order_of_the_table(lab):
@@ -200,7 +200,7 @@ def test_outdated_cells_say_why(lab):
         "data": lab.tiny.replace("n: 60", "n: 62"),
     }.items():
         made = lab.plan(text)
-        reasons[name] = rerun_reasons(made, survey(made))
+        reasons[name] = rerun_reasons(made, job_states(made))
     assert reasons["value"] == [
         "rerun simulated-rmtl/weak/2 trials: method.params.alpha 0.001 -> 0.002"
     ]
@@ -226,7 +226,7 @@ def test_an_edited_comment_reruns_nothing_and_edited_arithmetic_what_uses_it(lab
     }
     assert found == {("strong", "outdated"), ("weak", "outdated"), ("other", "missing")}
     assert (
-        rerun_reasons(made, survey(made))[0]
+        rerun_reasons(made, job_states(made))[0]
         == "rerun simulated-rmtl/strong/2 trials: lab/helper.py changed"
     )
 

@@ -14,7 +14,7 @@ from mtlrun.data import load as data_load
 from mtlrun.engine import methods
 from mtlrun.engine.compute import compute_job
 from mtlrun.engine.job import job_from
-from mtlrun.engine.plan import survey
+from mtlrun.engine.plan import job_states
 from mtlrun.engine.record import Record
 from mtlrun.errors import DataError
 from mtlrun.lab.load import load_experiment
@@ -214,7 +214,7 @@ def test_no_committed_cell_is_out_of_date(committed_run):
         )
     except DataError:
         pytest.skip("MTLRUN_DATA does not hold its data")
-    states = survey(made)
+    states = job_states(made)
     # Five settings of one table have targets of a single value in a part of the rows: their failure is the result.
     known = {"failed"} if id == "atlas/gain" else set()
     waiting = WAITING_FOR_COMPUTATION.get(id, ())

@@ -11,7 +11,7 @@ from itertools import pairwise, product
 from typing import Any
 
 from mtlrun.engine.averages import std
-from mtlrun.engine.interfaces import METRIC_FACTS
+from mtlrun.engine.interfaces import METRIC_INFO
 from mtlrun.engine.record import DONE, NOT_CONVERGED
 from mtlrun.errors import counted, listed
 from mtlrun.lab.report.cells import MethodResult, Run
@@ -801,7 +801,7 @@ def _in_words(check: Check, word: str, value: float) -> str:
 def _points(check: Check) -> bool:
     """Whether a number is the difference of two shares, to be told in points per cent."""
     quantity = str(check.quantity)
-    facts = METRIC_FACTS.get(quantity)
+    facts = METRIC_INFO.get(quantity)
     share = quantity in SHARES or (facts is not None and facts.greater_is_better)
     return (check.kind == "difference" and share) or quantity in SHARE_DIFFERENCES
 

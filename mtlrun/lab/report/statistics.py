@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from mtlrun.engine.averages import task_means
-from mtlrun.engine.interfaces import METRIC_FACTS
+from mtlrun.engine.interfaces import METRIC_INFO
 from mtlrun.engine.record import OK, Records
 from mtlrun.errors import counted
 from mtlrun.lab.report.cells import MethodResult, Run
@@ -50,9 +50,7 @@ def direction(quantity: str, run: Run | None = None) -> bool | None:
         return bool(greater)
     if quantity in QUANTITIES:
         return {"speedup": True, "gap": None, "objective": None}.get(quantity, False)
-    return (
-        METRIC_FACTS[quantity].greater_is_better if quantity in METRIC_FACTS else None
-    )
+    return METRIC_INFO[quantity].greater_is_better if quantity in METRIC_INFO else None
 
 
 def greater_is_better(quantity: str, run: Run | None = None) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from mtlrun.engine.interfaces import METRIC_FACTS
+from mtlrun.engine.interfaces import METRIC_INFO
 from mtlrun.engine.record import Record
 from mtlrun.lab.load import load_experiment
 from mtlrun.lab.report.cells import MethodResult, Run, method_results, read_run
@@ -161,7 +161,7 @@ def test_a_spoiled_record_flips_every_check(path):
 def feasible_range(check: dict[str, Any]) -> tuple[float, float]:
     """Return between which numbers that of a check can lie at all."""
     quantity, kind = str(check.get("quantity")), check["kind"]
-    facts = METRIC_FACTS.get(quantity)
+    facts = METRIC_INFO.get(quantity)
     share = quantity in SHARES or (facts is not None and facts.greater_is_better)
     if kind == "paired":
         return 0.0, 1.0
