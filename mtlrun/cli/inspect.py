@@ -218,7 +218,7 @@ def status(
     debug: options.Debug = False,
 ) -> None:
     """Show how many cells of an experiment are done, failed, outdated or missing."""
-    from mtlrun.engine.plan import other_versions, rerun_reasons, job_states
+    from mtlrun.engine.plan import job_states, other_versions, rerun_reasons
     from mtlrun.lab.load import load_experiment
     from mtlrun.lab.plan import plan, unused_jobs
 

@@ -1,11 +1,14 @@
-"""What a measure declares and returns, and the tables as papers print them. Imports no third-party package.
+"""Analyses: their declarations and results, and the printed tables of papers.
 
-A measure is a function ``f(dataset, *, seed, **params) -> AnalysisResult`` of this package or of the user's, which a cell
-calls instead of fitting and scoring.
+An analysis is a function ``f(dataset, *, seed, **params) -> AnalysisResult``, of mtlrun
+or of the user, which a job calls instead of fitting and scoring a method.
 
-Printed tables are csv files beside the experiments: references and audits read the same file. The first columns say
-where a row stands (``data set``, ``task`` ...); every other column is a method or a quantity. A cell is text as
-printed: ``84.51``, ``.9882±.0196``, ``84.51 (7)`` with a rank in brackets, or ``-``.
+Printed tables are CSV files next to the experiments, which references and audits read.
+The first columns identify a row (``data set``, ``task`` and others); each other column
+is a method or a quantity. A cell is the text as printed: ``84.51``, ``.9882±.0196``,
+``84.51 (7)`` with a rank in parentheses, or ``-``.
+
+This module needs only the standard library.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from mtlrun.utils.io import configs_dir, read_text_file
 
 Function = TypeVar("Function", bound=Callable[..., "AnalysisResult"])
 
-#: Short names of measures in experiment files, in alphabetical order.
+#: Names of analyses in experiment files -> functions, in alphabetical order.
 ANALYSES = {
     "atlas-gain": "mtlrun.lab.papers.atlas.gain:gain",
     "atlas-methods": "mtlrun.lab.papers.atlas.analyses:methods",
@@ -59,18 +62,18 @@ ANALYSES = {
 
 @dataclass
 class Curve:
-    """One curve of a figure.
+    """Curve of a figure.
 
     Attributes
     ----------
     x, y : list of float
-        Of one length.
+        Coordinates, of the same length.
     x_label, y_label : str
-        Of the axes, with units.
+        Labels of the axes, with units.
     log : {"", "x", "y", "xy"}
         Logarithmic axes.
     marks : dict of str to float
-        Vertical lines with their text, at these x.
+        Text and position x of vertical lines.
     """
 
     x: list[float]
@@ -94,7 +97,7 @@ class Curve:
 
 @dataclass
 class Matrix:
-    """A heat map.
+    """Heat map.
 
     Attributes
     ----------
@@ -103,7 +106,7 @@ class Matrix:
     rows, columns : list of str
         Names.
     centre : float or None
-        Value at the middle of a diverging colour map; None: a sequential one.
+        Value at the center of a diverging color map; None: a sequential color map.
     """
 
     values: list[list[float]]
@@ -123,20 +126,20 @@ class Matrix:
 
 @dataclass
 class MethodScores:
-    """Numbers of methods, to be ranked within blocks: a critical-difference diagram.
+    """Scores of methods, which a critical-difference diagram ranks within blocks.
 
     Attributes
     ----------
     label : str
-        What the blocks are.
+        Description of the blocks.
     values : list of list of float
-        A row per block, a column per method; none is missing.
+        A row per block and a column per method, without missing values.
     blocks, methods : list of str
         Names.
     quantity : str
-        What the numbers are.
+        Description of the scores.
     greater : bool, default False
-        Whether greater numbers are better.
+        Whether greater scores are better.
     """
 
     label: str
@@ -160,12 +163,13 @@ class MethodScores:
 
 @dataclass
 class AnalysisResult:
-    """What a measure returns.
+    """Result of an analysis.
 
     Attributes
     ----------
     values : dict of str to float
-        Quantity -> number, NaN where undefined; none that the measure does not declare, if it declares any.
+        Numbers by quantity; NaN if undefined. The quantities must be declared if the
+        analysis has a declaration.
     curves : dict of str to Curve
     matrices : dict of str to Matrix
     rankings : list of MethodScores
@@ -175,7 +179,7 @@ class AnalysisResult:
     tables : dict of str to dict
         Title -> ``{"columns": [...], "rows": [[...], ...]}``.
     solver : dict
-        ``n_iter, converged, gap, objective``, as far as known.
+        ``n_iter``, ``converged``, ``gap`` and ``objective``, if available.
     per_task : dict of str to list of float or None
     """
 
@@ -191,31 +195,35 @@ class AnalysisResult:
 
 @dataclass(frozen=True)
 class Declaration:
-    """What a measure says of itself.
+    """Declaration of an analysis.
+
+    In names of quantities, ``*`` matches any text.
 
     Attributes
     ----------
     quantities : dict of str to str
-        Name of everything that it can return -> what that is, with its unit.
+        Name of each quantity that the analysis can return -> description, with unit.
     lower, higher : sequence of str
-        Quantities of which lower or higher values are better; of the others neither are. ``*`` stands for any text.
+        Quantities whose lower or higher values are better. For others neither is.
     needs_data : bool, default True
-        False for measures of published numbers.
+        False for analyses of published numbers.
     changes : sequence of str
-        Why the numbers of the measure changed, a line for each time: its version is one more than their number.
+        Reason of each change of the results. The version of the analysis is one more
+        than their number.
     digits : int, default 6
-        Decimal digits to which a measurement that is repeated elsewhere must agree.
+        Number of significant digits to which a repetition elsewhere must agree.
     varies : sequence of str
-        Quantities of clocks and of memory, and those that are the rounding left at the end of a run: they need not
-        agree at all. ``*`` stands for any text.
+        Quantities that need not agree in a repetition: times, memory, and rounding
+        errors that remain at the end of a run.
     differences : sequence of str
-        Quantities that are differences of shares: their digits count from the point on. Relative to themselves, one
-        row that changes sides would leave no digit of a difference near 0.
+        Differences of shares, whose digits are counted from the decimal point on. A
+        difference near 0 may change completely if the prediction of one row changes.
 
     Raises
     ------
     TypeError, ValueError
-        If the quantities are no such dict, or `lower` or `higher` names another.
+        If `quantities` is not a dict, or another attribute names a quantity that is not
+        in it.
     """
 
     quantities: Mapping[str, str]
@@ -252,17 +260,24 @@ class Declaration:
         }
 
     def facts(self) -> dict[str, dict[str, Any]]:
-        """Return ``{"text", "greater_is_better"}`` by quantity, the latter None where neither is better."""
-        better: dict[str, bool] = {}
-        for patterns, greater in ((self.lower, False), (self.higher, True)):
+        """Return the description and the direction of each quantity.
+
+        Returns
+        -------
+        dict
+            Name -> ``{"text", "greater_is_better"}``; the latter is None if neither
+            direction is better.
+        """
+        greater_is_better: dict[str, bool] = {}
+        for patterns, is_greater in ((self.lower, False), (self.higher, True)):
             for pattern in patterns:
-                better |= dict.fromkeys(
-                    fnmatch.filter(self.quantities, pattern), greater
-                )
-        return {
-            name: {"text": text, "greater_is_better": better.get(name)}
-            for name, text in self.quantities.items()
-        }
+                for name in fnmatch.filter(self.quantities, pattern):
+                    greater_is_better[name] = is_greater
+        quantities = {}
+        for name, text in self.quantities.items():
+            direction = greater_is_better.get(name)
+            quantities[name] = {"text": text, "greater_is_better": direction}
+        return quantities
 
 
 def analysis(
@@ -276,7 +291,7 @@ def analysis(
     varies: Sequence[str] = (),
     differences: Sequence[str] = (),
 ) -> Callable[[Function], Function]:
-    """Declare what the function below returns; see `Declaration` for the parameters.
+    """Declare the results of an analysis; a decorator with the fields of `Declaration`.
 
     A function without a declaration may return any quantities.
     """
@@ -299,17 +314,28 @@ def analysis(
 
 
 def analysis_path(name: str) -> str:
-    """Return ``package.module:function`` of a measure that is given by its short name or as such a path."""
+    """Return ``package.module:function`` of an analysis, given its name or this path."""
     return ANALYSES.get(name, name)
 
 
 def analysis_name(path: str) -> str:
-    """Return the short name that stands for a measure wherever its module is; other texts as they are."""
-    return next((name for name, known in ANALYSES.items() if known == path), path)
+    """Return the name of an analysis of mtlrun, given its path; otherwise the path.
+
+    The name stays the same if the function moves to another module.
+    """
+    for name, analysis_path in ANALYSES.items():
+        if analysis_path == path:
+            return name
+    return path
 
 
 def published_path(name: str) -> Path:
-    """Return a file of published numbers, named from the folder of the experiments on.
+    """Return the path of a file of published numbers.
+
+    Parameters
+    ----------
+    name : str
+        Relative to the folder of the experiments.
 
     Raises
     ------
@@ -325,28 +351,31 @@ def published_path(name: str) -> Path:
     return path
 
 
-# ---------------------------------------------------------------------- printed tables
+# ---------------------------------------------------------------- printed tables
 
-#: Columns that say where a row stands, beside the axis of a sweep.
+#: Columns that identify a row, apart from the axis of a sweep.
 KEYS = ("data set", "task", "quantity")
 MISSING = ("", "-", "–")
 _DIGITS = r"-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE]-?\d+)?"
 _NUMBER = re.compile(
     rf"(?P<value>{_DIGITS})(?:\s*±\s*(?P<std>{_DIGITS}))?(?:\s*\((?P<rank>{_DIGITS})\))?"
 )
-_HINT = "write numbers as printed, such as 84.51, .9882±.0196 or 84.51 (7), and - where there is none, as csv in UTF-8"
+_HINT = (
+    "write numbers as printed, such as 84.51, .9882±.0196 or 84.51 (7), and - where "
+    "there is none, as csv in UTF-8"
+)
 
 
 @dataclass(frozen=True)
 class Printed:
-    """One printed number.
+    """Number in a printed table.
 
     Attributes
     ----------
     where : dict of str to str
-        Cells of the first columns of its row, by their heads.
+        Cells that identify its row, by the names of their columns.
     head : str
-        Of its own column.
+        Name of its column.
     value : Decimal
     std, rank : Decimal or None
     """
@@ -359,49 +388,44 @@ class Printed:
 
     @property
     def decimals(self) -> int:
-        """Digits after the decimal point, as printed."""
+        """Number of printed digits after the decimal point."""
         return max(0, -int(self.value.as_tuple().exponent))
 
 
 def read_printed(path: Path, name: str, keys: Collection[str] = KEYS) -> list[Printed]:
-    """Read a printed table row by row; cells without a number are left out.
+    """Read a printed table row by row, without empty cells.
 
     Parameters
     ----------
     path : Path
     name : str
-        How messages call the file.
+        Name of the file in messages.
     keys : collection of str
-        Columns that say where a row stands.
+        Columns that identify a row.
 
     Raises
     ------
     ConfigError
-        If the file cannot be read; or with ``file:line`` and the column of every cell that is not as it should be.
+        If the file cannot be read, or if cells are invalid: with ``file:line`` and the
+        column of each of them.
     """
     try:
-        reader = csv.reader(
-            io.StringIO(read_text_file(path, encoding="utf-8-sig")),
-            strict=True,
-            skipinitialspace=True,
-        )
-        rows = [
-            (reader.line_num, [cell.strip() for cell in row]) for row in reader if row
-        ]
+        lines = _read_lines(path)
     except (OSError, ValueError, csv.Error) as error:
         raise ConfigError(f"{name}: cannot be read: {error}", _HINT) from None
-    heads = rows[0][1] if rows else []
+    heads = lines[0][1] if lines else []
     if not set(heads) & set(keys) or len(set(heads)) < len(heads) or "" in heads:
-        wanted = f"columns of different names, some of them of {', '.join(keys)}"
+        requirement = f"columns of different names, some of them of {', '.join(keys)}"
         raise ConfigError(
-            f"{name}:1: the first line must name the columns: {wanted}", _HINT
+            f"{name}:1: the first line must name the columns: {requirement}", _HINT
         )
     problems: list[str] = []
-    found = []
-    for n, cells in rows[1:]:
+    numbers = []
+    for line_number, cells in lines[1:]:
         if len(cells) != len(heads):
             problems.append(
-                f"{name}:{n}: {len(cells)} cells, but the first line names {len(heads)} columns"
+                f"{name}:{line_number}: {len(cells)} cells, but the first line names "
+                f"{len(heads)} columns"
             )
             continue
         row = dict(zip(heads, cells, strict=True))
@@ -409,20 +433,38 @@ def read_printed(path: Path, name: str, keys: Collection[str] = KEYS) -> list[Pr
         for head, cell in row.items():
             if cell in MISSING:
                 continue
-            match = _NUMBER.fullmatch(cell)
-            if match is None:
+            number = _parse_number(cell, where, head)
+            if number is None:
                 problems.append(
-                    f"{name}:{n}: column {head!r}: {cell!r} is not a number"
+                    f"{name}:{line_number}: column {head!r}: {cell!r} is not a number"
                 )
             else:
-                std, rank = (
-                    None if part is None else Decimal(part)
-                    for part in match.group("std", "rank")
-                )
-                found.append(Printed(where, head, Decimal(match["value"]), std, rank))
+                numbers.append(number)
     if problems:
         raise ConfigError("\n".join(problems), _HINT)
-    return found
+    return numbers
+
+
+def _read_lines(path: Path) -> list[tuple[int, list[str]]]:
+    """Return the number and the cells of each line of a CSV file that is not empty."""
+    text = io.StringIO(read_text_file(path, encoding="utf-8-sig"))
+    reader = csv.reader(text, strict=True, skipinitialspace=True)
+    lines = []
+    for row in reader:
+        if row:
+            lines.append((reader.line_num, [cell.strip() for cell in row]))
+    return lines
+
+
+def _parse_number(cell: str, where: dict[str, str], head: str) -> Printed | None:
+    match = _NUMBER.fullmatch(cell)
+    if match is None:
+        return None
+    parts = {}
+    for name, digits in match.groupdict().items():
+        if digits is not None:
+            parts[name] = Decimal(digits)
+    return Printed(where, head, **parts)
 
 
 def of_data_set(table: list[Printed], name: str) -> Iterator[Printed]:

@@ -1,4 +1,4 @@
-"""What a worker does with a job: load its data, then fit, score or measure."""
+"""Compute a job in a worker: load its data, then fit, score or analyze."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Training and test rows of a data set: what is fitted on and scored.
+"""Training and test rows: fit models, predict and score.
 
-A search fits hundreds of models to the same rows. `TaskRows` does what `fit` and `predict` of the models do, with the
-same numbers, and keeps what does not depend on the model: checked arrays, scaled targets, the containers of the solvers
-with their decompositions, the tasks of the rows.
+A search fits hundreds of models to the same rows. `TaskRows` gives the same numbers as
+`fit` and `predict` of the models, but keeps everything that does not depend on the
+model: checked arrays, scaled targets, containers of the solvers with their
+decompositions, and the positions of the tasks.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from mtlrun.problem.taskdata import TaskData, is_sparse
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Methods of a class that decide how it reads rows.
+#: Methods that determine how a class reads rows.
 _READERS = ("fit", "_prepare", "_read_X", "_read_design", "_task_data", "_scores")
 
 
@@ -50,7 +51,7 @@ class TaskRows:
     task_id : ndarray of shape (n,), optional
     weights : ndarray of shape (n,) or (n, T), optional
     groups : ndarray of shape (n,), optional
-        Rows that splits inside of an estimator keep together.
+        Rows of a group stay together in the splits of an estimator.
     """
 
     def __init__(
@@ -66,29 +67,36 @@ class TaskRows:
         self.task_id = task_id
         self.weights = weights
         self.groups = groups
-        self._read: dict[Any, tuple[TaskData, dict[str, Any]]] = {}
+        #: Rows as models of a kind read them, and the attributes that reading sets.
+        self._data_by_kind: dict[Any, tuple[TaskData, dict[str, Any]]] = {}
+        #: Array of tasks, which must stay in memory because its id is in the key, and
+        #: the positions of the tasks of the rows in it.
         self._codes: dict[tuple[int, str], tuple[Array, Array]] = {}
 
     def fit(self, estimator: Any) -> Any:
-        """Fit an estimator to the rows, wrapped per task where that is needed, and return what was fitted."""
+        """Fit an estimator to the rows and return the fitted model.
+
+        An estimator for a single task is fitted per task (`for_tasks`).
+        """
         estimator = for_tasks(estimator, self.y, self.task_id)
         if isinstance(estimator, ScaledTargets):
             rows, center, scale = self._scaled
             estimator.begin(self.y, self.task_id, center, scale)
             rows.fit(estimator.estimator_)
             return estimator.finish(self.X.shape[1])
-        if not _reads_plainly(estimator):
-            with config_context(assume_finite=self._finite):
+        if not _reads_like_base(estimator):
+            with config_context(assume_finite=self._is_finite):
                 return self.fit_alone(estimator)
+        # The steps of `BaseMTL.fit`, with rows that other models have read.
         check_params(estimator, estimator._rules)
-        data, learnt = self._data(estimator)
-        vars(estimator).update(learnt)
+        data, attributes = self._data(estimator)
+        vars(estimator).update(attributes)
         estimator._require_memory(data)
         estimator._publish(estimator._fit_data(data))
         return estimator
 
     def fit_alone(self, estimator: Any) -> Any:
-        """Do what `fit` does by the method of the estimator, which reads and checks the rows itself."""
+        """Fit an estimator as `fit`, but let it read and check the rows itself."""
         estimator = for_tasks(estimator, self.y, self.task_id)
         groups = self.groups if takes_groups(estimator) else None
         return estimator.fit(
@@ -98,48 +106,42 @@ class TaskRows:
         )
 
     def predict(self, estimator: Any) -> Array:
-        """Return the decision function of the rows where there is one, else the predictions."""
+        """Return the decision function of the rows, or the predictions without one."""
         if isinstance(estimator, ScaledTargets):
-            return np.asarray(
-                estimator.unscaled(self.predict(estimator.estimator_), self.task_id)
-            )
-        if _reads_plainly(estimator) and estimator.n_features_in_ == self.X.shape[1]:
-            if self.task_id is None:
-                return np.asarray(
-                    estimator._of_all_tasks(estimator._scores_of_tasks(self._design))
-                )
-            codes = self._codes_of(estimator.tasks_, estimator.unseen)
-            return np.asarray(estimator._scores_of_rows(self._design, codes))
-        with config_context(assume_finite=self._finite):
-            return predict_scores(estimator, self.X, self.task_id)
+            scaled_scores = self.predict(estimator.estimator_)
+            return np.asarray(estimator.unscaled(scaled_scores, self.task_id))
+        n_columns = self.X.shape[1]
+        if not _reads_like_base(estimator) or estimator.n_features_in_ != n_columns:
+            with config_context(assume_finite=self._is_finite):
+                return predict_scores(estimator, self.X, self.task_id)
+        if self.task_id is None:
+            scores = estimator._scores_of_tasks(self._design)
+            return np.asarray(estimator._of_all_tasks(scores))
+        codes = self._codes_of(estimator.tasks_, estimator.unseen)
+        return np.asarray(estimator._scores_of_rows(self._design, codes))
 
     def _data(self, estimator: BaseMTL) -> tuple[TaskData, dict[str, Any]]:
-        """Return the rows as such a model reads them, and the attributes that it sets then."""
-        key = (
+        """Return the rows as a model reads them, and the attributes that reading sets."""
+        kind = (
             type(estimator)._read_y,
             type(estimator)._all_weights,
             repr(getattr(estimator, "class_weight", None)),
         )
-        if key not in self._read:
-            probe = clone(estimator)
-            data = probe._prepare(
+        if kind not in self._data_by_kind:
+            reader = clone(estimator)
+            data = reader._prepare(
                 self.X, self.y, task_id=self.task_id, sample_weight=self.weights
             )
             data.share_decompositions()
-            params = probe.get_params(deep=False)
-            self._read[key] = (
-                data,
-                {
-                    name: value
-                    for name, value in vars(probe).items()
-                    if name not in params
-                },
-            )
-        return self._read[key]
+            attributes = dict(vars(reader))
+            for name in reader.get_params(deep=False):
+                attributes.pop(name, None)
+            self._data_by_kind[kind] = (data, attributes)
+        return self._data_by_kind[kind]
 
     @cached_property
     def _scaled(self) -> tuple[TaskRows, Array, Array]:
-        """The rows with targets of mean 0 and variance 1, the means and the deviations."""
+        """Rows with targets of mean 0 and variance 1, the means and the deviations."""
         y, center, scale = scaled_targets(self.y, self.weights)
         return self._with_targets(y), center, scale
 
@@ -149,46 +151,45 @@ class TaskRows:
 
     @cached_property
     def _design(self) -> Any:
-        """X as the models need it."""
+        """X as a checked array or CSR matrix of float64."""
         return check_array(self.X, accept_sparse="csr", dtype=np.float64)
 
     @cached_property
-    def _finite(self) -> bool:
+    def _is_finite(self) -> bool:
+        """Whether X is known to have neither NaN nor infinite values."""
         values = self.X.data if is_sparse(self.X) else np.asarray(self.X)
-        return values.dtype.kind in "biu" or (
-            values.dtype.kind == "f" and bool(np.isfinite(values).all())
-        )
+        if values.dtype.kind in "biu":
+            return True
+        return values.dtype.kind == "f" and bool(np.isfinite(values).all())
 
     def _codes_of(self, tasks: Array, unseen: str) -> Array:
-        """Return the positions of the tasks of the rows; the models of a search share one array of tasks."""
+        """Return the positions of the tasks of the rows in an array of tasks.
+
+        The models of a search share one array of tasks.
+        """
         key = (id(tasks), unseen)
         if key not in self._codes:
             assert self.task_id is not None
-            self._codes[key] = (
-                tasks,
-                task_codes(np.asarray(self.task_id), tasks, unseen),
-            )
+            codes = task_codes(np.asarray(self.task_id), tasks, unseen)
+            self._codes[key] = (tasks, codes)
         return self._codes[key][1]
 
 
-def _reads_plainly(estimator: Any) -> bool:
-    """Whether a model reads rows, and scores them, as the base class does."""
+def _reads_like_base(estimator: Any) -> bool:
+    """Whether a model reads and scores rows as the base class does."""
     cls = type(estimator)
     if not isinstance(estimator, BaseMTL) or estimator.task_column is not None:
         return False
-    scores = (
-        cls.decision_function is ClassifierMTL.decision_function
-        if isinstance(estimator, ClassifierMTL)
-        else True
-    )
-    return scores and all(
-        getattr(cls, name) is getattr(BaseMTL, name) for name in _READERS
-    )
+    is_multi_task = isinstance(estimator, ClassifierMTL)
+    if is_multi_task and cls.decision_function is not ClassifierMTL.decision_function:
+        return False
+    return all(getattr(cls, name) is getattr(BaseMTL, name) for name in _READERS)
 
 
-# ---------------------------------------------------------------------- scores
+# ---------------------------------------------------------------- scores
 
-#: Metrics that say nothing about a task whose training labels are of one class: its scores are constant or arbitrary.
+#: Metrics that are meaningless for a task whose training labels are all equal, because
+#: its scores are constant or arbitrary.
 NEEDS_BOTH_CLASSES = ("auc", "auc_frequent", "average_precision")
 
 
@@ -198,14 +199,14 @@ class Diverged(MtlrunError):
 
 @dataclass(frozen=True)
 class Scores:
-    """A metric on one test part.
+    """A metric of test rows.
 
     Attributes
     ----------
     mean : float
-        NaN when no task is defined.
+        Average over tasks; NaN if it is undefined for all tasks.
     undefined : int
-        Tasks left out of the mean.
+        Number of tasks left out of the mean.
     per_task : ndarray of shape (n_tasks,)
     """
 
@@ -222,11 +223,12 @@ class TrainTestData:
     ----------
     train, test : Dataset
     one_class : ndarray of bool, shape (n_tasks,)
-        Tasks whose training labels are all the same; False throughout for regression.
+        Tasks whose training labels are all equal; False for regression.
     variance : ndarray of shape (n_tasks,)
-        Of all rows of every task, training and test; NaN where labels are not numbers.
+        Variance of the targets of each task over training and test rows; NaN for
+        labels.
     test_rows : ndarray of int
-        Of the test part, in the data set.
+        Positions of the test rows in the data set.
     """
 
     train: Dataset
@@ -237,25 +239,31 @@ class TrainTestData:
 
     @classmethod
     def of(cls, dataset: Dataset, train: np.ndarray, test: np.ndarray) -> TrainTestData:
-        """Take rows of a data set."""
-        part = dataset.subset(train)
-        rows = np.union1d(train, test)
+        """Return the training and test rows of a data set, given their positions."""
+        train_data = dataset.subset(train)
         return cls(
-            part, dataset.subset(test), one_class(part), _variances(dataset, rows), test
+            train=train_data,
+            test=dataset.subset(test),
+            one_class=one_class(train_data),
+            variance=_variances(dataset, np.union1d(train, test)),
+            test_rows=test,
         )
 
     def fit(self, estimator: Any) -> Any:
-        """Fit on the training rows, wrapped per task where that is needed (`for_tasks`), and return what was fitted."""
+        """Fit an estimator to the training rows and return the fitted model.
+
+        An estimator for a single task is fitted per task (`for_tasks`).
+        """
         return self.rows.fit_alone(estimator)
 
     @cached_property
     def rows(self) -> TaskRows:
-        """The training rows, for many models."""
+        """Training rows, for many models."""
         return _rows(self.train)
 
     @cached_property
     def new_rows(self) -> TaskRows:
-        """The test rows, for many models."""
+        """Test rows, for many models."""
         return _rows(self.test)
 
     def predict(self, estimator: Any, *, many: bool = False) -> np.ndarray:
@@ -266,70 +274,64 @@ class TrainTestData:
         estimator : object
             Fitted.
         many : bool, default False
-            Whether the same rows are predicted with many models: `new_rows` does it, in less time.
+            Whether many models predict the same rows. They then share `new_rows`, which
+            takes less time.
 
         Raises
         ------
         Diverged
-            If they are not finite.
+            If the scores are not finite.
         """
         if many:
             scores = self.new_rows.predict(estimator)
         else:
             scores = predict_scores(estimator, self.test.X, self.test.task_id)
-        if scores.dtype.kind == "f" and not np.isfinite(scores).all():
-            raise Diverged(
-                f"{(~np.isfinite(scores)).mean():.0%} of the predictions are not finite"
-            )
+        if scores.dtype.kind == "f":
+            is_finite = np.isfinite(scores)
+            if not is_finite.all():
+                share = (~is_finite).mean()
+                raise Diverged(f"{share:.0%} of the predictions are not finite")
         return scores
 
     def score(
         self, estimator: Any, scores: np.ndarray, metrics: list[str], how: str
     ) -> dict[str, Scores]:
-        """Return metrics of the test rows.
+        """Return metrics of the test rows by name.
 
         Parameters
         ----------
         estimator : object
-            Fitted; asked for labels by metrics that need them.
+            Fitted; predicts the labels for metrics that need them.
         scores : ndarray
-            From `predict`.
+            Result of `predict`.
         metrics : list of str
         how : {"task", "sample"}
-            Average over tasks.
+            Average over tasks: each task counts equally, or by its number of rows.
         """
-        return {
-            name: self._score(estimator, get_metric(name), scores, how)
-            for name in metrics
-        }
+        results = {}
+        for name in metrics:
+            results[name] = self._score(estimator, get_metric(name), scores, how)
+        return results
 
     def _score(
         self, estimator: Any, metric: Metric, scores: np.ndarray, how: str
     ) -> Scores:
         values = scores
         if metric.needs == "label":
-            if is_classifier(estimator):
-                values = estimator.predict(
-                    self.test.X, **given(task_id=self.test.task_id)
-                )
-            elif self.train.zero_one:
-                values = labels_from_scores(scores - 0.5, negative=0)
-            else:
-                values = labels_from_scores(scores)
-        layout: dict[str, Any] = (
-            {}
-            if self.test.task_id is None
-            else {"task_id": self.test.task_id, "tasks": range(self.test.n_tasks)}
-        )
+            values = self._labels(estimator, scores)
+        options: dict[str, Any] = {}
+        if self.test.task_id is not None:
+            options["task_id"] = self.test.task_id
+            options["tasks"] = range(self.test.n_tasks)
         if metric.task_variance:
-            layout["variance"] = self.variance
+            options["variance"] = self.variance
         per_task = metric(
             self.test.y,
             np.asarray(values),
             weights=self.test.source.get(WEIGHT),
-            **layout,
+            **options,
         )
-        # New tasks have no training labels: other tasks predict them.
+        # Other tasks predict new tasks, which have no training labels.
         if metric.name in NEEDS_BOTH_CLASSES and NEW_TASK not in self.test.source:
             per_task = np.where(self.one_class, np.nan, per_task)
         mean, undefined = average(
@@ -339,9 +341,18 @@ class TrainTestData:
         )
         return Scores(mean, undefined, per_task)
 
+    def _labels(self, estimator: Any, scores: np.ndarray) -> np.ndarray:
+        """Return the predicted labels of the test rows."""
+        if is_classifier(estimator):
+            task_id = given(task_id=self.test.task_id)
+            return np.asarray(estimator.predict(self.test.X, **task_id))
+        if self.train.zero_one:
+            return labels_from_scores(scores - 0.5, negative=0)
+        return labels_from_scores(scores)
+
 
 def innermost(estimator: Any) -> Any:
-    """Return the fitted estimator inside scaled targets, calibrated scores and the like."""
+    """Return the fitted estimator within wrappers such as scaled targets."""
     while hasattr(estimator, "estimator_"):
         estimator = estimator.estimator_
     return estimator
@@ -356,16 +367,21 @@ def has_std(estimator: Any) -> bool:
 def predict_std(
     estimator: Any, X: Any, task_id: np.ndarray | None
 ) -> np.ndarray | None:
-    """Return the standard deviations of new targets in the shape of the predictions, None where there are none."""
+    """Return the standard deviations of new targets in the shape of the predictions.
+
+    None if the estimator does not predict them.
+    """
     if not has_std(estimator):
         return None
-    return np.asarray(
-        estimator.predict(X, **given(task_id=task_id), return_std=True)[1]
-    )
+    _, std = estimator.predict(X, **given(task_id=task_id), return_std=True)
+    return np.asarray(std)
 
 
 def predict_labels(estimator: Any, X: Any, task_id: np.ndarray | None) -> np.ndarray:
-    """Return labels: those of a classifier, the signs of the scores of a regressor that was fitted on -1/+1."""
+    """Return the labels of a classifier, or the signs of the scores of a regressor.
+
+    Regressors are fitted to labels -1 and +1.
+    """
     if hasattr(estimator, "classes_"):
         return np.asarray(estimator.predict(X, **given(task_id=task_id)))
     return np.asarray(labels_from_scores(predict_scores(estimator, X, task_id)))
@@ -382,7 +398,7 @@ def _rows(dataset: Dataset) -> TaskRows:
 
 
 def _task_sizes(dataset: Dataset) -> np.ndarray:
-    """Return the number of targets of every task, or their weight."""
+    """Return the number of targets of each task, or the sum of their weights."""
     observed = (~np.isnan(dataset.y)).astype(float)
     weights = dataset.source.get(WEIGHT)
     if weights is not None:
@@ -391,9 +407,9 @@ def _task_sizes(dataset: Dataset) -> np.ndarray:
 
 
 def _variances(dataset: Dataset, rows: np.ndarray) -> np.ndarray:
-    """Return the weighted population variance of the targets of every task over rows.
+    """Return the weighted population variance of the targets of each task over rows.
 
-    Missing targets do not count. NaN where labels are not numbers.
+    Missing targets do not count. NaN for labels.
     """
     if dataset.task_type != "regression":
         return np.full(dataset.n_tasks, np.nan)
@@ -418,11 +434,8 @@ def _variances(dataset: Dataset, rows: np.ndarray) -> np.ndarray:
 
 
 def one_class(dataset: Dataset) -> np.ndarray:
-    """Return the tasks whose labels are all the same; False throughout for regression."""
-    positive, negative = (
-        dataset.sum_by_task(dataset.y > 0),
-        dataset.sum_by_task(dataset.y <= 0),
-    )
-    return np.asarray(
-        (dataset.task_type == "binary") & ((positive == 0) | (negative == 0))
-    )
+    """Return whether the labels of each task are all equal; False for regression."""
+    n_positive = dataset.sum_by_task(dataset.y > 0)
+    n_negative = dataset.sum_by_task(dataset.y <= 0)
+    has_one_class = (n_positive == 0) | (n_negative == 0)
+    return np.asarray((dataset.task_type == "binary") & has_one_class)

@@ -764,6 +764,7 @@ def run_analysis(job: Job, data: Dataset | None) -> Record:
         result = analyze(data, seed=job.split.seed, **job.method.params)
     _check_result(result, job.method.measure, getattr(analyze, "declaration", None))
     converged = result.solver.get("converged", not _is_about_convergence(texts))
+    messages = [text.removeprefix(NOT_CONVERGED_MARK) for text in texts]
     counts = {}
     stored_result = _to_plain(result)
     if data is not None:
@@ -776,7 +777,7 @@ def run_analysis(job: Job, data: Dataset | None) -> Record:
             stored_result["tasks"] = list(data.tasks)
     return job.record(
         status=OK if converged else NOT_CONVERGED,
-        log=_log(text.removeprefix(NOT_CONVERGED_MARK) for text in texts),
+        log=_log(messages),
         params=dict(job.method.params),
         metrics={name: float(value) for name, value in result.values.items()},
         per_task=result.per_task,

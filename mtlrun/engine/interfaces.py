@@ -50,7 +50,8 @@ class Interface:
     summary : str
         First line of the docstring.
     declaration : dict or None
-        Declaration of an analysis (`mtlrun.engine.analysis.Declaration`), as plain data.
+        Declaration of an analysis (`mtlrun.engine.analysis.Declaration`), as plain
+        data.
     changes : tuple of str
         Reason of each version after the first.
     """
@@ -68,7 +69,7 @@ class Interface:
 
 @dataclass(frozen=True)
 class MetricInfo:
-    """Properties of a metric; the attributes are those of `mtlrun.metrics.Metric`."""
+    """Properties of a metric; the attributes are described in `mtlrun.metrics.Metric`."""
 
     greater_is_better: bool
     needs: str
@@ -177,7 +178,8 @@ def inspect_interface(path: str) -> Interface:
     declaration = getattr(target, "declaration", None)
     metadata = getattr(target, "metadata", None)
     plain_declaration = None
-    if type(declaration).__module__ == _DECLARATION_MODULE:
+    is_declaration = type(declaration).__module__ == _DECLARATION_MODULE
+    if declaration is not None and is_declaration:
         plain_declaration = declaration.plain()
     summary = (inspect.getdoc(target) or "").partition("\n")[0]
     return Interface(
@@ -226,7 +228,5 @@ def _import(path: str) -> Any:
         if inspect.isclass(value) or inspect.isfunction(value):
             candidates.append(other_name)
     similar = suggest(name, candidates, 1)
-    remedy = f"Did you mean {similar[0]!r}?" if similar else None
-    raise ConfigError(
-        f"module {module!r} defines no class or function {name!r}", remedy
-    )
+    hint = f"Did you mean {similar[0]!r}?" if similar else None
+    raise ConfigError(f"module {module!r} defines no class or function {name!r}", hint)

@@ -263,7 +263,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Scoring:
-    """What is recorded of a fit.
+    """Results of a fit that are recorded.
 
     Attributes
     ----------
@@ -607,7 +607,7 @@ def choose(
     metric : str
     greater_is_better : bool
     folds : sequence of (key, selection)
-        Key and `Record.selection` of every fold.
+        Key and `Record.selection` of each fold.
     survivors : sequence of int, optional
         Positions of the candidates that were scored on all folds; the others have no
         score. Default: all.
@@ -654,13 +654,14 @@ def choose(
     for params, mean in zip(all_params, means, strict=True):
         if best_score is not None and mean == best_score:
             best_candidates.append(params)
+    fold_keys = [key for key, _ in folds]
     best_params = None
     edges: dict[str, str] = {}
     if best_candidates:
         best_params = best_candidates[0]
         edges = grid_edges(grid, best_params)
     return {
-        "key": search_key(key for key, _ in folds),
+        "key": search_key(fold_keys),
         "chosen": best_params,
         "score": best_score,
         "metric": metric,
@@ -703,7 +704,7 @@ def choose_over_splits(
     ----------
     grid : mapping
     losses : sequence of sequences
-        By split, the mean inner loss of every candidate, lower is better; None for a
+        By split, the mean inner loss of each candidate, lower is better; None for a
         candidate without one.
 
     Returns

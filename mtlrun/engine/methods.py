@@ -177,7 +177,7 @@ def class_paths(spec: Mapping[str, Any]) -> Iterator[str]:
 def method_paths(method: Method) -> tuple[str, ...]:
     """Return ``package.module:name`` of the analysis or of the classes of a method.
 
-    The classes include those of nested estimators.
+    Nested estimators are included.
     """
     if method.measure:
         return (analysis.analysis_path(method.measure),)
@@ -486,7 +486,7 @@ def _find_spec(name: str) -> ModuleSpec | None:
         with current_folder():
             return importlib.util.find_spec(name)
     except (ImportError, ValueError, AttributeError):
-        # There is no such module, or it has no file, as `__main__`.
+        # The module does not exist, or has no file, as `__main__`.
         return None
 
 
@@ -494,7 +494,7 @@ def _installed_version(package: str) -> str | None:
     """Return the version of an installed package; None if it is not installed."""
     if package in sys.stdlib_module_names:
         return "{}.{}".format(*sys.version_info)
-    folders = set()
+    folders: set[str] = set()
     for path in _locations(package):
         folders.update(Path(path).parts)
     distributions = _distributions(package)

@@ -1,9 +1,9 @@
 """Call functions so that a failure is a result, one at a time or several at once.
 
 A work item is a tag, which identifies it, and the arguments of a function. The function
-is called by `attempt`, which turns an exception into an `Outcome`. `run_concurrently` keeps a
-number of items running; where each of them runs (a process, a thread, a worker of a
-Dask cluster) is up to the callable that it receives.
+is called by `attempt`, which turns an exception into an `Outcome`. `run_concurrently`
+keeps a number of items running; where each of them runs (a process, a thread, a worker
+of a Dask cluster) is up to the callable that it receives.
 """
 
 from __future__ import annotations

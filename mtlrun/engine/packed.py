@@ -1,12 +1,12 @@
-"""The records of a run in one small file beside its report, ``cells.json.xz``.
+"""Pack the records of a run into one small file next to its report, ``cells.json.xz``.
 
-The file holds what reports and `mtlrun verify` need of a record, and nothing that
-follows from the rest of it. The key of a record is the digest of its inputs and
-versions, and so are the keys of the folds of its search, so none of them is stored
-where computing it gives the same. Equal fields of all records stand together, as
-columns, because that compresses several times better than records one after the other.
+The file contains what reports and `mtlrun verify` need of a record, and nothing that
+follows from its other fields. The key of a record, for example, is the digest of its
+inputs and versions. The keys of the folds of its search are such digests, too. They are
+stored only if computing them would give another result. The values of a field form a
+column over all records, because columns compress several times better than records.
 
-Standard library only.
+This module needs only the standard library.
 """
 
 from __future__ import annotations
@@ -32,27 +32,29 @@ from mtlrun.utils.io import (
 )
 from mtlrun.utils.sizes import RECORD_BYTES, RECORD_TIMES, RECORDS, allow
 
-#: The file, in the folder of a run.
+#: Name of the file in the folder of a run.
 PACKED = "cells.json.xz"
+#: Version of its format.
 SCHEMA = 1
-#: Significant digits to which `compact` may round scores of single tasks. All averages
-#: keep their digits, and `mtlrun verify` compares as many digits as are stored.
+#: Significant digits to which `compact` may round scores of single tasks. Averages keep
+#: all digits, and `mtlrun verify` compares as many digits as are stored.
 TASK_DIGITS = (7, 9)
-#: The same for seconds of which reports print a sum in two or three digits.
+#: Significant digits of seconds. Reports print only sums of these, in two or three
+#: digits.
 SECONDS_DIGITS = 5
 ROUNDED_SECONDS = ("search", "total")
-#: Parts of the result of a fit that are about its kept test scores.
+#: Fields in the result of a fit that describe its stored test scores.
 SCORE_FIELDS = ("predictions", "predictions_sha256")
 
-#: Limits of the dictionary of a compressed file: the least that the format allows, and
-#: that of the highest preset.
+#: Limits of the dictionary of a compressed file: the minimum of the format, and the
+#: dictionary of the highest preset.
 MIN_DICTIONARY_BYTES = 4096
 MAX_DICTIONARY_BYTES = 64 << 20
-#: Memory that decompression may take: the largest dictionary, and room to spare.
+#: Memory that decompression may take: the largest dictionary, with some reserve.
 DECODER_BYTES = 2 * MAX_DICTIONARY_BYTES
 
 _REMEDY = "No run has so many: take the file from where it was made."
-#: Stands for a field that a record lacks while columns are made.
+#: Value of a field that a record does not have, while columns are made.
 _ABSENT = object()
 
 
@@ -63,11 +65,12 @@ class Packed:
     Attributes
     ----------
     records : dict of str to (dict or str)
-        Records by key: their fields, or in the form of earlier versions a line.
+        Records by key: their fields; a line of JSON if an earlier version wrote the
+        file.
     plan : dict
-        Fields of ``run.json`` that were moved here, see `without_plan`.
+        Fields of ``run.json`` that were moved to this file, see `without_plan`.
     paired : list of dict
-        Results of the paired tests on test scores that the claims of the run need. Each
+        Results of paired tests on test scores, which the claims of the run need. Each
         has the keys of both records, the options of the test and its result.
     """
 
@@ -76,7 +79,7 @@ class Packed:
     paired: list[dict[str, Any]] = field(default_factory=list)
 
 
-# ---------------------------------------------------------------------- the file
+# ---------------------------------------------------------------- file
 
 
 def pack(
@@ -92,22 +95,22 @@ def pack(
     Parameters
     ----------
     records : iterable of mapping
-        Fields of records as JSON holds them, each key once. They are sorted here.
+        Fields of records as JSON represents them, each key once, in any order.
     plan : mapping, optional
-        Fields of ``run.json`` that are kept here. ``cells`` is its plan.
+        Fields of ``run.json`` that move to this file. ``cells`` is its plan.
     paired : iterable of mapping
-        See `Packed`.
+        Results of paired tests, see `Packed`.
     with_curves : bool, default True
-        Keep what figures of searches show; reports of sweeps have no such figures.
+        Keep the data of the figures of searches, which reports of sweeps do not have.
     task_digits : int, optional
-        See `compact`.
+        Significant digits of the scores of single tasks, see `compact`.
     """
-    compacted = [
-        compact(record, with_curves=with_curves, task_digits=task_digits)
-        for record in records
-    ]
-    compacted.sort(key=_likeness)
-    places = {record["key"]: place for place, record in enumerate(compacted)}
+    compacted = []
+    for record in records:
+        compacted.append(
+            compact(record, with_curves=with_curves, task_digits=task_digits)
+        )
+    compacted.sort(key=_sort_key)
     short = [_without_keys(record) for record in compacted]
     denominators = _use_fractions(short)
     content: dict[str, Any] = {
@@ -117,50 +120,63 @@ def pack(
         "records": _columns(short),
     }
     if plan:
-        entries = [
-            {**entry, "key": places.get(entry["key"], entry["key"])}
-            for entry in plan.get("cells") or ()
-        ]
-        rest = {name: value for name, value in plan.items() if name != "cells"}
-        content["plan"] = {
-            "n_cells": len(entries),
-            "cells": _columns(entries),
-            "rest": rest,
-        }
-    tests = sorted((dict(test) for test in paired), key=canonical_json)
+        content["plan"] = _pack_plan(plan, [record["key"] for record in compacted])
+    tests = sorted(map(dict, paired), key=canonical_json)
     if tests:
         content["paired"] = tests
-    # The order of keys is kept: grids are searched in the order of the file.
+    # Keys are not sorted, because the order of a grid is the order of its search.
     text = json.dumps(
         content, separators=(",", ":"), allow_nan=False, ensure_ascii=False
     ).encode()
     digest = hashlib.sha256(text).hexdigest()
-    with_digest = f"{digest}\n".encode() + text
-    # Compression takes ten times its dictionary, 670 MB by the preset alone. A dictionary
-    # of the size of the content compresses as well.
-    dictionary = min(max(len(with_digest), MIN_DICTIONARY_BYTES), MAX_DICTIONARY_BYTES)
+    return _compress(f"{digest}\n".encode() + text)
+
+
+def _pack_plan(plan: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    """Return a plan whose cells are columns, with positions of records as keys.
+
+    Parameters
+    ----------
+    plan : mapping
+    keys : sequence of str
+        Keys of the packed records, in their order.
+    """
+    positions = {key: position for position, key in enumerate(keys)}
+    entries = []
+    for entry in plan.get("cells") or ():
+        key = entry["key"]
+        entries.append({**entry, "key": positions.get(key, key)})
+    rest = {name: value for name, value in plan.items() if name != "cells"}
+    return {"n_cells": len(entries), "cells": _columns(entries), "rest": rest}
+
+
+def _compress(content: bytes) -> bytes:
+    # Compression needs ten times the memory of its dictionary: 670 MB with the
+    # dictionary of the preset. A dictionary of the size of the content compresses
+    # equally well.
+    dictionary = min(max(len(content), MIN_DICTIONARY_BYTES), MAX_DICTIONARY_BYTES)
     compressor: dict[str, int] = {
         "id": lzma.FILTER_LZMA2,
         "preset": 9 | lzma.PRESET_EXTREME,
         "dict_size": dictionary,
     }
-    return lzma.compress(with_digest, filters=[compressor])
+    return lzma.compress(content, filters=[compressor])
 
 
 def unpack(path: Path) -> Packed:
-    """Read ``cells.json.xz``; without a file there are no records.
+    """Read ``cells.json.xz``; the content is empty if there is no file.
 
     Raises
     ------
     ValueError
-        If it is damaged, or not such a file.
+        If the file is damaged.
     """
     try:
         size = path.stat().st_size
         max_bytes = max(RECORD_BYTES, RECORD_TIMES * size)
         with open_regular(path) as file:
             compressed = file.read()
-        # A damaged header may ask for any amount of memory: the limit makes it an error.
+        # A damaged header may request any amount of memory. The limit raises an error.
         decoder = lzma.LZMADecompressor(memlimit=DECODER_BYTES)
         content = decoder.decompress(compressed, max_bytes + 1)
         if not decoder.eof and len(content) <= max_bytes:
@@ -208,8 +224,8 @@ def _unpacked(name: str, content: Mapping[str, Any]) -> Packed:
     return Packed(records, plan, list(content.get("paired") or ()))
 
 
-def _likeness(record: Mapping[str, Any]) -> tuple[str, str]:
-    """Return what records are sorted by: similar ones compress best side by side."""
+def _sort_key(record: Mapping[str, Any]) -> tuple[str, str]:
+    """Return a key by which similar records follow each other, to compress well."""
     inputs = record["inputs"]
     parts = [inputs.get(name) for name in ("dataset", "method", "search", "split")]
     return canonical_json(parts), record["key"]
@@ -217,29 +233,29 @@ def _likeness(record: Mapping[str, Any]) -> tuple[str, str]:
 
 # ---------------------------------------------------------------------- run.json
 
-#: Characters of a key that a compact plan keeps of a job that was never computed.
+#: Number of characters of the keys of jobs without a record in a compact plan.
 SHORT_KEY = 12
-#: Fields of ``run.json`` that the file of records can keep in its place: its plan, what
-#: each interpretation changes, and facts about data and quantities.
+#: Fields of ``run.json`` that can move to the file of records: its plan, the changes of
+#: each interpretation, and properties of data sets and quantities.
 PLAN_FIELDS = ("cells", "config", "datasets", "published", "quantities", "readings")
 
 
 def without_plan(info: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``run.json`` without the fields that the file of records keeps.
+    """Return the content of ``run.json`` without the fields that have moved.
 
-    Its digest stays that of all fields.
+    The digest in it remains the digest of all fields.
     """
     rest = {name: value for name, value in info.items() if name not in PLAN_FIELDS}
     return {**rest, "plan": PACKED}
 
 
 def is_without_plan(info: Mapping[str, Any]) -> bool:
-    """Whether ``run.json`` says that its plan lies with the records."""
+    """Whether the plan of ``run.json`` has moved to the file of records."""
     return info.get("plan") == PACKED
 
 
 def with_plan(info: Mapping[str, Any], packed: Packed) -> dict[str, Any]:
-    """Return ``run.json`` with the fields that the file of records keeps, if it does."""
+    """Return the content of ``run.json`` with the fields that have moved, if any."""
     if not is_without_plan(info) or not packed.plan:
         return dict(info)
     rest = {name: value for name, value in info.items() if name != "plan"}
@@ -247,43 +263,43 @@ def with_plan(info: Mapping[str, Any], packed: Packed) -> dict[str, Any]:
 
 
 def needed_plan(info: Mapping[str, Any], records: Collection[str]) -> dict[str, Any]:
-    """Return the content of ``run.json`` that a finished run still needs, sealed.
+    """Return the sealed content of ``run.json`` that a finished run still needs.
 
-    The keys of earlier jobs go, the keys of jobs that were never computed become short,
-    and interpretations of which no job was computed lose their jobs: all of them are
-    planned anew when somebody asks for them.
+    The keys of earlier jobs are removed, the keys of jobs without a record are
+    shortened, and the jobs of interpretations without any record are removed. They are
+    planned again when they are requested.
 
     Parameters
     ----------
     info : mapping
         All fields of ``run.json``.
     records : collection of str
-        Keys of the records that there are.
+        Keys of the existing records.
     """
-    has_records: dict[str, bool] = {}
+    computed_interpretations = {""}
     for entry in info["cells"]:
-        name = entry.get("reading") or ""
-        has_records[name] = has_records.get(name, False) or entry["key"] in records
-    cells = [
-        without_past(entry, records)
-        for entry in info["cells"]
-        if not entry.get("reading") or has_records[entry["reading"]]
-    ]
+        if entry["key"] in records:
+            computed_interpretations.add(entry.get("reading") or "")
+    cells = []
+    for entry in info["cells"]:
+        if (entry.get("reading") or "") in computed_interpretations:
+            cells.append(without_past(entry, records))
     rest = {name: value for name, value in info.items() if name != DIGEST}
     return sealed({**rest, "cells": cells})
 
 
 def without_past(entry: Mapping[str, Any], records: Collection[str]) -> dict[str, Any]:
-    """Return an entry of a plan without the key that stood in its place before.
+    """Return an entry of a plan without the key of the earlier job.
 
-    That key says why a job is computed again, which nobody asks once it is computed or
-    the earlier record is gone. The key of a job without a record becomes short.
+    That key explains why a job is computed again. It is not needed once the job is
+    computed, or if the earlier record does not exist. The key of a job without a record
+    is shortened.
 
     Parameters
     ----------
     entry : mapping
     records : collection of str
-        Keys of the records that there are.
+        Keys of the existing records.
     """
     is_computed = entry["key"] in records
     if not is_computed and entry.get("was") in records:
@@ -293,7 +309,7 @@ def without_past(entry: Mapping[str, Any], records: Collection[str]) -> dict[str
     return {**rest, "key": key}
 
 
-# ---------------------------------------------------------------------- one record
+# ---------------------------------------------------------------- record
 
 
 def compact(
@@ -302,11 +318,12 @@ def compact(
     with_curves: bool = True,
     task_digits: int | None = None,
 ) -> dict[str, Any]:
-    """Return a record without what neither reports nor `mtlrun verify` need.
+    """Return a record without the fields that neither reports nor `mtlrun verify` need.
 
-    Of the search of a finished fit there remain the chosen parameters, their score, the
-    number of candidates and of fits, and with curves the best score at every value of a
-    parameter. Kept test scores are left out: the file has the tests on them.
+    The search of a fit keeps the selected parameters, their score, the number of
+    candidates and of fits, and (with curves) the best score at each value of a
+    parameter. References to test scores are removed, because the file contains the
+    results of the tests on them.
 
     Parameters
     ----------
@@ -314,8 +331,8 @@ def compact(
         Fields of a record.
     with_curves : bool, default True
     task_digits : int, optional
-        Round the scores of single tasks to as many significant digits, and seconds that
-        no table shows. Default: keep all digits.
+        Number of significant digits to which scores of single tasks are rounded.
+        Seconds that no table shows are rounded, too. Default: keep all digits.
     """
     result = dict(record)
     result["result"] = {
@@ -328,27 +345,31 @@ def compact(
         if not with_curves:
             selection.pop("best", None)
         result["selection"] = selection
-    return result if task_digits is None else _shortened(result, task_digits)
+    if task_digits is None:
+        return result
+    return _with_rounded(result, task_digits)
 
 
-def _shortened(record: dict[str, Any], task_digits: int) -> dict[str, Any]:
-    """Return a record with rounded scores of single tasks, and seconds that no table shows."""
+def _with_rounded(record: dict[str, Any], task_digits: int) -> dict[str, Any]:
+    """Return a record with rounded scores of tasks and rounded seconds."""
     seconds = dict(record["seconds"])
-    for name in ROUNDED_SECONDS if "fit" in seconds else ():
-        if name in seconds:
-            seconds[name] = rounded(seconds[name], SECONDS_DIGITS)
+    if "fit" in seconds:
+        for name in ROUNDED_SECONDS:
+            if name in seconds:
+                seconds[name] = rounded(seconds[name], SECONDS_DIGITS)
     selection = dict(record["selection"])
     if "seconds" in selection:
         selection["seconds"] = rounded(selection["seconds"], SECONDS_DIGITS)
-    per_task = {
-        metric: values if _are_fractions(values) else rounded(values, task_digits)
-        for metric, values in record["per_task"].items()
-    }
+    per_task = dict(record["per_task"])
+    for metric, values in per_task.items():
+        # Fractions take little space, and are stored exactly.
+        if not _are_fractions(values):
+            per_task[metric] = rounded(values, task_digits)
     return {**record, "seconds": seconds, "selection": selection, "per_task": per_task}
 
 
 def is_search(selection: Mapping[str, Any]) -> bool:
-    """Whether the selection of a record is that of a fit which chose parameters."""
+    """Whether the selection of a record is the result of a search."""
     has_scores = bool(selection.get("means")) or "n_candidates" in selection
     return bool(selection.get("key")) and has_scores
 
@@ -381,19 +402,19 @@ def _compact_search(selection: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def best_by_value(selection: Mapping[str, Any], name: str) -> list[float | None]:
-    """Return the best score of a search at every value of one of its parameters.
+    """Return the best score of a search at each value of one of its parameters.
 
     Parameters
     ----------
     selection : mapping
-        Of a fit.
+        Result of the search of a fit.
     name : str
         Parameter of its grid.
 
     Returns
     -------
-    list
-        In the order of the values; None where no candidate has a score.
+    list of float or None
+        In the order of the values; None if no candidate has a score.
     """
     grid = selection["grid"]
     if "means" not in selection:
@@ -401,29 +422,32 @@ def best_by_value(selection: Mapping[str, Any], name: str) -> list[float | None]
         return list(stored.get(name) or [None] * len(grid[name]))
     means = selection["means"]
     names = list(selection.get("names") or grid)
-    values = [range(len(grid[one])) for one in names]
-    position = names.index(name)
+    indices = [range(len(grid[parameter])) for parameter in names]
+    parameter_position = names.index(name)
     defined = [mean for mean in means if mean is not None]
+    # The record does not tell whether lower scores are better, but its best score does.
     is_lower_better = bool(defined) and selection.get("score") == min(defined)
-    better = min if is_lower_better else max
-    scores: list[list[float]] = [[] for _ in grid[name]]
-    for places, mean in zip(itertools.product(*values), means, strict=True):
+    best = min if is_lower_better else max
+    scores_by_value: list[list[float]] = [[] for _ in grid[name]]
+    for candidate, mean in zip(itertools.product(*indices), means, strict=True):
         if mean is not None:
-            scores[places[position]].append(mean)
-    return [better(some) if some else None for some in scores]
+            scores_by_value[candidate[parameter_position]].append(mean)
+    # Values without a score have no best one.
+    return [best(scores, default=None) for scores in scores_by_value]
 
 
 def name_candidates(selections: Iterable[dict[str, Any]]) -> None:
-    """Note the order of parameters in which the candidates of searches are listed.
+    """Add the order of parameters in which the candidates of searches are listed.
 
-    The names of a stored grid are sorted, but candidates stand in the order of the
-    experiment. Records made before 0.3 do not say which it was. It is found as the
-    order in which the best candidate of every search is the chosen one.
+    The names of a stored grid are sorted, but candidates have the order of the
+    experiment, which records made before 0.3 do not contain. It is the order in which
+    the best candidate of each search is the selected one.
 
     Parameters
     ----------
     selections : iterable of dict
-        Searches of the fits of one run. Those without ``names`` get them.
+        Searches of the fits of one run, changed in place: ``names`` is added if it is
+        missing.
     """
     groups: dict[str, list[dict[str, Any]]] = {}
     for selection in selections:
@@ -440,32 +464,33 @@ def name_candidates(selections: Iterable[dict[str, Any]]) -> None:
 
 
 def _is_order(names: Sequence[str], selection: Mapping[str, Any]) -> bool:
-    """Whether the first candidate with the best score is the chosen one in an order."""
+    """Whether the first best candidate is the selected one in an order."""
     score = selection.get("score")
     if score is None or selection.get("chosen") is None:
         return True
-    place = selection["means"].index(score)
+    candidate = selection["means"].index(score)
+    # The last parameter varies fastest.
     for name in reversed(names):
         values = selection["grid"][name]
-        place, position = divmod(place, len(values))
+        candidate, position = divmod(candidate, len(values))
         if selection["chosen"].get(name) != values[position]:
             return False
     return True
 
 
 def rounded(value: Any, digits: int) -> Any:
-    """Return a value with its floats rounded to significant digits, nested ones included."""
-    if isinstance(value, float):
-        return float(f"{value:.{digits}g}") if math.isfinite(value) else value
+    """Round a float, or all floats in lists and dicts, to significant digits."""
+    if isinstance(value, float) and math.isfinite(value):
+        return float(f"{value:.{digits}g}")
     if isinstance(value, list):
-        return [rounded(one, digits) for one in value]
+        return [rounded(item, digits) for item in value]
     if isinstance(value, dict):
-        return {name: rounded(one, digits) for name, one in value.items()}
+        return {name: rounded(item, digits) for name, item in value.items()}
     return value
 
 
 def stored_digits(values: Sequence[float | None]) -> int | None:
-    """Return the digits to which scores of single tasks were rounded, None for all."""
+    """Return the significant digits to which scores were rounded; None for all."""
     for digits in TASK_DIGITS:
         if rounded(list(values), digits) == list(values):
             return digits
@@ -473,9 +498,9 @@ def stored_digits(values: Sequence[float | None]) -> int | None:
 
 
 # ---------------------------------------------------------------------- scores of tasks
-# The AUC of a task is a number of pairs divided by the number of all pairs, which is the
-# same for all methods on one split, and an accuracy is a number of rows divided by all.
-# Such numbers take a third of the space as integers, and lose nothing.
+# The AUC of a task is a number of pairs divided by the number of all pairs, which is
+# the same for all methods on a split. An accuracy is a number of rows divided by the
+# number of all rows. As integers, such scores take a third of the space without loss.
 
 MAX_DENOMINATOR = 1 << 26
 MAX_COMMON_DENOMINATOR = 1 << 40
@@ -497,13 +522,18 @@ def _are_fractions(values: Sequence[float | None]) -> bool:
 
 
 def _use_fractions(records: Sequence[dict[str, Any]]) -> list[list[int]]:
-    """Write the scores of tasks as fractions where they are; return the denominators.
+    """Replace scores of tasks that are fractions; return the denominators.
 
     Parameters
     ----------
     records : sequence of dict
-        Changed in place: a list of scores becomes the place of its denominators, one
-        per task, and the numerators. All methods on a split share the denominators.
+        Changed in place. A list of scores becomes a list of numerators, with the
+        position of its denominators in the result.
+
+    Returns
+    -------
+    list of list of int
+        Each list has one denominator per task. All methods on a split share it.
     """
     groups: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
     for record in records:
@@ -514,48 +544,63 @@ def _use_fractions(records: Sequence[dict[str, Any]]) -> list[list[int]]:
             if isinstance(values, list) and _are_fractions(values):
                 group = (metric, split, len(values))
                 groups.setdefault(group, []).append(record["per_task"])
-    found: list[list[int]] = []
+    all_denominators: list[list[int]] = []
     for (metric, _, n_tasks), members in groups.items():
-        common = [1] * n_tasks
+        denominators = [1] * n_tasks
         for scores in members:
             for task, value in enumerate(scores[metric]):
                 if value is not None:
                     fraction = _fraction(value)
                     assert fraction is not None
-                    common[task] = math.lcm(common[task], fraction.denominator)
-        if max(common, default=1) > MAX_COMMON_DENOMINATOR:
+                    denominator = math.lcm(denominators[task], fraction.denominator)
+                    denominators[task] = denominator
+        if max(denominators, default=1) > MAX_COMMON_DENOMINATOR:
             continue
         for scores in members:
             scores[metric] = {
-                "of": len(found),
-                "numerators": [
-                    None if value is None else round(Fraction(value) * total)
-                    for value, total in zip(scores[metric], common, strict=True)
-                ],
+                "of": len(all_denominators),
+                "numerators": _numerators(scores[metric], denominators),
             }
-        found.append(common)
-    return found
+        all_denominators.append(denominators)
+    return all_denominators
+
+
+def _numerators(
+    scores: Sequence[float | None], denominators: Sequence[int]
+) -> list[int | None]:
+    numerators: list[int | None] = []
+    for value, denominator in zip(scores, denominators, strict=True):
+        if value is None:
+            numerators.append(None)
+        else:
+            numerators.append(round(Fraction(value) * denominator))
+    return numerators
 
 
 def _scores(stored: Any, denominators: Sequence[Sequence[int]]) -> list[float | None]:
-    """Return the scores of tasks that `_use_fractions` was given."""
+    """Return the scores of tasks, the inverse of `_use_fractions`."""
     if not isinstance(stored, dict):
         return list(stored)
-    common = denominators[stored["of"]]
-    return [
-        None if numerator is None else numerator / total
-        for numerator, total in zip(stored["numerators"], common, strict=True)
-    ]
+    scores: list[float | None] = []
+    for numerator, denominator in zip(
+        stored["numerators"], denominators[stored["of"]], strict=True
+    ):
+        if numerator is None:
+            scores.append(None)
+        else:
+            scores.append(numerator / denominator)
+    return scores
 
 
-# ---------------------------------------------------------------------- keys
+# ---------------------------------------------------------------- keys
 
 
 def fold_keys(inputs: Mapping[str, Any], versions: Mapping[str, Any]) -> list[str]:
     """Return the keys of the folds of the search of a fit, computed from its inputs.
 
-    They are right where what the search fits has the versions of the fit, which is the
-    rule; compare them with the stored ones. `mtlrun.engine.job.Job.folds` makes them.
+    They are correct if the versions of the search are the versions of the fit, which is
+    usual. Compare them with the stored keys. `mtlrun.engine.job.Job.folds` defines
+    them.
     """
     search = inputs["search"]
     scoring: dict[str, Any] = {"metrics": [search["metric"]]}
@@ -574,26 +619,29 @@ def fold_keys(inputs: Mapping[str, Any], versions: Mapping[str, Any]) -> list[st
     }
     if search["on"] == "halving":
         return [sha256_json([{**content, "fold": 0}, versions])]
-    # A fold does not depend on how many others are visited, nor a first one on the
-    # candidates that are scored later.
+    # A fold does not depend on the number of visited folds, and the first folds do not
+    # depend on the survivors.
     n_folds = inner.pop("visited", search["folds"])
     n_first = inner.pop("n_first", n_folds)
     survivors = inner.pop("survivors", None)
-    later = inner if survivors is None else {**inner, "survivors": survivors}
-    contents = [
-        {**content, "search": inner if k < n_first else later, "fold": k}
-        for k in range(n_folds)
-    ]
-    return [sha256_json([fold, versions]) for fold in contents]
+    later = dict(inner)
+    if survivors is not None:
+        later["survivors"] = survivors
+    keys = []
+    for number in range(n_folds):
+        fold_search = inner if number < n_first else later
+        fold = {**content, "search": fold_search, "fold": number}
+        keys.append(sha256_json([fold, versions]))
+    return keys
 
 
 def search_key(folds: Iterable[str]) -> str:
-    """Return the key of a search from those of its folds."""
+    """Return the key of a search, given the keys of its folds."""
     return hashlib.sha256("".join(folds).encode()).hexdigest()
 
 
 def _without_keys(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record without the keys that `_with_keys` computes again."""
+    """Return a record without the keys that `_with_keys` computes."""
     short = {name: value for name, value in record.items() if name != "key"}
     inputs = record["inputs"]
     selection = dict(record["selection"])
@@ -606,7 +654,8 @@ def _without_keys(record: Mapping[str, Any]) -> dict[str, Any]:
             del selection["key"]
             if canonical_json(selection.get("grid")) == canonical_json(search["grid"]):
                 del selection["grid"]
-    if selection.get("names") == list(search["grid"] if search else ()):
+    grid = search["grid"] if search else {}
+    if selection.get("names") == list(grid):
         del selection["names"]
     short["selection"] = selection
     seconds = dict(record["seconds"])
@@ -623,7 +672,7 @@ def _is_single_fit(seconds: Mapping[str, Any]) -> bool:
 
 
 def _with_keys(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record with its key and those of its search."""
+    """Return a record with its key and the keys of its search."""
     complete = dict(record)
     if "key" in record:
         return complete
@@ -647,46 +696,53 @@ def _with_keys(record: Mapping[str, Any]) -> dict[str, Any]:
     return complete
 
 
-# ---------------------------------------------------------------------- columns
+# ---------------------------------------------------------------- columns
 
 
 def _columns(values: Sequence[Any]) -> dict[str, Any]:
-    """Return values as columns, from which `_rows` makes them again.
+    """Return a column of values, the inverse of `_rows`.
 
-    A column has the ``values`` that are there, or if all of them are objects their
-    ``fields`` as columns; ``at`` are their positions where some are absent.
+    Returns
+    -------
+    dict
+        ``values``, without absent ones; or ``fields``, a column for each key, if all
+        values are objects. ``at`` has the positions of the values if some are absent.
     """
-    places = [place for place, value in enumerate(values) if value is not _ABSENT]
-    present = [values[place] for place in places]
+    positions = []
+    present = []
+    for position, value in enumerate(values):
+        if value is not _ABSENT:
+            positions.append(position)
+            present.append(value)
     column: dict[str, Any] = {}
     if len(present) < len(values):
-        column["at"] = places
-    if present and all(type(value) is dict for value in present):
-        names = sorted({name for value in present for name in value})
-        column["fields"] = {
-            name: _columns([value.get(name, _ABSENT) for value in present])
-            for name in names
-        }
-    else:
+        column["at"] = positions
+    if not present or not all(type(value) is dict for value in present):
         column["values"] = present
+        return column
+    fields = {}
+    for name in sorted(set().union(*present)):
+        fields[name] = _columns([value.get(name, _ABSENT) for value in present])
+    column["fields"] = fields
     return column
 
 
 def _rows(column: Mapping[str, Any], length: int) -> list[Any]:
-    """Return the values that `_columns` was given."""
-    places = column.get("at", range(length))
+    """Return the values of a column, the inverse of `_columns`."""
+    positions = column.get("at", range(length))
     present: list[Any]
     if "fields" in column:
-        present = [{} for _ in places]
-        for name, part in column["fields"].items():
-            for value, cell in zip(present, _rows(part, len(present)), strict=True):
-                if cell is not _ABSENT:
-                    value[name] = cell
+        present = [{} for _ in positions]
+        for name, field_column in column["fields"].items():
+            field_values = _rows(field_column, len(present))
+            for value, field_value in zip(present, field_values, strict=True):
+                if field_value is not _ABSENT:
+                    value[name] = field_value
     else:
         present = column["values"]
-    if len(present) != len(places):
+    if len(present) != len(positions):
         raise ValueError("a column is too short")
     rows = [_ABSENT] * length
-    for place, value in zip(places, present, strict=True):
-        rows[place] = value
+    for position, value in zip(positions, present, strict=True):
+        rows[position] = value
     return rows

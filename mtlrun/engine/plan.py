@@ -230,8 +230,8 @@ def other_versions(plan: JobPlan, states: Sequence[JobState]) -> str | None:
     None if there are no such jobs.
     """
     n_jobs = 0
-    old_versions = set()
-    package_names = set()
+    old_versions: set[tuple[str, str]] = set()
+    package_names: set[str] = set()
     for row, state in zip(plan.rows, states, strict=True):
         if row.wanted and state.versions:
             n_jobs += 1

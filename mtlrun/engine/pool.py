@@ -1,7 +1,7 @@
 """The pool: where work items run, how many at a time, and how long each may take.
 
-It runs them in this process, in worker processes (`mtlrun.engine.worker`), in threads, or
-on a Dask cluster (`mtlrun.engine.cluster`).
+It runs them in this process, in worker processes (`mtlrun.engine.worker`), in threads,
+or on a Dask cluster (`mtlrun.engine.cluster`).
 """
 
 from __future__ import annotations
@@ -199,11 +199,16 @@ class Pool:
             finally:
                 idle_workers.append(worker)
 
+        def max_running() -> int:
+            return n_workers
+
+        def cancel() -> None:
+            close_workers(workers)
+
         call = call_in_thread if self.backend == "threading" else call_in_process
         try:
-            for (tag, _), outcome in run_concurrently(
-                items, call, lambda: n_workers, lambda: close_workers(workers)
-            ):
+            for item, outcome in run_concurrently(items, call, max_running, cancel):
+                tag, _ = item
                 yield tag, outcome
         finally:
             if not self.workers:

@@ -180,7 +180,7 @@ class Record:
     log : str or None
         Traceback or messages.
     params : dict
-        Hyperparameters, including those that the search selected.
+        Hyperparameters, including the selected ones.
     selection : dict
         Of a fit: the result of its search (`mtlrun.engine.job.choose`). Of a fold: the
         scores of all candidates (`mtlrun.engine.fit.score_candidates`).

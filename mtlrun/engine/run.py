@@ -18,7 +18,7 @@ from typing import Any
 
 from mtlrun.engine.compute import compute_jobs
 from mtlrun.engine.job import Job, choice_of
-from mtlrun.engine.outcome import Outcome
+from mtlrun.engine.outcome import Outcome, WorkItem
 from mtlrun.engine.packed import search_key
 from mtlrun.engine.plan import JobPlan, job_states, rerun_reasons
 from mtlrun.engine.pool import Pool
@@ -201,7 +201,7 @@ def _missing_folds(
 
     The records of folds are not packed with a run. But its finished jobs contain the
     results of their searches, which also serve other jobs with the same search, for
-    instance those of a method that is new in the table.
+    instance of a method that is new in the table.
 
     Returns
     -------
@@ -417,8 +417,8 @@ class Runner:
             computed.
         """
         failed_keys = {record.key for record in self.search(jobs, pool)}
-        timed = []
-        untimed = []
+        timed: list[Job] = []
+        untimed: list[Job] = []
         for job in jobs:
             is_selected = job.search is None or job.key in self.choices
             if job.key in failed_keys or not is_selected:
@@ -506,12 +506,15 @@ class Runner:
         """Compute jobs in batches. A batch starts when a worker is idle."""
         data_dir = None if self.plan.data_dir is None else str(self.plan.data_dir)
         jobs_by_key = {job.key: job for job in jobs}
-        batches = self._start_in_batches(jobs, pool)
-        items = (
-            ([job.key for job, _ in batch], (batch, data_dir)) for batch in batches
-        )
+
+        def work_items() -> Iterator[WorkItem]:
+            # Read one by one, so that a job starts when a worker is idle.
+            for batch in self._start_in_batches(jobs, pool):
+                keys = [job.key for job, _ in batch]
+                yield keys, (batch, data_dir)
+
         unfinished: list[Job] = []
-        with contextlib.closing(pool.run(compute_jobs, items)) as results:
+        with contextlib.closing(pool.run(compute_jobs, work_items())) as results:
             for keys, outcome in results:
                 if outcome.status == OK:
                     for key, job_outcome in zip(keys, outcome.value, strict=True):

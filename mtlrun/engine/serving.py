@@ -1,12 +1,13 @@
 """The inside of a worker process: receive work items, call their functions, send outcomes.
 
 On Linux, a server process imports the package once and forks a worker at each request
-(`serve_forks`): a worker is ready within milliseconds. The server has no other threads of
-Python and nothing of the user's program, so a fork is safe, whatever the program does.
-On other systems, every worker is a process that imports the package (`serve_pipes`).
+(`serve_forks`): a worker is ready within milliseconds. The server has no other threads
+of Python and nothing of the user's program, so a fork is safe, whatever the program
+does. On other systems, every worker is a process that imports the package
+(`serve_pipes`).
 
-A message is its length, in 8 bytes, and a pickled object. The first message of a worker is
-its process id; it says that the worker is ready.
+A message is its length, in 8 bytes, and a pickled object. The first message of a worker
+is its process id; it says that the worker is ready.
 """
 
 from __future__ import annotations
@@ -177,7 +178,7 @@ def end_with(parent_pid: int) -> None:
     """End this process when its parent has died.
 
     A killed parent cannot end its children, so a thread looks for the parent every
-    second. A signal of Linux (PR_SET_PDEATHSIG) is no substitute: it is also sent when
+    second. A signal of Linux (PR_SET_PDEATHSIG) does not replace it: it is also sent when
     only the thread that started this process ends.
     """
 

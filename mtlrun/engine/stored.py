@@ -1,8 +1,8 @@
 """JSON files in folders of results: their names, and how they are read and checked.
 
 Folders come from other people and from earlier versions. So a file is checked as far as
-it is read, and unknown keys are ignored. `SHAPES` says what the files of jobs, models and
-comparisons must hold; `mtlrun.lab.stored` adds the files of experiments.
+it is read, and unknown keys are ignored. `SHAPES` says what the files of jobs, models
+and comparisons must hold; `mtlrun.lab.stored` adds the files of experiments.
 """
 
 from __future__ import annotations
@@ -273,7 +273,7 @@ SHAPES: dict[str, Shape] = {
 def read_raw(path: Path) -> dict[str, Any] | None:
     """Read a JSON object of a folder of results as it was written.
 
-    Its digest is that of the content without cleaning.
+    Its digest belongs to the content before cleaning.
 
     Parameters
     ----------

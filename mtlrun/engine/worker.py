@@ -214,8 +214,8 @@ class SeparateProcess(Process):
 class Worker:
     """A process that runs one work item at a time and is killed at its time limit.
 
-    The process starts with the first item, or earlier with `start`. After it was killed,
-    died, or has taken too much memory, the next item starts a new one.
+    The process starts with the first item, or earlier with `start`. After it was
+    killed, died, or has taken too much memory, the next item starts a new one.
 
     Parameters
     ----------

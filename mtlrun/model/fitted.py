@@ -24,7 +24,7 @@ from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.schema import NewRows, Schema, missing_cells, new_rows, unknown_cells
 from mtlrun.data.table import Table, table_of_frame
 from mtlrun.data.transforms import transform_named
-from mtlrun.engine.evaluation import TrainTestData, predict_std, predict_labels
+from mtlrun.engine.evaluation import TrainTestData, predict_labels, predict_std
 from mtlrun.errors import (
     DataError,
     UnknownNameError,
@@ -558,9 +558,7 @@ class Model(BaseEstimator):
         UserError
             If the model has none.
         """
-        found = predict_std(
-            self.estimator, self._features(X), self._ids(task_id)
-        )
+        found = predict_std(self.estimator, self._features(X), self._ids(task_id))
         if found is None:
             name = self.about["estimator"]["name"]
             raise UserError(

@@ -219,11 +219,11 @@ def test_packages_are_installed_wherever_distributions_are(own, monkeypatch, fol
     )
     (site / "their-1.2.dist-info" / "RECORD").write_text("their/__init__.py,,\n")
     monkeypatch.syspath_prepend(site)
-    methods._distributions.cache_clear()
+    methods._distributions_by_package.cache_clear()
     own.write("models.py", "import their\n")
     assert set(source_digests("own.models")) == {"own/__init__.py", "own/models.py"}
     assert versions_of(["their:Model"])["their"] == "1.2"
-    methods._distributions.cache_clear()
+    methods._distributions_by_package.cache_clear()
 
 
 def test_a_package_on_the_path_is_the_users_own(tmp_path, monkeypatch):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mtlrun.engine.run import run, todo
+from mtlrun.engine.run import missing_jobs, run
 from mtlrun.errors import ConfigError
 from mtlrun.lab.load import load_experiment
 from mtlrun.lab.plan import plan
@@ -136,7 +136,7 @@ def test_the_shipped_sweeps_run_and_are_then_up_to_date(name, tmp_path):
     assert [p.name for p in paths if p.suffix == ".svg"] == ["simulated-rmtl.svg"]
     assert all(panel.curves[-1].y for panel in report.figures[0].panels)
     again = plan(load_experiment(f"dcrmtl/{name}", profile="smoke"), output=tmp_path)
-    assert todo(again, again.store()) == ([], [])
+    assert missing_jobs(again, again.store()) == ([], [])
 
 
 @pytest.mark.parametrize("name", [*SWEEPS, "partitioning"])

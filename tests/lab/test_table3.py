@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from mtlrun.engine.run import run, todo
+from mtlrun.engine.run import missing_jobs, run
 from mtlrun.lab.load import load_experiment
 from mtlrun.lab.plan import plan
 
@@ -65,4 +65,4 @@ def test_ten_rows_and_nothing_left_to_do(tmp_path):
     summary = run(made)
     assert (summary.n_ok, summary.failures) == (10, [])
     again = plan(load_experiment("dcrmtl/table3", profile="smoke"), output=tmp_path)
-    assert todo(again, again.store()) == ([], [])
+    assert missing_jobs(again, again.store()) == ([], [])
