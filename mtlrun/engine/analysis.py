@@ -53,6 +53,7 @@ ANALYSES = {
     "mtmkl-weights": "mtlrun.lab.papers.mtmkl.protocols:kernel_weights",
     "svm-audit": "mtlrun.lab.papers.mtsvm.analyses:stored_runs",
     "svm-convergence": "mtlrun.lab.papers.mtsvm.analyses:svm_convergence",
+    "svm-phases": "mtlrun.lab.papers.mtsvm.analyses:curve_phases",
     "svm-scaling": "mtlrun.lab.papers.mtsvm.analyses:svm_scaling",
     "svm-seconds": "mtlrun.lab.papers.mtsvm.analyses:svm_seconds",
     "svm-statistics": "mtlrun.lab.papers.mtsvm.analyses:svm_statistics",

@@ -1,5 +1,7 @@
 """Measures of graph-regularised SVMs."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -216,6 +218,35 @@ def test_the_kernel_svm_is_not_given_sizes_that_take_too_long(plane):
     assert found.values["largest_n"] in (0, 60)
     assert found.solver["converged"] == (found.values["largest_n"] > 0)
     assert found.lines
+
+
+def test_every_certificate_is_timed_by_the_clock_that_is_given(plane, monkeypatch):
+    ticks = itertools.count()
+    monkeypatch.setitem(mtsvm_runs.CLOCKS, "processor", lambda: float(next(ticks)))
+    data = plane.taskdata()
+    links = couple_tasks(check_similarity("all", data.tasks))
+    for solver in ("paper", "kernel"):
+        result = mtsvm_runs.ascend(
+            solver, data, links, 1.0, 1e-6, 0, 1e6, clock="processor"
+        )
+        points = mtsvm_runs.certificates(result)
+        seconds = [point.seconds for point in points]
+        assert seconds == list(range(1, len(points) + 1))
+        stopped = mtsvm_runs.ascend(
+            solver, data, links, 1.0, 1e-6, 0, 1.5, clock="processor"
+        )
+        assert [p.seconds for p in mtsvm_runs.certificates(stopped)] == [1, 2]
+
+
+def test_libsvm_is_timed_by_the_clock_that_is_given(plane, monkeypatch):
+    # A processor that does not work at all.
+    monkeypatch.setitem(mtsvm_runs.CLOCKS, "processor", lambda: 5.0)
+    data = plane.taskdata()
+    links = couple_tasks(check_similarity("all", data.tasks))
+    ladder = mtsvm_runs.Ladder(data, links, 1.0, 60.0, "processor")
+    ladder.climb([0.1])
+    assert ladder.left == 60.0
+    assert {rung.seconds for rung in ladder.rungs} == {0.0}
 
 
 def test_unknown_solvers_are_refused(plane):

@@ -1,11 +1,15 @@
 """The audit of the stored runs reads off them what can be read by eye."""
 
+import runpy
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from mtlrun.errors import ConfigError
 from mtlrun.lab.papers.mtsvm import analyses as mtsvm
-from mtlrun.lab.papers.mtsvm.analyses import stored_runs
+from mtlrun.lab.papers.mtsvm.analyses import curve_phases, stored_runs
+from mtlrun.lab.report.cells import read_run
 
 
 def test_the_numbers_of_gauss2d_are_those_of_the_files():
@@ -90,3 +94,54 @@ def test_data_sets_without_curves_are_refused():
             optimum=1.0,
             published=("mtsvm/none.yaml", "mtsvm/none.yaml"),
         )
+
+
+def with_curves(monkeypatch, **curves):
+    made = {name: (np.array(x), np.array(y)) for name, (x, y) in curves.items()}
+    found = {"DCD as printed": made["dcd"], "MTK": made["kernel"]}
+    monkeypatch.setattr(mtsvm, "_curves_of", lambda name, data_set: found)
+    return curve_phases(None, seed=0, data_set="", kernel="MTK").values
+
+
+def test_a_slow_first_phase_of_our_curves_has_a_small_pace(monkeypatch):
+    # Two orders of magnitude in a hundredfold time: first none and two, or one and one.
+    slow = ([1.0, 10.0, 100.0], [100.0, 100.0, 1.0])
+    steady = ([1.0, 10.0, 100.0], [100.0, 10.0, 1.0])
+    values = with_curves(monkeypatch, dcd=slow, kernel=steady)
+    assert values["dcd_first_pace"] == 0.0
+    assert values["kernel_first_pace"] == pytest.approx(1.0)
+    assert values["first_pace"] == pytest.approx(1.0)
+    assert values["steepness"] == pytest.approx(0.5)
+    assert values["mean_steepness"] == pytest.approx(1.0)
+    # A tenth of the time is 10 s, until which the second one gains half.
+    assert values["dcd_first_tenth"] == 0.0
+    assert values["kernel_first_tenth"] == pytest.approx(5.0)
+
+
+def test_the_best_value_so_far_counts_in_our_curves(monkeypatch):
+    steady = ([1.0, 10.0, 100.0], [100.0, 10.0, 1.0])
+    worse = ([1.0, 10.0, 20.0, 100.0], [100.0, 10.0, 90.0, 1.0])
+    values = with_curves(monkeypatch, dcd=steady, kernel=worse)
+    assert values["kernel_first_pace"] == pytest.approx(1.0)
+    assert values["mean_steepness"] == pytest.approx(1.0)
+
+
+def test_a_short_curve_has_no_first_phase(monkeypatch):
+    steady = ([1.0, 10.0, 100.0], [100.0, 10.0, 1.0])
+    short = ([20.0, 100.0], [100.0, 1.0])
+    values = with_curves(monkeypatch, dcd=steady, kernel=short)
+    assert values["dcd_first_pace"] == pytest.approx(1.0)
+    assert np.isnan(values["kernel_first_pace"])
+    assert np.isnan(values["first_pace"])
+
+
+def test_a_curve_that_is_not_stored_is_named():
+    with pytest.raises(ValueError, match="no curve of Newton"):
+        curve_phases(None, seed=0, data_set="mnist", kernel="Newton")
+
+
+def test_the_stored_curves_are_those_of_the_committed_run():
+    root = Path(__file__).parents[3]
+    script = runpy.run_path(str(root / "scripts" / "mtsvm_curves.py"))
+    text = script["curves_text"](read_run(root / "results/mtsvm/fig1/quick"))
+    assert text == (root / "configs/mtsvm/curves.yaml").read_text(encoding="utf-8")

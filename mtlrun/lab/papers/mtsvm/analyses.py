@@ -283,6 +283,7 @@ def svm_seconds(
     seconds: float = 3600.0,
     tolerances: Sequence[float] = TOLERANCES,
     trace: bool = False,
+    clock: str = "wall",
 ) -> AnalysisResult:
     """Measure the seconds that a solver needs to a relative precision `tol`, on a part of the rows.
 
@@ -305,6 +306,9 @@ def svm_seconds(
         A solver that has not come to `tol` by then is stopped, and has no seconds to it (NaN).
     trace : bool, default False
         Return the curve ``relative gap`` over the seconds, too.
+    clock : {"wall", "processor"}, default "wall"
+        Whether seconds are those that pass, or those of the processor, which do not count
+        the time that it spends on other programs.
     """
     dataset = part_of(dataset, fraction, seed)
     n, links = dataset.n_samples, couple(dataset)
@@ -314,16 +318,17 @@ def svm_seconds(
     aim = tol if precision == "gap" else tol / 10
     points: list[TimedCertificate] = []
     if solver == LIBSVM:
-        ladder = Ladder(data, links, C, seconds)
+        ladder = Ladder(data, links, C, seconds, clock)
         ladder.climb(tolerances, aim)
         points += ladder.rungs
         reached, n_iter = time_to(points, tol, precision), ladder.rungs[-1].n_iter
         ran = sum(point.seconds for point in points)
     else:
-        runs = [ascend(solver, data, links, C, aim, seed, seconds)]
+        runs = [ascend(solver, data, links, C, aim, seed, seconds, clock=clock)]
         points, n_iter = certificates(runs[0]), runs[0].n_iter
         while points[-1].seconds < 1 and len(runs) < 3:
-            runs.append(ascend(solver, data, links, C, aim, seed, seconds))
+            run = ascend(solver, data, links, C, aim, seed, seconds, clock=clock)
+            runs.append(run)
         reached = float(
             np.median([time_to(certificates(run), tol, precision) for run in runs])
         )
@@ -398,6 +403,7 @@ def svm_scaling(
     precision: str = "gap",
     seconds: float = 600.0,
     tolerances: Sequence[float] = TOLERANCES,
+    clock: str = "wall",
 ) -> AnalysisResult:
     """Measure the seconds to a relative precision on growing parts of the rows, as `svm_seconds` does.
 
@@ -406,7 +412,7 @@ def svm_scaling(
 
     Parameters
     ----------
-    dataset, seed, solver, C, tol, precision, tolerances
+    dataset, seed, solver, C, tol, precision, tolerances, clock
         As of `svm_seconds`.
     against : list of {"block", "paper"}
         Solvers that are timed on the same rows, to the same precision, right after each other.
@@ -429,6 +435,7 @@ def svm_scaling(
         "seconds": seconds,
     }
     options["tolerances"] = tolerances
+    options["clock"] = clock
     n: list[float] = []
     took: list[float] = []
     lines: list[str] = []
@@ -656,8 +663,12 @@ def _aucs(model: GraphSVC, dataset: Dataset, train: Array, test: Array) -> Array
 
 # ---------------------------------------------------------------- what the authors' stored result files say; no fits
 
+#: Curves of Figure 1 in our run, made by ``scripts/mtsvm_curves.py``.
+OUR_CURVES = "mtsvm/curves.yaml"
 #: Curves of Figures 1 and 2, read from the authors' files.
 PUBLISHED = ("mtsvm/published/fig1.yaml", "mtsvm/published/fig2.yaml")
+# Times its first moment that the first phase of a curve lasts.
+_FIRST_PHASE = 10.0
 # A difference from the optimum, relative to it, from which on a solution is of use.
 _USEFUL = 1e-2
 
@@ -745,12 +756,7 @@ def stored_runs(
         "speed_up_useful": ratios[useful].max() if useful.any() else np.nan,
         "speed_up_rows": many[rows] / few[rows],
         "speed_up_all_rows": many[-1] / few[-1],
-        "dcd_first_pace": _first_pace(ours),
-        "kernel_first_pace": _first_pace(theirs),
-        "first_pace": max(_first_pace(ours), _first_pace(theirs)),
-        "first_tenth": max(_first_tenth(ours), _first_tenth(theirs)),
-        "mean_steepness": _mean_pace(theirs) / _mean_pace(ours),
-        "steepness": _steepest(theirs) / _steepest(ours),
+        **_phases(ours, theirs),
         "exponent_difference": np.polyfit(np.log(n), np.log(many / few), 1)[0]
         if len(n) > 1
         else np.nan,
@@ -766,21 +772,109 @@ def stored_runs(
     )
 
 
-def _curves(name: str, data_set: str) -> list[tuple[Array, Array]]:
-    """Return x and y of DCD and of the kernel solver."""
-    curves = load_text(read_text_file(published_path(name)), f"configs/{name}").data[
-        "curves"
-    ]
-    found = {
+@analysis(
+    {
+        "dcd_first_pace": "orders of magnitude that DCD gains in its first tenfold time, divided by its mean",
+        "kernel_first_pace": "the same of the kernel solver",
+        "first_pace": "the larger of the two",
+        "dcd_first_tenth": "the same of DCD in plain time: ten times the share that its first tenth gains",
+        "kernel_first_tenth": "the same of the kernel solver",
+        "first_tenth": "the larger of the two",
+        "mean_steepness": "mean orders of magnitude in a tenfold time, the kernel solver's divided by DCD's",
+        "steepness": "most orders of magnitude in a tenfold time, the kernel solver's divided by DCD's",
+    },
+    needs_data=False,
+)
+def curve_phases(
+    dataset: Dataset,
+    *,
+    seed: int,
+    data_set: str,
+    kernel: str = "MTK with intercept",
+    published: str = OUR_CURVES,
+) -> AnalysisResult:
+    """Read slow phases and steepness off our curves of Figure 1, as `stored_runs` does off the authors'.
+
+    The curve of a kernel solver is made of separate runs where it is LIBSVM. At a time the
+    best value counts that one of them had delivered. A curve that takes less than ten times
+    as long as to its first point has no first phase: its first pace is NaN.
+
+    Parameters
+    ----------
+    dataset : None
+    seed : int
+        Without effect.
+    data_set : str
+        Label of the data set of the curves.
+    kernel : {"MTK with intercept", "MTK"}, default "MTK with intercept"
+        LIBSVM, or our kernel solver without an intercept.
+    published : str
+        File of the curves below the folder of the experiments.
+
+    Raises
+    ------
+    ValueError
+        If the file does not have both curves.
+    """
+    curves = _curves_of(published, data_set)
+    missing = {"DCD as printed", kernel} - curves.keys()
+    if missing:
+        raise ValueError(
+            f"configs/{published} has no curve of {', '.join(sorted(missing))} on "
+            f"{data_set!r}: make it with scripts/mtsvm_curves.py"
+        )
+    dcd = _lowered(curves["DCD as printed"])
+    theirs = _lowered(curves[kernel])
+    values = {
+        **_phases(dcd, theirs),
+        "dcd_first_tenth": _first_tenth(dcd),
+        "kernel_first_tenth": _first_tenth(theirs),
+    }
+    for name, curve in (("dcd_first_pace", dcd), ("kernel_first_pace", theirs)):
+        if curve[0][np.argmin(curve[1])] < _FIRST_PHASE * curve[0][0]:
+            values[name] = np.nan
+            values["first_pace"] = np.nan
+    return AnalysisResult({name: float(value) for name, value in values.items()})
+
+
+def _phases(ours: tuple[Array, Array], theirs: tuple[Array, Array]) -> dict[str, float]:
+    """Return paces and steepness of the curves of DCD and of a kernel solver."""
+    return {
+        "dcd_first_pace": _first_pace(ours),
+        "kernel_first_pace": _first_pace(theirs),
+        "first_pace": max(_first_pace(ours), _first_pace(theirs)),
+        "first_tenth": max(_first_tenth(ours), _first_tenth(theirs)),
+        "mean_steepness": _mean_pace(theirs) / _mean_pace(ours),
+        "steepness": _steepest(theirs) / _steepest(ours),
+    }
+
+
+def _lowered(curve: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Return a curve with the smallest value so far, one point for each moment."""
+    at, difference = curve
+    lowest = np.minimum.accumulate(difference)
+    is_last = np.append(np.diff(at) > 0, True)
+    return at[is_last], lowest[is_last]
+
+
+def _curves_of(name: str, data_set: str) -> dict[str, tuple[Array, Array]]:
+    """Return x and y of the curves of a data set, by solver."""
+    document = load_text(read_text_file(published_path(name)), f"configs/{name}")
+    return {
         curve["method"]: (np.array(curve["x"]), np.array(curve["y"]))
-        for curve in curves
+        for curve in document.data["curves"]
         if curve["dataset"] == data_set
     }
-    if len(found) != 2:
+
+
+def _curves(name: str, data_set: str) -> list[tuple[Array, Array]]:
+    """Return x and y of DCD and of the kernel solver."""
+    curves = _curves_of(name, data_set)
+    if len(curves) != 2:
         raise ValueError(
-            f"configs/{name} has {len(found)} curves of {data_set!r}, need those of two solvers"
+            f"configs/{name} has {len(curves)} curves of {data_set!r}, need those of two solvers"
         )
-    return [found["DCD as printed"], found["MTK"]]
+    return [curves["DCD as printed"], curves["MTK"]]
 
 
 def _first(curve: tuple[Array, Array], level: float) -> float:
@@ -796,7 +890,7 @@ def _known(curve: tuple[Array, Array], time: float) -> float:
 def _first_pace(curve: tuple[Array, Array]) -> float:
     """Return the pace in the first tenfold time, or of the whole run if it is shorter, divided by the mean pace."""
     at, difference = curve
-    tenfold = min(10.0, at[np.argmin(difference)] / at[0])
+    tenfold = min(_FIRST_PHASE, at[np.argmin(difference)] / at[0])
     gained = np.log10(difference[0] / _known(curve, tenfold * at[0]))
     return float(gained / np.log10(tenfold) / _mean_pace(curve))
 
