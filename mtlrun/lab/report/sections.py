@@ -841,7 +841,7 @@ def data_of(run: Run, claim: ClaimVerdict) -> str:
         if r.found is not None
     )
     if set(names) == {PUBLISHED}:
-        return "the printed numbers"
+        return "stored numbers"
     if not names:
         return "-"
     return ", ".join(names) if len(names) <= MOST_DATA else f"{len(names)} data sets"
