@@ -1,4 +1,4 @@
-"""Write ``configs/mtsvm/curves.yaml``: the curves of a run of ``mtsvm/fig1``.
+"""Write ``configs/mtsvm/curves/fig1.yaml``: the curves of a run of ``mtsvm/fig1``.
 
 ``python scripts/mtsvm_curves.py results/mtsvm/fig1/quick`` writes the function
 differences of the printed algorithm and of both kernel solvers under the main

@@ -144,4 +144,4 @@ def test_the_stored_curves_are_those_of_the_committed_run():
     root = Path(__file__).parents[3]
     script = runpy.run_path(str(root / "scripts" / "mtsvm_curves.py"))
     text = script["curves_text"](read_run(root / "results/mtsvm/fig1/quick"))
-    assert text == (root / "configs/mtsvm/curves.yaml").read_text(encoding="utf-8")
+    assert text == (root / "configs/mtsvm/curves/fig1.yaml").read_text(encoding="utf-8")
