@@ -1,12 +1,15 @@
 """dcrmtl/wilcoxon: signed-rank tests for every number of blocks, and what an experiment of that kind needs."""
 
+import numpy as np
 import pytest
 
+from mtlrun.engine.record import Records
 from mtlrun.engine.run import run
 from mtlrun.errors import ConfigError
 from mtlrun.lab.load import load_experiment
 from mtlrun.lab.plan import plan
 from mtlrun.lab.report.build import build_report
+from mtlrun.lab.report.checks import Verdict
 
 
 @pytest.mark.parametrize("profile", ["demo", "real"])
@@ -23,8 +26,10 @@ def test_all_numbers_of_blocks_of_the_paper_are_tested():
     )
 
 
-def test_a_p_value_for_every_pair_and_number_of_blocks(tmp_path):
-    made = plan(load_experiment("dcrmtl/wilcoxon", profile="smoke"), output=tmp_path)
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    output = tmp_path_factory.mktemp("wilcoxon")
+    made = plan(load_experiment("dcrmtl/wilcoxon", profile="smoke"), output=output)
     assert run(made).failures == []
     *_, divided, solvers = made.experiment.config["claims"]
     divided["checks"] = [
@@ -34,7 +39,11 @@ def test_a_p_value_for_every_pair_and_number_of_blocks(tmp_path):
         {**check, "dataset": "simulated-rmtl (t 2)"} for check in solvers["checks"]
     ]
     run(made)  # nothing is computed; run.json takes the data set that this profile has
-    *_, divided, solvers = build_report(made.folder).claims
+    return made.folder
+
+
+def test_a_p_value_for_every_pair_and_number_of_blocks(smoke):
+    *_, divided, solvers = build_report(smoke).claims
     assert len(divided.results) == 2 * 2
     assert len(solvers.results) == 1  # it does not depend on t
     assert all(
@@ -42,6 +51,25 @@ def test_a_p_value_for_every_pair_and_number_of_blocks(tmp_path):
     )
     # 36 test rows of 20 labels, whose scores differ by more than rounding
     assert "2 splits of up to 720 pairs" in divided.results[0].text
+
+
+def test_spoiled_scores_flip_the_claims_on_predictions(smoke, monkeypatch):
+    def verdicts(shift):
+        """Judge scores that differ by +-1 between the methods, and by a shift."""
+        signs = np.tile([1.0, -1.0], 100)
+
+        def scores(records, record):
+            is_divided = "base" in record.params
+            base = record.params["base"]["params"] if is_divided else record.params
+            steps = is_divided + (base["solver"] == "ladm")
+            return steps * (signs + shift)
+
+        monkeypatch.setattr(Records, "read_scores", scores)
+        *_, divided, solvers = build_report(smoke).claims
+        return {divided.verdict, solvers.verdict}
+
+    assert verdicts(shift=0.0) == {Verdict.CONFIRMED}
+    assert verdicts(shift=1.0) == {Verdict.NOT_CONFIRMED}
 
 
 def test_readings_say_what_is_paired():
