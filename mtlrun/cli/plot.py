@@ -82,8 +82,7 @@ def plot(
     folder = Path(target)
     if (folder / "model.json").is_file():
         from mtlrun.model.files import used
-        from mtlrun.model.plots import KINDS as KINDS_OF_MODELS
-        from mtlrun.model.plots import default_kind, plot_model
+        from mtlrun.model.plots import default_kind, fitting_kinds, plot_model
 
         chosen = kind or default_kind(folder, column)
         out = out or _figure_file(folder, chosen)
@@ -94,7 +93,7 @@ def plot(
         for line in lines:
             say(line)
         if kind is None:
-            _say_other_kinds(chosen, KINDS_OF_MODELS)
+            _say_other_kinds(chosen, fitting_kinds(folder))
         return
     if column is None and (folder / "pictures.json").is_file():
         from mtlrun.comparison.drawing import plot_folder

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mtlrun.engine.evaluation import innermost
+from mtlrun.errors import counted
 from mtlrun.estimators.baselines import LastValue, PerTask, TaskMean
 from mtlrun.features.table import TableFeatures
 from mtlrun.model.files import transformed_names
@@ -14,8 +15,9 @@ from mtlrun.model.fitted import Model
 
 #: Features with a line of their own: those with the largest mean absolute coefficient.
 MAX_FEATURES = 5
-#: Tasks whose values are listed.
+#: Tasks whose means are listed, and whose coefficients are.
 MAX_TASKS = 10
+MAX_TASKS_IN_LINE = 4
 
 
 def method_name(model: Model) -> str:
@@ -101,14 +103,27 @@ def _coefficient_lines(model: Model, coef: np.ndarray) -> list[str]:
     names = [str(name) for name in transformed_names(model)]
     if len(names) != n_features:
         names = [f"feature {index}" for index in range(n_features)]
-    sizes = np.abs(coef).mean(axis=0)
-    largest = np.argsort(-sizes, kind="stable")[:MAX_FEATURES]
-    for j in largest.tolist():
+    largest = _largest_features(coef)
+    for j in largest:
         lines.append(_range_line(names[j], coef[:, j], tasks))
     n_others = n_features - len(largest)
     if n_others > 0:
-        lines.append(f"  and {n_others} features with smaller coefficients")
+        lines.append(f"  and {counted(n_others, 'feature')} with smaller coefficients")
     return lines
+
+
+def _largest_features(coef: np.ndarray) -> list[int]:
+    """Return the features with the largest coefficients, those of zero left out.
+
+    Targets on the same rows have units of their own, so that the coefficients of each
+    task are compared with its largest one.
+    """
+    largest = np.abs(coef).max(axis=1, keepdims=True)
+    ones = np.ones_like(largest)
+    relative = np.abs(coef) / np.where(largest > 0, largest, ones)
+    sizes = relative.mean(axis=0)
+    order = np.argsort(-sizes, kind="stable")[:MAX_FEATURES]
+    return [int(j) for j in order if sizes[j] > 0]
 
 
 def _quantity(model: Model) -> str:
@@ -121,15 +136,19 @@ def _quantity(model: Model) -> str:
 
 
 def _range_line(name: str, values: np.ndarray, tasks: Sequence[str]) -> str:
-    """Return mean, least and largest value of a coefficient over the tasks."""
-    mean = float(np.mean(values))
+    """Return the coefficients of all tasks, of many tasks the least and the largest."""
     low = int(np.argmin(values))
     high = int(np.argmax(values))
     if values[low] == values[high]:
-        return f"  {name}: {mean:.3g} in every task"
+        return f"  {name}: {values[low]:.3g} in every task"
+    if len(tasks) <= MAX_TASKS_IN_LINE:
+        pairs = zip(tasks, values.tolist(), strict=True)
+        texts = [f"{value:.3g} ({task})" for task, value in pairs]
+        return f"  {name}: {', '.join(texts)}"
+    middle = float(np.median(values))
     return (
-        f"  {name}: {mean:.3g} on average, from {values[low]:.3g} ({tasks[low]}) to "
-        f"{values[high]:.3g} ({tasks[high]})"
+        f"  {name}: from {values[low]:.3g} ({tasks[low]}) to {values[high]:.3g} "
+        f"({tasks[high]}), median {middle:.3g}"
     )
 
 

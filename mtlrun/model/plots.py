@@ -33,6 +33,8 @@ from mtlrun.utils.text import sanitize
 #: Features in the figure of the coefficients: those with the largest mean absolute coefficient.
 MOST_FEATURES = 40
 KINDS = ("tasks", "coefficients", "path", "shrinkage", "curve")
+#: Methods that learn or use how similar tasks are.
+WITH_SIMILARITY = ("FETR", "MTFRL", "MTRL", "GraphMTL", "ClusteredMTL", "Whom", "MKL")
 #: Most tasks with names below their coefficients, and with names at their points. Points
 #: get names in the order of their distance from the separate fit.
 MAX_NAMED = 40
@@ -124,6 +126,26 @@ def plot_model(
     return lines
 
 
+def fitting_kinds(folder: Path) -> list[str]:
+    """Return the kinds of figures that a model has numbers for, the best one first."""
+    folder = finished(folder)
+    estimator = json.dumps(read_facts(folder)["estimator"])
+    kinds = []
+    if (folder / COEFFICIENTS).is_file():
+        kinds.append("coefficients")
+    if "HierarchicalMTL" in estimator:
+        kinds.append("shrinkage")
+    if "Smooth" in estimator:
+        kinds.append("curve")
+    if any(name in estimator for name in WITH_SIMILARITY):
+        kinds.append("tasks")
+    try:
+        _paths(folder)
+    except UserError:
+        return kinds
+    return [*kinds, "path"]
+
+
 def default_kind(folder: Path, column: str | None = None) -> str:
     """Return the kind of figure that says most about a model.
 
@@ -141,21 +163,14 @@ def default_kind(folder: Path, column: str | None = None) -> str:
     """
     if column is not None:
         return "curve"
-    folder = finished(folder)
-    if (folder / COEFFICIENTS).is_file():
-        return "coefficients"
-    facts = read_facts(folder)
-    if "Smooth" in json.dumps(facts["estimator"]):
-        return "curve"
-    try:
-        _paths(folder)
-    except UserError:
+    kinds = fitting_kinds(folder)
+    if not kinds:
         raise UserError(
-            f"{folder}: there is nothing to draw: {_method_name(facts)} has neither "
-            "coefficients nor curves, and no parameter was searched",
+            f"{folder}: there is nothing to draw: the model has neither coefficients nor "
+            "curves, and no parameter was searched",
             f"What it predicts: mtlrun show {folder}",
-        ) from None
-    return "path"
+        )
+    return kinds[0]
 
 
 def _first_column(facts: Mapping[str, Any]) -> str | None:

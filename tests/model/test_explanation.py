@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mtlrun.estimators import IndependentRidge, TraceNormMTLClassifier
+from mtlrun.estimators import IndependentRidge, JointFeatureMTL, TraceNormMTLClassifier
 from mtlrun.estimators.baselines import LastValue, ScaledTargets, TaskMean
 from mtlrun.features.table import TableFeatures
 from mtlrun.model.explanation import prediction_lines
@@ -57,10 +57,20 @@ def test_the_printed_coefficients_give_the_prediction_of_a_row():
     assert intercept.startswith("intercept: ")
     mean, std = COLUMNS.mean(axis=0), COLUMNS.std(axis=0)
     level = 5.5 + 0.3 * mean[0] - 2 * mean[1]
-    assert float(intercept.split()[1]) == pytest.approx(level, rel=5e-3)
+    # Levels of the two shops differ by 1.
+    assert float(intercept.split()[1]) == pytest.approx(level - 0.5, rel=5e-3)
     printed = {line.split(":")[0]: float(line.split()[1]) for line in features}
     assert printed["temperature"] == pytest.approx(0.3 * std[0], rel=5e-3)
     assert printed["wind"] == pytest.approx(-2 * std[1], rel=5e-3)
+
+
+def test_features_without_coefficients_are_not_listed():
+    y = 0.3 * COLUMNS[:, 0]
+    model = model_of(JointFeatureMTL(40), y)
+    lines = prediction_lines(model)
+    assert any(line.startswith("  temperature") for line in lines)
+    assert not any(line.startswith("  wind") for line in lines)
+    assert lines[-1] == "  and 1 feature with smaller coefficients"
 
 
 def test_coefficients_of_labels_are_log_odds():
