@@ -31,7 +31,7 @@ def method_name(model: Model) -> str:
 def prediction_lines(model: Model) -> list[str]:
     """Return how a prediction comes about, with the numbers that it is made of.
 
-    Empty for models whose predictions are no simple sum, such as trees and curves.
+    Empty for models that predict no simple sum, such as trees and curves.
     """
     estimator = innermost(model.estimator)
     if isinstance(estimator, TaskMean):
@@ -56,7 +56,7 @@ def prediction_lines(model: Model) -> list[str]:
 def _mean_of_each_task(model: Model) -> np.ndarray:
     """Return what `TaskMean` predicts for each task, in the units of the target.
 
-    Of labels it is the share of the positive one.
+    For labels this is the share of positive rows.
     """
     n_tasks = len(model.about["tasks"])
     n_features = innermost(model.estimator).n_features_in_
@@ -113,7 +113,7 @@ def _coefficient_lines(model: Model, coef: np.ndarray) -> list[str]:
 
 
 def _largest_features(coef: np.ndarray) -> list[int]:
-    """Return the features with the largest coefficients, those of zero left out.
+    """Return the features with the largest coefficients, without zero ones.
 
     Targets on the same rows have units of their own, so that the coefficients of each
     task are compared with its largest one.
@@ -127,7 +127,7 @@ def _largest_features(coef: np.ndarray) -> list[int]:
 
 
 def _quantity(model: Model) -> str:
-    """Return what the sum of a linear model is."""
+    """Return the name of the sum that a linear model predicts."""
     if is_regression(model):
         return "prediction"
     if hasattr(model.estimator, "predict_proba"):
@@ -136,7 +136,7 @@ def _quantity(model: Model) -> str:
 
 
 def _range_line(name: str, values: np.ndarray, tasks: Sequence[str]) -> str:
-    """Return the coefficients of all tasks, of many tasks the least and the largest."""
+    """Return the coefficients of all tasks; for many tasks their range and median."""
     low = int(np.argmin(values))
     high = int(np.argmax(values))
     if values[low] == values[high]:
