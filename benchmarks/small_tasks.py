@@ -14,12 +14,10 @@ Run with: python benchmarks/small_tasks.py --seeds 200
 from __future__ import annotations
 
 import argparse
-from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 
-from mtlrun.comparison import gain as gains
 from mtlrun.comparison.options import CompareOptions
 from mtlrun.comparison.protocol import Protocol
 from mtlrun.comparison.verdict import (
@@ -34,6 +32,7 @@ from mtlrun.comparison.verdict import (
 )
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import NEW_TASK, fold_rows
+from mtlrun.engine import averages
 
 N_TASKS = 60
 N_FEATURES = 3
@@ -93,31 +92,49 @@ def draw_table(truth: Truth, design: str, rng: np.random.Generator) -> Dataset:
     )
 
 
-def fit_pooled(X: np.ndarray, y: np.ndarray, strength: float) -> np.ndarray:
-    """Return the coefficients of one ridge regression, the level first."""
-    center = X.mean(axis=0)
-    gram = (X - center).T @ (X - center) + strength * np.eye(X.shape[1])
-    slopes = np.linalg.solve(gram, (X - center).T @ (y - y.mean()))
-    return np.append(y.mean() - center @ slopes, slopes)
+class Sums:
+    """What ridge regressions of a set of rows need, per task and over all tasks.
+
+    Attributes
+    ----------
+    sizes : ndarray of shape (n_tasks,)
+    gram : ndarray of shape (n_tasks, 1 + d, 1 + d)
+        Sums of products of features, the first of which is 1.
+    products : ndarray of shape (n_tasks, 1 + d)
+        Sums of products of features and targets.
+    """
+
+    def __init__(self, data: Dataset, rows: np.ndarray) -> None:
+        design = np.column_stack([np.ones(len(rows)), data.X[rows]])
+        tasks = data.task_id[rows]
+        self.sizes = np.bincount(tasks, minlength=N_TASKS)
+        width = 1 + N_FEATURES
+        self.gram = np.zeros((N_TASKS, width, width))
+        np.add.at(self.gram, tasks, design[:, :, None] * design[:, None, :])
+        self.products = np.zeros((N_TASKS, width))
+        np.add.at(self.products, tasks, design * data.y[rows, None])
 
 
-def fit_all(data: Dataset, rows: np.ndarray, strength: float) -> dict[str, np.ndarray]:
+def fit_centered(gram: np.ndarray, products: np.ndarray, strength: float) -> np.ndarray:
+    """Return the coefficients of ridge regressions with free levels, the level first."""
+    penalty = strength * np.diag([0.0] + [1.0] * N_FEATURES)
+    return np.linalg.solve(gram + penalty, products[..., None])[..., 0]
+
+
+def fit_all(sums: Sums, strength: float) -> dict[str, np.ndarray]:
     """Return the coefficients of each strategy, (n_tasks, 1 + d)."""
-    X = data.X[rows]
-    y = data.y[rows]
-    tasks = data.task_id[rows]
-    pooled = fit_pooled(X, y, strength)
-    alone = np.full((N_TASKS, 1 + N_FEATURES), np.nan)
+    pooled = fit_centered(sums.gram.sum(axis=0), sums.products.sum(axis=0), strength)
+    has_rows = sums.sizes > 0
+    gram = sums.gram[has_rows]
+    products = sums.products[has_rows]
+    alone = np.empty((N_TASKS, 1 + N_FEATURES))
+    alone[has_rows] = fit_centered(gram, products, strength)
+    # Tasks without training rows are predicted with the mean of all models.
+    alone[~has_rows] = alone[has_rows].mean(axis=0)
     shared = np.tile(pooled, (N_TASKS, 1))
-    design = np.column_stack([np.ones(len(X)), X])
-    residual = y - design @ pooled
-    for t in np.unique(tasks):
-        mine = tasks == t
-        alone[t] = fit_pooled(X[mine], y[mine], strength)
-        A = design[mine]
-        gram = A.T @ A + strength * np.eye(1 + N_FEATURES)
-        shared[t] = pooled + np.linalg.solve(gram, A.T @ residual[mine])
-    alone[np.isnan(alone[:, 0])] = np.nanmean(alone, axis=0)
+    residual = products - gram @ pooled
+    penalty = strength * np.eye(1 + N_FEATURES)
+    shared[has_rows] += np.linalg.solve(gram + penalty, residual[..., None])[..., 0]
     return {
         INDEPENDENT: alone,
         POOLED: np.tile(pooled, (N_TASKS, 1)),
@@ -131,62 +148,84 @@ def predict(coef: np.ndarray, data: Dataset, rows: np.ndarray) -> np.ndarray:
     return coef[tasks, 0] + (data.X[rows] * coef[tasks, 1:]).sum(axis=1)
 
 
-def select(
-    data: Dataset, train: np.ndarray, scales: np.ndarray, protocol: Protocol, seed: int
-) -> dict[str, tuple[float, float]]:
-    """Return the best strength of each strategy and its inner loss."""
+def inner_errors(
+    data: Dataset, train: np.ndarray, protocol: Protocol, seed: int
+) -> dict[str, list[np.ndarray]]:
+    """Return the mean squared inner error of each task, by strategy and strength.
+
+    The mean over the folds is taken of errors in units of the scales, later.
+    """
     inside = data.subset(train)
-    losses: dict[str, list[float]] = {}
-    for strength in STRENGTHS:
-        total: Counter[str] = Counter()
-        for fit_rows, held_out in fold_rows(inside, protocol.folds, seed):
-            coefs = fit_all(inside, fit_rows, strength)
-            for family, coef in coefs.items():
+    errors: dict[str, list[np.ndarray]] = {}
+    for fit_rows, held_out in fold_rows(inside, protocol.folds, seed):
+        sums = Sums(inside, fit_rows)
+        tasks = inside.task_id[held_out]
+        for place, strength in enumerate(STRENGTHS):
+            for family, coef in fit_all(sums, strength).items():
                 error = (inside.y[held_out] - predict(coef, inside, held_out)) ** 2
-                total[family] += float(
-                    np.mean(error / scales[inside.task_id[held_out]])
-                )
-        for family, loss in total.items():
-            losses.setdefault(family, []).append(loss)
-    return {
-        family: (STRENGTHS[int(np.argmin(values))], min(values))
-        for family, values in losses.items()
-    }
+                by_task = np.bincount(tasks, error, N_TASKS) / len(held_out)
+                folds = errors.setdefault(family, [])
+                if place == len(folds):
+                    folds.append(np.zeros(N_TASKS))
+                folds[place] += by_task
+    return errors
 
 
-def run(design: str, regime: str, seed: int) -> dict[str, float | str]:
-    """Return the verdict on one table, and the true smaller gain of its strategies."""
+def run(
+    design: str, regime: str, seed: int, shrinkages: list[float]
+) -> list[dict[str, float | str]]:
+    """Return the verdict on one table and the true gain, for each shrinkage."""
     rng = np.random.default_rng([2026, seed])
     truth = draw_truth(regime, rng)
     data = draw_table(truth, design, rng)
     protocol = Protocol.of(data, CompareOptions(seed=seed, metric="rmse"))
-    evaluation = protocol.evaluation(data)
-    scales = evaluation.scales
-    entries = {f: ComparedMethod(f, f) for f in (MULTITASK, INDEPENDENT, POOLED)}
-    risks: dict[str, list[float]] = {family: [] for family in entries}
+    evaluations = []
+    for shrinkage in shrinkages:
+        averages.VARIANCE_SHRINKAGE_ROWS = shrinkage
+        evaluation = protocol.evaluation(data)
+        assert evaluation.scales is not None
+        evaluations.append(evaluation)
+    entries = [
+        {f: ComparedMethod(f, f) for f in (MULTITASK, INDEPENDENT, POOLED)}
+        for _ in shrinkages
+    ]
+    risks = [{family: [] for family in entries[0]} for _ in shrinkages]
     for split in range(protocol.n_splits):
         train, test = protocol.rows(data, split)
-        chosen = select(data, train, scales, protocol, seed + split)
+        errors = inner_errors(data, train, protocol, seed + split)
+        sums = Sums(data, train)
+        fits = [fit_all(sums, strength) for strength in STRENGTHS]
         tested = np.unique(data.task_id[test])
-        for family, (strength, loss) in chosen.items():
-            coef = fit_all(data, train, strength)[family]
-            entry = entries[family]
-            entry.inner[split] = loss
-            entry.losses[split] = evaluation.losses(split, predict(coef, data, test))
-            error = ((coef - truth.coef) ** 2).sum(axis=1) + truth.noise**2
-            risks[family].append(float(np.mean((error / scales)[tested])))
-    found = judge(list(entries.values()), evaluation)
-    mean = {family: np.array(values) for family, values in risks.items()}
-    # The smaller of the two gains, as in the verdict.
-    baseline = min(mean[INDEPENDENT].mean(), mean[POOLED].mean())
-    true_gain = 1 - mean[MULTITASK].mean() / baseline
-    assert found.gain is not None
-    return {
-        "kind": found.decision,
-        "true": float(true_gain),
-        "low": found.gain.low,
-        "high": found.gain.high,
-    }
+        for place, evaluation in enumerate(evaluations):
+            scales = evaluation.scales
+            for family, by_strength in errors.items():
+                losses = [float(np.nansum(e / scales)) for e in by_strength]
+                chosen = int(np.argmin(losses))
+                coef = fits[chosen][family]
+                entry = entries[place][family]
+                entry.inner[split] = losses[chosen]
+                scores = predict(coef, data, test)
+                entry.losses[split] = evaluation.losses(split, scores)
+                error = ((coef - truth.coef) ** 2).sum(axis=1) + truth.noise**2
+                risk = float(np.nanmean((error / scales)[tested]))
+                risks[place][family].append(risk)
+    results = []
+    for place, evaluation in enumerate(evaluations):
+        verdict = judge(list(entries[place].values()), evaluation)
+        mean = {family: np.mean(values) for family, values in risks[place].items()}
+        # The smaller of the two gains, as in the verdict.
+        baseline = min(mean[INDEPENDENT], mean[POOLED])
+        gain = verdict.gain
+        assert gain is not None
+        results.append(
+            {
+                "kind": verdict.decision,
+                "true": float(1 - mean[MULTITASK] / baseline),
+                "low": gain.low,
+                "high": gain.high,
+            }
+        )
+    return results
 
 
 def summarize(results: list[dict[str, float | str]]) -> str:
@@ -212,13 +251,18 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--shrinkage", type=float, nargs="*", default=[10.0])
     parser.add_argument("--design", nargs="*", default=["rows", "tasks"])
+    parser.add_argument("--regime", nargs="*", default=list(REGIMES))
     options = parser.parse_args()
-    for shrinkage in options.shrinkage:
-        gains.VARIANCE_SHRINKAGE_ROWS = shrinkage
-        for design in options.design:
-            for regime in REGIMES:
-                results = [run(design, regime, seed) for seed in range(options.seeds)]
-                line = summarize(results)
+    for design in options.design:
+        for regime in options.regime:
+            runs = [
+                run(design, regime, seed, options.shrinkage)
+                for seed in range(options.seeds)
+            ]
+            for shrinkage, results in zip(
+                options.shrinkage, zip(*runs, strict=True), strict=True
+            ):
+                line = summarize(list(results))
                 print(f"{design:5} {regime:24} {shrinkage:4g}  {line}", flush=True)
 
 

@@ -18,6 +18,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from fastapi import FastAPI, HTTPException
 from pydantic import BaseModel, Field
@@ -75,14 +76,18 @@ def create_app(folder: str | Path) -> FastAPI:
 
     @app.post("/predict")
     def predict(request: Rows) -> list[dict[str, Any]]:
-        """Return an object per row: predictions, and what is unusual about the row."""
+        """Return an object per row: predictions, and what is unusual about the row.
+
+        What the model cannot predict is null: JSON has no NaN.
+        """
         model = app.state.model
         frame = pd.DataFrame(request.rows)
         try:
             table = model.predict_table(frame, interval=request.interval)
         except UserError as error:
             raise HTTPException(422, str(error)) from None
-        return table.to_dict("records")
+        is_number = ~table.isin([np.nan, np.inf, -np.inf])
+        return table.astype(object).where(is_number, None).to_dict("records")
 
     return app
 

@@ -382,6 +382,8 @@ class Metric:
         Real scores whose sign separates the classes, predicted labels, or predicted values of a regression.
     task_variance : bool
         Whether the function takes `variance`: of all rows of each task, training and test.
+    shrinks_variance : bool
+        Whether these variances are shrunken (`mtlrun.engine.averages`), as in gains.
     """
 
     name: str
@@ -389,6 +391,7 @@ class Metric:
     greater_is_better: bool
     needs: Literal["score", "label", "value"]
     task_variance: bool = False
+    shrinks_variance: bool = False
 
     def __call__(self, targets: Any, predictions: Any, **layout: Any) -> Array:
         """Return the metric per task."""
@@ -412,7 +415,9 @@ METRICS = {
         Metric("rmse", rmse_per_task, False, "value"),
         Metric("nmse", nmse_per_task, False, "value"),
         Metric("nmse_all", nmse_per_task, False, "value", task_variance=True),
+        Metric("nmse_shrunken", nmse_per_task, False, "value", True, True),
         Metric("r2", r2_per_task, True, "value"),
+        Metric("r2_shrunken", r2_per_task, True, "value", True, True),
         Metric("explained_variance", explained_variance_per_task, True, "value"),
     )
 }

@@ -52,10 +52,21 @@ def test_the_service_says_what_the_model_needs(served):
     assert about["versions"]["mtlrun"] == mtlrun.__version__
 
 
-@pytest.mark.parametrize("change", [{"age": "old"}, {"school": "no such school"}])
-def test_rows_that_do_not_fit_are_refused_with_the_reason(served, change):
+def test_a_row_of_an_unknown_task_is_flagged_and_refuses_no_other_row(served):
     _, client = served
-    sent = [rows().to_dict("records")[0] | change]
+    sent = rows().to_dict("records")
+    sent[1]["school"] = "no such school"
+    answer = client.post("/predict", json={"rows": sent, "interval": 0.9})
+    assert answer.status_code == 200
+    numbers = [[row["prediction"], row["lower"]] for row in answer.json()]
+    assert numbers[1] == [None, None]
+    assert None not in numbers[0]
+    assert [row["is_known_task"] for row in answer.json()][:2] == [True, False]
+
+
+def test_rows_that_do_not_fit_are_refused_with_the_reason(served):
+    _, client = served
+    sent = [rows().to_dict("records")[0] | {"age": "old"}]
     answer = client.post("/predict", json={"rows": sent})
     assert answer.status_code == 422
-    assert next(iter(change.values())) in answer.json()["detail"]
+    assert "old" in answer.json()["detail"]

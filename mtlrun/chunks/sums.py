@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from mtlrun.chunks.table import Chunk, ChunkedTable, release_memory
-from mtlrun.engine.averages import VARIANCE_SHRINKAGE_ROWS
+from mtlrun.engine.averages import shrunken_variances
 from mtlrun.engine.pool import Pool
 from mtlrun.engine.record import OK
 from mtlrun.errors import ConfigError, DataError, counted, listed
@@ -461,14 +461,13 @@ class Folds:
 
     @cached_property
     def scales(self) -> Array:
-        """Variance that squared errors of every task are divided by, as `mtlrun.comparison.gain.task_scales`."""
+        """Variance that divides squared errors of each task.
+
+        See `mtlrun.comparison.gain.task_scales`.
+        """
         variances = target_moments(self.whole)[1]
         if not self.whole.shared:
-            sizes = self.whole.weight
-            average = np.sum(sizes * variances) / sizes.sum()
-            variances = (sizes * variances + VARIANCE_SHRINKAGE_ROWS * average) / (
-                sizes + VARIANCE_SHRINKAGE_ROWS
-            )
+            variances = shrunken_variances(variances, self.whole.weight)
         return np.where(variances > 0, variances, np.nan)
 
 

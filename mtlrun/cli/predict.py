@@ -117,7 +117,9 @@ def predict(
     refuse_inputs(place, inputs)
     fitted = load_model(model, trust or ())
     with used(model):
-        X, codes, names = _rows(fitted, data, task, task_name, data_dir, quiet)
+        X, codes, names, is_predicted = _rows(
+            fitted, data, task, task_name, data_dir, quiet
+        )
     if labels and fitted.about["task_type"] == "regression":
         raise UserError("the model predicts numbers, not labels", "Leave out --labels.")
     if interval is not None and fitted.about["task_type"] != "regression":
@@ -143,12 +145,13 @@ def predict(
                 interval=interval,
                 means=mean,
                 names=names,
+                is_predicted=is_predicted,
             )
         except ValueError as error:  # of scikit-learn, about the new rows
             columns = "Columns and tasks must match those of the training data, which model.json describes."
             raise UserError(f"{data}: {error}", columns) from error
     if codes is not None and fitted.schema.table:
-        table["is_known_task"] = codes >= 0
+        table["is_known_task"] = (codes >= 0) & is_predicted
     text = to_csv(table, safe=safe_csv or (str(place) == "-" and sys.stdout.isatty()))
     if (
         write_or_print(text, place, f"Free some space, or: {remedy}", inputs)
@@ -164,11 +167,19 @@ def _rows(
     task_name: str | None,
     data_dir: Path | None,
     quiet: bool,
-) -> tuple[Any, Any, list[str] | None]:
+) -> tuple[Any, Any, list[str] | None, Any]:
     """Return X, task codes and task names of new rows or of a whole data set.
 
-    Codes are None for a model without tasks of rows, names also for positions.
+    Codes are None for a model without tasks of rows, names also for positions. The last
+    value says which rows have tasks that the model predicts: an array, or True.
+
+    Raises
+    ------
+    UnknownNameError
+        If the model can predict none of the tasks.
     """
+    import numpy as np
+
     from mtlrun.data.schema import count_gaps, gap_warning, read_rows
 
     path = Path(data)
@@ -195,10 +206,30 @@ def _rows(
             say(f"{data}: {text}", error=True)
     if fitted.by_task and task_name is not None:
         names = [task_name] * X.shape[0]
-    codes = fitted.codes(names, data if task_name is None else "--task-name")
+    substitutes, is_predicted = fitted.predictable(names)
+    if not np.any(is_predicted):
+        # No row can be predicted: the error says what is wrong with the tasks.
+        substitutes = names
+    codes = fitted.codes(substitutes, data if task_name is None else "--task-name")
+    if isinstance(names, list) and not np.all(is_predicted):
+        _warn_of_unknown_tasks(data, names, is_predicted)
     if isinstance(names, list):
-        return X, codes, names
-    return X, codes, None
+        return X, codes, names, is_predicted
+    return X, codes, None, is_predicted
+
+
+def _warn_of_unknown_tasks(data: str, names: list[str], is_predicted: Any) -> None:
+    """Say which tasks the model cannot predict; their rows are written without numbers."""
+    pairs = zip(names, is_predicted, strict=True)
+    unknown = [name for name, is_shown in pairs if not is_shown]
+    tasks = list(dict.fromkeys(unknown))
+    say(
+        f"{data}: {counted(len(unknown), 'row')} of "
+        f"{counted(len(tasks), 'task')} that the model does not know: "
+        f"{listed(tasks)}; no predictions are written for them. A model that was "
+        "compared with --new-tasks or --unseen mean predicts new tasks, too.",
+        error=True,
+    )
 
 
 def _dataset(fitted: Model, id: str, data_dir: Path | None) -> tuple[Any, Any]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import t as student
 
-from mtlrun.engine.averages import VARIANCE_SHRINKAGE_ROWS
+from mtlrun.engine.averages import shrunken_variances
 
 Array = np.ndarray
 
@@ -220,8 +220,9 @@ def correction(folds: int, repeats: int, has_test_file: bool = False) -> float:
 def task_scales(y: Array, row_index: RowIndex) -> Array:
     """Return the variance that squared errors of every task are divided by.
 
-    That of the targets, weighted; small tasks in one unit are shrunk towards the average by ten rows, of which a row of
-    weight w counts as w. NaN for a constant target.
+    That of the targets, weighted. Variances of tasks with rows of their own, which have
+    one unit, are shrunken towards their average (`shrunken_variances`); a row of weight
+    w counts as w. NaN for a constant target.
     """
     is_tested = row_index.is_weighted(~np.isnan(y))
     rows, tasks = row_index.entries(is_tested)
@@ -230,13 +231,10 @@ def task_scales(y: Array, row_index: RowIndex) -> Array:
     counts = np.bincount(tasks, weights, row_index.n_tasks)
     means = _divided(np.bincount(tasks, weights * values, row_index.n_tasks), counts)
     squares = weights * (values - means[tasks]) ** 2
-    found = _divided(np.bincount(tasks, squares, row_index.n_tasks), counts)
+    variances = _divided(np.bincount(tasks, squares, row_index.n_tasks), counts)
     if row_index.task_id is not None:
-        average = np.nansum(counts * found) / counts.sum()
-        found = (counts * np.nan_to_num(found) + VARIANCE_SHRINKAGE_ROWS * average) / (
-            counts + VARIANCE_SHRINKAGE_ROWS
-        )
-    return np.where(found > 0, found, np.nan)
+        variances = shrunken_variances(variances, counts)
+    return np.where(variances > 0, variances, np.nan)
 
 
 def squared_losses(

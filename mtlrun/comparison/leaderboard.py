@@ -41,7 +41,16 @@ from mtlrun.utils.text import cleaned
 
 SCHEMA = 3
 #: Metrics of squared errors, which rank by the gain.
-SQUARED_METRICS = ("rmse", "nmse", "nmse_all", "mse")
+SQUARED_METRICS = (
+    "rmse",
+    "mse",
+    "nmse",
+    "nmse_all",
+    "nmse_shrunken",
+    "r2",
+    "r2_shrunken",
+    "explained_variance",
+)
 #: Methods shown in tables per task.
 MAX_COLUMNS = 8
 

@@ -46,6 +46,14 @@ from mtlrun.errors import ConfigError, DataError, counted, listed
 from mtlrun.metrics import METRICS, get_metric
 from mtlrun.utils.io import derive_seed
 
+#: Metrics that divide by the variance of a task -> what takes their place where tasks
+#: have rows of their own. A task may have two test rows, whose variance is no unit.
+SHRUNKEN_METRICS = {
+    "nmse": "nmse_shrunken",
+    "nmse_all": "nmse_shrunken",
+    "r2": "r2_shrunken",
+}
+
 
 @dataclass(frozen=True)
 class Protocol:
@@ -242,6 +250,8 @@ def _metric(name: str | None, dataset: Dataset) -> str:
             f"the metric {name!r} cannot be computed for targets that are {kind}",
             f"Use one of: {fit}.",
         )
+    if dataset.task_id is not None:
+        return SHRUNKEN_METRICS.get(name, name)
     return name
 
 
@@ -427,6 +437,11 @@ def facts_of(
         found.append(
             f"rows are weighted by {roles.weight!r}, normalized to mean 1, in fits and "
             "scores"
+        )
+    if protocol.metric in SHRUNKEN_METRICS.values():
+        found.append(
+            f"{protocol.metric}: errors in units of the variance of the task, that of "
+            "small tasks shrunken towards the average, as in the gain"
         )
     found.append(_question_fact(dataset, protocol))
     found.append(_split_fact(dataset, protocol, roles))

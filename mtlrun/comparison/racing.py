@@ -38,7 +38,7 @@ CANDIDATE_TOLERANCE = 2.0
 #: Inner folds that are visited before methods are stopped, of so many in all.
 FOLDS_PER_FIRST_FOLD = 3
 #: Metrics of explained variance, which have no lower bound: one minus them is an error.
-_EXPLAINED = ("r2", "explained_variance")
+_EXPLAINED = ("r2", "r2_shrunken", "explained_variance")
 
 
 def n_first_folds(n_folds: int) -> int:

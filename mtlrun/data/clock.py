@@ -34,12 +34,18 @@ class Clock:
         Earliest time of each task.
     is_feature : bool
         Whether this column is a feature of all methods.
+    span : (float, float) or None
+        Earliest and latest time of all rows; None for models of earlier versions.
+    longest : float or None
+        Longest time of a row since the first row of its task.
     """
 
     column: str
     feature: str
     first: Mapping[str, float] = field(default_factory=dict)
     is_feature: bool = False
+    span: tuple[float, float] | None = None
+    longest: float | None = None
 
     @property
     def last_column(self) -> str:
@@ -58,10 +64,37 @@ class Clock:
             "feature": self.feature,
             "first": dict(self.first),
             "is_feature": self.is_feature,
+            "span": self.span,
+            "longest": self.longest,
         }
 
-    def elapsed(self, table: Table, tasks: Sequence[str] | None) -> np.ndarray:
-        """Return the time of new rows since the first row of their task.
+    def is_beyond(
+        self, times: np.ndarray, elapsed: np.ndarray, features: Sequence[str]
+    ) -> np.ndarray:
+        """Return which rows lie outside the times of the training rows.
+
+        The time itself counts only where it is a feature. Otherwise new rows are always
+        later, and the model does not see that.
+
+        Parameters
+        ----------
+        times, elapsed : ndarray of shape (n,)
+            As `elapsed` returns them.
+        features : sequence of str
+            Columns that the model uses.
+        """
+        is_beyond = np.zeros(len(times), dtype=bool)
+        if self.longest is not None:
+            is_beyond |= (elapsed < 0) | (elapsed > self.longest)
+        if self.span is not None and self.column in features:
+            earliest, latest = self.span
+            is_beyond |= (times < earliest) | (times > latest)
+        return is_beyond
+
+    def elapsed(
+        self, table: Table, tasks: Sequence[str] | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the times of new rows, and the times since the first row of their task.
 
         A task without training rows begins with the first of the new rows.
 
@@ -85,7 +118,8 @@ class Clock:
         names = [""] * len(times) if tasks is None else list(tasks)
         first = pd.Series(times).groupby(names).min().to_dict()
         first.update(self.first)
-        return times - np.array([first[name] for name in names], dtype=float)
+        begins = np.array([first[name] for name in names], dtype=float)
+        return times, times - begins
 
 
 def feature_name(column: str, taken: Sequence[str]) -> str:
@@ -147,10 +181,13 @@ def start_clock(
         names = list(tasks)
     first = np.full(len(names), np.inf)
     np.minimum.at(first, codes, times)
+    elapsed = times - first[codes]
     clock = Clock(
         column,
         feature_name(column, table.columns),
         dict(zip(names, first.tolist(), strict=True)),
         is_feature=roles.since_first is not None,
+        span=(float(times.min()), float(times.max())),
+        longest=float(elapsed.max()),
     )
-    return clock, times - first[codes]
+    return clock, elapsed

@@ -110,6 +110,9 @@ class NewRows:
         Words that the training rows did not have, and how often they occur, by column.
     gaps : dict of str to int
         Number of missing cells, by columns in which no training row lacked one.
+    is_beyond : ndarray of bool, shape (n,), or None
+        Which rows lie outside the times of the training rows; None where the model uses
+        no times.
     """
 
     X: Any
@@ -117,14 +120,25 @@ class NewRows:
     ignored: list[str] = field(default_factory=list)
     new_words: dict[str, dict[str, int]] = field(default_factory=dict)
     gaps: dict[str, int] = field(default_factory=dict)
+    is_beyond: np.ndarray | None = None
 
     def said(self) -> list[str]:
-        """Return sentences about gaps and words that the training rows did not have."""
-        return gap_warning(self.gaps) + [
-            f"{counted(sum(words.values()), 'cell')} of {column!r} with words that the training rows did not have: "
-            f"{listed([repr(word) for word in words])}"
-            for column, words in self.new_words.items()
-        ]
+        """Return sentences about what the training rows did not have."""
+        sentences = gap_warning(self.gaps)
+        for column, words in self.new_words.items():
+            n_cells = counted(sum(words.values()), "cell")
+            names = listed([repr(word) for word in words])
+            sentences.append(
+                f"{n_cells} of {column!r} with words that the training rows did not "
+                f"have: {names}"
+            )
+        if self.is_beyond is not None and self.is_beyond.any():
+            count = int(self.is_beyond.sum())
+            sentences.append(
+                f"{counted(count, 'row')} outside the times of the training rows: the "
+                "model extrapolates, and intervals may be too narrow there"
+            )
+        return sentences
 
 
 def gap_warning(gaps: Mapping[str, int]) -> list[str]:
@@ -215,8 +229,9 @@ def new_rows(table: Table, schema: Schema) -> NewRows:
         If the columns differ from the model's, a cell does not fit, or a number is too large.
     """
     tasks, task_columns = _tasks(table, schema)
+    is_beyond = None
     if schema.clock is not None:
-        table = _with_elapsed(table, schema.clock, tasks)
+        table, is_beyond = _with_elapsed(table, schema.clock, tasks, schema.features)
     new_words: dict[str, dict[str, int]] = {}
     candidates = [name for name in table.columns if name not in task_columns]
     if schema.strings:
@@ -253,20 +268,27 @@ def new_rows(table: Table, schema: Schema) -> NewRows:
         gaps = {}
     else:
         gaps = count_gaps(X, schema)
-    return NewRows(X, tasks, ignored, new_words, gaps)
+    return NewRows(X, tasks, ignored, new_words, gaps, is_beyond)
 
 
 def _with_elapsed(
-    table: Table, clock: Clock, tasks: list[str] | np.ndarray | None
-) -> Table:
-    """Return a table with the columns that are derived from its column of times."""
+    table: Table,
+    clock: Clock,
+    tasks: list[str] | np.ndarray | None,
+    features: Sequence[str],
+) -> tuple[Table, np.ndarray]:
+    """Return a table with the columns that are derived from its column of times.
+
+    Also return which rows lie outside the times of the training rows.
+    """
     names = None if tasks is None else [str(name) for name in tasks]
-    elapsed = clock.elapsed(table, names)
+    times, elapsed = clock.elapsed(table, names)
     frame = table.frame.assign(**dict.fromkeys(clock.columns, elapsed))
     order = table.order
     if order:
         order = [*order, *clock.columns]
-    return replace(table, frame=frame, order=order)
+    is_beyond = clock.is_beyond(times, elapsed, features)
+    return replace(table, frame=frame, order=order), is_beyond
 
 
 def _tasks(

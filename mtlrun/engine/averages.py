@@ -7,9 +7,36 @@ import statistics
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 
-#: The variance of a small task is shrunk towards the variance of the average task, as
-#: if the task had this many more rows.
+import numpy as np
+
+#: The variance of a small task is shrunken towards the variance of the average task, as
+#: if the task had this many more rows. `benchmarks/small_tasks.py` tries other numbers.
 VARIANCE_SHRINKAGE_ROWS = 10
+
+
+def shrunken_variances(variances: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Shrink the variances of tasks in one unit towards their average.
+
+    The variance of a task with n rows becomes ``(n v + k a) / (n + k)``, where a is the
+    average variance of a row and k is `VARIANCE_SHRINKAGE_ROWS`. Errors of small tasks
+    are divided by it: their own variance may be almost 0 by chance, and such a task
+    would decide a comparison alone.
+
+    Parameters
+    ----------
+    variances : ndarray of shape (n_tasks,)
+        NaN or 0 for tasks without rows.
+    sizes : ndarray of shape (n_tasks,)
+        Rows of each task, or the sum of their weights.
+
+    Returns
+    -------
+    ndarray of shape (n_tasks,)
+    """
+    total = sizes * np.nan_to_num(variances)
+    average = total.sum() / sizes.sum()
+    shrinkage = VARIANCE_SHRINKAGE_ROWS
+    return np.asarray((total + shrinkage * average) / (sizes + shrinkage))
 
 
 def std(values: Iterable[float]) -> float | None:

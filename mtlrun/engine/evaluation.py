@@ -21,6 +21,7 @@ from sklearn.utils import check_array
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import GROUP, NEW_TASK, WEIGHT
 from mtlrun.data.weights import weighted_moments
+from mtlrun.engine.averages import shrunken_variances
 from mtlrun.errors import MtlrunError
 from mtlrun.estimators.base import BaseMTL, ClassifierMTL
 from mtlrun.estimators.baselines import (
@@ -229,6 +230,9 @@ class TrainTestData:
         labels.
     test_rows : ndarray of int
         Positions of the test rows in the data set.
+    shrunken_variance : ndarray of shape (n_tasks,) or None
+        The variances as gains use them: small tasks with rows of their own have
+        variances that are shrunken towards the average.
     """
 
     train: Dataset
@@ -236,17 +240,20 @@ class TrainTestData:
     one_class: np.ndarray
     variance: np.ndarray
     test_rows: np.ndarray
+    shrunken_variance: np.ndarray | None = None
 
     @classmethod
     def of(cls, dataset: Dataset, train: np.ndarray, test: np.ndarray) -> TrainTestData:
         """Return the training and test rows of a data set, given their positions."""
         train_data = dataset.subset(train)
+        variances, shrunken = _variances(dataset, np.union1d(train, test))
         return cls(
             train=train_data,
             test=dataset.subset(test),
             one_class=one_class(train_data),
-            variance=_variances(dataset, np.union1d(train, test)),
+            variance=variances,
             test_rows=test,
+            shrunken_variance=shrunken,
         )
 
     def fit(self, estimator: Any) -> Any:
@@ -325,6 +332,8 @@ class TrainTestData:
             options["tasks"] = range(self.test.n_tasks)
         if metric.task_variance:
             options["variance"] = self.variance
+        if metric.shrinks_variance:
+            options["variance"] = self.shrunken_variance
         per_task = metric(
             self.test.y,
             np.asarray(values),
@@ -406,19 +415,24 @@ def _task_sizes(dataset: Dataset) -> np.ndarray:
     return dataset.sum_by_task(observed)
 
 
-def _variances(dataset: Dataset, rows: np.ndarray) -> np.ndarray:
+def _variances(dataset: Dataset, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the weighted population variance of the targets of each task over rows.
 
-    Missing targets do not count. NaN for labels.
+    Missing targets do not count. NaN for labels. The second array has the shrunken
+    variances of tasks with rows of their own; targets on the same rows may have
+    different units, so they keep their variances.
     """
     if dataset.task_type != "regression":
-        return np.full(dataset.n_tasks, np.nan)
+        unknown = np.full(dataset.n_tasks, np.nan)
+        return unknown, unknown
     y = dataset.y[rows]
     weights = dataset.source.get(WEIGHT)
     if dataset.task_id is None:
         if weights is None:
-            return np.atleast_1d(np.nanvar(y, axis=0))
-        return np.atleast_1d(weighted_moments(y, weights[rows])[1])
+            of_targets = np.atleast_1d(np.nanvar(y, axis=0))
+        else:
+            of_targets = np.atleast_1d(weighted_moments(y, weights[rows])[1])
+        return of_targets, of_targets
     codes = dataset.task_id[rows]
     n_tasks = dataset.n_tasks
     if weights is None:
@@ -427,10 +441,11 @@ def _variances(dataset: Dataset, rows: np.ndarray) -> np.ndarray:
     else:
         row_weights = weights[rows]
         sizes = np.bincount(codes, weights=row_weights, minlength=n_tasks)
-    sizes = np.where(sizes > 0, sizes, 1)
-    means = np.bincount(codes, weights=row_weights * y, minlength=n_tasks) / sizes
+    divisors = np.where(sizes > 0, sizes, 1)
+    means = np.bincount(codes, weights=row_weights * y, minlength=n_tasks) / divisors
     squares = row_weights * (y - means[codes]) ** 2
-    return np.bincount(codes, weights=squares, minlength=n_tasks) / sizes
+    variances = np.bincount(codes, weights=squares, minlength=n_tasks) / divisors
+    return variances, shrunken_variances(variances, sizes)
 
 
 def one_class(dataset: Dataset) -> np.ndarray:

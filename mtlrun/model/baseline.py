@@ -23,8 +23,8 @@ from mtlrun.tables.report_table import Column, ReportTable
 BASELINE = "mean of the task"
 #: Scores of the mean of the task by definition; others depend on the data.
 BASELINE_SCORES = {
-    **dict.fromkeys(("nmse", "nmse_all"), 1.0),
-    **dict.fromkeys(("r2", "explained_variance"), 0.0),
+    **dict.fromkeys(("nmse", "nmse_all", "nmse_shrunken"), 1.0),
+    **dict.fromkeys(("r2", "r2_shrunken", "explained_variance"), 0.0),
     **dict.fromkeys(("auc", "auc_frequent", "balanced_accuracy"), 0.5),
 }
 #: Shares of a class are at least that far from 0 and 1, so that odds are finite.

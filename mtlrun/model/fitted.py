@@ -377,10 +377,16 @@ class Model(BaseEstimator):
                 Columns whose category in this row no training row had.
             missing : tuple of str
                 Columns that are empty in this row and were complete in training.
+            is_beyond_times : bool
+                Whether the row lies outside the times of the training rows, so that the
+                model extrapolates; only for models that use times.
+
+            Rows of tasks that the model cannot predict have empty cells in place of
+            predictions: NaN for numbers, None for labels.
 
         Raises
         ------
-        DataError, UnknownNameError
+        DataError
             As `predict`.
         UserError
             If the model has no probabilities or no intervals.
@@ -395,7 +401,8 @@ class Model(BaseEstimator):
                 "Give a number between 0 and 1, such as 0.95.",
             )
         rows = model._new_rows(X)
-        task_id = model.codes(rows.tasks, "data frame")
+        names, is_predicted = model.predictable(rows.tasks)
+        task_id = model.codes(names, "data frame")
         table = answers_table(
             model,
             rows.X,
@@ -403,13 +410,16 @@ class Model(BaseEstimator):
             with_probabilities=probabilities,
             interval=interval,
             names=rows.tasks,
+            is_predicted=is_predicted,
         )
         flags: dict[str, Any] = {
             "unknown_categories": unknown_cells(rows.X, model.schema),
             "missing": missing_cells(rows.X, model.schema),
         }
+        if rows.is_beyond is not None:
+            flags["is_beyond_times"] = rows.is_beyond
         if task_id is not None:
-            table["is_known_task"] = task_id >= 0
+            table["is_known_task"] = (task_id >= 0) & is_predicted
         table = table.assign(**flags)
         table = table.drop(columns="row", errors="ignore")
         if isinstance(X, pd.DataFrame):
@@ -484,6 +494,49 @@ class Model(BaseEstimator):
             table.named = column_names(X) is not None
         return new_rows(table, self.schema)
 
+    def predictable(
+        self, names: Sequence[str] | np.ndarray | None
+    ) -> tuple[Sequence[str] | np.ndarray | None, np.ndarray | bool]:
+        """Return tasks that the model can predict, and which rows have them.
+
+        Parameters
+        ----------
+        names : sequence of str, ndarray of int or None
+            Tasks of rows, as of `codes`.
+
+        Returns
+        -------
+        names : as in the call
+            The first task of the model replaces tasks that it cannot predict, so that all
+            rows are computed at once. Predictions of such rows mean nothing.
+        is_predicted : ndarray of bool, or True where rows name no tasks
+        """
+        predicts_all = self.unseen == "mean" and self.ragged
+        if not self.by_task or names is None or predicts_all:
+            return names, True
+        if isinstance(names, np.ndarray):
+            return names, True
+        tasks = self._positions()
+        is_predicted = np.array([name in tasks for name in names])
+        replaced = np.asarray(names, dtype=object)
+        replaced[~is_predicted] = self.task_names[0]
+        return replaced.tolist(), is_predicted
+
+    def _positions(self) -> dict[str, int]:
+        """Return the position of each task by its name, or by its number."""
+        tasks = self.task_names
+        positions = {normalized(name): t for t, name in enumerate(tasks)}
+        if self._has_numbered_tasks() and not any(name.isdecimal() for name in tasks):
+            positions |= {str(t): t for t in range(len(tasks))}
+        return positions
+
+    def _has_numbered_tasks(self) -> bool:
+        """Whether tasks are called by their positions: ``task 0``, or 1, 2, ..."""
+        return all(
+            name in (f"task {t}", str(t), str(t + 1))
+            for t, name in enumerate(self.task_names)
+        )
+
     def codes(
         self, names: Sequence[str] | np.ndarray | None, where: str
     ) -> np.ndarray | None:
@@ -508,10 +561,7 @@ class Model(BaseEstimator):
                 f"{where}: no column says which of the {len(tasks)} tasks each row belongs to",
                 f"Add a column {column!r}; mtlrun predict also takes --task COLUMN, or --task-name NAME for all rows.",
             )
-        numbered = all(
-            name in (f"task {t}", str(t), str(t + 1)) for t, name in enumerate(tasks)
-        )
-        if isinstance(names, np.ndarray) and not numbered:
+        if isinstance(names, np.ndarray) and not self._has_numbered_tasks():
             names = [str(position + 1) for position in names]
         if isinstance(names, np.ndarray):
             if names.size and names.max() >= len(tasks):
@@ -520,9 +570,7 @@ class Model(BaseEstimator):
                     "Train a model on these data, or name the tasks as in training.",
                 )
             return names
-        numbers = {normalized(name): t for t, name in enumerate(tasks)}
-        if numbered and not any(name.isdecimal() for name in tasks):
-            numbers |= {str(t): t for t in range(len(tasks))}
+        numbers = self._positions()
         unknown = list(dict.fromkeys(name for name in names if name not in numbers))
         if unknown and self.unseen == "mean" and self.ragged:
             numbers |= dict.fromkeys(unknown, -1)
@@ -532,13 +580,15 @@ class Model(BaseEstimator):
             if _are_identifiers(tasks):
                 # A similar number is another patient, not another spelling.
                 error.remedy = f"The model was fitted on {counted(len(tasks), 'task')}."
-            more = f" (also unknown: {listed(unknown[1:])})" if unknown[1:] else ""
-            error.message = f"{where}: {error.message}{more}"
-            others = (
+            others = ""
+            if unknown[1:]:
+                others = f" (also unknown: {listed(unknown[1:])})"
+            error.message = f"{where}: {error.message}{others}"
+            remedy = (
                 "A model that was compared with --new-tasks or --unseen mean predicts "
-                "new tasks, too."
+                "new tasks, too; predict_table predicts the other rows."
             )
-            error.remedy = f"{error.remedy} {others}"
+            error.remedy = f"{error.remedy} {remedy}"
             raise error
         return np.array([numbers[name] for name in names], dtype=int)
 
@@ -867,8 +917,7 @@ def _plain(words: Sequence[Any]) -> np.ndarray:
     if not all(map(is_number, texts)):
         return np.array(texts, dtype=object)
     values = np.array([float(text) for text in texts])
-    return (
-        values.astype(np.int64)
-        if (values == np.round(values)).all() and np.abs(values).max() < 2**53
-        else values
-    )
+    are_whole = (values == np.round(values)).all()
+    if are_whole and np.abs(values).max() < 2**53:
+        return values.astype(np.int64)
+    return values

@@ -15,11 +15,15 @@ its own.
 With n errors, the ends are the order statistics ``(n + 1) * alpha / 2`` from either end.
 With too few of them for that, both ends are the largest ones, in units of Student's t.
 
-Errors of one new task are alike, so the number of tasks takes the place of n there
-(Dunn, Wasserman and Ramdas, JASA 2023).
+Errors of one new task are alike, so fewer of them count (`n_independent`). With n rows
+per task and the intraclass correlation r of the errors, 1 + (n - 1) r^2 errors count as
+one, because the variance of their mean square is larger by this factor. Analysis of
+variance estimates r.
 
 References
 ----------
+Dunn, Wasserman and Ramdas, Distribution-free prediction sets for two-layer hierarchical
+models, JASA 2023;
 Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World, 2005; Barber, Candès,
 Ramdas and Tibshirani, Predictive inference with the jackknife+, Annals of Statistics
 2021; Duan, Smearing estimate, JASA 1983 (means of transformed targets).
@@ -96,14 +100,14 @@ class Intervals:
         Standard deviation of the errors of each task; None where the model predicts it.
     groups : list of ndarray
         Sorted scaled errors: of all tasks together, or one array for each task.
-    n_new_tasks : int or None
-        Number of tasks of the errors, if these are errors on new tasks. Errors of one
-        task are alike, so tasks are counted in place of rows.
+    n_independent : int or None
+        Number of independent errors to which errors on new tasks amount; None for
+        errors on known tasks, which all count.
     """
 
     scales: Array | None
     groups: list[Array]
-    n_new_tasks: int | None = None
+    n_independent: int | None = None
 
     @classmethod
     def of(
@@ -133,7 +137,7 @@ class Intervals:
             scales, others = _task_scales(errors, n_tasks, is_shared=is_shared)
             scaled = errors.values / others
         if is_new:
-            return cls(scales, [np.sort(scaled)], len(np.unique(tasks)))
+            return cls(scales, [np.sort(scaled)], n_independent(scaled, tasks))
         if not is_shared:
             return cls(scales, [np.sort(scaled)])
         return cls(scales, [np.sort(scaled[tasks == k]) for k in range(n_tasks)])
@@ -147,7 +151,7 @@ class Intervals:
         groups = []
         for group in content["groups"]:
             groups.append(np.asarray(group, dtype=float))
-        return cls(scales, groups, content.get("n_new_tasks"))
+        return cls(scales, groups, content.get("n_independent"))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, with at most `MAX_STORED` quantiles of each group."""
@@ -159,8 +163,8 @@ class Intervals:
             groups.append(group.tolist())
         scales = None if self.scales is None else self.scales.tolist()
         content: dict[str, Any] = {"scales": scales, "groups": groups}
-        if self.n_new_tasks is not None:
-            content["n_new_tasks"] = self.n_new_tasks
+        if self.n_independent is not None:
+            content["n_independent"] = self.n_independent
         return content
 
     def ends(
@@ -177,7 +181,7 @@ class Intervals:
         level : float
             Probability of the interval.
         """
-        n_units = self.n_new_tasks
+        n_units = self.n_independent
         pairs = [_ends(group, level, n_units) for group in self.groups]
         lower, upper = np.array(pairs).T
         group = np.zeros(len(tasks), dtype=int)
@@ -281,6 +285,34 @@ def _task_scales(
     own_squares = squares[errors.tasks] - errors.values**2
     others = deviations(np.maximum(own_squares, 0.0), counts[errors.tasks] - 1)
     return deviations(squares, counts), others
+
+
+def n_independent(errors: Array, tasks: Array) -> int:
+    """Return the number of independent errors to which correlated ones amount.
+
+    At least the number of tasks, at most the number of errors. The docstring of this
+    module has the formula.
+    """
+    _, codes, sizes = np.unique(tasks, return_inverse=True, return_counts=True)
+    n_errors = len(errors)
+    n_tasks = len(sizes)
+    if n_tasks < 2 or n_errors == n_tasks:
+        return n_tasks
+    means = np.bincount(codes, errors) / sizes
+    deviations = means - errors.mean()
+    between = np.sum(sizes * deviations**2) / (n_tasks - 1)
+    residuals = errors - means[codes]
+    within = np.sum(residuals**2) / (n_errors - n_tasks)
+    # Rows of an average task, where tasks have different numbers of rows.
+    correction = np.sum(sizes**2) / n_errors
+    n_rows = (n_errors - correction) / (n_tasks - 1)
+    total = between + (n_rows - 1) * within
+    if not total > 0:
+        return n_tasks
+    correlation = max((between - within) / total, 0.0)
+    per_independent = 1 + (n_rows - 1) * correlation**2
+    n_worth = round(n_errors / per_independent)
+    return int(min(max(n_worth, n_tasks), n_errors))
 
 
 def _ends(

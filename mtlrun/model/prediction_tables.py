@@ -27,6 +27,7 @@ def answers_table(
     interval: float | None = None,
     means: bool = False,
     names: Sequence[str] | np.ndarray | None = None,
+    is_predicted: np.ndarray | bool = True,
 ) -> pd.DataFrame:
     """Return what a model predicts for new rows as a table, in the units and words of the table it was fitted on.
 
@@ -45,6 +46,8 @@ def answers_table(
     names : sequence of str, or ndarray of int, optional
         Tasks of the rows as they are written, which new tasks keep; positions are not
         written.
+    is_predicted : ndarray of bool, or True
+        Rows whose predictions are shown; other rows have empty cells.
 
     Returns
     -------
@@ -58,9 +61,54 @@ def answers_table(
     UserError
         If probabilities or intervals are wanted of a model that has none.
     """
+    table = _answers(
+        model,
+        X,
+        task_id,
+        with_scores=with_scores,
+        with_probabilities=with_probabilities,
+        interval=interval,
+        means=means,
+        names=names,
+    )
+    if np.all(is_predicted):
+        return table
+    for name in table.columns:
+        if name == "task":
+            written = np.asarray(names, dtype=object)
+            table[name] = np.where(is_predicted, table[name], written)
+        elif name != "row":
+            table[name] = _blanked(table[name], is_predicted)
+    return table
+
+
+def _blanked(column: pd.Series, is_shown: np.ndarray | bool) -> pd.Series:
+    """Return a column with empty cells in some rows: NaN for decimals, else None."""
+    if pd.api.types.is_float_dtype(column):
+        return column.where(is_shown)
+    return column.astype(object).where(is_shown, None)
+
+
+def _answers(
+    model: Model,
+    X: Any,
+    task_id: np.ndarray | None,
+    *,
+    with_scores: bool,
+    with_probabilities: bool,
+    interval: float | None,
+    means: bool,
+    names: Sequence[str] | np.ndarray | None,
+) -> pd.DataFrame:
+    """Return the columns of `answers_table`, of all rows."""
     facts = model.about
-    found = model.means(X, task_id) if means else model.answers(X, task_id)
-    more = {"score": model.scores(X, task_id)} if with_scores else {}
+    if means:
+        found = model.means(X, task_id)
+    else:
+        found = model.answers(X, task_id)
+    more = {}
+    if with_scores:
+        more["score"] = model.scores(X, task_id)
     if with_probabilities:
         more["probability"] = model.probabilities(X, task_id)
     table: dict[str, Any] = {"row": np.arange(len(found))}
@@ -71,27 +119,29 @@ def answers_table(
             written = np.asarray(names, dtype=object)
             table["task"] = np.where(task_id < 0, written, table["task"])
     if facts["task_type"] == "multiclass":
-        return pd.DataFrame(
-            {**table, "label": np.asarray(facts["tasks"], dtype=object)[found]}
-        )
+        labels = np.asarray(facts["tasks"], dtype=object)
+        table["label"] = labels[found]
+        return pd.DataFrame(table)
     if found.ndim == 1:
-        table["prediction" if facts["task_type"] == "regression" else "label"] = found
+        column = "label"
+        if facts["task_type"] == "regression":
+            column = "prediction"
+        table[column] = found
     else:
         table |= dict(zip(distinct(model.target_names, table), found.T, strict=True))
     if facts["task_type"] == "regression":
-        return pd.DataFrame(
-            table
-            | (
-                {}
-                if interval is None
-                else _limits(model, X, task_id, found, interval, table)
-            )
-        )
+        if interval is not None:
+            table |= _limits(model, X, task_id, found, interval, table)
+        return pd.DataFrame(table)
     for kind, values in more.items():
-        names = [f"{name}:{kind}" if name else kind for name in _scored(model)]
-        table |= dict(
-            zip(distinct(names, table), values.reshape(len(found), -1).T, strict=True)
-        )
+        names = []
+        for name in _scored(model):
+            if name:
+                names.append(f"{name}:{kind}")
+            else:
+                names.append(kind)
+        columns = values.reshape(len(found), -1).T
+        table |= dict(zip(distinct(names, table), columns, strict=True))
     return pd.DataFrame(table)
 
 

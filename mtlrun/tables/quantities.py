@@ -14,6 +14,8 @@ _NAMES = {
     "nmse": "normalised MSE",
     "r2": "R²",
     "nmse_all": "normalised MSE",
+    "nmse_shrunken": "normalised MSE, variances of small tasks shrunken",
+    "r2_shrunken": "R², variances of small tasks shrunken",
     "largest_n": "rows",
     "seconds": "seconds to fit",
     PARALLEL: "seconds to fit, one worker per block",

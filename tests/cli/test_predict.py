@@ -126,6 +126,21 @@ def test_tasks_of_rows_by_column_by_option_and_by_data_set(trained, tmp_path):
     assert len(pd.read_csv("all.csv")) == 400
 
 
+def test_rows_of_unknown_tasks_are_left_empty_with_one_warning(trained, tmp_path):
+    letters = "ACGT" * 10 + "AC"
+    tasks = list(load_model(tmp_path / STRINGS).task_names[:2])
+    lines = [f"{letters},{task}" for task in ("horse", *tasks, "horse", "goat")]
+    (tmp_path / "mixed.csv").write_text("sequence,task\n" + "\n".join(lines))
+    result = trained("predict", STRINGS, "mixed.csv", "-o", "out.csv")
+    assert result.exit_code == 0, result.output
+    assert result.stderr.count("horse") == 1
+    assert "3 rows of 2 tasks" in result.stderr
+    table = pd.read_csv("out.csv")
+    assert table.label.isna().tolist() == [True, False, False, True, True]
+    assert table.score.isna().tolist() == [True, False, False, True, True]
+    assert table.task.tolist() == ["horse", *tasks, "horse", "goat"]
+
+
 def test_errors_end_with_2(trained, tmp_path):
     pd.DataFrame(np.ones((2, 4))).to_csv("narrow.csv", index=False, header=False)
     (tmp_path / "new.fa").write_text(">1\n" + "ACGT" * 10 + "AC\n")

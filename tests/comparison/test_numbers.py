@@ -4,6 +4,7 @@ import json
 import math
 import re
 import statistics
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -623,6 +624,27 @@ def test_the_facts_have_the_sizes_of_the_table():
     assert numbers(facts[0].partition(":")[2])[:4] == [60, 2, 3, 20]
     assert any(numbers(fact)[:1] == [6] and "chosen" in fact for fact in facts)
     assert any(numbers(fact) == [-4, 3] or numbers(fact) == [4, 3] for fact in facts)
+
+
+@pytest.mark.parametrize("metric", ["nmse", "nmse_all", "r2"])
+def test_variances_of_tasks_with_few_rows_are_shrunken_in_scores(metric):
+    options = CompareOptions(metric=metric)
+    assert Protocol.of(ragged(), options).metric.endswith("_shrunken")
+    shared = replace(ragged(), y=np.ones((60, 2)), task_id=None, tasks=["r", "s"])
+    assert Protocol.of(shared, options).metric == metric
+
+
+@pytest.mark.parametrize(("metric", "greater"), [("rmse", False), ("r2", True)])
+def test_metrics_of_squared_errors_rank_by_the_gain(metric, greater):
+    evaluation = make_evaluation(1, metric=metric)
+    low, high = np.full(N, 0.5), np.full(N, 0.8)
+    better = method("Better", POOLED, low, evaluation)
+    alone = method("Alone", INDEPENDENT, high, evaluation)
+    # Scores that say the opposite, as those of one task in other units do.
+    better.scores = dict.fromkeys(better.losses, 0.1 if greater else 0.9)
+    alone.scores = dict.fromkeys(alone.losses, 0.9 if greater else 0.1)
+    board = board_of(evaluation, [alone, better], greater)
+    assert board.best().label == "Better"
 
 
 @pytest.mark.parametrize(("greater", "first"), [(True, "High"), (False, "Low")])

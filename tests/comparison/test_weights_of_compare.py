@@ -204,7 +204,12 @@ def test_scores_of_equal_predictions_are_those_of_repeated_rows(metric, how):
     test = weighted.test.subset(copies)
     del test.source[WEIGHT]
     repeated = TrainTestData(
-        weighted.train, test, weighted.one_class, weighted.variance, copies
+        weighted.train,
+        test,
+        weighted.one_class,
+        weighted.variance,
+        copies,
+        weighted.shrunken_variance,
     )
     scores = [
         part.score(model, part.predict(model), [metric], how)[metric]

@@ -5,6 +5,7 @@ import pytest
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
 
+from mtlrun.comparison.gain import RowIndex, task_scales
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
 from mtlrun.data.splits import fold_rows, split_rows
@@ -85,6 +86,25 @@ def test_nmse_may_be_relative_to_the_variance_of_all_rows_of_a_task(ragged):
         "nmse_all"
     ]
     np.testing.assert_allclose(found.per_task, expected)
+
+
+def test_shrunken_metrics_divide_by_the_scales_of_the_gain():
+    rng = np.random.default_rng(0)
+    codes = np.repeat([0, 1, 2], [2, 8, 20])
+    y = rng.normal(size=30) * np.array([0.01, 1.0, 5.0])[codes]
+    X = rng.normal(size=(30, 3))
+    tasks = ["a", "b", "c"]
+    dataset = Dataset(
+        X=X, y=y, task_type="regression", task_id=codes, tasks=tasks, id="three"
+    )
+    test = np.arange(1, 30, 2)
+    part = TrainTestData.of(dataset, np.arange(0, 30, 2), test)
+    names = ["nmse_shrunken", "r2_shrunken"]
+    scores = part.score(None, np.zeros(len(test)), names, "task")
+    scales = task_scales(y, RowIndex(3, codes))
+    squares = [np.mean(y[test][codes[test] == t] ** 2) for t in range(3)]
+    np.testing.assert_allclose(scores["nmse_shrunken"].per_task, squares / scales)
+    np.testing.assert_allclose(scores["r2_shrunken"].per_task, 1 - squares / scales)
 
 
 def shared(y_train, y_test):

@@ -11,7 +11,13 @@ from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.table import table_of_frame
 from mtlrun.errors import DataError, UnknownNameError, UserError
 from mtlrun.model.files import load_model
-from mtlrun.model.intervals import Errors, Intervals, advice, coverage
+from mtlrun.model.intervals import (
+    Errors,
+    Intervals,
+    advice,
+    coverage,
+    n_independent,
+)
 
 RNG = np.random.default_rng(0)
 
@@ -198,3 +204,28 @@ def test_means_need_a_transformed_target():
     with pytest.raises(UserError) as caught:
         model.means(X, tasks)
     assert "--mean" in caught.value.remedy
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.6, 1.0])
+def test_errors_of_a_task_count_as_often_as_they_are_independent(correlation):
+    rng = np.random.default_rng(0)
+    tasks = np.repeat(np.arange(400), 9)
+    shared = rng.normal(size=400)[tasks]
+    errors = np.sqrt(correlation) * shared
+    errors = errors + np.sqrt(1 - correlation) * rng.normal(size=3600)
+    expected = 3600 / (1 + 8 * correlation**2)
+    assert n_independent(errors, tasks) == pytest.approx(expected, rel=0.1)
+
+
+def test_intervals_of_new_tasks_hold_the_stated_share_with_few_tasks():
+    rng = np.random.default_rng(0)
+    tasks = np.repeat(np.arange(5), 8)
+    inside = []
+    for _ in range(300):
+        values = 0.8 * rng.normal(size=5)[tasks] + 0.6 * rng.normal(size=40)
+        errors = Errors(values, np.zeros(40), tasks, np.zeros(40))
+        learnt = Intervals.of(errors, 5, is_shared=False, is_new=True)
+        below, above = learnt.ends(np.array([-1]), None, 0.95)
+        new = 0.8 * rng.normal(size=50) + 0.6 * rng.normal(size=50)
+        inside.append(np.mean((new >= below) & (new <= above)))
+    assert 0.93 < np.mean(inside) < 0.98

@@ -143,4 +143,46 @@ def test_labels_have_probabilities_and_flags(tmp_path):
     (column,) = [name for name in table.columns if name.endswith("probability")]
     assert table[column].between(0, 1).all()
     with pytest.raises(UnknownNameError, match="unseen='mean'"):
-        loaded.predict_table(new.assign(school="east"))
+        loaded.predict(new.assign(school="east"))
+
+
+def test_rows_of_tasks_that_cannot_be_predicted_are_empty(tmp_path):
+    frame = rows().drop(columns="z")
+    _, loaded = compared(tmp_path, frame, "IndependentRidge", target="y", task="school")
+    new = frame.drop(columns="y").iloc[[0, 40, 89]]
+    expected = loaded.predict_table(new, interval=0.9)
+    new = new.assign(school=["north", "east", "west"])
+    table = loaded.predict_table(new, interval=0.9)
+    assert table.task.tolist() == ["north", "east", "west"]
+    assert table.is_known_task.tolist() == [True, False, True]
+    numbers = ["prediction", "lower", "upper"]
+    assert table[numbers].isna().all(axis=1).tolist() == [False, True, False]
+    pd.testing.assert_frame_equal(
+        table.loc[[0, 89], numbers], expected.loc[[0, 89], numbers]
+    )
+
+
+def test_labels_of_tasks_that_cannot_be_predicted_are_none(tmp_path):
+    frame = rows().drop(columns="z").assign(y=lambda rows: rows.y > 0)
+    _, loaded = compared(
+        tmp_path, frame, "IndependentLogistic", target="y", task="school"
+    )
+    new = frame.drop(columns="y").iloc[[0, 89]].assign(school=["east", "west"])
+    table = loaded.predict_table(new)
+    assert table.label.iloc[0] is None
+    assert table.label.iloc[1] in (True, False)
+
+
+def test_rows_outside_the_times_of_the_training_rows_are_flagged(tmp_path):
+    frame = rows().drop(columns="z").assign(day=np.tile(np.arange(30), 3))
+    roles = {"target": "y", "task": "school", "since_first": "day"}
+    _, loaded = compared(tmp_path, frame, "IndependentRidge", **roles)
+    new = frame.drop(columns="y").iloc[:3].assign(day=[29, 30, -1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table = loaded.predict_table(new)
+        loaded.predict(new.iloc[:1])
+    assert table.is_beyond_times.tolist() == [False, True, True]
+    with pytest.warns(UserWarning, match="2 rows") as caught:
+        loaded.predict(new)
+    assert len(caught) == 1
