@@ -73,11 +73,15 @@ format: $(DEV) ## Format the code
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
+# Pages whose code is run when the site is built, and whose output is compared.
+PAGES_WITH_OUTPUT = docs/guide docs/start docs/index.md \
+  $(addprefix docs/tutorials/,repeated-measurements.md production.md extend-table.md)
+
 generated: $(RUN) ## Write all generated files anew: registry, interfaces, schema, output and pictures of the guide, and what `make pages` writes
 	$(BIN)/python -m mtlrun.estimators
 	$(BIN)/python scripts/interfaces.py
 	$(BIN)/python scripts/marked_pages.py docs/protocols.md docs/extending.md docs/guide/*.md
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/docs_output.py --write docs/guide docs/start docs/index.md
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/docs_output.py --write $(PAGES_WITH_OUTPUT)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/docs_pictures.py docs/pictures
 	$(BIN)/mtlrun init --schema -o docs/config.schema.json --force
 	$(MAKE) pages
@@ -96,7 +100,7 @@ bench: $(RUN) ## Run the benchmarks, all or BENCH="fetr robust_solvers"; some ta
 	for name in $(BENCH); do OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/$$name.py $(ARGS) || exit 1; done
 
 docs: $(DOCS) ## Build the documentation, to be read from site/index.html; warnings, broken links and changed output are errors
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/docs_output.py docs/guide docs/start docs/index.md
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/docs_output.py $(PAGES_WITH_OUTPUT)
 	$(BIN)/python scripts/docs_source.py build/docs
 	$(BIN)/python scripts/docs_pictures.py build/docs/pictures
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/sphinx-build -W --keep-going -q -j 2 -c docs -b html -d build/doctrees build/docs site

@@ -7,8 +7,10 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "docs_output.py"))
+TUTORIALS = ("repeated-measurements.md", "production.md", "extend-table.md")
 PAGES = SCRIPT["pages"](
     [str(ROOT / "docs" / name) for name in ("guide", "start", "index.md")]
+    + [str(ROOT / "docs" / "tutorials" / name) for name in TUTORIALS]
 )
 
 

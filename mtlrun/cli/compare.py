@@ -297,7 +297,8 @@ def compare(
     from mtlrun.engine.store import check_folder
 
     table = next((path for path in data if path.suffix != ".xml"), data[0])
-    folder = output_dir / "compare" / short_name(table)
+    question = _folder_ending(time, time_blocks=time_blocks, new_tasks=new_tasks)
+    folder = output_dir / "compare" / f"{short_name(table)}{question}"
     check_folder(folder)
     refuse_tables(folder, [*data, *filter(None, (test, labels))])
 
@@ -345,6 +346,17 @@ def compare(
     )
     result = _run(data, columns, compare_options, test, _Progress(folder, quiet))
     _show_files(result, folder)
+
+
+def _folder_ending(time: str | None, *, time_blocks: bool, new_tasks: bool) -> str:
+    """Return the ending of the folder of results, one for each question of a table."""
+    if new_tasks:
+        return "-new-tasks"
+    if time_blocks:
+        return "-time-blocks"
+    if time is not None:
+        return "-by-time"
+    return ""
 
 
 def _run(

@@ -142,8 +142,11 @@ def interval_facts(
         share = coverage(found, n_tasks, is_shared=is_shared, is_new=is_new)
         facts[kind] = learnt.to_dict()
         facts["coverage"][kind] = share
-        scale = "the standard deviations of the model"
-        if found.deviations is None:
+        if found.deviations is not None:
+            scale = "the standard deviations of the model"
+        elif is_new:
+            scale = "errors on tasks that were left out"
+        else:
             scale = "the errors of each task, of small tasks those of all"
         lines.append(
             f"{LEVEL:.0%} intervals for {KINDS[kind]} held {share:.1%} of "

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from mtlrun.cli.compare import _folder_ending
 from mtlrun.engine.record import Record
 from mtlrun.lab.plan import unused_jobs
 
@@ -160,6 +161,19 @@ def test_train_repeats_the_chosen_method_and_predict_loads_the_model(
     assert all(np.isfinite(float(row[2])) for row in rows[1:])
 
 
+@pytest.mark.parametrize(
+    ("time", "blocks", "tasks", "ending"),
+    [
+        (None, False, False, ""),
+        ("day", False, False, "-by-time"),
+        ("day", True, False, "-time-blocks"),
+        (None, False, True, "-new-tasks"),
+    ],
+)
+def test_each_question_has_a_folder_of_its_own(time, blocks, tasks, ending):
+    assert _folder_ending(time, time_blocks=blocks, new_tasks=tasks) == ending
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [(), ("--group", "team"), ("--time", "day")])
 def test_the_chosen_method_has_the_numbers_of_the_leaderboard_everywhere(
@@ -183,7 +197,8 @@ def test_the_chosen_method_has_the_numbers_of_the_leaderboard_everywhere(
     )
     result = mtlrun("compare", "grades.csv", *RAGGED, *options, *more)
     assert result.exit_code == 0, result.output
-    folder = tmp_path / "results/runs/compare/grades"
+    name = "grades-by-time" if "--time" in more else "grades"
+    folder = tmp_path / "results/runs/compare" / name
     best = json.loads((folder / "leaderboard.json").read_text())["methods"][0]
     planned = json.loads((folder / "compare.json").read_text())["cells"]
     (key,) = [
