@@ -31,7 +31,29 @@ function markSentences() {
   }
 }
 
+/* A line of a command breaks before an option, not between its hyphens and its name. */
+function keepOptionsWhole() {
+  for (const block of document.querySelectorAll(".bd-article .highlight-sh pre")) {
+    const walker = document.createTreeWalker(block, NodeFilter.SHOW_TEXT);
+    const texts = [];
+    while (walker.nextNode()) texts.push(walker.currentNode);
+    for (const text of texts) {
+      const parts = text.data.split(/(--[\w-]+)/);
+      if (parts.length < 2) continue;
+      const nodes = parts.map((part, index) => {
+        if (index % 2 === 0) return document.createTextNode(part);
+        const option = document.createElement("span");
+        option.className = "option";
+        option.textContent = part;
+        return option;
+      });
+      text.replaceWith(...nodes);
+    }
+  }
+}
+
 document.addEventListener("DOMContentLoaded", () => {
   linkPictures();
   markSentences();
+  keepOptionsWhole();
 });
