@@ -80,6 +80,11 @@ RIDGE_CHANGE = (
 MIXTURE_CHANGE = (
     f"{RIDGE_CHANGE} The errors of all targets together choose half of the mixture."
 )
+#: Reason for new numbers of all models of numbers.
+DEVIATIONS_CHANGE = (
+    "Standard deviations of new targets allow for weights that are estimated and for "
+    "variances that were estimated as zero."
+)
 
 
 class _SmoothRegressor(RegressorMTL, SmoothModel):
@@ -401,7 +406,7 @@ class SmoothMTL(_SmoothRegressor):
         ),
         default_grid={"prior_rate": (0.5, 1.0, 2.0)},
         search=lambda scale: {},
-        changes=(TARGETS_CHANGE, MIXTURE_CHANGE),
+        changes=(TARGETS_CHANGE, MIXTURE_CHANGE, DEVIATIONS_CHANGE),
     )
 
     common_parts: CommonParts = COMMON_PARTS
@@ -438,7 +443,9 @@ class SmoothPooled(_SmoothRegressor):
     [2.0]
     """
 
-    metadata: ClassVar = replace(SmoothMTL.metadata, multitask=False, changes=())
+    metadata: ClassVar = replace(
+        SmoothMTL.metadata, multitask=False, changes=(DEVIATIONS_CHANGE,)
+    )
 
     def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return COMMON_PARTS, ("level",)
@@ -470,7 +477,9 @@ class SmoothIndependent(_SmoothRegressor):
     """
 
     metadata: ClassVar = replace(
-        SmoothMTL.metadata, multitask=False, changes=(TARGETS_CHANGE, RIDGE_CHANGE)
+        SmoothMTL.metadata,
+        multitask=False,
+        changes=(TARGETS_CHANGE, RIDGE_CHANGE, DEVIATIONS_CHANGE),
     )
 
     def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:

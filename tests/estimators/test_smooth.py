@@ -22,6 +22,7 @@ from mtlrun.estimators import (
 )
 from mtlrun.solvers.hierarchical import smooth, smooth_blocks
 from mtlrun.solvers.hierarchical.smooth_labels import PRIOR_STD, LabelMarginal
+from mtlrun.solvers.hierarchical.smooth_posterior import mean_at_zero
 
 COMMON = ("linear", "additive", "wide", "narrow")
 OWN = ("level", "slopes", "smooth", "additive")
@@ -141,11 +142,73 @@ def test_slopes_of_variances_are_those_of_differences(fitted):
         prior = own_theta @ posterior.data.design.own_diagonals(rows)
         return prior - np.einsum("ij,jk,ik->i", k, np.linalg.inv(B), k)
 
-    slopes = posterior._own_slopes(model._rows(X[:4] + 0.3), 2)
+    covariance = np.zeros((len(theta), len(theta)))
+    slopes, _ = posterior._own_slopes(model._rows(X[:4] + 0.3), 2, covariance)
     for part in range(len(theta)):
         step = 1e-6 * np.eye(len(theta))[part]
         expected = (variance(theta + step) - variance(theta - step)) / 2e-6
         assert_allclose(slopes[:, part], np.maximum(expected, 0), atol=1e-6)
+
+
+def test_the_excess_of_estimated_weights_is_that_of_differences(fitted):
+    model, X, _, _, _ = fitted
+    posterior = model._posterior
+    theta = posterior.own_theta
+    rows = model._rows(X[:4] + 0.3)
+    own = posterior.task_rows(2)
+    kernels = posterior.data.design.own_kernels(own.rows, own.rows)
+    between = posterior.data.design.own_kernels(rows, own.rows)
+
+    def covariance_of_rows(own_theta):
+        return np.tensordot(own_theta, kernels, 1) + np.diag(own.noise)
+
+    def weights(own_theta):
+        k = np.tensordot(own_theta, between, 1)
+        return k @ np.linalg.inv(covariance_of_rows(own_theta))
+
+    root = np.random.default_rng(0).normal(size=(len(theta), len(theta)))
+    B = covariance_of_rows(theta)
+    expected = np.zeros(4)
+    for direction in root.T:
+        step = 1e-6 * direction
+        change = (weights(theta + step) - weights(theta - step)) / 2e-6
+        expected += np.einsum("ij,jk,ik->i", change, B, change)
+    _, excess = posterior._own_slopes(rows, 2, 1e-6 * root @ root.T)
+    assert_allclose(excess, 1e-6 * expected, rtol=1e-5, atol=1e-14)
+
+    # Rough estimates: the rows of the task say nothing, and no less.
+    k = np.tensordot(theta, between, 1)
+    _, excess = posterior._own_slopes(rows, 2, 1e12 * root @ root.T)
+    assert_allclose(excess, (weights(theta) * k).sum(axis=1))
+
+
+@pytest.mark.parametrize(
+    ("slope", "rate", "limit", "mean"),
+    [
+        (4.0, 0.0, 1e9, 0.25),  # the standard deviation is half normal
+        (0.0, 2.0, 1e3, 0.5),  # exponential
+        (0.0, 0.0, 0.3, 0.1),  # uniform
+    ],
+)
+def test_the_mean_of_a_variance_estimated_as_zero_is_that_of_its_density(
+    slope, rate, limit, mean
+):
+    value = mean_at_zero(slope, curvature=0.0, rate=rate, limit=limit)
+    assert value == pytest.approx(mean, rel=0.01)
+
+
+def test_a_variance_of_zero_is_not_taken_for_certain():
+    task = np.repeat(np.arange(6), 4)
+    x = np.tile([-1.0, -0.5, 0.5, 1.0], 6)
+    y = x + 0.1 * np.tile([1.0, -1.0, -1.0, 1.0], 6)
+    model = SmoothMTL(task_parts=("level",), unseen="mean").fit(
+        x[:, None], y, task_id=task
+    )
+    certain = with_known_variances(model)
+    assert model.variances_["task level"] == 0
+    std = model.predict([[0.0]], task_id=[99], return_std=True)[1]
+    expected = certain.predict([[0.0]], task_id=[99], return_std=True)[1]
+    assert std[0] > 1.05 * expected[0]
 
 
 def test_few_tasks_make_deviations_of_new_tasks_larger():

@@ -99,15 +99,11 @@ def fit_smooth(data: SmoothData, options: SmoothOptions) -> SmoothFit:
     index = estimation_rows(data, options)
     subset = data if len(index) == len(data.codes) else data.take(index)
     marginal = SmoothMarginal(BlockList(subset))
-    fit = fit_variances(
-        marginal,
-        smooth_prior(data, options),
-        tol=options.tol,
-        max_iter=options.max_iter,
-    )
+    prior = smooth_prior(data, options)
+    fit = fit_variances(marginal, prior, tol=options.tol, max_iter=options.max_iter)
     n_evaluations = marginal.n_evaluations
     solution = fit.value
-    uncertainty = VarianceUncertainty.fit(marginal, solution)
+    uncertainty = VarianceUncertainty.fit(marginal, fit, prior.rate)
     if subset is not data:
         marginal = SmoothMarginal(BlockList(data))
         solution = marginal.solve(fit.theta)

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpotri
 
 from mtlrun.solvers.hierarchical.smooth_parts import SmoothDesign, SmoothRows
 
@@ -32,6 +33,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 MAX_EXACT_ROWS = 400
 #: Bytes of blocks that are kept between evaluations; beyond, they are made again.
 MAX_KEPT_BYTES = 1 << 30
+#: Inverses of larger matrices are made of Cholesky factors, one by one.
+MIN_LAPACK_ROWS = 64
 #: Bytes of one block of many small tasks.
 MAX_BLOCK_BYTES = 1 << 26
 
@@ -95,7 +98,30 @@ class CurvatureSums:
 def product_without_zeros(left: Array, right: Array) -> Array:
     """Return left @ right for a matrix `right` in which rows may be zero."""
     support = np.flatnonzero(right.any(axis=1))
-    return np.asarray(left[..., support] @ right[support])
+    if not len(support):
+        return np.zeros((*left.shape[:-1], right.shape[1]))
+    # One product of matrices is faster than one per task.
+    flat = left.reshape(-1, left.shape[-1])
+    first = int(support[0])
+    stop = int(support[-1]) + 1
+    if stop - first == len(support):
+        product = flat[:, first:stop] @ right[first:stop]
+    else:
+        product = flat.take(support, axis=1) @ right[support]
+    return np.asarray(product.reshape(*left.shape[:-1], right.shape[1]))
+
+
+def inverse_of_factors(factors: Array, matrices: Array) -> Array:
+    """Return the inverses of matrices (b, n, n) with Cholesky factors L, lower."""
+    n = factors.shape[1]
+    if n < MIN_LAPACK_ROWS:
+        return np.asarray(np.linalg.inv(matrices))
+    inverses = np.empty(factors.shape)
+    for position, factor in enumerate(factors):
+        # LAPACK reads L' without a copy, and returns the upper half of the inverse.
+        upper, _ = dpotri(factor.T, lower=False)
+        inverses[position] = np.triu(upper) + np.triu(upper, 1).T
+    return inverses
 
 
 def _sum_of_products(left: Array, right: Array) -> Array:
@@ -143,7 +169,7 @@ class KernelBlock:
         B[:, diagonal, diagonal] += self.noise
         factor = np.linalg.cholesky(B)
         logdet = 2 * np.log(np.diagonal(factor, axis1=1, axis2=2)).sum()
-        self.inverse = np.linalg.inv(B)
+        self.inverse = inverse_of_factors(factor, B)
         rows = self.rows if columns is None else self.rows[:, :, columns]
         self.solved = self.inverse @ rows
         flat = rows.reshape(-1, rows.shape[2])

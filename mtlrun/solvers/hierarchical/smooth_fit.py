@@ -111,6 +111,9 @@ class Criterion(Protocol):
     def curvature(self, value: Any, parts: Array | None = None) -> tuple[Array, Array]:
         """Return expected and exact second derivatives at the theta evaluated last."""
 
+    def curvature_diagonal(self, value: Any, parts: Array) -> Array:
+        """Return the diagonal of the expected ones, zero for the other parts."""
+
 
 @dataclass(frozen=True)
 class VariancePrior:
@@ -455,10 +458,7 @@ class _VarianceSearch:
         if self._diagonal is None:
             self.best = self.criterion(self.best.theta)
             zero = np.flatnonzero((self.best.theta == 0) & self.is_identified)
-            self._diagonal = np.zeros(len(self.best.theta))
-            if len(zero):
-                expected = self.criterion.curvature(self.best, zero)[0]
-                self._diagonal[zero] = np.diag(expected)
+            self._diagonal = self.criterion.curvature_diagonal(self.best, zero)
         return self._diagonal
 
     def finish(self) -> None:

@@ -212,6 +212,11 @@ class LabelMarginal:
         assert isinstance(value.gaussian, SmoothValue)
         return self.marginal.curvature(value.gaussian, parts)
 
+    def curvature_diagonal(self, value: LabelValue, parts: Array) -> Array:
+        """Return the diagonal of the expected ones, zero for the other parts."""
+        assert isinstance(value.gaussian, SmoothValue)
+        return self.marginal.curvature_diagonal(value.gaussian, parts)
+
 
 def label_prior(data: SmoothData, options: SmoothOptions) -> VariancePrior:
     """Return the prior: a rate for curves, and half-normal ones for all parts."""

@@ -52,6 +52,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 NOISE_FLOOR = 1e-7
 #: Eigenvalues of S G_AA S below this are left out of second derivatives of own parts.
 MIN_INFORMATION = 1e-4
+#: Smallest share of the information about a common part in the other directions, where
+#: they stand for all.
+SPANNED_SHARE = 0.999
 
 
 @dataclass(frozen=True)
@@ -332,20 +335,28 @@ class SmoothMarginal:
         traces[common, common] = indicator.T @ np.square(C) @ indicator
         quadratic[common, common] = weighted.T @ C @ weighted
         if len(own_parts):
-            U = self._informative(value)
+            U, spans = self._informative(value)
             projection = -value.U @ GU.T
             projection[columns, np.arange(len(columns))] += 1.0
+            is_spanned = np.isfinite(spans[0, columns])
+            unspanned = projection[:, ~is_spanned]
             sums = reduce(
                 add,
                 (
-                    block.curvature_sums(U, projection, a, own_parts)
+                    block.curvature_sums(U, unspanned, a, own_parts)
                     for block in self._factorized()
                 ),
             )
+            # Diagonals of (P A)'K_k P A, for the features of these parts.
+            images = np.empty((len(own_parts), len(columns)))
+            images[:, ~is_spanned] = sums.common
+            spans = spans[:, columns[is_spanned]]
+            for k, inner in enumerate(sums.inner):
+                images[k, is_spanned] = (spans * (inner @ spans)).sum(axis=0)
             flat = sums.inner.reshape(len(own_parts), -1)
             transposed = sums.inner.transpose(0, 2, 1).reshape(len(own_parts), -1)
             traces[own, own] = sums.pairs + flat @ transposed.T
-            traces[own, common] = sums.common @ indicator
+            traces[own, common] = images @ indicator
             traces[common, own] = traces[own, common].T
             # The images are [A 1]' B^-1 K_k a; U has no coefficients of y.
             inside = value.U[:-1].T @ sums.images
@@ -361,8 +372,32 @@ class SmoothMarginal:
         expected = traces - np.outer(mean, mean) / self.nu
         return expected, 2 * quadratic - traces - np.outer(seen, seen) / self.nu
 
-    def _informative(self, value: SmoothValue) -> Array:
-        """Return the columns of U about whose directions the rows say something."""
+    def curvature_diagonal(self, value: SmoothValue, parts: Array) -> Array:
+        """Return expected second derivatives of single parts at the last theta.
+
+        Parameters
+        ----------
+        value : SmoothValue
+        parts : ndarray of int
+            Positions of parts; the result is zero for the others.
+        """
+        diagonal = np.zeros(self.n_common + self.n_own)
+        # The products of common and own parts cost most, and are not needed.
+        for kind in (parts[parts < self.n_common], parts[parts >= self.n_common]):
+            if len(kind):
+                diagonal[kind] = np.diag(self.curvature(value, kind)[0])
+        return diagonal
+
+    def _informative(self, value: SmoothValue) -> tuple[Array, Array]:
+        """Return columns of U about whose directions the rows say something.
+
+        Returns
+        -------
+        U : ndarray of shape (m + 2, r)
+        spans : ndarray of shape (r, m)
+            Coefficients of these columns for P A; NaN for the features of parts that
+            they do not span, such as those without variance.
+        """
         m = value.m
         scale = np.sqrt(value.theta[: self.n_common])[value.groups]
         active = np.flatnonzero(scale > 0)
@@ -373,7 +408,18 @@ class SmoothMarginal:
         size = np.sqrt(1 + eigenvalues[kept])
         U[active, :-1] = scale[active, None] * vectors[:, kept] / size
         U[:, -1] = value.U[:, -1]
-        return U
+
+        # V^-1 A S = B^-1 A S M^-1; M and S G_AA S have the same eigenvectors.
+        spans = np.full((U.shape[1], m), np.nan)
+        spans[:-1, active] = (vectors[:, kept] / size).T / scale[active]
+        spans[-1, active] = -value.GU[active, -1]
+        groups = value.groups[active]
+        seen = np.square(vectors[:, kept]) @ eigenvalues[kept]
+        seen_by_part = np.bincount(groups, seen, self.n_common)
+        total_by_part = np.bincount(groups, np.diag(inner), self.n_common)
+        is_spanned = seen_by_part >= SPANNED_SHARE * total_by_part
+        spans[:, ~is_spanned[value.groups]] = np.nan
+        return U, spans
 
     # ------------------------------------------------------------------ rows
 

@@ -19,6 +19,20 @@ the variance v is given a t distribution with Satterthwaite's degrees of freedom
 
 The derivative of v for own part k with w = B_t^-1 k is k_k(x, x) - 2 k_k'w + w'K_k w,
 since predictions minimize v; common parts are taken as known.
+
+The weights w depend on the estimates, too, which adds the variance of Kackar and
+Harville, with C_kl the covariance of the estimates of own parts::
+
+    sum over k, l of C_kl r_k'B_t^-1 r_l,   r_k = k_k - K_k w
+
+It is at most k'w, by which the rows of the task lower the variance.
+
+An estimate of zero has no standard error, but small tables often have a variance of
+zero where the true one is not. The expected squared error of a prediction with fixed
+weights is linear in the variances, with the derivatives above. So v is raised by them
+times the posterior means of the variances that are zero. With g and h the first and
+expected second derivative of D at zero, the standard deviation s = sqrt(theta_k) of
+such a part has about the density exp(-(g s^2 + h s^4 / 2) / 2 - rate s).
 """
 
 from __future__ import annotations
@@ -35,6 +49,7 @@ from mtlrun.solvers.hierarchical.smooth_blocks import (
     FeatureBlock,
     SmoothData,
 )
+from mtlrun.solvers.hierarchical.smooth_fit import VarianceFit
 from mtlrun.solvers.hierarchical.smooth_marginal import (
     SmoothMarginal,
     SmoothSolution,
@@ -48,6 +63,10 @@ Array = np.ndarray[Any, np.dtype[Any]]
 MIN_DEGREES = 4.0
 #: Eigenvalues of scaled second derivatives below this do not identify a variance.
 MIN_CURVATURE = 1e-8
+#: Minus the logarithm of a density that is taken for zero.
+NEGLIGIBLE = 40.0
+#: Points of a numerical integral.
+N_POINTS = 1000
 
 
 @dataclass(frozen=True)
@@ -62,20 +81,51 @@ class VarianceUncertainty:
         Derivative of log s2 in theta.
     nu : int
         Degrees of freedom of s2.
+    missed : ndarray of shape (K,)
+        Posterior means of the theta of own parts whose estimate is zero; zero for the
+        others.
     """
 
     covariance: Array
     noise_gradient: Array
     nu: int
+    missed: Array
 
     @classmethod
-    def fit(cls, marginal: SmoothMarginal, value: SmoothValue) -> VarianceUncertainty:
-        """Return it from the expected second derivatives at the estimates."""
+    def fit(
+        cls, marginal: SmoothMarginal, estimates: VarianceFit, rate: Array
+    ) -> VarianceUncertainty:
+        """Return it from the expected second derivatives at the estimates.
+
+        Parameters
+        ----------
+        marginal : SmoothMarginal
+            As the estimates left it.
+        estimates : VarianceFit
+        rate : ndarray of shape (J + K,)
+            Rates of the exponential priors of the standard deviations of the parts.
+        """
+        value: SmoothValue = estimates.value
         n_parts = len(value.theta)
+        is_own = np.arange(n_parts) >= marginal.n_common
+        is_missed = is_own & (value.theta == 0) & estimates.is_identified
+        parts = np.flatnonzero((value.theta > 0) | is_missed)
+        second = np.zeros((n_parts, n_parts))
+        if len(parts):
+            second[np.ix_(parts, parts)] = marginal.curvature(value, parts)[0]
+        missed = np.zeros(marginal.n_own)
+        for part in np.flatnonzero(is_missed):
+            missed[part - marginal.n_common] = mean_at_zero(
+                slope=float(value.gradient[part]),
+                curvature=float(second[part, part]),
+                rate=float(rate[part]),
+                # No part has more variance than the targets, whose variance is 1.
+                limit=1 / value.s2,
+            )
         covariance = np.zeros((n_parts, n_parts))
         free = np.flatnonzero(value.theta > 0)
         if len(free):
-            expected = marginal.curvature(value, free)[0]
+            expected = second[np.ix_(free, free)]
             # Where the rows say nothing, the standard error is a thousand times theta.
             least = np.square(1e-3 / value.theta[free])
             scale = 1 / np.sqrt(np.maximum(np.diag(expected), least))
@@ -84,7 +134,33 @@ class VarianceUncertainty:
             root = scale[:, None] * vectors / size
             # D is minus twice the log-likelihood.
             covariance[np.ix_(free, free)] = 2 * root @ root.T
-        return cls(covariance, -value.squares / marginal.nu, marginal.nu)
+        return cls(covariance, -value.squares / marginal.nu, marginal.nu, missed)
+
+
+def mean_at_zero(slope: float, curvature: float, rate: float, limit: float) -> float:
+    """Return the posterior mean of a variance whose estimate is zero.
+
+    Parameters
+    ----------
+    slope, curvature : float
+        First and expected second derivative of D at zero.
+    rate : float
+        Rate of the exponential prior of the standard deviation.
+    limit : float
+        Largest possible variance.
+    """
+    root = np.hypot(slope, np.sqrt(4 * NEGLIGIBLE * max(curvature, 0.0)))
+    # Where (g s^2 + h s^4 / 2) / 2 is NEGLIGIBLE.
+    end = min(4 * NEGLIGIBLE / max(root + slope, 1e-300), limit)
+    if slope >= 0 and rate > 0:
+        end = min(end, (NEGLIGIBLE / rate) ** 2)
+    std = np.linspace(0.0, np.sqrt(end), N_POINTS)
+    variance = np.square(std)
+    exponent = 0.5 * (slope + 0.5 * curvature * variance) * variance + rate * std
+    density = np.exp(exponent.min() - exponent)
+    # The trapezoidal rule.
+    density[[0, -1]] *= 0.5
+    return float(density @ variance / density.sum())
 
 
 @dataclass(frozen=True)
@@ -243,42 +319,72 @@ class SmoothPosterior:
         """Return mean and variance of new targets of a task, of weight 1, (n,).
 
         The new target has a t distribution, whose degrees of freedom say how well the
-        variances are known.
+        variances are known. The variance is raised for weights that depend on the
+        estimates, and for parts of a task whose variance was estimated as zero.
         """
         mean, variance = self.moments(rows, task)
         variance = variance + self.s2
         known = self.uncertainty
         if known is None:
             return mean, variance
+        own_covariance = known.covariance[self.n_common :, self.n_common :]
+        slopes, excess = self._own_slopes(rows, task, own_covariance)
+        variance = variance + self.s2 * (slopes @ known.missed + excess)
         gradient = np.tile(known.noise_gradient, (len(rows), 1))
-        slopes = self._own_slopes(rows, task)
         gradient[:, self.n_common :] += slopes * (self.s2 / variance)[:, None]
         log_variance = ((gradient @ known.covariance) * gradient).sum(axis=1)
         degrees = np.maximum(2 / (log_variance + 2 / known.nu), MIN_DEGREES)
         return mean, variance * degrees / (degrees - 2)
 
-    def _own_slopes(self, rows: SmoothRows, task: int) -> Array:
-        """Return derivatives of variances in the theta of own parts, (n, K)."""
+    def _own_slopes(
+        self, rows: SmoothRows, task: int, covariance: Array
+    ) -> tuple[Array, Array]:
+        """Return how errors depend on the theta of own parts, in units of s2.
+
+        Parameters
+        ----------
+        rows : SmoothRows of n rows
+        task : int
+            -1 for a task without rows.
+        covariance : ndarray of shape (K, K)
+            Of the estimated theta of own parts.
+
+        Returns
+        -------
+        slopes : ndarray of shape (n, K)
+            Derivatives of variances in theta.
+        excess : ndarray of shape (n,)
+            Variance of predictions due to estimated weights.
+        """
         design = self.data.design
+        excess = np.zeros(len(rows))
         if not len(design.own):
-            return np.zeros((len(rows), 0))
+            return np.zeros((len(rows), 0)), excess
         slopes = design.own_diagonals(rows).T
         own = self.task_rows(task)
         if not len(own.codes):
-            return slopes
+            return slopes, excess
         block = make_block(own)
         if isinstance(block, FeatureBlock):
             # So many rows say what the functions of the task are.
-            return np.zeros(slopes.shape)
+            return np.zeros(slopes.shape), excess
         block.factorize(self.own_theta)
         inside = np.flatnonzero(block.is_row[0])
         kernels = design.own_kernels(rows, own.rows.take(block.positions))
         inverse = block.inverse[0][np.ix_(inside, inside)]
-        w = np.tensordot(self.own_theta, kernels, 1) @ inverse
+        k_total = np.tensordot(self.own_theta, kernels, 1)
+        w = k_total @ inverse
+        residuals = np.empty(kernels.shape)
         for k, kernel in enumerate(kernels):
-            between = block.kernels[k, 0][np.ix_(inside, inside)]
-            slopes[:, k] += ((w @ between - 2 * kernel) * w).sum(axis=1)
-        return np.maximum(slopes, 0.0)
+            image = w @ block.kernels[k, 0][np.ix_(inside, inside)]
+            slopes[:, k] += ((image - 2 * kernel) * w).sum(axis=1)
+            residuals[k] = kernel - image
+        mixed = np.tensordot(covariance, residuals, 1)
+        excess = (mixed * (residuals @ inverse)).sum(axis=(0, 2))
+        # Where the estimates are rough the approximation is, too: at most the rows of
+        # the task say nothing.
+        excess = np.clip(excess, 0.0, np.maximum((w * k_total).sum(axis=1), 0.0))
+        return np.maximum(slopes, 0.0), excess
 
     def _missed_variance(self, rows: SmoothRows, n_averaged: int) -> Array:
         """Return the prior variance of averages that the common features miss."""
