@@ -1,8 +1,16 @@
-"""Fitted models on disk: a skops archive (no pickle), and the same facts readable without mtlrun.
+"""Save and load fitted models, without pickle.
 
-A model folder holds ``model.skops`` (the fitted estimator and its feature step), ``model.json`` (what it is, on what it
-was fitted, how its data must look) and, for linear models, ``coefficients.npz`` with `coef` (n_tasks, n_features),
-`intercept` (n_tasks,), `tasks` and `features`.
+A model folder contains
+
+- ``model.skops``: the fitted estimator and its feature step, as an archive of skops,
+- ``model.json``: the description of the model, of the data that it was fitted on, and
+  of the data that it can read,
+- ``coefficients.npz``, for linear models: `coef` of shape (n_tasks, n_features),
+  `intercept` of shape (n_tasks,), `tasks` and `features`.
+
+The last two can be read without mtlrun. The archive may come from anyone, so it is
+checked before it is loaded: types that are not trusted, sizes, and tables of indices
+(`mtlrun.model.checks`).
 """
 
 from __future__ import annotations
@@ -35,75 +43,86 @@ from mtlrun.utils.outputs import finish
 from mtlrun.utils.plugins import import_named
 from mtlrun.utils.text import cleaned
 
+#: Version of the content of ``model.json``.
 SCHEMA = 1
-ARCHIVE, FACTS, COEFFICIENTS = "model.skops", "model.json", "coefficients.npz"
-#: What lies in the folder of a comparison, and the folder of the model there.
-COMPARED, MODEL = "compare.json", "model"
-#: Start of the id of a data set that is a table of the user; titles leave it out.
+#: Names of the files of a model.
+ARCHIVE = "model.skops"
+FACTS = "model.json"
+COEFFICIENTS = "coefficients.npz"
+#: File that each folder of a comparison contains, and the folder of its model.
+COMPARED = "compare.json"
+MODEL = "model"
+#: Prefix of the id of a data set that is a table of the user; titles omit it.
 OWN_TABLE = "own-"
 
-#: What to do where there is no model.
+#: Remedy if there is no model.
 NO_MODEL = (
-    "Create one with `mtlrun compare TABLE ...` (it is in the folder `model` of the comparison, which is named at the "
-    "end) or with `mtlrun train CONFIG`."
+    "Create one with `mtlrun compare TABLE ...` (it is in the folder `model` of the "
+    "comparison, which is named at the end) or with `mtlrun train CONFIG`."
 )
 
-#: Types of ours that may stand in an archive. Others than these, scikit-learn's and numpy's must be trusted by name.
-TRUSTED = frozenset(
-    {info.class_path.replace(":", ".") for info in METHODS.values()}
-    | {"mtlrun.estimators.baselines.PerTask", "mtlrun.features.dna.WeightedDegree"}
-    | {"mtlrun.features.table.TableFeatures", "mtlrun.features.fourier.FourierFeatures"}
-    | {
-        f"mtlrun.estimators.baselines.{name}"
-        for name in ("TaskMean", "LastValue", "TaskFeature", "ScaledTargets")
-    }
-    | {"mtlrun.estimators.baselines.CalibratedTasks"}
-    | {
-        f"mtlrun.estimators.tuned.{name}"
-        for name in ("TunedRidge", "TunedLogistic", "TunedKernelRidge")
-    }
-    | {
-        f"mtlrun.solvers.hierarchical.compress.{name}"
-        for name in ("Block", "Columns", "Compressed")
-    }
-    | {
-        f"mtlrun.solvers.hierarchical.label_posterior.{name}"
-        for name in ("LabelPosterior", "TaskRoots")
-    }
-    | {
-        f"mtlrun.solvers.hierarchical.smooth_parts.{name}"
-        for name in (
-            "AdditivePart",
-            "CommonPart",
-            "IndicatorFeatures",
-            "LevelPart",
-            "LinearFeatures",
-            "NestedLevelPart",
-            "NystroemFeatures",
-            "SlopesPart",
-            "SmoothDesign",
-            "SmoothPart",
-            "SmoothRows",
-            "Standardizer",
-        )
-    }
-    | {
-        "mtlrun.solvers.hierarchical.smooth_blocks.SmoothData",
-        "mtlrun.solvers.hierarchical.smooth_posterior.SmoothPosterior",
-        "mtlrun.solvers.hierarchical.smooth_posterior.VarianceUncertainty",
-        "mtlrun.solvers.hierarchical.smooth_targets.Forests",
-        "mtlrun.solvers.hierarchical.smooth_targets.RidgeTargets",
-        "mtlrun.solvers.hierarchical.smooth_targets.SmoothTargets",
-        "mtlrun.solvers.hierarchical.smooth_targets.TargetData",
-        "mtlrun.solvers.hierarchical.smooth_targets.TargetFunctions",
-        "mtlrun.solvers.hierarchical.posterior.Posterior",
-        "mtlrun.estimators.hierarchical.Estimates",
-    }
-)
+#: Classes of mtlrun that are not methods but may be part of a fitted model, by module.
+_PARTS_OF_MODELS = {
+    "mtlrun.estimators.baselines": (
+        "CalibratedTasks",
+        "LastValue",
+        "PerTask",
+        "ScaledTargets",
+        "TaskFeature",
+        "TaskMean",
+    ),
+    "mtlrun.estimators.hierarchical": ("Estimates",),
+    "mtlrun.estimators.tuned": ("TunedKernelRidge", "TunedLogistic", "TunedRidge"),
+    "mtlrun.features.dna": ("WeightedDegree",),
+    "mtlrun.features.fourier": ("FourierFeatures",),
+    "mtlrun.features.table": ("TableFeatures",),
+    "mtlrun.solvers.hierarchical.compress": ("Block", "Columns", "Compressed"),
+    "mtlrun.solvers.hierarchical.label_posterior": ("LabelPosterior", "TaskRoots"),
+    "mtlrun.solvers.hierarchical.posterior": ("Posterior",),
+    "mtlrun.solvers.hierarchical.smooth_blocks": ("SmoothData",),
+    "mtlrun.solvers.hierarchical.smooth_parts": (
+        "AdditivePart",
+        "CommonPart",
+        "IndicatorFeatures",
+        "LevelPart",
+        "LinearFeatures",
+        "NestedLevelPart",
+        "NystroemFeatures",
+        "SlopesPart",
+        "SmoothDesign",
+        "SmoothPart",
+        "SmoothRows",
+        "Standardizer",
+    ),
+    "mtlrun.solvers.hierarchical.smooth_posterior": (
+        "SmoothPosterior",
+        "VarianceUncertainty",
+    ),
+    "mtlrun.solvers.hierarchical.smooth_targets": (
+        "Forests",
+        "RidgeTargets",
+        "SmoothTargets",
+        "TargetData",
+        "TargetFunctions",
+    ),
+}
 
-#: Containers of numbers in numpy and scikit-learn that skops does not count among the
-#: safe ones. skops leaves out trees because a forged one leads predictions outside of
-#: its tables; `check_indices` refuses those.
+
+def _trusted_types() -> frozenset[str]:
+    """Return the paths of all classes of mtlrun that may be part of a model file."""
+    paths = {info.class_path.replace(":", ".") for info in METHODS.values()}
+    for module, names in _PARTS_OF_MODELS.items():
+        paths.update(f"{module}.{name}" for name in names)
+    return frozenset(paths)
+
+
+#: Types of mtlrun that an archive may contain. Types that belong neither to mtlrun nor
+#: to scikit-learn, numpy or scipy are loaded only if the user trusts them by name.
+TRUSTED = _trusted_types()
+
+#: Containers of numbers in numpy and scikit-learn that skops does not consider safe.
+#: The predictions of a forged tree would read memory outside its tables, which
+#: `check_indices` prevents.
 CONTAINERS = frozenset(
     {
         "numpy.dtype",
@@ -112,22 +131,25 @@ CONTAINERS = frozenset(
     }
 )
 
-#: ``functools.partial`` calls the function that it holds, so it is only loaded around
-#: these functions, with keywords from these; `_refuse_partials` sees to it. Boosted
-#: trees with categories check their columns by ``partial(check_array, ...)``.
+#: A ``functools.partial`` calls a function of the archive. Only these functions, with
+#: these keywords, are allowed (`_refuse_partials`). Boosted trees with categories check
+#: their columns by ``partial(check_array, ...)``.
 PARTIAL = "functools.partial"
 PARTIAL_FUNCTIONS: dict[str, frozenset[str]] = {
     "sklearn.utils.validation.check_array": frozenset({"dtype", "ensure_all_finite"})
 }
 LOADABLE = TRUSTED | CONTAINERS | PARTIAL_FUNCTIONS.keys() | {PARTIAL}
 
-#: The description of an archive by skops. An archive may expand to so many bytes, or so many times its own size,
-#: whichever is more.
+#: Member of an archive in which skops describes the objects.
 ARCHIVE_SCHEMA = "schema.json"
-MOST_BYTES, MOST_TIMES = 256 << 20, 20
+#: An archive may expand to this number of bytes, or to this multiple of its size,
+#: whichever is larger.
+MAX_EXPANDED_BYTES = 256 << 20
+MAX_EXPANSION_FACTOR = 20
 UNTRUSTED_REMEDY = "Train the model again, or get it from somebody you trust."
 
-#: Modules of scikit-learn that adapt other packages, and import them: none of them has an estimator.
+#: Modules of scikit-learn that import other packages to adapt them. They contain no
+#: estimators.
 _ADAPTERS = tuple(
     f"sklearn.externals.array_api_compat.{name}" for name in ("torch", "cupy", "dask")
 )
@@ -136,21 +158,28 @@ _ADAPTERS = tuple(
 def import_skops() -> Any:
     """Return the package skops, with `skops.io` imported.
 
-    That asks scikit-learn for its estimators, which imports all packages inside it, and with the adapters all of torch:
-    they are kept out meanwhile, as if what they adapt were not installed.
+    The import lists the estimators of scikit-learn, which imports all of its modules,
+    including adapters that import torch. The adapters are blocked meanwhile, as if the
+    packages were not installed, because importing torch takes seconds.
     """
-    kept_out = [name for name in _ADAPTERS if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(kept_out))  # type: ignore[arg-type]
+    blocked = [name for name in _ADAPTERS if name not in sys.modules]
+    # Python raises ImportError for a module that is None here.
+    sys.modules.update(dict.fromkeys(blocked))  # type: ignore[arg-type]
     try:
         import skops.io
     finally:
-        for name in kept_out:
+        for name in blocked:
             sys.modules.pop(name, None)
     return skops
 
 
 def save_model(folder: Path, model: Model) -> dict[str, Any]:
-    """Write a model into a folder, every file whole or not at all; returns the facts as written.
+    """Write a model into a folder; each file is written completely or not at all.
+
+    Returns
+    -------
+    dict
+        Content of ``model.json`` without its digest.
 
     Raises
     ------
@@ -160,122 +189,129 @@ def save_model(folder: Path, model: Model) -> dict[str, Any]:
     skops = import_skops()
     try:
         archive = skops.io.dumps({"estimator": model.estimator, "step": model.step})
-        # Some objects are written and cannot be read again: find out while the model is still there.
+        # skops can write some objects that it cannot read. The test comes now, while
+        # the model still exists.
         skops.io.loads(archive, trusted=skops.io.get_untrusted_types(data=archive))
-    except Exception as error:  # skops raises what the object's own state raises
+    except Exception as error:
+        # The state of an object may raise anything.
         name = type(model.estimator).__name__
         raise UserError(
             f"the fitted {name} cannot be saved without pickle: {error}"
         ) from error
-    content = {ARCHIVE: archive}
-    table = _coefficients(model)
-    if table is not None:
-        content[COEFFICIENTS] = table
+    files = {ARCHIVE: archive}
+    coefficients = _coefficients(model)
+    if coefficients is not None:
+        files[COEFFICIENTS] = coefficients
     packages = ("numpy", "scipy", "scikit-learn", "skops")
-    facts = {
+    hashes = {}
+    for name, content in files.items():
+        hashes[name] = hashlib.sha256(content).hexdigest()
+    description = {
         "schema": SCHEMA,
         "mtlrun": __version__,
         "python": platform.python_version(),
         "packages": {name: version(name) for name in packages},
         **model.about,
-        "files": {
-            name: hashlib.sha256(data).hexdigest() for name, data in content.items()
-        },
+        "files": hashes,
     }
-    for name, data in content.items():
-        write_atomic(folder / name, data)
-    if table is None:
-        (folder / COEFFICIENTS).unlink(
-            missing_ok=True
-        )  # of an earlier model in this folder
-    write_atomic(folder / FACTS, file_json(sealed(facts)))
-    return facts
+    for name, content in files.items():
+        write_atomic(folder / name, content)
+    if coefficients is None:
+        # An earlier model in this folder may have had coefficients.
+        (folder / COEFFICIENTS).unlink(missing_ok=True)
+    write_atomic(folder / FACTS, file_json(sealed(description)))
+    return description
 
 
 @with_arguments
 def load_model(path: str | Path, trust: Iterable[str] = ()) -> Model:
-    """Read a model folder, the ``model.skops`` or ``model.json`` in it, or the folder of a comparison.
+    """Load a model.
 
     Parameters
     ----------
     path : str or Path
+        Folder of a model, ``model.skops`` or ``model.json`` in it, or the folder of a
+        comparison.
     trust : iterable of str
-        Types, ``package.module.Class`` or ``package.module:Class``, that the archive may hold beside those of mtlrun,
-        scikit-learn, numpy and scipy. Loading a type imports its module.
+        Additional types that the archive may contain, as ``package.module.Class`` or
+        ``package.module:Class``. Types of mtlrun, scikit-learn, numpy and scipy are
+        always allowed. Loading a type imports its module.
 
     Raises
     ------
     DataError
-        If there is no model, a file is damaged, or does not belong to the others.
+        If there is no model, or a file is damaged or belongs to another model.
     UserError
-        If the archive holds a type that is not trusted.
+        If the archive contains a type that is not trusted.
     """
     skops = import_skops()
     from skops.io.exceptions import UntrustedTypesFoundException
 
     path = Path(path)
     folder = finished(model_folder(path))
-    facts = _read_facts(folder)
+    description = _read_description(folder)
     file = folder / ARCHIVE
     try:
-        archive = _read_checked(file)
+        archive = _read_if_it_fits(file)
     except OSError as error:
         raise DataError(f"{file}: {error.strerror}", "Train the model again.") from None
-    _check_files(folder, facts["files"])
-    known = {name.replace(":", ".") for name in trust}
+    _check_files(folder, description["files"])
+    trusted = {name.replace(":", ".") for name in trust}
     try:
         _refuse_large(archive, str(file))
-        for type_name in known.intersection(
-            _unknown_types(archive)
-        ):  # it may be of a module in the current folder
-            with contextlib.suppress(ImportError):  # told below
+        for type_name in trusted.intersection(_unknown_types(archive)):
+            # The module may be in the current folder, where skops does not look. If it
+            # cannot be imported, loading the archive raises the error.
+            with contextlib.suppress(ImportError):
                 import_named(type_name.rpartition(".")[0])
-        content = skops.io.loads(archive, trusted=sorted(LOADABLE | known))
+        content = skops.io.loads(archive, trusted=sorted(LOADABLE | trusted))
         if not isinstance(content, dict) or not {"estimator", "step"} <= content.keys():
-            raise DataError(f"{file}: holds no estimator", UNTRUSTED_REMEDY)
-        if PARTIAL not in known:
-            _refuse_partials(content, known, str(file))
+            raise DataError(f"{file}: contains no estimator", UNTRUSTED_REMEDY)
+        if PARTIAL not in trusted:
+            _refuse_partials(content, trusted, str(file))
         check_indices(content, str(file), UNTRUSTED_REMEDY)
-    except UserError:  # a DataError, too
+    except UserError:
+        # Includes DataError.
         raise
     except UntrustedTypesFoundException:
-        unknown = _unknown_types(archive, known)
+        unknown = _unknown_types(archive, trusted)
         raise UserError(
             f"{file}: contains types that mtlrun does not know: {', '.join(unknown)}",
-            f"Loading them runs their code. If you trust the source of the file, add: {_options(unknown)}",
+            "Loading them runs their code. If you trust the source of the file, add: "
+            f"{_trust_options(unknown)}",
         ) from None
     except (ImportError, AttributeError) as error:
         raise DataError(
             f"{file}: {error}",
             f"Install the package of this estimator, in the version given in {FACTS}.",
         ) from None
-    except (
-        Exception
-    ) as error:  # an archive of other hands: skops raises whatever its content leads to
+    except Exception as error:
+        # skops raises whatever the content of a damaged archive leads to.
+        cause = str(error).strip() or type(error).__name__
         raise DataError(
-            f"{file}: cannot be read ({str(error).strip() or type(error).__name__})",
+            f"{file}: cannot be read ({cause})",
             f"Train the model again, or install the package versions given in {FACTS}.",
         ) from error
-    return Model(content["estimator"], content["step"], facts)
+    return Model(content["estimator"], content["step"], description)
 
 
 @contextlib.contextmanager
 def used(path: Path) -> Iterator[None]:
-    """Turn what a loaded model raises while it is used into an error that names it.
+    """Replace errors of a loaded model by an error that names its file.
 
-    A model file may have been changed so that it can still be read. `load_model` checks
-    what could crash the process; everything else shows when the model predicts.
+    A damaged model file may still be readable. `load_model` checks everything that
+    could crash the process. Other damage appears when the model predicts.
 
     Parameters
     ----------
     path : Path
-        Where the model was loaded from.
+        File or folder of the model.
 
     Raises
     ------
     DataError
-        In place of any exception but a `UserError` and an OSError, which say themselves
-        what they are about.
+        In place of any exception except `UserError` and OSError, whose messages are
+        complete.
     """
     try:
         yield
@@ -284,17 +320,18 @@ def used(path: Path) -> Iterator[None]:
     except Exception as error:
         raise DataError(
             f"{path}: this model cannot be used ({one_line(error)})",
-            "Its files may be damaged: train the model again. --debug shows where it failed.",
+            "Its files may be damaged: train the model again. --debug shows where it "
+            "failed.",
         ) from error
 
 
-def _read_checked(file: Path) -> bytes:
-    """Return the content of a file of a model that fits into the free memory.
+def _read_if_it_fits(file: Path) -> bytes:
+    """Return the content of a file of a model if it fits into the free memory.
 
     Raises
     ------
     DataError
-        If it is larger. A sparse file may claim terabytes without taking up any space.
+        If it does not. A sparse file of terabytes may take up no space on the disk.
     OSError
         If it cannot be read.
     """
@@ -307,103 +344,126 @@ def _read_checked(file: Path) -> bytes:
 
 
 def trust_options(folder: Path) -> str:
-    """Return the options, ``--trust TYPE``, that `mtlrun predict` needs for a model that was just saved."""
-    return _options(_unknown_types(read_file(folder / ARCHIVE)))
+    """Return the options ``--trust TYPE`` that `mtlrun predict` needs for a model."""
+    return _trust_options(_unknown_types(read_file(folder / ARCHIVE)))
 
 
-def _options(types: Iterable[str]) -> str:
+def _trust_options(types: Iterable[str]) -> str:
     return " ".join(f"--trust {name}" for name in types)
 
 
-def _unknown_types(archive: bytes, known: Set[str] = frozenset()) -> list[str]:
-    """Return the types in an archive that are only loaded when they are trusted by name."""
+def _unknown_types(archive: bytes, trusted: Set[str] = frozenset()) -> list[str]:
+    """Return the types in an archive that are loaded only if the user trusts them."""
     skops = import_skops()
-    return sorted(set(skops.io.get_untrusted_types(data=archive)) - LOADABLE - known)
+    untrusted = set(skops.io.get_untrusted_types(data=archive))
+    return sorted(untrusted - LOADABLE - trusted)
 
 
 def finished(folder: Path) -> Path:
-    """Return the folder of a model, after what was decided to be written there or into the comparison around it.
+    """Complete the last writing into the folder of a model, and return the folder.
+
+    A killed process may have left complete results that were not moved into place, in
+    this folder or in the folder of the comparison.
 
     Raises
     ------
     DataError
-        If that is not complete and cannot be completed.
+        If they cannot be moved.
     """
-    for place in (Path(os.path.abspath(folder)).parent, folder):
+    for target in (Path(os.path.abspath(folder)).parent, folder):
         try:
-            finish(place)
+            finish(target)
         except OSError as error:
-            text = f"{place}: the last results here are incomplete, because a process was killed ({error.strerror})"
             raise DataError(
-                text, "Make the folder writable; the next command then completes them."
+                f"{target}: the last results here are incomplete, because a process "
+                f"was killed ({error.strerror})",
+                "Make the folder writable; the next command then completes them.",
             ) from None
     return folder
 
 
 def _check_files(folder: Path, hashes: Mapping[str, str]) -> None:
-    """Refuse a folder in which a file is not the one that ``model.json`` describes; coefficients may be taken away."""
+    """Refuse a folder whose files do not match ``model.json``.
+
+    Files may be missing: coefficients are optional, and a missing archive is reported
+    elsewhere.
+    """
     for name in (ARCHIVE, COEFFICIENTS):
         file = folder / name
-        found = None
-        if file.is_file():
-            found = hashlib.sha256(_read_checked(file)).hexdigest()
-        if found not in (None, hashes.get(name)):
-            text = f"{file}: not the file that {FACTS} describes"
-            hashes_of = f"expected sha256 {hashes.get(name)}\n  found    sha256 {found}"
-            raise DataError(f"{text}\n  {hashes_of}", "Train the model again.")
+        if not file.is_file():
+            continue
+        expected_hash = hashes.get(name)
+        file_hash = hashlib.sha256(_read_if_it_fits(file)).hexdigest()
+        if file_hash != expected_hash:
+            raise DataError(
+                f"{file}: not the file that {FACTS} describes\n"
+                f"  expected sha256 {expected_hash}\n"
+                f"  found    sha256 {file_hash}",
+                "Train the model again.",
+            )
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
-    """Return ``model.json`` of a model folder, its texts made safe to display.
+    """Return the content of ``model.json``, with texts that are safe to display.
 
     Raises
     ------
     DataError
-        If it is absent, no description of a model, or not what was written.
+        If the file is missing, does not describe a model, or has been changed.
     """
-    return dict(cleaned(_read_facts(folder)))
+    return dict(cleaned(_read_description(folder)))
 
 
 def model_folder(path: Path) -> Path:
-    """Return the folder of a model: the one that is given, that of a file in it, or the one in that of a comparison."""
+    """Return the folder of a model.
+
+    Parameters
+    ----------
+    path : Path
+        The folder, a file in it, or the folder of a comparison.
+    """
     if path.name in (ARCHIVE, FACTS) and not path.is_dir():
         return path.parent
-    return (
-        path / MODEL
-        if (path / COMPARED).is_file() and not (path / FACTS).exists()
-        else path
-    )
+    if (path / COMPARED).is_file() and not (path / FACTS).exists():
+        return path / MODEL
+    return path
 
 
 def files_of(path: Path) -> list[Path]:
-    """Return what lies in the folder of a model, and in that of its comparison: no place for other files."""
-    folder = model_folder(path)
-    compared = [folder.parent] if (folder.parent / COMPARED).is_file() else []
-    return [
-        file
-        for place in (folder, *compared)
-        if place.is_dir()
-        for file in place.iterdir()
-    ]
+    """Return the files in the folder of a model and of its comparison.
+
+    Commands must not write other files there.
+    """
+    folders = [model_folder(path)]
+    comparison = folders[0].parent
+    if (comparison / COMPARED).is_file():
+        folders.append(comparison)
+    files: list[Path] = []
+    for folder in folders:
+        if folder.is_dir():
+            files += folder.iterdir()
+    return files
 
 
-def _read_facts(folder: Path) -> dict[str, Any]:
+def _read_description(folder: Path) -> dict[str, Any]:
+    """Return the content of ``model.json`` as it was written."""
     file = folder / FACTS
     if folder.is_file():
         raise DataError(
             f"{folder} is not the folder of a model",
-            "`mtlrun train` writes models as folders. Pickle and joblib files can run any code and are never loaded.",
+            "`mtlrun train` writes models as folders. Pickle and joblib files can run "
+            "any code and are never loaded.",
         )
-    facts = read_raw(file)
-    if facts is None:
+    description = read_raw(file)
+    if description is None:
         raise DataError(f"{folder}: no model here (no {FACTS})", NO_MODEL)
-    if facts.get("schema") != SCHEMA:
+    if description.get("schema") != SCHEMA:
         raise DataError(
             f"{file}: not a model description of schema {SCHEMA}",
             "Train the model again.",
         )
     try:
-        return unsealed(dict(facts))
+        return unsealed(dict(description))
     except ValueError as error:
         raise DataError(
             f"{file}: {error}; it was changed after it was written",
@@ -412,7 +472,7 @@ def _read_facts(folder: Path) -> dict[str, Any]:
 
 
 def _coefficients(model: Model) -> bytes | None:
-    """Return coefficients.npz, None for a model that is not linear."""
+    """Return the content of ``coefficients.npz``; None unless the model is linear."""
     coef = getattr(model.estimator, "coef_", None)
     if coef is None:
         return None
@@ -429,38 +489,37 @@ def _coefficients(model: Model) -> bytes | None:
 
 
 def transformed_names(model: Model) -> Sequence[str]:
-    """Return the names of the features as the estimator gets them; none where they have no names."""
+    """Return the names of the features that the estimator receives.
+
+    Empty if they have no names.
+    """
     names: Sequence[str] = model.about["input"]["names"]
-    if hasattr(model.step, "get_feature_names_out"):
-        return list(
-            model.step.get_feature_names_out(
-                np.asarray(names, dtype=object) if names else None
-            )
-        )
-    return names or ()
+    if not hasattr(model.step, "get_feature_names_out"):
+        return names or ()
+    input_names = np.asarray(names, dtype=object) if names else None
+    return list(model.step.get_feature_names_out(input_names))
 
 
 def _refuse_large(archive: bytes, name: str) -> None:
     """Refuse a model that would take far more memory than its archive.
 
-    `save_model` stores members as they are. Only sparse matrices are compressed, as npz files of scipy; and an array
-    that several objects name is read for each of them.
+    `save_model` does not compress members, except for sparse matrices, which are npz
+    files of scipy. An array to which several objects refer is read for each of them.
 
     Parameters
     ----------
     archive : bytes
-        What skops wrote.
     name : str
-        The file, for messages.
+        Name of the file in messages.
 
     Raises
     ------
     DataError
-        If a member is compressed, or what would be read is too large.
+        If a member is compressed, or the content is too large.
     zipfile.BadZipFile, KeyError, ValueError, RecursionError
-        If it is no such archive.
+        If it is not an archive of skops.
     """
-    limit = max(MOST_BYTES, MOST_TIMES * len(archive))
+    limit = max(MAX_EXPANDED_BYTES, MAX_EXPANSION_FACTOR * len(archive))
     with zipfile.ZipFile(io.BytesIO(archive)) as members:
         infos = members.infolist()
         if any(info.compress_type != zipfile.ZIP_STORED for info in infos):
@@ -469,13 +528,16 @@ def _refuse_large(archive: bytes, name: str) -> None:
                 UNTRUSTED_REMEDY,
             )
         _check_size(sum(info.file_size for info in infos), limit, name)
-        total, sizes = 0, {info.filename: info.file_size for info in infos}
-        for file in _members(json.loads(members.read(ARCHIVE_SCHEMA))):
-            if file.endswith(".npz") and file in sizes:
-                sizes[f"{file}/"] = sizes.get(f"{file}/") or _expanded(
-                    members.read(file)
-                )
-            total += sizes.get(f"{file}/", sizes.get(file, 0))
+        sizes = {info.filename: info.file_size for info in infos}
+        expanded_sizes: dict[str, int] = {}
+        total = 0
+        for file in _member_names(json.loads(members.read(ARCHIVE_SCHEMA))):
+            if file not in expanded_sizes:
+                size = sizes.get(file, 0)
+                if file.endswith(".npz") and file in sizes:
+                    size = _expanded_size(members.read(file))
+                expanded_sizes[file] = size
+            total += expanded_sizes[file]
             _check_size(total, limit, name)
 
 
@@ -484,34 +546,39 @@ def _check_size(size: int, limit: int, name: str) -> None:
         raise DataError(f"{name}: expands to more than {limit} bytes", UNTRUSTED_REMEDY)
 
 
-def _expanded(content: bytes) -> int:
+def _expanded_size(content: bytes) -> int:
     with zipfile.ZipFile(io.BytesIO(content)) as members:
         return sum(info.file_size for info in members.infolist())
 
 
-def _members(schema: Any) -> Iterator[str]:
-    """Yield the member that every object of a schema is read from."""
-    waiting = [schema]
-    while waiting:
-        value = waiting.pop()
+def _member_names(schema: Any) -> Iterator[str]:
+    """Yield the name of the member that each object of a schema is read from."""
+    pending = [schema]
+    while pending:
+        value = pending.pop()
         if isinstance(value, dict):
-            if isinstance(file := value.get("file"), str):
+            file = value.get("file")
+            if isinstance(file, str):
                 yield file
-            waiting += value.values()
+            pending += value.values()
         elif isinstance(value, list):
-            waiting += value
+            pending += value
 
 
-# ---------------------------------------------------------------------- arrays that compiled code uses as indices
-# They are checked before anything predicts with them: the code of scikit-learn and scipy trusts them. A child behind
-# the end of a tree's table reads memory that is not the model's, and a child that is an ancestor never ends.
+def _refuse_partials(content: Any, trusted: Set[str], name: str) -> None:
+    """Refuse a ``functools.partial`` of a function that is not allowed.
 
+    Allowed are functions that the user trusts by name, and the functions of
+    `PARTIAL_FUNCTIONS` with plain values for some of their keywords.
 
-def _refuse_partials(content: Any, known: Set[str], name: str) -> None:
-    """Refuse a ``functools.partial`` of a function that nobody has allowed.
-
-    A function of `known` was trusted by name. The functions of `PARTIAL_FUNCTIONS` take
-    plain values for some of their keywords, and nothing else.
+    Parameters
+    ----------
+    content : object
+        Objects of an archive.
+    trusted : set of str
+        Types and functions that the user trusts.
+    name : str
+        Name of the file in messages.
 
     Raises
     ------
@@ -528,11 +595,12 @@ def _refuse_partials(content: Any, known: Set[str], name: str) -> None:
             and value.keywords.keys() <= keywords
             and all(map(_is_plain, value.keywords.values()))
         )
-        if function not in known and not (keywords and is_plain):
+        if function not in trusted and not (keywords and is_plain):
             raise UserError(
-                f"{name}: contains a {PARTIAL} of {function}, which mtlrun cannot check",
+                f"{name}: contains a {PARTIAL} of {function}, which mtlrun cannot "
+                "check",
                 "Predicting calls that function. If you trust the source of the file, "
-                f"add: {_options([PARTIAL])}",
+                f"add: {_trust_options([PARTIAL])}",
             )
 
 

@@ -1,8 +1,9 @@
-"""Tune parameters on the training rows, fit, score the test rows, save model and results."""
+"""Train a model: search parameters, fit, score the test rows, save the results."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,28 +51,30 @@ from mtlrun.tables.report_table import Column, ReportTable, Section, Styled, sho
 from mtlrun.utils.io import file_json, jsonable, read_text_file, write_atomic
 from mtlrun.utils.outputs import publish
 
-METRICS, PREDICTIONS, CONFIG, PAGE = (
-    "metrics.json",
-    "predictions.csv",
-    "config.json",
-    "report.html",
-)
+#: Names of files in the folder of a training.
+METRICS = "metrics.json"
+PREDICTIONS = "predictions.csv"
+CONFIG = "config.json"
+PAGE = "report.html"
+#: Version of the content of ``metrics.json``.
 SCHEMA = 1
 
 
 @dataclass(frozen=True)
 class TrainingSummary:
-    """What a training did.
+    """Result of a training.
 
     Attributes
     ----------
     folder : Path
-        With ``model.skops``, ``model.json``, ``coefficients.npz`` (linear models), ``metrics.json``,
-        ``predictions.csv`` (of the test rows), ``config.json`` and ``report.html``.
+        Contains ``model.skops``, ``model.json``, ``coefficients.npz`` (linear models),
+        ``metrics.json``, ``predictions.csv`` (of the test rows), ``config.json`` and
+        ``report.html``.
     result : dict
-        Content of ``metrics.json``: ``params, metrics, per_task, counts, seconds, solver, selection`` ...
+        Content of ``metrics.json``: ``params``, ``metrics``, ``per_task``, ``counts``,
+        ``seconds``, ``solver``, ``selection`` and others.
     up_to_date : bool
-        Whether the model was there already.
+        Whether the model existed already.
     """
 
     folder: Path
@@ -81,25 +84,26 @@ class TrainingSummary:
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """A model to train: its job, and what the files in its folder say about it.
+    """Model to train.
 
     Attributes
     ----------
     job : Job
-        A fit, with the search before it.
+        Fit, with the search before it.
     id : str
-        ``<paper>/<name>``, as the training file has it.
+        ``<paper>/<name>`` in the training file.
     source : str
-        Where it was asked for, as messages call it.
+        Name of the training file in messages.
     dataset_name : str
     dataset_options : dict
         Arguments of `load_dataset`.
     estimator : str
-        As the training file names it.
+        Name of the method in the training file.
     refit : bool or dict
-        Whether the saved model is fitted to all rows, and parameters that it then has.
+        Whether the saved model is fitted to all rows; parameters that change for this
+        fit.
     config : dict
-        The training file with its defaults.
+        Content of the training file with its defaults.
     """
 
     job: Job
@@ -114,9 +118,17 @@ class TrainingJob:
 
 @dataclass(frozen=True)
 class Trained:
-    """A trained model, what `metrics.json` says of it, predictions of the test rows as CSV, and these rows by task.
+    """Trained model and its results.
 
-    The rows are not at hand where the model was read from a folder.
+    Attributes
+    ----------
+    model : Model
+    result : dict
+        Content of ``metrics.json``.
+    predictions : str
+        Predictions of the test rows as CSV.
+    tested : sequence of (str, ndarray, ndarray)
+        Test rows by task, see `tested`; empty if the model was loaded from a folder.
     """
 
     model: Model
@@ -126,18 +138,18 @@ class Trained:
 
     def page(self) -> str:
         """Return ``report.html``."""
-        facts, model = self.model.about, self.model.estimator
-        names = transformed_names(self.model)
-        coefficients = (
-            (np.asarray(model.coef_), names) if hasattr(model, "coef_") else None
-        )
-        regression = facts["task_type"] == "regression"
+        about = self.model.about
+        estimator = self.model.estimator
+        coefficients = None
+        if hasattr(estimator, "coef_"):
+            names = transformed_names(self.model)
+            coefficients = (np.asarray(estimator.coef_), names)
         return training_page(
             self.result,
-            facts["config"],
+            about["config"],
             self.tested,
             coefficients,
-            regression=regression,
+            regression=about["task_type"] == "regression",
         )
 
 
@@ -148,81 +160,110 @@ def fit_training(training: TrainingJob, dataset: Dataset, runner: Runner) -> Tra
     ----------
     training : TrainingJob
     dataset : Dataset
-        The data set of the job.
+        Data set of the job.
     runner : Runner
-        Computes the search of the job, and keeps its record.
+        Computes the search of the job and stores its record.
 
     Raises
     ------
     ConfigError
-        If the method cannot be fitted as the file says, or no candidate of its grid has a score.
+        If the method cannot be fitted as the file describes, or no candidate of its
+        grid has a score.
     """
     job = training.job
-    say = runner.progress.message
+    report = runner.progress.message
     with runner.working():
         runner.progress.start(len(job.folds))
-        lost = runner.search([job])
-    if lost:
-        raise ConfigError(f"{training.source}: {training.estimator}: {lost[0].error}")
+        failed = runner.search([job])
+    if failed:
+        raise ConfigError(f"{training.source}: {training.estimator}: {failed[0].error}")
     choice = runner.choices.get(job.key, {})
-    chosen = choice.get("chosen") or {}
-    say(
-        f"fitting {training.estimator}"
-        + "".join(f" {name}={value}" for name, value in chosen.items())
-    )
+    best_params = choice.get("chosen") or {}
+    report(f"fitting {' '.join([training.estimator, *_assignments(best_params)])}")
     try:
-        fitted = fit_job(job, dataset, chosen)
+        fitted = fit_job(job, dataset, best_params)
         record = runner.finish_fit(job, fitted.record, fitted.scores)
-        say(
-            f"{training.dataset_name}: {counted(dataset.n_samples, 'row')} ({fitted.part.train.n_samples} for training, "
-            f"{fitted.part.test.n_samples} for testing), {counted(dataset.n_features, 'feature')}, "
-            f"{counted(dataset.n_tasks, 'task')}"
-        )
+        report(_describe_data(training.dataset_name, dataset, fitted.part))
         result = _result(training, record)
         result["baseline"] = baseline_scores(fitted.part, job.scoring)
-        refitted = training.refit if isinstance(training.refit, dict) else {}
-        params = with_params(job.method.params, {**chosen, **refitted})
-        facts = _facts(training, dataset, fitted.model, result, params)
+        changes = dict(best_params)
+        if isinstance(training.refit, dict):
+            changes |= training.refit
+        params = with_params(job.method.params, changes)
+        description = _description(training, dataset, fitted.model, result, params)
+        # The test rows have been transformed already, so this model has no feature
+        # step.
+        tested_model = Model(fitted.model, None, description)
         tested_rows = tested_table(
-            Model(fitted.model, None, facts), fitted.part.test, fitted.part.test_rows
+            tested_model, fitted.part.test, fitted.part.test_rows
         )
         predictions = to_csv(tested_rows, safe=False)
-        model, step = fitted.model, fitted.step
+        model = Model(fitted.model, fitted.step, description)
         if training.refit:
-            say("refitting on all rows")
-            rows = np.arange(dataset.n_samples)
-            whole, step = with_features(
-                TrainTestData.of(dataset, rows, rows[:1]), job.features
-            )
-            model = whole.fit(
-                build({"estimator": job.method.estimator, "params": params})
-            )
+            report("refitting on all rows")
+            estimator, step = _refit(job, dataset, params)
+            model = Model(estimator, step, description)
     except (ValueError, TypeError) as error:
         raise ConfigError(
             f"{training.source}: {training.estimator}: {error}"
         ) from error
-    return Trained(Model(model, step, facts), result, predictions, tested(fitted))
+    return Trained(model, result, predictions, tested(fitted))
+
+
+def _assignments(params: Mapping[str, Any]) -> list[str]:
+    """Return texts such as ``alpha=1.0``."""
+    return [f"{name}={value}" for name, value in params.items()]
+
+
+def _describe_data(name: str, dataset: Dataset, part: TrainTestData) -> str:
+    rows = counted(dataset.n_samples, "row")
+    features = counted(dataset.n_features, "feature")
+    tasks = counted(dataset.n_tasks, "task")
+    return (
+        f"{name}: {rows} ({part.train.n_samples} for training, "
+        f"{part.test.n_samples} for testing), {features}, {tasks}"
+    )
+
+
+def _refit(job: Job, dataset: Dataset, params: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Fit the method to all rows; return the model and its feature step."""
+    rows = np.arange(dataset.n_samples)
+    # There is nothing to test, but a data set needs at least one row.
+    all_rows = TrainTestData.of(dataset, rows, rows[:1])
+    transformed, step = with_features(all_rows, job.features)
+    estimator = build({"estimator": job.method.estimator, "params": params})
+    return transformed.fit(estimator), step
 
 
 def tested(fitted: Fitted) -> Tested:
-    """Return the test rows by task: name, truth and scores; of classes a task per class."""
-    test, scores = fitted.part.test, fitted.scores
+    """Return the test rows by task: name, true values and scores.
+
+    If each row belongs to one of several classes, a class counts as a task.
+    """
+    test = fitted.part.test
+    scores = fitted.scores
+    by_task = []
     if test.task_id is not None:
-        groups = [(t, test.task_id == t) for t in range(test.n_tasks)]
-        return [(test.tasks[t], test.y[rows], scores[rows]) for t, rows in groups]
+        for task in range(test.n_tasks):
+            rows = test.task_id == task
+            by_task.append((test.tasks[task], test.y[rows], scores[rows]))
+        return by_task
     if test.y.ndim == 1 and scores.ndim == 1:
         return [(test.tasks[0], test.y, scores)]
-    truth = (
-        test.y if test.y.ndim == 2 else test.y[:, None] == np.arange(scores.shape[1])
-    )
-    known = [~np.isnan(column) for column in np.asarray(truth, dtype=float).T]
-    return [
-        (test.tasks[t], truth[rows, t], scores[rows, t]) for t, rows in enumerate(known)
-    ]
+    truth = test.y
+    if test.y.ndim == 1:
+        truth = test.y[:, np.newaxis] == np.arange(scores.shape[1])
+    is_missing = np.isnan(np.asarray(truth, dtype=float))
+    for task in range(truth.shape[1]):
+        rows = ~is_missing[:, task]
+        by_task.append((test.tasks[task], truth[rows, task], scores[rows, task]))
+    return by_task
 
 
 def save_training(trained: Trained, folder: Path) -> None:
-    """Write all files into a folder, in place of those of an earlier training: all of them or none.
+    """Write the files of a training into a folder: all of them or none.
+
+    They replace the files of an earlier training.
 
     Raises
     ------
@@ -232,18 +273,24 @@ def save_training(trained: Trained, folder: Path) -> None:
         If the folder cannot be written.
     """
     with publish(folder, obsolete=[COEFFICIENTS]) as new:
-        for name, value in (
-            (CONFIG, trained.model.about["config"]),
-            (METRICS, trained.result),
-        ):
-            write_atomic(new / name, file_json(value))
-        if trained.predictions:  # none of rows in chunks
+        write_atomic(new / CONFIG, file_json(trained.model.about["config"]))
+        write_atomic(new / METRICS, file_json(trained.result))
+        # A training on chunks of rows has no predictions.
+        if trained.predictions:
             write_atomic(new / PREDICTIONS, trained.predictions)
         save_model(new, trained.model)
 
 
 def check_settings(folder: Path, config: Mapping[str, Any], force: bool) -> None:
-    """Refuse a folder with a model that was trained with other settings (`config`), unless by force.
+    """Refuse a folder with a model that was trained with other settings.
+
+    Parameters
+    ----------
+    folder : Path
+    config : mapping
+        Present settings.
+    force : bool
+        Whether to replace such a model.
 
     Raises
     ------
@@ -260,48 +307,47 @@ def check_settings(folder: Path, config: Mapping[str, Any], force: bool) -> None
     if before != jsonable(config):
         raise UserError(
             f"{folder} holds a model that was trained with other settings",
-            "Add --force to replace it, choose another --output, or change the id in the file.",
+            "Add --force to replace it, choose another --output, or change the id in "
+            "the file.",
         )
 
 
 def up_to_date(folder: Path, training: TrainingJob) -> dict[str, Any] | None:
-    """Return the results in a folder, None unless they are those of the job and all files are there."""
+    """Return the results in a folder; None unless they are complete and up to date."""
     try:
-        facts = read_facts(folder)
+        description = read_facts(folder)
         result = json.loads(read_text_file(folder / METRICS))
     except (DataError, OSError, ValueError):
         return None
-    same = facts.get("cell") == training.job.key and facts.get("config") == jsonable(
-        training.config
-    )
-    whole = all(
-        (folder / name).is_file() for name in (PREDICTIONS, CONFIG, *facts["files"])
-    )
-    return result if same and whole and isinstance(result, dict) else None
+    if description.get("cell") != training.job.key:
+        return None
+    if description.get("config") != jsonable(training.config):
+        return None
+    for name in (PREDICTIONS, CONFIG, *description["files"]):
+        if not (folder / name).is_file():
+            return None
+    return result if isinstance(result, dict) else None
 
 
 def load_trained(folder: Path, training: TrainingJob) -> Trained | None:
-    """Return what an earlier training of the same job saved in a folder; None where it has to be trained."""
+    """Return the saved result of an earlier training of the same job.
+
+    None if there is no complete result, so that the job has to be trained.
+    """
     try:
         finished(folder)
         result = up_to_date(folder, training)
         if result is None:
             return None
-        return Trained(
-            load_model(folder),
-            result,
-            read_text_file(folder / PREDICTIONS),
-        )
-    except (
-        UserError,
-        OSError,
-        ValueError,
-    ):  # damaged, or of types that only the user can trust
+        predictions = read_text_file(folder / PREDICTIONS)
+        return Trained(load_model(folder), result, predictions)
+    except (UserError, OSError, ValueError):
+        # The files are damaged, or contain types that only the user can trust.
         return None
 
 
 def _result(training: TrainingJob, record: Record) -> dict[str, Any]:
-    """Return the content of `metrics.json`."""
+    """Return the content of ``metrics.json``."""
     return {
         "schema": SCHEMA,
         "id": training.id,
@@ -322,39 +368,45 @@ def _result(training: TrainingJob, record: Record) -> dict[str, Any]:
     }
 
 
-def _facts(
+def _description(
     training: TrainingJob,
     dataset: Dataset,
     estimator: BaseEstimator,
     result: Mapping[str, Any],
     params: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the content of ``model.json``; `params` are those of the saved model."""
+    """Return the content of ``model.json``.
+
+    Parameters
+    ----------
+    training : TrainingJob
+    dataset : Dataset
+    estimator : estimator
+        Fitted.
+    result : mapping
+        Content of ``metrics.json``.
+    params : mapping
+        Parameters of the saved model.
+    """
     job = training.job
     features = job.features
-    # What the model reads: groups are columns of it, unlike those of the data set.
     has_levels = features is not None and features.has_levels
     has_elapsed = features is not None and features.has_elapsed
+    # Further groups and the elapsed time are columns that the model reads, but not
+    # features of the data set.
     read = with_last_columns(dataset, features)
-    extra: dict[str, Any] = {}
+    optional_inputs: dict[str, Any] = {}
     if has_levels:
-        extra["levels"] = list(read.levels)
+        optional_inputs["levels"] = list(read.levels)
     clock = dataset.clock
     if clock is not None and (clock.is_feature or has_elapsed):
-        extra["clock"] = clock.to_dict()
-    design = (
-        "ragged"
-        if dataset.task_id is not None
-        else "shared"
-        if dataset.y.ndim == 2
-        else "single"
-    )
+        optional_inputs["clock"] = clock.to_dict()
     return {
         "name": training.id,
         "cell": job.key,
         "refit": training.refit,
         "task_type": dataset.task_type,
-        "design": design,
+        "design": _design(dataset),
         "tasks": dataset.tasks,
         "input": {
             "n_features": read.n_features,
@@ -363,7 +415,7 @@ def _facts(
             "categories": read.categories,
             "task_column": dataset.options.get("task"),
             "table": features is not None and features.is_table,
-            **extra,
+            **optional_inputs,
         },
         "targets": dataset.targets,
         "labels": dataset.labels,
@@ -387,14 +439,34 @@ def _facts(
     }
 
 
-# ---------------------------------------------------------------------- report of a training
+def _design(dataset: Dataset) -> str:
+    """Return how rows and tasks of a data set are related.
 
-#: Tasks with a colour of their own, points of a scatter plot, and rows of the table of coefficients.
-MOST_COLOURS, MOST_POINTS, MOST_FEATURES = 7, 1500, 20
-#: Features of its own that are shown for a task.
-MOST_OWN = 5
-OWN_LINE = "A task's own weight of a feature is its coefficient less the mean of all tasks, which they share."
-TOGETHER = "rows of all tasks"
+    ``ragged``: each row belongs to one task. ``shared``: each row has a target for each
+    task. ``single``: there is one task.
+    """
+    if dataset.task_id is not None:
+        return "ragged"
+    if dataset.y.ndim == 2:
+        return "shared"
+    return "single"
+
+
+# ---------------------------------------------------------------- report of a training
+
+#: Largest number of tasks that have a color each.
+MAX_COLORS = 7
+#: Largest number of points of a scatter plot.
+MAX_POINTS = 1500
+#: Largest number of rows of the table of coefficients.
+MAX_FEATURES = 20
+#: Number of features that are shown for a task.
+MAX_FEATURES_OF_TASK = 5
+OWN_LINE = (
+    "A task's own weight of a feature is its coefficient less the mean of all tasks, "
+    "which they share."
+)
+ALL_TASKS_LABEL = "rows of all tasks"
 
 
 def training_page(
@@ -405,41 +477,33 @@ def training_page(
     *,
     regression: bool,
 ) -> str:
-    """Return the page as HTML.
+    """Return the page of a training as HTML.
 
     Parameters
     ----------
     result : mapping
         Content of ``metrics.json``.
     config : mapping
-        The training file with all its defaults.
+        Content of the training file with its defaults.
     tested : sequence of (str, ndarray, ndarray)
+        Test rows by task, see `tested`.
     coefficients : (ndarray of shape (n_tasks, n_features), sequence of str) or None
-        With the names of the features, which may be empty; None for a model that has none.
+        Coefficients and the names of the features, which may be empty. None if the
+        model has no coefficients.
     regression : bool
+        Whether targets are numbers.
     """
-    tasks = task_table(result, tested)
-    params = ReportTable(
-        [Column("parameter"), Column("value")],
-        [[k, json.dumps(v)] for k, v in result["params"].items()],
-    )
-    settings = ReportTable(
-        [Column("setting"), Column("value")],
-        [[k, json.dumps(v)] for k, v in config.items()],
-    )
     sections = [
         Section("Scores and baseline", [BASELINE_LINE], [score_table(result)]),
-        Section("Parameters", grids=[params]),
+        Section("Parameters", grids=[_json_table("parameter", result["params"])]),
         Section("Largest coefficients", *_largest(coefficients, tested)),
-        Section("Scores per task", grids=[tasks]),
-        Section("Settings", grids=[settings]),
+        Section("Scores per task", grids=[task_table(result, tested)]),
+        Section("Settings", grids=[_json_table("setting", config)]),
     ]
-    draw = prediction_figure if regression else roc_figure
-    figures = (
-        [draw(tested)]
-        if any(len(np.unique(truth)) > 1 for _, truth, _ in tested)
-        else []
-    )
+    figures = []
+    if any(len(np.unique(truth)) > 1 for _, truth, _ in tested):
+        draw = prediction_figure if regression else roc_figure
+        figures.append(draw(tested))
     panels = search_panels(result["selection"] or {})
     if panels:
         figures.append(Figure("search", "Search for the parameters", panels))
@@ -449,62 +513,75 @@ def training_page(
     return html_page(
         title,
         [*warnings, *training_lines(result)],
-        [s for s in sections if not s.empty],
+        [section for section in sections if not section.empty],
         figures,
         tones=STATUS_TONES | COMPARISON_TONES,
     )
 
 
+def _json_table(name: str, values: Mapping[str, Any]) -> ReportTable:
+    """Return a table of names and their values as JSON."""
+    rows = [[key, json.dumps(value)] for key, value in values.items()]
+    return ReportTable([Column(name), Column("value")], rows)
+
+
 def training_lines(result: Mapping[str, Any]) -> list[str]:
-    """Return the lines that say how a training went."""
+    """Return lines of text with the results of a training."""
     lines = []
-    found = result["selection"]
-    if found:
-        chosen = ", ".join(f"{name}={value}" for name, value in found["chosen"].items())
-        lines.append(
-            f"chosen: {chosen} (cross-validated {found['metric']} {found['score']:.4g})"
-        )
-        for name, end in found["edges"].items():
+    selection = result["selection"]
+    if selection:
+        params = ", ".join(_assignments(selection["chosen"]))
+        score = f"{selection['metric']} {selection['score']:.4g}"
+        lines.append(f"chosen: {params} (cross-validated {score})")
+        for name, end in selection["edges"].items():
             lines.append(
                 f"  {name} is at the {end} end of its grid: consider widening it"
             )
-    refit = result.get("refit")  # results of earlier versions do not have it
+    # Results of earlier versions have no entry for the refit.
+    refit = result.get("refit")
     if isinstance(refit, dict):
-        refitted = ", ".join(f"{name}={value}" for name, value in refit.items())
-        lines.append(f"the saved model is fitted to all rows with: {refitted}")
-    width = max(len(name) for name in result["metrics"])
+        params = ", ".join(_assignments(refit))
+        lines.append(f"the saved model is fitted to all rows with: {params}")
+    width = max(map(len, result["metrics"]))
+    n_tasks = counted(result["counts"]["n_tasks"], "task")
     for name, mean in result["metrics"].items():
-        undefined = result["counts"][f"undefined_{name}"]
-        note = (
-            f"  (undefined for {undefined} of {counted(result['counts']['n_tasks'], 'task')})"
-            if undefined
-            else ""
-        )
-        lines.append(
-            f"{name:{width}}  {'undefined' if mean != mean else f'{mean:.4f}'}{note}"
-        )
+        text = "undefined" if math.isnan(mean) else f"{mean:.4f}"
+        line = f"{name:{width}}  {text}"
+        n_undefined = result["counts"][f"undefined_{name}"]
+        if n_undefined:
+            line += f"  (undefined for {n_undefined} of {n_tasks})"
+        lines.append(line)
     lines.append(f"fitted in {result['seconds']['fit']:.3g} s")
     return lines
 
 
 def prediction_figure(tested: Tested) -> Figure:
-    """Return predictions over true values, a colour per task where they are few."""
-    step = -(-sum(len(truth) for _, truth, _ in tested) // MOST_POINTS)
+    """Return a figure of predictions over true values.
+
+    If there are few tasks, each has a color. If there are many rows, only every n-th
+    row is drawn.
+    """
+    n_rows = sum(len(truth) for _, truth, _ in tested)
+    step = math.ceil(n_rows / MAX_POINTS)
     curves = []
     for name, truth, predicted in _groups(tested):
-        x, y = (
-            np.asarray(values, dtype=float)[::step].tolist()
-            for values in (truth, predicted)
-        )
+        x = np.asarray(truth, dtype=float)[::step].tolist()
+        y = np.asarray(predicted, dtype=float)[::step].tolist()
         curves.append(Line(name, x, y, points="filled"))
     panel = Panel("predicted", False, curves, axis="true", x_log=False, diagonal=True)
-    title = "Predictions of the test rows" + f" (one of {step})" * (step > 1)
+    title = "Predictions of the test rows"
+    if step > 1:
+        title += f" (one of {step})"
     return Figure("predictions", title, [panel])
 
 
 def roc_figure(tested: Tested) -> Figure:
-    """Return ROC curves, one per task where they are few, else one over the rows of all tasks."""
-    from sklearn.metrics import roc_curve  # slow to load
+    """Return a figure of ROC curves.
+
+    If there are few tasks, each has a curve; otherwise one curve is over all rows.
+    """
+    # Imported here because it is slow.
+    from sklearn.metrics import roc_curve
 
     curves = []
     for name, truth, scores in _groups(tested):
@@ -523,54 +600,72 @@ def roc_figure(tested: Tested) -> Figure:
 
 
 def _groups(tested: Tested) -> Tested:
-    """Return the tasks, those that cannot all have a colour as one."""
-    if len(tested) <= MOST_COLOURS:
+    """Return the tasks, or all rows as one task if there are not enough colors."""
+    if len(tested) <= MAX_COLORS:
         return tested
     _, truths, scores = zip(*tested, strict=True)
-    return [(TOGETHER, np.concatenate(truths), np.concatenate(scores))]
+    return [(ALL_TASKS_LABEL, np.concatenate(truths), np.concatenate(scores))]
 
 
 def _largest(
     coefficients: tuple[np.ndarray, Sequence[str]] | None, tested: Tested
 ) -> tuple[list[str], list[ReportTable]]:
-    """Return the features with the largest coefficients, shared and own.
+    """Return the lines and tables about the largest coefficients.
 
-    What tasks share of a feature is the mean of its coefficients, what is a task's own is the difference from it.
+    The mean coefficient of a feature is the part that all tasks share. The difference
+    from the mean is the own part of a task.
     """
     if coefficients is None:
         return [], []
-    matrix, names = np.atleast_2d(coefficients[0]), coefficients[1]
-    tasks = (
-        [name for name, *_ in tested]
-        if len(tested) == len(matrix)
-        else [str(t) for t in range(len(matrix))]
-    )
+    matrix = np.atleast_2d(coefficients[0])
+    names = _feature_names(coefficients[1], matrix.shape[1])
+    n_tasks = len(matrix)
+    lines = [f"Over {counted(n_tasks, 'task')}, of features as the model gets them."]
+    tables = [_shared_table(matrix, names)]
+    if n_tasks > 1:
+        tasks = [str(task) for task in range(n_tasks)]
+        if len(tested) == n_tasks:
+            tasks = [name for name, *_ in tested]
+        lines.append(OWN_LINE)
+        tables.append(_own_table(matrix, names, tasks))
+    return lines, tables
+
+
+def _feature_names(names: Sequence[str], n_features: int) -> list[str]:
+    """Return the names of features, or their numbers if they have no names."""
+    if len(names):
+        return list(names)
+    return [show(feature) for feature in range(n_features)]
+
+
+def _shared_table(matrix: np.ndarray, names: Sequence[str]) -> ReportTable:
+    """Return a table of the features with the largest mean absolute coefficients."""
     size = np.abs(matrix).mean(axis=0)
-    order = [int(j) for j in np.argsort(-size, kind="stable")[:MOST_FEATURES]]
-    heads = ("mean absolute value", "shared (mean)", "smallest", "largest")
-    grid = ReportTable([Column("feature"), *(Column(n, "score") for n in heads)])
-    found = np.stack(
-        [size, matrix.mean(axis=0), matrix.min(axis=0), matrix.max(axis=0)]
-    )
-    grid.rows = [
-        [names[j] if len(names) else show(j), *found[:, j].tolist()] for j in order
-    ]
-    lines = [
-        f"Over {counted(len(matrix), 'task')}, of features as the model gets them."
-    ]
-    return [*lines, OWN_LINE] if len(tasks) > 1 else lines, [
-        grid,
-        _own(matrix, names, tasks),
-    ][: len(tasks)]
+    statistics = {
+        "mean absolute value": size,
+        "shared (mean)": matrix.mean(axis=0),
+        "smallest": matrix.min(axis=0),
+        "largest": matrix.max(axis=0),
+    }
+    table = ReportTable([Column("feature")])
+    for head in statistics:
+        table.columns.append(Column(head, "score"))
+    values = np.stack(list(statistics.values()))
+    for feature in np.argsort(-size, kind="stable")[:MAX_FEATURES]:
+        table.rows.append([names[feature], *values[:, feature].tolist()])
+    return table
 
 
-def _own(matrix: np.ndarray, names: Sequence[str], tasks: Sequence[str]) -> ReportTable:
-    """Return for every task the features with the largest coefficients of its own."""
-    grid = ReportTable([Column("task"), Column("largest weights of its own")])
-    for task, own in zip(tasks, matrix - matrix.mean(axis=0), strict=True):
-        order = [
-            int(j) for j in np.argsort(-np.abs(own), kind="stable")[:MOST_OWN] if own[j]
-        ]
-        texts = [f"{names[j] if len(names) else show(j)} {own[j]:+.3g}" for j in order]
-        grid.rows.append([task, ", ".join(texts) or "none"])
-    return grid
+def _own_table(
+    matrix: np.ndarray, names: Sequence[str], tasks: Sequence[str]
+) -> ReportTable:
+    """Return a table of the coefficients of each task furthest from the shared mean."""
+    table = ReportTable([Column("task"), Column("largest weights of its own")])
+    for task, differences in zip(tasks, matrix - matrix.mean(axis=0), strict=True):
+        largest = np.argsort(-np.abs(differences), kind="stable")
+        texts = []
+        for feature in largest[:MAX_FEATURES_OF_TASK]:
+            if differences[feature]:
+                texts.append(f"{names[feature]} {differences[feature]:+.3g}")
+        table.rows.append([task, ", ".join(texts) or "none"])
+    return table

@@ -9,7 +9,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from mtlrun.model.train import (
-    MOST_FEATURES,
+    MAX_FEATURES,
     _largest,
     prediction_figure,
     roc_figure,
@@ -40,7 +40,7 @@ def rng():
 
 
 def test_scores_parameters_and_the_largest_coefficients_first(tested, rng):
-    coef = rng.normal(size=(2, MOST_FEATURES + 5))
+    coef = rng.normal(size=(2, MAX_FEATURES + 5))
     coef[:, 3] = [-40, 20]
     names = [f"x{j}" for j in range(coef.shape[1])]
     page = training_page(RESULT, {"seed": 7}, tested, (coef, names), regression=True)
@@ -57,7 +57,7 @@ def test_scores_parameters_and_the_largest_coefficients_first(tested, rng):
     shown = re.findall(r"<td>(x\d+)</td>", page)
     assert shown[0] == "x3"
     assert "30.0000" in page, "the mean of the absolute values"
-    assert len(shown) == MOST_FEATURES
+    assert len(shown) == MAX_FEATURES
 
 
 def test_few_tasks_have_a_colour_each_and_many_share_one(tested, rng):
