@@ -1,4 +1,8 @@
-"""Compare a trained model with the mean of each task: scores, warnings, tables, and its search."""
+"""Compare a trained model with the mean of each task.
+
+The functions return scores, warnings, tables and the panels of the search for
+parameters.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ BASELINE_SCORES = {
     **dict.fromkeys(("r2", "r2_shrunken", "explained_variance"), 0.0),
     **dict.fromkeys(("auc", "auc_frequent", "balanced_accuracy"), 0.5),
 }
-#: Shares of a class are at least that far from 0 and 1, so that odds are finite.
+#: Shares of a class are at least this far from 0 and 1, so that odds are finite.
 SMALLEST_SHARE = 1e-6
 #: Words of the comparison with the baseline, and their CSS classes.
 BETTER = "better"
@@ -36,16 +40,16 @@ WORSE = "worse"
 COMPARISON_TONES = {BETTER: "good", EQUAL: "none", WORSE: "bad"}
 BASELINE_LINE = (
     f"The baseline predicts the {BASELINE} in the training rows, for labels the share "
-    "of each class. A model that is worse than it has learned nothing of use."
+    "of each class. A model that is worse than the baseline has learned nothing useful."
 )
 #: Test rows of a task: its name, the true values, and predictions or decision values.
 Tested = Sequence[tuple[str, np.ndarray, np.ndarray]]
 
 
 def baseline_scores(part: TrainTestData, scoring: Scoring) -> dict[str, Any]:
-    """Return the scores of a model that predicts the mean of the training rows of each task.
+    """Return the scores of a model that predicts the mean of each task.
 
-    Of labels, the mean is the share of each class: all rows of a task get the same
+    For labels, the mean is the share of each class: all rows of a task get the same
     score, and the label of the larger class.
 
     Parameters
@@ -60,7 +64,8 @@ def baseline_scores(part: TrainTestData, scoring: Scoring) -> dict[str, Any]:
         ``metrics`` and ``per_task``, as in ``metrics.json``; empty for data with more
         than two classes per task.
     """
-    train, test = part.train, part.test
+    train = part.train
+    test = part.test
     if train.task_type == "multiclass":
         return {}
     means = _task_means(train)
@@ -74,12 +79,15 @@ def baseline_scores(part: TrainTestData, scoring: Scoring) -> dict[str, Any]:
         predicted = np.tile(means, (len(test.y), 1))
     else:
         predicted = np.full(len(test.y), means[0])
-    # The estimator is only asked whether it has labels of its own.
-    scores = part.score(TaskMean(), predicted, list(scoring.metrics), scoring.average)
-    return {
-        "metrics": {name: score.mean for name, score in scores.items()},
-        "per_task": {name: score.per_task.tolist() for name, score in scores.items()},
-    }
+    # The estimator only shows that the scores are not the scores of a classifier.
+    estimator = TaskMean()
+    scores = part.score(estimator, predicted, list(scoring.metrics), scoring.average)
+    metrics = {}
+    per_task = {}
+    for name, score in scores.items():
+        metrics[name] = score.mean
+        per_task[name] = score.per_task.tolist()
+    return {"metrics": metrics, "per_task": per_task}
 
 
 def _task_means(train: Dataset) -> np.ndarray:
@@ -106,13 +114,21 @@ def _task_means(train: Dataset) -> np.ndarray:
 
 
 def compare_with_baseline(name: str, score: float, baseline: float) -> str:
-    """Return whether a score is better than a baseline, equal or worse; "" without two numbers."""
+    """Return whether a score is better than a baseline, equal or worse.
+
+    Returns
+    -------
+    str
+        `BETTER`, `EQUAL` or `WORSE`; empty if one of them is not finite.
+    """
     if not (math.isfinite(score) and math.isfinite(baseline)):
         return ""
     if math.isclose(score, baseline, rel_tol=1e-9, abs_tol=1e-12):
         return EQUAL
-    is_better = (score > baseline) == METRIC_INFO[name].greater_is_better
-    return BETTER if is_better else WORSE
+    is_greater = score > baseline
+    if is_greater == METRIC_INFO[name].greater_is_better:
+        return BETTER
+    return WORSE
 
 
 @dataclass(frozen=True)
@@ -122,10 +138,10 @@ class ComparedScore:
     Attributes
     ----------
     name : str
-        Metric and rows in words.
+        Description of the metric and the rows.
     score : float
     baseline : float or None
-        None where it is unknown.
+        None if it is unknown.
     verdict : str
         `BETTER`, `EQUAL`, `WORSE`, or "" without a baseline.
     """
@@ -147,7 +163,7 @@ class ComparedScore:
 
 
 def compared_scores(result: Mapping[str, Any]) -> list[ComparedScore]:
-    """Return the cross-validated score of a training, then the scores of its test rows."""
+    """Return the cross-validated score of a training and the scores of test rows."""
     compared = []
     selection = result["selection"]
     if selection:
@@ -174,24 +190,29 @@ def compared_scores(result: Mapping[str, Any]) -> list[ComparedScore]:
 
 
 def _baseline_of(result: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """Return the ``metrics`` or ``per_task`` of the baseline; results of earlier versions have none."""
+    """Return the ``metrics`` or ``per_task`` of the baseline.
+
+    Empty for results of earlier versions.
+    """
     baseline = result.get("baseline") or {}
     scores: Mapping[str, Any] = baseline.get(key) or {}
     return scores
 
 
 def baseline_warnings(result: Mapping[str, Any]) -> list[str]:
-    """Return a line per score that is worse than predicting the mean of the task."""
-    return [
-        f"{compared.name} {compared.score:.4g}: worse than the {BASELINE} "
-        f"({compared.baseline:.4g})"
-        for compared in compared_scores(result)
-        if compared.verdict == WORSE
-    ]
+    """Return a line for each score that is worse than the mean of the task."""
+    lines = []
+    for compared in compared_scores(result):
+        if compared.verdict == WORSE:
+            lines.append(
+                f"{compared.name} {compared.score:.4g}: worse than the {BASELINE} "
+                f"({compared.baseline:.4g})"
+            )
+    return lines
 
 
 def score_table(result: Mapping[str, Any]) -> ReportTable:
-    """Return the scores with their baselines, the cross-validated score first."""
+    """Return a table of the scores with their baselines."""
     table = ReportTable.of(
         "score",
         "model:score",
@@ -211,7 +232,10 @@ def score_table(result: Mapping[str, Any]) -> ReportTable:
 
 
 def task_table(result: Mapping[str, Any], tested: Tested) -> ReportTable:
-    """Return the scores of each task with their baselines; the verdict is about the first metric."""
+    """Return a table of the scores of each task with their baselines.
+
+    The verdict is about the first metric.
+    """
     metrics = list(result["metrics"])
     baseline = _baseline_of(result, "per_task")
     table = ReportTable.of("task", "test rows:count")
@@ -221,42 +245,52 @@ def task_table(result: Mapping[str, Any], tested: Tested) -> ReportTable:
             table.columns.append(Column(f"{name}, {BASELINE}", "score"))
     if metrics[0] in baseline:
         table.columns.append(Column("verdict"))
-    for place, (task, truth, _) in enumerate(tested):
+    for index, (task, truth, _) in enumerate(tested):
         row: list[Any] = [task, len(truth)]
         for name in metrics:
-            row.append(_at(result["per_task"].get(name, ()), place))
+            score = _score_of_task(result["per_task"].get(name, ()), index)
+            row.append(score)
             if name in baseline:
-                row.append(_at(baseline[name], place))
+                row.append(_score_of_task(baseline[name], index))
         if metrics[0] in baseline:
-            row.append(_verdict_of(metrics[0], row[2], row[3]))
+            score, baseline_score = row[2:4]
+            row.append(_verdict_of_task(metrics[0], score, baseline_score))
         table.rows.append(row)
     return table
 
 
-def _verdict_of(metric: str, score: float | None, baseline: float | None) -> str | None:
-    """Return the verdict on a task, None where one of the scores is undefined."""
+def _verdict_of_task(
+    metric: str, score: float | None, baseline: float | None
+) -> str | None:
+    """Return the verdict on a task; None if one of the scores is undefined."""
     if score is None or baseline is None:
         return None
     return compare_with_baseline(metric, score, baseline) or None
 
 
-def _at(values: Sequence[float | None], place: int) -> float | None:
-    """Return a score of a task, None where a metric has fewer."""
-    return values[place] if place < len(values) else None
+def _score_of_task(scores: Sequence[float | None], index: int) -> float | None:
+    """Return the score of a task; None if the metric has fewer scores."""
+    if index < len(scores):
+        return scores[index]
+    return None
 
 
 def search_panels(selection: Mapping[str, Any]) -> list[Panel]:
-    """Return a panel per parameter of a search: the best mean score at each value, and the selected one.
+    """Return a panel for each parameter of a search.
+
+    It shows the best mean score at each value, and the selected value.
 
     Parameters
     ----------
     selection : mapping
-        What a record says of the search; empty without one.
+        Result of the search in a record; empty without a search.
     """
     panels = []
     grid = selection.get("grid") or {}
     for name, values in grid.items():
-        scores = best_scores(selection, name) if len(values) > 1 else {}
+        if len(values) < 2:
+            continue
+        scores = best_scores(selection, name)
         if len(scores) < 2:
             continue
         metric = str(selection["metric"])

@@ -1,8 +1,11 @@
-"""Checks of the tables in loaded models, which compiled code follows without looking.
+"""Check the tables of indices in loaded models before compiled code uses them.
 
-scikit-learn checks none of them when it predicts: a damaged or forged file would make it
-read memory that belongs to something else. Some tables have no public names. This module
-alone reads these, as scikit-learn 1.7 to 1.9 name them; what lacks a name it reads is refused.
+scikit-learn and scipy do not check these tables when they predict. With a damaged or
+forged table they would read memory outside the table, or never end if a node of a tree
+is its own ancestor.
+
+Some tables have no public names. Only this module reads them, under their names in
+scikit-learn 1.7 to 1.9. An object without an expected name is refused.
 """
 
 from __future__ import annotations
@@ -18,30 +21,32 @@ from mtlrun.errors import DataError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Entries of a row of bits that stands for the categories of a column of bytes.
-_WORDS = 8
+#: Number of words of 32 bits that encode a set of categories in a column of bytes.
+_N_WORDS = 8
 
 
-class _WrongError(Exception):
-    """An array is no table of what it should be."""
+class _InvalidTableError(Exception):
+    """A table contains an invalid index."""
 
 
 def check_indices(content: Any, name: str, remedy: str) -> None:
-    """Refuse objects of a model file whose tables lead outside of themselves, or in a circle.
+    """Refuse objects of a model file whose tables contain invalid indices.
 
-    Trees and forests, boosted trees, nearest neighbours and support vectors of scikit-learn, and sparse matrices.
+    Checked are trees, forests, boosted trees, nearest neighbors and support vectors of
+    scikit-learn, and sparse matrices.
 
     Parameters
     ----------
     content : object
-        What was read: objects in dicts, lists, tuples, arrays and attributes are looked at.
+        Objects of the file, which may be nested in dicts, lists, tuples, arrays and
+        attributes.
     name, remedy : str
-        The file and what to do, for messages.
+        Name of the file and remedy in messages.
 
     Raises
     ------
     DataError
-        With the type of the object and what is wrong.
+        With the type of the object and the problem.
     """
     for value in objects_within(content):
         for kind in type(value).__mro__:
@@ -51,64 +56,84 @@ def check_indices(content: Any, name: str, remedy: str) -> None:
             try:
                 check(value)
             except (
-                _WrongError,
+                _InvalidTableError,
                 AttributeError,
                 TypeError,
                 ValueError,
                 IndexError,
             ) as error:
-                what = f"{name}: a {type(value).__name__} in it is damaged or forged ({error})"
-                raise DataError(what, remedy) from None
+                type_name = type(value).__name__
+                raise DataError(
+                    f"{name}: a {type_name} in it is damaged or forged ({error})",
+                    remedy,
+                ) from None
+
+
+#: Types whose values contain no other objects.
+_SIMPLE_TYPES = str | bytes | int | float | complex | type | None
 
 
 def objects_within(content: Any) -> Iterator[Any]:
-    """Yield everything that is reached from an object, once."""
-    waiting, seen = [content], {}
-    while waiting:
-        value = waiting.pop()
-        if id(value) in seen or isinstance(
-            value, str | bytes | int | float | complex | type | None
-        ):
+    """Yield each object that is reached from an object, including itself, once."""
+    pending = [content]
+    # Objects are stored, so that the id of none of them is used again.
+    visited = {}
+    while pending:
+        value = pending.pop()
+        if id(value) in visited or isinstance(value, _SIMPLE_TYPES):
             continue
-        seen[id(value)] = value  # kept, so that no other object gets its id
+        visited[id(value)] = value
         yield value
         if isinstance(value, dict):
-            waiting += [*value.keys(), *value.values()]
-            waiting.append(getattr(value, "default_factory", None))
+            pending += [*value.keys(), *value.values()]
+            pending.append(getattr(value, "default_factory", None))
         elif isinstance(value, list | tuple | set | frozenset):
-            waiting += value
+            pending += value
         elif isinstance(value, np.ndarray):
-            waiting += value.ravel().tolist() if value.dtype.kind == "O" else []
+            if value.dtype.kind == "O":
+                pending += value.ravel().tolist()
         elif isinstance(value, partial):
-            waiting += [value.func, value.args, value.keywords, value.__dict__]
+            pending += [value.func, value.args, value.keywords, value.__dict__]
         else:
-            waiting += getattr(value, "__dict__", {}).values()
+            pending += getattr(value, "__dict__", {}).values()
 
 
-def _require(holds: Any, problem: str) -> None:
-    if not np.all(holds):
-        raise _WrongError(problem)
+def _require(condition: Any, problem: str) -> None:
+    """Raise an error unless a condition holds for all entries."""
+    if not np.all(condition):
+        raise _InvalidTableError(problem)
 
 
 def _check_children(
-    inner: Array, left: Array, right: Array, features: Array, n_features: int
+    is_inner: Array, left: Array, right: Array, features: Array, n_features: int
 ) -> None:
-    """Check a table of nodes, the root first: scikit-learn puts children behind their parents."""
-    _require(len(inner) > 0, "a tree without nodes")
-    place = np.arange(len(inner))[inner]
-    children = [left[inner].astype(np.int64), right[inner].astype(np.int64)]
+    """Check a table of nodes, whose first node is the root.
+
+    scikit-learn stores children after their parents.
+
+    Parameters
+    ----------
+    is_inner : ndarray of bool, shape (n_nodes,)
+        Nodes with children. The values of other nodes are not used.
+    left, right : ndarray of shape (n_nodes,)
+        Positions of the children.
+    features : ndarray of shape (n_nodes,)
+        Position of the feature that splits a node.
+    n_features : int
+    """
+    n_nodes = len(is_inner)
+    _require(n_nodes > 0, "a tree without nodes")
+    parents = np.arange(n_nodes)[is_inner]
+    children = [left[is_inner].astype(np.int64), right[is_inner].astype(np.int64)]
     for child in children:
-        _require(
-            (child > place) & (child < len(inner)),
-            f"a child is no later node of the {len(inner)}",
-        )
-    # Code that visits all nodes has room for each of them once.
-    n_parents = np.bincount(np.concatenate(children), minlength=len(inner))
+        is_later = (child > parents) & (child < n_nodes)
+        _require(is_later, f"a child is not a later one of {n_nodes} nodes")
+    # Code that visits all nodes has memory for each of them once.
+    n_parents = np.bincount(np.concatenate(children), minlength=n_nodes)
     _require(n_parents <= 1, "a node is the child of two others")
-    _require(
-        (features[inner] >= 0) & (features[inner] < n_features),
-        f"a split is on none of {n_features} features",
-    )
+    used_features = features[is_inner]
+    is_feature = (used_features >= 0) & (used_features < n_features)
+    _require(is_feature, f"a split is not on one of {n_features} features")
 
 
 def _check_tree(tree: Any) -> None:
@@ -120,13 +145,11 @@ def _check_tree(tree: Any) -> None:
         tree.n_outputs > 0 and tree.max_n_classes > 0, "a tree that predicts nothing"
     )
     left = tree.children_left
-    _check_children(
-        left != -1, left, tree.children_right, tree.feature, tree.n_features
-    )
-    _require(
-        _depth(left, tree.children_right) <= tree.max_depth,
-        f"nodes deeper than {tree.max_depth}",
-    )
+    right = tree.children_right
+    _check_children(left != -1, left, right, tree.feature, tree.n_features)
+    # Code that follows the paths of a tree has memory for `max_depth` nodes.
+    is_shallow = _depth(left, right) <= tree.max_depth
+    _require(is_shallow, f"nodes deeper than {tree.max_depth}")
 
 
 def _depth(left: Array, right: Array) -> int:
@@ -134,10 +157,10 @@ def _depth(left: Array, right: Array) -> int:
     depth = 0
     level = np.zeros(1, dtype=np.int64)
     while True:
-        inner = level[left[level] != -1]
-        if not len(inner):
+        parents = level[left[level] != -1]
+        if not len(parents):
             return depth
-        level = np.concatenate([left[inner], right[inner]])
+        level = np.concatenate([left[parents], right[parents]])
         depth += 1
 
 
@@ -147,26 +170,33 @@ def _check_decision_tree(model: Any) -> None:
 
 
 def _check_ensemble(model: Any) -> None:
-    """Check that trees have the features of their forest, which does not ask them whether rows fit."""
+    """Check that trees have the features of their ensemble.
+
+    An ensemble checks only that rows have its own number of features.
+    """
     trees = getattr(model, "estimators_", [])
-    trees = trees.ravel() if isinstance(trees, np.ndarray) else trees
-    chosen = getattr(model, "estimators_features_", None)
-    for k, tree in enumerate(trees):
-        width = model.n_features_in_ if chosen is None else len(chosen[k])
-        # Gradient boosting hands its rows to the tables of the trees themselves.
+    if isinstance(trees, np.ndarray):
+        trees = trees.ravel()
+    features_by_tree = getattr(model, "estimators_features_", None)
+    for position, tree in enumerate(trees):
+        n_features = model.n_features_in_
+        if features_by_tree is not None:
+            n_features = len(features_by_tree[position])
+        # Gradient boosting passes rows to the table of a tree, not to the tree.
         table = getattr(tree, "tree_", None)
-        widths = {
-            getattr(tree, "n_features_in_", width),
-            getattr(table, "n_features", width),
+        n_features_in_parts = {
+            getattr(tree, "n_features_in_", n_features),
+            getattr(table, "n_features", n_features),
         }
-        _require(widths == {width}, "a part of it was fitted on other features")
+        is_equal = n_features_in_parts == {n_features}
+        _require(is_equal, "a part of it was fitted on other features")
 
 
 def _check_boosting(model: Any) -> None:
     """Check boosted trees.
 
-    scikit-learn (1.7 to 1.9) has no public name for the trees and the bins. A model with
-    one of the two only is refused, and so is a fitted one without any.
+    scikit-learn (1.7 to 1.9) has no public names for the trees and the bins. A model
+    that has only one of them is refused, and a fitted model that has neither.
     """
     has_bins = hasattr(model, "_bin_mapper")
     has_trees = hasattr(model, "_predictors")
@@ -179,84 +209,87 @@ def _check_boosting(model: Any) -> None:
         categorical = np.zeros(model.n_features_in_, dtype=bool)
     else:
         categorical = np.asarray(bins.is_categorical_, dtype=bool)
-    _require(
-        categorical.shape == (model.n_features_in_,), "categories of other features"
-    )
+    has_all_features = categorical.shape == (model.n_features_in_,)
+    _require(has_all_features, "categories of other features")
     for trees in model._predictors:
         for tree in trees:
             _check_predictor(tree, categorical)
 
 
 def _check_predictor(tree: Any, categorical: Array) -> None:
-    nodes, bits = tree.nodes, tree.raw_left_cat_bitsets
+    """Check a tree of boosted trees.
+
+    Parameters
+    ----------
+    tree : TreePredictor
+    categorical : ndarray of bool, shape (n_features,)
+    """
+    nodes = tree.nodes
+    bitsets = tree.raw_left_cat_bitsets
     _require(nodes.ndim == 1, "a table of nodes with more than one dimension")
-    inner = nodes["is_leaf"] == 0
-    _check_children(
-        inner, nodes["left"], nodes["right"], nodes["feature_idx"], len(categorical)
-    )
-    words = inner & (nodes["is_categorical"] != 0)
+    is_inner = nodes["is_leaf"] == 0
+    features = nodes["feature_idx"]
+    _check_children(is_inner, nodes["left"], nodes["right"], features, len(categorical))
+    is_categorical = is_inner & (nodes["is_categorical"] != 0)
+    has_words = bitsets.ndim == 2 and bitsets.shape[1] == _N_WORDS
+    needs_words = is_categorical.any()
     _require(
-        bits.ndim == 2 and (bits.shape[1] == _WORDS or not words.any()),
-        "categories in no rows of bits",
+        bitsets.ndim == 2 and (has_words or not needs_words),
+        "sets of categories of a wrong size",
     )
-    _require(
-        nodes["bitset_idx"][words] < len(bits),
-        f"a node has none of {len(bits)} sets of categories",
-    )
-    _require(
-        categorical[nodes["feature_idx"][words]], "a split by categories of a number"
-    )
+    has_bitset = nodes["bitset_idx"][is_categorical] < len(bitsets)
+    _require(has_bitset, f"a node has none of {len(bitsets)} sets of categories")
+    splits_categories = categorical[features[is_categorical]]
+    _require(splits_categories, "a split by categories of a number")
 
 
-def _check_neighbours(tree: Any) -> None:
-    data, order, nodes, bounds = (np.asarray(values) for values in tree.get_arrays())
-    n, last = len(data), len(nodes)
-    _require(
-        order.shape == (n,) and last > 0 and bounds.shape[1] >= last,
-        "tables of different sizes",
-    )
-    _require((order >= 0) & (order < n), f"a neighbour is none of {n} rows")
-    begin, end = nodes["idx_start"], nodes["idx_end"]
-    _require(
-        (begin >= 0) & (begin <= end) & (end <= n),
-        f"a node has other rows than the {n}",
-    )
-    _require(
-        nodes["is_leaf"][np.arange(last) * 2 + 2 >= last] != 0,
-        f"a child is none of {last} nodes",
-    )
+def _check_neighbors(tree: Any) -> None:
+    """Check a tree of nearest neighbors, which is a complete binary tree."""
+    data, order, nodes, bounds = map(np.asarray, tree.get_arrays())
+    n_rows = len(data)
+    n_nodes = len(nodes)
+    has_nodes = n_nodes > 0 and bounds.shape[1] >= n_nodes
+    _require(order.shape == (n_rows,) and has_nodes, "tables of different sizes")
+    is_row = (order >= 0) & (order < n_rows)
+    _require(is_row, f"a neighbor is not one of {n_rows} rows")
+    start = nodes["idx_start"]
+    end = nodes["idx_end"]
+    is_range = (start >= 0) & (start <= end) & (end <= n_rows)
+    _require(is_range, f"a node has other rows than the {n_rows}")
+    # The children of node i are nodes 2 i + 1 and 2 i + 2.
+    lacks_children = np.arange(n_nodes) * 2 + 2 >= n_nodes
+    is_leaf = nodes["is_leaf"][lacks_children] != 0
+    _require(is_leaf, f"a child is not one of {n_nodes} nodes")
 
 
 def _check_support(model: Any) -> None:
     """Check support vector machines.
 
-    The compiled code of scikit-learn (1.7 to 1.9) reads attributes that have no public
-    name beside the public ones, which a forged file may set to something else.
+    The compiled code of scikit-learn (1.7 to 1.9) reads attributes without a public
+    name. A forged file may give them other values than the public ones.
     """
     if not hasattr(model, "support_vectors_"):
         return
     counts = np.asarray(model.n_support_)
-    n = len(model.support_)
+    n_vectors = len(model.support_)
+    n_rows, n_features = model.support_vectors_.shape
     n_classes = max(2, len(model._n_support))
+    is_complete = counts.min() >= 0 and counts.sum() == n_vectors == n_rows
+    _require(is_complete, f"not {n_vectors} support vectors")
+    # Vectors of a precomputed kernel have no features.
+    has_features = n_features == model.n_features_in_
     _require(
-        counts.min() >= 0 and counts.sum() == n == model.support_vectors_.shape[0],
-        f"not {n} support vectors",
+        model.kernel == "precomputed" or has_features,
+        "support vectors of other features",
     )
-    dense = (
-        model.kernel == "precomputed"
-        or model.support_vectors_.shape[1] == model.n_features_in_
-    )
-    _require(dense, "support vectors of other features")
-    coefficients = {model._dual_coef_.shape, model.dual_coef_.shape}
-    _require(
-        coefficients == {(n_classes - 1, n)}, "coefficients of other support vectors"
-    )
+    shapes = {model._dual_coef_.shape, model.dual_coef_.shape}
+    has_coefficients = shapes == {(n_classes - 1, n_vectors)}
+    _require(has_coefficients, "coefficients of other support vectors")
     n_pairs = n_classes * (n_classes - 1) // 2
     _require(len(model._intercept_) == n_pairs, f"not {n_pairs} intercepts")
-    _require(
-        len(model._probA) in (0, n_pairs) and len(model._probB) in (0, n_pairs),
-        "probabilities of other classes",
-    )
+    for probabilities in (model._probA, model._probB):
+        has_pairs = len(probabilities) in (0, n_pairs)
+        _require(has_pairs, "probabilities of other classes")
 
 
 def _check_sparse(matrix: Any) -> None:
@@ -264,27 +297,27 @@ def _check_sparse(matrix: Any) -> None:
         matrix.check_format(full_check=True)
     elif matrix.format == "coo":
         for indices, size in zip(matrix.coords, matrix.shape, strict=True):
-            _require(
-                np.issubdtype(indices.dtype, np.integer), "positions of no integers"
-            )
+            is_integer = np.issubdtype(indices.dtype, np.integer)
+            _require(is_integer, "positions that are not integers")
             _require(len(indices) == len(matrix.data), "tables of different sizes")
-            _require((indices >= 0) & (indices < size), f"a position is none of {size}")
+            is_position = (indices >= 0) & (indices < size)
+            _require(is_position, f"a position is not one of {size}")
 
 
-_SKLEARN: dict[str, Callable[[Any], None]] = {
+_BOOSTING = "ensemble._hist_gradient_boosting.gradient_boosting"
+#: Name of a class -> its check. Names instead of classes, so that the modules of
+#: scikit-learn are not imported for models that do not need them.
+_SKLEARN_CHECKS: dict[str, Callable[[Any], None]] = {
     "tree._tree.Tree": _check_tree,
     "tree._classes.BaseDecisionTree": _check_decision_tree,
     "ensemble._base.BaseEnsemble": _check_ensemble,
-    "ensemble._hist_gradient_boosting.gradient_boosting.BaseHistGradientBoosting": _check_boosting,
-    "neighbors._kd_tree.BinaryTree64": _check_neighbours,
-    "neighbors._kd_tree.BinaryTree32": _check_neighbours,
-    "neighbors._ball_tree.BinaryTree64": _check_neighbours,
-    "neighbors._ball_tree.BinaryTree32": _check_neighbours,
+    f"{_BOOSTING}.BaseHistGradientBoosting": _check_boosting,
+    "neighbors._kd_tree.BinaryTree64": _check_neighbors,
+    "neighbors._kd_tree.BinaryTree32": _check_neighbors,
+    "neighbors._ball_tree.BinaryTree64": _check_neighbors,
+    "neighbors._ball_tree.BinaryTree32": _check_neighbors,
     "svm._base.BaseLibSVM": _check_support,
 }
-# By names: a model without such objects does not wait for their modules.
-_CHECKS = {f"sklearn.{name}": check for name, check in _SKLEARN.items()}
-_CHECKS |= {
-    f"{kind.__module__}.{kind.__name__}": _check_sparse
-    for kind in (sparse.sparray, sparse.spmatrix)
-}
+_CHECKS = {f"sklearn.{name}": check for name, check in _SKLEARN_CHECKS.items()}
+for _sparse_type in (sparse.sparray, sparse.spmatrix):
+    _CHECKS[f"{_sparse_type.__module__}.{_sparse_type.__name__}"] = _check_sparse

@@ -1,4 +1,8 @@
-"""Figures of a saved model: how similar its tasks are, its coefficients, and the search that chose its parameters."""
+"""Figures of saved models.
+
+They show the similarity of tasks, coefficients, shrinkage, the curves of columns, and
+the search for parameters.
+"""
 
 from __future__ import annotations
 
@@ -30,19 +34,23 @@ from mtlrun.utils.arrays import NpzArchive
 from mtlrun.utils.outputs import write_output
 from mtlrun.utils.text import sanitize
 
-#: Features in the figure of the coefficients: those with the largest mean absolute coefficient.
-MOST_FEATURES = 40
+#: Largest number of features in the figure of coefficients, which shows the features
+#: with the largest mean absolute coefficients.
+MAX_FEATURES = 40
 KINDS = ("tasks", "coefficients", "path", "shrinkage", "curve")
-#: Methods that learn or use how similar tasks are.
+#: Methods that learn or use the similarity of tasks.
 WITH_SIMILARITY = ("FETR", "MTFRL", "MTRL", "GraphMTL", "ClusteredMTL", "Whom", "MKL")
-#: Most tasks with names below their coefficients, and with names at their points. Points
-#: get names in the order of their distance from the separate fit.
+#: Largest number of tasks with names below their coefficients, and of points with
+#: names. The points furthest from the separate fit have names.
 MAX_NAMED = 40
 MAX_NAMED_POINTS = 8
-#: Named points are at least this share of the axis apart.
+#: Smallest distance of named points, as a share of the axis.
 NAME_GAP = 0.06
-#: Columns whose coefficients are drawn with intervals: those in which tasks differ most; and half the length of these.
-MOST_COLUMNS, HALF = 4, 1.96
+#: Number of columns whose coefficients are drawn with intervals. In these columns tasks
+#: differ most.
+MAX_COLUMNS = 4
+#: Half the length of a 95% interval in standard deviations.
+HALF_LENGTH = 1.96
 
 
 def plot_model(
@@ -59,35 +67,37 @@ def plot_model(
     Parameters
     ----------
     folder : Path
-        Of the model.
+        Folder of the model.
     kind : {"tasks", "coefficients", "path", "shrinkage", "curve"}
-        The similarities of the tasks (`mtlrun.estimators.base.task_similarity`), the coefficients (of a model
-        that has them, with intervals), the scores along the grid of the search that chose the parameters, of a
-        hierarchical model the coefficients fitted per task and pooled, or of a smooth model how its predictions
-        depend on one column.
+        ``tasks``: similarity of tasks (`mtlrun.estimators.base.task_similarity`).
+        ``coefficients``: with intervals if the model has them. ``path``: scores along
+        the grid of the search for parameters. ``shrinkage``: coefficients of a
+        hierarchical model, pooled and separate per task. ``curve``: how the
+        predictions of a smooth model depend on a column.
     out : Path
-        Its ending says the format.
+        File of the figure; its suffix determines the format.
     trust : iterable of str
-        Types that may be loaded, see `load_model`; not needed for ``path``.
+        Types that may be loaded, see `load_model`. Not needed for ``path``.
     column : str, optional
-        Column of the table, for ``curve`` only. Default: the first one of numbers.
+        Column of the table, only for ``curve``. Default: the first numeric column.
     tasks : sequence of str, optional
-        Tasks with a panel of their own, for ``curve`` only. Default: three tasks.
+        Tasks that have a panel each, only for ``curve``. Default: three tasks.
 
     Returns
     -------
     list of str
-        The file, and for ``curve`` a line about the variance of the target.
+        Name of the file, and for ``curve`` a line about the variance of the target.
 
     Raises
     ------
     UnknownNameError
         If there is no such kind, column or task.
     UserError
-        If the model has nothing of the kind, the format is unknown, or options do not
+        If the model cannot be drawn this way, the format is unknown, or options do not
         fit the kind.
     """
-    from mtlrun.tables.drawing import check_drawing, write_drawing  # matplotlib
+    # Imported here because matplotlib is slow to import.
+    from mtlrun.tables.drawing import check_drawing, write_drawing
 
     check_drawing("kind of figure of a model", kind, KINDS, out)
     if kind != "curve" and (column is not None or tasks):
@@ -115,7 +125,7 @@ def plot_model(
             lines.append(shares)
     elif kind == "shrinkage":
         panels = [*_shrinkage(folder, load_model(folder, trust))]
-    elif "HierarchicalMTL" in json.dumps(facts["estimator"]):  # it has intervals
+    elif "HierarchicalMTL" in json.dumps(facts["estimator"]):
         panels = [*_intervals(load_model(folder, trust))]
     else:
         panels = [_coefficients(folder)]
@@ -147,14 +157,14 @@ def fitting_kinds(folder: Path) -> list[str]:
 
 
 def default_kind(folder: Path, column: str | None = None) -> str:
-    """Return the kind of figure that says most about a model.
+    """Return the kind of figure that is most informative for a model.
 
     Parameters
     ----------
     folder : Path
-        Of the model.
+        Folder of the model.
     column : str, optional
-        Of the figure; only curves have one.
+        Column of the figure; only curves have one.
 
     Raises
     ------
@@ -174,7 +184,7 @@ def default_kind(folder: Path, column: str | None = None) -> str:
 
 
 def _first_column(facts: Mapping[str, Any]) -> str | None:
-    """Return the first numeric column of a model's table, None where there is none."""
+    """Return the first numeric column of the table of a model; None if it has none."""
     inputs = facts["input"]
     for name in inputs["names"]:
         if name not in inputs["categories"]:
@@ -183,27 +193,35 @@ def _first_column(facts: Mapping[str, Any]) -> str | None:
 
 
 def _method_name(facts: Mapping[str, Any]) -> str:
-    """Return the name of the method, not of what scales its targets around it."""
+    """Return the name of the innermost method, without wrappers that scale targets."""
     estimator = facts["estimator"] or {}
     name = estimator.get("name") or ""
     parameters = estimator.get("params") or {}
-    while isinstance(inner := parameters.get("estimator"), Mapping):
+    inner = parameters.get("estimator")
+    while isinstance(inner, Mapping):
         name = inner["estimator"]
         parameters = inner.get("params") or {}
+        inner = parameters.get("estimator")
     return str(name).rpartition(":")[2]
 
 
 def _tasks(folder: Path, model: Model) -> HeatMap:
-    estimator, tasks = innermost(model.estimator), (model.facts or {})["tasks"]
+    """Return a heat map of the similarity of tasks."""
+    estimator = innermost(model.estimator)
+    tasks = model.about["tasks"]
     try:
         similarity = estimator.task_similarity_
     except AttributeError as error:
-        remedy = "FETR, MTFRL, MTRL, GraphMTL, ClusteredMTL, Whom and MT-MKL have one; try --kind coefficients."
-        raise UserError(f"{folder}: {error}", remedy) from None
+        raise UserError(
+            f"{folder}: {error}",
+            "FETR, MTFRL, MTRL, GraphMTL, ClusteredMTL, Whom and MT-MKL have one; try "
+            "--kind coefficients.",
+        ) from None
     return HeatMap("similarity of tasks", similarity.tolist(), tasks, tasks, centre=0.0)
 
 
 def _coefficients(folder: Path) -> HeatMap:
+    """Return a heat map of the largest coefficients."""
     file = folder / COEFFICIENTS
     if not file.is_file():
         raise UserError(
@@ -212,116 +230,142 @@ def _coefficients(folder: Path) -> HeatMap:
         )
     try:
         with NpzArchive(file, str(file)) as stored:
-            coef, tasks, features = (
-                stored.array(name) for name in ("coef", "tasks", "features")
-            )
+            coef = stored.array("coef")
+            tasks = stored.array("tasks")
+            features = stored.array("features")
     except (OSError, ValueError) as error:
         raise DataError(str(error), "Train the model again.") from None
-    fitting = (
+    is_consistent = (
         coef.ndim == 2
+        and coef.dtype.kind == "f"
         and tasks.shape == coef.shape[:1]
         and features.shape in ((0,), coef.shape[1:])
     )
-    if not fitting or coef.dtype.kind != "f":
+    if not is_consistent:
         raise DataError(
             f"{file}: its arrays do not fit together", "Train the model again."
         )
-    order = np.sort(
-        np.argsort(-np.abs(coef).mean(axis=0), kind="stable")[:MOST_FEATURES]
-    )
-    left_out = coef.shape[1] - len(order)
-    title = (
-        f"coefficients ({len(order)} largest of {coef.shape[1]} features)"
-        if left_out
-        else "coefficients"
-    )
-    names = [str(features[j]) if features.size else str(j) for j in order]
+    by_size = np.argsort(-np.abs(coef).mean(axis=0), kind="stable")
+    # The order of the features is kept.
+    order = np.sort(by_size[:MAX_FEATURES])
+    n_features = coef.shape[1]
+    title = "coefficients"
+    if len(order) < n_features:
+        title = f"coefficients ({len(order)} largest of {n_features} features)"
+    names = [str(feature) for feature in order]
+    if features.size:
+        names = [str(name) for name in features[order]]
     return HeatMap(title, coef[:, order].T.tolist(), names, tasks.tolist(), centre=0.0)
 
 
 def estimates_of(model: Model) -> tuple[Any, list[int]]:
-    """Return coefficients in the units of the targets, and the columns in which tasks differ most.
+    """Return the coefficients of a hierarchical model in the units of the targets.
 
-    The model is hierarchical: its innermost estimator has `estimates`.
+    Returns
+    -------
+    estimates : object
+        As `estimates` of the innermost estimator returns them.
+    columns : list of int
+        Columns in which tasks differ most.
     """
     estimator = innermost(model.estimator)
-    found = estimator.estimates()
-    outer = model.estimator if hasattr(model.estimator, "scale_") else None
-    if outer is not None:
-        scale, center = (
-            np.broadcast_to(a, len(found.pooled))[:, None]
-            for a in (outer.scale_, outer.center_)
-        )
-        level = np.array([name == "level" for name in found.names]) * center
-        middle, shift = scale.mean(), level.mean(axis=0)
-        found = replace(
-            found,
-            alone=found.alone * scale + level,
-            pooled=found.pooled * scale + level,
-            std=found.std * scale,
-            mean=found.mean * middle + shift,
-            mean_std=found.mean_std * middle,
-        )
+    estimates = estimator.estimates()
+    if hasattr(model.estimator, "scale_"):
+        estimates = _in_units_of_targets(estimates, model.estimator)
     names = list(transformed_names(model))
-    first = len(found.names) - len(names)
-    if names and first >= 0:
-        found = replace(found, names=[*found.names[:first], *names])
-    order = np.argsort(-np.asarray(estimator.heterogeneity_), kind="stable")[
-        :MOST_COLUMNS
-    ]
-    return found, [int(j) for j in order]
+    n_intercepts = len(estimates.names) - len(names)
+    if names and n_intercepts >= 0:
+        intercepts = estimates.names[:n_intercepts]
+        estimates = replace(estimates, names=[*intercepts, *names])
+    by_heterogeneity = np.argsort(-np.asarray(estimator.heterogeneity_), kind="stable")
+    return estimates, by_heterogeneity[:MAX_COLUMNS].tolist()
+
+
+def _in_units_of_targets(estimates: Any, scaled: Any) -> Any:
+    """Return the estimates of a model whose targets were scaled, in original units."""
+    n_tasks = len(estimates.pooled)
+    scale = np.broadcast_to(scaled.scale_, n_tasks)[:, np.newaxis]
+    center = np.broadcast_to(scaled.center_, n_tasks)[:, np.newaxis]
+    # Only the level, which is the intercept, moves with the center of the targets.
+    is_level = np.array([name == "level" for name in estimates.names])
+    level = is_level * center
+    mean_scale = scale.mean()
+    return replace(
+        estimates,
+        alone=estimates.alone * scale + level,
+        pooled=estimates.pooled * scale + level,
+        std=estimates.std * scale,
+        mean=estimates.mean * mean_scale + level.mean(axis=0),
+        mean_std=estimates.mean_std * mean_scale,
+    )
 
 
 def interval_panels(model: Model) -> list[Panel]:
-    """Return coefficients with intervals as panels, nothing for a model without."""
-    return _intervals(model) if hasattr(innermost(model.estimator), "estimates") else []
+    """Return panels of coefficients with intervals; empty for a model without them."""
+    if hasattr(innermost(model.estimator), "estimates"):
+        return _intervals(model)
+    return []
 
 
 def interval_grid(model: Model, tasks: Sequence[str]) -> ReportTable:
-    """Return the coefficient of every task with its 95% interval, of the columns in which tasks differ most."""
-    found, columns = estimates_of(model)
-    grid = ReportTable.of(
-        "task", *(Column(sanitize(found.names[j]), "number") for j in columns)
-    )
-    for t, task in enumerate(tasks):
-        ends = [
-            (float(found.pooled[t, j]), HALF * float(found.std[t, j])) for j in columns
-        ]
-        texts = (
-            f"{number(v, 3)} ({number(v - half, 3)} to {number(v + half, 3)})"
-            for v, half in ends
-        )
-        grid.rows.append([sanitize(task), *texts])
-    return grid
+    """Return a table of the coefficients of each task with their 95% intervals.
+
+    It has the columns in which tasks differ most.
+    """
+    estimates, columns = estimates_of(model)
+    table = ReportTable.of("task")
+    for column in columns:
+        table.columns.append(Column(sanitize(estimates.names[column]), "number"))
+    for index, task in enumerate(tasks):
+        row = [sanitize(task)]
+        for column in columns:
+            value = float(estimates.pooled[index, column])
+            half = HALF_LENGTH * float(estimates.std[index, column])
+            low = number(value - half, 3)
+            high = number(value + half, 3)
+            row.append(f"{number(value, 3)} ({low} to {high})")
+        table.rows.append(row)
+    return table
 
 
 def _intervals(model: Model) -> list[Panel]:
-    """Return a panel per column: the tasks in the order of their coefficients, with intervals, and the mean of all."""
-    found, columns = estimates_of(model)
+    """Return a panel for each column in which tasks differ most.
+
+    It shows the tasks in the order of their coefficients, with intervals, and the mean
+    of all tasks.
+    """
+    estimates, columns = estimates_of(model)
     tasks = _task_names(model)
     panels = []
-    for j in columns:
-        order = np.argsort(found.pooled[:, j], kind="stable")
-        places = list(range(1, len(order) + 1))
-        own = Line(
+    for column in columns:
+        order = np.argsort(estimates.pooled[:, column], kind="stable")
+        positions = list(range(1, len(order) + 1))
+        coefficients = Line(
             "tasks, 95% intervals",
-            places,
-            found.pooled[order, j].tolist(),
-            (HALF * found.std[order, j]).tolist(),
+            positions,
+            estimates.pooled[order, column].tolist(),
+            (HALF_LENGTH * estimates.std[order, column]).tolist(),
             points="filled",
         )
-        mean, half = float(found.mean[j]), HALF * float(found.mean_std[j])
-        ends = [places[0], places[-1]]
+        mean = float(estimates.mean[column])
+        half = HALF_LENGTH * float(estimates.mean_std[column])
+        low = mean - half
+        high = mean + half
         common = Line(
             "mean of all tasks",
-            ends,
-            [mean] * 2,
-            low=[mean - half] * 2,
-            high=[mean + half] * 2,
+            [positions[0], positions[-1]],
+            [mean, mean],
+            low=[low, low],
+            high=[high, high],
         )
-        panel = Panel(found.names[j], False, [own, common], axis="tasks by coefficient")
+        panel = Panel(
+            estimates.names[column],
+            log=False,
+            curves=[coefficients, common],
+            axis="tasks by coefficient",
+        )
         if len(tasks) == len(order) <= MAX_NAMED:
-            panel.x_names = [tasks[t] for t in order]
+            panel.x_names = [tasks[task] for task in order]
             panel.axis = "task"
         panels.append(panel)
     return panels
@@ -329,44 +373,46 @@ def _intervals(model: Model) -> list[Panel]:
 
 def _task_names(model: Model) -> list[str]:
     """Return the names of the tasks as in the user's table."""
-    return [str(task) for task in (model.facts or {}).get("tasks", ())]
+    return [str(task) for task in model.about.get("tasks", ())]
 
 
 def _shrinkage(folder: Path, model: Model) -> list[Panel]:
-    """Return a panel per column: what every task says alone, and what is left of it."""
+    """Return a panel per column: pooled coefficients over separate ones."""
     if not hasattr(innermost(model.estimator), "estimates"):
         raise UserError(
             f"{folder}: this model does not shrink towards a mean",
             "HierarchicalMTL does.",
         )
-    found, columns = estimates_of(model)
+    estimates, columns = estimates_of(model)
     tasks = _task_names(model)
     panels = []
-    for j in columns:
-        known = np.flatnonzero(np.isfinite(found.alone[:, j]))
-        if len(known) < 2:
+    for column in columns:
+        # Tasks with few rows have no separate coefficients.
+        with_separate = np.flatnonzero(np.isfinite(estimates.alone[:, column]))
+        if len(with_separate) < 2:
             continue
+        separate = estimates.alone[with_separate, column]
+        pooled = estimates.pooled[with_separate, column]
+        std = estimates.std[with_separate, column]
         points = Line(
             "tasks, 95% intervals",
-            found.alone[known, j].tolist(),
-            found.pooled[known, j].tolist(),
-            (HALF * found.std[known, j]).tolist(),
+            separate.tolist(),
+            pooled.tolist(),
+            (HALF_LENGTH * std).tolist(),
             points="filled",
         )
-        if len(tasks) == len(found.pooled):
-            moved = np.abs(found.alone[known, j] - found.pooled[known, j])
-            named = _apart(found.alone[known, j], np.argsort(-moved, kind="stable"))
-            points.names = [
-                tasks[t] if index in named else "" for index, t in enumerate(known)
-            ]
-        axis = f"{found.names[j]}: separate per task"
+        if len(tasks) == len(estimates.pooled):
+            by_distance = np.argsort(-np.abs(separate - pooled), kind="stable")
+            points.names = [""] * len(with_separate)
+            for index in _without_overlap(separate, by_distance):
+                points.names[index] = tasks[with_separate[index]]
         panels.append(
             Panel(
                 "pooled",
-                False,
-                [points],
-                axis=axis,
-                marks={"mean": float(found.mean[j])},
+                log=False,
+                curves=[points],
+                axis=f"{estimates.names[column]}: separate per task",
+                marks={"mean": float(estimates.mean[column])},
                 diagonal=True,
             )
         )
@@ -376,8 +422,8 @@ def _shrinkage(folder: Path, model: Model) -> list[Panel]:
     return panels
 
 
-def _apart(x: np.ndarray, order: np.ndarray) -> list[int]:
-    """Return the first points of an order whose names do not run into each other."""
+def _without_overlap(x: np.ndarray, order: np.ndarray) -> list[int]:
+    """Return the first points of an order whose names do not overlap."""
     gap = NAME_GAP * np.ptp(x)
     named: list[int] = []
     for index in order.tolist():
@@ -387,21 +433,16 @@ def _apart(x: np.ndarray, order: np.ndarray) -> list[int]:
 
 
 def _paths(folder: Path) -> list[Panel]:
-    """Return a panel per parameter: at every value the best mean score over the folds."""
-    found: Mapping[str, Any] = (read_json(folder / TRAINED) or {}).get(
-        "selection"
-    ) or {}
-    grid = {
-        name: values
-        for name, values in (found.get("grid") or {}).items()
-        if len(values) > 1
-    }
-    if not grid:
+    """Return a panel per parameter with the best mean score at each value."""
+    result = read_json(folder / TRAINED) or {}
+    selection: Mapping[str, Any] = result.get("selection") or {}
+    grid: Mapping[str, Any] = selection.get("grid") or {}
+    if not any(len(values) > 1 for values in grid.values()):
         raise UserError(
             f"{folder}: no search over the values of a parameter chose this model",
             "Give it a grid.",
         )
-    panels = search_panels(found)
+    panels = search_panels(selection)
     if not panels:
         raise UserError(
             f"{folder}: the values of the search are not numbers",

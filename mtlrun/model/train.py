@@ -138,7 +138,7 @@ class Trained:
 
     def page(self) -> str:
         """Return ``report.html``."""
-        about = self.model.about
+        description = self.model.about
         estimator = self.model.estimator
         coefficients = None
         if hasattr(estimator, "coef_"):
@@ -146,10 +146,10 @@ class Trained:
             coefficients = (np.asarray(estimator.coef_), names)
         return training_page(
             self.result,
-            about["config"],
+            description["config"],
             self.tested,
             coefficients,
-            regression=about["task_type"] == "regression",
+            regression=description["task_type"] == "regression",
         )
 
 
@@ -246,7 +246,9 @@ def tested(fitted: Fitted) -> Tested:
     if test.task_id is not None:
         for task in range(test.n_tasks):
             rows = test.task_id == task
-            by_task.append((test.tasks[task], test.y[rows], scores[rows]))
+            task_truth = test.y[rows]
+            task_scores = scores[rows]
+            by_task.append((test.tasks[task], task_truth, task_scores))
         return by_task
     if test.y.ndim == 1 and scores.ndim == 1:
         return [(test.tasks[0], test.y, scores)]
@@ -256,7 +258,9 @@ def tested(fitted: Fitted) -> Tested:
     is_missing = np.isnan(np.asarray(truth, dtype=float))
     for task in range(truth.shape[1]):
         rows = ~is_missing[:, task]
-        by_task.append((test.tasks[task], truth[rows, task], scores[rows, task]))
+        task_truth = truth[rows, task]
+        task_scores = scores[rows, task]
+        by_task.append((test.tasks[task], task_truth, task_scores))
     return by_task
 
 
