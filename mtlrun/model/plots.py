@@ -373,7 +373,8 @@ def _intervals(model: Model) -> list[Panel]:
 
 def _task_names(model: Model) -> list[str]:
     """Return the names of the tasks as in the user's table."""
-    return [str(task) for task in model.about.get("tasks", ())]
+    tasks = model.about.get("tasks", ())
+    return [str(task) for task in tasks]
 
 
 def _shrinkage(folder: Path, model: Model) -> list[Panel]:

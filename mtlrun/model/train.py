@@ -525,8 +525,10 @@ def training_page(
 
 def _json_table(name: str, values: Mapping[str, Any]) -> ReportTable:
     """Return a table of names and their values as JSON."""
-    rows = [[key, json.dumps(value)] for key, value in values.items()]
-    return ReportTable([Column(name), Column("value")], rows)
+    table = ReportTable.of(name, "value")
+    for key, value in values.items():
+        table.rows.append([key, json.dumps(value)])
+    return table
 
 
 def training_lines(result: Mapping[str, Any]) -> list[str]:
