@@ -459,7 +459,9 @@ class _Progress:
         lines = _board_lines(board, self.console.width)[
             : max(self.console.height - 6, 5)
         ]
-        lines += ["", *board.left_out, board.answer.text]
+        lines.append("")
+        for sentence in (*board.left_out, board.answer.text):
+            lines += prose_lines(sentence, self.console)
         self.live.update(Text("\n".join(map(sanitize, lines))), refresh=True)
 
     def end(self) -> None:

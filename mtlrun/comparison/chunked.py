@@ -481,7 +481,8 @@ def _facts(data: Chunked) -> list[str]:
         "all fits are made from sums of products over the rows, which one pass over the files adds up; a second pass "
         "takes the losses of the rows left out",
         f"{K}-fold cross-validation, 1 repeat; the fold of a row is a hash of seed ({data.seed}), file and row",
-        f"parameters are chosen on the {K - 1} other folds, each left out in turn",
+        f"parameters are chosen on the {K - 1} other folds, each left out in turn; of "
+        "methods within one standard error of the best, the first one is selected",
         "features and targets are standardized inside every fit; scores and coefficients are in original units",
         *weighted,
     ]
@@ -514,6 +515,7 @@ def _entries(
         ):
             started = time.perf_counter()
             params, entry.inner[fold] = selected[fold][place]
+            entry.fold_losses[fold] = search.fold_losses(candidate, fold, params)
             coef[fold, place] = fit.coef
             intercept[fold, place] = fit.intercept
             found = data.scores(fold, fit.coef, fit.intercept)[metric]

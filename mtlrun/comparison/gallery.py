@@ -214,7 +214,7 @@ class ComparisonPictures:
         intervals = self._defined_gains()
         sizes = dict(zip(self.tasks, self.sizes, strict=True))
         return GainsPicture(
-            f"Gain of each task over {self._baseline_text()}",
+            f"Gain over {self._baseline_text()} by number of rows",
             self._gain_axis(),
             self.measure,
             intervals,

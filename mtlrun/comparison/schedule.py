@@ -76,8 +76,14 @@ class CompareSchedule:
         self.entries = {
             c.label: ComparedMethod(c.label, c.family) for c in self.candidates
         }
-        # The race changes searches.
+        # The race changes searches. It halves the values itself, so that no fold is
+        # visited twice.
         self.jobs = dict(self.jobs)
+        self.halved: set[ResultKey] = set()
+        for key, job in self.jobs.items():
+            if key[0] in self.raced and job.search and job.search.on == HALVING:
+                self.jobs[key] = replace(job, search=replace(job.search, on="folds"))
+                self.halved.add(key)
         self.places: dict[str, list[ResultKey]] = {}
         for place, job in self.jobs.items():
             self.places.setdefault(job.key, []).append(place)
@@ -230,15 +236,29 @@ class CompareSchedule:
             for label, distance in result.stopped.items():
                 self.entries[label].stopped[split] = distance
             for label, survivors in result.survivors.items():
+                if (label, split) in self.halved:
+                    survivors = self._better_half(means[label], survivors)
                 self._drop_candidates((label, split), survivors)
+
+    def _better_half(
+        self, means: Sequence[float | None], survivors: Sequence[int]
+    ) -> list[int]:
+        """Return the better half of all candidates, of those that survive."""
+        greater = get_metric(self.evaluation.metric).greater_is_better
+        scores = {
+            position: score
+            for position, score in enumerate(means)
+            if score is not None and position in survivors
+        }
+        ranked = sorted(scores, key=lambda position: scores[position], reverse=greater)
+        return sorted(ranked[: math.ceil(len(means) / 2)])
 
     def _drop_candidates(self, key: ResultKey, survivors: Sequence[int]) -> None:
         """Search a method further with some of its candidates only."""
         job = self.jobs[key]
         assert job.search is not None
         n_candidates = math.prod(len(values) for values in job.search.grid.values())
-        # Halving drops candidates by itself.
-        if job.search.on == HALVING or len(survivors) == n_candidates:
+        if len(survivors) == n_candidates:
             return
         n_first = n_first_folds(job.search.folds)
         self.jobs[key] = job.with_survivors(n_first, survivors)
@@ -246,14 +266,15 @@ class CompareSchedule:
         self.places.setdefault(self.jobs[key].key, []).append(key)
 
     def _fit_stopped(self, pool: Pool) -> None:
-        """Fit methods where they were stopped, unless they were stopped everywhere.
+        """Fit methods where they were stopped, unless that was in most splits.
 
-        The leaderboard compares means over all splits. A fit costs little beside a
-        search. It has no inner score, so that it cannot be chosen.
+        The leaderboard compares means over all splits. A fit has no inner score there,
+        so that it cannot be chosen. Methods that were stopped in most splits are seldom
+        chosen, and fits of trees and curves take as long as half of their search.
         """
         jobs = []
         for label, entry in self.entries.items():
-            if len(entry.stopped) == len(self.evaluation.rows):
+            if len(entry.stopped) > len(self.evaluation.rows) / 2:
                 self.open -= {(label, split) for split in entry.stopped}
                 continue
             for split in entry.stopped:
@@ -273,14 +294,15 @@ class CompareSchedule:
         for entry in self.entries.values():
             if not entry.stopped:
                 continue
-            if len(entry.stopped) < n_splits:
-                entry.notes.append(
-                    f"stopped early in {len(entry.stopped)} of {n_splits} splits"
-                )
-                continue
             distance = median(entry.stopped.values())
             text = format_deficit(self.evaluation.metric, distance)
-            everywhere.append(f"{entry.label} ({text})")
+            if len(entry.stopped) == n_splits:
+                everywhere.append(f"{entry.label} ({text})")
+                continue
+            note = f"stopped early in {len(entry.stopped)} of {n_splits} splits"
+            if len(entry.stopped) > n_splits / 2:
+                note += f" ({text} behind), tested in the others"
+            entry.notes.append(note)
         if everywhere:
             self.left_out.append(
                 "stopped in all splits after the first inner folds, and not tested, "

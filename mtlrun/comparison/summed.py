@@ -218,11 +218,21 @@ class FoldSearch:
 
     The inner folds of a training part are its own folds: a model without folds i and j is tested on i for the part
     without j, and on j for the part without i.
+
+    Attributes
+    ----------
+    errors : dict of (label, left out fold) to ndarray of shape (n_values, T)
+        Sums of squared errors over the inner folds. The fold is None for all rows.
+    fold_errors : dict of (label, left out fold) to dict of int to ndarray
+        The same by inner fold.
     """
 
     folds: Folds
     candidates: Sequence[Candidate]
     errors: dict[tuple[str, int | None], Array] = field(default_factory=dict)
+    fold_errors: dict[tuple[str, int | None], dict[int, Array]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     pool: Pool = field(default_factory=Pool)
 
@@ -237,6 +247,7 @@ class FoldSearch:
                     outer = next((other for other in out if other != fold), None)
                     key = (candidate.label, outer)
                     self.errors[key] = self.errors.get(key, 0.0) + part.errors[place]
+                    self.fold_errors[key][fold] = part.errors[place]
                 self.seconds[candidate.label] += part.seconds
 
     def best(
@@ -262,6 +273,34 @@ class FoldSearch:
             )
         means = np.nanmean(losses, axis=1)
         return values[int(np.argmin(means))], float(means.min())
+
+    def fold_losses(
+        self, candidate: Candidate, outer: int, params: Mapping[str, Any]
+    ) -> list[float | None]:
+        """Return the loss of each inner fold of a training part, in units of `best`.
+
+        Parameters
+        ----------
+        candidate : Candidate
+        outer : int
+            Fold that the training part lacks.
+        params : mapping
+            Parameters from `best`.
+        """
+        values = values_of(candidate)
+        losses: list[float | None] = []
+        for fold, errors in sorted(self.fold_errors[candidate.label, outer].items()):
+            weight = self.folds.weights[fold]
+            scaled = errors / np.where(weight > 0, weight, np.nan) / self.folds.scales
+            if candidate.label == TUNED:
+                strengths = [value["alpha"] for value in values]
+                selected = [strengths.index(alpha) for alpha in params["alpha"]]
+                of_tasks = scaled[selected, np.arange(scaled.shape[1])]
+            else:
+                of_tasks = scaled[values.index(dict(params))]
+            mean = float(np.nanmean(of_tasks)) if np.isfinite(of_tasks).any() else None
+            losses.append(mean)
+        return losses
 
 
 def values_of(candidate: Candidate) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 import codecs
 import gzip
 from decimal import Decimal
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -11,10 +12,10 @@ from numpy.testing import assert_allclose
 from sklearn.preprocessing import StandardScaler
 
 import mtlrun
-from mtlrun.chunks.sums import Products, add_up, statistics_of
+from mtlrun.chunks.sums import Folds, Products, add_up, statistics_of
 from mtlrun.chunks.table import ChunkedTable, chunk_files, fold_of
 from mtlrun.comparison.candidates import Candidate
-from mtlrun.comparison.chunked import Chunked
+from mtlrun.comparison.chunked import Chunked, candidate_of
 from mtlrun.comparison.gain import RowIndex, correction, relative_gain
 from mtlrun.comparison.summed import FoldSearch, SummedEvaluation, Training
 from mtlrun.comparison.verdict import MULTITASK, POOLED
@@ -22,6 +23,7 @@ from mtlrun.engine.pool import Pool
 from mtlrun.errors import ConfigError, DataError, MemoryLimitError, UnknownNameError
 from mtlrun.estimators import GraphMTL, PooledRidge
 from mtlrun.estimators.baselines import ScaledTargets
+from mtlrun.estimators.metadata import Scale
 from mtlrun.problem.statistics import TaskStatistics
 
 D, T, N = 4, 6, 900
@@ -210,6 +212,37 @@ def test_gain_and_interval_from_sums_are_those_of_the_rows(tmp_path, roles):
     assert_allclose(
         mse, rest, rtol=1e-9
     )  # what statistics say of a fold is what the rows say
+
+
+@pytest.mark.parametrize("label", ["IndependentRidge", "IndependentRidgeCV"])
+def test_losses_of_inner_folds_add_up_to_the_inner_score(tmp_path, label):
+    """Without weights of rows, the score of each task is a mean over its rows."""
+    roles = {"target": "y", "task": "store", "drop": ["w", "y2", "y3"]}
+    _, parts, _ = read(write(tmp_path, frame()), folds=4, **roles)
+    folds = Folds(parts)
+    candidate = candidate_of(label, Scale(100, T))
+    search = FoldSearch(folds, [candidate])
+    search.run(combinations(range(4), 2))
+    params, score = search.best(candidate, 0)
+    losses = search.fold_losses(candidate, 0, params)
+    assert len(losses) == 3
+    # The folds have about as many rows of each task, so that means nearly agree.
+    assert np.mean(losses) == pytest.approx(score, rel=0.05)
+    training = Training.of(folds.without(0, 3))
+    W, b, _ = training.fit(candidate, params)
+    errors = parts[3].squared_errors(W, b) / folds.weights[3] / folds.scales
+    assert losses[2] == pytest.approx(errors.mean())
+
+
+def test_the_first_method_within_one_standard_error_wins_on_a_folder(tmp_path):
+    folder = write(tmp_path / "shops", frame())
+    methods = ["TraceNormMTL", "GraphMTL"]
+    result = mtlrun.compare(folder, **RAGGED, methods=methods)
+    entries = {entry.label: entry for entry in result.board.entries}
+    first = entries["TraceNormMTL"]
+    assert all(first.inner[s] > entries["GraphMTL"].inner[s] for s in range(5))
+    assert all(len(losses) == 4 for losses in first.fold_losses.values())
+    assert result.board.answer.picked["multi-task"] == {"TraceNormMTL": 5}
 
 
 def test_compare_on_a_folder(tmp_path):

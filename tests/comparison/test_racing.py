@@ -84,7 +84,7 @@ def test_errors_are_compared_as_shares_and_scores_by_their_distance():
 
 def test_a_method_is_compared_with_the_best_of_its_own_family():
     families = {"A": INDEPENDENT, "B": INDEPENDENT, "M": MULTITASK, "N": MULTITASK}
-    means = {"A": [1.0], "B": [1.06, 2.0], "M": [2.0], "N": [None, 2.08]}
+    means = {"A": [1.0], "B": [1.06, 2.0], "M": [2.0], "N": [None, 2.01]}
     result = race("nmse", means, families, ["B", "N"])
     assert list(result.stopped) == ["B"]
     assert result.stopped["B"] == pytest.approx(0.06)
@@ -92,10 +92,24 @@ def test_a_method_is_compared_with_the_best_of_its_own_family():
 
 def test_auc_races_by_points_and_the_best_is_never_stopped():
     families = dict.fromkeys("ABC", MULTITASK)
-    means = {"A": [0.7, 0.8], "B": [0.795, 0.785, 0.75], "C": [0.78]}
+    means = {"A": [0.7, 0.8], "B": [0.799, 0.791, 0.785], "C": [0.78]}
     result = race("auc", means, families, "ABC")
     assert list(result.stopped) == ["C"]
     assert result.survivors == {"A": [1], "B": [0, 1]}
+
+
+def test_a_method_behind_a_simpler_one_is_stopped_earlier_than_a_simpler_one_behind_it():
+    families = dict.fromkeys("AB", MULTITASK)
+    behind = race("nmse", {"A": [1.0], "B": [1.02]}, families, "AB")
+    ahead = race("nmse", {"A": [1.02], "B": [1.0]}, families, "AB")
+    assert behind.stopped == {"B": pytest.approx(0.02)}
+    assert ahead.stopped == {}
+
+
+def test_a_simpler_method_of_another_family_stops_no_method():
+    families = {"A": INDEPENDENT, "B": MULTITASK}
+    result = race("nmse", {"A": [1.0], "B": [1.04]}, families, "AB")
+    assert result.stopped == {}
 
 
 def test_a_method_without_a_score_is_not_stopped():
@@ -181,14 +195,14 @@ def test_a_race_stops_methods_and_changes_no_score(short_list, tmp_path):
                     entries[entry.label].inner[split], rel=0.01
                 )
                 assert entry.scores[split] == entries[entry.label].scores[split]
-    # What was stopped everywhere is listed; what was stopped somewhere has all scores.
+    # What was stopped everywhere is listed; what was stopped in one split of three has
+    # all scores, and what was stopped in two has that of the other one.
     for entry in stopped:
-        if len(entry.stopped) == 3:
-            assert not entry.scores
+        n_stopped = len(entry.stopped)
+        assert len(entry.scores) == {1: 3, 2: 1, 3: 0}[n_stopped]
+        assert not entry.stopped.keys() & entry.inner.keys()
+        if n_stopped == 3:
             assert any(entry.label in line for line in raced.board.left_out)
-        else:
-            assert len(entry.scores) == 3
-            assert not entry.stopped.keys() & entry.inner.keys()
     assert raced.board.answer.decision == full.board.answer.decision
     # The folder serves a comparison without racing.
     again = mtlrun.compare(frame, output=tmp_path, racing=False, **QUICK)
