@@ -105,6 +105,9 @@ class ComparisonPictures:
     without_probabilities : list of str
         Chosen methods whose scores are no log-odds.
     held_out : HeldOutPredictions or None
+    curve_gains : list of Interval
+        The smaller gain after training on parts of the rows, the smallest part first;
+        empty without ``--curve``.
     """
 
     title: str
@@ -125,6 +128,7 @@ class ComparisonPictures:
     has_shared_rows: bool = False
     without_probabilities: list[str] = field(default_factory=list)
     held_out: HeldOutPredictions | None = None
+    curve_gains: list[Interval] = field(default_factory=list)
 
     # -- the verdict and its tasks
 
@@ -145,6 +149,27 @@ class ComparisonPictures:
         title = "Gain of multi-task learning"
         return VerdictPicture(
             title, self._gain_axis(), self.measure, self.gains, self.smallest
+        )
+
+    def curve(self) -> ListPicture:
+        """Return the smaller gain after training on parts of the rows.
+
+        Raises
+        ------
+        PictureError
+            If the comparison was made without parts of the rows.
+        """
+        if not self.curve_gains:
+            raise PictureError(
+                "the comparison was not repeated with fewer training rows",
+                "Repeat it with --curve (curve=True).",
+            )
+        return ListPicture(
+            "Gain by training rows per task",
+            self._gain_axis(),
+            self.measure,
+            self.curve_gains,
+            self.smallest,
         )
 
     def method_intervals(self) -> ListPicture:
@@ -458,6 +483,7 @@ class ComparisonPictures:
             "methods": self.method_intervals,
             "gains": self.gains_by_rows,
             "calibration": self.calibration,
+            "curve": self.curve,
         }
         if kind in with_tasks:
             return with_tasks[kind](tasks)
@@ -498,6 +524,7 @@ class ComparisonPictures:
             "has_shared_rows": self.has_shared_rows,
             "without_probabilities": self.without_probabilities,
             "strategies": methods,
+            "curve_gains": [interval.as_json() for interval in self.curve_gains],
         }
         return json.dumps(content, ensure_ascii=False) + "\n"
 
@@ -548,6 +575,8 @@ class ComparisonPictures:
             has_shared_rows=bool(content["has_shared_rows"]),
             without_probabilities=[str(m) for m in content["without_probabilities"]],
             held_out=held_out,
+            # Comparisons of earlier versions have none.
+            curve_gains=[Interval.of_json(i) for i in content.get("curve_gains", [])],
         )
 
     # -- parts

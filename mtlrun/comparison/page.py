@@ -104,6 +104,7 @@ def _figures(pictures: ComparisonPictures) -> list[PageFigure]:
     makers: dict[str, Callable[[], Any]] = {
         "verdict": pictures.verdict,
         "methods": pictures.method_intervals,
+        "curve": pictures.curve,
         "gains": pictures.gains_by_rows,
         "calibration": pictures.calibration,
         "tasks": pictures.task_intervals,

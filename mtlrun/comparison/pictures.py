@@ -23,6 +23,7 @@ PICTURES = (
     "tasks",
     "heatmap",
     "calibration",
+    "curve",
 )
 #: Width of a name, in letters.
 MAX_NAME = 30

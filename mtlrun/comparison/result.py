@@ -31,7 +31,12 @@ from mtlrun.comparison.leaderboard import (
     sections,
     task_grid,
 )
-from mtlrun.comparison.pictures import Picture, PictureError, ShrinkagePicture
+from mtlrun.comparison.pictures import (
+    Interval,
+    Picture,
+    PictureError,
+    ShrinkagePicture,
+)
 from mtlrun.comparison.predictions import HeldOutPredictions
 from mtlrun.comparison.verdict import NMSE
 from mtlrun.data.dataset import Dataset
@@ -259,7 +264,37 @@ class Comparison:
     @cached_property
     def pictures(self) -> ComparisonPictures:
         """The numbers of all pictures."""
-        return pictures_of(self.board, self.held_out)
+        pictures = pictures_of(self.board, self.held_out)
+        return replace(pictures, curve_gains=self._curve_gains())
+
+    def _curve_gains(self) -> list[Interval]:
+        """Return the gains of the curve, named after the rows per task."""
+        if self.curve is None:
+            return []
+        intervals = []
+        for row in self.curve.dropna(subset=["gain"]).to_dict("records"):
+            name = f"{row['rows per task']:g} rows ({row['part']:.0%})"
+            intervals.append(Interval(name, row["gain"], row["low"], row["high"]))
+        return intervals
+
+    def plot_curve(self, ax: Any = None) -> Any:
+        """Draw the smaller gain after training on parts of the rows.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Default: those of a new figure.
+
+        Returns
+        -------
+        Axes
+
+        Raises
+        ------
+        PictureError
+            If the comparison was made without ``curve=True``.
+        """
+        return _drawn(self.pictures.curve(), ax)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw how much better each method is than the reference, with 95% intervals.

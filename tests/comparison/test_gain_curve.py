@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import mtlrun
+from mtlrun.comparison.gallery import read_pictures
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import MIN_PART, fewer_rows, split_rows
 from mtlrun.errors import ConfigError
@@ -64,7 +65,11 @@ def test_the_curve_ends_at_the_verdict_and_is_kept(tmp_path):
     assert (
         curve["best alternative"].iloc[0] > curve["best alternative"].iloc[-1]
     )  # more rows, a smaller error
+    axes = result.plot_curve()
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert names == ["4 rows (10%)", "4 rows (20%)", "10 rows (50%)", "20 rows (100%)"]
     result.save(tmp_path / "out")
+    assert read_pictures(tmp_path / "out").of_kind("curve") == result.pictures.curve()
     np.testing.assert_allclose(
         pd.read_csv(tmp_path / "out" / "curve.csv")["gain"], curve["gain"]
     )
