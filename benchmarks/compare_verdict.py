@@ -67,6 +67,8 @@ REGIMES = {
     "equal": (20, 30, "equal"),
     "groups": (20, 30, "groups"),
     "similar": (20, 30, "similar"),
+    "equal, small": (8, 25, "equal"),
+    "similar, small": (8, 25, "similar"),
 }
 #: Name of the methods that are solved in closed form, and their strengths.
 CLOSED_FORM = "closed-form"

@@ -81,8 +81,12 @@ class CompareSchedule:
         self.jobs = dict(self.jobs)
         self.halved: set[ResultKey] = set()
         for key, job in self.jobs.items():
-            if key[0] in self.raced and job.search and job.search.on == HALVING:
-                self.jobs[key] = replace(job, search=replace(job.search, on="folds"))
+            label, _ = key
+            if job.search is None or label not in self.raced:
+                continue
+            if job.search.on == HALVING:
+                search = replace(job.search, on="folds")
+                self.jobs[key] = replace(job, search=search)
                 self.halved.add(key)
         self.places: dict[str, list[ResultKey]] = {}
         for place, job in self.jobs.items():
@@ -232,7 +236,10 @@ class CompareSchedule:
                 choice = self.runner.choices.get(job.key) if job is not None else None
                 if choice is not None:
                     means[label] = choice["means"]
-            result = race(self.evaluation.metric, means, families, self.raced)
+            n_targets = self._n_first_targets(split)
+            result = race(
+                self.evaluation.metric, means, families, self.raced, n_targets
+            )
             for label, distance in result.stopped.items():
                 self.entries[label].stopped[split] = distance
             for label, survivors in result.survivors.items():
@@ -240,18 +247,29 @@ class CompareSchedule:
                     survivors = self._better_half(means[label], survivors)
                 self._drop_candidates((label, split), survivors)
 
+    def _n_first_targets(self, split: int) -> float:
+        """Return about how many targets the first inner folds of a split have."""
+        is_known = ~np.isnan(self.evaluation.y)
+        tested = self.evaluation.rows[split]
+        n_training = np.count_nonzero(is_known)
+        n_training -= np.count_nonzero(is_known[tested])
+        searches = (job.search for job in self.jobs.values())
+        n_folds = next(search.folds for search in searches if search is not None)
+        return n_training * n_first_folds(n_folds) / n_folds
+
     def _better_half(
         self, means: Sequence[float | None], survivors: Sequence[int]
     ) -> list[int]:
         """Return the better half of all candidates, of those that survive."""
         greater = get_metric(self.evaluation.metric).greater_is_better
-        scores = {
-            position: score
-            for position, score in enumerate(means)
-            if score is not None and position in survivors
-        }
-        ranked = sorted(scores, key=lambda position: scores[position], reverse=greater)
-        return sorted(ranked[: math.ceil(len(means) / 2)])
+        scored = []
+        for position in survivors:
+            score = means[position]
+            if score is not None:
+                scored.append((score, position))
+        scored.sort(reverse=greater)
+        n_kept = math.ceil(len(means) / 2)
+        return sorted(position for _, position in scored[:n_kept])
 
     def _drop_candidates(self, key: ResultKey, survivors: Sequence[int]) -> None:
         """Search a method further with some of its candidates only."""

@@ -288,18 +288,24 @@ class FoldSearch:
             Parameters from `best`.
         """
         values = values_of(candidate)
+        if candidate.label == TUNED:
+            strengths = [value["alpha"] for value in values]
+            positions = [strengths.index(alpha) for alpha in params["alpha"]]
+        else:
+            positions = [values.index(dict(params))] * len(self.folds.scales)
+        tasks = np.arange(len(positions))
+        errors_by_fold = self.fold_errors[candidate.label, outer]
         losses: list[float | None] = []
-        for fold, errors in sorted(self.fold_errors[candidate.label, outer].items()):
+        for fold in sorted(errors_by_fold):
+            errors = errors_by_fold[fold][positions, tasks]
             weight = self.folds.weights[fold]
-            scaled = errors / np.where(weight > 0, weight, np.nan) / self.folds.scales
-            if candidate.label == TUNED:
-                strengths = [value["alpha"] for value in values]
-                selected = [strengths.index(alpha) for alpha in params["alpha"]]
-                of_tasks = scaled[selected, np.arange(scaled.shape[1])]
-            else:
-                of_tasks = scaled[values.index(dict(params))]
-            mean = float(np.nanmean(of_tasks)) if np.isfinite(of_tasks).any() else None
-            losses.append(mean)
+            has_rows = weight > 0
+            if not has_rows.any():
+                losses.append(None)
+                continue
+            means = errors[has_rows] / weight[has_rows]
+            scaled = means / self.folds.scales[has_rows]
+            losses.append(float(np.nanmean(scaled)))
         return losses
 
 

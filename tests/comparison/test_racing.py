@@ -106,6 +106,15 @@ def test_a_method_behind_a_simpler_one_is_stopped_earlier_than_a_simpler_one_beh
     assert ahead.stopped == {}
 
 
+def test_small_differences_count_only_on_enough_targets():
+    families = dict.fromkeys("AB", MULTITASK)
+    means = {"A": [1.0], "B": [1.02, 1.09]}
+    assert race("nmse", means, families, "AB", 100).stopped.keys() == {"B"}
+    few = race("nmse", means, families, "AB", 99)
+    assert few.stopped == {}
+    assert few.survivors["B"] == [0, 1]
+
+
 def test_a_simpler_method_of_another_family_stops_no_method():
     families = {"A": INDEPENDENT, "B": MULTITASK}
     result = race("nmse", {"A": [1.0], "B": [1.04]}, families, "AB")
