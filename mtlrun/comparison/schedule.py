@@ -82,7 +82,7 @@ class CompareSchedule:
         self.halved: set[ResultKey] = set()
         for key, job in self.jobs.items():
             label, _ = key
-            if job.search is None or label not in self.raced:
+            if label not in self.raced or job.search is None:
                 continue
             if job.search.on == HALVING:
                 search = replace(job.search, on="folds")
