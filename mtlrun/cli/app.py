@@ -332,8 +332,9 @@ def usage_error(error: Any) -> tuple[str, str] | None:
     if kind == "BadOptionUsage":
         return f"{error.option_name} needs a value", _HELP.format("the command with")
     context = getattr(error, "ctx", None)
-    is_usage_error = context is not None and hasattr(error, "format_message")
-    if not is_usage_error or kind == "NoArgsIsHelpError":
+    if context is None or not hasattr(error, "format_message"):
+        return None
+    if kind == "NoArgsIsHelpError":
         return None
     command = context.command_path
     if kind == "NoSuchOption":

@@ -79,8 +79,8 @@ def list_(data_dir: DataDir = None, as_json: Json = False) -> None:
     else:
         say_columns([tuple(map(str.upper, columns)), *rows])
         say(f"\nData directory: {folder}")
-    for error in errors:
-        say(f"error: {error}", error=True)
+    for card_error in errors:
+        say(f"error: {card_error}", error=True)
     if errors:
         raise typer.Exit(2)
 
@@ -376,12 +376,12 @@ def _verify(card: Card, folder: Path, files_only: bool) -> bool:
         return all_right
     variants: list[str | None] = [None]
     if not card.simulated:
-        for name, variant in card.variants.items():
-            if variant.statistics:
+        for name, entry in card.variants.items():
+            if entry.statistics:
                 variants.append(name)
-    for name in variants:
-        if missing.isdisjoint(spec.name for spec in card.needed(name)):
-            all_right &= _verify_statistics(card, name, folder)
+    for variant in variants:
+        if missing.isdisjoint(spec.name for spec in card.needed(variant)):
+            all_right &= _verify_statistics(card, variant, folder)
     return all_right
 
 
