@@ -1,4 +1,8 @@
-"""The tables of a run: as a paper prints them, for machines, along the axis of a sweep, and those of measurements."""
+"""Tables of a run.
+
+There are four kinds: tables in the layout of the paper, one table for other programs,
+tables along the axis of a sweep, and tables that analyses return.
+"""
 
 from __future__ import annotations
 
@@ -23,40 +27,44 @@ from mtlrun.tables.report_table import (
 )
 from mtlrun.utils.io import as_list
 
-#: Counted cell by cell: tasks whose training part has one class only.
+#: Count of the tasks whose training part has a single class, stored for each cell.
 ONE_CLASS = "one_class_train"
-#: What rows and columns may stand for. What is left over makes a table of its own for each of its values.
+#: Axes of the results. Two of them are the rows and columns of a table; each combination
+#: of values of the others makes a table of its own.
 AXES = ("quantity", "value", "dataset", "method", "task")
-#: Quantities that have columns where methods or data sets have rows; more have rows, unless there are more of these.
-FEW = {"method": 6, "dataset": 8}
-#: Marks a number behind which not all fits converged.
+#: Greatest number of quantities that are columns, if methods or data sets are rows. More
+#: quantities become rows, unless there are even more methods or data sets.
+MAX_QUANTITY_COLUMNS = {"method": 6, "dataset": 8}
+#: Mark of a number for which some fits did not converge.
 UNCONVERGED = "*"
-#: The head of the row with the numbers that the paper prints, under ours.
+#: First entry of the row of published numbers below ours.
 PRINTED = "printed"
 
 
-# ---------------------------------------------------------------- as a paper prints them
+# ------------------------------------------------------------ layout of the paper
 
 
 @dataclass(frozen=True)
 class PrintedNumber(Styled):
-    """A number of ours in a table, bold where no method is better in the digits shown, and that of the paper.
+    """Computed number of a table, next to the published one.
+
+    It is bold if no method is better in the digits shown.
 
     Attributes
     ----------
     value : float or None
-        With all digits.
+        Computed number with all digits.
     quantity : str
     place : (str, str)
         Data set and method.
     printed : str or None
-        As the paper prints it.
+        Published number as text.
     verdict : str
-        Whether the two agree; "" without a printed number.
+        Whether the two numbers agree; empty without a published number.
     published : float or None
-        The number that the paper prints, in the units of `value`.
+        Published number, in the unit of `value`.
     std : float or None
-        Standard deviation of ours.
+        Standard deviation of the computed number.
     """
 
     value: float | None = None
@@ -69,67 +77,74 @@ class PrintedNumber(Styled):
 
 
 def printed_axes(judged: JudgedRun) -> tuple[str, str]:
-    """Return what the rows and the columns of the printed tables stand for."""
+    """Return the names of the axes that are the rows and columns of the tables."""
     layout = _Layout.of(judged)
-    return layout._axis_name(layout.rows), layout._axis_name(layout.columns)
+    return layout.axis_name(layout.rows), layout.axis_name(layout.columns)
 
 
 def printed_tables(judged: JudgedRun) -> list[Section]:
-    """Return the tables of a run under one reading, laid out as its experiment says (`table`), else by its kind.
+    """Return the tables of a run under one interpretation.
 
-    Each has a title, notes, and a grid of `PrintedNumber`.
+    The section `table` of the experiment determines the layout; without one the kind of
+    the experiment does. Each table has a title, notes and `PrintedNumber` entries.
     """
     layout = _Layout.of(judged)
-    rest = [axis for axis in AXES if axis not in (layout.rows, layout.columns)]
-    blocks = (
-        dict(zip(rest, values, strict=True))
-        for values in product(*(layout.values[axis] for axis in rest))
-    )
-    return [table for table in map(layout.table, blocks) if table.grids[0].rows]
+    other_axes = [axis for axis in AXES if axis not in (layout.rows, layout.columns)]
+    tables = []
+    for values in product(*(layout.values[axis] for axis in other_axes)):
+        table = layout.table(dict(zip(other_axes, values, strict=True)))
+        if table.grids[0].rows:
+            tables.append(table)
+    return tables
 
 
 def with_printed(grid: ReportTable, *, exact: bool = False) -> ReportTable:
-    """Return a printed table as text: the numbers of the paper, where there are any, in a row under each row of ours.
-
-    With `exact`, ours are the means alone, with all digits.
-    """
-    rows = []
-    for head, *cells in grid.rows:
-        rows.append(
-            [head, *((cell and cell.value) if exact else cell for cell in cells)]
-        )
-        if any(cell and cell.printed for cell in cells):
-            theirs = (
-                cell and cell.printed and Styled(cell.printed, tone=cell.verdict)
-                for cell in cells
-            )
-            rows.append([PRINTED, *theirs])
-    return ReportTable(grid.columns, rows)
-
-
-def transposed(grid: ReportTable, head: str) -> ReportTable:
-    """Return a printed table with rows and columns in each other's place.
+    """Return a table with the published numbers in rows of their own, below ours.
 
     Parameters
     ----------
     grid : ReportTable
-        With a head in the first column of every row.
+        Table of `PrintedNumber` entries.
+    exact : bool, default=False
+        Whether to return the means of our numbers alone, with all digits.
+    """
+    rows: list[list[Any]] = []
+    for head, *cells in grid.rows:
+        ours = [head]
+        published: list[Any] = [PRINTED]
+        for cell in cells:
+            ours.append(cell.value if cell and exact else cell)
+            text = None
+            if cell and cell.printed:
+                text = Styled(cell.printed, tone=cell.verdict)
+            published.append(text)
+        rows.append(ours)
+        if any(published[1:]):
+            rows.append(published)
+    return ReportTable(grid.columns, rows)
+
+
+def transposed(grid: ReportTable, head: str) -> ReportTable:
+    """Exchange the rows and columns of a table.
+
+    Parameters
+    ----------
+    grid : ReportTable
+        The first column names the rows.
     head : str
         Name of the new first column.
     """
     columns = [Column(head)]
     columns += [Column(str(row[0]), "score") for row in grid.rows]
     rows = []
-    for place, column in enumerate(grid.columns):
-        if place == 0:
-            continue
-        cells = [row[place] for row in grid.rows]
-        rows.append([column.name, *cells])
+    for index in range(1, len(grid.columns)):
+        cells = [row[index] for row in grid.rows]
+        rows.append([grid.columns[index].name, *cells])
     return ReportTable(columns, rows)
 
 
 def quantities_in(grid: ReportTable) -> set[str]:
-    """Return the names of the quantities in a printed table."""
+    """Return the names of the quantities in a table."""
     names = set()
     for row in grid.rows:
         for cell in row:
@@ -139,7 +154,7 @@ def quantities_in(grid: ReportTable) -> set[str]:
 
 
 def only_quantities(grid: ReportTable, names: Sequence[str]) -> ReportTable:
-    """Return a printed table with the numbers of some quantities alone.
+    """Return the part of a table with these quantities.
 
     Rows and columns without any of them are left out.
     """
@@ -153,62 +168,73 @@ def only_quantities(grid: ReportTable, names: Sequence[str]) -> ReportTable:
                 kept.append(cell)
         if any(kept):
             rows.append([head, *kept])
-    places = [0]
-    for place in range(1, len(grid.columns)):
-        if any(row[place] for row in rows):
-            places.append(place)
-    return ReportTable(grid.columns, rows).part(places)
+    indices = [0]
+    for index in range(1, len(grid.columns)):
+        if any(row[index] for row in rows):
+            indices.append(index)
+    return ReportTable(grid.columns, rows).part(indices)
 
 
-def _quantities(judged: JudgedRun) -> list[str]:
-    """Return what is shown by default: the metrics, and seconds where they are measured."""
-    run, found = judged.run, sweep_quantities(judged.run)
+def _default_quantities(judged: JudgedRun) -> list[str]:
+    """Return the metrics, and the seconds if fits were timed."""
+    run = judged.run
+    quantities = sweep_quantities(run)
     if run.measures or run.sweep.get("quantities"):
-        return found
+        return quantities
     if run.config.get("timing"):
-        blocks = any(PARALLEL in row.samples for row in judged.rows)
-        found += ["seconds", PARALLEL, "speedup"] if blocks else ["seconds", "speedup"]
-    return list(dict.fromkeys(found))
+        quantities.append("seconds")
+        if _has_parallel_times(judged.rows):
+            quantities.append(PARALLEL)
+        quantities.append("speedup")
+    return list(dict.fromkeys(quantities))
 
 
-def _spoken(judged: JudgedRun, quantity: str) -> str:
-    """Return the name of a quantity; of seconds how blocks were timed, and of a speed-up its baseline."""
-    if quantity not in ("seconds", "speedup"):
-        return spoken(quantity)
+def _has_parallel_times(rows: Sequence[MethodResult]) -> bool:
+    """Return whether some method was also timed with one worker per block."""
+    return any(PARALLEL in row.samples for row in rows)
+
+
+def _quantity_name(judged: JudgedRun, quantity: str) -> str:
+    """Return the name of a quantity for readers.
+
+    Seconds say how blocks were timed, and a speed-up names its baseline.
+    """
     if quantity == "speedup":
         return f"times faster than {judged.run.baseline or 'the baseline'}"
-    blocks = any(PARALLEL in row.samples for row in judged.rows)
-    return f"{spoken(quantity)}, blocks in turn" if blocks else spoken(quantity)
+    name = spoken(quantity)
+    if quantity == "seconds" and _has_parallel_times(judged.rows):
+        name += ", blocks in turn"
+    return name
 
 
-def _percent(value: float) -> str:
+def _format_percent(value: float) -> str:
     return f"{100 * value:.2f}"
 
 
-def _number(text: str) -> str:
-    """Return the mean in ``0.71 ± 0.01``."""
+def _mean_text(text: str) -> str:
+    """Return the mean in a text such as ``0.71 ± 0.01``."""
     return text.partition(" ")[0].rstrip(UNCONVERGED)
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where the axes of a run stand in its tables.
+    """Layout of the tables of a run.
 
     Attributes
     ----------
     judged : JudgedRun
     rows, columns : str
-        Axes.
+        Axes that are the rows and columns.
     percent : bool
-        Whether scores are shown per cent.
+        Whether scores are shown in percent.
     foot : bool
-        Whether the average ranks stand below.
+        Whether average ranks are shown below the methods.
     values : dict of str to list
-        What the axes take, in order.
-    settings : dict
-        Data set -> its label at every value of the axis of a sweep, and the value.
+        Values of each axis, in order.
+    settings : dict of str to list of (str, value)
+        For each data set of a sweep, its label at each value of the axis.
     printed : dict
-        (data set, method, quantity) -> what the paper prints.
+        Published numbers by data set, method and quantity.
     """
 
     judged: JudgedRun
@@ -224,237 +250,264 @@ class _Layout:
     def of(cls, judged: JudgedRun) -> _Layout:
         """Return the layout of a run."""
         run = judged.run
-        kind, given = run.info.get("kind"), dict(run.config.get("table") or {})
-        quantities = as_list(given.get("show")) or _quantities(judged)
-        rows, columns = "dataset", "quantity" if kind == "inspect" else "method"
-        if run.sweep:
-            rows = "value"
-        elif kind in ("trace", "audit") or (
-            len(run.datasets) == 1 and len(run.methods) > 1
-        ):
-            rows, columns = (
-                "method",
-                "quantity",
-            )  # a list of the methods is easier to read than one line
-        heads = run.methods if rows == "method" else run.datasets
-        if (
-            columns == "quantity"
-            and not run.sweep
-            and len(quantities) > max(FEW[rows], len(heads))
-        ):
-            rows, columns = columns, rows
-        rows, columns = given.get("rows", rows), given.get("columns", columns)
-        values: dict[str, list[Any]] = {
-            "dataset": list(dict.fromkeys(map(run.axis_of, run.datasets))),
-            "method": run.methods,
-            "quantity": quantities,
-            "value": as_list(run.sweep.get("values")) or [None],
-            "task": list(
-                dict.fromkeys(t for row in judged.rows for t in row.task_names)
-            )
-            or [None],
-        }
-        if "task" not in (rows, columns):
-            values["task"] = [None]
-        printed = {(r.dataset, r.method, r.quantity): r for r in judged.references}
-        percent, foot = bool(given.get("percent")), bool(given.get("foot"))
+        options = dict(run.config.get("table") or {})
+        quantities = as_list(options.get("show")) or _default_quantities(judged)
+        rows, columns = _default_axes(run, len(quantities))
+        rows = options.get("rows", rows)
+        columns = options.get("columns", columns)
+        tasks: list[Any] = [None]
+        if "task" in (rows, columns):
+            names = [task for row in judged.rows for task in row.task_names]
+            tasks = list(dict.fromkeys(names)) or [None]
+        references = judged.references
         return cls(
-            judged, rows, columns, percent, foot, values, sweep_settings(run), printed
+            judged=judged,
+            rows=rows,
+            columns=columns,
+            percent=bool(options.get("percent")),
+            foot=bool(options.get("foot")),
+            values={
+                "dataset": list(dict.fromkeys(map(run.axis_of, run.datasets))),
+                "method": run.methods,
+                "quantity": quantities,
+                "value": as_list(run.sweep.get("values")) or [None],
+                "task": tasks,
+            },
+            settings=sweep_settings(run),
+            printed={(r.dataset, r.method, r.quantity): r for r in references},
         )
 
     def table(self, block: Mapping[str, Any]) -> Section:
-        """Return the table of a block; rows and columns without any number are left out."""
-        heads, columns = self.values[self.rows], self.values[self.columns]
-        matrix = [
-            [self._cell({**block, self.rows: r, self.columns: c}) for c in columns]
-            for r in heads
-        ]
-        kept = [j for j in range(len(columns)) if any(row[j] for row in matrix)]
-        first = block.get("quantity") in (None, *self.values["quantity"][:1])
-        lines = []
-        for head, row in zip(heads, matrix, strict=True):
-            if any(
-                cell and (first or cell.printed or cell.value is not None)
-                for cell in row
-            ):
-                lines.append((self._name(self.rows, head), [row[j] for j in kept]))
-        if self.foot and first and lines:
-            ranks = [self._rank(block, columns[j]) for j in kept]
+        """Return the table at some values of the other axes.
+
+        Rows and columns without any number are left out. Published numbers without one
+        of ours are shown in the table of the first quantity.
+        """
+        columns = self.values[self.columns]
+        matrix = []
+        for head in self.values[self.rows]:
+            row = []
+            for column in columns:
+                row.append(self._cell({**block, self.rows: head, self.columns: column}))
+            matrix.append(row)
+        kept = []
+        for index in range(len(columns)):
+            if any(row[index] for row in matrix):
+                kept.append(index)
+        is_first = block.get("quantity") in (None, *self.values["quantity"][:1])
+        lines: list[tuple[str, list[PrintedNumber | None]]] = []
+        for head, row in zip(self.values[self.rows], matrix, strict=True):
+            if any(_is_shown(cell, is_first) for cell in row):
+                name = self._value_name(self.rows, head)
+                lines.append((name, [row[index] for index in kept]))
+        if self.foot and is_first and lines:
+            ranks = [self._rank(block, columns[index]) for index in kept]
             if any(ranks):
                 lines.append(("average rank", ranks))
         best = self._best([cells for _, cells in lines])
-        grid = ReportTable([Column(self._axis_name(self.rows))])
-        grid.columns += [
-            Column(self._name(self.columns, columns[j]), "score") for j in kept
-        ]
-        grid.rows = [
-            [head, *(cell and replace(cell, bold=id(cell) in best) for cell in cells)]
-            for head, cells in lines
-        ]
-        starred = any(
-            cell and UNCONVERGED in cell.text for _, cells in lines for cell in cells
-        )
-        return Section(
-            self._title(block),
-            [f"{UNCONVERGED} not all fits converged"] if starred else [],
-            [grid],
-        )
+        table = ReportTable([Column(self.axis_name(self.rows))])
+        for index in kept:
+            name = self._value_name(self.columns, columns[index])
+            table.columns.append(Column(name, "score"))
+        has_mark = False
+        for head, cells in lines:
+            entries: list[Any] = [head]
+            for cell in cells:
+                if cell is not None:
+                    has_mark |= UNCONVERGED in cell.text
+                    cell = replace(cell, bold=id(cell) in best)
+                entries.append(cell)
+            table.rows.append(entries)
+        notes = [f"{UNCONVERGED} not all fits converged"] if has_mark else []
+        return Section(self._title(block), notes, [table])
 
-    def _cell(self, at: Mapping[str, Any]) -> PrintedNumber | None:
-        row = self._row(at)
+    def _cell(self, position: Mapping[str, Any]) -> PrintedNumber | None:
+        """Return the entry at a value of each axis; None without any number."""
+        row = self._row(position)
         if row is None:
             return None
-        quantity, place = at["quantity"], (row.dataset, row.method)
-        value, printed = row.value(quantity), self.printed.get((*place, quantity))
-        if value is None and printed is None and row.n:
+        quantity = position["quantity"]
+        place = (row.dataset, row.method)
+        value = row.value(quantity)
+        published = self.printed.get((*place, quantity))
+        if value is None and published is None and row.n:
             return None
         cell = PrintedNumber(
             self._text(row, quantity), value=value, quantity=quantity, place=place
         )
-        if printed is None:
+        if published is None:
             return cell
-        text = (
-            _percent(printed.value)
-            if self._in_percent(quantity)
-            else number(printed.value, 5)
-        )
-        std = None if quantity in row.medians else row.std(quantity)
+        text = number(published.value, 5)
+        if self._is_percent(quantity):
+            text = _format_percent(published.value)
         return replace(
             cell,
             printed=text,
-            verdict=printed.verdict,
-            published=printed.value,
-            std=std,
+            verdict=published.verdict,
+            published=published.value,
+            std=None if quantity in row.medians else row.std(quantity),
         )
 
-    def _row(self, at: Mapping[str, Any]) -> MethodResult | None:
-        run, name = self.judged.run, at["dataset"]
-        settings = self.settings.get(name, ())
-        label = (
-            next((label for label, value in settings if value == at["value"]), None)
-            if run.sweep
-            else name
-        )
-        row = (
-            self.judged.table.get((label, at["method"])) if label is not None else None
-        )
-        return (
-            row.of_task(at["task"])
-            if row is not None and at["task"] is not None
-            else row
-        )
+    def _row(self, position: Mapping[str, Any]) -> MethodResult | None:
+        """Return the results of a method on a data set, or on one of its tasks."""
+        label = position["dataset"]
+        if self.judged.run.sweep:
+            labels = []
+            for setting_label, value in self.settings.get(label, ()):
+                if value == position["value"]:
+                    labels.append(setting_label)
+            if not labels:
+                return None
+            label = labels[0]
+        row = self.judged.table.get((label, position["method"]))
+        if row is None or position["task"] is None:
+            return row
+        return row.of_task(position["task"])
 
     def _text(self, row: MethodResult, quantity: str) -> str:
-        """Write mean and deviation; a row without a number says why, and one with too few splits how many."""
-        run, value, spread = self.judged.run, row.value(quantity), row.std(quantity)
-        late = limit_text(run, row)
+        """Return the mean and standard deviation as text.
+
+        Without a number the text gives the reason; with too few splits it gives their
+        number.
+        """
+        run = self.judged.run
+        value = row.value(quantity)
+        time_limit = limit_text(run, row)
         if value is None:
-            return late or (
-                "-" if row.status in (MISSING, PARTIAL, "ok") else row.status
-            )
+            if time_limit:
+                return time_limit
+            return "-" if row.status in (MISSING, PARTIAL, "ok") else row.status
         if run.measures:
-            text = f"{number_text(row, quantity)}" + (
-                f" ({row.affected} of {row.planned} {late})" if late else ""
-            )
-        elif self._in_percent(quantity):
-            text = _percent(value) + (
-                f" ± {_percent(spread)}" if spread is not None else ""
-            )
+            text = f"{number_text(row, quantity)}"
+            if time_limit:
+                text += f" ({row.affected} of {row.planned} {time_limit})"
+        elif self._is_percent(quantity):
+            text = _format_percent(value)
+            std = row.std(quantity)
+            if std is not None:
+                text += f" ± {_format_percent(std)}"
         elif quantity in QUANTITIES and quantity not in ("truth_error", *ROBUST_PARTS):
             text = show(value, "ratio" if quantity == "speedup" else "seconds")
         else:
             text = mean_std(row, quantity)
-        short = f" ({row.n}/{row.planned})" if row.n < row.planned and not late else ""
-        return text + short + UNCONVERGED * (row.status == NOT_CONVERGED)
+        if row.n < row.planned and not time_limit:
+            text += f" ({row.n}/{row.planned})"
+        if row.status == NOT_CONVERGED:
+            text += UNCONVERGED
+        return text
 
-    def _in_percent(self, quantity: str) -> bool:
+    def _is_percent(self, quantity: str) -> bool:
         return self.percent and quantity in self.judged.run.metrics
 
     def _rank(self, block: Mapping[str, Any], method: str) -> PrintedNumber | None:
-        """Return the average rank of a method over the group of data sets that a table shows."""
-        run = self.judged.run
-        place = (
-            f"{run.sweep['name']} {show(block['value'])}"
-            if block.get("value") is not None
-            else ALL_DATA,
-            method,
-        )
-        row, printed = (
-            self.judged.table.get(place),
-            self.printed.get((*place, AVERAGE_RANK)),
-        )
+        """Return the average rank of a method over the data sets of a table."""
+        group = ALL_DATA
+        if block.get("value") is not None:
+            group = f"{self.judged.run.sweep['name']} {show(block['value'])}"
+        place = (group, method)
+        row = self.judged.table.get(place)
         value = row.value(AVERAGE_RANK) if row else None
         if value is None:
             return None
         cell = PrintedNumber(
             f"{value:.2f}", value=value, quantity=AVERAGE_RANK, place=place
         )
-        return (
-            replace(
-                cell,
-                printed=f"{printed.value:.2f}",
-                verdict=printed.verdict,
-                published=printed.value,
-            )
-            if printed
-            else cell
+        published = self.printed.get((*place, AVERAGE_RANK))
+        if not published:
+            return cell
+        return replace(
+            cell,
+            printed=f"{published.value:.2f}",
+            verdict=published.verdict,
+            published=published.value,
         )
 
     def _best(self, lines: Sequence[Sequence[PrintedNumber | None]]) -> set[int]:
-        """Return the ids of the best of every group of cells that differ by method only."""
+        """Return the ids of the best entries among those that differ by method only.
+
+        Entries with the same mean in the digits shown are equally good.
+        """
         best: set[int] = set()
-        if self.judged.run.info.get("kind") in ("inspect", "audit") or "method" not in (
-            self.rows,
-            self.columns,
-        ):
+        if self.judged.run.info.get("kind") in ("inspect", "audit"):
             return best
-        for group in lines if self.columns == "method" else zip(*lines, strict=True):
-            found = [
-                cell for cell in group if cell is not None and cell.value is not None
-            ]
-            high = (
-                direction(found[0].quantity, self.judged.run)
-                if len(found) > 1
-                else None
-            )
-            if high is not None:
-                first = (max if high else min)(
-                    found, key=lambda cell: cell.value or 0.0
-                )
-                best.update(
-                    id(cell)
-                    for cell in found
-                    if _number(cell.text) == _number(first.text)
-                )
+        if self.columns == "method":
+            groups = [list(line) for line in lines]
+        elif self.rows == "method":
+            groups = [list(column) for column in zip(*lines, strict=True)]
+        else:
+            return best
+        for group in groups:
+            cells = [c for c in group if c is not None and c.value is not None]
+            if len(cells) < 2:
+                continue
+            greater = direction(cells[0].quantity, self.judged.run)
+            if greater is None:
+                continue
+            select = max if greater else min
+            winner = select(cells, key=lambda cell: cell.value or 0.0)
+            for cell in cells:
+                if _mean_text(cell.text) == _mean_text(winner.text):
+                    best.add(id(cell))
         return best
 
-    def _name(self, axis: str, value: object) -> str:
+    def axis_name(self, axis: str) -> str:
+        """Return the name of an axis for readers."""
+        if axis == "value":
+            return str(self.judged.run.sweep.get("name", "value"))
+        return "data set" if axis == "dataset" else axis
+
+    def _value_name(self, axis: str, value: object) -> str:
         if axis == "dataset":
             return self.judged.run.title_of(str(value))
-        return _spoken(self.judged, str(value)) if axis == "quantity" else show(value)
-
-    def _axis_name(self, axis: str) -> str:
-        return {
-            "value": str(self.judged.run.sweep.get("name", "value")),
-            "dataset": "data set",
-        }.get(axis, axis)
+        if axis == "quantity":
+            return _quantity_name(self.judged, str(value))
+        return show(value)
 
     def _title(self, block: Mapping[str, Any]) -> str:
-        """Say what distinguishes the table from the others, and in which unit its numbers are."""
+        """Return what distinguishes a table from the others, and the unit of percents."""
         parts = []
         for axis, value in block.items():
             if axis == "quantity":
-                name = _spoken(self.judged, str(value))
-                parts.append(f"{name} (%)" if self._in_percent(value) else name)
-            elif axis == "value" and value is not None:
-                parts.append(f"{self._axis_name('value')} {show(value)}")
-            elif value is not None and (
-                self.judged.run.has_data(value)
-                if axis == "dataset"
-                else len(self.values[axis]) > 1
-            ):
-                parts.append(self._name(axis, value))
+                name = _quantity_name(self.judged, str(value))
+                parts.append(f"{name} (%)" if self._is_percent(value) else name)
+            elif value is None:
+                continue
+            elif axis == "value":
+                parts.append(f"{self.axis_name('value')} {show(value)}")
+            elif self._distinguishes(axis, value):
+                parts.append(self._value_name(axis, value))
         return ", ".join(parts)
+
+    def _distinguishes(self, axis: str, value: Any) -> bool:
+        """Return whether a title should mention the value of an axis."""
+        if axis == "dataset":
+            return self.judged.run.has_data(value)
+        return len(self.values[axis]) > 1
+
+
+def _default_axes(run: Run, n_quantities: int) -> tuple[str, str]:
+    """Return the axes of the rows and columns if the experiment does not name them."""
+    kind = run.info.get("kind")
+    if run.sweep:
+        return "value", "quantity" if kind == "inspect" else "method"
+    rows = "dataset"
+    columns = "quantity" if kind == "inspect" else "method"
+    has_one_dataset = len(run.datasets) == 1 and len(run.methods) > 1
+    if kind in ("trace", "audit") or has_one_dataset:
+        # A list of the methods is easier to read than a single line.
+        rows = "method"
+        columns = "quantity"
+    if columns == "quantity":
+        n_rows = len(run.methods if rows == "method" else run.datasets)
+        if n_quantities > max(MAX_QUANTITY_COLUMNS[rows], n_rows):
+            return columns, rows
+    return rows, columns
+
+
+def _is_shown(cell: PrintedNumber | None, is_first: bool) -> bool:
+    if cell is None:
+        return False
+    return is_first or bool(cell.printed) or cell.value is not None
 
 
 def table_notes(
@@ -464,203 +517,225 @@ def table_notes(
     *,
     bold: bool = True,
 ) -> list[str]:
-    """Say once, in one line, how the tables are to be read, where the best numbers are in bold or cannot be."""
-    cells = [
-        cell
-        for table in tables
-        for row in table.grids[0].rows
-        for cell in row[1:]
-        if cell
-    ]
-    notes = (
-        ["The best number is in bold."]
-        if bold and any(cell.bold for cell in cells)
-        else []
-    )
+    """Return one line that explains how to read the tables.
+
+    Parameters
+    ----------
+    run : Run
+    rows : sequence of MethodResult
+    tables : sequence of Section
+    bold : bool, default=True
+        Whether the output can show bold numbers.
+    """
+    cells: list[PrintedNumber] = []
+    for table in tables:
+        for row in table.grids[0].rows:
+            cells += [cell for cell in row[1:] if cell]
+    notes = []
+    if bold and any(cell.bold for cell in cells):
+        notes.append("The best number is in bold.")
     if any("±" in cell.text for cell in cells):
-        notes.append(
-            f"±: standard deviation over the {'repeats' if run.measures else 'splits'}."
-        )
-    if any(PARALLEL in row.samples for row in rows) and any(
-        cell.quantity == "speedup" for cell in cells
-    ):
+        unit = "repeats" if run.measures else "splits"
+        notes.append(f"±: standard deviation over the {unit}.")
+    has_speedup = any(cell.quantity == "speedup" for cell in cells)
+    if has_speedup and _has_parallel_times(rows):
         notes.append("Times faster: by the seconds with the blocks one after another.")
     if any(cell.printed for cell in cells):
         notes.append("Below ours: the paper's values.")
-    notes += [
-        f"{note}."
-        for note in dict.fromkeys(note for table in tables for note in table.lines)
-    ]
+    table_lines = dict.fromkeys(line for table in tables for line in table.lines)
+    notes += [f"{line}." for line in table_lines]
     return [" ".join(notes)] if notes else []
 
 
-# ---------------------------------------------------------------- results
+# ----------------------------------------------------------------------- results
 
 
 def result_grid(run: Run, rows: list[MethodResult]) -> ReportTable:
-    """Return the machine-readable table: the documented columns first, further facts after `status`."""
-    grid, kind = (
-        ReportTable([], [[] for _ in rows]),
-        "number" if run.measures else "score",
-    )
-    grid.add("dataset", [row.dataset for row in rows])
-    grid.add("method", [row.method for row in rows])
-    for m in run.metrics:
-        grid.add(Column(f"{m}_mean", kind), [row.value(m) for row in rows])
-        grid.add(Column(f"{m}_std", kind), [row.std(m) for row in rows])
+    """Return the table for other programs.
+
+    The documented columns come first, further ones after `status`.
+    """
+    kind = "number" if run.measures else "score"
+    table = ReportTable([], [[] for _ in rows])
+    table.add("dataset", [row.dataset for row in rows])
+    table.add("method", [row.method for row in rows])
+    for metric in run.metrics:
+        table.add(Column(f"{metric}_mean", kind), [row.value(metric) for row in rows])
+        table.add(Column(f"{metric}_std", kind), [row.std(metric) for row in rows])
     if not run.measures:
-        grid.add("seconds_median:seconds", [row.value("seconds") for row in rows])
-        grid.add("speedup:ratio", [row.speedup for row in rows])
-    grid.add("n:count", [row.n for row in rows])
-    grid.add("status", [row.status for row in rows])
-    grid.add("planned:count", [row.planned for row in rows])
-    if not run.measures:
-        for name in (ONE_CLASS, *(f"undefined_{m}" for m in run.metrics)):
-            grid.add(Column(name), [range_text(row.counts(name)) for row in rows])
-        parallel = [
-            row.value(PARALLEL) if PARALLEL in row.samples else None for row in rows
-        ]
-        if any(value is not None for value in parallel):
-            grid.add("seconds_parallel_median:seconds", parallel)
-    return grid
+        table.add("seconds_median:seconds", [row.value("seconds") for row in rows])
+        table.add("speedup:ratio", [row.speedup for row in rows])
+    table.add("n:count", [row.n for row in rows])
+    table.add("status", [row.status for row in rows])
+    table.add("planned:count", [row.planned for row in rows])
+    if run.measures:
+        return table
+    for name in (ONE_CLASS, *(f"undefined_{metric}" for metric in run.metrics)):
+        table.add(Column(name), [range_text(row.counts(name)) for row in rows])
+    if _has_parallel_times(rows):
+        times = []
+        for row in rows:
+            times.append(row.value(PARALLEL) if PARALLEL in row.samples else None)
+        if any(time is not None for time in times):
+            table.add("seconds_parallel_median:seconds", times)
+    return table
 
 
 def number_text(row: MethodResult, quantity: str) -> str | None:
-    """Write what a measure returned: four digits or an integer, with the standard deviation over several repeats."""
-    value, spread = row.value(quantity), row.std(quantity)
+    """Format the number of an analysis, with its standard deviation over repeats."""
+    value = row.value(quantity)
     if value is None:
         return None
-    return (
-        f"{show(value, 'number')} ± {number(spread, 2)}"
-        if spread
-        else show(value, "number")
-    )
+    text = show(value, "number")
+    std = row.std(quantity)
+    if std:
+        text += f" ± {number(std, 2)}"
+    return text
 
 
 def limit_text(run: Run, row: MethodResult) -> str | None:
-    """Write ``> 120 s`` for a row with cells that ran into the limit, None for others."""
-    seconds = (run.config.get("limits") or {}).get("seconds")
+    """Return a text such as ``> 120 s`` if a cell reached the time limit, else None."""
     if not row.statuses[TIMEOUT]:
         return None
+    limits = run.config.get("limits") or {}
+    seconds = limits.get("seconds")
     return f"> {number(float(seconds))} s" if seconds else "timeout"
 
 
 def mean_std(row: MethodResult, quantity: str) -> str:
-    """Write ``mean ± std``, only the mean with one split, a dash without any."""
-    value, spread = row.value(quantity), row.std(quantity)
-    text = show(value, "score")
-    if spread is None:
+    """Return ``mean ± std``, the mean alone with one split, a dash without any."""
+    text = show(row.value(quantity), "score")
+    std = row.std(quantity)
+    if std is None:
         return text
-    # The same decimals as the mean, where that has a fixed number of them.
-    return f"{text} ± {show(spread, 'score') if 'e' in text else format(spread, '.4f')}"
+    # A mean without an exponent has four decimals, and so has its deviation.
+    std_text = show(std, "score") if "e" in text else f"{std:.4f}"
+    return f"{text} ± {std_text}"
 
 
 def result_notes(run: Run, rows: list[MethodResult]) -> list[str]:
-    """Say what measured quantities are, and what `task_note` says, once for all data sets with the same note."""
-    about = [
-        f"{spoken(name)}: {text}"
-        for name in run.metrics
-        if (text := run.quantities.get(name, {}).get("text"))
-    ]
-    told = [f"{'; '.join(about)}."] if about else []
-    where: dict[str, list[str]] = {}
+    """Return explanations of quantities, and the notes on tasks of each data set.
+
+    A note that several data sets share is given once.
+    """
+    explanations = []
+    for name in run.metrics:
+        text = run.quantities.get(name, {}).get("text")
+        if text:
+            explanations.append(f"{spoken(name)}: {text}")
+    notes = [f"{'; '.join(explanations)}."] if explanations else []
+    datasets_by_note: dict[str, list[str]] = {}
     for dataset in run.datasets:
-        if note := task_note(run, [row for row in rows if row.dataset == dataset]):
-            where.setdefault(note, []).append(dataset)
-    everywhere = [*run.datasets] if len(run.datasets) > 3 else None
-    return told + [
-        f"{'Everywhere' if names == everywhere else ', '.join(names)}: {note}."
-        for note, names in where.items()
-    ]
+        note = task_note(run, [row for row in rows if row.dataset == dataset])
+        if note:
+            datasets_by_note.setdefault(note, []).append(dataset)
+    for note, datasets in datasets_by_note.items():
+        is_everywhere = len(run.datasets) > 3 and datasets == list(run.datasets)
+        subject = "Everywhere" if is_everywhere else ", ".join(datasets)
+        notes.append(f"{subject}: {note}.")
+    return notes
 
 
 def task_note(run: Run, rows: list[MethodResult]) -> str | None:
-    """Say for the rows of a data set how many tasks had one class only in training or no defined metric.
+    """Count the tasks of a data set with a single class or an undefined metric.
 
-    None when there was no such task.
+    Returns
+    -------
+    str or None
+        None if there is no such task.
     """
-    names = {ONE_CLASS: "only one class in the training part"}
-    names.update({f"undefined_{m}": f"{spoken(m)} undefined" for m in run.metrics})
-    counts = {
-        name: [count for row in rows for count in row.counts(name)]
-        for name in (*names, "n_tasks")
-    }
-    parts = [
-        f"{text} for {range_text(counts[name])}"
-        for name, text in names.items()
-        if any(counts[name])
-    ]
+    reasons = {ONE_CLASS: "only one class in the training part"}
+    for metric in run.metrics:
+        reasons[f"undefined_{metric}"] = f"{spoken(metric)} undefined"
+    parts = []
+    for name, text in reasons.items():
+        counts = _all_counts(rows, name)
+        if any(counts):
+            parts.append(f"{text} for {range_text(counts)}")
     if not parts:
         return None
-    return f"{', '.join(parts)} of {range_text(counts['n_tasks'])} tasks in each split"
+    n_tasks = range_text(_all_counts(rows, "n_tasks"))
+    return f"{', '.join(parts)} of {n_tasks} tasks in each split"
+
+
+def _all_counts(rows: Sequence[MethodResult], name: str) -> list[int]:
+    counts: list[int] = []
+    for row in rows:
+        counts += row.counts(name)
+    return counts
 
 
 def range_text(values: Sequence[int] | None) -> str | None:
-    """Write the smallest and the largest of counts, one number when they are equal; None without any."""
+    """Return the smallest and largest count, or one number if they are equal.
+
+    Returns
+    -------
+    str or None
+        None without any count.
+    """
     if not values:
         return None
-    low, high = min(values), max(values)
+    low = min(values)
+    high = max(values)
     return str(low) if low == high else f"{low}-{high}"
 
 
-# ---------------------------------------------------------------- sweeps
+# ------------------------------------------------------------------------ sweeps
 
 
 def sweep_settings(run: Run) -> dict[str, list[tuple[str, Any]]]:
-    """Return, by data set of a sweep, its label at every value of the axis and the value."""
-    found: dict[str, list[tuple[str, Any]]] = {}
-    for label, facts in run.datasets.items():
-        if facts.get("axis"):
-            found.setdefault(run.axis_of(label), []).append(
-                (label, facts["axis"]["value"])
-            )
-    return found
+    """Return for each data set of a sweep its labels with the values of the axis."""
+    settings: dict[str, list[tuple[str, Any]]] = {}
+    for label, info in run.datasets.items():
+        axis = info.get("axis")
+        if axis:
+            dataset = run.axis_of(label)
+            settings.setdefault(dataset, []).append((label, axis["value"]))
+    return settings
 
 
 def sweep_quantities(run: Run) -> list[str]:
-    """Return what the experiment wants shown along the axis: by default the metrics, and measured seconds."""
-    asked = as_list(run.sweep.get("quantities"))
-    return list(map(str, asked)) or run.metrics + (
-        ["seconds"] if run.config.get("timing") else []
-    )
+    """Return the quantities along the axis: by default metrics, and measured seconds."""
+    quantities = [str(name) for name in as_list(run.sweep.get("quantities"))]
+    if quantities:
+        return quantities
+    if run.config.get("timing"):
+        return [*run.metrics, "seconds"]
+    return list(run.metrics)
 
 
-# ---------------------------------------------------------------- measurements
+# ---------------------------------------------------------------------- analyses
 
 
 def measurement_sections(run: Run) -> list[Section]:
-    """Return what the first finished repeat of every method says on every data set: its sentences, then its tables."""
+    """Return the sentences and tables that analyses returned.
+
+    For each method and data set they are those of the first finished repeat.
+    """
     sections = []
     for dataset in run.datasets:
         for method in run.methods:
-            content = next(
-                (r.result for r in run.results_of(dataset, method) if r.result), {}
-            )
-            title = (
-                f"{method} on {run.title_of(dataset)}"
-                if run.has_data(dataset)
-                else method
-            )
-            lines = [str(line) for line in content.get("lines") or ()]
+            content: Mapping[str, Any] = {}
+            for record in run.results_of(dataset, method):
+                if record.result:
+                    content = record.result
+                    break
+            title = method
+            if run.has_data(dataset):
+                title += f" on {run.title_of(dataset)}"
+            lines = [f"* {line}" for line in content.get("lines") or ()]
             if lines:
-                sections.append(Section(title, [f"* {line}" for line in lines]))
-            for name, table in (content.get("tables") or {}).items():
-                sections.append(
-                    Section(
-                        f"{title}: {name}",
-                        grids=[_stored_grid(table["columns"], table["rows"])],
-                    )
-                )
+                sections.append(Section(title, lines))
+            for name, stored in (content.get("tables") or {}).items():
+                table = _stored_table(stored["columns"], stored["rows"])
+                sections.append(Section(f"{title}: {name}", grids=[table]))
     return sections
 
 
-def _stored_grid(columns: Sequence[Any], rows: Sequence[Sequence[Any]]) -> ReportTable:
+def _stored_table(columns: Sequence[Any], rows: Sequence[Sequence[Any]]) -> ReportTable:
     """Return a stored table; a column without any text is one of numbers."""
-    kinds = [
-        "text" if any(isinstance(row[i], str) for row in rows) else "number"
-        for i in range(len(columns))
-    ]
-    return ReportTable(
-        [Column(str(c), k) for c, k in zip(columns, kinds, strict=True)],
-        [list(row) for row in rows],
-    )
+    table = ReportTable([], [list(row) for row in rows])
+    for index, name in enumerate(columns):
+        has_text = any(isinstance(row[index], str) for row in rows)
+        table.columns.append(Column(str(name), "text" if has_text else "number"))
+    return table

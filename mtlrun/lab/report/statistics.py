@@ -1,4 +1,8 @@
-"""Ranks and tests: average ranks, Friedman's and Holm's tests (Demsar 2006), paired tests over splits or tasks."""
+"""Ranks and tests of methods.
+
+Methods are ranked within data sets or splits, with the tests of Friedman and Holm (Demsar
+2006). Paired tests compare two methods over splits, tasks or predictions.
+"""
 
 from __future__ import annotations
 
@@ -26,66 +30,86 @@ from mtlrun.tables.ranking import MIN_BLOCKS, Ranking
 from mtlrun.tables.report_table import Column, ReportTable, Section, show
 from mtlrun.utils.io import as_list
 
-#: Fewer methods are not ranked, unless the experiment asks for it.
+#: Fewer methods are ranked only if the experiment asks for it.
 MIN_METHODS = 3
 #: Kinds of paired tests.
 Kind = Literal["wilcoxon", "t", "corrected_t"]
 
 
 def direction(quantity: str, run: Run | None = None) -> bool | None:
-    """Whether greater values are better; None where neither is, or it is not known.
+    """Return whether greater values of a quantity are better.
 
     Parameters
     ----------
     quantity : str
-        A metric, a quantity of `QUANTITIES` such as seconds, or one that the measures of a run return.
-    run : Run, optional
+        A metric, a quantity of `QUANTITIES` such as seconds, or one that an analysis of
+        the run returns.
+    run : Run, default=None
+
+    Returns
+    -------
+    bool or None
+        None if neither direction is better, or if it is unknown.
     """
-    greater = (
-        run.quantities.get(quantity, {}).get("greater_is_better")
-        if run is not None
-        else None
-    )
-    if greater is not None:
-        return bool(greater)
+    if run is not None:
+        declared = run.quantities.get(quantity, {}).get("greater_is_better")
+        if declared is not None:
+            return bool(declared)
+    if quantity == "speedup":
+        return True
+    if quantity in ("gap", "objective"):
+        return None
     if quantity in QUANTITIES:
-        return {"speedup": True, "gap": None, "objective": None}.get(quantity, False)
-    return METRIC_INFO[quantity].greater_is_better if quantity in METRIC_INFO else None
+        return False
+    if quantity in METRIC_INFO:
+        return METRIC_INFO[quantity].greater_is_better
+    return None
 
 
 def greater_is_better(quantity: str, run: Run | None = None) -> bool:
-    """Tell the direction; a quantity of unknown direction is taken as a score."""
+    """Return the direction; a quantity of unknown direction is treated as a score."""
     return direction(quantity, run) is not False
 
 
-# ---------------------------------------------------------------- the section `statistics`
+# ---------------------------------------------------------- the section `statistics`
 
 
 def rank_groups(run: Run, rows: Sequence[MethodResult]) -> list[Ranking]:
-    """Return the groups of data sets of an experiment with the section `statistics`, those that can be ranked."""
+    """Return the rankings that the section `statistics` of an experiment asks for.
+
+    Groups with a single data set or a single method cannot be ranked and are left out.
+    """
     if not run.config.get("statistics"):
         return []
-    wanted = Statistics.model_validate(run.config["statistics"])
-    groups = [
-        _group(run, rows, wanted, label, names)
-        for label, names in group_labels(run).items()
-    ]
-    return [g for g in groups if len(g.values) >= MIN_BLOCKS and len(g.methods) >= 2]
+    settings = Statistics.model_validate(run.config["statistics"])
+    rankings = []
+    for label, datasets in group_labels(run).items():
+        ranking = _rank_group(run, rows, settings, label, datasets)
+        if len(ranking.values) >= MIN_BLOCKS and len(ranking.methods) >= 2:
+            rankings.append(ranking)
+    return rankings
 
 
 def group_labels(run: Run) -> dict[str, list[str]]:
-    """Return the labels of the data sets by group: all of them, or one group per value of the axis of a sweep."""
-    found: dict[str, list[str]] = {}
-    for label, facts in run.datasets.items():
-        axis = facts.get("axis")
-        found.setdefault(
-            f"{run.sweep.get('name')} {show(axis['value'])}" if axis else ALL_DATA, []
-        ).append(label)
-    return found
+    """Return the labels of the data sets of each group.
+
+    All data sets are one group, or those at each value of a sweep.
+    """
+    groups: dict[str, list[str]] = {}
+    for label, info in run.datasets.items():
+        axis = info.get("axis")
+        group = ALL_DATA
+        if axis:
+            group = f"{run.sweep.get('name')} {show(axis['value'])}"
+        groups.setdefault(group, []).append(label)
+    return groups
 
 
 def rank_rows(groups: Sequence[Ranking]) -> list[MethodResult]:
-    """Return rows of the quantity `average_rank`: the groups are their data sets, and data sets their tasks."""
+    """Return the average ranks as results, so that tables and claims can use them.
+
+    A group takes the place of a data set, and its data sets that of tasks.
+    """
     rows = []
     for group in groups:
         for method, ranks in zip(group.methods, group.ranks.T.tolist(), strict=True):
@@ -94,178 +118,200 @@ def rank_rows(groups: Sequence[Ranking]) -> list[MethodResult]:
                 "status": OK,
                 "tasks": {AVERAGE_RANK: ranks},
                 "counts": {},
+                AVERAGE_RANK: group.average[method],
             }
-            cells = pd.DataFrame([{**cell, AVERAGE_RANK: group.average[method]}])
-            rows.append(MethodResult(group.label, method, cells))
+            rows.append(MethodResult(group.label, method, pd.DataFrame([cell])))
     return rows
 
 
-def _group(
+def _rank_group(
     run: Run,
     rows: Sequence[MethodResult],
-    wanted: Statistics,
+    settings: Statistics,
     label: str,
-    names: list[str],
+    datasets: list[str],
 ) -> Ranking:
-    metric = wanted.metric
-    own = _own_metrics(run, metric)
-    table = {(r.dataset, r.method): r.value(own.get(r.dataset, metric)) for r in rows}
-    measured = [
-        m for m in run.methods if any(table.get((d, m)) is not None for d in names)
-    ]
-    whole = [
-        d
-        for d in names
-        if measured and all(table.get((d, m)) is not None for m in measured)
-    ]
-    left_out = [
-        f"{m} (no {metric} on any data set)" for m in run.methods if m not in measured
-    ]
-    for name in names:
-        if name not in whole:
-            lacking = [m for m in measured if table.get((name, m)) is None]
-            left_out.append(
-                f"{name} (no {metric} of {', '.join(lacking) or 'any method'})"
-            )
-    better = greater_is_better(metric, run)
-    signs = {
-        d: 1.0 if greater_is_better(own.get(d, metric), run) == better else -1.0
-        for d in whole
-    }
-    values = [[signs[d] * float(table[d, m] or 0.0) for m in measured] for d in whole]
-    by_own = {d: own[d] for d in whole if d in own}
-    control, level = wanted.control, wanted.significance
+    """Rank the methods on the data sets for which all of them have a number."""
+    metric = settings.metric
+    other_metrics = _other_metrics(run, metric)
+    values: dict[tuple[str, str], float | None] = {}
+    for row in rows:
+        metric_of_row = other_metrics.get(row.dataset, metric)
+        values[row.dataset, row.method] = row.value(metric_of_row)
+    left_out = []
+    methods = []
+    for method in run.methods:
+        if any(values.get((dataset, method)) is not None for dataset in datasets):
+            methods.append(method)
+        else:
+            left_out.append(f"{method} (no {metric} on any data set)")
+    complete = []
+    for dataset in datasets:
+        missing = [m for m in methods if values.get((dataset, m)) is None]
+        if methods and not missing:
+            complete.append(dataset)
+        else:
+            names = ", ".join(missing) or "any method"
+            left_out.append(f"{dataset} (no {metric} of {names})")
+    greater = greater_is_better(metric, run)
+    table = []
+    for dataset in complete:
+        # A metric of the opposite direction is negated, so that one rule ranks all rows.
+        metric_of_row = other_metrics.get(dataset, metric)
+        sign = 1.0 if greater_is_better(metric_of_row, run) == greater else -1.0
+        table.append([sign * float(values[dataset, m] or 0.0) for m in methods])
     return Ranking(
-        label, metric, whole, measured, values, better, control, level, left_out, by_own
+        label=label,
+        metric=metric,
+        blocks=complete,
+        methods=methods,
+        values=table,
+        greater=greater,
+        control=settings.control,
+        significance=settings.significance,
+        left_out=left_out,
+        own={d: other_metrics[d] for d in complete if d in other_metrics},
     )
 
 
-def _own_metrics(run: Run, metric: str) -> dict[str, str]:
-    """Return the first metric of the data sets that have metrics of their own without `metric`, by label."""
-    entries = [
-        entry
-        for entry in as_list(run.config.get("datasets"))
-        if isinstance(entry, dict)
-    ]
-    own = {
-        str(e.get("label") or e.get("id")): as_list(e.get("metrics"))
-        for e in entries
-        if e.get("metrics")
-    }
-    found = {}
+def _other_metrics(run: Run, metric: str) -> dict[str, str]:
+    """Return the first metric of each data set that does not have `metric`, by label."""
+    metrics_by_name: dict[str, list[Any]] = {}
+    for entry in as_list(run.config.get("datasets")):
+        if isinstance(entry, dict) and entry.get("metrics"):
+            name = str(entry.get("label") or entry.get("id"))
+            metrics_by_name[name] = as_list(entry["metrics"])
+    other_metrics = {}
     for label in run.datasets:
-        metrics = own.get(run.axis_of(label), [metric])
+        metrics = metrics_by_name.get(run.axis_of(label), [metric])
         if metric not in metrics:
-            found[label] = str(metrics[0])
-    return found
+            other_metrics[label] = str(metrics[0])
+    return other_metrics
 
 
 def group_section(group: Ranking) -> Section:
-    """Return the ranks and the tests of a group."""
+    """Return a section with the ranks and tests of a group."""
     section = Section(f"Ranks and tests: {group.label}")
     section.lines.append(
         f"Ranks by {group.metric} over {len(group.blocks)} data sets (1 is best)."
     )
     if group.own:
-        named = "; ".join(
-            f"{dataset} by {metric}" for dataset, metric in group.own.items()
-        )
-        section.lines.append(f"Ranked by their own metrics: {named}.")
+        pairs = [f"{dataset} by {metric}" for dataset, metric in group.own.items()]
+        section.lines.append(f"Ranked by their own metrics: {'; '.join(pairs)}.")
     section.lines += _friedman_lines(group)
     if group.left_out:
         section.lines.append(f"Not ranked: {'; '.join(group.left_out)}.")
-    ranks = ReportTable(
-        [Column("dataset"), *(Column(m, "seconds") for m in group.methods)]
-    )
-    ranks.rows = [
-        [d, *map(float, row)] for d, row in zip(group.blocks, group.ranks, strict=True)
-    ]
+    method_columns = [Column(method, "seconds") for method in group.methods]
+    ranks = ReportTable([Column("dataset"), *method_columns])
+    for dataset, row in zip(group.blocks, group.ranks, strict=True):
+        ranks.rows.append([dataset, *map(float, row)])
     ranks.rows.append(["average rank", *group.average.values()])
     section.grids.append(ranks)
     if group.tests:
-        section.lines.append(
-            f"Holm's test against {group.control} at level {group.significance:g} (two-sided, normal approximation of "
-            f"the average ranks): {len(group.worse)} of {counted(len(group.tests), 'method')} "
-            f"{'ranks' if len(group.tests) == 1 else 'rank'} significantly worse."
-        )
-        found = [
-            [m, t.z, t.pvalue, t.adjusted, t.alpha, "yes" if t.rejected else "no"]
-            for m, t in group.tests
-        ]
-        columns = (
-            "method",
-            "z:seconds",
-            "p:small",
-            "p (Holm):small",
-            "alpha (Holm):small",
-            "rejected",
-        )
-        section.grids.append(ReportTable.of(*columns, rows=found))
+        section.lines.append(_holm_line(group))
+        section.grids.append(_holm_table(group))
     return section
 
 
+def _holm_line(group: Ranking) -> str:
+    n_tests = len(group.tests)
+    verb = "ranks" if n_tests == 1 else "rank"
+    return (
+        f"Holm's test against {group.control} at level {group.significance:g} "
+        "(two-sided, normal approximation of the average ranks): "
+        f"{len(group.worse)} of {counted(n_tests, 'method')} "
+        f"{verb} significantly worse."
+    )
+
+
+def _holm_table(group: Ranking) -> ReportTable:
+    table = ReportTable.of(
+        "method",
+        "z:seconds",
+        "p:small",
+        "p (Holm):small",
+        "alpha (Holm):small",
+        "rejected",
+    )
+    for method, test in group.tests:
+        rejected = "yes" if test.rejected else "no"
+        table.rows.append(
+            [method, test.z, test.pvalue, test.adjusted, test.alpha, rejected]
+        )
+    return table
+
+
 def _friedman_lines(ranking: Ranking) -> list[str]:
-    """Write Friedman's test in both forms; nothing for a single block."""
+    """Return Friedman's test in both forms as text; nothing for a single block."""
     test = ranking.friedman
     if test is None:
         return []
-    text = f"Friedman: chi2 = {show(test.chi2, 'seconds')}, p = {show(test.chi2_pvalue, 'small')}"
+    chi2 = show(test.chi2, "seconds")
+    chi2_p = show(test.chi2_pvalue, "small")
+    text = f"Friedman: chi2 = {chi2}, p = {chi2_p}"
     if math.isinf(test.f):
         return [f"{text}; every block ranks the methods alike."]
-    return [
-        f"{text}; Iman-Davenport: F = {show(test.f, 'seconds')}, p = {show(test.f_pvalue, 'small')}."
-    ]
+    f = show(test.f, "seconds")
+    f_p = show(test.f_pvalue, "small")
+    return [f"{text}; Iman-Davenport: F = {f}, p = {f_p}."]
 
 
-# ---------------------------------------------------------------- all other experiments
+# ------------------------------------------------------------ all other experiments
 
 
 def rank_methods(run: Run, rows: Sequence[MethodResult]) -> Ranking | None:
-    """Rank the methods by the main metric, within data sets, or within splits when there is one data set only.
+    """Rank the methods by the main metric.
 
-    Methods without a number in every block are left out. None with fewer than three methods left.
+    The blocks are data sets, or the splits if there is only one data set. Methods that
+    lack a number in some block are left out.
+
+    Returns
+    -------
+    Ranking or None
+        None with fewer than three methods, for analyses, and for experiments with a
+        section `statistics`, which have rankings of their own.
     """
     if not run.metrics or run.measures or run.config.get("statistics"):
-        return (
-            None  # measurements are not ranked, and `statistics` has its own sections
-        )
+        return None
     metric = run.metrics[0]
-    known = {r.dataset for r in rows if r.value(metric) is not None}
-    datasets = [d for d in run.datasets if d in known]
-    values: list[tuple[Any, str, float | None]]
+    with_values = {row.dataset for row in rows if row.value(metric) is not None}
+    datasets = [dataset for dataset in run.datasets if dataset in with_values]
+    values: list[tuple[Any, str, float | None]] = []
+    blocks: list[Any]
     if len(datasets) > 1:
-        values = [(r.dataset, r.method, r.value(metric)) for r in rows]
-        blocks: list[Any] = datasets
+        for row in rows:
+            values.append((row.dataset, row.method, row.value(metric)))
+        blocks = datasets
         label = f"{len(datasets)} {'settings' if run.sweep else 'data sets'}"
     else:
-        values = [
-            (t, r.method, v)
-            for r in rows
-            if r.dataset in known
-            for t, v in r.by_trial(metric).items()
-        ]
+        for row in rows:
+            if row.dataset in with_values:
+                for trial, value in row.by_trial(metric).items():
+                    values.append((trial, row.method, value))
         blocks = sorted({trial for trial, _, _ in values})
-        label = f"{counted(len(blocks), 'split')} of {datasets[0] if datasets else 'nothing'}"
-    table = pd.DataFrame(values, columns=["block", "method", "value"]).pivot(
-        columns="method", index="block", values="value"
-    )
-    table = (
-        table.reindex(index=blocks, columns=run.methods).astype(float).dropna(axis=1)
-    )
+        dataset = datasets[0] if datasets else "nothing"
+        label = f"{counted(len(blocks), 'split')} of {dataset}"
+    long_table = pd.DataFrame(values, columns=["block", "method", "value"])
+    table = long_table.pivot(columns="method", index="block", values="value")
+    table = table.reindex(index=blocks, columns=run.methods)
+    table = table.astype(float).dropna(axis=1)
     if table.shape[1] < MIN_METHODS or not blocks:
         return None
     return Ranking(
-        label,
-        metric,
-        list(map(str, blocks)),
-        list(table),
-        table.values.tolist(),
-        greater_is_better(metric),
+        label=label,
+        metric=metric,
+        blocks=list(map(str, blocks)),
+        methods=list(table),
+        values=table.values.tolist(),
+        greater=greater_is_better(metric),
     )
 
 
 def comparison_section(run: Run, rows: Sequence[MethodResult]) -> Section:
-    """Return average ranks and paired tests against the baseline (else the best method), data set by data set."""
+    """Return average ranks, and paired tests on each data set.
+
+    The tests compare with the baseline, or with the best method if it is not ranked.
+    """
     section = Section("Comparison of methods")
     ranking = rank_methods(run, rows)
     if ranking is None:
@@ -277,21 +323,24 @@ def comparison_section(run: Run, rows: Sequence[MethodResult]) -> Section:
     )
     section.lines += _friedman_lines(ranking)
     section.grids.append(ReportTable.of("method", "average rank:seconds", rows=order))
-    control = run.baseline if run.baseline in ranking.methods else order[0][0]
-    grid = _pairwise_grid(run, rows, ranking.metric, control)
-    if grid.rows:
+    control = order[0][0]
+    if run.baseline in ranking.methods:
+        control = run.baseline
+    tests = _pairwise_table(run, rows, ranking.metric, control)
+    if tests.rows:
         section.lines.append(
-            f"Two-sided Wilcoxon signed-rank tests of {ranking.metric} against {control}, corrected by Holm's method "
-            "within each data set and unit; wins are wins-losses-ties."
+            f"Two-sided Wilcoxon signed-rank tests of {ranking.metric} against "
+            f"{control}, corrected by Holm's method within each data set and unit; "
+            "wins are wins-losses-ties."
         )
-        section.grids.append(grid)
+        section.grids.append(tests)
     return section
 
 
-def _pairwise_grid(
+def _pairwise_table(
     run: Run, rows: Sequence[MethodResult], metric: str, control: str
 ) -> ReportTable:
-    grid = ReportTable.of(
+    table = ReportTable.of(
         "dataset",
         "method",
         "unit",
@@ -302,41 +351,41 @@ def _pairwise_grid(
         "p (Holm):small",
     )
     for dataset in run.datasets:
-        group = [r for r in rows if r.dataset == dataset]
-        base = next((r for r in group if r.method == control), None)
-        if base is None:
+        rows_of_dataset = [row for row in rows if row.dataset == dataset]
+        controls = [row for row in rows_of_dataset if row.method == control]
+        if not controls:
             continue
+        others = [row for row in rows_of_dataset if row is not controls[0]]
         for unit in ("trial", "task"):
-            others = [r for r in group if r is not base]
-            tests = [
-                (row, test)
-                for row in others
-                if (test := paired(row, base, metric, unit))
-            ]
-            known = [
-                (row, test, test.pvalue)
-                for row, test in tests
-                if test.pvalue is not None
-            ]
-            for (row, test, pvalue), adjusted in zip(
-                known, holm([p for *_, p in known]), strict=True
-            ):
+            methods: list[str] = []
+            tests: list[PairedTest] = []
+            pvalues: list[float] = []
+            for row in others:
+                test = paired(row, controls[0], metric, unit)
+                if test is not None and test.pvalue is not None:
+                    methods.append(row.method)
+                    tests.append(test)
+                    pvalues.append(test.pvalue)
+            adjusted = map(float, holm(pvalues))
+            results = zip(methods, tests, pvalues, adjusted, strict=True)
+            for method, test, pvalue, adjusted_pvalue in results:
                 wins = f"{test.wins}-{test.losses}-{test.ties}"
-                line = [
-                    dataset,
-                    row.method,
-                    unit,
-                    test.mean_difference,
-                    wins,
-                    test.n,
-                    pvalue,
-                    float(adjusted),
-                ]
-                grid.rows.append(line)
-    return grid
+                table.rows.append(
+                    [
+                        dataset,
+                        method,
+                        unit,
+                        test.mean_difference,
+                        wins,
+                        test.n,
+                        pvalue,
+                        adjusted_pvalue,
+                    ]
+                )
+    return table
 
 
-# ---------------------------------------------------------------- paired tests
+# --------------------------------------------------------------------- paired tests
 
 
 def paired(
@@ -347,59 +396,68 @@ def paired(
     test: Kind = "wilcoxon",
     ties: float = 0.0,
 ) -> PairedTest | None:
-    """Test a against b on the splits, or the tasks, that both have.
+    """Test method a against method b on the splits, or the tasks, that both have.
 
     Parameters
     ----------
     a, b : MethodResult
-        Same data set.
+        Results on the same data set.
     quantity : str
-        Metric, or for unit "trial" any quantity.
+        Metric; for the unit "trial" any quantity.
     unit : {"trial", "task"}
-        Values of a task are averaged over the splits first.
+        What is paired. Values of a task are averaged over the splits first.
     test : {"wilcoxon", "t", "corrected_t"}
-    ties : float, default 0.0
-        Values that differ by at most that are equal.
+    ties : float, default=0.0
+        Values that differ by at most this count as equal.
 
     Returns
     -------
     PairedTest or None
-        None with a single split, which carries no evidence about the spread between splits.
+        None with a single split, which has no spread between splits.
     """
-    left, right = a.by_trial(quantity), b.by_trial(quantity)
-    trials = [t for t in left if t in right]
+    values_a = a.by_trial(quantity)
+    values_b = b.by_trial(quantity)
+    trials = [trial for trial in values_a if trial in values_b]
     if len(trials) < MIN_BLOCKS:
         return None
     if unit == "task":
-        means = [
-            task_means([r.tasks(quantity).get(t, []) for t in trials]) for r in (a, b)
-        ]
-        if len(means[0]) != len(means[1]):
+        means_a = _task_means(a, quantity, trials)
+        means_b = _task_means(b, quantity, trials)
+        if len(means_a) != len(means_b):
             return None
-        pairs = [
-            (x, y)
-            for x, y in zip(*means, strict=True)
-            if x is not None and y is not None
-        ]
+        pairs = []
+        for mean_a, mean_b in zip(means_a, means_b, strict=True):
+            if mean_a is not None and mean_b is not None:
+                pairs.append((mean_a, mean_b))
     else:
-        pairs = [(left[t], right[t]) for t in trials]
-    train, held_out = (fmean(a.counts(name) or [1]) for name in ("n_train", "n_test"))
-    first, second = ([pair[i] for pair in pairs] for i in (0, 1))
+        pairs = [(values_a[trial], values_b[trial]) for trial in trials]
+    first = [pair[0] for pair in pairs]
+    second = [pair[1] for pair in pairs]
+    n_train = fmean(a.counts("n_train") or [1])
+    n_test = fmean(a.counts("n_test") or [1])
     return paired_test(
-        first, _tied(first, second, ties), test, test_over_train=held_out / train
+        first, _with_ties(first, second, ties), test, test_over_train=n_test / n_train
     )
 
 
-def _tied(a: ArrayLike, b: ArrayLike, ties: float) -> np.ndarray:
-    """Return b, with the values of a where they differ by at most `ties`."""
-    first, second = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+def _task_means(
+    row: MethodResult, quantity: str, trials: Sequence[int]
+) -> list[float | None]:
+    tasks = row.tasks(quantity)
+    return task_means([tasks.get(trial, []) for trial in trials])
+
+
+def _with_ties(a: ArrayLike, b: ArrayLike, ties: float) -> np.ndarray:
+    """Return b, with the values of a where the two differ by at most `ties`."""
+    first = np.asarray(a, dtype=float)
+    second = np.asarray(b, dtype=float)
     return np.where(np.abs(first - second) <= ties, first, second)
 
 
 def paired_predictions(
     run: Run, dataset: str, a: str, b: str, test: Kind = "wilcoxon", ties: float = 0.0
 ) -> list[PairedTest]:
-    """Test the kept test scores of method a against those of b, every split by itself.
+    """Test the stored test scores of method a against those of b, split by split.
 
     Parameters
     ----------
@@ -407,35 +465,35 @@ def paired_predictions(
     dataset, a, b : str
         Labels.
     test : {"wilcoxon", "t"}
-    ties : float, default 0.0
-        Scores that differ by at most that are equal: what a solver's tolerance leaves open decides nothing.
+    ties : float, default=0.0
+        Scores that differ by at most this count as equal, so that the tolerance of a
+        solver does not decide the test.
 
     Returns
     -------
     list of PairedTest
-        One per split of which both have scores of one shape, or of which the packed records have this test; a pair
-        is one score of one test row (and task).
+        One per split for which both methods have scores of the same shape, or for which
+        the packed records hold this test. A pair is a score of one test row and task.
     """
-    planned = [
-        c
-        for c in run.planned
-        if c.dataset == dataset and c.method in (a, b) and c.key in run.cells
-    ]
-    records = {(c.method, c.trial): run.cells[c.key] for c in planned}
+    records = {}
+    for planned in run.planned:
+        is_selected = planned.dataset == dataset and planned.method in (a, b)
+        if is_selected and planned.key in run.cells:
+            records[planned.method, planned.trial] = run.cells[planned.key]
     tests = []
     stored = Records.of_run(run.folder)
     for trial in sorted({trial for _, trial in records}):
         if (a, trial) not in records or (b, trial) not in records:
             continue
-        of = records[a, trial]
-        over = records[b, trial]
-        key = (of.key, over.key, test, float(ties))
-        first = stored.read_scores(of)
-        second = stored.read_scores(over)
+        record_a = records[a, trial]
+        record_b = records[b, trial]
+        key = (record_a.key, record_b.key, test, float(ties))
+        first = stored.read_scores(record_a)
+        second = stored.read_scores(record_b)
         if first is not None and second is not None and first.shape == second.shape:
-            equalized = _tied(first, second, ties)
-            # Whoever packs the records keeps the test in place of the scores.
-            run.paired[key] = paired_test(first.ravel(), equalized.ravel(), test)
+            tied = _with_ties(first, second, ties)
+            # Packing the records keeps this test in place of the scores.
+            run.paired[key] = paired_test(first.ravel(), tied.ravel(), test)
         if key in run.paired:
             tests.append(run.paired[key])
     return tests
