@@ -44,8 +44,6 @@ COMMANDS = {
 }
 #: Modules of the commands whose module has another name.
 MODULES = {
-    "verify": "reproduce",
-    "report": "reproduce",
     "show": "inspect",
     "status": "inspect",
     "validate": "inspect",

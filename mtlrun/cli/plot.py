@@ -11,7 +11,7 @@ import typer
 from mtlrun.cli import options
 from mtlrun.cli.console import say, writing
 from mtlrun.cli.options import OUTPUT_DEFAULT
-from mtlrun.cli.reproduce import run_folder
+from mtlrun.cli.report import run_folder
 from mtlrun.errors import UserError
 
 

@@ -1,0 +1,445 @@
+"""The command ``mtlrun report``: the report of a run, or a summary of many runs.
+
+Everything is read from stored results; neither data nor solvers are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mtlrun.cli import options
+from mtlrun.cli.console import open_page, output, say, writing
+from mtlrun.cli.options import OUTPUT_DEFAULT
+from mtlrun.errors import UnknownNameError, UserError, listed
+
+if TYPE_CHECKING:
+    from mtlrun.lab.report.build import Report
+    from mtlrun.lab.report.summary import Overview
+
+#: Target of a command that means all experiments.
+ALL = "all"
+HTML = "html"
+PARQUET = "parquet"
+#: Formats of files by their suffixes.
+ENDINGS = {f".{form}": form for form in (HTML, "md", "json", "csv", "tex", PARQUET)}
+#: Page of a run, and the other files of the report in the same folder.
+REPORT = "report.html"
+ALSO = "also report.md, table.csv"
+#: Page of a comparison.
+BOARD = "leaderboard.html"
+
+
+def report(
+    target: options.Runs,
+    profile: options.Profile = None,
+    output_dir: options.OutputOrFile = OUTPUT_DEFAULT,
+    form: options.Format = None,
+    out: options.Out = None,
+    merge: Annotated[
+        list[Path] | None,
+        options.option(
+            options.WHAT,
+            "DIR",
+            "First copy finished cells from this run folder, for example of another "
+            "machine. Repeatable.",
+        ),
+    ] = None,
+    transpose: Annotated[
+        bool,
+        options.option(
+            options.OUT,
+            None,
+            "Exchange rows and columns of the tables (--format tex).",
+            "--transpose",
+        ),
+    ] = False,
+    metric: Annotated[
+        list[str] | None,
+        options.option(
+            options.OUT,
+            "NAME",
+            "Write the tables of this metric only (--format tex). Repeatable.",
+        ),
+    ] = None,
+    check: options.Check = False,
+    show: options.Open = False,
+    debug: options.Debug = False,
+) -> None:
+    """Rebuild the report of a run, or the summary of many runs, from stored results alone.
+
+    Neither data nor solvers are needed. The table is printed, and the report files in
+    the folder of the run are rewritten. With --format html, report.html and an index of
+    all runs are written.
+    """
+    output_dir, out, form = _output_options(output_dir, out, form)
+    if (transpose or metric) and form != "tex":
+        raise UserError(
+            "--transpose and --metric change tables for LaTeX", "Add --format tex."
+        )
+    root = output_dir if target == ALL else Path(target)
+    if form == PARQUET and root.is_dir() and not merge:
+        # Folders of comparisons and models can be written as Parquet, too.
+        _write_parquet(root, out)
+        return
+    if target == ALL or _holds_runs(root):
+        raise typer.Exit(_report_many(root, profile, form, out, merge, check))
+    check_format(form)
+    folder = run_folder(target, profile, output_dir)
+    for other in merge or ():
+        _merge(folder, other)
+    raise typer.Exit(
+        _report_one(
+            folder,
+            form,
+            out,
+            transpose=transpose,
+            metrics=metric or (),
+            write_files=form is None or bool(merge),
+            check=check,
+            show=show,
+        )
+    )
+
+
+def _output_options(
+    output_dir: Path, out: Path | None, form: str | None
+) -> tuple[Path, Path | None, str | None]:
+    """Return the folder of results, the file to write and the format of the output.
+
+    A file determines the format by its suffix.
+    """
+    if out is not None and form is None:
+        raise UserError(
+            "--out needs --format",
+            f"Add --format {', '.join(ENDINGS.values())}; or use -o {out}.",
+        )
+    output_dir, out = options.file_or_folder(output_dir, out, ENDINGS)
+    if out is None:
+        return output_dir, None, form
+    file_form = ENDINGS.get(out.suffix.lower())
+    if form is None:
+        form = file_form
+    if file_form is not None and form != file_form:
+        raise UserError(
+            f"{out} has the ending of another format than --format {form}",
+            "Leave out --format.",
+        )
+    return output_dir, out, form
+
+
+def _report_one(
+    folder: Path,
+    form: str | None,
+    out: Path | None,
+    *,
+    transpose: bool,
+    metrics: Sequence[str],
+    write_files: bool,
+    check: bool,
+    show: bool,
+) -> int:
+    """Print the report of one run; return the exit code.
+
+    With a format the report is printed or written to a file and nothing else is
+    written, because the folder may be read-only or belong to someone else.
+    """
+    from mtlrun.lab.report.build import build_report, latex
+
+    run_report = build_report(folder)
+    if write_files:
+        write_run(run_report, folder)
+    if transpose or metrics:
+
+        def render() -> str:
+            return latex(run_report, transpose=transpose, metrics=metrics)
+
+        _write_or_print("tex", out, folder, "report", render)
+    else:
+        print_report(run_report, form, folder, out)
+    if show:
+        open_page(folder / REPORT)
+    if check and not report_problems(run_report.check_problems):
+        return 1
+    return 1 if run_report.run.failed else 0
+
+
+def run_folder(target: str, profile: str | None, output_dir: Path) -> Path:
+    """Return the folder of a run.
+
+    Parameters
+    ----------
+    target : str
+        The folder itself, or the name of the experiment.
+    profile : str or None
+    output_dir : Path
+        Folder of all results, for the name of an experiment.
+
+    Raises
+    ------
+    UserError
+        If the target is another kind of folder, or no experiment.
+    """
+    folder = Path(target)
+    if (folder / "run.json").is_file():
+        return folder
+    from mtlrun.lab.load import run_of
+
+    try:
+        return output_dir / run_of(target, profile=profile)
+    except UnknownNameError:
+        if folder.is_dir():
+            _refuse_other_folder(folder)
+        raise
+
+
+def _refuse_other_folder(folder: Path) -> None:
+    """Raise an error that says what a folder is instead of a run, or what it contains."""
+    from mtlrun.engine.stored import RUN_FILE
+    from mtlrun.lab.report.cells import read_run
+    from mtlrun.model.files import COMPARED, FACTS
+
+    if (folder / COMPARED).is_file():
+        raise UserError(
+            f"{folder} is a comparison, not a run", f"Its report: {folder / BOARD}"
+        )
+    if (folder / FACTS).is_file():
+        raise UserError(
+            f"{folder} is a model, not a run",
+            f"Its report, if it has one: {folder / REPORT}",
+        )
+    reports = []
+    for path in _find_below(folder, RUN_FILE):
+        reports.append(f"mtlrun report {path.parent}")
+    for path in _find_below(folder, COMPARED):
+        reports.append(f"the comparison {path.parent / BOARD}")
+    if reports:
+        raise UserError(
+            f"{folder} is not the folder of a run, but holds some",
+            f"Its reports: {listed(reports)}",
+        )
+    # Raises the error of a folder without a run.
+    read_run(folder)
+
+
+def _find_below(folder: Path, name: str) -> list[Path]:
+    """Return the files with this name, up to four levels below a folder."""
+    paths: list[Path] = []
+    for depth in range(1, 5):
+        paths += folder.glob(f"{'*/' * depth}{name}")
+    return sorted(paths)
+
+
+def print_report(
+    run_report: Report, form: str | None, folder: Path, out: Path | None = None
+) -> None:
+    """Print a report, or write it to a file.
+
+    Parameters
+    ----------
+    run_report : Report
+    form : str or None
+        None for a table. HTML without `out` is written into the folder of the run.
+    folder : Path
+        Folder of the run.
+    out : Path, default=None
+        File to write; by default the report is printed exactly as a file would hold it.
+    """
+    from mtlrun.lab.report.build import render
+    from mtlrun.lab.report.summary import print_report as print_table
+
+    if form is None:
+        print_table(output(), run_report)
+        say(f"report: {folder / REPORT} ({ALSO})")
+    elif form == HTML and out is None:
+        _write_pages(run_report, folder)
+    else:
+        _write_or_print(form, out, folder, "report", lambda: render(run_report, form))
+
+
+def report_problems(problems: Sequence[str]) -> bool:
+    """Print the outcome of ``--check``; return whether there is no problem."""
+    for problem in problems:
+        say(f"check: {problem}", error=True)
+    if not problems:
+        say(
+            "check: all numbers are within tolerance and no claim is contradicted",
+            error=True,
+        )
+    return not problems
+
+
+def check_format(form: str | None, what: str = "format") -> None:
+    """Refuse an unknown --format before anything is computed.
+
+    Parameters
+    ----------
+    form : str or None
+    what : {"format", "format of a summary"}
+        Summaries have fewer formats than reports.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such format.
+    """
+    if form is None:
+        return
+    from mtlrun.lab.report import build, summary
+
+    formats = build.FORMATS if what == "format" else summary.FORMATS
+    names = [*formats, PARQUET]
+    if form not in names:
+        raise UnknownNameError(what, form, names)
+
+
+def write_run(run_report: Report, folder: Path) -> Path:
+    """Write all files of a report, including its page; return the path of the page."""
+    from mtlrun.lab.report.build import PAGE, write_report
+
+    with writing(folder):
+        write_report(run_report, folder)
+    return folder / PAGE
+
+
+def print_summary(
+    overview: Overview, root: Path, form: str | None, out: Path | None = None
+) -> None:
+    """Print the summary of many runs and write it in all formats, or print one format."""
+    from mtlrun.lab.report.summary import (
+        print_overview,
+        render_overview,
+        write_overview,
+    )
+
+    if form is None:
+        print_overview(output(), overview)
+        with writing(root):
+            paths = write_overview(overview, root)
+            say(f"summary: {', '.join(map(str, paths))}")
+    elif form == HTML and out is None:
+        with writing(root):
+            index = write_overview(overview, root, (HTML,))[0]
+            say(f"index: {index}")
+    else:
+
+        def render() -> str:
+            return render_overview(overview, form, root)
+
+        _write_or_print(form, out, root, "summary", render)
+
+
+def all_problems(overview: Overview) -> list[str]:
+    """Return the problems that ``--check`` finds in many runs."""
+    problems = []
+    for entry in overview.entries:
+        for text in entry.report.check_problems:
+            problems.append(f"{entry.place}: {text}")
+    return problems
+
+
+def _holds_runs(folder: Path) -> bool:
+    """Return whether a folder contains runs or comparisons, and is no run itself."""
+    from mtlrun.lab.report.summary import COMPARE, run_folders
+
+    if (folder / "run.json").is_file():
+        return False
+    return (folder / COMPARE).is_dir() or bool(run_folders(folder))
+
+
+def _report_many(
+    root: Path,
+    profile: str | None,
+    form: str | None,
+    out: Path | None,
+    merge: Sequence[Path] | None,
+    check: bool,
+) -> int:
+    """Print and write the summary of the runs below a folder; return the exit code.
+
+    Without a format all reports, pages and the summary are written. The format html
+    writes the pages and the index; md and json are only printed.
+    """
+    from mtlrun.lab.report.summary import read_overview
+    from mtlrun.lab.results import artefacts
+
+    check_format(form, "format of a summary")
+    if merge:
+        raise UserError(
+            "--merge needs a single run",
+            "Name the experiment or the folder of its run.",
+        )
+    overview = read_overview(root, profile, known=[entry.id for entry in artefacts()])
+    if not (overview.entries or overview.comparisons):
+        which = f"runs with profile {profile!r}" if profile else "runs"
+        raise UserError(
+            f"{root}: no {which} here",
+            "Create them with: mtlrun reproduce all --profile quick",
+        )
+    if out is None and form in (None, HTML):
+        for entry in overview.entries:
+            page = write_run(entry.report, root / entry.place)
+            if form == HTML:
+                say(f"report: {page}")
+    print_summary(overview, root, form, out)
+    if check and not report_problems(all_problems(overview)):
+        return 1
+    has_failed = any(entry.report.run.failed for entry in overview.entries)
+    return 1 if has_failed else 0
+
+
+def _write_or_print(
+    form: str, out: Path | None, folder: Path, what: str, render: Callable[[], str]
+) -> None:
+    """Write a report or summary to a file, or print what the file would hold.
+
+    Parquet is always written, by default into `folder`. `what` names the text in the
+    message about the file.
+    """
+    from mtlrun.utils.outputs import write_output
+
+    if form == PARQUET:
+        _write_parquet(folder, out)
+    elif out is None:
+        typer.echo(render(), nl=False)
+    else:
+        with writing(out):
+            write_output(out, render())
+        say(f"{what}: {out}")
+
+
+def _write_parquet(folder: Path, out: Path | None) -> None:
+    """Write the cells of a run, or of all runs below a folder, as one table."""
+    from mtlrun.lab.report import cells
+
+    path = out or folder / cells.PARQUET
+    with writing(path):
+        results = cells.load_results(folder)
+        say(f"results: {cells.write_parquet(results, path)}")
+
+
+def _write_pages(run_report: Report, folder: Path) -> None:
+    """Write the page of a run, and the index of the runs beside it."""
+    from mtlrun.lab.report.summary import read_overview, results_root, write_overview
+
+    say(f"report: {write_run(run_report, folder)}")
+    root = results_root(run_report, folder)
+    if root is not None:
+        with writing(root):
+            index = write_overview(read_overview(root), root, (HTML,))[0]
+            say(f"index: {index}")
+
+
+def _merge(folder: Path, other: Path) -> None:
+    """Copy the finished cells of another folder, and print how many."""
+    from mtlrun.lab.results import merge
+
+    def say_waiting() -> None:
+        say(f"waiting for the process that is computing {folder}", error=True)
+
+    with writing(folder):
+        outcome = merge(folder, other, say_waiting)
+    say(f"{other}: {outcome}", error=True)

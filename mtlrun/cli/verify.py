@@ -1,0 +1,154 @@
+"""The command ``mtlrun verify``: does the present code still compute stored numbers?"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mtlrun.cli import options
+from mtlrun.cli.console import complain, say, writing
+from mtlrun.cli.options import OUTPUT_DEFAULT
+from mtlrun.cli.report import ALL, run_folder
+from mtlrun.errors import UserError, counted
+
+if TYPE_CHECKING:
+    from mtlrun.lab.verify import Trial
+
+
+def verify(
+    target: options.Runs,
+    profile: options.Profile = None,
+    sample: Annotated[
+        int | None,
+        options.option(
+            options.HOW, "N", "Recompute N cells of each run. Default: 20.", min=1
+        ),
+    ] = None,
+    seconds: Annotated[
+        float | None,
+        options.option(
+            options.HOW,
+            "S",
+            "Recompute as many cells as possible in S seconds.",
+            min=0,
+        ),
+    ] = None,
+    every: Annotated[
+        bool,
+        options.option(options.HOW, None, "Recompute all finished cells.", "--all"),
+    ] = False,
+    search: Annotated[
+        bool,
+        options.option(
+            options.HOW, None, "Repeat the searches for parameters, too.", "--search"
+        ),
+    ] = False,
+    data_dir: options.DataDir = None,
+    output_dir: options.Output = OUTPUT_DEFAULT,
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
+) -> None:
+    """Recompute finished cells of a run, and print how well they agree.
+
+    Nothing stored is replaced. The cells are taken from each data set and method in
+    turn, the cheapest first, with the parameters that their search selected. The result
+    is written to verified.json beside the run, also after an interrupt, and the report
+    shows it. The exit code is 1 if a cell agrees to fewer digits than its method
+    promises, and 2 if no cell could be tried.
+    """
+    from mtlrun.engine.stored import VERIFIED
+    from mtlrun.lab.report.build import build_report, write_texts
+    from mtlrun.lab.verify import SAMPLE
+    from mtlrun.lab.verify import verify as recompute
+
+    if sum((sample is not None, seconds is not None, every)) > 1:
+        raise UserError(
+            "--sample, --seconds and --all exclude each other", "Give one of them."
+        )
+    folders = _selected_folders(target, profile, output_dir)
+    if sample is None and seconds is None and not every:
+        sample = SAMPLE
+    recomputed = recompute(
+        folders, sample=sample, seconds=seconds, search=search, data_dir=data_dir
+    )
+    trials: list[Trial] = []
+    try:
+        with contextlib.closing(recomputed):
+            for trial in recomputed:
+                trials.append(trial)
+                is_shown = not (quiet and trial.agrees)
+                if is_shown and not trial.refused:
+                    say(_format_trial(trial))
+    except KeyboardInterrupt:
+        n_tried = sum(not trial.refused for trial in trials)
+        kept = f"; {counted(n_tried, 'cell')} kept in {VERIFIED}" if n_tried else ""
+        complain(f"interrupted{kept}")
+        raise typer.Exit(130) from None
+    for folder in folders:
+        trials_of_folder = [trial for trial in trials if folder in trial.names]
+        if any(not trial.refused for trial in trials_of_folder):
+            with writing(folder):
+                write_texts(build_report(folder), folder)
+        say(_format_trials(folder, trials_of_folder))
+    tried = [trial for trial in trials if not trial.refused]
+    if trials and not tried:
+        raise UserError(
+            "no cell could be tried, so nothing was verified",
+            "Where data are missing: mtlrun data add ID FILE, mtlrun data fetch ID, "
+            "or --data-dir DIR.",
+        )
+    raise typer.Exit(0 if all(trial.agrees for trial in tried) else 1)
+
+
+def _selected_folders(target: str, profile: str | None, output_dir: Path) -> list[Path]:
+    """Return the folders of the runs to verify."""
+    from mtlrun.lab.report.summary import run_folders
+
+    root = output_dir if target == ALL else Path(target)
+    is_run = (root / "run.json").is_file()
+    has_many = target == ALL or (root.is_dir() and not is_run)
+    if not has_many:
+        return [run_folder(target, profile, output_dir)]
+    folders = run_folders(root)
+    if not folders:
+        raise UserError(
+            f"{root}: no finished runs below it",
+            "Give an experiment, or the folder of a run.",
+        )
+    return folders
+
+
+def _format_trial(trial: Trial) -> str:
+    """Return one line that says how well a cell agrees."""
+    from mtlrun.lab.verify import ALL_DIGITS
+
+    name = next(iter(trial.names.values()))
+    if trial.error:
+        return f"{name}: DOES NOT AGREE: {trial.error}"
+    digits = trial.digits
+    worst = min(digits, key=lambda quantity: digits[quantity], default="")
+    text = f"{name}: {trial.least:.1f} digits ({worst})"
+    if trial.least == ALL_DIGITS:
+        text = f"{name}: equal"
+    if trial.ratio is not None:
+        text += f", seconds x{trial.ratio:.2f}"
+    if not trial.agrees:
+        text += f": DOES NOT AGREE, its method promises {trial.asked}"
+    return text
+
+
+def _format_trials(folder: Path, trials: list[Trial]) -> str:
+    """Return one line on a run: how many cells agree, and how many were not tried."""
+    tried = [trial for trial in trials if not trial.refused]
+    text = f"{folder}: no cell tried"
+    if tried:
+        n_agreeing = sum(trial.agrees for trial in tried)
+        text = f"{folder}: {n_agreeing} of {counted(len(tried), 'cell')} agree"
+    reasons = Counter(trial.refused for trial in trials if trial.refused)
+    for reason, count in reasons.items():
+        text += f"; {count} not tried: {reason}"
+    return text
