@@ -183,10 +183,10 @@ class Fields:
         if not isinstance(value, dict):
             raise ShapeError(path, "a JSON object is expected")
         for key, shape in self.required.items():
-            place = f"{path}.{key}".lstrip(".")
+            key_path = f"{path}.{key}".lstrip(".")
             if key not in value:
-                raise ShapeError(place, "is missing")
-            shape(value[key], place)
+                raise ShapeError(key_path, "is missing")
+            shape(value[key], key_path)
         for key, shape in self.optional.items():
             if value.get(key) is not None:
                 shape(value[key], f"{path}.{key}".lstrip("."))

@@ -22,12 +22,13 @@ from mtlrun.tables.figures import Line, Panel
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Curves of single tasks drawn behind the common one, evenly spaced if there are more.
+#: Largest number of curves of single tasks behind the common curve. If there are more
+#: tasks, evenly spaced ones are drawn.
 MAX_BACKGROUND_CURVES = 60
-#: Tasks with a panel of their own: at most, and without `tasks`.
+#: Largest number of tasks with a panel each, and their default number.
 MAX_PANELS = 24
 N_DEFAULT_TASKS = 3
-#: Share of the range of the curves that is left free above and below them.
+#: Free space above and below the curves, as a share of their range.
 MARGIN = 0.05
 
 
@@ -38,9 +39,9 @@ class ColumnCurve:
     Attributes
     ----------
     values : ndarray of shape (n_values,)
-        Of the column.
+        Values of the column.
     mean, low, high : ndarray of shape (n_values,)
-        In units of the target; log-odds of labels.
+        Curve and band, in units of the target; log-odds for labels.
     """
 
     values: Array
@@ -66,12 +67,12 @@ class ColumnCurve:
 
 
 class ModelCurves:
-    """The curves of one column of a model.
+    """Curves of one column of a model.
 
     Parameters
     ----------
     folder : Path
-        Of the model, for messages.
+        Folder of the model, for messages.
     model : Model
     column : str
         Name of a column of numbers; its position if columns have no names.
@@ -94,7 +95,7 @@ class ModelCurves:
                 "SmoothMTL has; of a linear model try --kind coefficients.",
             )
         self.tasks: list[str] = list(model.about["tasks"])
-        #: Whether every task is a target with a unit of its own.
+        #: Whether each task is a target that has its own unit.
         self.has_targets_as_tasks = not model.ragged
         self.column = column
         self._position = self._feature_position(column)
@@ -143,7 +144,7 @@ class ModelCurves:
         )
 
     def original_values(self) -> Array:
-        """Return the values of the column, in its own units."""
+        """Return the values of the column in its original units."""
         step = self.model.step
         if step is None:
             return self._values
@@ -166,8 +167,10 @@ class ModelCurves:
         scale = 1.0
         outer = self.model.estimator
         if self.model.about["task_type"] == "regression" and hasattr(outer, "scale_"):
-            # Tasks with rows of their own share one center and scale.
-            index = task if self.has_targets_as_tasks and task is not None else 0
+            # Unless tasks are targets, they share one center and scale.
+            index = 0
+            if self.has_targets_as_tasks and task is not None:
+                index = task
             center = float(outer.center_[index])
             scale = float(outer.scale_[index])
         return ColumnCurve(
@@ -204,8 +207,10 @@ class ModelCurves:
         names: list[str] = []
         for text in texts:
             # Names of tasks may contain commas.
-            parts = [text] if text in self.tasks else text.split(",")
-            names += [part.strip() for part in parts]
+            parts = [text]
+            if text not in self.tasks:
+                parts = text.split(",")
+            names += map(str.strip, parts)
         for name in names:
             if name not in self.tasks:
                 raise UnknownNameError("task of the model", name, self.tasks)
@@ -220,23 +225,23 @@ class ModelCurves:
 def curve_panels(
     folder: Path, model: Model, column: str, tasks: Sequence[str] | None = None
 ) -> list[Panel]:
-    """Return the curve of a column, common and of single tasks, with 95% bands.
+    """Return the curves of a column, of all and of single tasks, with 95% bands.
 
     Parameters
     ----------
     folder : Path
-        Of the model, for messages.
+        Folder of the model, for messages.
     model : Model
     column : str
     tasks : sequence of str, optional
-        Tasks with a panel of their own. Default: those whose curves lie lowest, in the
-        middle and highest.
+        Tasks with a panel each. Default: the tasks with the lowest, the middle and the
+        highest curve.
 
     Returns
     -------
     list of Panel
-        First all tasks, then the single ones, with one vertical axis. Where each task
-        is a target with a unit of its own, a panel per target.
+        All tasks, then single tasks, with the same vertical axis. If each task is a
+        target that has its own unit, a panel per target.
 
     Raises
     ------
@@ -252,10 +257,14 @@ def curve_panels(
     n_shown = min(n_tasks, MAX_BACKGROUND_CURVES)
     spaced = np.linspace(0, n_tasks - 1, n_shown).round().astype(int).tolist()
     by_task = {task: curves.curve(task) for task in spaced}
+
+    def height(task: int) -> float:
+        return float(by_task[task].mean.mean())
+
     if selected is None:
-        order = sorted(spaced, key=lambda task: float(by_task[task].mean.mean()))
-        places = np.linspace(0, n_shown - 1, min(n_shown, N_DEFAULT_TASKS))
-        selected = [order[place] for place in places.round().astype(int)]
+        by_height = sorted(spaced, key=height)
+        positions = np.linspace(0, n_shown - 1, min(n_shown, N_DEFAULT_TASKS))
+        selected = [by_height[position] for position in positions.round().astype(int)]
     for task in selected:
         if task not in by_task:
             by_task[task] = curves.curve(task)
@@ -321,8 +330,8 @@ def _limits(drawn: Sequence[Array]) -> tuple[float, float]:
 def variances_line(model: Model) -> str | None:
     """Return the shares of the parts in the variance of the target as a sentence.
 
-    Parts that explain less than half a percent are left out; of targets on the same
-    rows the shares are averages. None for a model without parts.
+    Parts that explain less than half a percent are left out. Shares of several targets
+    are averaged. None for a model without parts.
     """
     shares = getattr(innermost(model.estimator), "variance_shares_", None)
     if not isinstance(shares, dict):
