@@ -16,7 +16,7 @@ species = ["worm", "fly", "fish", "mouse", "human", "yeast"]
 tree = np.zeros((6, 6))
 for a, b in [(0, 1), (2, 3), (2, 4), (3, 4)]:
     tree[a, b] = tree[b, a] = 1
-tree[0, 5] = tree[5, 0] = 0.01  # every task needs a neighbour, however far
+tree[0, 5] = tree[5, 0] = 0.01  # every task needs a neighbor, however far
 n_features, n_rows, n_test = 40, 30, 400
 models = {
     "separate": IndependentSVC(C=0.01),
@@ -44,7 +44,7 @@ for seed in range(6):
         scores[name].append(auc_per_task(truth, found, task_id=test))
 
 # %%
-# Related species gain; yeast, which has no close neighbour in the tree, gains nothing.
+# Related species gain; yeast, which has no close neighbor in the tree, gains nothing.
 
 fig, ax = plt.subplots(layout="constrained")
 for k, (name, found) in enumerate(scores.items()):
