@@ -72,13 +72,21 @@ LEGEND = (
     "The *threshold* is what a claim needs to hold: the number that the paper prints or, where it "
     "prints none, our bound. *Ours* is the range of what we find, over data sets and "
     "methods, under our main interpretation of the paper. A claim *holds in part* if more "
-    'than half of its comparisons hold; one that says "usually" *holds* then. The verdict '
+    'than half of its comparisons hold; one that says "usually" or "probably" *holds* then, '
+    'and one that says "every", "consistently" or "best" needs all of them. The verdict '
     "also counts the other plausible interpretations (below): a claim *depends on the "
     "interpretation* if it holds under some and not under others. It is *undecided* where "
     "the difference is too small to tell, or where a fit did not converge and what is left "
     "to gain could change the verdict, and *not testable here* where its data are not in "
     "our runs. A point of AUC or accuracy is 0.01. Each verdict leads to the report with "
     "every comparison behind it."
+)
+
+#: Above the table of claims on other data.
+OTHER_DATA_LEGEND = (
+    "These rows ask what the paper claims of data that it does not have: simulated "
+    "stand-ins for its own, and public tables of the same kind. They speak neither for "
+    "nor against its numbers."
 )
 
 #: Above the table of audits.
@@ -117,6 +125,9 @@ def outcome(
         counts += (
             f" By part of the paper, those that hold of those tested: {held_by_part}."
         )
+    if elsewhere := overview.on_other_data(entries):
+        # Other data say nothing for or against what the paper found on its own.
+        counts += f" On other data: {counts_text(claim for _, claim in elsewhere)}."
     if audits := overview.audits(entries):
         # Audits reproduce nothing: they have a count of their own.
         counts += (
@@ -198,6 +209,7 @@ def page(overview: Overview, paper: str, words: dict[str, Any], root: Path) -> s
         "## Outcome",
     ]
     theirs = overview.theirs(entries)
+    elsewhere = overview.on_other_data(entries)
     audits = overview.audits(entries)
     ours = overview.ours(entries)
     held = [f"* {text[0].upper()}{text[1:]}" for text in _holding(theirs, words)]
@@ -215,13 +227,19 @@ def page(overview: Overview, paper: str, words: dict[str, Any], root: Path) -> s
             markdown_grid(groups_grid(claim for _, claim in theirs)),
             markdown_grid(_table(overview, theirs)),
         ]
+    if elsewhere:
+        blocks += [
+            "## On other data",
+            OTHER_DATA_LEGEND,
+            markdown_grid(_table(overview, elsewhere)),
+        ]
     if audits:
         blocks += ["## Audits", AUDIT_LEGEND, markdown_grid(_table(overview, audits))]
     if ours:
         blocks += ["## What we claim", markdown_grid(_table(overview, ours))]
     blocks += [
         *_figures(entries, root, words.get("figures", "")),
-        *_readings(overview, [*theirs, *audits]),
+        *_readings(overview, [*theirs, *elsewhere, *audits]),
         *_errata(words.get("errata"), root),
     ]
     reports = ReportTable.of("report", "what it is", "made with")

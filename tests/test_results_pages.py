@@ -4,6 +4,7 @@ import json
 import re
 import runpy
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -181,13 +182,19 @@ def committed(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
+def linked_verdict(cell: str) -> re.Match[str] | None:
+    """Return the verdict of a row and the report that it leads to; names of
+    interpretations may have brackets."""
+    return re.fullmatch(r"\[(.*)\]\(../../(\S+)#claims\)", cell)
+
+
 def claims_of_pages() -> dict[str, tuple[str, str]]:
     """Return id -> verdict and report of every claim on the pages of the papers."""
     found = {}
     for path in sorted((ROOT / "docs" / "papers").glob("*.md")):
         text = path.read_text(encoding="utf-8")
-        for row in table_rows(text, r"^## (What|Audits)"):
-            link = re.search(r"\[([^]]*)\]\(../../(\S+)#claims\)", row[-2])
+        for row in table_rows(text, r"^## (What|On other data|Audits)"):
+            link = linked_verdict(row[-2])
             if link:
                 found[row[0]] = (first_words(link[1]), link[2])
     return found
@@ -214,12 +221,74 @@ def test_the_page_of_changed_verdicts_has_those_of_the_pages():
     }
 
 
+#: How verdicts are worded where the README counts them.
+COUNT_WORDS = {
+    "holds": "holds?",
+    "holds in part": "holds? in part",
+    "does not hold": "do(es)? not hold",
+    "depends on the interpretation": "depends? on the interpretation",
+    "undecided": "(is|are) undecided",
+    "not testable here": "(is|are) not testable here",
+}
+
+
+def paper_pages() -> list[Path]:
+    return sorted((ROOT / "docs" / "papers").glob("[!i]*.md"))
+
+
+def lines_of_readme(page: Path) -> list[str]:
+    """Return the line of a paper and those below it."""
+    lines = committed("README.md").splitlines()
+    first = next(
+        i for i, line in enumerate(lines) if f"(docs/papers/{page.name})" in line
+    )
+    last = first + 1
+    while lines[last].startswith("  "):
+        last += 1
+    return lines[first:last]
+
+
+def counts_of(line: str) -> dict[str, int]:
+    """Return how often the README has counted each verdict of a paper."""
+    counts = {}
+    sentence = re.search(r"Of (\d+) claims, (.*?)\. ", line)
+    for part in sentence[2].split(", "):
+        number, words = part.split(" ", 1)
+        (verdict,) = (v for v, said in COUNT_WORDS.items() if re.fullmatch(said, words))
+        counts[verdict] = int(number)
+    assert sum(counts.values()) == int(sentence[1])
+    return counts
+
+
+def test_claims_on_other_data_count_neither_for_nor_against_a_paper(made, tmp_path):
+    shutil.copytree(ROOT / "results/dcrmtl/parts", tmp_path / "dcrmtl" / "parts")
+    overview = made["read_overview"](tmp_path)
+    (entries,) = overview.papers.values()
+    elsewhere = {claim.id for _, claim in overview.on_other_data(entries)}
+    theirs = {claim.id for _, claim in overview.theirs(entries)}
+    assert elsewhere == {"dcrmtl-4-excerpt"}
+    assert "dcrmtl-4" in theirs
+    assert not elsewhere & theirs
+
+
 def test_the_readme_counts_what_the_pages_have():
-    readme = committed("README.md")
-    for path in sorted((ROOT / "docs" / "papers").glob("[!i]*.md")):
-        text = path.read_text(encoding="utf-8")
-        rows = table_rows(text, "^## What the paper claims")
-        holding = sum("[holds](" in row[-2] for row in rows)
-        link = f"(docs/papers/{path.name})"
-        line = next(line for line in readme.splitlines() if link in line)
-        assert re.search(r", (\d+) holds?,", line)[1] == str(holding)
+    for path in paper_pages():
+        rows = table_rows(path.read_text(encoding="utf-8"), "^## What the paper claims")
+        links = [linked_verdict(row[-2]) for row in rows]
+        on_page = Counter(first_words(link[1]) for link in links if link)
+        assert counts_of(lines_of_readme(path)[0]) == on_page, path.name
+
+
+def test_the_readme_says_what_the_outcome_of_the_page_says():
+    def plain(text: str) -> str:
+        return " ".join(re.sub(r"\]\([^)]*\)", "]", text).split()).lower()
+
+    for path in paper_pages():
+        page = plain(path.read_text(encoding="utf-8"))
+        first, *others = lines_of_readme(path)
+        parts = [first.partition(".** ")[2]]
+        for line in others:
+            # A page has a line for each claim that holds, where the README has one.
+            listed = re.fullmatch(r"  \* (?:What holds|It holds that): (.*)\.", line)
+            parts += listed[1].split("; ") if listed else [line.strip(" *")]
+        assert [part for part in parts if plain(part) not in page] == [], path.name

@@ -168,7 +168,7 @@ def test_every_score_has_its_baseline_beside_it():
 def test_the_page_says_in_red_what_is_worse():
     page = training_page(RESULT, {}, TESTED, None, regression=True)
     assert page.count('<li class="bad badge">') == 2
-    assert '<li class="bad badge">cross-validated normalised MSE 1.05: worse' in page
+    assert '<li class="bad badge">cross-validated normalized MSE 1.05: worse' in page
     assert "<h1>Model on made</h1>" in page, "neither a class path nor a prefix of ours"
 
 

@@ -141,6 +141,7 @@ QUANTITIES = {
 SHARES = ("auc_target", "clean", "authors", "authors_last")
 SHARE_DIFFERENCES = (
     "gain",
+    "gain_named",
     "gain_over_stl",
     "gain_over_one_kernel",
     "largest_gain",

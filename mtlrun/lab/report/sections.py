@@ -718,6 +718,8 @@ _BOUND_WORDS = {"lower": "at least ", "upper": "at most "}
 #: Source of claims that are not those of a paper, and of audits of its numbers and files.
 OURS = "ours"
 AUDIT = "audit"
+#: Source of claims of a paper that are asked of data which it does not have.
+OTHER_DATA = "other data"
 
 
 #: Parts of a paper in the order in which claims about them are counted; tables and
@@ -729,7 +731,7 @@ def group_of(claim: ClaimVerdict) -> str:
     """Return the part of the paper that a claim is about: a table that refutes a
     statement is one part, however many claims are read off it."""
     where = (claim.where or "").lower()
-    if "theorem" in where or "lemma" in where:
+    if re.search(r"theorem|lemma|proposition|\(theory\)", where):
         return THEORY
     if "algorithm" in where:
         return ALGORITHMS

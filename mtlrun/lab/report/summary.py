@@ -33,6 +33,7 @@ from mtlrun.lab.report.sections import (
     AUDIT,
     COLUMNS,
     MOST_FINDINGS,
+    OTHER_DATA,
     OURS,
     claim_row,
     computing_seconds,
@@ -147,11 +148,22 @@ class Overview:
     def theirs(
         self, entries: Iterable[RunReport]
     ) -> list[tuple[RunReport, ClaimVerdict]]:
-        """Return the claims of a paper that a run reproduces, on its data or on others."""
+        """Return the claims of a paper that a run reproduces, on its data."""
         return [
             (entry, claim)
             for entry, claim in self.claims(entries)
-            if claim.source not in (AUDIT, OURS)
+            if claim.source not in (AUDIT, OTHER_DATA, OURS)
+        ]
+
+    def on_other_data(
+        self, entries: Iterable[RunReport]
+    ) -> list[tuple[RunReport, ClaimVerdict]]:
+        """Return the claims asked of data that the paper does not have, such as
+        simulated ones: they say nothing for or against what it found on its own."""
+        return [
+            (entry, claim)
+            for entry, claim in self.claims(entries)
+            if claim.source == OTHER_DATA
         ]
 
     def audits(
@@ -300,14 +312,20 @@ def overview_sections(
 
     sections = []
     for paper, entries in overview.papers.items():
-        if claims := overview.theirs(entries):
-            lines = [f"{counts_line(claims)}"]
-            lines += findings([claim for _, claim in claims])[:MOST_FINDINGS]
+        theirs = overview.theirs(entries)
+        elsewhere = overview.on_other_data(entries)
+        if theirs or elsewhere:
+            lines = []
+            if theirs:
+                lines.append(counts_line(theirs))
+            if elsewhere:
+                lines.append(f"On other data: {counts_line(elsewhere)}")
+            lines += findings([claim for _, claim in theirs])[:MOST_FINDINGS]
             sections.append(
                 Section(
                     _cite(entries) or paper,
                     [f"* {line}" for line in lines],
-                    [grid(claims)],
+                    [grid([*theirs, *elsewhere])],
                     fold=True,
                 )
             )
@@ -429,7 +447,11 @@ def overview_markdown(
         f"Made with `{overview.command}`." if overview.command else "",
     ]
     for paper, entries in overview.papers.items():
-        claims = overview.theirs(entries) or overview.ours(entries)
+        claims = overview.theirs(entries)
+        if not claims:
+            claims = overview.on_other_data(entries)
+        if not claims:
+            claims = overview.ours(entries)
         told, outcome = (
             findings([claim for _, claim in claims]),
             (outcomes or {}).get(paper),

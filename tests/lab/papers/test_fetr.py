@@ -108,7 +108,7 @@ def test_algorithms_are_followed_to_their_end(algorithm):
     assert found.values["iterations_to_1e-6"] <= found.values["iterations"]
     if (
         algorithm != "flip-flop"
-    ):  # the best objective is that of coordinate minimisation
+    ):  # the best objective is that of coordinate minimization
         assert abs(found.values["final_excess"]) < 1e-6
 
 

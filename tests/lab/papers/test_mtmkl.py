@@ -1,6 +1,7 @@
 """Experiments on multi-task MKL: files, split, measures."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -356,8 +357,16 @@ def test_sharing_is_that_of_models_fitted_one_by_one(plane):
         >= values["gain"]
         == values["proposed"] - max(values["stl"], values["mtl"])
     )
+    assert np.isnan(values["gain_named"]), "no task has a name of the paper"
     assert values["rows_per_task"] == 12
     assert set(values) == set(mtmkl.sharing.declaration.quantities)
+
+
+def test_the_gain_of_the_named_tasks_leaves_the_others_out():
+    names = ["c/e", *mtmkl.CLAIMED_GROUP]
+    dataset = SimpleNamespace(tasks=names)
+    gains = np.array([5.0, 1.0, 2.0, 3.0])
+    assert mtmkl._mean_of_named(gains, dataset) == 2.0
 
 
 def test_groups_of_tasks_need_the_kernel_that_they_are_made_for():

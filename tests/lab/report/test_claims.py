@@ -11,6 +11,7 @@ from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.checks import Claim, Expectation
 from mtlrun.lab.report.claims import CheckResult, ClaimVerdict
 from mtlrun.lab.report.claims import verdict_of as verdict_of_results
+from mtlrun.lab.report.sections import group_of
 
 DC = "LADM-DC-RMTL-10%"
 
@@ -528,3 +529,21 @@ def test_a_run_is_stopped_at_the_limit_it_was_given(maker, seconds, verdict):
     }
     check["stopped"] = {"quantity": "seconds_run", "at_least": "seconds"}
     assert verdict_of(maker, check).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("where", "group"),
+    [
+        ("Theorem 4.1", "theory"),
+        ("Proposition 4.2", "theory"),
+        ("Section 3 (theory)", "theory"),
+        ("Section 3.1, Algorithm 2", "algorithms"),
+        ("Figure 2 (b)", "Figure 2"),
+        ("Tables II and III", "Table II"),
+        ("Section 6.3", "text"),
+        (None, "text"),
+    ],
+)
+def test_a_claim_counts_with_the_part_of_the_paper_that_it_is_about(where, group):
+    claim = ClaimVerdict("c", "it is so", where, "confirmed", "")
+    assert group_of(claim) == group

@@ -210,7 +210,7 @@ def fetr_convergence(
 ) -> AnalysisResult:
     """Follow the objective of FETR over the seconds of an algorithm, from W = 0 and S1 = S2 = I.
 
-    The best objective is that of a long run of coordinate minimisation. The excess over it is relative to the fit term
+    The best objective is that of a long run of coordinate minimization. The excess over it is relative to the fit term
     there, loss + eta ||W||^2, because the objective changes sign. Seconds include X'X. Nothing is random: repeats
     differ in their seconds only.
 
@@ -230,7 +230,7 @@ def fetr_convergence(
     tol : float, default 1e-12
         Relative decrease to stop at.
     seconds, patience : float, default 10 and 120
-        The algorithm is stopped after so many seconds, or so many times those that coordinate minimisation needs to
+        The algorithm is stopped after so many seconds, or so many times those that coordinate minimization needs to
         come within 1e-6 of the best objective, whichever is more.
 
     Returns
