@@ -63,6 +63,36 @@ SETS = {
     **dict.fromkeys(
         ["birds", "cal500", "emotions", "flags", "medical", "scene"], (None,)
     ),
+    # The fresh tables of its second edition, without the five largest ones.
+    **dict.fromkeys(
+        [
+            "bdf",
+            "gcsemv",
+            "caschools",
+            "dietox",
+            "ovary",
+            "chickweight",
+            "remifentanil",
+            "migraine",
+            "guimmun",
+            "produc",
+            "cigar",
+            "guns",
+            "wafer",
+            "fatigue",
+            "dnase",
+            "spruce",
+            "soybean",
+            "arabidopsis",
+            "grouseticks",
+            "teachingratings",
+            "verbagg",
+            "chile",
+            "arrests",
+        ],
+        (None,),
+    ),
+    **dict.fromkeys(["atp1d", "oes97", "wq", "meats", "yeast", "foodtruck"], (None,)),
 }
 
 
