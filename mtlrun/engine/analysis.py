@@ -30,10 +30,16 @@ Function = TypeVar("Function", bound=Callable[..., "AnalysisResult"])
 
 #: Names of analyses in experiment files -> functions, in alphabetical order.
 ANALYSES = {
+    "atlas-best": "mtlrun.lab.papers.atlas.sharing:best",
+    "atlas-calibration": "mtlrun.lab.papers.atlas.sharing:calibration",
+    "atlas-cost": "mtlrun.lab.papers.atlas.sharing:cost",
     "atlas-gain": "mtlrun.lab.papers.atlas.gain:gain",
     "atlas-methods": "mtlrun.lab.papers.atlas.analyses:methods",
+    "atlas-pairs": "mtlrun.lab.papers.atlas.pairs:pairs",
     "atlas-prediction": "mtlrun.lab.papers.atlas.analyses:prediction",
+    "atlas-sharing": "mtlrun.lab.papers.atlas.sharing:sharing",
     "atlas-summary": "mtlrun.lab.papers.atlas.analyses:summary",
+    "atlas-verdict": "mtlrun.lab.papers.atlas.pairs:verdict",
     "data-set-statistics": "mtlrun.lab.papers.dcrmtl:data_set_statistics",
     "dcrmtl-constraint": "mtlrun.lab.papers.dcrmtl:equality_constraint",
     "fetr-audit": "mtlrun.lab.papers.fetr.analyses:audit_table",

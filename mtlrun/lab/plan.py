@@ -211,8 +211,10 @@ class Plan(JobPlan):
         store = self.store()
         before = read_sound_plan(self.folder, store)
         keys = {row.key for row in self.rows if store.has(row.key)}
-        # A packed plan has what a finished run needs.
-        if before and before == needed_plan(content, keys):
+        # A packed plan has what a finished run needs. It has no full keys of jobs without
+        # a record, so it would not find them once they are computed.
+        is_finished = all(row.key in keys for row in self.wanted)
+        if is_finished and before and before == needed_plan(content, keys):
             return
         write_new(self.folder / RUN_FILE, file_json(content).encode())
 

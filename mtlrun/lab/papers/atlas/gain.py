@@ -273,13 +273,13 @@ def _computed(
         for entry, candidate in zip(entries, candidates, strict=True):
             try:
                 job = maker.job(candidate, split)
-                _enter(entry, split, job, data, evaluation, searched)
+                evaluate_split(entry, split, job, data, evaluation, searched)
             except Exception as error:  # as in `compare`, it is an entry of the result
                 entry.failures[split] = one_line(error)
     return entries
 
 
-def _enter(
+def evaluate_split(
     entry: ComparedMethod,
     split: int,
     job: Job,

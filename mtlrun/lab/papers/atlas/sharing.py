@@ -1,0 +1,694 @@
+"""Whether sharing helps, other things being equal: the analyses of ``atlas/sharing``.
+
+They read a csv file that ``scripts/atlas_pairs.py`` makes of a run of ``atlas/pairs``, with
+a line per table, seed, learner, number of rows and method. The unit of evidence is the
+table. Effects are log error ratios,
+
+    effect = log(error without sharing / error with sharing),
+
+means over the seeds, so 0.01 is about 1% less error by sharing. Differences within 1%
+make no practical difference.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mtlrun.comparison.verdict import HELPS
+from mtlrun.engine.analysis import AnalysisResult, Curve, analysis, published_path
+from mtlrun.lab.papers.atlas.mixed import MixedMean, mixed_mean
+from mtlrun.lab.papers.atlas.pairs import SELECTED, log_ratio
+from mtlrun.stats import holm, paired_test
+from mtlrun.utils.io import read_text_file
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+#: Files of the lines of `atlas/pairs` and of `atlas/verdicts`.
+PAIRS = "atlas/pairs.csv"
+VERDICTS = "atlas/verdicts.csv"
+#: Columns that say what a line is about; the others are numbers.
+KEYS = ("table", "kind", "family", "source", "test", "learner", "method", "sharing")
+VERDICT_KEYS = ("table", "kind", "family", "source", "decision")
+#: Effects between these make no practical difference.
+REGION = 0.01
+#: Larger effects count as this one: an error of nearly 0 has a ratio without bounds.
+MAX_EFFECT = math.log(2)
+#: Rows per task that are called few, some and many, as (first, last).
+REGIMES = {"few": (5, 20), "some": (50, 200), "many": (500, 2000)}
+#: Kinds of tables on which the first edition saw multi-task learning gain in most
+#: settings. The rule was seen there, so it is tested on fresh tables only.
+KINDS_THAT_GAIN = ("groups", "labels")
+#: Draws of tables for intervals of shares.
+N_DRAWS = 2000
+#: Fewer tables have no mean of their own.
+MIN_TABLES = 3
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Mean and the ends of its 95% interval, NaN where there are too few tables."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def read_pairs(name: str, kinds: Sequence[str], keys: Sequence[str]) -> pd.DataFrame:
+    """Read the lines of a csv file of the atlas.
+
+    Parameters
+    ----------
+    name : str
+        File below the folder of the experiments.
+    kinds : sequence of str
+        Kinds of tables; empty for all.
+    keys : sequence of str
+        Columns that are text.
+    """
+    lines = read_text_file(published_path(name)).split("\n")
+    texts = [line for line in lines if line and not line.startswith("#")]
+    rows = [line.split(",") for line in texts]
+    frame = pd.DataFrame(rows[1:], columns=rows[0])
+    for column in frame.columns.difference(list(keys)):
+        frame[column] = pd.to_numeric(frame[column])
+    if not kinds:
+        return frame
+    return frame[frame["kind"].isin([*kinds])]
+
+
+def nothing_computed(quantities: Mapping[str, str], name: str) -> AnalysisResult:
+    """Return a result without numbers, which says what to compute."""
+    line = (
+        f"{name} has no such lines yet: compute atlas/pairs or atlas/verdicts, then run "
+        "scripts/atlas_pairs.py."
+    )
+    return AnalysisResult(dict.fromkeys(quantities, math.nan), lines=[line])
+
+
+def effects_of(lines: pd.DataFrame, with_sharing: str, without: str) -> pd.DataFrame:
+    """Return the effects of one method over another, a row per table, rows and seed.
+
+    Parameters
+    ----------
+    lines : DataFrame
+        Of one learner.
+    with_sharing, without : str
+        Each is a level of sharing (``none``, ``partial``, ``full``), which stands for the
+        method of this level that the inner scores select, or the name of a method.
+    """
+    index = ["table", "kind", "family", "source", "fresh", "rows", "seed"]
+    sides = {}
+    for side, name in (("first", with_sharing), ("second", without)):
+        is_level = (lines["method"] == SELECTED) & (lines["sharing"] == name)
+        part = lines[is_level | (lines["method"] == name)]
+        sides[side] = part.set_index(index)[["error", "seconds"]].add_suffix(f"_{side}")
+    both = sides["first"].join(sides["second"], how="inner").dropna().reset_index()
+    both["effect"] = [
+        log_ratio(second, first)
+        for first, second in zip(both["error_first"], both["error_second"], strict=True)
+    ]
+    both["effect"] = both["effect"].clip(-MAX_EFFECT, MAX_EFFECT)
+    cost = both["seconds_first"] / both["seconds_second"].clip(lower=1e-3)
+    both["cost"] = np.log(cost.clip(lower=1e-3))
+    return both
+
+
+def over_seeds(effects: pd.DataFrame) -> pd.DataFrame:
+    """Return the means over the seeds, a row per table and number of rows."""
+    index = ["table", "kind", "family", "source", "fresh", "rows"]
+    return effects.groupby(index, sort=False)[["effect", "cost"]].mean().reset_index()
+
+
+def mean_effect(settings: pd.DataFrame) -> MixedMean | None:
+    """Return the mean effect over tables; None for fewer than `MIN_TABLES`."""
+    if settings["table"].nunique() < MIN_TABLES:
+        return None
+    return mixed_mean(
+        settings["effect"].tolist(),
+        settings["table"].tolist(),
+        settings["source"].tolist(),
+    )
+
+
+def effect_interval(settings: pd.DataFrame) -> Interval:
+    """Return the mean effect over tables with its ends, NaN where there are too few."""
+    found = mean_effect(settings)
+    if found is None:
+        return Interval(math.nan, math.nan, math.nan)
+    return Interval(found.mean, found.low, found.high)
+
+
+def count_tables(settings: pd.DataFrame) -> dict[str, float]:
+    """Count the tables whose mean effect is above, within and below the region."""
+    means = settings.groupby("table")["effect"].mean()
+    return {
+        "better": float((means > REGION).sum()),
+        "same": float(means.between(-REGION, REGION).sum()),
+        "worse": float((means < -REGION).sum()),
+    }
+
+
+def signed_rank(settings: pd.DataFrame) -> float:
+    """Return the p-value of Wilcoxon's test over the mean effects of the tables."""
+    means = settings.groupby("table")["effect"].mean().to_numpy()
+    pvalue = paired_test(means, np.zeros(len(means))).pvalue
+    return math.nan if pvalue is None else pvalue
+
+
+def summarize(settings: pd.DataFrame) -> dict[str, float]:
+    """Return mean, interval, counts and p-value of some settings."""
+    interval = effect_interval(settings)
+    return {
+        "effect": interval.mean,
+        "low": interval.low,
+        "high": interval.high,
+        "tables": float(settings["table"].nunique()),
+        "settings": float(len(settings)),
+        **count_tables(settings),
+        "pvalue": signed_rank(settings),
+    }
+
+
+#: Columns of the tables of effects.
+EFFECT_COLUMNS = (
+    "effect",
+    "low",
+    "high",
+    "tables",
+    "settings",
+    "better",
+    "same",
+    "worse",
+    "pvalue",
+)
+
+
+def effect_table(groups: Mapping[str, pd.DataFrame], column: str) -> dict[str, Any]:
+    """Return a table of effects, a row per group, with p-values adjusted by Holm.
+
+    Parameters
+    ----------
+    groups : dict of str to DataFrame
+        Settings of every group.
+    column : str
+        Name of the column of groups.
+    """
+    summaries = {name: summarize(part) for name, part in groups.items()}
+    pvalues = [numbers["pvalue"] for numbers in summaries.values()]
+    adjusted = holm(pvalues)
+    rows = []
+    for (name, numbers), pvalue in zip(summaries.items(), adjusted, strict=True):
+        row: list[Any] = [name]
+        for key in EFFECT_COLUMNS:
+            row.append(_rounded(numbers[key]))
+        row.append(_rounded(pvalue))
+        rows.append(row)
+    columns = [
+        column,
+        *EFFECT_COLUMNS,
+        "Holm",
+    ]
+    return {
+        "columns": columns,
+        "rows": rows,
+    }
+
+
+def effect_tables(settings: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """Return the effects by number of rows, by kind of table and by family."""
+    by_rows = {f"{rows:g}": part for rows, part in settings.groupby("rows")}
+    return {
+        "By rows per task": effect_table(by_rows, "rows"),
+        "By kind of table": effect_table(_by(settings, "kind"), "kind"),
+        "By family": effect_table(_by(settings, "family"), "family"),
+    }
+
+
+def _rounded(value: float) -> float | None:
+    return None if math.isnan(value) else float(f"{value:.4g}")
+
+
+def _by(settings: pd.DataFrame, column: str) -> dict[str, pd.DataFrame]:
+    """Return the settings of every value of a column, in the order of the file."""
+    groups = settings.groupby(column, sort=False)
+    return {str(name): part for name, part in groups}
+
+
+EFFECT_QUANTITIES = {
+    "effect": "mean of log(error without / error with) over tables, by a mixed model "
+    "with table and source as random effects; 0.01 is 1% less error",
+    "low": "lower end of its 95% interval",
+    "high": "upper end of its 95% interval",
+    "tables": "tables",
+    "settings": "tables at some number of training rows per task",
+    "better": "tables with more than 1% less error",
+    "same": "tables within 1%",
+    "worse": "tables with more than 1% more error",
+    "pvalue": "p-value of Wilcoxon's signed-rank test over tables",
+}
+
+
+SHARING_QUANTITIES = {
+    **EFFECT_QUANTITIES,
+    **{
+        f"{end}_{name}": f"{end} with {first} to {last} rows per task"
+        for name, (first, last) in REGIMES.items()
+        for end in ("effect", "low", "high", "tables")
+    },
+    "slope": "change of the effect per tenfold number of rows, mean over tables",
+    "slope_low": "lower end of its 95% interval",
+    "slope_high": "upper end of its 95% interval",
+    "cost": "processor seconds with sharing over those without, geometric mean",
+    "seeds": "rank correlation of the effects of the first two seeds",
+    "same_sign": "share of the settings with the same sign under both seeds",
+}
+
+
+@analysis(
+    SHARING_QUANTITIES,
+    higher=["effect", "low", "high", "better"],
+    lower=["worse"],
+    needs_data=False,
+)
+def sharing(
+    _: None,
+    *,
+    seed: int,
+    learner: str,
+    with_sharing: str = "partial",
+    without: str = "none",
+    published: str = PAIRS,
+    kinds: Sequence[str] = (),
+    test: str = "rows",
+) -> AnalysisResult:
+    """Return what one way of sharing does to the error of a learner.
+
+    Parameters
+    ----------
+    learner : str
+    with_sharing, without : str
+        Level of sharing, or name of a method.
+    published : str
+        File of the lines, below the folder of the experiments.
+    kinds : sequence of str
+        Default: all.
+    test : {"rows", "new tasks"}
+        Whether rows of known tasks are tested, or tasks without training rows.
+    """
+    lines = read_pairs(published, kinds, KEYS)
+    lines = lines[(lines["learner"] == learner) & (lines["test"] == test)]
+    effects = effects_of(lines, with_sharing, without)
+    if effects.empty:
+        return nothing_computed(SHARING_QUANTITIES, published)
+    settings = over_seeds(effects)
+    slopes = _slopes(settings)
+    values = {
+        **summarize(settings),
+        "cost": float(np.exp(settings["cost"].mean())),
+        **_agreement(effects),
+    }
+    for name, (first, last) in REGIMES.items():
+        part = summarize(settings[settings["rows"].between(first, last)])
+        for key in ("effect", "low", "high", "tables"):
+            values[f"{key}_{name}"] = part[key]
+    slope = effect_interval(slopes)
+    values["slope"] = slope.mean
+    values["slope_low"] = slope.low
+    values["slope_high"] = slope.high
+    tables = effect_tables(settings)
+    return AnalysisResult(values, curves=_curves(tables), tables=tables)
+
+
+def _curves(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, Curve]:
+    """Return the mean effect and its interval by the number of rows."""
+    columns = tables["By rows per task"]["columns"]
+    rows = [
+        dict(zip(columns, row, strict=True))
+        for row in tables["By rows per task"]["rows"]
+    ]
+    known = [row for row in rows if row["low"] is not None]
+    titles = {"effect": "mean", "low": "lower end", "high": "upper end"}
+    return {
+        title: Curve(
+            [float(row["rows"]) for row in known],
+            [float(row[key]) for row in known],
+            "training rows per task",
+            "log error ratio",
+            "x",
+        )
+        for key, title in titles.items()
+        if known
+    }
+
+
+def _slopes(settings: pd.DataFrame) -> pd.DataFrame:
+    """Return the slope of the effect in log10(rows) of every table with two numbers."""
+    found = []
+    for (table, source), part in settings.groupby(["table", "source"], sort=False):
+        if part["rows"].nunique() < 2:
+            continue
+        slope = np.polyfit(np.log10(part["rows"]), part["effect"], 1)[0]
+        found.append({"table": table, "source": source, "effect": float(slope)})
+    return pd.DataFrame(found, columns=["table", "source", "effect"])
+
+
+def _agreement(effects: pd.DataFrame) -> dict[str, float]:
+    """Compare the first two seeds in the settings that have both."""
+    wide = effects.pivot_table(index=["table", "rows"], columns="seed", values="effect")
+    both = wide.reindex(columns=[0, 1]).dropna()
+    correlation = math.nan
+    same_sign = math.nan
+    if len(both) >= MIN_TABLES and both.nunique().min() > 1:
+        correlation = float(both[0].corr(both[1], method="spearman"))
+        same_sign = float(((both[0] > 0) == (both[1] > 0)).mean())
+    return {"seeds": correlation, "same_sign": same_sign}
+
+
+# ---------------------------------------------------------------- best against best
+
+
+BEST_QUANTITIES = {
+    **EFFECT_QUANTITIES,
+    "right": "share of the settings whose sign the kind of table predicts, mean over "
+    "tables",
+    "right_low": "lower end of its 95% interval, tables drawn anew",
+    "right_high": "upper end of its 95% interval",
+    "right_no": "the same share where no gain is predicted for all tables",
+    "over_no": "the difference of the two shares",
+    "over_no_low": "lower end of its 95% interval, tables drawn anew",
+    "over_no_high": "upper end of its 95% interval",
+}
+
+
+@analysis(
+    BEST_QUANTITIES,
+    higher=["effect", "low", "high", "better", "right", "over_no"],
+    lower=["worse"],
+    needs_data=False,
+)
+def best(
+    _: None,
+    *,
+    seed: int,
+    published: str = PAIRS,
+    kinds: Sequence[str] = (),
+    fresh: bool = False,
+    with_levels: Sequence[str] = ("partial",),
+    without_levels: Sequence[str] = ("none", "full"),
+) -> AnalysisResult:
+    """Compare the best method with partial sharing with the best one without it.
+
+    Both are chosen among all learners by their inner scores, for every table, seed and
+    number of rows. The sign of the effect is predicted by the kind of table alone: tables
+    with groups or labels gain, targets do not.
+
+    Parameters
+    ----------
+    published : str
+    kinds : sequence of str
+    fresh : bool, default False
+        Take only tables that the first edition did not have.
+    with_levels, without_levels : sequence of str
+        Levels of sharing on both sides.
+    """
+    lines = read_pairs(published, kinds, KEYS)
+    lines = lines[(lines["test"] == "rows") & (lines["method"] != SELECTED)]
+    if fresh:
+        lines = lines[lines["fresh"] == 1]
+    chosen = pd.concat(
+        [
+            _chosen(lines[lines["sharing"].isin([*levels])], side)
+            for side, levels in (("with", with_levels), ("without", without_levels))
+        ]
+    )
+    effects = effects_of(chosen, "with", "without")
+    if effects.empty:
+        return nothing_computed(BEST_QUANTITIES, published)
+    settings = over_seeds(effects)
+    tables = effect_tables(settings)
+    values = {
+        **summarize(settings),
+        **_rule(settings, seed),
+    }
+    return AnalysisResult(values, curves=_curves(tables), tables=tables)
+
+
+def _chosen(lines: pd.DataFrame, side: str) -> pd.DataFrame:
+    """Return the line with the best inner score of every table, seed and rows.
+
+    Inner scores are losses, or scores with their sign turned: lower is better.
+    """
+    known = lines.dropna(subset=["inner", "error"])
+    if known.empty:
+        return known
+    index = ["table", "rows", "seed"]
+    picked = known.loc[known.groupby(index)["inner"].idxmin()]
+    return picked.assign(method=SELECTED, sharing=side)
+
+
+def _rule(settings: pd.DataFrame, seed: int) -> dict[str, float]:
+    """Return how often the kind of table predicts the sign of the effect."""
+    is_predicted = settings["kind"].isin(KINDS_THAT_GAIN)
+    gains = settings["effect"] > 0
+    scores = pd.DataFrame(
+        {
+            "table": settings["table"],
+            "right": (is_predicted == gains).astype(float),
+            "right_no": (~gains).astype(float),
+        }
+    )
+    by_table = scores.groupby("table").mean()
+    by_table["over_no"] = by_table["right"] - by_table["right_no"]
+    rng = np.random.default_rng(seed)
+    draws = rng.integers(len(by_table), size=(N_DRAWS, len(by_table)))
+    values = {"right_no": float(by_table["right_no"].mean())}
+    for name in ("right", "over_no"):
+        column = by_table[name].to_numpy()
+        low, high = np.quantile(column[draws].mean(axis=1), [0.025, 0.975])
+        values[name] = float(column.mean())
+        values[f"{name}_low"] = float(low)
+        values[f"{name}_high"] = float(high)
+    return values
+
+
+# ---------------------------------------------------------------- cost
+
+COST_COLUMNS = [
+    "learner",
+    "method",
+    "sharing",
+    "seconds over reference",
+    "effect",
+    "low",
+    "high",
+    "tables",
+    "on the front",
+]
+
+
+def _shown(value: str | float) -> str | float | None:
+    """Return a cell of a table: text as it is, numbers rounded."""
+    if isinstance(value, str):
+        return value
+    return _rounded(value)
+
+
+COST_QUANTITIES = {
+    "methods": "methods",
+    "on_front": "methods that no other one beats in both error and seconds",
+    "front_sharing": "those of them with partial sharing",
+}
+
+
+@analysis(
+    COST_QUANTITIES,
+    needs_data=False,
+)
+def cost(
+    _: None,
+    *,
+    seed: int,
+    published: str = PAIRS,
+    kinds: Sequence[str] = (),
+    reference: str = "IndependentRidge",
+) -> AnalysisResult:
+    """Set the error of every method against its processor seconds.
+
+    Both are relative to one method, over the settings that a method and the reference
+    have in common, and means over tables.
+
+    Parameters
+    ----------
+    published : str
+    kinds : sequence of str
+    reference : str
+        Method that the others are compared with.
+    """
+    lines = read_pairs(published, kinds, KEYS)
+    lines = lines[(lines["test"] == "rows") & (lines["method"] != SELECTED)]
+    base = lines[lines["method"] == reference]
+    if base.empty:
+        return nothing_computed(COST_QUANTITIES, published)
+    compared = []
+    for (learner, method, level), part in lines.groupby(
+        ["learner", "method", "sharing"], sort=False
+    ):
+        if method == reference:
+            continue
+        both = pd.concat([part, base])
+        effects = effects_of(both, method, reference)
+        if effects.empty:
+            continue
+        settings = over_seeds(effects)
+        numbers = summarize(settings)
+        compared.append(
+            {
+                "learner": learner,
+                "method": method,
+                "sharing": level,
+                "seconds over reference": float(np.exp(settings["cost"].mean())),
+                "effect": numbers["effect"],
+                "low": numbers["low"],
+                "high": numbers["high"],
+                "tables": numbers["tables"],
+            }
+        )
+    # More error is a smaller effect: lower is better on both axes.
+    points = [(line["seconds over reference"], -line["effect"]) for line in compared]
+    front = pareto_front(points)
+    for index, line in enumerate(compared):
+        line["on the front"] = "no"
+        if index in front:
+            line["on the front"] = "yes"
+    table = {
+        "columns": COST_COLUMNS,
+        "rows": [
+            [_shown(line[column]) for column in COST_COLUMNS] for line in compared
+        ],
+    }
+    curve = sorted((points[index][0], -points[index][1]) for index in front)
+    curves = {}
+    if curve:
+        curves["front"] = Curve(
+            [x for x, _ in curve],
+            [y for _, y in curve],
+            f"processor seconds over {reference}",
+            "log error ratio",
+            "x",
+        )
+    values = {
+        "methods": float(len(compared)),
+        "on_front": float(len(front)),
+        "front_sharing": float(
+            sum(compared[index]["sharing"] == "partial" for index in front)
+        ),
+    }
+    return AnalysisResult(values, curves=curves, tables={"Cost and gain": table})
+
+
+def pareto_front(points: Sequence[tuple[float, float]]) -> set[int]:
+    """Return the indices of points that no other point beats in both coordinates.
+
+    Lower is better. Points with an undefined coordinate are on no front.
+    """
+
+    def is_beaten(point: tuple[float, float]) -> bool:
+        return any(
+            other[0] <= point[0] and other[1] <= point[1] and other != point
+            for other in points
+        )
+
+    return {
+        index
+        for index, point in enumerate(points)
+        if not any(map(math.isnan, point)) and not is_beaten(point)
+    }
+
+
+# ---------------------------------------------------------------- verdicts of compare
+
+
+CALIBRATION_QUANTITIES = {
+    "verdicts": "verdicts that multi-task learning helps",
+    "hold": "share of them after which the mean gain over the other seeds is above 0",
+    "hold_low": "lower end of its 95% interval, tables drawn anew",
+    "hold_high": "upper end of its 95% interval",
+    "useful": "share of them after which that mean gain is at least 1%",
+    "covered": "share of all verdicts whose interval holds that mean gain",
+    "tables": "tables with such a verdict",
+    "all_verdicts": "all verdicts",
+}
+
+
+@analysis(
+    CALIBRATION_QUANTITIES,
+    higher=["hold", "useful", "covered"],
+    needs_data=False,
+)
+def calibration(
+    _: None,
+    *,
+    seed: int,
+    published: str = VERDICTS,
+    kinds: Sequence[str] = (),
+) -> AnalysisResult:
+    """Hold the verdicts of `compare` against the other seeds of the same table.
+
+    A verdict holds if the mean of the gains of the other seeds is above 0.
+
+    Parameters
+    ----------
+    published : str
+    kinds : sequence of str
+    """
+    lines = read_pairs(published, kinds, VERDICT_KEYS)
+    if lines.empty:
+        return nothing_computed(CALIBRATION_QUANTITIES, published)
+    groups = lines.groupby(["table", "rows"])["gain"]
+    n_seeds = groups.transform("size")
+    lines = lines.assign(
+        other=(groups.transform("sum") - lines["gain"]) / (n_seeds - 1)
+    )[n_seeds > 1]
+    is_covered = lines["other"].between(lines["low"], lines["high"])
+    helps = lines[lines["decision"] == HELPS]
+    values = {
+        "verdicts": float(len(helps)),
+        "tables": float(helps["table"].nunique()),
+        "all_verdicts": float(len(lines)),
+        "covered": float(is_covered.mean()) if len(lines) else math.nan,
+        "hold": math.nan,
+        "hold_low": math.nan,
+        "hold_high": math.nan,
+        "useful": math.nan,
+    }
+    if len(helps):
+        values["hold"] = float((helps["other"] > 0).mean())
+        values["useful"] = float((helps["other"] >= REGION).mean())
+        low, high = _share_interval(helps, seed)
+        values["hold_low"] = low
+        values["hold_high"] = high
+    counts = lines.groupby(["kind", "decision"], sort=False).size()
+    table = {
+        "columns": ["kind", "verdict", "times"],
+        "rows": [[kind, decision, int(n)] for (kind, decision), n in counts.items()],
+    }
+    return AnalysisResult(values, tables={"Verdicts": table})
+
+
+def _share_interval(lines: pd.DataFrame, seed: int) -> tuple[float, float]:
+    """Return the interval of the share that holds, with the tables drawn anew."""
+    holds = (lines["other"] > 0).astype(float)
+    by_table = holds.groupby(lines["table"])
+    sums = by_table.sum().to_numpy()
+    counts = by_table.size().to_numpy()
+    rng = np.random.default_rng(seed)
+    draws = rng.integers(len(sums), size=(N_DRAWS, len(sums)))
+    shares = sums[draws].sum(axis=1) / counts[draws].sum(axis=1)
+    low, high = np.quantile(shares, [0.025, 0.975])
+    return float(low), float(high)

@@ -1,0 +1,453 @@
+"""The second edition of the atlas: paired learners, means over tables, and its registered files."""
+
+import csv
+import math
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mtlrun import reproduce
+from mtlrun.data.cards import load_card
+from mtlrun.data.simulate import simulate_families
+from mtlrun.engine.analysis import published_path
+from mtlrun.errors import ConfigError, DataError
+from mtlrun.lab.load import load_experiment
+from mtlrun.lab.papers.atlas import sharing as analyses
+from mtlrun.lab.papers.atlas.mixed import mixed_mean
+from mtlrun.lab.papers.atlas.pairs import COLUMNS, LEVELS, SELECTED, pairs, verdict
+from mtlrun.lab.papers.atlas.trees import (
+    MAX_ROUNDS,
+    StoppedTreesClassifier,
+    StoppedTreesRegressor,
+    WithoutTask,
+)
+from mtlrun.lab.results import compact_run
+from mtlrun.stats import holm
+
+LINEAR = {
+    "IndependentRidge": "none",
+    "HierarchicalMTL": "partial",
+    "PooledRidge": "full",
+}
+
+
+def families(family, **options):
+    return simulate_families(
+        family=family, **{"rows": 60, "tasks": 8, "d": 4, **options}
+    )
+
+
+def measure(data, **options):
+    settings = {"rows": [6], "folds": 3, "search": 2, "sharing": LINEAR, **options}
+    return pairs(data, seed=0, learner="linear", **settings)
+
+
+def errors(result):
+    lines = result.tables["errors"]["rows"]
+    rows = [dict(zip(COLUMNS, line, strict=True)) for line in lines]
+    return {(row["rows"], row["method"], row["sharing"]): row["error"] for row in rows}
+
+
+# ---------------------------------------------------------------- paired learners
+
+
+def test_partial_sharing_helps_tasks_that_differ_a_little():
+    values = measure(families("slopes")).values
+    assert values["partial"] > 0.05
+
+
+def test_full_sharing_harms_unrelated_tasks():
+    values = measure(families("unrelated"), rows=[40]).values
+    assert values["full"] < -0.1 < values["partial"]
+
+
+def test_every_method_has_a_line_and_every_level_one_that_is_selected():
+    known = errors(measure(families("equal")))
+    expected = {(6, method, level) for method, level in LINEAR.items()}
+    assert set(known) == expected | {(6, SELECTED, level) for level in LEVELS}
+    assert known[6, SELECTED, "partial"] == known[6, "HierarchicalMTL", "partial"]
+
+
+def test_numbers_of_rows_that_most_tasks_lack_are_left_out():
+    result = measure(families("equal"), rows=[6, 500])
+    assert result.values["settings"] == 1
+    assert result.lines
+
+
+def test_a_table_without_enough_rows_is_refused():
+    with pytest.raises(DataError) as caught:
+        measure(families("equal"), rows=[500])
+    assert caught.value.remedy
+
+
+def test_an_unknown_level_of_sharing_is_refused():
+    with pytest.raises(ConfigError) as caught:
+        measure(families("equal"), sharing={"PooledRidge": "much"})
+    assert "partial" in caught.value.remedy
+
+
+def test_targets_of_the_same_rows_have_forests_but_no_trees_without_the_task():
+    data = families("equal")
+    first = data.task_id == 0
+    data.X = data.X[first]
+    data.y = np.column_stack([data.y[first], -data.y[first]])
+    data.task_id = None
+    data.tasks = ["a", "b"]
+    sharing = {
+        "ExtraTrees": "none",
+        "MultiOutputExtraTrees": "partial",
+        "PooledTrees": "full",
+    }
+    methods = {
+        method for _, method, _ in errors(measure(data, folds=2, sharing=sharing))
+    }
+    assert methods == {"ExtraTrees", "MultiOutputExtraTrees", SELECTED}
+
+
+def test_tasks_without_training_rows_are_predicted():
+    data = families("equal")
+    known = errors(measure(data, rows=[20], folds=2, new_tasks=True))
+    assert known[20, "PooledRidge", "full"] < 0.8
+    seen = errors(measure(data, rows=[20], folds=2))
+    assert seen != known
+
+
+def test_new_tasks_need_rows_that_belong_to_tasks():
+    data = families("equal")
+    data.task_id = None
+    with pytest.raises(DataError, match="no new tasks"):
+        measure(data, new_tasks=True)
+
+
+def test_the_verdict_of_compare_is_that_of_its_interval():
+    values = verdict(
+        families("slopes"), seed=0, rows=8, sharing=LINEAR, folds=3, search=2
+    ).values
+    assert values["low"] < values["gain"] < values["high"]
+    assert values["decision"] in range(4)
+
+
+# ---------------------------------------------------------------- boosted trees
+
+
+def test_trees_stop_before_they_fit_noise():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    noise = StoppedTreesRegressor().fit(X, rng.normal(size=400))
+    signal = StoppedTreesRegressor().fit(X, 5 * X[:, 0])
+    assert noise.n_rounds_ < signal.n_rounds_ / 2
+    assert signal.n_rounds_ < MAX_ROUNDS
+
+
+def test_trees_of_few_rows_are_their_mean():
+    y = np.arange(8.0)
+    model = StoppedTreesRegressor().fit(y[:, np.newaxis], y)
+    assert model.predict(y[:, np.newaxis]) == pytest.approx(y.mean())
+
+
+def test_trees_of_labels_order_them():
+    X = np.linspace(-1, 1, 80)[:, np.newaxis]
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    model = StoppedTreesClassifier().fit(X, y)
+    assert (np.sign(model.decision_function(X)) == y).mean() > 0.9
+    assert set(model.predict(X)) == {-1.0, 1.0}
+
+
+@pytest.mark.parametrize("estimator", [StoppedTreesRegressor, StoppedTreesClassifier])
+def test_trees_without_the_task_never_see_it(estimator):
+    X = np.zeros((40, 1))
+    task_id = np.repeat([0, 1], 20)
+    y = np.where(task_id == 0, 1.0, -1.0)
+    model = WithoutTask(estimator()).fit(X, y, task_id=task_id)
+    assert model.predict(X, task_id=task_id) == pytest.approx(0.0, abs=1e-6)
+
+
+# ---------------------------------------------------------------- means over tables
+
+
+def simulated_effects(truth, n_sources=30, n_tables=2, seed=0):
+    rng = np.random.default_rng(seed)
+    rows = []
+    for source in range(n_sources):
+        of_source = rng.normal(0, 0.04)
+        for table in range(n_tables):
+            of_table = rng.normal(0, 0.04)
+            for _ in range(3):
+                value = truth + of_source + of_table + rng.normal(0, 0.02)
+                rows.append((f"s{source}", f"s{source}t{table}", value))
+    return pd.DataFrame(rows, columns=["source", "table", "value"])
+
+
+def mean_of(frame):
+    return mixed_mean(frame["value"], frame["table"], frame["source"])
+
+
+def test_the_mean_and_its_error_are_those_of_statsmodels():
+    from statsmodels.formula.api import mixedlm
+
+    frame = simulated_effects(0.1, n_sources=12)
+    model = mixedlm(
+        "value ~ 1",
+        frame,
+        groups="source",
+        re_formula="1",
+        vc_formula={"t": "0 + C(table)"},
+    )
+    theirs = model.fit()
+    ours = mean_of(frame)
+    assert ours.mean == pytest.approx(theirs.params["Intercept"], rel=1e-4)
+    assert ours.error == pytest.approx(theirs.bse["Intercept"], rel=1e-3)
+    assert ours.residual_std**2 == pytest.approx(theirs.scale, rel=1e-3)
+
+
+def test_intervals_of_the_mean_cover_the_truth():
+    covered = []
+    for seed in range(20):
+        found = mean_of(simulated_effects(0.05, n_sources=10, seed=seed))
+        covered.append(found.low < 0.05 < found.high)
+    assert np.mean(covered) >= 0.8
+
+
+def test_rows_and_tables_of_one_source_are_not_counted_as_independent():
+    frame = simulated_effects(0.05, n_sources=8)
+    pooled = frame["value"].std() / math.sqrt(len(frame))
+    assert mean_of(frame).error > 2 * pooled
+    assert mean_of(frame).df == 7
+
+
+def test_one_source_has_no_interval():
+    found = mean_of(simulated_effects(0.05, n_sources=1))
+    assert math.isnan(found.low)
+    assert found.mean == pytest.approx(0.05, abs=0.2)
+
+
+def test_values_that_are_not_finite_are_refused():
+    with pytest.raises(ValueError, match="finite"):
+        mixed_mean([1.0, math.nan], ["a", "b"], ["a", "b"])
+
+
+# ---------------------------------------------------------------- analyses
+
+
+HEAD = "table,kind,family,source,fresh,seed,test,learner,rows,method,sharing,error,inner,seconds"
+
+
+def lines_of(effect, n_tables=8, kind="groups", prefix="t", method="MTL"):
+    """Return lines of two methods whose log error ratio is about `effect`."""
+    rng = np.random.default_rng(len(prefix))
+    lines = []
+    for table in range(n_tables):
+        own = rng.normal(0, 0.002)
+        for seed in (0, 1):
+            for rows in (5, 50, 500):
+                start = f"{prefix}{table},{kind},f,{prefix}{table},1,{seed},rows,linear,{rows}"
+                shared = math.exp(-effect - own - rng.normal(0, 0.001))
+                for name in ("Ridge", SELECTED):
+                    lines.append(f"{start},{name},none,1.0,1.0,1.0")
+                for name in (method, SELECTED):
+                    lines.append(f"{start},{name},partial,{shared},{shared},2.0")
+    return lines
+
+
+@pytest.fixture
+def published(monkeypatch, tmp_path):
+    """Return a function that writes lines where the analyses look for them."""
+
+    def write(lines, head=HEAD):
+        path = tmp_path / "lines.csv"
+        path.write_text("\n".join(["# made by a test", head, *lines, ""]), "utf-8")
+        monkeypatch.setattr(analyses, "published_path", lambda name: path)
+
+    return write
+
+
+def test_a_true_effect_is_found_and_a_spoiled_one_flips(published):
+    published(lines_of(0.1))
+    found = analyses.sharing(None, seed=0, learner="linear").values
+    assert 0.095 < found["low"] < 0.1 < found["high"] < 0.105
+    assert (found["better"], found["same"], found["worse"]) == (8, 0, 0)
+    assert found["cost"] == pytest.approx(2.0)
+    published(lines_of(-0.1))
+    spoiled = analyses.sharing(None, seed=0, learner="linear").values
+    assert spoiled["high"] < -0.09
+    assert (spoiled["better"], spoiled["worse"]) == (0, 8)
+
+
+def test_effects_within_one_percent_count_as_the_same(published):
+    published(lines_of(0.004))
+    found = analyses.sharing(None, seed=0, learner="linear").values
+    assert (found["better"], found["same"], found["worse"]) == (0, 8, 0)
+    assert found["low"] > 0
+
+
+def test_a_learner_that_was_not_computed_has_no_numbers(published):
+    published(lines_of(0.1))
+    found = analyses.sharing(None, seed=0, learner="smooth")
+    assert all(map(math.isnan, found.values.values()))
+    assert found.lines
+
+
+def test_a_file_without_lines_says_what_to_compute(published):
+    for run in (analyses.best, analyses.cost):
+        published([])
+        found = run(None, seed=0)
+        assert all(map(math.isnan, found.values.values()))
+        assert "atlas/pairs" in found.lines[0]
+    published([], VERDICT_HEAD)
+    assert analyses.calibration(None, seed=0).lines
+
+
+def test_pvalues_are_adjusted_within_a_table(published):
+    published(lines_of(0.1) + lines_of(0.0, kind="targets", prefix="uu"))
+    result = analyses.sharing(None, seed=0, learner="linear")
+    table = result.tables["By kind of table"]
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
+    assert [row["kind"] for row in rows] == ["groups", "targets"]
+    adjusted = holm([row["pvalue"] for row in rows])
+    assert [row["Holm"] for row in rows] == pytest.approx(adjusted, rel=1e-3)
+
+
+def test_an_effect_that_fades_with_rows_has_a_falling_slope(published):
+    fading = []
+    for line in lines_of(0.0):
+        cells = line.split(",")
+        rows = int(cells[8])
+        if cells[10] == "partial":
+            cells[11] = str(math.exp(-0.3 / math.log10(10 * rows)))
+        fading.append(",".join(cells))
+    published(fading)
+    found = analyses.sharing(None, seed=0, learner="linear").values
+    assert found["slope_high"] < 0
+    assert found["effect_few"] > found["effect_many"]
+
+
+def test_the_best_methods_are_chosen_by_inner_scores_and_not_by_errors(published):
+    lines = lines_of(0.1)
+    # A method whose inner score is bad, but whose error is by far the smallest.
+    lucky = [
+        line.replace("Ridge,none,1.0,1.0", "Lucky,none,0.01,9.0") for line in lines
+    ]
+    published(lines + [line for line in lucky if "Lucky" in line])
+    found = analyses.best(None, seed=0).values
+    assert found["effect"] == pytest.approx(0.1, abs=0.01)
+
+
+def test_the_rule_of_kinds_is_right_where_groups_gain_and_targets_lose(published):
+    good = lines_of(0.1) + lines_of(-0.1, kind="targets", prefix="uu")
+    published(good)
+    found = analyses.best(None, seed=0).values
+    assert found["right"] == 1.0
+    assert found["over_no_low"] > 0
+    published(lines_of(-0.1) + lines_of(0.1, kind="targets", prefix="uu"))
+    assert analyses.best(None, seed=0).values["right"] == 0.0
+
+
+def test_only_fresh_tables_are_taken_where_asked(published):
+    stale = [line.replace(",1,0,rows", ",0,0,rows") for line in lines_of(0.1)]
+    published(
+        [line for line in stale if ",0,0,rows" in line] + lines_of(0.1, prefix="vv")
+    )
+    assert analyses.best(None, seed=0, fresh=True).values["tables"] == 8
+    assert analyses.best(None, seed=0).values["tables"] == 16
+
+
+def test_points_that_another_one_beats_are_not_on_the_front():
+    points = [(1.0, 5.0), (2.0, 3.0), (3.0, 4.0), (4.0, 1.0), (math.nan, 0.0)]
+    assert analyses.pareto_front(points) == {0, 1, 3}
+
+
+def test_methods_of_all_learners_are_set_against_their_cost(published):
+    published(lines_of(0.1))
+    result = analyses.cost(None, seed=0, reference="Ridge")
+    (row,) = result.tables["Cost and gain"]["rows"]
+    assert row[:3] == ["linear", "MTL", "partial"]
+    assert row[3] == pytest.approx(2.0)
+    assert row[-1] == "yes"
+
+
+VERDICT_HEAD = "table,kind,family,source,fresh,seed,rows,decision,gain,low,high,seconds"
+
+
+def verdict_lines(gains, decision="helps"):
+    return [
+        f"t{table},groups,f,t{table},1,{seed},10,{decision},{gain},{gain - 0.1},{gain + 0.1},1"
+        for table in range(4)
+        for seed, gain in enumerate(gains)
+    ]
+
+
+def test_verdicts_are_held_against_the_other_seeds(published):
+    published(verdict_lines([0.1, 0.12, 0.08]), VERDICT_HEAD)
+    found = analyses.calibration(None, seed=0).values
+    assert (found["hold"], found["useful"], found["verdicts"]) == (1.0, 1.0, 12)
+    # The first seed gains by luck: the other ones lose.
+    published(verdict_lines([0.1, -0.12, -0.1]), VERDICT_HEAD)
+    spoiled = analyses.calibration(None, seed=0).values
+    assert spoiled["hold"] == pytest.approx(0.0)
+
+
+def test_tables_without_a_verdict_that_it_helps_have_no_share(published):
+    published(verdict_lines([0.0, 0.01], "cannot tell"), VERDICT_HEAD)
+    found = analyses.calibration(None, seed=0).values
+    assert math.isnan(found["hold"])
+    assert found["covered"] == 1.0
+
+
+# ---------------------------------------------------------------- what is registered
+
+
+def registered_tables():
+    with published_path("atlas/tables.csv").open(encoding="utf-8") as file:
+        return {line["table"]: line for line in csv.DictReader(file)}
+
+
+def test_every_table_of_the_atlas_is_described():
+    spec = load_experiment("atlas/pairs").spec
+    tables = registered_tables()
+    assert [dataset.name for dataset in spec.datasets] == list(tables)
+    computed = {name for method in spec.methods for name in method.datasets}
+    assert computed == set(tables)
+
+
+def test_the_kind_of_a_table_is_that_of_its_card():
+    for name, line in registered_tables().items():
+        card = load_card(name)
+        kind = "groups"
+        if card.design == "shared" or name == "segment":
+            kind = "targets" if card.task_type == "regression" else "labels"
+        if name == "vehicle":
+            kind = "labels"
+        assert line["kind"] == kind, name
+
+
+def test_fresh_tables_are_those_that_the_first_edition_did_not_compute():
+    text = published_path("atlas/gains.csv").read_text("utf-8")
+    first = set(re.findall(r"^([^,#]+),", text, re.MULTILINE))
+    for name, line in registered_tables().items():
+        assert (line["fresh"] == "1") == (name not in first), name
+
+
+def test_every_claim_has_an_analysis_and_no_learner_is_left_out():
+    sharing_spec = load_experiment("atlas/sharing").spec
+    pairs_spec = load_experiment("atlas/pairs").spec
+    learners = {method.params["learner"] for method in pairs_spec.methods}
+    analysed = {method.params.get("learner") for method in sharing_spec.methods}
+    assert learners <= analysed
+    assert len(sharing_spec.claims) >= 10
+
+
+def test_a_compacted_run_is_continued_where_it_stopped(tmp_path):
+    options = {"profile": "smoke", "output": tmp_path, "jobs": 1}
+    first = reproduce("atlas/pairs", only=["dataset=equal tasks"], **options)
+    folder = first.run.folder
+    compact_run(folder)
+    for path in (tmp_path / "cells").glob("*.json"):
+        path.unlink()
+    (before,) = first.run.results_of("equal tasks", "linear, few rows")
+    whole = reproduce("atlas/pairs", **options)
+    (after,) = whole.run.results_of("equal tasks", "linear, few rows")
+    # Seconds of a computation that was repeated would differ.
+    assert after.seconds == before.seconds
+    assert len(whole.run.results_of("unrelated tasks", "linear, few rows")) == 1
