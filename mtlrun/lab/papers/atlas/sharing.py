@@ -51,7 +51,7 @@ MIN_TABLES = 3
 
 
 @dataclass(frozen=True)
-class Interval:
+class EffectInterval:
     """Mean and the ends of its 95% interval, NaN where there are too few tables."""
 
     mean: float
@@ -136,12 +136,12 @@ def mean_effect(settings: pd.DataFrame) -> MixedMean | None:
     )
 
 
-def effect_interval(settings: pd.DataFrame) -> Interval:
+def effect_interval(settings: pd.DataFrame) -> EffectInterval:
     """Return the mean effect over tables with its ends, NaN where there are too few."""
     found = mean_effect(settings)
     if found is None:
-        return Interval(math.nan, math.nan, math.nan)
-    return Interval(found.mean, found.low, found.high)
+        return EffectInterval(math.nan, math.nan, math.nan)
+    return EffectInterval(found.mean, found.low, found.high)
 
 
 def count_tables(settings: pd.DataFrame) -> dict[str, float]:
