@@ -26,7 +26,7 @@ from mtlrun.errors import DataError
 from mtlrun.lab.load import load_experiment
 from mtlrun.lab.plan import plan
 from mtlrun.lab.results import artefacts
-from mtlrun.lab.verify import _agreement, _names, digits_of
+from mtlrun.lab.verify import _agreement, _estimator_names, digits_of
 
 STORED = Path(__file__).with_name("golden.json")
 
@@ -240,7 +240,9 @@ def test_every_reader_that_needs_no_table_of_the_user_is_among_them():
 
 
 def test_what_is_compared_is_what_verify_compares():
-    assert _names({"estimator": "A", "params": {"base": {"estimator": "B"}}}) == [
+    assert _estimator_names(
+        {"estimator": "A", "params": {"base": {"estimator": "B"}}}
+    ) == [
         "A",
         "B",
     ]

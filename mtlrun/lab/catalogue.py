@@ -1,4 +1,8 @@
-"""Which experiments exist. Standard library and PyYAML only, parsing no more than the head lines of every file."""
+"""Catalog of the experiment files.
+
+`mtlrun list` and completion in the shell must be fast: this module imports only the
+standard library and PyYAML, and parses only the first keys of each file.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +17,21 @@ import yaml
 from mtlrun.errors import ConfigError, UnknownNameError
 from mtlrun.utils.io import configs_dir, read_text_file
 
+#: Lines of a file that the catalog reads.
 _HEAD = re.compile(r"^(id|title|kind|default_for):(.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class CatalogueEntry:
-    """One shipped experiment file.
+    """Experiment file that comes with mtlrun.
 
     Attributes
     ----------
     id : str
-        ``<paper>/<artefact>``, which is also where the file lies below the folder of experiments.
+        ``<paper>/<artefact>``, also the path below the folder of experiments.
     title, kind : str
     default_for : tuple of str
-        Bare names that mean this experiment although others end with them too.
+        Short names that mean this experiment even if other ids end with them.
     path : Path
     """
 
@@ -43,9 +48,15 @@ class CatalogueEntry:
 
 
 def catalogue(folder: Path | None = None) -> list[CatalogueEntry]:
-    """Return all experiments of a folder (default: the shipped ones), sorted by id.
+    """Return the experiments of a folder, sorted by id.
 
-    `id`, `title`, `kind` and `default_for` must stand on one line each, at the left margin.
+    The keys `id`, `title`, `kind` and `default_for` of a file must each be written on one
+    line, without indentation.
+
+    Parameters
+    ----------
+    folder : Path, default=None
+        None for the experiments that come with mtlrun.
     """
     root = folder or configs_dir()
     return [_entry(path, root) for path in sorted(root.glob("*/*.yaml"))]
@@ -57,16 +68,16 @@ def find(target: str, folder: Path | None = None) -> Path:
     Parameters
     ----------
     target : str
-        ``<paper>/<artefact>``, a bare artefact name, or the path of a YAML file.
-    folder : Path, optional
-        Where the named experiments lie; default: the shipped ones.
+        ``<paper>/<artefact>``, its last part alone, or the path of a YAML file.
+    folder : Path, default=None
+        Folder of experiments; None for those that come with mtlrun.
 
     Raises
     ------
     UnknownNameError
-        If no experiment has that name; near names are suggested.
+        If no experiment has this name. The remedy suggests similar names.
     ConfigError
-        If the path does not exist, or several experiments have that bare name and none is the default.
+        If the file does not exist, or if a short name is ambiguous.
     """
     path = Path(target)
     if path.suffix in (".yaml", ".yml"):
@@ -77,100 +88,112 @@ def find(target: str, folder: Path | None = None) -> Path:
             )
         return path
     entries = catalogue(folder)
-    exact = [e for e in entries if e.id == target]
-    defaults = [e for e in entries if target in e.default_for]
-    bare = [e for e in entries if e.artefact == target]
-    found = exact or defaults or bare
-    if not found:
+    same_id = [entry for entry in entries if entry.id == target]
+    defaults = [entry for entry in entries if target in entry.default_for]
+    same_last_part = [entry for entry in entries if entry.artefact == target]
+    matches = same_id or defaults or same_last_part
+    if not matches:
         raise _unknown(target, entries)
-    if len(found) > 1:
-        names = ", ".join(e.id for e in found)
+    if len(matches) > 1:
+        names = ", ".join(entry.id for entry in matches)
         raise ConfigError(
             f"{target!r} is the name of several experiments: {names}",
             "Give the paper too.",
         )
-    return found[0].path
+    return matches[0].path
 
 
 def name_of(source: str) -> str:
-    """Return how messages call an experiment: one that comes with mtlrun by its id, others by their file."""
-    shipped = source.startswith("configs/") and source.endswith(".yaml")
-    return source.removeprefix("configs/").removesuffix(".yaml") if shipped else source
+    """Return the name of an experiment for messages.
+
+    It is the id of an experiment that comes with mtlrun, and the file of any other.
+    """
+    is_shipped = source.startswith("configs/") and source.endswith(".yaml")
+    if not is_shipped:
+        return source
+    return source.removeprefix("configs/").removesuffix(".yaml")
 
 
 def same_name(target: str, id: str) -> list[str]:
-    """Return the other experiments that a bare name could mean."""
-    return [
-        entry.id for entry in catalogue() if entry.artefact == target and entry.id != id
-    ]
+    """Return the ids of the other experiments that a short name could mean."""
+    ids = [entry.id for entry in catalogue() if entry.artefact == target]
+    return [other for other in ids if other != id]
 
 
 def _unknown(target: str, entries: list[CatalogueEntry]) -> UnknownNameError:
-    """Return the error for a target that is no experiment, with what it is instead where that is known."""
-    error = UnknownNameError(
-        "experiment", target, {e.id for e in entries} | {e.artefact for e in entries}
-    )
-    if artefacts := [
-        e.id for e in entries if e.id.startswith(f"{target.rstrip('/')}/")
-    ]:
-        error = UnknownNameError(
-            "experiment", target, (), f"{target!r} is a paper, not one of its artefacts"
-        )
-        error.remedy = f"Name one: {', '.join(artefacts)}."
-    elif Path(target).is_file():
-        error = UnknownNameError(
-            "experiment",
+    """Create the error for an unknown target, which says what the target is instead."""
+    items = [e.id for e in entries if e.id.startswith(f"{target.rstrip('/')}/")]
+    if items:
+        return _no_experiment(
             target,
-            (),
+            f"{target!r} is a paper, not one of its artefacts",
+            f"Name one: {', '.join(items)}.",
+        )
+    path = Path(target)
+    if path.is_file():
+        return _no_experiment(
+            target,
             f"{target}: not an experiment, which is a .yaml file",
+            f"If it is a table: mtlrun compare {target} --target COLUMN --task COLUMN",
         )
-        error.remedy = (
-            f"If it is a table: mtlrun compare {target} --target COLUMN --task COLUMN"
+    if target.count("/") > 1 or path.is_absolute() or path.is_dir():
+        kind = "no folder, and no experiment"
+        if path.is_dir():
+            kind = "a folder, not an experiment"
+        return _no_experiment(
+            target,
+            f"{target}: {kind}",
+            "Experiments: mtlrun list. The report of a run: "
+            "mtlrun report <output>/<paper>/<artefact>/<profile>.",
         )
-    elif target.count("/") > 1 or Path(target).is_absolute() or Path(target).is_dir():
-        what = (
-            "a folder, not an experiment"
-            if Path(target).is_dir()
-            else "no folder, and no experiment"
-        )
-        error = UnknownNameError("experiment", target, (), f"{target}: {what}")
-        error.remedy = "Experiments: mtlrun list. The report of a run: mtlrun report <output>/<paper>/<artefact>/<profile>."
-    else:
-        from mtlrun.estimators.registry import (
-            METHODS,
-        )  # only here: it loads the estimators
+    # Importing the registry takes long, and other targets do not need it.
+    from mtlrun.estimators.registry import METHODS
 
-        if target in METHODS:
-            error = UnknownNameError(
-                "experiment", target, (), f"{target!r} is a method, not an experiment"
-            )
-            error.remedy = (
-                f"Describe it: mtlrun list methods {target}. Experiments: mtlrun list."
-            )
+    if target in METHODS:
+        return _no_experiment(
+            target,
+            f"{target!r} is a method, not an experiment",
+            f"Describe it: mtlrun list methods {target}. Experiments: mtlrun list.",
+        )
+    names = {entry.id for entry in entries} | {entry.artefact for entry in entries}
+    return UnknownNameError("experiment", target, names)
+
+
+def _no_experiment(target: str, message: str, remedy: str) -> UnknownNameError:
+    error = UnknownNameError("experiment", target, (), message)
+    error.remedy = remedy
     return error
 
 
 def shown_path(path: Path) -> str:
-    """Return how messages call a file: never an absolute path of a shipped one."""
+    """Return the path of a file for messages.
+
+    It is relative to the current folder if the file is below it. Files that come with
+    mtlrun never show where it is installed.
+    """
     absolute = Path(os.path.realpath(path))
-    shipped = Path(os.path.realpath(configs_dir()))
-    if absolute.is_relative_to(shipped):
-        return f"configs/{absolute.relative_to(shipped).as_posix()}"
-    shown = os.path.relpath(absolute)
-    return str(path) if shown.startswith("..") else shown
+    configs = Path(os.path.realpath(configs_dir()))
+    if absolute.is_relative_to(configs):
+        return f"configs/{absolute.relative_to(configs).as_posix()}"
+    relative = os.path.relpath(absolute)
+    return str(path) if relative.startswith("..") else relative
 
 
 def _entry(path: Path, root: Path) -> CatalogueEntry:
-    lines = _HEAD.findall(read_text_file(path, errors="replace"))
-    head = {key: _value(text) for key, text in reversed(lines)}
-    names = head.get("default_for") or []
-    place = path.relative_to(root).with_suffix("").as_posix()
+    head: dict[str, Any] = {}
+    for key, text in _HEAD.findall(read_text_file(path, errors="replace")):
+        # The first line with a key counts.
+        head.setdefault(key, _value(text))
+    default_id = path.relative_to(root).with_suffix("").as_posix()
+    default_for = head.get("default_for") or []
+    if not isinstance(default_for, list):
+        default_for = [str(default_for)]
     return CatalogueEntry(
-        str(head.get("id") or place),
-        str(head.get("title") or ""),
-        str(head.get("kind") or "evaluate"),
-        tuple(names if isinstance(names, list) else [str(names)]),
-        path,
+        id=str(head.get("id") or default_id),
+        title=str(head.get("title") or ""),
+        kind=str(head.get("kind") or "evaluate"),
+        default_for=tuple(default_for),
+        path=path,
     )
 
 

@@ -1,6 +1,7 @@
-"""Whether stored numbers are still what the present code computes: a sample of finished jobs is computed again.
+"""Verify stored numbers: recompute a sample of finished jobs with the present code.
 
-Nothing that is stored is replaced. What was found lies in ``verified.json`` beside the run; its report shows it.
+Stored results are never replaced. The outcome is written to ``verified.json`` beside the
+run, and the report of the run shows it.
 """
 
 from __future__ import annotations
@@ -32,31 +33,33 @@ from mtlrun.lab.report.cells import Run, read_run
 from mtlrun.lab.stored import read_sound
 from mtlrun.utils.io import file_json, sealed, write_atomic
 
-#: Digits of numbers that are equal.
+#: Digits to which equal numbers agree.
 ALL_DIGITS = 16.0
-#: Jobs of a run that are tried where nothing is said.
+#: Default number of jobs of a run to recompute.
 SAMPLE = 20
-#: A job is begun only where its recorded seconds, times this, are left: data are loaded, too.
-ALLOWANCE = 1.5
+#: Expected seconds of a job divided by its recorded seconds, which exclude loading data.
+SECONDS_FACTOR = 1.5
 
 
 @dataclass
 class Trial:
-    """A finished job, and what came of computing it again.
+    """Finished job, and the outcome of recomputing it.
 
     Attributes
     ----------
     record : Record
+        Stored record of the job.
     names : dict of Path to str
-        Folder of a run -> name of the job there; several runs may share it.
+        Name of the job by the folder of its run; several runs may share a job.
     refused : str
-        Why it cannot be tried: its data are not here, or a version was raised since.
+        Reason why the job cannot be recomputed, such as missing data or a version that
+        was raised; empty if it can.
     digits : dict of str to float
-        Quantity -> decimal digits that agree, 16 where they are equal.
+        Decimal digits to which each quantity agrees; 16 if it is equal.
     error : str
-        What went wrong while it was computed again.
+        Error of the recomputation; empty for none.
     ratio : float or None
-        Seconds of now divided by those recorded.
+        Seconds of the recomputation divided by the recorded seconds.
     """
 
     record: Record
@@ -68,37 +71,43 @@ class Trial:
 
     @property
     def asked(self) -> int:
-        """Digits to which it has to agree: of its methods those that promise least."""
+        """Digits to which the job must agree: the least that one of its methods promises."""
         method = self.record.inputs["method"]
-        known = declared(method["measure"]) if "measure" in method else None
-        digits = [METHODS[name].digits for name in _names(method) if name in METHODS]
-        return known[1].digits if known else min(digits, default=6)
+        if "measure" in method:
+            declaration = declared(method["measure"])
+            if declaration:
+                return declaration[1].digits
+        names = [name for name in _estimator_names(method) if name in METHODS]
+        return min((METHODS[name].digits for name in names), default=6)
 
     @property
     def least(self) -> float:
-        """Digits to which its worst quantity agrees; 0 where it could not be computed."""
-        return 0.0 if self.error else min(self.digits.values(), default=ALL_DIGITS)
+        """Digits to which the worst quantity agrees; 0 after an error."""
+        if self.error:
+            return 0.0
+        return min(self.digits.values(), default=ALL_DIGITS)
 
     @property
     def agrees(self) -> bool:
-        """Whether it could be computed again, and agrees."""
+        """Whether the job was recomputed and agrees."""
         return not self.error and self.least >= self.asked
 
     @property
     def plain(self) -> dict[str, Any]:
-        """What is written of it."""
-        worst = (
-            min(self.digits, key=lambda name: self.digits[name])
-            if self.digits
-            else None
-        )
+        """Entry of the job in ``verified.json``."""
+        worst = None
+        if self.digits and self.least != ALL_DIGITS:
+            worst = min(self.digits, key=lambda name: self.digits[name])
+        ratio = self.ratio
+        if ratio:
+            ratio = round(ratio, 3)
         return {
             "key": self.record.key,
             "digits": math.floor(10 * self.least) / 10,
-            "quantity": None if self.least == ALL_DIGITS else worst,
+            "quantity": worst,
             "agrees": self.agrees,
             "error": self.error or None,
-            "seconds_ratio": self.ratio and round(self.ratio, 3),
+            "seconds_ratio": ratio,
         }
 
 
@@ -110,22 +119,24 @@ def verify(
     search: bool = False,
     data_dir: Path | None = None,
 ) -> Generator[Trial, None, None]:
-    """Compute finished jobs of some runs again, and write in the end what was found beside each run.
+    """Recompute finished jobs of some runs, and write the outcome beside each run.
 
-    Of every data set and method the cheapest job comes first. What cannot be tried is yielded, too. When the
-    generator is closed early, or interrupted, the jobs that were computed until then are written.
+    The cheapest job of each data set and method comes first. Jobs that cannot be
+    recomputed are yielded, too. The outcome so far is also written if the generator is
+    closed early or interrupted.
 
     Parameters
     ----------
     folders : sequence of Path
-        Of runs.
-    sample : int, optional
-        Jobs of every run; None: as many as there are.
-    seconds : float, optional
-        No job is begun that would take longer than what is left of them.
-    search : bool, default False
-        Repeat the search for parameters, too; otherwise the chosen ones are taken from the record.
-    data_dir : Path, optional
+        Folders of runs.
+    sample : int, default=None
+        Number of jobs of each run; None for all.
+    seconds : float, default=None
+        Time limit: no job is started that is expected to exceed it. None for no limit.
+    search : bool, default=False
+        Whether to repeat the search for parameters. By default the selected parameters
+        are taken from the record.
+    data_dir : Path, default=None
 
     Yields
     ------
@@ -134,47 +145,44 @@ def verify(
     Raises
     ------
     DataError
-        If a folder is not that of a run.
+        If a folder holds no run.
     UserError
-        If a folder cannot be written; found out before anything is computed.
+        If a folder cannot be written, before anything is computed.
     """
-    begun = time.monotonic()
-    trials = _trials(folders, data_dir)
+    start = time.monotonic()
+    trials = _find_trials(folders, data_dir)
     for folder in folders:
         _check_writable(folder)
     possible = [trial for trial in trials if not trial.refused]
-    chosen = _sampled(possible, sample, seconds, search)
+    selected = _select(possible, sample, seconds, search)
+    # Jobs with the same data are neighbors, because loaded data are kept.
+    selected.sort(key=_dataset_key)
     yield from (trial for trial in trials if trial.refused)
-    done: list[Trial] = []
+    finished: list[Trial] = []
     try:
-        for trial in sorted(
-            chosen,
-            key=lambda trial: json.dumps(
-                trial.record.inputs.get("dataset"), sort_keys=True
-            ),
-        ):
-            if seconds is None or _cost(trial.record, search) <= seconds - (
-                time.monotonic() - begun
-            ):
-                _try(trial, search, data_dir)
-                done.append(trial)
-                yield trial
+        for trial in selected:
+            if seconds is not None:
+                remaining = seconds - (time.monotonic() - start)
+                if not _expected_seconds(trial.record, search) <= remaining:
+                    continue
+            _recompute(trial, search, data_dir)
+            finished.append(trial)
+            yield trial
     finally:
-        # Also after an interrupt: hours of computing may be behind it.
+        # An interrupt must not lose what may have taken hours.
         for folder in folders:
-            mine = [trial for trial in done if folder in trial.names]
-            if mine:
-                in_folder = [trial for trial in trials if folder in trial.names]
-                _write(folder, mine, in_folder)
+            recomputed = [trial for trial in finished if folder in trial.names]
+            if recomputed:
+                all_trials = [trial for trial in trials if folder in trial.names]
+                _write(folder, recomputed, all_trials)
+
+
+def _dataset_key(trial: Trial) -> str:
+    return json.dumps(trial.record.inputs.get("dataset"), sort_keys=True)
 
 
 def _check_writable(folder: Path) -> None:
-    """Refuse a folder of a run into which the result cannot be written.
-
-    Raises
-    ------
-    UserError
-    """
+    """Raise a `UserError` if the outcome cannot be written into the folder of a run."""
     check_folder(folder)
     path = folder / VERIFIED
     if path.is_dir():
@@ -183,80 +191,93 @@ def _check_writable(folder: Path) -> None:
         )
 
 
-def _trials(folders: Iterable[Path], data_dir: Path | None) -> list[Trial]:
-    """Return the finished jobs of runs, each once, in the order in which they are tried: of every run one in turn."""
-    found: dict[str, Trial] = {}
+def _find_trials(folders: Iterable[Path], data_dir: Path | None) -> list[Trial]:
+    """Return the finished jobs of some runs, each once.
+
+    They are sorted in the order in which they are tried: the first job of each run, then
+    the second of each, and so on.
+    """
+    trials: dict[str, Trial] = {}
     ranked: list[tuple[int, float, Trial]] = []
     sources: dict[str, str] = {}
     for folder in folders:
-        own = _by_turns(read_run(folder))
-        for position, (name, record) in enumerate(own):
-            if record.key not in found:
-                found[record.key] = Trial(
-                    record, {}, _refusal(record, sources, data_dir)
-                )
-                ranked.append((position, _cost(record, False), found[record.key]))
-            found[record.key].names.setdefault(folder, name)
-    return [trial for *_, trial in sorted(ranked, key=lambda entry: entry[:2])]
+        for position, (name, record) in enumerate(_jobs_in_turn(read_run(folder))):
+            if record.key not in trials:
+                reason = _reason_to_refuse(record, sources, data_dir)
+                trial = Trial(record, {}, reason)
+                trials[record.key] = trial
+                ranked.append((position, _expected_seconds(record, False), trial))
+            trials[record.key].names.setdefault(folder, name)
+    ranked.sort(key=lambda entry: entry[:2])
+    return [trial for _, _, trial in ranked]
 
 
-def _by_turns(run: Run) -> list[tuple[str, Record]]:
-    """Return names and records of the finished jobs of a run: the cheapest of every data set and method, then more."""
-    planned = {
-        job.key: job
-        for job in run.all_planned
-        if job.key in run.cells and run.cells[job.key].done
-    }
-    seen: Counter[tuple[str, str]] = Counter()
+def _jobs_in_turn(run: Run) -> list[tuple[str, Record]]:
+    """Return names and records of the finished jobs of a run.
+
+    The cheapest job of each data set and method comes first, then the second cheapest of
+    each, and so on.
+    """
+    finished = {}
+    for job in run.all_planned:
+        record = run.cells.get(job.key)
+        if record is not None and record.done:
+            finished[job.key] = job
+    by_cost = sorted(
+        finished.values(), key=lambda job: _expected_seconds(run.cells[job.key], False)
+    )
+    n_seen: Counter[tuple[str, str]] = Counter()
     ranked = []
-    for job in sorted(
-        planned.values(), key=lambda job: _cost(run.cells[job.key], False)
-    ):
+    for job in by_cost:
         record = run.cells[job.key]
-        ranked.append(
-            (seen[job.dataset, job.method], _cost(record, False), job.name, record)
-        )
-        seen[job.dataset, job.method] += 1
-    return [
-        (name, record)
-        for *_, name, record in sorted(ranked, key=lambda entry: entry[:2])
-    ]
+        turn = n_seen[job.dataset, job.method]
+        n_seen[job.dataset, job.method] += 1
+        ranked.append((turn, _expected_seconds(record, False), job.name, record))
+    ranked.sort(key=lambda entry: entry[:2])
+    return [(name, record) for _, _, name, record in ranked]
 
 
-def _sampled(
+def _select(
     trials: Sequence[Trial], sample: int | None, seconds: float | None, search: bool
 ) -> list[Trial]:
-    """Return those of the sample of every run that the seconds suffice for."""
-    taken: Counter[Path] = Counter()
-    left = math.inf if seconds is None else seconds
-    chosen = []
+    """Return the sample of each run, as far as the seconds suffice."""
+    n_selected: Counter[Path] = Counter()
+    remaining = math.inf if seconds is None else seconds
+    selected = []
     for trial in trials:
-        wanted = sample is None or any(taken[folder] < sample for folder in trial.names)
-        cost = _cost(trial.record, search)
-        if wanted and cost <= left:
-            left -= cost
-            chosen.append(trial)
-            taken.update([*trial.names])
-    return chosen
+        if sample is not None and all(n_selected[f] >= sample for f in trial.names):
+            continue
+        cost = _expected_seconds(trial.record, search)
+        if cost <= remaining:
+            remaining -= cost
+            selected.append(trial)
+            n_selected.update(trial.names.keys())
+    return selected
 
 
-def _cost(record: Record, search: bool) -> float:
-    """Return the seconds that computing a job again takes, about."""
-    own = record.seconds.get("total") or 0.0
+def _expected_seconds(record: Record, search: bool) -> float:
+    """Estimate the seconds that recomputing a job takes."""
+    expected = record.seconds.get("total") or 0.0
     repeated = record.seconds.get("fit_all") or []
     if len(repeated) > 1:
-        # A timed job is fitted once, see `_fitted_once`.
-        own -= math.fsum(repeated) - statistics.median(repeated)
-    return ALLOWANCE * (
-        own + (record.selection.get("seconds") or 0.0 if search else 0.0)
-    )
+        # A timed job is fitted only once, see `_fit_once`.
+        expected -= math.fsum(repeated) - statistics.median(repeated)
+    if search:
+        expected += record.selection.get("seconds") or 0.0
+    return SECONDS_FACTOR * expected
 
 
-def _refusal(record: Record, sources: dict[str, str], data_dir: Path | None) -> str:
-    """Say why a job cannot be computed again, empty where it can; `sources` keeps what was found of data sets."""
+def _reason_to_refuse(
+    record: Record, sources: dict[str, str], data_dir: Path | None
+) -> str:
+    """Return the reason why a job cannot be recomputed; empty if it can.
+
+    `sources` caches the results of `_source` by data set.
+    """
     method = record.inputs.get("method")
     if not isinstance(method, Mapping) or not ({"estimator", "measure"} & set(method)):
-        return "its record names no method"  # it was altered
+        # Only an altered record lacks its method.
+        return "its record names no method"
     dataset = record.inputs.get("dataset")
     source = ""
     if dataset:
@@ -267,25 +288,25 @@ def _refusal(record: Record, sources: dict[str, str], data_dir: Path | None) -> 
         if source.startswith("!"):
             return source[1:]
     try:
-        present = versions_of(method_paths(Method(**method)), source)
+        versions = versions_of(method_paths(Method(**method)), source)
     except UserError as error:
         return error.message.splitlines()[0]
-    raised = [
-        name
-        for name, version in present.items()
-        if record.versions.get(name) != version
-    ]
-    return f"{', '.join(raised)} changed since" if raised else ""
+    changed = []
+    for name, version in versions.items():
+        if record.versions.get(name) != version:
+            changed.append(name)
+    return f"{', '.join(changed)} changed since" if changed else ""
 
 
 def _source(dataset: Mapping[str, Any], data_dir: Path | None) -> str:
-    """Return the name of the reader or generator of a data set, or after ``!`` why it cannot be read."""
+    """Return the name of the reader or generator of a data set.
+
+    If the data set cannot be read, return ``!`` and the reason.
+    """
     try:
         options = dataset.get("options", {})
-        if (
-            dataset_fingerprint(dataset["id"], data_dir=data_dir, **options)
-            != dataset["fingerprint"]
-        ):
+        fingerprint = dataset_fingerprint(dataset["id"], data_dir=data_dir, **options)
+        if fingerprint != dataset["fingerprint"]:
             return f"!{dataset['id']} is another data set than it was"
         return source_name(load_card(dataset["id"], data_directory(data_dir)))
     except DataError:
@@ -294,10 +315,10 @@ def _source(dataset: Mapping[str, Any], data_dir: Path | None) -> str:
         return f"!{dataset['id']}: {str(error).splitlines()[0]}"
 
 
-def _fitted_once(job: Job) -> Job:
-    """Return a timed job without a first untimed fit and without repeats.
+def _fit_once(job: Job) -> Job:
+    """Return a timed job without the untimed first fit and without repeats.
 
-    What it predicts does not depend on them, and seconds are not compared.
+    They do not change the predictions, and seconds are not compared.
     """
     timing = job.scoring.timing
     if timing is None:
@@ -306,115 +327,125 @@ def _fitted_once(job: Job) -> Job:
     return replace(job, scoring=replace(job.scoring, timing=once))
 
 
-def _try(trial: Trial, search: bool, data_dir: Path | None) -> None:
-    """Compute a job again, with the parameters of its record unless the search is to be repeated, too."""
+def _recompute(trial: Trial, search: bool, data_dir: Path | None) -> None:
+    """Recompute a job and store the outcome in the trial.
+
+    The selected parameters are those of the record, unless `search` repeats the search.
+    """
     record = trial.record
     folder = None if data_dir is None else str(data_dir)
-    chosen = record.selection.get("chosen") or {}
+    selected = record.selection.get("chosen") or {}
     try:
         job = job_from(record.inputs, record.versions, record.versions)
         if search and job.search is not None:
-            again = choice_of(
-                job, [compute_job(fold, None, folder)[0] for fold in job.folds]
-            )
-            trial.digits["chosen parameters"] = ALL_DIGITS * (
-                again["chosen"] == record.selection.get("chosen")
-            )
-        found, _ = compute_job(_fitted_once(job), chosen, folder)
-    except Exception as error:  # whatever the code raises now where it did not
+            folds = [compute_job(fold, None, folder)[0] for fold in job.folds]
+            choice = choice_of(job, folds)
+            is_same = choice["chosen"] == record.selection.get("chosen")
+            trial.digits["chosen parameters"] = ALL_DIGITS if is_same else 0.0
+        recomputed, _ = compute_job(_fit_once(job), selected, folder)
+    except Exception as error:
+        # Any error counts as a disagreement: the stored job had none.
         trial.error = f"{type(error).__name__}: {error}"
         return
-    trial.digits |= _agreement(record, found)
-    before, after = (
-        one.seconds.get("fit") or one.seconds.get("total") for one in (record, found)
-    )
-    trial.ratio = after / before if before and after else None
+    trial.digits |= _agreement(record, recomputed)
+    before = _fit_seconds(record)
+    after = _fit_seconds(recomputed)
+    if before and after:
+        trial.ratio = after / before
 
 
-def _agreement(record: Record, found: Record) -> dict[str, float]:
-    """Return by quantity the digits to which two records agree; clocks and rounding are left out."""
-    known = (
-        declared(record.inputs["method"]["measure"])
-        if record.family == JobKind.ANALYSIS
-        else None
-    )
-    varies, differences = (known[1].varies, known[1].differences) if known else ((), ())
-    digits = {
-        name: digits_of(
-            value,
-            found.metrics.get(name),
-            scale=1.0 if _among(name, differences) else 0.0,
-        )
-        for name, value in record.metrics.items()
-        if not _among(name, varies)
-    }
+def _fit_seconds(record: Record) -> float | None:
+    return record.seconds.get("fit") or record.seconds.get("total")
+
+
+def _agreement(record: Record, recomputed: Record) -> dict[str, float]:
+    """Return the digits to which the quantities of two records agree.
+
+    Quantities that vary by nature, such as seconds, are left out. Per-task values are
+    compared after the rounding with which they were stored.
+    """
+    varying: Sequence[str] = ()
+    differences: Sequence[str] = ()
+    if record.family == JobKind.ANALYSIS:
+        declaration = declared(record.inputs["method"]["measure"])
+        if declaration:
+            varying = declaration[1].varies
+            differences = declaration[1].differences
+    digits = {}
+    for name, value in record.metrics.items():
+        if _matches(name, varying):
+            continue
+        # A difference of two numbers near 1 has no more digits than these.
+        scale = 1.0 if _matches(name, differences) else 0.0
+        digits[name] = digits_of(value, recomputed.metrics.get(name), scale=scale)
     for name, values in record.per_task.items():
-        again = found.per_task.get(name) or [None] * len(values)
+        new_values = recomputed.per_task.get(name) or [None] * len(values)
         n_digits = stored_digits(values)
         if n_digits is not None:
-            again = rounded(again, n_digits)
-        if len(again) == len(values):
-            digits[f"{name} per task"] = min(
-                map(digits_of, values, again), default=ALL_DIGITS
-            )
-        else:
-            digits[f"{name} per task"] = 0.0
+            new_values = rounded(new_values, n_digits)
+        least = 0.0
+        if len(new_values) == len(values):
+            pairs = zip(values, new_values, strict=True)
+            least = min((digits_of(*pair) for pair in pairs), default=ALL_DIGITS)
+        digits[f"{name} per task"] = least
     return digits
 
 
-def _among(name: str, patterns: Iterable[str]) -> bool:
+def _matches(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
 
 
 def digits_of(
     before: float | None, after: float | None, *, scale: float = 0.0
 ) -> float:
-    """Return the decimal digits to which two numbers agree, 16 where they are equal.
+    """Return the decimal digits to which two numbers agree; 16 if they are equal.
 
-    Relative to the larger one, or to `scale` where that is larger still.
+    The difference is relative to the larger number, or to `scale` if that is larger. None
+    and NaN agree with each other only.
     """
-    values = [math.nan if value is None else float(value) for value in (before, after)]
-    if values[0] == values[1] or all(map(math.isnan, values)):
+    x = math.nan if before is None else float(before)
+    y = math.nan if after is None else float(after)
+    if x == y or (math.isnan(x) and math.isnan(y)):
         return ALL_DIGITS
-    if not all(map(math.isfinite, values)):
+    if not (math.isfinite(x) and math.isfinite(y)):
         return 0.0
-    return min(
-        ALL_DIGITS,
-        max(
-            0.0, -math.log10(abs(values[0] - values[1]) / max(scale, *map(abs, values)))
-        ),
-    )
+    relative = abs(x - y) / max(scale, abs(x), abs(y))
+    return min(ALL_DIGITS, max(0.0, -math.log10(relative)))
 
 
-def _names(method: Mapping[str, Any]) -> list[str]:
-    inner = [
-        value
-        for value in (method.get("params") or {}).values()
-        if isinstance(value, dict) and "estimator" in value
-    ]
-    return [
-        str(method.get("estimator")),
-        *(name for value in inner for name in _names(value)),
-    ]
+def _estimator_names(method: Mapping[str, Any]) -> list[str]:
+    """Return the estimator of a method and those that its parameters contain."""
+    names = [str(method.get("estimator"))]
+    for value in (method.get("params") or {}).values():
+        if isinstance(value, dict) and "estimator" in value:
+            names += _estimator_names(value)
+    return names
 
 
-def _write(folder: Path, done: Sequence[Trial], known: Sequence[Trial]) -> None:
-    """Write what was found beside a run; what was found with the same code before is kept."""
+def _write(
+    folder: Path, recomputed: Sequence[Trial], all_trials: Sequence[Trial]
+) -> None:
+    """Write the outcome beside a run; keep earlier outcomes of the same code."""
+    cells: dict[str, dict[str, Any]] = {}
     before = read_sound(folder / VERIFIED)
-    same = before.get("made_by") == made_by()
-    cells = {
-        entry["key"]: entry for entry in (before.get("cells") or [] if same else [])
-    }
-    cells |= {trial.record.key: trial.plain for trial in done}
-    refused = Counter(trial.refused for trial in known if trial.refused)
+    if before.get("made_by") == made_by():
+        for entry in before.get("cells") or []:
+            cells[entry["key"]] = entry
+    for trial in recomputed:
+        cells[trial.record.key] = trial.plain
+    refused = Counter(trial.refused for trial in all_trials if trial.refused)
+    host = host_info()
     content = {
         "schema": 1,
         "made_by": made_by(),
         "date": now(),
         "host": {
-            name: host_info()[name] for name in ("cpu", "cores", "python", "packages")
+            "cpu": host["cpu"],
+            "cores": host["cores"],
+            "python": host["python"],
+            "packages": host["packages"],
         },
-        "finished": len(known),
+        "finished": len(all_trials),
         "not_tried": dict(sorted(refused.items())),
         "cells": [cells[key] for key in sorted(cells)],
     }
