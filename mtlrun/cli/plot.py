@@ -32,8 +32,8 @@ def plot(
             "Of a run: trace, scaling, heatmap, cd-diagram (average ranks) or path (scores along a parameter grid); of a "
             "model: coefficients, shrinkage (hierarchical models), curve (smooth models), tasks (their similarity) or "
             "path; of a comparison: verdict, methods, tasks, gains (against rows), heatmap, predictions, shrinkage, "
-            "calibration. Default: coefficients of a linear model, curve of a smooth one, verdict of a comparison, the "
-            "first that fits a run.",
+            "calibration, curve (with --curve). Default: coefficients of a linear model, curve of a smooth one, verdict of "
+            "a comparison, the first that fits a run.",
             autocompletion=options.words(
                 "trace",
                 "scaling",
