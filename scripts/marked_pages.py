@@ -193,7 +193,7 @@ def _readings(experiment: Experiment) -> list[str]:
         if reading.main is not None:
             of = f" of {', '.join(reading.main.of)}" if reading.main.of else ""
             more = f" *Main reading, by the rule: {reading.main.rule}{of}.* {reading.because or ''}".rstrip()
-        lines.append(_item(f"Reading `{name}`: {_markdown(reading.why)}{more}"))
+        lines.append(_item(f"Interpretation `{name}`: {_markdown(reading.why)}{more}"))
     return lines
 
 
