@@ -12,7 +12,7 @@ import typer
 
 from mtlrun.cli import options
 from mtlrun.cli.console import say, write_or_print
-from mtlrun.errors import DataError, UserError, counted, listed
+from mtlrun.errors import DataError, UnknownNameError, UserError, counted, listed
 from mtlrun.utils.outputs import check_ending, refuse_inputs
 from mtlrun.utils.text import stem_of
 
@@ -103,9 +103,13 @@ def predict(
 
     A classifier gives the column label, in the words of its table, and score; a
     regressor the column prediction, and lower and upper where the model has intervals.
-    is_known_task says whether the training rows had the task. Where all tasks share the
+    is_known_task says whether the training rows had the task. Rows of tasks that the
+    model cannot predict have empty cells; if no row can be predicted, the exit code is 2
+    although the file is written. Where all tasks share the
     same rows, there is one column per target, and for classifiers also TARGET:score.
     """
+    import numpy as np
+
     from mtlrun.model.files import files_of, load_model, used
     from mtlrun.model.intervals import LEVEL
     from mtlrun.model.prediction_tables import answers_table, to_csv
@@ -158,6 +162,8 @@ def predict(
         and not quiet
     ):
         say(f"predictions of {counted(len(table), 'row')}: {place}")
+    if not np.any(is_predicted):
+        _refuse_unknown_tasks(fitted, data, names, place)
 
 
 def _rows(
@@ -176,7 +182,7 @@ def _rows(
     Raises
     ------
     UnknownNameError
-        If the model can predict none of the tasks.
+        If the model cannot predict the task `task_name`.
     """
     import numpy as np
 
@@ -207,15 +213,32 @@ def _rows(
     if fitted.by_task and task_name is not None:
         names = [task_name] * X.shape[0]
     substitutes, is_predicted = fitted.predictable(names)
-    if not np.any(is_predicted):
-        # No row can be predicted: the error says what is wrong with the tasks.
+    if task_name is not None:
+        # Nothing is written for a name that was mistyped in the command itself.
         substitutes = names
     codes = fitted.codes(substitutes, data if task_name is None else "--task-name")
-    if isinstance(names, list) and not np.all(is_predicted):
+    if isinstance(names, list) and np.any(is_predicted) and not np.all(is_predicted):
         _warn_of_unknown_tasks(data, names, is_predicted)
     if isinstance(names, list):
         return X, codes, names, is_predicted
     return X, codes, None, is_predicted
+
+
+def _refuse_unknown_tasks(
+    fitted: Model, data: str, names: list[str] | None, place: Path
+) -> None:
+    """Raise the error of a file without any task that the model can predict.
+
+    The rows are written first, so that a program finds as many as it sent. The exit code
+    still tells it that all are empty: most often, the tasks stand in another column or
+    are written differently.
+    """
+    try:
+        fitted.codes(names, data)
+    except UnknownNameError as error:
+        if str(place) != "-":
+            error.remedy = f"{error.remedy} {place} has the rows without predictions."
+        raise
 
 
 def _warn_of_unknown_tasks(data: str, names: list[str], is_predicted: Any) -> None:

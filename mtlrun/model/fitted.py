@@ -586,9 +586,11 @@ class Model(BaseEstimator):
             error.message = f"{where}: {error.message}{others}"
             remedy = (
                 "A model that was compared with --new-tasks or --unseen mean predicts "
-                "new tasks, too; predict_table predicts the other rows."
+                "new tasks, too"
             )
-            error.remedy = f"{error.remedy} {remedy}"
+            if not set(names).issubset(unknown):
+                remedy += "; predict_table predicts the other rows"
+            error.remedy = f"{error.remedy} {remedy}."
             raise error
         return np.array([numbers[name] for name in names], dtype=int)
 

@@ -141,6 +141,30 @@ def test_rows_of_unknown_tasks_are_left_empty_with_one_warning(trained, tmp_path
     assert table.task.tolist() == ["horse", *tasks, "horse", "goat"]
 
 
+def test_rows_of_unknown_tasks_only_are_written_empty_with_exit_code_2(
+    trained, tmp_path
+):
+    letters = "ACGT" * 10 + "AC"
+    lines = [f"{letters},{task}" for task in ("horse", "goat", "horse")]
+    (tmp_path / "new.csv").write_text("sequence,task\n" + "\n".join(lines))
+    result = trained("predict", STRINGS, "new.csv", "-o", "out.csv")
+    assert result.exit_code == 2, result.output
+    assert result.stderr.count("horse") == 1
+    table = pd.read_csv("out.csv")
+    assert table.task.tolist() == ["horse", "goat", "horse"]
+    assert table[["label", "score"]].isna().all(axis=None)
+
+
+def test_nothing_is_written_for_an_unknown_task_of_the_command(trained, tmp_path):
+    (tmp_path / "new.fa").write_text(">1\n" + "ACGT" * 10 + "AC\n")
+    result = trained(
+        "predict", STRINGS, "new.fa", "--task-name", "horse", "-o", "out.csv"
+    )
+    assert result.exit_code == 2
+    assert "horse" in result.stderr
+    assert not (tmp_path / "out.csv").exists()
+
+
 def test_errors_end_with_2(trained, tmp_path):
     pd.DataFrame(np.ones((2, 4))).to_csv("narrow.csv", index=False, header=False)
     (tmp_path / "new.fa").write_text(">1\n" + "ACGT" * 10 + "AC\n")
