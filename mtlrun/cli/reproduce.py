@@ -174,6 +174,7 @@ def _reproduce_one(target: str, overrides: list[str], request: Request) -> int:
     """Reproduce one experiment; return the exit code."""
     from mtlrun.lab.load import load_experiment
     from mtlrun.lab.plan import check_interpretation, plan
+    from mtlrun.lab.scales import scale_warnings
 
     check_format(request.form)
     experiment = load_experiment(
@@ -207,6 +208,8 @@ def _reproduce_one(target: str, overrides: list[str], request: Request) -> int:
     if request.dry_run:
         _print_plan(run_plan, request.force)
         return 0
+    for text in scale_warnings(run_plan):
+        say(f"warning: {text}", error=True)
     exit_code = _compute_and_report(run_plan, request)
     if request.show:
         open_page(run_plan.folder / REPORT)

@@ -35,6 +35,7 @@ from mtlrun.lab.report.cells import (
     stored_tests,
 )
 from mtlrun.lab.report.figures import FIGURES
+from mtlrun.lab.scales import scale_warnings
 from mtlrun.lab.spec import TRAIN, Experiment
 from mtlrun.lab.stored import read_json, read_plan, read_raw
 from mtlrun.utils.io import DIGEST, file_json, read_file, writing
@@ -115,6 +116,8 @@ def reproduce(
         interpretation=interpretation,
         output=Path(output),
     )
+    for text in scale_warnings(made):
+        warnings.warn(text, UserWarning, stacklevel=3)
     with writing(made.folder, CANNOT_WRITE_REMEDY):
         summary = run(
             made, n_jobs=jobs, force=force, retries=retries, progress=progress
