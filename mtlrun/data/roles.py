@@ -51,7 +51,8 @@ from mtlrun.errors import DataError, UnknownNameError, counted, listed
 if TYPE_CHECKING:
     from mtlrun.data.cards import Card
 
-#: A column of words with more different ones than this, in more than half of the rows, is an identifier.
+#: A column of words with more different ones than this, in more than half of its filled
+#: cells, is an identifier; with empty cells, more than `MIN_NUMBERED` are enough.
 MAX_WORDS = 50
 #: Names of kinds of identifiers, and hints for them.
 NUMBERED = "identifiers (a different whole number in every row)"

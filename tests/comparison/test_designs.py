@@ -1,5 +1,8 @@
 """The three questions of a comparison: new rows, next rows, new tasks."""
 
+import re
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -150,6 +153,23 @@ def test_no_question_about_a_cohort_is_refused(design):
     assert len(questions) == 1
     predicted = result.predict(cohort().drop(columns="value"))
     assert np.isfinite(predicted).all()
+
+
+@pytest.mark.parametrize("design", [{}, {"time": "visit"}])
+def test_each_line_is_printed_once_and_the_counts_of_tasks_add_up(design):
+    frame = cohort()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = mtlrun.compare(frame, **OPTIONS, **design, splits=3, repeats=1)
+    texts = [str(warning.message) for warning in caught]
+    assert len(set(texts)) == len(texts)
+    facts = result.board.facts
+    assert len(set(facts)) == len(facts)
+    (line,) = [line for line in facts if " are tested of " in line]
+    n_tested, n_rows, n_tasks, n_other = map(int, re.findall(r"\d+", line))
+    assert n_tested < n_rows == len(frame)
+    assert n_tasks + n_other == frame.patient.nunique()
+    assert n_tasks == result.tasks["PooledRidge"].notna().sum()
 
 
 def test_a_saved_model_of_next_rows_knows_the_last_rows(tmp_path):

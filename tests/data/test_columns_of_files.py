@@ -503,6 +503,27 @@ def test_words_that_hardly_repeat_are_identifiers(load, words, rows, kept):
     assert "name" in load(frame, **ROLES, categorical=["name"]).features
 
 
+def test_remarks_are_identifiers_by_their_filled_cells(load):
+    frame = schools(400).assign(remark="")
+    frame.loc[::7, "remark"] = [f"remark {k}" for k in range(58)]
+    frame["mood"] = frame.form.where(frame.index % 7 == 0, "")
+    found = load(frame, **ROLES)
+    assert found.features == ["a", "mood"]
+    assert "remark" in found.notes
+
+
+def test_counts_are_no_identifiers_although_each_differs(load):
+    counts = np.random.default_rng(0).permutation(np.arange(60) ** 2 + 11)
+    found = load(schools(60).assign(people=counts), **ROLES)
+    assert "people" in found.features
+
+
+def test_row_numbers_with_gaps_are_identifiers_by_their_filled_cells(load):
+    numbers = pd.Series(np.arange(60.0)).where(np.arange(60) % 3 > 0)
+    found = load(schools(60).assign(line=numbers), **ROLES)
+    assert "line" not in found.features
+
+
 def test_dates_left_out_are_told_from_other_identifiers(load):
     frame = schools(60).assign(born=pd.date_range("2010-01-01", periods=60).astype(str))
     notes = load(frame, **ROLES).notes

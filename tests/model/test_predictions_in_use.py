@@ -106,8 +106,9 @@ def test_each_row_is_flagged_and_nothing_warns(schools):
     assert table.unknown_categories.tolist() == [(), ("size",), (), ()]
     assert table.missing.tolist() == [(), (), ("a",), ()]
     assert table.is_known_task.tolist() == [True, True, True, False]
-    with pytest.warns(UserWarning, match="size"):
+    with pytest.warns(UserWarning, match="size") as caught:
         predicted = loaded.predict(new)
+    assert sum("size" in str(warning.message) for warning in caught) == 1
     np.testing.assert_array_equal(table["prediction"], predicted)
 
 
