@@ -1,4 +1,8 @@
-"""Figures of a run as plain data: sweeps, curves, matrices, regularization paths, ranks."""
+"""Figures of a run as plain data.
+
+They show sweeps, curves, matrices, regularization paths, ranks, and published numbers next
+to ours. `mtlrun.tables.drawing` draws them.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +42,7 @@ from mtlrun.tables.ranking import Ranking
 from mtlrun.tables.report_table import Column, ReportTable, Section
 from mtlrun.utils.io import as_list
 
-#: Where figures lie in the folder of a run.
+#: Subfolder of the figures in the folder of a run.
 FIGURES = "figures"
 #: Quantities whose values span orders of magnitude.
 LOG_QUANTITIES = (
@@ -49,16 +53,23 @@ LOG_QUANTITIES = (
     "n_iter",
     "gap",
 )
-#: An axis of values that measures return is logarithmic if they span this factor.
+#: An axis of numbers of an analysis is logarithmic if they span this factor.
 LOG_SPAN = 100
-#: Start of the names of the figures of published numbers and ours.
+#: Start of the file names of figures with published numbers and ours.
 DUMBBELL = "published-and-ours"
-#: A mark of the axis of a sweep that depends on the data.
+#: Value of a mark on the axis of a sweep that depends on the number of tasks.
 ROOT = "1/sqrt(tasks)"
 
 
 def run_figures(judged: JudgedRun, tables: Sequence[Section]) -> list[Drawing]:
-    """Return the figures of the report of a run; `printed_tables` makes its tables."""
+    """Return the figures of the report of a run.
+
+    Parameters
+    ----------
+    judged : JudgedRun
+    tables : sequence of Section
+        Tables of the run from `printed_tables`.
+    """
     run = judged.run
     return [
         *dumbbells(judged, tables),
@@ -69,14 +80,14 @@ def run_figures(judged: JudgedRun, tables: Sequence[Section]) -> list[Drawing]:
     ]
 
 
-# ---------------------------------------------------------------- published against ours
+# ---------------------------------------------------------- published numbers and ours
 
 
 def dumbbells(judged: JudgedRun, tables: Sequence[Section]) -> list[Dumbbell]:
-    """Return a figure per printed table in which the paper has numbers that we computed.
+    """Return one figure per table with published numbers that were computed here.
 
-    The methods of a table are the lines of a panel, and the other axis makes the
-    panels: a panel shows which methods the paper and we put first.
+    Each panel lists the methods, so that it shows which of them are best in the paper
+    and here. The other axis of the table makes the panels.
     """
     by_columns = printed_axes(judged)[1] == "method"
     figures = []
@@ -108,7 +119,10 @@ def _pairs_panel(
     labels: Sequence[str],
     cells: Sequence[PrintedNumber | None],
 ) -> DumbbellPanel | None:
-    """Return the published numbers of a row or column with ours, None if none was computed."""
+    """Return the published numbers of a row or column, each with ours.
+
+    None if none of them was computed.
+    """
     pairs = []
     quantities = []
     for label, cell in zip(labels, cells, strict=True):
@@ -131,13 +145,16 @@ def _pairs_panel(
 
 
 def _is_percent(run: Run, quantity: str) -> bool:
-    """Whether the tables show a quantity per cent."""
+    """Return whether the tables show a quantity in percent."""
     layout = run.config.get("table") or {}
     return bool(layout.get("percent")) and quantity in run.metrics
 
 
 def _in_percent(run: Run, quantity: str, curves: Sequence[Line]) -> str:
-    """Return the name of a quantity, and put its curves into per cent where the tables are."""
+    """Convert the curves of a quantity to percent if the tables are in percent.
+
+    Return the name of the quantity with its unit.
+    """
     if not _is_percent(run, quantity):
         return spoken(quantity)
     for curve in curves:
@@ -148,27 +165,27 @@ def _in_percent(run: Run, quantity: str, curves: Sequence[Line]) -> str:
     return f"{spoken(quantity)} (%)"
 
 
-# ---------------------------------------------------------------- sweeps
+# ------------------------------------------------------------------------ sweeps
 
 
 def sweep_figures(run: Run, rows: Sequence[MethodResult]) -> list[Figure]:
-    """Return one figure per data set of a sweep that has a number; none for other experiments."""
+    """Return one figure per data set of a sweep; none for other experiments."""
     figures = []
     for dataset, settings in sweep_settings(run).items():
-        panels = [
-            _sweep_panel(run, rows, dataset, quantity)
-            for quantity in sweep_quantities(run)
-        ]
-        panels = [panel for panel in panels if any(curve.y for curve in panel.curves)]
+        panels = []
+        for quantity in sweep_quantities(run):
+            panel = _sweep_panel(run, rows, dataset, quantity)
+            if any(curve.y for curve in panel.curves):
+                panels.append(panel)
         if panels:
-            values, log = (
-                [value for _, value in settings],
-                run.sweep.get("scale") == "log",
-            )
-            name = str(run.sweep.get("name", "value"))
             figures.append(
                 Figure(
-                    file_name(dataset), run.title_of(dataset), panels, name, values, log
+                    file_name(dataset),
+                    run.title_of(dataset),
+                    panels,
+                    axis=str(run.sweep.get("name", "value")),
+                    values=[value for _, value in settings],
+                    log=run.sweep.get("scale") == "log",
                 )
             )
     return figures
@@ -177,323 +194,344 @@ def sweep_figures(run: Run, rows: Sequence[MethodResult]) -> list[Figure]:
 def _sweep_panel(
     run: Run, rows: Sequence[MethodResult], dataset: str, quantity: str
 ) -> Panel:
+    """Return the curves of all methods, above the published ones."""
     table = {(row.dataset, row.method): row for row in rows}
     curves = []
-    for place, method in enumerate(run.methods):
-        curve = Line(method, place=place)
-        for label, at in sweep_settings(run)[dataset]:
+    for index, method in enumerate(run.methods):
+        curve = Line(method, place=index)
+        for label, axis_value in sweep_settings(run)[dataset]:
             row = table.get((label, method))
             value = row.value(quantity) if row else None
-            if row is not None and value is not None:
-                curve.x.append(at)
-                curve.y.append(value)
-                curve.spread.append(
-                    0.0 if quantity in row.medians else row.std(quantity) or 0.0
-                )
+            if row is None or value is None:
+                continue
+            spread = 0.0
+            if quantity not in row.medians:
+                spread = row.std(quantity) or 0.0
+            curve.x.append(axis_value)
+            curve.y.append(value)
+            curve.spread.append(spread)
         curves.append(curve)
-    log = _log(run, quantity, [y for curve in curves for y in curve.y])
-    below = [
-        c.drawable(run.sweep.get("scale") == "log", log)
-        for c in published_curves(run, dataset, quantity)
-    ]
-    name = _in_percent(run, quantity, below + curves)
-    return Panel(name, log, below + curves, marks=_sweep_marks(run, dataset))
+    is_log = _is_log(run, quantity, [y for curve in curves for y in curve.y])
+    is_x_log = run.sweep.get("scale") == "log"
+    published = published_curves(run, dataset, quantity)
+    all_curves = [curve.drawable(is_x_log, is_log) for curve in published]
+    all_curves += curves
+    name = _in_percent(run, quantity, all_curves)
+    return Panel(name, is_log, all_curves, marks=_sweep_marks(run, dataset))
 
 
-def _log(run: Run, quantity: str, values: Sequence[float]) -> bool:
+def _is_log(run: Run, quantity: str, values: Sequence[float]) -> bool:
+    """Return whether the axis of a quantity should be logarithmic."""
     if not values or min(values) <= 0:
         return False
-    return quantity in LOG_QUANTITIES or (
-        run.measures
-        and (quantity.startswith("seconds") or max(values) >= LOG_SPAN * min(values))
-    )
+    if quantity in LOG_QUANTITIES:
+        return True
+    if not run.measures:
+        return False
+    return quantity.startswith("seconds") or max(values) >= LOG_SPAN * min(values)
 
 
 def _sweep_marks(run: Run, dataset: str) -> dict[str, float]:
-    """Return the marks of the axis, those that depend on the number of tasks with their value."""
+    """Return the positions of the marks on the axis of a sweep."""
     marks = {}
     for text, value in (run.sweep.get("marks") or {}).items():
         if value != ROOT:
             marks[str(text)] = float(value)
-        elif tasks := _tasks(run, dataset):
-            marks[str(text)] = tasks**-0.5
+            continue
+        n_tasks = _n_tasks(run, dataset)
+        if n_tasks:
+            marks[str(text)] = n_tasks**-0.5
     return marks
 
 
-def _tasks(run: Run, dataset: str) -> int | None:
-    """Return the number of tasks of the first finished cell, else as the card says."""
+def _n_tasks(run: Run, dataset: str) -> int | None:
+    """Return the number of tasks of the first finished cell, else that of the card."""
     for label, _ in sweep_settings(run)[dataset]:
-        counts = (
-            r.counts.get("n_tasks")
-            for m in run.methods
-            for r in run.results_of(label, m)
-        )
-        found = next(
-            (n for n in counts if n),
-            (run.datasets[label].get("statistics") or {}).get("tasks"),
-        )
-        if found:
-            return int(found)
+        for method in run.methods:
+            for record in run.results_of(label, method):
+                n_tasks = record.counts.get("n_tasks")
+                if n_tasks:
+                    return int(n_tasks)
+        statistics = run.datasets[label].get("statistics") or {}
+        if statistics.get("tasks"):
+            return int(statistics["tasks"])
     return None
 
 
-# ---------------------------------------------------------------- curves and matrices of measurements
+# ---------------------------------------------------- curves and matrices of analyses
+
+#: Curves of the first finished repeat and of further ones, as an analysis returned them.
+_StoredCurves = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def trace_figures(run: Run) -> list[Figure]:
-    """Return one figure per data set whose records hold curves, a panel per name of a curve.
+    """Return one figure per data set with stored curves, one panel per name of a curve.
 
-    A method's curve is that of its first finished repeat; where all repeats have the same x, the band between their
-    smallest and largest values is drawn around it. Curves of the experiment's file of published ones lie underneath.
-    "objective, primal" is a variant of "objective": in its panel, a method without it is drawn with its "objective".
+    The curve of a method is that of its first finished repeat. If all repeats have the
+    same x, a band shows the range of their values. Published curves lie underneath.
+    "objective, primal" is a variant of "objective": its panel shows the "objective" of
+    methods without the variant.
     """
     figures = []
     for dataset in run.datasets:
-        stored = {
-            m: [r.result.get("curves") or {} for r in run.results_of(dataset, m)]
-            for m in run.methods
-        }
-        names = dict.fromkeys(
-            name for group in stored.values() for curves in group for name in curves
-        )
-        panels = [
-            _trace_panel(run, dataset, name, stored, titled=len(names) > 1)
-            for name in names
-        ]
+        stored = {}
+        for method in run.methods:
+            records = run.results_of(dataset, method)
+            stored[method] = [record.result.get("curves") or {} for record in records]
+        names: dict[str, None] = {}
+        for repeats in stored.values():
+            for curves in repeats:
+                names |= dict.fromkeys(curves)
+        panels = []
+        for name in names:
+            panel = _trace_panel(run, dataset, name, stored)
+            if len(names) > 1:
+                panel.title = name
+            panels.append(panel)
         if panels:
-            title = (
-                run.title_of(dataset)
-                if run.has_data(dataset)
-                else str(run.info.get("title", ""))
-            )
+            title = str(run.info.get("title", ""))
+            if run.has_data(dataset):
+                title = run.title_of(dataset)
             figures.append(Figure(file_name(dataset), title, panels))
     return figures
 
 
-def _trace_panel(
-    run: Run,
-    dataset: str,
-    name: str,
-    stored: Mapping[str, Sequence[Mapping[str, Any]]],
-    titled: bool,
-) -> Panel:
-    """Return the panel of one name: labels and scales are those of the first curve that has it."""
-    plain = name.split(", ")[0]
-    groups = {
-        method: [
-            curve
-            for curves in group
-            if (curve := curves.get(name) or curves.get(plain))
-        ]
-        for method, group in stored.items()
-    }
-    first = next(curve for group in groups.values() for curve in group)
-    log = str(first.get("log") or "")
-    curves = published_curves(run, dataset, name)
-    curves += [
-        _trace_curve(method, place, groups[method])
-        for place, method in enumerate(run.methods)
-    ]
-    marks = [
-        mark
-        for group in groups.values()
-        for c in group[:1]
-        for mark in (c.get("marks") or {}).items()
-    ]
+def _trace_panel(run: Run, dataset: str, name: str, stored: _StoredCurves) -> Panel:
+    """Return the panel of one name.
+
+    Labels and scales are those of the first curve that has it.
+    """
+    plain_name = name.split(", ")[0]
+    repeats_by_method: dict[str, list[Mapping[str, Any]]] = {}
+    for method, repeats in stored.items():
+        repeats_by_method[method] = []
+        for curves in repeats:
+            curve = curves.get(name) or curves.get(plain_name)
+            if curve:
+                repeats_by_method[method].append(curve)
+    first = next(c for curves in repeats_by_method.values() for c in curves)
+    log_axes = str(first.get("log") or "")
+    is_x_log = "x" in log_axes
+    is_y_log = "y" in log_axes
+    lines = published_curves(run, dataset, name)
+    for index, method in enumerate(run.methods):
+        lines.append(_trace_curve(method, index, repeats_by_method[method]))
+    marks: dict[str, float] = {}
+    for curves in repeats_by_method.values():
+        for curve in curves[:1]:
+            for text, x in (curve.get("marks") or {}).items():
+                marks[str(text)] = float(x)
     return Panel(
         str(first.get("y_label") or name),
-        "y" in log,
-        [curve.drawable("x" in log, "y" in log) for curve in curves],
+        is_y_log,
+        [line.drawable(is_x_log, is_y_log) for line in lines],
         axis=str(first.get("x_label") or ""),
-        x_log="x" in log,
-        marks={str(text): float(x) for text, x in marks},
-        title=name if titled else "",
+        x_log=is_x_log,
+        marks=marks,
     )
 
 
-def _trace_curve(method: str, place: int, repeats: Sequence[Mapping[str, Any]]) -> Line:
+def _trace_curve(method: str, index: int, repeats: Sequence[Mapping[str, Any]]) -> Line:
+    """Return the curve of the first repeat, with the range of all repeats as a band."""
     if not repeats:
-        return Line(method, place=place)
-    curve = Line(
-        method, as_list(repeats[0]["x"]), as_list(repeats[0]["y"]), place=place
-    )
-    if len(repeats) > 1 and all(as_list(r["x"]) == curve.x for r in repeats):
-        columns = [
-            [v for v in values if v is not None]
-            for values in zip(*(r["y"] for r in repeats), strict=True)
-        ]
-        curve.low = [min(column, default=float("nan")) for column in columns]
-        curve.high = [max(column, default=float("nan")) for column in columns]
+        return Line(method, place=index)
+    first = repeats[0]
+    curve = Line(method, as_list(first["x"]), as_list(first["y"]), place=index)
+    has_same_x = all(as_list(repeat["x"]) == curve.x for repeat in repeats)
+    if len(repeats) > 1 and has_same_x:
+        for values in zip(*(repeat["y"] for repeat in repeats), strict=True):
+            present = [value for value in values if value is not None]
+            curve.low.append(min(present, default=float("nan")))
+            curve.high.append(max(present, default=float("nan")))
     return curve
 
 
 def published_curves(run: Run, dataset: str, name: str) -> list[Line]:
-    """Return the curves of the paper for a data set (its label, its id, or its label in a sweep) and a quantity."""
-    ids = [
-        str(f.get("id"))
-        for label, f in run.datasets.items()
-        if dataset in (label, run.axis_of(label))
-    ]
-    places = {method: place for place, method in enumerate(run.methods)}
-    found = []
+    """Return the published curves of a quantity.
+
+    Parameters
+    ----------
+    run : Run
+    dataset : str
+        Label or id of the data set, or its label in a sweep.
+    name : str
+        Quantity.
+    """
+    names = [dataset]
+    for label, info in run.datasets.items():
+        if dataset in (label, run.axis_of(label)):
+            names.append(str(info.get("id")))
+    indices = {method: index for index, method in enumerate(run.methods)}
+    curves = []
     for entry in run.published:
-        if (
-            str(entry.get("dataset")) in (dataset, *ids)
-            and str(entry.get("name")) == name
-        ):
-            method = str(entry["method"])
-            place = places.setdefault(method, len(places))
-            label = f"{method} (published)"
-            found.append(
-                Line(
-                    label,
-                    list(entry["x"]),
-                    list(entry["y"]),
-                    place=place,
-                    published=True,
-                )
+        is_same_data = str(entry.get("dataset")) in names
+        if not is_same_data or str(entry.get("name")) != name:
+            continue
+        method = str(entry["method"])
+        index = indices.setdefault(method, len(indices))
+        curves.append(
+            Line(
+                f"{method} (published)",
+                list(entry["x"]),
+                list(entry["y"]),
+                place=index,
+                published=True,
             )
-    return found
+        )
+    return curves
 
 
 def published_line(run: Run) -> str | None:
-    """Say where the published curves come from; None without any."""
-    sources = dict.fromkeys(
-        str(entry["source"]) for entry in run.published if entry.get("source")
-    )
+    """Return a sentence on the source of published curves; None without any."""
     if not run.published:
         return None
-    return f"Pale dashed curves are the published ones{': ' if sources else ''}{'; '.join(sources)}."
+    text = "Pale dashed curves are the published ones"
+    sources: dict[str, None] = {}
+    for entry in run.published:
+        if entry.get("source"):
+            sources[str(entry["source"])] = None
+    if sources:
+        text += f": {'; '.join(sources)}"
+    return f"{text}."
 
 
 def matrix_figures(run: Run) -> list[Figure]:
-    """Return one figure per data set and method whose first finished repeat has matrices, a heat map for each."""
+    """Return one figure per data set and method with stored matrices.
+
+    The matrices are those of the first finished repeat, one heat map for each.
+    """
     figures = []
     for dataset, method, stored in run.first_results("matrices"):
-        maps = [
-            HeatMap(
-                name,
-                m["values"],
-                list(map(str, m["rows"])),
-                list(map(str, m["columns"])),
-                m.get("centre"),
+        maps = []
+        for title, matrix in stored.items():
+            maps.append(
+                HeatMap(
+                    title,
+                    matrix["values"],
+                    list(map(str, matrix["rows"])),
+                    list(map(str, matrix["columns"])),
+                    matrix.get("centre"),
+                )
             )
-            for name, m in stored.items()
-        ]
         name = file_name(dataset, method, "matrices")
         figures.append(Figure(name, _title(run, dataset, method), maps))
     return figures
 
 
 def matrix_sections(run: Run) -> list[Section]:
-    """Return the small matrices of the figures as tables, for readers who cannot see or enlarge the colors."""
+    """Return the small matrices of the figures as tables.
+
+    They serve readers who cannot see or enlarge the colors.
+    """
     sections = []
     for figure in matrix_figures(run):
         for panel in figure.panels:
             if not isinstance(panel, HeatMap) or not panel.has_numbers:
                 continue
-            table = ReportTable(
-                [Column(""), *(Column(c, "gain") for c in panel.columns)]
-            )
-            table.rows = [
-                [head, *values]
-                for head, values in zip(panel.rows, panel.values, strict=True)
-            ]
+            columns = [Column(name, "gain") for name in panel.columns]
+            table = ReportTable([Column(""), *columns])
+            for name, values in zip(panel.rows, panel.values, strict=True):
+                table.rows.append([name, *values])
             title = f"Numbers of the figure: {figure.title}, {panel.title}"
             sections.append(Section(title, grids=[table]))
     return sections
 
 
 def _title(run: Run, dataset: str, method: str) -> str:
-    """Return the title of a figure of an analysis: its data and its method, where there are data."""
+    """Return the title of a figure of an analysis: its data, if any, and its method."""
     if run.has_data(dataset):
         return f"{run.title_of(dataset)}: {method}"
     return f"{method[:1].upper()}{method[1:]}"
 
 
-# ---------------------------------------------------------------- parameter searches and ranks
+# --------------------------------------------------- parameter searches and ranks
 
 
 def path_figures(run: Run) -> list[Figure]:
-    """Return one figure per data set with parameter searches, a panel per parameter of their grids.
+    """Return one figure per data set with parameter searches, one panel per parameter.
 
-    The score at a value is that of the best candidate with it, averaged over the splits, with their standard deviation.
+    The score of a value is that of the best candidate with it: the mean over the splits,
+    with their standard deviation.
     """
     figures = []
     for dataset in run.datasets:
-        searches = {}
+        searches: dict[str, list[Record]] = {}
         for method in run.methods:
-            keys = [
-                str(r.selection.get("key")) for r in run.results_of(dataset, method)
-            ]
-            searches[method] = [
-                run.selections[key] for key in keys if key in run.selections
-            ]
-        names = dict.fromkeys(
-            name
-            for group in searches.values()
-            for record in group
-            for name in record.selection.get("grid") or {}
-        )
-        panels = [_path_panel(run, name, searches) for name in names]
-        panels = [
-            panel for panel in panels if any(len(curve.x) > 1 for curve in panel.curves)
-        ]
+            searches[method] = []
+            for record in run.results_of(dataset, method):
+                key = str(record.selection.get("key"))
+                if key in run.selections:
+                    searches[method].append(run.selections[key])
+        parameters: dict[str, None] = {}
+        for records in searches.values():
+            for record in records:
+                parameters |= dict.fromkeys(record.selection.get("grid") or {})
+        panels = []
+        for parameter in parameters:
+            panel = _path_panel(run, parameter, searches)
+            if any(len(curve.x) > 1 for curve in panel.curves):
+                panels.append(panel)
         if panels:
-            figures.append(
-                Figure(file_name(dataset, "path"), run.title_of(dataset), panels)
-            )
+            name = file_name(dataset, "path")
+            figures.append(Figure(name, run.title_of(dataset), panels))
     return figures
 
 
-def _path_panel(run: Run, name: str, searches: Mapping[str, Sequence[Record]]) -> Panel:
-    metric = next(
-        (str(r.selection["metric"]) for group in searches.values() for r in group),
-        "score",
-    )
+def _path_panel(
+    run: Run, parameter: str, searches: Mapping[str, Sequence[Record]]
+) -> Panel:
+    all_records = [record for records in searches.values() for record in records]
+    metric = "score"
+    if all_records:
+        metric = str(all_records[0].selection["metric"])
     curves = []
-    for place, method in enumerate(run.methods):
-        found = [best_scores(record.selection, name) for record in searches[method]]
-        x = sorted({value for scores in found for value in scores})
-        y = [[scores[value] for scores in found if value in scores] for value in x]
-        curves.append(
-            Line(
-                method,
-                list(x),
-                list(map(fmean, y)),
-                [std(scores) or 0.0 for scores in y],
-                place=place,
-            )
-        )
-    return path_panel(f"{spoken(metric)} (validation)", name, curves)
+    for index, method in enumerate(run.methods):
+        scores_by_value: dict[float, list[float]] = {}
+        for record in searches[method]:
+            for value, score in best_scores(record.selection, parameter).items():
+                scores_by_value.setdefault(value, []).append(score)
+        curve = Line(method, place=index)
+        for value, scores in sorted(scores_by_value.items()):
+            curve.x.append(value)
+            curve.y.append(fmean(scores))
+            curve.spread.append(std(scores) or 0.0)
+        curves.append(curve)
+    return path_panel(f"{spoken(metric)} (validation)", parameter, curves)
 
 
 def rank_diagrams(run: Run, rows: list[MethodResult]) -> list[RankDiagram]:
-    """Return the average ranks of every group of data sets, or of the comparison of an experiment without groups."""
+    """Return the average ranks of each group of data sets as a diagram.
+
+    An experiment without groups has one diagram of its comparison of methods.
+    """
     rankings = [group for group in rank_groups(run, rows) if len(group.methods) > 2]
-    alone = None if rankings else rank_methods(run, rows)
-    if alone is not None and alone.friedman is not None:
-        rankings.append(alone)
+    if not rankings:
+        ranking = rank_methods(run, rows)
+        if ranking is not None and ranking.friedman is not None:
+            rankings = [ranking]
     return [RankDiagram(file_name(ranking.label), [ranking]) for ranking in rankings]
 
 
 def measured_ranks(run: Run) -> list[RankDiagram]:
-    """Return one figure per data set and method whose first finished repeat has rankings, a diagram for each."""
+    """Return one figure per data set and method with stored rankings.
+
+    The rankings are those of the first finished repeat, one diagram for each.
+    """
     figures = []
     for dataset, method, stored in run.first_results("rankings"):
-        rankings = [
-            Ranking(
-                one["label"],
-                one["quantity"],
-                one["blocks"],
-                one["methods"],
-                one["values"],
-                one["greater"],
+        rankings = []
+        for entry in stored:
+            rankings.append(
+                Ranking(
+                    label=entry["label"],
+                    metric=entry["quantity"],
+                    blocks=entry["blocks"],
+                    methods=entry["methods"],
+                    values=entry["values"],
+                    greater=entry["greater"],
+                )
             )
-            for one in stored
-        ]
+        name = file_name(dataset, method, "ranks")
         heading = _title(run, dataset, method)
-        figures.append(
-            RankDiagram(file_name(dataset, method, "ranks"), rankings, heading)
-        )
+        figures.append(RankDiagram(name, rankings, heading))
     return figures

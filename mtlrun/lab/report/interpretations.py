@@ -1,4 +1,8 @@
-"""A run under one reading of the paper: its numbers beside the printed ones, and its claims over all readings."""
+"""Interpretations of a paper: published numbers and claims under each of them.
+
+Where a paper leaves choices open, an experiment has several interpretations. In files an
+interpretation is called a reading.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from statistics import fmean
 from typing import Any
 
 from mtlrun.errors import counted
-from mtlrun.lab.report.cells import MethodResult, Run, method_results
+from mtlrun.lab.report.cells import Run, method_results
 from mtlrun.lab.report.checks import (
     HOLDING,
     REFERENCE_SOURCES,
@@ -26,33 +30,36 @@ from mtlrun.lab.report.statistics import rank_groups
 from mtlrun.tables.report_table import Column, ReportTable, Section
 from mtlrun.utils.io import as_list
 
+#: Explanation of `tolerance_of` in reports.
 TOLERANCE_RULE = (
-    "A number is within tolerance if it differs from the printed one by at most the largest of: the absolute "
-    "tolerance; the given share of the error rate (1 - the printed value); the relative tolerance times the printed "
-    "value; half a unit of the last printed digit; and, if both sides have at least two splits, the given number of "
-    "standard errors of the difference."
+    "A number is within tolerance if it differs from the printed one by at most the "
+    "largest of: the absolute tolerance; the given share of the error rate (1 - the "
+    "printed value); the relative tolerance times the printed value; half a unit of the "
+    "last printed digit; and, if both sides have at least two splits, the given number "
+    "of standard errors of the difference."
 )
 
 
 @dataclass(frozen=True)
 class ReferenceVerdict:
-    """One printed number and ours.
+    """Published number next to the computed one.
 
     Attributes
     ----------
     dataset, method, quantity, source : str
     value : float
-        As printed.
+        Published number.
     ours, std : float or None
+        Computed number and its standard deviation over splits.
     n : int
-        Splits behind ours.
+        Number of splits of the computed number.
     difference : float or None
-        Ours minus the printed one.
+        Computed minus published number.
     tolerance : float or None
-        Largest absolute difference that counts as the same.
+        Largest absolute difference within tolerance.
     verdict : Verdict
     why : str or None
-        Why it was not run; else what set the tolerance.
+        Reason why the number was not computed, else the rule that set the tolerance.
     """
 
     dataset: str
@@ -87,265 +94,308 @@ class ReferenceVerdict:
 
 
 def compare_references(evidence: Evidence) -> list[ReferenceVerdict]:
-    """Compare every reference number that concerns the profile of a run."""
-    run, table = evidence.run, evidence.table
-    tolerances = [
-        Tolerance.model_validate(entry)
-        for entry in as_list(run.config.get("tolerance"))
-    ]
-    results = []
-    for entry in map(Reference.model_validate, as_list(run.config.get("reference"))):
-        if entry.profile and run.profile not in entry.profile:
-            continue
-        label = (
-            entry.dataset
-            if (entry.dataset, entry.method) in table
-            else run.label_of(entry.dataset)
-        )
-        row = None if label is None else table.get((label, entry.method))
-        name, without = entry.dataset, "method not in this run"
-        if entry.task is not None:
-            name, row, without = (
-                f"{label or name}, {entry.task}",
-                row and row.of_task(entry.task),
-                f"no task {entry.task!r} known",
-            )
-        if label is None:
-            without = (
-                f"data set not in this run (profile {run.profile}: {run.names_of_data})"
-            )
-        results.append(_compare(entry, name, row, without, tolerances))
-    return results
+    """Compare the published numbers of an experiment with those of a run.
+
+    Numbers that concern other profiles are left out.
+    """
+    run = evidence.run
+    tolerances = []
+    for entry in as_list(run.config.get("tolerance")):
+        tolerances.append(Tolerance.model_validate(entry))
+    verdicts = []
+    for entry in as_list(run.config.get("reference")):
+        reference = Reference.model_validate(entry)
+        if not reference.profile or run.profile in reference.profile:
+            verdicts.append(_compare_reference(reference, evidence, tolerances))
+    return verdicts
 
 
-def _compare(
-    entry: Reference,
-    name: str,
-    row: MethodResult | None,
-    without: str,
-    tolerances: Sequence[Tolerance],
+def _compare_reference(
+    reference: Reference, evidence: Evidence, tolerances: Sequence[Tolerance]
 ) -> ReferenceVerdict:
-    quantity, value, source = (
-        entry.quantity,
-        entry.value,
-        entry.source or REFERENCE_SOURCES[0],
-    )
+    """Find the computed number for a published one, and compare the two."""
+    run = evidence.run
+    label: str | None = reference.dataset
+    if (label, reference.method) not in evidence.table:
+        label = run.label_of(reference.dataset)
+    row = None
+    if label is not None:
+        row = evidence.table.get((label, reference.method))
+    name = reference.dataset
+    reason = "method not in this run"
+    if reference.task is not None:
+        name = f"{label or name}, {reference.task}"
+        row = row and row.of_task(reference.task)
+        reason = f"no task {reference.task!r} known"
+    if label is None:
+        datasets = run.names_of_data
+        reason = f"data set not in this run (profile {run.profile}: {datasets})"
+    quantity = reference.quantity
+    source = reference.source or REFERENCE_SOURCES[0]
     ours = row.value(quantity) if row else None
     if row is None or ours is None:
-        without = f"no {quantity} ({row.status_text})" if row else without
+        if row is not None:
+            reason = f"no {quantity} ({row.status_text})"
         return ReferenceVerdict(
-            name, entry.method, quantity, source, value, why=without
+            dataset=name,
+            method=reference.method,
+            quantity=quantity,
+            source=source,
+            value=reference.value,
+            why=reason,
         )
     std = None if quantity in row.medians else row.std(quantity)
     n = len(row.samples.get(quantity, ())) or row.n
-    tolerance, rule = tolerance_of(entry, tolerances, std, n)
-    difference = ours - value
-    # Ten digits: what is exactly at the limit on paper must not fall outside through binary rounding.
-    same = float(f"{abs(difference):.10g}") <= float(f"{tolerance:.10g}")
-    verdict = Verdict.WITHIN if same else Verdict.OUTSIDE
+    tolerance, rule = tolerance_of(reference, tolerances, std, n)
+    difference = ours - reference.value
+    # With all digits, binary rounding could push a difference that equals the limit in
+    # decimal numbers out of tolerance.
+    is_within = float(f"{abs(difference):.10g}") <= float(f"{tolerance:.10g}")
     return ReferenceVerdict(
-        row.dataset,
-        row.method,
-        quantity,
-        source,
-        value,
-        ours,
-        std,
-        n,
-        difference,
-        tolerance,
-        verdict,
-        rule,
+        dataset=row.dataset,
+        method=row.method,
+        quantity=quantity,
+        source=source,
+        value=reference.value,
+        ours=ours,
+        std=std,
+        n=n,
+        difference=difference,
+        tolerance=tolerance,
+        verdict=Verdict.WITHIN if is_within else Verdict.OUTSIDE,
+        why=rule,
     )
 
 
 def tolerance_of(
     entry: Reference, tolerances: Sequence[Tolerance], std: float | None, n: int
 ) -> tuple[float, str]:
-    """Return the largest absolute difference that counts as the same, and which rule gave it.
+    """Return the tolerance of a published number, and the rule that set it.
 
-    The largest of: absolute; error_rate times (1 - the printed value); relative times the printed value; half a unit
-    of the last printed digit; and, with at least two splits on both sides and both deviations known, sigmas standard
-    errors of the difference.
+    The tolerance is the largest of: absolute; error_rate times (1 - the published value);
+    relative times the published value; half a unit of the last published digit; and
+    sigmas standard errors of the difference, if both sides have at least two splits and a
+    standard deviation.
 
     Parameters
     ----------
     entry : Reference
-        The reference number; its own `absolute`, `error_rate`, `relative`, `sigmas` win over the experiment's.
+        Published number. Its own `absolute`, `error_rate`, `relative` and `sigmas` take
+        precedence over those of the experiment.
     tolerances : sequence of Tolerance
-        Rules of the experiment; the first that names the quantity, else the first without a quantity.
+        Rules of the experiment. The first rule for the quantity counts, else the first
+        rule without a quantity.
     std : float or None
-        Ours.
+        Standard deviation of the computed number.
     n : int
-        Splits behind ours.
+        Number of splits of the computed number.
+
+    Returns
+    -------
+    tolerance : float
+    rule : str
     """
-    rule = next((t for t in tolerances if t.quantity == entry.quantity), None)
-    rule = rule or next((t for t in tolerances if not t.quantity), Tolerance())
-    absolute = _first_given(entry.absolute, rule.absolute)
-    rate = _first_given(entry.error_rate, rule.error_rate)
-    relative = _first_given(entry.relative, rule.relative)
-    sigmas = _first_given(entry.sigmas, rule.sigmas)
-    digits = _decimals(entry.value) if entry.decimals is None else entry.decimals
+    rule = _find_rule(tolerances, entry.quantity)
+    absolute = _coalesce(entry.absolute, rule.absolute) or 0.0
+    error_rate = _coalesce(entry.error_rate, rule.error_rate) or 0.0
+    relative = _coalesce(entry.relative, rule.relative) or 0.0
+    sigmas = _coalesce(entry.sigmas, rule.sigmas)
+    n_decimals = entry.decimals
+    if n_decimals is None:
+        n_decimals = _count_decimals(entry.value)
     candidates = [
-        (0.5 * 10.0**-digits, "printed digits"),
-        (absolute or 0.0, "absolute"),
+        (0.5 * 10.0**-n_decimals, "printed digits"),
+        (absolute, "absolute"),
+        (error_rate * abs(1 - entry.value), f"{error_rate:.0%} of the error rate"),
+        (relative * abs(entry.value), f"{relative:.0%} of the value"),
     ]
-    candidates.append(
-        ((rate or 0.0) * abs(1 - entry.value), f"{rate or 0:.0%} of the error rate")
-    )
-    candidates.append(
-        ((relative or 0.0) * abs(entry.value), f"{relative or 0:.0%} of the value")
-    )
-    theirs, n_theirs = entry.std, entry.n or n
-    if (
-        sigmas is not None
-        and std is not None
-        and theirs is not None
-        and min(n, n_theirs) >= 2
-    ):
-        error = math.sqrt(theirs**2 / n_theirs + std**2 / n)
-        candidates.append((sigmas * error, f"{sigmas:g} standard errors"))
-    return max(candidates, key=lambda pair: pair[0])
+    n_published = entry.n or n
+    published_std = entry.std
+    if sigmas is not None and std is not None and published_std is not None:
+        if min(n, n_published) >= 2:
+            error = math.sqrt(published_std**2 / n_published + std**2 / n)
+            candidates.append((sigmas * error, f"{sigmas:g} standard errors"))
+    return max(candidates, key=lambda candidate: candidate[0])
 
 
-def _first_given(value: float | None, default: float | None) -> float | None:
+def _find_rule(tolerances: Sequence[Tolerance], quantity: str) -> Tolerance:
+    for rule in tolerances:
+        if rule.quantity == quantity:
+            return rule
+    for rule in tolerances:
+        if not rule.quantity:
+            return rule
+    return Tolerance()
+
+
+def _coalesce(value: float | None, default: float | None) -> float | None:
     return default if value is None else value
 
 
-def _decimals(value: float) -> int:
-    """Count the decimals of a number as written; trailing zeros are lost, hence the field `decimals`."""
+def _count_decimals(value: float) -> int:
+    """Count the decimals of a number.
+
+    A float has lost its trailing zeros, which is why references have a field `decimals`.
+    """
     text = repr(value)
     if "e" in text:
-        return max(0, -int(text.split("e")[1]))
-    return len(text.split(".")[1].rstrip("0")) if "." in text else 0
+        exponent = int(text.split("e")[1])
+        return max(0, -exponent)
+    if "." not in text:
+        return 0
+    return len(text.split(".")[1].rstrip("0"))
 
 
 def reference_section(references: Sequence[ReferenceVerdict]) -> Section:
-    """Return the printed numbers beside ours; those that were not run are only counted, with the reason."""
-    compared = [r for r in references if r.ours is not None]
+    """Return a table of published numbers and ours.
+
+    Numbers that were not computed are counted, with the reason.
+    """
+    compared = [reference for reference in references if reference.ours is not None]
+    section = Section("Printed numbers and ours")
+    if compared:
+        section.lines = [TOLERANCE_RULE, *constant_lines(compared)]
+        section.grids = [reference_grid(compared)]
     reasons = Counter(str(r.why) for r in references if r.ours is None)
-    lines = [TOLERANCE_RULE, *constant_lines(compared)] if compared else []
-    waiting = [
-        f"{counted(count, 'number')} not run: {why}." for why, count in reasons.items()
-    ]
-    return Section(
-        "Printed numbers and ours",
-        [*lines, *waiting],
-        [reference_grid(compared)] if compared else [],
-    )
+    for reason, count in reasons.items():
+        section.lines.append(f"{counted(count, 'number')} not run: {reason}.")
+    return section
 
 
 def reference_grid(references: Sequence[ReferenceVerdict]) -> ReportTable:
-    """Return the printed numbers beside ours."""
-    columns = (
+    """Return a table of published numbers and ours."""
+    table = ReportTable.of(
+        "dataset",
+        "method",
+        "quantity",
+        "source",
         "printed:seconds",
         "ours:seconds",
         "n:count",
         "difference:seconds",
         "tolerance:seconds",
+        "verdict",
+        "rule or reason",
     )
-    grid = ReportTable.of(
-        "dataset", "method", "quantity", "source", *columns, "verdict", "rule or reason"
-    )
-    for r in references:
-        # Five significant digits: printed numbers keep all of theirs.
-        value, ours, difference, tolerance = (
-            None if v is None else f"{v:.5g}"
-            for v in (r.value, r.ours, r.difference, r.tolerance)
+    for reference in references:
+        table.rows.append(
+            [
+                reference.dataset,
+                reference.method,
+                reference.quantity,
+                reference.source,
+                _five_digits(reference.value),
+                _five_digits(reference.ours),
+                reference.n,
+                _five_digits(reference.difference),
+                _five_digits(reference.tolerance),
+                reference.verdict,
+                reference.why,
+            ]
         )
-        numbers = (value, ours, r.n, difference, tolerance)
-        grid.rows.append(
-            [r.dataset, r.method, r.quantity, r.source, *numbers, r.verdict, r.why]
-        )
-    return grid
+    return table
+
+
+def _five_digits(value: float | None) -> str | None:
+    """Format a number with five digits, which no published number exceeds."""
+    return None if value is None else f"{value:.5g}"
 
 
 def constant_lines(references: Sequence[ReferenceVerdict]) -> list[str]:
-    """Say how many numbers a constant would bring inside: the mean of what is printed for a data set and quantity.
+    """Return a sentence on how many numbers a constant would have within tolerance.
 
-    Where it is most of them, being within tolerance says little.
+    The constant is the mean of the published numbers of a data set and quantity. If it
+    has most numbers within tolerance, agreement with the paper says little.
     """
-    columns: dict[tuple[str, str], list[ReferenceVerdict]] = {}
-    for r in references:
-        columns.setdefault((r.dataset, r.quantity), []).append(r)
-    several = [
-        (r, fmean(x.value for x in group))
-        for group in columns.values()
-        if len(group) > 1
-        for r in group
-    ]
-    if not several:
+    groups: dict[tuple[str, str], list[ReferenceVerdict]] = {}
+    for reference in references:
+        key = (reference.dataset, reference.quantity)
+        groups.setdefault(key, []).append(reference)
+    n_numbers = 0
+    n_constant = 0
+    n_ours = 0
+    for group in groups.values():
+        if len(group) < 2:
+            continue
+        constant = fmean(reference.value for reference in group)
+        for reference in group:
+            n_numbers += 1
+            distance = abs(reference.value - constant)
+            n_constant += distance <= (reference.tolerance or 0)
+            n_ours += reference.verdict == Verdict.WITHIN
+    if not n_numbers:
         return []
-    hits = sum(abs(r.value - constant) <= (r.tolerance or 0) for r, constant in several)
-    ours = sum(r.verdict == Verdict.WITHIN for r, _ in several)
     return [
-        f"A constant, the mean of what is printed for a data set and quantity, would be within tolerance for {hits} "
-        f"of {len(several)} numbers; ours are for {ours}."
+        "A constant, the mean of what is printed for a data set and quantity, would be "
+        f"within tolerance for {n_constant} of {n_numbers} numbers; ours are for {n_ours}."
     ]
 
 
-# ---------------------------------------------------------------------- readings
+# --------------------------------------------------------------- interpretations
 
 
 class JudgedRun(Evidence):
-    """A run under one reading, with what its numbers say."""
+    """Run under one interpretation, with its claims and published numbers judged."""
 
     @cached_property
     def claims(self) -> list[ClaimVerdict]:
-        """The claims, each under this reading alone."""
-        return [
-            judge(Claim.model_validate(claim), self)
-            for claim in as_list(self.run.config.get("claims"))
-        ]
+        """Verdicts on the claims under this interpretation alone."""
+        claims = []
+        for entry in as_list(self.run.config.get("claims")):
+            claims.append(judge(Claim.model_validate(entry), self))
+        return claims
 
     @cached_property
     def references(self) -> list[ReferenceVerdict]:
-        """The printed numbers, with ours."""
+        """Published numbers next to ours."""
         return compare_references(self)
 
     @property
     def name(self) -> str:
-        """Name of the reading."""
+        """Name of the interpretation."""
         return self.run.reading
 
     @property
     def about(self) -> dict[str, Any]:
-        """What the experiment says of the reading; {} without readings."""
-        return dict((self.run.info.get("readings") or {}).get(self.run.reading) or {})
+        """Entry of the interpretation in the experiment; empty without any."""
+        entries = self.run.info.get("readings") or {}
+        return dict(entries.get(self.run.reading) or {})
 
 
 def judged(run: Run) -> JudgedRun:
-    """Judge a run under its reading."""
+    """Judge a run under its interpretation."""
     rows = method_results(run)
     return JudgedRun(run, rows, rank_groups(run, rows))
 
 
 def over_readings(main: JudgedRun, others: Sequence[JudgedRun]) -> list[ClaimVerdict]:
-    """Return the claims of the main reading with their verdicts under all readings.
+    """Return the claims with their verdicts under all interpretations.
 
-    A claim that holds under one of the plausible readings and is not confirmed under another depends on the reading.
+    A claim that holds under one plausible interpretation and fails under another depends
+    on the interpretation. Otherwise the verdict is that of the main interpretation.
     """
     if not others:
         return main.claims
-    decisive = {one.name for one in (main, *others) if one.about.get("plausible", True)}
-    found: dict[str, dict[str, str]] = {}
-    for one in (main, *others):
-        for claim in one.claims:
-            found.setdefault(claim.id, {})[one.name] = claim.verdict
+    plausible = set()
+    verdicts: dict[str, dict[str, str]] = {}
+    for judged_run in (main, *others):
+        if judged_run.about.get("plausible", True):
+            plausible.add(judged_run.name)
+        for claim in judged_run.claims:
+            verdicts.setdefault(claim.id, {})[judged_run.name] = claim.verdict
     claims = []
     for claim in main.claims:
-        under = {
-            verdict for name, verdict in found[claim.id].items() if name in decisive
-        }
-        flips = under.intersection(HOLDING) and Verdict.NOT_CONFIRMED in under
-        verdict = Verdict.DEPENDS if flips else claim.verdict
-        compared_only = tuple(name for name in found[claim.id] if name not in decisive)
+        by_name = verdicts[claim.id]
+        decisive = {by_name[name] for name in by_name if name in plausible}
+        verdict = claim.verdict
+        if decisive & set(HOLDING) and Verdict.NOT_CONFIRMED in decisive:
+            verdict = Verdict.DEPENDS
         claims.append(
             replace(
                 claim,
                 verdict=verdict,
-                readings=found[claim.id],
-                compared_only=compared_only,
+                readings=by_name,
+                compared_only=tuple(name for name in by_name if name not in plausible),
             )
         )
     return claims
@@ -354,70 +404,72 @@ def over_readings(main: JudgedRun, others: Sequence[JudgedRun]) -> list[ClaimVer
 def readings_section(
     main: JudgedRun, others: Sequence[JudgedRun], claims: Sequence[ClaimVerdict]
 ) -> Section:
-    """Return the readings with their reasons and the level of the methods that choose the main one, and the claims.
+    """Return the interpretations with their reasons, and the claims under each of them.
 
     Parameters
     ----------
     main : JudgedRun
     others : sequence of JudgedRun
-        Those with at least one finished cell.
+        Interpretations with at least one finished cell.
     claims : sequence of ClaimVerdict
-        With their verdicts under all readings.
+        Claims with their verdicts under all interpretations.
     """
     section = Section("Interpretations")
     about = main.about
     if not about:
         return section
-    names = list(main.run.info["readings"])
-    rule, of = about["main"]["rule"], as_list(about["main"].get("of"))
-    section.lines.append(
+    entries = main.run.info["readings"]
+    by_name = {judged_run.name: judged_run for judged_run in (main, *others)}
+    level_methods = as_list(about["main"].get("of"))
+    rule = f"{_RULES[about['main']['rule']]}{', '.join(level_methods)}"
+    section.lines = [
         "The paper leaves choices open. An interpretation (on the command line: "
-        f"--interpretation) is a way to fill them in; {len(names)} were tried."
-    )
-    section.lines.append(
-        f"The main one, {main.name!r}, was chosen by {_RULES[rule]}{', '.join(of)}."
-    )
+        f"--interpretation) is a way to fill them in; {len(entries)} were tried.",
+        f"The main one, {main.name!r}, was chosen by {rule}.",
+    ]
     if about.get("because"):
         section.lines.append(str(about["because"]))
-    shown = {judged.name: judged for judged in (main, *others)}
-    waiting = [
-        name
-        for name in names
-        if name not in shown and "config" in main.run.info["readings"][name]
-    ]
-    if waiting:
+    missing = []
+    for name, entry in entries.items():
+        if name not in by_name and "config" in entry:
+            missing.append(name)
+    if missing:
         section.lines.append(
-            f"Not computed: {', '.join(waiting)}. Add --interpretation all to the command of this run."
+            f"Not computed: {', '.join(missing)}. "
+            "Add --interpretation all to the command of this run."
         )
-    grid, distances = ReportTable.of("interpretation", "why", "part"), []
-    for name in names:
-        facts = main.run.info["readings"][name]
-        part = (
-            "main"
-            if name == main.name
-            else "decides"
-            if facts.get("plausible", True)
-            else "for comparison only"
-        )
-        distance = level_distance(shown[name].references, of) if name in shown else None
+    table = ReportTable.of("interpretation", "why", "part")
+    distances: list[float | None] = []
+    for name, entry in entries.items():
+        part = "decides" if entry.get("plausible", True) else "for comparison only"
+        if name == main.name:
+            part = "main"
+        table.rows.append([name, entry["why"], part])
+        distance = None
+        if name in by_name:
+            distance = level_distance(by_name[name].references, level_methods)
         distances.append(None if distance is None else 100 * distance)
-        grid.rows.append([name, facts["why"], part])
-    if of:
-        grid.add("mean distance from print (%):seconds", distances)
-    section.grids.append(grid)
+    if level_methods:
+        table.add("mean distance from print (%):seconds", distances)
+    section.grids.append(table)
     if others and claims:
-        verdicts = ReportTable.of("claim", "verdict", *map(Column, shown))
-        for claim in claims:
-            under = (
-                said(claim.readings[name]) if name in claim.readings else None
-                for name in shown
-            )
-            verdicts.rows.append([claim.id, said(claim.verdict), *under])
-        section.grids.append(verdicts)
+        section.grids.append(_verdict_table(claims, list(by_name)))
     return section
 
 
-#: Sentences on the rules that choose the main reading.
+def _verdict_table(claims: Sequence[ClaimVerdict], names: Sequence[str]) -> ReportTable:
+    """Return the verdict on each claim under each interpretation."""
+    table = ReportTable.of("claim", "verdict", *map(Column, names))
+    for claim in claims:
+        verdicts: list[str | None] = []
+        for name in names:
+            verdict = claim.readings.get(name)
+            verdicts.append(None if verdict is None else said(verdict))
+        table.rows.append([claim.id, said(claim.verdict), *verdicts])
+    return table
+
+
+#: Texts of the rules that select the main interpretation.
 _RULES = {
     "published level": "the published level of ",
     "authors' code": "the code of the authors",
@@ -428,15 +480,21 @@ _RULES = {
 def level_distance(
     references: Sequence[ReferenceVerdict], methods: Sequence[str]
 ) -> float | None:
-    """Return the mean distance of some methods from their printed numbers, as a share of these; None without any."""
-    of = [
-        (r.difference, r.value)
-        for r in references
-        if r.method in methods and r.difference is not None
-    ]
-    found = [
-        abs(difference and difference / value)
-        for difference, value in of
-        if value or not difference
-    ]
-    return fmean(found) if found else None
+    """Return the mean relative distance of some methods from their published numbers.
+
+    Returns
+    -------
+    float or None
+        None without any number.
+    """
+    distances = []
+    for reference in references:
+        difference = reference.difference
+        if reference.method not in methods or difference is None:
+            continue
+        if not difference:
+            distances.append(0.0)
+        elif reference.value:
+            distances.append(abs(difference / reference.value))
+        # A distance from a published zero has no relative size.
+    return fmean(distances) if distances else None

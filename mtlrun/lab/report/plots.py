@@ -1,8 +1,9 @@
-"""Draw figures of a run into files: the command ``mtlrun plot``."""
+"""Draw figures of a run into files, for the command ``mtlrun plot``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from mtlrun.errors import UserError
@@ -19,23 +20,54 @@ from mtlrun.tables.drawing import check_drawing, write_drawing
 from mtlrun.tables.figures import Figure, RankDiagram
 from mtlrun.utils.outputs import write_output
 
-#: What can be drawn of a run, and what it needs for it.
-KINDS: dict[
-    str, tuple[str, Callable[[Run, list[MethodResult]], Sequence[Figure | RankDiagram]]]
-] = {
-    "trace": (
-        "curves of measurements (kind: trace)",
-        lambda run, rows: trace_figures(run),
+Figures = Sequence[Figure | RankDiagram]
+
+
+@dataclass(frozen=True)
+class FigureKind:
+    """Kind of figure of a run.
+
+    Attributes
+    ----------
+    needs : str
+        Results that the figure needs, for messages.
+    make : callable
+        Function that returns the figures of a run and its results; none if it has no
+        such results.
+    """
+
+    needs: str
+    make: Callable[[Run, list[MethodResult]], Figures]
+
+
+def _traces(run: Run, rows: list[MethodResult]) -> Figures:
+    return trace_figures(run)
+
+
+def _heat_maps(run: Run, rows: list[MethodResult]) -> Figures:
+    return matrix_figures(run)
+
+
+def _rank_diagrams(run: Run, rows: list[MethodResult]) -> Figures:
+    return [*rank_diagrams(run, rows), *measured_ranks(run)]
+
+
+def _paths(run: Run, rows: list[MethodResult]) -> Figures:
+    return path_figures(run)
+
+
+#: Kinds of figures by the names of the option --kind.
+KINDS = {
+    "trace": FigureKind("curves of measurements (kind: trace)", _traces),
+    "scaling": FigureKind("the axis of a sweep (section: sweep)", sweep_figures),
+    "heatmap": FigureKind("matrices of measurements", _heat_maps),
+    "cd-diagram": FigureKind(
+        "three methods with a number on each of at least two data sets or splits, "
+        "or rankings of measurements",
+        _rank_diagrams,
     ),
-    "scaling": ("the axis of a sweep (section: sweep)", sweep_figures),
-    "heatmap": ("matrices of measurements", lambda run, rows: matrix_figures(run)),
-    "cd-diagram": (
-        "three methods with a number on each of at least two data sets or splits, or rankings of measurements",
-        lambda run, rows: [*rank_diagrams(run, rows), *measured_ranks(run)],
-    ),
-    "path": (
-        "a parameter search over at least two values of a parameter",
-        lambda run, rows: path_figures(run),
+    "path": FigureKind(
+        "a parameter search over at least two values of a parameter", _paths
     ),
 }
 
@@ -46,55 +78,51 @@ def plot(folder: Path, kind: str, out: Path) -> list[Path]:
     Parameters
     ----------
     folder : Path
-        Of the run.
+        Folder of the run.
     kind : str
         One of `KINDS`.
     out : Path
-        Its ending says the format; with several figures their names are put before it.
+        Its suffix determines the format. The names of several figures are inserted
+        before it.
 
     Returns
     -------
     list of Path
+        Files of the figures.
 
     Raises
     ------
     UnknownNameError
         If there is no such kind.
     UserError
-        If the run has nothing of the kind, or the format is unknown.
+        If the run has no results for this kind, or if the format is unknown.
     """
     check_drawing("kind of figure", kind, KINDS, out)
     run = read_run(folder)
     rows = method_results(run)
-    figures = KINDS[kind][1](run, rows)
+    figures = KINDS[kind].make(run, rows)
     if not figures:
-        fitting = _fitting_kinds(run, rows)
-        others = (
-            f" This run has something for --kind {', '.join(fitting)}."
-            if fitting
-            else ""
-        )
-        raise UserError(
-            f"{folder}: nothing to draw for --kind {kind}",
-            f"It needs {KINDS[kind][0]}.{others}",
-        )
+        remedy = f"It needs {KINDS[kind].needs}."
+        other_kinds = _fitting_kinds(run, rows)
+        if other_kinds:
+            names = ", ".join(other_kinds)
+            remedy += f" This run has something for --kind {names}."
+        raise UserError(f"{folder}: nothing to draw for --kind {kind}", remedy)
     paths = []
     for figure in figures:
-        path = (
-            out
-            if len(figures) == 1
-            else out.with_name(f"{out.stem}-{figure.name}{out.suffix}")
-        )
+        path = out
+        if len(figures) > 1:
+            path = out.with_name(f"{out.stem}-{figure.name}{out.suffix}")
         write_drawing(figure, path, write_output)
         paths.append(path)
     return paths
 
 
 def fitting_kinds(folder: Path) -> list[str]:
-    """Return the kinds of figures that the results of a run have numbers for."""
+    """Return the kinds of figures for which a run has results."""
     run = read_run(folder)
     return _fitting_kinds(run, method_results(run))
 
 
 def _fitting_kinds(run: Run, rows: list[MethodResult]) -> list[str]:
-    return [name for name, (_, make) in KINDS.items() if make(run, rows)]
+    return [name for name, kind in KINDS.items() if kind.make(run, rows)]
