@@ -317,8 +317,8 @@ def _trace_panel(run: Run, dataset: str, name: str, stored: _StoredCurves) -> Pa
     for index, method in enumerate(run.methods):
         lines.append(_trace_curve(method, index, repeats_by_method[method]))
     marks: dict[str, float] = {}
-    for curves in repeats_by_method.values():
-        for curve in curves[:1]:
+    for stored_curves in repeats_by_method.values():
+        for curve in stored_curves[:1]:
             for text, x in (curve.get("marks") or {}).items():
                 marks[str(text)] = float(x)
     return Panel(

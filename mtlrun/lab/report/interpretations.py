@@ -211,10 +211,14 @@ def tolerance_of(
     ]
     n_published = entry.n or n
     published_std = entry.std
-    if sigmas is not None and std is not None and published_std is not None:
-        if min(n, n_published) >= 2:
-            error = math.sqrt(published_std**2 / n_published + std**2 / n)
-            candidates.append((sigmas * error, f"{sigmas:g} standard errors"))
+    if (
+        sigmas is not None
+        and std is not None
+        and published_std is not None
+        and min(n, n_published) >= 2
+    ):
+        error = math.sqrt(published_std**2 / n_published + std**2 / n)
+        candidates.append((sigmas * error, f"{sigmas:g} standard errors"))
     return max(candidates, key=lambda candidate: candidate[0])
 
 
