@@ -1,4 +1,8 @@
-"""What the paper claims and prints, and what the numbers of a run say about it."""
+"""Verdicts on the claims of a paper, from the numbers of a run.
+
+A claim has checks. A check makes comparisons: one for each data set, pair of methods and
+task that it names. The verdict on the claim follows from its comparisons (`verdict_of`).
+"""
 
 from __future__ import annotations
 
@@ -37,31 +41,34 @@ from mtlrun.tables.ranking import Ranking
 from mtlrun.tables.report_table import ReportTable, Section, number, show, significant
 from mtlrun.utils.io import as_list
 
-#: Share of the comparisons from which on a claim holds mostly.
+#: Smallest share of comparisons that hold for a claim to hold mostly.
 MOSTLY = 0.8
-#: Quantities that say how well a fit converged: they need not have converged.
+#: Quantities that measure convergence; a fit that did not converge still has a valid one.
 ACCURACY = ("gap",)
-#: Quantities that grow while a fit goes on: of one that was stopped, they are a bound.
+#: Quantities that grow during a fit; those of a stopped fit are lower bounds.
 SECONDS = ("seconds", PARALLEL)
-# What a number of a run that was stopped is, where a check says nothing of it.
+#: Bound of a number of a stopped run if the check does not say on which side the true
+#: number lies.
 _NO_BOUND = "none"
-# How the quantity ends that a run which was stopped has in the place of one it did not come to.
+#: Suffix of the quantity that a stopped run has in place of one that it did not reach.
 _AT_LEAST = "_at_least"
-#: From here on whole numbers have commas.
-THOUSAND = 10_000
+#: Whole numbers from here on are written with commas.
+MIN_WITH_COMMAS = 10_000
+#: Number of comparisons that a summary quotes.
+MAX_QUOTED = 3
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What claims and reference numbers are judged on.
+    """Results on which claims and published numbers are judged.
 
     Attributes
     ----------
     run : Run
     rows : list of MethodResult
-        The table.
+        Results of each method on each data set.
     groups : list of Ranking
-        Those of the section `statistics`.
+        Rankings that the section `statistics` of the experiment asks for.
     """
 
     run: Run
@@ -70,35 +77,40 @@ class Evidence:
 
     @cached_property
     def table(self) -> dict[tuple[str, str], MethodResult]:
-        """Rows by data set and method; the average ranks have the groups of data sets in the place of data sets."""
-        return {(r.dataset, r.method): r for r in (*self.rows, *rank_rows(self.groups))}
+        """Results by data set and method.
+
+        Average ranks are included, with the group of data sets in place of the data set.
+        """
+        rows = [*self.rows, *rank_rows(self.groups)]
+        return {(row.dataset, row.method): row for row in rows}
 
 
-# ---------------------------------------------------------------- claims
+# ------------------------------------------------------------------------ claims
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One comparison of one check on one data set.
+    """Outcome of one comparison of a check.
 
     Attributes
     ----------
     text : str
-        What was compared, with the number found and the bound.
+        Compared quantities, with the computed number and the claimed bound.
     holds : bool or None
-        None when it cannot be tested here, or was tested and is undecided.
+        None if the comparison cannot be made here, or if it is undecided.
     found : float or None
-        The number found; None when it cannot be tested.
+        Computed number; None if the comparison cannot be made.
     why : str or None
-        Why it cannot be tested or is undecided.
+        Reason why the comparison cannot be made or is undecided.
     undecided : bool
-        The difference is too small, a bound is on the wrong side, fits did not converge, or a finished run has no such
-        number.
+        Whether the difference is too small, a bound is on the wrong side, fits did not
+        converge, or a finished run lacks the number.
     check : Check or None
     dataset : str
-        Where it was evaluated.
+        Data set, or group of data sets.
     bound : {"lower", "upper"} or None
-        What the number found is where a run was stopped before its end: the true number lies above or below it.
+        Whether the computed number is a lower or upper bound of the true one, because a
+        run was stopped before its end.
     """
 
     text: str
@@ -125,7 +137,7 @@ class CheckResult:
 
     @property
     def answer(self) -> str:
-        """Whether it holds, in a word."""
+        """Outcome in one or two words."""
         if self.holds is None:
             return "undecided" if self.undecided else "not tested"
         return "yes" if self.holds else "no"
@@ -133,7 +145,7 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class ClaimVerdict:
-    """A claim with its verdict.
+    """Claim with its verdict.
 
     Attributes
     ----------
@@ -142,15 +154,15 @@ class ClaimVerdict:
         Table or figure of the paper.
     verdict : Verdict
     why : str
-        The reason in one line.
+        Reason in one line.
     expect : str
         Verdict that the experiment expects.
     results : list of CheckResult
-        Under the main reading.
+        Comparisons under the main interpretation.
     readings : dict of str to Verdict
-        Verdict under every reading; {} without readings.
+        Verdict under each interpretation; empty without interpretations.
     compared_only : tuple of str
-        Readings that decide nothing.
+        Interpretations that do not count for the verdict.
     source : str
         One of `mtlrun.lab.report.checks.CLAIM_SOURCES`.
     """
@@ -184,87 +196,90 @@ class ClaimVerdict:
 
     @property
     def place(self) -> str:
-        """Where the paper makes the claim, and whether it is tested on other data or is our own."""
-        added = {
+        """Table or figure of the claim, and its source if it is not the paper."""
+        notes = {
             "other data": "tested on other data",
             "audit": "audit",
             "ours": "our own claim",
         }
-        return ", ".join(filter(None, [self.where, added.get(self.source)]))
+        parts = [self.where, notes.get(self.source)]
+        return ", ".join(part for part in parts if part)
 
     @property
     def accepted(self) -> bool:
-        """Whether `--check` is content: nothing here speaks against the claim, or that was expected."""
-        return self.verdict == self.expect or not any(
-            f.holds is False for f in self.results
-        )
+        """Whether `--check` accepts the verdict: it is expected, or nothing contradicts."""
+        if self.verdict == self.expect:
+            return True
+        return all(result.holds is not False for result in self.results)
 
     @property
     def tested(self) -> int:
-        """Comparisons that could be made."""
-        return sum(f.holds is not None or f.undecided for f in self.results)
+        """Number of comparisons that could be made."""
+        return sum(r.holds is not None or r.undecided for r in self.results)
 
     @property
     def holding(self) -> str:
-        """Under how many readings it holds: ``holds under 2, does not hold under 1 of 3 interpretations``.
+        """Number of interpretations with each verdict, as text.
 
-        "" with a single one. Readings that decide nothing are counted, and named where they differ from most.
+        For example ``holds under 2, does not hold under 1 of 3 interpretations``; empty
+        with fewer than two. Interpretations that do not count for the verdict are
+        included, and named if they differ from the most common verdict.
         """
-        judged = {
-            name: Verdict(word).one
-            for name, word in self.readings.items()
-            if word != Verdict.NOT_TESTABLE
-        }
-        if len(judged) < 2:
+        words = {}
+        for name, verdict in self.readings.items():
+            if verdict != Verdict.NOT_TESTABLE:
+                words[name] = Verdict(verdict).one
+        if len(words) < 2:
             return ""
-        counts = Counter(judged.values()).most_common()
-        told = ", ".join(f"{word} under {count}" for word, count in counts)
-        apart = [
-            name
-            for name in self.compared_only
-            if judged.get(name, counts[0][0]) != counts[0][0]
-        ]
-        note = f" ({listed(apart)} for comparison only)" if apart else ""
-        return f"{told} of {len(judged)} interpretations{note}"
+        counts = Counter(words.values()).most_common()
+        most_common = counts[0][0]
+        parts = [f"{word} under {count}" for word, count in counts]
+        text = f"{', '.join(parts)} of {len(words)} interpretations"
+        deviating = []
+        for name in self.compared_only:
+            if words.get(name, most_common) != most_common:
+                deviating.append(name)
+        if deviating:
+            text += f" ({listed(deviating)} for comparison only)"
+        return text
 
     @property
     def found(self) -> str:
-        """What was found, in sentences; `why` is that of the main reading, where there are several."""
-        start, holding = (
-            ("Under the main interpretation", f" It {self.holding}.")
-            if self.holding
-            else ("Found", "")
-        )
-        return f"{start}: {self.why.rstrip('.')}.{holding}"
+        """Outcome in sentences; the reason is that of the main interpretation."""
+        reason = self.why.rstrip(".")
+        if self.holding:
+            return f"Under the main interpretation: {reason}. It {self.holding}."
+        return f"Found: {reason}."
 
     @property
     def under_readings(self) -> str:
-        """Its verdict under every reading."""
-        apart = dict.fromkeys(self.compared_only, " (not counted)")
-        return "; ".join(
-            f"{name}: {said(verdict)}{apart.get(name, '')}"
-            for name, verdict in self.readings.items()
-        )
+        """Verdict under each interpretation, as text."""
+        parts = []
+        for name, verdict in self.readings.items():
+            note = " (not counted)" if name in self.compared_only else ""
+            parts.append(f"{name}: {said(verdict)}{note}")
+        return "; ".join(parts)
 
 
 def judge(claim: Claim, evidence: Evidence) -> ClaimVerdict:
-    """Judge one claim under one reading (`verdict_of`)."""
-    checks = [] if claim.not_testable else claim.checks
-    results = [result for check in checks for result in evaluate(check, evidence)]
+    """Judge a claim under one interpretation."""
+    results: list[CheckResult] = []
+    if not claim.not_testable:
+        for check in claim.checks:
+            results += evaluate(check, evidence)
     verdict = verdict_of(results, conjunction=claim.all, usually=claim.usually)
-    why = _summary(results)
+    reason = _summary(results)
     if verdict == Verdict.NOT_TESTABLE:
         reasons = dict.fromkeys(result.why for result in results if result.why)
-        why = claim.not_testable or "; ".join(reasons) or "the claim has no checks"
-    expect = claim.expect.verdict if claim.expect else Verdict.CONFIRMED
+        reason = claim.not_testable or "; ".join(reasons) or "the claim has no checks"
     return ClaimVerdict(
-        claim.id,
-        claim.text,
-        claim.where,
-        verdict,
-        why,
-        expect,
-        results,
+        id=claim.id,
+        text=claim.text,
+        where=claim.where,
+        verdict=verdict,
+        why=reason,
+        expect=claim.expect.verdict if claim.expect else Verdict.CONFIRMED,
+        results=results,
         source=claim.source,
     )
 
@@ -274,232 +289,270 @@ def verdict_of(
 ) -> Verdict:
     """Return the verdict on a claim from its comparisons.
 
-    Confirmed when all of them hold; mostly from 80% on, and partly above one half, of those that could be made (of all
-    of them for mostly). Undecided when the undecided ones could still carry it over one half; else not confirmed. A
-    `conjunction` is not confirmed as soon as one comparison fails, and undecided as long as one is undecided or could
-    not be made. A statement on what is `usually` so is confirmed above one half.
+    A claim is confirmed if all comparisons hold, and mostly confirmed if 80% of them do.
+    Comparisons that cannot be made count here, but not below: the claim is partly
+    confirmed if more than half of the others hold, undecided if the undecided ones could
+    still bring it above one half, and otherwise not confirmed.
+
+    Parameters
+    ----------
+    results : sequence of CheckResult
+    conjunction : bool, default=False
+        Whether a single comparison that fails refutes the claim. It is then undecided
+        while a comparison is undecided or cannot be made.
+    usually : bool, default=False
+        Whether the claim says that something is usually so: it is then confirmed if more
+        than half of the comparisons hold.
     """
-    good = sum(f.holds is True for f in results)
-    bad = sum(f.holds is False for f in results)
-    open_ = sum(f.undecided for f in results)
-    made = good + bad + open_
-    if not made:
+    n_holding = sum(result.holds is True for result in results)
+    n_failing = sum(result.holds is False for result in results)
+    n_undecided = sum(result.undecided for result in results)
+    n_made = n_holding + n_failing + n_undecided
+    if not n_made:
         return Verdict.NOT_TESTABLE
-    if good == len(results):
+    if n_holding == len(results):
         return Verdict.CONFIRMED
     if conjunction:
-        return Verdict.NOT_CONFIRMED if bad else Verdict.UNDECIDED
-    if usually and good > made / 2:
+        return Verdict.NOT_CONFIRMED if n_failing else Verdict.UNDECIDED
+    if usually and n_holding > n_made / 2:
         return Verdict.CONFIRMED
-    if good >= MOSTLY * len(results):
+    if n_holding >= MOSTLY * len(results):
         return Verdict.MOSTLY
-    if good > made / 2:
+    if n_holding > n_made / 2:
         return Verdict.PARTLY
-    return Verdict.UNDECIDED if good + open_ > made / 2 else Verdict.NOT_CONFIRMED
+    if n_holding + n_undecided > n_made / 2:
+        return Verdict.UNDECIDED
+    return Verdict.NOT_CONFIRMED
 
 
 def _summary(results: Sequence[CheckResult]) -> str:
-    """Say in one line what was found; a single comparison is quoted."""
+    """Return the outcome in one line; a single comparison is quoted."""
     if len(results) == 1:
-        (one,) = results
-        return _with_reason(one)
-    good, bad = ([f for f in results if f.holds is holds] for holds in (True, False))
-    undecided = [f for f in results if f.undecided]
-    parts = [f"{len(good)} of {len(good) + len(bad) + len(undecided)} comparisons hold"]
-    for name, some in (("contradicted by", bad), ("undecided:", undecided)):
-        if some:
-            more = f" and {len(some) - 3} more" if len(some) > 3 else ""
-            parts.append(f"{name} {'; '.join(map(_with_reason, some[:3]))}{more}")
-    reasons = dict.fromkeys(f.why for f in results if f.why and not f.undecided)
+        return _with_reason(results[0])
+    n_holding = sum(result.holds is True for result in results)
+    failing = [result for result in results if result.holds is False]
+    undecided = [result for result in results if result.undecided]
+    n_made = n_holding + len(failing) + len(undecided)
+    parts = [f"{n_holding} of {n_made} comparisons hold"]
+    for introduction, group in (
+        ("contradicted by", failing),
+        ("undecided:", undecided),
+    ):
+        if group:
+            quotes = "; ".join(map(_with_reason, group[:MAX_QUOTED]))
+            if len(group) > MAX_QUOTED:
+                quotes += f" and {len(group) - MAX_QUOTED} more"
+            parts.append(f"{introduction} {quotes}")
+    reasons: dict[str, None] = {}
+    for result in results:
+        if result.why and not result.undecided:
+            reasons[str(result.why)] = None
     if reasons:
-        parts.append("not tested, because " + "; ".join(map(str, reasons)))
+        parts.append(f"not tested, because {'; '.join(reasons)}")
     return "; ".join(parts)
 
 
 def _with_reason(result: CheckResult) -> str:
-    """Return what was compared, and why that decides nothing."""
+    """Return the text of a comparison, with the reason if it is undecided."""
     if not result.undecided:
         return result.text
-    return (
-        f"{result.text}, but {result.why}"
-        if result.found is not None
-        else f"{result.text}: {result.why}"
-    )
+    if result.found is None:
+        return f"{result.text}: {result.why}"
+    return f"{result.text}, but {result.why}"
 
 
 def tests_section(run: Run, claims: Sequence[ClaimVerdict]) -> Section:
-    """Return every comparison behind the claims of an experiment of the kind ``test``, a line each; else nothing."""
+    """Return all comparisons of an experiment of the kind ``test``, one per line.
+
+    The section is empty for other experiments.
+    """
     section = Section("Tests")
     if run.info.get("kind") != "test":
         return section
-    grid = ReportTable.of("claim", "comparison", "found:small", "holds")
+    table = ReportTable.of("claim", "comparison", "found:small", "holds")
     for claim in claims:
         for result in claim.results:
-            text = result.text if result.why is None else f"{result.text}: {result.why}"
-            grid.rows.append([claim.id, text, result.found, result.answer])
-    section.grids.append(grid)
+            text = result.text
+            if result.why is not None:
+                text += f": {result.why}"
+            table.rows.append([claim.id, text, result.found, result.answer])
+    section.grids.append(table)
     return section
 
 
-# ---------------------------------------------------------------- checks
+# ------------------------------------------------------------------------ checks
 
 
 def evaluate(check: Check, evidence: Evidence) -> list[CheckResult]:
-    """Evaluate one check on every data set (or group of them), pair of methods and task that it names."""
+    """Make all comparisons of a check.
+
+    There is one for each data set (or group of data sets), pair of methods and task that
+    the check names.
+    """
+    places = _datasets(check.dataset, evidence.run)
+    if check.ranked:
+        places = _groups(check, evidence)
     results = []
-    for place, why in (
-        _groups(check, evidence)
-        if check.ranked
-        else _datasets(check.dataset, evidence.run)
-    ):
-        if why is not None:
-            found = [CheckResult(_title(check, place), None, why=why)]
-        elif check.kind == "rejections":
-            found = [
-                _rejections(check, next(g for g in evidence.groups if g.label == place))
-            ]
-        elif check.unit == PREDICTION:
-            found = [
-                _on_predictions(check, evidence.run, place, methods)
-                for methods in _method_tuples(check)
-            ]
+    for place, reason in places:
+        if reason is None:
+            outcomes = _evaluate_on(check, place, evidence)
         else:
-            tasks: Sequence[str | None] = check.task or [None]
-            asked = product(_method_tuples(check), tasks)
-            found = [
-                _on_methods(check, place, methods, task, evidence)
-                for methods, task in asked
-            ]
-        results += [replace(one, check=check, dataset=place) for one in found]
+            outcomes = [CheckResult(_title(check, place), None, why=reason)]
+        for outcome in outcomes:
+            results.append(replace(outcome, check=check, dataset=place))
     return results
 
 
+def _evaluate_on(check: Check, place: str, evidence: Evidence) -> list[CheckResult]:
+    """Make the comparisons of a check on one data set or group."""
+    if check.kind == "rejections":
+        return [_rejections(check, _find_group(evidence, place))]
+    tuples = _method_tuples(check)
+    if check.unit == PREDICTION:
+        return [_on_predictions(check, evidence.run, place, pair) for pair in tuples]
+    tasks: Sequence[str | None] = check.task or [None]
+    results = []
+    for methods, task in product(tuples, tasks):
+        results.append(_on_methods(check, place, methods, task, evidence))
+    return results
+
+
+def _find_group(evidence: Evidence, label: str) -> Ranking:
+    return next(group for group in evidence.groups if group.label == label)
+
+
 def _datasets(named: Sequence[str], run: Run) -> Iterator[tuple[str, str | None]]:
-    """Yield the labels of the data sets to look at, or a name with the reason why it cannot be looked at."""
-    ran = run.datasets
+    """Yield the labels of data sets, each with None.
+
+    If a data set cannot be used, its name is yielded with the reason. Without names the
+    data sets of the paper count, else all of them.
+    """
     profile = f"profile {run.profile}" if run.profile else "this run"
-    found = False
-    for name in named or as_list(run.info.get("paper_datasets")) or list(ran):
-        labels = [
-            label for label, facts in ran.items() if name in (label, facts.get("id"))
-        ]
-        found = found or bool(labels)
-        yield from ((label, None) for label in labels)
+    content = f"{profile}: {run.names_of_data}"
+    names = named or as_list(run.info.get("paper_datasets")) or list(run.datasets)
+    is_any_present = False
+    for name in names:
+        labels = []
+        for label, info in run.datasets.items():
+            if name in (label, info.get("id")):
+                labels.append(label)
+        for label in labels:
+            is_any_present = True
+            yield label, None
         if not labels and named:
-            yield (
-                name,
-                f"data set {name} is not in this run ({profile}: {run.names_of_data})",
-            )
-    if not named and not found:
-        simulated = (
-            " (simulated)"
-            if ran and all(f.get("simulated") for f in ran.values())
-            else ""
-        )
-        why = f"none of the paper's data sets is in this run ({profile}: {run.names_of_data}{simulated})"
-        yield "the paper's data", why
+            yield name, f"data set {name} is not in this run ({content})"
+    if not named and not is_any_present:
+        infos = run.datasets.values()
+        if infos and all(info.get("simulated") for info in infos):
+            content += " (simulated)"
+        reason = f"none of the paper's data sets is in this run ({content})"
+        yield "the paper's data", reason
 
 
 def _groups(check: Check, evidence: Evidence) -> Iterator[tuple[str, str | None]]:
-    """Yield the labels of the groups of data sets to look at, or a name with the reason why it cannot be looked at."""
-    ranked = [g.label for g in evidence.groups]
-    place, why = next(_datasets([], evidence.run), ("", None))
+    """Yield the labels of groups of data sets, each with None.
+
+    If a group cannot be used, its label is yielded with the reason.
+    """
+    place, reason = next(_datasets([], evidence.run), ("", None))
+    if reason is not None:
+        yield place, reason
+        return
+    ranked = [group.label for group in evidence.groups]
     for name in check.dataset or ranked or [ALL_DATA]:
-        if why is not None:
-            yield place, why
-            return
-        yield (
-            name,
-            None
-            if name in ranked
-            else f"{name}: fewer than two data sets with a number of every method",
-        )
+        if name in ranked:
+            yield name, None
+        else:
+            yield (
+                name,
+                f"{name}: fewer than two data sets with a number of every method",
+            )
 
 
 def _method_tuples(check: Check) -> list[tuple[str, ...]]:
+    """Return the methods of each comparison."""
     if check.kind == "order":
         return list(pairwise(check.methods))
-    return (
-        [(m,) for m in check.of]
-        if check.kind == "value"
-        else list(product(check.of, check.over))
-    )
+    if check.kind == "value":
+        return [(method,) for method in check.of]
+    return list(product(check.of, check.over))
 
 
 def _bound(
-    check: Check, group: Sequence[MethodResult | None], evidence: Evidence
+    check: Check, rows: Sequence[MethodResult | None], evidence: Evidence
 ) -> str | None:
-    """Return what the number of a check on some rows is: a bound where it says so and, with `stopped`, one of them was.
+    """Return whether the number of a check is a bound of the true one.
 
-    `_NO_BOUND`: one was stopped, and the check does not say on which side the true number lies.
+    It is if the check says so. A check with a rule for stopped runs says so only if a run
+    was stopped; without a side the bound is then `_NO_BOUND`.
     """
     if check.stopped is None:
         return check.bound
-    late = any(
-        row is not None and _was_stopped(check.stopped, row, evidence) for row in group
-    )
-    return check.bound or _NO_BOUND if late else None
+    for row in rows:
+        if row is not None and _was_stopped(check.stopped, row, evidence):
+            return check.bound or _NO_BOUND
+    return None
 
 
 def _bound_of_unconverged(
-    check: Check, group: Sequence[MethodResult | None]
+    check: Check, rows: Sequence[MethodResult | None]
 ) -> str | None:
-    """Return which bound a ratio of seconds is where one of its two methods did not converge.
+    """Return the bound of a ratio of seconds of which one method did not converge.
 
     A method that was stopped before it converged would have taken longer. If it is the
     slower one of the claim, the ratio is a lower bound of the speed-up.
     """
     if check.kind != "ratio" or check.quantity not in SECONDS:
         return None
-    first, second = (row is not None and row.status == NOT_CONVERGED for row in group)
+    first, second = [row is not None and row.status == NOT_CONVERGED for row in rows]
     if first == second:
         return None
     return "lower" if first else "upper"
 
 
 def _bound_by_name(
-    check: Check, group: Sequence[MethodResult | None], run: Run
+    check: Check, rows: Sequence[MethodResult | None], run: Run
 ) -> str | None:
-    """Say how a number is told whose quantity is called ``seconds_at_least``; it decides as any other.
+    """Return the bound of a quantity such as ``seconds_at_least``, for its text only.
 
-    That is another quantity of the same unit, ``seconds_to_1e-6``, where a run has it, and else what the run had used
-    when it was stopped.
+    It equals another quantity of the same unit, such as ``seconds_to_1e-6``, where a run
+    reached that tolerance. Where a run was stopped before, it is the time until then.
     """
     quantity = str(check.quantity)
+    if not quantity.endswith(_AT_LEAST):
+        return None
+    if check.kind not in ("ratio", "difference", "value"):
+        return None
     stem = quantity.removesuffix(_AT_LEAST)
-    exact = next((name for name in run.metrics if name.startswith(f"{stem}_to_")), None)
-    if (
-        stem == quantity
-        or exact is None
-        or check.kind not in ("ratio", "difference", "value")
-    ):
+    exact_names = [name for name in run.metrics if name.startswith(f"{stem}_to_")]
+    if not exact_names:
         return None
-    late = [
-        row is not None and len(row.by_trial(exact)) < len(row.by_trial(quantity))
-        for row in group
-    ]
-    if not any(late):
-        return None
-    first, *others = late
-    if any(others):  # the second number is taken off the first one, or divides it
-        return _NO_BOUND if first else "upper"
-    return "lower"
+    exact = exact_names[0]
+    is_late = []
+    for row in rows:
+        if row is None:
+            is_late.append(False)
+        else:
+            is_late.append(len(row.by_trial(exact)) < len(row.by_trial(quantity)))
+    if any(is_late[1:]):
+        # The second number is subtracted from the first, or divides it.
+        return _NO_BOUND if is_late[0] else "upper"
+    return "lower" if is_late[0] else None
 
 
 def _was_stopped(stopped: Stopped, row: MethodResult, evidence: Evidence) -> bool:
-    """Whether a row reached the limit that it was given, or fell short of another method."""
+    """Return whether a run reached its limit, or fell short of another method."""
     value = row.value(stopped.quantity)
     if value is None:
         return False
     if stopped.below is not None:
         other = evidence.table.get((row.dataset, stopped.below))
-        whole = None if other is None else other.value(stopped.quantity)
-        return whole is not None and value < whole
-    methods = {
-        m.get("label"): m.get("params") or {}
-        for m in as_list(evidence.run.config.get("methods"))
-    }
-    return bool(value >= methods[row.method][stopped.at_least])
+        complete = None if other is None else other.value(stopped.quantity)
+        return complete is not None and value < complete
+    parameters = {}
+    for method in as_list(evidence.run.config.get("methods")):
+        parameters[method.get("label")] = method.get("params") or {}
+    return bool(value >= parameters[row.method][stopped.at_least])
 
 
 def _on_methods(
@@ -509,140 +562,226 @@ def _on_methods(
     task: str | None,
     evidence: Evidence,
 ) -> CheckResult:
-    """Compare the rows of one or two methods, or the values of one task in them."""
-    group, where, quantity = (
-        [evidence.table.get((dataset, m)) for m in methods],
-        dataset,
-        str(check.quantity),
-    )
-    bound = _bound(check, group, evidence) or _bound_of_unconverged(check, group)
-    told = bound or _bound_by_name(check, group, evidence.run)
-    told = None if told == _NO_BOUND else told
+    """Compare the results of one or two methods, or the values of one of their tasks."""
+    quantity = str(check.quantity)
+    rows = [evidence.table.get((dataset, method)) for method in methods]
+    bound = _bound(check, rows, evidence) or _bound_of_unconverged(check, rows)
+    shown_bound = bound or _bound_by_name(check, rows, evidence.run)
+    if shown_bound == _NO_BOUND:
+        shown_bound = None
+    place = dataset
     if task is not None:
-        where = f"{dataset}, {task}"
-        if any(row is not None and task not in row.task_names for row in group):
-            why = f"no task {task!r} is known in {dataset}"
-            return CheckResult(_title(check, where, methods), None, why=why, bound=told)
-        group = [row and row.of_task(task) for row in group]
-    rows = []
-    for method, row in zip(methods, group, strict=True):
-        if row is None or row.value(quantity) is None:
-            finished = row is not None and row.status in DONE
-            if row is None:
-                lacking = f"{method} was not run on {where}"
-            elif finished:
-                lacking = f"{method} on {where} has no {quantity}: it did not get there, or it is not defined"
-            else:
-                lacking = f"no {quantity} of {method} on {where} ({row.status_text})"
+        place = f"{dataset}, {task}"
+        if any(row is not None and task not in row.task_names for row in rows):
             return CheckResult(
-                _title(check, where, methods),
+                _title(check, place, methods),
                 None,
-                why=lacking,
-                undecided=finished,
-                bound=told,
+                why=f"no task {task!r} is known in {dataset}",
+                bound=shown_bound,
             )
-        rows.append(row)
+        rows = [row and row.of_task(task) for row in rows]
+    title = _title(check, place, methods)
+    complete: list[MethodResult] = []
+    for method, row in zip(methods, rows, strict=True):
+        if row is None or row.value(quantity) is None:
+            is_finished = row is not None and row.status in DONE
+            if row is None:
+                reason = f"{method} was not run on {place}"
+            elif is_finished:
+                reason = (
+                    f"{method} on {place} has no {quantity}: it did not get there, "
+                    "or it is not defined"
+                )
+            else:
+                reason = f"no {quantity} of {method} on {place} ({row.status_text})"
+            return CheckResult(
+                title, None, why=reason, undecided=is_finished, bound=shown_bound
+            )
+        complete.append(row)
     effect = check.effect
-    if (
-        check.ranked and len(rows) > 1
-    ):  # differences of average ranks count beyond their standard error
-        effect = max(
-            effect or 0.0,
-            next(g.standard_error for g in evidence.groups if g.label == dataset),
-        )
+    if check.ranked and len(complete) > 1:
+        # Differences of average ranks count beyond their standard error.
+        standard_error = _find_group(evidence, dataset).standard_error
+        effect = max(effect or 0.0, standard_error)
     greater = greater_is_better(quantity, evidence.run)
-    result = _compared(
-        check, _title(check, where, methods), where, rows, greater, effect, bound
-    )
-    return replace(result, bound=told)
+    result = _compare(check, title, place, complete, greater, effect, bound)
+    return replace(result, bound=shown_bound)
 
 
-def _compared(
+def _compare(
     check: Check,
     title: str,
-    where: str,
+    place: str,
     rows: Sequence[MethodResult],
     greater: bool,
     effect: float | None,
     bound: str | None,
 ) -> CheckResult:
-    """Compare rows that have a number each.
+    """Compare results that have a number each.
 
-    `greater` says whether greater numbers are better, `effect` is the smallest difference that counts (None:
-    `smallest_effect`), `bound` what the number is where it is not the true one.
+    Parameters
+    ----------
+    check : Check
+    title, place : str
+    rows : sequence of MethodResult
+    greater : bool
+        Whether greater numbers are better.
+    effect : float or None
+        Smallest difference that counts; None for `smallest_effect`.
+    bound : str or None
+        Whether the number is a bound of the true one.
     """
-    kind, quantity = check.kind, str(check.quantity)
-    values = [r.value(quantity) or 0.0 for r in rows]
-    short = next(
-        (f", from {r.n} of {r.planned} splits" for r in rows if r.n < r.planned), ""
-    )
-    pairs, worse = None, False
-    if kind == "paired":
-        result = paired(rows[0], rows[1], quantity, check.unit, check.test, check.ties)
-        if result is None or result.pvalue is None:
-            return CheckResult(title, None, why="a single split gives no p-value")
-        found, effect = result.pvalue, 0.0
-        pairs = result.n if check.test == "wilcoxon" else None
-        worse = result.mean_difference != 0 and (result.mean_difference > 0) != greater
-    elif kind == "ratio":
+    if check.kind == "paired":
+        return _compare_paired(check, title, rows, greater, bound)
+    if check.kind == "order":
+        return _compare_order(check, title, rows, effect, bound)
+    quantity = str(check.quantity)
+    values = [row.value(quantity) or 0.0 for row in rows]
+    if check.kind == "ratio":
         if values[1] == 0:
-            return CheckResult(
-                title, None, why=f"{quantity} of {rows[1].method} on {where} is 0"
-            )
+            reason = f"{quantity} of {rows[1].method} on {place} is 0"
+            return CheckResult(title, None, why=reason)
         found = values[0] / values[1]
-        effect = found * (
-            smallest_effect(quantity, rows, math.log) if effect is None else effect
-        )
+        if effect is None:
+            effect = smallest_effect(quantity, rows, math.log)
+        effect = found * effect
     else:
         found = values[0] - sum(values[1:])
-        effect = smallest_effect(quantity, rows) if effect is None else effect
-    if kind == "order":
-        increasing = check.direction == "increasing"
-        margin = -found if increasing else found
-        sign = ("" if margin > 0 else "not ") + ("<" if increasing else ">")
-        text = f"{title}: {significant(values[0], 4)} {sign} {significant(values[1], 4)}{short}"
-        found, holds = values[1] - values[0], margin > 0
-    else:
-        margin = _margin(check, found)
-        text, holds = (
-            f"{title}: {number_text(check, found, 4)} ({_claimed(check)}){short}",
-            margin >= 0,
-        )
-        if (
-            holds and worse and check.at_most is not None
-        ):  # a significant difference, but against the claim
-            text, holds = f"{text}, but {rows[0].method} is the worse one", False
-    unsettled = _unsettled(check, rows, found, margin, effect, holds, pairs, bound)
-    return CheckResult(
-        text, None if unsettled else holds, found, unsettled, undecided=bool(unsettled)
+        if effect is None:
+            effect = smallest_effect(quantity, rows)
+    return _decide(check, title, rows, found, effect, bound)
+
+
+def _compare_paired(
+    check: Check,
+    title: str,
+    rows: Sequence[MethodResult],
+    greater: bool,
+    bound: str | None,
+) -> CheckResult:
+    """Compare the p-value of a paired test with the claimed bounds.
+
+    A significant difference in favor of the other method contradicts the claim.
+    """
+    result = paired(
+        rows[0], rows[1], str(check.quantity), check.unit, check.test, check.ties
     )
+    if result is None or result.pvalue is None:
+        return CheckResult(title, None, why="a single split gives no p-value")
+    is_worse = result.mean_difference != 0 and (result.mean_difference > 0) != greater
+    n_pairs = result.n if check.test == "wilcoxon" else None
+    worse = rows[0].method if is_worse and check.at_most is not None else None
+    return _decide(
+        check, title, rows, result.pvalue, 0.0, bound, n_pairs=n_pairs, worse=worse
+    )
+
+
+def _decide(
+    check: Check,
+    title: str,
+    rows: Sequence[MethodResult],
+    found: float,
+    effect: float,
+    bound: str | None,
+    *,
+    n_pairs: int | None = None,
+    worse: str | None = None,
+) -> CheckResult:
+    """Compare a number with the claimed bounds.
+
+    `worse` names a method that is significantly worse, against the claim.
+    """
+    margin = _margin(check, found)
+    holds = margin >= 0
+    text = f"{title}: {number_text(check, found, 4)} ({_claimed(check)})"
+    text += _missing_splits(rows)
+    if holds and worse is not None:
+        text += f", but {worse} is the worse one"
+        holds = False
+    reason = _unsettled(check, rows, found, margin, effect, holds, n_pairs, bound)
+    if reason:
+        return CheckResult(text, None, found, reason, undecided=True)
+    return CheckResult(text, holds, found)
+
+
+def _compare_order(
+    check: Check,
+    title: str,
+    rows: Sequence[MethodResult],
+    effect: float | None,
+    bound: str | None,
+) -> CheckResult:
+    """Compare two neighbors of a claimed order."""
+    quantity = str(check.quantity)
+    first, second = [row.value(quantity) or 0.0 for row in rows]
+    if effect is None:
+        effect = smallest_effect(quantity, rows)
+    sign = ">"
+    margin = first - second
+    if check.direction == "increasing":
+        sign = "<"
+        margin = -margin
+    holds = margin > 0
+    if not holds:
+        sign = f"not {sign}"
+    text = f"{title}: {significant(first, 4)} {sign} {significant(second, 4)}"
+    text += _missing_splits(rows)
+    found = second - first
+    reason = _unsettled(check, rows, found, margin, effect, holds, None, bound)
+    if reason:
+        return CheckResult(text, None, found, reason, undecided=True)
+    return CheckResult(text, holds, found)
+
+
+def _missing_splits(rows: Sequence[MethodResult]) -> str:
+    """Return a note on the first method that lacks splits; empty without any."""
+    for row in rows:
+        if row.n < row.planned:
+            return f", from {row.n} of {row.planned} splits"
+    return ""
 
 
 def smallest_effect(
     quantity: str, rows: Sequence[MethodResult], of: Callable[[float], float] = float
 ) -> float:
-    """Return one standard error: the smallest difference that counts where a check does not say another.
+    """Return the standard error of the difference, the smallest difference that counts.
 
-    It is that of the differences (of logarithms, for ratios) between the rows over the splits that all of them have;
-    with a single split, over its tasks, and of average ranks over the data sets. 0 where none can be had.
+    It is computed from the differences over the splits that all methods have; with a
+    single split over its tasks, and for average ranks over the data sets.
+
+    Parameters
+    ----------
+    quantity : str
+    rows : sequence of MethodResult
+    of : callable, default=float
+        Transformation of the values, such as `math.log` for ratios.
+
+    Returns
+    -------
+    float
+        0 if there are too few values.
     """
     samples = [row.by_trial(quantity) for row in rows]
-    trials = [t for t in samples[0] if all(t in values for values in samples)]
-    pairs: list[list[float | None]] = [
-        [values[t] for values in samples] for t in trials
-    ]
-    if len(pairs) == 1 and rows[0].task is None:
+    trials = []
+    for trial in samples[0]:
+        if all(trial in values for values in samples):
+            trials.append(trial)
+    tuples: list[list[float | None]] = []
+    for trial in trials:
+        tuples.append([values[trial] for values in samples])
+    if len(tuples) == 1 and rows[0].task is None:
         tasks = [row.tasks(quantity).get(trials[0], []) for row in rows]
-        pairs = [list(values) for values in zip(*tasks, strict=False)]
-    numbers = [
-        [of(v) for v in pair if v is not None and (of is float or v > 0)]
-        for pair in pairs
-    ]
-    differences = [
-        pair[0] - sum(pair[1:]) for pair in numbers if len(pair) == len(rows)
-    ]
-    spread = std(differences)
-    return 0.0 if spread is None else spread / math.sqrt(len(differences))
+        tuples = [list(values) for values in zip(*tasks, strict=False)]
+    differences = []
+    for values in tuples:
+        # Values without a logarithm are left out.
+        usable = [of(v) for v in values if v is not None and (of is float or v > 0)]
+        if len(usable) == len(rows):
+            differences.append(usable[0] - sum(usable[1:]))
+    deviation = std(differences)
+    if deviation is None:
+        return 0.0
+    return deviation / math.sqrt(len(differences))
 
 
 def _unsettled(
@@ -652,48 +791,54 @@ def _unsettled(
     margin: float,
     effect: float,
     holds: bool,
-    pairs: int | None,
+    n_pairs: int | None,
     bound: str | None,
 ) -> str | None:
-    """Say why a comparison, or a signed-rank test of so many pairs, is undecided; None when it decides."""
-    quantity, (low, high) = check.quantity, check.bounds
-    if pairs is not None and (least := 2.0 ** (1 - pairs)) >= (
-        high if check.at_least is None else low
-    ):
-        return f"{pairs} pairs give no p-value below {show(least, 'small')}"
+    """Return the reason why a comparison is undecided; None if it decides.
+
+    `n_pairs` is the number of pairs of a signed-rank test.
+    """
+    low, high = check.bounds
+    if n_pairs is not None:
+        smallest_pvalue = 2.0 ** (1 - n_pairs)
+        limit = high if check.at_least is None else low
+        if smallest_pvalue >= limit:
+            pvalue = show(smallest_pvalue, "small")
+            return f"{n_pairs} pairs give no p-value below {pvalue}"
     is_bound = bound is not None and bound == _bound_of_unconverged(check, rows)
-    for row in [] if is_bound else rows:
-        if (
-            row.status == NOT_CONVERGED
-            and quantity not in ACCURACY
-            and abs(margin) <= _remaining_change(check, row)
-        ):
-            return f"{row.affected} of {counted(row.planned, 'fit')} of {row.method} did not converge"
+    if not is_bound and check.quantity not in ACCURACY:
+        for row in rows:
+            could_change = abs(margin) <= _remaining_change(check, row)
+            if row.status == NOT_CONVERGED and could_change:
+                n_fits = counted(row.planned, "fit")
+                return f"{row.affected} of {n_fits} of {row.method} did not converge"
     if abs(margin) < effect:
-        return f"{_distance(check, margin)}, less than the {_size(check, effect)} that we count as a difference"
+        distance = _distance(check, margin)
+        size = _size(check, effect)
+        return f"{distance}, less than the {size} that we count as a difference"
     if bound == _NO_BOUND:
         return "a run was stopped"
-    if (
-        bound is not None and check.about is not None
-    ):  # beyond the size on its own side it contradicts it
-        beyond = found > high if bound == "lower" else found < low
-        return (
-            None
-            if beyond
-            else f"{quantity} is a bound, which can only lie beyond a size"
-        )
-    # A lower bound can show that something is large enough, an upper one that it is small enough.
-    if bound is not None and (holds == (check.at_least is not None)) != (
-        bound == "lower"
-    ):
-        return f"{quantity} is a bound, which can decide the other side only"
+    if bound is None:
+        return None
+    if check.about is not None:
+        # A bound beyond the claimed size contradicts it, and otherwise says nothing.
+        is_beyond = found > high if bound == "lower" else found < low
+        if is_beyond:
+            return None
+        return f"{check.quantity} is a bound, which can only lie beyond a size"
+    # A lower bound can show that a number is large enough, and an upper bound that it is
+    # small enough.
+    shows_large = holds == (check.at_least is not None)
+    if shows_large != (bound == "lower"):
+        return f"{check.quantity} is a bound, which can decide the other side only"
     return None
 
 
 def _remaining_change(check: Check, row: MethodResult) -> float:
-    """Return how far the number of a row that did not converge can still move.
+    """Return how far the number of a method that did not converge can still change.
 
-    As the check says, or for objectives by the certified gap; else without a limit.
+    It is what the check states, or for objectives the certified gap; otherwise there is
+    no limit.
     """
     if check.drift is not None:
         return check.drift
@@ -706,135 +851,197 @@ def _remaining_change(check: Check, row: MethodResult) -> float:
 def _on_predictions(
     check: Check, run: Run, dataset: str, methods: tuple[str, ...]
 ) -> CheckResult:
-    """Test the kept scores split by split; the split that speaks most against the bound decides."""
+    """Test the stored scores of two methods on each split.
+
+    The split that contradicts the claimed bound most decides.
+    """
     title = _title(check, dataset, methods)
     tests = paired_predictions(
         run, dataset, methods[0], methods[1], check.test, check.ties
     )
-    values = [t.pvalue for t in tests if t.pvalue is not None]
-    if not values:
-        return CheckResult(
-            title,
-            None,
-            why=f"no predictions of {' and '.join(methods)} on {dataset} were kept",
-        )
-    extreme, word = (max, "largest") if check.at_least is None else (min, "smallest")
-    found = extreme(values)
-    splits = f"{counted(len(values), 'split')} of up to {counted(max(t.n for t in tests), 'pair')}"
-    text = f"{title}: {word} p-value {show(found, 'small')} of {splits} ({_claimed(check)})"
-    return CheckResult(text, all(_margin(check, value) >= 0 for value in values), found)
+    pvalues = [test.pvalue for test in tests if test.pvalue is not None]
+    if not pvalues:
+        reason = f"no predictions of {' and '.join(methods)} on {dataset} were kept"
+        return CheckResult(title, None, why=reason)
+    if check.at_least is None:
+        word = "largest"
+        found = max(pvalues)
+    else:
+        word = "smallest"
+        found = min(pvalues)
+    n_splits = counted(len(pvalues), "split")
+    n_pairs = counted(max(test.n for test in tests), "pair")
+    text = (
+        f"{title}: {word} p-value {show(found, 'small')} of {n_splits} of up to "
+        f"{n_pairs} ({_claimed(check)})"
+    )
+    holds = all(_margin(check, pvalue) >= 0 for pvalue in pvalues)
+    return CheckResult(text, holds, found)
 
 
 def _rejections(check: Check, group: Ranking) -> CheckResult:
+    """Count the methods that rank significantly worse than the control."""
     title = _title(check, f"{group.label} ({len(group.blocks)} data sets)")
     ranking = replace(group, control=check.control)
     if not ranking.tests:
         return CheckResult(title, None, why=f"{check.control} has no rank")
-    among = [name for name, _ in ranking.tests if name in check.over or not check.over]
-    found = len(set(ranking.worse) & set(among))
+    methods = [name for name, _ in ranking.tests]
+    if check.over:
+        methods = [name for name in methods if name in check.over]
+    found = len(set(ranking.worse) & set(methods))
     return CheckResult(
-        f"{title}: {found} of {len(among)} ({_claimed(check)})",
+        f"{title}: {found} of {len(methods)} ({_claimed(check)})",
         _margin(check, found) >= 0,
         float(found),
     )
 
 
 def _margin(check: Check, found: float) -> float:
-    """Return how far a number is inside its bounds, negative outside."""
+    """Return the distance of a number to its nearest bound; negative outside."""
     low, high = check.bounds
     return min(found - low, high - found)
 
 
+# ------------------------------------------------------------------------- texts
+
+
 def _distance(check: Check, margin: float) -> str:
-    """Say how far a number lies on which side of what is claimed."""
+    """Return how far a number is inside or outside the claimed bound, as text."""
     distance = _size(check, abs(margin))
     if check.kind == "order":
         return f"they differ by {distance}"
-    return f"it {'misses' if margin < 0 else 'keeps'} the claimed bound by {distance}"
+    verb = "misses" if margin < 0 else "keeps"
+    return f"it {verb} the claimed bound by {distance}"
 
 
 def _size(check: Check, value: float) -> str:
-    return f"{100 * value:.2g} points" if _points(check) else show(value, "small")
+    if _is_in_points(check):
+        return f"{100 * value:.2g} points"
+    return show(value, "small")
 
 
 def _claimed(check: Check) -> str:
-    low, high = check.bounds
-    return f"claimed: {bounds_text(check)}{'' if check.about is None else f', so {low:g} to {high:g}'}"
+    text = f"claimed: {bounds_text(check)}"
+    if check.about is not None:
+        low, high = check.bounds
+        text += f", so {low:g} to {high:g}"
+    return text
 
 
 def bounds_text(check: Check) -> str:
-    """Say what a check asks for, as people do: ``at least 77 times``, ``faster``, ``at most 1.22 points lower``."""
-    low, high = check.at_least, check.at_most
+    """Return the claimed bounds as text.
+
+    Examples are ``at least 77 times``, ``faster`` and ``at most 1.22 points lower``.
+    """
     if check.about is not None:
         return f"about {number_text(check, check.about)}"
+    low = check.at_least
+    high = check.at_most
     if low is not None and low == high:
         return number_text(check, low)
-    parts = [
-        (word, bound)
-        for word, bound in (("at least", low), ("at most", high))
-        if bound is not None
-    ]
-    return " and ".join(_in_words(check, word, bound) for word, bound in parts)
+    parts = []
+    if low is not None:
+        parts.append(_lower_bound_text(check, low))
+    if high is not None:
+        parts.append(_upper_bound_text(check, high))
+    return " and ".join(parts)
 
 
-def _in_words(check: Check, word: str, value: float) -> str:
-    least, quantity = word == "at least", str(check.quantity)
+def _lower_bound_text(check: Check, value: float) -> str:
     if check.kind == "ratio" and value == 1:
-        if (
-            quantity.startswith("seconds")
-            or quantity == "speedup"
-            or check.bounds[0] > 1
-        ):
-            return "faster" if least else "not faster"
-        return f"{spoken(quantity)} not {'lower' if least else 'higher'}"
-    if check.kind != "difference":
-        return f"{word} {number_text(check, value)}"
-    if value == 0:
-        return "not lower" if least else "not higher"
-    if value < 0:
         return (
-            f"{'at most' if least else 'at least'} {number_text(check, -value)} lower"
+            "faster" if _is_speed(check) else f"{spoken(str(check.quantity))} not lower"
         )
-    return f"{word} {number_text(check, value)} higher"
+    if check.kind != "difference":
+        return f"at least {number_text(check, value)}"
+    if value == 0:
+        return "not lower"
+    if value < 0:
+        return f"at most {number_text(check, -value)} lower"
+    return f"at least {number_text(check, value)} higher"
 
 
-def _points(check: Check) -> bool:
-    """Whether a number is the difference of two shares, to be told in points per cent."""
+def _upper_bound_text(check: Check, value: float) -> str:
+    if check.kind == "ratio" and value == 1:
+        if _is_speed(check):
+            return "not faster"
+        return f"{spoken(str(check.quantity))} not higher"
+    if check.kind != "difference":
+        return f"at most {number_text(check, value)}"
+    if value == 0:
+        return "not higher"
+    if value < 0:
+        return f"at least {number_text(check, -value)} lower"
+    return f"at most {number_text(check, value)} higher"
+
+
+def _is_speed(check: Check) -> bool:
+    """Return whether a ratio compares speeds."""
     quantity = str(check.quantity)
-    facts = METRIC_INFO.get(quantity)
-    share = quantity in SHARES or (facts is not None and facts.greater_is_better)
-    return (check.kind == "difference" and share) or quantity in SHARE_DIFFERENCES
+    if quantity.startswith("seconds") or quantity == "speedup":
+        return True
+    return check.bounds[0] > 1
+
+
+def _is_in_points(check: Check) -> bool:
+    """Return whether a number is a difference of shares, written in percentage points."""
+    quantity = str(check.quantity)
+    if quantity in SHARE_DIFFERENCES:
+        return True
+    if check.kind != "difference":
+        return False
+    if quantity in SHARES:
+        return True
+    return quantity in METRIC_INFO and METRIC_INFO[quantity].greater_is_better
 
 
 def number_text(check: Check, value: float, digits: int = 0) -> str:
-    """Write a number as that of a check: as it is given, or one of ours with so many digits."""
+    """Format a number of a check.
+
+    Parameters
+    ----------
+    check : Check
+    value : float
+    digits : int, default=0
+        Number of significant digits of a computed number; 0 for a number of the
+        experiment file, which is written as it stands there.
+    """
     if check.kind == "ratio":
         return f"{significant(value, digits) if digits else f'{value:g}'} times"
-    if _points(check):
-        return f"{100 * value:{'.2f' if digits else '.3g'}} points"
-    if value >= THOUSAND and value == int(value):
+    if _is_in_points(check):
+        points = 100 * value
+        return f"{points:.2f} points" if digits else f"{points:.3g} points"
+    if value >= MIN_WITH_COMMAS and value == int(value):
         return f"{value:,.0f}"
     if not digits or check.kind == "rejections":
         return f"{value:g}"
-    return show(value, "small") if check.kind == "paired" else number(value, digits)
+    if check.kind == "paired":
+        return show(value, "small")
+    return number(value, digits)
 
 
 def _title(check: Check, dataset: str, methods: tuple[str, ...] = ()) -> str:
-    """Say what a check compares."""
-    kind = check.kind
-    if kind == "rejections":
-        among = f" among {', '.join(check.over)}" if check.over else ""
-        return f"methods{among} that rank significantly worse than {check.control} on {dataset}"
-    names = methods or [
-        ", ".join(names) for names in (check.of, check.over, check.methods) if names
-    ]
-    joined = {
+    """Return what a check compares, as text."""
+    if check.kind == "rejections":
+        methods_text = "methods"
+        if check.over:
+            methods_text += f" among {', '.join(check.over)}"
+        return (
+            f"{methods_text} that rank significantly worse than {check.control} "
+            f"on {dataset}"
+        )
+    names = list(methods)
+    if not names:
+        groups = [check.of, check.over, check.methods]
+        names = [", ".join(group) for group in groups if group]
+    separators = {
         "ratio": " / ",
         "difference": " minus ",
         "paired": " against ",
         "order": ", ",
-    }.get(kind, "")
-    prefix, unit = (
-        ("p-value of ", f" by {check.unit}") if kind == "paired" else ("", "")
-    )
-    return f"{prefix}{check.quantity or 'predictions'} of {joined.join(names)}{unit} on {dataset}"
+    }
+    separator = separators.get(check.kind, "")
+    title = f"{check.quantity or 'predictions'} of {separator.join(names)}"
+    if check.kind == "paired":
+        title = f"p-value of {title} by {check.unit}"
+    return f"{title} on {dataset}"
