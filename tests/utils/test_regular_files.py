@@ -25,6 +25,7 @@ FUNCTIONS = ("open", "np.load", "np.loadtxt", "np.fromfile", "json.load")
 #: Modules that may use them, and why.
 EXCEPTIONS = {
     "__main__.py": "the null device for standard streams that are closed",
+    "cli/plot.py": "`Path.resolve`, for the name of a folder",
     "cli/train.py": "a file of the package",
     "estimators/__init__.py": "a file of the package",
     "estimators/__main__.py": "writes files of the package and its documentation",

@@ -83,8 +83,8 @@ COLUMNS = [
     {
         "gain": "relative reduction of the error (nMSE, or 1 - AUC) by the best multi-task method against the best "
         "method that does not share; each chosen by inner cross-validation",
-        "low": "lower end of the 95% interval of the gain",
-        "high": "upper end of the 95% interval of the gain",
+        "low": "lower end of the 95% interval",
+        "high": "upper end of the 95% interval",
         "over_independent": "the same gain against the best independent method",
         "over_pooled": "the same gain against the best pooled method",
         "over_linear": "the same gain against the best linear method that does not share",

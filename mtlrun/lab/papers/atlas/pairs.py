@@ -414,8 +414,8 @@ def _rounded(value: float) -> float | None:
 @analysis(
     {
         "gain": "relative reduction of the error over the closer alternative",
-        "low": "lower end of its 95% interval",
-        "high": "upper end of its 95% interval",
+        "low": "lower end of the 95% interval",
+        "high": "upper end of the 95% interval",
         "decision": f"verdict of compare: its place in {', '.join(DECISIONS)}",
         "processor_seconds": "processor seconds of all methods",
     },

@@ -243,8 +243,8 @@ def _by(settings: pd.DataFrame, column: str) -> dict[str, pd.DataFrame]:
 EFFECT_QUANTITIES = {
     "effect": "mean of log(error without / error with) over tables, by a mixed model "
     "with table and source as random effects; 0.01 is 1% less error",
-    "low": "lower end of its 95% interval",
-    "high": "upper end of its 95% interval",
+    "low": "lower end of the 95% interval",
+    "high": "upper end of the 95% interval",
     "tables": "tables",
     "settings": "tables at some number of training rows per task",
     "better": "tables with more than 1% less error",
