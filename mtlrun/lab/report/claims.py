@@ -15,20 +15,24 @@ from itertools import pairwise, product
 from typing import Any
 
 from mtlrun.engine.averages import std
-from mtlrun.engine.interfaces import METRIC_INFO
 from mtlrun.engine.record import DONE, NOT_CONVERGED
 from mtlrun.errors import counted, listed
 from mtlrun.lab.report.cells import MethodResult, Run
 from mtlrun.lab.report.checks import (
     ALL_DATA,
     PREDICTION,
-    SHARE_DIFFERENCES,
-    SHARES,
     Check,
     Claim,
     Stopped,
     Verdict,
     said,
+)
+from mtlrun.lab.report.claim_texts import (
+    check_title,
+    claimed_text,
+    distance_text,
+    number_text,
+    size_text,
 )
 from mtlrun.lab.report.statistics import (
     greater_is_better,
@@ -36,9 +40,9 @@ from mtlrun.lab.report.statistics import (
     paired_predictions,
     rank_rows,
 )
-from mtlrun.tables.quantities import PARALLEL, spoken
+from mtlrun.tables.quantities import PARALLEL
 from mtlrun.tables.ranking import Ranking
-from mtlrun.tables.report_table import ReportTable, Section, number, show, significant
+from mtlrun.tables.report_table import ReportTable, Section, show, significant
 from mtlrun.utils.io import as_list
 
 #: Smallest share of comparisons that hold for a claim to hold mostly.
@@ -52,8 +56,6 @@ SECONDS = ("seconds", PARALLEL)
 _NO_BOUND = "none"
 #: Suffix of the quantity that a stopped run has in place of one that it did not reach.
 _AT_LEAST = "_at_least"
-#: Whole numbers from here on are written with commas.
-MIN_WITH_COMMAS = 10_000
 #: Number of comparisons that a summary quotes.
 MAX_QUOTED = 3
 
@@ -397,7 +399,7 @@ def evaluate(check: Check, evidence: Evidence) -> list[CheckResult]:
         if reason is None:
             outcomes = _evaluate_on(check, place, evidence)
         else:
-            outcomes = [CheckResult(_title(check, place), None, why=reason)]
+            outcomes = [CheckResult(check_title(check, place), None, why=reason)]
         for outcome in outcomes:
             results.append(replace(outcome, check=check, dataset=place))
     return results
@@ -574,13 +576,13 @@ def _on_methods(
         place = f"{dataset}, {task}"
         if any(row is not None and task not in row.task_names for row in rows):
             return CheckResult(
-                _title(check, place, methods),
+                check_title(check, place, methods),
                 None,
                 why=f"no task {task!r} is known in {dataset}",
                 bound=shown_bound,
             )
         rows = [row and row.of_task(task) for row in rows]
-    title = _title(check, place, methods)
+    title = check_title(check, place, methods)
     complete: list[MethodResult] = []
     for method, row in zip(methods, rows, strict=True):
         if row is None or row.value(quantity) is None:
@@ -693,7 +695,7 @@ def _decide(
     """
     margin = _margin(check, found)
     holds = margin >= 0
-    text = f"{title}: {number_text(check, found, 4)} ({_claimed(check)})"
+    text = f"{title}: {number_text(check, found, 4)} ({claimed_text(check)})"
     text += _missing_splits(rows)
     if holds and worse is not None:
         text += f", but {worse} is the worse one"
@@ -813,8 +815,8 @@ def _unsettled(
                 n_fits = counted(row.planned, "fit")
                 return f"{row.affected} of {n_fits} of {row.method} did not converge"
     if abs(margin) < effect:
-        distance = _distance(check, margin)
-        size = _size(check, effect)
+        distance = distance_text(check, margin)
+        size = size_text(check, effect)
         return f"{distance}, less than the {size} that we count as a difference"
     if bound == _NO_BOUND:
         return "a run was stopped"
@@ -855,7 +857,7 @@ def _on_predictions(
 
     The split that contradicts the claimed bound most decides.
     """
-    title = _title(check, dataset, methods)
+    title = check_title(check, dataset, methods)
     tests = paired_predictions(
         run, dataset, methods[0], methods[1], check.test, check.ties
     )
@@ -873,7 +875,7 @@ def _on_predictions(
     n_pairs = counted(max(test.n for test in tests), "pair")
     text = (
         f"{title}: {word} p-value {show(found, 'small')} of {n_splits} of up to "
-        f"{n_pairs} ({_claimed(check)})"
+        f"{n_pairs} ({claimed_text(check)})"
     )
     holds = all(_margin(check, pvalue) >= 0 for pvalue in pvalues)
     return CheckResult(text, holds, found)
@@ -881,7 +883,7 @@ def _on_predictions(
 
 def _rejections(check: Check, group: Ranking) -> CheckResult:
     """Count the methods that rank significantly worse than the control."""
-    title = _title(check, f"{group.label} ({len(group.blocks)} data sets)")
+    title = check_title(check, f"{group.label} ({len(group.blocks)} data sets)")
     ranking = replace(group, control=check.control)
     if not ranking.tests:
         return CheckResult(title, None, why=f"{check.control} has no rank")
@@ -890,7 +892,7 @@ def _rejections(check: Check, group: Ranking) -> CheckResult:
         methods = [name for name in methods if name in check.over]
     found = len(set(ranking.worse) & set(methods))
     return CheckResult(
-        f"{title}: {found} of {len(methods)} ({_claimed(check)})",
+        f"{title}: {found} of {len(methods)} ({claimed_text(check)})",
         _margin(check, found) >= 0,
         float(found),
     )
@@ -900,148 +902,3 @@ def _margin(check: Check, found: float) -> float:
     """Return the distance of a number to its nearest bound; negative outside."""
     low, high = check.bounds
     return min(found - low, high - found)
-
-
-# ------------------------------------------------------------------------- texts
-
-
-def _distance(check: Check, margin: float) -> str:
-    """Return how far a number is inside or outside the claimed bound, as text."""
-    distance = _size(check, abs(margin))
-    if check.kind == "order":
-        return f"they differ by {distance}"
-    verb = "misses" if margin < 0 else "keeps"
-    return f"it {verb} the claimed bound by {distance}"
-
-
-def _size(check: Check, value: float) -> str:
-    if _is_in_points(check):
-        return f"{100 * value:.2g} points"
-    return show(value, "small")
-
-
-def _claimed(check: Check) -> str:
-    text = f"claimed: {bounds_text(check)}"
-    if check.about is not None:
-        low, high = check.bounds
-        text += f", so {low:g} to {high:g}"
-    return text
-
-
-def bounds_text(check: Check) -> str:
-    """Return the claimed bounds as text.
-
-    Examples are ``at least 77 times``, ``faster`` and ``at most 1.22 points lower``.
-    """
-    if check.about is not None:
-        return f"about {number_text(check, check.about)}"
-    low = check.at_least
-    high = check.at_most
-    if low is not None and low == high:
-        return number_text(check, low)
-    parts = []
-    if low is not None:
-        parts.append(_lower_bound_text(check, low))
-    if high is not None:
-        parts.append(_upper_bound_text(check, high))
-    return " and ".join(parts)
-
-
-def _lower_bound_text(check: Check, value: float) -> str:
-    if check.kind == "ratio" and value == 1:
-        return (
-            "faster" if _is_speed(check) else f"{spoken(str(check.quantity))} not lower"
-        )
-    if check.kind != "difference":
-        return f"at least {number_text(check, value)}"
-    if value == 0:
-        return "not lower"
-    if value < 0:
-        return f"at most {number_text(check, -value)} lower"
-    return f"at least {number_text(check, value)} higher"
-
-
-def _upper_bound_text(check: Check, value: float) -> str:
-    if check.kind == "ratio" and value == 1:
-        if _is_speed(check):
-            return "not faster"
-        return f"{spoken(str(check.quantity))} not higher"
-    if check.kind != "difference":
-        return f"at most {number_text(check, value)}"
-    if value == 0:
-        return "not higher"
-    if value < 0:
-        return f"at least {number_text(check, -value)} lower"
-    return f"at most {number_text(check, value)} higher"
-
-
-def _is_speed(check: Check) -> bool:
-    """Return whether a ratio compares speeds."""
-    quantity = str(check.quantity)
-    if quantity.startswith("seconds") or quantity == "speedup":
-        return True
-    return check.bounds[0] > 1
-
-
-def _is_in_points(check: Check) -> bool:
-    """Return whether a number is a difference of shares, written in percentage points."""
-    quantity = str(check.quantity)
-    if quantity in SHARE_DIFFERENCES:
-        return True
-    if check.kind != "difference":
-        return False
-    if quantity in SHARES:
-        return True
-    return quantity in METRIC_INFO and METRIC_INFO[quantity].greater_is_better
-
-
-def number_text(check: Check, value: float, digits: int = 0) -> str:
-    """Format a number of a check.
-
-    Parameters
-    ----------
-    check : Check
-    value : float
-    digits : int, default=0
-        Number of significant digits of a computed number; 0 for a number of the
-        experiment file, which is written as it stands there.
-    """
-    if check.kind == "ratio":
-        return f"{significant(value, digits) if digits else f'{value:g}'} times"
-    if _is_in_points(check):
-        points = 100 * value
-        return f"{points:.2f} points" if digits else f"{points:.3g} points"
-    if value >= MIN_WITH_COMMAS and value == int(value):
-        return f"{value:,.0f}"
-    if not digits or check.kind == "rejections":
-        return f"{value:g}"
-    if check.kind == "paired":
-        return show(value, "small")
-    return number(value, digits)
-
-
-def _title(check: Check, dataset: str, methods: tuple[str, ...] = ()) -> str:
-    """Return what a check compares, as text."""
-    if check.kind == "rejections":
-        methods_text = "methods"
-        if check.over:
-            methods_text += f" among {', '.join(check.over)}"
-        return (
-            f"{methods_text} that rank significantly worse than {check.control} "
-            f"on {dataset}"
-        )
-    names = list(methods)
-    if not names:
-        groups = [check.of, check.over, check.methods]
-        names = [", ".join(group) for group in groups if group]
-    separators = {
-        "ratio": " / ",
-        "difference": " minus ",
-        "paired": " against ",
-        "order": ", ",
-    }
-    separator = separators.get(check.kind, "")
-    title = f"{check.quantity or 'predictions'} of {separator.join(names)}"
-    if check.kind == "paired":
-        title = f"p-value of {title} by {check.unit}"
-    return f"{title} on {dataset}"

@@ -26,7 +26,8 @@ from mtlrun.lab.report.cells import (
     mark_simulated,
 )
 from mtlrun.lab.report.checks import HOLDING, VERDICTS, Verdict, said
-from mtlrun.lab.report.claims import CheckResult, ClaimVerdict, bounds_text, number_text
+from mtlrun.lab.report.claim_texts import bounds_text, number_text
+from mtlrun.lab.report.claims import CheckResult, ClaimVerdict
 from mtlrun.lab.stored import made_and_verified
 from mtlrun.tables.quantities import spoken
 from mtlrun.tables.report_table import (

@@ -1,0 +1,155 @@
+"""Texts of checks: what they compare, what they claim, and by how much it is missed."""
+
+from __future__ import annotations
+
+from mtlrun.engine.interfaces import METRIC_INFO
+from mtlrun.lab.report.checks import SHARE_DIFFERENCES, SHARES, Check
+from mtlrun.tables.quantities import spoken
+from mtlrun.tables.report_table import number, show, significant
+
+#: Whole numbers from here on are written with commas.
+MIN_WITH_COMMAS = 10_000
+
+
+def distance_text(check: Check, margin: float) -> str:
+    """Return how far a number is inside or outside the claimed bound, as text."""
+    distance = size_text(check, abs(margin))
+    if check.kind == "order":
+        return f"they differ by {distance}"
+    verb = "misses" if margin < 0 else "keeps"
+    return f"it {verb} the claimed bound by {distance}"
+
+
+def size_text(check: Check, value: float) -> str:
+    """Format the size of a difference."""
+    if _is_in_points(check):
+        return f"{100 * value:.2g} points"
+    return show(value, "small")
+
+
+def claimed_text(check: Check) -> str:
+    """Return the claimed bounds, for the parentheses behind a computed number."""
+    text = f"claimed: {bounds_text(check)}"
+    if check.about is not None:
+        low, high = check.bounds
+        text += f", so {low:g} to {high:g}"
+    return text
+
+
+def bounds_text(check: Check) -> str:
+    """Return the claimed bounds as text.
+
+    Examples are ``at least 77 times``, ``faster`` and ``at most 1.22 points lower``.
+    """
+    if check.about is not None:
+        return f"about {number_text(check, check.about)}"
+    low = check.at_least
+    high = check.at_most
+    if low is not None and low == high:
+        return number_text(check, low)
+    parts = []
+    if low is not None:
+        parts.append(_lower_bound_text(check, low))
+    if high is not None:
+        parts.append(_upper_bound_text(check, high))
+    return " and ".join(parts)
+
+
+def _lower_bound_text(check: Check, value: float) -> str:
+    if check.kind == "ratio" and value == 1:
+        return (
+            "faster" if _is_speed(check) else f"{spoken(str(check.quantity))} not lower"
+        )
+    if check.kind != "difference":
+        return f"at least {number_text(check, value)}"
+    if value == 0:
+        return "not lower"
+    if value < 0:
+        return f"at most {number_text(check, -value)} lower"
+    return f"at least {number_text(check, value)} higher"
+
+
+def _upper_bound_text(check: Check, value: float) -> str:
+    if check.kind == "ratio" and value == 1:
+        if _is_speed(check):
+            return "not faster"
+        return f"{spoken(str(check.quantity))} not higher"
+    if check.kind != "difference":
+        return f"at most {number_text(check, value)}"
+    if value == 0:
+        return "not higher"
+    if value < 0:
+        return f"at least {number_text(check, -value)} lower"
+    return f"at most {number_text(check, value)} higher"
+
+
+def _is_speed(check: Check) -> bool:
+    """Return whether a ratio compares speeds."""
+    quantity = str(check.quantity)
+    if quantity.startswith("seconds") or quantity == "speedup":
+        return True
+    return check.bounds[0] > 1
+
+
+def _is_in_points(check: Check) -> bool:
+    """Return whether a number is a difference of shares, written in percentage points."""
+    quantity = str(check.quantity)
+    if quantity in SHARE_DIFFERENCES:
+        return True
+    if check.kind != "difference":
+        return False
+    if quantity in SHARES:
+        return True
+    return quantity in METRIC_INFO and METRIC_INFO[quantity].greater_is_better
+
+
+def number_text(check: Check, value: float, digits: int = 0) -> str:
+    """Format a number of a check.
+
+    Parameters
+    ----------
+    check : Check
+    value : float
+    digits : int, default=0
+        Number of significant digits of a computed number; 0 for a number of the
+        experiment file, which is written as it stands there.
+    """
+    if check.kind == "ratio":
+        return f"{significant(value, digits) if digits else f'{value:g}'} times"
+    if _is_in_points(check):
+        points = 100 * value
+        return f"{points:.2f} points" if digits else f"{points:.3g} points"
+    if value >= MIN_WITH_COMMAS and value == int(value):
+        return f"{value:,.0f}"
+    if not digits or check.kind == "rejections":
+        return f"{value:g}"
+    if check.kind == "paired":
+        return show(value, "small")
+    return number(value, digits)
+
+
+def check_title(check: Check, dataset: str, methods: tuple[str, ...] = ()) -> str:
+    """Return what a check compares, as text."""
+    if check.kind == "rejections":
+        methods_text = "methods"
+        if check.over:
+            methods_text += f" among {', '.join(check.over)}"
+        return (
+            f"{methods_text} that rank significantly worse than {check.control} "
+            f"on {dataset}"
+        )
+    names = list(methods)
+    if not names:
+        groups = [check.of, check.over, check.methods]
+        names = [", ".join(group) for group in groups if group]
+    separators = {
+        "ratio": " / ",
+        "difference": " minus ",
+        "paired": " against ",
+        "order": ", ",
+    }
+    separator = separators.get(check.kind, "")
+    title = f"{check.quantity or 'predictions'} of {separator.join(names)}"
+    if check.kind == "paired":
+        title = f"p-value of {title} by {check.unit}"
+    return f"{title} on {dataset}"
