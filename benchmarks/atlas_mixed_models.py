@@ -5,7 +5,7 @@ and a number to predict, and writes ``results/atlas/mixed_models.csv``. Every li
 rows per task under one seed, as in the run: the same five folds, the same training rows, the same error. Models are a
 random intercept per task (``intercept``), and one with random slopes of all columns, with a full covariance
 (``slopes``), fitted by REML with the defaults of ``statsmodels.MixedLM``, of ``lme4::lmer`` where Rscript has it
-(`benchmarks/lme4_predictions.R`), and of `HierarchicalMTL` (``mtlrun``). Columns are standardised on the training rows,
+(`benchmarks/lme4_predictions.R`), and of `HierarchicalMTL` (``mtlrun``). Columns are standardized on the training rows,
 and those that depend on others left out. A model that fails in a fold, or takes more than `LIMIT` processor seconds for
 it, has no error; there are no slopes of more than `MOST_SLOPES` columns. Nothing is tuned. ``noted`` counts the folds
 that a note is of.

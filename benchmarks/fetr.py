@@ -120,7 +120,7 @@ def w_step_against_scipy(sizes: list[int], repeats: int) -> None:
 
 
 def alternating_seconds(calls: list[Callable[[], Any]], repeats: int) -> np.ndarray:
-    """Return the seconds of processor time (repeats, calls), in turn: neighbours on the machine change little."""
+    """Return the seconds of processor time (repeats, calls), in turn: neighbors on the machine change little."""
     seconds = np.empty((repeats, len(calls)))
     for r in range(repeats):
         for c, call in enumerate(calls):
@@ -138,7 +138,7 @@ def _box_spd(size: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def school(data_dir: str | None, repeats: int) -> None:
-    """Print the seconds of a fit on School, 139 ragged tasks, standardised columns."""
+    """Print the seconds of a fit on School, 139 ragged tasks, standardized columns."""
     try:
         data = load_dataset("school", data_dir=data_dir)
     except DataError as error:

@@ -1,8 +1,8 @@
-"""Graph-regularised SVM: our solver against the paper's form, LIBSVM with the multi-task kernel, and LIBLINEAR.
+"""Graph-regularized SVM: our solver against the paper's form, LIBSVM with the multi-task kernel, and LIBLINEAR.
 
 Similarity of the tasks: all ones plus the identity. One process, one core; CPU seconds, best of the repeats, without
 compilation. C = 10 and splice windows with weighted-degree features
-(degree 8), not normalised, as in the published runs; pixels / 255.
+(degree 8), not normalized, as in the published runs; pixels / 255.
 
 * forms: step (exact, printed) x form (block, example by example), and `fast` (bolder shrinking, exact steps for free
   support vectors), to a certified relative gap of 1e-4. Random orders, shrinking otherwise, certificates are the same.
@@ -12,7 +12,7 @@ compilation. C = 10 and splice windows with weighted-degree features
   enough (which it could not know); its seconds include the kernel matrix or the features, CPU seconds all. ">": not
   there before the limit.
 * landmine: seconds until the primal is within 1e-6 of the optimum, which is known.
-* liblinear: one task, C = 1, normalised strings; ours stops when its objective is not above LinearSVC's.
+* liblinear: one task, C = 1, normalized strings; ours stops when its objective is not above LinearSVC's.
 * strings: simulated strings of 42 letters, 4 tasks, C = 1, to a relative gap of 1e-2, a line per certificate; peak
   memory of the process. The large run: ``--only strings --strings 6400000 141 --C 10 --limit 3600``.
 

@@ -83,7 +83,7 @@ def timed(call: Callable[[], Any], repeats: int = 3) -> tuple[Any, float]:
 
 
 def optima() -> None:
-    """Print minus twice the restricted log-likelihood of both packages on the same standardised columns."""
+    """Print minus twice the restricted log-likelihood of both packages on the same standardized columns."""
     print(
         f"{'table':12}{'covariance':12}{'ours':>16}{'statsmodels':>16}{'evals':>7}{'reduction':>10}"
         f"{'s':>9}{'s theirs':>10}{'ratio':>7}"

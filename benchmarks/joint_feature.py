@@ -1,6 +1,6 @@
 """Joint feature selection and the Lasso on a shared design, against scikit-learn at an equal duality gap.
 
-Both minimise 1/2 ||Y - XW - b||^2 + alpha times row norms (or entries); scikit-learn divides by the rows. Its tolerance
+Both minimize 1/2 ||Y - XW - b||^2 + alpha times row norms (or entries); scikit-learn divides by the rows. Its tolerance
 is a gap relative to ||Y||^2, ours one relative to the objective: it is given the one that stands for the same gap. The
 faster of Lasso with and without a Gram matrix counts. Times are the best of three, side by side in one process.
 """

@@ -43,7 +43,7 @@ LARGE_WEIGHT = 1e100
 
 
 def _auc(y: Array, score: Array, weight: Array) -> float:
-    # Two sorts and two searches are several times faster than ranking all rows, since np.sort is vectorised.
+    # Two sorts and two searches are several times faster than ranking all rows, since np.sort is vectorized.
     positive = y > 0
     pos = score[positive]
     neg = score[~positive]

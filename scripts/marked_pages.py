@@ -147,7 +147,7 @@ def choices(paper: str) -> str:
             _item(f"{_markdown(line)} ({_names(ids, len(experiments))})")
             for line, ids in shared.items()
         ]
-        parts.append("\n### In several artefacts\n\n" + "".join(lines))
+        parts.append("\n### In several tables and figures\n\n" + "".join(lines))
     for experiment in experiments:
         lines = [
             _item(_markdown(line))
@@ -192,7 +192,7 @@ def _readings(experiment: Experiment) -> list[str]:
         more = "" if reading.plausible else " For comparison; not used in the verdict."
         if reading.main is not None:
             of = f" of {', '.join(reading.main.of)}" if reading.main.of else ""
-            more = f" *Main reading, by the rule: {reading.main.rule}{of}.* {reading.because or ''}".rstrip()
+            more = f" *Main interpretation, by the rule: {reading.main.rule}{of}.* {reading.because or ''}".rstrip()
         lines.append(_item(f"Interpretation `{name}`: {_markdown(reading.why)}{more}"))
     return lines
 

@@ -22,7 +22,11 @@ function markSentences() {
       Math.max(0, ...rows.map((row) => row.cells[column]?.innerText.length ?? 0))
     );
     const longest = Math.max(0, ...lengths);
-    if (names.length < 3 || longest <= 40) continue;
+    if (longest <= 40) continue;
+    if (names.length < 3) {
+      table.classList.add("pairs");
+      continue;
+    }
     table.classList.add("sentences");
     for (const row of rows) {
       [...row.cells].forEach((cell, column) => (cell.dataset.column = names[column] ?? ""));

@@ -2,7 +2,7 @@
 A known graph of tasks
 ======================
 
-Splice sites of related organisms are recognised by similar rules, and the tree of life says who is related. The graph
+Splice sites of related organisms are recognized by similar rules, and the tree of life says who is related. The graph
 is known, so it can be used: here a simulated tree of six species and a linear SVM that it couples.
 """
 

@@ -113,7 +113,7 @@ def compare(
         list[str] | None,
         column(
             "A,B,C",
-            "Order of the tasks, for methods that chain them (each task leans on its neighbours, as years do). Tasks "
+            "Order of the tasks, for methods that chain them (each task leans on its neighbors, as years do). Tasks "
             "not named come after these. Default: sorted, numbers by value. Repeatable.",
         ),
     ] = None,

@@ -1,6 +1,6 @@
 """Files of a card from the network or from the user.
 
-Downloads try every address in turn and are verified before use. Files of the user are recognised by their content,
+Downloads try every address in turn and are verified before use. Files of the user are recognized by their content,
 whatever their name and container.
 """
 
@@ -75,7 +75,7 @@ def fetch_dataset(
     data_dir : path, optional
     url : str, optional
         Use this address instead of the addresses of the card; its content (a file, compressed or not, or an archive of
-        several) is recognised by its content. Only here ``http://127.0.0.1`` is allowed, else https only.
+        several) is recognized by its content. Only here ``http://127.0.0.1`` is allowed, else https only.
     report : callable, optional
         Told about the progress.
     timeout : float, default=30
@@ -378,7 +378,7 @@ def add_file(
         ]
         remedy = "Get the version of the file that the card names, or write a card of your own for this one."
         if unknown:
-            remedy = f"Without a known hash, a file is recognised by its name: rename yours to {' or '.join(unknown)}."
+            remedy = f"Without a known hash, a file is recognized by its name: rename yours to {' or '.join(unknown)}."
         expected = "\n".join(
             f"  {spec.name}: sha256 {spec.sha256 or 'unknown'}" for spec in card.files
         )
@@ -399,7 +399,7 @@ def recognise(
 ) -> dict[str, DataFile]:
     """Return which files of a card a file holds: itself, decompressed, or as members of an archive.
 
-    Files whose hash the card does not know are recognised by their name.
+    Files whose hash the card does not know are recognized by their name.
 
     Raises
     ------
@@ -430,7 +430,7 @@ def recognise(
 def store(
     card: Card, spec: FileSpec, file: DataFile, data_dir: str | Path | None = None
 ) -> DataFile:
-    """Copy recognised content to its place in the data directory, whole or not at all.
+    """Copy recognized content to its place in the data directory, whole or not at all.
 
     Compressed files stay compressed where the card takes that container; members of archives are unpacked.
 

@@ -207,7 +207,7 @@ def read_sarcos(
         Full: leave out the training rows that are in the test file.
     unbiased : bool, default=False
         Partial: keep only the training rows that are a uniform sample of the full file (1345 of 2253); the others
-        favour large torques.
+        favor large torques.
     leaked : bool, default=False
         Partial: also train on the rebuilt rows that are in the test file (4446 of its 4449). Errors are then errors on
         training rows, which show how far the leak can lower them and nothing else.

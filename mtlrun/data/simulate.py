@@ -135,7 +135,7 @@ def simulate_fetr(
     Parameters
     ----------
     n, d, m : int
-        Rows, features, tasks. The optimiser experiment uses n=10000 and d, m up to 1000.
+        Rows, features, tasks. The optimizer experiment uses n=10000 and d, m up to 1000.
     l, u : float, default=0.01, 100
         Bounds of the spectra.
     noise : float, default=0.1

@@ -48,7 +48,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Variance of the standard logistic distribution, the noise of a score whose sign is the label.
 LOGISTIC_VARIANCE = np.pi**2 / 3
-#: Means and standard deviations of standardised coefficients beyond this have no end
+#: Means and standard deviations of standardized coefficients beyond this have no end
 #: when there is no prior.
 BOUND = 30.0
 #: Price of squares in tests of variances, at most.

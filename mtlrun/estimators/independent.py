@@ -475,7 +475,7 @@ class _Logistic(ClassifierMTL):
     def _fit_one(self, X: Any, y: Array, weights: Array | None) -> TaskFit:
         if is_constant(y, weights):
             if self.fit_intercept:
-                # The loss has no minimiser in b: use the log-odds with half an observation of the other class.
+                # The loss has no minimizer in b: use the log-odds with half an observation of the other class.
                 if weights is None:
                     n = len(y)
                 else:

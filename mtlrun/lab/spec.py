@@ -144,7 +144,7 @@ class SplitSpec(StrictModel):
 class FeatureStep(StrictModel):
     """Preprocessing of X, learned on the training rows: `standardize` (mean 0, variance 1; sparse data are only
     scaled), `max-abs` (divide by the largest absolute value), `min-max` (to the range 0 to 1, dense data only),
-    `unit-rows` (divide every row by its length), `table` (impute missing values, standardise numbers, one-hot encode
+    `unit-rows` (divide every row by its length), `table` (impute missing values, standardize numbers, one-hot encode
     text; see `mtlrun.features.table`), `table+levels` (the same, followed by the columns of further groups that a table
     has), `table+elapsed` (the same, followed by the time since the first row of the
     task); for DNA strings: `one-hot` (a 0/1 column per position and base) and

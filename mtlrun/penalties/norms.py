@@ -389,7 +389,7 @@ class SquaredTraceNorm(Penalty):
         if self.ridge == 0:
             return float(self._per_alpha(np.asarray(0.25 * spectral_norm(Z) ** 2)))
         z = np.linalg.svd(Z, compute_uv=False)
-        # The maximiser of <z, w> - value(w) is the prox, with step 1 / ridge, of alpha ||.||_*^2 alone at z / ridge.
+        # The maximizer of <z, w> - value(w) is the prox, with step 1 / ridge, of alpha ||.||_*^2 alone at z / ridge.
         w = SquaredTraceNorm(self.alpha)._shrunk(z / self.ridge, 1.0 / self.ridge)
         return float(z @ w) - self._of(w)
 

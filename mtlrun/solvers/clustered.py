@@ -56,13 +56,13 @@ def solve_coclus(
     max_iter: int = 500,
     space: RowSpace | None = None,
 ) -> SolverResult:
-    """Minimise loss(P + Q) + shared sum_t ||p_t - mean||^2 + low_rank sum_{i>k} sigma_i(Q)^2 + ridge ||P + Q||^2.
+    """Minimize loss(P + Q) + shared sum_t ||p_t - mean||^2 + low_rank sum_{i>k} sigma_i(Q)^2 + ridge ||P + Q||^2.
 
     With S the subspace of tasks spanned by the k leading right singular vectors of Q, the last term is the smallest
     ||Q (I - S)||^2 over subspaces. For a given S the best parts of W = P + Q are linear in W and leave a quadratic
     tr(W A W'), A a (T, T) matrix. So rounds of two steps, none of which raises the objective: W by conjugate gradients
     (preconditioned with the eigenbases of the tasks), then P, Q and S in closed form. A loss other than the squared one
-    is replaced by its quadratic upper bound at the last W. The first S is nothing: all of Q is penalised.
+    is replaced by its quadratic upper bound at the last W. The first S is nothing: all of Q is penalized.
 
     Parameters
     ----------
@@ -379,7 +379,7 @@ def solve_metag(
     space: RowSpace | None = None,
     start: SolverResult | None = None,
 ) -> SolverResult:
-    """Minimise 1/2 sum_t ||y_t - X_t w_t - b_t||^2 + lam sum_{s<t} ||w_s - w_t||_2 + ridge/2 ||W||_F^2.
+    """Minimize 1/2 sum_t ||y_t - X_t w_t - b_t||^2 + lam sum_{s<t} ||w_s - w_t||_2 + ridge/2 ||W||_F^2.
 
     Parameters
     ----------

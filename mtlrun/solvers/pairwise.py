@@ -135,7 +135,7 @@ def fuse(
     max_iter: int = 2000,
     check_every: int = 10,
 ) -> Fused:
-    """Minimise sum_t f_t(w_t) + lam sum_{s<t} ||w_s - w_t||_2.
+    """Minimize sum_t f_t(w_t) + lam sum_{s<t} ||w_s - w_t||_2.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def pair_distances(W: np.ndarray) -> float:
 
 
 def minimise_on_simplex_ball(G: np.ndarray, curvature: np.ndarray) -> np.ndarray:
-    """Minimise sum_t c_t/2 ||w_t||^2 + <g_t, w_t> over rows w_t >= 0 with sum(w_t) <= 1; c all positive or all 0."""
+    """Minimize sum_t c_t/2 ||w_t||^2 + <g_t, w_t> over rows w_t >= 0 with sum(w_t) <= 1; c all positive or all 0."""
     if curvature.all():
         return project_simplex_ball(G / -curvature)
     W = np.zeros_like(G)

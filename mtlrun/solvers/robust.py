@@ -1,6 +1,6 @@
 """The solvers of the papers on robust multi-task learning: APG-RMTL, and LADM-RMTL (Pan, Xia, Yin, Liu, 2015).
 
-APG is the accelerated proximal gradient method that they compare with, LADM linearised alternating directions.
+APG is the accelerated proximal gradient method that they compare with, LADM linearized alternating directions.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def solve_apg(
     max_iter: int = 20000,
     callback: Callback | None = None,
 ) -> SolverResult:
-    """Minimise loss + ||L||_* + lam ||E||_{1,2} (or any other penalties) as Chen, Zhou & Ye (2011) do.
+    """Minimize loss + ||L||_* + lam ||E||_{1,2} (or any other penalties) as Chen, Zhou & Ye (2011) do.
 
     ::
 
@@ -352,14 +352,14 @@ def solve_ladm(
 
     ``variant="paper"`` is what is printed. Least squares (Algorithm 3) solves the constrained problem
     ``min sum_k penalty_k(W_k) s.t. y_i = X_i w_i`` (`loss.scale` does not appear), the squared hinge (Algorithm 4) its
-    penalised problem; tau = 1 / (1.02 sigma_max^2) of the *stacked* designs, mu grows by 1.9 at every iteration, and
+    penalized problem; tau = 1 / (1.02 sigma_max^2) of the *stacked* designs, mu grows by 1.9 at every iteration, and
     rule (25) alone stops. As mu starts at 1e-6, both shrinkages annihilate the first iterates and the rule holds at
     once with W = 0, whenever 1e-6 sigma_max(A'Y) < 1 (and 1e-6 ||X_i'y_i|| < lam for all tasks).
     ``"paper-past-zero"`` is the same, but does not stop while all parts are zero.
 
-    The other variants solve the penalised problem, ``sum_i w_i l(M_i, y_i) + sum_k penalty_k(W_k)`` subject to ``M =
+    The other variants solve the penalized problem, ``sum_i w_i l(M_i, y_i) + sum_k penalty_k(W_k)`` subject to ``M =
     A(W)``, with tau from the operator norm max_i sigma_max(X_i), and stop on rule (25) together with a feasibility
-    test. ``"accelerated"`` and ``"corrected"`` make a joint linearised step in all parts (half the printed length for
+    test. ``"accelerated"`` and ``"corrected"`` make a joint linearized step in all parts (half the printed length for
     two, over-relaxed by 1.6) and an exact one in M; ``"sequential"`` updates part after part with the printed step
     and without over-relaxation, in the order of Algorithm 4.
 
@@ -384,7 +384,7 @@ def solve_ladm(
     Parameters
     ----------
     data : TaskData
-        Weights count in the penalised objective; the constrained one knows observed (positive weight) or not.
+        Weights count in the penalized objective; the constrained one knows observed (positive weight) or not.
     loss : SquaredLoss or SquaredHingeLoss
         All but the paper's variant take any loss with a prox.
     penalties : sequence of Penalty
@@ -392,7 +392,7 @@ def solve_ladm(
     form : {"eigenbasis", "paper"}
         Whether an eigenbasis of the design may be used.
     stop : {"paper", "gap"}
-        Rule (25), or the relative duality gap `tol` of the penalised objective.
+        Rule (25), or the relative duality gap `tol` of the penalized objective.
     eps : float, default 1e-5
         Rule (25): ||W_k - previous||_F <= eps max(1, ||previous||_F) for every part.
     start : SolverResult or ndarray of shape (n_parts, d, T), optional
@@ -400,7 +400,7 @@ def solve_ladm(
     rotation : Rotation, optional
         From `prepare` with the same data and `fit_intercept`; made if not given and needed.
     fit_intercept : bool, default False
-        Unpenalised intercepts: by centring for the squared loss; as variables in the corrected variant for others.
+        Unpenalized intercepts: by centring for the squared loss; as variables in the corrected variant for others.
     tol : float, default 1e-4
         For ``stop="gap"``.
     max_iter : int, default 20000
@@ -413,7 +413,7 @@ def solve_ladm(
     -------
     SolverResult
         `objective` holds the values of the objective that is solved (constrained: of the penalties alone). `gap` is the
-        relative duality gap of the penalised objective at the end, None for a constrained run. `info` has
+        relative duality gap of the penalized objective at the end, None for a constrained run. `info` has
         ``objective``, ``mu``, ``tau`` and ``feasibility``.
 
     Raises
@@ -550,11 +550,11 @@ class _LadmIteration:
         return fit + sum(self.values)
 
     def theta(self) -> np.ndarray:
-        """Return a dual point for the penalised objective."""
+        """Return a dual point for the penalized objective."""
         return -self.loss.gradient(self.image, self.data.targets, self.weights)
 
     def dual(self) -> float:
-        """Return the value of the dual of the penalised objective at the point that the multiplier gives."""
+        """Return the value of the dual of the penalized objective at the point that the multiplier gives."""
         return dual_value(
             self.theta(),
             self.data,
@@ -594,7 +594,7 @@ class _LadmIteration:
         )
 
     def _sequential_parts(self, offset: np.ndarray, sign: np.ndarray | float) -> None:
-        """Update part after part on mu/2 ||sign . A(W) + offset||^2, linearised."""
+        """Update part after part on mu/2 ||sign . A(W) + offset||^2, linearized."""
         self.parts = self.parts.copy()
         self.values = []
         for k in range(len(self.parts)):
@@ -652,7 +652,7 @@ class _PrintedHingeRun(_LadmIteration):
 
 
 class _PenalisedRun(_LadmIteration):
-    """Corrected: sum_i w_i l(M_i, y_i) with M = A(sum of parts) + b; (parts, b) linearised together, M exact."""
+    """Corrected: sum_i w_i l(M_i, y_i) with M = A(sum of parts) + b; (parts, b) linearized together, M exact."""
 
     M: np.ndarray | None = None
 
@@ -828,7 +828,7 @@ def _until_rule(
 def _until_gap(run: _LadmIteration, eps: float, tracker: Tracker) -> SolverResult:
     if run.constrained:
         raise ValueError(
-            "stop='gap' needs the penalised objective: the constrained one has no certificate"
+            "stop='gap' needs the penalized objective: the constrained one has no certificate"
         )
     slow = _slow_change(run, eps)
     for it in range(1, tracker.max_iter + 1):

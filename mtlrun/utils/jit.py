@@ -62,10 +62,10 @@ def inner(function: Callable[P, R]) -> Compiled[P, R]:
 
 
 def summing(function: Callable[P, R]) -> Compiled[P, R]:
-    """Compile a function whose sums may be reordered (vectorised); NaN and infinities keep their meaning."""
+    """Compile a function whose sums may be reordered (vectorized); NaN and infinities keep their meaning."""
     return Compiled(function, {"fastmath": {"reassoc", "contract", "nsz"}})
 
 
 def comparing(function: Callable[P, R]) -> Compiled[P, R]:
-    """Compile a function that meets no NaN: largest values are vectorised, too."""
+    """Compile a function that meets no NaN: largest values are vectorized, too."""
     return Compiled(function, {"fastmath": {"reassoc", "contract", "nsz", "nnan"}})

@@ -117,7 +117,7 @@ def import_named(name: str) -> ModuleType:
     """Import a module that the user named, which may lie in the current folder, as may modules that it imports.
 
     Libraries that they import find nothing there: they try to import what they can do without, and a file called like
-    it, such as ``pyarrow.py``, would be run. A module of the folder imports its neighbours when it is imported itself,
+    it, such as ``pyarrow.py``, would be run. A module of the folder imports its neighbors when it is imported itself,
     not later.
     """
     if name in sys.modules:

@@ -285,7 +285,7 @@ def test_what_does_not_fit_is_refused():
     data = problem(10, labels=True)
     with pytest.raises(ValueError, match="variant must be one of"):
         solve_ladm(data, SquaredLoss(), ROBUST, variant="printed")
-    with pytest.raises(ValueError, match="stop='gap' needs the penalised objective"):
+    with pytest.raises(ValueError, match="stop='gap' needs the penalized objective"):
         solve_ladm(data, SquaredLoss(), ROBUST, variant="paper", stop="gap")
     with pytest.raises(ValueError, match="not LogisticLoss"):
         solve_ladm(data, LogisticLoss(), ROBUST, variant="paper")

@@ -87,7 +87,7 @@ def read(
     scale: float = 1.0,
     tasks: str | Mapping[str, Any] | None = None,
 ) -> Dataset:
-    """Read labelled images, one row of pixels each (row by row), as a multi-class data set.
+    """Read labeled images, one row of pixels each (row by row), as a multi-class data set.
 
     Parameters
     ----------

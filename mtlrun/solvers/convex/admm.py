@@ -149,7 +149,7 @@ def solve_admm(
     max_iter: int = 5000,
     callback: Callback | None = None,
 ) -> SolverResult:
-    """Minimise squared loss + penalties over parts W_1..W_K (and intercepts) by ADMM in eigenbases of the designs.
+    """Minimize squared loss + penalties over parts W_1..W_K (and intercepts) by ADMM in eigenbases of the designs.
 
     ::
 
@@ -172,7 +172,7 @@ def solve_admm(
     rotation : Rotation, optional
         From `prepare` with the same data and `fit_intercept`; computed if not given.
     fit_intercept : bool, default False
-        Unpenalised intercepts.
+        Unpenalized intercepts.
     tol : float, default 1e-4
         Relative duality gap to stop at.
     max_iter : int, default 5000
@@ -412,7 +412,7 @@ def solve_split(
     max_iter: int = 10000,
     callback: Callback | None = None,
 ) -> SolverResult:
-    """Minimise loss + penalties over parts W_1..W_K (and intercepts) by ADMM on parts and predictions.
+    """Minimize loss + penalties over parts W_1..W_K (and intercepts) by ADMM on parts and predictions.
 
     ::
 
@@ -435,7 +435,7 @@ def solve_split(
     rotation : Rotation, optional
         From `prepare` for data with the same X and tasks, without weights and mask.
     fit_intercept : bool, default False
-        Unpenalised intercepts.
+        Unpenalized intercepts.
     tol : float, default 1e-4
         Relative duality gap to stop at.
     max_iter : int, default 10000

@@ -78,7 +78,7 @@ def solve_convex(
     rotation: Rotation | None = None,
     **options: Any,
 ) -> SolverResult:
-    """Minimise loss + penalties over parts (and intercepts) by a solver given by name.
+    """Minimize loss + penalties over parts (and intercepts) by a solver given by name.
 
     Parameters
     ----------

@@ -80,7 +80,7 @@ def solve_block_cd(
     max_work: float = np.inf,
     callback: Callback | None = None,
 ) -> SolverResult:
-    """Minimise squared loss + one penalty by block coordinate descent.
+    """Minimize squared loss + one penalty by block coordinate descent.
 
     ::
 
@@ -96,7 +96,7 @@ def solve_block_cd(
     start : SolverResult or ndarray of shape (1, d, T), optional
         Warm start; the result of an earlier run on the same data brings what was computed from the data too.
     fit_intercept : bool, default False
-        Unpenalised intercepts, by centring (implicit for a sparse design).
+        Unpenalized intercepts, by centring (implicit for a sparse design).
     tol : float, default 1e-4
         Relative duality gap to stop at.
     max_iter : int, default 5000
@@ -581,7 +581,7 @@ def solve_lasso(
     tol: float = 1e-4,
     max_iter: int = 5000,
 ) -> SolverResult:
-    """Minimise by `solve_block_cd`; go on by `solve_admm` once that would have been cheaper from the beginning.
+    """Minimize by `solve_block_cd`; go on by `solve_admm` once that would have been cheaper from the beginning.
 
     Coordinate descent is the faster one while few features are in use. With weak penalties and correlated features it
     needs thousands of epochs, where ADMM needs tens of iterations after an eigendecomposition of the design.

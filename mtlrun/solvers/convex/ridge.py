@@ -1,4 +1,4 @@
-"""Ridge regression: dense or sparse, weighted, one factorisation for all tasks of a shared design.
+"""Ridge regression: dense or sparse, weighted, one factorization for all tasks of a shared design.
 
 Where that would take too much memory, conjugate gradients for all tasks at once.
 """
@@ -29,7 +29,7 @@ _STILL = 1e-7
 
 
 class Ridge(NamedTuple):
-    """Coefficients W (d, T) and intercepts b (T,), zeros without; iterations (1 for a factorisation), and success."""
+    """Coefficients W (d, T) and intercepts b (T,), zeros without; iterations (1 for a factorization), and success."""
 
     W: Array
     b: Array
@@ -38,7 +38,7 @@ class Ridge(NamedTuple):
 
 
 def solve_ridge(data: TaskData, alpha: float, *, fit_intercept: bool = True) -> Ridge:
-    """Minimise 1/2 sum_ti w_i (y_ti - x_i'w_t - b_t)^2 + alpha/2 ||W||_F^2.
+    """Minimize 1/2 sum_ti w_i (y_ti - x_i'w_t - b_t)^2 + alpha/2 ||W||_F^2.
 
     Through the smaller Gram matrix of X where that fits into memory (`mtlrun.problem.memory.KEPT`), else by conjugate
     gradients with X alone.
@@ -135,7 +135,7 @@ def ridge_bytes(n_rows: int, n_features: int, sparse: bool) -> int:
 
 
 def _direct(n_rows: int, n_features: int, sparse: bool) -> bool:
-    """Return whether to factorise; for sparse designs only while that is small, since products with them are cheap."""
+    """Return whether to factorize; for sparse designs only while that is small, since products with them are cheap."""
     return memory.fits((_GRAMS if sparse else 1) * 8 * min(n_rows, n_features) ** 2)
 
 

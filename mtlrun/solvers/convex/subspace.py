@@ -1,6 +1,6 @@
 """Locally optimal subspace descent for a low-rank part plus outlier tasks on a wide shared design.
 
-No eigendecomposition of the design is needed: every step minimises the objective exactly over a small subspace for the
+No eigendecomposition of the design is needed: every step minimizes the objective exactly over a small subspace for the
 low-rank part L, and over that subspace and three directions of its own for every outlier task (column of E), as
 locally optimal conjugate gradient methods do for eigenvectors. New directions are gradients and a few conjugate
 gradient steps on the Hessian, from which its largest eigenvalues are deflated. The large matrices are in single
@@ -363,7 +363,7 @@ def solve_subspace(
     max_iter: int = 500,
     callback: Callback | None = None,
 ) -> SolverResult:
-    """Minimise squared loss + trace norm of L + norms of the columns of E, on one design for all tasks.
+    """Minimize squared loss + trace norm of L + norms of the columns of E, on one design for all tasks.
 
     ::
 
@@ -382,7 +382,7 @@ def solve_subspace(
     start : SolverResult or ndarray of shape (n_parts, d, T), optional
         Warm start.
     fit_intercept : bool, default False
-        Unpenalised intercepts.
+        Unpenalized intercepts.
     tol : float, default 1e-4
         Relative duality gap to stop at, in double precision.
     max_iter : int, default 500
@@ -590,7 +590,7 @@ class _Point:
 def _step(
     problem: WideProblem, point: _Point, at: Certificate, gap: float, careful: int
 ) -> _Point:
-    """Minimise the objective over new directions; `careful` is how often this step was taken back."""
+    """Minimize the objective over new directions; `careful` is how often this step was taken back."""
     U, HU = _basis(problem, point, at, careful)
     directions = _directions(problem, point, at, U, HU, careful)
     small = _Small.of(problem, point, at, U, HU, directions)

@@ -1,6 +1,6 @@
 """Every task in at most p rows that have the same normal likelihood as all of its rows.
 
-The likelihood sees the rows of a task through X'X, X'y, y'y and their number alone. A QR factorisation of [X y] gives
+The likelihood sees the rows of a task through X'X, X'y, y'y and their number alone. A QR factorization of [X y] gives
 k = min(n, p) rows R and targets z with R'R = X'X and R'z = X'y, and what no coefficients explain, rest = y'y - z'z.
 Rows of zeros change nothing, so tasks of about the same k are padded to one array, a `Block`.
 """
@@ -25,7 +25,7 @@ VARYING_TASKS = 3
 #: Variation within a task below this share of the root of all squares of the task is
 #: rounding, also of sums of products.
 _VARIES = 1e-6
-#: Numbers in the padded rows of tasks that are factorised at a time.
+#: Numbers in the padded rows of tasks that are factorized at a time.
 _BATCH = 1 << 22
 # Padding all tasks to the longest may make this many times the work before they are split by length.
 _WASTE = 4.0
@@ -55,7 +55,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Compressed:
-    """All tasks, on standardised columns with the intercept (if any) in front.
+    """All tasks, on standardized columns with the intercept (if any) in front.
 
     Attributes
     ----------
@@ -174,7 +174,7 @@ def weighted(data: Compressed, v: Array) -> Compressed:
 
 @dataclass(frozen=True)
 class Columns:
-    """How columns and targets were standardised.
+    """How columns and targets were standardized.
 
     Attributes
     ----------
@@ -205,18 +205,18 @@ class Columns:
 
     @property
     def units(self) -> Array:
-        """Factors (p,) that turn standardised coefficients into units of X, the level of an intercept staying."""
+        """Factors (p,) that turn standardized coefficients into units of X, the level of an intercept staying."""
         return np.append(np.ones(int(self.intercept)), 1.0 / self.scale)
 
     def apply(self, X: Array) -> Array:
-        """Return standardised rows (n, p), the intercept in front."""
+        """Return standardized rows (n, p), the intercept in front."""
         scaled = (X - self.mean) / self.scale
         if self.intercept:
             return np.column_stack([np.ones(len(X)), scaled])
         return scaled
 
     def back(self) -> Array:
-        """Return the matrix (d + 1, p) that turns standardised coefficients into intercept and slopes in units of X.
+        """Return the matrix (d + 1, p) that turns standardized coefficients into intercept and slopes in units of X.
 
         Without an intercept its first row is zero.
         """
@@ -422,7 +422,7 @@ def of_statistics(
 
 
 def _gram(s: TaskStatistics, columns: Columns) -> tuple[Array, Array, Array]:
-    """Return X'X (G, p, p), X'y (T, p) and y'y (T,) of standardised rows."""
+    """Return X'X (G, p, p), X'y (T, p) and y'y (T,) of standardized rows."""
     w = s.weight
     inverse_scale = 1.0 / columns.scale
     shift = (

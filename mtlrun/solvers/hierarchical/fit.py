@@ -216,7 +216,7 @@ def automatic(problem: HierarchicalProblem) -> Result:
 
 # ---------------------------------------------------------------------- variances integrated out
 #
-# One or two standard deviations integrated instead of maximised: of few tasks a maximum says too little.
+# One or two standard deviations integrated instead of maximized: of few tasks a maximum says too little.
 
 #: Points per standard deviation, and the rise of the criterion at which the range ends.
 POINTS = 7
@@ -338,7 +338,7 @@ def _outer(a: Array) -> Array:
 #
 # The noises are drawn around a common one: y_t = X_t w_t + e_t, e_t ~ N(0, s2 v_t), where v_t has an inverse gamma
 # distribution with r / 2 as shape and as scale: 1 / v_t has mean one. Rows divided by the root of v_t have a common
-# noise, and everything that is known of such rows holds for them. For given r, the covariance and v together minimise
+# noise, and everything that is known of such rows holds for them. For given r, the covariance and v together minimize
 #
 #     F = D(rows / sqrt(v)) + sum_t n_t log v_t + sum_t [r (log v_t + 1 / v_t) + c(r)]
 #
@@ -346,7 +346,7 @@ def _outer(a: Array) -> Array:
 #
 # D is minus twice the (restricted) log-likelihood, the expectation that over w_t given all rows, and c(r) norms the
 # density of log v_t. Given rows, v_t is about inverse gamma again, with r + h_t degrees of freedom, h_t the expected
-# information of the rows about log v_t, and the mode that F has; so r minimises -2 log of the integral of exp(-F / 2)
+# information of the rows about log v_t, and the mode that F has; so r minimizes -2 log of the integral of exp(-F / 2)
 # over all log v_t by Laplace's approximation: F + sum_t log((r + h_t) / 4 pi). Where the noises do not differ r is
 # infinite, and this is D.
 
@@ -436,7 +436,7 @@ def own_noise(problem: HierarchicalProblem, common: Result) -> OwnNoise:
 
 
 def solved(problem: HierarchicalProblem, start: OwnNoise, degrees: float) -> OwnNoise:
-    """Minimise F for given degrees of freedom, from another fit.
+    """Minimize F for given degrees of freedom, from another fit.
 
     Every step is one of Newton in log v, s2 profiled; the covariance is fitted again at every point.
     """

@@ -42,7 +42,7 @@ class TaskRoots:
 
 @dataclass(frozen=True)
 class LabelPosterior:
-    """Posterior covariances of the standardised coefficients.
+    """Posterior covariances of the standardized coefficients.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class LabelPosterior:
     roots: list[TaskRoots]
 
     def variances(self, A: Array, task: int) -> Array:
-        """Return the variances of the log-odds of standardised rows A (n, p), (n,).
+        """Return the variances of the log-odds of standardized rows A (n, p), (n,).
 
         A task without training rows, of which -1 is one, has the covariance between
         tasks in them.

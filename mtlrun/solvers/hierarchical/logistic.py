@@ -13,7 +13,7 @@ and M = I + E'WE::
 
 The prices c and d are priors: mu_j is normal with the variance 1 / c_j, and the root of
 Theta_jj half-normal with the scale 1 / sqrt(d_j). With prices of 0 this is the
-criterion that glmer of lme4 minimises. No inverse of Theta occurs, so that a variance
+criterion that glmer of lme4 minimizes. No inverse of Theta occurs, so that a variance
 may be zero. An evaluation costs N k^2, k the lesser of rows and columns, for each of a
 few Newton steps.
 """
@@ -111,7 +111,7 @@ class PaddedRows:
     tasks : ndarray of int, shape (m,)
         Positions of the tasks.
     X : ndarray of shape (m, n, p), or (1, n, p) where the tasks share their rows
-        Standardised, the intercept (if any) in front.
+        Standardized, the intercept (if any) in front.
     y : ndarray of shape (m, n)
         0 or 1.
     w : ndarray of shape (m, n)
@@ -574,7 +574,7 @@ def _shared(A: Array, data: TaskData) -> list[PaddedRows]:
 
 #: Information that a parameter of a covariance needs: the variance of the labels, summed over all rows.
 INFORMATION = 10.0
-#: Standard deviations in log-odds, on standardised columns, at most: where every task has one class they have no end.
+#: Standard deviations in log-odds, on standardized columns, at most: where every task has one class they have no end.
 LARGEST = 50.0
 # Runs of L-BFGS, each in units of the information where the one before ended.
 _RUNS = 10
@@ -800,7 +800,7 @@ def predicts_better(large: LaplaceFit, small: LaplaceFit) -> bool:
     return bool(differences.sum() < -student_t.ppf(0.975, T - 1) * error)
 
 
-# ---------------------------------------------------------------------- the minimisation
+# ---------------------------------------------------------------------- the minimization
 
 
 class _LaplaceObjective:

@@ -33,7 +33,7 @@ _TINY = 1e-200
 # Eigenvalues of the pooled Gram matrix below this mark collinear columns.
 _COLLINEAR = 1e-10
 _ROUNDING = 4 * np.finfo(float).eps
-# Attempts to factorise a matrix, each with a hundred times as much of its trace on the
+# Attempts to factorize a matrix, each with a hundred times as much of its trace on the
 # diagonal.
 _ATTEMPTS = 4
 # Numbers in the p x p matrices of the tasks that a Hessian holds at a time.

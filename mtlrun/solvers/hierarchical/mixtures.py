@@ -4,7 +4,7 @@ Student    w_t ~ N(mu, s Sigma) with s from an inverse gamma distribution, taken
            integral over the scale of a task is a sum.
 Clusters   w_t ~ sum_k pi_k N(mu_k, Sigma), by EM from k-means of the normal model's coefficients; their number by BIC.
 
-Both maximise the plain likelihood, the mean included; a ridge prior of the mean keeps
+Both maximize the plain likelihood, the mean included; a ridge prior of the mean keeps
 the strength of the normal fit. Parameters are measured in units of the normal fit, and
 the starts of k-means do not depend on the order of the tasks, so that neither the units
 of the targets nor the names of the tasks change anything.
@@ -175,7 +175,7 @@ class _Scales:
         self.n_evaluations = 0
 
     def solve(self, inverse: Array | None = None) -> Array | None:
-        """Minimise the criterion by BFGS, from the inverse Hessian of another distribution on; return that at the end.
+        """Minimize the criterion by BFGS, from the inverse Hessian of another distribution on; return that at the end.
 
         With many parameters, for which it is too large, by L-BFGS.
         """

@@ -20,7 +20,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass
 class Posterior:
-    """Posterior of the standardised coefficients w_t, given the variances.
+    """Posterior of the standardized coefficients w_t, given the variances.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class Posterior:
         )
 
     def variances(self, A: Array, t: int) -> Array:
-        """Return the variance of A w_t for standardised rows A (n, p), without noise."""
+        """Return the variance of A w_t for standardized rows A (n, p), without noise."""
         return np.asarray(
             np.maximum(np.einsum("ij,ij->i", A @ self.covariance(t), A), 0.0)
         )

@@ -1,4 +1,4 @@
-"""Kernels as objects: linear, polynomial, Gaussian, precomputed; normalised to k(x, x) = 1 on request."""
+"""Kernels as objects: linear, polynomial, Gaussian, precomputed; normalized to k(x, x) = 1 on request."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ class Kernel(ABC):
 
     @abstractmethod
     def _raw(self, products: InnerProducts) -> np.ndarray:
-        """Return the kernel before it is normalised, a new array."""
+        """Return the kernel before it is normalized, a new array."""
 
     @abstractmethod
     def _diagonal(self, X: Design, squares: np.ndarray) -> np.ndarray:
-        """Return k(x, x) of all rows, given their squared norms, before it is normalised."""
+        """Return k(x, x) of all rows, given their squared norms, before it is normalized."""
 
 
 class InnerProducts:
@@ -165,7 +165,7 @@ class PolynomialKernel(LinearKernel):
 
 @dataclass(frozen=True)
 class GaussianKernel(Kernel):
-    """k(x, z) = exp(-||x - z||^2 / (2 spread^2)), which is normalised as it is.
+    """k(x, z) = exp(-||x - z||^2 / (2 spread^2)), which is normalized as it is.
 
     Parameters
     ----------
@@ -306,7 +306,7 @@ _SPEC = re.compile(
 
 
 def make_kernel(spec: str | Kernel) -> Kernel:
-    """Return a normalised kernel by name: ``linear``, ``polynomial``, ``polynomial(3)``, ``gaussian(0.5)``, ``mean``.
+    """Return a normalized kernel by name: ``linear``, ``polynomial``, ``polynomial(3)``, ``gaussian(0.5)``, ``mean``.
 
     Raises
     ------

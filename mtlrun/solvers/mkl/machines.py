@@ -1,6 +1,6 @@
 """The support vector machines of multi-task multiple kernel learning: one task at given kernel weights.
 
-Sequential minimal optimisation of the dual with a weighted sum of kernels, from any feasible point. The pair of a step
+Sequential minimal optimization of the dual with a weighted sum of kernels, from any feasible point. The pair of a step
 is chosen by second-order information (Fan, Chen and Lin 2005, the rule of LIBSVM). In contrast to LIBSVM it starts from
 the last solution, forms only those rows of the summed kernel matrix that it visits, and keeps the image of the solution
 under every kernel, from which the gradient at other kernel weights follows without a product.
@@ -35,7 +35,7 @@ def ascend(
     tol: float,
     max_steps: int,
 ) -> tuple[float, int]:
-    """Maximise y'dual - 1/2 dual'K dual, K = sum_m theta_m K^m, over sum(dual) = 0 and 0 <= y_i dual_i <= costs_i.
+    """Maximize y'dual - 1/2 dual'K dual, K = sum_m theta_m K^m, over sum(dual) = 0 and 0 <= y_i dual_i <= costs_i.
 
     Parameters
     ----------
@@ -401,7 +401,7 @@ def _hinge(scores: np.ndarray, b: float, y: np.ndarray, C: np.ndarray) -> float:
 
 
 def _best_intercept(scores: np.ndarray, y: np.ndarray, C: np.ndarray) -> float:
-    """Return a b that minimises sum_i C_i max(0, 1 - y_i (scores_i + b)), a weighted quantile of y - scores."""
+    """Return a b that minimizes sum_i C_i max(0, 1 - y_i (scores_i + b)), a weighted quantile of y - scores."""
     breaks = y - scores
     order = np.argsort(breaks)
     # The slope in b is minus the cost of the positives at first, and rises by C_i at every break.

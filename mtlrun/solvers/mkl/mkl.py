@@ -56,7 +56,7 @@ class Coupling:
     def step(
         self, theta: np.ndarray, slopes: np.ndarray, curvature: np.ndarray, tol: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Minimise sum_t <slopes_t, new_t> + c_t/2 ||new_t - theta_t||^2 + coupling(new).
+        """Minimize sum_t <slopes_t, new_t> + c_t/2 ||new_t - theta_t||^2 + coupling(new).
 
         Parameters
         ----------

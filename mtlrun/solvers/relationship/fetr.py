@@ -79,7 +79,7 @@ def task_moment(W: np.ndarray, feature_precision: np.ndarray) -> np.ndarray:
 def exact_precision(
     moment: np.ndarray, count: int, lower: float, upper: float
 ) -> Precision:
-    """Minimise tr(S A) - count log|S| subject to lower I <= S <= upper I.
+    """Minimize tr(S A) - count log|S| subject to lower I <= S <= upper I.
 
     With A = U diag(nu) U' the solution is U diag(clip(count / nu, lower, upper)) U'; nu = 0 gives `upper`.
 
@@ -181,7 +181,7 @@ class FetrProblem:
     lower, upper : float
         Both precision matrices have their eigenvalues in [lower, upper].
     fit_intercept : bool
-        Unpenalised intercepts, by centring every task.
+        Unpenalized intercepts, by centring every task.
 
     Raises
     ------
@@ -283,7 +283,7 @@ def solve_fetr(
     callback: FetrCallback | None = None,
     estimate_rate: bool = False,
 ) -> SolverResult:
-    """Minimise the objective of `FetrProblem` in turn over W, S1 and S2.
+    """Minimize the objective of `FetrProblem` in turn over W, S1 and S2.
 
     The first S1 and S2 are sqrt(lower upper) I, which is I for the default box.
 
@@ -306,10 +306,10 @@ def solve_fetr(
     accelerate : bool, default True
         False is the paper's plain iteration.
     fudge : float, optional
-        Replace the exact S-steps by flip-flop ones with this fudge factor (Zhang and Schneider, 2010). These minimise
+        Replace the exact S-steps by flip-flop ones with this fudge factor (Zhang and Schneider, 2010). These minimize
         nothing, so that the objective may rise and only the last iterate counts; there is no acceleration then.
     fit_intercept : bool, default False
-        Unpenalised intercepts.
+        Unpenalized intercepts.
     tol : float, default 1e-5
         Stop when a round lowers the objective by at most this fraction of loss + eta ||W||^2 (the objective itself
         changes sign and is no scale), and the squared norm of the gradient in W, in the metric of its Hessian (what
@@ -557,7 +557,7 @@ def covariance_root(W: np.ndarray, name: str) -> np.ndarray:
 def root_covariance(A: np.ndarray, eps: float = 0.0) -> tuple[Precision, float]:
     """Return D = (A A' + eps I)^{1/2} / trace and the trace of that root.
 
-    D minimises tr(A'D^{-1}A) over the matrices of trace 1. It is I / k for A = 0.
+    D minimizes tr(A'D^{-1}A) over the matrices of trace 1. It is I / k for A = 0.
 
     Parameters
     ----------
@@ -594,10 +594,10 @@ def solve_alternating(
     tol: float = 1e-6,
     max_iter: int = 3000,
 ) -> SolverResult:
-    """Minimise ``sum_t 1/2 ||y_t - X_t w_t - b_t||^2 + ridge/2 ||W||_F^2 + alpha tr(D^{-1} (moment + eps I))`` in turn.
+    """Minimize ``sum_t 1/2 ||y_t - X_t w_t - b_t||^2 + ridge/2 ||W||_F^2 + alpha tr(D^{-1} (moment + eps I))`` in turn.
 
     The variables are W and a matrix D of trace 1, the moment is W'W (``over="tasks"``: MTRL) or W W'
-    (``over="features"``: MTFL). Without eps, minimising over D leaves ``alpha ||W||_*^2`` in both cases; eps keeps D
+    (``over="features"``: MTFL). Without eps, minimizing over D leaves ``alpha ||W||_*^2`` in both cases; eps keeps D
     invertible, moves the solution, and makes the iteration crawl where singular values of W vanish.
 
     Parameters

@@ -94,7 +94,7 @@ def train_network(
     seed: int = 0,
     groups: Any = None,
 ) -> TrainedNetwork:
-    """Minimise the squared error of a network by Adam on random batches, in single precision.
+    """Minimize the squared error of a network by Adam on random batches, in single precision.
 
     With N observed entries in all, the objective is::
 
@@ -102,7 +102,7 @@ def train_network(
         prior = eta ||W||_F^2 + rho [tr(S1 W S2 W') - T log|S1| - h log|S2|]
 
     W is learned by back-propagation like the layers below; after every epoch S1 and S2 are replaced by their exact
-    minimisers with eigenvalues in a box. Columns of X and targets should be about of unit scale.
+    minimizers with eigenvalues in a box. Columns of X and targets should be about of unit scale.
 
     Parameters
     ----------
@@ -277,7 +277,7 @@ class _Penalty:
         )
 
     def update(self) -> None:
-        """Replace both matrices by their minimisers."""
+        """Replace both matrices by their minimizers."""
         W = self._W.detach().numpy().astype(np.float64)
         p = self._prior
         self.feature = exact_precision(

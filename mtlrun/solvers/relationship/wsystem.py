@@ -1,6 +1,6 @@
 """Linear systems of coupled ridge regressions, (G_t + eta I) w_t + rho (S1 W S2)_t = c_t, by five solvers.
 
-With one Gram matrix for all tasks this is a (generalised) Sylvester equation; with one per task it is not.
+With one Gram matrix for all tasks this is a (generalized) Sylvester equation; with one per task it is not.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Solution:
 
 
 def closed_form_bytes(d: int, n_tasks: int) -> int:
-    """Return the size of the matrix that `solve_closed` factorises."""
+    """Return the size of the matrix that `solve_closed` factorizes."""
     return 8 * (d * n_tasks) ** 2
 
 
@@ -251,11 +251,11 @@ def solve_sylvester(system: CoupledSystem) -> Solution:
 
 
 def solve_eigen(system: CoupledSystem) -> Solution:
-    """Solve by diagonalising one side and tridiagonalising the other: both are symmetric. Shared design only.
+    """Solve by diagonalizing one side and tridiagonalising the other: both are symmetric. Shared design only.
 
     With S1 = L L', M = L^{-1} (G + eta I) L^{-T} and S2 = Q diag(b) Q', the columns of Z = L' W Q solve
     (M + rho b_j I) z_j = (L^{-1} C Q)_j, for which a tridiagonal form of M is enough. Of M and S2 the smaller one is
-    diagonalised (S2 where `task_spectrum` has done it already), so that no eigenvectors of the larger one are needed.
+    diagonalized (S2 where `task_spectrum` has done it already), so that no eigenvectors of the larger one are needed.
 
     Raises
     ------
@@ -337,7 +337,7 @@ def _inverse(
 def _by_tasks(
     system: CoupledSystem, L: np.ndarray, M: np.ndarray
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """Diagonalise S2 = Q diag(b) Q'; then every column of L' W Q has a system M + rho b_j I of its own."""
+    """Diagonalize S2 = Q diag(b) Q'; then every column of L' W Q has a system M + rho b_j I of its own."""
     left = Tridiagonal.reduce(M)
     b, Q = system.task_spectrum or eigh(
         system.task_precision.T, driver="evd", check_finite=False
@@ -355,7 +355,7 @@ def _by_tasks(
 def _by_features(
     system: CoupledSystem, L: np.ndarray, M: np.ndarray
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """Diagonalise M = U diag(a) U'; then every row of U'L'W has a system rho S2 + a_i I of its own."""
+    """Diagonalize M = U diag(a) U'; then every row of U'L'W has a system rho S2 + a_i I of its own."""
     a, V = eigh(M, lower=True, driver="evd", overwrite_a=True, check_finite=False)
     V = dtrsm(1.0, L, V, lower=1, trans_a=1, overwrite_b=1)
     right = Tridiagonal.reduce(np.array(system.task_precision.T, order="F"))

@@ -395,7 +395,7 @@ def solve_without_intercept(
     cache_size: float = 200,
     callback: Callback | None = None,
 ) -> SolverResult:
-    """Minimise ``1/2 tr(W M^{-1} W') + sum_i cost_i max(0, 1 - y_i x_i'w_t(i))`` by greedy steps in its dual.
+    """Minimize ``1/2 tr(W M^{-1} W') + sum_i cost_i max(0, 1 - y_i x_i'w_t(i))`` by greedy steps in its dual.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Graph-regularised SVMs by dual coordinate ascent, one block per task, or by second-order methods; with a duality gap.
+"""Graph-regularized SVMs by dual coordinate ascent, one block per task, or by second-order methods; with a duality gap.
 
 Coordinate ascent finds the support vectors fast and then needs many sweeps to balance them against each other. While
 they are few, their kernel matrix is small, and second-order steps across all tasks (`climb`) do the same at once.
@@ -234,10 +234,10 @@ def solve_block_dcd(
     fast: bool | None = None,
     callback: Callback | None = None,
 ) -> SolverResult:
-    """Minimise ``1/2 sum_t ||w_t||^2 + coupling/2 sum_st L_st w_s'w_t + C sum_i weight_i l(y_i w_t(i)'x_i)``.
+    """Minimize ``1/2 sum_t ||w_t||^2 + coupling/2 sum_st L_st w_s'w_t + C sum_i weight_i l(y_i w_t(i)'x_i)``.
 
     l is ``max(0, 1 - z)``, its square, or ``log(1 + exp(-z))``. The dual has one variable per entry and
-    ``w_t = sum_s M_ts v_s``, ``v_t = sum_{i in t} alpha_i y_i x_i``; every step maximises it exactly in one variable.
+    ``w_t = sum_s M_ts v_s``, ``v_t = sum_{i in t} alpha_i y_i x_i``; every step maximizes it exactly in one variable.
     Tasks are visited in random order, and w_t is kept while the rows of task t are visited in random order: a row
     costs O(nnz), entering a task O(T d), or O(d) when all tasks are equally similar.
 
@@ -249,7 +249,7 @@ def solve_block_dcd(
     loss : {"hinge", "squared_hinge", "logistic"}, default "hinge"
     C : float, default 1.0
     fit_intercept : bool, default False
-        Adds a constant feature 1, penalised and coupled like the others.
+        Adds a constant feature 1, penalized and coupled like the others.
     start : ndarray, optional
         Dual variables, a field: ``info["alpha"]`` of a run with another C, say.
     tol : float, default 1e-4
@@ -541,7 +541,7 @@ class SmallProblem:
         return self.coupling.apply(self.sums(alpha))
 
     def factor(self, weights: Array) -> tuple[tuple[Array, bool], Array]:
-        """Factorise M^{-1} x I + blockdiag_t(X_t' diag(weights) X_t), scaled to a unit diagonal.
+        """Factorize M^{-1} x I + blockdiag_t(X_t' diag(weights) X_t), scaled to a unit diagonal.
 
         Returns the Cholesky factor and the scale. Where rounding leaves the matrix indefinite (features of 1e10 beside
         an intercept), the diagonal is raised until it is not: the factor is for directions only.
@@ -595,7 +595,7 @@ def solve_svm_newton(
     max_iter: int = 200,
     callback: Callback | None = None,
 ) -> SolverResult:
-    """Minimise the objective of `solve_block_dcd` by a second-order method; same arguments, result and certificate.
+    """Minimize the objective of `solve_block_dcd` by a second-order method; same arguments, result and certificate.
 
     An iteration costs O(N D^2 + (T D)^3 / 3) and memory (T D)^2; 10 to 50 are needed for a relative gap of 1e-10.
     The run goes on below `tol`, since the last iterations gain most. `start` is used by the smooth losses only.

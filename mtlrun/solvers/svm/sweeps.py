@@ -1,4 +1,4 @@
-"""Compiled sweeps of dual coordinate ascent for graph-regularised SVMs, and their certificate.
+"""Compiled sweeps of dual coordinate ascent for graph-regularized SVMs, and their certificate.
 
 An *entry* is a pair (task, row), so that ragged data and a shared design look alike; those of task t are
 ``offsets[t] .. offsets[t + 1] - 1``. With v_t = sum_e alpha_e y_e x_e over the entries of task t, the coefficients are

@@ -47,7 +47,7 @@ PROPERTIES = ("rows_per_task", "tasks", "features", "tasks_share", "noise", "ran
 LOGARITHMS = PROPERTIES[:3]
 #: Gains beyond these are counted as these: a relative error has no lower end.
 LARGEST = 0.5
-#: Strength of the ridge regression, of standardised properties, in numbers of settings.
+#: Strength of the ridge regression, of standardized properties, in numbers of settings.
 STRENGTH = 5.0
 DRAWS = 1000
 
@@ -107,7 +107,7 @@ def _of_kinds(frame: pd.DataFrame, kinds: Sequence[str], name: str) -> pd.DataFr
 def summary(
     _: None, *, seed: int, published: str = GAINS, kinds: Sequence[str] = KINDS
 ) -> AnalysisResult:
-    """Summarise the gains of some kinds of tables, by the number of training rows per task.
+    """Summarize the gains of some kinds of tables, by the number of training rows per task.
 
     Parameters
     ----------
@@ -401,7 +401,7 @@ def prediction(
 ) -> AnalysisResult:
     """Foretell the gain from properties measured before: a ridge regression, scored on tables that are left out.
 
-    All settings of a table are left out together. Properties are standardised, gains cut at +-0.5.
+    All settings of a table are left out together. Properties are standardized, gains cut at +-0.5.
 
     Parameters
     ----------
@@ -465,7 +465,7 @@ def design(found: pd.DataFrame) -> Array:
 
 
 def _ridge(X: Array, y: Array) -> Any:
-    """Return the predictions of a ridge regression on standardised columns, as a function."""
+    """Return the predictions of a ridge regression on standardized columns, as a function."""
     return make_pipeline(StandardScaler(), Ridge(STRENGTH)).fit(X, y).predict
 
 

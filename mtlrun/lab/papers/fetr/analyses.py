@@ -463,7 +463,7 @@ def _on_box(S: Array, lower: float, upper: float) -> int:
 
 
 def training_data(dataset: Dataset) -> TaskData:
-    """Return the rows for the solvers: the training rows of the split "fixed", else all; standardised columns."""
+    """Return the rows for the solvers: the training rows of the split "fixed", else all; standardized columns."""
     rows = (
         dataset.splits["fixed"][0][0]
         if "fixed" in dataset.splits

@@ -217,7 +217,7 @@ def fetr_convergence(
     Parameters
     ----------
     dataset : Dataset
-        Its training rows of the split "fixed" if there is one, else all rows; columns are standardised, targets
+        Its training rows of the split "fixed" if there is one, else all rows; columns are standardized, targets
         centred.
     seed : int
         Without effect.
@@ -349,7 +349,7 @@ def solve_projected_gradient(
     max_iter: int = 100_000,
     callback: FetrCallback | None = None,
 ) -> SolverResult:
-    """Minimise the objective of `solve_fetr` by projected gradient steps on S1 and S2 in turn with W.
+    """Minimize the objective of `solve_fetr` by projected gradient steps on S1 and S2 in turn with W.
 
     ``S1 <- P(S1 - t rho (W S2 W' - m S1^{-1}))`` with P the projection on the box, S2 likewise. The step t is searched:
     doubled at the start of every step, halved until the objective lies below its quadratic model. X'X is computed once.

@@ -26,7 +26,7 @@ def repaired_update(theta: Array, slopes: Array, mu: float) -> tuple[Array, int]
     and a stale index zeroes the first of two tasks. Here it returns the proximal operator of both; and what a task has
     in its pairs is averaged, since with the sum of the code the iteration diverges. All else is as there: the
     denominators T - 1, the sum of weights of exactly 1, and the penalty that mu changes through the slopes. It does not
-    minimise the objective: with a large mu the weights come near 1/M, whatever the slopes, not near each other at the
+    minimize the objective: with a large mu the weights come near 1/M, whatever the slopes, not near each other at the
     best common weights.
 
     Parameters

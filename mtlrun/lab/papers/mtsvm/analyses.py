@@ -1,4 +1,4 @@
-"""Graph-regularised SVMs: sizes of the data, objective against seconds, seconds against rows, transfer, and an audit.
+"""Graph-regularized SVMs: sizes of the data, objective against seconds, seconds against rows, transfer, and an audit.
 
 Solvers are the variants of `GraphSVC` ("block" is block-wise dual coordinate ascent, "paper" the printed algorithm),
 "newton", and two with the multi-task kernel: "kernel", our kernel solver on the same problem without intercept, and
@@ -540,7 +540,7 @@ def svm_transfer(
 ) -> AnalysisResult:
     """Train on `target_rows` rows of one task and `other_rows` of every other; report the AUC on rows held out.
 
-    The models are `GraphSVC` with the hinge loss on normalised weighted-degree features: coupled by ones plus the
+    The models are `GraphSVC` with the hinge loss on normalized weighted-degree features: coupled by ones plus the
     identity, pooled (one SVM for all tasks, as the limit of a strong coupling), and independent (no coupling). C, and
     the coupling of the coupled one, have the best AUC of the target task in a cross-validation on the training rows;
     of equally good ones the first. All models see the same rows, and larger `target_rows` contain the smaller.
@@ -712,7 +712,7 @@ def stored_runs(
     At a time the last value known counts, as long as the kernel solver was followed; DCD was until it had converged.
     Seconds are compared at every difference that one of the curves has and both come to. The pace of a curve is in
     orders of magnitude of the difference per tenfold time, as the figure shows it; its mean is that of the run until
-    its smallest difference, its largest that between two neighbours of the stored points.
+    its smallest difference, its largest that between two neighbors of the stored points.
 
     Parameters
     ----------
@@ -913,5 +913,5 @@ def _first_tenth(curve: tuple[Array, Array]) -> float:
 
 
 def _steepest(curve: tuple[Array, Array]) -> float:
-    """Return the most orders of magnitude per tenfold time between two neighbours."""
+    """Return the most orders of magnitude per tenfold time between two neighbors."""
     return float(np.max(-np.diff(np.log10(curve[1])) / np.diff(np.log10(curve[0]))))

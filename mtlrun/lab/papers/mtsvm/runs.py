@@ -1,4 +1,4 @@
-"""Runs of graph-regularised SVMs for measures: parts of data sets, ascents, LIBSVM's ladder, optima."""
+"""Runs of graph-regularized SVMs for measures: parts of data sets, ascents, LIBSVM's ladder, optima."""
 
 from __future__ import annotations
 
