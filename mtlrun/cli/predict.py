@@ -157,12 +157,11 @@ def predict(
     if codes is not None and fitted.schema.table:
         table["is_known_task"] = (codes >= 0) & is_predicted
     text = to_csv(table, safe=safe_csv or (str(place) == "-" and sys.stdout.isatty()))
-    if (
-        write_or_print(text, place, f"Free some space, or: {remedy}", inputs)
-        and not quiet
-    ):
+    is_written = write_or_print(text, place, f"Free some space, or: {remedy}", inputs)
+    has_predictions = bool(np.any(is_predicted))
+    if is_written and has_predictions and not quiet:
         say(f"predictions of {counted(len(table), 'row')}: {place}")
-    if not np.any(is_predicted):
+    if not has_predictions:
         _refuse_unknown_tasks(fitted, data, names, place)
 
 
