@@ -224,7 +224,7 @@ def _rows(
 
 
 def _refuse_unknown_tasks(
-    fitted: Model, data: str, names: list[str] | None, place: Path
+    fitted: Model, data: str, names: list[str] | None, output: Path
 ) -> None:
     """Raise the error of a file without any task that the model can predict.
 
@@ -235,8 +235,8 @@ def _refuse_unknown_tasks(
     try:
         fitted.codes(names, data)
     except UnknownNameError as error:
-        if str(place) != "-":
-            error.remedy = f"{error.remedy} {place} has the rows without predictions."
+        if str(output) != "-":
+            error.remedy = f"{error.remedy} {output} has the rows without predictions."
         raise
 
 
