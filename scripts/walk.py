@@ -40,10 +40,11 @@ class Counts:
 
 
 # Raised on 2026-11-27: a comparison has two alternatives, races, intervals and pictures
-# now, and workers are forked from a server of the package's own.
+# now, workers are forked from a server of the package's own, and packed statements of the
+# engine and of the reports became small functions with names.
 LIMITS = {
-    "reproduce": Counts(files=78, functions=855, classes=78),
-    "compare": Counts(files=122, functions=1065, classes=115),
+    "reproduce": Counts(files=81, functions=890, classes=76),
+    "compare": Counts(files=120, functions=1085, classes=113),
 }
 
 
