@@ -34,7 +34,7 @@ PACKAGES = {"MTNetwork": "torch"}
 _FENCE = re.compile(
     r"^```(?P<head>[^\n]*)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE
 )
-_DATA_SET = re.compile(r"load_dataset\(\s*\"([\w-]+)\"")
+_DATA_SET = re.compile(r"(?:load_dataset\(\s*\"|datasets: \[\{id: )(?P<name>[\w-]+)")
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 
