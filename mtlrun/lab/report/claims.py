@@ -701,6 +701,11 @@ def _decide(
         text += f", but {worse} is the worse one"
         holds = False
     reason = _unsettled(check, rows, found, margin, effect, holds, n_pairs, bound)
+    return _result(text, holds, found, reason)
+
+
+def _result(text: str, holds: bool, found: float, reason: str | None) -> CheckResult:
+    """Return the outcome of a comparison, which a reason makes undecided."""
     if reason:
         return CheckResult(text, None, found, reason, undecided=True)
     return CheckResult(text, holds, found)
@@ -730,9 +735,7 @@ def _compare_order(
     text += _missing_splits(rows)
     found = second - first
     reason = _unsettled(check, rows, found, margin, effect, holds, None, bound)
-    if reason:
-        return CheckResult(text, None, found, reason, undecided=True)
-    return CheckResult(text, holds, found)
+    return _result(text, holds, found, reason)
 
 
 def _missing_splits(rows: Sequence[MethodResult]) -> str:

@@ -7,7 +7,7 @@ that the three differ by what they share and by nothing else.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
@@ -44,8 +44,12 @@ class _StoppedTrees(BaseEstimator):
         self.categorical_features = categorical_features
         self.random_state = random_state
 
-    def _boosting(self, n_rounds: int, early_stopping: bool) -> Any:
-        raise NotImplementedError
+    #: Estimator of scikit-learn that grows the trees.
+    _trees: ClassVar[type]
+
+    def predict(self, X: Any) -> Array:
+        """Return the predicted targets or labels."""
+        return np.asarray(self.model_.predict(np.asarray(X)))
 
     def _grow(self, X: Any, y: Array) -> None:
         self.n_rounds_ = self._choose_rounds(X, y)
@@ -65,23 +69,23 @@ class _StoppedTrees(BaseEstimator):
         # The first score is that of no tree at all.
         return max(1, int(np.argmax(model.validation_score_)))
 
-    def _options(self, n_rounds: int, early_stopping: bool) -> dict[str, Any]:
+    def _boosting(self, n_rounds: int, early_stopping: bool) -> Any:
         # A category needs a bin of its own; numbers do with fewer.
         max_bins = 63
         if self.categorical_features is not None:
             max_bins = 255
-        return {
-            "learning_rate": LEARNING_RATE,
-            "max_iter": n_rounds,
-            "max_leaf_nodes": MAX_LEAVES,
-            "min_samples_leaf": MIN_LEAF_ROWS,
-            "max_bins": max_bins,
-            "categorical_features": self.categorical_features,
-            "early_stopping": early_stopping,
-            "n_iter_no_change": PATIENCE_ROUNDS,
-            "tol": 0.0,
-            "random_state": self.random_state,
-        }
+        return self._trees(
+            learning_rate=LEARNING_RATE,
+            max_iter=n_rounds,
+            max_leaf_nodes=MAX_LEAVES,
+            min_samples_leaf=MIN_LEAF_ROWS,
+            max_bins=max_bins,
+            categorical_features=self.categorical_features,
+            early_stopping=early_stopping,
+            n_iter_no_change=PATIENCE_ROUNDS,
+            tol=0.0,
+            random_state=self.random_state,
+        )
 
 
 class StoppedTreesRegressor(RegressorMixin, _StoppedTrees):
@@ -100,18 +104,12 @@ class StoppedTreesRegressor(RegressorMixin, _StoppedTrees):
         Number of trees.
     """
 
+    _trees = HistGradientBoostingRegressor
+
     def fit(self, X: Any, y: Any) -> Self:
         """Choose the number of rounds and grow the trees."""
         self._grow(np.asarray(X), np.asarray(y, dtype=np.float64))
         return self
-
-    def predict(self, X: Any) -> Array:
-        """Return the predicted targets."""
-        return np.asarray(self.model_.predict(np.asarray(X)))
-
-    def _boosting(self, n_rounds: int, early_stopping: bool) -> Any:
-        options = self._options(n_rounds, early_stopping)
-        return HistGradientBoostingRegressor(**options)
 
 
 class StoppedTreesClassifier(ClassifierMixin, _StoppedTrees):
@@ -131,6 +129,8 @@ class StoppedTreesClassifier(ClassifierMixin, _StoppedTrees):
     classes_ : ndarray
     """
 
+    _trees = HistGradientBoostingClassifier
+
     def fit(self, X: Any, y: Any) -> Self:
         """Choose the number of rounds and grow the trees."""
         y = np.asarray(y)
@@ -138,17 +138,9 @@ class StoppedTreesClassifier(ClassifierMixin, _StoppedTrees):
         self._grow(np.asarray(X), y)
         return self
 
-    def predict(self, X: Any) -> Array:
-        """Return the predicted labels."""
-        return np.asarray(self.model_.predict(np.asarray(X)))
-
     def decision_function(self, X: Any) -> Array:
         """Return the log odds of the second label."""
         return np.asarray(self.model_.decision_function(np.asarray(X)))
-
-    def _boosting(self, n_rounds: int, early_stopping: bool) -> Any:
-        options = self._options(n_rounds, early_stopping)
-        return HistGradientBoostingClassifier(**options)
 
 
 class WithoutTask(BaseEstimator):
