@@ -618,7 +618,8 @@ def source_info() -> dict[str, Any]:
     -------
     dict
         ``mtlrun`` (version), ``commit``, and ``dirty``: whether files differ from the
-        commit. The last two are None if there is no checkout.
+        commit, other than results, which the run itself writes. The last two are None
+        if there is no checkout.
     """
     info: dict[str, Any] = {
         "mtlrun": _version("mtlrun"),
@@ -629,7 +630,15 @@ def source_info() -> dict[str, Any]:
     if root is None or not (root / ".git").exists():
         return info
     info["commit"] = _git(root, "rev-parse", "HEAD")
-    changes = _git(root, "status", "--porcelain", "--untracked-files=no")
+    changes = _git(
+        root,
+        "status",
+        "--porcelain",
+        "--untracked-files=no",
+        "--",
+        ".",
+        ":(exclude)results",
+    )
     if changes is not None:
         info["dirty"] = bool(changes)
     return info

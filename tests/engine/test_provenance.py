@@ -28,6 +28,18 @@ def test_the_commit_and_whether_files_differ_from_it(checkout):
     assert provenance.source_info() == {**facts, "dirty": True}
 
 
+def test_results_that_a_run_has_written_are_no_change_of_its_sources(checkout):
+    (checkout / "results").mkdir()
+    (checkout / "results" / "run.json").write_text("{}")
+    git = ["git", "-C", str(checkout), "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    for words in (["add", "results"], ["commit", "-q", "-m", "a run"]):
+        subprocess.run([*git, *words], check=True, capture_output=True)
+    (checkout / "results" / "run.json").write_text('{"cells": 1}')
+    assert provenance.source_info()["dirty"] is False
+    (checkout / "file").write_text("two")
+    assert provenance.source_info()["dirty"] is True
+
+
 def test_without_a_checkout_or_git_nothing_is_claimed(
     checkout, tmp_path_factory, monkeypatch
 ):
