@@ -10,6 +10,7 @@ from mtlrun.lab.checks import read_curves
 from mtlrun.lab.papers.mtsvm import analyses as mtsvm
 from mtlrun.lab.papers.mtsvm import runs as mtsvm_runs
 from mtlrun.penalties.graph import check_similarity, couple_tasks
+from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.svm.linear import solve_svm_newton
 
 
@@ -236,6 +237,19 @@ def test_every_certificate_is_timed_by_the_clock_that_is_given(plane, monkeypatc
             solver, data, links, 1.0, 1e-6, 0, 1.5, clock="processor"
         )
         assert [p.seconds for p in mtsvm_runs.certificates(stopped)] == [1, 2]
+
+
+@pytest.mark.parametrize("solver", ["block", "paper", "kernel"])
+def test_runs_are_precise_where_the_objective_is_near_zero(solver):
+    # Two classes far apart, in large units: the least objective is 1e-6 of that of no
+    # model, so that a gap can be small beside the latter only.
+    rng = np.random.default_rng(0)
+    y = np.tile([-1.0, 1.0], 30)
+    X = 1000 * (y[:, None] + 0.1 * rng.normal(size=(60, 2)))
+    data = TaskData.from_list([X[:30], X[30:]], [y[:30], y[30:]])
+    links = couple_tasks(check_similarity("all", data.tasks))
+    result = mtsvm_runs.ascend(solver, data, links, 1e6, 1e-5, 0, 60.0)
+    assert mtsvm_runs.certificates(result)[-1].gap <= 1e-5
 
 
 def test_libsvm_is_timed_by_the_clock_that_is_given(plane, monkeypatch):
