@@ -16,7 +16,7 @@ from pathlib import Path
 
 from mtlrun.lab.catalogue import catalogue
 from mtlrun.lab.load import load_experiment
-from mtlrun.lab.report.sections import facts, value_text
+from mtlrun.lab.report.config_texts import format_mapping, format_value
 from mtlrun.lab.spec import FULL, Experiment
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -202,7 +202,7 @@ def _protocol(experiment: Experiment) -> list[str]:
     spec, config = experiment.spec, dict(experiment.config)
     said = [f"{spec.repeats} repeats"] if spec.repeats > 1 else []
     if spec.sweep:
-        values = value_text(list(spec.sweep.values))
+        values = format_value(list(spec.sweep.values))
         if spec.sweep.split:
             config["split"] = {**config["split"], spec.sweep.split: values}
         else:
@@ -211,13 +211,13 @@ def _protocol(experiment: Experiment) -> list[str]:
         section = {
             k: v for k, v in (config.get(name) or {}).items() if k not in _SILENT
         }
-        said += [f"{title}: {facts(section)}"] if section else []
+        said += [f"{title}: {format_mapping(section)}"] if section else []
     if not spec.measures:
         said.append(
             f"{', '.join(spec.metrics)} averaged over the {'rows' if spec.average == 'sample' else 'tasks'}"
         )
     said += [
-        f"for {dataset.name}: {facts(dataset.own)}"
+        f"for {dataset.name}: {format_mapping(dataset.own)}"
         for dataset in spec.datasets
         if dataset.own
     ]

@@ -18,26 +18,34 @@ from typing import Any
 import yaml
 
 from mtlrun.errors import listed
-from mtlrun.lab.report.build import FILES, Report
-from mtlrun.lab.report.checks import HOLDING, Verdict, said
+from mtlrun.lab.report.build import Report
+from mtlrun.lab.report.checks import HOLDING, Verdict, verdict_label
 from mtlrun.lab.report.figures import FIGURES, published_line
-from mtlrun.lab.report.sections import (
-    COLUMNS,
+from mtlrun.lab.report.findings import (
+    CLAIM_COLUMNS,
     claim_row,
     counts_text,
     finding,
-    groups_grid,
-    groups_text,
     numbers_of,
-    rank_of,
+    part_counts_text,
+    part_table,
+    verdict_rank,
 )
+from mtlrun.lab.report.formats import FILES
 from mtlrun.lab.report.summary import (
     Overview,
     RunReport,
+    audit_claims,
     counts_line,
+    distinct_claims,
+    other_data_claims,
+    our_claims,
     overview_markdown,
+    paper_claims,
     read_overview,
+    runs_by_paper,
     verdict_strip,
+    with_most_interpretations,
 )
 from mtlrun.tables.drawing import write_drawing
 from mtlrun.tables.figures import SQUARES, Drawing, Dumbbell, Strip
@@ -103,16 +111,16 @@ def outcome(
 
     The page of the paper lists them.
     """
-    entries = overview.papers[paper]
+    entries = runs_by_paper(overview.entries)[paper]
     named = {
-        claim.id: claim for _, claim in reversed(overview.claims(entries))
+        claim.id: claim for _, claim in reversed(distinct_claims(entries))
     }  # of one claim the first counts
     told = [
         f"{finding(named[name], text)}"
         for name, text in words.get("headlines", {}).items()
         if name in named
     ]
-    theirs = overview.theirs(entries)
+    theirs = paper_claims(entries)
     held = _holding(theirs, words)
     if brief and 0 < len(held) <= MOST_HELD:
         told.insert(
@@ -121,14 +129,14 @@ def outcome(
         )
     counts = counts_line(theirs) if theirs else ""
     if theirs:
-        held_by_part = groups_text(claim for _, claim in theirs)
+        held_by_part = part_counts_text(claim for _, claim in theirs)
         counts += (
             f" By part of the paper, those that hold of those tested: {held_by_part}."
         )
-    if elsewhere := overview.on_other_data(entries):
+    if elsewhere := other_data_claims(entries):
         # Other data say nothing for or against what the paper found on its own.
         counts += f" On other data: {counts_text(claim for _, claim in elsewhere)}."
-    if audits := overview.audits(entries):
+    if audits := audit_claims(entries):
         # Audits reproduce nothing: they have a count of their own.
         counts += (
             f" Audits of its printed numbers and of its authors' files: "
@@ -159,7 +167,7 @@ def _holding(
 def block(overview: Overview, about: dict[str, Any]) -> str:
     """Return what stands between the markers of the README: a few sentences per paper, a line for each."""
     lines = []
-    for paper in overview.papers:
+    for paper in runs_by_paper(overview.entries):
         if words := about.get(paper):
             speed = words.get("speed", "").replace("](../", "](docs/")
             counts, *told = outcome(overview, paper, words, brief=True)
@@ -200,7 +208,7 @@ def _between(text: str, name: str, begin: str, end: str, content: str) -> str:
 
 def page(overview: Overview, paper: str, words: dict[str, Any], root: Path) -> str:
     """Return the page of a paper."""
-    entries = overview.papers[paper]
+    entries = runs_by_paper(overview.entries)[paper]
     cite = min((str(e.report.run.info["paper"]["cite"]) for e in entries), key=len)
     blocks = [
         f"# {words.get('name', paper)}",
@@ -208,10 +216,10 @@ def page(overview: Overview, paper: str, words: dict[str, Any], root: Path) -> s
         words.get("about", ""),
         "## Outcome",
     ]
-    theirs = overview.theirs(entries)
-    elsewhere = overview.on_other_data(entries)
-    audits = overview.audits(entries)
-    ours = overview.ours(entries)
+    theirs = paper_claims(entries)
+    elsewhere = other_data_claims(entries)
+    audits = audit_claims(entries)
+    ours = our_claims(entries)
     held = [f"* {text[0].upper()}{text[1:]}" for text in _holding(theirs, words)]
     lines = (
         "\n".join(["What holds, with our numbers in parentheses:", "", *held])
@@ -224,7 +232,7 @@ def page(overview: Overview, paper: str, words: dict[str, Any], root: Path) -> s
         blocks += [
             "## What the paper claims",
             LEGEND,
-            markdown_grid(groups_grid(claim for _, claim in theirs)),
+            markdown_grid(part_table(claim for _, claim in theirs)),
             markdown_grid(_table(overview, theirs)),
         ]
     if elsewhere:
@@ -246,7 +254,7 @@ def page(overview: Overview, paper: str, words: dict[str, Any], root: Path) -> s
     for e in entries:
         info = e.report.run.info
         link = Styled(
-            e.place.partition("/")[2], address=f"../../{RESULTS}/{e.place}/report.md"
+            e.path.partition("/")[2], address=f"../../{RESULTS}/{e.path}/report.md"
         )
         reports.rows.append(
             [link, str(info.get("title", "")), f"`{info.get('command', '')}`"]
@@ -266,16 +274,16 @@ def _own(own: dict[str, str] | None) -> list[str]:
 
 
 def _table(overview: Overview, claims: Sequence[tuple[RunReport, Any]]) -> ReportTable:
-    grid = ReportTable.of("id", *COLUMNS)
-    for entry, claim in sorted(claims, key=lambda pair: rank_of(pair[1])):
+    grid = ReportTable.of("id", *CLAIM_COLUMNS)
+    for entry, claim in sorted(claims, key=lambda pair: verdict_rank(pair[1])):
         text, asked, ours, verdict, data = claim_row(entry.report.run, claim)
         why = (
-            _dependence(overview.under_readings(entry, claim)[1])
+            _dependence(with_most_interpretations(overview, entry, claim)[1])
             if claim.verdict == Verdict.DEPENDS
             else ""
         )
         link = Styled(
-            verdict + why, address=f"../../{RESULTS}/{entry.place}/report.md#claims"
+            verdict + why, address=f"../../{RESULTS}/{entry.path}/report.md#claims"
         )
         grid.rows.append([claim.id, text, asked, ours, link, data])
     return grid
@@ -307,7 +315,7 @@ def _figures(entries: Sequence[RunReport], root: Path, note: str) -> list[str]:
     """
     found = []
     for entry in entries:
-        folder = root / RESULTS / entry.place / "figures"
+        folder = root / RESULTS / entry.path / "figures"
         drawn = (
             folder / f"{figure.name}.svg" for figure in entry.report.figures
         )  # others are left from earlier runs
@@ -315,9 +323,9 @@ def _figures(entries: Sequence[RunReport], root: Path, note: str) -> list[str]:
         if pictures:
             title = str(entry.report.run.info.get("title", ""))
             source = published_line(entry.report.run)
-            found.append(f"**{title}** (`{entry.place}`). {source or ''}".strip())
+            found.append(f"**{title}** (`{entry.path}`). {source or ''}".strip())
             found += [
-                f"![{title}: {p.stem.replace('-', ' ')}](../../{RESULTS}/{entry.place}/figures/{p.name})"
+                f"![{title}: {p.stem.replace('-', ' ')}](../../{RESULTS}/{entry.path}/figures/{p.name})"
                 for p in pictures
             ]
     if not found:
@@ -332,9 +340,11 @@ def _readings(overview: Overview, claims: Sequence[tuple[RunReport, Any]]) -> li
     """Return the verdicts under every interpretation of what the paper leaves open, folded."""
     grid = ReportTable.of("id", "over all", "under each interpretation")
     for entry, claim in claims:
-        _, found = overview.under_readings(entry, claim)
+        _, found = with_most_interpretations(overview, entry, claim)
         if found.readings:
-            grid.rows.append([claim.id, said(claim.verdict), found.under_readings])
+            grid.rows.append(
+                [claim.id, verdict_label(claim.verdict), found.under_readings]
+            )
     if not grid.rows:
         return []
     return [
@@ -412,7 +422,7 @@ def texts(root: Path, overview: Overview | None = None) -> dict[str, str]:
     about = yaml.safe_load(WORDS.read_text("utf-8"))
     readme = (root / README).read_text(encoding="utf-8")
     papers = [
-        paper for paper in overview.papers if paper in about
+        paper for paper in runs_by_paper(overview.entries) if paper in about
     ]  # and not the atlas, which is our own
     addresses = {paper: f"../{PAGES}/{paper}.md" for paper in papers}
     outcomes = {
@@ -436,7 +446,7 @@ def texts(root: Path, overview: Overview | None = None) -> dict[str, str]:
         text = (root / VERDICTS).read_text(encoding="utf-8")
         found[VERDICTS] = verdicts_page(overview, text)
     return found | {
-        f"{RESULTS}/{e.place}/{name}": text
+        f"{RESULTS}/{e.path}/{name}": text
         for e in overview.entries
         for name, text in _files(e.report)
     }
@@ -449,7 +459,9 @@ def verdicts_page(overview: Overview, text: str) -> str:
     for the claims whose ids stand in the first one. Rows that name no id, but for
     instance a whole file of claims, keep what is written there.
     """
-    claims = {claim.id: claim for _, claim in reversed(overview.claims())}
+    claims = {
+        claim.id: claim for _, claim in reversed(distinct_claims(overview.entries))
+    }
     lines = []
     is_filled = False
     for line in text.splitlines():
@@ -479,7 +491,7 @@ def verdicts_page(overview: Overview, text: str) -> str:
 def _today(claim: Any) -> str:
     ours = numbers_of(claim)[1]
     found = "" if ours == "-" else f" ({ours})"
-    return f"{claim.id}: {said(claim.verdict)}{found}"
+    return f"{claim.id}: {verdict_label(claim.verdict)}{found}"
 
 
 def _strip(overview: Overview) -> tuple[Strip | None, list[str]]:
@@ -488,8 +500,8 @@ def _strip(overview: Overview) -> tuple[Strip | None, list[str]]:
     titles = {paper: str(words.get("name", paper)) for paper, words in about.items()}
     with_claims = [
         paper
-        for paper, entries in overview.papers.items()
-        if paper in titles and overview.theirs(entries)
+        for paper, entries in runs_by_paper(overview.entries).items()
+        if paper in titles and paper_claims(entries)
     ]
     return verdict_strip(overview, titles), with_claims
 
@@ -502,10 +514,10 @@ def stale_drawings(root: Path, overview: Overview) -> dict[str, Drawing | None]:
     """
     found: dict[str, Drawing | None] = {}
     for entry in overview.entries:
-        folder = root / RESULTS / entry.place / FIGURES
+        folder = root / RESULTS / entry.path / FIGURES
         figures = {f"{figure.name}.svg": figure for figure in entry.report.figures}
         present = {path.name for path in folder.glob("*.svg")}
-        where = f"{RESULTS}/{entry.place}/{FIGURES}"
+        where = f"{RESULTS}/{entry.path}/{FIGURES}"
         for name, figure in figures.items():
             if name not in present:
                 found[f"{where}/{name}"] = figure
@@ -527,7 +539,7 @@ def stale_drawings(root: Path, overview: Overview) -> dict[str, Drawing | None]:
 def dumbbell_drawings(overview: Overview) -> dict[str, Drawing | None]:
     """Return the figures of published numbers and ours of all runs, by their files."""
     return {
-        f"{RESULTS}/{entry.place}/{FIGURES}/{figure.name}.svg": figure
+        f"{RESULTS}/{entry.path}/{FIGURES}/{figure.name}.svg": figure
         for entry in overview.entries
         for figure in entry.report.figures
         if isinstance(figure, Dumbbell)

@@ -406,7 +406,8 @@ def content(command: Command, output: Path, copy: Path) -> dict[str, Any]:
 def table(store: Path, result: Path) -> str:
     """Return the table of an experiment, made of records that took no time; changes them."""
     from mtlrun.engine.record import Record
-    from mtlrun.lab.report.build import build_report, render
+    from mtlrun.lab.report.build import build_report
+    from mtlrun.lab.report.formats import render
 
     for path in store.glob("cells/*.json"):
         record = Record.from_line(path.read_text())

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from mtlrun.engine.record import Records
-from mtlrun.lab.report.build import build_report, render
+from mtlrun.lab.report.build import build_report
+from mtlrun.lab.report.formats import render
 from mtlrun.lab.stored import read_plan
 from mtlrun.tables.figures import SQUARES
 
@@ -263,9 +264,9 @@ def counts_of(line: str) -> dict[str, int]:
 def test_claims_on_other_data_count_neither_for_nor_against_a_paper(made, tmp_path):
     shutil.copytree(ROOT / "results/dcrmtl/parts", tmp_path / "dcrmtl" / "parts")
     overview = made["read_overview"](tmp_path)
-    (entries,) = overview.papers.values()
-    elsewhere = {claim.id for _, claim in overview.on_other_data(entries)}
-    theirs = {claim.id for _, claim in overview.theirs(entries)}
+    (entries,) = made["runs_by_paper"](overview.entries).values()
+    elsewhere = {claim.id for _, claim in made["other_data_claims"](entries)}
+    theirs = {claim.id for _, claim in made["paper_claims"](entries)}
     assert elsewhere == {"dcrmtl-4-excerpt"}
     assert "dcrmtl-4" in theirs
     assert not elsewhere & theirs

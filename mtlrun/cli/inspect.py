@@ -162,10 +162,10 @@ def _claims(config: dict[str, Any]) -> list[str]:
 
 
 def _format_check(check: dict[str, Any]) -> str:
-    from mtlrun.lab.report.sections import facts
+    from mtlrun.lab.report.config_texts import format_mapping
 
     parameters = {key: value for key, value in check.items() if key != "kind"}
-    return facts({"": check["kind"], **parameters}).strip()
+    return format_mapping({"": check["kind"], **parameters}).strip()
 
 
 def _published_numbers(config: dict[str, Any]) -> list[str]:

@@ -147,7 +147,8 @@ def _report_one(
     With a format the report is printed or written to a file and nothing else is
     written, because the folder may be read-only or belong to someone else.
     """
-    from mtlrun.lab.report.build import build_report, latex
+    from mtlrun.lab.report.build import build_report, check_problems
+    from mtlrun.lab.report.formats import latex
 
     run_report = build_report(folder)
     if write_files:
@@ -162,7 +163,7 @@ def _report_one(
         print_report(run_report, form, folder, out)
     if show:
         open_page(folder / REPORT)
-    if check and not report_problems(run_report.check_problems):
+    if check and not report_problems(check_problems(run_report)):
         return 1
     return 1 if run_report.run.failed else 0
 
@@ -248,8 +249,8 @@ def print_report(
     out : Path, default=None
         File to write; by default the report is printed exactly as a file would hold it.
     """
-    from mtlrun.lab.report.build import render
-    from mtlrun.lab.report.summary import print_report as print_table
+    from mtlrun.lab.report.formats import render
+    from mtlrun.lab.report.terminal import print_report as print_table
 
     if form is None:
         print_table(output(), run_report)
@@ -288,17 +289,19 @@ def check_format(form: str | None, what: str = "format") -> None:
     """
     if form is None:
         return
-    from mtlrun.lab.report import build, summary
+    from mtlrun.lab.report import formats, summary
 
-    formats = build.FORMATS if what == "format" else summary.FORMATS
-    names = [*formats, PARQUET]
+    format_names = list(summary.FORMATS)
+    if what == "format":
+        format_names = list(formats.FORMATS)
+    names = [*format_names, PARQUET]
     if form not in names:
         raise UnknownNameError(what, form, names)
 
 
 def write_run(run_report: Report, folder: Path) -> Path:
     """Write all files of a report, including its page; return the path of the page."""
-    from mtlrun.lab.report.build import PAGE, write_report
+    from mtlrun.lab.report.formats import PAGE, write_report
 
     with writing(folder):
         write_report(run_report, folder)
@@ -309,11 +312,8 @@ def print_summary(
     overview: Overview, root: Path, form: str | None, out: Path | None = None
 ) -> None:
     """Print the summary of many runs and write it in all formats, or print one format."""
-    from mtlrun.lab.report.summary import (
-        print_overview,
-        render_overview,
-        write_overview,
-    )
+    from mtlrun.lab.report.summary import render_overview, write_overview
+    from mtlrun.lab.report.terminal import print_overview
 
     if form is None:
         print_overview(output(), overview)
@@ -334,10 +334,12 @@ def print_summary(
 
 def all_problems(overview: Overview) -> list[str]:
     """Return the problems that ``--check`` finds in many runs."""
+    from mtlrun.lab.report.build import check_problems
+
     problems = []
     for entry in overview.entries:
-        for text in entry.report.check_problems:
-            problems.append(f"{entry.place}: {text}")
+        for text in check_problems(entry.report):
+            problems.append(f"{entry.path}: {text}")
     return problems
 
 
@@ -372,7 +374,9 @@ def _report_many(
             "--merge needs a single run",
             "Name the experiment or the folder of its run.",
         )
-    overview = read_overview(root, profile, known=[entry.id for entry in artefacts()])
+    overview = read_overview(
+        root, profile, expected_ids=[entry.id for entry in artefacts()]
+    )
     if not (overview.entries or overview.comparisons):
         which = f"runs with profile {profile!r}" if profile else "runs"
         raise UserError(
@@ -381,7 +385,7 @@ def _report_many(
         )
     if out is None and form in (None, HTML):
         for entry in overview.entries:
-            page = write_run(entry.report, root / entry.place)
+            page = write_run(entry.report, root / entry.path)
             if form == HTML:
                 say(f"report: {page}")
     print_summary(overview, root, form, out)

@@ -271,7 +271,8 @@ def _print_plan(run_plan: Plan, force: bool) -> None:
 
 def _compute_and_report(run_plan: Plan, request: Request) -> int:
     """Compute what is missing, print and write the report; return the exit code."""
-    from mtlrun.lab.report.build import is_written
+    from mtlrun.lab.report.build import check_problems
+    from mtlrun.lab.report.formats import is_written
     from mtlrun.lab.results import load_run, write_results
 
     summary = request.compute(run_plan)
@@ -290,7 +291,7 @@ def _compute_and_report(run_plan: Plan, request: Request) -> int:
             error=True,
         )
         return summary.exit_code
-    if request.check and not report_problems(run_report.check_problems):
+    if request.check and not report_problems(check_problems(run_report)):
         return 1
     return summary.exit_code
 
@@ -467,7 +468,7 @@ def _overview(batch: Batch, outcome: _Outcome, request: Request) -> Overview:
     for text in request.only or ():
         command += ["--only", text]
     return Overview(
-        sorted(outcome.entries, key=lambda entry: entry.place),
+        sorted(outcome.entries, key=lambda entry: entry.path),
         left_out={**batch.left_out, **outcome.unfinished},
         profile=request.profile,
         command=shlex.join(command),

@@ -61,7 +61,8 @@ def verify(
     promises, and 2 if no cell could be tried.
     """
     from mtlrun.engine.stored import VERIFIED
-    from mtlrun.lab.report.build import build_report, write_texts
+    from mtlrun.lab.report.build import build_report
+    from mtlrun.lab.report.formats import write_texts
     from mtlrun.lab.verify import SAMPLE
     from mtlrun.lab.verify import verify as recompute
 

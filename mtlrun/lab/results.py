@@ -26,7 +26,7 @@ from mtlrun.errors import ConfigError, DataError, UserError, counted, with_argum
 from mtlrun.lab.catalogue import CatalogueEntry, catalogue
 from mtlrun.lab.load import load_experiment
 from mtlrun.lab.plan import NoMatchError, OnlyError, Plan, plan
-from mtlrun.lab.report.build import FORMATS, Report, build_report, write_report
+from mtlrun.lab.report.build import Report, build_report
 from mtlrun.lab.report.cells import (
     Run,
     checked,
@@ -35,6 +35,7 @@ from mtlrun.lab.report.cells import (
     stored_tests,
 )
 from mtlrun.lab.report.figures import FIGURES
+from mtlrun.lab.report.formats import FORMATS, write_report
 from mtlrun.lab.scales import scale_warnings
 from mtlrun.lab.spec import TRAIN, Experiment
 from mtlrun.lab.stored import read_json, read_plan, read_raw

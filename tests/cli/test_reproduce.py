@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from mtlrun.errors import DataError
-from mtlrun.lab.report.build import build_report, render
+from mtlrun.lab.report.build import build_report
+from mtlrun.lab.report.formats import render
 
 RUN = Path("results/runs/made/table1/full")
 CLAIM = """\

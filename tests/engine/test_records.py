@@ -20,7 +20,8 @@ from mtlrun.engine.packed import (
 from mtlrun.engine.plan import job_states, other_versions, rerun_reasons
 from mtlrun.engine.record import EARLIER_PACKED, Record, Records, unpack
 from mtlrun.errors import DataError
-from mtlrun.lab.report.build import FILES, FORMATS, build_report
+from mtlrun.lab.report.build import build_report
+from mtlrun.lab.report.formats import FILES, FORMATS
 from mtlrun.lab.results import compact_run, write_results
 from mtlrun.tables.figures import best_scores
 from mtlrun.utils.outputs import publish

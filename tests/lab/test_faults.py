@@ -130,7 +130,8 @@ def test_a_disk_that_refuses_ends_the_run_with_a_remedy_and_the_rest_is_computed
         for line in outcome["table"].splitlines()
     ]
     lab.run(lab.tiny.replace("trials: 2", "trials: 4"))
-    from mtlrun.lab.report.build import build_report, render
+    from mtlrun.lab.report.build import build_report
+    from mtlrun.lab.report.formats import render
 
     expected = render(build_report(lab.output / RUN), "csv").splitlines()
     assert expected[0].split(",")[4] == "seconds_median"
@@ -300,7 +301,8 @@ def test_a_clock_that_runs_backwards_changes_nothing(lab, monkeypatch):
 
 
 def test_a_moved_folder_is_up_to_date_and_has_the_same_report(lab):
-    from mtlrun.lab.report.build import build_report, render
+    from mtlrun.lab.report.build import build_report
+    from mtlrun.lab.report.formats import render
 
     made = lab.plan()
     run(made)

@@ -10,7 +10,7 @@ from mtlrun.engine.run import run
 from mtlrun.errors import ConfigError, UnknownNameError
 from mtlrun.lab.load import load_experiment, validate_file
 from mtlrun.lab.plan import plan
-from mtlrun.lab.report.build import build_report
+from mtlrun.lab.report.build import build_report, is_partial
 from mtlrun.lab.results import merge
 
 FILE = """
@@ -110,15 +110,15 @@ def test_one_folder_holds_all_readings(file, tmp_path):
     made = load_experiment(file, profile="small")
     run(plan(made, output=tmp_path))
     main = build_report(made.folder(tmp_path))
-    assert (main.partial, len(main.rows), main.readings) == (False, 2, [])
+    assert (is_partial(main), len(main.rows), main.others) == (False, 2, [])
     run(plan(made, interpretation="all", output=tmp_path))
     report = build_report(made.folder(tmp_path))
-    assert [one.name for one in report.readings] == ["few", "strong"]
-    assert report.cells["done"] == report.cells["planned"] == 12
+    assert [one.name for one in report.others] == ["few", "strong"]
+    assert report.job_counts["done"] == report.job_counts["planned"] == 12
     assert [row.value("rmse") for row in report.rows] == [
         row.value("rmse") for row in main.rows
     ]
-    assert report.readings[0].rows[0].value("rmse") > report.rows[0].value(
+    assert report.others[0].rows[0].value("rmse") > report.rows[0].value(
         "rmse"
     )  # fewer rows
     assert not report.run.altered

@@ -19,8 +19,9 @@ from mtlrun.engine.record import Record
 from mtlrun.errors import DataError
 from mtlrun.lab.load import load_experiment
 from mtlrun.lab.plan import plan
-from mtlrun.lab.report.build import build_report, markdown
+from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.cells import read_run
+from mtlrun.lab.report.formats import markdown
 from mtlrun.lab.verify import _agreement, verify
 from mtlrun.penalties import norms
 

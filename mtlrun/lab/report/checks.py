@@ -1,7 +1,7 @@
-"""What an experiment says that its report reads, as pydantic models, and the words of verdicts.
+"""Sections of an experiment that its report reads, as pydantic models, and verdicts.
 
-Experiment files are made of them (`mtlrun.lab.spec`), ``run.json`` is checked against them (`mtlrun.lab.stored`),
-and `mtlrun.lab.report.claims` evaluates the checks.
+Experiment files consist of them (`mtlrun.lab.spec`), ``run.json`` is checked against them
+(`mtlrun.lab.stored`), and `mtlrun.lab.report.claims` evaluates the checks.
 """
 
 from __future__ import annotations
@@ -25,46 +25,44 @@ from mtlrun.utils.io import as_list
 from mtlrun.utils.sizes import PLANNED
 from mtlrun.utils.yaml import StrictModel
 
-#: How a verdict that holds in part is worded, and counted.
+#: Label, singular and plural of verdicts that hold in part.
 _IN_PART = ("holds in part", "holds in part", "hold in part")
 
 
 class Verdict(StrEnum):
-    """The words of verdicts, on claims and then on reference numbers, each with its tone.
+    """Verdicts on claims, then those on published numbers. The value is stored in files.
 
     Attributes
     ----------
     tone : {"good", "part", "bad", "none"}
-        Class of the word in HTML; `STYLES` has its colour on a terminal.
-    said : str
-        How it is said to readers.
-    one, many : str
-        What a claim does, and what several do, where they are counted: those that hold
-        mostly are counted with those that hold in part.
+        Class of the word in HTML; `STYLES` has its color on a terminal.
+    label : str
+        Verdict as readers see it.
+    singular, plural : str
+        Predicates after a count of claims, empty for verdicts on numbers. Claims that
+        hold mostly are counted with those that hold in part.
     """
 
     tone: str
-    said: str
-    one: str
-    many: str
+    label: str
+    singular: str
+    plural: str
 
     def __new__(
         cls,
-        word: str,
+        value: str,
         tone: str = "none",
-        said: str = "",
-        one: str = "",
-        many: str = "",
+        label: str = "",
+        singular: str = "",
+        plural: str = "",
     ) -> Verdict:
-        """Return a word with its tone, and as it is said."""
-        verdict = str.__new__(cls, word)
-        verdict._value_, verdict.tone, verdict.said, verdict.one, verdict.many = (
-            word,
-            tone,
-            said or word,
-            one,
-            many,
-        )
+        """Create a verdict; without a label its value is shown."""
+        verdict = str.__new__(cls, value)
+        verdict._value_ = value
+        verdict.tone = tone
+        verdict.label = label or value
+        verdict.singular = singular
+        verdict.plural = plural
         return verdict
 
     CONFIRMED = "confirmed", "good", "holds", "holds", "hold"
@@ -78,8 +76,11 @@ class Verdict(StrEnum):
         "do not hold",
     )
     DEPENDS = (
-        *("depends on the reading", "part", "depends on the interpretation"),
-        *("depends on the interpretation", "depend on the interpretation"),
+        "depends on the reading",
+        "part",
+        "depends on the interpretation",
+        "depends on the interpretation",
+        "depend on the interpretation",
     )
     UNDECIDED = "undecided", "none", "undecided", "is undecided", "are undecided"
     NOT_TESTABLE = (
@@ -94,27 +95,28 @@ class Verdict(StrEnum):
     NOT_RUN = "not run", "none"
 
 
-def said(verdict: str) -> str:
-    """Return a verdict as readers are told it; another word as it is."""
-    return next((one.said for one in Verdict if one == verdict), verdict)
+def verdict_label(word: str) -> str:
+    """Return the label of a verdict, and any other word unchanged."""
+    for verdict in Verdict:
+        if verdict == word:
+            return verdict.label
+    return word
 
 
-#: Verdicts on claims, and on reference numbers, in the order in which they are counted.
-VERDICTS, NUMBERS = (
-    tuple(v for v in Verdict if v.one),
-    tuple(v for v in Verdict if not v.one),
-)
-#: Those under which a claim holds.
+#: Verdicts on claims, in the order in which they are counted.
+VERDICTS = tuple(verdict for verdict in Verdict if verdict.singular)
+#: Verdicts on published numbers, in the order in which they are counted.
+NUMBERS = tuple(verdict for verdict in Verdict if not verdict.singular)
+#: Verdicts under which a claim holds.
 HOLDING = (Verdict.CONFIRMED,)
-#: The words of verdicts on claims, as readers see them and as files may give them, with
-#: the values that records have.
-VERDICT_WORDS = {verdict.said: str(verdict) for verdict in VERDICTS}
-#: Colours of tones on a terminal.
+#: Labels of the verdicts on claims, which files may contain, with the stored values.
+VERDICT_WORDS = {verdict.label: str(verdict) for verdict in VERDICTS}
+#: Colors of tones on a terminal.
 STYLES = {"good": "green", "part": "yellow", "bad": "red", "none": "dim"}
 
-#: The source of a claim, and the words under which its verdict is counted. An audit asks
-#: whether the paper's printed numbers, or the files of its authors, support a sentence of
-#: its text; it reproduces nothing, so it is counted apart.
+#: Sources of claims, with the words under which their verdicts are counted. An audit
+#: checks whether the paper's printed numbers, or the files of its authors, support a
+#: sentence of its text. It reproduces nothing, so it is counted separately.
 CLAIM_SOURCES = {
     "paper": "of the {papers}",
     "other data": "of the {papers}, tested on other data",
@@ -122,7 +124,8 @@ CLAIM_SOURCES = {
     "ours": "of our own",
 }
 
-#: Quantities beside the metrics of the experiment. Seconds and speed-up are medians over the splits, all others means.
+#: Quantities other than the metrics, with their descriptions. Seconds and speed-up are
+#: medians over the splits, all others means.
 QUANTITIES = {
     "seconds": "seconds to fit (median over the splits of the median over the repeats)",
     PARALLEL: "seconds to fit with every block on its own worker; without blocks the seconds",
@@ -137,8 +140,9 @@ QUANTITIES = {
     "n_outliers": "columns of the outlier part E of a robust model that are not zero",
     "low_rank_error": "||L - L*||_F / ||L*||_F, L* the true low-rank part (simulated data only)",
 }
-#: Quantities of measures, beside the metrics, that are shares, and those that are differences of shares.
+#: Quantities of analyses that are shares, in addition to the metrics.
 SHARES = ("auc_target", "clean", "authors", "authors_last")
+#: Quantities of analyses that are differences of shares.
 SHARE_DIFFERENCES = (
     "gain",
     "gain_named",
@@ -148,10 +152,13 @@ SHARE_DIFFERENCES = (
     "leak",
     "excess",
 )
-#: Quantity of a group of data sets; the label of the group when there is one only.
-AVERAGE_RANK, ALL_DATA = "average_rank", "all data sets"
-#: Unit of a paired test whose pairs are the test scores themselves: it needs no quantity.
+#: Quantity of a group of data sets.
+AVERAGE_RANK = "average_rank"
+#: Label of the group of data sets if there is only one.
+ALL_DATA = "all data sets"
+#: Unit of a paired test on the test scores themselves, which needs no quantity.
 PREDICTION = "prediction"
+#: Quantities whose number is the median over the splits.
 MEDIAN_QUANTITIES = ("seconds", PARALLEL, "seconds_predict", "speedup")
 
 
@@ -159,7 +166,7 @@ MEDIAN_QUANTITIES = ("seconds", PARALLEL, "seconds_predict", "speedup")
 
 
 def distinct(value: list[Any]) -> list[Any]:
-    """Return a list that holds something, and nothing twice; raises ValueError."""
+    """Return a list without duplicates that is not empty; raise ValueError otherwise."""
     if not value:
         raise ValueError("must not be empty")
     if len({repr(v) for v in value}) != len(value):
@@ -168,21 +175,29 @@ def distinct(value: list[Any]) -> list[Any]:
 
 
 def _iso_date(value: object) -> Any:
-    """Return a date of YAML, or a text that is one, as text; raises ValueError."""
+    """Return a date, or the text of one, as text; raise ValueError otherwise."""
     return str(date.fromisoformat(str(value)))
 
 
 def _verdict_value(word: str) -> str:
-    """Return the value of a verdict that may be given as readers see it."""
+    """Return the value of a verdict, which may be a label."""
     return VERDICT_WORDS.get(word, word)
 
 
 def _as_names(value: object) -> Any:
-    return as_list(value) if value is None or isinstance(value, str) else value
+    """Return a list of names; a single name becomes a list of one, None an empty list."""
+    if value is None or isinstance(value, str):
+        return as_list(value)
+    return value
+
+
+def _one_or_list(names: list[str]) -> str | list[str]:
+    """Return the name in a list of one, and other lists unchanged."""
+    return names[0] if len(names) == 1 else names
 
 
 Values = Annotated[list[Any], AfterValidator(distinct)]
-#: Texts; one stands for a list of one.
+#: Names; a single name is a list of one.
 Names = Annotated[
     list[str],
     BeforeValidator(_as_names),
@@ -190,11 +205,9 @@ Names = Annotated[
         {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
     ),
 ]
-#: The same, where the text of a list of one is what a resolved experiment has.
-Short = Annotated[
-    Names, PlainSerializer(lambda names: names[0] if len(names) == 1 else names)
-]
-#: Numbers that are computed with; booleans are none.
+#: Names of which a resolved experiment shows a list of one without the list.
+Short = Annotated[Names, PlainSerializer(_one_or_list)]
+#: Numbers for computations; booleans are refused.
 Number = Annotated[float | int, Field(ge=-1e150, le=1e150)]
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
@@ -204,9 +217,10 @@ Count = Annotated[int, Field(ge=1, le=PLANNED)]
 
 # ---------------------------------------------------------------------- claims
 
-#: What is claimed to be about a number is claimed to lie within this factor of it.
+#: A number is "about" another one if it lies within this factor of it.
 ABOUT = 2.0
-#: Fields that a kind of check needs beside `kind`, and those that it may have; one with bounds needs one of them.
+#: Kind of check -> required fields and optional ones, besides `kind`. A check that may
+#: have bounds needs at least one of them.
 CHECKS = {
     "ratio": (
         "quantity of over",
@@ -228,8 +242,11 @@ REFERENCE_SOURCES = ("paper", "stored")
 
 
 class Stopped(StrictModel):
-    """When a run was stopped: where its `quantity` is at least its parameter `at_least`, or below that of the method
-    `below` on the same data."""
+    """Condition under which a run counts as stopped before its end.
+
+    Either its `quantity` is at least its parameter `at_least`, or it is below the
+    quantity of the method `below` on the same data.
+    """
 
     quantity: str
     at_least: str | None = None
@@ -245,16 +262,7 @@ class Stopped(StrictModel):
 
 
 class Check(StrictModel):
-    """A comparison that decides a claim; `CHECKS` has the fields of each kind.
-
-    `at_least` and `at_most` are the bounds of the number that is claimed, `about` is a
-    size, which holds within a factor of 2, `ties` a difference up to which two values are
-    equal, and `effect` the smallest difference that counts (default: one standard error).
-    `drift` is how far the number of a fit that did not converge can still move, as
-    measured: only a comparison nearer to its bound is undecided for that reason. `bound`:
-    the number found is a bound of the true one; with `stopped` only where a run was
-    stopped, whose number decides nothing without `bound`.
-    """
+    """Comparison that decides a claim; `CHECKS` has the fields of each kind."""
 
     kind: Literal["ratio", "difference", "value", "paired", "order", "rejections"]
     quantity: str | None = None
@@ -267,44 +275,64 @@ class Check(StrictModel):
     unit: Literal["trial", "task", "prediction"] = "trial"
     test: Literal["wilcoxon", "t", "corrected_t"] = "wilcoxon"
     direction: Literal["increasing", "decreasing"] = "increasing"
-    bound: Literal["lower", "upper"] | None = None
-    stopped: Stopped | None = None
-    effect: NotNegative | None = None
-    drift: NotNegative | None = None
-    ties: NotNegative = 0.0
-    at_least: Number | None = None
-    at_most: Number | None = None
-    about: Annotated[Number, Field(ge=0)] | None = None
+    bound: Literal["lower", "upper"] | None = Field(
+        default=None,
+        description="Whether the computed number is a bound of the true one.",
+    )
+    stopped: Stopped | None = Field(
+        default=None,
+        description="Condition under which `bound` applies. Without `bound`, the number of a "
+        "stopped run decides nothing.",
+    )
+    effect: NotNegative | None = Field(
+        default=None,
+        description="Smallest difference that counts. Default: one standard error.",
+    )
+    drift: NotNegative | None = Field(
+        default=None,
+        description="Measured distance by which the number of a fit that did not converge can "
+        "still move. Only a comparison nearer to its bound is undecided for that "
+        "reason.",
+    )
+    ties: NotNegative = Field(
+        default=0.0, description="Difference up to which two values are equal."
+    )
+    at_least: Number | None = Field(
+        default=None, description="Claimed lower bound of the number."
+    )
+    at_most: Number | None = Field(
+        default=None, description="Claimed upper bound of the number."
+    )
+    about: Annotated[Number, Field(ge=0)] | None = Field(
+        default=None,
+        description="Claimed size of the number, which holds within a factor of 2.",
+    )
 
     @model_validator(mode="after")
     def _fields_of_kind(self) -> Check:
-        needed, may = (names.split() for names in CHECKS[self.kind])
-        given = {
-            name
-            for name in self.model_fields_set
-            if getattr(self, name) not in (None, [])
-        } - {"kind"}
+        required, optional = (names.split() for names in CHECKS[self.kind])
+        present = set()
+        for name in self.model_fields_set:
+            if name != "kind" and getattr(self, name) not in (None, []):
+                present.add(name)
         on_predictions = self.unit == PREDICTION
-        lacking = [
-            name
-            for name in needed
-            if name not in given and not (on_predictions and name == "quantity")
-        ]
-        if lacking:
+        missing = [name for name in required if name not in present]
+        if on_predictions and "quantity" in missing:
+            missing.remove("quantity")
+        if missing:
+            names = ", ".join(map(repr, missing))
+            raise ValueError(f"a {self.kind} check needs {names}")
+        foreign = sorted(present.difference(required, optional))
+        if foreign:
+            names = ", ".join(["kind", *required, *optional])
             raise ValueError(
-                f"a {self.kind} check needs {', '.join(map(repr, lacking))}"
+                f"a {self.kind} check has no {foreign[0]!r}; it may have: {names}"
             )
-        if foreign := sorted(given.difference(needed, may)):
-            allowed = ", ".join(["kind", *needed, *may])
-            raise ValueError(
-                f"a {self.kind} check has no {foreign[0]!r}; it may have: {allowed}"
-            )
-        bounds = [name for name in ("at_least", "at_most", "about") if name in may]
-        if bounds and not given.intersection(bounds):
-            raise ValueError(
-                f"a {self.kind} check needs {' or '.join(map(repr, bounds))}"
-            )
-        if "about" in given and given & {"at_least", "at_most"}:
+        bounds = {"at_least", "at_most", "about"}.intersection(optional)
+        if bounds and not bounds & present:
+            names = " or ".join(repr(name) for name in optional if name in bounds)
+            raise ValueError(f"a {self.kind} check needs {names}")
+        if "about" in present and present & {"at_least", "at_most"}:
             raise ValueError("a check has either 'about' or bounds")
         if on_predictions and self.test == "corrected_t":
             raise ValueError(
@@ -316,20 +344,24 @@ class Check(StrictModel):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Between which numbers that of the claim lies, infinite where nothing is claimed."""
+        """Claimed lower and upper bound, infinite where nothing is claimed."""
         if self.about is not None:
             return self.about / ABOUT, self.about * ABOUT
-        low, high = self.at_least, self.at_most
-        return -math.inf if low is None else low, math.inf if high is None else high
+        low = -math.inf if self.at_least is None else self.at_least
+        high = math.inf if self.at_most is None else self.at_most
+        return low, high
 
     @property
     def ranked(self) -> bool:
-        """Whether it is about ranks over data sets."""
+        """Whether the check is about ranks over data sets."""
         return self.kind == "rejections" or self.quantity == AVERAGE_RANK
 
 
 class Expectation(StrictModel):
-    """The verdict that a claim had: `from` is the profile of the run that it was taken from, `set` the day."""
+    """Expected verdict on a claim.
+
+    The field `from` is the profile of the run that had it, `set` the day.
+    """
 
     verdict: Annotated[str, AfterValidator(_verdict_value)]
     set: Annotated[str, BeforeValidator(_iso_date)]
@@ -337,22 +369,30 @@ class Expectation(StrictModel):
 
 
 class Claim(StrictModel):
-    """A statement and the checks that decide it.
-
-    `all`: the statement says "all", "consistently" or "best", so a single comparison that fails refutes it, and one
-    that is undecided or was not made leaves it undecided. `usually`: it says "usually" or "tends to", so it holds when
-    more than half of its comparisons do. `source`: the paper's statement, asked of its data or of
-    other data, an audit of printed numbers or of the authors' files, or our own statement; they are counted
-    separately."""
+    """Statement with the checks that decide it."""
 
     id: str
     text: str
-    source: Literal["paper", "other data", "audit", "ours"] = "paper"
+    source: Literal["paper", "other data", "audit", "ours"] = Field(
+        default="paper",
+        description="Statement of the paper, tested on its data or on other data; audit of "
+        "printed numbers or of the authors' files; or statement of ours. They are "
+        "counted separately.",
+    )
     where: str | None = None
     expect: Expectation | None = None
     not_testable: str | None = None
-    all: bool = False
-    usually: bool = False
+    all: bool = Field(
+        default=False,
+        description="Whether the statement says 'all', 'consistently' or 'best': a single "
+        "comparison that fails refutes it, and one that is undecided or was not "
+        "made leaves it undecided.",
+    )
+    usually: bool = Field(
+        default=False,
+        description="Whether the statement says 'usually' or 'tends to': it holds if more "
+        "than half of its comparisons do.",
+    )
     checks: list[Check] = []
 
     @model_validator(mode="after")
@@ -366,7 +406,7 @@ class Claim(StrictModel):
 
 
 class Paper(StrictModel):
-    """Where the published numbers are printed."""
+    """Source of the published numbers."""
 
     cite: str
     artefact: str
@@ -375,8 +415,11 @@ class Paper(StrictModel):
 
 
 class TimingSpec(StrictModel):
-    """How seconds are measured: an untimed first fit, then `repeats` timed ones (the median counts), with a fixed
-    number of BLAS threads."""
+    """Measurement of seconds.
+
+    An untimed first fit is followed by `repeats` timed ones, of which the median counts,
+    with a fixed number of BLAS threads.
+    """
 
     repeats: Count = 1
     threads: Count = 1
@@ -385,41 +428,55 @@ class TimingSpec(StrictModel):
 
 
 class Limits(StrictModel):
-    """Wall-clock limit, in seconds, of one fit and of one fold of a search."""
+    """Limit of the elapsed seconds of a fit, and of a fold of a search."""
 
     seconds: Positive
 
 
 class Sweep(StrictModel):
-    """The axis of a sweep: everything is repeated at each of `values`.
+    """Axis of a sweep: the experiment is repeated at each of its values.
 
-    Exactly one of: `split`, the field of the split that varies; `option`, the option of the data sets; `params`, one
-    or several parameters, which vary in the methods that have them (`lam` and `base__lam`) while other methods stay as
-    they are. `name` and `scale` describe the axis of the figure, which draws `quantities` (default: the metrics, and
-    seconds when they are measured). `marks` are lines across it: a text and its value. `leave_out` names data sets and
-    the values at which they are not computed."""
+    Exactly one of `split`, `option` and `params` says what varies.
+    """
 
-    name: Annotated[str, Field(min_length=1)]
-    split: Literal["train"] | None = None
-    option: str | None = None
-    params: Annotated[Names, AfterValidator(distinct)] | None = None
+    name: Annotated[str, Field(min_length=1, description="Label of the axis.")]
+    split: Literal["train"] | None = Field(
+        default=None, description="Field of the split that varies."
+    )
+    option: str | None = Field(
+        default=None, description="Option of the data sets that varies."
+    )
+    params: Annotated[Names, AfterValidator(distinct)] | None = Field(
+        default=None,
+        description="Parameters that vary, for example lam and base__lam, in the methods that "
+        "have them. Other methods are unchanged.",
+    )
     values: Values
-    scale: Literal["linear", "log"] = "linear"
-    quantities: list[str] = []
-    marks: dict[str, float | Literal["1/sqrt(tasks)"]] = {}
-    leave_out: dict[str, Values] = {}
+    scale: Literal["linear", "log"] = Field(
+        default="linear", description="Scale of the axis of the figure."
+    )
+    quantities: list[str] = Field(
+        default=[],
+        description="Quantities of the figure. Default: the metrics, and seconds if they are "
+        "measured.",
+    )
+    marks: dict[str, float | Literal["1/sqrt(tasks)"]] = Field(
+        default={}, description="Lines across the axis of the figure: text -> value."
+    )
+    leave_out: dict[str, Values] = Field(
+        default={}, description="Data set -> values at which it is not computed."
+    )
 
     @model_validator(mode="after")
     def _one_axis(self) -> Sweep:
         axes = {"split": self.split, "option": self.option, "params": self.params}
-        given = [name for name, value in axes.items() if value is not None]
-        if len(given) != 1:
+        present = [name for name, value in axes.items() if value is not None]
+        if len(present) != 1:
+            names = ", ".join(present) or "none"
             raise ValueError(
-                f"a sweep needs one of split, option and params, not {', '.join(given) or 'none'}"
+                f"a sweep needs one of split, option and params, not {names}"
             )
-        numbers = all(
-            isinstance(v, int | float) and not isinstance(v, bool) for v in self.values
-        )
+        numbers = all(_is_number(value) for value in self.values)
         if self.split and not (numbers and all(0 < v < 1 for v in self.values)):
             raise ValueError("values of split.train must be between 0 and 1")
         if self.scale == "log" and not (numbers and all(v > 0 for v in self.values)):
@@ -427,20 +484,37 @@ class Sweep(StrictModel):
         return self
 
 
-class TableLayout(StrictModel):
-    """The table as the paper prints it: what its rows and columns stand for, the quantities shown (default: the
-    metrics, and measured seconds), scores per cent, average ranks below. What is neither rows nor columns makes a
-    table of its own for each of its values."""
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
-    rows: Literal["dataset", "method", "quantity", "value", "task"] | None = None
-    columns: Literal["dataset", "method", "quantity", "value", "task"] | None = None
-    show: Names = []
-    percent: bool = False
-    foot: bool = False
+
+class TableLayout(StrictModel):
+    """Layout of the table in the paper.
+
+    Each value of an axis that is neither rows nor columns makes a separate table.
+    """
+
+    rows: Literal["dataset", "method", "quantity", "value", "task"] | None = Field(
+        default=None, description="Axis of the rows."
+    )
+    columns: Literal["dataset", "method", "quantity", "value", "task"] | None = Field(
+        default=None, description="Axis of the columns."
+    )
+    show: Names = Field(
+        default=[],
+        description="Quantities. Default: the metrics, and seconds if they are measured.",
+    )
+    percent: bool = Field(default=False, description="Whether scores are in percent.")
+    foot: bool = Field(
+        default=False, description="Whether the average ranks stand below."
+    )
 
 
 class Statistics(StrictModel):
-    """Ranks of the methods by a metric over the data sets, Friedman's test, Holm's procedure against the `control`."""
+    """Ranks of the methods over the data sets, by a metric.
+
+    Friedman's test is followed by Holm's procedure against the method `control`.
+    """
 
     metric: str
     control: str
@@ -448,7 +522,10 @@ class Statistics(StrictModel):
 
 
 class Tolerance(StrictModel):
-    """How far a number may be from a reference. `error_rate` is a share of 1 - the number: for accuracies and AUCs."""
+    """Accepted distance of a number from a published one.
+
+    For accuracies and AUCs, `error_rate` is a share of 1 minus the number.
+    """
 
     quantity: str | None = None
     absolute: NotNegative | None = None
@@ -458,7 +535,10 @@ class Tolerance(StrictModel):
 
 
 class Reference(Tolerance):
-    """A published number (`source: paper`) or one of ours (`source: stored`), of all tasks or of one."""
+    """Published number (`source: paper`) or stored number of ours (`source: stored`).
+
+    It is the mean over all tasks, or the number of one task.
+    """
 
     dataset: str
     method: str
@@ -473,7 +553,7 @@ class Reference(Tolerance):
 
 
 class PublishedCurve(StrictModel):
-    """A published curve, or the published values of a quantity; `name` is that of the curve or the quantity."""
+    """Published curve, or published values of a quantity, with its name."""
 
     dataset: str
     method: str
@@ -490,14 +570,17 @@ class PublishedCurve(StrictModel):
 
 
 class Curves(StrictModel):
-    """A file of published curves."""
+    """File of published curves."""
 
     curves: list[PublishedCurve]
 
 
 class Main(StrictModel):
-    """Why a reading is the main one: never because a claim holds under it. `of` are the methods, not the paper's own,
-    whose published level decides."""
+    """Rule that selects the main interpretation, which never depends on the claims.
+
+    `of` are the methods whose published level decides; the paper's own are not among
+    them.
+    """
 
     rule: Literal["published level", "authors' code", "convention"]
     of: list[str] = []

@@ -25,7 +25,7 @@ from mtlrun.lab.report.checks import (
     Claim,
     Stopped,
     Verdict,
-    said,
+    verdict_label,
 )
 from mtlrun.lab.report.claim_texts import (
     check_title,
@@ -230,7 +230,7 @@ class ClaimVerdict:
         words = {}
         for name, verdict in self.readings.items():
             if verdict != Verdict.NOT_TESTABLE:
-                words[name] = Verdict(verdict).one
+                words[name] = Verdict(verdict).singular
         if len(words) < 2:
             return ""
         counts = Counter(words.values()).most_common()
@@ -259,7 +259,7 @@ class ClaimVerdict:
         parts = []
         for name, verdict in self.readings.items():
             note = " (not counted)" if name in self.compared_only else ""
-            parts.append(f"{name}: {said(verdict)}{note}")
+            parts.append(f"{name}: {verdict_label(verdict)}{note}")
         return "; ".join(parts)
 
 

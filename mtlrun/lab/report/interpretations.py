@@ -23,7 +23,7 @@ from mtlrun.lab.report.checks import (
     Reference,
     Tolerance,
     Verdict,
-    said,
+    verdict_label,
 )
 from mtlrun.lab.report.claims import ClaimVerdict, Evidence, judge
 from mtlrun.lab.report.statistics import rank_groups
@@ -468,8 +468,8 @@ def _verdict_table(claims: Sequence[ClaimVerdict], names: Sequence[str]) -> Repo
         verdicts: list[str | None] = []
         for name in names:
             verdict = claim.readings.get(name)
-            verdicts.append(None if verdict is None else said(verdict))
-        table.rows.append([claim.id, said(claim.verdict), *verdicts])
+            verdicts.append(None if verdict is None else verdict_label(verdict))
+        table.rows.append([claim.id, verdict_label(claim.verdict), *verdicts])
     return table
 
 

@@ -5,7 +5,8 @@ import math
 import pytest
 from matplotlib.colors import to_hex
 
-from mtlrun.lab.report.build import build_report, markdown, write_report
+from mtlrun.lab.report.build import build_report
+from mtlrun.lab.report.formats import markdown, write_report
 from mtlrun.tables.drawing import COLOURS, draw, write_drawing
 from mtlrun.tables.figures import Figure, Line, Panel
 

@@ -11,7 +11,7 @@ from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.checks import Claim, Expectation
 from mtlrun.lab.report.claims import CheckResult, ClaimVerdict
 from mtlrun.lab.report.claims import verdict_of as verdict_of_results
-from mtlrun.lab.report.sections import group_of
+from mtlrun.lab.report.findings import part_of_paper
 
 DC = "LADM-DC-RMTL-10%"
 
@@ -546,4 +546,4 @@ def test_a_run_is_stopped_at_the_limit_it_was_given(maker, seconds, verdict):
 )
 def test_a_claim_counts_with_the_part_of_the_paper_that_it_is_about(where, group):
     claim = ClaimVerdict("c", "it is so", where, "confirmed", "")
-    assert group_of(claim) == group
+    assert part_of_paper(claim) == group

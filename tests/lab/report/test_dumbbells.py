@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from mtlrun.lab.report.build import build_report, html_report
+from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.checks import Verdict
 from mtlrun.lab.report.figures import dumbbells
+from mtlrun.lab.report.formats import html_report
+from mtlrun.lab.report.interpretations import judged
 from mtlrun.tables.drawing import draw_dumbbell, svg
 from mtlrun.tables.figures import Dumbbell, DumbbellPanel, PublishedPair
 
@@ -30,7 +32,7 @@ def compared(maker):
 
 def figures_of(folder):
     report = build_report(folder)
-    return report, dumbbells(report.main, report.tables)
+    return report, dumbbells(judged(report.run), report.tables)
 
 
 @pytest.mark.parametrize("name", ["fetr/school/quick", "mtsvm/table2/quick"])

@@ -12,7 +12,8 @@ from pathlib import Path
 import matplotlib as mpl
 import pytest
 
-from mtlrun.lab.report.build import FILES, build_report, render
+from mtlrun.lab.report.build import build_report
+from mtlrun.lab.report.formats import FILES, render
 from mtlrun.lab.report.summary import read_overview, render_overview
 
 RESULTS = Path(__file__).parents[3] / "results"
@@ -34,7 +35,7 @@ class Refuse(importlib.abc.MetaPathFinder):
 sys.meta_path.insert(0, Refuse())
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.summary import read_overview, render_overview
-from mtlrun.lab.report.build import FILES, render
+from mtlrun.lab.report.formats import FILES, render
 
 root, pages = Path(sys.argv[1]), sys.argv[2:]
 found = {}

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from mtlrun.errors import UnknownNameError
-from mtlrun.lab.report.build import (
+from mtlrun.lab.report.build import build_report
+from mtlrun.lab.report.formats import (
     FILES,
     FORMATS,
-    build_report,
     csv_table,
     json_report,
     latex,

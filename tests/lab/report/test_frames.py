@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 import mtlrun
 from mtlrun.cli.app import app
 from mtlrun.errors import DataError
+from mtlrun.lab.report.build import result_sections
 from mtlrun.lab.report.cells import load_results
 
 
@@ -152,7 +153,7 @@ def test_objects_show_themselves(root):
         == "<Report dcrmtl/table2, profile smoke: 3 of 10 cells done, 7 not computed yet>"
     )
     page = report._repr_html_()
-    assert page.count("<table>") == len(report.results)
+    assert page.count("<table>") == len(result_sections(report))
     assert all(line.split("'")[0] in page for line in report.summary)
     assert len(report.frame()) == 10
     rng = np.random.default_rng(0)

@@ -12,7 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
-from mtlrun.lab.report.build import TONES, build_report, html_report, render
+from mtlrun.lab.report.build import build_report
+from mtlrun.lab.report.formats import TONES, html_report, render
 from mtlrun.lab.report.summary import read_overview, render_overview, write_overview
 from mtlrun.tables.figures import Figure, Panel
 from mtlrun.tables.page import html_page, tone_of
@@ -229,7 +230,7 @@ def test_a_damaged_run_is_named_in_the_index(swept):
     (folder.with_name("full")).mkdir(exist_ok=True)
     (folder.with_name("full") / "run.json").write_text("{")
     overview = read_overview(root)
-    assert [entry.place for entry in overview.entries] == ["made/table1/quick"]
+    assert [entry.path for entry in overview.entries] == ["made/table1/quick"]
     assert "cannot be read" in overview.left_out["made/table1/full"]
     assert "made/table1/full" in render_overview(overview, "html", root)
     shutil.rmtree(folder.with_name("full"))

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mtlrun.lab.report.build import build_report, html_report, markdown
+from mtlrun.lab.report.build import build_report, is_partial
+from mtlrun.lab.report.formats import html_report, markdown
 from mtlrun.utils.io import DIGEST
 
 RUN = Path(__file__).resolve().parents[3] / "results/dcrmtl/fig2/quick"
@@ -68,7 +69,7 @@ def test_a_claim_that_flips_depends_on_the_reading(two_readings):
         0.70,
         0.75,
     ]  # the table is that of the main reading
-    assert [row.value("auc") for row in report.readings[0].rows] == [0.8, 0.6]
+    assert [row.value("auc") for row in report.others[0].rows] == [0.8, 0.6]
 
 
 def test_a_claim_that_holds_under_all_readings_is_confirmed(two_readings):
@@ -88,8 +89,8 @@ def test_a_reading_that_is_not_plausible_decides_nothing(two_readings):
 
 def test_a_reading_without_cells_waits(two_readings):
     report = two_readings()
-    assert not report.readings
-    assert not report.partial
+    assert not report.others
+    assert not is_partial(report)
     assert report.claims[0].verdict == "confirmed"
     assert "Not computed: other." in markdown(report)
 
@@ -103,8 +104,8 @@ def test_a_reading_that_only_shares_cells_with_another_one_waits(two_readings):
     plan["readings"]["third"] = plan["readings"]["other"]
     (folder / "run.json").write_text(json.dumps(plan))
     report = build_report(folder)
-    assert [one.run.reading for one in report.readings] == ["other"]
-    assert not report.partial
+    assert [one.run.reading for one in report.others] == ["other"]
+    assert not is_partial(report)
 
 
 def test_a_cell_of_two_other_readings_counts_once(two_readings):
@@ -119,8 +120,8 @@ def test_a_cell_of_two_other_readings_counts_once(two_readings):
     plan["readings"]["third"] = plan["readings"]["other"]
     (folder / "run.json").write_text(json.dumps(plan))
     report = build_report(folder)
-    assert [one.run.reading for one in report.readings] == ["other", "third"]
-    assert report.cells["planned"] == planned
+    assert [one.run.reading for one in report.others] == ["other", "third"]
+    assert report.job_counts["planned"] == planned
 
 
 def test_the_report_shows_the_readings_side_by_side_and_the_level_that_chose_the_main_one(
@@ -163,7 +164,7 @@ def test_an_altered_plan_is_told(two_readings, maker):
 @pytest.mark.skipif(not RUN.is_dir(), reason="needs a checkout")
 def test_a_reading_of_the_same_cells_shows_the_quantities_that_it_adds():
     report = build_report(RUN)
-    added = [table for table in report.interpretations if table.lines]
+    added = [table for table in report.interpretation_tables if table.lines]
     (table,) = added
     assert "seconds" in table.title
     assert table.title not in [one.title for one in report.tables]

@@ -7,16 +7,16 @@ import io
 import pytest
 from rich.console import Console
 
-from mtlrun.lab.report.build import (
+from mtlrun.lab.report.build import build_report
+from mtlrun.lab.report.formats import (
     FORMATS,
-    build_report,
     csv_table,
     is_written,
     markdown,
     render,
     write_report,
 )
-from mtlrun.lab.report.summary import print_report
+from mtlrun.lab.report.terminal import print_report
 from mtlrun.tables.drawing import draw, write_drawing
 from mtlrun.tables.figures import HeatMap
 

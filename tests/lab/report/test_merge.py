@@ -15,8 +15,9 @@ from mtlrun.engine.packed import PACKED, pack
 from mtlrun.engine.record import Record, Records
 from mtlrun.engine.store import Store
 from mtlrun.errors import DataError
-from mtlrun.lab.report.build import FILES, build_report
+from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.cells import read_run
+from mtlrun.lab.report.formats import FILES
 from mtlrun.lab.results import Merged, merge
 from mtlrun.utils.processes import exclusive_lock
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
 from mtlrun.errors import UserError
-from mtlrun.lab.report.build import build_report, markdown
+from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.cells import read_run
 from mtlrun.lab.report.figures import (
     matrix_figures,
@@ -19,6 +19,7 @@ from mtlrun.lab.report.figures import (
     path_figures,
     rank_diagrams,
 )
+from mtlrun.lab.report.formats import markdown
 from mtlrun.lab.report.plots import plot
 from mtlrun.tables.drawing import alike, draw, svg
 from mtlrun.tables.figures import Figure, HeatMap

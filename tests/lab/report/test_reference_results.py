@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from mtlrun.lab.report.build import FILES, FORMATS, build_report
+from mtlrun.lab.report.build import build_report
+from mtlrun.lab.report.formats import FILES, FORMATS
 
 RESULTS = Path(__file__).parents[3] / "results"
 #: A table under six readings, an axis with matrices, and measurements: all that a report can hold.

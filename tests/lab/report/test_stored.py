@@ -17,8 +17,9 @@ from mtlrun.engine.packed import PACKED
 from mtlrun.engine.record import Records
 from mtlrun.engine.stored import SHAPES
 from mtlrun.errors import DataError, UserError
-from mtlrun.lab.report.build import build_report, render
+from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.cells import load_results, read_run
+from mtlrun.lab.report.formats import render
 from mtlrun.lab.report.summary import read_overview
 from mtlrun.lab.stored import MODELS, read_json, read_raw
 from mtlrun.model.files import load_model
@@ -165,7 +166,7 @@ def test_a_damaged_pack_matters_only_without_the_cells(made, tmp_path):
     (folder / PACKED).write_bytes((folder / PACKED).read_bytes()[:-20])
     report = build_report(folder)
     assert not report.run.unreadable
-    assert report.cells == build_report(made / RUN).cells
+    assert report.job_counts == build_report(made / RUN).job_counts
     shutil.rmtree(tmp_path / "runs" / "cells")
     with pytest.raises(DataError, match=PACKED) as caught:
         build_report(folder)

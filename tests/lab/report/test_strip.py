@@ -8,7 +8,8 @@ import pytest
 
 from mtlrun.lab.report.checks import VERDICTS
 from mtlrun.lab.report.summary import (
-    _SQUARE_OF,
+    _squares_of_verdicts,
+    distinct_claims,
     read_overview,
     render_overview,
     verdict_strip,
@@ -37,7 +38,9 @@ def test_each_claim_is_a_square_of_its_verdict(judged):
     overview = read_overview(judged)
     strip = verdict_strip(overview)
     squares = {name: kind for row in strip.rows for kind, name in row.squares}
-    verdicts = {claim.id: claim.verdict for _, claim in overview.claims()}
+    verdicts = {
+        claim.id: claim.verdict for _, claim in distinct_claims(overview.entries)
+    }
     kinds = {"confirmed": "holds", "not confirmed": "fails"}
     assert set(squares) == set(verdicts)
     assert squares == {
@@ -47,8 +50,8 @@ def test_each_claim_is_a_square_of_its_verdict(judged):
 
 
 def test_a_square_has_the_words_of_its_verdict():
-    words = {verdict: SQUARES[kind] for verdict, kind in _SQUARE_OF.items()}
-    assert words == {verdict: verdict.said for verdict in VERDICTS}
+    words = {verdict: SQUARES[kind] for verdict, kind in _squares_of_verdicts().items()}
+    assert words == {verdict: verdict.label for verdict in VERDICTS}
 
 
 def test_the_index_begins_with_the_strip_and_its_counts_in_words(judged):

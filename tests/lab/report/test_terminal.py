@@ -7,8 +7,10 @@ import io
 import pytest
 from rich.console import Console
 
-from mtlrun.lab.report.build import build_report, markdown
-from mtlrun.lab.report.summary import print_report
+from mtlrun.lab.report.build import build_report
+from mtlrun.lab.report.findings import findings
+from mtlrun.lab.report.formats import markdown
+from mtlrun.lab.report.terminal import print_report
 
 DC = "LADM-DC-RMTL-10%"
 
@@ -212,7 +214,7 @@ def test_further_claims_add_up_with_those_that_were_not_tested(maker):
     ]
     report = build_report(maker.fill().write())
     assert (
-        report.findings[-1]
+        findings(report.claims)[-1]
         == "3 further claims: 1 holds, 1 does not hold, 1 is not testable here."
     )
 
@@ -240,7 +242,7 @@ def test_a_quantity_of_runs_that_were_stopped_is_a_bound(maker, exact, ours):
     ]
     report = build_report(maker.write())
     assert report.claims[0].verdict == "confirmed"
-    assert report.findings[0].endswith(
+    assert findings(report.claims)[0].endswith(
         f"ours: {ours}).".replace("4 times", "4.00 times")
     )
 

@@ -14,7 +14,7 @@ from mtlrun.lab.load import load_experiment
 from mtlrun.lab.plan import settings
 from mtlrun.lab.report import build
 from mtlrun.lab.report.cells import Run
-from mtlrun.lab.report.summary import print_report
+from mtlrun.lab.report.terminal import print_report
 from mtlrun.lab.results import artefacts
 
 EXPERIMENTS = [entry.id for entry in artefacts()]

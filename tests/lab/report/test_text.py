@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mtlrun.lab.report.checks import Check, Verdict
 from mtlrun.lab.report.claims import CheckResult, ClaimVerdict
-from mtlrun.lab.report.sections import numbers_of
+from mtlrun.lab.report.findings import numbers_of
 from mtlrun.tables.report_table import (
     Column,
     ReportTable,

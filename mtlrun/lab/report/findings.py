@@ -1,0 +1,286 @@
+"""Claims and their verdicts in words: counts, findings, and tables of claims."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from mtlrun.errors import counted
+from mtlrun.lab.report.cells import PUBLISHED, Run
+from mtlrun.lab.report.checks import HOLDING, VERDICTS, Verdict, verdict_label
+from mtlrun.lab.report.claim_texts import bounds_text, number_text
+from mtlrun.lab.report.claims import CheckResult, ClaimVerdict
+from mtlrun.tables.quantities import spoken
+from mtlrun.tables.report_table import ReportTable
+
+#: Columns of the table of claims.
+CLAIM_COLUMNS = ("claim", "threshold", "ours", "verdict", "data")
+#: Greatest number of bounds of one claim that are quoted with their numbers. Beyond it,
+#: only the comparisons that hold are counted.
+MAX_QUOTED_BOUNDS = 3
+#: Greatest number of data sets that are named.
+MAX_NAMED_DATASETS = 3
+#: Number of claims in the first lines of a report.
+MAX_FINDINGS = 3
+#: Words before a number that is a bound, by `CheckResult.bound`.
+_BOUND_WORDS = {"lower": "at least ", "upper": "at most "}
+#: Sources of claims, as in `mtlrun.lab.report.checks.CLAIM_SOURCES`.
+OURS = "ours"
+AUDIT = "audit"
+OTHER_DATA = "other data"
+#: Parts of a paper other than its tables and figures, which have their own names.
+THEORY = "theory"
+ALGORITHMS = "algorithms"
+TEXT = "text"
+
+
+# ------------------------------------------------------------ parts of the paper
+
+
+def part_of_paper(claim: ClaimVerdict) -> str:
+    """Return the part of the paper that a claim is about.
+
+    A table that refutes a statement is one part, however many claims are read off it.
+    """
+    location = (claim.where or "").lower()
+    if re.search(r"theorem|lemma|proposition|\(theory\)", location):
+        return THEORY
+    if "algorithm" in location:
+        return ALGORITHMS
+    match = re.search(r"\b(table|figure)s? (\w+)", location)
+    if match is None:
+        return TEXT
+    return f"{match[1].capitalize()} {match[2].upper()}"
+
+
+def claims_by_part(claims: Iterable[ClaimVerdict]) -> dict[str, list[ClaimVerdict]]:
+    """Return claims by the part of the paper.
+
+    Theory and algorithms come first, then tables and figures by name, then the text.
+    """
+    parts: dict[str, list[ClaimVerdict]] = {}
+    for claim in claims:
+        parts.setdefault(part_of_paper(claim), []).append(claim)
+    return {name: parts[name] for name in sorted(parts, key=_part_order)}
+
+
+def _part_order(name: str) -> tuple[int, str]:
+    """Return the sort key of a part of a paper."""
+    positions = {THEORY: 0, ALGORITHMS: 1, TEXT: 3}
+    return positions.get(name, 2), name
+
+
+def part_counts_text(claims: Iterable[ClaimVerdict]) -> str:
+    """Return how many of the tested claims hold, for each part of the paper."""
+    texts = []
+    for name, part in claims_by_part(claims).items():
+        n_tested = sum(claim.verdict != Verdict.NOT_TESTABLE for claim in part)
+        n_holding = sum(claim.verdict in HOLDING for claim in part)
+        if n_tested:
+            texts.append(f"{name} {n_holding} of {n_tested}")
+    return ", ".join(texts)
+
+
+def part_table(claims: Iterable[ClaimVerdict]) -> ReportTable:
+    """Return the number of claims with each verdict, for each part of the paper."""
+    labels = list(dict.fromkeys(verdict.label for verdict in VERDICTS))
+    columns = [f"{label}:count" for label in labels]
+    table = ReportTable.of("part of the paper", "claims:count", *columns)
+    for name, part in claims_by_part(claims).items():
+        counts = Counter(verdict_label(claim.verdict) for claim in part)
+        # An empty entry is easier to read than a zero.
+        by_label = [counts[label] or None for label in labels]
+        table.rows.append([name, len(part), *by_label])
+    return table
+
+
+# ------------------------------------------------------------ tables of claims
+
+
+def claim_row(run: Run, claim: ClaimVerdict) -> list[str]:
+    """Return the entries of a claim in `CLAIM_COLUMNS`."""
+    threshold, ours = numbers_of(claim)
+    verdict = verdict_label(claim.verdict)
+    return [claim.text, threshold, ours, verdict, data_of(run, claim)]
+
+
+def claim_table(run: Run, claims: Sequence[ClaimVerdict]) -> ReportTable:
+    """Return the claims of a run, a row each."""
+    rows = [[claim.id, *claim_row(run, claim)] for claim in claims]
+    return ReportTable.of("id", *CLAIM_COLUMNS, rows=rows)
+
+
+def verdict_rank(claim: ClaimVerdict) -> int:
+    """Return the sort key of a claim: those that hold first, undecided ones last."""
+    words = [verdict.singular for verdict in VERDICTS]
+    return words.index(Verdict(claim.verdict).singular)
+
+
+def data_of(run: Run, claim: ClaimVerdict) -> str:
+    """Return the data sets on which a claim was tested, or why it was not tested."""
+    if claim.verdict == Verdict.NOT_TESTABLE:
+        return claim.why
+    datasets = [r.dataset for r in claim.results if r.found is not None]
+    titles = dict.fromkeys(run.title_of(run.axis_of(label)) for label in datasets)
+    if set(titles) == {PUBLISHED}:
+        return "stored numbers"
+    if not titles:
+        return "-"
+    if len(titles) > MAX_NAMED_DATASETS:
+        return f"{len(titles)} data sets"
+    return ", ".join(titles)
+
+
+# ------------------------------------------------------------ numbers of a claim
+
+
+def numbers_of(claim: ClaimVerdict) -> tuple[str, str]:
+    """Return the claimed bounds and our numbers as text, a part for each bound.
+
+    Returns
+    -------
+    threshold : str
+        ``-`` if the claim has no bounds, ``as claimed`` if there are too many to quote.
+    ours : str
+        ``-`` if no comparison could be made.
+    """
+    # Comparisons with the same bound on the same quantity share a part of the text.
+    groups: dict[tuple[str, str, str], list[CheckResult]] = {}
+    for result in claim.results:
+        check = result.check
+        if check:
+            key = (check.kind, check.quantity or "", bounds_text(check))
+            groups.setdefault(key, []).append(result)
+    computed: dict[tuple[str, str, str], list[CheckResult]] = {}
+    for bound_key, group in groups.items():
+        with_number = [result for result in group if result.found is not None]
+        if with_number:
+            computed[bound_key] = with_number
+    if not computed:
+        bounds = dict.fromkeys(bound for _, _, bound in groups if bound)
+        return "; ".join(bounds) or "-", "-"
+    has_order = any(kind == "order" for kind, _, _ in computed)
+    if len(computed) > MAX_QUOTED_BOUNDS or has_order:
+        return "as claimed", _count_comparisons(claim)
+    thresholds = []
+    previous_name = ""
+    for kind, quantity, bound in computed:
+        name = _number_name(kind, quantity)
+        # The name of a number is not repeated for its second bound.
+        thresholds.append(bound if name == previous_name else f"{name}{bound}")
+        previous_name = name
+    ranges = [_range_text(group) for group in computed.values()]
+    if len(set(ranges)) == 1:
+        ranges = ranges[:1]
+    return "; ".join(dict.fromkeys(thresholds)), "; ".join(ranges)
+
+
+def _count_comparisons(claim: ClaimVerdict) -> str:
+    """Return how many of the comparisons that were made hold, as text."""
+    made = [result for result in claim.results if result.found is not None]
+    n_holding = sum(result.holds is True for result in made)
+    return f"{n_holding} of {counted(len(made), 'comparison')} as claimed"
+
+
+def _number_name(kind: str, quantity: str) -> str:
+    """Return the name of a number that the claim alone does not name, else ""."""
+    if kind == "paired":
+        return "p "
+    if kind == "rejections":
+        return "methods significantly worse "
+    if kind in ("difference", "value"):
+        return f"{spoken(quantity)} "
+    return ""
+
+
+def _range_text(results: Sequence[CheckResult]) -> str:
+    """Return the range of the numbers of a check, which all `results` have."""
+    check = results[0].check
+    assert check is not None  # `numbers_of` groups the results by their checks
+    values = [result.found for result in results if result.found is not None]
+    low = number_text(check, min(values), 3)
+    high = number_text(check, max(values), 3)
+    bounds = [result.bound for result in results if result.bound]
+    word = _BOUND_WORDS[bounds[0]] if bounds else ""
+    if low == high:
+        return f"{word}{high}"
+    for unit in (" times", " points"):
+        low = low.removesuffix(unit)
+    return f"{word}{low} to {high}"
+
+
+# ------------------------------------------------------------ sentences
+
+
+def counts_text(claims: Iterable[ClaimVerdict]) -> str:
+    """Return how many claims hold: ``3 hold, 2 do not hold, 1 is undecided``."""
+    counts = Counter(Verdict(claim.verdict).singular for claim in claims)
+    # Several verdicts have the same words: those that hold mostly or partly.
+    plurals = {verdict.singular: verdict.plural for verdict in VERDICTS}
+    texts = []
+    for singular, plural in plurals.items():
+        count = counts[singular]
+        if count:
+            texts.append(f"{count} {singular if count == 1 else plural}")
+    return ", ".join(texts)
+
+
+def finding(claim: ClaimVerdict, short_text: str = "") -> str:
+    """Return a claim with its verdict and numbers in a sentence.
+
+    Parameters
+    ----------
+    claim : ClaimVerdict
+    short_text : str, default=""
+        Text in place of that of the claim. It includes the number of the paper, so only
+        ours is added, if it can be understood by itself.
+    """
+    text = (short_text or claim.text).rstrip(".")
+    numbers = _numbers_text(claim, with_claimed=not short_text)
+    sentence = f"{text}: {verdict_label(claim.verdict)}{numbers}"
+    if claim.verdict != Verdict.UNDECIDED or short_text:
+        return sentence
+    for result in claim.results:
+        if result.undecided and result.why:
+            return f"{sentence}, because {result.why}"
+    return sentence
+
+
+def _numbers_text(claim: ClaimVerdict, *, with_claimed: bool) -> str:
+    """Return the numbers of a claim in parentheses, or "" without any."""
+    threshold, ours = (text.replace("; ", ", ") for text in numbers_of(claim))
+    if ours == "-":
+        return ""
+    if threshold == "as claimed":
+        return f" ({ours})"
+    if with_claimed:
+        author = "claimed" if claim.source == OURS else "paper"
+        return f" ({author}: {threshold}; ours: {ours})"
+    # Factors, points and counts can be understood without the threshold.
+    has_unit = "times" in ours or "points" in ours
+    if has_unit or ours.replace(",", "").isdigit():
+        return f" (we find {ours})"
+    return ""
+
+
+def findings(claims: Sequence[ClaimVerdict]) -> list[str]:
+    """Return sentences on the first `MAX_FINDINGS` claims, and one that counts the rest.
+
+    Claims that were decided come first.
+    """
+    tested = []
+    untested = []
+    for claim in claims:
+        if claim.verdict == Verdict.NOT_TESTABLE:
+            untested.append(claim)
+        else:
+            tested.append(claim)
+    open_verdicts = (Verdict.DEPENDS, Verdict.UNDECIDED)
+    tested.sort(key=lambda claim: claim.verdict in open_verdicts)
+    lines = [f"{finding(claim)}." for claim in tested[:MAX_FINDINGS]]
+    rest = [*tested[MAX_FINDINGS:], *untested]
+    if tested and rest:
+        count = counted(len(rest), "further claim")
+        lines.append(f"{count}: {counts_text(rest)}.")
+    return lines

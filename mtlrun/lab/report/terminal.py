@@ -1,0 +1,150 @@
+"""Reports and summaries on a terminal, in a file or in a pipe."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from mtlrun.lab.report.build import (
+    Report,
+    notes,
+    result_sections,
+    unshared_runs,
+)
+from mtlrun.lab.report.checks import STYLES
+from mtlrun.lab.report.findings import finding
+from mtlrun.lab.report.formats import TONES, claim_lines
+from mtlrun.lab.report.sections import edge_hits, failures_section
+from mtlrun.lab.report.summary import (
+    COMPARISONS,
+    LEFT_OUT,
+    RUNS,
+    Overview,
+    distinct_claims,
+    overview_lines,
+    overview_sections,
+)
+from mtlrun.tables.report_table import (
+    Column,
+    ReportTable,
+    Section,
+    Styled,
+    text_rows,
+)
+
+#: Number of failures and ends of grids that are shown; the report has all.
+MAX_LINES = 10
+
+
+def print_report(console: Console, report: Report) -> None:
+    """Print the outcome, tables, claims and findings of a report.
+
+    Ends of grids and failures come last.
+    """
+    tables = result_sections(report) or [Section("")]
+    tables[-1].lines += notes(report, bold=console.is_terminal)
+    measured = [Section(section.title, section.lines) for section in report.measured]
+    edges = [f"end of the grid: {hit}" for hit in edge_hits(report.run)]
+    failures = failures_section(report.run, unshared_runs(report.run))
+    sections = [
+        Section("", report.summary),
+        *tables,
+        Section("", claim_lines(report, brief=True)),
+        *measured,
+        Section("", _shortened(edges, "ends of grids")),
+        Section("", _shortened(failures.lines, "failures")),
+    ]
+    print_sections(console, sections)
+
+
+def _shortened(lines: Sequence[str], name: str) -> list[str]:
+    """Return the first `MAX_LINES` lines, and a line on the others if there are some."""
+    n_others = len(lines) - MAX_LINES
+    if n_others <= 0:
+        return list(lines)
+    return [*lines[:MAX_LINES], f"... and {n_others} more {name}, see report.md"]
+
+
+def print_overview(console: Console, overview: Overview) -> None:
+    """Print the tables of the summary and the totals.
+
+    In a file or a pipe, which can be searched, all claims come first.
+    """
+    sections = []
+    if not console.is_terminal:
+        claims = []
+        for entry, claim in distinct_claims(overview.entries):
+            claims.append(f"{entry.path}: {claim.id}: {finding(claim)}")
+        sections.append(Section("", claims))
+    by_title = {section.title: section for section in overview_sections(overview)}
+    runs = by_title.get(RUNS)
+    if runs:
+        # The last column, the title of the experiment, does not fit.
+        table = runs.grids[0]
+        runs.grids = [table.part(range(len(table.columns) - 1))]
+    for title in (RUNS, COMPARISONS, LEFT_OUT):
+        if title in by_title:
+            sections.append(by_title[title])
+    sections.append(Section("", overview_lines(overview)))
+    print_sections(console, sections)
+
+
+def print_sections(console: Console, sections: Iterable[Section]) -> None:
+    """Print sections that are not empty, with tables that keep to the width.
+
+    In a file or a pipe each sentence is one line.
+    """
+    is_first = True
+    for section in sections:
+        if section.empty:
+            continue
+        if not is_first:
+            console.print()
+        is_first = False
+        if section.title:
+            console.print(Text(section.title, style="bold"))
+        for table in section.grids:
+            for part in table.within(console.width):
+                _print_table(console, part)
+        for line in section.lines:
+            # A line breaks at words on a terminal only.
+            text = _styled_line(line)
+            console.print(text, soft_wrap=not console.is_terminal)
+
+
+def _print_table(console: Console, table: ReportTable) -> None:
+    """Print a table with its header."""
+    rows = [table.columns, *table.rows]
+    for values, texts in zip(rows, text_rows(table), strict=True):
+        cells = []
+        for value, text in zip(values, texts, strict=True):
+            cells.append(Text(text, _style(value)))
+        row = Text("  ").join(cells)
+        row.rstrip()
+        console.print(row, soft_wrap=True)
+
+
+def _styled_line(line: str) -> Text:
+    """Return a line without Markdown, in which a verdict before a colon has its color."""
+    plain = re.sub(r"^\* (\*\*(.+?)\*\*)?", r"\2", line)
+    word, *rest = plain.partition(": ")
+    style = STYLES[TONES[word]] if word in TONES else ""
+    return Text.assemble((word, style), *rest)
+
+
+def _style(value: object) -> str:
+    """Return the style of an entry of a table.
+
+    Headers and the best numbers are bold, published numbers have the color of their
+    verdict.
+    """
+    if isinstance(value, Column):
+        return "bold"
+    if not isinstance(value, Styled):
+        return ""
+    if value.bold:
+        return "bold"
+    return STYLES[TONES[value.tone]] if value.tone in TONES else ""
