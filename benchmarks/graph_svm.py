@@ -34,7 +34,7 @@ from threadpoolctl import threadpool_limits
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
 from mtlrun.features import WeightedDegree
-from mtlrun.lab.papers.mtsvm.runs import TOLERANCES, climb_kernel, task_data, warm_up
+from mtlrun.lab.papers.mtsvm.runs import TOLERANCES, solve_kernel, task_data, warm_up
 from mtlrun.penalties.graph import TaskCoupling, check_similarity, couple_tasks
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.svm.kernel import (
@@ -122,7 +122,7 @@ def time_mtk(
         ours, _ = seconds(
             partial(solve_block_dcd, data, coupling, C=10.0, tol=TOL), repeats
         )
-        kernel, _ = seconds(partial(climb_kernel, data, coupling, 10.0, TOL), repeats)
+        kernel, _ = seconds(partial(solve_kernel, data, coupling, 10.0, TOL), repeats)
         theirs = [
             libsvm_seconds(data, coupling, 10.0, mirrored, limit)
             for mirrored in (False, True)
@@ -339,7 +339,7 @@ def main() -> None:
     whole: dict[str, int | None] = dict.fromkeys(PANELS)
     n, length = args.strings or ((10**5 if args.quick else 10**6), 42)
     with threadpool_limits(1):
-        warm_up()
+        warm_up(load_dataset("gauss2d", n=100))
         if (
             "strings" in wanted
         ):  # first: the peak of memory is that of the whole process

@@ -11,7 +11,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from mtlrun.lab.papers.mtsvm.analyses import OUR_CURVES
+from mtlrun.lab.papers.mtsvm.audit import OUR_CURVES
 from mtlrun.lab.report.cells import Run, read_run
 from mtlrun.utils.io import configs_dir
 

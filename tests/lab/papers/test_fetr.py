@@ -10,16 +10,15 @@ from mtlrun.data.load import load_dataset
 from mtlrun.engine.analysis import Printed
 from mtlrun.errors import ConfigError
 from mtlrun.estimators.relationship import FETR
-from mtlrun.lab.papers.fetr.analyses import (
+from mtlrun.lab.papers.fetr.audit import audit_table
+from mtlrun.lab.papers.fetr.covariances import _block_ratio, fetr_covariances
+from mtlrun.lab.papers.fetr.curves import (
     ESTIMATORS,
-    _block_ratio,
     _distance,
-    audit_table,
-    fetr_covariances,
     learning_curve,
     least_errors,
-    training_data,
 )
+from mtlrun.lab.papers.fetr.data import training_data
 from mtlrun.lab.papers.fetr.seconds import fetr_convergence, w_step_seconds
 
 SMALL = load_dataset("simulated-fetr", n=60, d=6, m=7)

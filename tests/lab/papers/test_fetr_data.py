@@ -13,7 +13,7 @@ from mtlrun.data.splits import TaskShuffleSplit
 from mtlrun.engine.analysis import read_printed
 from mtlrun.engine.run import run
 from mtlrun.lab.load import load_experiment
-from mtlrun.lab.papers.fetr.analyses import learning_curve, printed_errors
+from mtlrun.lab.papers.fetr.curves import learning_curve, printed_errors
 from mtlrun.lab.plan import plan
 from mtlrun.utils.io import configs_dir, derive_seed
 

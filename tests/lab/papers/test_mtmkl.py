@@ -14,10 +14,19 @@ from mtlrun.engine.run import run
 from mtlrun.errors import DataError
 from mtlrun.estimators.mkl import GroupMKLClassifier
 from mtlrun.lab.load import load_experiment
-from mtlrun.lab.papers.mtmkl import protocols as mtmkl
+from mtlrun.lab.papers.mtmkl.algorithms import algorithm, algorithm_2
 from mtlrun.lab.papers.mtmkl.audit import DOMINATED, read_published, table_audit
-from mtlrun.lab.papers.mtmkl.protocols import OUTER, protocols
+from mtlrun.lab.papers.mtmkl.common import CLAIMED_GROUP, make_machines
+from mtlrun.lab.papers.mtmkl.protocols import (
+    N_OUTER_ITERATIONS,
+    _solutions,
+    protocols,
+    repaired,
+)
+from mtlrun.lab.papers.mtmkl.sharing import _mean_of_named, sharing, tasks_together
+from mtlrun.lab.papers.mtmkl.theory import theorem_1
 from mtlrun.lab.papers.mtmkl.update import MAX_ITER, repaired_update
+from mtlrun.lab.papers.mtmkl.weights import count_groups, kernel_weights
 from mtlrun.lab.plan import plan
 from mtlrun.lab.report.build import build_report
 from mtlrun.solvers.mkl.kernels import make_kernels
@@ -116,9 +125,7 @@ def test_the_balanced_split_keeps_an_example_in_one_part_of_all_tasks():
 
 
 def test_the_weights_of_tasks_that_gain_from_it_are_the_same(plane):
-    strong = mtmkl.kernel_weights(
-        plane, seed=0, train=0.3, kernels=KERNELS, lam=(100.0,)
-    )
+    strong = kernel_weights(plane, seed=0, train=0.3, kernels=KERNELS, lam=(100.0,))
     assert strong.values["groups"] == 1
     assert strong.values["off_line"] <= 1e-6
     assert np.isnan(
@@ -126,18 +133,18 @@ def test_the_weights_of_tasks_that_gain_from_it_are_the_same(plane):
     ).all()
     assert strong.matrices["kernel weights"].columns == list(KERNELS)
     assert strong.lines[0].startswith("tasks with the same kernel weights")
-    assert set(strong.values) == set(mtmkl.kernel_weights.declaration.quantities)
+    assert set(strong.values) == set(kernel_weights.declaration.quantities)
 
 
 def test_groups_are_chains_of_near_weights():
     theta = np.array([[0.5, 0.5], [0.0, 1.0], [0.51, 0.49], [0.52, 0.48]])
-    assert mtmkl.count_groups(theta) == 2
-    assert mtmkl.count_groups(theta[[0, 3]]) == 2
+    assert count_groups(theta) == 2
+    assert count_groups(theta[[0, 3]]) == 2
 
 
 def test_the_printed_algorithm_cycles_and_the_corrected_one_ends(plane):
     printed, corrected = (
-        mtmkl.algorithm(plane, seed=0, variant=variant, train=0.3, lam=0.1)
+        algorithm(plane, seed=0, variant=variant, train=0.3, lam=0.1)
         for variant in ("paper", "corrected")
     )
     assert printed.values["cycle_length"] >= 2
@@ -147,7 +154,7 @@ def test_the_printed_algorithm_cycles_and_the_corrected_one_ends(plane):
     assert corrected.values["gap"] <= 1e-3
     assert corrected.values["cycle_length"] == 0
     assert corrected.values["objective"] <= printed.values["best_objective"]
-    assert set(printed.values) == set(mtmkl.algorithm.declaration.quantities)
+    assert set(printed.values) == set(algorithm.declaration.quantities)
 
 
 def test_the_audit_finds_what_does_not_follow(tmp_path):
@@ -180,7 +187,7 @@ def test_the_authors_protocol_reports_the_best_of_its_test_accuracies(plane):
         kernels=KERNELS,
     )
     curve = found.curves["test accuracy"].y
-    assert len(curve) == OUTER
+    assert len(curve) == N_OUTER_ITERATIONS
     assert (
         found.values["authors"]
         == max(curve)
@@ -204,9 +211,9 @@ def test_the_authors_code_repaired_reports_the_best_of_its_iterates_with_the_fir
         "task_C": (0.1, 1.0),
         "kernels": KERNELS,
     }
-    found = mtmkl.repaired(plane, seed=1, **options)
+    found = repaired(plane, seed=1, **options)
     accuracies = found.curves["test accuracy"].y
-    assert len(accuracies) == OUTER
+    assert len(accuracies) == N_OUTER_ITERATIONS
     assert (
         found.values["reported"]
         == max(accuracies)
@@ -217,7 +224,7 @@ def test_the_authors_code_repaired_reports_the_best_of_its_iterates_with_the_fir
         found.values["reported"] - accuracies[0]
     )
     assert found.values["off_equal_large"] < found.values["off_equal_small"]
-    assert set(found.values) == set(mtmkl.repaired.declaration.quantities)
+    assert set(found.values) == set(repaired.declaration.quantities)
     # The first iterate: a machine per task on the mean of the kernels, C = 1.
     train, _, test = paper_partition(plane, 0.2, 1)
     ids = plane.task_id
@@ -237,7 +244,7 @@ def test_the_authors_code_repaired_reports_the_best_of_its_iterates_with_the_fir
 
 def test_algorithm_2_is_run_on_the_slopes_of_equal_weights(plane):
     printed, corrected = (
-        mtmkl.algorithm_2(plane, seed=0, variant=v, kernels=KERNELS)
+        algorithm_2(plane, seed=0, variant=v, kernels=KERNELS)
         for v in ("paper", "corrected")
     )
     assert printed.values["residual"] > 0.01
@@ -245,9 +252,9 @@ def test_algorithm_2_is_run_on_the_slopes_of_equal_weights(plane):
     assert corrected.values["residual"] < 0.05
     assert corrected.values["iterations"] < 200
     assert abs(corrected.values["over_best"]) < 0.1
-    assert set(corrected.values) == set(mtmkl.algorithm_2.declaration.quantities)
+    assert set(corrected.values) == set(algorithm_2.declaration.quantities)
     with pytest.raises(ValueError, match="variant must be one of"):
-        mtmkl.algorithm_2(plane, seed=0, variant="other", kernels=KERNELS)
+        algorithm_2(plane, seed=0, variant="other", kernels=KERNELS)
 
 
 def test_the_repaired_update_brings_weights_to_equal_ones_and_is_no_minimiser():
@@ -273,10 +280,10 @@ def test_a_machine_without_bound_variables_serves_larger_costs():
     grams = GramStore(make_kernels(KERNELS), [X], 1e9)
 
     def machines():
-        return {C: mtmkl._machines(grams, [y], C, 1e-8) for C in costs}
+        return {C: make_machines(grams, [y], C, 1e-8) for C in costs}
 
     shared, theta = machines(), np.full(2, 0.5)
-    found = mtmkl._solutions(shared, 0, theta, costs)
+    found = _solutions(shared, 0, theta, costs)
     assert [shared[C].n_fits > 0 for C in costs] == [True, True, True, False]
     for C, machine, point in zip(costs, machines().values(), found, strict=True):
         assert point.low == pytest.approx(machine.solve(0, theta).low, rel=1e-6), C
@@ -312,7 +319,7 @@ def test_random_splits_are_made_task_by_task():
 
 
 def test_sharing_is_that_of_models_fitted_one_by_one(plane):
-    found = mtmkl.sharing(
+    found = sharing(
         plane,
         seed=3,
         train=0.2,
@@ -359,14 +366,14 @@ def test_sharing_is_that_of_models_fitted_one_by_one(plane):
     )
     assert np.isnan(values["gain_named"]), "no task has a name of the paper"
     assert values["rows_per_task"] == 12
-    assert set(values) == set(mtmkl.sharing.declaration.quantities)
+    assert set(values) == set(sharing.declaration.quantities)
 
 
 def test_the_gain_of_the_named_tasks_leaves_the_others_out():
-    names = ["c/e", *mtmkl.CLAIMED_GROUP]
+    names = ["c/e", *CLAIMED_GROUP]
     dataset = SimpleNamespace(tasks=names)
     gains = np.array([5.0, 1.0, 2.0, 3.0])
-    assert mtmkl._mean_of_named(gains, dataset) == 2.0
+    assert _mean_of_named(gains, dataset) == 2.0
 
 
 def test_groups_of_tasks_need_the_kernel_that_they_are_made_for():
@@ -389,7 +396,7 @@ def test_tasks_that_are_learned_together_are_those_of_models_of_a_few_tasks(plan
         "lam": (0.1, 10.0),
         "kernels": KERNELS,
     }
-    found = mtmkl.tasks_together(plane, together=2, **given).values
+    found = tasks_together(plane, together=2, **given).values
     train, validation, test = paper_partition(plane, 0.2, 5)
     halves = np.array_split(np.random.default_rng(5).permutation(4), 2)
     scores = {}
@@ -422,13 +429,13 @@ def test_tasks_that_are_learned_together_are_those_of_models_of_a_few_tasks(plan
     )
     assert found["together"] == 2
     assert (
-        mtmkl.tasks_together(plane, together=3, **given).values["together"] == 2
+        tasks_together(plane, together=3, **given).values["together"] == 2
     )  # two groups of at most three
-    assert mtmkl.tasks_together(plane, together=99, **given).values["together"] == 4
+    assert tasks_together(plane, together=99, **given).values["together"] == 4
 
 
 def test_the_bound_of_theorem_1_is_below_what_it_bounds(plane):
-    found = mtmkl.theorem_1(
+    found = theorem_1(
         plane, seed=0, train=0.2, features="standardize", kernels=KERNELS, draws=4000
     )
     train, _, _ = paper_partition(plane, 0.2, 0)
@@ -461,7 +468,7 @@ def test_the_bound_of_theorem_1_is_below_what_it_bounds(plane):
 def test_without_a_penalty_weights_are_those_of_tasks_alone_and_groups_lie_between(
     plane,
 ):
-    found = mtmkl.kernel_weights(
+    found = kernel_weights(
         plane, seed=1, train=0.3, kernels=KERNELS, C=(1.0,), lam=(1e-6, 0.3, 1e4)
     )
     assert found.values["off_alone"] < 1e-3
@@ -471,7 +478,7 @@ def test_without_a_penalty_weights_are_those_of_tasks_alone_and_groups_lie_betwe
 
 
 def test_groups_of_equally_good_candidates_span_the_groups_of_the_first(plane):
-    analysis = mtmkl.kernel_weights(
+    analysis = kernel_weights(
         plane, seed=1, train=0.3, kernels=KERNELS, C=(1.0,), lam=(1e-6, 1e-5, 1e4, 1e5)
     )
     # Penalties that differ by a factor of ten at either end give the same model.
@@ -481,7 +488,7 @@ def test_groups_of_equally_good_candidates_span_the_groups_of_the_first(plane):
 
 
 def test_without_ties_the_range_of_groups_is_one_number(plane):
-    analysis = mtmkl.kernel_weights(
+    analysis = kernel_weights(
         plane, seed=1, train=0.3, kernels=KERNELS, C=(1.0,), lam=(0.3,)
     )
     assert analysis.values["ties"] == 0
@@ -491,12 +498,12 @@ def test_without_ties_the_range_of_groups_is_one_number(plane):
 @pytest.mark.parametrize(
     "measure",
     [
-        mtmkl.kernel_weights,
-        mtmkl.algorithm,
+        kernel_weights,
+        algorithm,
         protocols,
-        mtmkl.sharing,
-        mtmkl.tasks_together,
-        mtmkl.theorem_1,
+        sharing,
+        tasks_together,
+        theorem_1,
     ],
 )
 def test_measures_need_tasks_with_rows_of_their_own(measure):
@@ -506,14 +513,12 @@ def test_measures_need_tasks_with_rows_of_their_own(measure):
 
 def test_that_three_tasks_share_their_weights_needs_others_that_differ(plane):
     named = dataclasses.replace(plane, tasks=["a/g", "a/o", "g/y", "c/e"])
-    same = mtmkl.kernel_weights(
+    same = kernel_weights(
         named, seed=0, train=0.3, kernels=KERNELS, lam=(100.0,)
     ).values
     assert same["claimed_distance"] <= 0.02
     assert same["others_distance"] <= 0.02, "all tasks are equal: no group of three"
-    theta = mtmkl.kernel_weights(
-        named, seed=0, train=0.3, kernels=KERNELS, lam=(0.001,)
-    )
+    theta = kernel_weights(named, seed=0, train=0.3, kernels=KERNELS, lam=(0.001,))
     weights = np.array(theta.matrices["kernel weights"].values)
     nearest = min(np.linalg.norm(weights[3] - weights[t]) for t in range(3))
     assert theta.values["others_distance"] == pytest.approx(nearest)

@@ -9,6 +9,7 @@ from mtlrun.data.load import load_dataset
 from mtlrun.lab.checks import read_curves
 from mtlrun.lab.papers.mtsvm import analyses as mtsvm
 from mtlrun.lab.papers.mtsvm import runs as mtsvm_runs
+from mtlrun.lab.papers.mtsvm.transfer import MODELS, _sample_rows, svm_transfer
 from mtlrun.penalties.graph import check_similarity, couple_tasks
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.svm.linear import solve_svm_newton
@@ -109,7 +110,7 @@ def test_the_kernel_svm_with_intercept_is_measured_against_its_exact_optimum(pla
     assert found.values["accuracy"] < 1e-9
     assert found.values["function_difference"] > 1e-9
     assert "with LIBSVM's intercept" in found.lines[0]
-    assert len(found.curves["function difference"].y) >= len(mtsvm._EARLY) + 3
+    assert len(found.curves["function difference"].y) >= len(mtsvm._EARLY_SHARES) + 3
 
 
 def test_a_difference_below_the_accuracy_of_the_optimum_is_no_number():
@@ -227,13 +228,13 @@ def test_every_certificate_is_timed_by_the_clock_that_is_given(plane, monkeypatc
     data = plane.taskdata()
     links = couple_tasks(check_similarity("all", data.tasks))
     for solver in ("paper", "kernel"):
-        result = mtsvm_runs.ascend(
+        result = mtsvm_runs.run_solver(
             solver, data, links, 1.0, 1e-6, 0, 1e6, clock="processor"
         )
         points = mtsvm_runs.certificates(result)
         seconds = [point.seconds for point in points]
         assert seconds == list(range(1, len(points) + 1))
-        stopped = mtsvm_runs.ascend(
+        stopped = mtsvm_runs.run_solver(
             solver, data, links, 1.0, 1e-6, 0, 1.5, clock="processor"
         )
         assert [p.seconds for p in mtsvm_runs.certificates(stopped)] == [1, 2]
@@ -248,7 +249,7 @@ def test_runs_are_precise_where_the_objective_is_near_zero(solver):
     X = 1000 * (y[:, None] + 0.1 * rng.normal(size=(60, 2)))
     data = TaskData.from_list([X[:30], X[30:]], [y[:30], y[30:]])
     links = couple_tasks(check_similarity("all", data.tasks))
-    result = mtsvm_runs.ascend(solver, data, links, 1e6, 1e-5, 0, 60.0)
+    result = mtsvm_runs.run_solver(solver, data, links, 1e6, 1e-5, 0, 60.0)
     assert mtsvm_runs.certificates(result)[-1].gap <= 1e-5
 
 
@@ -257,10 +258,10 @@ def test_libsvm_is_timed_by_the_clock_that_is_given(plane, monkeypatch):
     monkeypatch.setitem(mtsvm_runs.CLOCKS, "processor", lambda: 5.0)
     data = plane.taskdata()
     links = couple_tasks(check_similarity("all", data.tasks))
-    ladder = mtsvm_runs.Ladder(data, links, 1.0, 60.0, "processor")
-    ladder.climb([0.1])
-    assert ladder.left == 60.0
-    assert {rung.seconds for rung in ladder.rungs} == {0.0}
+    sweep = mtsvm_runs.ToleranceSweep(data, links, 1.0, 60.0, "processor")
+    sweep.run_tolerances([0.1])
+    assert sweep.remaining_seconds == 60.0
+    assert {run.seconds for run in sweep.runs} == {0.0}
 
 
 def test_unknown_solvers_are_refused(plane):
@@ -279,11 +280,10 @@ SMALL = {
 
 def test_transfer_compares_three_models_on_the_same_rows(strings):
     found = {
-        m: mtsvm.svm_transfer(strings, seed=3, model=m, folds=2, **SMALL)
-        for m in mtsvm.MODELS
+        m: svm_transfer(strings, seed=3, model=m, folds=2, **SMALL) for m in MODELS
     }
     for measurement in found.values():
-        assert set(measurement.values) == names(mtsvm.svm_transfer)
+        assert set(measurement.values) == names(svm_transfer)
         assert measurement.values["auc_target"] == measurement.per_task["auc"][1]
         assert 0.4 < measurement.values["auc"] <= 1
     assert found["independent"].values["coupling"] == 0
@@ -292,12 +292,12 @@ def test_transfer_compares_three_models_on_the_same_rows(strings):
 
 
 def test_transfer_holds_rows_out_and_balances_classes(strings):
-    train, test = mtsvm._rows(strings, 1, 30, 80, 60, seed=3)
+    train, test = _sample_rows(strings, 1, 30, 80, 60, seed=3)
     assert not set(train) & set(test)
     assert np.bincount(strings.task_id[train]).tolist() == [80, 30]
     assert np.bincount(strings.task_id[test]).tolist() == [60, 60]
     assert (strings.y[train][-30:] > 0).sum() == 15
-    more, _ = mtsvm._rows(strings, 1, 60, 80, 60, seed=3)
+    more, _ = _sample_rows(strings, 1, 60, 80, 60, seed=3)
     assert set(train) <= set(more)
 
 
@@ -306,7 +306,7 @@ def test_transfer_holds_rows_out_and_balances_classes(strings):
 )
 def test_transfer_refuses(strings, change):
     with pytest.raises(ValueError, match=r"unknown model|too few to train"):
-        mtsvm.svm_transfer(strings, seed=0, **{**SMALL, **change})
+        svm_transfer(strings, seed=0, **{**SMALL, **change})
 
 
 @pytest.mark.parametrize(("name", "n_curves"), [("fig1", 8), ("fig2", 8), ("fig3", 1)])

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from mtlrun.errors import ConfigError
-from mtlrun.lab.papers.mtsvm import analyses as mtsvm
-from mtlrun.lab.papers.mtsvm.analyses import curve_phases, stored_runs
+from mtlrun.lab.papers.mtsvm import audit
+from mtlrun.lab.papers.mtsvm.audit import StoredCurve, curve_phases, stored_runs
 from mtlrun.lab.report.cells import read_run
 
 
@@ -46,15 +46,15 @@ def test_the_numbers_of_gauss2d_are_those_of_the_files():
 def test_a_made_up_pair_of_runs(monkeypatch):
     curves = {
         "a": [
-            (np.array([1.0, 4.0]), np.array([10.0, 1.0])),
-            (np.array([2.0, 6.0, 8.0]), np.array([100.0, 5.0, 2.0])),
+            StoredCurve(np.array([1.0, 4.0]), np.array([10.0, 1.0])),
+            StoredCurve(np.array([2.0, 6.0, 8.0]), np.array([100.0, 5.0, 2.0])),
         ],
         "b": [
-            (np.array([10.0, 20.0]), np.array([2.0, 3.0])),
-            (np.array([10.0, 30.0]), np.array([1.0, 99.0])),
+            StoredCurve(np.array([10.0, 20.0]), np.array([2.0, 3.0])),
+            StoredCurve(np.array([10.0, 30.0]), np.array([1.0, 99.0])),
         ],
     }
-    monkeypatch.setattr(mtsvm, "_curves", lambda name, data_set: curves[name])
+    monkeypatch.setattr(audit, "_two_curves", lambda name, data_set: curves[name])
     values = stored_runs(
         None, seed=0, data_set="", optimum=1e4, published=("a", "b")
     ).values
@@ -97,9 +97,11 @@ def test_data_sets_without_curves_are_refused():
 
 
 def with_curves(monkeypatch, **curves):
-    made = {name: (np.array(x), np.array(y)) for name, (x, y) in curves.items()}
-    found = {"DCD as printed": made["dcd"], "MTK": made["kernel"]}
-    monkeypatch.setattr(mtsvm, "_curves_of", lambda name, data_set: found)
+    stored = {
+        name: StoredCurve(np.array(x), np.array(y)) for name, (x, y) in curves.items()
+    }
+    by_solver = {"DCD as printed": stored["dcd"], "MTK": stored["kernel"]}
+    monkeypatch.setattr(audit, "_read_curves", lambda name, data_set: by_solver)
     return curve_phases(None, seed=0, data_set="", kernel="MTK").values
 
 

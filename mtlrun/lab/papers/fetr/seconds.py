@@ -1,4 +1,4 @@
-"""Relationship learning: seconds of the solvers for W, and objective against seconds of three algorithms."""
+"""Seconds of solvers for W, and the objective of FETR over the seconds of algorithms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.engine.analysis import AnalysisResult, Curve, analysis
-from mtlrun.lab.papers.fetr.analyses import shared_regression, training_data
+from mtlrun.lab.papers.fetr.data import shared_regression, training_data
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.relationship.fetr import (
@@ -36,15 +36,23 @@ from mtlrun.solvers.relationship.wsystem import (
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Excess over the best objective, relative to its fit term, that seconds and iterations are counted to.
-LEVEL = 1e-6
+#: Excess over the best objective, relative to its fit term, to which seconds and
+#: iterations are counted.
+EXCESS_LEVEL = 1e-6
 _MAX_ITER = 10**8
-# Fits shorter than this are repeated, for a median.
-_SHORT, _REPEATS = 0.2, 9
-# Curves have at most so many points, evenly spread over the logarithm of the iteration.
-_POINTS = 300
-# Of the step lengths of projected gradient.
-_GROW, _SHRINK, _TRIALS = 2.0, 0.5, 60
+#: Shorter solutions are repeated, for a median.
+_SHORT_SECONDS = 0.2
+#: Number of repeated solutions of which the median is taken.
+_N_REPEATS = 9
+#: Largest number of points of a curve, evenly over the logarithm of the iteration.
+_MAX_CURVE_POINTS = 300
+#: A logarithmic axis has no zero, and a smaller excess is rounding.
+_MIN_CURVE_EXCESS = 1e-15
+#: Factors by which projected gradient changes the length of a step.
+_GROW = 2.0
+_SHRINK = 0.5
+#: Largest number of lengths that are tried for a step.
+_MAX_TRIALS = 60
 
 
 # ---------------------------------------------------------------- W-step
@@ -72,58 +80,58 @@ def w_step_seconds(
     tol: float = 1e-8,
     max_gb: float = 4.0,
 ) -> AnalysisResult:
-    """Measure the seconds of a solver for W, given X'X, X'Y and random precision matrices.
+    """Measure the seconds of a solver for W with random precision matrices.
 
-    S1 and S2 have random eigenvectors and eigenvalues log-uniform in [lower, upper]. Iterative solvers start at zero
-    and stop at a relative residual of `tol`; computing X'X is not counted, all solvers need it. Short solutions are
-    repeated and the median counts.
+    X'X and X'Y are given, because all solvers need them. S1 and S2 have random
+    eigenvectors and eigenvalues log-uniform in [lower, upper]. Iterative solvers start
+    at zero and stop at a relative residual of `tol`. Short solutions are repeated, and
+    the median counts.
 
     Parameters
     ----------
     dataset : Dataset
-        With a shared design.
+        Regression, rows shared by all tasks.
     seed : int
-        Of the precision matrices.
+        Seed of the precision matrices.
     solver : {"closed", "gradient", "cg", "sylvester", "eigen"}, default "eigen"
         "gradient" has the paper's step, from the bounds of the box.
     eta, rho, lower, upper : float
     tol : float, default 1e-8
     max_gb : float, default 4
-        The closed form is not tried, and has no seconds, where its matrix would be larger.
+        The closed form is not tried if its matrix would be larger; its seconds are NaN
+        then.
     """
     data = shared_regression(dataset)
     rng = np.random.default_rng(seed)
-    S1, S2 = (
-        random_precision(size, lower, upper, rng).matrix
-        for size in (data.n_features, data.n_tasks)
-    )
-    X, Y = np.asarray(data.X), np.asarray(data.y)
+    S1 = random_precision(data.n_features, lower, upper, rng).matrix
+    S2 = random_precision(data.n_tasks, lower, upper, rng).matrix
+    X = np.asarray(data.X)
+    Y = np.asarray(data.y)
     system = CoupledSystem(X.T @ X, X.T @ Y, S1, S2, eta, rho)
-    memory = (
-        closed_form_bytes(data.n_features, data.n_tasks) / 1e9
-        if solver == "closed"
-        else np.nan
-    )
-    values = {
-        "seconds": np.nan,
-        "residual": np.nan,
-        "iterations": np.nan,
-        "matrix_gb": memory,
-    }
-    if memory > max_gb:
-        text = f"{data.n_features} features, {data.n_tasks} tasks: the closed form needs a matrix of {memory:.3g} GB"
-        return AnalysisResult(
-            values,
-            lines=[f"{text}, more than the {max_gb:g} GB allowed; it was not tried."],
+    matrix_gb = np.nan
+    if solver == "closed":
+        matrix_gb = closed_form_bytes(data.n_features, data.n_tasks) / 1e9
+    if matrix_gb > max_gb:
+        line = (
+            f"{data.n_features} features, {data.n_tasks} tasks: the closed form needs "
+            f"a matrix of {matrix_gb:.3g} GB, more than the {max_gb:g} GB allowed; it "
+            "was not tried."
         )
-    solution, seconds = _timed(_w_solver(solver, tol, lower, upper), system)
-    values |= {
-        "seconds": seconds,
-        "residual": solution.residual,
-        "iterations": float(solution.n_iter),
-    }
+        values = {
+            "seconds": np.nan,
+            "residual": np.nan,
+            "iterations": np.nan,
+            "matrix_gb": matrix_gb,
+        }
+        return AnalysisResult(values, lines=[line])
+    solution, seconds = _time_solution(_w_solver(solver, tol, lower, upper), system)
     return AnalysisResult(
-        values,
+        {
+            "seconds": seconds,
+            "residual": solution.residual,
+            "iterations": float(solution.n_iter),
+            "matrix_gb": matrix_gb,
+        },
         solver={
             "n_iter": solution.n_iter,
             "converged": solution.residual <= max(tol, 1e-8),
@@ -134,32 +142,28 @@ def w_step_seconds(
 def _w_solver(
     name: str, tol: float, lower: float, upper: float
 ) -> Callable[[CoupledSystem], Solution]:
-    def gradient(system: CoupledSystem) -> Solution:
-        return solve_gradient(
-            system,
-            tol=tol,
-            max_iter=_MAX_ITER,
-            spectrum=box_spectrum(system, lower, upper),
-        )
+    """Return a solver for W by its name."""
+    if name != "gradient":
+        return partial(solve_w, method=name, tol=tol, max_iter=_MAX_ITER)
 
-    return (
-        gradient
-        if name == "gradient"
-        else partial(solve_w, method=name, tol=tol, max_iter=_MAX_ITER)
-    )
+    def solve(system: CoupledSystem) -> Solution:
+        spectrum = box_spectrum(system, lower, upper)
+        return solve_gradient(system, tol=tol, max_iter=_MAX_ITER, spectrum=spectrum)
+
+    return solve
 
 
-def _timed(
+def _time_solution(
     solve: Callable[[CoupledSystem], Solution], system: CoupledSystem
 ) -> tuple[Solution, float]:
-    """Return a solution and the seconds that it takes: the median of several unless it takes long."""
+    """Return a solution and its seconds, the median of several short ones."""
     times: list[float] = []
     while True:
-        started = time.perf_counter()
+        start = time.perf_counter()
         solution = solve(system)
-        times.append(time.perf_counter() - started)
-        if len(times) > _REPEATS or times[0] > _SHORT:
-            # The first of several short ones also loads what it needs.
+        times.append(time.perf_counter() - start)
+        if len(times) > _N_REPEATS or times[0] > _SHORT_SECONDS:
+            # The first of several short solutions also loads what it needs.
             return solution, float(np.median(times[1:] or times))
 
 
@@ -208,92 +212,110 @@ def fetr_convergence(
     seconds: float = 10.0,
     patience: float = 120.0,
 ) -> AnalysisResult:
-    """Follow the objective of FETR over the seconds of an algorithm, from W = 0 and S1 = S2 = I.
+    """Follow the objective of FETR over the seconds of an algorithm.
 
-    The best objective is that of a long run of coordinate minimization. The excess over it is relative to the fit term
-    there, loss + eta ||W||^2, because the objective changes sign. Seconds include X'X. Nothing is random: repeats
-    differ in their seconds only.
+    All algorithms start at W = 0 and S1 = S2 = I. The best objective comes from a long
+    run of coordinate minimization. The excess over it is relative to its fit term, loss
+    + eta ||W||^2, because the objective changes sign. Seconds include X'X. Nothing is
+    random: repeats differ in their seconds only.
 
     Parameters
     ----------
     dataset : Dataset
-        Its training rows of the split "fixed" if there is one, else all rows; columns are standardized, targets
-        centred.
+        Its training rows of the split "fixed" if there is one, otherwise all rows;
+        columns are standardized, targets centered.
     seed : int
         Without effect.
     algorithm : str, default "coordinate"
-        "coordinate" (the paper's), "extrapolated" (ours), "projected-gradient", "projected-gradient-exact" (exact W),
-        or "flip-flop".
+        "coordinate" (the paper's), "extrapolated" (ours), "projected-gradient",
+        "projected-gradient-exact" (exact W), or "flip-flop".
     eta, rho, lower, upper : float
     fudge : float, default 1e-3
-        Of flip-flop.
+        Fudge factor of flip-flop.
     tol : float, default 1e-12
-        Relative decrease to stop at.
+        The algorithm stops at this relative decrease.
     seconds, patience : float, default 10 and 120
-        The algorithm is stopped after so many seconds, or so many times those that coordinate minimization needs to
-        come within 1e-6 of the best objective, whichever is more.
+        The algorithm is stopped after `seconds`, or after `patience` times the seconds
+        in which coordinate minimization comes within 1e-6 of the best objective,
+        whichever is more.
 
     Returns
     -------
     AnalysisResult
         Curve ``excess``; the quantities are declared above.
+
+    Raises
+    ------
+    ValueError
+        If there is no such algorithm.
     """
     data = training_data(shared_regression(dataset))
-    box: dict[str, Any] = {"lower": lower, "upper": upper, "fit_intercept": True}
-    long = solve_fetr(data, eta, rho, tol=1e-14, max_iter=5000, **box)
-    best = min(long.objective)
-    scale = FetrProblem(data, eta, rho, **box).fit_term(long.info["state"].W)
-    enough = best + LEVEL * scale
-    plain = partial(
-        _algorithm("coordinate", fudge),
+    reference = solve_fetr(
         data,
         eta,
         rho,
-        tol=tol,
-        max_iter=_MAX_ITER,
-        **box,
+        lower=lower,
+        upper=upper,
+        fit_intercept=True,
+        tol=1e-14,
+        max_iter=5000,
     )
-    solve = partial(
-        _algorithm(algorithm, fudge), data, eta, rho, tol=tol, max_iter=_MAX_ITER, **box
-    )
-    solve(callback=lambda *_: True)  # loads what it needs
-    at, _ = _noted(plain, lambda _, objective: objective <= enough)
-    limit = max(seconds, patience * at[-1])
-    at, result = _noted(solve, lambda now, _: now > limit)
+    best = min(reference.objective)
+    problem = FetrProblem(data, eta, rho, lower, upper, fit_intercept=True)
+    scale = problem.fit_term(reference.info["state"].W)
+    goal = best + EXCESS_LEVEL * scale
+
+    def make_solver(name: str) -> Callable[..., SolverResult]:
+        return partial(
+            _algorithm(name, fudge),
+            data,
+            eta,
+            rho,
+            tol=tol,
+            max_iter=_MAX_ITER,
+            lower=lower,
+            upper=upper,
+            fit_intercept=True,
+        )
+
+    solve_plainly = make_solver("coordinate")
+    solve = make_solver(algorithm)
+    # One iteration loads what the algorithm needs.
+    solve(callback=lambda *_: True)
+    plain_times, _ = _run_timed(solve_plainly, lambda _, objective: objective <= goal)
+    limit = max(seconds, patience * plain_times[-1])
+    times, result = _run_timed(solve, lambda elapsed, _: elapsed > limit)
     objective = np.array(result.objective)
     excess = (objective - best) / scale
-    near = np.flatnonzero(excess <= LEVEL)
-    reached = len(near) > 0
-    values = {
-        "seconds_to_1e-6": at[near[0]] if reached else np.nan,
-        # What ends elsewhere by itself never arrives, and has no such seconds.
-        "seconds_at_least": at[near[0]]
-        if reached
-        else at[-1]
-        if at[-1] > limit
-        else np.nan,
-        "iterations_to_1e-6": float(near[0] + 1) if reached else np.nan,
-        "objective": float(objective[-1]),
-        "final_excess": float(excess[-1]),
-        "iterations": float(result.n_iter),
-        "seconds_run": at[-1],
-    }
+    near = np.flatnonzero(excess <= EXCESS_LEVEL)
+    seconds_to_goal = np.nan
+    iterations_to_goal = np.nan
+    seconds_at_least = np.nan
+    if len(near) > 0:
+        seconds_to_goal = times[near[0]]
+        iterations_to_goal = float(near[0] + 1)
+        seconds_at_least = seconds_to_goal
+    elif times[-1] > limit:
+        # An algorithm that ends elsewhere by itself never arrives, and has no such
+        # seconds.
+        seconds_at_least = times[-1]
     side = "above" if excess[-1] >= 0 else "below"
-    end = f"ends {abs(excess[-1]):.1e} of the fit term {side} the best objective, {best:.8g}"
-    floor = 1e-15  # a logarithmic axis has no zero, and less is rounding
-    shown = np.unique(np.geomspace(1, len(at), _POINTS).astype(int)) - 1
-    drawn = np.maximum(excess, floor)[shown].tolist()
-    curve = Curve(
-        [at[i] for i in shown],
-        drawn,
-        "seconds",
-        "excess of the objective over the fit term",
-        "xy",
+    line = (
+        f"{result.n_iter} iterations in {times[-1]:.3g} s: ends {abs(excess[-1]):.1e} "
+        f"of the fit term {side} the best objective, {best:.8g}."
     )
     return AnalysisResult(
-        values,
-        curves={"excess": curve},
-        lines=[f"{result.n_iter} iterations in {at[-1]:.3g} s: {end}."],
+        {
+            "seconds_to_1e-6": seconds_to_goal,
+            "seconds_at_least": seconds_at_least,
+            "iterations_to_1e-6": iterations_to_goal,
+            "objective": float(objective[-1]),
+            "final_excess": float(excess[-1]),
+            "iterations": float(result.n_iter),
+            "seconds_run": times[-1],
+        },
+        curves={"excess": _excess_curve(times, excess)},
+        lines=[line],
         solver={
             "n_iter": result.n_iter,
             "objective": float(objective[-1]),
@@ -302,35 +324,59 @@ def fetr_convergence(
     )
 
 
-def _noted(
+def _excess_curve(times: list[float], excess: Array) -> Curve:
+    """Return the excess over the seconds, thinned out evenly in the logarithm."""
+    positions = np.geomspace(1, len(times), _MAX_CURVE_POINTS).astype(int)
+    kept = np.unique(positions) - 1
+    return Curve(
+        [times[i] for i in kept],
+        np.maximum(excess, _MIN_CURVE_EXCESS)[kept].tolist(),
+        "seconds",
+        "excess of the objective over the fit term",
+        "xy",
+    )
+
+
+def _run_timed(
     solve: Callable[..., SolverResult], stop: Callable[[float, float], bool]
 ) -> tuple[list[float], SolverResult]:
-    """Run until ``stop(seconds, objective)``; return the seconds of every objective value, too."""
-    at: list[float] = []
-    started = time.perf_counter()
+    """Run a solver until ``stop(seconds, objective)``.
 
-    def note(_: int, objective: float, __: FetrState) -> bool:
-        at.append(time.perf_counter() - started)
-        return stop(at[-1], objective)
+    Returns
+    -------
+    times : list of float
+        Seconds of each objective of the result.
+    result : SolverResult
+    """
+    times: list[float] = []
+    start = time.perf_counter()
 
-    result = solve(callback=note)
-    at += [time.perf_counter() - started] * (
-        len(result.objective) - len(at)
-    )  # the last round may not be noted
-    return at, result
+    def note_time(_iteration: int, objective: float, _state: FetrState) -> bool:
+        times.append(time.perf_counter() - start)
+        return stop(times[-1], objective)
+
+    result = solve(callback=note_time)
+    end = time.perf_counter() - start
+    # The solver may end without calling back for its last objective.
+    n_missing = len(result.objective) - len(times)
+    times += [end] * n_missing
+    return times, result
 
 
 def _algorithm(name: str, fudge: float) -> Callable[..., SolverResult]:
-    known: dict[str, Callable[..., SolverResult]] = {
+    """Return an algorithm by its name."""
+    algorithms: dict[str, Callable[..., SolverResult]] = {
         "coordinate": partial(solve_fetr, accelerate=False),
         "extrapolated": solve_fetr,
         "flip-flop": partial(solve_fetr, fudge=fudge),
         "projected-gradient": partial(solve_projected_gradient, w_step="gradient"),
         "projected-gradient-exact": partial(solve_projected_gradient, w_step="exact"),
     }
-    if name not in known:
-        raise ValueError(f"algorithm must be one of {', '.join(known)}, got {name!r}")
-    return known[name]
+    if name not in algorithms:
+        raise ValueError(
+            f"algorithm must be one of {', '.join(algorithms)}, got {name!r}"
+        )
+    return algorithms[name]
 
 
 # ---------------------------------------------------------------- projected gradient
@@ -349,22 +395,27 @@ def solve_projected_gradient(
     max_iter: int = 100_000,
     callback: FetrCallback | None = None,
 ) -> SolverResult:
-    """Minimize the objective of `solve_fetr` by projected gradient steps on S1 and S2 in turn with W.
+    """Minimize the objective of `solve_fetr` by projected gradient steps.
 
-    ``S1 <- P(S1 - t rho (W S2 W' - m S1^{-1}))`` with P the projection on the box, S2 likewise. The step t is searched:
-    doubled at the start of every step, halved until the objective lies below its quadratic model. X'X is computed once.
+    Steps on S1 and S2 alternate with steps on W: ``S1 <- P(S1 - t rho (W S2 W' - m
+    S1^{-1}))`` with P the projection on the box, S2 likewise. The length t is searched:
+    it is doubled at the start of each step and halved until the objective lies below
+    its quadratic model. X'X is computed once.
 
     Parameters
     ----------
     data, eta, rho, lower, upper, fit_intercept
         As of `solve_fetr`.
     w_step : {"gradient", "exact"}, default "gradient"
-        W by a gradient step with exact line search, or by the default solver of `solve_w`.
+        W by a gradient step with exact line search, or by the default solver of
+        `solve_w`.
     tol : float, default 1e-10
-        Stop when an iteration lowers the objective by at most this fraction of loss + eta ||W||^2.
+        Stop when an iteration lowers the objective by at most this fraction of loss +
+        eta ||W||^2.
     max_iter : int, default 100000
     callback : callable, optional
-        Called with (iteration, objective, `FetrState`); stops the run by returning True.
+        Called with (iteration, objective, `FetrState`); stops the run by returning
+        True.
 
     Returns
     -------
@@ -374,42 +425,43 @@ def solve_projected_gradient(
     Raises
     ------
     ValueError
-        For parameters out of range.
+        If a parameter is out of range.
     """
     if w_step not in ("gradient", "exact"):
         raise ValueError(f"w_step must be 'gradient' or 'exact', got {w_step!r}")
     problem = FetrProblem(data, eta, rho, lower, upper, fit_intercept)
-    state, objective = problem.start(), []
-    searches = (_Search(problem, problem.m), _Search(problem, problem.d))
-    message, converged, decrease, it = (
-        f"stopped after max_iter={max_iter} iterations",
-        False,
-        np.inf,
-        0,
-    )
-    for it in range(1, max_iter + 1):
+    state = problem.start()
+    feature_steps = _GradientSteps(problem, problem.m)
+    task_steps = _GradientSteps(problem, problem.d)
+    objective: list[float] = []
+    message = f"stopped after max_iter={max_iter} iterations"
+    converged = False
+    decrease = np.inf
+    iteration = 0
+    for iteration in range(1, max_iter + 1):
         W = _next_w(problem, state, w_step)
-        feature = searches[0].step(state.feature, feature_moment(W, state.task.matrix))
-        task = searches[1].step(state.task, task_moment(W, feature.matrix))
+        feature = feature_steps.step(
+            state.feature, feature_moment(W, state.task.matrix)
+        )
+        task = task_steps.step(state.task, task_moment(W, feature.matrix))
         state = FetrState(W, feature, task)
         fit = problem.fit_term(W)
         objective.append(fit + problem.prior(state))
         if len(objective) > 1:
-            decrease = (objective[-2] - objective[-1]) / (fit if fit > 0 else 1.0)
+            scale = fit if fit > 0 else 1.0
+            decrease = (objective[-2] - objective[-1]) / scale
         if decrease <= tol:
-            message, converged = (
-                f"an iteration gains a fraction of {decrease:.1e} <= tol {tol:g}",
-                True,
-            )
+            message = f"an iteration gains a fraction of {decrease:.1e} <= tol {tol:g}"
+            converged = True
             break
-        if callback is not None and callback(it, objective[-1], state):
+        if callback is not None and callback(iteration, objective[-1], state):
             message = "stopped by the callback"
             break
     return SolverResult(
         parts=state.W[np.newaxis],
         intercept=problem.form.intercept(state.W),
         converged=converged,
-        n_iter=it,
+        n_iter=iteration,
         objective=objective,
         stop_crit=decrease,
         message=message,
@@ -418,42 +470,52 @@ def solve_projected_gradient(
 
 
 def _next_w(problem: FetrProblem, state: FetrState, w_step: str) -> Array:
+    """Return the next W, by a gradient step or exactly."""
     system = problem.system(state.feature, state.task)
     if w_step == "exact":
         return solve_w(system, start=state.W).W
     R = system.residual(state.W)
     curvature = float(np.vdot(R, system.apply(R)))
-    return (
-        state.W + (float(np.vdot(R, R)) / curvature) * R if curvature > 0 else state.W
-    )
+    if curvature > 0:
+        return state.W + (float(np.vdot(R, R)) / curvature) * R
+    return state.W
 
 
 @dataclass
-class _Search:
-    """Projected gradient steps on tr(S A) - count log|S|, with a step length that is kept from call to call."""
+class _GradientSteps:
+    """Projected gradient steps on rho (tr(S A) - count log|S|).
+
+    Attributes
+    ----------
+    problem : FetrProblem
+    count : int
+    length : float
+        Length of the last step, with which the next search starts.
+    """
 
     problem: FetrProblem
     count: int
     length: float = 1.0
 
     def step(self, S: Precision, moment: Array) -> Precision:
-        old, before = S.matrix, self._value(S, moment)
+        """Return S after one step, given A."""
+        lower = self.problem.lower
+        upper = self.problem.upper
+        old = S.matrix
+        old_value = self._value(S, moment)
         gradient = self.problem.rho * (moment - self.count * S.covariance)
         self.length *= _GROW
-        for _ in range(_TRIALS):
-            new = project(
-                old - self.length * gradient, self.problem.lower, self.problem.upper
-            )
+        for _ in range(_MAX_TRIALS):
+            new = project(old - self.length * gradient, lower, upper)
             move = new.matrix - old
-            model = float(np.vdot(gradient, move)) + float(np.vdot(move, move)) / (
-                2.0 * self.length
-            )
-            if self._value(new, moment) <= before + model:
+            linear = float(np.vdot(gradient, move))
+            quadratic = float(np.vdot(move, move)) / (2.0 * self.length)
+            if self._value(new, moment) <= old_value + (linear + quadratic):
                 return new
             self.length *= _SHRINK
-        return S  # no step lowers the objective by more than rounding
+        # No step lowers the objective by more than rounding.
+        return S
 
     def _value(self, S: Precision, moment: Array) -> float:
-        return self.problem.rho * (
-            float(np.vdot(S.matrix, moment)) - self.count * S.logdet
-        )
+        trace = float(np.vdot(S.matrix, moment))
+        return self.problem.rho * (trace - self.count * S.logdet)

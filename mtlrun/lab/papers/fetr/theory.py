@@ -1,4 +1,7 @@
-"""What the FETR paper proves: flip-flop, the matching of Theorem 4.1, exact steps, the rate.
+"""Checks of what the FETR paper proves.
+
+The statements are about flip-flop, the matching of Theorem 4.1, exact steps and the
+rate of gradient descent.
 
 Each statement is checked with numbers that its own proof does not use: ranks, an
 assignment solver, a lower bound from convexity, and the iterates of gradient descent.
@@ -11,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.engine.analysis import AnalysisResult, Curve, analysis
-from mtlrun.lab.papers.fetr.analyses import shared_regression, training_data
+from mtlrun.lab.papers.fetr.data import shared_regression, training_data
 from mtlrun.lab.papers.fetr.seconds import random_precision
 from mtlrun.solvers.relationship.fetr import (
     FetrProblem,

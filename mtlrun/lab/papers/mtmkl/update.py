@@ -1,4 +1,10 @@
-"""Updates of the kernel weights of multi-task MKL that others wrote: Algorithm 2 as printed, and the authors' code."""
+"""Updates of the kernel weights in multi-task MKL, by the authors of the paper.
+
+Both minimize ``lam sum_{s<t} ||theta_s - theta_t|| + sum_t <slopes_t, theta_t>`` over
+weights in the simplex, by alternating directions with scaled dual variables: Algorithm
+2, as printed or corrected, and the iteration of the authors' MATLAB code. The weights
+theta have shape (T, M), for T tasks and M kernels.
+"""
 
 from __future__ import annotations
 
@@ -11,118 +17,164 @@ from mtlrun.solvers.pairwise import project_simplex_ball
 
 Array = np.ndarray
 
-#: Penalty and iterations of the authors' code, and the absolute and relative tolerances of its stopping rule.
-RHO, MAX_ITER, ABSOLUTE, RELATIVE = 10.0, 1000, 1e-4, 1e-2
-# A weight as large as this will not come back.
-_DIVERGED = 1e9
-# Lengths below this are no direction.
-_TINY = 1e-300
+#: Penalty parameter of the authors' code.
+RHO = 10.0
+#: Iterations of the authors' code.
+MAX_ITER = 1000
+#: Tolerances of the stopping rule of the authors' code.
+ABSOLUTE_TOLERANCE = 1e-4
+RELATIVE_TOLERANCE = 1e-2
+#: A weight as large as this will not come back.
+_DIVERGED_WEIGHT = 1e9
+#: Vectors shorter than this have no direction.
+_TINY_LENGTH = 1e-300
+
+
+# ---------------------------------------------------------------- the authors' code
 
 
 def repaired_update(theta: Array, slopes: Array, mu: float) -> tuple[Array, int]:
-    """Run the iteration of the authors' code on ``mu sum_{s<t} ||theta_s - theta_t|| + sum_t <slopes_t, theta_t>``.
+    """Run the iteration of the authors' code, repaired.
 
-    The code as published does not run: the function that shrinks the difference of a pair never assigns its results,
-    and a stale index zeroes the first of two tasks. Here it returns the proximal operator of both; and what a task has
-    in its pairs is averaged, since with the sum of the code the iteration diverges. All else is as there: the
-    denominators T - 1, the sum of weights of exactly 1, and the penalty that mu changes through the slopes. It does not
-    minimize the objective: with a large mu the weights come near 1/M, whatever the slopes, not near each other at the
-    best common weights.
+    Its objective is ``mu sum_{s<t} ||theta_s - theta_t|| + sum_t <slopes_t, theta_t>``.
+
+    The code as published does not run: the function that shrinks the difference of a
+    pair never assigns its results, and a stale index zeroes the first of two tasks.
+    Here the function returns the proximal operator of both tasks. Also, the copies of a
+    task in its pairs are averaged, since with the sum of the code the iteration
+    diverges. All else is as in the code: the denominators T - 1, the sum of weights of
+    exactly 1, and the penalty that mu changes through the slopes. It does not minimize
+    the objective: with a large mu the weights approach 1/M, whatever the slopes, instead
+    of approaching each other at the best common weights.
 
     Parameters
     ----------
     theta : ndarray of shape (T, M)
-        Weights to begin with; T at least 2.
+        Initial weights; T at least 2.
     slopes : ndarray of shape (T, M)
-        Of every task's objective.
+        Slopes of the objective of each task.
     mu : float
         Positive.
 
     Returns
     -------
     theta : ndarray of shape (T, M)
-        Negative entries set to 0.
+        Negative entries are set to 0.
     n_iter : int
-        `MAX_ITER` where the stopping rule was not met.
+        `MAX_ITER` if the stopping rule was not met.
 
     References
     ----------
-    The authors' MATLAB code (read for its facts); Yousefi, Georgiopoulos and Anagnostopoulos, ECML PKDD 2015,
-    Algorithm 2.
+    The authors' MATLAB code (read for its facts); Yousefi, Georgiopoulos and
+    Anagnostopoulos, ECML PKDD 2015, Algorithm 2.
     """
     n_tasks, n_kernels = theta.shape
+    n_others = n_tasks - 1
     first, second = np.triu_indices(n_tasks, 1)
-    pull, others = slopes / (RHO * mu), n_tasks - 1
-    one, two = np.zeros((2, len(first), n_kernels))
+    pull = slopes / (RHO * mu)
+    absolute = ABSOLUTE_TOLERANCE * np.sqrt(n_tasks)
     zeros = np.zeros_like(theta)
-    of_copies = of_simplex = of_sum = positive = summed = zeros
-    for done in range(MAX_ITER):
-        left, right = _drawn_together(theta[first] - one, theta[second] - two, 1 / RHO)
-        copies = zeros.copy()
-        np.add.at(copies, first, left / others)
-        np.add.at(copies, second, right / others)
-        old, old_positive, old_summed = theta, positive, summed
-        theta = (copies + of_copies + positive + of_simplex - pull) / others
-        positive = np.maximum(theta - of_simplex + summed - of_sum, 0) / 2
-        summed = _of_sum_one(positive + of_sum)
-        one, two = one + left - theta[first], two + right - theta[second]
-        of_copies = (pull - old_positive - of_simplex) / others
-        of_simplex = of_simplex + positive - theta
-        of_sum = of_sum + positive - summed
-        on_copies, on_simplex, on_sum = (
-            RHO * _length(a) for a in (of_copies, of_simplex, of_sum)
+    # Each pair has copies of the weights of its two tasks. Two other copies of all
+    # weights are constrained: `positive` to be nonnegative, `summed` to sum to 1.
+    positive = zeros
+    summed = zeros
+    dual_first = np.zeros((len(first), n_kernels))
+    dual_second = np.zeros((len(first), n_kernels))
+    dual_copies = zeros
+    dual_positive = zeros
+    dual_summed = zeros
+    for n_iter in range(1, MAX_ITER + 1):
+        copy_first, copy_second = _shrink_differences(
+            theta[first] - dual_first, theta[second] - dual_second, 1 / RHO
         )
-        left_over = [  # a residual, and what it is small against
-            (_length(copies - theta), max(_length(copies), _length(theta))),
-            (_length(positive - theta), max(_length(positive), _length(theta))),
-            (_length(positive - summed), max(_length(positive), _length(summed))),
-            (RHO * _length(old - theta), on_copies),
-            (RHO * _length(positive - old_positive), on_copies + on_simplex),
-            (RHO * _length(summed - old_summed), on_simplex + on_sum),
+        copies = zeros.copy()
+        np.add.at(copies, first, copy_first / n_others)
+        np.add.at(copies, second, copy_second / n_others)
+        old_theta = theta
+        old_positive = positive
+        old_summed = summed
+        theta = (copies + dual_copies + positive + dual_positive - pull) / n_others
+        positive = np.maximum(theta - dual_positive + summed - dual_summed, 0) / 2
+        summed = _project_sums(positive + dual_summed)
+        dual_first = dual_first + copy_first - theta[first]
+        dual_second = dual_second + copy_second - theta[second]
+        dual_copies = (pull - old_positive - dual_positive) / n_others
+        dual_positive = dual_positive + positive - theta
+        dual_summed = dual_summed + positive - summed
+        size_copies = RHO * _sum_of_lengths(dual_copies)
+        size_positive = RHO * _sum_of_lengths(dual_positive)
+        size_summed = RHO * _sum_of_lengths(dual_summed)
+        #: Each residual with the size to which it is relative.
+        residuals = [
+            (
+                _sum_of_lengths(copies - theta),
+                max(_sum_of_lengths(copies), _sum_of_lengths(theta)),
+            ),
+            (
+                _sum_of_lengths(positive - theta),
+                max(_sum_of_lengths(positive), _sum_of_lengths(theta)),
+            ),
+            (
+                _sum_of_lengths(positive - summed),
+                max(_sum_of_lengths(positive), _sum_of_lengths(summed)),
+            ),
+            (RHO * _sum_of_lengths(old_theta - theta), size_copies),
+            (
+                RHO * _sum_of_lengths(positive - old_positive),
+                size_copies + size_positive,
+            ),
+            (RHO * _sum_of_lengths(summed - old_summed), size_positive + size_summed),
         ]
         if all(
-            r < ABSOLUTE * np.sqrt(n_tasks) + RELATIVE * scale for r, scale in left_over
+            residual < absolute + RELATIVE_TOLERANCE * size
+            for residual, size in residuals
         ):
-            return np.maximum(theta, 0), done + 1
+            return np.maximum(theta, 0), n_iter
     return np.maximum(theta, 0), MAX_ITER
 
 
-def _drawn_together(one: Array, two: Array, strength: float) -> tuple[Array, Array]:
-    """Return the proximal operator of ``strength ||a - b||`` at pairs of points."""
-    apart = one - two
-    length = np.linalg.norm(apart, axis=1, keepdims=True)
-    step = apart * np.minimum(strength / np.maximum(length, _TINY), 0.5)
-    return one - step, two + step
+def _shrink_differences(a: Array, b: Array, strength: float) -> tuple[Array, Array]:
+    """Return the proximal operator of ``strength ||a - b||``, row by row."""
+    difference = a - b
+    lengths = np.linalg.norm(difference, axis=1, keepdims=True)
+    share = np.minimum(strength / np.maximum(lengths, _TINY_LENGTH), 0.5)
+    step = difference * share
+    return a - step, b + step
 
 
-def _of_sum_one(points: Array) -> Array:
-    """Return the nearest points whose entries add up to 1."""
+def _project_sums(points: Array) -> Array:
+    """Return the nearest points whose entries sum to 1, row by row."""
     return points + (1 - points.sum(axis=1, keepdims=True)) / points.shape[1]
 
 
-def _length(points: Array) -> float:
+def _sum_of_lengths(points: Array) -> float:
+    """Return the sum of the Euclidean lengths of the rows."""
     return float(np.linalg.norm(points, axis=1).sum())
 
 
-#: Updates of Algorithm 2 that can be corrected: equation (12), equation (14), equations (16) to (18).
+# ---------------------------------------------------------------- Algorithm 2
+
+#: Updates of Algorithm 2 that can be corrected: equation (12), equation (14), equations
+#: (16) to (18).
 FIXES = ("pair", "theta", "projection")
 
 
 @dataclass(frozen=True)
 class Consensus:
-    """A run of Algorithm 2.
+    """Result of Algorithm 2.
 
     Attributes
     ----------
     theta : ndarray of shape (T, M)
     n_iter : int
-        Iterations until the stopping rule was met or the weights diverged (1e9), or all.
+        Iterations until the stopping rule was met or the weights diverged (1e9), or
+        all.
     stopped : bool
-        Whether it was met.
+        Whether the stopping rule was met.
     residual : float
         Distance of all copies from the weights, relative to their length.
     sizes : list of float
-        Largest absolute weight after every iteration.
+        Largest absolute weight after each iteration.
     """
 
     theta: Array
@@ -141,75 +193,89 @@ def consensus(
     max_iter: int = 1000,
     stop: bool = True,
 ) -> Consensus:
-    """Run Algorithm 2 on ``lam sum_{s<t} ||theta_s - theta_t|| + sum_t <slopes_t, theta_t>``, as printed or corrected.
+    """Run Algorithm 2, as printed or corrected.
+
+    The names follow the paper: s are the copies of the weights in the pairs, z is the
+    copy in the simplex, u and v are their scaled dual variables; y and beta belong to
+    the printed projection.
 
     Parameters
     ----------
     theta : ndarray of shape (T, M)
-        Weights to begin with.
+        Initial weights.
     slopes : ndarray of shape (T, M)
     lam : float
-    fixes : collection of {"pair", "theta", "projection"}
-        Updates that are corrected: the copies of a pair come nearer to each other and not to zero; what a task has is
-        averaged over all of its T copies; weights are projected on the simplex ball.
+    fixes : collection of {"pair", "theta", "projection"}, default ()
+        Updates that are corrected. "pair": the copies of a pair approach each other
+        instead of zero. "theta": a task averages all of its T copies. "projection":
+        weights are projected on the simplex ball.
     max_iter : int, default 1000
     stop : bool, default True
         Whether to stop when residuals are small, as the authors' code does.
     """
-    pairs = np.column_stack(np.triu_indices(len(theta), 1))
-    s, z = theta[pairs], theta.copy()
-    u, v, beta = np.zeros_like(s), np.zeros_like(theta), np.zeros_like(theta)
+    n_tasks = len(theta)
+    pairs = np.column_stack(np.triu_indices(n_tasks, 1))
+    s = theta[pairs]
+    z = theta.copy()
+    u = np.zeros_like(s)
+    v = np.zeros_like(theta)
+    beta = np.zeros_like(theta)
+    # A task has T copies, T - 1 in its pairs and one in z; equation (14) divides by
+    # T - 1.
+    n_copies = n_tasks if "theta" in fixes else n_tasks - 1
     sizes: list[float] = []
-    residual, stopped = np.inf, False
+    residual = np.inf
+    stopped = False
     for _ in range(max_iter):
-        before = s, z
+        old_s = s
+        old_z = z
         if "pair" in fixes:
-            s = np.stack(
-                _drawn_together(
-                    theta[pairs[:, 0]] - u[:, 0],
-                    theta[pairs[:, 1]] - u[:, 1],
-                    lam / RHO,
-                ),
-                axis=1,
+            first, second = _shrink_differences(
+                theta[pairs[:, 0]] - u[:, 0], theta[pairs[:, 1]] - u[:, 1], lam / RHO
             )
+            s = np.stack([first, second], axis=1)
         else:
-            s = _shrunk(theta[pairs] + u, lam / RHO)
+            s = _shrink_pairs(theta[pairs] + u, lam / RHO)
         total = np.zeros_like(theta)
         np.add.at(total, pairs, s + u)
-        theta = (total + z + v - slopes / RHO) / (
-            len(theta) if "theta" in fixes else len(theta) - 1
-        )
+        theta = (total + z + v - slopes / RHO) / n_copies
         if "projection" in fixes:
             z = project_simplex_ball(theta - v)
         else:
             y = np.maximum(theta + v - beta, 0.0) / 2.0
-            z = _of_sum_one(y + beta)
+            z = _project_sums(y + beta)
             beta = beta + y - z
-        apart, moved = (
-            _length_of(s - theta[pairs], z - theta),
-            RHO * _length_of(s - before[0], z - before[1]),
-        )
-        u, v = u + s - theta[pairs], v + z - theta
+        distance = _length(s - theta[pairs], z - theta)
+        change = RHO * _length(s - old_s, z - old_z)
+        u = u + s - theta[pairs]
+        v = v + z - theta
         sizes.append(float(np.abs(theta).max()))
-        scale = max(_length_of(s, z), _length_of(theta[pairs], theta))
-        residual, floor = apart / scale, ABSOLUTE * np.sqrt(s.size + z.size)
+        size = max(_length(s, z), _length(theta[pairs], theta))
+        residual = distance / size
+        absolute = ABSOLUTE_TOLERANCE * np.sqrt(s.size + z.size)
         stopped = (
-            apart < floor + RELATIVE * scale
-            and moved < floor + RELATIVE * RHO * _length_of(u, v)
+            distance < absolute + RELATIVE_TOLERANCE * size
+            and change < absolute + RELATIVE_TOLERANCE * RHO * _length(u, v)
         )
-        if (stop and stopped) or sizes[-1] > _DIVERGED:
+        if (stop and stopped) or sizes[-1] > _DIVERGED_WEIGHT:
             break
     return Consensus(theta, len(sizes), stopped, float(residual), sizes)
 
 
-def _shrunk(pairs: Array, strength: float) -> Array:
-    """Return pairs, (N, 2, M), each shrunk as a whole, as equation (13) has it."""
+def _shrink_pairs(pairs: Array, strength: float) -> Array:
+    """Shrink each pair towards zero as one vector, as in equation (13).
+
+    Parameters
+    ----------
+    pairs : ndarray of shape (n_pairs, 2, M)
+    strength : float
+    """
     lengths = np.linalg.norm(pairs.reshape(len(pairs), -1), axis=1)
-    return (
-        np.maximum(0.0, 1.0 - strength / np.maximum(lengths, _TINY))[:, None, None]
-        * pairs
-    )
+    factors = np.maximum(0.0, 1.0 - strength / np.maximum(lengths, _TINY_LENGTH))
+    return factors[:, None, None] * pairs
 
 
-def _length_of(*parts: Array) -> float:
-    return float(np.sqrt(sum(np.sum(part**2) for part in parts)))
+def _length(*parts: Array) -> float:
+    """Return the Euclidean length of all parts together."""
+    total = sum(np.sum(part**2) for part in parts)
+    return float(np.sqrt(total))
