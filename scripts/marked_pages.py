@@ -212,14 +212,14 @@ def _protocol(experiment: Experiment) -> list[str]:
             k: v for k, v in (config.get(name) or {}).items() if k not in _SILENT
         }
         said += [f"{title}: {format_mapping(section)}"] if section else []
-    if not spec.measures:
+    if not spec.is_analysis:
         said.append(
             f"{', '.join(spec.metrics)} averaged over the {'rows' if spec.average == 'sample' else 'tasks'}"
         )
     said += [
-        f"for {dataset.name}: {format_mapping(dataset.own)}"
+        f"for {dataset.name}: {format_mapping(dataset.sections)}"
         for dataset in spec.datasets
-        if dataset.own
+        if dataset.sections
     ]
     return [_item(f"Full profile: {'; '.join(said)}.")] if said else []
 

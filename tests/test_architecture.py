@@ -255,7 +255,7 @@ def test_lines_of_machine_formats_end_with_line_feeds():
     human = {
         "lab/verify.py",
         "lab/report/sections.py",
-        "lab/results.py",
+        "lab/batch.py",
         "comparison/protocol.py",
     }  # the first line of a message
     octets = {

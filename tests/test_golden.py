@@ -23,9 +23,9 @@ from mtlrun.engine.compute import compute_job
 from mtlrun.engine.job import Job, choice_of
 from mtlrun.engine.methods import declared, versions_of
 from mtlrun.errors import DataError
+from mtlrun.lab.batch import artefacts
 from mtlrun.lab.load import load_experiment
 from mtlrun.lab.plan import plan
-from mtlrun.lab.results import artefacts
 from mtlrun.lab.verify import _agreement, _estimator_names, digits_of
 
 STORED = Path(__file__).with_name("golden.json")

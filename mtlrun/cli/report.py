@@ -365,8 +365,8 @@ def _report_many(
     Without a format all reports, pages and the summary are written. The format html
     writes the pages and the index; md and json are only printed.
     """
+    from mtlrun.lab.batch import artefacts
     from mtlrun.lab.report.summary import read_overview
-    from mtlrun.lab.results import artefacts
 
     check_format(form, "format of a summary")
     if merge:
@@ -439,7 +439,7 @@ def _write_pages(run_report: Report, folder: Path) -> None:
 
 def _merge(folder: Path, other: Path) -> None:
     """Copy the finished cells of another folder, and print how many."""
-    from mtlrun.lab.results import merge
+    from mtlrun.lab.merging import merge
 
     def say_waiting() -> None:
         say(f"waiting for the process that is computing {folder}", error=True)

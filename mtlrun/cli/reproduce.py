@@ -28,9 +28,9 @@ from mtlrun.utils import io
 if TYPE_CHECKING:
     from mtlrun.engine.plan import PlannedJob
     from mtlrun.engine.run import RunSummary
+    from mtlrun.lab.batch import Batch
     from mtlrun.lab.plan import Plan
     from mtlrun.lab.report.summary import Overview, RunReport
-    from mtlrun.lab.results import Batch
     from mtlrun.lab.spec import Experiment
 
 #: Profile of `mtlrun reproduce all` if none is given.
@@ -173,7 +173,8 @@ def reproduce(
 def _reproduce_one(target: str, overrides: list[str], request: Request) -> int:
     """Reproduce one experiment; return the exit code."""
     from mtlrun.lab.load import load_experiment
-    from mtlrun.lab.plan import check_interpretation, plan
+    from mtlrun.lab.plan import plan
+    from mtlrun.lab.row_filters import check_interpretation
     from mtlrun.lab.scales import scale_warnings
 
     check_format(request.form)
@@ -218,7 +219,7 @@ def _reproduce_one(target: str, overrides: list[str], request: Request) -> int:
 
 def _print_experiment(experiment: Experiment) -> None:
     """Print the size of an experiment to stderr; stdout is for results."""
-    from mtlrun.lab.plan import settings
+    from mtlrun.lab.scenarios import scenarios
 
     spec = experiment.spec
     sizes: dict[str, list[int]] = {}
@@ -228,8 +229,8 @@ def _print_experiment(experiment: Experiment) -> None:
         sizes["value"] = [len(spec.sweep.values)]
     sizes["method"] = [len(spec.methods)]
     # The number of splits may differ between data sets.
-    trials = sorted({setting.trials for setting in settings(spec)})
-    sizes["repeat" if spec.measures else "split"] = trials
+    trials = sorted({scenario.trials for scenario in scenarios(spec)})
+    sizes["repeat" if spec.is_analysis else "split"] = trials
     parts = []
     for name, numbers in sizes.items():
         if numbers:
@@ -330,7 +331,7 @@ def reproduce_all(request: Request) -> int:
         Exit code: 130 if interrupted, 2 if an item could not be started because of its
         data or configuration, 1 if a cell failed or --check found a deviation, else 0.
     """
-    from mtlrun.lab.results import gather
+    from mtlrun.lab.batch import gather
 
     request = replace(request, profile=request.profile or DEFAULT_PROFILE)
     check_format(request.form, "format of a summary")
@@ -378,7 +379,7 @@ def _prepare(experiment: Experiment, request: Request) -> None:
 
 def _print_plans(batch: Batch, force: bool) -> None:
     """Print what would be computed for each paper item."""
-    from mtlrun.lab.results import to_compute
+    from mtlrun.lab.batch import to_compute
 
     counts = to_compute(batch.plans, force=force)
     width = max((len(run_plan.experiment.id) for run_plan in batch.plans), default=0)
@@ -394,8 +395,8 @@ def _print_plans(batch: Batch, force: bool) -> None:
         say(f"{experiment.id:{width}}  {experiment.profile}  {text}")
     for name, reason in batch.left_out.items():
         say(f"{name:{width}}  left out: {reason}")
-    n_cells = sum(count[0] for count in counts)
-    n_folds = sum(count[1] for count in counts)
+    n_cells = sum(count.n_jobs for count in counts)
+    n_folds = sum(count.n_folds for count in counts)
     total = sum(len(run_plan.wanted) for run_plan in batch.plans)
     say(
         f"{counted(len(batch.plans), 'artefact')}: "

@@ -99,7 +99,7 @@ def init(
 ) -> None:
     """Write a commented training file for a data set, ready for `mtlrun train`."""
     if schema:
-        from mtlrun.lab.spec import config_schema
+        from mtlrun.lab.schema import config_schema
 
         _write(
             json.dumps(config_schema(), indent=1) + "\n",
@@ -316,7 +316,7 @@ def train(
     progress = make_progress(quiet=quiet)
     chunked = chunk_training(config, overrides or (), seed)
     if chunked is not None:
-        from mtlrun.lab.training import train_chunks
+        from mtlrun.lab.chunk_training import train_chunks
 
         pool = Pool(jobs, backend, scheduler)
         trained = train_chunks(

@@ -319,12 +319,8 @@ def _contradictions(data: dict[str, Any], path: Path) -> Iterator[Finding]:
         and ID_PATTERN.fullmatch(id)
         and id != path.stem
     ):
-        yield (
-            ("id",),
-            False,
-            f"id {id!r} differs from the name of its file, {path.name!r}",
-            "",
-        )
+        message = f"id {id!r} differs from the name of its file, {path.name!r}"
+        yield Finding(("id",), message)
     wanted, other = (
         ("generator", "reader")
         if data.get("simulated") is True
@@ -334,9 +330,11 @@ def _contradictions(data: dict[str, Any], path: Path) -> Iterator[Finding]:
     if wanted == "generator":
         kind = "simulated"
     if other in data:
-        yield (other,), False, f"a {kind} data set has a {wanted}, not a {other}", ""
+        message = f"a {kind} data set has a {wanted}, not a {other}"
+        yield Finding((other,), message)
     if wanted not in data:
-        yield (), True, f"missing key {wanted!r}", f"a {kind} data set has a {wanted}"
+        hint = f"a {kind} data set has a {wanted}"
+        yield Finding((), f"missing key {wanted!r}", hint, at_key=True)
     files = data.get("files")
     if not isinstance(files, list):
         files = []
@@ -345,9 +343,9 @@ def _contradictions(data: dict[str, Any], path: Path) -> Iterator[Finding]:
         if name.casefold() in [
             earlier.casefold() for earlier in names[:i]
         ]:  # one file on some file systems
-            yield ("files",), False, f"two files are named {name!r}", ""
+            yield Finding(("files",), f"two files are named {name!r}")
     if files and not data.get("folder"):
-        yield ("folder",), False, "a card with files needs a folder", ""
+        yield Finding(("folder",), "a card with files needs a folder")
     sections: list[tuple[tuple[str, ...], Any]] = [((), data)]
     variants = data.get("variants")
     if isinstance(variants, dict):
@@ -358,12 +356,9 @@ def _contradictions(data: dict[str, Any], path: Path) -> Iterator[Finding]:
             uses = section.get("uses")
         for i, name in enumerate(uses if isinstance(uses, list) else ()):
             if name not in names:
-                yield (
-                    (*key, "uses", i),
-                    False,
-                    f"the card has no file {name!r}",
-                    f"files: {', '.join(names) or 'none'}",
-                )
+                message = f"the card has no file {name!r}"
+                hint = f"files: {', '.join(names) or 'none'}"
+                yield Finding((*key, "uses", i), message, hint)
 
 
 def check_id(id: str) -> str:

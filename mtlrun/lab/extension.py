@@ -1,4 +1,4 @@
-"""What an experiment that extends another one has in common with it."""
+"""Compare an experiment with the experiment that it extends."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from mtlrun.utils.io import as_list
 from mtlrun.utils.yaml import KeyPath
 
-#: A claim of the paper is made about these. If a file that extends the experiment of the
-#: paper changes one of them, its claims are tested on other data.
+#: Sections that a claim of the paper is about. If a file that extends the experiment of
+#: the paper changes one of them, the claims are tested on other data.
 SETTING = (
     "split",
     "metrics",
@@ -45,7 +45,7 @@ def has_other_setting(base: Mapping[str, Any], data: Mapping[str, Any]) -> bool:
     Parameters
     ----------
     base, data : mapping
-        The extended experiment and the one that extends it, with the same profile.
+        The extended and the extending experiment, with the same profile.
     """
     for key in SETTING:
         if base.get(key) != data.get(key):

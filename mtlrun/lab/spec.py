@@ -1,8 +1,9 @@
-"""What an experiment or training file may say: pydantic models that refuse unknown keys.
+"""Pydantic models of experiment and training files, which refuse unknown keys.
 
-The sections that a report reads, too, are in `mtlrun.lab.report.checks`. A training file is an experiment with one data set
-and one method. `load` turns the findings of pydantic into problems with a place in the file; what needs more than one
-field is checked in `checks`.
+The sections that reports read, too, are in `mtlrun.lab.report.checks`. A training file is
+an experiment with one data set and one method. `mtlrun.lab.load` turns the errors of
+pydantic into problems with a position in the file, and `mtlrun.lab.checks` checks what
+involves more than one field.
 """
 
 from __future__ import annotations
@@ -27,11 +28,7 @@ from pydantic import (
     model_validator,
 )
 
-from mtlrun.engine.analysis import ANALYSES
-from mtlrun.engine.interfaces import METRIC_INFO
-from mtlrun.engine.methods import quantities_of
 from mtlrun.engine.record import private_path
-from mtlrun.estimators.registry import METHODS
 from mtlrun.lab.report.checks import (
     Claim,
     Count,
@@ -54,22 +51,28 @@ from mtlrun.utils.io import as_list
 from mtlrun.utils.sizes import CANDIDATES, FOLDS
 from mtlrun.utils.yaml import StrictModel
 
-SCHEMA = 1
 #: The profile that is the file as it stands; it need not be declared.
 FULL = "full"
-#: The kind of a training file, which has one of each of these sections.
+#: The kind of training files.
 TRAIN = "train"
+#: Section of an experiment -> section of a training file, which has a single entry.
 ONE_OF = {"datasets": "dataset", "methods": "method"}
-#: Kinds whose cells are measurements: calls of a measure instead of fits on the splits of a data set.
+#: Kinds whose jobs call an analysis instead of fitting on the splits of a data set.
 ANALYSIS_KINDS = ("inspect", "trace", "scaling", "audit")
-#: Those of them that measure seconds: their cells run one after the other.
+#: Kinds of analyses that measure seconds, whose jobs therefore run one after the other.
 TIMED_KINDS = ("trace", "scaling")
-#: Label of the one place of an experiment without data sets.
+#: Label of the only scenario of an experiment without data sets.
 PUBLISHED = "published"
 
 
 def experiment_id(value: str) -> str:
-    """Return the text when it is ``<paper>/<artefact>``; raises ValueError."""
+    """Return the id of an experiment if it has the form ``<paper>/<artefact>``.
+
+    Raises
+    ------
+    ValueError
+        If it has another form.
+    """
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*/[A-Za-z0-9][A-Za-z0-9_-]*", value):
         raise ValueError(
             f"must be <paper>/<artefact> in letters, digits, '-' and '_', not {value!r}"
@@ -78,34 +81,58 @@ def experiment_id(value: str) -> str:
 
 
 def few_candidates(grid: dict[str, Any]) -> dict[str, Any]:
-    """Return a grid of lists, unless it has too many candidates.
+    """Return a grid of lists if it does not have too many candidates.
 
     Raises
     ------
     ValueError
+        If it has more than `mtlrun.utils.sizes.CANDIDATES`.
     """
-    count = math.prod(
-        len(values) for values in grid.values() if isinstance(values, list)
-    )
-    if count > CANDIDATES:
+    lengths = [len(values) for values in grid.values() if isinstance(values, list)]
+    n_candidates = math.prod(lengths)
+    if n_candidates > CANDIDATES:
         raise ValueError(
-            f"a grid may have {CANDIDATES:,} candidates, not {count:,}: leave out values"
+            f"a grid may have {CANDIDATES:,} candidates, not {n_candidates:,}: leave "
+            "out values"
         )
     return grid
 
 
 Folds = Annotated[int, Field(ge=2, le=FOLDS)]
 
+#: Kind of a split -> fields that it needs.
+_REQUIRED_SPLIT_FIELDS = {
+    "random": {"train"},
+    "kfold": {"folds"},
+    "published": {"name"},
+    "balanced": {"train"},
+}
+#: Kind of a split -> fields that it may have.
+_OPTIONAL_SPLIT_FIELDS = {
+    "random": {"trials", "validation"},
+    "kfold": {"trials", "train"},
+    "published": {"trials", "validation"},
+    "balanced": {"trials"},
+}
+
 
 class SplitSpec(StrictModel):
-    """How rows are divided. `random`: a fraction of the rows (of every task, for ragged data sets) is used for
-    training, `trials` times; `kfold`: each of `folds` folds is the test part once, in new partitions for more `trials`;
-    with `train`, that fraction of the other rows (of every task) is trained on. `published`: the splits that come with
-    the data set. `balanced`: at most the fraction `train` of every task is used for training (where tasks are made of
-    classes, equally many rows of every class; a row is in the same part in all tasks), and the rest is halved into a
-    validation and a test part. `validation` sets further rows aside, at random within every task of ragged data sets: a
-    fraction of all rows, taken from the test rows (`random`), or a fraction of the training rows (`published`); see
-    `selection.on`."""
+    """How rows are divided into training and test rows.
+
+    * `random`: a fraction `train` of the rows (of each task, for ragged data sets) is
+      used for training, `trials` times.
+    * `kfold`: each of `folds` folds is the test part once, with a new partition for each
+      of the `trials`. With `train`, that fraction of the other rows (of each task) is
+      used for training.
+    * `published`: the splits that come with the data set.
+    * `balanced`: at most the fraction `train` of each task is used for training, with
+      equally many rows of each class if tasks are made of classes; a row is in the same
+      part in all tasks. The rest is halved into a validation and a test part.
+
+    `validation` sets further rows aside, at random within each task of ragged data sets:
+    a fraction of all rows, taken from the test rows (`random`), or a fraction of the
+    training rows (`published`); see `selection.on`.
+    """
 
     kind: Literal["random", "kfold", "published", "balanced"] = "random"
     train: Fraction | None = None
@@ -116,39 +143,44 @@ class SplitSpec(StrictModel):
 
     @property
     def n_trials(self) -> int:
-        """How many divisions into training and test rows there are."""
-        return self.trials or (self.folds if self.kind == "kfold" else 1) or 1
+        """Number of divisions into training and test rows."""
+        if self.trials:
+            return self.trials
+        if self.kind == "kfold" and self.folds:
+            return self.folds
+        return 1
 
     @model_validator(mode="after")
     def _fields_of_kind(self) -> SplitSpec:
-        needs, may = {
-            "random": ({"train"}, {"trials", "validation"}),
-            "kfold": ({"folds"}, {"trials", "train"}),
-            "published": ({"name"}, {"trials", "validation"}),
-            "balanced": ({"train"}, {"trials"}),
-        }[self.kind]
-        given = {name for name, value in self if value is not None} - {"kind"}
-        if needs - given:
-            raise ValueError(
-                f"a {self.kind} split needs {', '.join(sorted(needs - given))}"
-            )
-        if given - needs - may:
-            raise ValueError(
-                f"a {self.kind} split has no {', '.join(sorted(given - needs - may))}"
-            )
+        required = _REQUIRED_SPLIT_FIELDS[self.kind]
+        allowed = required | _OPTIONAL_SPLIT_FIELDS[self.kind]
+        present = {name for name, value in self if value is not None} - {"kind"}
+        missing = sorted(required - present)
+        if missing:
+            raise ValueError(f"a {self.kind} split needs {', '.join(missing)}")
+        foreign = sorted(present - allowed)
+        if foreign:
+            raise ValueError(f"a {self.kind} split has no {', '.join(foreign)}")
         if self.kind == "random" and (self.train or 0) + (self.validation or 0) >= 1:
             raise ValueError("'train' and 'validation' leave no rows to test on")
         return self
 
 
 class FeatureStep(StrictModel):
-    """Preprocessing of X, learned on the training rows: `standardize` (mean 0, variance 1; sparse data are only
-    scaled), `max-abs` (divide by the largest absolute value), `min-max` (to the range 0 to 1, dense data only),
-    `unit-rows` (divide every row by its length), `table` (impute missing values, standardize numbers, one-hot encode
-    text; see `mtlrun.features.table`), `table+levels` (the same, followed by the columns of further groups that a table
-    has), `table+elapsed` (the same, followed by the time since the first row of the
-    task); for DNA strings: `one-hot` (a 0/1 column per position and base) and
-    `weighted-degree` (a column per position and k-mer, k = 1..degree; see `mtlrun.features.WeightedDegree`)."""
+    """Preprocessing of X, learned on the training rows.
+
+    * `standardize`: mean 0 and variance 1; sparse data are only scaled.
+    * `max-abs`: divide each column by its largest absolute value.
+    * `min-max`: scale each column to the range 0 to 1, for dense data only.
+    * `unit-rows`: divide each row by its length.
+    * `table`: impute missing values, standardize numbers, and one-hot encode text (see
+      `mtlrun.features.table`).
+    * `table+levels`: the same, followed by the columns of further groups of a table.
+    * `table+elapsed`: the same, followed by the time since the first row of the task.
+    * `one-hot`: a 0/1 column for each position and base of DNA strings.
+    * `weighted-degree`: a column for each position and k-mer of DNA strings, with
+      k = 1..degree (see `mtlrun.features.WeightedDegree`).
+    """
 
     kind: Literal[
         "none",
@@ -169,30 +201,39 @@ class FeatureStep(StrictModel):
     @model_validator(mode="before")
     @classmethod
     def _from_text(cls, value: object) -> Any:
-        return {"kind": value} if isinstance(value, str) else value
+        if isinstance(value, str):
+            return {"kind": value}
+        return value
 
     @model_validator(mode="after")
     def _options_of_kind(self) -> FeatureStep:
-        given = [name for name, value in self if name != "kind" and value is not None]
-        if given and self.kind != "weighted-degree":
-            raise ValueError(f"{self.kind} has no {', '.join(given)}")
+        present = [name for name, value in self if value is not None]
+        options = [name for name in present if name != "kind"]
+        if options and self.kind != "weighted-degree":
+            raise ValueError(f"{self.kind} has no {', '.join(options)}")
         return self
 
     @property
-    def plain(self) -> Any:
-        """The step as a file has it: its kind alone, or a mapping."""
-        given = self.model_dump(exclude_none=True)
-        return given if len(given) > 1 else self.kind
+    def plain(self) -> str | dict[str, Any]:
+        """The step as files have it: its kind alone, or a mapping with its options."""
+        fields = self.model_dump(exclude_none=True)
+        has_options = len(fields) > 1
+        if has_options:
+            return fields
+        return self.kind
 
     @property
-    def strings(self) -> bool:
-        """Whether it applies to strings of letters."""
+    def is_for_strings(self) -> bool:
+        """Whether the step applies to strings of letters."""
         return self.kind in ("one-hot", "weighted-degree")
 
 
 class DatasetSpec(BaseModel):
-    """A data set: its id, or a mapping with options of its reader. `label` distinguishes two data sets of the same id;
-    `split`, `metrics` and `features` replace those of the experiment."""
+    """A data set: its id, or a mapping with its id and options of its reader.
+
+    `label` distinguishes two data sets with the same id. `split`, `metrics` and
+    `features` replace the sections of the experiment.
+    """
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
     id: str
@@ -204,7 +245,9 @@ class DatasetSpec(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _from_text(cls, value: object) -> Any:
-        return {"id": value} if isinstance(value, str) else value
+        if isinstance(value, str):
+            return {"id": value}
+        return value
 
     @property
     def name(self) -> str:
@@ -213,22 +256,25 @@ class DatasetSpec(BaseModel):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Arguments of `load_dataset`."""
+        """Options of the reader, as keyword arguments of `load_dataset`."""
         return dict(self.model_extra or {})
 
     @property
-    def own(self) -> dict[str, Any]:
-        """The sections that replace those of the experiment, as plain data."""
-        own = self.model_dump(include={"split", "metrics"}, exclude_none=True)
-        return {
-            **own,
-            **({} if self.features is None else {"features": self.features.plain}),
-        }
+    def sections(self) -> dict[str, Any]:
+        """Sections that replace sections of the experiment, as plain data."""
+        sections = self.model_dump(include={"split", "metrics"}, exclude_none=True)
+        if self.features is not None:
+            sections["features"] = self.features.plain
+        return sections
 
 
 class Selection(StrictModel):
-    """How parameters are chosen: by cross-validation inside the training part, or (`on: validation`) by one fit on the
-    training part that is scored on the validation part of the split. `metric` defaults to the first of the data set."""
+    """How parameters are selected.
+
+    By default, by cross-validation inside the training part. With `on: validation`, by
+    one fit on the training part, which is scored on the validation part of the split.
+    `metric` defaults to the first metric of the data set.
+    """
 
     on: Literal["folds", "validation"] = "folds"
     folds: Folds = 3
@@ -236,11 +282,15 @@ class Selection(StrictModel):
 
 
 class MethodSpec(StrictModel):
-    """A row of the table: an `estimator`, or in measure kinds a `measure`, with its parameters. `select_with` replaces
-    parameters during the search (a fast solver of the same objective). `halving`: after every fold of the search only
-    the better half of the values goes on. `scored`: a method without a grid is scored in the folds, too. `features`
-    replaces the step of the data set or experiment. `datasets` lists the ids or labels of the data sets that have this
-    row (default: all)."""
+    """A row of the table: an `estimator`, or a `measure` in kinds of analyses.
+
+    `params` are its parameters, and `grid` has the values that are searched.
+    `select_with` replaces parameters during the search, for example by a fast solver of
+    the same objective. With `halving`, only the better half of the values goes on after
+    each fold of the search. With `scored`, a method without a grid is scored in the
+    folds, too. `features` replaces the step of the data set or experiment. `datasets`
+    lists the ids or labels of the data sets that have this row (default: all).
+    """
 
     label: Annotated[str, Field(min_length=1)]
     estimator: str = ""
@@ -253,21 +303,21 @@ class MethodSpec(StrictModel):
     features: FeatureStep | None = None
     datasets: Annotated[list[str], Field(min_length=1)] | None = None
 
-    def takes(self, dataset: DatasetSpec) -> bool:
-        """Whether a data set has this row."""
-        return (
-            self.datasets is None
-            or dataset.id in self.datasets
-            or dataset.name in self.datasets
-        )
+    def applies_to(self, dataset: DatasetSpec) -> bool:
+        """Whether the table of a data set has this row."""
+        if self.datasets is None:
+            return True
+        return dataset.id in self.datasets or dataset.name in self.datasets
 
 
 class Reading(StrictModel):
-    """A way to read what the paper leaves open: a layer over the file and its profile.
+    """An interpretation of an open question of the paper: a layer over file and profile.
 
-    `changes` is written like a profile; a mapping in the place of a list changes its entries (``"*"``: all of them).
-    The reading with `main` is the file as it stands. One that is not `plausible` is shown for comparison and not used
-    in the verdict."""
+    `changes` is written like a profile; a mapping in place of a list changes the entries
+    of the list (``"*"``: all of them). The interpretation with `main` is the file as it
+    stands. An interpretation that is not `plausible` is shown for comparison, and does
+    not count for the verdict.
+    """
 
     why: Annotated[str, Field(min_length=1)]
     main: Main | None = None
@@ -287,40 +337,47 @@ class Reading(StrictModel):
 
 
 class ReferenceFile(Tolerance):
-    """Numbers as the paper prints them, in a csv file beside the experiment (`mtlrun.engine.analysis`).
+    """Numbers as printed in the paper, in a csv file in the folder of the experiment.
 
-    `quantity` is that of all numbers; without it, and without a column ``quantity``, the columns are named after
-    quantities."""
+    The format of the file is described in `mtlrun.engine.analysis`. `quantity` and
+    `method` hold for all numbers. Without `quantity`, and without a column ``quantity``,
+    the columns are named after quantities; without `method`, after methods. With
+    `percent`, the numbers of the table are per cent. `leave_out` lists names under
+    ``data set`` whose numbers are not compared.
+    """
 
     file: Annotated[str, Field(pattern=r"^[^/\\][^\\]*\.csv$")]
     method: str | None = None
-    """Of all numbers; without it the columns are named after methods."""
     percent: bool = False
-    """Whether the table prints per cent of what is computed here."""
     leave_out: list[str] = []
-    """Names under ``data set`` whose numbers are not compared."""
     n: Count | None = None
     profile: Short = []
     source: Literal["paper", "stored"] | None = None
 
 
-def _reference_kind(entry: object) -> str:
-    in_file = isinstance(entry, ReferenceFile) or (
-        isinstance(entry, dict) and "file" in entry
-    )
-    return "a table" if in_file else "a number"
+def _reference_tag(entry: object) -> str:
+    """Return the tag of the model that validates an entry of `reference`."""
+    if isinstance(entry, ReferenceFile):
+        return "a table"
+    if isinstance(entry, dict) and "file" in entry:
+        return "a table"
+    return "a number"
 
 
-#: When experiments are loaded, the numbers of a file take the place of its entry (`mtlrun.lab.load`).
+#: When an experiment is loaded, the numbers of a file replace its entry (see
+#: `mtlrun.lab.load`).
 AnyReference = Annotated[
     Annotated[Reference, Tag("a number")] | Annotated[ReferenceFile, Tag("a table")],
-    Discriminator(_reference_kind),
+    Discriminator(_reference_tag),
 ]
 
 
 class Spec(StrictModel):
-    """A whole file with one profile applied, merged into the file that it `extends` (an id, or the path of a file):
-    everything that is not given is taken from there, except `id`, `title`, `kind` and `default_for`."""
+    """An experiment file with one profile applied.
+
+    It is merged into the file that it `extends`, which is given by its id or path: what
+    it leaves out is inherited, except `id`, `title`, `kind` and `default_for`.
+    """
 
     schema_: Literal[1] = Field(alias="schema")
     id: Annotated[str, AfterValidator(experiment_id)]
@@ -360,45 +417,45 @@ class Spec(StrictModel):
     @field_validator("readings")
     @classmethod
     def _one_main(cls, readings: dict[str, Reading]) -> dict[str, Reading]:
-        if (
-            readings
-            and sum(reading.main is not None for reading in readings.values()) != 1
-        ):
+        n_main = sum(reading.main is not None for reading in readings.values())
+        if readings and n_main != 1:
             raise ValueError("exactly one reading must have 'main'")
         return readings
 
     @property
-    def measures(self) -> bool:
-        """Whether the cells are measurements."""
+    def is_analysis(self) -> bool:
+        """Whether the jobs call analyses instead of fitting methods on splits."""
         return self.kind in ANALYSIS_KINDS
 
     @property
-    def timed(self) -> bool:
-        """Whether the cells of the table measure seconds, and therefore run one after the other."""
+    def is_timed(self) -> bool:
+        """Whether the jobs measure seconds, and therefore run one after the other."""
         return self.timing is not None or self.kind in TIMED_KINDS
 
     @property
     def dataset(self) -> DatasetSpec:
-        """The data set of a training file."""
+        """Data set of a training file."""
         return self.datasets[0]
 
     @property
     def method(self) -> MethodSpec:
-        """The method of a training file."""
+        """Method of a training file."""
         return self.methods[0]
 
     @property
     def all_metrics(self) -> list[str]:
-        """The metrics of the experiment and those of its data sets: the columns of the table."""
-        own = [name for dataset in self.datasets for name in dataset.metrics or ()]
-        return list(dict.fromkeys([*self.metrics, *own]))
+        """Metrics of the experiment and of its data sets: the columns of the table."""
+        names = list(self.metrics)
+        for dataset in self.datasets:
+            names += dataset.metrics or ()
+        return list(dict.fromkeys(names))
 
 
-# ---------------------------------------------------------------------- training files whose data come in chunks
+# ------------------------------------------- training files whose data come in chunks
 
 
 class ChunkColumns(StrictModel):
-    """The files of a training, relative to the folder of its file, and what their columns are."""
+    """Data files of a training, relative to the folder of its file, and their columns."""
 
     files: str
     target: str | None = None
@@ -409,7 +466,7 @@ class ChunkColumns(StrictModel):
 
 
 class ChunkMethod(StrictModel):
-    """Its parameters count for standardized features and targets."""
+    """A method, whose parameters refer to standardized features and targets."""
 
     estimator: str
     params: dict[str, Any] = Field(default_factory=dict)
@@ -419,7 +476,10 @@ class ChunkMethod(StrictModel):
 
 
 class ChunkTraining(StrictModel):
-    """A training file with a section `data`: a table in chunks. The first fold is tested, the others choose."""
+    """A training file with a section `data`, which is a table in chunks.
+
+    The first fold is the test part, and the other folds select parameters.
+    """
 
     schema_: Annotated[Literal[1], Field(alias="schema")]
     id: Annotated[str, AfterValidator(experiment_id)]
@@ -431,66 +491,75 @@ class ChunkTraining(StrictModel):
     refit: bool = True
     seed: Annotated[int, Field(ge=0)] = 0
 
-    _folder: Path = PrivateAttr(Path())  # of the file
+    #: Folder of the training file.
+    _folder: Path = PrivateAttr(Path())
 
     @property
     def files(self) -> Path:
-        """Where the data lie."""
+        """Path or pattern of the data files."""
         return self._folder / self.data.files
 
     @property
     def config(self) -> dict[str, Any]:
-        """The same as plain data, which name no folder of the user but as the file writes it."""
-        found = self.model_dump(by_alias=True)
-        found["data"]["files"] = private_path(self.data.files)
-        return found
+        """The file as plain data, without folders of the user."""
+        config = self.model_dump(by_alias=True)
+        config["data"]["files"] = private_path(self.data.files)
+        return config
 
 
-# ---------------------------------------------------------------------- an experiment, ready to be planned
+# ------------------------------------------------------ an experiment, ready to be planned
 
-#: Keys of a training file and of its method.
+#: Keys of training files.
 TRAIN_KEYS = (
-    *(
-        "schema",
-        "id",
-        "title",
-        "kind",
-        "description",
-        "dataset",
-        "method",
-        "features",
-        "split",
-        "metrics",
-        "average",
-    ),
-    *("seed", "selection", "keep", "refit"),
+    "schema",
+    "id",
+    "title",
+    "kind",
+    "description",
+    "dataset",
+    "method",
+    "features",
+    "split",
+    "metrics",
+    "average",
+    "seed",
+    "selection",
+    "keep",
+    "refit",
 )
+#: Keys of the section `method` of training files.
 TRAIN_METHOD_KEYS = ("estimator", "params", "grid", "select_with", "halving", "scored")
 
 
 def as_experiment(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a training file, as plain data, as the experiment with one data set and one method that it stands for."""
-    made = {
-        "title": "",
-        **{name: value for name, value in data.items() if value is not None},
-    }
-    if "dataset" in made:
-        made["datasets"] = [made.pop("dataset")]
-    if "method" in made:
-        method = made.pop("method")
-        row = {"estimator": method} if isinstance(method, str) else method
-        made["methods"] = [
-            {"label": str(row.get("estimator") or TRAIN), **row}
-            if isinstance(row, dict)
-            else row
-        ]
-    return made
+    """Return a training file as an experiment with one data set and one method.
+
+    Parameters
+    ----------
+    data : mapping
+        Plain data of the file, which need not be valid.
+    """
+    experiment: dict[str, Any] = {"title": ""}
+    for name, value in data.items():
+        if value is not None:
+            experiment[name] = value
+    if "dataset" in experiment:
+        experiment["datasets"] = [experiment.pop("dataset")]
+    if "method" in experiment:
+        method = experiment.pop("method")
+        if isinstance(method, str):
+            method = {"estimator": method}
+        if isinstance(method, dict):
+            method = {"label": str(method.get("estimator") or TRAIN), **method}
+        experiment["methods"] = [method]
+    return experiment
 
 
 def plain(spec: Spec) -> dict[str, Any]:
-    """Return a specification as plain data without empty optional fields; values of `params` are kept as they are.
+    """Return a specification as plain data without empty optional fields.
 
-    That of a training file has the keys of a training file.
+    Names of grids are replaced by their values. Values of `params` are kept as they are.
+    A training file keeps the keys of training files.
     """
     config = spec.model_dump(
         by_alias=True,
@@ -502,12 +571,9 @@ def plain(spec: Spec) -> dict[str, Any]:
     config["methods"] = [_plain_method(spec, method) for method in spec.methods]
     if "features" in config:
         config["features"] = spec.features.plain
-    if not spec.measures:
+    if not spec.is_analysis:
         config["average"] = spec.average
-    config["datasets"] = [
-        {"id": d.id, **({"label": d.label} if d.label else {}), **d.own, **d.options}
-        for d in spec.datasets
-    ]
+    config["datasets"] = [_plain_dataset(dataset) for dataset in spec.datasets]
     if spec.selection is not None:
         config["selection"] = _plain_selection(spec, spec.selection)
     config["metrics"] = spec.all_metrics
@@ -520,89 +586,116 @@ def plain(spec: Spec) -> dict[str, Any]:
     for name, section in sections.items():
         if section is not None:
             config[name] = section.model_dump(exclude_none=True)
-    if spec.measures:
+    if spec.is_analysis:
         config["repeats"] = spec.repeats
     if spec.split is not None:
-        config["split"] = spec.split.model_dump(exclude={"trials"}, exclude_none=True)
-        if spec.kind != TRAIN and (spec.split.kind != "kfold" or spec.split.trials):
-            config["split"]["trials"] = spec.split.n_trials
-    if spec.kind != TRAIN:
-        return config
-    (dataset,), (method,) = config.pop("datasets"), config.pop("methods")
-    return {
-        **config,
-        "dataset": dataset,
-        "method": {k: method[k] for k in TRAIN_METHOD_KEYS if k in method},
-        "refit": spec.refit,
+        config["split"] = _plain_split(spec, spec.split)
+    if spec.kind == TRAIN:
+        return _plain_training(spec, config)
+    return config
+
+
+def _plain_training(spec: Spec, config: dict[str, Any]) -> dict[str, Any]:
+    """Return plain data with the keys of training files."""
+    (dataset,) = config.pop("datasets")
+    (method,) = config.pop("methods")
+    config["dataset"] = dataset
+    config["method"] = {
+        name: method[name] for name in TRAIN_METHOD_KEYS if name in method
     }
+    config["refit"] = spec.refit
+    return config
+
+
+def _plain_dataset(dataset: DatasetSpec) -> dict[str, Any]:
+    entry = {"id": dataset.id}
+    if dataset.label:
+        entry["label"] = dataset.label
+    return {**entry, **dataset.sections, **dataset.options}
+
+
+def _plain_split(spec: Spec, split: SplitSpec) -> dict[str, Any]:
+    entry = split.model_dump(exclude={"trials"}, exclude_none=True)
+    # A kfold split without trials has as many as folds, and a training file has one.
+    has_trials = split.kind != "kfold" or split.trials
+    if spec.kind != TRAIN and has_trials:
+        entry["trials"] = split.n_trials
+    return entry
 
 
 def _plain_selection(spec: Spec, selection: Selection) -> dict[str, Any]:
-    how = (
-        {"on": selection.on}
-        if selection.on == "validation"
-        else {"folds": selection.folds}
-    )
-    one = all(dataset.metrics is None for dataset in spec.datasets)
-    metric = selection.metric or (
-        spec.metrics[0] if one else None
-    )  # else it is the first of each data set
-    return {**how, **({"metric": metric} if metric else {})}
+    entry: dict[str, Any] = {"folds": selection.folds}
+    if selection.on == "validation":
+        entry = {"on": selection.on}
+    metric = selection.metric
+    if not metric and all(dataset.metrics is None for dataset in spec.datasets):
+        # If data sets have metrics of their own, the default depends on the data set.
+        metric = spec.metrics[0]
+    if metric:
+        entry["metric"] = metric
+    return entry
 
 
 def _plain_method(spec: Spec, method: MethodSpec) -> dict[str, Any]:
-    where = {"datasets": method.datasets} if method.datasets else {}
+    entry: dict[str, Any] = {"label": method.label}
     if method.measure:
-        return {
-            "label": method.label,
-            "measure": method.measure,
-            "params": method.params,
-            **where,
-        }
-    flags = {"halving": method.halving, "scored": method.scored}
-    if method.features is not None:
-        where = {"features": method.features.plain, **where}
-    return {
-        "label": method.label,
-        "estimator": method.estimator,
-        "params": method.params,
-        "grid": {
-            k: spec.grids[v] if isinstance(v, str) else v
-            for k, v in method.grid.items()
-        },
-        "select_with": method.select_with,
-        **{name: True for name, is_set in flags.items() if is_set},
-        **where,
-    }
+        entry["measure"] = method.measure
+        entry["params"] = method.params
+    else:
+        entry["estimator"] = method.estimator
+        entry["params"] = method.params
+        entry["grid"] = plain_grid(spec, method)
+        entry["select_with"] = method.select_with
+        if method.halving:
+            entry["halving"] = True
+        if method.scored:
+            entry["scored"] = True
+        if method.features is not None:
+            entry["features"] = method.features.plain
+    if method.datasets:
+        entry["datasets"] = method.datasets
+    return entry
+
+
+def plain_grid(spec: Spec, method: MethodSpec) -> dict[str, Values]:
+    """Return the grid of a method with names of grids replaced by their values."""
+    grid = {}
+    for name, values in method.grid.items():
+        if isinstance(values, str):
+            values = spec.grids[values]
+        grid[name] = values
+    return grid
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment or a training with one profile and all overrides applied, ready to be planned.
+    """An experiment or a training with one profile and all overrides applied.
 
     Attributes
     ----------
     spec : Spec
-        Validated.
+        Validated file.
     config : dict
-        The same as plain data, as `run.json` holds it: names of grids replaced by their values, no profiles.
+        The same as plain data for `run.json`: names of grids are replaced by their
+        values, and there are no profiles.
     source : str
-        The file, as messages call it.
+        Name of the file in messages.
     profile : str
     profiles : tuple of str
         All profiles of the file.
     overrides : tuple of str
-        ``key=value`` as given, the seed included.
+        ``key=value`` as written by the user, the seed included.
     places : tuple of str
-        Where each data set stands: ``configs/fetr/school.yaml:5:3``, or ``--set ...``.
+        Position of each data set: ``configs/fetr/school.yaml:5:3``, or ``--set ...``.
     paper_datasets : tuple of str
         Ids of the data sets that the file names before a profile changes them.
     reading : str
-        Name of the reading; "" without readings.
+        Name of the interpretation; "" if the file has none.
     others : tuple of Experiment
-        The same under the other readings, those left out that change nothing of this profile.
+        The same experiment under each other interpretation that changes something in this
+        profile.
     warnings : tuple of str
-        Values of the file that a profile of an extended file replaces, a line each.
+        A line for each value of the file that a profile of an extended file replaces.
     """
 
     spec: Spec
@@ -619,102 +712,17 @@ class Experiment:
 
     @classmethod
     def of(cls, data: Mapping[str, Any], source: str) -> Experiment:
-        """Return an experiment, or a training, of plain data that are known to be right."""
-        spec = Spec.model_validate(
-            as_experiment(data) if data.get("kind") == TRAIN else data
-        )
+        """Return the experiment or training of valid plain data."""
+        if data.get("kind") == TRAIN:
+            data = as_experiment(data)
+        spec = Spec.model_validate(data)
         return cls(spec, plain(spec), source)
 
     @property
     def id(self) -> str:
-        """``<paper>/<artefact>``."""
+        """Id, ``<paper>/<artefact>``."""
         return self.spec.id
 
     def folder(self, output: Path | str) -> Path:
         """Return the run folder below an output folder."""
         return Path(output) / self.spec.id / self.profile
-
-
-# ---------------------------------------------------------------------- JSON schema for editors
-
-_PATH = {"type": "string", "pattern": "^[A-Za-z_][\\w.]*:[A-Za-z_]\\w*$"}
-
-
-def config_schema() -> dict[str, Any]:
-    """Return the schema (JSON Schema 2020-12) of every file that mtlrun reads under ``configs``.
-
-    It says what the pydantic models say, and in addition which short forms are read and which methods and metrics
-    there are. Files may still be refused for what needs more than one value, see `mtlrun validate`.
-    """
-    schema: dict[str, Any] = Spec.model_json_schema(by_alias=True)
-    models = schema.pop("$defs")
-    method, experiment = models["MethodSpec"]["properties"], schema["properties"]
-    method["estimator"], method["measure"] = _name("Estimator"), _name("Measure")
-    models["DatasetSpec"] = {"anyOf": [{"type": "string"}, models["DatasetSpec"]]}
-    step = models["FeatureStep"]
-    models["FeatureStep"] = {
-        "anyOf": [{"enum": step["properties"]["kind"]["enum"]}, step]
-    }
-    training = _training(schema, models["MethodSpec"])
-    for name in ("tolerance", "reference"):
-        experiment[name] = {
-            "anyOf": [experiment[name]["items"], experiment[name]],
-            "default": [],
-        }
-    experiment["metrics"] = {**experiment["metrics"], "items": _name("Quantity")}
-    own = {
-        "required": ["schema", "id", "title"]
-    }  # the rest may stand in the file that it extends
-    quantities = sorted({*METRIC_INFO, *(quantities_of(ANALYSES) or ())})
-    named = {
-        "EstimatorName": {
-            "description": "A registered method, or package.module:Class of any scikit-learn estimator.",
-            "anyOf": [{"enum": sorted(METHODS)}, _PATH],
-        },
-        "MeasureName": {
-            "description": "A registered measure, or package.module:function.",
-            "anyOf": [{"enum": sorted(ANALYSES)}, _PATH],
-        },
-        "MetricName": {"enum": sorted(METRIC_INFO)},
-        "QuantityName": {"anyOf": [{"enum": quantities}, {"type": "string"}]},
-    }
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "mtlrun experiment or training file",
-        "if": {"properties": {"kind": {"const": TRAIN}}, "required": ["kind"]},
-        "then": {"$ref": "#/$defs/Training"},
-        "else": {"$ref": "#/$defs/Experiment"},
-        "$defs": {
-            **models,
-            **named,
-            "Training": training,
-            "Experiment": {**schema, **own},
-        },
-    }
-
-
-def _name(kind: str) -> dict[str, str]:
-    return {"$ref": f"#/$defs/{kind}Name"}
-
-
-def _training(schema: dict[str, Any], method: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a training file: some sections of an experiment, one data set and one method."""
-    inner = {
-        **method,
-        "properties": {name: method["properties"][name] for name in TRAIN_METHOD_KEYS},
-    }
-    sections = {
-        **schema["properties"],
-        "metrics": {**schema["properties"]["metrics"], "items": _name("Metric")},
-        "dataset": {"$ref": "#/$defs/DatasetSpec"},
-        "method": {"anyOf": [_name("Estimator"), {**inner, "required": ["estimator"]}]},
-    }
-    required = [
-        ONE_OF.get(name, name) for name in schema["required"] if name != "title"
-    ]
-    return {
-        "type": "object",
-        "additionalProperties": False,
-        "properties": {name: sections[name] for name in TRAIN_KEYS},
-        "required": [*required, "dataset", "split"],
-    }

@@ -1,6 +1,7 @@
-"""The JSON files in the folders of results: one model each, as far as the file is read, and one message.
+"""Read the JSON files of experiments in folders of results.
 
-Folders come from others and from earlier versions: unknown keys are left alone.
+A model of each file checks the keys that are read. Folders may come from other people and
+earlier versions, so unknown keys are allowed.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,7 +40,7 @@ Facts = dict[str, Any]
 
 
 class Stored(BaseModel):
-    """A part of a file; keys that nobody reads may be anything."""
+    """A part of a file, in which other keys may have any value."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
@@ -96,7 +97,7 @@ class _QuantityFacts(Stored):
 
 
 class StoredPlan(Stored):
-    """``run.json``, and what it says of each reading."""
+    """``run.json``, and its entry of an interpretation."""
 
     cells: list[Annotated[ResultKey, BeforeValidator(ResultKey.read)]] = []
     methods: list[str] | None = None
@@ -145,7 +146,7 @@ class Verified(Stored):
     cells: list[_Verified]
 
 
-#: Name of a file of experiments -> what it must hold.
+#: Name of a file -> its model.
 MODELS: dict[str, type[Stored]] = {
     RUN_FILE: StoredPlan,
     PROVENANCE: Provenance,
@@ -163,11 +164,16 @@ def read_raw(path: Path) -> dict[str, Any] | None:
 
     Files of experiments are checked, too.
 
+    Returns
+    -------
+    dict or None
+        None if there is no file.
+
     Raises
     ------
     DataError
-        If the file is damaged, too large, or not what a file of its name holds; names
-        the place in it.
+        If the file is damaged, too large, or does not fit the model of its name. The
+        message names the key.
     """
     value = stored.read_raw(path)
     if value is not None:
@@ -176,27 +182,27 @@ def read_raw(path: Path) -> dict[str, Any] | None:
 
 
 def _check(path: Path, value: dict[str, Any]) -> None:
-    """Refuse what a file of this name must not hold; names the place in it."""
+    """Refuse values that do not fit the model of a file."""
     model = MODELS.get(path.name)
     if model is None:
         return
     try:
         model.model_validate(value)
     except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        place = ".".join(map(str, problem["loc"]))
-        raise stored.not_a_result(path, place, problem["msg"]) from None
+        first_problem = error.errors(include_url=False)[0]
+        key = ".".join(map(str, first_problem["loc"]))
+        raise stored.not_a_result(path, key, first_problem["msg"]) from None
 
 
 def read_plan(folder: Path, records: Records) -> dict[str, Any] | None:
-    """Read ``run.json`` with the fields that the packed records keep.
+    """Read ``run.json``, with the fields that are in the packed records.
 
     Parameters
     ----------
     folder : Path
         Folder of a run.
     records : Records
-        Of the run.
+        Records of the run.
 
     Returns
     -------
@@ -206,7 +212,7 @@ def read_plan(folder: Path, records: Records) -> dict[str, Any] | None:
     Raises
     ------
     DataError
-        If it is damaged, or if the plan lies with packed records that cannot be read.
+        If it is damaged, or if the plan is in packed records that cannot be read.
     """
     path = folder / RUN_FILE
     raw = read_raw(path)
@@ -239,53 +245,79 @@ def made_and_verified(
     verified: Mapping[str, Any],
     age: Callable[[str], str] = lambda commit: "",
 ) -> list[str]:
-    """Return a sentence on the commits that made some records, and one on whether the code still gives the same.
+    """Say which commits made records, and whether the present code gives the same.
 
-    `age` says of a commit how old it is; a report that is the same everywhere and always cannot.
+    Parameters
+    ----------
+    commits : iterable of str or None
+        Commit of each record; None if it is unknown.
+    verified : mapping
+        Content of ``verified.json``; empty if there is none.
+    age : callable, optional
+        Returns a text on the age of a commit, which follows its name. Reports leave it
+        out, because they do not depend on the date.
+
+    Returns
+    -------
+    list of str
+        Sentences.
     """
-    made = Counter(str(commit) for commit in commits if commit)
-    listed = [
-        f"{name[:8]}{age(name)}"
-        + (f" ({counted(count, 'cell')})" if len(made) > 1 else "")
-        for name, count in made.most_common()
-    ]
-    lines = [f"Made by {', '.join(listed)}."] if made else []
+    lines = []
+    counts = Counter(str(commit) for commit in commits if commit)
+    if counts:
+        lines.append(_made_sentence(counts, age))
     if not verified:
-        return [*lines, "Not verified since."] if lines else []
-    tried = [
-        entry for entry in as_list(verified.get("cells")) if isinstance(entry, dict)
-    ]
-    good = [entry for entry in tried if entry["agrees"]]
-    by = verified["made_by"]
-    commit = (
-        f"{str(by['commit'])[:8]}{' (changed)' if by['dirty'] else ''}"
-        if by["commit"]
-        else f"mtlrun {by['mtlrun']}"
+        if lines:
+            lines.append("Not verified since.")
+        return lines
+    entries = as_list(verified.get("cells"))
+    tried = [entry for entry in entries if isinstance(entry, dict)]
+    lines.append(_verified_sentence(tried, verified))
+    lines += [_difference_sentence(entry) for entry in tried if not entry["agrees"]]
+    for reason, count in sorted(verified.get("not_tried", {}).items()):
+        lines.append(f"Not tried: {count}, {reason}.")
+    return lines
+
+
+def _made_sentence(counts: Counter[str], age: Callable[[str], str]) -> str:
+    """Name commits, the most frequent first."""
+    texts = []
+    for commit, count in counts.most_common():
+        text = f"{commit[:8]}{age(commit)}"
+        if len(counts) > 1:
+            text += f" ({counted(count, 'cell')})"
+        texts.append(text)
+    return f"Made by {', '.join(texts)}."
+
+
+def _verified_sentence(tried: Sequence[Facts], verified: Mapping[str, Any]) -> str:
+    """Summarize how well the recomputed jobs agree with their records."""
+    made_by = verified["made_by"]
+    code = f"mtlrun {made_by['mtlrun']}"
+    if made_by["commit"]:
+        code = str(made_by["commit"])[:8]
+        if made_by["dirty"]:
+            code += " (changed)"
+    digits = [entry["digits"] for entry in tried if entry["agrees"]]
+    text = (
+        f"Verified at {code} on {verified['date'][:10]}: {len(digits)} of "
+        f"{counted(len(tried), 'cell')} computed again "
+        f"(of {verified['finished']} finished) agree"
     )
-    text = f"Verified at {commit} on {verified['date'][:10]}: {len(good)} of {counted(len(tried), 'cell')} computed again"
-    text += f" (of {verified['finished']} finished)"
-    text += (
-        f" agree to {math.floor(min(e['digits'] for e in good))} digits or more"
-        if good
-        else " agree"
-    )
+    if digits:
+        text += f" to {math.floor(min(digits))} digits or more"
+    # Jobs without a ratio had no seconds to compare with.
     ratios = sorted(entry["seconds_ratio"] for entry in tried if entry["seconds_ratio"])
-    text += (
-        f"; seconds x{statistics.median(ratios):.2g} ({ratios[0]:.2g} to {ratios[-1]:.2g})"
-        if ratios
-        else ""
-    )
-    lines.append(f"{text}.")
-    for entry in tried:
-        if not entry["agrees"]:
-            what = (
-                entry["error"]
-                or f"{entry['quantity']} agrees to {entry['digits']:g} digits"
-            )
-            lines.append(
-                f"Does not agree: {CELLS}/{entry['key'][:KEY_LENGTH]}...: {what}."
-            )
-    return lines + [
-        f"Not tried: {count}, {why}."
-        for why, count in sorted(verified.get("not_tried", {}).items())
-    ]
+    if ratios:
+        median = statistics.median(ratios)
+        text += f"; seconds x{median:.2g} ({ratios[0]:.2g} to {ratios[-1]:.2g})"
+    return f"{text}."
+
+
+def _difference_sentence(entry: Mapping[str, Any]) -> str:
+    """Say in what a recomputed job differs from its record."""
+    difference = entry["error"]
+    if not difference:
+        difference = f"{entry['quantity']} agrees to {entry['digits']:g} digits"
+    key = entry["key"][:KEY_LENGTH]
+    return f"Does not agree: {CELLS}/{key}...: {difference}."

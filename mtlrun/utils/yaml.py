@@ -14,7 +14,7 @@ import typing
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -418,10 +418,27 @@ def _yaml_problem(error: yaml.YAMLError, text: str) -> YamlProblem:
     )
 
 
-# ---------------------------------------------------------------------- what pydantic finds in a file, in plain words
+# ---------------------------------------------------- problems of plain data
 
-#: (path, whether the key and not the value is meant, message, hint)
-Finding = tuple[KeyPath, bool, str, str]
+
+class Finding(NamedTuple):
+    """Problem of a value in plain data, or of its key.
+
+    Attributes
+    ----------
+    path : tuple
+        Path of the value.
+    message : str
+    hint : str
+        Remedy; "" for none.
+    at_key : bool
+        Whether the key is wrong, not the value.
+    """
+
+    path: KeyPath
+    message: str
+    hint: str = ""
+    at_key: bool = False
 
 
 class StrictModel(BaseModel):
@@ -466,62 +483,58 @@ def schema_findings(
     model: type[BaseModel],
     display_path: Callable[[KeyPath], KeyPath] = _as_it_is,
 ) -> Iterator[Finding]:
-    """Yield what pydantic found, with its paths mapped onto the data that were validated.
+    """Yield the errors of pydantic, with the paths of the values that were validated.
 
     Parameters
     ----------
     error : ValidationError
     data : dict
-        The data that was validated.
+        Data that were validated.
     model : type
-        The model it was validated with.
+        Model with which they were validated.
     display_path : callable, optional
-        How messages call a path, if the data were rearranged before.
+        Returns the path to show in messages, if the data were rearranged before.
     """
     seen = set()
-    for finding in error.errors(include_url=False):
-        path, rest = _locate(data, finding["loc"])
-        if finding["type"] == "extra_forbidden":
-            part = _model_at(path[:-1], data, model)
-            yield unknown_key(
-                path,
-                [i.alias or n for n, i in part.model_fields.items()] if part else [],
-                display_path,
-            )
-        elif finding["type"] == "missing":
-            yield (
-                path,
-                True,
-                f"missing key {display_path(rest[-1:])[0]!r}{inside(display_path(path))}",
-                "",
-            )
-        elif (
-            path not in seen
-        ):  # one message per value, not one per alternative of a union
-            text = reworded(finding)
-            value = finding.get("input")
+    for pydantic_error in error.errors(include_url=False):
+        path, rest = _locate(data, pydantic_error["loc"])
+        if pydantic_error["type"] == "extra_forbidden":
+            valid_keys = _keys_of(_model_at(path[:-1], data, model))
+            yield unknown_key(path, valid_keys, display_path)
+        elif pydantic_error["type"] == "missing":
+            key = display_path(rest[-1:])[0]
+            message = f"missing key {key!r}{inside(display_path(path))}"
+            yield Finding(path, message, at_key=True)
+        elif path not in seen:
+            # A union has an error for each alternative, but one message is enough.
+            text = reworded(pydantic_error)
+            if text.startswith("must"):
+                text = f"{_titled(display_path(path))} {text}"
+            value = pydantic_error.get("input")
+            is_list_type = pydantic_error["type"] == "list_type"
             hint = ""
-            if finding["type"] == "list_type" and isinstance(value, str | int | float):
+            if is_list_type and isinstance(value, str | int | float):
                 hint = f"write [{value}]"
-            yield (
-                path,
-                False,
-                f"{_titled(display_path(path))} {text}"
-                if text.startswith("must")
-                else text,
-                hint,
-            )
+            yield Finding(path, text, hint)
         seen.add(path)
 
 
+def _keys_of(model: type[BaseModel] | None) -> list[str]:
+    """Return the keys that a model accepts in a file."""
+    if model is None:
+        return []
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
 def rendered(findings: Iterable[Finding], document: Document) -> str:
-    """Write findings with their places in a document."""
+    """Write findings with their positions in a document."""
     problems = []
-    for path, at_key, message, hint in findings:
-        location = nearest(document.places, path)
-        problems.append(
-            YamlProblem(location.key if at_key else location.value, message, hint)
-        )
+    for finding in findings:
+        position = nearest(document.places, finding.path)
+        mark = position.value
+        if finding.at_key:
+            mark = position.key
+        problems.append(YamlProblem(mark, finding.message, finding.hint))
     return render(problems, document)
 
 
@@ -530,11 +543,14 @@ def unknown_key(
     valid_keys: Iterable[str],
     display_path: Callable[[KeyPath], KeyPath] = _as_it_is,
 ) -> Finding:
-    """Return the finding of an unknown key, with the nearest valid one."""
-    near = suggest(str(path[-1]), valid_keys, 1)
-    hint = f"did you mean {near[0]!r}?   " if near else ""
-    text = f"unknown key {str(path[-1])!r}{inside(display_path(path[:-1]))}"
-    return path, True, text, f"{hint}valid keys: {', '.join(valid_keys)}"
+    """Return the finding of an unknown key, with the nearest valid key."""
+    key = str(path[-1])
+    message = f"unknown key {key!r}{inside(display_path(path[:-1]))}"
+    hint = f"valid keys: {', '.join(valid_keys)}"
+    near = suggest(key, valid_keys, 1)
+    if near:
+        hint = f"did you mean {near[0]!r}?   {hint}"
+    return Finding(path, message, hint, at_key=True)
 
 
 def inside(path: KeyPath) -> str:

@@ -12,7 +12,7 @@ from mtlrun.data.load import load_dataset
 from mtlrun.errors import DataError
 from mtlrun.estimators.registry import METHODS
 from mtlrun.lab.load import validate_file
-from mtlrun.lab.spec import config_schema
+from mtlrun.lab.schema import config_schema
 from mtlrun.utils.io import datasets_dir
 
 CARDS = sorted(datasets_dir().glob("*.yaml"))

@@ -8,7 +8,7 @@ import pytest
 
 from mtlrun.data.frames import column_name, several
 from mtlrun.errors import UserError
-from mtlrun.lab.plan import _matching
+from mtlrun.lab.row_filters import matching
 
 #: `mtlrun.compare` is a function of the same name as the module.
 COMPARE = importlib.import_module("mtlrun.comparison.compare")
@@ -101,9 +101,9 @@ def test_parts_of_an_experiment_add_up_and_may_have_commas_in_their_names():
             self.trial = 0
 
     rows = [Row("A"), Row("B"), Row("C=1, D=2")]
-    assert _matching(rows, ["method=A", "method=B"]) == [True, True, False]
-    assert _matching(rows, ["method=A,method=B"]) == [True, True, False]
-    assert _matching(rows, ["method=C=1, D=2"]) == [False, False, True]
+    assert matching(rows, ["method=A", "method=B"]) == [True, True, False]
+    assert matching(rows, ["method=A,method=B"]) == [True, True, False]
+    assert matching(rows, ["method=C=1, D=2"]) == [False, False, True]
 
 
 def test_every_column_can_be_named(mtlrun, tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mtlrun.lab.results import artefacts, gather, to_compute
+from mtlrun.lab.batch import artefacts, gather, to_compute
 
 RUNS = Path("results/runs")
 PROFILES = "profiles:\n  demo: {}\n"

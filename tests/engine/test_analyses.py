@@ -241,6 +241,14 @@ def test_what_a_file_cannot_say(lab, trace, old, new, message):
         lab.plan(trace.replace(old, new, 1))
 
 
+def test_an_analysis_without_parameters_has_no_axis(lab, trace):
+    methods = "methods: [{label: a, measure: data-set-statistics}]\n"
+    text = trace[: trace.index("methods:")].replace("[end, rows]", "[n]") + methods
+    lab.plan(text)
+    with pytest.raises(ConfigError, match="no method has a parameter"):
+        lab.plan(text + "sweep: {name: a, params: steps, values: [1]}\n")
+
+
 def test_quantities_are_those_of_the_measures(lab):
     text = AUDIT.replace('audit", params: {published: mtmkl/table1.csv}', "walk")
     known = text.replace('"lab.measures:walk}', "data-set-statistics}").replace(

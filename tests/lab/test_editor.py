@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from mtlrun.estimators.registry import METHODS
-from mtlrun.lab.spec import config_schema
+from mtlrun.lab.schema import config_schema
 from mtlrun.utils.io import configs_dir
 from mtlrun.utils.yaml import load_file
 

@@ -6,7 +6,7 @@ import pytest
 
 from mtlrun.errors import ConfigError, UnknownNameError
 from mtlrun.lab.catalogue import catalogue, find
-from mtlrun.lab.load import load_experiment, validate_file
+from mtlrun.lab.load import load_experiment, run_of, validate_file
 from mtlrun.utils.io import configs_dir
 from mtlrun.utils.yaml import load_file
 
@@ -462,3 +462,21 @@ def test_the_catalogue_agrees_with_the_files():
             data.get("kind", "evaluate"),
         )
         assert list(entry.default_for) == ([names] if isinstance(names, str) else names)
+
+
+def test_a_file_without_id_has_no_run_folder(tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text(VALID.replace("id: lab/tiny\n", ""), encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        run_of(path)
+    assert caught.value.remedy == f"See all problems: mtlrun validate {path}"
+
+
+def test_a_stopped_check_names_its_parameter_by_a_text(tmp_path):
+    path = tmp_path / "a.yaml"
+    check = (
+        "over: two, at_least: 3, stopped: {below: one, at_least: [1], quantity: auc}"
+    )
+    path.write_text(VALID.replace("over: two, at_least: 3", check), encoding="utf-8")
+    with pytest.raises(ConfigError, match="at_least"):
+        validate_file(path)

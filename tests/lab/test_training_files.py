@@ -174,3 +174,20 @@ def test_validate_knows_training_files(write):
     assert validate_file(write(GOOD)).name == "a.yaml"
     with pytest.raises(ConfigError, match="unknown metric 'acu'"):
         validate_file(write(GOOD.replace("auc", "acu")))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("dataset: digits", "dataset: {id: {a: 1}}"),
+        ("metrics: [auc]", "metrics: [{a: 1}]"),
+        ("metrics: [auc]", "metrics: {}"),
+    ],
+)
+def test_a_mapping_in_place_of_a_name_is_reported(write, old, new):
+    """On targets that are numbers, names of metrics are compared with a list."""
+    text = GOOD.replace("digits", "school").replace(
+        old.replace("digits", "school"), new
+    )
+    with pytest.raises(ConfigError, match=r"a\.yaml:\d+:\d+: "):
+        load_training(write(text))

@@ -16,13 +16,13 @@ import pytest
 
 from mtlrun.engine.interfaces import METRIC_INFO
 from mtlrun.engine.record import Record
+from mtlrun.lab.batch import artefacts
 from mtlrun.lab.load import load_experiment
 from mtlrun.lab.report.cells import MethodResult, Run, method_results, read_run
 from mtlrun.lab.report.checks import SHARES, Check, Claim, Verdict
 from mtlrun.lab.report.claims import Evidence, evaluate, judge
 from mtlrun.lab.report.interpretations import judged
 from mtlrun.lab.report.statistics import rank_groups
-from mtlrun.lab.results import artefacts
 
 TRIALS = range(8)
 

@@ -6,10 +6,10 @@ import re
 import pytest
 
 from mtlrun.errors import DataError
+from mtlrun.lab.merging import merge
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import FORMATS, html_report, render, write_report
 from mtlrun.lab.report.summary import read_overview, write_overview
-from mtlrun.lab.results import merge
 from mtlrun.tables.report_table import Column, ReportTable, csv_grid
 
 HOSTILE = {

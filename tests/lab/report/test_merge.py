@@ -15,10 +15,10 @@ from mtlrun.engine.packed import PACKED, pack
 from mtlrun.engine.record import Record, Records
 from mtlrun.engine.store import Store
 from mtlrun.errors import DataError
+from mtlrun.lab.merging import Merged, merge
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.cells import read_run
 from mtlrun.lab.report.formats import FILES
-from mtlrun.lab.results import Merged, merge
 from mtlrun.utils.processes import exclusive_lock
 
 DC = "LADM-DC-RMTL-10%"
@@ -121,7 +121,7 @@ def test_what_is_not_taken_is_counted(halves):
     rewritten(second / "cells" / f"alpha-{DC}-1.json", status="failed")
     shutil.copy(first / "cells" / "alpha-APG-RMTL-0.json", second / "cells")
     merged = merge(first / RUN, second)
-    assert merged == Merged(copied=2, known=1, foreign=1, unfinished=2)
+    assert merged == Merged(copied=2, already_here=1, foreign=1, unfinished=2)
     assert str(merged) == (
         "2 cells copied (1 already finished here, 1 of other experiments, settings or versions, 2 not finished there)"
     )

@@ -10,12 +10,12 @@ import pytest
 from rich.console import Console
 
 from mtlrun.engine.record import JobKind, Record, ResultKey
+from mtlrun.lab.batch import artefacts
 from mtlrun.lab.load import load_experiment
-from mtlrun.lab.plan import settings
 from mtlrun.lab.report import build
 from mtlrun.lab.report.cells import Run
 from mtlrun.lab.report.terminal import print_report
-from mtlrun.lab.results import artefacts
+from mtlrun.lab.scenarios import scenarios
 
 EXPERIMENTS = [entry.id for entry in artefacts()]
 
@@ -24,9 +24,9 @@ def filled(name: str) -> Run:
     """Return a run of an experiment as it would be read, with long numbers everywhere."""
     experiment = load_experiment(name)
     spec = experiment.spec
-    family = JobKind.ANALYSIS if spec.measures else JobKind.FIT
+    family = JobKind.ANALYSIS if spec.is_analysis else JobKind.FIT
     planned, cells, datasets = [], {}, {}
-    for place in settings(spec):
+    for place in scenarios(spec):
         datasets[place.name] = {
             "id": place.dataset.id if place.dataset else "published",
             "axis": place.axis,

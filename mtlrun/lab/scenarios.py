@@ -1,0 +1,168 @@
+"""Scenarios of an experiment: the data sets, or the points of a sweep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mtlrun.engine.job import with_params
+from mtlrun.engine.methods import analysis_parameters, complete, has_parameter
+from mtlrun.lab.spec import (
+    PUBLISHED,
+    DatasetSpec,
+    FeatureStep,
+    MethodSpec,
+    Spec,
+    SplitSpec,
+    Sweep,
+)
+from mtlrun.tables.report_table import show
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Data and protocol on which methods are compared: one table of the report.
+
+    Attributes
+    ----------
+    index : int
+        Position of the data set in the file.
+    name : str
+        Label in tables: the label of the data set, in a sweep with the value of the axis.
+    dataset : DatasetSpec or None
+        None for analyses of published numbers.
+    split : SplitSpec or None
+        None for analyses.
+    trials : int
+        Number of splits, or of repeats of an analysis.
+    metrics : list of str
+    features : FeatureStep
+        Step that is learned on the training rows (on all rows, for analyses).
+    methods : tuple of MethodSpec
+    axis : dict
+        ``{"of": label of the data set, "value": value of the axis}``; empty without a
+        sweep.
+    """
+
+    index: int
+    name: str
+    dataset: DatasetSpec | None
+    split: SplitSpec | None
+    trials: int
+    metrics: list[str]
+    features: FeatureStep
+    methods: tuple[MethodSpec, ...]
+    axis: dict[str, Any]
+
+    @property
+    def dataset_id(self) -> str:
+        """Id of the data set, `PUBLISHED` if there is none."""
+        if self.dataset is None:
+            return PUBLISHED
+        return self.dataset.id
+
+
+def scenarios(spec: Spec) -> list[Scenario]:
+    """Return the scenarios of an experiment in the order of its tables.
+
+    There is one for each data set. In a sweep, there is one for each data set and value
+    of the axis.
+    """
+    scenarios_in_order = []
+    for scenario in _datasets(spec):
+        if spec.sweep is None:
+            scenarios_in_order.append(scenario)
+            continue
+        left_out = spec.sweep.leave_out.get(scenario.name, [])
+        for value in spec.sweep.values:
+            if value not in left_out:
+                scenarios_in_order.append(_at_value(scenario, spec.sweep, value))
+    return scenarios_in_order
+
+
+def _datasets(spec: Spec) -> list[Scenario]:
+    """Return a scenario for each data set; without data sets, for published numbers."""
+    if spec.datasets:
+        return [
+            _of_dataset(spec, index, dataset)
+            for index, dataset in enumerate(spec.datasets)
+        ]
+    return [
+        Scenario(
+            index=0,
+            name=PUBLISHED,
+            dataset=None,
+            split=spec.split,
+            trials=_n_trials(spec, spec.split),
+            metrics=spec.metrics,
+            features=spec.features,
+            methods=tuple(spec.methods),
+            axis={},
+        )
+    ]
+
+
+def _of_dataset(spec: Spec, index: int, dataset: DatasetSpec) -> Scenario:
+    """Return the scenario of a data set, which may replace sections of the experiment."""
+    split = dataset.split or spec.split
+    methods = [method for method in spec.methods if method.applies_to(dataset)]
+    return Scenario(
+        index=index,
+        name=dataset.name,
+        dataset=dataset,
+        split=split,
+        trials=_n_trials(spec, split),
+        metrics=dataset.metrics or spec.metrics,
+        features=dataset.features or spec.features,
+        methods=tuple(methods),
+        axis={},
+    )
+
+
+def _n_trials(spec: Spec, split: SplitSpec | None) -> int:
+    if split is None:
+        return spec.repeats
+    return split.n_trials
+
+
+def _at_value(scenario: Scenario, sweep: Sweep, value: object) -> Scenario:
+    """Return a scenario at one value of the axis of a sweep."""
+    dataset = scenario.dataset
+    if dataset is not None and sweep.option is not None:
+        fields = {**dataset.model_dump(), sweep.option: value}
+        dataset = DatasetSpec.model_validate(fields)
+    split = scenario.split
+    if split is not None and sweep.split is not None:
+        split = split.model_copy(update={sweep.split: value})
+    names = sweep.params or []
+    methods = [_with_value(method, names, value) for method in scenario.methods]
+    return replace(
+        scenario,
+        name=f"{scenario.name} ({sweep.name} {show(value)})",
+        dataset=dataset,
+        split=split,
+        methods=tuple(methods),
+        axis={"of": scenario.name, "value": value},
+    )
+
+
+def _with_value(method: MethodSpec, names: list[str], value: object) -> MethodSpec:
+    """Return a method with a value for each of some parameters that it has."""
+    params = method.params
+    if method.measure:
+        valid_names = analysis_parameters(method.measure)
+        # None means that the analysis accepts any parameter.
+        if valid_names is not None:
+            names = [name for name in names if name in valid_names]
+        params = {**params, **dict.fromkeys(names, value)}
+    else:
+        complete_params = complete(method.estimator, params)
+        names = [
+            name
+            for name in names
+            if has_parameter(method.estimator, complete_params, name)
+        ]
+        if names:
+            # ``base__alpha`` may belong to an estimator that is a default parameter.
+            params = with_params(complete_params, dict.fromkeys(names, value))
+    return method.model_copy(update={"params": params})
