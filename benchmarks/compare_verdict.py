@@ -272,7 +272,7 @@ def predicted_by(coef: np.ndarray, data: Dataset, rows: np.ndarray) -> np.ndarra
 def risk_of(strategy: Strategy | None, risks: dict[tuple[str, int], float]) -> float:
     """Return the error of a strategy on new rows, a mean over the splits."""
     assert strategy is not None
-    return float(np.mean([risks[name, s] for s, name in strategy.picked.items()]))
+    return float(np.mean([risks[name, s] for s, name in strategy.selected.items()]))
 
 
 def before(

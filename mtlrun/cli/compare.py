@@ -433,7 +433,9 @@ class _Progress:
 
         started = clock.monotonic()
         self.board = board
-        whole = sum(e.over(range(len(board.evaluation.rows))) for e in board.entries)
+        whole = sum(
+            e.is_complete(range(len(board.evaluation.rows))) for e in board.entries
+        )
         if started < self.next and (whole == self.whole or self.slow):
             return
         self.board, self.whole = None, whole

@@ -1,11 +1,16 @@
-"""Does multi-task learning help on the user's own data: leaderboard, verdict, chosen configuration, fitted model."""
+"""Compare multi-task methods and baselines on a table of the user.
+
+`run_comparison` is the main path: read the table, fix the protocol and the methods, fit
+every method on every split (`mtlrun.comparison.schedule`), judge whether multi-task
+learning helps (`mtlrun.comparison.verdict`), and fit the best method to all rows.
+"""
 
 from __future__ import annotations
 
 import math
 import tempfile
 import time as clock
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from glob import has_magic
@@ -93,13 +98,16 @@ from mtlrun.tables.report_table import duration
 from mtlrun.utils.io import canonical_json, temporary, writing
 from mtlrun.utils.text import folder_name, hidden, id_of, stem_of
 
-#: Part of the budget that the fits of the comparison may take; the rest is for the final model.
-FILL = 0.9
-#: Seconds of a split of a method up to which its final model is fitted without further processes.
-SHORT = 5.0
-#: How many times as long as the slowest fit of a method its final model may take: it is fitted to the training rows of
-#: the first split and to all rows, and calibration fits three more models for each.
-FINAL, CALIBRATED = 3, 12
+#: Share of the budget for the fits of the comparison; the rest is for the final model.
+FITS_SHARE_OF_BUDGET = 0.9
+#: Seconds per split of a method below which its final model is fitted in one process:
+#: starting more takes longer than they would save.
+SINGLE_PROCESS_SECONDS = 5.0
+#: A final model may take this many times as long as the slowest fit of its method. It
+#: is fitted to the training rows of the first split and to all rows.
+FINAL_FIT_FACTOR = 3
+#: The same with calibration, which fits three more models for each of these fits.
+CALIBRATED_FIT_FACTOR = 12
 
 
 @with_arguments
@@ -165,10 +173,10 @@ def compare(
         Columns to predict, each a task, on the same rows (shared tasks). Patterns such
         as ``y*`` stand for all columns that match.
     targets_last : int, optional
-        The last columns of the table, so many, are the targets.
+        Number of columns at the end of the table that are the targets.
     labels : path, optional
-        Mulan's XML list of labels: the targets. Not needed if it lies beside the table
-        with the same name.
+        Mulan's XML list of labels: the targets. Not needed if it lies in the folder of
+        the table and has the same name.
     test : DataFrame or path, optional
         Test rows; by default, the rows are tested by repeated cross-validation.
     time : str, optional
@@ -305,51 +313,19 @@ def run_comparison(
     options : CompareOptions
     """
     started = clock.monotonic()
-    files = chunk_files(data)
+    chunks = chunk_files(data)
     if output is not None:
-        tables = files or (data if isinstance(data, list | tuple) else [data])
-        named = [one for one in (*tables, test) if isinstance(one, str | Path)]
-        refuse_tables(Path(output), [Path(one) for one in named])
-    if files:
+        _refuse_output(Path(output), chunks or data, test)
+    if chunks:
         if columns.labels or test is not None:
             raise ConfigError(
                 "--labels and --test cannot be used with data in chunks",
                 "Leave them out.",
             )
-        return compare_chunks(files, columns, options, say=say)
-    for name, value in (
-        ("backend", options.backend),
-        ("scheduler", options.scheduler),
-    ):
-        if value:
-            raise ConfigError(
-                f"--{name} is for data in chunks: a folder of files", "Use --jobs."
-            )
-    has_targets = bool(columns.target or columns.targets or columns.targets_last)
-    data, labels = label_list(data, columns.labels, other=has_targets)
-    table = _table(data, None)
-    test_table = None if test is None else _table(test, table)
-    options = replace(
-        options,
-        drop=matching(options.drop, table),
-        categorical=matching(options.categorical, table),
-        keep=matching(options.keep, table),
-        also_grouped_by=matching(options.also_grouped_by, table),
-    )
-    names = target_columns(
-        table,
-        columns.target,
-        columns.targets,
-        columns.targets_last,
-        labels,
-        options.drop,
-    )
-    source = TableSource(table, test_table, options.roles(names, columns.task))
-    dataset = replace(
-        make_dataset(table, source.roles, test_table),
-        id=_id(table),
-        title=_title(table),
-    )
+        return compare_chunks(chunks, columns, options, say=say)
+    _refuse_cluster(options)
+    source = _read_source(data, columns, options, test)
+    dataset = _make_dataset(source)
     if options.calibrate and dataset.task_type == "regression":
         raise ConfigError(
             "--calibrate needs targets that are labels", "Leave it out for regression."
@@ -363,355 +339,85 @@ def run_comparison(
     check_parts(dataset, protocol)
     candidates = _candidates(options, dataset, protocol, source.roles.unseen)
     facts = facts_of(dataset, protocol, source.roles, candidates)
-    facts += [
-        line
-        for line in (differences(dataset), tables_like(dataset, protocol.train))
-        if line
-    ]
+    for line in (differences(dataset), tables_like(dataset, protocol.train)):
+        if line:
+            facts.append(line)
     for line in facts:
         say(line)
-    with _session(output, source, dataset, protocol, options, say) as session:
+    with _open_session(output, source, dataset, protocol, options, say) as session:
         return session.run(candidates, facts, started, finished)
 
 
-@dataclass(frozen=True)
-class _Session:
-    """Where a comparison computes: the table as a stored data set, and the folder of the jobs."""
+# ---------------------------------------------------------------- reading the table
 
-    source: TableSource
-    folder: Path
-    data: Path
-    dataset: Dataset
-    protocol: Protocol
-    options: CompareOptions
-    say: Callable[[str], None]
 
-    def run(
-        self,
-        candidates: list[Candidate],
-        facts: list[str],
-        started: float,
-        finished: Callable[[Leaderboard], None],
-    ) -> Comparison:
-        """Compute all fits, and from the best method the rest of the result."""
-        end = (
-            None if self.options.budget is None else started + self.options.budget * 60
-        )
-        deadline = None if end is None else started + FILL * (end - started)
-        evaluation = self.protocol.evaluation(self.dataset)
-        waves = self._waves(self.protocol, candidates, evaluation, deadline)
-        jobs = waves.jobs
+def _refuse_output(output: Path, data: Any, test: Any) -> None:
+    """Refuse an output folder whose results would be written over the tables."""
+    tables = list(data) if isinstance(data, list | tuple) else [data]
+    tables.append(test)
+    paths = [Path(table) for table in tables if isinstance(table, str | Path)]
+    refuse_tables(output, paths)
 
-        def so_far(entries: list[ComparedMethod]) -> None:
-            if any(entry.score is not None for entry in entries):
-                done = sum(len(entry.scores) + len(entry.failures) for entry in entries)
-                done += sum(
-                    len(entry.stopped.keys() - entry.scores.keys()) for entry in entries
-                )
-                left = waves.remaining()
-                text = "" if left is None else f", about {duration(left)} left"
-                board = self._board(
-                    entries,
-                    evaluation,
-                    facts,
-                    [f"unfinished: {done} of {len(jobs)} fits are done{text}"],
-                )
-                finished(replace(board, title=f"Unfinished: {board.title}"))
 
-        waves.finished = so_far
-        board = self._board(waves.run(), evaluation, facts, waves.left_out)
-        keys = [
-            {"method": label, "trial": trial, "key": job.key}
-            for (label, trial), job in waves.computed_jobs().items()
-        ]
-        planned = {
-            "options": self.options.protocol_options(),
-            "metric": self.protocol.metric,
-            "split": self.protocol.split,
-            "question": self._question(),
-            "cells": keys,
-        }
-        curve = self._curve(board, deadline) if self.options.curve else None
-        held_out = self._held_out(board, waves)
-        saved, trained, label, linear = self._final(
-            board, {c.label: c for c in candidates}, end
-        )
-        self._add_intervals(board, waves, trained, saved)
-        coefficients = _coefficients(linear)
-        return TableComparison(
-            board=board,
-            dataset=self.dataset,
-            trained=trained,
-            source=self.source,
-            coefficients=coefficients,
-            coefficients_of=label,
-            cells=planned,
-            curve=curve,
-            saved=saved,
-            held_out=held_out,
-        )
-
-    def _held_out(
-        self, board: Leaderboard, waves: CompareSchedule
-    ) -> HeldOutPredictions | None:
-        """Read the predictions of the methods that were chosen from their records."""
-        strategies, _ = strategies_of(board.entries, board.evaluation)
-        return held_out_predictions(board.evaluation, strategies, waves.read_scores)
-
-    def _question(self) -> str:
-        """Return what is predicted, for which tasks and on which rows."""
-        roles = self.source.roles
-        targets = ", ".join(self.dataset.targets)
-        tasks = "" if roles.task is None else f" by {roles.task}"
-        columns = [roles.time, roles.group, roles.transform]
-        details = "".join(f", {name}" for name in columns if name)
-        return f"{design_of(self.dataset)}: {targets}{tasks}{details}"
-
-    def _add_intervals(
-        self, board: Leaderboard, waves: CompareSchedule, trained: Trained, label: str
-    ) -> None:
-        """Give the saved model intervals, and say which share of the test rows they hold."""
-        if self.dataset.task_type != "regression":
-            return
-        evaluation = board.evaluation
-        predicted = {}
-        for split in range(evaluation.folds):
-            scores = waves.read_scores(label, split)
-            if scores is not None:
-                predicted[split] = scores
-        if not predicted:
-            return
-        is_new = NEW_TASK in self.dataset.source
-        kind, other_kind = ("new", "known") if is_new else ("known", "new")
-        job = waves.jobs[label, 0]
-        params = trained.model.about["estimator"]["params"]
-        errors = {kind: errors_of_folds(evaluation, predicted)}
-        has_deviations = has_std(trained.model.estimator)
-        predicts_new_tasks = self.source.roles.unseen == "mean"
-        if has_deviations:
-            errors[kind] = errors_of_refits(job, self.dataset, params, new_tasks=is_new)
-        if self.dataset.task_id is not None and predicts_new_tasks:
-            errors[other_kind] = errors_of_refits(
-                job, self.dataset, params, new_tasks=not is_new
-            )
-        facts, lines = interval_facts(errors, self.dataset)
-        trained.model.about["intervals"] = facts
-        lines = [f"{label}: {line}" for line in lines]
-        lines += transform_advice(errors, self.dataset)
-        board.facts += lines
-        board.interval_lines = lines
-
-    def _curve(self, board: Leaderboard, deadline: float | None) -> pd.DataFrame:
-        """Repeat the comparison after training on parts of the rows; its jobs are kept like all others."""
-
-        def fewer(part: float) -> Protocol:
-            return replace(
-                self.protocol,
-                split={**self.protocol.split, **({} if part == 1 else {"train": part})},
-            )
-
-        answers = {1.0: board.answer}
-        for part in PARTS[:-1]:
-            self.say(f"training on {part:.0%} of the rows of every task")
-            found = _candidates(
-                self.options, self.dataset, fewer(part), self.source.roles.unseen
-            )
-            candidates = [
-                candidate for candidate in found if candidate.family in VERDICT_FAMILIES
-            ]
-            entries = self._waves(
-                fewer(part), candidates, board.evaluation, deadline
-            ).run()
-            answers[part] = judge(entries, board.evaluation)
-        return curve_of(
-            answers, self.dataset, lambda part: fewer(part).rows(self.dataset, 0)[0]
-        )
-
-    def _waves(
-        self,
-        protocol: Protocol,
-        candidates: list[Candidate],
-        evaluation: Evaluation,
-        deadline: float | None,
-    ) -> CompareSchedule:
-        """Return what computes methods on all splits."""
-        made = ComparisonJobs(protocol, self.dataset).plan(
-            candidates, self.folder, self.data
-        )
-        jobs = {(row.method, row.trial): row.job for row in made.rows}
-        runner = Runner(
-            made,
-            Pool(self.options.jobs),
-            Progress(self.say),
-            retries=self.options.retries,
-        )
-        usual = usual_seconds(
-            candidates, self.dataset, self.options.folds, protocol.train
-        )
-        return CompareSchedule(
-            candidates,
-            jobs,
-            runner,
-            evaluation,
-            deadline,
-            self.say,
-            usual=usual,
-            raced=self._raced(protocol, candidates),
-        )
-
-    def _raced(self, protocol: Protocol, candidates: list[Candidate]) -> list[str]:
-        """Return the methods that may be stopped in a training part."""
-        if not self.options.racing:
-            return []
-        default = default_candidates(self.dataset, protocol.train)
-        labels = [candidate.label for candidate in default]
-        return raced_labels(candidates, labels, self.options.methods)
-
-    def _board(
-        self,
-        entries: list[ComparedMethod],
-        evaluation: Evaluation,
-        facts: list[str],
-        left_out: list[str],
-    ) -> Leaderboard:
-        board = Leaderboard(
-            title=f"Does multi-task learning help on {self.dataset.title}?",
-            metric=self.protocol.metric,
-            greater=get_metric(self.protocol.metric).greater_is_better,
-            tasks=self.dataset.tasks,
-            sizes=sizes_of(self.dataset),
-            entries=entries,
-            evaluation=evaluation,
-            against=next(
-                entry.label for entry in entries if entry.family == INDEPENDENT
-            ),
-            facts=facts,
-            left_out=left_out,
-        )
-        if not board.ranked():
-            failed = [
-                f"{entry.label}: {entry.errors[0]}"
-                for entry in entries
-                if not entry.scores and entry.errors
-            ]
+def _refuse_cluster(options: CompareOptions) -> None:
+    """Refuse the options of a cluster, which computes data in chunks only."""
+    cluster_options = {"backend": options.backend, "scheduler": options.scheduler}
+    for name, value in cluster_options.items():
+        if value:
             raise ConfigError(
-                "no method could be fitted: " + "; ".join(failed[:3]),
-                "See the messages above.",
+                f"--{name} is for data in chunks: a folder of files", "Use --jobs."
             )
-        return board
-
-    def _final(
-        self, board: Leaderboard, candidates: dict[str, Candidate], end: float | None
-    ) -> tuple[str, Trained, str, Trained]:
-        """Return the best method fitted on all rows, and the model whose coefficients are shown, each after its label.
-
-        Within a budget, methods that take too long for the rest of it are passed over.
-        """
-        ranked = board.ranked()
-        best = next((entry for entry in ranked if self._in_time(entry, end)), None)
-        if best is None:
-            best = min(ranked, key=lambda entry: max(entry.fit_seconds))
-        if best is not ranked[0]:
-            text = f"no time was left to fit {ranked[0].label} on all rows: the saved model is {best.label}"
-            board.left_out.append(text)
-        candidate = candidates[best.label]
-        params = choose_over_splits(candidate.grid, list(best.grid_losses.values()))
-        if self.options.calibrate:
-            candidate = calibrated(chosen_candidate(candidate, best.chosen.get(0, {})))
-            params = {f"{INNER}{name}": value for name, value in params.items()}
-        trained = self._fit(candidate, best, params)
-        joint = next(
-            (
-                entry
-                for entry in ranked
-                if entry.family == MULTITASK
-                and has_coefficients(candidates[entry.label])
-                and self._in_time(entry, end)
-            ),
-            None,
-        )
-        if joint is None or hasattr(trained.model.estimator, "coef_"):
-            return best.label, trained, best.label, trained
-        candidate = candidates[joint.label]
-        params = choose_over_splits(candidate.grid, list(joint.grid_losses.values()))
-        linear = self._fit(candidate, joint, params)
-        return best.label, trained, joint.label, linear
-
-    def _in_time(self, entry: ComparedMethod, end: float | None) -> bool:
-        """Whether a method can be fitted on all rows before the end of the budget, as far as its fits tell."""
-        if end is None:
-            return True
-        fits = CALIBRATED if self.options.calibrate else FINAL
-        return (
-            0 in entry.scores
-            and fits * max(entry.fit_seconds) <= end - clock.monotonic()
-        )
-
-    def _fit(
-        self, candidate: Candidate, entry: ComparedMethod, params: Mapping[str, Any]
-    ) -> Trained:
-        """Fit a method on all rows, unless the folder holds that model already.
-
-        `params` are those that the searches of all splits chose.
-        """
-        maker = ComparisonJobs(self.protocol, self.dataset)
-        training = maker.training(candidate, params)
-        stored = load_trained(self.folder / MODEL, training)
-        if stored is not None:
-            return stored
-        self.say(f"fitting {candidate.label} on all rows")
-        # Starting processes takes longer than what they would save on a method that took seconds per split.
-        jobs = 1 if max(entry.seconds, default=math.inf) < SHORT else self.options.jobs
-        made = maker.plan_of(training.job, candidate.label, self.folder, self.data)
-        return fit_training(training, self.dataset, Runner(made, Pool(jobs)))
 
 
-@contextmanager
-def _session(
-    output: str | Path | None,
-    source: TableSource,
-    dataset: Dataset,
-    protocol: Protocol,
-    options: CompareOptions,
-    say: Callable[[str], None],
-) -> Iterator[_Session]:
-    """Store the table beside a card and read it back, so that its jobs are those of ``mtlrun train chosen.yaml``."""
-    with ExitStack() as stack:
-        folder = (
-            Path(output)
-            if output is not None
-            else Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        )
-        stack.enter_context(
-            writing(folder, "Free some space, or choose another folder.")
-        )
-        folder.mkdir(parents=True, exist_ok=True)
-        data = Path(
-            stack.enter_context(tempfile.TemporaryDirectory(**temporary(folder)))
-        )
-        source = source.as_stored(dataset)
-        store_table(data, data, source, dataset)
-        stored = loaded(
-            dataset.id,
-            canonical_json({}),
-            dataset_fingerprint(dataset.id, data_dir=data),
-            str(data),
-        )
-        source.check(dataset, stored)
-        yield _Session(source, folder, data, stored, protocol, options, say)
-
-
-def _table(data: Any, like: Table | None) -> Table:
-    if isinstance(data, str | Path):
-        return read_table(data, like)
-    return table_of_frame(
-        data, "data frame" if like is None else "data frame of the test rows", like
+def _read_source(
+    data: Any, columns: TargetColumns, options: CompareOptions, test: Any
+) -> TableSource:
+    """Read the table and the test rows, and find the columns that the options name."""
+    has_targets = bool(columns.target or columns.targets or columns.targets_last)
+    data, labels = label_list(data, columns.labels, other=has_targets)
+    table = _read_table(data, None)
+    test_table = None
+    if test is not None:
+        test_table = _read_table(test, table)
+    # Names of columns may be patterns, which are matched with the table.
+    options = replace(
+        options,
+        drop=matching(options.drop, table),
+        categorical=matching(options.categorical, table),
+        keep=matching(options.keep, table),
+        also_grouped_by=matching(options.also_grouped_by, table),
     )
+    targets = target_columns(
+        table,
+        columns.target,
+        columns.targets,
+        columns.targets_last,
+        labels,
+        options.drop,
+    )
+    return TableSource(table, test_table, options.roles(targets, columns.task))
 
 
-def short_name(file: str | Path) -> str:
-    """Return what the folder of a comparison of a file, a folder or a pattern is called: its name without endings."""
-    return folder_name(str(file) if has_magic(str(file)) else stem_of(file))
+def _read_table(data: Any, train_table: Table | None) -> Table:
+    """Read a file or a data frame; test rows are read like their training table."""
+    if isinstance(data, str | Path):
+        return read_table(data, train_table)
+    name = "data frame"
+    if train_table is not None:
+        name = "data frame of the test rows"
+    return table_of_frame(data, name, train_table)
+
+
+def _make_dataset(source: TableSource) -> Dataset:
+    """Return the data set of a table, named after its file."""
+    dataset = make_dataset(source.table, source.roles, source.test_table)
+    return replace(dataset, id=_id(source.table), title=_title(source.table))
+
+
+def _id(table: Table) -> str:
+    if table.source is None:
+        return "own-data-frame"
+    return f"own-{id_of(stem_of(table.name))}"
 
 
 def _title(table: Table) -> str:
@@ -736,27 +442,460 @@ def _title(table: Table) -> str:
     return title
 
 
-def _id(table: Table) -> str:
-    return (
-        "own-data-frame"
-        if table.source is None
-        else f"own-{id_of(stem_of(table.name))}"
-    )
+def short_name(file: str | Path) -> str:
+    """Return the folder name of a comparison: the name of its data without endings.
+
+    Parameters
+    ----------
+    file : str or Path
+        A file, a folder or a pattern.
+    """
+    if has_magic(str(file)):
+        return folder_name(str(file))
+    return folder_name(stem_of(file))
 
 
 def _candidates(
     options: CompareOptions, dataset: Dataset, protocol: Protocol, unseen: str
 ) -> list[Candidate]:
-    found = named_candidates(
+    """Return the methods to compare, adapted to the groups and the unseen tasks."""
+    named = named_candidates(
         options.methods, dataset, protocol.train, read_families(options.family)
     )
-    found = [with_levels(candidate, dataset) for candidate in found]
-    check_levels(dataset, found)
-    return [with_unseen(candidate, unseen) for candidate in found]
+    candidates = [with_levels(candidate, dataset) for candidate in named]
+    check_levels(dataset, candidates)
+    return [with_unseen(candidate, unseen) for candidate in candidates]
+
+
+# ---------------------------------------------------------------- computing
+
+
+@contextmanager
+def _open_session(
+    output: str | Path | None,
+    source: TableSource,
+    dataset: Dataset,
+    protocol: Protocol,
+    options: CompareOptions,
+    say: Callable[[str], None],
+) -> Iterator[_Session]:
+    """Store the table with a card and read it back.
+
+    The jobs then have the keys of ``mtlrun train chosen.yaml``, which reads the table
+    by its card, too.
+    """
+    with ExitStack() as stack:
+        if output is not None:
+            folder = Path(output)
+        else:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        stack.enter_context(
+            writing(folder, "Free some space, or choose another folder.")
+        )
+        folder.mkdir(parents=True, exist_ok=True)
+        data_dir = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(**temporary(folder)))
+        )
+        source = source.as_stored(dataset)
+        store_table(data_dir, data_dir, source, dataset)
+        stored = loaded(
+            dataset.id,
+            canonical_json({}),
+            dataset_fingerprint(dataset.id, data_dir=data_dir),
+            str(data_dir),
+        )
+        source.check(dataset, stored)
+        yield _Session(source, folder, data_dir, stored, protocol, options, say)
+
+
+@dataclass(frozen=True)
+class _FinalModels:
+    """Models that are fitted to all rows after the comparison.
+
+    Attributes
+    ----------
+    label : str
+        Method of the saved model.
+    trained : Trained
+        The saved model.
+    linear_label : str
+        Method of the model whose coefficients are shown.
+    linear : Trained
+        That model; the saved one unless it has no coefficients.
+    """
+
+    label: str
+    trained: Trained
+    linear_label: str
+    linear: Trained
+
+
+@dataclass(frozen=True)
+class _Session:
+    """Computation of a comparison.
+
+    Attributes
+    ----------
+    source : TableSource
+    folder : Path
+        Folder of the jobs.
+    data_dir : Path
+        Holds the table as a stored data set.
+    dataset : Dataset
+        The table as it is loaded from there.
+    protocol : Protocol
+    options : CompareOptions
+    say : callable
+    """
+
+    source: TableSource
+    folder: Path
+    data_dir: Path
+    dataset: Dataset
+    protocol: Protocol
+    options: CompareOptions
+    say: Callable[[str], None]
+
+    def run(
+        self,
+        candidates: list[Candidate],
+        facts: list[str],
+        started: float,
+        finished: Callable[[Leaderboard], None],
+    ) -> Comparison:
+        """Compute all fits, and from the best method the rest of the result.
+
+        Parameters
+        ----------
+        candidates : list of Candidate
+        facts : list of str
+            Sentences about the table and the protocol.
+        started : float
+            When the budget began, by `time.monotonic`.
+        finished : callable
+            Called after every fit with the leaderboard so far.
+        """
+        end = None
+        deadline = None
+        if self.options.budget is not None:
+            end = started + self.options.budget * 60
+            deadline = started + FITS_SHARE_OF_BUDGET * (end - started)
+        evaluation = self.protocol.evaluation(self.dataset)
+        schedule = self._schedule(self.protocol, candidates, evaluation, deadline)
+
+        def report(entries: list[ComparedMethod]) -> None:
+            if any(entry.score is not None for entry in entries):
+                finished(self._unfinished_board(entries, schedule, facts))
+
+        schedule.finished = report
+        entries = schedule.run()
+        board = self._board(entries, evaluation, facts, schedule.left_out)
+        plan = self._plan(schedule)
+        curve = None
+        if self.options.curve:
+            curve = self._curve(board, deadline)
+        held_out = self._held_out(board, schedule)
+        candidates_by_label = {candidate.label: candidate for candidate in candidates}
+        models = self._final_models(board, candidates_by_label, end)
+        self._add_intervals(board, schedule, models)
+        return TableComparison(
+            board=board,
+            dataset=self.dataset,
+            trained=models.trained,
+            source=self.source,
+            coefficients=_coefficients(models.linear),
+            coefficients_of=models.linear_label,
+            cells=plan,
+            curve=curve,
+            saved=models.label,
+            held_out=held_out,
+        )
+
+    def _schedule(
+        self,
+        protocol: Protocol,
+        candidates: list[Candidate],
+        evaluation: Evaluation,
+        deadline: float | None,
+    ) -> CompareSchedule:
+        """Return the computation of methods on all splits."""
+        jobs = ComparisonJobs(protocol, self.dataset)
+        plan = jobs.plan(candidates, self.folder, self.data_dir)
+        runner = Runner(
+            plan,
+            Pool(self.options.jobs),
+            Progress(self.say),
+            retries=self.options.retries,
+        )
+        return CompareSchedule(
+            candidates,
+            {(row.method, row.trial): row.job for row in plan.rows},
+            runner,
+            evaluation,
+            deadline,
+            self.say,
+            usual=usual_seconds(
+                candidates, self.dataset, self.options.folds, protocol.train
+            ),
+            raced=self._raced(protocol, candidates),
+        )
+
+    def _raced(self, protocol: Protocol, candidates: list[Candidate]) -> list[str]:
+        """Return the methods that may be stopped in a training part."""
+        if not self.options.racing:
+            return []
+        default = default_candidates(self.dataset, protocol.train)
+        labels = [candidate.label for candidate in default]
+        return raced_labels(candidates, labels, self.options.methods)
+
+    def _plan(self, schedule: CompareSchedule) -> dict[str, Any]:
+        """Return what ``compare.json`` holds of the options and the jobs."""
+        keys = [
+            {"method": label, "trial": trial, "key": job.key}
+            for (label, trial), job in schedule.computed_jobs().items()
+        ]
+        return {
+            "options": self.options.protocol_options(),
+            "metric": self.protocol.metric,
+            "split": self.protocol.split,
+            "question": self._question(),
+            "cells": keys,
+        }
+
+    def _question(self) -> str:
+        """Return what is predicted, for which tasks and on which rows."""
+        roles = self.source.roles
+        question = f"{design_of(self.dataset)}: {', '.join(self.dataset.targets)}"
+        if roles.task is not None:
+            question += f" by {roles.task}"
+        for detail in (roles.time, roles.group, roles.transform):
+            if detail:
+                question += f", {detail}"
+        return question
+
+    # ------------------------------------------------------------ leaderboards
+
+    def _board(
+        self,
+        entries: list[ComparedMethod],
+        evaluation: Evaluation,
+        facts: list[str],
+        left_out: list[str],
+    ) -> Leaderboard:
+        """Return the leaderboard; refuse one without any score."""
+        independent = [entry for entry in entries if entry.family == INDEPENDENT]
+        board = Leaderboard(
+            title=f"Does multi-task learning help on {self.dataset.title}?",
+            metric=self.protocol.metric,
+            greater=get_metric(self.protocol.metric).greater_is_better,
+            tasks=self.dataset.tasks,
+            sizes=sizes_of(self.dataset),
+            entries=entries,
+            evaluation=evaluation,
+            against=independent[0].label,
+            facts=facts,
+            left_out=left_out,
+        )
+        if not board.ranked():
+            errors = [
+                f"{entry.label}: {entry.errors[0]}"
+                for entry in entries
+                if not entry.scores and entry.errors
+            ]
+            raise ConfigError(
+                "no method could be fitted: " + "; ".join(errors[:3]),
+                "See the messages above.",
+            )
+        return board
+
+    def _unfinished_board(
+        self,
+        entries: list[ComparedMethod],
+        schedule: CompareSchedule,
+        facts: list[str],
+    ) -> Leaderboard:
+        """Return the leaderboard of the fits so far, with the time that is left."""
+        n_done = 0
+        for entry in entries:
+            untested = entry.stopped.keys() - entry.scores.keys()
+            n_done += len(entry.scores) + len(entry.failures) + len(untested)
+        progress = f"unfinished: {n_done} of {len(schedule.jobs)} fits are done"
+        seconds = schedule.remaining()
+        if seconds is not None:
+            progress += f", about {duration(seconds)} left"
+        board = self._board(entries, schedule.evaluation, facts, [progress])
+        return replace(board, title=f"Unfinished: {board.title}")
+
+    def _curve(self, board: Leaderboard, deadline: float | None) -> pd.DataFrame:
+        """Repeat the comparison after training on parts of the rows.
+
+        The jobs of these comparisons are kept like all others.
+        """
+        verdicts = {1.0: board.answer}
+        for share in PARTS[:-1]:
+            self.say(f"training on {share:.0%} of the rows of every task")
+            protocol = self.protocol.with_train_share(share)
+            candidates = [
+                candidate
+                for candidate in _candidates(
+                    self.options, self.dataset, protocol, self.source.roles.unseen
+                )
+                if candidate.family in VERDICT_FAMILIES
+            ]
+            schedule = self._schedule(protocol, candidates, board.evaluation, deadline)
+            verdicts[share] = judge(schedule.run(), board.evaluation)
+
+        def training_rows(share: float) -> np.ndarray:
+            train, _ = self.protocol.with_train_share(share).rows(self.dataset, 0)
+            return train
+
+        return curve_of(verdicts, self.dataset, training_rows)
+
+    def _held_out(
+        self, board: Leaderboard, schedule: CompareSchedule
+    ) -> HeldOutPredictions | None:
+        """Read the predictions of the methods that were selected from their records."""
+        strategies, _ = strategies_of(board.entries, board.evaluation)
+        return held_out_predictions(board.evaluation, strategies, schedule.read_scores)
+
+    # ------------------------------------------------------------ final models
+
+    def _final_models(
+        self, board: Leaderboard, candidates: dict[str, Candidate], end: float | None
+    ) -> _FinalModels:
+        """Fit the best method to all rows, and one with coefficients if it has none.
+
+        Within a budget, methods that would take too long are passed over.
+        """
+        ranked = board.ranked()
+        best = self._first_in_budget(ranked, end)
+        if best is None:
+            best = min(ranked, key=lambda entry: max(entry.fit_seconds))
+        if best is not ranked[0]:
+            board.left_out.append(
+                f"no time was left to fit {ranked[0].label} on all rows: the saved "
+                f"model is {best.label}"
+            )
+        candidate = candidates[best.label]
+        params = self._best_params(candidate, best)
+        if self.options.calibrate:
+            # The parameters of the first split are those of its job; the final model
+            # has the parameters of all splits.
+            candidate = calibrated(chosen_candidate(candidate, best.chosen.get(0, {})))
+            params = {f"{INNER}{name}": value for name, value in params.items()}
+        trained = self._fit(candidate, best, params)
+        if hasattr(trained.model.estimator, "coef_"):
+            return _FinalModels(best.label, trained, best.label, trained)
+        multitask = [entry for entry in ranked if entry.family == MULTITASK]
+        linear = [
+            entry for entry in multitask if has_coefficients(candidates[entry.label])
+        ]
+        best_linear = self._first_in_budget(linear, end)
+        if best_linear is None:
+            return _FinalModels(best.label, trained, best.label, trained)
+        candidate = candidates[best_linear.label]
+        params = self._best_params(candidate, best_linear)
+        linear_trained = self._fit(candidate, best_linear, params)
+        return _FinalModels(best.label, trained, best_linear.label, linear_trained)
+
+    def _best_params(
+        self, candidate: Candidate, entry: ComparedMethod
+    ) -> dict[str, Any]:
+        """Return the parameters that the searches of all splits select together."""
+        return choose_over_splits(candidate.grid, list(entry.grid_losses.values()))
+
+    def _first_in_budget(
+        self, entries: Iterable[ComparedMethod], end: float | None
+    ) -> ComparedMethod | None:
+        """Return the first method that can be fitted on all rows in time."""
+        return next((entry for entry in entries if self._in_budget(entry, end)), None)
+
+    def _in_budget(self, entry: ComparedMethod, end: float | None) -> bool:
+        """Whether a method can be fitted on all rows before the end of the budget.
+
+        The estimate is based on its slowest fit.
+        """
+        if end is None:
+            return True
+        if 0 not in entry.scores:
+            return False
+        factor = FINAL_FIT_FACTOR
+        if self.options.calibrate:
+            factor = CALIBRATED_FIT_FACTOR
+        return factor * max(entry.fit_seconds) <= end - clock.monotonic()
+
+    def _fit(
+        self, candidate: Candidate, entry: ComparedMethod, params: Mapping[str, Any]
+    ) -> Trained:
+        """Fit a method on all rows, unless the folder already holds that model."""
+        jobs = ComparisonJobs(self.protocol, self.dataset)
+        training = jobs.training(candidate, params)
+        stored = load_trained(self.folder / MODEL, training)
+        if stored is not None:
+            return stored
+        self.say(f"fitting {candidate.label} on all rows")
+        n_jobs = self.options.jobs
+        if max(entry.seconds, default=math.inf) < SINGLE_PROCESS_SECONDS:
+            n_jobs = 1
+        plan = jobs.plan_of(training.job, candidate.label, self.folder, self.data_dir)
+        return fit_training(training, self.dataset, Runner(plan, Pool(n_jobs)))
+
+    def _add_intervals(
+        self, board: Leaderboard, schedule: CompareSchedule, models: _FinalModels
+    ) -> None:
+        """Give the saved model prediction intervals, and report their coverage.
+
+        Intervals come from the errors on held-out rows. Tasks of the table ("known")
+        and new tasks have different errors: one of them was tested by the comparison,
+        and refits without the rows of each fold test the other one.
+        """
+        if self.dataset.task_type != "regression":
+            return
+        evaluation = board.evaluation
+        predicted = {}
+        for split in range(evaluation.folds):
+            scores = schedule.read_scores(models.label, split)
+            if scores is not None:
+                predicted[split] = scores
+        if not predicted:
+            return
+        has_new_tasks = NEW_TASK in self.dataset.source
+        tested_kind = "known"
+        other_kind = "new"
+        if has_new_tasks:
+            tested_kind = "new"
+            other_kind = "known"
+        job = schedule.jobs[models.label, 0]
+        model = models.trained.model
+        params = model.about["estimator"]["params"]
+        errors = {tested_kind: errors_of_folds(evaluation, predicted)}
+        if has_std(model.estimator):
+            # Records hold predictions without their standard deviations.
+            errors[tested_kind] = errors_of_refits(
+                job, self.dataset, params, new_tasks=has_new_tasks
+            )
+        predicts_new_tasks = self.source.roles.unseen == "mean"
+        if self.dataset.task_id is not None and predicts_new_tasks:
+            errors[other_kind] = errors_of_refits(
+                job, self.dataset, params, new_tasks=not has_new_tasks
+            )
+        facts, sentences = interval_facts(errors, self.dataset)
+        model.about["intervals"] = facts
+        lines = [f"{models.label}: {sentence}" for sentence in sentences]
+        lines += transform_advice(errors, self.dataset)
+        board.facts += lines
+        board.interval_lines = lines
 
 
 def _coefficients(trained: Trained) -> pd.DataFrame | None:
-    """Return tasks x features (as the feature step made them) with the intercept, None for a model without."""
+    """Return the intercept and the coefficients of each task.
+
+    Returns
+    -------
+    DataFrame of shape (n_tasks, 1 + n_features), or None
+        Columns are the features after preprocessing. None for a model without
+        coefficients.
+    """
     model = trained.model
     coef = getattr(model.estimator, "coef_", None)
     if coef is None:
@@ -765,9 +904,8 @@ def _coefficients(trained: Trained) -> pd.DataFrame | None:
     # An estimator of several outputs has no names of tasks: its rows are in their order.
     order = getattr(model.estimator, "tasks_", range(len(coef)))
     tasks = [model.about["tasks"][t] for t in np.asarray(order, dtype=int)]
-    own = ("task", "intercept")
-    columns = [own[1], *distinct(names, own)]
-    values = np.column_stack(
-        [np.broadcast_to(model.estimator.intercept_, len(coef)), coef]
-    )
-    return pd.DataFrame(values, index=pd.Index(tasks, name=own[0]), columns=columns)
+    # A feature that is called "task" or "intercept" gets another name.
+    columns = ["intercept", *distinct(names, ("task", "intercept"))]
+    intercepts = np.broadcast_to(model.estimator.intercept_, len(coef))
+    values = np.column_stack([intercepts, coef])
+    return pd.DataFrame(values, index=pd.Index(tasks, name="task"), columns=columns)

@@ -1,16 +1,19 @@
-"""How much better one model predicts than another, and how sure that is, from the losses of tested rows.
+"""How much better one model predicts than another, from the losses of tested rows.
 
-Functions of arrays alone. A *field* has an entry per target, as everywhere in mtlrun: (n, T) where tasks share rows,
-(n,) where every row belongs to one task; NaN stands for a missing target or a row that was not tested.
+Functions of arrays. A *target array* has the shape of the targets, as everywhere in
+mtlrun: (n, T) where tasks share their rows, (n,) where each row belongs to one task. NaN
+stands for a missing target or a row that was not tested.
 
-The interval is that of Nadeau and Bengio, with the variance taken from the rows instead of the means of the folds:
-``gain +- t * c * se`` with ``c = sqrt(1 + K / (K - 1))`` for K folds, since their training rows overlap.
+The interval is the one of Nadeau and Bengio, with the variance of the rows instead of
+the means of the folds: ``gain +- t * c * se`` with ``c = sqrt(1 + K / (K - 1))`` for K
+folds, since their training rows overlap.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import t as student
@@ -21,20 +24,21 @@ Array = np.ndarray
 
 #: Coverage of the intervals.
 COVERAGE = 0.95
+#: Replaces a standard error of 0 where something is divided by it.
 TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
 class RowIndex:
-    """What belongs together among the tested rows.
+    """Task, unit and weight of each row.
 
     Attributes
     ----------
     n_tasks : int
     task_id : ndarray of shape (n,) or None
-        Task of every row; None where the tasks share their rows.
+        Task of each row; None where the tasks share their rows.
     units : ndarray of shape (n,) or None
-        Number of the group or block of time of every row, where rows are not independent.
+        Number of the group or block of time of each row. None if rows are independent.
     weights : ndarray of shape (n,) or None
         Rows of weight 0 do not count.
     """
@@ -45,7 +49,7 @@ class RowIndex:
     weights: Array | None = None
 
     def entries(self, is_tested: Array) -> tuple[Array, Array]:
-        """Return row and task of the entries of a field that are known."""
+        """Return row and task of the targets that are selected by a mask."""
         if self.task_id is None:
             rows, tasks = np.nonzero(is_tested)
             return rows, tasks
@@ -53,17 +57,42 @@ class RowIndex:
         return rows, self.task_id[rows]
 
     def is_weighted(self, is_tested: Array) -> Array:
-        """Return which entries of a field of `known` ones have a positive weight."""
+        """Return a mask of targets without the rows of weight 0."""
         if self.weights is None:
             return is_tested
-        positive = self.weights > 0
-        return is_tested & (
-            positive if is_tested.ndim == 1 else positive[:, np.newaxis]
-        )
+        is_positive = self.weights > 0
+        if is_tested.ndim == 2:
+            is_positive = is_positive[:, np.newaxis]
+        return is_tested & is_positive
 
     def weigh(self, rows: Array) -> Array:
-        """Return the weights of rows, 1 without any."""
-        return np.ones(len(rows)) if self.weights is None else self.weights[rows]
+        """Return the weights of rows, 1 if there are no weights."""
+        if self.weights is None:
+            return np.ones(len(rows))
+        return self.weights[rows]
+
+    def sum_by_task(self, tasks: Array, values: Array) -> Array:
+        """Return the sum of some values in each task, given the task of each value."""
+        return np.bincount(tasks, values, self.n_tasks)
+
+    def count_by_task(self, tasks: Array) -> Array:
+        """Return how often each task occurs."""
+        return np.bincount(tasks, minlength=self.n_tasks)
+
+
+class TaskCounts(NamedTuple):
+    """Number of tasks with a positive gain, and of tasks that can be compared."""
+
+    n_better: int
+    n_compared: int
+
+
+class GainProbabilities(NamedTuple):
+    """Probabilities that a gain is above, within and below what matters."""
+
+    above: float
+    within: float
+    below: float
 
 
 @dataclass(frozen=True)
@@ -73,17 +102,17 @@ class Gain:
     Attributes
     ----------
     value : float
-        Relative error reduction, or difference of the AUC.
+        Relative error reduction, or difference of the AUC; greater is better.
     error : float
         Standard error, corrected for overlapping training rows.
     df : int
         Degrees of freedom.
     units : int
-        Rows, groups or blocks that were tested.
+        Number of tested rows, groups or blocks.
     first, second : float
-        Mean over the tasks of the loss (or AUC) of the model, and of the other one.
+        Mean loss (or AUC) over the tasks, of the model and of the other one.
     tasks : ndarray of shape (n_tasks,)
-        Gain by task in the unit of `value`; NaN where the task is undefined.
+        Gain of each task in the unit of `value`; NaN where it is undefined.
     """
 
     value: float
@@ -96,39 +125,51 @@ class Gain:
 
     @property
     def low(self) -> float:
-        """Lower end of the 95 % interval."""
-        return self.value - self._half
+        """Lower end of the 95% interval."""
+        return self.value - self._half_width
 
     @property
     def high(self) -> float:
-        """Upper end of the 95 % interval, at most 1: no error can be less than none."""
-        return min(self.value + self._half, max(self.value, 1.0))
+        """Upper end of the 95% interval, at most 1: no error can be below 0."""
+        return min(self.value + self._half_width, max(self.value, 1.0))
 
     @property
-    def _half(self) -> float:
-        return float(student.ppf(0.5 + COVERAGE / 2, max(self.df, 1))) * self.error
+    def _half_width(self) -> float:
+        quantile = student.ppf(0.5 + COVERAGE / 2, max(self.df, 1))
+        return float(quantile) * self.error
 
-    def _beyond(self, value: float) -> float:
-        """Return the probability of the t curve beyond a value in units of the error, which may be 0."""
-        return float(student.sf(value / max(self.error, TINY), max(self.df, 1)))
+    def _upper_tail(self, distance: float) -> float:
+        """Return the probability of the t distribution above a distance from the gain.
+
+        The distance is in the unit of `value`.
+        """
+        # The standard error may be 0.
+        quantile = distance / max(self.error, TINY)
+        return float(student.sf(quantile, max(self.df, 1)))
 
     @property
     def pvalue(self) -> float:
         """Two-sided p-value of no gain; 1 where both models predict the same."""
-        return 2 * self._beyond(abs(self.value))
+        return 2 * self._upper_tail(abs(self.value))
 
     @property
-    def better(self) -> tuple[int, int]:
+    def better(self) -> TaskCounts:
         """Number of tasks that gain, and number of tasks that can be compared."""
         return count_better(self.tasks)
 
-    def probabilities(self, smallest: float) -> tuple[float, float, float]:
-        """Return those of a gain above `smallest`, within it and below ``-smallest``: the t curve read as posterior."""
-        above, below = (
-            self._beyond(smallest - self.value),
-            self._beyond(smallest + self.value),
-        )
-        return above, 1 - above - below, below
+    def probabilities(self, smallest: float) -> GainProbabilities:
+        """Return the probabilities of a gain and of a loss that matter.
+
+        The t distribution is read as a posterior with a flat prior.
+
+        Parameters
+        ----------
+        smallest : float
+            Gains above it matter, and so do losses above it.
+        """
+        above = self._upper_tail(smallest - self.value)
+        below = self._upper_tail(smallest + self.value)
+        return GainProbabilities(above, 1 - above - below, below)
 
 
 @dataclass(frozen=True)
@@ -199,39 +240,56 @@ class SmallestGain:
         return np.minimum.reduce([gain.tasks for gain in self.gains.values()])
 
     @property
-    def better(self) -> tuple[int, int]:
+    def better(self) -> TaskCounts:
         """Number of tasks that gain over every alternative, and of comparable tasks."""
         return count_better(self.tasks)
 
+    @property
+    def n_undefined(self) -> int:
+        """Number of tasks that cannot be compared."""
+        return len(self.tasks) - self.better.n_compared
 
-def count_better(task_gains: Array) -> tuple[int, int]:
+
+def count_better(task_gains: Array) -> TaskCounts:
     """Return the number of tasks with a positive gain, and of tasks with any gain."""
     is_defined = ~np.isnan(task_gains)
-    return int((task_gains[is_defined] > 0).sum()), int(is_defined.sum())
+    n_better = int((task_gains[is_defined] > 0).sum())
+    return TaskCounts(n_better, int(is_defined.sum()))
 
 
 def correction(folds: int, repeats: int, has_test_file: bool = False) -> float:
-    """Return the factor of a standard error over rows: 1.5 for 5-fold twice, 2 for one repeat, 1 for separate rows."""
+    """Return the factor by which overlapping training rows increase a standard error.
+
+    For example, 1.5 for two repeats of 5-fold cross-validation.
+
+    Parameters
+    ----------
+    folds, repeats : int
+    has_test_file : bool, default False
+        Whether all rows are tested by the same models: then the factor is 1.
+    """
     if has_test_file:
         return 1.0
-    return 2.0 if repeats < 2 else math.sqrt(1 + folds / (folds - 1))
+    if repeats < 2:
+        return 2.0
+    return math.sqrt(1 + folds / (folds - 1))
 
 
 def task_scales(y: Array, row_index: RowIndex) -> Array:
-    """Return the variance that squared errors of every task are divided by.
+    """Return the variance of each task, by which its squared errors are divided.
 
-    That of the targets, weighted. Variances of tasks with rows of their own, which have
-    one unit, are shrunken towards their average (`shrunken_variances`); a row of weight
-    w counts as w. NaN for a constant target.
+    The variance of the targets, weighted. Tasks with rows of their own have targets in
+    one unit: their variances are shrunken towards their average (`shrunken_variances`),
+    where a row of weight w counts as w rows. NaN for a constant target.
     """
     is_tested = row_index.is_weighted(~np.isnan(y))
     rows, tasks = row_index.entries(is_tested)
     values = y[is_tested]
     weights = row_index.weigh(rows)
-    counts = np.bincount(tasks, weights, row_index.n_tasks)
-    means = _divided(np.bincount(tasks, weights * values, row_index.n_tasks), counts)
+    counts = row_index.sum_by_task(tasks, weights)
+    means = _divide(row_index.sum_by_task(tasks, weights * values), counts)
     squares = weights * (values - means[tasks]) ** 2
-    variances = _divided(np.bincount(tasks, squares, row_index.n_tasks), counts)
+    variances = _divide(row_index.sum_by_task(tasks, squares), counts)
     if row_index.task_id is not None:
         variances = shrunken_variances(variances, counts)
     return np.where(variances > 0, variances, np.nan)
@@ -240,73 +298,104 @@ def task_scales(y: Array, row_index: RowIndex) -> Array:
 def squared_losses(
     y: Array, predicted: Array, scales: Array, task_id: Array | None
 ) -> Array:
-    """Return squared errors in units of the variance of the task, a field."""
-    return (y - predicted) ** 2 / (scales if task_id is None else scales[task_id])
+    """Return squared errors in units of the variance of the task.
+
+    Parameters
+    ----------
+    y, predicted : target array
+    scales : ndarray of shape (n_tasks,)
+        From `task_scales`.
+    task_id : ndarray of shape (n,) or None
+    """
+    if task_id is not None:
+        scales = scales[task_id]
+    return (y - predicted) ** 2 / scales
 
 
 def error_losses(y: Array, scores: Array) -> Array:
-    """Return 1 where the sign of a score is not that of the label, a field."""
-    return np.where(np.isnan(y), np.nan, ((scores > 0) != (y > 0)).astype(float))
+    """Return 1 where the sign of a score differs from the sign of the label, else 0."""
+    is_wrong = (scores > 0) != (y > 0)
+    return np.where(np.isnan(y), np.nan, is_wrong.astype(float))
 
 
 def log_losses(y: Array, scores: Array) -> Array:
-    """Return log(1 + exp(-y f)), a field."""
+    """Return log(1 + exp(-y f)) for labels y of -1 or +1 and scores f."""
+    # 0 * y is NaN where the label is missing.
     return np.logaddexp(0.0, np.where(y > 0, -scores, scores)) + 0.0 * y
 
 
 def concordances(
     y: Array, scores: Array, row_index: RowIndex, rows: Array
 ) -> tuple[Array, Array]:
-    """Return how many rows of the other class a row of one test part is ordered rightly with, and how many there are.
+    """Count the pairs of rows of both classes in one test part, row by row.
 
     Parameters
     ----------
-    y, scores : field of these rows
+    y, scores : target array of the rows of the test part
     row_index : RowIndex
     rows : ndarray of int
-        Of the test part.
+        Positions of these rows in the table.
+
+    Returns
+    -------
+    n_right : target array
+        Number of rows of the other class with which the row is ordered rightly. Equal
+        scores count one half, and a pair counts as the product of the weights.
+    n_pairs : target array
+        Number of rows of the other class.
     """
-    right, pairs = np.full(y.shape, np.nan), np.full(y.shape, np.nan)
+    n_right = np.full(y.shape, np.nan)
+    n_pairs = np.full(y.shape, np.nan)
     weights = row_index.weigh(rows)
     for task in range(row_index.n_tasks):
         if row_index.task_id is None:
-            where = np.flatnonzero(~np.isnan(y[:, task]))
-            place: tuple[Array, ...] = (where, np.full(len(where), task))
+            positions = np.flatnonzero(~np.isnan(y[:, task]))
+            index: tuple[Array, ...] = (positions, np.full(len(positions), task))
         else:
-            where = np.flatnonzero((row_index.task_id[rows] == task) & ~np.isnan(y))
-            place = (where,)
-        if len(where):
-            right[place], pairs[place] = _concordant(
-                y[place] > 0, scores[place], weights[where]
+            is_task = row_index.task_id[rows] == task
+            positions = np.flatnonzero(is_task & ~np.isnan(y))
+            index = (positions,)
+        if len(positions):
+            n_right[index], n_pairs[index] = _task_concordances(
+                y[index] > 0, scores[index], weights[positions]
             )
-    return right, pairs
+    return n_right, n_pairs
 
 
-def _concordant(positive: Array, scores: Array, weights: Array) -> tuple[Array, Array]:
-    right, pairs = np.zeros(len(scores)), np.zeros(len(scores))
-    for side, sign in ((positive, 1.0), (~positive, -1.0)):
-        others = sign * scores[~side]
+def _task_concordances(
+    is_positive: Array, scores: Array, weights: Array
+) -> tuple[Array, Array]:
+    """Return `concordances` of the rows of one task."""
+    n_right = np.zeros(len(scores))
+    n_pairs = np.zeros(len(scores))
+    # A positive row is ordered rightly with the negative rows of smaller scores. With
+    # the opposite sign of the scores the same holds for negative rows.
+    for is_side, sign in ((is_positive, 1.0), (~is_positive, -1.0)):
+        others = sign * scores[~is_side]
         order = np.argsort(others, kind="stable")
-        total = np.concatenate([[0.0], np.cumsum(weights[~side][order])])
-        below = np.searchsorted(others[order], sign * scores[side], "left")
-        up_to = np.searchsorted(others[order], sign * scores[side], "right")
-        right[side] = weights[side] * (total[below] + total[up_to]) / 2
-        pairs[side] = weights[side] * total[-1]
-    return right, pairs
+        # total[k] is the weight of the k smallest scores of the other class.
+        total = np.concatenate([[0.0], np.cumsum(weights[~is_side][order])])
+        below = np.searchsorted(others[order], sign * scores[is_side], "left")
+        up_to = np.searchsorted(others[order], sign * scores[is_side], "right")
+        n_right[is_side] = weights[is_side] * (total[below] + total[up_to]) / 2
+        n_pairs[is_side] = weights[is_side] * total[-1]
+    return n_right, n_pairs
 
 
 def relative_gain(
     multitask: Array, baseline: Array, row_index: RowIndex, factor: float
 ) -> Gain | None:
-    """Return the relative reduction of the mean loss, ``1 - A_joint / A_without``; tasks weigh equally.
+    """Return the relative reduction of the mean loss, ``1 - A_multitask / A_baseline``.
+
+    A is the mean over the tasks of the mean loss of a task: tasks weigh equally.
 
     Parameters
     ----------
-    multitask, baseline : field
+    multitask, baseline : target array
         Losses, averaged over the repeats.
     row_index : RowIndex
     factor : float
-        See `correction`.
+        Factor of the standard error; see `correction`.
 
     Returns
     -------
@@ -316,32 +405,38 @@ def relative_gain(
     is_tested = row_index.is_weighted(~np.isnan(multitask) & ~np.isnan(baseline))
     rows, tasks = row_index.entries(is_tested)
     weights = row_index.weigh(rows)
-    totals = np.bincount(tasks, weights, row_index.n_tasks)
-    first = _divided(
-        np.bincount(tasks, weights * multitask[is_tested], row_index.n_tasks), totals
+    losses = multitask[is_tested]
+    baseline_losses = baseline[is_tested]
+    totals = row_index.sum_by_task(tasks, weights)
+    task_losses = _divide(row_index.sum_by_task(tasks, weights * losses), totals)
+    baseline_task_losses = _divide(
+        row_index.sum_by_task(tasks, weights * baseline_losses), totals
     )
-    second = _divided(
-        np.bincount(tasks, weights * baseline[is_tested], row_index.n_tasks), totals
-    )
-    mine, other = _mean(first), _mean(second)
-    count = int((totals > 0).sum())
-    if not count or not other > 0:
+    mean_loss = _mean(task_losses)
+    baseline_loss = _mean(baseline_task_losses)
+    n_compared = int((totals > 0).sum())
+    # Written so that a baseline without a mean (NaN) is refused, too.
+    if not n_compared or not baseline_loss > 0:
         return None
-    ratio = mine / other
-    share = _divided(weights, totals[tasks])
-    part = (
-        share * (ratio * baseline[is_tested] - multitask[is_tested]) / (other * count)
+    ratio = mean_loss / baseline_loss
+    share = _divide(weights, totals[tasks])
+    # First-order effect of each target on the ratio of the two means.
+    influence = (
+        share * (ratio * baseline_losses - losses) / (baseline_loss * n_compared)
     )
-    error, df, units = _error(part, share, rows, tasks, row_index)
-    gains = 1 - _divided(first, np.where(second > 0, second, np.nan))
+    variation = _variation(influence, share, rows, tasks, row_index)
+    defined_losses = np.where(baseline_task_losses > 0, baseline_task_losses, np.nan)
+    task_gains = 1 - _divide(task_losses, defined_losses)
+    # Equal losses are no gain, also if both are 0.
+    is_equal = task_losses == baseline_task_losses
     return Gain(
-        1 - ratio,
-        factor * error,
-        df,
-        units,
-        mine,
-        other,
-        np.where(first == second, 0.0 * first, gains),
+        value=1 - ratio,
+        error=factor * variation.error,
+        df=variation.df,
+        units=variation.n_units,
+        first=mean_loss,
+        second=baseline_loss,
+        tasks=np.where(is_equal, 0.0 * task_losses, task_gains),
     )
 
 
@@ -353,80 +448,129 @@ def auc_gain(
     row_index: RowIndex,
     factor: float,
 ) -> Gain | None:
-    """Return the difference of the AUC, mean over the tasks; pairs are of rows of one test part.
+    """Return the difference of the AUC, averaged over the tasks.
+
+    Pairs consist of rows of one test part.
 
     Parameters
     ----------
-    multitask, baseline : field
-        Sums over the repeats of the first field of `concordances`.
-    pairs : field
-        That of the second.
-    positive : field of bool
-    layout, factor
-        As of `relative_gain`.
+    multitask, baseline : target array
+        Sums over the repeats of `n_right` of `concordances`.
+    pairs : target array
+        Sums over the repeats of `n_pairs`.
+    positive : target array of bool
+        Whether the label is +1.
+    row_index : RowIndex
+    factor : float
+        Factor of the standard error; see `correction`.
+
+    Returns
+    -------
+    Gain or None
+        None where nothing can be compared.
     """
     is_tested = row_index.is_weighted(
         ~np.isnan(multitask) & ~np.isnan(baseline) & ~np.isnan(pairs)
     )
     rows, tasks = row_index.entries(is_tested)
-    side, count = positive[is_tested], pairs[is_tested]
-    totals = np.bincount(tasks, count * side, row_index.n_tasks)
-    first = _divided(
-        np.bincount(tasks, multitask[is_tested] * side, row_index.n_tasks), totals
+    is_positive = positive[is_tested]
+    n_pairs = pairs[is_tested]
+    # Each pair has one positive row: sums over these rows count it once.
+    totals = row_index.sum_by_task(tasks, n_pairs * is_positive)
+    aucs = _divide(
+        row_index.sum_by_task(tasks, multitask[is_tested] * is_positive), totals
     )
-    second = _divided(
-        np.bincount(tasks, baseline[is_tested] * side, row_index.n_tasks), totals
+    baseline_aucs = _divide(
+        row_index.sum_by_task(tasks, baseline[is_tested] * is_positive), totals
     )
-    defined = int((totals > 0).sum())
-    if not defined:
+    n_compared = int((totals > 0).sum())
+    if not n_compared:
         return None
-    gains = first - second
-    use = totals[tasks] > 0
-    rows, tasks = rows[use], tasks[use]
-    part = ((multitask - baseline)[is_tested][use] - gains[tasks] * count[use]) / (
-        totals[tasks] * defined
+    task_gains = aucs - baseline_aucs
+    is_compared = totals[tasks] > 0
+    rows = rows[is_compared]
+    tasks = tasks[is_compared]
+    differences = (multitask - baseline)[is_tested][is_compared]
+    # Effect of each row on the difference: both classes contribute.
+    influence = (differences - task_gains[tasks] * n_pairs[is_compared]) / (
+        totals[tasks] * n_compared
     )
-    share = (
-        np.full(len(rows), 1.0) / np.bincount(tasks, minlength=row_index.n_tasks)[tasks]
-    )
-    error, df, units = _error(part, share, rows, tasks, row_index)
+    share = np.full(len(rows), 1.0) / row_index.count_by_task(tasks)[tasks]
+    variation = _variation(influence, share, rows, tasks, row_index)
     return Gain(
-        _mean(gains), factor * error, df, units, _mean(first), _mean(second), gains
+        value=_mean(task_gains),
+        error=factor * variation.error,
+        df=variation.df,
+        units=variation.n_units,
+        first=_mean(aucs),
+        second=_mean(baseline_aucs),
+        tasks=task_gains,
     )
 
 
-def _error(
-    part: Array, share: Array, rows: Array, tasks: Array, row_index: RowIndex
-) -> tuple[float, int, int]:
-    """Return standard error, degrees of freedom and number of units, from what every entry contributes to the gain."""
-    if row_index.task_id is not None and row_index.units is None:
-        sizes = np.bincount(tasks, minlength=row_index.n_tasks)
-        means = np.bincount(tasks, part, row_index.n_tasks)[
-            tasks
-        ]  # a share of the sum, as large as that of the weight
-        alone = sizes[tasks] == 1
-        centred = np.where(alone, part, part - means * share)
-        scale = np.where(alone, 1.0, sizes[tasks] / np.maximum(sizes[tasks] - 1, 1))
-        return (
-            math.sqrt(float(np.sum(scale * centred**2))),
-            len(rows) - int((sizes > 0).sum()),
-            len(rows),
-        )
-    names = rows if row_index.units is None else row_index.units[rows]
-    _, codes = np.unique(names, return_inverse=True)
-    sums = np.bincount(codes, part)
+class _Variation(NamedTuple):
+    """Standard error of a gain, its degrees of freedom and its number of units."""
+
+    error: float
+    df: int
+    n_units: int
+
+
+def _variation(
+    influence: Array, share: Array, rows: Array, tasks: Array, row_index: RowIndex
+) -> _Variation:
+    """Return the standard error of a gain from the influence of each target on it.
+
+    Parameters
+    ----------
+    influence : ndarray of shape (n_targets,)
+        First-order effect of each target on the gain.
+    share : ndarray of shape (n_targets,)
+        Share of each target in the weight of its task.
+    rows, tasks : ndarray of shape (n_targets,)
+    row_index : RowIndex
+    """
+    if row_index.task_id is None or row_index.units is not None:
+        return _variation_of_units(influence, rows, row_index)
+    # Independent rows of tasks vary around the mean of their task.
+    sizes = row_index.count_by_task(tasks)
+    # Each target has the part of the sum of its task that it has of the weight.
+    sums = row_index.sum_by_task(tasks, influence)[tasks]
+    is_alone = sizes[tasks] == 1
+    centered = np.where(is_alone, influence, influence - sums * share)
+    unbiased = sizes[tasks] / np.maximum(sizes[tasks] - 1, 1)
+    scale = np.where(is_alone, 1.0, unbiased)
+    return _Variation(
+        error=math.sqrt(float(np.sum(scale * centered**2))),
+        df=len(rows) - int((sizes > 0).sum()),
+        n_units=len(rows),
+    )
+
+
+def _variation_of_units(
+    influence: Array, rows: Array, row_index: RowIndex
+) -> _Variation:
+    """Return the standard error of a gain where targets of a unit are dependent.
+
+    A unit is a group or a block of time, or a row with the targets of several tasks.
+    """
+    unit_of_target = rows if row_index.units is None else row_index.units[rows]
+    _, codes = np.unique(unit_of_target, return_inverse=True)
+    sums = np.bincount(codes, influence)
     n = len(sums)
     if n < 2:
-        return math.inf, 1, n
-    return math.sqrt(n / (n - 1) * float(np.sum((sums - sums.mean()) ** 2))), n - 1, n
+        return _Variation(error=math.inf, df=1, n_units=n)
+    squares = float(np.sum((sums - sums.mean()) ** 2))
+    return _Variation(error=math.sqrt(n / (n - 1) * squares), df=n - 1, n_units=n)
 
 
-def _divided(a: Array, b: Array) -> Array:
+def _divide(a: Array, b: Array) -> Array:
     """Return a / b, NaN where b is 0."""
     a, b = np.broadcast_arrays(np.asarray(a, dtype=float), np.asarray(b, dtype=float))
     return np.divide(a, b, out=np.full(a.shape, np.nan), where=b != 0)
 
 
 def _mean(values: Array) -> float:
-    is_tested = values[~np.isnan(values)]
-    return float(is_tested.mean()) if is_tested.size else math.nan
+    """Return the mean of the values that are not NaN, NaN if there are none."""
+    defined = values[~np.isnan(values)]
+    return float(defined.mean()) if defined.size else math.nan

@@ -303,7 +303,7 @@ def leaderboard_grid(board: Leaderboard) -> ReportTable:
             entry.label,
             entry.family,
             entry.score,
-            entry.deviation,
+            entry.score_std,
         ]
         grid.rows.append([*head, *gain, wins, len(entry.scores), fmean(entry.seconds)])
     for entry in board.entries:
@@ -421,7 +421,7 @@ def leaderboard_json(board: Leaderboard) -> str:
             "method": entry.label,
             "kind": entry.family,
             "score": entry.score,
-            "std": entry.deviation,
+            "std": entry.score_std,
         }
         entries.append(
             {
@@ -444,7 +444,7 @@ def leaderboard_json(board: Leaderboard) -> str:
             "gain": _gain_json(found.gain),
             "over_independent": _gain_json(found.versus_separate),
             "over_pooled": _gain_json(found.versus_pooled),
-            "chosen": found.picked,
+            "chosen": found.times_selected,
         },
         "metric": board.metric,
         "greater_is_better": board.greater,

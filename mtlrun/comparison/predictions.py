@@ -144,7 +144,7 @@ def held_out_predictions(
         values = _scores_of(strategy, evaluation, split_of_row, read_scores)
         if values is not None:
             fields[name] = values
-            methods[name] = list(dict.fromkeys(strategy.picked.values()))
+            methods[name] = list(dict.fromkeys(strategy.selected.values()))
     if not fields:
         return None
     is_tested = evaluation.row_index.is_weighted(~np.isnan(evaluation.y))
@@ -187,9 +187,9 @@ def _scores_of(
     """Return the scores of a strategy as a field, None where a needed one is lost."""
     values = np.full(evaluation.y.shape, np.nan)
     for split in np.unique(split_of_row[split_of_row >= 0]).tolist():
-        if split not in strategy.picked:
+        if split not in strategy.selected:
             continue
-        scores = read_scores(strategy.picked[split], split)
+        scores = read_scores(strategy.selected[split], split)
         if scores is None:
             return None
         rows = evaluation.rows[split]

@@ -118,6 +118,12 @@ class Protocol:
         folds = self.split.get("folds", SPLITS)
         return (1 - 1 / float(folds)) * float(self.split.get("train", 1))
 
+    def with_train_share(self, share: float) -> Protocol:
+        """Return the protocol with a share of the training rows of each task."""
+        if share == 1:
+            return self
+        return replace(self, split={**self.split, "train": share})
+
     def evaluation(self, dataset: Dataset) -> Evaluation:
         """Return which rows are tested, and what gains are measured in."""
         parts = [self.rows(dataset, trial) for trial in range(self.n_splits)]

@@ -681,7 +681,7 @@ class TableComparison(Comparison):
         """Return the digests of the tables by name, without their folders, which are the user's own."""
         sources = [
             table.source
-            for table in (self.source.table, self.source.more)
+            for table in (self.source.table, self.source.test_table)
             if table and table.source
         ]
         return dict(
@@ -696,7 +696,7 @@ class TableComparison(Comparison):
         """Return where the tables were read."""
         return [
             table.source.path
-            for table in (self.source.table, self.source.more)
+            for table in (self.source.table, self.source.test_table)
             if table and table.source
         ]
 
@@ -738,7 +738,7 @@ class TableSource:
     """Where a data set comes from: its table, test rows if they are a table of their own, and the parts of columns."""
 
     table: Table
-    more: Table | None
+    test_table: Table | None
     roles: Roles
 
     def as_stored(self, dataset: Dataset) -> TableSource:
@@ -766,8 +766,10 @@ class TableSource:
             ]
             roles = replace(roles, drop=(*roles.drop, *out))
         table = _stored_rows(self.table, roles)
-        more = None if self.more is None else _stored_rows(self.more, roles)
-        return TableSource(table, more, roles)
+        test_table = (
+            None if self.test_table is None else _stored_rows(self.test_table, roles)
+        )
+        return TableSource(table, test_table, roles)
 
     def check(self, made: Dataset, stored: Dataset) -> None:
         """Refuse a data frame whose tasks or targets change when it is stored and read again.
@@ -837,9 +839,9 @@ def store_table(
     """
     files = [_store(source.table, folder / dataset.id, home / dataset.id, "rows")]
     options: dict[str, Any] = {"data": files[0]["name"]}
-    if source.more is not None:
+    if source.test_table is not None:
         files.append(
-            _store(source.more, folder / dataset.id, home / dataset.id, "test")
+            _store(source.test_table, folder / dataset.id, home / dataset.id, "test")
         )
         options["test"] = files[1]["name"]
     standard = asdict(Roles())

@@ -242,7 +242,7 @@ def test_the_first_method_within_one_standard_error_wins_on_a_folder(tmp_path):
     first = entries["TraceNormMTL"]
     assert all(first.inner[s] > entries["GraphMTL"].inner[s] for s in range(5))
     assert all(len(losses) == 4 for losses in first.fold_losses.values())
-    assert result.board.answer.picked["multi-task"] == {"TraceNormMTL": 5}
+    assert result.board.answer.times_selected["multi-task"] == {"TraceNormMTL": 5}
 
 
 def test_compare_on_a_folder(tmp_path):

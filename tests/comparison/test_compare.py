@@ -645,7 +645,7 @@ def test_the_chosen_strategy_is_the_best_inner_score_of_the_pipeline():
         independent = Strategy.of(
             [e for e in board.entries if e.family == "independent"], range(10)
         )
-        assert entries[independent.picked[split]].inner[split] == min(tuned, alone)
+        assert entries[independent.selected[split]].inner[split] == min(tuned, alone)
 
 
 @pytest.mark.slow

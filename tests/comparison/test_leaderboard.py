@@ -126,8 +126,8 @@ def test_the_verdict_follows_the_gain(level, kind, words, lacking):
     assert found.gain.value == pytest.approx(1 - level, abs=0.01)
     assert found.versus_separate.value == found.gain.value
     assert found.versus_pooled.value == pytest.approx(1 - level / 1.5, abs=0.02)
-    assert found.picked[INDEPENDENT] == {"Alone": 10}
-    assert found.picked[POOLED] == {"One": 10}
+    assert found.times_selected[INDEPENDENT] == {"Alone": 10}
+    assert found.times_selected[POOLED] == {"One": 10}
 
 
 def test_noise_cannot_tell_and_says_what_would():
@@ -216,7 +216,7 @@ def test_a_method_of_one_strategy_changes_nothing_about_the_other(family, level)
         kept_gain = getattr(getattr(after, other), number)
         assert kept_gain == getattr(getattr(before, other), number)
     kept = POOLED if family == INDEPENDENT else INDEPENDENT
-    assert after.picked[kept] == before.picked[kept]
+    assert after.times_selected[kept] == before.times_selected[kept]
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def test_strategies_are_chosen_by_inner_scores_in_every_split():
     one.inner = {s: float(s) for s in range(10)}
     two.inner = dict.fromkeys(range(10), 4.5)
     found = Strategy.of([one, two], range(10))
-    assert [found.picked[s] for s in range(10)] == ["A"] * 5 + ["B"] * 5
+    assert [found.selected[s] for s in range(10)] == ["A"] * 5 + ["B"] * 5
     np.testing.assert_array_equal(found.losses[7], two.losses[7])
 
 
@@ -318,7 +318,7 @@ def test_failures_are_counted_and_a_part_without_methods_gives_no_verdict():
     found = judge([alone, one, joint, second], WHERE)
     assert found.decision == HELPS
     assert any("J failed in 1 of 10 training parts" in line for line in found.details)
-    assert found.picked["multi-task"] == {"J": 9, "K": 1}
+    assert found.times_selected["multi-task"] == {"J": 9, "K": 1}
     assert (
         judge([alone, one, joint], dataclasses.replace(WHERE, repeats=1)).decision
         == NO_VERDICT
@@ -477,7 +477,7 @@ def test_within_one_standard_error_the_method_listed_first_is_selected(
 ):
     simple = with_folds(entry("Simple", MULTITASK, 1.0, WHERE), 1, 2, 3, 4, 5)
     other = with_folds(entry("Complex", MULTITASK, 1.0, WHERE), *complex_losses)
-    assert set(Strategy.of([simple, other], range(10)).picked.values()) == {selected}
+    assert set(Strategy.of([simple, other], range(10)).selected.values()) == {selected}
     if selected == "Complex":
         swapped = Strategy.of([other, simple], range(10))
-        assert set(swapped.picked.values()) == {"Complex"}
+        assert set(swapped.selected.values()) == {"Complex"}

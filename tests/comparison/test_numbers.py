@@ -508,10 +508,10 @@ def test_a_final_model_must_fit_into_the_rest_of_the_budget(monkeypatch):
     entry = ComparedMethod("M", MULTITASK, scores={0: 1.0}, fit_seconds=[1.0, 10.0])
     for is_calibrated, fits in ((False, 3), (True, 12)):
         session = SimpleNamespace(options=CompareOptions(calibrate=is_calibrated))
-        in_time = compare_module._Session._in_time
-        assert in_time(session, entry, 100.0 + fits * 10.0)
-        assert not in_time(session, entry, 100.0 + fits * 10.0 - 0.1)
-        assert in_time(session, entry, None)
+        in_budget = compare_module._Session._in_budget
+        assert in_budget(session, entry, 100.0 + fits * 10.0)
+        assert not in_budget(session, entry, 100.0 + fits * 10.0 - 0.1)
+        assert in_budget(session, entry, None)
 
 
 # --- the protocol ---

@@ -188,8 +188,8 @@ def test_a_row_has_the_prediction_of_the_method_chosen_in_its_first_split():
         measure="nMSE",
         smallest=0.01,
     )
-    picked = {0: "A", 1: "B", 2: "A"}
-    strategy = Strategy(picked, {})
+    selected = {0: "A", 1: "B", 2: "A"}
+    strategy = Strategy(selected, {})
     scores = {("A", 0): [10, 11], ("B", 1): [21, 22, 23], ("A", 2): [30, 31, 32, 33]}
 
     def read_scores(label, split):

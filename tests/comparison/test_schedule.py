@@ -160,7 +160,7 @@ def test_the_saved_model_is_the_best_one_that_the_budget_has_time_for(own, monke
     assert in_time.saved == in_time.board.ranked()[0].label == "Square"
     assert not in_time.board.left_out
     monkeypatch.setattr(
-        "mtlrun.comparison.compare.FINAL", 1500
+        "mtlrun.comparison.compare.FINAL_FIT_FACTOR", 1500
     )  # 750 s of the 600, and less for the others
     late = mtlrun.compare(frame, **options)
     assert late.board.ranked()[0].label == "Square"

@@ -177,7 +177,7 @@ def test_on_curved_tasks_the_smooth_model_is_the_best(curved):
     assert min(scores, key=scores.get) == "SmoothMTL"
     assert scores["SmoothMTL"] < 0.7 * scores["HierarchicalMTL"]
     assert curved.saved == "SmoothMTL"
-    assert "SmoothMTL" in str(curved.board.answer.picked)
+    assert "SmoothMTL" in str(curved.board.answer.times_selected)
 
 
 def test_the_verdict_compares_curves_with_curves(curved):

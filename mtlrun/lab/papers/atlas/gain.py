@@ -392,7 +392,7 @@ def _method_rows(
         strategy = strategies[family]
         chosen = 0
         if strategy is not None:
-            chosen = list(strategy.picked.values()).count(entry.label)
+            chosen = list(strategy.selected.values()).count(entry.label)
         rounded = [None if math.isnan(v) else round(v, 6) for v in numbers]
         found.append(
             [entry.label, entry.family, *rounded, chosen, round(sum(entry.seconds), 3)]

@@ -394,7 +394,7 @@ def error_of(evaluation: Evaluation, losses: Mapping[int, Any]) -> float | None:
 def _selected_score(
     members: Sequence[ComparedMethod], strategy: Strategy, split: int
 ) -> float:
-    label = strategy.picked[split]
+    label = strategy.selected[split]
     return next(m.inner[split] for m in members if m.label == label)
 
 
