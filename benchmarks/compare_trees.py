@@ -29,7 +29,12 @@ import compare_grouped
 from compare_tables import TARGETS as OTHERS
 from compare_tables import alike, collected, dataset_of
 
-from mtlrun.comparison.candidates import TREES, Candidate, default_candidates
+from mtlrun.comparison.candidates import (
+    POOLED_TREES,
+    SINGLE_TREES,
+    Candidate,
+    default_candidates,
+)
 from mtlrun.comparison.options import CompareOptions
 from mtlrun.comparison.protocol import Protocol
 from mtlrun.data.splits import fold_rows
@@ -41,7 +46,7 @@ from mtlrun.estimators.registry import build
 from mtlrun.metrics import get_metric
 
 #: Leaves that are tried; a search has the first and the last of them.
-LEAVES = {TREES[0]: (4, 6, 8, 16), TREES[1]: (3, 4, 5, 6, 8)}
+LEAVES = {POOLED_TREES: (4, 6, 8, 16), SINGLE_TREES: (3, 4, 5, 6, 8)}
 #: Multi-target tables and their last columns that are targets.
 TARGETS = {**OTHERS, "atp7d": 6, "oes10": 16, "scpf": 3, "sf1": 3}
 LABELS = ("emotions", "flags")

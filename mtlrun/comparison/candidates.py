@@ -1,9 +1,13 @@
-"""The methods that `mtlrun compare` tries, and the values it searches for their parameters."""
+"""Methods that `mtlrun compare` tries, and the parameter grids of their searches.
+
+A method of the comparison is a `Candidate`. `default_candidates` lists the methods that
+are tried by default, and `named_candidates` the methods that the user names.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,44 +35,56 @@ from mtlrun.estimators.metadata import MethodMetadata, Scale
 from mtlrun.estimators.registry import METHODS, build, load_class
 from mtlrun.solvers.hierarchical.smooth_parts import MAX_CROSSED_LEVELS
 
-TABULAR = "mtlrun.estimators.baselines"
-TUNED = "mtlrun.estimators.tuned"
-SCALED = f"{TABULAR}:ScaledTargets"
+BASELINES_MODULE = "mtlrun.estimators.baselines"
+TUNED_MODULE = "mtlrun.estimators.tuned"
+SCALED = f"{BASELINES_MODULE}:ScaledTargets"
+PER_TASK = f"{BASELINES_MODULE}:PerTask"
+#: Prefix of the parameters of an inner estimator.
 INNER = "estimator__"
-#: Parameters are chosen with this tolerance, the last fit has the other one: rankings need no exact solution.
-SEARCH_TOL, FIT_TOL = 1e-3, 1e-4
-#: Logistic losses take many more iterations: relative gap of searches and of the last fit. LIBLINEAR's own tolerance.
-SEARCH_LABELS, FIT_LABELS, SVC_TOL = 3e-3, 1e-3, 0.1
-#: Of boosted trees, whose number of leaves is searched; 20 rows in a leaf, scikit-learn's default, would leave tasks of
-#: less than 40 rows without a split.
+
+#: Tolerances of searches and of the last fit. Searches only rank parameters, which
+#: needs no exact solution.
+SEARCH_TOL = 1e-3
+FIT_TOL = 1e-4
+#: The same for logistic losses, which take many more iterations: relative gaps.
+SEARCH_TOL_LABELS = 3e-3
+FIT_TOL_LABELS = 1e-3
+#: Tolerance of LIBLINEAR in searches.
+SEARCH_TOL_SVC = 0.1
+
+#: Parameters of boosted trees, whose number of leaves is searched. With 20 rows in a
+#: leaf, the default of scikit-learn, tasks of fewer than 40 rows would have no split.
 BOOSTING = {"max_iter": 40, "learning_rate": 0.15, "min_samples_leaf": 5}
-#: Histogram trees take so many tasks as categories; beyond, the position of the task is a number.
+#: Histogram trees take at most this many tasks as categories. With more tasks, the
+#: position of the task is a number.
 MAX_CATEGORIES = 255
 #: Labels of the baselines that are made of trees.
-TREES = (
-    "GradientBoosting+Task",
-    "IndependentGradientBoosting",
-    "MultiOutputExtraTrees",
-    "MultiOutputRandomForest",
-)
-#: Kernel ridge for all targets on the same rows.
-KERNEL_RIDGE = "KernelRidge"
-#: With fewer training rows per task than this, kernel ridge is the nonlinear model of single tasks, in place of boosted
-#: trees: better on 16 of 23 tables, in a twentieth of the time (docs/benchmarks.md).
-FEW_ROWS = 32
-#: From so many training rows on, the first fold tells which number of leaves is better (benchmarks/compare_trees.py).
+POOLED_TREES = "GradientBoosting+Task"
+SINGLE_TREES = "IndependentGradientBoosting"
+FORESTS = ("MultiOutputExtraTrees", "MultiOutputRandomForest")
+#: From this number of training rows on, the first fold of a search shows which number
+#: of leaves is better (benchmarks/compare_trees.py).
 HALVING_ROWS = 2000
-#: Share of the columns that each split of boosted trees may use on wide tables, and the
-#: number of columns per row of the table from which on a table is wide.
-WIDE_TABLE_FEATURES = 0.33
+#: A table is wide if it has more columns than this share of its rows. Then each split
+#: of boosted trees of single tasks uses a share of the columns.
 WIDE_TABLE_RATIO = 0.5
-#: Its strengths, and widths of the Gaussian kernel as gamma times the number of columns.
-#: A fit takes memory of rows^2.
+WIDE_TABLE_FEATURES = 0.33
+#: With more rows than this, each tree of a forest uses a sample of this many rows.
+MAX_TREE_ROWS = 20000
+
+#: Kernel ridge for all targets on the same rows, and for each task.
+KERNEL_RIDGE = "KernelRidge"
+SINGLE_KERNEL_RIDGE = "IndependentKernelRidge"
+#: With fewer training rows per task than this, kernel ridge replaces boosted trees as
+#: the nonlinear model of single tasks. It is better on 16 of 23 tables, in a twentieth
+#: of the time (docs/benchmarks.md).
+FEW_ROWS = 32
+#: Strengths of kernel ridge, and widths of its Gaussian kernel: gamma times the number
+#: of columns.
 KERNEL_ALPHAS = [0.1, 1.0]
 KERNEL_WIDTHS = [0.3, 1.5]
+#: The memory of a fit grows with the square of the number of rows.
 MAX_KERNEL_ROWS = 5000
-#: With more rows than this a tree of a forest is grown on so many of them.
-MAX_TREE_ROWS = 20000
 
 #: The hierarchical model with curves, and its baselines: one function for all tasks,
 #: and a function per task. Targets on the same rows have the second baseline alone.
@@ -78,19 +94,21 @@ SMOOTH_BASELINES = ("SmoothPooled", "SmoothIndependent")
 #: no exact solution: with fewer centers, and variances from fewer rows.
 SMOOTH_SEARCH: dict[str, Any] = {"tol": 0.1, "n_centers": 50, "max_rows": 2000}
 
-#: Targets on the same rows for which smooth models are tried by default, at most.
+#: Largest number of targets on the same rows with smooth models by default.
 MAX_SMOOTH_TARGETS = 32
 
 #: Linear baselines that are part of every comparison.
 N_ALWAYS = 4
 
-_WIDE = (0.001, 0.01, 0.1, 1.0, 10.0)
-_FINE = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0)
+#: Regularization strengths per row of a task. One strength for all tasks is searched on
+#: the coarse grid. Ridge regression for each task has a fast search, on the fine one.
+COARSE_STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)
+FINE_STRENGTHS = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0)
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One row of the leaderboard.
+    """Method of a comparison: one row of the leaderboard.
 
     Attributes
     ----------
@@ -98,15 +116,20 @@ class Candidate:
     family : str
         One of `mtlrun.comparison.verdict.FAMILIES`.
     estimator : str
-    params, select_with : dict
+        Name in the registry, or ``package.module:Class``.
+    params : dict
+        Parameters of the estimator.
     grid : dict of str to list
-        Empty when nothing is searched.
+        Values to search. Empty if nothing is searched.
+    select_with : dict
+        Parameters that differ in the search, such as a larger tolerance.
     halving : bool
-        Whether after every fold of the search only the better half of the values goes on.
+        Whether only the better half of the values goes on after each fold of the
+        search.
     note : str
-        What the facts of a comparison say about the method.
+        Remark about the method among the facts of the comparison.
     features : str
-        Feature step, in place of that of all methods; empty for that one.
+        Feature step of this method. Empty for the step that all methods have.
     """
 
     label: str
@@ -121,7 +144,10 @@ class Candidate:
 
     @property
     def is_scored(self) -> bool:
-        """Whether it has an inner score without a grid, because it competes."""
+        """Whether it needs an inner score although it has no grid.
+
+        Inner scores decide which method of a family a strategy selects.
+        """
         return not self.grid and self.family in VERDICT_FAMILIES
 
 
@@ -140,10 +166,11 @@ def default_candidates(dataset: Dataset, train: float) -> list[Candidate]:
         Part of the rows that is trained on.
     """
     scale = _scale(dataset, train)
-    linear, trees = _linear(dataset, scale), _nonlinear(dataset, scale)
-    hierarchical = dataset.task_type == "regression" or dataset.task_id is not None
-    simple = ["HierarchicalMTL"] if hierarchical else []
-    simple += ["GraphMTL", "JointFeatureMTL", "TraceNormMTL"]
+    linear = _linear(dataset, scale)
+    is_regression = dataset.task_type == "regression"
+    simple = ["GraphMTL", "JointFeatureMTL", "TraceNormMTL"]
+    if is_regression or dataset.task_id is not None:
+        simple.insert(0, "HierarchicalMTL")
     smooth: list[str] = []
     if _can_be_smooth(dataset):
         # The baselines come first: a budget that ends in between must not credit
@@ -151,7 +178,7 @@ def default_candidates(dataset: Dataset, train: float) -> list[Candidate]:
         smooth = [*smooth_baselines(dataset), SMOOTH]
     two_parts = ["SparseLowRankMTL", "RobustMTL", "DirtyMTL"]
     slow = ["ClusteredMTL", "RobustFeatureMTL"]
-    if dataset.task_type == "regression":
+    if is_regression:
         slow.append("MTRL")
 
     def registered_all(names: Sequence[str]) -> list[Candidate]:
@@ -163,11 +190,10 @@ def default_candidates(dataset: Dataset, train: float) -> list[Candidate]:
         *last_values(dataset),
         *linear[N_ALWAYS:],
         *registered_all(simple),
-        *(tree for tree in trees if tree.family == NATIVE),
-        *(tree for tree in trees if tree.label == KERNEL_RIDGE),
+        *_multi_output(dataset),
         *registered_all(smooth),
         *registered_all(two_parts),
-        *trees[:2],
+        *_nonlinear(dataset, scale),
         *registered_all(slow),
     ]
 
@@ -179,8 +205,12 @@ def last_values(dataset: Dataset) -> list[Candidate]:
     """
     if not dataset.source.keys() & {ORDER, TIME}:
         return []
-    path = f"{TABULAR}:LastValue"
-    carried = Candidate("LastValue", CARRIED, path, features=TABLE_WITH_ELAPSED)
+    carried = Candidate(
+        "LastValue",
+        CARRIED,
+        f"{BASELINES_MODULE}:LastValue",
+        features=TABLE_WITH_ELAPSED,
+    )
     if dataset.task_type != "regression":
         return [carried]
     params = {"drift": True}
@@ -188,12 +218,15 @@ def last_values(dataset: Dataset) -> list[Candidate]:
 
 
 def core(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return what is computed first, on all splits: the baselines of every comparison, and a multi-task method."""
-    joint = [c for c in candidates if c.family == MULTITASK][:1]
+    """Return the methods that are computed first, on all splits.
+
+    The baselines of every comparison, and the first multi-task method.
+    """
     families = (TRIVIAL, INDEPENDENT, POOLED, CARRIED)
     baselines = [c for c in candidates if c.family in families]
-    n_first = N_ALWAYS + sum(c.family == CARRIED for c in candidates)
-    return baselines[:n_first] + joint
+    n_carried = sum(c.family == CARRIED for c in candidates)
+    multitask = [c for c in candidates if c.family == MULTITASK]
+    return baselines[: N_ALWAYS + n_carried] + multitask[:1]
 
 
 def named_candidates(
@@ -202,276 +235,308 @@ def named_candidates(
     train: float,
     families: Mapping[str, str] | None = None,
 ) -> list[Candidate]:
-    """Return the methods of these names, with the baselines that every verdict needs in front.
+    """Return the methods of these names, after the baselines that every verdict needs.
 
     Parameters
     ----------
     names : sequence of str
-        Labels of the default methods, ``default`` for all of them, names of the registry, or ``package.module:Class``.
-        `SmoothMTL` has its baselines in front.
+        Labels of the default methods, ``default`` for all of them, names of the
+        registry, or ``package.module:Class``. `SmoothMTL` brings its baselines.
     dataset, train
         As of `default_candidates`.
     families : mapping, optional
-        Name of a class -> its family; other classes are the user's own, and take no part in the verdict.
+        Name of a class -> its family. Classes without one are the user's own, and take
+        no part in the verdict.
 
     Raises
     ------
     UserError
         For any other name, and for a class that does not exist or has no `fit`.
     """
-    families = dict(families or {})
+    unassigned = dict(families or {})
     standard = {
         candidate.label: candidate for candidate in default_candidates(dataset, train)
     }
     n_first = N_ALWAYS + len(last_values(dataset))
-    found = dict(list(standard.items())[:n_first])
+    selected = dict(list(standard.items())[:n_first])
     for name in names or ["default"]:
+        if name == "default":
+            selected |= standard
+            continue
         model = _for_labels(name, dataset)
         if model.removesuffix("Classifier") == SMOOTH:
-            # Without them the verdict would credit curves, and further groups, to sharing.
+            # Without its baselines, the verdict would credit curves and further groups
+            # to sharing.
             for baseline in smooth_baselines(dataset):
                 label = _for_labels(baseline, dataset)
-                found[label] = _registered(label, dataset, train)
-        if name == "default":
-            found |= standard
-        elif model in standard or name in standard:
-            candidate = standard.get(name) or standard[model]
-            found[candidate.label] = candidate
+                selected[label] = _registered(label, dataset, train)
+        if name in standard:
+            candidate = standard[name]
+        elif model in standard:
+            candidate = standard[model]
         elif model in METHODS and not METHODS[model].foreign:
-            found[model] = _registered(model, dataset, train)
+            candidate = _registered(model, dataset, train)
         elif model in METHODS:
+            family = unassigned.pop(model, USER_DEFINED)
             grid = grid_of(model, _scale(dataset, train))
-            candidate = Candidate(
-                model, families.pop(model, USER_DEFINED), model, grid=grid
-            )
-            found[model] = _wrapped(_keeping_groups(candidate, dataset), dataset)
+            candidate = Candidate(model, family, model, grid=grid)
+            candidate = _scaled(_keeping_groups(candidate, dataset), dataset)
         elif ":" in name:
-            short = name.partition(":")[2]
-            label = (
-                name
-                if short in found.keys() | standard.keys() | METHODS.keys()
-                else short
-            )
+            label = name.partition(":")[2]
+            if label in selected.keys() | standard.keys() | METHODS.keys():
+                label = name
             _check_class(name)
-            candidate = Candidate(
-                label, families.pop(name, USER_DEFINED), class_path(name)
-            )
-            found[label] = _wrapped(_keeping_groups(candidate, dataset), dataset)
+            family = unassigned.pop(name, USER_DEFINED)
+            candidate = Candidate(label, family, class_path(name))
+            candidate = _scaled(_keeping_groups(candidate, dataset), dataset)
         else:
-            _refuse(name, standard)
-    if families:
-        name = next(iter(families))
+            raise _unknown_method(name, standard)
+        selected[candidate.label] = candidate
+    if unassigned:
+        name = next(iter(unassigned))
         raise ConfigError(
             f"--family names {name!r}, which is not among the --methods",
             f"Add --methods default,{name}.",
         )
-    return list(found.values())
+    return list(selected.values())
 
 
 def _keeping_groups(candidate: Candidate, dataset: Dataset) -> Candidate:
-    """Return a method of others without splits of rows that would divide groups.
+    """Return a foreign method without splits of rows that would divide groups.
 
-    Their early stopping is turned off. A choice of parameters by their own
-    cross-validation cannot be turned off; the note of the candidate says so.
+    Its early stopping is turned off. A choice of parameters by its own cross-validation
+    cannot be turned off; the note of the candidate says so.
     """
-    names = parameter_names(candidate.estimator) or ()
     if GROUP not in dataset.source or takes_groups(load_class(candidate.estimator)):
         return candidate
+    names = parameter_names(candidate.estimator) or ()
+    label = candidate.label
     if "early_stopping" in names:
         return replace(
             candidate,
             params={**candidate.params, "early_stopping": False},
-            note=f"{candidate.label}: early stopping is off, it would divide groups",
+            note=f"{label}: early stopping is off, it would divide groups",
         )
     if "cv" in names:
-        note = (
-            f"{candidate.label}: its own cross-validation does not keep groups together"
-        )
+        note = f"{label}: its own cross-validation does not keep groups together"
         return replace(candidate, note=note)
     return candidate
 
 
 def read_families(texts: Sequence[str]) -> dict[str, str]:
-    """Return the families of classes from texts such as ``multi-task=package.module:Class``.
+    """Return the families of classes from texts like ``multi-task=package.module:Class``.
 
     Raises
     ------
     ConfigError
         For anything else.
     """
-    found = {}
+    families = {}
     for text in texts:
         family, equals, name = text.partition("=")
         if not equals or family not in FAMILIES or not name:
-            remedy = f"Write FAMILY=package.module:Class, with one of: {', '.join(FAMILIES)}."
             raise ConfigError(
-                f"--family {text!r} does not assign a family to a class", remedy
+                f"--family {text!r} does not assign a family to a class",
+                "Write FAMILY=package.module:Class, with one of: "
+                f"{', '.join(FAMILIES)}.",
             )
-        found[name] = family
-    return found
+        families[name] = family
+    return families
 
 
-def _refuse(name: str, standard: dict[str, Candidate]) -> None:
-    known = dict.fromkeys([*standard, *METHODS, "default"])
-    parts = [part for part in re.findall("[A-Z][a-z]+", name) if len(part) > 3]
-    near = (
-        suggest(name, known)
-        or [other for other in known if any(part in other for part in parts)][:4]
+def _unknown_method(name: str, standard: Mapping[str, Candidate]) -> UnknownNameError:
+    """Return the error for an unknown name, with similar names of methods."""
+    names = dict.fromkeys([*standard, *METHODS, "default"])
+    similar = suggest(name, names) or _names_with_a_common_word(name, names)[:4]
+    hint = ""
+    if similar:
+        hint = f"Did you mean {' or '.join(map(repr, similar))}? "
+    error = UnknownNameError("method", name, names)
+    error.remedy = (
+        f"{hint}All methods: mtlrun list methods. Compared by default: "
+        f"{', '.join(standard)}."
     )
-    hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
-    error = UnknownNameError("method", name, known)
-    error.remedy = f"{hint}All methods: mtlrun list methods. Compared by default: {', '.join(standard)}."
-    raise error
+    return error
+
+
+def _names_with_a_common_word(name: str, names: Iterable[str]) -> list[str]:
+    """Return the names that contain a word of `name` of at least four letters."""
+    words = [word for word in re.findall("[A-Z][a-z]+", name) if len(word) > 3]
+    return [other for other in names if any(word in other for word in words)]
 
 
 def _check_class(name: str) -> None:
-    """Refuse a class that cannot be made."""
-    class_path(name)  # names what is missing without importing anything
+    """Refuse a class that cannot be created without parameters."""
+    # Its error names what is missing, without importing anything.
+    class_path(name)
     try:
         build(name)
     except TypeError as error:
-        remedy = "Use a training file or an experiment, which set parameters: method: {estimator: ..., params: ...}."
         raise ConfigError(
-            f"{name!r} cannot be created without parameters: {error}", remedy
+            f"{name!r} cannot be created without parameters: {error}",
+            "Use a training file or an experiment, which set parameters: method: "
+            "{estimator: ..., params: ...}.",
         ) from None
 
 
 def _for_labels(name: str, dataset: Dataset) -> str:
-    """Return the classifier of a model where labels are predicted and there is one."""
-    return (
-        f"{name}Classifier"
-        if dataset.task_type == "binary" and f"{name}Classifier" in METHODS
-        else name
-    )
+    """Return the name of the classifier of a model if labels are predicted.
+
+    The name itself if there is no such classifier.
+    """
+    classifier = f"{name}Classifier"
+    if dataset.task_type == "binary" and classifier in METHODS:
+        return classifier
+    return name
 
 
 def _scale(dataset: Dataset, train: float) -> Scale:
-    entries = (
-        dataset.y.size
-        if dataset.task_id is not None
-        else float((dataset.y == dataset.y).sum())
-    )
-    return Scale(max(train * entries / dataset.n_tasks, 1.0), dataset.n_tasks)
+    """Return the number of tasks and of training targets per task."""
+    n_targets = float(dataset.y.size)
+    if dataset.task_id is None:
+        # Some targets may be missing.
+        n_targets = float((dataset.y == dataset.y).sum())
+    return Scale(max(train * n_targets / dataset.n_tasks, 1.0), dataset.n_tasks)
 
 
 def _linear(dataset: Dataset, scale: Scale) -> list[Candidate]:
-    """Return the trivial, independent and pooled linear baselines; the first four are part of every comparison."""
-    binary = dataset.task_type == "binary"
-    ridge, sparse = ("Logistic", "SVC") if binary else ("Ridge", "Lasso")
-    per_task = f"{TUNED}:{'TunedLogistic' if binary else 'TunedRidge'}"
-    tuned = {"alphas": scale.times(_WIDE if binary else _FINE)}
-    fast = {"tol": SEARCH_TOL} if binary else {}
-    found = [
-        Candidate("TaskMean", TRIVIAL, f"{TABULAR}:TaskMean"),
-        Candidate(
-            f"Independent{ridge}",
-            INDEPENDENT,
-            f"Independent{ridge}",
-            {},
-            grid_of(f"Independent{ridge}", scale),
-            fast,
-        ),
-        Candidate(
-            f"Pooled{ridge}",
-            POOLED,
-            f"Pooled{ridge}",
-            {},
-            grid_of(f"Pooled{ridge}", scale),
-            fast,
-        ),
-        Candidate(
-            f"Independent{ridge}CV", INDEPENDENT, *_per_task(dataset, per_task, tuned)
-        ),
+    """Return the trivial baseline, and the linear models of single tasks and of all tasks.
+
+    The first `N_ALWAYS` are part of every comparison.
+    """
+    is_binary = dataset.task_type == "binary"
+    dense = "Ridge"
+    sparse = "Lasso"
+    fast: dict[str, Any] = {}
+    sparse_fast: dict[str, Any] = {}
+    if is_binary:
+        dense = "Logistic"
+        sparse = "SVC"
+        fast = {"tol": SEARCH_TOL}
+        sparse_fast = {"tol": SEARCH_TOL_SVC}
+    candidates = [
+        Candidate("TaskMean", TRIVIAL, f"{BASELINES_MODULE}:TaskMean"),
+        _linear_candidate(f"Independent{dense}", INDEPENDENT, scale, fast),
+        _linear_candidate(f"Pooled{dense}", POOLED, scale, fast),
+        _tuned_per_task(f"Independent{dense}CV", dataset, scale),
     ]
-    if (
-        dataset.task_id is not None
-    ):  # tasks that share their rows differ from one model by their offsets alone
-        inner: dict[str, Any] = {"estimator": "sklearn.linear_model:Ridge"}
-        grid = {"alpha": scale.times(_WIDE)}
-        if binary:
-            inner = {
-                "estimator": "sklearn.linear_model:LogisticRegression",
-                "params": {"max_iter": 300},
-            }
-            grid = {"C": scale.inverse(_WIDE)[::-1]}
-        found.append(_feature(f"Pooled{ridge}+Task", inner, grid, "one-hot"))
-    name = f"Independent{sparse}"
-    found.append(
-        Candidate(
-            name,
-            INDEPENDENT,
-            name,
-            {},
-            grid_of(name, scale),
-            {"tol": SVC_TOL} if binary else {},
-        )
+    if dataset.task_id is not None:
+        # Tasks that share their rows would differ by their intercepts alone, which the
+        # pooled model already has.
+        candidates.append(_pooled_with_task(f"Pooled{dense}+Task", is_binary, scale))
+    candidates.append(
+        _linear_candidate(f"Independent{sparse}", INDEPENDENT, scale, sparse_fast)
     )
-    return [_wrapped(candidate, dataset) for candidate in found]
+    return [_scaled(candidate, dataset) for candidate in candidates]
 
 
-def _per_task(
-    dataset: Dataset, path: str, params: dict[str, Any]
-) -> tuple[str, dict[str, Any]]:
-    """Return an estimator of scikit-learn with its parameters, fitted per task where it takes one target."""
-    if dataset.task_id is None and path.endswith(":TunedRidge"):
-        return path, params
-    return f"{TABULAR}:PerTask", {"estimator": {"estimator": path, "params": params}}
+def _linear_candidate(
+    name: str, family: str, scale: Scale, select_with: dict[str, Any]
+) -> Candidate:
+    """Return a linear method of the registry with the grid of its class."""
+    grid = grid_of(name, scale)
+    return Candidate(name, family, name, grid=grid, select_with=select_with)
+
+
+def _tuned_per_task(label: str, dataset: Dataset, scale: Scale) -> Candidate:
+    """Return a linear model with a strength of its own for each task."""
+    path = f"{TUNED_MODULE}:TunedRidge"
+    params = {"alphas": scale.times(FINE_STRENGTHS)}
+    if dataset.task_type == "binary":
+        path = f"{TUNED_MODULE}:TunedLogistic"
+        params = {"alphas": scale.times(COARSE_STRENGTHS)}
+    elif dataset.task_id is None:
+        # It takes all targets on the same rows at once.
+        return Candidate(label, INDEPENDENT, path, params)
+    inner = {"estimator": {"estimator": path, "params": params}}
+    return Candidate(label, INDEPENDENT, PER_TASK, inner)
+
+
+def _pooled_with_task(label: str, is_binary: bool, scale: Scale) -> Candidate:
+    """Return one linear model for all tasks, with the task as one-hot features."""
+    if is_binary:
+        estimator: dict[str, Any] = {
+            "estimator": "sklearn.linear_model:LogisticRegression",
+            "params": {"max_iter": 300},
+        }
+        grid = {"C": scale.inverse(COARSE_STRENGTHS)[::-1]}
+    else:
+        estimator = {"estimator": "sklearn.linear_model:Ridge"}
+        grid = {"alpha": scale.times(COARSE_STRENGTHS)}
+    return _with_task_feature(label, estimator, grid, "one-hot")
 
 
 def _nonlinear(dataset: Dataset, scale: Scale) -> list[Candidate]:
-    """Return boosted trees with the task as a category, a model per task, and, of tasks on the same rows, forests."""
+    """Return a nonlinear pooled model and a nonlinear model of single tasks.
+
+    These are boosted trees, with the task as a category if they are pooled. Single
+    tasks with few rows have kernel ridge instead.
+    """
     kind = "Classifier" if dataset.task_type == "binary" else "Regressor"
+    boosting = f"sklearn.ensemble:HistGradientBoosting{kind}"
     params = {**BOOSTING, "max_bins": 63, "early_stopping": False, "random_state": 0}
-    alone = {
-        "estimator": f"sklearn.ensemble:HistGradientBoosting{kind}",
-        "params": params,
-    }
-    last = (
-        {}
-        if dataset.n_tasks > MAX_CATEGORIES
-        else {"categorical_features": [0], "max_bins": 255}
-    )
-    task = {**alone, "params": {**params, **last}}
-    leaves = f"{INNER}max_leaf_nodes"
-    per_task = f"{TABULAR}:PerTask"
-    if dataset.n_features > WIDE_TABLE_RATIO * dataset.n_samples:
-        params["max_features"] = WIDE_TABLE_FEATURES
-    single = Candidate(
-        TREES[1], INDEPENDENT, per_task, {"estimator": alone}, {leaves: [3, 8]}
+    pooled_params = dict(params)
+    if dataset.n_tasks <= MAX_CATEGORIES:
+        # The task is the first feature.
+        pooled_params |= {"categorical_features": [0], "max_bins": 255}
+    pooled = _with_task_feature(
+        POOLED_TREES,
+        {"estimator": boosting, "params": pooled_params},
+        {"max_leaf_nodes": [4, 16]},
+        "number",
     )
     if scale.rows < FEW_ROWS:
-        kernel = {"estimator": f"{TUNED}:TunedKernelRidge"}
         single = Candidate(
-            "IndependentKernelRidge", INDEPENDENT, per_task, {"estimator": kernel}
+            SINGLE_KERNEL_RIDGE,
+            INDEPENDENT,
+            PER_TASK,
+            {"estimator": {"estimator": f"{TUNED_MODULE}:TunedKernelRidge"}},
         )
-    rows = scale.rows * (1 if dataset.task_id is None else dataset.n_tasks)
-    found = [_feature(TREES[0], task, {"max_leaf_nodes": [4, 16]}, "number"), single]
-    found = [
-        replace(candidate, halving=bool(candidate.grid) and rows >= HALVING_ROWS)
-        for candidate in found
-    ]
-    if dataset.task_id is None and not (dataset.y != dataset.y).any():
-        share: dict[str, Any] = {
-            "n_estimators": 100,
-            "min_samples_leaf": 3,
-            "random_state": 0,
-        }
-        if dataset.n_samples > MAX_TREE_ROWS:
-            share |= {"max_samples": MAX_TREE_ROWS, "bootstrap": True}
-        # Labels -1 and +1 are numbers here: the trees and the order of their scores are those of a classifier.
-        share["max_features"] = "sqrt" if kind == "Classifier" else 0.33
-        found += [
-            Candidate(
-                label,
-                NATIVE,
-                f"sklearn.ensemble:{label.removeprefix('MultiOutput')}Regressor",
-                dict(share),
-            )
-            for label in TREES[2:]
-        ]
-        if dataset.n_samples <= MAX_KERNEL_ROWS:
-            found.append(_kernel_ridge(dataset))
-    return [_wrapped(candidate, dataset) for candidate in found]
+    else:
+        if dataset.n_features > WIDE_TABLE_RATIO * dataset.n_samples:
+            params["max_features"] = WIDE_TABLE_FEATURES
+        single = Candidate(
+            SINGLE_TREES,
+            INDEPENDENT,
+            PER_TASK,
+            {"estimator": {"estimator": boosting, "params": params}},
+            {f"{INNER}max_leaf_nodes": [3, 8]},
+        )
+    n_rows = scale.rows
+    if dataset.task_id is not None:
+        n_rows *= dataset.n_tasks
+    candidates = []
+    for candidate in (pooled, single):
+        halving = bool(candidate.grid) and n_rows >= HALVING_ROWS
+        candidates.append(_scaled(replace(candidate, halving=halving), dataset))
+    return candidates
+
+
+def _multi_output(dataset: Dataset) -> list[Candidate]:
+    """Return the nonlinear models that take all targets on the same rows at once.
+
+    They need targets without missing values.
+    """
+    if dataset.task_id is not None or (dataset.y != dataset.y).any():
+        return []
+    params: dict[str, Any] = {
+        "n_estimators": 100,
+        "min_samples_leaf": 3,
+        "random_state": 0,
+    }
+    if dataset.n_samples > MAX_TREE_ROWS:
+        params |= {"max_samples": MAX_TREE_ROWS, "bootstrap": True}
+    # Labels -1 and +1 are numbers here: the trees and the order of their scores are the
+    # same as for a classifier.
+    params["max_features"] = "sqrt" if dataset.task_type == "binary" else 0.33
+    candidates = []
+    for label in FORESTS:
+        name = label.removeprefix("MultiOutput")
+        estimator = f"sklearn.ensemble:{name}Regressor"
+        candidates.append(Candidate(label, NATIVE, estimator, dict(params)))
+    if dataset.n_samples <= MAX_KERNEL_ROWS:
+        candidates.append(_kernel_ridge(dataset))
+    return [_scaled(candidate, dataset) for candidate in candidates]
 
 
 def _kernel_ridge(dataset: Dataset) -> Candidate:
@@ -481,30 +546,46 @@ def _kernel_ridge(dataset: Dataset) -> Candidate:
         KERNEL_RIDGE,
         INDEPENDENT,
         "sklearn.kernel_ridge:KernelRidge",
-        {"kernel": "rbf"},
-        {"alpha": list(KERNEL_ALPHAS), "gamma": gammas},
+        params={"kernel": "rbf"},
+        grid={"alpha": list(KERNEL_ALPHAS), "gamma": gammas},
         halving=True,
     )
 
 
-def _feature(
-    label: str, inner: dict[str, Any], grid: dict[str, list[Any]], encoding: str
+def _with_task_feature(
+    label: str, estimator: dict[str, Any], grid: dict[str, list[Any]], encoding: str
 ) -> Candidate:
-    params = {"estimator": inner, "encoding": encoding}
+    """Return one model for all tasks that has the task as a feature.
+
+    Parameters
+    ----------
+    label : str
+    estimator : dict
+        ``estimator`` and ``params`` of the model.
+    grid : dict of str to list
+        Parameters of the model to search.
+    encoding : {"one-hot", "number"}
+        Encoding of the task.
+    """
     return Candidate(
         label,
         POOLED,
-        f"{TABULAR}:TaskFeature",
-        params,
-        {INNER + k: v for k, v in grid.items()},
+        f"{BASELINES_MODULE}:TaskFeature",
+        {"estimator": estimator, "encoding": encoding},
+        _inner_names(grid),
     )
+
+
+def _inner_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters of a model as those of an estimator that wraps it."""
+    return {f"{INNER}{name}": value for name, value in values.items()}
 
 
 def _can_be_smooth(dataset: Dataset) -> bool:
     """Whether smooth models are tried by default.
 
-    They keep dense rows. Of targets on the same rows, numbers are tried, and at most
-    `MAX_SMOOTH_TARGETS`, since each is fitted several times.
+    They need dense rows. Targets on the same rows must be numbers, at most
+    `MAX_SMOOTH_TARGETS` of them, since each is fitted several times.
     """
     if sparse.issparse(dataset.X):
         return False
@@ -515,10 +596,10 @@ def _can_be_smooth(dataset: Dataset) -> bool:
 
 
 def smooth_baselines(dataset: Dataset) -> tuple[str, ...]:
-    """Return what `SmoothMTL` is compared with, so that sharing alone is credited.
+    """Return the baselines of `SmoothMTL`, so that the verdict credits sharing alone.
 
-    One function for all targets on the same rows would be no baseline: they have units
-    of their own.
+    Targets on the same rows have different units, so one function for all of them is
+    not among their baselines.
     """
     is_shared = dataset.task_id is None and dataset.task_type == "regression"
     return SMOOTH_BASELINES[1:] if is_shared else SMOOTH_BASELINES
@@ -530,25 +611,27 @@ def is_smooth(label: str) -> bool:
 
 
 def _registered(name: str, dataset: Dataset, train: float) -> Candidate:
+    """Return a method of the registry, adapted to a data set."""
     if is_smooth(name):
         family = family_of(name)
         candidate = Candidate(name, family, name, select_with=dict(SMOOTH_SEARCH))
-        return _wrapped(candidate, dataset)
-    search, fit = (
-        (SEARCH_TOL, FIT_TOL)
-        if dataset.task_type == "regression"
-        else (SEARCH_LABELS, FIT_LABELS)
-    )
-    found = registered(name, _scale(dataset, train), search, fit)
-    if not found.grid:
-        found = replace(found, select_with={})
+        return _scaled(candidate, dataset)
+    search_tol = SEARCH_TOL
+    fit_tol = FIT_TOL
+    if dataset.task_type != "regression":
+        search_tol = SEARCH_TOL_LABELS
+        fit_tol = FIT_TOL_LABELS
+    candidate = registered(name, _scale(dataset, train), search_tol, fit_tol)
+    if not candidate.grid:
+        candidate = replace(candidate, select_with={})
     if _can_shrink_intercepts(name, dataset):
-        found = replace(found, params={**found.params, "intercepts": "shrunken"})
-    if dataset.task_id is None and "prior" in found.grid:
+        params = {**candidate.params, "intercepts": "shrunken"}
+        candidate = replace(candidate, params=params)
+    if dataset.task_id is None and "prior" in candidate.grid:
         # On targets of the same rows, Student's prior takes 40 to 80% of the time of
         # wide tables and predicts worse (nMSE .347 instead of .214).
-        found = replace(found, grid={})
-    return _wrapped(found, dataset)
+        candidate = replace(candidate, grid={})
+    return _scaled(candidate, dataset)
 
 
 def _can_shrink_intercepts(name: str, dataset: Dataset) -> bool:
@@ -558,45 +641,72 @@ def _can_shrink_intercepts(name: str, dataset: Dataset) -> bool:
     return has_option and is_ragged and not sparse.issparse(dataset.X)
 
 
-def registered(name: str, scale: Scale, search: float, fit: float) -> Candidate:
-    """Return a method of the registry with the values searched; the tolerances are for multi-task methods."""
+def registered(name: str, scale: Scale, search_tol: float, fit_tol: float) -> Candidate:
+    """Return a method of the registry with its grid.
+
+    Parameters
+    ----------
+    name : str
+    scale : Scale
+        Size of the data, on which the grid depends.
+    search_tol, fit_tol : float
+        Tolerances of the search and of the last fit, for multi-task methods.
+    """
     info = METHODS[name]
-    family = family_of(name)
-    tolerances = "tol" in info.parameters and info.multitask
-    params = {**info.default_params, **({"tol": fit} if tolerances else {})}
-    fast = {**info.fast, **({"tol": search} if tolerances else {})}
-    return Candidate(name, family, name, params, grid_of(name, scale), fast)
+    params = dict(info.default_params)
+    fast = dict(info.fast)
+    if info.multitask and "tol" in info.parameters:
+        params["tol"] = fit_tol
+        fast["tol"] = search_tol
+    return Candidate(
+        name,
+        family_of(name),
+        name,
+        params=params,
+        grid=grid_of(name, scale),
+        select_with=fast,
+    )
 
 
 def family_of(name: str) -> str:
     """Return the family of a method of the registry."""
     if METHODS[name].multitask:
         return MULTITASK
-    return POOLED if "Pooled" in name else INDEPENDENT
+    if "Pooled" in name:
+        return POOLED
+    return INDEPENDENT
+
+
+def _model_name(candidate: Candidate) -> str:
+    """Return the estimator of a method without the wrapper that scales targets."""
+    if candidate.estimator == SCALED:
+        name: str = candidate.params["estimator"]["estimator"]
+        return name
+    return candidate.estimator
 
 
 def has_coefficients(candidate: Candidate) -> bool:
     """Whether the fitted method has coefficients, as far as its class tells."""
-    name = candidate.estimator
-    if name == SCALED:
-        name = candidate.params["estimator"]["estimator"]
-    return "coef_" not in getattr(load_class(name), "_without", ())
+    without = getattr(load_class(_model_name(candidate)), "_without", ())
+    return "coef_" not in without
 
 
 def grid_of(name: str, scale: Scale) -> dict[str, list[Any]]:
-    """Return the values searched: those of the class for the scale of the data, if it has some, else its defaults."""
+    """Return the grid of a method: by the scale of the data, or its default grid."""
     metadata = getattr(load_class(name), "metadata", None)
     if not isinstance(metadata, MethodMetadata):
         return {}
-    return (
-        metadata.search(scale)
-        if metadata.search
-        else {name: list(values) for name, values in metadata.default_grid.items()}
-    )
+    if metadata.search:
+        return metadata.search(scale)
+    return {name: list(values) for name, values in metadata.default_grid.items()}
 
 
-def _wrapped(candidate: Candidate, dataset: Dataset) -> Candidate:
-    """Return the method on scaled targets, which a regression needs for one strength to suit all tasks."""
+def _scaled(candidate: Candidate, dataset: Dataset) -> Candidate:
+    """Return the method on scaled targets, for numbers.
+
+    One regularization strength suits all tasks only if their targets have equal
+    variances.
+    """
     if dataset.task_type != "regression" or candidate.family == TRIVIAL:
         return candidate
     inner = {"estimator": candidate.estimator, "params": candidate.params}
@@ -604,63 +714,57 @@ def _wrapped(candidate: Candidate, dataset: Dataset) -> Candidate:
         candidate,
         estimator=SCALED,
         params={"estimator": inner},
-        grid={INNER + name: values for name, values in candidate.grid.items()},
-        select_with={
-            INNER + name: value for name, value in candidate.select_with.items()
-        },
+        grid=_inner_names(candidate.grid),
+        select_with=_inner_names(candidate.select_with),
     )
+
+
+def _with_model_param(candidate: Candidate, name: str, value: Any) -> Candidate:
+    """Return the method with a parameter of its model, which may be wrapped."""
+    if candidate.estimator == SCALED:
+        name = f"{INNER}{name}"
+    return replace(candidate, params=with_params(candidate.params, {name: value}))
 
 
 def with_unseen(candidate: Candidate, unseen: str) -> Candidate:
-    """Return the method with its rule for tasks that have no training rows, where it has one."""
-    wrapped = candidate.estimator == SCALED
-    name = (
-        candidate.params["estimator"]["estimator"] if wrapped else candidate.estimator
-    )
-    if unseen == "error" or "unseen" not in (parameter_names(name) or ()):
+    """Return the method with its rule for tasks that have no training rows.
+
+    A method without such a rule is returned unchanged.
+    """
+    if unseen == "error":
         return candidate
-    return replace(
-        candidate,
-        params=with_params(
-            candidate.params, {f"{INNER if wrapped else ''}unseen": unseen}
-        ),
-    )
+    names = parameter_names(_model_name(candidate)) or ()
+    if "unseen" not in names:
+        return candidate
+    return _with_model_param(candidate, "unseen", unseen)
 
 
 def with_levels(candidate: Candidate, dataset: Dataset) -> Candidate:
-    """Return the method with the further groups of the table, where it can use them.
+    """Return the method with the further groups of the table, if it can use them.
 
-    The baseline that fits every task by itself does so with groups that are nested in
-    the tasks alone: a group that occurs in several tasks would share between them.
+    The baseline that fits each task by itself uses groups that are nested in the tasks
+    only: a group that occurs in several tasks would share between them.
     """
     if not dataset.levels or not uses_levels(candidate):
         return candidate
     is_single = candidate.family == INDEPENDENT
     if is_single and len(nested_levels(dataset)) < len(dataset.levels):
         return candidate
-    name = "levels"
-    if candidate.estimator == SCALED:
-        name = f"{INNER}{name}"
+    # The groups are the last columns of the features.
     positions = list(range(-len(dataset.levels), 0))
-    return replace(
-        candidate,
-        params=with_params(candidate.params, {name: positions}),
-        features=TABLE_WITH_LEVELS,
-    )
+    candidate = _with_model_param(candidate, "levels", positions)
+    return replace(candidate, features=TABLE_WITH_LEVELS)
 
 
 def uses_levels(candidate: Candidate) -> bool:
     """Whether a method can use further groups."""
-    name = candidate.estimator
-    if name == SCALED:
-        name = candidate.params["estimator"]["estimator"]
-    return is_smooth(name)
+    return is_smooth(_model_name(candidate))
 
 
 def nested_levels(dataset: Dataset) -> list[str]:
     """Return the columns of further groups that are nested in the tasks.
 
-    Every group of such a column has rows of one task only.
+    Each group of such a column has rows of one task only.
     """
     task_id = dataset.task_id
     if task_id is None:
@@ -707,7 +811,7 @@ def check_levels(dataset: Dataset, candidates: Sequence[Candidate]) -> None:
 
 
 def chosen_candidate(candidate: Candidate, chosen: dict[str, Any]) -> Candidate:
-    """Return the method with parameters that were found, and no search."""
+    """Return the method with selected parameters, and without a search."""
     return replace(
         candidate,
         params=with_params(candidate.params, chosen),
@@ -718,12 +822,12 @@ def chosen_candidate(candidate: Candidate, chosen: dict[str, Any]) -> Candidate:
 
 
 def calibrated(candidate: Candidate) -> Candidate:
-    """Return the method with probabilities: its scores on held-out rows, calibrated."""
+    """Return the method with probabilities, calibrated by scores of held-out rows."""
     inner = {"estimator": candidate.estimator, "params": candidate.params}
     return Candidate(
         candidate.label,
         candidate.family,
-        "mtlrun.estimators.baselines:CalibratedTasks",
+        f"{BASELINES_MODULE}:CalibratedTasks",
         {"estimator": inner},
         features=candidate.features,
     )

@@ -294,7 +294,7 @@ class ChunkComparison(Comparison):
 
     tables: tuple[Path, ...]
 
-    def _places(self) -> list[Path]:
+    def _table_paths(self) -> list[Path]:
         return list(self.tables)
 
 

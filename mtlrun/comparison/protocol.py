@@ -1,4 +1,7 @@
-"""What a comparison was asked for, the protocol that follows from it and the table, and both in sentences."""
+"""Protocol of a comparison: splits, metric and measure, and sentences about them.
+
+The protocol follows from the table and the options. `facts_of` describes it for users.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ import numpy as np
 from scipy import sparse
 
 from mtlrun.comparison.candidates import (
+    FORESTS,
     MAX_TREE_ROWS,
-    TREES,
     Candidate,
     nested_levels,
 )
@@ -46,8 +49,9 @@ from mtlrun.errors import ConfigError, DataError, counted, listed
 from mtlrun.metrics import METRICS, get_metric
 from mtlrun.utils.io import derive_seed
 
-#: Metrics that divide by the variance of a task -> what takes their place where tasks
-#: have rows of their own. A task may have two test rows, whose variance is no unit.
+#: Metrics that divide by the variance of a task -> their replacements where tasks have
+#: rows of their own. There, a task may have two test rows only, with a variance of
+#: almost 0.
 SHRUNKEN_METRICS = {
     "nmse": "nmse_shrunken",
     "nmse_all": "nmse_shrunken",
@@ -62,11 +66,17 @@ class Protocol:
     Attributes
     ----------
     split : dict
-        As of a training file: ``{"kind": "kfold", "folds": 5}`` or ``{"kind": "published", "name": ...}``.
-    n_splits, repeats, folds : int
-        Number of splits of all repeats, of repeats, and of folds of the search inside the training rows.
+        As in a training file: ``{"kind": "kfold", "folds": 5}`` or ``{"kind":
+        "published", "name": ...}``.
+    n_splits : int
+        Number of splits of all repeats.
+    folds : int
+        Number of folds of the search inside the training rows.
     metric : str
+        Metric of the leaderboard.
     seed : int
+    repeats : int
+        How often the folds of the comparison are drawn.
     smallest : float or None
         Smallest gain of interest.
     """
@@ -81,40 +91,40 @@ class Protocol:
 
     @classmethod
     def of(cls, dataset: Dataset, options: CompareOptions) -> Protocol:
-        """Return the protocol for a data set: a function of its size and the options, not of any score.
+        """Return the protocol for a data set.
+
+        It depends on the size of the data and on the options, but not on any score.
 
         Raises
         ------
         ConfigError
             If the metric cannot be computed for the targets.
         """
-        split: dict[str, Any] = {"kind": "kfold", "folds": options.splits}
-        made = cls(
-            split, 1, options.folds, _metric(options.metric, dataset), options.seed
+        protocol = cls(
+            split={"kind": "kfold", "folds": options.splits},
+            n_splits=1,
+            folds=options.folds,
+            metric=_metric(options.metric, dataset),
+            seed=options.seed,
+            smallest=options.smallest_gain,
         )
-        made = replace(made, smallest=options.smallest_gain)
         if dataset.splits:
             name, splits = next(iter(dataset.splits.items()))
-            return replace(
-                made, split={"kind": "published", "name": name}, n_splits=len(splits)
-            )
-        n = min(options.splits, dataset.n_samples)
-        if dataset.task_id is not None or dataset.source.keys() & SPLIT_KEYS:
-            n = len(list(fold_rows(dataset, options.splits, options.seed)))
-        if ORDER in dataset.source:
-            n = _n_searchable(dataset, options)
+            split = {"kind": "published", "name": name}
+            return replace(protocol, split=split, n_splits=len(splits))
+        n_folds = _n_folds(dataset, options)
         is_ordered = bool(dataset.source.keys() & {TIME, ORDER})
         repeats = 1 if is_ordered else options.repeats
         return replace(
-            made,
-            split={"kind": "kfold", "folds": max(n, 2)},
-            n_splits=n * repeats,
+            protocol,
+            split={"kind": "kfold", "folds": max(n_folds, 2)},
+            n_splits=n_folds * repeats,
             repeats=repeats,
         )
 
     @property
     def train(self) -> float:
-        """Part of the rows that is trained on, about."""
+        """Approximate share of the rows that is trained on."""
         folds = self.split.get("folds", SPLITS)
         return (1 - 1 / float(folds)) * float(self.split.get("train", 1))
 
@@ -125,58 +135,51 @@ class Protocol:
         return replace(self, split={**self.split, "train": share})
 
     def evaluation(self, dataset: Dataset) -> Evaluation:
-        """Return which rows are tested, and what gains are measured in."""
+        """Return which rows are tested, and the measure of gains."""
         parts = [self.rows(dataset, trial) for trial in range(self.n_splits)]
-        rows = [test for _, test in parts]
-        ids, units = dataset.task_id, dataset.source.get(GROUP)
+        test_rows = [test for _, test in parts]
         design = design_of(dataset)
-        new = [
-            np.zeros(len(test), dtype=bool)
-            if ids is None or design == NEW_TASKS
-            else ~np.isin(ids[test], ids[train])
-            for train, test in parts
-        ]
-        has_time_blocks = design == TIME_BLOCKS
-        unit = "" if units is None else "group"
-        if has_time_blocks:
-            units = _fold_of_rows(dataset, rows)
-            unit = "block"
-        elif design == NEW_TASKS:
-            units = dataset.source[NEW_TASK]
-            unit = "task"
-        elif design == NEXT_ROWS:
-            units, unit = _units_of_next_rows(dataset, rows)
+        units = _units(dataset, test_rows)
         measure = _measure(self.metric)
-        smallest = (
-            self.smallest
-            if self.smallest is not None
-            else SMALLEST_AUC
-            if measure == AUC
-            else SMALLEST
-        )
+        is_new = []
+        for train, test in parts:
+            if dataset.task_id is None or design == NEW_TASKS:
+                # Where new tasks are the question, they count.
+                is_new.append(np.zeros(len(test), dtype=bool))
+            else:
+                tasks = dataset.task_id
+                is_new.append(~np.isin(tasks[test], tasks[train]))
+        is_single_class = []
+        if measure == AUC and design != NEW_TASKS:
+            is_single_class = [one_class(dataset.subset(train)) for train, _ in parts]
         return Evaluation(
             y=np.asarray(dataset.y, dtype=float),
             row_index=RowIndex(
-                dataset.n_tasks,
-                ids,
-                None if dataset.splits else units,
-                dataset.source.get(WEIGHT),
+                n_tasks=dataset.n_tasks,
+                task_id=dataset.task_id,
+                # Rows of a test file are all tested by the same models.
+                units=None if dataset.splits else units.numbers,
+                weights=dataset.source.get(WEIGHT),
             ),
-            rows=rows,
-            new=new,
+            rows=test_rows,
+            new=is_new,
             folds=self.n_splits // self.repeats,
             repeats=self.repeats,
             measure=measure,
-            smallest=smallest,
+            smallest=self._smallest_gain(measure),
             has_test_file=bool(dataset.splits),
-            has_time_blocks=has_time_blocks,
+            has_time_blocks=design == TIME_BLOCKS,
             metric=self.metric,
-            is_single_class=[one_class(dataset.subset(train)) for train, _ in parts]
-            if measure == AUC and design != NEW_TASKS
-            else [],
-            unit=unit,
+            is_single_class=is_single_class,
+            unit=units.name,
             has_one_order=design in (NEXT_ROWS, TIME_BLOCKS),
         )
+
+    def _smallest_gain(self, measure: str) -> float:
+        """Return the smallest gain of interest, or its default."""
+        if self.smallest is not None:
+            return self.smallest
+        return SMALLEST_AUC if measure == AUC else SMALLEST
 
     def rows(self, dataset: Dataset, trial: int) -> tuple[np.ndarray, np.ndarray]:
         """Return training and test rows of a split."""
@@ -184,6 +187,15 @@ class Protocol:
         seed = derive_seed(self.seed, dataset.id, *purpose)
         train, _, test = split_rows(dataset, **self.split, trial=trial, seed=seed)
         return train, test
+
+
+def _n_folds(dataset: Dataset, options: CompareOptions) -> int:
+    """Return the number of folds that the data allow, at most the options' number."""
+    if ORDER in dataset.source:
+        return _n_searchable(dataset, options)
+    if dataset.task_id is not None or dataset.source.keys() & SPLIT_KEYS:
+        return len(list(fold_rows(dataset, options.splits, options.seed)))
+    return min(options.splits, dataset.n_samples)
 
 
 def _n_searchable(dataset: Dataset, options: CompareOptions) -> int:
@@ -194,75 +206,111 @@ def _n_searchable(dataset: Dataset, options: CompareOptions) -> int:
     """
     n = 0
     for train, _ in fold_rows(dataset, options.splits, options.seed):
-        inside = dataset.subset(train)
-        if not list(fold_rows(inside, options.folds, options.seed)):
+        train_data = dataset.subset(train)
+        if not list(fold_rows(train_data, options.folds, options.seed)):
             break
         n += 1
     return n
 
 
-def _fold_of_rows(dataset: Dataset, rows: list[np.ndarray]) -> np.ndarray:
-    """Return the number of the fold that tests each row, -1 for rows that none tests."""
-    numbers = np.full(dataset.n_samples, -1)
-    for number, test in enumerate(rows):
-        numbers[test] = number
-    return numbers
+@dataclass(frozen=True)
+class _Units:
+    """Independent pieces of evidence.
+
+    Attributes
+    ----------
+    numbers : ndarray of shape (n,) or None
+        Unit of each row; None if rows are independent.
+    name : str
+        Name of a unit; empty for rows.
+    """
+
+    numbers: np.ndarray | None
+    name: str
 
 
-def _units_of_next_rows(
-    dataset: Dataset, rows: list[np.ndarray]
-) -> tuple[np.ndarray, str]:
-    """Return what counts as one piece of evidence: a task, or its rows in one fold.
+def _units(dataset: Dataset, test_rows: list[np.ndarray]) -> _Units:
+    """Return the units of a design, given the test rows of each split."""
+    design = design_of(dataset)
+    if design == TIME_BLOCKS:
+        return _Units(_fold_of_rows(dataset, test_rows), "block")
+    if design == NEW_TASKS:
+        return _Units(dataset.source[NEW_TASK], "task")
+    if design == NEXT_ROWS:
+        return _units_of_next_rows(dataset, test_rows)
+    groups = dataset.source.get(GROUP)
+    return _Units(groups, "" if groups is None else "group")
 
-    Consecutive rows of a task are alike, so its rows are taken together. With few tasks
-    the rows of a task in one fold are, which are further apart than single rows.
+
+def _fold_of_rows(dataset: Dataset, test_rows: list[np.ndarray]) -> np.ndarray:
+    """Return the number of the fold that tests each row, -1 for untested rows."""
+    fold_of_row = np.full(dataset.n_samples, -1)
+    for fold, rows in enumerate(test_rows):
+        fold_of_row[rows] = fold
+    return fold_of_row
+
+
+def _units_of_next_rows(dataset: Dataset, test_rows: list[np.ndarray]) -> _Units:
+    """Return the units of consecutive rows: tasks, or blocks of their rows.
+
+    Consecutive rows of a task are alike, so a task is a unit. With few tasks, the rows
+    of a task in one fold are a unit; folds are further apart than single rows.
     """
     tasks = dataset.source[ORDER_TASK]
-    tested = np.unique(np.concatenate(rows))
+    tested = np.unique(np.concatenate(test_rows))
     if len(np.unique(tasks[tested])) >= MIN_UNITS:
-        return tasks, "task"
-    n_folds = len(rows)
-    return tasks * (n_folds + 1) + _fold_of_rows(dataset, rows), "block"
+        return _Units(tasks, "task")
+    n_folds = len(test_rows)
+    blocks = tasks * (n_folds + 1) + _fold_of_rows(dataset, test_rows)
+    return _Units(blocks, "block")
 
 
 def _measure(metric: str) -> str:
-    """Return what the verdict is on for a metric of the leaderboard."""
+    """Return the measure of the verdict for a metric of the leaderboard."""
     needs = get_metric(metric).needs
-    return (
-        NMSE
-        if needs == "value"
-        else ERROR_RATE
-        if needs == "label"
-        else LOG_LOSS
-        if metric == "log_loss"
-        else AUC
-    )
+    if needs == "value":
+        return NMSE
+    if needs == "label":
+        return ERROR_RATE
+    if metric == "log_loss":
+        return LOG_LOSS
+    return AUC
 
 
 def _metric(name: str | None, dataset: Dataset) -> str:
-    regression = dataset.task_type == "regression"
-    if name is None and any(len(words) > 2 for words in dataset.labels.values()):
-        return "log_loss"  # scores of classes are compared with each other, so their scale counts
+    """Return the metric of the leaderboard; refuse one that does not fit the targets."""
+    is_regression = dataset.task_type == "regression"
     if name is None:
-        return (
-            "auc" if not regression else "nmse" if dataset.task_id is None else "rmse"
-        )
-    if (get_metric(name).needs == "value") != regression:
-        fit = ", ".join(
-            m.name for m in METRICS.values() if (m.needs == "value") == regression
-        )
-        kind = "numbers" if regression else "labels"
+        return _default_metric(dataset)
+    if (get_metric(name).needs == "value") != is_regression:
+        names = [
+            metric.name
+            for metric in METRICS.values()
+            if (metric.needs == "value") == is_regression
+        ]
+        kind = "numbers" if is_regression else "labels"
         raise ConfigError(
             f"the metric {name!r} cannot be computed for targets that are {kind}",
-            f"Use one of: {fit}.",
+            f"Use one of: {', '.join(names)}.",
         )
     if dataset.task_id is not None:
         return SHRUNKEN_METRICS.get(name, name)
     return name
 
 
+def _default_metric(dataset: Dataset) -> str:
+    """Return the metric for the type and the layout of the targets."""
+    if any(len(words) > 2 for words in dataset.labels.values()):
+        # Scores of several classes are compared with each other, so their scale counts.
+        return "log_loss"
+    if dataset.task_type != "regression":
+        return "auc"
+    # Targets on the same rows have different units; a single target has one.
+    return "nmse" if dataset.task_id is None else "rmse"
+
+
 def check_parts(dataset: Dataset, protocol: Protocol) -> None:
-    """Refuse tasks, groups or times with which no method could be searched, fitted or tested.
+    """Refuse data for which no method could be searched, fitted or tested.
 
     Raises
     ------
@@ -271,38 +319,51 @@ def check_parts(dataset: Dataset, protocol: Protocol) -> None:
     """
     if dataset.n_tasks < 2:
         raise DataError(
-            f"{dataset.title}: all rows belong to one task, {dataset.tasks[0]!r}: there is nothing to share",
-            "Name another column with --task, add rows of more tasks, or train a single model with scikit-learn.",
+            f"{dataset.title}: all rows belong to one task, {dataset.tasks[0]!r}: there "
+            "is nothing to share",
+            "Name another column with --task, add rows of more tasks, or train a single "
+            "model with scikit-learn.",
         )
     if protocol.n_splits < 1:
         text, remedy = _NOTHING_TO_TEST[design_of(dataset)]
         raise DataError(f"{dataset.title}: {text}", remedy)
     if dataset.task_id is None and not dataset.source.keys() & SPLIT_KEYS:
         return
-    trains = [protocol.rows(dataset, trial)[0] for trial in range(protocol.n_splits)]
-    for train in [*trains, np.arange(dataset.n_samples)]:
-        inside = dataset.subset(train)
-        key = NEW_TASK if NEW_TASK in inside.source else GROUP
-        if len(np.unique(inside.source.get(key, [0, 1]))) < 2:
-            unit = "task" if key == NEW_TASK else "group"
-            text = (
-                f"all training rows belong to one {unit}, so parameters cannot be "
-                "chosen on another one"
-            )
-            raise DataError(text, f"Choose another column with --{unit}.")
-        if not list(fold_rows(inside, protocol.folds, protocol.seed)):
-            raise _nothing_to_search(inside)
+    train_rows = [
+        protocol.rows(dataset, trial)[0] for trial in range(protocol.n_splits)
+    ]
+    # The final model is searched on all rows.
+    all_rows = np.arange(dataset.n_samples)
+    for rows in [*train_rows, all_rows]:
+        _check_training_part(dataset.subset(rows), protocol)
 
 
-def _nothing_to_search(inside: Dataset) -> DataError:
+def _check_training_part(train_data: Dataset, protocol: Protocol) -> None:
+    """Refuse training rows on which no parameters could be chosen."""
+    key = GROUP
+    unit = "group"
+    if NEW_TASK in train_data.source:
+        key = NEW_TASK
+        unit = "task"
+    if key in train_data.source and len(np.unique(train_data.source[key])) < 2:
+        text = (
+            f"all training rows belong to one {unit}, so parameters cannot be chosen on "
+            "another one"
+        )
+        raise DataError(text, f"Choose another column with --{unit}.")
+    if not list(fold_rows(train_data, protocol.folds, protocol.seed)):
+        raise _nothing_to_search(train_data)
+
+
+def _nothing_to_search(train_data: Dataset) -> DataError:
     """Return the error for training rows without a fold to choose parameters on."""
-    if TIME in inside.source or ORDER in inside.source:
+    if TIME in train_data.source or ORDER in train_data.source:
         return DataError(
             "all training rows have the same time, so parameters cannot be chosen on "
             "later ones",
             "Choose another column with --time.",
         )
-    if GROUP in inside.source:
+    if GROUP in train_data.source:
         return DataError(
             "no task has rows of two groups among some training rows, so parameters "
             "cannot be chosen on other rows of known tasks",
@@ -323,7 +384,7 @@ TIME_BLOCKS = "later blocks of time"
 NEW_TASKS = "new tasks"
 TEST_FILE = "the rows of the test file"
 
-#: Why nothing can be tested, and what helps.
+#: Question -> why nothing can be tested, and the remedy.
 _NOTHING_TO_TEST = {
     NEW_ROWS: (
         "no task has two rows, so none can be trained on and tested",
@@ -355,12 +416,12 @@ def design_of(dataset: Dataset) -> str:
     return NEW_ROWS
 
 
-def _question_fact(dataset: Dataset, protocol: Protocol) -> str:
-    """Return one line that says which question is answered, and its baselines."""
+def _question_fact(dataset: Dataset) -> str:
+    """Return a line about the question that is answered, and its baselines."""
     design = design_of(dataset)
     if design == TEST_FILE:
         return f"the question: {design}"
-    others = {
+    other_questions = {
         NEW_ROWS: "--time COLUMN asks about next rows, --new-tasks about new tasks",
         NEXT_ROWS: "without --time: other rows; --new-tasks: new tasks",
         TIME_BLOCKS: "without --time-blocks: the last rows of each task",
@@ -376,28 +437,27 @@ def _question_fact(dataset: Dataset, protocol: Protocol) -> str:
         ),
     }[design]
     if dataset.task_id is None and design == NEW_ROWS:
-        others = "--time COLUMN asks about later rows"
-    return f"the question: {design}{baselines} ({others})"
+        other_questions = "--time COLUMN asks about later rows"
+    return f"the question: {design}{baselines} ({other_questions})"
 
 
-def _untested_fact(dataset: Dataset, protocol: Protocol) -> list[str]:
+def _untested_facts(dataset: Dataset, protocol: Protocol) -> list[str]:
     """Return a line about tasks and rows that are trained on, but never tested."""
     if dataset.task_id is None or dataset.splits:
         return []
     parts = [protocol.rows(dataset, trial)[1] for trial in range(protocol.n_splits)]
     tested = np.unique(np.concatenate(parts))
+    if len(tested) == dataset.n_samples:
+        return []
     n_tasks = len(np.unique(dataset.task_id[tested]))
     n_untested = dataset.n_tasks - n_tasks
-    n_rows = dataset.n_samples - len(tested)
-    if not n_rows:
-        return []
     tasks = ""
     if n_untested:
-        tasks = (
-            f" of {counted(n_tasks, 'task')}; the other {counted(n_untested, 'task')}"
-        )
         verb = "has" if n_untested == 1 else "have"
-        tasks += f" {verb} no row that can be tested"
+        tasks = (
+            f" of {counted(n_tasks, 'task')}; the other {counted(n_untested, 'task')} "
+            f"{verb} no row that can be tested"
+        )
     return [
         f"{len(tested):,} of {counted(dataset.n_samples, 'row')} are tested{tasks}; "
         "all rows are trained on in the saved model"
@@ -407,143 +467,176 @@ def _untested_fact(dataset: Dataset, protocol: Protocol) -> list[str]:
 def facts_of(
     dataset: Dataset, protocol: Protocol, roles: Roles, candidates: list[Candidate]
 ) -> list[str]:
-    """Return what is compared on what, in sentences."""
-    design = (
-        "all tasks share the same rows"
-        if dataset.task_id is None
-        else "every row belongs to one task"
-    )
+    """Return sentences about the data, the protocol and the methods."""
+    return [
+        *_data_facts(dataset),
+        *_target_facts(dataset, protocol, roles),
+        _question_fact(dataset),
+        *_split_facts(dataset, protocol, roles),
+        *_level_facts(dataset, roles, candidates),
+        *_method_facts(dataset, roles, candidates),
+    ]
+
+
+def _data_facts(dataset: Dataset) -> list[str]:
+    """Return lines about the size of the data and the preprocessing."""
+    layout = "all tasks share the same rows"
+    if dataset.task_id is not None:
+        layout = "every row belongs to one task"
     sizes = sizes_of(dataset)
-    low, high = min(sizes), max(sizes)
-    per_task = counted(high, "target") if low == high else f"{low} to {high} targets"
-    found = [
-        f"{dataset.title}: {counted(dataset.n_samples, 'row')}, {counted(dataset.n_features, 'feature')}, "
-        f"{counted(dataset.n_tasks, 'task')} ({dataset.task_type}; {design}; {per_task} per task)",
+    per_task = f"{min(sizes)} to {max(sizes)} targets"
+    if min(sizes) == max(sizes):
+        per_task = counted(max(sizes), "target")
+    facts = [
+        f"{dataset.title}: {counted(dataset.n_samples, 'row')}, "
+        f"{counted(dataset.n_features, 'feature')}, {counted(dataset.n_tasks, 'task')} "
+        f"({dataset.task_type}; {layout}; {per_task} per task)",
         *dataset.notes.splitlines(),
     ]
-    missing = int(np.isnan(dataset.y).sum())
-    if missing:
-        found.append(
-            f"{counted(missing, 'missing target')} left out of fits and scores"
-        )
-    found.append(
-        f"features, learned on the training rows only: {_preprocessing(dataset)}"
-    )
+    n_missing = int(np.isnan(dataset.y).sum())
+    if n_missing:
+        missing = counted(n_missing, "missing target")
+        facts.append(f"{missing} left out of fits and scores")
+    preprocessing = _preprocessing(dataset)
+    facts.append(f"features, learned on the training rows only: {preprocessing}")
+    return facts
+
+
+def _target_facts(dataset: Dataset, protocol: Protocol, roles: Roles) -> list[str]:
+    """Return lines about the scale of the targets, the weights and the metric."""
+    facts = []
     if dataset.task_type == "regression":
-        found.append(
-            "targets are standardized inside every fit; scores and coefficients are in original units"
+        facts.append(
+            "targets are standardized inside every fit; scores and coefficients are in "
+            "original units"
         )
     if roles.transform:
-        found.append(
+        facts.append(
             f"methods predict the {roles.transform} of the target: scores and gains are "
             "on that scale; predictions are medians in the units of the target, and so "
             "are intervals"
         )
     if roles.weight:
-        found.append(
+        facts.append(
             f"rows are weighted by {roles.weight!r}, normalized to mean 1, in fits and "
             "scores"
         )
     if protocol.metric in SHRUNKEN_METRICS.values():
-        found.append(
+        facts.append(
             f"{protocol.metric}: errors in units of the variance of the task, that of "
             "small tasks shrunken towards the average, as in the gain"
         )
-    found.append(_question_fact(dataset, protocol))
-    found.append(_split_fact(dataset, protocol, roles))
-    found += _untested_fact(dataset, protocol)
+    return facts
+
+
+def _split_facts(dataset: Dataset, protocol: Protocol, roles: Roles) -> list[str]:
+    """Return lines about the splits of the comparison and of the searches."""
+    facts = [_split_fact(dataset, protocol, roles)]
+    facts += _untested_facts(dataset, protocol)
     if protocol.split["kind"] == "kfold":
         sentence = short_tasks(dataset, protocol.split["folds"])
-        found += [sentence] if sentence else []
-    found.append(
-        f"parameters are chosen by {protocol.folds}-fold cross-validation on the training rows"
+        if sentence:
+            facts.append(sentence)
+    facts.append(
+        f"parameters are chosen by {protocol.folds}-fold cross-validation on the "
+        "training rows"
     )
-    found += _level_facts(dataset, roles, candidates)
+    return facts
+
+
+def _method_facts(
+    dataset: Dataset, roles: Roles, candidates: list[Candidate]
+) -> list[str]:
+    """Return lines about the methods, family by family."""
+    facts = []
     if roles.unseen == "mean":
-        found.append(
+        facts.append(
             "tasks without training rows are predicted with the mean of all task models"
         )
-    found += [
-        f"{family}: {', '.join(names)}"
-        for family, names in _families(candidates).items()
-    ]
-    trees = [c.label for c in candidates if c.label in TREES[2:]]
-    if trees and dataset.n_samples > MAX_TREE_ROWS:
-        found.append(f"{' and '.join(trees)}: each tree uses {MAX_TREE_ROWS:,} rows")
-    found += [candidate.note for candidate in candidates if candidate.note]
-    halved = [c.label for c in candidates if c.halving]
+    for family, labels in _labels_by_family(candidates).items():
+        facts.append(f"{family}: {', '.join(labels)}")
+    forests = [c.label for c in candidates if c.label in FORESTS]
+    if forests and dataset.n_samples > MAX_TREE_ROWS:
+        facts.append(f"{' and '.join(forests)}: each tree uses {MAX_TREE_ROWS:,} rows")
+    facts += [candidate.note for candidate in candidates if candidate.note]
+    halved = [candidate.label for candidate in candidates if candidate.halving]
     if halved:
-        found.append(
-            f"{' and '.join(halved)}: after every fold of the search only the better half of the values goes on"
+        facts.append(
+            f"{' and '.join(halved)}: after every fold of the search only the better "
+            "half of the values goes on"
         )
-    return found
+    return facts
 
 
 def _level_facts(
     dataset: Dataset, roles: Roles, candidates: list[Candidate]
 ) -> list[str]:
-    """Return what the further groups are, and which methods use them."""
+    """Return lines about the further groups, and the methods that use them."""
     nested = nested_levels(dataset)
     users = listed([c.label for c in candidates if c.features == TABLE_WITH_LEVELS])
-    lines = []
+    facts = []
     for name, codes in dataset.levels.items():
         n_groups = counted(len(np.unique(codes)), "group")
         how = "nested in" if name in nested else "crossed with"
         line = f"{n_groups} of {name!r} are {how} the tasks; used by {users} alone"
         if name == roles.group:
             line += "; tested rows are of groups without training rows"
-        lines.append(line)
-    return lines
+        facts.append(line)
+    return facts
 
 
-def _families(candidates: list[Candidate]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+def _labels_by_family(candidates: list[Candidate]) -> dict[str, list[str]]:
+    labels: dict[str, list[str]] = {}
     for candidate in candidates:
-        found.setdefault(candidate.family, []).append(candidate.label)
-    return found
+        labels.setdefault(candidate.family, []).append(candidate.label)
+    return labels
 
 
 def _split_fact(dataset: Dataset, protocol: Protocol, roles: Roles) -> str:
-    folds = protocol.n_splits // protocol.repeats
+    """Return a line about the splits of the comparison."""
+    n_folds = protocol.n_splits // protocol.repeats
+    repeats = counted(protocol.repeats, "repeat")
     if protocol.split.get("name") == TEST_SPLIT:
         return "one split: the rows of the test file are tested"
     if NEW_TASK in dataset.source:
         return (
-            f"{folds}-fold cross-validation over tasks, "
-            f"{counted(protocol.repeats, 'repeat')}: whole tasks are left out"
+            f"{n_folds}-fold cross-validation over tasks, {repeats}: whole tasks are "
+            "left out"
         )
     if ORDER in dataset.source:
         return (
-            f"{counted(folds, 'fold')} by {roles.time!r}: the last rows of each task are "
-            "tested after training on its earlier ones"
+            f"{counted(n_folds, 'fold')} by {roles.time!r}: the last rows of each task "
+            "are tested after training on its earlier ones"
         )
     if TIME in dataset.source:
-        return f"{counted(folds, 'block')} of time by {roles.time!r}, each tested after training on all earlier rows"
-    how = f"{folds}-fold cross-validation, {counted(protocol.repeats, 'repeat')}"
+        return (
+            f"{counted(n_folds, 'block')} of time by {roles.time!r}, each tested after "
+            "training on all earlier rows"
+        )
+    fact = f"{n_folds}-fold cross-validation, {repeats}"
     if GROUP in dataset.source:
-        return f"{how}; rows with the same {roles.group!r} stay together"
-    return how + (
-        ""
-        if dataset.task_id is None
-        else ", with the same share of every task in every fold"
-    )
+        return f"{fact}; rows with the same {roles.group!r} stay together"
+    if dataset.task_id is not None:
+        fact += ", with the same share of every task in every fold"
+    return fact
 
 
 def _preprocessing(dataset: Dataset) -> str:
+    """Return how features are preprocessed, in words."""
     if sparse.issparse(dataset.X):
         return "scaled by the largest absolute value (sparse)"
-    gaps = [
-        n
-        for n, bad in zip(
-            dataset.features, np.isnan(dataset.X).any(axis=0), strict=True
-        )
-        if bad
+    has_gaps = np.isnan(dataset.X).any(axis=0)
+    names = [
+        name
+        for name, has_gap in zip(dataset.features, has_gaps, strict=True)
+        if has_gap and name not in dataset.categories
     ]
-    numeric = [name for name in gaps if name not in dataset.categories]
     steps = []
-    if numeric:
+    if names:
+        columns = counted(len(names), "column")
         steps.append(
-            f"missing values in {counted(len(numeric), 'column')} imputed (median) and flagged ({listed(numeric)})"
+            f"missing values in {columns} imputed (median) and flagged "
+            f"({listed(names)})"
         )
     steps.append("numeric columns standardized")
     if dataset.categories:
@@ -553,5 +646,5 @@ def _preprocessing(dataset: Dataset) -> str:
 
 
 def sizes_of(dataset: Dataset) -> list[int]:
-    """Return the number of targets of every task."""
+    """Return the number of targets of each task."""
     return [int(n) for n in dataset.sum_by_task(~np.isnan(dataset.y))]

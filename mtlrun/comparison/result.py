@@ -1,4 +1,8 @@
-"""What a comparison found, as DataFrames and as files."""
+"""Result of a comparison: DataFrames, pictures, the fitted model, and files.
+
+`Comparison` is what `mtlrun.compare` returns. `TableComparison` adds the table itself,
+which is stored with the results so that others can reproduce them.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +44,7 @@ from mtlrun.comparison.pictures import (
 from mtlrun.comparison.predictions import HeldOutPredictions
 from mtlrun.comparison.verdict import NMSE
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.files import data_file, digest, suffix_of
+from mtlrun.data.files import Snapshot, data_file, digest, suffix_of
 from mtlrun.data.frames import dump_frame
 from mtlrun.data.names import class_task, distinct
 from mtlrun.data.roles import Roles
@@ -66,28 +70,41 @@ from mtlrun.utils.io import file_json, jsonable, write_atomic, writing
 from mtlrun.utils.outputs import publish
 from mtlrun.utils.text import sanitize
 
-CHOSEN, DATA, MODEL = "chosen.yaml", "data", "model"
-COEFFICIENTS, CURVE = "coefficients.csv", "curve.csv"
-#: What lies beside earlier results while a comparison runs, and after one that was interrupted.
-UNFINISHED = ("unfinished.md", "unfinished.json")
-#: What lies in the folder of a comparison, but for the copy of the table.
-WRITTEN = frozenset(
+#: Names of files and folders in the folder of a comparison.
+CHOSEN = "chosen.yaml"
+DATA = "data"
+MODEL = "model"
+COEFFICIENTS = "coefficients.csv"
+CURVE = "curve.csv"
+#: Leaderboard of an unfinished comparison. Earlier results stay until it is finished.
+UNFINISHED_MARKDOWN = "unfinished.md"
+UNFINISHED_JSON = "unfinished.json"
+#: All of these names except the copy of the table.
+RESULT_FILES = frozenset(
     {
-        *(f"leaderboard.{ending}" for ending in ("md", "html", "json", "csv")),
+        "leaderboard.md",
+        "leaderboard.html",
+        "leaderboard.json",
+        "leaderboard.csv",
         "tasks.csv",
         COEFFICIENTS,
         CURVE,
         PICTURES_FILE,
         PREDICTIONS_FILE,
+        COMPARED,
+        CHOSEN,
+        UNFINISHED_MARKDOWN,
+        UNFINISHED_JSON,
+        MODEL,
+        CELLS,
     }
-    | {COMPARED, CHOSEN, *UNFINISHED, MODEL, CELLS}
 )
-#: Lines of the leaderboard that a result shows of itself.
-TOP = 7
+#: Lines of the leaderboard in the text of a result.
+MAX_REPR_LINES = 7
 #: Columns whose coefficients have arrows on the page.
 MAX_ARROW_COLUMNS = 2
-#: Features of the table of coefficients on the page.
-MOST_SHOWN = 12
+#: Features in the table of coefficients on the page.
+MAX_SHOWN_FEATURES = 12
 
 
 @dataclass(repr=False, kw_only=True)
@@ -97,19 +114,23 @@ class Comparison:
     Attributes
     ----------
     board : Leaderboard
-        Everything that was measured.
+        Scores, gains and verdict of all methods.
     trained : Trained
-        The best method, fitted on all rows; within a budget the best one that there was time for.
+        The best method, fitted on all rows. Within a budget, the best one that could be
+        fitted in time.
     coefficients : DataFrame or None
-        A row per task, a column per feature and ``intercept``; of the best method, if that is not linear of the best
-        multi-task one (`coefficients_of`). A feature of the name ``intercept`` or ``task`` is ``intercept (2)`` here.
+        A row per task, a column per feature and ``intercept``, of the best method; of
+        the best multi-task method with coefficients (`coefficients_of`) if that one has
+        none. A feature of the name ``intercept`` or ``task`` is ``intercept (2)`` here.
     coefficients_of : str
+        Method of the coefficients.
     cells : dict
-        Options, metric and split, and the key of the cell of every method on every split.
+        Options, metric and split, and the key of the job of each method on each split.
     curve : DataFrame or None
-        The gain against the rows per task (`mtlrun.comparison.leaderboard.curve_of`), where it was asked for.
+        Gain against rows per task (`mtlrun.comparison.leaderboard.curve_of`); None
+        without ``curve=True``.
     saved : str
-        Name of the method of the model.
+        Method of the saved model.
     held_out : HeldOutPredictions or None
         Predictions of the tested rows (`predictions` has them as a data frame); None
         for a table in chunks.
@@ -125,19 +146,22 @@ class Comparison:
     held_out: HeldOutPredictions | None = None
 
     def _repr_html_(self) -> str:
-        grid = leaderboard_grid(self.board)
-        return html_block(
-            self.board.title, [self.verdict], [Section("", self.board.left_out, [grid])]
-        )
+        table = leaderboard_grid(self.board)
+        section = Section("", self.board.left_out, [table])
+        return html_block(self.board.title, [self.verdict], [section])
 
     @property
     def verdict(self) -> str:
-        """What to do, and the gains behind it; `board.answer` has the numbers."""
+        """Recommendation and the gains behind it; `board.answer` has the numbers."""
         return self.board.answer.text
 
     @property
     def leaderboard(self) -> pd.DataFrame:
-        """One row per method, the best first: score, gain over one fixed method with its interval and p, seconds."""
+        """One row per method, the best first.
+
+        Columns are the score, the gain over one fixed method with its interval and
+        p-value, and the time in seconds.
+        """
         return _frame(leaderboard_grid(self.board))
 
     @property
@@ -147,7 +171,10 @@ class Comparison:
 
     @property
     def model(self) -> Model:
-        """The best method, fitted on all rows: a scikit-learn estimator of frames with the columns of the table."""
+        """The best method, fitted on all rows.
+
+        A scikit-learn estimator for data frames with the columns of the table.
+        """
         return self.trained.model
 
     def predict(self, frame: Any) -> np.ndarray | pd.Series | pd.DataFrame:
@@ -188,9 +215,14 @@ class Comparison:
 
     @with_arguments
     def predict_proba(self, frame: Any) -> pd.DataFrame:
-        """Return the probability of every label: columns ``LABEL``, or ``TARGET=LABEL`` if there are several targets.
+        """Return the probability of each label.
 
         Parameters and errors are those of `predict`.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``LABEL``, or ``TARGET=LABEL`` if there are several targets.
 
         Raises
         ------
@@ -198,23 +230,24 @@ class Comparison:
             If the best method has no probabilities; ``calibrate=True`` gives it some.
         """
         model = self.model
-        parts, names = model.chances(*model.read(frame)), model.target_names
-        classes = [model.classes_] if len(parts) == 1 else model.classes_
-        columns = [
-            str(label) if len(parts) == 1 else class_task(name, str(label))
-            for name, labels in zip(names, classes, strict=True)
-            for label in labels
-        ]
+        parts = model.chances(*model.read(frame))
+        if len(parts) == 1:
+            columns = [str(label) for label in model.classes_]
+        else:
+            columns = []
+            for name, labels in zip(model.target_names, model.classes_, strict=True):
+                columns += [class_task(name, str(label)) for label in labels]
         index = frame.index if isinstance(frame, pd.DataFrame) else None
         return pd.DataFrame(np.hstack(parts), index, columns)
 
     @with_arguments
     def decision_function(self, frame: Any) -> pd.DataFrame:
-        """Return the scores of labels, which order rows also where there are no probabilities.
+        """Return the scores of labels, by which rows can be ranked.
 
-        A column ``score`` for a target with two labels, of the label of the greater
-        scores (``yes:score``) unless the labels are 0/1 or -1/+1; several targets have a
-        column each. They are those of ``mtlrun predict``.
+        They exist also where there are no probabilities, and are equal to the scores of
+        ``mtlrun predict``. A target with two labels has a column ``score``, or
+        ``yes:score`` with the label of the greater scores unless the labels are 0/1 or
+        -1/+1. Several targets have a column each.
 
         Raises
         ------
@@ -226,19 +259,17 @@ class Comparison:
         if self.model.about["task_type"] == "regression":
             raise UserError("the model predicts numbers, not labels", "Use predict.")
         table = scores_table(self.model, *self.model.read(frame))
-        return table.set_axis(frame.index) if isinstance(frame, pd.DataFrame) else table
+        if isinstance(frame, pd.DataFrame):
+            return table.set_axis(frame.index)
+        return table
 
     def __repr__(self) -> str:
         lines = text_lines(leaderboard_grid(self.board))
-        rest = len(lines) - TOP
-        return "\n".join(
-            [
-                self.verdict,
-                "",
-                *lines[:TOP],
-                *([f"... and {rest} more"] if rest > 0 else []),
-            ]
-        )
+        n_hidden = len(lines) - MAX_REPR_LINES
+        shown = [self.verdict, "", *lines[:MAX_REPR_LINES]]
+        if n_hidden > 0:
+            shown.append(f"... and {n_hidden} more")
+        return "\n".join(shown)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -250,20 +281,21 @@ class Comparison:
         """Targets of the tested rows and what each strategy predicted for them.
 
         A row per target with ``row`` (its position among the rows that are used),
-        ``task``, ``observed`` and the predictions ``separate``, ``pooled`` and ``multi-task`` of
-        the method that each strategy chose in that training part. Labels are -1 and +1,
-        and their predictions are scores: log-odds where the method has probabilities.
+        ``task``, ``observed`` and the predictions ``separate``, ``pooled`` and
+        ``multi-task`` of the method that each strategy selected in that training part.
+        Labels are -1 and +1, and their predictions are scores: log-odds where the
+        method has probabilities.
 
         Raises
         ------
         PictureError
-            For a table in chunks, whose rows are not at hand.
+            For a table in chunks, whose rows are not in memory.
         """
         return self.pictures.require_held_out().frame(self.board.tasks)
 
     @cached_property
     def pictures(self) -> ComparisonPictures:
-        """The numbers of all pictures."""
+        """Numbers of all pictures."""
         pictures = pictures_of(self.board, self.held_out)
         return replace(pictures, curve_gains=self._curve_gains())
 
@@ -340,8 +372,8 @@ class Comparison:
     def plot_tasks(self, ax: Any = None, *, tasks: Sequence[str] = ()) -> Any:
         """Draw who gains and who loses: the gain of each task with its interval.
 
-        The multi-task methods chosen in each training part are compared with the
-        separate models chosen there. Tasks to the left of zero are hurt (negative
+        The multi-task methods selected in each training part are compared with the
+        separate models selected there. Tasks to the left of zero are hurt (negative
         transfer).
 
         Parameters
@@ -430,7 +462,7 @@ class Comparison:
         Raises
         ------
         PictureError
-            For a table in chunks, whose rows are not at hand.
+            For a table in chunks, whose rows are not in memory.
         UnknownNameError
             If there is no such task.
         """
@@ -503,15 +535,18 @@ class Comparison:
         return _drawn(self.pictures.calibration(), ax)
 
     def page(self) -> str:
-        """Return ``leaderboard.html``: verdict, pictures and tables in one file that loads nothing."""
+        """Return ``leaderboard.html``: verdict, pictures and tables in one file.
+
+        The page loads no other files.
+        """
+        # The templates of the page are not needed by other commands.
         from mtlrun.comparison.page import comparison_page
 
         _, *others = sections(self.board)
         if self.curve is not None:
             text = [curve_text(self.board.evaluation)]
-            others.insert(
-                1, Section("Gain against rows per task", text, [curve_grid(self.curve)])
-            )
+            table = curve_grid(self.curve)
+            others.insert(1, Section("Gain against rows per task", text, [table]))
         section, figure = self._coefficient_parts()
         others.insert(1, section)
         shown = [part for part in others if not part.empty]
@@ -519,59 +554,53 @@ class Comparison:
         return comparison_page(self.board, self.pictures, shown, figure, arrows)
 
     def _coefficient_parts(self) -> tuple[Section, Figure | None]:
-        """Return the coefficients of every task as a table, and with intervals also as a figure where there are any."""
+        """Return the coefficients as a table, and as a figure if they have intervals."""
         title = f"Coefficients of {self.coefficients_of}"
         if self.coefficients is None:
             return Section(title), None
-        from mtlrun.model.plots import interval_grid
-
+        unit = "for preprocessed features"
+        if self.board.evaluation.measure == NMSE:
+            unit += ", in the units of the targets"
+        pointer = f"All of them: {COEFFICIENTS}."
         panels = self._interval_panels()
-        numbers = self.board.evaluation.measure == NMSE
-        unit = "for preprocessed features" + ", in the units of the targets" * numbers
-        more = f"All of them: {COEFFICIENTS}."
         if panels:
-            text = f"Coefficient of each task and its 95% interval, {unit}; the columns in which tasks differ most. {more}"
-            grid = interval_grid(self.model, list(map(str, self.coefficients.index)))
-            return Section(title, [text], [grid]), Figure("coefficients", title, panels)
-        sizes = (
-            self.coefficients.drop(columns="intercept")
-            .abs()
-            .mean()
-            .sort_values(ascending=False, kind="stable")
+            from mtlrun.model.plots import interval_grid
+
+            text = (
+                f"Coefficient of each task and its 95% interval, {unit}; the columns in "
+                f"which tasks differ most. {pointer}"
+            )
+            table = interval_grid(self.model, list(map(str, self.coefficients.index)))
+            figure = Figure("coefficients", title, panels)
+            return Section(title, [text], [table]), figure
+        text = (
+            f"Coefficient of each task, {unit}; at most {MAX_SHOWN_FEATURES} features. "
+            f"{pointer}"
         )
-        names = ["intercept", *sizes.index[:MOST_SHOWN]]
-        rows = (
-            [sanitize(str(task)), *map(float, values)]
-            for task, values in self.coefficients[names].iterrows()
-        )
-        grid = ReportTable.of(
-            "task", *(Column(sanitize(name), "number") for name in names), rows=rows
-        )
-        return Section(
-            title,
-            [
-                f"Coefficient of each task, {unit}; at most {MOST_SHOWN} features. {more}"
-            ],
-            [grid],
-        ), None
+        return Section(title, [text], [_coefficient_table(self.coefficients)]), None
 
     def save(self, folder: str | Path) -> Path:
-        """Write everything into a folder.
+        """Write all results into a folder.
 
-        ``leaderboard.html``, ``leaderboard.md``, ``.json``, ``.csv``, ``tasks.csv``, ``coefficients.csv`` (task by
-        feature), ``pictures.json`` and ``predictions.npz`` (for ``mtlrun plot``),
-        ``chosen.yaml`` (for ``mtlrun train chosen.yaml --data-dir data``), ``data`` (the table and its card),
-        ``model`` (for ``mtlrun predict model NEW``) and ``compare.json`` (options and keys of the cells).
+        ``leaderboard.html``, ``leaderboard.md``, ``.json``, ``.csv``, ``tasks.csv``,
+        ``coefficients.csv`` (task by feature), ``pictures.json`` and
+        ``predictions.npz`` (for ``mtlrun plot``), ``chosen.yaml`` (for ``mtlrun train
+        chosen.yaml --data-dir data``), ``data`` (the table and its card), ``model``
+        (for ``mtlrun predict model NEW``) and ``compare.json`` (options and keys of the
+        cells).
 
         Raises
         ------
         UserError
-            If the folder cannot be written, or the table lies there under the name of a result.
+            If the folder cannot be written, or the table has the name of a result
+            there.
         """
         folder = Path(folder)
-        refuse_tables(folder, self._places())
-        gone = [
-            *UNFINISHED,
+        refuse_tables(folder, self._table_paths())
+        # Files that this result may not have, but an earlier one in the folder.
+        outdated = [
+            UNFINISHED_MARKDOWN,
+            UNFINISHED_JSON,
             COEFFICIENTS,
             CURVE,
             PREDICTIONS_FILE,
@@ -579,7 +608,7 @@ class Comparison:
         ]
         with (
             writing(folder, "Free some space, or choose another folder."),
-            publish(folder, gone) as new,
+            publish(folder, outdated) as new,
         ):
             self._write(new, folder)
         return folder
@@ -587,19 +616,20 @@ class Comparison:
     def replaced(self, folder: Path) -> str | None:
         """Return which other comparison a folder holds.
 
-        None where it holds none, or one that asked the same about the same files.
+        None if it holds none, or one with the same question and the same files.
         """
         content = read_sound(folder / COMPARED)
-        data = content.get("dataset")
-        now = self._files()
-        before = content.get("files")
-        if not before and isinstance(data, dict):
-            before = data.get("files")
-        if not isinstance(before, dict) or not before:
+        files = content.get("files")
+        dataset = content.get("dataset")
+        if not files and isinstance(dataset, dict):
+            files = dataset.get("files")
+        if not isinstance(files, dict) or not files:
             return None
-        names = ", ".join(before)
-        if before != now:
-            return names + " with other content" * (list(before) == list(now))
+        names = ", ".join(files)
+        new_files = self._files()
+        if files != new_files:
+            has_same_names = list(files) == list(new_files)
+            return f"{names} with other content" if has_same_names else names
         question = content.get("question")
         if question is None or question == self.cells.get("question"):
             return None
@@ -621,54 +651,54 @@ class Comparison:
             write_atomic(folder / PREDICTIONS_FILE, self.held_out.dump())
 
     def _write(self, folder: Path, home: Path) -> None:
-        """Write all files into a folder; in `home` they will lie."""
+        """Write all files into a folder, which will be moved to `home`."""
         self.write_board(folder)
-        write_atomic(folder / COMPARED, file_json(self._planned()))
+        write_atomic(folder / COMPARED, file_json(self._plan()))
         save_training(self.trained, folder / MODEL)
 
-    def _planned(self) -> dict[str, Any]:
+    def _plan(self) -> dict[str, Any]:
         """Return the content of ``compare.json``."""
         return self.cells
 
     def _files(self) -> dict[str, str]:
-        """Return what identifies the tables, by their names without folders."""
+        """Return what identifies each table: its name without folders -> a digest."""
         return dict(self.cells["files"])
 
-    def _places(self) -> list[Path]:
-        """Return where the tables were read."""
+    def _table_paths(self) -> list[Path]:
+        """Return the paths of the tables that are files."""
         return []
 
     def _coefficient_arrows(self, column: str | None = None) -> list[ShrinkagePicture]:
-        """Return the shrinkage of coefficients of a hierarchical model, if it is one."""
+        """Return the shrinkage of coefficients, for hierarchical models."""
         return []
 
     def _interval_panels(self) -> list[Panel]:
-        """Return the coefficients of the model with intervals, if they are known."""
+        """Return the coefficients of the model with intervals, if it has any."""
         return []
 
 
 @dataclass(repr=False, kw_only=True)
 class TableComparison(Comparison):
-    """Result of `mtlrun.compare` on a table whose rows are at hand.
+    """Result of `mtlrun.compare` on a table in memory.
 
     Attributes
     ----------
     dataset : Dataset
-        What the table became.
+        Features, targets and tasks of the table.
     source : TableSource
-        Where the data set came from.
+        The table itself.
     """
 
     dataset: Dataset
     source: TableSource
 
     def _write(self, folder: Path, home: Path) -> None:
-        """Write all files into a folder; in `home` they will lie."""
+        """Write all files into a folder, which will be moved to `home`."""
         super()._write(folder, home)
         store_table(folder / DATA, home / DATA, self.source, self.dataset)
         write_atomic(folder / CHOSEN, self._yaml())
 
-    def _planned(self) -> dict[str, Any]:
+    def _plan(self) -> dict[str, Any]:
         """Return the content of ``compare.json``."""
         data = {
             "id": self.dataset.id,
@@ -678,27 +708,17 @@ class TableComparison(Comparison):
         return {"schema": 1, "title": self.board.title, "dataset": data, **self.cells}
 
     def _files(self) -> dict[str, str]:
-        """Return the digests of the tables by name, without their folders, which are the user's own."""
-        sources = [
-            table.source
-            for table in (self.source.table, self.source.test_table)
-            if table and table.source
-        ]
-        return dict(
-            zip(
-                distinct(one.name for one in sources),
-                [one.sha256 for one in sources],
-                strict=True,
-            )
-        )
+        """Return the digest of each table by its name without folders.
 
-    def _places(self) -> list[Path]:
-        """Return where the tables were read."""
-        return [
-            table.source.path
-            for table in (self.source.table, self.source.test_table)
-            if table and table.source
-        ]
+        Folders are left out because they are a private matter of the user.
+        """
+        names = distinct(file.name for file in self.source.files)
+        digests = [file.sha256 for file in self.source.files]
+        return dict(zip(names, digests, strict=True))
+
+    def _table_paths(self) -> list[Path]:
+        """Return the paths of the tables that are files."""
+        return [file.path for file in self.source.files]
 
     def _interval_panels(self) -> list[Panel]:
         if self.saved != self.coefficients_of:
@@ -711,11 +731,11 @@ class TableComparison(Comparison):
         return coefficient_arrows(self.model, self.board.tasks, column)
 
     def _yaml(self) -> str:
-        config = {
-            key: value
-            for key, value in self.config.items()
-            if value not in (None, "", {}, [])
-        }
+        """Return the training file of the best method."""
+        config = {}
+        for key, value in self.config.items():
+            if value not in (None, "", {}, []):
+                config[key] = value
         config["dataset"] = config["dataset"]["id"]
         text = yaml.safe_dump(
             jsonable(config),
@@ -724,35 +744,52 @@ class TableComparison(Comparison):
             default_flow_style=None,
             width=120,
         )
-        head = (
+        return (
             f"# The best method of a comparison on {self.dataset.title}. Tunes it on the "
             "first split and fits it again.\n"
-        )
-        return (
-            f"{head}# Run it here with: mtlrun train {CHOSEN} --data-dir {DATA}\n{text}"
+            f"# Run it here with: mtlrun train {CHOSEN} --data-dir {DATA}\n"
+            f"{text}"
         )
 
 
 @dataclass(frozen=True)
 class TableSource:
-    """Where a data set comes from: its table, test rows if they are a table of their own, and the parts of columns."""
+    """Table of a comparison, from which its data set is made.
+
+    Attributes
+    ----------
+    table : Table
+    test_table : Table or None
+        Test rows, if they are a table of their own.
+    roles : Roles
+        Roles of the columns.
+    """
 
     table: Table
     test_table: Table | None
     roles: Roles
 
-    def as_stored(self, dataset: Dataset) -> TableSource:
-        """Return the parts of columns that make the same data set of the stored file.
+    @property
+    def files(self) -> list[Snapshot]:
+        """The files of the tables; data frames have none."""
+        files = []
+        for table in (self.table, self.test_table):
+            if table and table.source:
+                files.append(table.source)
+        return files
 
-        The format's own task column is named. Columns of a data frame that were left out
-        stay out, and so do rows of weight 0: what stands in their cells would decide how
-        a column is stored.
+    def as_stored(self, dataset: Dataset) -> TableSource:
+        """Return the source whose stored table gives the same data set.
+
+        The task column of the file format is named. Columns of a data frame that are
+        not used are dropped, and so are rows of weight 0: their values would influence
+        the types with which columns are stored.
         """
         roles = self.roles
         if not roles.targets:
             roles = replace(roles, task=roles.task or self.table.default_task)
         if self.table.source is None:
-            taken = {
+            used = {
                 *roles.targets,
                 roles.task,
                 roles.weight,
@@ -760,30 +797,37 @@ class TableSource:
                 roles.time,
                 *roles.also_grouped_by,
                 *dataset.features,
+                *roles.drop,
             }
-            out = [
-                name for name in self.table.columns if name not in {*taken, *roles.drop}
-            ]
-            roles = replace(roles, drop=(*roles.drop, *out))
+            unused = [name for name in self.table.columns if name not in used]
+            roles = replace(roles, drop=(*roles.drop, *unused))
         table = _stored_rows(self.table, roles)
-        test_table = (
-            None if self.test_table is None else _stored_rows(self.test_table, roles)
-        )
+        test_table = None
+        if self.test_table is not None:
+            test_table = _stored_rows(self.test_table, roles)
         return TableSource(table, test_table, roles)
 
-    def check(self, made: Dataset, stored: Dataset) -> None:
-        """Refuse a data frame whose tasks or targets change when it is stored and read again.
+    def check(self, dataset: Dataset, stored: Dataset) -> None:
+        """Refuse a data frame that changes when it is stored and read again.
+
+        Parameters
+        ----------
+        dataset : Dataset
+            Made from the table in memory.
+        stored : Dataset
+            Read from the stored table. Tasks and targets must be the same.
 
         Raises
         ------
         DataError
         """
-        same = (
-            made.tasks == stored.tasks
-            and made.task_type == stored.task_type
-            and made.y.shape == stored.y.shape
+        is_same = (
+            dataset.tasks == stored.tasks
+            and dataset.task_type == stored.task_type
+            and dataset.y.shape == stored.y.shape
+            and np.array_equal(dataset.y, stored.y, equal_nan=True)
         )
-        if not same or not np.array_equal(made.y, stored.y, equal_nan=True):
+        if not is_same:
             raise DataError(
                 f"{self.table.name}: its tasks or targets change when it is stored and read back",
                 "Save the table as csv or parquet, and compare that file.",
@@ -791,7 +835,7 @@ class TableSource:
 
 
 def _stored_rows(table: Table, roles: Roles) -> Table:
-    """Return a file as it is, and a data frame without its rows of weight 0."""
+    """Return a file unchanged, and a data frame without its rows of weight 0."""
     if table.source is not None or roles.weight is None:
         return table
     weighted = np.flatnonzero(weights_of(table, roles.weight) > 0)
@@ -801,16 +845,19 @@ def _stored_rows(table: Table, roles: Roles) -> Table:
 
 
 def refuse_tables(folder: Path, tables: Iterable[Path]) -> None:
-    """Refuse tables that the results of their comparison would be written over.
+    """Refuse tables that the results of their comparison would overwrite.
 
     Raises
     ------
     UserError
     """
-    home = Path(os.path.realpath(folder))
+    # Links are resolved, so that a table is recognized by any of its paths.
+    output = Path(os.path.realpath(folder))
     for path in tables:
-        place = Path(os.path.realpath(path))
-        if home in place.parents and place.relative_to(home).parts[0] in WRITTEN:
+        table = Path(os.path.realpath(path))
+        if output not in table.parents:
+            continue
+        if table.relative_to(output).parts[0] in RESULT_FILES:
             raise UserError(
                 f"{path} lies where the results are written",
                 "Choose another folder with --output.",
@@ -820,14 +867,14 @@ def refuse_tables(folder: Path, tables: Iterable[Path]) -> None:
 def store_table(
     folder: Path, home: Path, source: TableSource, dataset: Dataset
 ) -> None:
-    """Store a table beside a card that says what its columns are.
+    """Store a table with a card that describes its columns.
 
     Parameters
     ----------
     folder : Path
-        Is written into; a data directory afterwards.
+        Folder to write, which becomes a data directory.
     home : Path
-        Where it will lie in the end; a file of the user's that is there is not written over.
+        Folder to which it will be moved. A file of the user there is not overwritten.
     source : TableSource
     dataset : Dataset
         Gives the card its id, title, type and design.
@@ -837,16 +884,19 @@ def store_table(
     OSError
         If the folder cannot be written.
     """
-    files = [_store(source.table, folder / dataset.id, home / dataset.id, "rows")]
-    options: dict[str, Any] = {"data": files[0]["name"]}
+    data_folder = folder / dataset.id
+    data_home = home / dataset.id
+    rows = _store(source.table, data_folder, data_home, "rows")
+    files = [rows]
+    options: dict[str, Any] = {"data": rows["name"]}
     if source.test_table is not None:
-        files.append(
-            _store(source.test_table, folder / dataset.id, home / dataset.id, "test")
-        )
-        options["test"] = files[1]["name"]
-    standard = asdict(Roles())
+        test = _store(source.test_table, data_folder, data_home, "test")
+        files.append(test)
+        options["test"] = test["name"]
+    # The options of the reader "table" are the attributes of `Roles`.
+    defaults = asdict(Roles())
     for key, value in asdict(source.roles).items():
-        if value != standard[key]:
+        if value != defaults[key]:
             options[key] = list(value) if isinstance(value, tuple) else value
     card = {
         "schema": 1,
@@ -864,40 +914,46 @@ def store_table(
     write_atomic(folder / "cards" / f"{dataset.id}.yaml", text)
 
 
-def _store(table: Table, folder: Path, home: Path, part: str) -> dict[str, Any]:
-    """Write a table into a folder, a file as it was read and a frame with its types; return its entry in the card."""
+def _store(table: Table, folder: Path, home: Path, stem: str) -> dict[str, Any]:
+    """Write a table into a folder and return its entry in the card.
+
+    A file is copied, and a data frame is written with its types.
+    """
     source = table.source
     if source is None:
         content = dump_frame(table.frame)
-        write_atomic(folder / f"{part}.npz", content)
-        return _entry(f"{part}.npz", hashlib.sha256(content).hexdigest(), len(content))
-    place = home / f"{part}{suffix_of(source.path)}"
-    if place.exists() and source.path.exists() and place.samefile(source.path):
-        if digest(data_file(place)[0]) == (source.sha256, source.size):
-            return _entry(place.name, source.sha256, source.size)
-        place = place.with_stem(
-            f"{part}-as-read"
-        )  # the user has changed the file: it stays as it is
-    write_atomic(folder / place.name, source.read_bytes())
-    return _entry(place.name, source.sha256, source.size)
+        write_atomic(folder / f"{stem}.npz", content)
+        sha256 = hashlib.sha256(content).hexdigest()
+        return _entry(f"{stem}.npz", sha256, len(content))
+    path = home / f"{stem}{suffix_of(source.path)}"
+    if path.exists() and source.path.exists() and path.samefile(source.path):
+        # The table is the stored table of an earlier comparison.
+        if digest(data_file(path)[0]) == (source.sha256, source.size):
+            return _entry(path.name, source.sha256, source.size)
+        # The user has changed it since it was read. Keep both.
+        path = path.with_stem(f"{stem}-as-read")
+    write_atomic(folder / path.name, source.read_bytes())
+    return _entry(path.name, source.sha256, source.size)
 
 
 def save_unfinished(folder: Path, board: Leaderboard) -> Path:
-    """Write the leaderboard of a comparison that goes on and return its file; earlier results stay as they are.
+    """Write the leaderboard of an unfinished comparison and return its file.
+
+    Earlier results stay in the folder.
 
     Raises
     ------
     OSError
         If the folder cannot be written.
     """
-    for name, text in zip(
-        UNFINISHED, (markdown(board), leaderboard_json(board)), strict=True
-    ):
-        write_atomic(folder / name, text, durable=False)
-    return folder / UNFINISHED[0]
+    path = folder / UNFINISHED_MARKDOWN
+    write_atomic(path, markdown(board), durable=False)
+    write_atomic(folder / UNFINISHED_JSON, leaderboard_json(board), durable=False)
+    return path
 
 
 def _entry(name: str, sha256: str, size: int) -> dict[str, Any]:
+    """Return the entry of a file in a card."""
     return {"name": name, "sha256": sha256, "bytes": size}
 
 
@@ -913,5 +969,18 @@ def _drawn(picture: Picture, ax: Any) -> Any:
     return draw(picture, ax, plt.figure)
 
 
-def _frame(grid: ReportTable) -> pd.DataFrame:
-    return pd.DataFrame(grid.rows, columns=[column.name for column in grid.columns])
+def _frame(table: ReportTable) -> pd.DataFrame:
+    """Return a table of a report as a data frame."""
+    return pd.DataFrame(table.rows, columns=[column.name for column in table.columns])
+
+
+def _coefficient_table(coefficients: pd.DataFrame) -> ReportTable:
+    """Return the intercept and the features with the largest coefficients."""
+    features = coefficients.drop(columns="intercept")
+    sizes = features.abs().mean().sort_values(ascending=False, kind="stable")
+    names = ["intercept", *sizes.index[:MAX_SHOWN_FEATURES]]
+    columns = [Column(sanitize(name), "number") for name in names]
+    rows = []
+    for task, values in coefficients[names].iterrows():
+        rows.append([sanitize(str(task)), *map(float, values)])
+    return ReportTable.of("task", *columns, rows=rows)

@@ -1,9 +1,12 @@
-"""In which order a comparison is computed: what every verdict needs first, on all splits, then the rest by its cost.
+"""Order in which a comparison is computed, and the time that it takes.
 
-Methods of the default list race in every training part (`mtlrun.comparison.racing`): most
-of them are stopped there after the first inner folds of their search.
+Methods that each verdict needs come first, on all splits, then the others from cheap to
+slow. Methods of the default list race in each training part
+(`mtlrun.comparison.racing`): most of them are stopped there after the first inner folds
+of their search.
 
-At the end: how long the rest takes, from what methods have taken so far and what those to come usually take.
+The functions at the end estimate the remaining time, from the times of finished methods
+and the usual times of the others.
 """
 
 from __future__ import annotations
@@ -16,7 +19,14 @@ from statistics import fmean, median
 
 import numpy as np
 
-from mtlrun.comparison.candidates import TREES, Candidate, core, is_smooth
+from mtlrun.comparison.candidates import (
+    POOLED_TREES,
+    SINGLE_KERNEL_RIDGE,
+    SINGLE_TREES,
+    Candidate,
+    core,
+    is_smooth,
+)
 from mtlrun.comparison.racing import format_deficit, n_first_folds, race
 from mtlrun.comparison.verdict import (
     NATIVE,
@@ -33,32 +43,51 @@ from mtlrun.engine.record import NOT_CONVERGED, Record
 from mtlrun.engine.run import Runner
 from mtlrun.metrics import get_metric
 
+#: Label of a method, and number of a split.
 ResultKey = tuple[str, int]
-#: What a comparison tells after every fit: all results so far.
+#: Receives all results so far, after each fit.
 Finished = Callable[[list[ComparedMethod]], None]
 
 
 @dataclass
 class CompareSchedule:
-    """Computes the jobs of a comparison and collects their records.
+    """Computation of the jobs of a comparison, which collects their records.
 
     Attributes
     ----------
     candidates : sequence of Candidate
         Cheap ones first.
-    jobs : mapping of (label, split) to Job
+    jobs : dict of (label, split) to Job
     runner : Runner
     evaluation : Evaluation
     deadline : float or None
-        Of `time.monotonic`: nothing is begun after it, and what runs is stopped. No number depends on it.
-    say, finished : callable
+        By `time.monotonic`: no job starts after it, and running ones are stopped. No
+        number depends on it.
+    say : callable
+        Receives messages.
+    finished : callable
+        Receives all results so far after each fit.
     left_out : list of str
-        What there was no time for.
+        Sentences about methods that were stopped or not finished in time.
     usual : mapping of str to float
-        Label -> the seconds of a split, from `usual_seconds`.
+        Label -> usual seconds of a split, from `usual_seconds`.
     raced : sequence of str
         Labels of the methods that may be stopped after the first inner folds of a
         training part, from `mtlrun.comparison.racing.raced_labels`.
+    entries : dict of str to ComparedMethod
+        Results by label.
+    halved : set of (label, split)
+        Searches that halve their candidates after the race.
+    keys_by_job : dict of str to list of (label, split)
+        Key of a job -> its results. Methods may share a job.
+    pending : set of (label, split)
+        Results that are missing.
+    raced_splits : set of int
+        Splits in which the race is over.
+    started : float
+        Start of the computation by `time.monotonic`.
+    worked : float
+        Seconds of all processes since then.
     """
 
     candidates: Sequence[Candidate]
@@ -76,10 +105,23 @@ class CompareSchedule:
         self.entries = {
             c.label: ComparedMethod(c.label, c.family) for c in self.candidates
         }
-        # The race changes searches. It halves the values itself, so that no fold is
-        # visited twice.
         self.jobs = dict(self.jobs)
         self.halved: set[ResultKey] = set()
+        self._take_over_halving()
+        self.keys_by_job: dict[str, list[ResultKey]] = {}
+        for key, job in self.jobs.items():
+            self.keys_by_job.setdefault(job.key, []).append(key)
+        self.pending = set(self.jobs)
+        self.raced_splits: set[int] = set()
+        self.runner.on_finished = self._add
+        self.started = time.monotonic()
+        self.worked = 0.0
+
+    def _take_over_halving(self) -> None:
+        """Let raced methods visit all inner folds.
+
+        The race halves their candidates itself, so that no fold is visited twice.
+        """
         for key, job in self.jobs.items():
             label, _ = key
             if label not in self.raced or job.search is None:
@@ -88,24 +130,25 @@ class CompareSchedule:
                 search = replace(job.search, on="folds")
                 self.jobs[key] = replace(job, search=search)
                 self.halved.add(key)
-        self.places: dict[str, list[ResultKey]] = {}
-        for place, job in self.jobs.items():
-            self.places.setdefault(job.key, []).append(place)
-        self.open = set(self.jobs)
-        #: Splits in which the race is over.
-        self.decided: set[int] = set()
-        self.runner.on_finished = self._add
-        self.started, self.worked = time.monotonic(), 0.0
 
     def remaining(self) -> float | None:
-        """Return the seconds until all is computed, None while nothing is known."""
-        elapsed = time.monotonic() - self.started
+        """Return the seconds until all is computed, None while too little is known."""
         return remaining_seconds(
-            self.entries, self.usual, len(self.evaluation.rows), elapsed, self.worked
+            self.entries,
+            self.usual,
+            splits=len(self.evaluation.rows),
+            elapsed=time.monotonic() - self.started,
+            computed=self.worked,
         )
 
     def run(self) -> list[ComparedMethod]:
-        """Compute everything, or what there is time for; return the results by method."""
+        """Compute all jobs, or those that are finished in time.
+
+        Returns
+        -------
+        list of ComparedMethod
+            Results of all methods.
+        """
         self.started = time.monotonic()
         with self.runner.working():
             pool = replace(
@@ -115,65 +158,62 @@ class CompareSchedule:
             )
             for number, wave in enumerate(self._waves()):
                 self._race(wave, pool)
-                searched = [key for key in wave if not self._is_stopped(key)]
-                jobs = [self.jobs[place] for place in searched]
-                self._known(jobs)
-                # The first is computed in any case, so that there is a board whatever the budget, and in this process,
-                # as are others while those of the pool start.
-                here = replace(
-                    pool,
-                    n_jobs=1,
-                    deadline=self.deadline if number else None,
-                    stop_at_deadline=False,
-                    workers=(),
-                )
-                here = here if number == 0 or not pool.has_started else pool
-                self.runner.compute_fits(
-                    [self.jobs[place] for place in searched if place in self.open],
-                    here,
-                )
+                self._compute_wave(wave, pool, is_first=number == 0)
             self._fit_stopped(pool)
         self._report_stopped()
-        late: dict[int, list[str]] = {}
-        for label in self.entries:
-            late.setdefault(sum(place[0] == label for place in self.open), []).append(
-                label
-            )
-        for missing, labels in late.items():
-            if missing:
-                of = f"{missing} of {len(self.evaluation.rows)} splits"
-                self.left_out.append(
-                    f"no time was left for {of} of {', '.join(labels)}"
-                )
+        self._report_unfinished()
         return list(self.entries.values())
 
-    def _waves(self) -> Iterator[list[ResultKey]]:
-        """Yield what is computed together: a method on the splits of a repeat, those that come later on all splits.
+    def _compute_wave(
+        self, wave: Sequence[ResultKey], pool: Pool, *, is_first: bool
+    ) -> None:
+        """Compute the jobs of a wave that were not stopped by the race."""
+        searched = [key for key in wave if not self._is_stopped(key)]
+        self._take_stored([self.jobs[key] for key in searched])
+        if is_first or not pool.has_started:
+            # In this process, while those of the pool start. The first wave ignores the
+            # deadline: there is a leaderboard whatever the budget.
+            pool = replace(
+                pool,
+                n_jobs=1,
+                deadline=None if is_first else self.deadline,
+                stop_at_deadline=False,
+                workers=(),
+            )
+        jobs = [self.jobs[key] for key in searched if key in self.pending]
+        self.runner.compute_fits(jobs, pool)
 
-        Before a deadline every repeat of these is computed for itself, too: half of the splits are better than half of
-        the folds of all searches.
+    def _waves(self) -> Iterator[list[ResultKey]]:
+        """Yield the jobs that are computed together: a method on some splits.
+
+        Methods that come first are computed repeat by repeat, the others on all splits
+        at once. With a deadline these are computed repeat by repeat, too: half of the
+        splits are better than half of the folds of all searches.
         """
-        folds = self.evaluation.folds
+        n_folds = self.evaluation.folds
         first = [candidate.label for candidate in core(self.candidates)]
-        rest = [
+        others = [
             candidate.label
             for candidate in self.candidates
             if candidate.label not in first
         ]
-        repeats = [
-            range(r * folds, (r + 1) * folds) for r in range(self.evaluation.repeats)
+        parts = [
+            range(repeat * n_folds, (repeat + 1) * n_folds)
+            for repeat in range(self.evaluation.repeats)
         ]
-        for splits in repeats:
-            yield from ([(label, split) for split in splits] for label in first)
-        if self.deadline is None and repeats:
-            repeats = [range(repeats[-1].stop)]
-        for label in rest:
-            yield from ([(label, split) for split in splits] for splits in repeats)
+        for splits in parts:
+            for label in first:
+                yield [(label, split) for split in splits]
+        if self.deadline is None and parts:
+            parts = [range(parts[-1].stop)]
+        for label in others:
+            for splits in parts:
+                yield [(label, split) for split in splits]
 
     def computed_jobs(self) -> dict[ResultKey, Job]:
-        """Return the job of every method on every split that was not stopped.
+        """Return the jobs of all methods and splits without those that were stopped.
 
-        A method that was stopped in some splits only has been fitted there with the
+        A method that was stopped in a few splits has been fitted there with the
         parameters that its first inner folds selected.
         """
         jobs = {}
@@ -209,36 +249,41 @@ class CompareSchedule:
         Nothing happens for methods that are not raced, and in splits where the race is
         over. Methods that are not raced are rivals of the others.
         """
-        raced_splits = {split for label, split in wave if label in self.raced}
-        splits = sorted(raced_splits - self.decided)
+        splits = sorted(
+            {split for label, split in wave if label in self.raced} - self.raced_splits
+        )
         families = {
             candidate.label: candidate.family
             for candidate in self.candidates
             if candidate.family in VERDICT_FAMILIES
         }
-        jobs = {
-            (label, split): self._first_folds(self.jobs[label, split])
-            for label in families
-            for split in splits
-            if self.jobs[label, split].search is not None
-        }
+        jobs = {}
+        for label in families:
+            for split in splits:
+                job = self.jobs[label, split]
+                if job.search is not None:
+                    jobs[label, split] = self._first_folds(job)
         if not jobs:
             return
         self.runner.search(list(jobs.values()), pool)
         if pool.is_past_deadline:
             # Nothing starts any more, and some searches are missing.
             return
-        self.decided.update(splits)
+        self.raced_splits.update(splits)
         for split in splits:
             means = {}
             for label in families:
-                job = jobs.get((label, split))
-                choice = self.runner.choices.get(job.key) if job is not None else None
+                if (label, split) not in jobs:
+                    continue
+                choice = self.runner.choices.get(jobs[label, split].key)
                 if choice is not None:
                     means[label] = choice["means"]
-            n_targets = self._n_first_targets(split)
             result = race(
-                self.evaluation.metric, means, families, self.raced, n_targets
+                self.evaluation.metric,
+                means,
+                families,
+                self.raced,
+                self._n_first_targets(split),
             )
             for label, distance in result.stopped.items():
                 self.entries[label].stopped[split] = distance
@@ -248,11 +293,11 @@ class CompareSchedule:
                 self._drop_candidates((label, split), survivors)
 
     def _n_first_targets(self, split: int) -> float:
-        """Return about how many targets the first inner folds of a split have."""
-        is_known = ~np.isnan(self.evaluation.y)
+        """Return the approximate number of targets in the first inner folds."""
+        is_defined = ~np.isnan(self.evaluation.y)
         tested = self.evaluation.rows[split]
-        n_training = np.count_nonzero(is_known)
-        n_training -= np.count_nonzero(is_known[tested])
+        n_training = np.count_nonzero(is_defined)
+        n_training -= np.count_nonzero(is_defined[tested])
         searches = (job.search for job in self.jobs.values())
         n_folds = next(search.folds for search in searches if search is not None)
         return n_training * n_first_folds(n_folds) / n_folds
@@ -260,7 +305,7 @@ class CompareSchedule:
     def _better_half(
         self, means: Sequence[float | None], survivors: Sequence[int]
     ) -> list[int]:
-        """Return the better half of all candidates, of those that survive."""
+        """Return the survivors among the better half of all candidates."""
         greater = get_metric(self.evaluation.metric).greater_is_better
         scored = []
         for position in survivors:
@@ -272,7 +317,7 @@ class CompareSchedule:
         return sorted(position for _, position in scored[:n_kept])
 
     def _drop_candidates(self, key: ResultKey, survivors: Sequence[int]) -> None:
-        """Search a method further with some of its candidates only."""
+        """Restrict the search of a method to some of its candidates."""
         job = self.jobs[key]
         assert job.search is not None
         n_candidates = math.prod(len(values) for values in job.search.grid.values())
@@ -280,30 +325,29 @@ class CompareSchedule:
             return
         n_first = n_first_folds(job.search.folds)
         self.jobs[key] = job.with_survivors(n_first, survivors)
-        self.places[job.key].remove(key)
-        self.places.setdefault(self.jobs[key].key, []).append(key)
+        self.keys_by_job[job.key].remove(key)
+        self.keys_by_job.setdefault(self.jobs[key].key, []).append(key)
 
     def _fit_stopped(self, pool: Pool) -> None:
         """Fit methods where they were stopped, unless that was in most splits.
 
-        The leaderboard compares means over all splits. A fit has no inner score there,
-        so that it cannot be chosen. Methods that were stopped in most splits are seldom
-        chosen, and fits of trees and curves take as long as half of their search.
+        The leaderboard compares means over all splits. Such a fit has no inner score, so
+        it cannot be selected. Methods that were stopped in most splits are not fitted:
+        they are seldom selected, and fits of trees and curves take as long as half of
+        their search.
         """
         jobs = []
         for label, entry in self.entries.items():
             if len(entry.stopped) > len(self.evaluation.rows) / 2:
-                self.open -= {(label, split) for split in entry.stopped}
+                self.pending -= {(label, split) for split in entry.stopped}
                 continue
             for split in entry.stopped:
                 job = self._first_folds(self.jobs[label, split])
-                self.places.setdefault(job.key, []).append((label, split))
+                self.keys_by_job.setdefault(job.key, []).append((label, split))
                 jobs.append(job)
-        self._known(jobs)
-        open_keys = {
-            key for key, places in self.places.items() if self.open.intersection(places)
-        }
-        self.runner.compute_fits([job for job in jobs if job.key in open_keys], pool)
+        self._take_stored(jobs)
+        missing = [job for job in jobs if self._is_pending(job)]
+        self.runner.compute_fits(missing, pool)
 
     def _report_stopped(self) -> None:
         """Say which methods were stopped, and how far they were behind."""
@@ -328,43 +372,70 @@ class CompareSchedule:
                 f"(median distance): {', '.join(everywhere)}"
             )
 
-    def _known(self, jobs: list[Job]) -> None:
-        """Take over what is done already."""
+    def _report_unfinished(self) -> None:
+        """Say which methods were not finished in time."""
+        labels_by_number: dict[int, list[str]] = {}
+        for label in self.entries:
+            n_missing = self._n_pending(label)
+            if n_missing:
+                labels_by_number.setdefault(n_missing, []).append(label)
+        n_splits = len(self.evaluation.rows)
+        for n_missing, labels in labels_by_number.items():
+            self.left_out.append(
+                f"no time was left for {n_missing} of {n_splits} splits of "
+                f"{', '.join(labels)}"
+            )
+
+    def _n_pending(self, label: str) -> int:
+        """Return the number of splits in which the result of a method is missing."""
+        return sum(key[0] == label for key in self.pending)
+
+    def _is_pending(self, job: Job) -> bool:
+        """Whether a result of a job is missing."""
+        return not self.pending.isdisjoint(self.keys_by_job[job.key])
+
+    def _take_stored(self, jobs: list[Job]) -> None:
+        """Take the results of jobs that were computed before."""
         for job in jobs:
-            if self.open.intersection(self.places[job.key]):
-                record = self.runner.store.load(job.key)
-                if record is not None and record.done:
-                    self._add(record)
+            if not self._is_pending(job):
+                continue
+            record = self.runner.store.load(job.key)
+            if record is not None and record.done:
+                self._add(record)
 
     def _add(self, record: Record) -> None:
-        """Take over the record of a row, and tell it."""
+        """Add a record to the results of its methods, and report it."""
         if record.key in self.runner.computed:
-            self.worked += sum(
-                record.seconds.get(part, 0.0) for part in ("total", "search")
-            )
-        for label, split in self.places.get(record.key, ()):
-            if (label, split) in self.open:
-                self.open.remove((label, split))
-                self._enter(self.entries[label], split, record)
-                if not any(place[0] == label for place in self.open):
-                    self.say(self._line(label, record))
-                self.finished(list(self.entries.values()))
+            seconds = record.seconds
+            self.worked += sum(seconds.get(part, 0.0) for part in ("total", "search"))
+        for label, split in self.keys_by_job.get(record.key, ()):
+            if (label, split) not in self.pending:
+                continue
+            self.pending.remove((label, split))
+            self._enter(self.entries[label], split, record)
+            if not self._n_pending(label):
+                self.say(self._line(label, record))
+            self.finished(list(self.entries.values()))
 
     def _line(self, label: str, record: Record) -> str:
-        """Say what a method has done on all splits."""
+        """Return a message about a method that is finished on all splits."""
         entry = self.entries[label]
         if entry.score is None:
-            return f"{label}: {entry.errors[0] if entry.errors else 'no score'}"
-        failed = (
-            f", failed in {len(entry.failures)} splits ({entry.errors[0]})"
-            if entry.failures
-            else ""
+            error = entry.errors[0] if entry.errors else "no score"
+            return f"{label}: {error}"
+        line = (
+            f"{label}: {self.evaluation.metric} {entry.score:.4g} in "
+            f"{len(entry.scores)} splits"
         )
-        before = "" if record.key in self.runner.computed else ", computed before"
-        text = f"{label}: {self.evaluation.metric} {entry.score:.4g} in {len(entry.scores)} splits{failed}"
-        return f"{text}, {sum(entry.seconds):.3g} s{before}"
+        if entry.failures:
+            line += f", failed in {len(entry.failures)} splits ({entry.errors[0]})"
+        line += f", {sum(entry.seconds):.3g} s"
+        if record.key not in self.runner.computed:
+            line += ", computed before"
+        return line
 
     def _enter(self, entry: ComparedMethod, split: int, record: Record) -> None:
+        """Enter the record of a split into the results of a method."""
         scores = self.runner.store.read_scores(record) if record.done else None
         if scores is None:
             entry.failures[split] = record.error or record.status
@@ -373,106 +444,115 @@ class CompareSchedule:
         score = record.metrics[metric]
         entry.scores[split] = math.nan if score is None else score
         entry.tasks[split] = [
-            None if v is None or math.isnan(v) else v for v in record.per_task[metric]
+            None if value is None or math.isnan(value) else value
+            for value in record.per_task[metric]
         ]
         entry.losses[split] = self.evaluation.losses(split, scores)
-        entry.seconds.append(
-            record.seconds["total"] + record.seconds.get("search", 0.0)
-        )
+        search_seconds = record.seconds.get("search", 0.0)
+        entry.seconds.append(record.seconds["total"] + search_seconds)
         entry.fit_seconds.append(record.seconds["fit"])
         entry.chosen[split] = record.selection.get("chosen") or {}
-        if split in entry.stopped:
-            # The search was not finished: its score is not that of the other methods.
-            return
+        # The search of a method that was stopped is not finished. Its score cannot be
+        # compared with the scores of other methods.
+        if split not in entry.stopped:
+            self._enter_search(entry, split, record)
+
+    def _enter_search(self, entry: ComparedMethod, split: int, record: Record) -> None:
+        """Enter the inner scores of a search; lower is better there."""
+        greater = get_metric(self.evaluation.metric).greater_is_better
+        sign = -1.0 if greater else 1.0
         inner = record.selection.get("score")
-        sign = -1.0 if get_metric(metric).greater_is_better else 1.0
         means = record.selection.get("means") or []
         fold_scores = record.selection.get("scores") or []
         if inner is not None:
             entry.inner[split] = sign * inner
         if inner in means and len(fold_scores) == len(means):
-            chosen_scores = fold_scores[means.index(inner)]
-            entry.fold_losses[split] = [
-                None if score is None else sign * score for score in chosen_scores
-            ]
+            selected_scores = fold_scores[means.index(inner)]
+            entry.fold_losses[split] = _signed(selected_scores, sign)
         if means:
-            entry.grid_losses[split] = [
-                None if mean is None else sign * mean for mean in means
-            ]
-        notes = ["not converged"] * (record.status == NOT_CONVERGED)
-        edges = record.selection.get("edges", {}).items()
-        notes += [
-            f"{name.rpartition('__')[2]} at the {end} end of its grid"
-            for name, end in edges
-        ]
+            entry.grid_losses[split] = _signed(means, sign)
+        notes = []
+        if record.status == NOT_CONVERGED:
+            notes.append("not converged")
+        for name, end in record.selection.get("edges", {}).items():
+            parameter = name.rpartition("__")[2]
+            notes.append(f"{parameter} at the {end} end of its grid")
         entry.notes += [note for note in notes if note not in entry.notes]
 
 
-# ---------------------------------------------------------------------- how long the rest takes
+def _signed(scores: Iterable[float | None], sign: float) -> list[float | None]:
+    """Return scores times a sign, None where there is none."""
+    return [None if score is None else sign * score for score in scores]
 
-#: A fit of a convex model to labels takes so many times as long as one to numbers.
-_LABELS = 10.0
-#: Models of two penalties, which take half as long again.
-_TWO_PARTS = ("Dirty", "SparseLowRank", "Robust")
-#: What is left is said once methods are known that usually take this share of the time of all: the first one takes
-#: 2 ms, and the start of the program with it.
-ENOUGH = 0.02
+
+# ---------------------------------------------------------------- remaining time
+
+#: A fit of a convex model to labels takes this many times as long as one to numbers.
+LABELS_FACTOR = 10.0
+#: Models with two penalties take about half as long again.
+TWO_PENALTIES = ("Dirty", "SparseLowRank", "Robust")
+#: The remaining time is estimated once the finished methods usually take this share of
+#: the time of all methods. The first one takes 2 ms, and the program starts meanwhile.
+MIN_FINISHED_SHARE = 0.02
 
 
 def usual_seconds(
     candidates: Iterable[Candidate], dataset: Dataset, folds: int, train: float
 ) -> dict[str, float]:
-    """Return what the methods usually take for a split with its search, in seconds of one core.
+    """Return the usual time of methods for a split with its search, on one core.
 
     Parameters
     ----------
     candidates : iterable of Candidate
     dataset : Dataset
     folds : int
-        Of a search.
+        Number of folds of a search.
     train : float
-        Part of the rows that is trained on.
+        Share of the rows that is trained on.
 
     Returns
     -------
     dict
-        Label -> seconds, as measured on three tables of 180 to 15,362 rows. Only their ratios are used.
+        Label -> seconds, as measured on three tables of 180 to 15,362 rows. Only their
+        ratios are used.
     """
-    found = {}
+    seconds = {}
     for candidate in candidates:
-        values = math.prod(map(len, candidate.grid.values()))
-        visits = sum(
-            math.ceil(values / 2**k) if candidate.halving else values
-            for k in range(folds)
-        )
-        searched = 0 if candidate.family in (TRIVIAL, NATIVE) else visits
-        found[candidate.label] = (searched + 1) * _of_a_fit(candidate, dataset, train)
-    return found
+        n_fits = 1
+        if candidate.family not in (TRIVIAL, NATIVE):
+            n_fits += _n_search_fits(candidate, folds)
+        seconds[candidate.label] = n_fits * _fit_seconds(candidate, dataset, train)
+    return seconds
 
 
-def _of_a_fit(candidate: Candidate, dataset: Dataset, train: float) -> float:
-    label, (n, d), T = candidate.label, dataset.X.shape, dataset.n_tasks
+def _n_search_fits(candidate: Candidate, folds: int) -> int:
+    """Return the number of fits of a search, 1 per fold without a grid."""
+    n_values = math.prod(map(len, candidate.grid.values()))
+    if not candidate.halving:
+        return folds * n_values
+    return sum(math.ceil(n_values / 2**fold) for fold in range(folds))
+
+
+def _fit_seconds(candidate: Candidate, dataset: Dataset, train: float) -> float:
+    """Return the usual seconds of a fit to n rows, d features and T tasks."""
+    label = candidate.label
+    n, d = dataset.X.shape
+    T = dataset.n_tasks
+    # Targets on the same rows are T times as many.
     rows = train * n * (1 if dataset.task_id is not None else T)
-    slow = _LABELS if dataset.task_type == "binary" else 1.0
+    slow = LABELS_FACTOR if dataset.task_type == "binary" else 1.0
     if candidate.family == TRIVIAL:
         return 2e-3
     if candidate.family == NATIVE:
         return 0.1 + 2e-6 * n * d
-    if label == TREES[0]:
+    if label == POOLED_TREES:
         return 0.02 + 4e-7 * rows * d
-    if label == TREES[1]:
+    if label == SINGLE_TREES:
         return 0.009 * T + 1e-7 * rows * d
-    if label == "IndependentKernelRidge":
+    if label == SINGLE_KERNEL_RIDGE:
         return 5e-4 * T
     if is_smooth(label):
-        if dataset.task_id is None:
-            # Every target is fitted twice, with up to 300 features and curves.
-            n_features = min(d, n) + 9 * d * (d <= 40) + 300
-            forests = (T if "Independent" in label else 1) * (0.3 + 4e-6 * n * d)
-            return forests + T * 1.5e-9 * n_features**3
-        # Evaluations cost rows x features^2, and the variances need 4,000 rows at most.
-        n_features = 9 * min(d, 40) + (50 if "Independent" in label else 350)
-        return slow / 4 * (0.02 + 7e-9 * min(rows, 4000.0) * n_features**2)
+        return _smooth_seconds(label, dataset, rows, slow)
     if label.startswith("Hierarchical"):
         return slow * (0.015 + 1.5e-7 * T * min(d + 1.0, rows / T) ** 3)
     if label == "IndependentLasso":
@@ -481,7 +561,23 @@ def _of_a_fit(candidate: Candidate, dataset: Dataset, train: float) -> float:
         return slow * (4e-4 if label.endswith("CV") else 1e-4) * T
     if candidate.family == POOLED:
         return slow * (1.5e-3 if label.endswith("+Task") else 2e-4)
-    return slow * (1.5e-3 if label.startswith(_TWO_PARTS) else 9e-4) * (1 + T * d / 900)
+    per_column = 1.5e-3 if label.startswith(TWO_PENALTIES) else 9e-4
+    return slow * per_column * (1 + T * d / 900)
+
+
+def _smooth_seconds(label: str, dataset: Dataset, rows: float, slow: float) -> float:
+    """Return the usual seconds of a fit of a smooth model or one of its baselines."""
+    n, d = dataset.X.shape
+    T = dataset.n_tasks
+    is_single = "Independent" in label
+    if dataset.task_id is None:
+        # Every target is fitted twice, with up to 300 features and curves.
+        n_features = min(d, n) + 9 * d * (d <= 40) + 300
+        forests = (T if is_single else 1) * (0.3 + 4e-6 * n * d)
+        return forests + T * 1.5e-9 * n_features**3
+    # Evaluations cost rows x features^2, and the variances need 4,000 rows at most.
+    n_features = 9 * min(d, 40) + (50 if is_single else 350)
+    return slow / 4 * (0.02 + 7e-9 * min(rows, 4000.0) * n_features**2)
 
 
 def remaining_seconds(
@@ -491,7 +587,7 @@ def remaining_seconds(
     elapsed: float,
     computed: float,
 ) -> float | None:
-    """Return the seconds until all splits of all methods are done, None while too little is known.
+    """Return the seconds until all splits of all methods are done.
 
     Parameters
     ----------
@@ -499,21 +595,32 @@ def remaining_seconds(
     usual : mapping of str to float
         From `usual_seconds`.
     splits : int
+        Number of splits.
     elapsed : float
         Seconds since the start.
     computed : float
         Seconds of all processes, of the fits computed since then.
+
+    Returns
+    -------
+    float or None
+        None while too little is known.
     """
-    known = {
+    mean_seconds = {
         label: fmean(entry.seconds) for label, entry in entries.items() if entry.seconds
     }
-    expected = sum(usual.get(label, 0.0) for label in known)
-    if not expected or expected < ENOUGH * sum(usual.values()) or computed <= 0:
+    expected = sum(usual.get(label, 0.0) for label in mean_seconds)
+    if not expected or computed <= 0:
         return None
-    slower = sum(known.values()) / expected
-    left = 0.0
+    if expected < MIN_FINISHED_SHARE * sum(usual.values()):
+        return None
+    # This computer on these data, in comparison with the usual seconds.
+    slowdown = sum(mean_seconds.values()) / expected
+    work = 0.0
     for label, entry in entries.items():
-        missing = splits - len(entry.scores) - len(entry.failures)
-        missing -= len(entry.stopped.keys() - entry.scores.keys())
-        left += missing * known.get(label, slower * usual[label])
-    return elapsed * left / computed
+        untested = entry.stopped.keys() - entry.scores.keys()
+        n_done = len(entry.scores) + len(entry.failures) + len(untested)
+        n_missing = splits - n_done
+        work += n_missing * mean_seconds.get(label, slowdown * usual[label])
+    # Processes work at the same time: `computed` seconds took `elapsed` seconds.
+    return elapsed * work / computed
