@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from mtlrun.comparison.candidates import Candidate, named_candidates
+from mtlrun.comparison.evaluation import ComparedMethod, Evaluation
 from mtlrun.comparison.jobs import ComparisonJobs
 from mtlrun.comparison.options import CompareOptions
 from mtlrun.comparison.protocol import Protocol
@@ -42,8 +43,6 @@ from mtlrun.comparison.verdict import (
     NO_DIFFERENCE,
     POOLED,
     WORSE,
-    ComparedMethod,
-    Evaluation,
     Strategy,
     judge,
 )

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mtlrun.comparison.evaluation import ComparedMethod
 from mtlrun.comparison.options import CompareOptions
 from mtlrun.comparison.protocol import Protocol
 from mtlrun.comparison.verdict import (
@@ -27,7 +28,6 @@ from mtlrun.comparison.verdict import (
     NO_DIFFERENCE,
     POOLED,
     WORSE,
-    ComparedMethod,
     judge,
 )
 from mtlrun.data.dataset import Dataset

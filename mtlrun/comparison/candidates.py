@@ -97,7 +97,7 @@ SMOOTH_SEARCH: dict[str, Any] = {"tol": 0.1, "n_centers": 50, "max_rows": 2000}
 #: Largest number of targets on the same rows with smooth models by default.
 MAX_SMOOTH_TARGETS = 32
 
-#: Linear baselines that are part of every comparison.
+#: Number of linear baselines that each comparison has.
 N_ALWAYS = 4
 
 #: Regularization strengths per row of a task. One strength for all tasks is searched on
@@ -199,7 +199,7 @@ def default_candidates(dataset: Dataset, train: float) -> list[Candidate]:
 
 
 def last_values(dataset: Dataset) -> list[Candidate]:
-    """Return the baselines of next rows: the last value of a task, with and without drift.
+    """Return the baselines of next rows: the last value, with and without drift.
 
     Labels have no drift.
     """
@@ -220,7 +220,7 @@ def last_values(dataset: Dataset) -> list[Candidate]:
 def core(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return the methods that are computed first, on all splits.
 
-    The baselines of every comparison, and the first multi-task method.
+    These are the baselines that each comparison has, and the first multi-task method.
     """
     families = (TRIVIAL, INDEPENDENT, POOLED, CARRIED)
     baselines = [c for c in candidates if c.family in families]
@@ -324,7 +324,7 @@ def _keeping_groups(candidate: Candidate, dataset: Dataset) -> Candidate:
 
 
 def read_families(texts: Sequence[str]) -> dict[str, str]:
-    """Return the families of classes from texts like ``multi-task=package.module:Class``.
+    """Return the families of classes from ``FAMILY=package.module:Class``.
 
     Raises
     ------
@@ -361,8 +361,12 @@ def _unknown_method(name: str, standard: Mapping[str, Candidate]) -> UnknownName
 
 def _names_with_a_common_word(name: str, names: Iterable[str]) -> list[str]:
     """Return the names that contain a word of `name` of at least four letters."""
-    words = [word for word in re.findall("[A-Z][a-z]+", name) if len(word) > 3]
-    return [other for other in names if any(word in other for word in words)]
+    words = re.findall("[A-Z][a-z]{3,}", name)
+    similar = []
+    for other in names:
+        if any(word in other for word in words):
+            similar.append(other)
+    return similar
 
 
 def _check_class(name: str) -> None:
@@ -400,9 +404,9 @@ def _scale(dataset: Dataset, train: float) -> Scale:
 
 
 def _linear(dataset: Dataset, scale: Scale) -> list[Candidate]:
-    """Return the trivial baseline, and the linear models of single tasks and of all tasks.
+    """Return the trivial baseline and the linear baselines.
 
-    The first `N_ALWAYS` are part of every comparison.
+    Each comparison has the first `N_ALWAYS` of them.
     """
     is_binary = dataset.task_type == "binary"
     dense = "Ridge"
@@ -475,7 +479,7 @@ def _nonlinear(dataset: Dataset, scale: Scale) -> list[Candidate]:
     kind = "Classifier" if dataset.task_type == "binary" else "Regressor"
     boosting = f"sklearn.ensemble:HistGradientBoosting{kind}"
     params = {**BOOSTING, "max_bins": 63, "early_stopping": False, "random_state": 0}
-    pooled_params = dict(params)
+    pooled_params: dict[str, Any] = dict(params)
     if dataset.n_tasks <= MAX_CATEGORIES:
         # The task is the first feature.
         pooled_params |= {"categorical_features": [0], "max_bins": 255}
@@ -540,7 +544,7 @@ def _multi_output(dataset: Dataset) -> list[Candidate]:
 
 
 def _kernel_ridge(dataset: Dataset) -> Candidate:
-    """Return kernel ridge with one strength and width for all targets of the same rows."""
+    """Return kernel ridge with one strength and one width for all targets."""
     gammas = [width / dataset.n_features for width in KERNEL_WIDTHS]
     return Candidate(
         KERNEL_RIDGE,
@@ -577,7 +581,7 @@ def _with_task_feature(
 
 
 def _inner_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters of a model as those of an estimator that wraps it."""
+    """Return parameters of a model as parameters of an estimator that wraps it."""
     return {f"{INNER}{name}": value for name, value in values.items()}
 
 

@@ -34,6 +34,7 @@ from mtlrun.comparison.candidates import (
     grid_of,
     registered,
 )
+from mtlrun.comparison.evaluation import NMSE, ComparedMethod
 from mtlrun.comparison.gain import RowIndex
 from mtlrun.comparison.leaderboard import Leaderboard
 from mtlrun.comparison.options import CompareOptions, TargetColumns
@@ -46,13 +47,7 @@ from mtlrun.comparison.summed import (
     fit_part,
     run_parts,
 )
-from mtlrun.comparison.verdict import (
-    INDEPENDENT,
-    NMSE,
-    SMALLEST,
-    TRIVIAL,
-    ComparedMethod,
-)
+from mtlrun.comparison.verdict import INDEPENDENT, SMALLEST, TRIVIAL
 from mtlrun.engine.pool import Pool
 from mtlrun.errors import ConfigError, counted
 from mtlrun.estimators.baselines import ScaledTargets

@@ -36,6 +36,7 @@ from mtlrun.comparison.candidates import (
 )
 from mtlrun.comparison.chunked import compare_chunks
 from mtlrun.comparison.differences import differences, tables_like
+from mtlrun.comparison.evaluation import ComparedMethod, Evaluation
 from mtlrun.comparison.interval_errors import (
     errors_of_folds,
     errors_of_refits,
@@ -73,8 +74,6 @@ from mtlrun.comparison.verdict import (
     INDEPENDENT,
     MULTITASK,
     VERDICT_FAMILIES,
-    ComparedMethod,
-    Evaluation,
     judge,
     strategies_of,
 )
@@ -108,6 +107,10 @@ SINGLE_PROCESS_SECONDS = 5.0
 FINAL_FIT_FACTOR = 3
 #: The same with calibration, which fits three more models for each of these fits.
 CALIBRATED_FIT_FACTOR = 12
+
+
+def _ignore(_: object) -> None:
+    """Do nothing with a message or a leaderboard."""
 
 
 @with_arguments
@@ -154,21 +157,22 @@ def compare(
     backend: str | None = None,
     scheduler: str | None = None,
     output: str | Path | None = None,
-    say: Callable[[str], None] = lambda _: None,
-    finished: Callable[[Leaderboard], None] = lambda _: None,
+    say: Callable[[str], None] = _ignore,
+    finished: Callable[[Leaderboard], None] = _ignore,
 ) -> Comparison:
     """Compare multi-task methods and baselines on a table.
 
     Parameters
     ----------
     data : DataFrame, or path of a file
-        csv, Excel, parquet, ARFF, MATLAB or svmlight; see `mtlrun.data.table.read_table`.
+        csv, Excel, parquet, ARFF, MATLAB or svmlight; see
+        `mtlrun.data.table.read_table`.
         A pair of paths is an ARFF file and Mulan's list of its labels. A folder, a
         pattern or a list of csv or Parquet files is read in chunks, with the options
         ``target, task, targets, weight, drop, methods, splits, smallest_gain, seed,
         jobs``, and ``backend="dask", scheduler=ADDRESS`` for a cluster.
     target, task : str
-        Column to predict, and column that names the task of every row (ragged tasks).
+        Column to predict, and column of the task of each row (ragged tasks).
     targets : str or sequence of str
         Columns to predict, each a task, on the same rows (shared tasks). Patterns such
         as ``y*`` stand for all columns that match.
@@ -181,7 +185,8 @@ def compare(
         Test rows; by default, the rows are tested by repeated cross-validation.
     time : str, optional
         Column of a number or a date: the last rows of each task are tested after its
-        earlier ones. With ``time_blocks=True`` blocks of time over all tasks are tested.
+        earlier ones. With ``time_blocks=True``, blocks of time over all tasks are
+        tested.
     new_tasks : bool, default False
         Whether whole tasks are tested, after training on the other tasks.
     since_first : str, optional
@@ -236,7 +241,13 @@ def compare(
     >>> table["school"] = np.repeat(["north", "south", "west"], 30)
     >>> table["grade"] = 2 * table.a - table.b + rng.normal(size=90)
     >>> result = mtlrun.compare(
-    ...     table, target="grade", task="school", methods=["GraphMTL"], splits=3, repeats=1, folds=2
+    ...     table,
+    ...     target="grade",
+    ...     task="school",
+    ...     methods=["GraphMTL"],
+    ...     splits=3,
+    ...     repeats=1,
+    ...     folds=2,
     ... )
     >>> sorted(result.leaderboard["method"])
     ['GraphMTL', 'IndependentRidge', 'IndependentRidgeCV', 'PooledRidge', 'TaskMean']
@@ -301,8 +312,8 @@ def run_comparison(
     *,
     test: Any = None,
     output: str | Path | None = None,
-    say: Callable[[str], None] = lambda _: None,
-    finished: Callable[[Leaderboard], None] = lambda _: None,
+    say: Callable[[str], None] = _ignore,
+    finished: Callable[[Leaderboard], None] = _ignore,
 ) -> Comparison:
     """Compare methods on a table; see `compare` for the other parameters and errors.
 
@@ -779,8 +790,8 @@ class _Session:
         candidate = candidates[best.label]
         params = self._best_params(candidate, best)
         if self.options.calibrate:
-            # The parameters of the first split are those of its job; the final model
-            # has the parameters of all splits.
+            # The job of the first split has the parameters that were selected there,
+            # the final model the parameters that all splits select together.
             candidate = calibrated(chosen_candidate(candidate, best.chosen.get(0, {})))
             params = {f"{INNER}{name}": value for name, value in params.items()}
         trained = self._fit(candidate, best, params)
@@ -901,7 +912,7 @@ def _coefficients(trained: Trained) -> pd.DataFrame | None:
     if coef is None:
         return None
     names = model.step.get_feature_names_out(model.about["input"]["names"])
-    # An estimator of several outputs has no names of tasks: its rows are in their order.
+    # The rows of an estimator of several outputs are in the order of the tasks.
     order = getattr(model.estimator, "tasks_", range(len(coef)))
     tasks = [model.about["tasks"][t] for t in np.asarray(order, dtype=int)]
     # A feature that is called "task" or "intercept" gets another name.

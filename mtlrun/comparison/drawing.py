@@ -25,6 +25,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
+from mtlrun.comparison.evaluation import AUC
 from mtlrun.comparison.gallery import read_pictures
 from mtlrun.comparison.pictures import (
     PICTURES,
@@ -41,7 +42,6 @@ from mtlrun.comparison.pictures import (
     clip_name,
     format_gain,
 )
-from mtlrun.comparison.verdict import AUC
 from mtlrun.tables.drawing import STYLE, check_drawing, file_content
 from mtlrun.utils.outputs import write_output
 

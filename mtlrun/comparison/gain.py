@@ -1,8 +1,8 @@
 """How much better one model predicts than another, from the losses of tested rows.
 
 Functions of arrays. A *target array* has the shape of the targets, as everywhere in
-mtlrun: (n, T) where tasks share their rows, (n,) where each row belongs to one task. NaN
-stands for a missing target or a row that was not tested.
+mtlrun: (n, T) where tasks share their rows, (n,) where each row belongs to one task.
+NaN stands for a missing target or a row that was not tested.
 
 The interval is the one of Nadeau and Bengio, with the variance of the rows instead of
 the means of the folds: ``gain +- t * c * se`` with ``c = sqrt(1 + K / (K - 1))`` for K
@@ -427,7 +427,7 @@ def relative_gain(
     variation = _variation(influence, share, rows, tasks, row_index)
     defined_losses = np.where(baseline_task_losses > 0, baseline_task_losses, np.nan)
     task_gains = 1 - _divide(task_losses, defined_losses)
-    # Equal losses are no gain, also if both are 0.
+    # The gain of equal losses is 0, also if both are 0.
     is_equal = task_losses == baseline_task_losses
     return Gain(
         value=1 - ratio,

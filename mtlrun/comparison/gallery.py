@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from mtlrun.comparison.evaluation import AUC, NMSE
 from mtlrun.comparison.leaderboard import Leaderboard
 from mtlrun.comparison.pictures import (
     MAX_NAMES_IN_TEXT,
@@ -37,10 +38,8 @@ from mtlrun.comparison.pictures import (
 )
 from mtlrun.comparison.predictions import STRATEGY_NAMES, HeldOutPredictions
 from mtlrun.comparison.verdict import (
-    AUC,
     INDEPENDENT,
     MULTITASK,
-    NMSE,
     POOLED,
     TRIVIAL,
     strategies_of,

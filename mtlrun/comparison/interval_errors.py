@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mtlrun.comparison.verdict import Evaluation
+from mtlrun.comparison.evaluation import Evaluation
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import NEW_TASK, SPLIT_KEYS, fold_rows
 from mtlrun.engine.evaluation import TrainTestData, predict_std

@@ -1,4 +1,4 @@
-"""Jobs of a comparison: what computes each method on each split, and the final model."""
+"""Jobs of a comparison: each method on each split, and the final model."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from mtlrun.model.train import TrainingJob
 from mtlrun.utils.io import derive_seed
 from mtlrun.utils.sizes import PLANNED, allow
 
-#: Scores of the test rows are kept with each record: verdicts are computed from them.
+#: Records keep the scores of the test rows, from which verdicts are computed.
 KEEP = "predictions"
 
 
 @dataclass(frozen=True)
 class ComparisonJobs:
-    """Makes the jobs of a comparison.
+    """Creation of the jobs of a comparison.
 
     They have the keys of an experiment on the same table, so that ``mtlrun train`` with
     the training file of the best method finds them.
@@ -56,6 +56,7 @@ class ComparisonJobs:
 
     protocol: Protocol
     dataset: Dataset
+    #: Versions by the paths of the classes of a method, which many jobs share.
     _versions: dict[tuple[str, ...], Versions] = field(default_factory=dict)
 
     def job(self, candidate: Candidate, trial: int) -> Job:
@@ -65,12 +66,12 @@ class ComparisonJobs:
         purpose = purpose_of(kind, protocol.split.get("folds"), trial)
         method = self._method(candidate.estimator, candidate.params, trial)
         return Job(
-            DatasetRef(self.dataset.id, {}, self.dataset.fingerprint),
-            Split(**protocol.split, trial=trial, seed=self._seed(*purpose)),
-            method,
-            Scoring((protocol.metric,), keep=(KEEP,)),
-            Features(candidate.features or TABLE),
-            self._search(candidate, trial),
+            dataset=DatasetRef(self.dataset.id, {}, self.dataset.fingerprint),
+            split=Split(**protocol.split, trial=trial, seed=self._seed(*purpose)),
+            method=method,
+            scoring=Scoring((protocol.metric,), keep=(KEEP,)),
+            features=Features(candidate.features or TABLE),
+            search=self._search(candidate, trial),
             versions=self._versions_of(method),
         )
 
@@ -82,29 +83,26 @@ class ComparisonJobs:
         n_jobs = len(candidates) * n_splits * (1 + self.protocol.folds)
         name = self.dataset.title
         allow(name, n_jobs, PLANNED, "cells and folds", "Lower splits or folds.")
-        rows = [
-            self._row(candidate, trial)
-            for candidate in candidates
-            for trial in range(n_splits)
-        ]
+        rows = []
+        for candidate in candidates:
+            rows += [self._row(candidate, trial) for trial in range(n_splits)]
         return self._plan_of(rows, folder, data_dir)
 
     def plan_of(self, job: Job, label: str, folder: Path, data_dir: Path) -> JobPlan:
         """Return the plan of a single job, which is computed on the first split."""
-        row = PlannedJob("", self.dataset.id, None, label, 0, job.key, job)
-        return self._plan_of([row], folder, data_dir)
+        return self._plan_of([self._row_of(job, label, 0)], folder, data_dir)
 
     def training(
         self, candidate: Candidate, params: Mapping[str, Any] | None = None
     ) -> TrainingJob:
-        """Return a method as a model to train; its job is that of the first split.
+        """Return a method as a model to train, with the job of the first split.
 
         Parameters
         ----------
         candidate : Candidate
         params : mapping, optional
-            Parameters of the model that is fitted to all rows; default: those that the
-            search of the first split chooses.
+            Parameters of the model that is fitted to all rows. Default: the parameters
+            that the search of the first split selects.
         """
         refit: bool | dict[str, Any] = dict(params) if params else True
         return TrainingJob(
@@ -123,9 +121,19 @@ class ComparisonJobs:
         return f"compare/{self.dataset.id}"
 
     def _row(self, candidate: Candidate, trial: int) -> PlannedJob:
-        job = self.job(candidate, trial)
-        label = candidate.label
-        return PlannedJob("", self.dataset.id, None, label, trial, job.key, job)
+        return self._row_of(self.job(candidate, trial), candidate.label, trial)
+
+    def _row_of(self, job: Job, label: str, trial: int) -> PlannedJob:
+        """Return the row of a job in the table of a plan."""
+        return PlannedJob(
+            reading="",
+            dataset=self.dataset.id,
+            value=None,
+            method=label,
+            trial=trial,
+            key=job.key,
+            job=job,
+        )
 
     def _plan_of(
         self, rows: Sequence[PlannedJob], folder: Path, data_dir: Path
@@ -139,19 +147,20 @@ class ComparisonJobs:
         )
 
     def _search(self, candidate: Candidate, trial: int) -> Search | None:
+        """Return the search of a method, None if it needs none."""
         if not candidate.grid and not candidate.is_scored:
             return None
         params = complete(candidate.estimator, candidate.params)
         fast = with_params(params, candidate.select_with)
         method = self._method(candidate.estimator, fast, trial)
         return Search(
-            {name: list(values) for name, values in candidate.grid.items()},
-            self.protocol.folds,
-            self.protocol.metric,
-            self._seed(trial, "selection"),
-            method,
-            HALVING if candidate.halving else "folds",
-            self._versions_of(method),
+            grid=_copy_grid(candidate),
+            folds=self.protocol.folds,
+            metric=self.protocol.metric,
+            seed=self._seed(trial, "selection"),
+            method=method,
+            on=HALVING if candidate.halving else "folds",
+            versions=self._versions_of(method),
         )
 
     def _method(self, name: str, params: Mapping[str, Any], trial: int) -> Method:
@@ -174,7 +183,7 @@ class ComparisonJobs:
         method: dict[str, Any] = {
             "estimator": candidate.estimator,
             "params": dict(candidate.params),
-            "grid": {name: list(values) for name, values in candidate.grid.items()},
+            "grid": _copy_grid(candidate),
             "select_with": dict(candidate.select_with),
         }
         if candidate.halving:
@@ -200,3 +209,7 @@ class ComparisonJobs:
             "dataset": {"id": self.dataset.id},
             "method": method,
         }
+
+
+def _copy_grid(candidate: Candidate) -> dict[str, list[Any]]:
+    return {name: list(values) for name, values in candidate.grid.items()}

@@ -12,20 +12,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mtlrun.comparison.evaluation import (
+    AUC,
+    ERROR_RATE,
+    LOG_LOSS,
+    NMSE,
+    ComparedMethod,
+    Evaluation,
+)
 from mtlrun.comparison.gain import Gain, SmallestGain
 from mtlrun.comparison.verdict import (
     ALTERNATIVES,
-    AUC,
     CANNOT_TELL,
-    ERROR_RATE,
     HELPS,
-    LOG_LOSS,
     MULTITASK,
-    NMSE,
     NO_VERDICT,
-    ComparedMethod,
     ComparisonVerdict,
-    Evaluation,
     judge,
 )
 from mtlrun.data.dataset import Dataset

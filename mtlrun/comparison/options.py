@@ -17,16 +17,16 @@ from mtlrun.utils.sizes import PLANNED, allow
 
 #: Default number of folds of the comparison.
 SPLITS = 5
-#: How often these folds are drawn by default.
+#: Default number of times that these folds are drawn.
 REPEATS = 2
 #: Default number of folds of the search inside the training rows. The same folds decide
-#: between the methods of a strategy: with fewer, weak selection of a baseline would be
-#: booked as a gain of multi-task learning.
+#: between the methods of a strategy. With fewer folds, the poor selection of a baseline
+#: would count as a gain of multi-task learning.
 FOLDS = 5
 
 #: Smallest values of options.
 _MINIMUM = {"splits": 2, "repeats": 1, "folds": 2, "seed": 0, "retries": 0}
-#: Options that take several names, also in one text with commas.
+#: Options that take one name or several.
 _LISTS = (
     "drop",
     "categorical",
@@ -40,7 +40,7 @@ _LISTS = (
 
 @dataclass(frozen=True, kw_only=True)
 class TargetColumns:
-    """What is predicted, and which column names the tasks; see `mtlrun.compare`."""
+    """Columns to predict, and the column of the tasks; see `mtlrun.compare`."""
 
     target: str | None = None
     task: str | None = None
@@ -51,7 +51,7 @@ class TargetColumns:
 
 @dataclass(frozen=True, kw_only=True)
 class CompareOptions:
-    """Options of `mtlrun.compare`, beside the table and the columns to predict.
+    """Options of `mtlrun.compare` except the table and the columns to predict.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class CompareOptions:
     task_order : sequence of str
         Tasks that come first, in this order, for methods that chain the tasks.
     also_grouped_by : sequence of str
-        Columns of further groups, for methods that can use them. They are no features.
+        Columns of further groups, for methods that can use them. They are not features.
     methods : sequence of str
         Names of methods or classes. Default: the methods for such a table.
     metric : str or None
@@ -104,14 +104,14 @@ class CompareOptions:
     splits : int
         Folds that are tested in turn.
     repeats : int
-        How often these folds are drawn.
+        Number of times that these folds are drawn.
     folds : int
         Folds of the search for parameters and of the selection of methods.
     seed : int
     jobs : int
         Processes; -1 for all cores.
     retries : int
-        How often a fit that fails is tried again.
+        Number of times that a failed fit is repeated.
     calibrate : bool
         Whether the saved classifier predicts probabilities.
     smallest_gain : float or None
@@ -171,6 +171,7 @@ class CompareOptions:
     scheduler: str | None = None
 
     def __post_init__(self) -> None:
+        # The options are frozen, but lists may be given as a single name.
         for name in _LISTS:
             object.__setattr__(self, name, several(getattr(self, name) or ()))
         for name, minimum in _MINIMUM.items():
@@ -202,7 +203,7 @@ class CompareOptions:
         Pool(self.jobs)
 
     def roles(self, targets: Sequence[str], task: str | None) -> Roles:
-        """Return what the columns of the table are."""
+        """Return the roles of the columns of the table."""
         return Roles(
             targets=tuple(targets),
             task=task,
@@ -226,7 +227,7 @@ class CompareOptions:
         )
 
     def protocol_options(self) -> dict[str, Any]:
-        """Return the options that decide the numbers, as ``compare.json`` holds them."""
+        """Return the options on which the numbers depend, as in ``compare.json``."""
         return {
             "methods": list(self.methods),
             "metric": self.metric,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mtlrun.comparison.verdict import AUC
+from mtlrun.comparison.evaluation import AUC
 from mtlrun.errors import UserError, counted, listed
 
 #: Kinds of pictures, by the names of `mtlrun plot --kind`.

@@ -16,13 +16,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
-from mtlrun.comparison.verdict import (
-    INDEPENDENT,
-    MULTITASK,
-    POOLED,
-    Evaluation,
-    Strategy,
-)
+from mtlrun.comparison.evaluation import Evaluation
+from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, POOLED, Strategy
 from mtlrun.utils.arrays import NpzArchive, npz
 
 Array = np.ndarray

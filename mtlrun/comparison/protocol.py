@@ -17,18 +17,10 @@ from mtlrun.comparison.candidates import (
     Candidate,
     nested_levels,
 )
+from mtlrun.comparison.evaluation import AUC, ERROR_RATE, LOG_LOSS, NMSE, Evaluation
 from mtlrun.comparison.gain import RowIndex
 from mtlrun.comparison.options import SPLITS, CompareOptions
-from mtlrun.comparison.verdict import (
-    AUC,
-    ERROR_RATE,
-    LOG_LOSS,
-    MIN_UNITS,
-    NMSE,
-    SMALLEST,
-    SMALLEST_AUC,
-    Evaluation,
-)
+from mtlrun.comparison.verdict import MIN_UNITS, SMALLEST, SMALLEST_AUC
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.roles import TEST_SPLIT, Roles
 from mtlrun.data.splits import (
@@ -179,7 +171,9 @@ class Protocol:
         """Return the smallest gain of interest, or its default."""
         if self.smallest is not None:
             return self.smallest
-        return SMALLEST_AUC if measure == AUC else SMALLEST
+        if measure == AUC:
+            return SMALLEST_AUC
+        return SMALLEST
 
     def rows(self, dataset: Dataset, trial: int) -> tuple[np.ndarray, np.ndarray]:
         """Return training and test rows of a split."""
@@ -238,8 +232,9 @@ def _units(dataset: Dataset, test_rows: list[np.ndarray]) -> _Units:
         return _Units(dataset.source[NEW_TASK], "task")
     if design == NEXT_ROWS:
         return _units_of_next_rows(dataset, test_rows)
-    groups = dataset.source.get(GROUP)
-    return _Units(groups, "" if groups is None else "group")
+    if GROUP in dataset.source:
+        return _Units(dataset.source[GROUP], "group")
+    return _Units(None, "")
 
 
 def _fold_of_rows(dataset: Dataset, test_rows: list[np.ndarray]) -> np.ndarray:
@@ -278,7 +273,7 @@ def _measure(metric: str) -> str:
 
 
 def _metric(name: str | None, dataset: Dataset) -> str:
-    """Return the metric of the leaderboard; refuse one that does not fit the targets."""
+    """Return the metric of the leaderboard; refuse a metric of other targets."""
     is_regression = dataset.task_type == "regression"
     if name is None:
         return _default_metric(dataset)
@@ -305,8 +300,10 @@ def _default_metric(dataset: Dataset) -> str:
         return "log_loss"
     if dataset.task_type != "regression":
         return "auc"
-    # Targets on the same rows have different units; a single target has one.
-    return "nmse" if dataset.task_id is None else "rmse"
+    if dataset.task_id is None:
+        # Targets on the same rows have different units.
+        return "nmse"
+    return "rmse"
 
 
 def check_parts(dataset: Dataset, protocol: Protocol) -> None:
@@ -319,10 +316,10 @@ def check_parts(dataset: Dataset, protocol: Protocol) -> None:
     """
     if dataset.n_tasks < 2:
         raise DataError(
-            f"{dataset.title}: all rows belong to one task, {dataset.tasks[0]!r}: there "
-            "is nothing to share",
-            "Name another column with --task, add rows of more tasks, or train a single "
-            "model with scikit-learn.",
+            f"{dataset.title}: all rows belong to one task, {dataset.tasks[0]!r}: "
+            "there is nothing to share",
+            "Name another column with --task, add rows of more tasks, or train a "
+            "single model with scikit-learn.",
         )
     if protocol.n_splits < 1:
         text, remedy = _NOTHING_TO_TEST[design_of(dataset)]
@@ -347,8 +344,8 @@ def _check_training_part(train_data: Dataset, protocol: Protocol) -> None:
         unit = "task"
     if key in train_data.source and len(np.unique(train_data.source[key])) < 2:
         text = (
-            f"all training rows belong to one {unit}, so parameters cannot be chosen on "
-            "another one"
+            f"all training rows belong to one {unit}, so parameters cannot be chosen "
+            "on another one"
         )
         raise DataError(text, f"Choose another column with --{unit}.")
     if not list(fold_rows(train_data, protocol.folds, protocol.seed)):
@@ -371,8 +368,8 @@ def _nothing_to_search(train_data: Dataset) -> DataError:
             "tasks.",
         )
     return DataError(
-        "no task has two training rows in some split, so parameters cannot be chosen on "
-        "other rows of known tasks",
+        "no task has two training rows in some split, so parameters cannot be chosen "
+        "on other rows of known tasks",
         _NOTHING_TO_TEST[NEW_ROWS][1],
     )
 
@@ -512,8 +509,8 @@ def _target_facts(dataset: Dataset, protocol: Protocol, roles: Roles) -> list[st
         )
     if roles.transform:
         facts.append(
-            f"methods predict the {roles.transform} of the target: scores and gains are "
-            "on that scale; predictions are medians in the units of the target, and so "
+            f"methods predict the {roles.transform} of the target: scores and gains "
+            "are on that scale; predictions are medians in the units of the target, and so "
             "are intervals"
         )
     if roles.weight:

@@ -1,26 +1,29 @@
-"""Racing: which methods are not searched further in a training part.
+"""Racing: stop methods that are far behind after the first inner folds.
 
-A search scores every candidate on all inner folds. Most methods of the default list are
+A search scores each candidate on all inner folds. Most methods of the default list are
 far behind the best one after the first of these folds already. Therefore all methods of
 a strategy (separate models, pooled models, multi-task learning) are first searched on
-the first inner folds of a training part. A method whose error there is more than 5%
-above the error of the best method of its strategy is stopped in this training part: it
-is not searched further, and cannot be chosen there. For areas under the ROC curve and
-other scores that are at most 1, it is stopped when it is more than 0.01 behind. Lists
-run from simple to complex, and of methods with about the same error the first one is
-selected. A method is therefore stopped at a fifth of these distances (1% of the error,
-0.002 of the AUC) if the better method stands before it in the list. Of the other
-methods, values of parameters that are more than 5% or 0.01 behind the best value are
-not tried further. Where the first folds have fewer than 100 targets, differences of a
-few percent are noise: there the simpler methods have no advantage, and values are kept
-up to twice the distance.
+the first inner folds of a training part. There, a method is stopped if its error
+exceeds the error of the best method of its strategy by more than 5%: it is not searched
+further, and cannot be selected in this training part. Areas under the ROC curve and
+other scores that are at most 1 are compared by their difference: a method is stopped if
+it is more than 0.01 behind.
 
-Every training part decides alone, from its own rows. All methods of a strategy are
-compared on the same folds, whatever the order in which they were computed, so that the
+Lists run from simple to complex, and of methods with about the same error the first one
+is selected. If the better method comes first in the list, a method is therefore stopped
+at a fifth of these distances: 1% of the error, or 0.002 of the AUC.
+
+Methods that are not stopped drop the values of their parameters that are more than 5%
+or 0.01 behind their best value. Where the first folds have fewer than 100 targets,
+differences of a few percent are noise: there the simpler methods have no advantage, and
+values are kept up to twice the distance.
+
+Each training part decides alone, from its own rows. All methods of a strategy are
+compared on the same folds, whatever the order in which they were computed, so the
 decision does not depend on the number of processes.
 
-Methods that are named are never stopped, nor are the baselines of every comparison.
-They take part in the race as those that others are compared with.
+Methods that the user names are never stopped, nor are the baselines that each
+comparison has. They take part in the race as rivals of the others.
 """
 
 from __future__ import annotations
@@ -37,18 +40,18 @@ from mtlrun.metrics import get_metric
 MAX_EXCESS_ERROR = 0.05
 #: Largest distance to the best score, for scores that are at most 1, such as the AUC.
 MAX_SCORE_DEFICIT = 0.01
-#: A method that stands behind a better one in the list would have to be better by one
-#: standard error to be selected, so that it is stopped at this share of the distance.
+#: A method after a better one in the list would have to be better by one standard error
+#: to be selected. It is therefore stopped at this share of the distance.
 LATER_METHOD_SHARE = 0.2
-#: Targets in the first inner folds from which on small differences count. With fewer,
-#: values of parameters are dropped at this multiple of the distance. On sleepstudy (29
-#: targets) a race with small differences raised the error of a strategy by 7%.
+#: Fewest targets in the first inner folds for small differences to count. On sleepstudy
+#: (29 targets) a race with small differences raised the error of a strategy by 7%.
 MIN_TARGETS = 100
+#: With fewer targets, values of parameters are dropped at this multiple of the limit.
 FEW_TARGETS_TOLERANCE = 2.0
-#: Inner folds that are visited before methods are stopped, of so many in all.
+#: A third of the inner folds (rounded down, at least one) is visited before the race.
 FOLDS_PER_FIRST_FOLD = 3
-#: Metrics of explained variance, which have no lower bound: one minus them is an error.
-_EXPLAINED = ("r2", "r2_shrunken", "explained_variance")
+#: Metrics of explained variance, which have no lower bound. One minus them is an error.
+EXPLAINED_VARIANCE_METRICS = ("r2", "r2_shrunken", "explained_variance")
 
 
 def n_first_folds(n_folds: int) -> int:
@@ -68,49 +71,60 @@ def raced_labels(
     default : iterable of str
         Labels of the default methods.
     names : sequence of str
-        What the user asked for with ``--methods``; empty for the default methods.
+        Methods of ``--methods``; empty for the default methods.
     """
     named = {name.removesuffix("Classifier") for name in names}
-    kept = {candidate.label for candidate in core(candidates)}
+    baselines = {candidate.label for candidate in core(candidates)}
     defaults = set(default)
-    return [
-        candidate.label
-        for candidate in candidates
-        if candidate.family in VERDICT_FAMILIES
-        and candidate.label in defaults
-        and candidate.label not in kept
-        and candidate.label.removesuffix("Classifier") not in named
-    ]
+    labels = []
+    for candidate in candidates:
+        label = candidate.label
+        is_named = label.removesuffix("Classifier") in named
+        is_default = label in defaults and label not in baselines
+        if candidate.family in VERDICT_FAMILIES and is_default and not is_named:
+            labels.append(label)
+    return labels
 
 
 def deficit(metric: str, score: float, best: float) -> float:
     """Return how far a score is behind the best one; 0 for the best one itself.
 
-    Errors are compared as shares of the least error, and the RMSE by its square, in
-    which gains are measured. Scores that are at most 1 are compared by their distance.
+    Errors are compared as shares of the smallest error, and the RMSE by its square, in
+    which gains are measured. Scores that are at most 1 are compared by difference.
     """
-    if metric in _EXPLAINED:
-        error, least = 1 - score, 1 - best
-    elif get_metric(metric).greater_is_better:
+    if _is_bounded_score(metric):
         return best - score
+    error = score
+    min_error = best
+    if metric in EXPLAINED_VARIANCE_METRICS:
+        error = 1 - score
+        min_error = 1 - best
     elif metric == "rmse":
-        error, least = score**2, best**2
-    else:
-        error, least = score, best
-    if error <= least:
+        error = score**2
+        min_error = best**2
+    if error <= min_error:
         return 0.0
-    return error / least - 1 if least > 0 else math.inf
+    if min_error > 0:
+        return error / min_error - 1
+    return math.inf
+
+
+def _is_bounded_score(metric: str) -> bool:
+    """Whether a metric is a score that is at most 1, such as the AUC."""
+    greater = get_metric(metric).greater_is_better
+    return greater and metric not in EXPLAINED_VARIANCE_METRICS
 
 
 def largest_deficit(metric: str) -> float:
     """Return the distance to the best method up to which a method is searched on."""
-    is_score = get_metric(metric).greater_is_better and metric not in _EXPLAINED
-    return MAX_SCORE_DEFICIT if is_score else MAX_EXCESS_ERROR
+    if _is_bounded_score(metric):
+        return MAX_SCORE_DEFICIT
+    return MAX_EXCESS_ERROR
 
 
 @dataclass(frozen=True)
 class RaceResult:
-    """What one training part decides after its first inner folds.
+    """Decisions in one training part after its first inner folds.
 
     Attributes
     ----------
@@ -137,9 +151,9 @@ def race(
     ----------
     metric : str
     means : mapping of str to sequence
-        Label -> mean score of every candidate on the first inner folds, in the order of
-        the list of methods; None where it has none. Methods without any score are not
-        stopped: their failures show in the full search.
+        Label -> mean score of each candidate on the first inner folds; None if it has
+        none. The order is the one of the list of methods. Methods without any score are
+        not stopped: their failures show in the full search.
     families : mapping of str to str
         Label -> family.
     raced : iterable of str
@@ -153,13 +167,8 @@ def race(
     if n_targets < MIN_TARGETS:
         later_share = 1.0
         tolerance = FEW_TARGETS_TOLERANCE
-    greater = get_metric(metric).greater_is_better
     limit = largest_deficit(metric)
-    best_scores = {}
-    for label, scores in means.items():
-        defined = [score for score in scores if score is not None]
-        if defined:
-            best_scores[label] = max(defined) if greater else min(defined)
+    best_scores = _best_scores(metric, means)
     positions = {label: position for position, label in enumerate(best_scores)}
     result = RaceResult({}, {})
     for label in raced:
@@ -172,19 +181,33 @@ def race(
         if distance > limit or earlier_distance > later_share * limit:
             result.stopped[label] = distance
             continue
+        max_deficit = tolerance * limit
         result.survivors[label] = [
             position
             for position, score in enumerate(means[label])
             if score is not None
-            and deficit(metric, score, best_scores[label]) <= tolerance * limit
+            and deficit(metric, score, best_scores[label]) <= max_deficit
         ]
     return result
+
+
+def _best_scores(
+    metric: str, means: Mapping[str, Sequence[float | None]]
+) -> dict[str, float]:
+    """Return the best score of each method that has one."""
+    best = max if get_metric(metric).greater_is_better else min
+    best_scores = {}
+    for label, scores in means.items():
+        defined = [score for score in scores if score is not None]
+        if defined:
+            best_scores[label] = best(defined)
+    return best_scores
 
 
 def _distance(
     metric: str, scores: Mapping[str, float], label: str, rivals: Sequence[str]
 ) -> float:
-    """Return how far a method is behind the best of some rivals, 0 without any."""
+    """Return how far a method is behind the best of its rivals, 0 without rivals."""
     distances = [deficit(metric, scores[label], scores[other]) for other in rivals]
     return max(distances, default=0.0)
 
@@ -193,4 +216,6 @@ def format_deficit(metric: str, distance: float) -> str:
     """Return a distance to the best method in words, such as ``12%`` or ``0.03``."""
     if largest_deficit(metric) == MAX_SCORE_DEFICIT:
         return f"{distance:.2g}"
-    return f"{distance:.0%}" if distance < 10 else "more than 10 times its error"
+    if distance < 10:
+        return f"{distance:.0%}"
+    return "more than 10 times its error"

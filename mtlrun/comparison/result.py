@@ -19,6 +19,7 @@ import pandas as pd
 import yaml
 
 from mtlrun.comparison.coefficients import coefficient_arrows
+from mtlrun.comparison.evaluation import NMSE
 from mtlrun.comparison.gallery import (
     PICTURES_FILE,
     PREDICTIONS_FILE,
@@ -42,7 +43,6 @@ from mtlrun.comparison.pictures import (
     ShrinkagePicture,
 )
 from mtlrun.comparison.predictions import HeldOutPredictions
-from mtlrun.comparison.verdict import NMSE
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import Snapshot, data_file, digest, suffix_of
 from mtlrun.data.frames import dump_frame
@@ -116,8 +116,8 @@ class Comparison:
     board : Leaderboard
         Scores, gains and verdict of all methods.
     trained : Trained
-        The best method, fitted on all rows. Within a budget, the best one that could be
-        fitted in time.
+        The best method, fitted on all rows; within a budget, the best method that could
+        be fitted in time.
     coefficients : DataFrame or None
         A row per task, a column per feature and ``intercept``, of the best method; of
         the best multi-task method with coefficients (`coefficients_of`) if that one has
@@ -205,7 +205,7 @@ class Comparison:
     def predict_table(
         self, frame: Any, *, probabilities: bool = False, interval: float | None = None
     ) -> pd.DataFrame:
-        """Predict new rows and flag those that differ from the training rows.
+        """Predict new rows and flag rows that differ from the training rows.
 
         See `Model.predict_table`.
         """
@@ -217,7 +217,7 @@ class Comparison:
     def predict_proba(self, frame: Any) -> pd.DataFrame:
         """Return the probability of each label.
 
-        Parameters and errors are those of `predict`.
+        Parameters and errors are the same as of `predict`.
 
         Returns
         -------
@@ -266,10 +266,10 @@ class Comparison:
     def __repr__(self) -> str:
         lines = text_lines(leaderboard_grid(self.board))
         n_hidden = len(lines) - MAX_REPR_LINES
-        shown = [self.verdict, "", *lines[:MAX_REPR_LINES]]
+        text = [self.verdict, "", *lines[:MAX_REPR_LINES]]
         if n_hidden > 0:
-            shown.append(f"... and {n_hidden} more")
-        return "\n".join(shown)
+            text.append(f"... and {n_hidden} more")
+        return "\n".join(text)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -315,7 +315,7 @@ class Comparison:
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Default: those of a new figure.
+            Default: the Axes of a new figure.
 
         Returns
         -------
@@ -334,7 +334,7 @@ class Comparison:
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Default: those of a new figure.
+            Default: the Axes of a new figure.
 
         Returns
         -------
@@ -356,7 +356,7 @@ class Comparison:
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Default: those of a new figure.
+            Default: the Axes of a new figure.
 
         Returns
         -------
@@ -379,7 +379,7 @@ class Comparison:
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Default: those of a new figure.
+            Default: the Axes of a new figure.
         tasks : sequence of str, optional
             Default: all tasks; of more than 40, the 20 clearest gains and losses.
 
@@ -402,7 +402,7 @@ class Comparison:
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Default: those of a new figure.
+            Default: the Axes of a new figure.
 
         Returns
         -------
@@ -421,9 +421,9 @@ class Comparison:
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Default: those of a new figure.
+            Default: the Axes of a new figure.
         tasks : sequence of str, optional
-            Default: all tasks; of more than 40, those of `plot_tasks`.
+            Default: all tasks; of more than 40, the same as in `plot_tasks`.
 
         Returns
         -------
@@ -484,7 +484,7 @@ class Comparison:
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Default: those of a new figure.
+            Default: the Axes of a new figure.
         column : str, optional
             Column whose coefficient is drawn, or ``level`` for the level of the tasks.
             Default: predictions.
@@ -521,7 +521,7 @@ class Comparison:
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Default: those of a new figure.
+            Default: the Axes of a new figure.
 
         Returns
         -------
@@ -549,12 +549,12 @@ class Comparison:
             others.insert(1, Section("Gain against rows per task", text, [table]))
         section, figure = self._coefficient_parts()
         others.insert(1, section)
-        shown = [part for part in others if not part.empty]
+        filled = [other for other in others if not other.empty]
         arrows = self._coefficient_arrows()[:MAX_ARROW_COLUMNS]
-        return comparison_page(self.board, self.pictures, shown, figure, arrows)
+        return comparison_page(self.board, self.pictures, filled, figure, arrows)
 
     def _coefficient_parts(self) -> tuple[Section, Figure | None]:
-        """Return the coefficients as a table, and as a figure if they have intervals."""
+        """Return the coefficients as a table, and their intervals as a figure."""
         title = f"Coefficients of {self.coefficients_of}"
         if self.coefficients is None:
             return Section(title), None
@@ -567,8 +567,8 @@ class Comparison:
             from mtlrun.model.plots import interval_grid
 
             text = (
-                f"Coefficient of each task and its 95% interval, {unit}; the columns in "
-                f"which tasks differ most. {pointer}"
+                f"Coefficient of each task and its 95% interval, {unit}; the columns "
+                f"in which tasks differ most. {pointer}"
             )
             table = interval_grid(self.model, list(map(str, self.coefficients.index)))
             figure = Figure("coefficients", title, panels)
@@ -636,7 +636,7 @@ class Comparison:
         return f"{names} that asked about {question}"
 
     def write_board(self, folder: Path) -> None:
-        """Write the leaderboard in all formats, and tables of tasks and coefficients."""
+        """Write the leaderboard in all formats, and the tables beneath it."""
         write_atomic(folder / "leaderboard.md", markdown(self.board))
         write_atomic(folder / "leaderboard.html", self.page())
         write_atomic(folder / "leaderboard.json", leaderboard_json(self.board))
@@ -745,8 +745,8 @@ class TableComparison(Comparison):
             width=120,
         )
         return (
-            f"# The best method of a comparison on {self.dataset.title}. Tunes it on the "
-            "first split and fits it again.\n"
+            f"# The best method of a comparison on {self.dataset.title}. Tunes it on "
+            "the first split and fits it again.\n"
             f"# Run it here with: mtlrun train {CHOSEN} --data-dir {DATA}\n"
             f"{text}"
         )
@@ -829,7 +829,8 @@ class TableSource:
         )
         if not is_same:
             raise DataError(
-                f"{self.table.name}: its tasks or targets change when it is stored and read back",
+                f"{self.table.name}: its tasks or targets change when it is stored and "
+                "read back",
                 "Save the table as csv or parquet, and compare that file.",
             )
 
@@ -960,7 +961,7 @@ def _entry(name: str, sha256: str, size: int) -> dict[str, Any]:
 def _drawn(picture: Picture, ax: Any) -> Any:
     """Draw a picture for the user and return its axes.
 
-    New figures are those of pyplot, which notebooks show.
+    New figures are created by pyplot, so notebooks show them.
     """
     import matplotlib.pyplot as plt
 

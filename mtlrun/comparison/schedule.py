@@ -27,15 +27,9 @@ from mtlrun.comparison.candidates import (
     core,
     is_smooth,
 )
+from mtlrun.comparison.evaluation import ComparedMethod, Evaluation
 from mtlrun.comparison.racing import format_deficit, n_first_folds, race
-from mtlrun.comparison.verdict import (
-    NATIVE,
-    POOLED,
-    TRIVIAL,
-    VERDICT_FAMILIES,
-    ComparedMethod,
-    Evaluation,
-)
+from mtlrun.comparison.verdict import NATIVE, POOLED, TRIVIAL, VERDICT_FAMILIES
 from mtlrun.data.dataset import Dataset
 from mtlrun.engine.job import HALVING, Job
 from mtlrun.engine.pool import Pool
@@ -44,9 +38,13 @@ from mtlrun.engine.run import Runner
 from mtlrun.metrics import get_metric
 
 #: Label of a method, and number of a split.
-ResultKey = tuple[str, int]
+MethodSplit = tuple[str, int]
 #: Receives all results so far, after each fit.
 Finished = Callable[[list[ComparedMethod]], None]
+
+
+def _ignore(_: object) -> None:
+    """Do nothing with a message or with results."""
 
 
 @dataclass
@@ -91,12 +89,12 @@ class CompareSchedule:
     """
 
     candidates: Sequence[Candidate]
-    jobs: dict[ResultKey, Job]
+    jobs: dict[MethodSplit, Job]
     runner: Runner
     evaluation: Evaluation
     deadline: float | None = None
-    say: Callable[[str], None] = lambda _: None
-    finished: Finished = lambda _: None
+    say: Callable[[str], None] = _ignore
+    finished: Finished = _ignore
     left_out: list[str] = field(default_factory=list)
     usual: Mapping[str, float] = field(default_factory=dict)
     raced: Sequence[str] = ()
@@ -106,9 +104,9 @@ class CompareSchedule:
             c.label: ComparedMethod(c.label, c.family) for c in self.candidates
         }
         self.jobs = dict(self.jobs)
-        self.halved: set[ResultKey] = set()
+        self.halved: set[MethodSplit] = set()
         self._take_over_halving()
-        self.keys_by_job: dict[str, list[ResultKey]] = {}
+        self.keys_by_job: dict[str, list[MethodSplit]] = {}
         for key, job in self.jobs.items():
             self.keys_by_job.setdefault(job.key, []).append(key)
         self.pending = set(self.jobs)
@@ -142,7 +140,7 @@ class CompareSchedule:
         )
 
     def run(self) -> list[ComparedMethod]:
-        """Compute all jobs, or those that are finished in time.
+        """Compute all jobs, or as many as the deadline allows.
 
         Returns
         -------
@@ -165,14 +163,14 @@ class CompareSchedule:
         return list(self.entries.values())
 
     def _compute_wave(
-        self, wave: Sequence[ResultKey], pool: Pool, *, is_first: bool
+        self, wave: Sequence[MethodSplit], pool: Pool, *, is_first: bool
     ) -> None:
         """Compute the jobs of a wave that were not stopped by the race."""
         searched = [key for key in wave if not self._is_stopped(key)]
         self._take_stored([self.jobs[key] for key in searched])
         if is_first or not pool.has_started:
-            # In this process, while those of the pool start. The first wave ignores the
-            # deadline: there is a leaderboard whatever the budget.
+            # In this process, while the processes of the pool start. The first wave
+            # ignores the deadline: there is a leaderboard whatever the budget.
             pool = replace(
                 pool,
                 n_jobs=1,
@@ -183,7 +181,7 @@ class CompareSchedule:
         jobs = [self.jobs[key] for key in searched if key in self.pending]
         self.runner.compute_fits(jobs, pool)
 
-    def _waves(self) -> Iterator[list[ResultKey]]:
+    def _waves(self) -> Iterator[list[MethodSplit]]:
         """Yield the jobs that are computed together: a method on some splits.
 
         Methods that come first are computed repeat by repeat, the others on all splits
@@ -210,8 +208,8 @@ class CompareSchedule:
             for splits in parts:
                 yield [(label, split) for split in splits]
 
-    def computed_jobs(self) -> dict[ResultKey, Job]:
-        """Return the jobs of all methods and splits without those that were stopped.
+    def computed_jobs(self) -> dict[MethodSplit, Job]:
+        """Return the jobs of the methods on the splits in which they were not stopped.
 
         A method that was stopped in a few splits has been fitted there with the
         parameters that its first inner folds selected.
@@ -234,7 +232,7 @@ class CompareSchedule:
             return None
         return self.runner.store.read_scores(record)
 
-    def _is_stopped(self, key: ResultKey) -> bool:
+    def _is_stopped(self, key: MethodSplit) -> bool:
         label, split = key
         return split in self.entries[label].stopped
 
@@ -243,20 +241,18 @@ class CompareSchedule:
         assert job.search is not None
         return job.of_first_folds(n_first_folds(job.search.folds))
 
-    def _race(self, wave: Sequence[ResultKey], pool: Pool) -> None:
+    def _race(self, wave: Sequence[MethodSplit], pool: Pool) -> None:
         """Search all methods on the first inner folds, and stop those far behind.
 
         Nothing happens for methods that are not raced, and in splits where the race is
         over. Methods that are not raced are rivals of the others.
         """
-        splits = sorted(
-            {split for label, split in wave if label in self.raced} - self.raced_splits
-        )
-        families = {
-            candidate.label: candidate.family
-            for candidate in self.candidates
-            if candidate.family in VERDICT_FAMILIES
-        }
+        wave_splits = {split for label, split in wave if label in self.raced}
+        splits = sorted(wave_splits - self.raced_splits)
+        families = {}
+        for candidate in self.candidates:
+            if candidate.family in VERDICT_FAMILIES:
+                families[candidate.label] = candidate.family
         jobs = {}
         for label in families:
             for split in splits:
@@ -316,7 +312,7 @@ class CompareSchedule:
         n_kept = math.ceil(len(means) / 2)
         return sorted(position for _, position in scored[:n_kept])
 
-    def _drop_candidates(self, key: ResultKey, survivors: Sequence[int]) -> None:
+    def _drop_candidates(self, key: MethodSplit, survivors: Sequence[int]) -> None:
         """Restrict the search of a method to some of its candidates."""
         job = self.jobs[key]
         assert job.search is not None
@@ -331,10 +327,10 @@ class CompareSchedule:
     def _fit_stopped(self, pool: Pool) -> None:
         """Fit methods where they were stopped, unless that was in most splits.
 
-        The leaderboard compares means over all splits. Such a fit has no inner score, so
-        it cannot be selected. Methods that were stopped in most splits are not fitted:
-        they are seldom selected, and fits of trees and curves take as long as half of
-        their search.
+        The leaderboard compares means over all splits. Such a fit has no inner score,
+        so it cannot be selected. Methods that were stopped in most splits are not
+        fitted: they are seldom selected, and fits of trees and curves take as long as
+        half of their search.
         """
         jobs = []
         for label, entry in self.entries.items():
@@ -436,7 +432,9 @@ class CompareSchedule:
 
     def _enter(self, entry: ComparedMethod, split: int, record: Record) -> None:
         """Enter the record of a split into the results of a method."""
-        scores = self.runner.store.read_scores(record) if record.done else None
+        scores = None
+        if record.done:
+            scores = self.runner.store.read_scores(record)
         if scores is None:
             entry.failures[split] = record.error or record.status
             return
@@ -459,8 +457,9 @@ class CompareSchedule:
 
     def _enter_search(self, entry: ComparedMethod, split: int, record: Record) -> None:
         """Enter the inner scores of a search; lower is better there."""
-        greater = get_metric(self.evaluation.metric).greater_is_better
-        sign = -1.0 if greater else 1.0
+        sign = 1.0
+        if get_metric(self.evaluation.metric).greater_is_better:
+            sign = -1.0
         inner = record.selection.get("score")
         means = record.selection.get("means") or []
         fold_scores = record.selection.get("scores") or []
@@ -538,9 +537,13 @@ def _fit_seconds(candidate: Candidate, dataset: Dataset, train: float) -> float:
     label = candidate.label
     n, d = dataset.X.shape
     T = dataset.n_tasks
-    # Targets on the same rows are T times as many.
-    rows = train * n * (1 if dataset.task_id is not None else T)
-    slow = LABELS_FACTOR if dataset.task_type == "binary" else 1.0
+    # Targets, which are T times as many as the rows if tasks share their rows.
+    rows = train * n
+    if dataset.task_id is None:
+        rows *= T
+    slow = 1.0
+    if dataset.task_type == "binary":
+        slow = LABELS_FACTOR
     if candidate.family == TRIVIAL:
         return 2e-3
     if candidate.family == NATIVE:
@@ -558,11 +561,13 @@ def _fit_seconds(candidate: Candidate, dataset: Dataset, train: float) -> float:
     if label == "IndependentLasso":
         return T * (1e-4 + 1.2e-5 * d)
     if label.startswith("Independent"):
-        return slow * (4e-4 if label.endswith("CV") else 1e-4) * T
+        seconds = 4e-4 if label.endswith("CV") else 1e-4
+        return slow * seconds * T
     if candidate.family == POOLED:
-        return slow * (1.5e-3 if label.endswith("+Task") else 2e-4)
-    per_column = 1.5e-3 if label.startswith(TWO_PENALTIES) else 9e-4
-    return slow * per_column * (1 + T * d / 900)
+        seconds = 1.5e-3 if label.endswith("+Task") else 2e-4
+        return slow * seconds
+    seconds = 1.5e-3 if label.startswith(TWO_PENALTIES) else 9e-4
+    return slow * seconds * (1 + T * d / 900)
 
 
 def _smooth_seconds(label: str, dataset: Dataset, rows: float, slow: float) -> float:
@@ -573,10 +578,11 @@ def _smooth_seconds(label: str, dataset: Dataset, rows: float, slow: float) -> f
     if dataset.task_id is None:
         # Every target is fitted twice, with up to 300 features and curves.
         n_features = min(d, n) + 9 * d * (d <= 40) + 300
-        forests = (T if is_single else 1) * (0.3 + 4e-6 * n * d)
-        return forests + T * 1.5e-9 * n_features**3
+        n_forests = T if is_single else 1
+        return n_forests * (0.3 + 4e-6 * n * d) + T * 1.5e-9 * n_features**3
     # Evaluations cost rows x features^2, and the variances need 4,000 rows at most.
-    n_features = 9 * min(d, 40) + (50 if is_single else 350)
+    n_features = 9 * min(d, 40)
+    n_features += 50 if is_single else 350
     return slow / 4 * (0.02 + 7e-9 * min(rows, 4000.0) * n_features**2)
 
 

@@ -18,8 +18,9 @@ from sklearn.model_selection import ParameterGrid
 from mtlrun.chunks.stored import run_in_order, stored_folds, uses_files
 from mtlrun.chunks.sums import Array, Folds, ScaledStatistics, target_moments
 from mtlrun.comparison.candidates import Candidate
+from mtlrun.comparison.evaluation import Evaluation
 from mtlrun.comparison.gain import Gain, correction
-from mtlrun.comparison.verdict import POOLED, TRIVIAL, Evaluation
+from mtlrun.comparison.verdict import POOLED, TRIVIAL
 from mtlrun.engine.pool import Pool
 from mtlrun.estimators.registry import build
 

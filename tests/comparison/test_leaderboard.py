@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from mtlrun.comparison.evaluation import AUC, NMSE, ComparedMethod, Evaluation
 from mtlrun.comparison.gain import RowIndex, SmallestGain
 from mtlrun.comparison.leaderboard import (
     Leaderboard,
@@ -16,21 +17,17 @@ from mtlrun.comparison.leaderboard import (
 )
 from mtlrun.comparison.verdict import (
     ALTERNATIVES,
-    AUC,
     CANNOT_TELL,
     HELPS,
     INDEPENDENT,
     MULTITASK,
     NATIVE,
-    NMSE,
     NO_DIFFERENCE,
     NO_VERDICT,
     POOLED,
     TRIVIAL,
     USER_DEFINED,
     WORSE,
-    ComparedMethod,
-    Evaluation,
     Strategy,
     decide,
     judge,

@@ -15,6 +15,7 @@ from scipy.stats import t as student
 import mtlrun
 from mtlrun.comparison import compare as compare_module
 from mtlrun.comparison.candidates import Candidate, default_candidates
+from mtlrun.comparison.evaluation import AUC, NMSE, ComparedMethod, Evaluation
 from mtlrun.comparison.gain import Gain, RowIndex
 from mtlrun.comparison.leaderboard import (
     Leaderboard,
@@ -29,19 +30,15 @@ from mtlrun.comparison.options import CompareOptions
 from mtlrun.comparison.protocol import Protocol, facts_of, sizes_of
 from mtlrun.comparison.schedule import CompareSchedule, usual_seconds
 from mtlrun.comparison.verdict import (
-    AUC,
     CANNOT_TELL,
     HELPS,
     INDEPENDENT,
     MULTITASK,
     NATIVE,
-    NMSE,
     NO_DIFFERENCE,
     NO_VERDICT,
     POOLED,
-    ComparedMethod,
     ComparisonVerdict,
-    Evaluation,
     decide,
     judge,
 )

@@ -17,6 +17,7 @@ from scipy.special import expit
 
 import mtlrun
 from mtlrun.comparison.drawing import draw, inline_svg
+from mtlrun.comparison.evaluation import Evaluation
 from mtlrun.comparison.gain import RowIndex
 from mtlrun.comparison.gallery import (
     MAX_PANELS,
@@ -31,7 +32,7 @@ from mtlrun.comparison.pictures import (
     format_gain,
 )
 from mtlrun.comparison.predictions import held_out_predictions
-from mtlrun.comparison.verdict import MULTITASK, POOLED, Evaluation, Strategy
+from mtlrun.comparison.verdict import MULTITASK, POOLED, Strategy
 from mtlrun.errors import DataError, UnknownNameError, UserError
 
 FAST = {"splits": 3, "repeats": 1, "folds": 2}

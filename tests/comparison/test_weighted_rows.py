@@ -7,6 +7,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from mtlrun.comparison.differences import differences
+from mtlrun.comparison.evaluation import AUC, NMSE, ComparedMethod, Evaluation
 from mtlrun.comparison.gain import (
     RowIndex,
     auc_gain,
@@ -15,16 +16,7 @@ from mtlrun.comparison.gain import (
 )
 from mtlrun.comparison.options import CompareOptions
 from mtlrun.comparison.protocol import Protocol
-from mtlrun.comparison.verdict import (
-    AUC,
-    INDEPENDENT,
-    MULTITASK,
-    NMSE,
-    POOLED,
-    ComparedMethod,
-    Evaluation,
-    judge,
-)
+from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, POOLED, judge
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import GROUP, WEIGHT
 from mtlrun.engine.evaluation import TrainTestData

@@ -15,17 +15,15 @@ import numpy as np
 from scipy import sparse
 
 from mtlrun.comparison.candidates import Candidate, default_candidates
+from mtlrun.comparison.evaluation import AUC, ComparedMethod, Evaluation
 from mtlrun.comparison.gain import Gain
 from mtlrun.comparison.jobs import ComparisonJobs
 from mtlrun.comparison.protocol import Protocol
 from mtlrun.comparison.verdict import (
-    AUC,
     INDEPENDENT,
     MIN_UNITS,
     MULTITASK,
     POOLED,
-    ComparedMethod,
-    Evaluation,
     Strategy,
 )
 from mtlrun.data.dataset import Dataset

@@ -28,11 +28,11 @@ from mtlrun.comparison.candidates import (
     default_candidates,
     with_unseen,
 )
+from mtlrun.comparison.evaluation import AUC, ComparedMethod, Evaluation
 from mtlrun.comparison.gain import Gain, SmallestGain
 from mtlrun.comparison.jobs import ComparisonJobs
 from mtlrun.comparison.protocol import Protocol
 from mtlrun.comparison.verdict import (
-    AUC,
     CANNOT_TELL,
     HELPS,
     INDEPENDENT,
@@ -41,8 +41,6 @@ from mtlrun.comparison.verdict import (
     NO_DIFFERENCE,
     POOLED,
     WORSE,
-    ComparedMethod,
-    Evaluation,
     Strategy,
     judge,
 )
