@@ -115,7 +115,7 @@ def measure(name: str, folder: Path, repeats: int) -> list[dict[str, Any]]:
             inside = data.subset(train)
             folds = [
                 TrainTestData.of(inside, a, b)
-                for a, b in fold_rows(inside, protocol.folds, trial)
+                for a, b in fold_rows(inside, protocol.n_inner_folds, trial)
             ]
             parts = [
                 with_features(part, Features("table"))[0]

@@ -157,7 +157,7 @@ def one(regime: str, seed: int, methods: list[str]) -> dict[str, Any]:
     assert gain is not None
     line["kind"] = verdict.decision
     line["gain"] = [gain.value, gain.low, gain.high]
-    line["before"] = before(entries, evaluation, protocol.repeats)
+    line["before"] = before(entries, evaluation, protocol.n_repeats)
     line["seconds"] = time.process_time() - started
     return line
 
@@ -227,10 +227,10 @@ def fit_ridges(
     risks: dict[tuple[str, int], float] = {}
     for split in range(protocol.n_splits):
         train, test = protocol.rows(data, split)
-        inner = np.arange(len(train)) % protocol.folds
+        inner = np.arange(len(train)) % protocol.n_inner_folds
         for entry in entries:
-            losses = np.zeros((len(STRENGTHS), protocol.folds))
-            for fold in range(protocol.folds):
+            losses = np.zeros((len(STRENGTHS), protocol.n_inner_folds))
+            for fold in range(protocol.n_inner_folds):
                 used = train[inner != fold]
                 held = train[inner == fold]
                 for place, alpha in enumerate(STRENGTHS):
@@ -282,7 +282,7 @@ def before(
         ComparedMethod(e.label, e.family, inner=e.inner, losses=e.losses)
         for e in entries
     ]
-    splits = range(evaluation.folds * repeats)
+    splits = range(evaluation.n_folds * repeats)
 
     def strategy(*families: str) -> Strategy:
         selected = Strategy.of([e for e in plain if e.family in families], splits)

@@ -157,7 +157,7 @@ def inner_errors(
     """
     inside = data.subset(train)
     errors: dict[str, list[np.ndarray]] = {}
-    for fit_rows, held_out in fold_rows(inside, protocol.folds, seed):
+    for fit_rows, held_out in fold_rows(inside, protocol.n_inner_folds, seed):
         sums = Sums(inside, fit_rows)
         tasks = inside.task_id[held_out]
         for place, strength in enumerate(STRENGTHS):

@@ -864,7 +864,7 @@ class _Session:
             return
         evaluation = board.evaluation
         predicted = {}
-        for split in range(evaluation.folds):
+        for split in range(evaluation.n_folds):
             scores = schedule.read_scores(models.label, split)
             if scores is not None:
                 predicted[split] = scores

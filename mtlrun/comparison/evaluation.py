@@ -137,7 +137,7 @@ class Evaluation:
         Test rows of each split: the folds of the first repeat, then of the next one.
     new : list of ndarray of bool
         Which of these rows belong to tasks without training rows. They do not count.
-    folds, repeats : int
+    n_folds, n_repeats : int
         Number of folds of a repeat, and of repeats.
     measure : str
         `NMSE`, `AUC`, `ERROR_RATE` or `LOG_LOSS`.
@@ -162,8 +162,8 @@ class Evaluation:
     row_index: RowIndex
     rows: list[Array]
     new: list[Array]
-    folds: int
-    repeats: int
+    n_folds: int
+    n_repeats: int
     measure: str
     smallest: float
     has_test_file: bool = False
@@ -283,7 +283,7 @@ class Evaluation:
         """Return the losses of two methods in the splits that both have."""
         splits = [
             split
-            for split in range(self.folds * repeats)
+            for split in range(self.n_folds * repeats)
             if split in first and split in second
         ]
         if not splits:
@@ -295,7 +295,7 @@ class Evaluation:
             first=self._combine(first, splits),
             second=self._combine(second, splits),
             pairs=pairs,
-            correction=correction(self.folds, repeats, self.has_test_file),
+            correction=correction(self.n_folds, repeats, self.has_test_file),
         )
 
     def _gain_of(self, compared: _ComparedLosses, selection: Any) -> Gain | None:

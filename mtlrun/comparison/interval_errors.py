@@ -35,7 +35,7 @@ def errors_of_folds(evaluation: Evaluation, predicted: Mapping[int, Array]) -> E
         Predictions of the test rows, by split.
     """
     parts = []
-    for split in range(evaluation.folds):
+    for split in range(evaluation.n_folds):
         if split not in predicted:
             continue
         rows = evaluation.rows[split]

@@ -80,7 +80,7 @@ class ComparisonJobs:
     ) -> JobPlan:
         """Return the jobs of some methods on all splits, stored below a folder."""
         n_splits = self.protocol.n_splits
-        n_jobs = len(candidates) * n_splits * (1 + self.protocol.folds)
+        n_jobs = len(candidates) * n_splits * (1 + self.protocol.n_inner_folds)
         name = self.dataset.title
         allow(name, n_jobs, PLANNED, "cells and folds", "Lower splits or folds.")
         rows = []
@@ -155,7 +155,7 @@ class ComparisonJobs:
         method = self._method(candidate.estimator, fast, trial)
         return Search(
             grid=_copy_grid(candidate),
-            folds=self.protocol.folds,
+            folds=self.protocol.n_inner_folds,
             metric=self.protocol.metric,
             seed=self._seed(trial, "selection"),
             method=method,
@@ -201,7 +201,7 @@ class ComparisonJobs:
             "keep": [KEEP],
             "seed": self.protocol.seed,
             "selection": {
-                "folds": self.protocol.folds,
+                "folds": self.protocol.n_inner_folds,
                 "metric": self.protocol.metric,
             },
             "refit": refit,

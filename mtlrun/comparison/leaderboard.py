@@ -162,9 +162,9 @@ class Leaderboard:
         )
 
     def _repeats(self, entry: ComparedMethod, other: ComparedMethod) -> int:
-        done = range(self.evaluation.folds * self.evaluation.repeats)
+        done = range(self.evaluation.n_folds * self.evaluation.n_repeats)
         return (
-            self.evaluation.repeats
+            self.evaluation.n_repeats
             if all(s in entry.losses and s in other.losses for s in done)
             else 1
         )
@@ -451,8 +451,8 @@ def leaderboard_json(board: Leaderboard) -> str:
         "metric": board.metric,
         "greater_is_better": board.greater,
         "splits": board.n_splits,
-        "folds": board.evaluation.folds,
-        "repeats": board.evaluation.repeats,
+        "folds": board.evaluation.n_folds,
+        "repeats": board.evaluation.n_repeats,
         "reference": board.against,
         "hurt": [
             {"task": t, "loss": loss, "every_split": e}

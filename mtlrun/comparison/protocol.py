@@ -62,12 +62,12 @@ class Protocol:
         "published", "name": ...}``.
     n_splits : int
         Number of splits of all repeats.
-    folds : int
+    n_inner_folds : int
         Number of folds of the search inside the training rows.
     metric : str
         Metric of the leaderboard.
     seed : int
-    repeats : int
+    n_repeats : int
         How often the folds of the comparison are drawn.
     smallest : float or None
         Smallest gain of interest.
@@ -75,10 +75,10 @@ class Protocol:
 
     split: dict[str, Any]
     n_splits: int
-    folds: int
+    n_inner_folds: int
     metric: str
     seed: int
-    repeats: int = 1
+    n_repeats: int = 1
     smallest: float | None = None
 
     @classmethod
@@ -95,7 +95,7 @@ class Protocol:
         protocol = cls(
             split={"kind": "kfold", "folds": options.splits},
             n_splits=1,
-            folds=options.folds,
+            n_inner_folds=options.folds,
             metric=_metric(options.metric, dataset),
             seed=options.seed,
             smallest=options.smallest_gain,
@@ -111,7 +111,7 @@ class Protocol:
             protocol,
             split={"kind": "kfold", "folds": max(n_folds, 2)},
             n_splits=n_folds * repeats,
-            repeats=repeats,
+            n_repeats=repeats,
         )
 
     @property
@@ -155,8 +155,8 @@ class Protocol:
             ),
             rows=test_rows,
             new=is_new,
-            folds=self.n_splits // self.repeats,
-            repeats=self.repeats,
+            n_folds=self.n_splits // self.n_repeats,
+            n_repeats=self.n_repeats,
             measure=measure,
             smallest=self._smallest_gain(measure),
             has_test_file=bool(dataset.splits),
@@ -348,7 +348,7 @@ def _check_training_part(train_data: Dataset, protocol: Protocol) -> None:
             "on another one"
         )
         raise DataError(text, f"Choose another column with --{unit}.")
-    if not list(fold_rows(train_data, protocol.folds, protocol.seed)):
+    if not list(fold_rows(train_data, protocol.n_inner_folds, protocol.seed)):
         raise _nothing_to_search(train_data)
 
 
@@ -535,8 +535,8 @@ def _split_facts(dataset: Dataset, protocol: Protocol, roles: Roles) -> list[str
         if sentence:
             facts.append(sentence)
     facts.append(
-        f"parameters are chosen by {protocol.folds}-fold cross-validation on the "
-        "training rows"
+        f"parameters are chosen by {protocol.n_inner_folds}-fold cross-validation on "
+        "the training rows"
     )
     return facts
 
@@ -591,8 +591,8 @@ def _labels_by_family(candidates: list[Candidate]) -> dict[str, list[str]]:
 
 def _split_fact(dataset: Dataset, protocol: Protocol, roles: Roles) -> str:
     """Return a line about the splits of the comparison."""
-    n_folds = protocol.n_splits // protocol.repeats
-    repeats = counted(protocol.repeats, "repeat")
+    n_folds = protocol.n_splits // protocol.n_repeats
+    repeats = counted(protocol.n_repeats, "repeat")
     if protocol.split.get("name") == TEST_SPLIT:
         return "one split: the rows of the test file are tested"
     if NEW_TASK in dataset.source:

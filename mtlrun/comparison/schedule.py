@@ -188,7 +188,7 @@ class CompareSchedule:
         at once. With a deadline these are computed repeat by repeat, too: half of the
         splits are better than half of the folds of all searches.
         """
-        n_folds = self.evaluation.folds
+        n_folds = self.evaluation.n_folds
         first = [candidate.label for candidate in core(self.candidates)]
         others = [
             candidate.label
@@ -197,7 +197,7 @@ class CompareSchedule:
         ]
         parts = [
             range(repeat * n_folds, (repeat + 1) * n_folds)
-            for repeat in range(self.evaluation.repeats)
+            for repeat in range(self.evaluation.n_repeats)
         ]
         for splits in parts:
             for label in first:

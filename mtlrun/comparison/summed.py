@@ -417,5 +417,11 @@ class SummedEvaluation(Evaluation):
             )
         gains = 1 - mine / np.where(other > 0, other, np.nan)
         return Gain(
-            1 - ratio, correction(self.folds, self.repeats) * error, df, n, a, b, gains
+            1 - ratio,
+            correction(self.n_folds, self.n_repeats) * error,
+            df,
+            n,
+            a,
+            b,
+            gains,
         )

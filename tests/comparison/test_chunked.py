@@ -181,7 +181,7 @@ def test_gain_and_interval_from_sums_are_those_of_the_rows(tmp_path, roles):
     )
     wanted = relative_gain(*fields, row_index, correction(3, 1))
     evaluation = SummedEvaluation(
-        y=y, row_index=RowIndex(len(data.tasks)), rows=[], new=[], folds=3, repeats=1, measure="nMSE", smallest=0.01,
+        y=y, row_index=RowIndex(len(data.tasks)), rows=[], new=[], n_folds=3, n_repeats=1, measure="nMSE", smallest=0.01,
         sums=data.losses(coef, intercept),
     )  # fmt: skip
     places = [dict.fromkeys(range(3), m) for m in range(2)]

@@ -120,7 +120,7 @@ def test_groups_and_times_are_kept_apart_in_splits_and_folds():
         frame.drop(columns="g"), targets=("a", "b"), drop=("school",), time="when"
     )
     protocol = Protocol.of(timed, CompareOptions())
-    assert (protocol.n_splits, protocol.repeats) == (5, 1)
+    assert (protocol.n_splits, protocol.n_repeats) == (5, 1)
     for split in range(5):
         train, test = protocol.rows(timed, split)
         assert timed.source["time"][train].max() < timed.source["time"][test].min()

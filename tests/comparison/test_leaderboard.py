@@ -50,8 +50,8 @@ def make_evaluation(repeats=2, n=N, **more):
         row_index=RowIndex(TASKS, IDS[:n]),
         rows=rows,
         new=[np.zeros(len(part), dtype=bool) for part in rows],
-        folds=FOLDS,
-        repeats=repeats,
+        n_folds=FOLDS,
+        n_repeats=repeats,
         measure=NMSE,
         smallest=0.01,
         **more,
@@ -317,7 +317,7 @@ def test_failures_are_counted_and_a_part_without_methods_gives_no_verdict():
     assert any("J failed in 1 of 10 training parts" in line for line in found.details)
     assert found.times_selected["multi-task"] == {"J": 9, "K": 1}
     assert (
-        judge([alone, one, joint], dataclasses.replace(WHERE, repeats=1)).decision
+        judge([alone, one, joint], dataclasses.replace(WHERE, n_repeats=1)).decision
         == NO_VERDICT
     )
 
@@ -347,7 +347,7 @@ def test_an_unfinished_method_is_no_part_of_the_verdict():
 def test_too_few_rows_folds_or_tasks_give_no_verdict():
     small = make_evaluation(n=15)
     assert "15 rows" in judge(three(0.9, small), small).sentence
-    two = dataclasses.replace(WHERE, folds=2, repeats=5)
+    two = dataclasses.replace(WHERE, n_folds=2, n_repeats=5)
     assert "Two folds" in judge(three(0.9), two).sentence
     has_time_blocks = np.full(N, -1)
     for k in range(FOLDS):
@@ -366,8 +366,8 @@ def test_a_test_file_is_separate():
         WHERE,
         rows=rows,
         new=[np.zeros(N, dtype=bool)],
-        folds=1,
-        repeats=1,
+        n_folds=1,
+        n_repeats=1,
         has_test_file=True,
     )
     found = judge(three(0.9, where), where)

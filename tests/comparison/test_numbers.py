@@ -66,8 +66,8 @@ def make_evaluation(n_repeats=2, measure=NMSE, metric="rmse", y=Y, units=None, *
         row_index=RowIndex(N_TASKS, IDS, units),
         rows=rows,
         new=[np.zeros(len(part), dtype=bool) for part in rows],
-        folds=N_FOLDS,
-        repeats=n_repeats,
+        n_folds=N_FOLDS,
+        n_repeats=n_repeats,
         measure=measure,
         smallest=more.pop("smallest", 0.01),
         metric=metric,
@@ -285,8 +285,8 @@ def test_many_tasks_of_few_rows_are_remarked():
             row_index=RowIndex(100, ids),
             rows=folds,
             new=[np.zeros(len(part), dtype=bool) for part in folds],
-            folds=4,
-            repeats=1,
+            n_folds=4,
+            n_repeats=1,
             measure=NMSE,
             smallest=0.01,
         )
@@ -544,7 +544,11 @@ def test_the_part_that_is_trained_on_is_that_of_the_folds():
         train, test = protocol.rows(data, split)
         assert (len(train), len(test)) == (45, 15)
     evaluation = protocol.evaluation(data)
-    assert (evaluation.folds, evaluation.repeats, len(evaluation.rows)) == (4, 3, 12)
+    assert (evaluation.n_folds, evaluation.n_repeats, len(evaluation.rows)) == (
+        4,
+        3,
+        12,
+    )
 
 
 @pytest.mark.parametrize(

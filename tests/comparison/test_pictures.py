@@ -184,8 +184,8 @@ def test_a_row_has_the_prediction_of_the_method_chosen_in_its_first_split():
         row_index=RowIndex(2, np.array([0, 1, 0, 1])),
         rows=[np.array([0, 1]), np.array([1, 2, 3]), np.arange(4)],
         new=[np.zeros(n, dtype=bool) for n in (2, 3, 4)],
-        folds=3,
-        repeats=1,
+        n_folds=3,
+        n_repeats=1,
         measure="nMSE",
         smallest=0.01,
     )

@@ -78,7 +78,7 @@ def test_what_every_verdict_needs_comes_first_on_all_splits():
         )
     ]
     assert [c.label for c in core(made)] == ["Mean", "Alone", "One", "Tuned", "Joint"]
-    evaluation = SimpleNamespace(folds=3, repeats=2, rows=range(6))
+    evaluation = SimpleNamespace(n_folds=3, n_repeats=2, rows=range(6))
     jobs = {
         (c.label, s): SimpleNamespace(key=f"{c.label} {s}")
         for c in made

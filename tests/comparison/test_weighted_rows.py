@@ -106,8 +106,8 @@ def test_whole_weights_are_repeated_rows_in_the_verdict(measure):
             row_index=RowIndex(N_TASKS, IDS[rows], GROUPS[rows], weights),
             rows=folds,
             new=[np.zeros(len(part), dtype=bool) for part in folds],
-            folds=5,
-            repeats=1,
+            n_folds=5,
+            n_repeats=1,
             measure=measure,
             smallest=0.01,
         )

@@ -343,7 +343,7 @@ def _over(
     others: list[ComparedMethod], entries: list[ComparedMethod], evaluation: Evaluation
 ) -> Any:
     """Return the gain of the best multi-task method over the best of some others, all chosen by inner scores."""
-    splits = range(evaluation.folds)
+    splits = range(evaluation.n_folds)
     joint, best = (
         Strategy.of(e, splits)
         for e in ([e for e in entries if e.family == MULTITASK], others)
@@ -361,7 +361,7 @@ def _method_rows(
     strategies: dict[str, Strategy | None],
 ) -> list[list[Any]]:
     """Return the table of methods: each against the best without sharing, and against the best independent one."""
-    folds = evaluation.folds
+    folds = evaluation.n_folds
     without = strategies[BASELINE]
     alone = strategies[INDEPENDENT]
     assert without is not None  # there is a gain
