@@ -227,7 +227,6 @@ FROM_CHANGED_TREES = {
     "mtmkl/together/quick",
     "mtsvm/audit/quick",
     "mtsvm/fig1/quick",
-    "mtsvm/fig2/quick",
     "mtsvm/fig3/quick",
 }
 
