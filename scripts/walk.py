@@ -44,7 +44,7 @@ class Counts:
 # engine and of the reports became small functions with names.
 LIMITS = {
     "reproduce": Counts(files=81, functions=890, classes=76),
-    "compare": Counts(files=121, functions=1125, classes=113),
+    "compare": Counts(files=122, functions=1130, classes=113),
 }
 
 

@@ -61,6 +61,7 @@ from mtlrun.comparison.protocol import (
     sizes_of,
 )
 from mtlrun.comparison.racing import raced_labels
+from mtlrun.comparison.remaining_time import usual_seconds
 from mtlrun.comparison.result import (
     MODEL,
     Comparison,
@@ -69,7 +70,7 @@ from mtlrun.comparison.result import (
     refuse_tables,
     store_table,
 )
-from mtlrun.comparison.schedule import CompareSchedule, usual_seconds
+from mtlrun.comparison.schedule import CompareSchedule
 from mtlrun.comparison.verdict import (
     INDEPENDENT,
     MULTITASK,
@@ -586,6 +587,8 @@ class _Session:
         finished : callable
             Called after every fit with the leaderboard so far.
         """
+        # No fit of the comparison starts after the deadline. The rest of the budget is
+        # for the final models.
         end = None
         deadline = None
         if self.options.budget is not None:
@@ -602,6 +605,7 @@ class _Session:
         entries = schedule.run()
         board = self._board(entries, evaluation, facts, schedule.left_out)
         plan = self._plan(schedule)
+        # The comparisons of the curve have the same deadline and use what is left of it.
         curve = None
         if self.options.curve:
             curve = self._curve(board, deadline)
@@ -819,7 +823,10 @@ class _Session:
         self, entries: Iterable[ComparedMethod], end: float | None
     ) -> ComparedMethod | None:
         """Return the first method that can be fitted on all rows in time."""
-        return next((entry for entry in entries if self._in_budget(entry, end)), None)
+        for entry in entries:
+            if self._in_budget(entry, end):
+                return entry
+        return None
 
     def _in_budget(self, entry: ComparedMethod, end: float | None) -> bool:
         """Whether a method can be fitted on all rows before the end of the budget.

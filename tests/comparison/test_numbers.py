@@ -28,7 +28,8 @@ from mtlrun.comparison.leaderboard import (
 )
 from mtlrun.comparison.options import CompareOptions
 from mtlrun.comparison.protocol import Protocol, facts_of, sizes_of
-from mtlrun.comparison.schedule import CompareSchedule, usual_seconds
+from mtlrun.comparison.remaining_time import usual_seconds
+from mtlrun.comparison.schedule import CompareSchedule
 from mtlrun.comparison.verdict import (
     CANNOT_TELL,
     HELPS,

@@ -12,7 +12,8 @@ import mtlrun
 from mtlrun.comparison.candidates import Candidate, core
 from mtlrun.comparison.evaluation import ComparedMethod
 from mtlrun.comparison.leaderboard import markdown
-from mtlrun.comparison.schedule import CompareSchedule, remaining_seconds
+from mtlrun.comparison.remaining_time import remaining_seconds
+from mtlrun.comparison.schedule import CompareSchedule
 from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, POOLED, TRIVIAL
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.splits import fold_rows

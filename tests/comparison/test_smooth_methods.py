@@ -13,7 +13,7 @@ from mtlrun.comparison.candidates import (
     has_coefficients,
     named_candidates,
 )
-from mtlrun.comparison.schedule import usual_seconds
+from mtlrun.comparison.remaining_time import usual_seconds
 from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, POOLED
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.table import table_of_frame
