@@ -41,7 +41,7 @@ from mtlrun.engine.fit import make_step
 from mtlrun.engine.job import TABLE, Features
 from mtlrun.estimators import HierarchicalMTL
 from mtlrun.lab.papers.atlas.gain import protocol_of, with_splits
-from mtlrun.lab.report.cells import Run, read_run
+from mtlrun.lab.report.run import Run, read_run, results_of
 
 LIMIT, MOST_SLOPES = 10, 5
 MODELS = ("intercept", "slopes")
@@ -78,7 +78,7 @@ def settings(run: Run, label: str) -> Iterator[tuple[int, Dataset, Any]]:
     if data.task_id is None or data.task_type != "regression":
         return
     for method in run.methods:
-        for record in run.results_of(label, method):
+        for record in results_of(run, label, method):
             yield int(method.split()[0]), data, record
 
 

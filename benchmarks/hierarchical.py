@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 from mtlrun.data.load import load_dataset
 from mtlrun.data.splits import split_rows
 from mtlrun.estimators import HierarchicalMTL
-from mtlrun.lab.report.cells import read_run
+from mtlrun.lab.report.run import read_run
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.hierarchical.compress import of_data
@@ -264,7 +264,7 @@ def accuracy() -> None:
 def atlas() -> Iterator[tuple[str, dict[tuple[str, str], float]]]:
     """Yield the data and the errors by method and family of each setting of atlas/gain with a hierarchical model."""
     run = read_run(Path(__file__).parents[1] / "results/atlas/gain/quick")
-    for _, record in sorted(run.cells.items()):
+    for _, record in sorted(run.records.items()):
         dataset = record.inputs["dataset"]
         table = record.result.get("tables", {}).get("methods")
         if table is None:

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from mtlrun.data.cards import load_card
-from mtlrun.lab.report.cells import read_run
+from mtlrun.lab.report.run import read_run, results_of
 
 RUN = Path(__file__).parents[1] / "results" / "atlas" / "gain" / "quick"
 #: Errors up to this share above the best one count as close to it.
@@ -45,7 +45,7 @@ def read_costs(folder: Path) -> dict[tuple[str, str], list[tuple[float, float]]]
         if kind is None:
             continue
         for method in run.methods:
-            for record in run.results_of(label, method):
+            for record in results_of(run, label, method):
                 table = record.result["tables"]["methods"]
                 rows = [
                     dict(zip(table["columns"], row, strict=True))

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtlrun.comparison.compare import compare
-    from mtlrun.lab.report.cells import load_results
+    from mtlrun.lab.report.frames import load_results
     from mtlrun.lab.results import load_run, reproduce
     from mtlrun.model.files import load_model
 
@@ -28,7 +28,7 @@ __all__ = [
 _HOMES = {
     "compare": "mtlrun.comparison.compare",
     "load_model": "mtlrun.model.files",
-    "load_results": "mtlrun.lab.report.cells",
+    "load_results": "mtlrun.lab.report.frames",
     "load_run": "mtlrun.lab.results",
     "reproduce": "mtlrun.lab.results",
 }

@@ -20,7 +20,7 @@ from mtlrun.engine.analysis import published_path
 from mtlrun.engine.record import Record
 from mtlrun.lab.papers.atlas.pairs import COLUMNS, DECISIONS
 from mtlrun.lab.papers.atlas.sharing import PAIRS, VERDICTS
-from mtlrun.lab.report.cells import Run, read_run
+from mtlrun.lab.report.run import Run, read_run, results_of
 from mtlrun.utils.io import configs_dir
 
 #: What is known of every table before anything is computed.
@@ -45,7 +45,7 @@ def described_records(run: Run) -> Iterator[tuple[list[str], str, Record]]:
         line = known.get(label, {**SIMULATED, "source": label})
         description = [label, *(line[name] for name in DESCRIPTION[1:])]
         for method in run.methods:
-            for record in run.results_of(label, method):
+            for record in results_of(run, label, method):
                 yield description, method, record
 
 

@@ -21,7 +21,7 @@ from mtlrun.data.cards import load_card
 from mtlrun.engine.record import Record
 from mtlrun.engine.stored import PROVENANCE
 from mtlrun.lab.papers.atlas.analyses import METHODS
-from mtlrun.lab.report.cells import Run, read_run
+from mtlrun.lab.report.run import Run, read_run, results_of
 from mtlrun.utils.io import configs_dir
 
 #: Quantities of a line of the gains.
@@ -67,7 +67,7 @@ def found(run: Run) -> Iterator[tuple[str, str, int, Record]]:
     for label in run.datasets:
         kind = kind_of(run, label)
         for method in run.methods:
-            for record in run.results_of(label, method):
+            for record in results_of(run, label, method):
                 yield label, kind, int(method.split()[0]), record
 
 

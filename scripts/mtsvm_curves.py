@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from mtlrun.lab.papers.mtsvm.audit import OUR_CURVES
-from mtlrun.lab.report.cells import Run, read_run
+from mtlrun.lab.report.run import Run, read_run, results_of
 from mtlrun.utils.io import configs_dir
 
 #: Solvers whose curves are kept.
@@ -36,7 +36,7 @@ def curves_text(run: Run) -> str:
     ]
     for label in run.datasets:
         for solver in SOLVERS:
-            (record,) = run.results_of(label, solver)
+            (record,) = results_of(run, label, solver)
             curve = record.result["curves"][CURVE]
             lines += [
                 f"  - dataset: {label}",

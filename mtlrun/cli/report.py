@@ -147,8 +147,10 @@ def _report_one(
     With a format the report is printed or written to a file and nothing else is
     written, because the folder may be read-only or belong to someone else.
     """
+    from mtlrun.engine.record import FAILED
     from mtlrun.lab.report.build import build_report, check_problems
     from mtlrun.lab.report.formats import latex
+    from mtlrun.lab.report.run import jobs_with_outcome
 
     run_report = build_report(folder)
     if write_files:
@@ -165,7 +167,7 @@ def _report_one(
         open_page(folder / REPORT)
     if check and not report_problems(check_problems(run_report)):
         return 1
-    return 1 if run_report.run.failed else 0
+    return 1 if jobs_with_outcome(run_report.run, FAILED) else 0
 
 
 def run_folder(target: str, profile: str | None, output_dir: Path) -> Path:
@@ -200,7 +202,7 @@ def run_folder(target: str, profile: str | None, output_dir: Path) -> Path:
 def _refuse_other_folder(folder: Path) -> None:
     """Raise an error that says what a folder is instead of a run, or what it contains."""
     from mtlrun.engine.stored import RUN_FILE
-    from mtlrun.lab.report.cells import read_run
+    from mtlrun.lab.report.run import read_run
     from mtlrun.model.files import COMPARED, FACTS
 
     if (folder / COMPARED).is_file():
@@ -365,7 +367,9 @@ def _report_many(
     Without a format all reports, pages and the summary are written. The format html
     writes the pages and the index; md and json are only printed.
     """
+    from mtlrun.engine.record import FAILED
     from mtlrun.lab.batch import artefacts
+    from mtlrun.lab.report.run import jobs_with_outcome
     from mtlrun.lab.report.summary import read_overview
 
     check_format(form, "format of a summary")
@@ -391,7 +395,9 @@ def _report_many(
     print_summary(overview, root, form, out)
     if check and not report_problems(all_problems(overview)):
         return 1
-    has_failed = any(entry.report.run.failed for entry in overview.entries)
+    has_failed = any(
+        jobs_with_outcome(entry.report.run, FAILED) for entry in overview.entries
+    )
     return 1 if has_failed else 0
 
 
@@ -417,12 +423,12 @@ def _write_or_print(
 
 def _write_parquet(folder: Path, out: Path | None) -> None:
     """Write the cells of a run, or of all runs below a folder, as one table."""
-    from mtlrun.lab.report import cells
+    from mtlrun.lab.report import frames
 
-    path = out or folder / cells.PARQUET
+    path = out or folder / frames.PARQUET
     with writing(path):
-        results = cells.load_results(folder)
-        say(f"results: {cells.write_parquet(results, path)}")
+        results = frames.load_results(folder)
+        say(f"results: {frames.write_parquet(results, path)}")
 
 
 def _write_pages(run_report: Report, folder: Path) -> None:

@@ -12,9 +12,12 @@ from mtlrun.engine.store import Store
 from mtlrun.engine.stored import PROVENANCE, RUN_FILE
 from mtlrun.errors import DataError, counted
 from mtlrun.lab.report.build import build_report
-from mtlrun.lab.report.cells import (
+from mtlrun.lab.report.run import (
+    MISSING,
     Run,
+    all_planned_jobs,
     checked,
+    jobs_with_outcome,
     read_run,
     storable_tests,
     stored_tests,
@@ -84,13 +87,14 @@ def merge(folder: Path, other: Path, wait: Callable[[], None] = lambda: None) ->
     """
     run = read_run(folder)
     other = Path(other)
-    if run.missing and is_without_plan(read_raw(folder / RUN_FILE) or {}):
+    is_compact = is_without_plan(read_raw(folder / RUN_FILE) or {})
+    if is_compact and jobs_with_outcome(run, MISSING):
         raise DataError(
             f"{folder} is compact: it does not say which jobs are missing",
             f"Start the run, which writes its plan: {run.info.get('command')}",
         )
     theirs = _records_of(run, other)
-    planned_keys = dict.fromkeys(job.key for job in run.all_planned)
+    planned_keys = dict.fromkeys(job.key for job in all_planned_jobs(run))
     store = Store(Records.of_run(folder).cells_folder.parent, folder)
     merged = Merged()
     if not _is_run(other):
@@ -106,7 +110,7 @@ def merge(folder: Path, other: Path, wait: Callable[[], None] = lambda: None) ->
             record = _finished(theirs, key)
             if record is None:
                 merged.unfinished += 1
-            elif key in run.cells and run.cells[key].done:
+            elif key in run.records and run.records[key].done:
                 merged.already_here += 1
             else:
                 scores = theirs.scores(record)

@@ -24,9 +24,9 @@ from mtlrun.errors import DataError, with_arguments
 from mtlrun.lab.load import load_experiment
 from mtlrun.lab.plan import Plan, plan
 from mtlrun.lab.report.build import Report, build_report
-from mtlrun.lab.report.cells import Run, storable_tests
 from mtlrun.lab.report.figures import FIGURES
 from mtlrun.lab.report.formats import FORMATS, write_report
+from mtlrun.lab.report.run import Run, storable_tests
 from mtlrun.lab.scales import scale_warnings
 from mtlrun.lab.stored import read_plan, read_raw
 from mtlrun.utils.io import DIGEST, file_json, read_file, writing
@@ -254,7 +254,7 @@ def _pack_with_plan(
     """
     records = Records.of_run(folder)
     info = read_plan(folder, records) or {}
-    plan_json = needed_plan(info, run.cells)
+    plan_json = needed_plan(info, run.records)
     if run.altered:
         # The old digest shows that someone changed the file, which the report mentions.
         plan_json[DIGEST] = info.get(DIGEST)

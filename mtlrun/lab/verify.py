@@ -29,7 +29,7 @@ from mtlrun.engine.store import check_folder
 from mtlrun.engine.stored import VERIFIED
 from mtlrun.errors import DataError, UserError
 from mtlrun.estimators.registry import METHODS
-from mtlrun.lab.report.cells import Run, read_run
+from mtlrun.lab.report.run import Run, all_planned_jobs, read_run
 from mtlrun.lab.stored import read_sound
 from mtlrun.utils.io import file_json, sealed, write_atomic
 
@@ -219,17 +219,18 @@ def _jobs_in_turn(run: Run) -> list[tuple[str, Record]]:
     each, and so on.
     """
     finished = {}
-    for job in run.all_planned:
-        record = run.cells.get(job.key)
+    for job in all_planned_jobs(run):
+        record = run.records.get(job.key)
         if record is not None and record.done:
             finished[job.key] = job
     by_cost = sorted(
-        finished.values(), key=lambda job: _expected_seconds(run.cells[job.key], False)
+        finished.values(),
+        key=lambda job: _expected_seconds(run.records[job.key], False),
     )
     n_seen: Counter[tuple[str, str]] = Counter()
     ranked = []
     for job in by_cost:
-        record = run.cells[job.key]
+        record = run.records[job.key]
         turn = n_seen[job.dataset, job.method]
         n_seen[job.dataset, job.method] += 1
         ranked.append((turn, _expected_seconds(record, False), job.name, record))

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
 from mtlrun.errors import UserError
-from mtlrun.lab.report.cells import write_parquet
+from mtlrun.lab.report.frames import write_parquet
 from mtlrun.utils.outputs import write_output
 
 FEW = (

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 from scipy.stats import t as student
 
-from mtlrun.lab.report.cells import MethodResult, method_results, read_run
+from mtlrun.lab.report.method_results import MethodResult, method_results
+from mtlrun.lab.report.run import read_run
 from mtlrun.lab.report.statistics import comparison_section, paired, rank_methods
 from mtlrun.tables.ranking import Ranking
 

@@ -21,8 +21,8 @@ from mtlrun.engine.record import (
 from mtlrun.engine.run import run
 from mtlrun.engine.store import is_settled
 from mtlrun.lab.report.build import build_report
-from mtlrun.lab.report.cells import storable_tests, stored_tests
 from mtlrun.lab.report.formats import FILES
+from mtlrun.lab.report.run import storable_tests, stored_tests
 from mtlrun.lab.results import write_results
 from mtlrun.model.prediction_tables import to_csv
 from mtlrun.stats import PairedTest

@@ -20,8 +20,8 @@ from mtlrun.errors import DataError
 from mtlrun.lab.load import load_experiment
 from mtlrun.lab.plan import plan
 from mtlrun.lab.report.build import build_report
-from mtlrun.lab.report.cells import read_run
 from mtlrun.lab.report.formats import markdown
+from mtlrun.lab.report.run import read_run
 from mtlrun.lab.verify import _agreement, verify
 from mtlrun.penalties import norms
 
@@ -234,7 +234,7 @@ FROM_CHANGED_TREES = {
 @pytest.mark.slow
 def test_new_runs_are_computed_from_clean_commits(committed_run):
     name = committed_run.relative_to(RESULTS).as_posix()
-    cells = read_run(committed_run).cells.values()
+    cells = read_run(committed_run).records.values()
     is_changed = any((record.made_by or {}).get("dirty") for record in cells)
     assert not is_changed or name in FROM_CHANGED_TREES
 

@@ -14,19 +14,11 @@ from typing import TYPE_CHECKING
 
 from mtlrun.engine.record import PROTOCOL
 from mtlrun.errors import counted
-from mtlrun.lab.report.cells import (
-    COMPLETE,
-    MISSING,
-    STOPPED,
-    MethodResult,
-    Run,
-    read_run,
-    tidy_frame,
-)
 from mtlrun.lab.report.checks import CLAIM_SOURCES, NUMBERS, Verdict
 from mtlrun.lab.report.claims import ClaimVerdict, tests_section
 from mtlrun.lab.report.figures import matrix_sections, run_figures
 from mtlrun.lab.report.findings import counts_text, findings
+from mtlrun.lab.report.frames import tidy_frame
 from mtlrun.lab.report.interpretations import (
     JudgedRun,
     ReferenceVerdict,
@@ -34,6 +26,7 @@ from mtlrun.lab.report.interpretations import (
     over_readings,
     readings_section,
 )
+from mtlrun.lab.report.method_results import MethodResult
 from mtlrun.lab.report.printed import (
     measurement_sections,
     printed_axes,
@@ -41,6 +34,15 @@ from mtlrun.lab.report.printed import (
     result_notes,
     table_notes,
     with_printed,
+)
+from mtlrun.lab.report.run import (
+    COMPLETE,
+    MISSING,
+    STOPPED,
+    Run,
+    outcome_of,
+    read_run,
+    started_others,
 )
 from mtlrun.lab.report.sections import run_sections
 from mtlrun.lab.report.side_by_side import side_by_side
@@ -141,7 +143,7 @@ def build_report(folder: Path) -> Report:
     """
     run = read_run(folder)
     main = judged(run)
-    others = [judged(other) for other, _ in run.begun]
+    others = [judged(other) for other, _ in started_others(run)]
     claims = over_readings(main, others)
     tables = printed_tables(main)
     axes = printed_axes(main)
@@ -183,7 +185,7 @@ def unshared_runs(run: Run) -> list[Run]:
     Each has only the jobs that no interpretation before it has, and interpretations
     without a finished job are left out.
     """
-    return [replace(other, planned=unshared) for other, unshared in run.begun]
+    return [replace(other, planned=unshared) for other, unshared in started_others(run)]
 
 
 def _other_tables(
@@ -310,7 +312,7 @@ def count_jobs(runs: Iterable[Run]) -> dict[str, int]:
     """
     outcomes: Counter[str] = Counter()
     for run in runs:
-        outcomes.update(run.outcome(job) for job in run.planned)
+        outcomes.update(outcome_of(run, job) for job in run.planned)
     counts = {"planned": outcomes.total()}
     for outcome in (COMPLETE, *NO_RESULT_TEXTS):
         counts[outcome] = outcomes[outcome]
@@ -406,7 +408,7 @@ def _summary_lines(
     if run.unsound:
         cells = counted(len(run.unsound), "cell")
         lines.append(f"The test scores of {cells} are missing or damaged.")
-    n_earlier = sum(record.protocol != PROTOCOL for record in run.cells.values())
+    n_earlier = sum(record.protocol != PROTOCOL for record in run.records.values())
     if n_earlier:
         verb = "cell was" if n_earlier == 1 else "cells were"
         lines.append(

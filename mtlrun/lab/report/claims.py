@@ -17,7 +17,6 @@ from typing import Any
 from mtlrun.engine.averages import std
 from mtlrun.engine.record import DONE, NOT_CONVERGED
 from mtlrun.errors import counted, listed
-from mtlrun.lab.report.cells import MethodResult, Run
 from mtlrun.lab.report.checks import (
     ALL_DATA,
     PREDICTION,
@@ -34,6 +33,8 @@ from mtlrun.lab.report.claim_texts import (
     number_text,
     size_text,
 )
+from mtlrun.lab.report.method_results import MethodResult
+from mtlrun.lab.report.run import Run, data_names
 from mtlrun.lab.report.statistics import (
     greater_is_better,
     paired,
@@ -430,7 +431,7 @@ def _datasets(named: Sequence[str], run: Run) -> Iterator[tuple[str, str | None]
     data sets of the paper count, else all of them.
     """
     profile = f"profile {run.profile}" if run.profile else "this run"
-    content = f"{profile}: {run.names_of_data}"
+    content = f"{profile}: {data_names(run)}"
     names = named or as_list(run.info.get("paper_datasets")) or list(run.datasets)
     is_any_present = False
     for name in names:

@@ -13,14 +13,22 @@ from typing import Any
 
 from mtlrun.engine.averages import std
 from mtlrun.engine.record import Record
-from mtlrun.lab.report.cells import MethodResult, Run
 from mtlrun.lab.report.checks import Verdict
 from mtlrun.lab.report.interpretations import JudgedRun
+from mtlrun.lab.report.method_results import MethodResult
 from mtlrun.lab.report.printed import (
     PrintedNumber,
     printed_axes,
     sweep_quantities,
     sweep_settings,
+)
+from mtlrun.lab.report.run import (
+    Run,
+    axis_of,
+    first_results,
+    has_data,
+    results_of,
+    title_of,
 )
 from mtlrun.lab.report.statistics import rank_groups, rank_methods
 from mtlrun.tables.figures import (
@@ -181,7 +189,7 @@ def sweep_figures(run: Run, rows: Sequence[MethodResult]) -> list[Figure]:
             figures.append(
                 Figure(
                     file_name(dataset),
-                    run.title_of(dataset),
+                    title_of(run, dataset),
                     panels,
                     axis=str(run.sweep.get("name", "value")),
                     values=[value for _, value in settings],
@@ -226,7 +234,7 @@ def _is_log(run: Run, quantity: str, values: Sequence[float]) -> bool:
         return False
     if quantity in LOG_QUANTITIES:
         return True
-    if not run.measures:
+    if not run.has_analyses:
         return False
     return quantity.startswith("seconds") or max(values) >= LOG_SPAN * min(values)
 
@@ -248,7 +256,7 @@ def _n_tasks(run: Run, dataset: str) -> int | None:
     """Return the number of tasks of the first finished cell, else that of the card."""
     for label, _ in sweep_settings(run)[dataset]:
         for method in run.methods:
-            for record in run.results_of(label, method):
+            for record in results_of(run, label, method):
                 n_tasks = record.counts.get("n_tasks")
                 if n_tasks:
                     return int(n_tasks)
@@ -276,7 +284,7 @@ def trace_figures(run: Run) -> list[Figure]:
     for dataset in run.datasets:
         stored = {}
         for method in run.methods:
-            records = run.results_of(dataset, method)
+            records = results_of(run, dataset, method)
             stored[method] = [record.result.get("curves") or {} for record in records]
         names: dict[str, None] = {}
         for repeats in stored.values():
@@ -290,8 +298,8 @@ def trace_figures(run: Run) -> list[Figure]:
             panels.append(panel)
         if panels:
             title = str(run.info.get("title", ""))
-            if run.has_data(dataset):
-                title = run.title_of(dataset)
+            if has_data(run, dataset):
+                title = title_of(run, dataset)
             figures.append(Figure(file_name(dataset), title, panels))
     return figures
 
@@ -359,7 +367,7 @@ def published_curves(run: Run, dataset: str, name: str) -> list[Line]:
     """
     names = [dataset]
     for label, info in run.datasets.items():
-        if dataset in (label, run.axis_of(label)):
+        if dataset in (label, axis_of(run, label)):
             names.append(str(info.get("id")))
     indices = {method: index for index, method in enumerate(run.methods)}
     curves = []
@@ -401,7 +409,7 @@ def matrix_figures(run: Run) -> list[Figure]:
     The matrices are those of the first finished repeat, one heat map for each.
     """
     figures = []
-    for dataset, method, stored in run.first_results("matrices"):
+    for dataset, method, stored in first_results(run, "matrices"):
         maps = []
         for title, matrix in stored.items():
             maps.append(
@@ -439,8 +447,8 @@ def matrix_sections(run: Run) -> list[Section]:
 
 def _title(run: Run, dataset: str, method: str) -> str:
     """Return the title of a figure of an analysis: its data, if any, and its method."""
-    if run.has_data(dataset):
-        return f"{run.title_of(dataset)}: {method}"
+    if has_data(run, dataset):
+        return f"{title_of(run, dataset)}: {method}"
     return f"{method[:1].upper()}{method[1:]}"
 
 
@@ -458,7 +466,7 @@ def path_figures(run: Run) -> list[Figure]:
         searches: dict[str, list[Record]] = {}
         for method in run.methods:
             searches[method] = []
-            for record in run.results_of(dataset, method):
+            for record in results_of(run, dataset, method):
                 key = str(record.selection.get("key"))
                 if key in run.selections:
                     searches[method].append(run.selections[key])
@@ -473,7 +481,7 @@ def path_figures(run: Run) -> list[Figure]:
                 panels.append(panel)
         if panels:
             name = file_name(dataset, "path")
-            figures.append(Figure(name, run.title_of(dataset), panels))
+            figures.append(Figure(name, title_of(run, dataset), panels))
     return figures
 
 
@@ -518,7 +526,7 @@ def measured_ranks(run: Run) -> list[RankDiagram]:
     The rankings are those of the first finished repeat, one diagram for each.
     """
     figures = []
-    for dataset, method, stored in run.first_results("rankings"):
+    for dataset, method, stored in first_results(run, "rankings"):
         rankings = []
         for entry in stored:
             rankings.append(

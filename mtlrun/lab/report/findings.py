@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from mtlrun.errors import counted
-from mtlrun.lab.report.cells import PUBLISHED, Run
 from mtlrun.lab.report.checks import HOLDING, VERDICTS, Verdict, verdict_label
 from mtlrun.lab.report.claim_texts import bounds_text, number_text
 from mtlrun.lab.report.claims import CheckResult, ClaimVerdict
+from mtlrun.lab.report.run import PUBLISHED, Run, axis_of, title_of
 from mtlrun.tables.quantities import spoken
 from mtlrun.tables.report_table import ReportTable
 
@@ -112,7 +112,7 @@ def claim_table(run: Run, claims: Sequence[ClaimVerdict]) -> ReportTable:
 
 
 def verdict_rank(claim: ClaimVerdict) -> int:
-    """Return the sort key of a claim: those that hold first, undecided ones last."""
+    """Return the sort key of a claim: holding ones first, undecided ones last."""
     words = [verdict.singular for verdict in VERDICTS]
     return words.index(Verdict(claim.verdict).singular)
 
@@ -122,7 +122,7 @@ def data_of(run: Run, claim: ClaimVerdict) -> str:
     if claim.verdict == Verdict.NOT_TESTABLE:
         return claim.why
     datasets = [r.dataset for r in claim.results if r.found is not None]
-    titles = dict.fromkeys(run.title_of(run.axis_of(label)) for label in datasets)
+    titles = dict.fromkeys(title_of(run, axis_of(run, label)) for label in datasets)
     if set(titles) == {PUBLISHED}:
         return "stored numbers"
     if not titles:
@@ -178,9 +178,9 @@ def numbers_of(claim: ClaimVerdict) -> tuple[str, str]:
 
 def _count_comparisons(claim: ClaimVerdict) -> str:
     """Return how many of the comparisons that were made hold, as text."""
-    made = [result for result in claim.results if result.found is not None]
-    n_holding = sum(result.holds is True for result in made)
-    return f"{n_holding} of {counted(len(made), 'comparison')} as claimed"
+    computed = [result for result in claim.results if result.found is not None]
+    n_holding = sum(result.holds is True for result in computed)
+    return f"{n_holding} of {counted(len(computed), 'comparison')} as claimed"
 
 
 def _number_name(kind: str, quantity: str) -> str:
@@ -216,7 +216,7 @@ def _range_text(results: Sequence[CheckResult]) -> str:
 def counts_text(claims: Iterable[ClaimVerdict]) -> str:
     """Return how many claims hold: ``3 hold, 2 do not hold, 1 is undecided``."""
     counts = Counter(Verdict(claim.verdict).singular for claim in claims)
-    # Several verdicts have the same words: those that hold mostly or partly.
+    # Several verdicts have the same words: holding mostly, and holding partly.
     plurals = {verdict.singular: verdict.plural for verdict in VERDICTS}
     texts = []
     for singular, plural in plurals.items():
@@ -233,7 +233,7 @@ def finding(claim: ClaimVerdict, short_text: str = "") -> str:
     ----------
     claim : ClaimVerdict
     short_text : str, default=""
-        Text in place of that of the claim. It includes the number of the paper, so only
+        Text that replaces the claim's own. It includes the number of the paper, so only
         ours is added, if it can be understood by itself.
     """
     text = (short_text or claim.text).rstrip(".")
@@ -265,7 +265,7 @@ def _numbers_text(claim: ClaimVerdict, *, with_claimed: bool) -> str:
 
 
 def findings(claims: Sequence[ClaimVerdict]) -> list[str]:
-    """Return sentences on the first `MAX_FINDINGS` claims, and one that counts the rest.
+    """Return sentences on the first `MAX_FINDINGS` claims, and a count of the rest.
 
     Claims that were decided come first.
     """

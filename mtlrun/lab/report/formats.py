@@ -24,7 +24,6 @@ from mtlrun.lab.report.build import (
     tested_claims,
     untested_claims_lines,
 )
-from mtlrun.lab.report.cells import PARTIAL, STOPPED
 from mtlrun.lab.report.checks import Verdict, verdict_label
 from mtlrun.lab.report.figures import (
     FIGURES,
@@ -34,6 +33,7 @@ from mtlrun.lab.report.figures import (
 )
 from mtlrun.lab.report.findings import claim_table
 from mtlrun.lab.report.interpretations import reference_grid, reference_section
+from mtlrun.lab.report.method_results import PARTIAL
 from mtlrun.lab.report.printed import (
     only_quantities,
     quantities_in,
@@ -41,6 +41,7 @@ from mtlrun.lab.report.printed import (
     transposed,
     with_printed,
 )
+from mtlrun.lab.report.run import STOPPED, title_of
 from mtlrun.lab.report.sections import job_table
 from mtlrun.tables import page
 from mtlrun.tables.figures import Drawing
@@ -201,6 +202,8 @@ def json_report(report: Report) -> str:
             trials.append(
                 {"dataset": row.dataset, "method": row.method, "values": row.samples}
             )
+    claims = [claim.to_dict() for claim in report.claims]
+    references = [reference.to_dict() for reference in report.references]
     sections = []
     for section in (*interpretation_sections(report), *report.sections):
         tables = [table.records() for table in section.grids if table.rows]
@@ -214,17 +217,17 @@ def json_report(report: Report) -> str:
         "partial": is_partial(report),
         "cells": _job_counts_entry(report),
         "summary": report.summary,
-        "claims": [claim.to_dict() for claim in report.claims],
+        "claims": claims,
         "table": result_grid(report.run, report.rows).records(),
         "trials": trials,
-        "reference": [reference.to_dict() for reference in report.references],
+        "reference": references,
         "sections": sections,
     }
     return json_text(plain_models(content))
 
 
 def _job_counts_entry(report: Report) -> dict[str, int]:
-    """Return the counts of jobs; those of stopped analyses only if there are some."""
+    """Return the counts of jobs, without stopped analyses if there are none."""
     counts = dict(report.job_counts)
     if not counts[STOPPED]:
         del counts[STOPPED]
@@ -355,8 +358,18 @@ def html_report(report: Report) -> str:
         tuning=page.images(search_figures),
         published=published_line(run),
         n_measured=sum(not section.empty for section in report.measured),
-        cells=[(row, *job_table(run, row)) for row in report.rows],
+        cells=_cell_entries(report),
     )
+
+
+def _cell_entries(report: Report) -> list[tuple[Any, ...]]:
+    """Return each method on each data set, with the title, table and logs of its jobs."""
+    entries = []
+    for row in report.rows:
+        title = title_of(report.run, row.dataset)
+        table, logs = job_table(report.run, row)
+        entries.append((row, title, table, logs))
+    return entries
 
 
 @cache

@@ -9,13 +9,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
 from mtlrun.errors import counted
-from mtlrun.lab.report.cells import Run, method_results
 from mtlrun.lab.report.checks import (
     HOLDING,
     REFERENCE_SOURCES,
@@ -26,6 +24,8 @@ from mtlrun.lab.report.checks import (
     verdict_label,
 )
 from mtlrun.lab.report.claims import ClaimVerdict, Evidence, judge
+from mtlrun.lab.report.method_results import method_results
+from mtlrun.lab.report.run import Run, data_names, label_of
 from mtlrun.lab.report.statistics import rank_groups
 from mtlrun.tables.report_table import Column, ReportTable, Section
 from mtlrun.utils.io import as_list
@@ -117,7 +117,7 @@ def _compare_reference(
     run = evidence.run
     label: str | None = reference.dataset
     if (label, reference.method) not in evidence.table:
-        label = run.label_of(reference.dataset)
+        label = label_of(run, reference.dataset)
     row = None
     if label is not None:
         row = evidence.table.get((label, reference.method))
@@ -128,7 +128,7 @@ def _compare_reference(
         row = row and row.of_task(reference.task)
         reason = f"no task {reference.task!r} known"
     if label is None:
-        datasets = run.names_of_data
+        datasets = data_names(run)
         reason = f"data set not in this run (profile {run.profile}: {datasets})"
     quantity = reference.quantity
     source = reference.source or REFERENCE_SOURCES[0]
@@ -338,21 +338,22 @@ def constant_lines(references: Sequence[ReferenceVerdict]) -> list[str]:
 # --------------------------------------------------------------- interpretations
 
 
+@dataclass(frozen=True)
 class JudgedRun(Evidence):
-    """Run under one interpretation, with its claims and published numbers judged."""
+    """Run under one interpretation, with its claims and published numbers judged.
 
-    @cached_property
-    def claims(self) -> list[ClaimVerdict]:
-        """Verdicts on the claims under this interpretation alone."""
-        claims = []
-        for entry in as_list(self.run.config.get("claims")):
-            claims.append(judge(Claim.model_validate(entry), self))
-        return claims
+    Attributes
+    ----------
+    run, rows, groups
+        See `Evidence`.
+    claims : list of ClaimVerdict
+        Verdicts on the claims under this interpretation alone.
+    references : list of ReferenceVerdict
+        Published numbers next to ours.
+    """
 
-    @cached_property
-    def references(self) -> list[ReferenceVerdict]:
-        """Published numbers next to ours."""
-        return compare_references(self)
+    claims: list[ClaimVerdict] = field(default_factory=list)
+    references: list[ReferenceVerdict] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -369,7 +370,17 @@ class JudgedRun(Evidence):
 def judged(run: Run) -> JudgedRun:
     """Judge a run under its interpretation."""
     rows = method_results(run)
-    return JudgedRun(run, rows, rank_groups(run, rows))
+    evidence = Evidence(run, rows, rank_groups(run, rows))
+    claims = []
+    for entry in as_list(run.config.get("claims")):
+        claims.append(judge(Claim.model_validate(entry), evidence))
+    return JudgedRun(
+        run=run,
+        rows=rows,
+        groups=evidence.groups,
+        claims=claims,
+        references=compare_references(evidence),
+    )
 
 
 def over_readings(main: JudgedRun, others: Sequence[JudgedRun]) -> list[ClaimVerdict]:

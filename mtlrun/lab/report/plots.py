@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mtlrun.errors import UserError
-from mtlrun.lab.report.cells import MethodResult, Run, method_results, read_run
 from mtlrun.lab.report.figures import (
     matrix_figures,
     measured_ranks,
@@ -16,6 +15,8 @@ from mtlrun.lab.report.figures import (
     sweep_figures,
     trace_figures,
 )
+from mtlrun.lab.report.method_results import MethodResult, method_results
+from mtlrun.lab.report.run import Run, read_run
 from mtlrun.tables.drawing import check_drawing, write_drawing
 from mtlrun.tables.figures import Figure, RankDiagram
 from mtlrun.utils.outputs import write_output

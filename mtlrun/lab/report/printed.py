@@ -12,9 +12,11 @@ from itertools import product
 from typing import Any
 
 from mtlrun.engine.record import NOT_CONVERGED, TIMEOUT
-from mtlrun.lab.report.cells import MISSING, PARTIAL, ROBUST_PARTS, MethodResult, Run
 from mtlrun.lab.report.checks import ALL_DATA, AVERAGE_RANK, QUANTITIES
+from mtlrun.lab.report.frames import ROBUST_PARTS
 from mtlrun.lab.report.interpretations import JudgedRun, ReferenceVerdict
+from mtlrun.lab.report.method_results import PARTIAL, MethodResult
+from mtlrun.lab.report.run import MISSING, Run, axis_of, has_data, results_of, title_of
 from mtlrun.lab.report.statistics import direction
 from mtlrun.tables.quantities import PARALLEL, spoken
 from mtlrun.tables.report_table import (
@@ -179,7 +181,7 @@ def _default_quantities(judged: JudgedRun) -> list[str]:
     """Return the metrics, and the seconds if fits were timed."""
     run = judged.run
     quantities = sweep_quantities(run)
-    if run.measures or run.sweep.get("quantities"):
+    if run.has_analyses or run.sweep.get("quantities"):
         return quantities
     if run.config.get("timing"):
         quantities.append("seconds")
@@ -259,6 +261,7 @@ class _Layout:
         if "task" in (rows, columns):
             names = [task for row in judged.rows for task in row.task_names]
             tasks = list(dict.fromkeys(names)) or [None]
+        datasets = [axis_of(run, label) for label in run.datasets]
         references = judged.references
         return cls(
             judged=judged,
@@ -267,7 +270,7 @@ class _Layout:
             percent=bool(options.get("percent")),
             foot=bool(options.get("foot")),
             values={
-                "dataset": list(dict.fromkeys(map(run.axis_of, run.datasets))),
+                "dataset": list(dict.fromkeys(datasets)),
                 "method": run.methods,
                 "quantity": quantities,
                 "value": as_list(run.sweep.get("values")) or [None],
@@ -377,7 +380,7 @@ class _Layout:
             if time_limit:
                 return time_limit
             return "-" if row.status in (MISSING, PARTIAL, "ok") else row.status
-        if run.measures:
+        if run.has_analyses:
             text = f"{number_text(row, quantity)}"
             if time_limit:
                 text += f" ({row.affected} of {row.planned} {time_limit})"
@@ -458,7 +461,7 @@ class _Layout:
 
     def _value_name(self, axis: str, value: object) -> str:
         if axis == "dataset":
-            return self.judged.run.title_of(str(value))
+            return title_of(self.judged.run, str(value))
         if axis == "quantity":
             return _quantity_name(self.judged, str(value))
         return show(value)
@@ -481,7 +484,7 @@ class _Layout:
     def _distinguishes(self, axis: str, value: Any) -> bool:
         """Return whether a title should mention the value of an axis."""
         if axis == "dataset":
-            return self.judged.run.has_data(value)
+            return has_data(self.judged.run, value)
         return len(self.values[axis]) > 1
 
 
@@ -535,7 +538,7 @@ def table_notes(
     if bold and any(cell.bold for cell in cells):
         notes.append("The best number is in bold.")
     if any("±" in cell.text for cell in cells):
-        unit = "repeats" if run.measures else "splits"
+        unit = "repeats" if run.has_analyses else "splits"
         notes.append(f"±: standard deviation over the {unit}.")
     has_speedup = any(cell.quantity == "speedup" for cell in cells)
     if has_speedup and _has_parallel_times(rows):
@@ -555,20 +558,20 @@ def result_grid(run: Run, rows: list[MethodResult]) -> ReportTable:
 
     The documented columns come first, further ones after `status`.
     """
-    kind = "number" if run.measures else "score"
+    kind = "number" if run.has_analyses else "score"
     table = ReportTable([], [[] for _ in rows])
     table.add("dataset", [row.dataset for row in rows])
     table.add("method", [row.method for row in rows])
     for metric in run.metrics:
         table.add(Column(f"{metric}_mean", kind), [row.value(metric) for row in rows])
         table.add(Column(f"{metric}_std", kind), [row.std(metric) for row in rows])
-    if not run.measures:
+    if not run.has_analyses:
         table.add("seconds_median:seconds", [row.value("seconds") for row in rows])
         table.add("speedup:ratio", [row.speedup for row in rows])
     table.add("n:count", [row.n for row in rows])
     table.add("status", [row.status for row in rows])
     table.add("planned:count", [row.planned for row in rows])
-    if run.measures:
+    if run.has_analyses:
         return table
     for name in (ONE_CLASS, *(f"undefined_{metric}" for metric in run.metrics)):
         table.add(Column(name), [range_text(row.counts(name)) for row in rows])
@@ -689,7 +692,7 @@ def sweep_settings(run: Run) -> dict[str, list[tuple[str, Any]]]:
     for label, info in run.datasets.items():
         axis = info.get("axis")
         if axis:
-            dataset = run.axis_of(label)
+            dataset = axis_of(run, label)
             settings.setdefault(dataset, []).append((label, axis["value"]))
     return settings
 
@@ -716,13 +719,13 @@ def measurement_sections(run: Run) -> list[Section]:
     for dataset in run.datasets:
         for method in run.methods:
             content: Mapping[str, Any] = {}
-            for record in run.results_of(dataset, method):
+            for record in results_of(run, dataset, method):
                 if record.result:
                     content = record.result
                     break
             title = method
-            if run.has_data(dataset):
-                title += f" on {run.title_of(dataset)}"
+            if has_data(run, dataset):
+                title += f" on {title_of(run, dataset)}"
             lines = [f"* {line}" for line in content.get("lines") or ()]
             if lines:
                 sections.append(Section(title, lines))

@@ -16,11 +16,20 @@ from datetime import datetime
 from typing import Any
 
 from mtlrun.engine.packed import n_candidates, n_fits
-from mtlrun.engine.record import CELLS, Record, ResultKey
+from mtlrun.engine.record import CELLS, FAILED, Record, ResultKey
 from mtlrun.engine.stored import KEY_LENGTH
 from mtlrun.errors import counted
-from mtlrun.lab.report.cells import MISSING, MethodResult, Run, mark_simulated
 from mtlrun.lab.report.config_texts import format_entry, format_grid, format_mapping
+from mtlrun.lab.report.method_results import MethodResult
+from mtlrun.lab.report.run import (
+    MISSING,
+    Run,
+    axis_of,
+    jobs_of,
+    jobs_with_outcome,
+    mark_simulated,
+    results_of,
+)
 from mtlrun.lab.stored import made_and_verified
 from mtlrun.tables.report_table import Column, ReportTable, Section, show, significant
 from mtlrun.utils.io import as_list
@@ -34,7 +43,7 @@ QUOTED_SECTIONS = {
     "sweep": "Sweep",
     "statistics": "Tests",
 }
-#: Settings that a data set may have in place of those of the experiment.
+#: Settings of the experiment that a data set may replace.
 DATASET_SETTINGS = ("split", "metrics", "features")
 #: Names of the ends of a grid.
 GRID_ENDS = {"low": "minimum", "high": "maximum"}
@@ -100,7 +109,7 @@ def protocol_section(run: Run) -> Section:
     config = run.config
     section = Section("Protocol")
     seed = f"base seed {config.get('seed', run.info.get('seed', 0))}"
-    if run.measures:
+    if run.has_analyses:
         n_repeats = config.get("repeats", 1)
         section.lines.append(f"Repeats: {n_repeats}, each with its own seed; {seed}.")
         for name in run.metrics:
@@ -267,7 +276,7 @@ def _searched_records(run: Run) -> dict[tuple[str, str], list[Record]]:
     """
     records: dict[tuple[str, str], list[Record]] = {}
     for job in run.planned:
-        record = run.cells.get(job.key)
+        record = run.records.get(job.key)
         if record is not None and record.selection.get("key"):
             records.setdefault((job.dataset, job.method), []).append(record)
     return records
@@ -317,7 +326,7 @@ def data_section(run: Run) -> Section:
     files = ReportTable.of("dataset", "file", "sha256 of the content")
     listed: set[tuple[str, str]] = set()
     for label, info in run.datasets.items():
-        name = run.axis_of(label)
+        name = axis_of(run, label)
         identity = (name, str(info.get("fingerprint")))
         # In a sweep the same data may occur once for each value of the axis.
         if not info or identity in listed:
@@ -357,7 +366,7 @@ def _dataset_row(run: Run, label: str, info: dict[str, Any]) -> list[Any]:
 def _used_rows_text(run: Run, label: str) -> str | None:
     """Return the numbers of rows and tasks in the first finished job of a data set."""
     for job in run.planned:
-        record = run.cells.get(job.key)
+        record = run.records.get(job.key)
         if job.dataset != label or record is None:
             continue
         counts = record.counts
@@ -406,7 +415,7 @@ def solver_section(run: Run, rows: Sequence[MethodResult]) -> Section:
 
 def _solver_entries(run: Run, row: MethodResult) -> list[Any] | None:
     """Return the entries of a method in the table of solvers, None if it reports none."""
-    records = run.results_of(row.dataset, row.method)
+    records = results_of(run, row.dataset, row.method)
     solvers = [record.solver for record in records]
     flags = [s["converged"] for s in solvers if s.get("converged") is not None]
     steps = list(row.by_trial("n_iter").values())
@@ -429,7 +438,7 @@ def _solver_entries(run: Run, row: MethodResult) -> list[Any] | None:
 
 
 def _list_counts(row: MethodResult, quantity: str) -> str | None:
-    """List a count of every split, as ``0, 0, 3``; None without any."""
+    """List a count of the splits, as ``0, 0, 3``; None without any."""
     values = row.by_trial(quantity).values()
     return ", ".join(f"{value:.0f}" for value in values) or None
 
@@ -438,9 +447,9 @@ def timing_section(run: Run) -> Section:
     """Return the conditions under which seconds were measured."""
     section = Section("Timing")
     records = []
-    for key in sorted(run.cells):
-        if run.cells[key].seconds.get("fit") is not None:
-            records.append(run.cells[key])
+    for key in sorted(run.records):
+        if run.records[key].seconds.get("fit") is not None:
+            records.append(run.records[key])
     if not records:
         return section
     section.lines += [
@@ -472,7 +481,7 @@ def timing_section(run: Run) -> Section:
 
 def environment_section(run: Run) -> Section:
     """Return versions and machines, a row for each invocation that computed something."""
-    commits = [record.made_by.get("commit") for record in run.cells.values()]
+    commits = [record.made_by.get("commit") for record in run.records.values()]
     section = Section("Environment", made_and_verified(commits, run.verified))
     if not run.provenance:
         return section
@@ -521,8 +530,8 @@ def failures_section(run: Run, others: Sequence[Run] = ()) -> Section:
         )
     by_error: dict[tuple[str, ...], list[ResultKey]] = {}
     for one_run in (run, *others):
-        for job in one_run.failed:
-            record = one_run.cells[job.key]
+        for job in jobs_with_outcome(one_run, FAILED):
+            record = one_run.records[job.key]
             message = (record.error or "").strip() or "no message"
             error = message.splitlines()[0][:MAX_ERROR_LENGTH]
             key = (record.status, job.reading, job.dataset, job.method, error)
@@ -546,7 +555,7 @@ def missing_section(run: Run, others: Sequence[Run] = ()) -> Section:
     table = ReportTable.of("data set", "cells", "methods")
     for one_run in (run, *others):
         missing: dict[str, list[str]] = {}
-        for job in one_run.missing:
+        for job in jobs_with_outcome(one_run, MISSING):
             missing.setdefault(job.dataset, []).append(job.method)
         planned: dict[str, set[str]] = {}
         for job in one_run.planned:
@@ -569,13 +578,13 @@ def cost_section(run: Run) -> Section:
     """Return the seconds spent, as far as they were recorded."""
     section = Section("Cost")
     fit_times: list[float] = []
-    for record in run.cells.values():
+    for record in run.records.values():
         repeats = as_list(record.seconds.get("fit_all"))
         fit_times += repeats or as_list(record.seconds.get("fit"))
     fit_seconds = math.fsum(fit_times)
     if fit_seconds:
-        cells = counted(len(run.cells), "cell")
-        total = significant(math.fsum(map(_total_seconds, run.cells.values())))
+        cells = counted(len(run.records), "cell")
+        total = significant(math.fsum(map(_total_seconds, run.records.values())))
         section.lines.append(
             f"{cells} took {total} s, timed fits {significant(fit_seconds)} s of it."
         )
@@ -603,7 +612,7 @@ def computing_seconds(runs: Iterable[Run]) -> float:
     """
     seconds: dict[str, float] = {}
     for run in runs:
-        for key, record in run.cells.items():
+        for key, record in run.records.items():
             seconds[key] = _total_seconds(record)
         for key, record in run.selections.items():
             seconds[f"search {key}"] = _search_seconds(record)
@@ -658,8 +667,8 @@ def job_table(run: Run, row: MethodResult) -> tuple[ReportTable, dict[str, int]]
         "file",
     )
     logs: dict[str, int] = {}
-    for job in run.cells_of(row.dataset, row.method):
-        record = run.cells.get(job.key)
+    for job in jobs_of(run, row.dataset, row.method):
+        record = run.records.get(job.key)
         if record is None:
             n_empty = len(table.columns) - 2
             table.rows.append([job.trial, MISSING, *[None] * n_empty])
@@ -678,13 +687,14 @@ def job_table(run: Run, row: MethodResult) -> tuple[ReportTable, dict[str, int]]
 def _record_entries(run: Run, record: Record) -> list[Any]:
     """Return the entries of `job_table` between the status and the file."""
     solver = record.solver
+    metrics = [record.metrics.get(name) for name in run.metrics]
     seed = (record.inputs.get("split") or {}).get("seed")
     converged = None
     if solver.get("converged") is not None:
         converged = "yes" if solver["converged"] else "no"
     return [
         None if seed is None else str(seed),
-        *(record.metrics.get(name) for name in run.metrics),
+        *metrics,
         record.seconds.get("fit", record.seconds.get("total")),
         solver.get("n_iter"),
         converged,

@@ -1,4 +1,4 @@
-"""The tables of a run under all interpretations of its paper: each table once, a column per interpretation."""
+"""Tables of a run under all interpretations, with a column per interpretation."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from mtlrun.errors import listed
 from mtlrun.lab.report.printed import PrintedNumber
 from mtlrun.tables.report_table import Column, ReportTable, Section
 
-#: The column with the numbers of the paper.
+#: Header of the column with the numbers of the paper.
 PAPER = "paper"
-#: Place of a number in a printed table: the head of its row and the name of its column.
-_Place = tuple[str, str]
-_Numbers = Mapping[_Place, PrintedNumber]
+#: Row header and column header of a number in a printed table.
+_Position = tuple[str, str]
+_Numbers = Mapping[_Position, PrintedNumber]
 
 
 def side_by_side(
@@ -37,79 +37,83 @@ def side_by_side(
         for section in sections:
             by_title.setdefault(section.title, {})[name] = section.grids[0]
     main = next(iter(tables), "")
-    found = []
+    joined_sections = []
     for title, grids in by_title.items():
         if set(grids) == {main}:
             continue
-        cells = {name: _cells(grid) for name, grid in grids.items()}
-        groups = _same_numbers(cells)
+        numbers = {name: _numbers_of(grid) for name, grid in grids.items()}
+        groups = _same_numbers(numbers)
         if len(groups) > 1:
-            found.append(Section(title, grids=[_joined(cells, groups, main, axes)]))
+            table = _joined(numbers, groups, main, axes)
+            joined_sections.append(Section(title, grids=[table]))
         elif main not in grids:
             names = groups[0]
             word = "interpretation" if len(names) == 1 else "interpretations"
             line = f"Under the {word} {listed([repr(name) for name in names])}."
-            found.append(Section(title, [line], [grids[names[0]]]))
-    return found
+            joined_sections.append(Section(title, [line], [grids[names[0]]]))
+    return joined_sections
 
 
-def _same_numbers(cells: Mapping[str, _Numbers]) -> list[list[str]]:
-    """Return the interpretations in groups that have the same texts in all places."""
-    groups: dict[frozenset[tuple[_Place, str]], list[str]] = {}
-    for name, numbers in cells.items():
-        texts = frozenset((place, str(cell)) for place, cell in numbers.items())
+def _numbers_of(grid: ReportTable) -> _Numbers:
+    """Return the numbers of a printed table by their positions."""
+    columns = [column.name for column in grid.columns[1:]]
+    numbers = {}
+    for header, *row in grid.rows:
+        for column, number in zip(columns, row, strict=True):
+            if number is not None:
+                numbers[str(header), column] = number
+    return numbers
+
+
+def _same_numbers(numbers: Mapping[str, _Numbers]) -> list[list[str]]:
+    """Return groups of interpretations that have the same texts in all positions."""
+    groups: dict[frozenset[tuple[_Position, str]], list[str]] = {}
+    for name, by_position in numbers.items():
+        texts = frozenset((key, str(number)) for key, number in by_position.items())
         groups.setdefault(texts, []).append(name)
     return list(groups.values())
 
 
 def _joined(
-    cells: Mapping[str, _Numbers],
+    numbers: Mapping[str, _Numbers],
     groups: Sequence[Sequence[str]],
     main: str,
     axes: tuple[str, str],
 ) -> ReportTable:
-    """Return a row per place of the printed table and a column per group of interpretations."""
-    # Some interpretations leave rows out: the places of all of them, in their order.
-    places = list(
-        dict.fromkeys(place for numbers in cells.values() for place in numbers)
-    )
-    columns_vary = len({column for _, column in places}) > 1
-    heads = axes if columns_vary else axes[:1]
-    joined = ReportTable([Column(head) for head in heads])
-    joined.rows = [list(place[: len(heads)]) for place in places]
-    published = [_published(cells.values(), place) for place in places]
+    """Return a row per position of the printed table and a column per group."""
+    # Some interpretations leave rows out, so the positions of all of them are joined.
+    positions: list[_Position] = []
+    for by_position in numbers.values():
+        positions += by_position
+    positions = list(dict.fromkeys(positions))
+    columns_vary = len({column for _, column in positions}) > 1
+    headers = axes if columns_vary else axes[:1]
+    joined = ReportTable([Column(header) for header in headers])
+    joined.rows = [list(position[: len(headers)]) for position in positions]
+    published = [_published(numbers.values(), position) for position in positions]
     if any(published):
         joined.add(Column(PAPER, "score"), published)
     for names in groups:
-        labels = [f"{name} (main)" if name == main else name for name in names]
-        numbers = cells[names[0]]
-        values = [_plain(numbers.get(place)) for place in places]
+        labels = []
+        for name in names:
+            labels.append(f"{name} (main)" if name == main else name)
+        of_group = numbers[names[0]]
+        values = [_plain(of_group.get(position)) for position in positions]
         joined.add(Column("; ".join(labels), "score"), values)
     return joined
 
 
-def _cells(grid: ReportTable) -> _Numbers:
-    """Return the numbers of a printed table by their places."""
-    columns = [column.name for column in grid.columns[1:]]
-    return {
-        (str(head), column): cell
-        for head, *row in grid.rows
-        for column, cell in zip(columns, row, strict=True)
-        if cell is not None
-    }
-
-
-def _published(tables: Iterable[_Numbers], place: _Place) -> str | None:
-    """Return the number of the paper at a place, None where it has none."""
+def _published(tables: Iterable[_Numbers], position: _Position) -> str | None:
+    """Return the number of the paper at a position; None if there is none."""
     for table in tables:
-        cell = table.get(place)
-        if cell is not None and cell.printed is not None:
-            return cell.printed
+        number = table.get(position)
+        if number is not None and number.printed is not None:
+            return number.printed
     return None
 
 
-def _plain(cell: PrintedNumber | None) -> PrintedNumber | None:
-    """Return a number without its mark and its published partner, which has a column."""
-    if cell is None:
+def _plain(number: PrintedNumber | None) -> PrintedNumber | None:
+    """Return a number without its mark, and without the published one next to it."""
+    if number is None:
         return None
-    return replace(cell, bold=False, printed=None, verdict="", published=None)
+    return replace(number, bold=False, printed=None, verdict="", published=None)

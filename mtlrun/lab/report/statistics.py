@@ -19,8 +19,9 @@ from mtlrun.engine.averages import task_means
 from mtlrun.engine.interfaces import METRIC_INFO
 from mtlrun.engine.record import OK, Records
 from mtlrun.errors import counted
-from mtlrun.lab.report.cells import MethodResult, Run
 from mtlrun.lab.report.checks import ALL_DATA, AVERAGE_RANK, QUANTITIES, Statistics
+from mtlrun.lab.report.method_results import MethodResult
+from mtlrun.lab.report.run import Run, axis_of
 from mtlrun.stats import (
     PairedTest,
     holm,
@@ -183,7 +184,7 @@ def _other_metrics(run: Run, metric: str) -> dict[str, str]:
             metrics_by_name[name] = as_list(entry["metrics"])
     other_metrics = {}
     for label in run.datasets:
-        metrics = metrics_by_name.get(run.axis_of(label), [metric])
+        metrics = metrics_by_name.get(axis_of(run, label), [metric])
         if metric not in metrics:
             other_metrics[label] = str(metrics[0])
     return other_metrics
@@ -271,7 +272,7 @@ def rank_methods(run: Run, rows: Sequence[MethodResult]) -> Ranking | None:
         None with fewer than three methods, for analyses, and for experiments with a
         section `statistics`, which have rankings of their own.
     """
-    if not run.metrics or run.measures or run.config.get("statistics"):
+    if not run.metrics or run.has_analyses or run.config.get("statistics"):
         return None
     metric = run.metrics[0]
     with_values = {row.dataset for row in rows if row.value(metric) is not None}
@@ -478,8 +479,8 @@ def paired_predictions(
     records = {}
     for planned in run.planned:
         is_selected = planned.dataset == dataset and planned.method in (a, b)
-        if is_selected and planned.key in run.cells:
-            records[planned.method, planned.trial] = run.cells[planned.key]
+        if is_selected and planned.key in run.records:
+            records[planned.method, planned.trial] = run.records[planned.key]
     tests = []
     stored = Records.of_run(run.folder)
     for trial in sorted({trial for _, trial in records}):

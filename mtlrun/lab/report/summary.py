@@ -19,7 +19,6 @@ from mtlrun.lab.report.build import (
     no_result_texts,
     verdict_lines,
 )
-from mtlrun.lab.report.cells import COMPLETE
 from mtlrun.lab.report.checks import NUMBERS, VERDICTS, Verdict
 from mtlrun.lab.report.claims import ClaimVerdict
 from mtlrun.lab.report.findings import (
@@ -34,6 +33,7 @@ from mtlrun.lab.report.findings import (
 )
 from mtlrun.lab.report.formats import TONES, plain_models
 from mtlrun.lab.report.interpretations import ReferenceVerdict
+from mtlrun.lab.report.run import COMPLETE
 from mtlrun.lab.report.sections import computing_seconds
 from mtlrun.lab.stored import read_json
 from mtlrun.tables.figures import SQUARES, Strip, StripRow
@@ -73,7 +73,7 @@ class RunReport:
     Attributes
     ----------
     path : str
-        Folder of the run relative to that of the results, with slashes.
+        Folder of the run relative to the folder of results, with slashes.
     report : Report
     """
 
@@ -263,7 +263,7 @@ def _most_tested(
     Parameters
     ----------
     candidates : iterable of (run, name of the item, size of its test, item)
-        The item with the largest test counts; of several, that of the largest run.
+        The item with the largest test counts; of several, the item of the largest run.
     """
     best: dict[Hashable, tuple[tuple[int, int], RunReport, _T]] = {}
     for entry, name, test_size, item in candidates:
@@ -301,19 +301,22 @@ def _count_all(entries: Sequence[RunReport]) -> dict[str, Any]:
     claims = Counter(claim.verdict for _, claim in distinct_claims(entries))
     numbers = Counter(number.verdict for _, number in distinct_references(entries))
     jobs = _total_job_counts(entries)
-    return {
-        "cells": jobs.pop("planned"),
-        **jobs,
-        **{str(verdict): claims[verdict] for verdict in VERDICTS},
-        **{str(verdict): numbers[verdict] for verdict in NUMBERS},
-        "seconds": _total_seconds(entries),
-    }
+    counts: dict[str, Any] = {"cells": jobs.pop("planned"), **jobs}
+    for verdict in VERDICTS:
+        counts[str(verdict)] = claims[verdict]
+    for verdict in NUMBERS:
+        counts[str(verdict)] = numbers[verdict]
+    counts["seconds"] = _total_seconds(entries)
+    return counts
 
 
 def _total_job_counts(entries: Sequence[RunReport]) -> dict[str, int]:
     """Return the sums of `Report.job_counts`."""
-    names = ("planned", COMPLETE, *NO_RESULT_TEXTS)
-    return {name: sum(e.report.job_counts[name] for e in entries) for name in names}
+    totals = dict.fromkeys(("planned", COMPLETE, *NO_RESULT_TEXTS), 0)
+    for entry in entries:
+        for name in totals:
+            totals[name] += entry.report.job_counts[name]
+    return totals
 
 
 def _total_seconds(entries: Iterable[RunReport]) -> float:

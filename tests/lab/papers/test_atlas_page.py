@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from mtlrun.lab.report.cells import read_run
 from mtlrun.lab.report.figures import measured_ranks
+from mtlrun.lab.report.run import read_run, results_of
 from mtlrun.stats import critical_difference
 
 ROOT = Path(__file__).parents[3]
@@ -94,7 +94,7 @@ def lines():
     )
     for label in run("gain").datasets:
         for method in run("gain").methods:
-            for record in run("gain").results_of(label, method):
+            for record in results_of(run("gain"), label, method):
                 place = {
                     "table": label,
                     "kind": kinds[label],
@@ -122,7 +122,7 @@ def of_methods():
     found = []
     for label in run("gain").datasets:
         for method in run("gain").methods:
-            for record in run("gain").results_of(label, method):
+            for record in results_of(run("gain"), label, method):
                 listed = record.result["tables"]["methods"]
                 for row in listed["rows"]:
                     cells = dict(zip(listed["columns"], row, strict=True))
@@ -182,7 +182,7 @@ def test_what_was_computed():
     failed = {
         (p.dataset, p.method)
         for p in run("gain").planned
-        if run("gain").cells[p.key].status != "ok"
+        if run("gain").records[p.key].status != "ok"
     }
     assert planned - done == 5
     assert says(f"Five of {planned} cells failed, all on `sf1` with 5 to 20 rows")
@@ -501,7 +501,7 @@ def test_foretelling():
 
 def test_the_share_of_the_noise():
     def noise(method):
-        (record,) = run("methods").results_of("published", method)
+        (record,) = results_of(run("methods"), "published", method)
         rows = {
             row[0]: row[1:] for row in record.result["tables"]["Coefficients"]["rows"]
         }
@@ -514,8 +514,8 @@ def test_the_share_of_the_noise():
     assert says(f"Its interval is {one[1]} to {one[2]} with one set")
     assert says(f"{other[1]} to {other[2]} with another")
     first = noise("foretold, real tables, first seed")
-    (record,) = run("methods").results_of(
-        "published", "foretold, real tables, second seed"
+    (record,) = results_of(
+        run("methods"), "published", "foretold, real tables, second seed"
     )
     second = next(
         row

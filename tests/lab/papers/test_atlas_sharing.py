@@ -23,6 +23,7 @@ from mtlrun.lab.papers.atlas.trees import (
     StoppedTreesRegressor,
     WithoutTask,
 )
+from mtlrun.lab.report.run import results_of
 from mtlrun.lab.results import compact_run
 from mtlrun.stats import holm
 
@@ -445,9 +446,9 @@ def test_a_compacted_run_is_continued_where_it_stopped(tmp_path):
     compact_run(folder)
     for path in (tmp_path / "cells").glob("*.json"):
         path.unlink()
-    (before,) = first.run.results_of("equal tasks", "linear, few rows")
+    (before,) = results_of(first.run, "equal tasks", "linear, few rows")
     whole = reproduce("atlas/pairs", **options)
-    (after,) = whole.run.results_of("equal tasks", "linear, few rows")
+    (after,) = results_of(whole.run, "equal tasks", "linear, few rows")
     # Seconds of a computation that was repeated would differ.
     assert after.seconds == before.seconds
-    assert len(whole.run.results_of("unrelated tasks", "linear, few rows")) == 1
+    assert len(results_of(whole.run, "unrelated tasks", "linear, few rows")) == 1

@@ -9,7 +9,7 @@ import pytest
 from mtlrun.errors import ConfigError
 from mtlrun.lab.papers.mtsvm import audit
 from mtlrun.lab.papers.mtsvm.audit import StoredCurve, curve_phases, stored_runs
-from mtlrun.lab.report.cells import read_run
+from mtlrun.lab.report.run import read_run
 
 
 def test_the_numbers_of_gauss2d_are_those_of_the_files():

@@ -12,9 +12,9 @@ from mtlrun.data.load import load_dataset
 from mtlrun.errors import DataError
 from mtlrun.estimators import GraphSVC, IndependentMKLClassifier, RobustMTL
 from mtlrun.lab.papers.fetr.seconds import fetr_convergence
-from mtlrun.lab.report.cells import read_run
 from mtlrun.lab.report.checks import Verdict
 from mtlrun.lab.report.interpretations import judged
+from mtlrun.lab.report.run import jobs_of, read_run
 from mtlrun.metrics import accuracy_per_task
 
 RESULTS = Path(__file__).parents[3] / "results"
@@ -277,8 +277,8 @@ def test_the_kernel_solver_needs_less_work_than_the_printed_ascent_on_landmine()
 def test_the_recorded_ratio_on_landmine_follows_from_its_cell_and_decides_the_claim():
     run = read_run(RESULTS / "mtsvm" / "fig2" / "quick")
     # LIBSVM, the rival that the paper names.
-    (place,) = run.cells_of("landmine", "MTK with intercept")
-    record = run.cells[place.key]
+    (place,) = jobs_of(run, "landmine", "MTK with intercept")
+    record = run.records[place.key]
     ratio = record.metrics["times_paper"]
     curve = record.result["curves"]["seconds to precision"]
     assert curve["x"][-1] == 14820
@@ -291,7 +291,7 @@ def test_the_recorded_ratio_on_landmine_follows_from_its_cell_and_decides_the_cl
     def verdict(ratio):
         job = replace(record, metrics={**record.metrics, "times_paper": ratio})
         claims = judged(
-            replace(run, cells={**run.cells, place.key: job}, others=[])
+            replace(run, records={**run.records, place.key: job}, others=[])
         ).claims
         return next(claim.verdict for claim in claims if claim.id == "mtsvm-4-landmine")
 

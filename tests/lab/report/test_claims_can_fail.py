@@ -18,10 +18,11 @@ from mtlrun.engine.interfaces import METRIC_INFO
 from mtlrun.engine.record import Record
 from mtlrun.lab.batch import artefacts
 from mtlrun.lab.load import load_experiment
-from mtlrun.lab.report.cells import MethodResult, Run, method_results, read_run
 from mtlrun.lab.report.checks import SHARES, Check, Claim, Verdict
 from mtlrun.lab.report.claims import Evidence, evaluate, judge
 from mtlrun.lab.report.interpretations import judged
+from mtlrun.lab.report.method_results import MethodResult, method_results
+from mtlrun.lab.report.run import Run, jobs_of, read_run
 from mtlrun.lab.report.statistics import rank_groups
 
 TRIALS = range(8)
@@ -282,7 +283,7 @@ def with_value(
 
 def spoiled(run: Run, claim: dict[str, Any], good: bool) -> Run:
     """Return a run whose records satisfy all checks of a claim, or none of them."""
-    cells = dict(run.cells)
+    records = dict(run.records)
     for check in claim["checks"]:
         quantity = check.get("quantity", "")
         facts = run.quantities.get(quantity, {})
@@ -292,12 +293,12 @@ def spoiled(run: Run, claim: dict[str, Any], good: bool) -> Run:
         )
         for method, value in wanted(check, run.methods, good).items():
             for label in rows_touched(run, check):
-                for cell in run.cells_of(label, method):
-                    if (record := cells.get(cell.key)) is not None:
-                        cells[cell.key] = with_value(
+                for cell in jobs_of(run, label, method):
+                    if (record := records.get(cell.key)) is not None:
+                        records[cell.key] = with_value(
                             record, quantity, value, cell.trial, lower
                         )
-    return replace(run, cells=cells, others=[])
+    return replace(run, records=records, others=[])
 
 
 def evidence(run: Run, claim: dict[str, Any]) -> Evidence:

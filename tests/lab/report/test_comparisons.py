@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 
 from mtlrun.lab.report import claims
-from mtlrun.lab.report.cells import MethodResult, Run
 from mtlrun.lab.report.checks import Check, Claim
 from mtlrun.lab.report.claims import CheckResult, ClaimVerdict, Evidence, evaluate
 from mtlrun.lab.report.claims import judge as judge_claim
+from mtlrun.lab.report.method_results import MethodResult
+from mtlrun.lab.report.run import Run
 from mtlrun.tables.ranking import Ranking
 
 INFO = {

@@ -11,7 +11,7 @@ import mtlrun
 from mtlrun.cli.app import app
 from mtlrun.errors import DataError
 from mtlrun.lab.report.build import result_sections
-from mtlrun.lab.report.cells import load_results
+from mtlrun.lab.report.frames import load_results
 
 
 @pytest.fixture(scope="module")

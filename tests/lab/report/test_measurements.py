@@ -7,6 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
+from mtlrun.engine.record import FAILED
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import (
     FORMATS,
@@ -16,6 +17,7 @@ from mtlrun.lab.report.formats import (
     render,
     write_report,
 )
+from mtlrun.lab.report.run import jobs_with_outcome
 from mtlrun.lab.report.terminal import print_report
 from mtlrun.tables.drawing import draw, write_drawing
 from mtlrun.tables.figures import HeatMap
@@ -193,7 +195,9 @@ def test_scaling_tells_what_ran_into_the_limit(maker):
     assert "**seconds to fit, alpha (simulated)**" in text
     assert "10 **15 ± 7.1** 40 (1 of 2 > 120 s)" in text
     assert "100 150 ± 71 > 120 s" in text
-    assert report.run.failed == [], "the limit is part of the experiment"
+    assert jobs_with_outcome(report.run, FAILED) == [], (
+        "the limit is part of the experiment"
+    )
     assert report.summary[-1] == "5 of 8 cells done, 3 stopped at the time limit."
     (figure,) = report.figures
     dcd, mtk = figure.panels[0].curves

@@ -12,13 +12,13 @@ from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
 from mtlrun.engine.packed import PACKED, pack
-from mtlrun.engine.record import Record, Records
+from mtlrun.engine.record import FAILED, Record, Records
 from mtlrun.engine.store import Store
 from mtlrun.errors import DataError
 from mtlrun.lab.merging import Merged, merge
 from mtlrun.lab.report.build import build_report
-from mtlrun.lab.report.cells import read_run
 from mtlrun.lab.report.formats import FILES
+from mtlrun.lab.report.run import jobs_with_outcome, read_run
 from mtlrun.utils.processes import exclusive_lock
 
 DC = "LADM-DC-RMTL-10%"
@@ -130,9 +130,9 @@ def test_what_is_not_taken_is_counted(halves):
 def test_a_failed_cell_is_replaced_by_a_finished_one(halves):
     whole, first, _ = halves
     rewritten(first / "cells" / "alpha-APG-RMTL-0.json", status="failed")
-    assert len(read_run(first / RUN).failed) == 1
+    assert len(jobs_with_outcome(read_run(first / RUN), FAILED)) == 1
     merge(first / RUN, whole / RUN)
-    assert build_report(first / RUN).run.failed == []
+    assert jobs_with_outcome(build_report(first / RUN).run, FAILED) == []
 
 
 def test_nothing_is_written_twice(halves):

@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 from mtlrun.cli.app import app
 from mtlrun.errors import UserError
 from mtlrun.lab.report.build import build_report
-from mtlrun.lab.report.cells import read_run
 from mtlrun.lab.report.figures import (
     matrix_figures,
     matrix_sections,
@@ -21,6 +20,7 @@ from mtlrun.lab.report.figures import (
 )
 from mtlrun.lab.report.formats import markdown
 from mtlrun.lab.report.plots import plot
+from mtlrun.lab.report.run import read_run, results_of
 from mtlrun.tables.drawing import alike, draw, svg
 from mtlrun.tables.figures import Figure, HeatMap
 
@@ -84,7 +84,7 @@ def test_critical_differences(maker, tmp_path):
 def test_rankings_of_measurements_are_drawn_below_each_other(maker, tmp_path):
     folder = maker.fill().write()
     run = build_report(folder).run
-    place = next(iter(run.results_of("alpha", run.methods[0])))
+    place = next(iter(results_of(run, "alpha", run.methods[0])))
     values = [[1.0, 2.0, 3.0]] * 8
     scores = {
         "blocks": list("abcdefgh"),
@@ -184,7 +184,7 @@ def test_the_protocol_tells_where_parameters_were_chosen_and_what_a_data_set_has
 def test_a_figure_without_data_is_titled_by_its_analysis_alone(maker, tmp_path):
     folder = maker.fill().write()
     run = build_report(folder).run
-    record = next(iter(run.results_of("alpha", run.methods[0])))
+    record = next(iter(results_of(run, "alpha", run.methods[0])))
     values = [[0.5, None], [-0.25, 0.0]]
     record.result["matrices"] = {
         "gain": {
@@ -203,7 +203,7 @@ def test_a_figure_without_data_is_titled_by_its_analysis_alone(maker, tmp_path):
 
 def test_the_numbers_of_a_small_matrix_are_a_table_too(maker):
     run = build_report(maker.fill().write()).run
-    record = next(iter(run.results_of("alpha", run.methods[0])))
+    record = next(iter(results_of(run, "alpha", run.methods[0])))
     small = {
         "values": [[0.5, None], [-0.25, 0.0]],
         "rows": ["north", "south"],

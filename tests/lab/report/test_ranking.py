@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from mtlrun.lab.report.build import build_report
-from mtlrun.lab.report.cells import method_results, read_run
+from mtlrun.lab.report.method_results import method_results
+from mtlrun.lab.report.run import read_run
 from mtlrun.lab.report.statistics import rank_groups
 
 DATA = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")

@@ -18,8 +18,9 @@ from mtlrun.engine.record import Records
 from mtlrun.engine.stored import SHAPES
 from mtlrun.errors import DataError, UserError
 from mtlrun.lab.report.build import build_report
-from mtlrun.lab.report.cells import load_results, read_run
 from mtlrun.lab.report.formats import render
+from mtlrun.lab.report.frames import load_results
+from mtlrun.lab.report.run import read_run
 from mtlrun.lab.report.summary import read_overview
 from mtlrun.lab.stored import MODELS, read_json, read_raw
 from mtlrun.model.files import load_model

@@ -6,8 +6,9 @@ import pytest
 
 from mtlrun.engine.averages import std
 from mtlrun.errors import DataError
-from mtlrun.lab.report.cells import MethodResult, method_results, read_run
+from mtlrun.lab.report.method_results import MethodResult, method_results
 from mtlrun.lab.report.printed import mean_std, range_text, result_grid, task_note
+from mtlrun.lab.report.run import MISSING, jobs_with_outcome, read_run
 
 DC = "LADM-DC-RMTL-10%"
 
@@ -166,7 +167,9 @@ def test_stale_files_are_ignored_and_damaged_ones_noted(maker):
     victim.write_text(victim.read_text()[:50])
     run = read_run(folder)
     assert run.unreadable == ["alpha/APG-RMTL/trial 1"]
-    assert [c.name for c in run.missing] == ["alpha/APG-RMTL/trial 1"]
+    assert [c.name for c in jobs_with_outcome(run, MISSING)] == [
+        "alpha/APG-RMTL/trial 1"
+    ]
 
 
 def test_not_a_run_folder(tmp_path):

@@ -1,0 +1,255 @@
+"""Results of a method on a data set, over all its splits."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import product
+
+import pandas as pd
+
+from mtlrun.engine.averages import std
+from mtlrun.engine.record import DIVERGED, DONE, FAILED, NOT_CONVERGED, OK, TIMEOUT
+from mtlrun.lab.report.checks import MEDIAN_QUANTITIES
+from mtlrun.lab.report.frames import METRIC_PREFIX, is_quantity, results_frame
+from mtlrun.lab.report.run import MISSING, Run, results_of
+from mtlrun.tables.quantities import PARALLEL
+
+#: Status of a method of which some jobs still have to be computed.
+PARTIAL = "partial"
+#: A method has the first status in this list that one of its jobs has.
+WORST_FIRST = (FAILED, DIVERGED, TIMEOUT, MISSING, NOT_CONVERGED, OK)
+
+
+@dataclass(frozen=True)
+class MethodResult:
+    """Results of a method on a data set.
+
+    Attributes
+    ----------
+    dataset : str
+        Label of the data set; in a sweep it includes the value of the axis.
+    method : str
+        Label of the method.
+    cells : DataFrame
+        Rows of `results_frame` of its jobs.
+    task_names : list of str
+        Names of the tasks; empty if they are unknown.
+    medians : tuple of str
+        Quantities whose number is the median over the splits, not the mean.
+    base : MethodResult or None
+        Result of the baseline, to which `speedup` refers.
+    task : str or None
+        Task to which the result is restricted.
+    """
+
+    dataset: str
+    method: str
+    cells: pd.DataFrame
+    task_names: Sequence[str] = ()
+    medians: tuple[str, ...] = MEDIAN_QUANTITIES
+    base: MethodResult | None = None
+    task: str | None = None
+    #: Results of `of_task`, whose samples are needed again and again.
+    _task_results: dict[str, MethodResult] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    # -------------------------------------------------------- status
+
+    @property
+    def planned(self) -> int:
+        """Number of planned jobs."""
+        return len(self.cells)
+
+    @property
+    def n(self) -> int:
+        """Number of finished jobs."""
+        return len(self.done)
+
+    @cached_property
+    def done(self) -> pd.DataFrame:
+        """Rows of the finished jobs."""
+        return self.cells[self.cells["status"].isin(DONE)]
+
+    @cached_property
+    def statuses(self) -> Counter[str]:
+        """Number of jobs with each status."""
+        return Counter(self.cells["status"])
+
+    @cached_property
+    def worst(self) -> str:
+        """Worst status of the jobs."""
+        for status in WORST_FIRST:
+            if status in self.statuses:
+                return status
+        return FAILED
+
+    @property
+    def affected(self) -> int:
+        """Number of jobs with the worst status."""
+        return self.statuses[self.worst]
+
+    @property
+    def status(self) -> str:
+        """Worst status of the jobs.
+
+        It is ``missing`` if all jobs still have to be computed, and ``partial`` if some.
+        """
+        if self.worst == MISSING and self.affected < self.planned:
+            return PARTIAL
+        return self.worst
+
+    @property
+    def status_text(self) -> str:
+        """Status with the share of the jobs that have it, for example ``failed 1/5``."""
+        if self.status == OK or self.affected == self.planned:
+            return self.status
+        return f"{self.status} {self.affected}/{self.planned}"
+
+    # -------------------------------------------------------- numbers
+
+    @cached_property
+    def samples(self) -> dict[str, dict[int, float]]:
+        """Quantity -> trial -> value, where it is a finite number."""
+        if self.task is None:
+            values = self._mean_samples()
+        else:
+            values = self._task_samples(self.task_names.index(self.task))
+        samples = {}
+        for quantity, by_trial in values.items():
+            finite = _finite_values(by_trial)
+            if finite:
+                samples[quantity] = finite
+        return samples
+
+    def _mean_samples(self) -> dict[str, dict[int, float | None]]:
+        """Return the values of the jobs by quantity and trial."""
+        numbers = self.done.select_dtypes("number")
+        trials = self.done["trial"].tolist()
+        samples = {}
+        for column in numbers:
+            if is_quantity(column):
+                values = numbers[column].tolist()
+                quantity = column.removeprefix(METRIC_PREFIX)
+                samples[quantity] = dict(zip(trials, values, strict=True))
+        return samples
+
+    def _task_samples(self, index: int) -> dict[str, dict[int, float | None]]:
+        """Return the values of a task by metric and trial."""
+        metrics = [name for values in self.done["tasks"] for name in values]
+        samples = {}
+        for metric in dict.fromkeys(metrics):
+            by_trial = {}
+            for trial, values in self.tasks(metric).items():
+                if index < len(values):
+                    by_trial[trial] = values[index]
+            samples[metric] = by_trial
+        return samples
+
+    def by_trial(self, quantity: str) -> dict[int, float]:
+        """Return the values of the splits.
+
+        The seconds with a worker per block are the seconds for methods without blocks.
+        """
+        values = self.samples.get(quantity, {})
+        if quantity == PARALLEL and not values:
+            return self.samples.get("seconds", {})
+        return values
+
+    def value(self, quantity: str) -> float | None:
+        """Return the number of a table: the mean or median over the splits, or None."""
+        if quantity == "speedup":
+            return self.speedup
+        values = list(self.by_trial(quantity).values())
+        if not values:
+            return None
+        if quantity in self.medians:
+            return statistics.median(values)
+        return statistics.fmean(values)
+
+    def std(self, quantity: str) -> float | None:
+        """Return the standard deviation over the splits (n - 1); None below two splits."""
+        return std(self.by_trial(quantity).values())
+
+    @cached_property
+    def speedup(self) -> float | None:
+        """Median seconds of the baseline divided by the median of the method.
+
+        The medians are over the splits that both finished. None without such splits.
+        """
+        if self.base is None:
+            return None
+        seconds = self.by_trial("seconds")
+        base_seconds = self.base.by_trial("seconds")
+        common = [trial for trial in seconds if trial in base_seconds]
+        if not common:
+            return None
+        median = statistics.median(seconds[trial] for trial in common)
+        base_median = statistics.median(base_seconds[trial] for trial in common)
+        return base_median / median if median > 0 else None
+
+    def counts(self, name: str) -> list[int]:
+        """Return a count of the finished jobs that have it."""
+        return [counts[name] for counts in self.done["counts"] if name in counts]
+
+    # -------------------------------------------------------- tasks
+
+    def tasks(self, metric: str) -> dict[int, list[float | None]]:
+        """Return the values of the tasks by trial."""
+        trials = self.done["trial"].tolist()
+        values_by_trial = {}
+        for trial, values in zip(trials, self.done["tasks"].tolist(), strict=True):
+            if metric in values:
+                values_by_trial[trial] = list(values[metric])
+        return values_by_trial
+
+    def of_task(self, task: str) -> MethodResult | None:
+        """Return the result restricted to a task; None if its name is unknown."""
+        if task not in self.task_names:
+            return None
+        if task not in self._task_results:
+            name = f"{self.dataset}, {task}"
+            self._task_results[task] = replace(self, dataset=name, task=task, base=None)
+        return self._task_results[task]
+
+
+def _finite_values(by_trial: Mapping[int, float | None]) -> dict[int, float]:
+    """Return the values that are finite numbers."""
+    finite = {}
+    for trial, value in by_trial.items():
+        if value is not None and math.isfinite(value):
+            finite[trial] = value
+    return finite
+
+
+def method_results(run: Run) -> list[MethodResult]:
+    """Return the results of each method on each data set, in their order.
+
+    Methods with failed or missing jobs are included.
+    """
+    # Analyses may measure seconds, of which each repeat counts.
+    medians = () if run.has_analyses else MEDIAN_QUANTITIES
+    jobs = dict(iter(results_frame(run).groupby(["place", "method"], sort=False)))
+    results = []
+    for dataset, method in product(run.datasets, run.methods):
+        if (dataset, method) not in jobs:
+            continue
+        cells = jobs[dataset, method]
+        names = _task_names(run, dataset, method)
+        results.append(MethodResult(dataset, method, cells, names, medians))
+    baselines = {r.dataset: r for r in results if r.method == run.baseline}
+    return [replace(r, base=baselines.get(r.dataset)) for r in results]
+
+
+def _task_names(run: Run, dataset: str, method: str) -> list[str]:
+    """Return the task names in the last record that has some, else of the data set."""
+    for record in reversed(results_of(run, dataset, method)):
+        names = record.result.get("tasks")
+        if names:
+            return [str(name) for name in names]
+    return [str(name) for name in run.datasets[dataset].get("tasks") or ()]

@@ -1,0 +1,483 @@
+"""Run as plain data: its plan, its records, and lookups in both.
+
+Reports read runs from their folders only; nothing here computes a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, create_model
+
+from mtlrun.engine.packed import is_search, name_candidates
+from mtlrun.engine.record import FAILED, TIMEOUT, JobKind, Record, Records, ResultKey
+from mtlrun.engine.stored import AGAIN, PROVENANCE, RUN_FILE, VERIFIED
+from mtlrun.errors import DataError
+from mtlrun.lab.stored import StoredPlan, read_json, read_plan, read_sound
+from mtlrun.stats import PairedTest
+from mtlrun.utils.io import DIGEST, as_list, jsonable, sealed
+from mtlrun.utils.sizes import LARGEST
+from mtlrun.utils.text import cleaned, with_present_options
+
+#: Label in place of a data set, for analyses that need none.
+PUBLISHED = "published"
+#: Outcomes of planned jobs, besides `FAILED` (see `outcome_of`).
+COMPLETE = "done"
+MISSING = "missing"
+STOPPED = "stopped"
+#: Keys of two records, kind of a paired test of their test scores, and the difference up
+#: to which two scores are equal.
+TestKey = tuple[str, str, str, float]
+
+
+@dataclass
+class Run:
+    """Content of a run folder, under one interpretation.
+
+    Attributes
+    ----------
+    folder : Path
+    info : dict
+        Content of run.json.
+    planned : list of ResultKey
+        Planned jobs.
+    records : dict of str to Record
+        Readable records by key, of finished and failed jobs.
+    selections : dict of str to Record
+        Key of a parameter search -> record of a job whose parameters it selected.
+    provenance : list of dict
+        One entry per invocation that computed something, the newest last.
+    verified : dict
+        Content of verified.json; empty without it.
+    unreadable : list of str
+        Names of planned jobs whose file cannot be read.
+    unsound : list of str
+        Names of jobs whose test scores are missing or damaged; no test uses them.
+    reading : str
+        Name of the interpretation; empty without interpretations.
+    others : list of Run
+        The same run under the other interpretations, with the same records.
+    altered : bool
+        Whether run.json was modified after it was written.
+    paired : dict of TestKey to PairedTest
+        Paired tests on test scores, from the packed records and from claims that have
+        been judged since.
+    config : dict
+        Resolved experiment.
+    profile : str
+    metrics : list of str
+        Names of the metrics; the first one is the main one.
+    baseline : str or None
+        Label of the method to which speed-ups refer.
+    sweep : dict
+        Section `sweep` of the experiment; empty without one.
+    datasets : dict of str to dict
+        Metadata of the data sets by label, in the order of the experiment.
+    methods : list of str
+        Labels of the methods in the order of the experiment.
+    has_analyses : bool
+        Whether the jobs are analyses instead of fits.
+    quantities : dict of str to dict
+        ``text`` and ``greater_is_better`` of the quantities of analyses.
+    published : list of dict
+        Curves of the paper: ``dataset``, ``method``, ``name``, ``x``, ``y``, ``source``.
+    jobs_by_row : dict of (str, str) to list of ResultKey
+        Planned jobs by data set and method, in the order of the trials.
+    """
+
+    folder: Path
+    info: dict[str, Any]
+    planned: list[ResultKey]
+    records: dict[str, Record] = field(default_factory=dict)
+    selections: dict[str, Record] = field(default_factory=dict)
+    provenance: list[dict[str, Any]] = field(default_factory=list)
+    verified: dict[str, Any] = field(default_factory=dict)
+    unreadable: list[str] = field(default_factory=list)
+    unsound: list[str] = field(default_factory=list)
+    reading: str = ""
+    others: list[Run] = field(default_factory=list)
+    altered: bool = False
+    paired: dict[TestKey, PairedTest] = field(default_factory=dict)
+    config: dict[str, Any] = field(init=False)
+    profile: str = field(init=False)
+    metrics: list[str] = field(init=False)
+    baseline: str | None = field(init=False)
+    sweep: dict[str, Any] = field(init=False)
+    datasets: dict[str, dict[str, Any]] = field(init=False)
+    methods: list[str] = field(init=False)
+    has_analyses: bool = field(init=False)
+    quantities: dict[str, dict[str, Any]] = field(init=False)
+    published: list[dict[str, Any]] = field(init=False)
+    jobs_by_row: dict[tuple[str, str], list[ResultKey]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Read the fields that follow from run.json and the planned jobs."""
+        info = self.info
+        self.config = dict(info.get("config") or {})
+        self.profile = str(info.get("profile", ""))
+        self.metrics = []
+        for metric in as_list(self.config.get("metrics")):
+            is_name = isinstance(metric, str)
+            self.metrics.append(metric if is_name else str(metric["name"]))
+        self.baseline = (self.config.get("timing") or {}).get("baseline")
+        self.sweep = dict(self.config.get("sweep") or {})
+        metadata = info.get("datasets") or {}
+        labels = dict.fromkeys([*metadata, *(job.dataset for job in self.planned)])
+        self.datasets = {label: dict(metadata.get(label) or {}) for label in labels}
+        named = as_list(info.get("methods"))
+        planned_methods = [job.method for job in self.planned]
+        self.methods = list(dict.fromkeys([*named, *planned_methods]))
+        families = [job.get("family") for job in as_list(info.get("cells"))]
+        self.has_analyses = JobKind.ANALYSIS in families
+        self.quantities = dict(info.get("quantities") or {})
+        self.published = as_list((info.get("published") or {}).get("curves"))
+        self.jobs_by_row = {}
+        for job in self.planned:
+            self.jobs_by_row.setdefault((job.dataset, job.method), []).append(job)
+
+
+# ------------------------------------------------------------ labels of data sets
+
+
+def axis_of(run: Run, label: str) -> str:
+    """Return the label of a data set without the value of the axis of a sweep."""
+    axis = run.datasets.get(label, {}).get("axis") or {}
+    return str(axis.get("of", label))
+
+
+def data_names(run: Run) -> str:
+    """Return the labels of the data sets in one line, without values of an axis."""
+    labels = dict.fromkeys(axis_of(run, label) for label in run.datasets)
+    return ", ".join(labels) or "nothing"
+
+
+def label_of(run: Run, name: str) -> str | None:
+    """Return the label of a data set, given its label or id; None if the run lacks it."""
+    if name in run.datasets:
+        return name
+    for label, metadata in run.datasets.items():
+        if str(metadata.get("id", label)) == name:
+            return label
+    return None
+
+
+def has_data(run: Run, label: str) -> bool:
+    """Return whether a label belongs to a data set, and is not `PUBLISHED`."""
+    id = run.datasets.get(label, {}).get("id")
+    return id != PUBLISHED and label != PUBLISHED
+
+
+def title_of(run: Run, label: str) -> str:
+    """Return the label of a data set, marked if it is simulated.
+
+    In a sweep it may be the label without the value of the axis.
+    """
+    for name, metadata in run.datasets.items():
+        if label in (name, axis_of(run, name)):
+            return mark_simulated(label, metadata)
+    return label
+
+
+def mark_simulated(name: str, metadata: dict[str, Any]) -> str:
+    """Add "(simulated)" to the name of a simulated data set, unless it says so itself."""
+    if metadata.get("simulated") and "simulated" not in name.lower():
+        return f"{name} (simulated)"
+    return name
+
+
+# ------------------------------------------------------------ jobs and records
+
+
+def all_planned_jobs(run: Run) -> list[ResultKey]:
+    """Return the planned jobs of all interpretations."""
+    jobs = list(run.planned)
+    for other in run.others:
+        jobs += other.planned
+    return jobs
+
+
+def started_others(run: Run) -> list[tuple[Run, list[ResultKey]]]:
+    """Return the other interpretations of which a job was computed.
+
+    Returns
+    -------
+    list of (Run, list of ResultKey)
+        Interpretation, and its planned jobs that no interpretation before it has.
+    """
+    started = []
+    seen_keys = {job.key for job in run.planned}
+    for other in run.others:
+        unshared = [job for job in other.planned if job.key not in seen_keys]
+        # An interpretation without jobs of its own has started with the jobs it shares.
+        decisive = unshared or other.planned
+        if any(job.key in run.records for job in decisive):
+            started.append((other, unshared))
+            seen_keys.update(job.key for job in unshared)
+    return started
+
+
+def outcome_of(run: Run, job: ResultKey) -> str:
+    """Return the outcome of a planned job.
+
+    It is ``done``, ``missing``, ``failed``, or ``stopped`` for an analysis that reached
+    its limit of seconds.
+    """
+    record = run.records.get(job.key)
+    if record is None:
+        return MISSING
+    if record.done:
+        return COMPLETE
+    if record.family == JobKind.ANALYSIS and record.status == TIMEOUT:
+        return STOPPED
+    return FAILED
+
+
+def jobs_with_outcome(run: Run, outcome: str) -> list[ResultKey]:
+    """Return the planned jobs with an outcome."""
+    return [job for job in run.planned if outcome_of(run, job) == outcome]
+
+
+def jobs_of(run: Run, dataset: str, method: str) -> list[ResultKey]:
+    """Return the planned jobs of a method on a data set, in the order of the trials."""
+    return run.jobs_by_row.get((dataset, method), [])
+
+
+def results_of(run: Run, dataset: str, method: str) -> list[Record]:
+    """Return the finished records of a method on a data set, in the order of trials."""
+    records = []
+    for job in jobs_of(run, dataset, method):
+        record = run.records.get(job.key)
+        if record is not None and record.done:
+            records.append(record)
+    return records
+
+
+def first_results(run: Run, name: str) -> Iterator[tuple[str, str, Any]]:
+    """Yield data set, method, and an entry of the first finished repeat that has it.
+
+    Parameters
+    ----------
+    run : Run
+    name : str
+        Key of `Record.result`.
+    """
+    for dataset, method in product(run.datasets, run.methods):
+        for record in results_of(run, dataset, method):
+            content = record.result.get(name)
+            if content:
+                yield dataset, method, content
+                break
+
+
+# ------------------------------------------------------------ reading
+
+
+def read_run(folder: Path) -> Run:
+    """Read a run folder.
+
+    A damaged record is only noted, since its job will be computed again.
+
+    Parameters
+    ----------
+    folder : Path
+        ``<output>/<paper>/<item>/<profile>`` with run.json, and possibly with packed
+        records and provenance.json.
+
+    Raises
+    ------
+    DataError
+        If there is no run.json, or if it is damaged.
+    """
+    folder = Path(folder)
+    stored = Records.of_run(folder)
+    raw = read_plan(folder, stored)
+    if raw is None:
+        raise DataError(
+            f"{folder}: no {RUN_FILE} here, so this is not the folder of a run",
+            "Run the experiment first (mtlrun reproduce TARGET), or give <output>/<paper>/<artefact>/<profile>.",
+        )
+    unsealed = {key: value for key, value in raw.items() if key != DIGEST}
+    info = cleaned(raw)
+    if info.get("command"):
+        info["command"] = with_present_options(str(info["command"]))
+    plan = StoredPlan.model_validate(info)
+    run = Run(
+        folder=folder,
+        info=info,
+        planned=[job for job in plan.cells if not job.reading],
+        provenance=as_list((read_json(folder / PROVENANCE) or {}).get("runs")),
+        verified=read_sound(folder / VERIFIED),
+        reading=str(info.get("reading") or ""),
+        altered=sealed(unsealed) != raw,
+        paired=stored_tests(stored.packed.paired),
+    )
+    for name, entry in (plan.readings or {}).items():
+        if entry.config is not None and name != run.reading:
+            run.others.append(_with_interpretation(run, name, plan))
+    _read_records(run, stored)
+    return run
+
+
+def _with_interpretation(run: Run, name: str, plan: StoredPlan) -> Run:
+    """Return a run under another interpretation; it shares the records."""
+    entry = run.info["readings"][name]
+    info = {
+        **run.info,
+        "config": {**run.config, **entry["config"]},
+        "reading": name,
+    }
+    for key in ("datasets", "methods"):
+        if key in entry:
+            info[key] = entry[key]
+    planned = [job for job in plan.cells if job.reading == name]
+    return replace(run, info=info, planned=planned, reading=name, others=[])
+
+
+def _read_records(run: Run, stored: Records) -> None:
+    """Read the records of all planned jobs into a run, and note the damaged ones.
+
+    Raises
+    ------
+    DataError
+        If all records are lost with a damaged file of packed records.
+    """
+    for job in all_planned_jobs(run):
+        if job.key in run.records:
+            continue
+        try:
+            record = stored.read(job.key)
+            if record is None:
+                continue
+            run.records[job.key] = checked(record)
+        except ValueError:
+            # A damaged pack concerns all its records, so it is noted once, below.
+            if stored.damage is None or stored.path(job.key).is_file():
+                run.unreadable.append(job.name)
+            continue
+        try:
+            stored.scores(record)
+        except ValueError:
+            run.unsound.append(job.name)
+    # A damaged pack does no harm if all records are in the folder of jobs, too.
+    if stored.damage is not None and jobs_with_outcome(run, MISSING):
+        if not run.records:
+            raise DataError(f"{run.folder / stored.pack_name}: {stored.damage}", AGAIN)
+        run.unreadable.append(stored.pack_name)
+    for key in sorted(run.records):
+        record = run.records[key]
+        if is_search(record.selection):
+            run.selections.setdefault(str(record.selection["key"]), record)
+    name_candidates(record.selection for record in run.selections.values())
+
+
+def stored_tests(entries: Iterable[dict[str, Any]]) -> dict[TestKey, PairedTest]:
+    """Return the paired tests of packed records; other formats are left out."""
+    tests = {}
+    for entry in entries:
+        try:
+            key = (entry["of"], entry["over"], entry["test"], float(entry["equal_to"]))
+            tests[key] = PairedTest(**entry["result"])
+        except (LookupError, TypeError, ValueError):
+            continue
+    return tests
+
+
+def storable_tests(tests: dict[TestKey, PairedTest]) -> list[dict[str, Any]]:
+    """Return paired tests in the format that `stored_tests` reads."""
+    entries = []
+    for (of, over, test, equal_to), result in tests.items():
+        numbers = {
+            "kind": result.kind,
+            "n": result.n,
+            "mean_difference": result.mean_difference,
+            "statistic": result.statistic,
+            "pvalue": result.pvalue,
+            "wins": result.wins,
+            "losses": result.losses,
+            "ties": result.ties,
+        }
+        entries.append(
+            {
+                "of": of,
+                "over": over,
+                "test": test,
+                "equal_to": equal_to,
+                "result": jsonable(numbers),
+            }
+        )
+    return entries
+
+
+# ------------------------------------------------------------ checks of records
+
+
+class _StoredSearch(BaseModel, strict=True):
+    """Search of a fit in the file of a record."""
+
+    key: str
+    metric: str
+    means: list[float | None]
+    scores: list[list[Any]]
+    grid: dict[str, list[Any]]
+    names: list[str] = []
+
+
+class _PackedSearch(BaseModel, strict=True):
+    """Search of a fit in packed records."""
+
+    key: str
+    metric: str
+    n_candidates: int
+    n_fits: int
+    grid: dict[str, list[Any]]
+    best: dict[str, list[float | None]] = {}
+
+
+#: Fields of a record with their types.
+_RECORD_TYPES: dict[str, Any] = {
+    name: (kind, ...) for name, kind in get_type_hints(Record).items()
+}
+_RecordFields = create_model(
+    "_RecordFields", __config__=ConfigDict(strict=True), **_RECORD_TYPES
+)
+
+
+def checked(record: Record) -> Record:
+    """Return a record without control characters in its texts.
+
+    Raises
+    ------
+    ValueError
+        If a field has a wrong type, or a number is beyond `LARGEST`.
+    """
+    _RecordFields.model_validate(vars(record))
+    selection = record.selection
+    # The selection of a fold has neither means nor candidates.
+    if selection.get("means"):
+        _StoredSearch.model_validate(selection)
+    elif "n_candidates" in selection:
+        _PackedSearch.model_validate(selection)
+    ends = dict(selection.get("edges") or {}).values()
+    if not all(isinstance(end, str) for end in ends):
+        raise ValueError("the edges of the selection are not texts")
+    numbers = _all_numbers([record.metrics, record.per_task, record.seconds])
+    if any(abs(number) > LARGEST for number in numbers):
+        raise ValueError(f"a number beyond {LARGEST:g}")
+    return Record(**cleaned(vars(record)))
+
+
+def _all_numbers(value: object) -> Iterator[float]:
+    """Yield the numbers in nested lists and dictionaries."""
+    items: Sequence[object] = ()
+    if isinstance(value, dict):
+        items = list(value.values())
+    elif isinstance(value, list):
+        items = value
+    elif isinstance(value, int | float):
+        yield value
+    for item in items:
+        yield from _all_numbers(item)
