@@ -84,23 +84,30 @@ LEGEND = (
     'and one that says "every", "consistently" or "best" needs all of them. The verdict '
     "also counts the other plausible interpretations (below): a claim *depends on the "
     "interpretation* if it holds under some and not under others. It is *undecided* where "
-    "the difference is too small to tell, or where a fit did not converge and what is left "
-    "to gain could change the verdict, and *not testable here* where its data are not in "
-    "our runs. A point of AUC or accuracy is 0.01. Each verdict leads to the report with "
-    "every comparison behind it."
+    "the difference is too small to tell, where a number is missing, or where a fit did not "
+    "converge and what is left to gain could change the verdict, and *not testable here* "
+    "where our runs lack the data, the program or the measurement. A point of AUC or "
+    "accuracy is 0.01. Each verdict leads to the report with every comparison behind it."
 )
 
 #: Above the table of claims on other data.
 OTHER_DATA_LEGEND = (
-    "These rows ask what the paper claims of data that it does not have: simulated "
+    "These rows test claims of the paper on data that the paper does not use: simulated "
     "stand-ins for its own, and public tables of the same kind. They speak neither for "
     "nor against its numbers."
 )
 
 #: Above the table of audits.
 AUDIT_LEGEND = (
-    "These rows compute no result again. They ask whether the numbers that the paper prints, or the "
+    "These rows recompute no results. They ask whether the numbers that the paper prints, or the "
     "files that its authors published, support a sentence of its text."
+)
+
+#: Above the table of our claims.
+OURS_LEGEND = (
+    "These claims are ours and do not count above: what we say of our own solvers and of "
+    "the methods, and statements that can be read off the paper's tables and figures but "
+    "that its text does not make."
 )
 
 
@@ -131,7 +138,7 @@ def outcome(
     if theirs:
         held_by_part = part_counts_text(claim for _, claim in theirs)
         counts += (
-            f" By part of the paper, those that hold of those tested: {held_by_part}."
+            f" Claims that hold, of those tested, by part of the paper: {held_by_part}."
         )
     if elsewhere := other_data_claims(entries):
         # Other data say nothing for or against what the paper found on its own.
@@ -139,7 +146,7 @@ def outcome(
     if audits := audit_claims(entries):
         # Audits reproduce nothing: they have a count of their own.
         counts += (
-            f" Audits of its printed numbers and of its authors' files: "
+            f" Audits of its printed numbers or its authors' files: "
             f"{counts_text(claim for _, claim in audits)}."
         )
     return [counts.strip(), *(f"{text[0].upper()}{text[1:]}." for text in told)]
@@ -244,7 +251,11 @@ def page(overview: Overview, paper: str, words: dict[str, Any], root: Path) -> s
     if audits:
         blocks += ["## Audits", AUDIT_LEGEND, markdown_grid(_table(overview, audits))]
     if ours:
-        blocks += ["## What we claim", markdown_grid(_table(overview, ours))]
+        blocks += [
+            "## What we claim",
+            OURS_LEGEND,
+            markdown_grid(_table(overview, ours)),
+        ]
     blocks += [
         *_figures(entries, root, words.get("figures", "")),
         *_readings(overview, [*theirs, *elsewhere, *audits]),
@@ -290,22 +301,28 @@ def _table(overview: Overview, claims: Sequence[tuple[RunReport, Any]]) -> Repor
 
 
 def _dependence(claim: Any) -> str:
-    """Say under which of the interpretations that count a claim holds or fails, whichever are fewer."""
+    """Say under which of the interpretations that count a claim holds or fails, whichever are fewer.
+
+    Where some leave it undecided, both are said: neither list implies the other.
+    """
     decisive = {
         name: verdict
         for name, verdict in claim.readings.items()
         if name not in claim.compared_only
     }
-    holds = [name for name, verdict in decisive.items() if verdict in HOLDING]
+    holds = [repr(name) for name, verdict in decisive.items() if verdict in HOLDING]
     fails = [
-        name for name, verdict in decisive.items() if verdict == Verdict.NOT_CONFIRMED
+        repr(name)
+        for name, verdict in decisive.items()
+        if verdict == Verdict.NOT_CONFIRMED
     ]
-    few, names = (
-        ("does not hold under", fails)
-        if len(fails) <= len(holds)
-        else ("holds only under", holds)
-    )
-    return f": {few} {listed([repr(name) for name in names])}"
+    if len(holds) + len(fails) < len(decisive):
+        return (
+            f": holds only under {listed(holds)}, does not hold under {listed(fails)}"
+        )
+    if len(fails) <= len(holds):
+        return f": does not hold under {listed(fails)}"
+    return f": holds only under {listed(holds)}"
 
 
 def _figures(entries: Sequence[RunReport], root: Path, note: str) -> list[str]:
@@ -338,7 +355,7 @@ def _figures(entries: Sequence[RunReport], root: Path, note: str) -> list[str]:
 
 def _readings(overview: Overview, claims: Sequence[tuple[RunReport, Any]]) -> list[str]:
     """Return the verdicts under every interpretation of what the paper leaves open, folded."""
-    grid = ReportTable.of("id", "over all", "under each interpretation")
+    grid = ReportTable.of("id", "overall", "under each interpretation")
     for entry, claim in claims:
         _, found = with_most_interpretations(overview, entry, claim)
         if found.readings:
@@ -357,7 +374,7 @@ def _readings(overview: Overview, claims: Sequence[tuple[RunReport, Any]]) -> li
 
 
 def _errata(title: str | None, root: Path) -> list[str]:
-    """Return the mistakes in print, from the page of errata."""
+    """Return the errors in the paper, from the page of errata."""
     path = root / ERRATA
     if not title or not path.is_file():
         return []
@@ -382,14 +399,12 @@ def _errata(title: str | None, root: Path) -> list[str]:
     )
     if not grid.rows:
         return []
-    more = (
-        "What shows each mistake, and what mtlrun does instead: [errata](../errata.md)."
-    )
+    more = "The [errata](../errata.md) say what shows each error, and what mtlrun does instead."
     table = markdown_grid(grid).replace("\\\\|", "\\|")
     return [
         "## Errata",
         more,
-        "<details><summary>Mistakes in print</summary>",
+        "<details><summary>Errors in the paper</summary>",
         table,
         "</details>",
     ]

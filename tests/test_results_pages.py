@@ -6,6 +6,7 @@ import runpy
 import shutil
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -96,7 +97,7 @@ def test_a_new_run_changes_the_tables_and_nothing_else(made, tmp_path):
             f"[{words[claim['verdict']]}](../../results/fetr/audit/quick/report.md#claims)"
             in row
         )
-    audits = "Audits of its printed numbers and of its authors' files: 2 hold"
+    audits = "Audits of its printed numbers or its authors' files: 2 hold"
     assert f"{audits}, 1 does not hold." in first  # one more claim is our own
     folder = tmp_path / "results" / "fetr" / "audit"
     shutil.copytree(folder / "quick", folder / "full")
@@ -143,6 +144,30 @@ def test_figures_and_the_strip_of_verdicts_follow_the_runs(made, tmp_path):
         assert changed != strip
         (tmp_path / made["STRIP"]).write_text(changed)
         assert main(["--check"], tmp_path) == 1
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "text"),
+    [
+        (
+            {"a": "confirmed", "b": "confirmed", "c": "not confirmed"},
+            ": does not hold under 'c'",
+        ),
+        (
+            {"a": "confirmed", "b": "not confirmed", "c": "not confirmed"},
+            ": holds only under 'a'",
+        ),
+        (
+            {"a": "confirmed", "b": "undecided", "c": "not confirmed"},
+            ": holds only under 'a', does not hold under 'c'",
+        ),
+    ],
+)
+def test_where_some_interpretations_decide_nothing_both_sides_are_named(
+    made, verdicts, text
+):
+    claim = SimpleNamespace(readings=verdicts, compared_only=())
+    assert made["_dependence"](claim) == text
 
 
 def test_markers_that_are_missing_are_told(made, tmp_path):

@@ -48,6 +48,9 @@ from mtlrun.utils.io import as_list
 
 #: Smallest share of comparisons that hold for a claim to hold mostly.
 MOSTLY = 0.8
+#: Relative rounding of a margin and of its standard error. If one split alone makes the
+#: difference, both are the same number, and rounding must not decide.
+ROUNDING = 1e-9
 #: Quantities that measure convergence; a fit that did not converge still has a valid one.
 ACCURACY = ("gap",)
 #: Quantities that grow during a fit; those of a stopped fit are lower bounds.
@@ -818,10 +821,12 @@ def _unsettled(
             if row.status == NOT_CONVERGED and could_change:
                 n_fits = counted(row.planned, "fit")
                 return f"{row.affected} of {n_fits} of {row.method} did not converge"
-    if abs(margin) < effect:
+    if abs(margin) < effect * (1.0 + ROUNDING):
         distance = distance_text(check, margin)
         size = size_text(check, effect)
-        return f"{distance}, less than the {size} that we count as a difference"
+        is_less = abs(margin) < effect * (1.0 - ROUNDING)
+        relation = "less than" if is_less else "no more than"
+        return f"{distance}, {relation} the {size} that we count as a difference"
     if bound == _NO_BOUND:
         return "a run was stopped"
     if bound is None:

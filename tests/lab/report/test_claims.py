@@ -426,6 +426,20 @@ def test_differences_below_one_standard_error_are_undecided(maker, shift, verdic
     assert verdict_of(maker, {**check, "effect": 0.1}).verdict == "undecided"
 
 
+@pytest.mark.parametrize("drop", [0.001, 0.002, 0.004, 0.01, 0.02])
+def test_a_difference_on_one_split_alone_does_not_decide(maker, drop):
+    """Its mean is its standard error, up to rounding."""
+    maker.trials = 5
+    maker.fill()
+    for trial in range(5):
+        maker.records["alpha", "One Norm", trial].metrics["auc"] = 0.7
+        maker.records["alpha", DC, trial].metrics["auc"] = 0.7
+    maker.records["alpha", DC, 3].metrics["auc"] = 0.7 - drop
+    check = {"kind": "difference", "quantity": "auc", "of": DC, "over": "One Norm"}
+    assert verdict_of(maker, {**check, "at_least": 0}).verdict == "undecided"
+    assert verdict_of(maker, {**check, "at_most": 0}).verdict == "undecided"
+
+
 def test_a_single_split_is_judged_by_its_tasks(maker):
     maker.trials = 1
     for method, values in {"One Norm": [0.6, 0.7, 0.8], DC: [0.7, 0.6, 0.81]}.items():
