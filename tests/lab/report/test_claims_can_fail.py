@@ -112,8 +112,8 @@ def numbers(check: dict[str, Any], good: bool) -> dict[str, float]:
     )
     outside = low - step if low is not None else high + step
     if kind == "ratio":
-        inside = low * 2 if low is not None else high / 2
-        outside = low / 2 if low is not None else high * 2
+        inside = low * 3 if low is not None else high / 3
+        outside = low / 3 if low is not None else high * 3
     wanted = inside if good else outside
     base = 3.0 if kind == "ratio" else 0.0
     others = dict.fromkeys(as_list(check.get("over")), base)
