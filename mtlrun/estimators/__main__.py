@@ -28,7 +28,7 @@ from mtlrun.estimators.metadata import (
     references,
 )
 from mtlrun.estimators.params import NONE, sections
-from mtlrun.estimators.paths import PathCV
+from mtlrun.estimators.path_base import PathCV
 
 FOLDER = Path(__file__).parent
 PAGE = FOLDER.parents[1] / "docs" / "methods.md"

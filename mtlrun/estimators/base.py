@@ -6,7 +6,7 @@ import warnings
 from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import KW_ONLY
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import joblib
 import numpy as np
@@ -28,7 +28,7 @@ from mtlrun.estimators.inputs import (
     encode_labels,
     refuse_list_of_arrays,
 )
-from mtlrun.estimators.params import NONE, Declared, check_params, choice, instance
+from mtlrun.estimators.params import ClassWeight, Declared, check_params
 from mtlrun.metrics import accuracy_per_task, r2_per_task
 from mtlrun.problem import memory
 from mtlrun.problem.quadratic import BADLY_SCALED
@@ -656,9 +656,7 @@ class WeightedClassifierMTL(ClassifierMTL):
     """
 
     _: KW_ONLY
-    class_weight: Annotated[
-        Any, choice("balanced") | instance("a dict of weights by label", dict) | NONE
-    ] = None
+    class_weight: ClassWeight = None
 
     def _all_weights(
         self, y: Array, ids: Array | None, weights: Array | None

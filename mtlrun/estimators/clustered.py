@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -14,9 +14,22 @@ from mtlrun.estimators.base import (
     content_key,
     usual_bytes,
 )
-from mtlrun.estimators.convex import ClassLoss, ConvexClassifierMTL, ConvexMTL
+from mtlrun.estimators.convex import (
+    ClassLoss,
+    ConvexClassifierMTL,
+    ConvexMTL,
+    ConvexSolver,
+)
 from mtlrun.estimators.metadata import BOX_COST, POWERS, MethodMetadata
-from mtlrun.estimators.params import NONE, Count, NonNegative, Positive, integer, real
+from mtlrun.estimators.params import (
+    NONE,
+    ClassWeight,
+    Count,
+    NonNegative,
+    Positive,
+    integer,
+    real,
+)
 from mtlrun.penalties.clusters import ClusterNorm, FeatureClusters, GroupTrace
 from mtlrun.penalties.norms import SquaredFrobenius
 from mtlrun.problem.losses import LOSSES
@@ -144,12 +157,40 @@ class CMTL(_SquaredByDefault, _Grouped, ConvexMTL):
         cite=("jacob2008",), complexity=BOX_COST, default_grid={"alpha": POWERS}
     )
 
-    alpha: NonNegative = 1.0
-    n_task_clusters: Clusters = None
-    _: KW_ONLY
-    mean: Positive = 0.1
-    between: Positive = 1.0
-    within: Positive = 10.0
+    def __init__(
+        self,
+        alpha: NonNegative = 1.0,
+        n_task_clusters: Clusters = None,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        warm_start: bool = False,
+        class_weight: ClassWeight = None,
+        loss: ClassLoss = "squared",
+        mean: Positive = 0.1,
+        between: Positive = 1.0,
+        within: Positive = 10.0,
+    ) -> None:
+        self.alpha = alpha
+        self.n_task_clusters = n_task_clusters
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.class_weight = class_weight
+        self.loss = loss
+        self.mean = mean
+        self.between = between
+        self.within = within
 
     def _penalties(self) -> list[Penalty]:
         return [
@@ -210,10 +251,36 @@ class FlexClus(_SquaredByDefault, ConvexMTL):
     )
     _part_names = ("shared_", "own_")
 
-    alpha: NonNegative = 1.0
-    _: KW_ONLY
-    ridge: Positive = 0.1
-    own: Positive = 1.0
+    def __init__(
+        self,
+        alpha: NonNegative = 1.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        warm_start: bool = False,
+        class_weight: ClassWeight = None,
+        loss: ClassLoss = "squared",
+        ridge: Positive = 0.1,
+        own: Positive = 1.0,
+    ) -> None:
+        self.alpha = alpha
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.class_weight = class_weight
+        self.loss = loss
+        self.ridge = ridge
+        self.own = own
 
     def _penalties(self) -> list[Penalty]:
         return [
@@ -284,12 +351,40 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
         changes=("random groups and moves follow no order of the tasks any more",),
     )
 
-    alpha: NonNegative = 1.0
-    n_task_clusters: Clusters = None
-    _: KW_ONLY
-    max_moves: Count = 10
-    n_init: Count = 5
-    random_state: Any = 0
+    def __init__(
+        self,
+        alpha: NonNegative = 1.0,
+        n_task_clusters: Clusters = None,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        warm_start: bool = False,
+        class_weight: ClassWeight = None,
+        loss: ClassLoss = "logistic",
+        max_moves: Count = 10,
+        n_init: Count = 5,
+        random_state: Any = 0,
+    ) -> None:
+        self.alpha = alpha
+        self.n_task_clusters = n_task_clusters
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.class_weight = class_weight
+        self.loss = loss
+        self.max_moves = max_moves
+        self.n_init = n_init
+        self.random_state = random_state
 
     def _prepare(self, X: Any, y: Any, *, task_id: Any, sample_weight: Any) -> TaskData:
         data = super()._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
@@ -450,13 +545,34 @@ class CoClus(_SquaredByDefault, _Grouped, _WarmInRowSpace):
     )
     _part_names = ("shared_", "own_")
 
-    shared: NonNegative = 1.0
-    low_rank: NonNegative = 1.0
-    n_task_clusters: Clusters = None
-    _: KW_ONLY
-    ridge: NonNegative = 0.0
-    tol: Positive = 1e-5
-    max_iter: Count = 500
+    def __init__(
+        self,
+        shared: NonNegative = 1.0,
+        low_rank: NonNegative = 1.0,
+        n_task_clusters: Clusters = None,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        fit_intercept: bool = True,
+        warm_start: bool = False,
+        class_weight: ClassWeight = None,
+        loss: ClassLoss = "squared",
+        ridge: NonNegative = 0.0,
+        tol: Positive = 1e-5,
+        max_iter: Count = 500,
+    ) -> None:
+        self.shared = shared
+        self.low_rank = low_rank
+        self.n_task_clusters = n_task_clusters
+        self.task_column = task_column
+        self.unseen = unseen
+        self.fit_intercept = fit_intercept
+        self.warm_start = warm_start
+        self.class_weight = class_weight
+        self.loss = loss
+        self.ridge = ridge
+        self.tol = tol
+        self.max_iter = max_iter
 
     def _bytes(self, data: TaskData) -> float:
         bases = preparation_bytes(data, invariant=False)
@@ -541,11 +657,28 @@ class MeTaG(WeightedClassifierMTL, _WarmInRowSpace):
         default_grid={"alpha": POWERS},
     )
 
-    alpha: NonNegative = 1.0
-    _: KW_ONLY
-    ridge: NonNegative = 0.0
-    tol: Positive = 1e-4
-    max_iter: Count = 5000
+    def __init__(
+        self,
+        alpha: NonNegative = 1.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        fit_intercept: bool = True,
+        warm_start: bool = False,
+        class_weight: ClassWeight = None,
+        ridge: NonNegative = 0.0,
+        tol: Positive = 1e-4,
+        max_iter: Count = 5000,
+    ) -> None:
+        self.alpha = alpha
+        self.task_column = task_column
+        self.unseen = unseen
+        self.fit_intercept = fit_intercept
+        self.warm_start = warm_start
+        self.class_weight = class_weight
+        self.ridge = ridge
+        self.tol = tol
+        self.max_iter = max_iter
 
     def _fit_data(self, data: TaskData) -> SolverResult:
         warm_start = self._recall(data)

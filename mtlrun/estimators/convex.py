@@ -31,6 +31,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 ClassLoss = Literal["logistic", "squared_hinge", "squared"]
+#: Solvers of all convex models. A model with more of them has a wider rule, which a
+#: Literal would not allow.
+ConvexSolver = Annotated[str, choice("auto", "admm", "fista")]
 
 
 class ConvexWarmStart(NamedTuple):
@@ -78,7 +81,7 @@ class ConvexMTL(BaseMTL):
     _by_sums: ClassVar = True
 
     _: KW_ONLY
-    solver: Annotated[str, choice("auto", "admm", "fista")] = "auto"
+    solver: ConvexSolver = "auto"
     fit_intercept: bool = True
     intercepts: Literal["free", "shrunken"] = "free"
     tol: NonNegative = 1e-4

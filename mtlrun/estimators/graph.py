@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import clone
 
 from mtlrun.estimators.base import RegressorMTL
-from mtlrun.estimators.convex import ConvexClassifierMTL, ConvexMTL
+from mtlrun.estimators.convex import (
+    ClassLoss,
+    ConvexClassifierMTL,
+    ConvexMTL,
+    ConvexSolver,
+)
 from mtlrun.estimators.metadata import FEW, SHRINK_COST, STRENGTHS, MethodMetadata
-from mtlrun.estimators.params import NonNegative, Positive, choice, satisfies
+from mtlrun.estimators.params import (
+    ClassWeight,
+    Count,
+    NonNegative,
+    Positive,
+    choice,
+    satisfies,
+)
 from mtlrun.penalties.coupled import (
     ChainForm,
     CoupledL1,
@@ -28,6 +40,7 @@ _MATRIX = satisfies(
     "a similarity matrix",
     lambda value: not isinstance(value, str) and hasattr(value, "__len__"),
 )
+TaskGraph = Annotated[Any, choice("mean", "chain") | _MATRIX]
 
 
 class _Graph(ConvexMTL):
@@ -69,7 +82,7 @@ class _Graph(ConvexMTL):
     )
 
     alpha: NonNegative = 1.0
-    graph: Annotated[Any, choice("mean", "chain") | _MATRIX] = "mean"
+    graph: TaskGraph = "mean"
     sparsity: NonNegative = 0.0
     ridge: Positive = 1.0
 
@@ -154,6 +167,35 @@ class GraphMTL(RegressorMTL, _Graph):
     [[1.0, 0.1, 0.0], [1.0, 0.1, 0.0]]
     """
 
+    def __init__(
+        self,
+        alpha: NonNegative = 1.0,
+        graph: TaskGraph = "mean",
+        sparsity: NonNegative = 0.0,
+        ridge: Positive = 1.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        warm_start: bool = False,
+    ) -> None:
+        self.alpha = alpha
+        self.graph = graph
+        self.sparsity = sparsity
+        self.ridge = ridge
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+
 
 class GraphMTLClassifier(ConvexClassifierMTL, _Graph):
     """Multi-task classification with coefficients pulled together along a graph of tasks, or towards their mean.
@@ -163,3 +205,36 @@ class GraphMTLClassifier(ConvexClassifierMTL, _Graph):
         sum_t sum_i l(y_ti (x_ti'w_t + b_t)) + alpha/2 sum_{s<t} A_st ||w_s - w_t||^2
                                              + ridge/2 sum_t ||w_t||^2 + sparsity sum_tj |w_tj|
     """
+
+    def __init__(
+        self,
+        alpha: NonNegative = 1.0,
+        graph: TaskGraph = "mean",
+        sparsity: NonNegative = 0.0,
+        ridge: Positive = 1.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        warm_start: bool = False,
+        class_weight: ClassWeight = None,
+        loss: ClassLoss = "logistic",
+    ) -> None:
+        self.alpha = alpha
+        self.graph = graph
+        self.sparsity = sparsity
+        self.ridge = ridge
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.class_weight = class_weight
+        self.loss = loss

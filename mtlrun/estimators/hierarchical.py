@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import KW_ONLY, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 from weakref import WeakKeyDictionary
 
@@ -407,20 +407,36 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     )
     _by_sums: ClassVar = True
 
-    covariance: Literal["auto", "intercept", "scalar", "diagonal", "factor", "full"] = (
-        "auto"
-    )
-    prior: Literal["normal", "student", "clusters"] = "normal"
-    slopes: Annotated[Any, choice("all") | COLUMNS] = "all"
-    mean: Literal["auto", "flat", "ridge"] = "auto"
-    method: Literal["reml", "ml"] = "reml"
-    integrate: bool | Literal["auto"] = "auto"
-    noise: Literal["common", "task"] = "common"
-    fit_intercept: bool = True
-    tol: Positive = 1e-8
-    max_iter: Count = 100
-
-    _: KW_ONLY
+    def __init__(
+        self,
+        covariance: Literal[
+            "auto", "intercept", "scalar", "diagonal", "factor", "full"
+        ] = "auto",
+        prior: Literal["normal", "student", "clusters"] = "normal",
+        slopes: Annotated[Any, choice("all") | COLUMNS] = "all",
+        mean: Literal["auto", "flat", "ridge"] = "auto",
+        method: Literal["reml", "ml"] = "reml",
+        integrate: bool | Literal["auto"] = "auto",
+        noise: Literal["common", "task"] = "common",
+        fit_intercept: bool = True,
+        tol: Positive = 1e-8,
+        max_iter: Count = 100,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+    ) -> None:
+        self.covariance = covariance
+        self.prior = prior
+        self.slopes = slopes
+        self.mean = mean
+        self.method = method
+        self.integrate = integrate
+        self.noise = noise
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.task_column = task_column
+        self.unseen = unseen
 
     # ---------------------------------------------------------------- fit
 

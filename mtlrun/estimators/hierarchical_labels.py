@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import KW_ONLY
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -175,16 +174,28 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         ),
     )
 
-    covariance: Literal["auto", "intercept", "scalar", "diagonal", "factor", "full"] = (
-        "auto"
-    )
-    slopes: Annotated[Any, choice("all") | COLUMNS] = "all"
-    ridge: NonNegative = 1.0
-    fit_intercept: bool = True
-    tol: Positive = 1e-6
-    max_iter: Count = 200
-
-    _: KW_ONLY
+    def __init__(
+        self,
+        covariance: Literal[
+            "auto", "intercept", "scalar", "diagonal", "factor", "full"
+        ] = "auto",
+        slopes: Annotated[Any, choice("all") | COLUMNS] = "all",
+        ridge: NonNegative = 1.0,
+        fit_intercept: bool = True,
+        tol: Positive = 1e-6,
+        max_iter: Count = 200,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+    ) -> None:
+        self.covariance = covariance
+        self.slopes = slopes
+        self.ridge = ridge
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.task_column = task_column
+        self.unseen = unseen
 
     def _bytes(self, data: TaskData) -> float:
         p = data.n_features + 1

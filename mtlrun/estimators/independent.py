@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from dataclasses import KW_ONLY, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
@@ -252,6 +252,19 @@ class IndependentRidge(_Ridge, _Independent):
     ([[2.0], [-1.0]], [0.0, 1.0])
     """
 
+    def __init__(
+        self,
+        alpha: NonNegative = 1.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        fit_intercept: bool = True,
+    ) -> None:
+        self.alpha = alpha
+        self.task_column = task_column
+        self.unseen = unseen
+        self.fit_intercept = fit_intercept
+
     def _fit_together(self, data: TaskData) -> SolvedTasks | None:
         if data.uniform:
             result = solve_ridge(data, self.alpha, fit_intercept=self.fit_intercept)
@@ -288,6 +301,19 @@ class PooledRidge(_Ridge, _Pooled):
     metadata: ClassVar = replace(
         _Ridge.metadata, search=lambda scale: {"alpha": scale.times(_WIDE, 1.0)}
     )
+
+    def __init__(
+        self,
+        alpha: NonNegative = 1.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        fit_intercept: bool = True,
+    ) -> None:
+        self.alpha = alpha
+        self.task_column = task_column
+        self.unseen = unseen
+        self.fit_intercept = fit_intercept
 
 
 class _Lasso(RegressorMTL):
@@ -398,6 +424,23 @@ class IndependentLasso(_Lasso, _Independent):
         _Lasso.metadata, search=lambda scale: {"alpha": scale.times(_SPARSE)}
     )
 
+    def __init__(
+        self,
+        alpha: NonNegative = 1.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        fit_intercept: bool = True,
+        tol: NonNegative = 1e-6,
+        max_iter: Count = 10000,
+    ) -> None:
+        self.alpha = alpha
+        self.task_column = task_column
+        self.unseen = unseen
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+
     def _fit_together(self, data: TaskData) -> SolvedTasks | None:
         if self.alpha == 0 or not has_products(data):
             return None
@@ -426,6 +469,23 @@ class PooledLasso(_Lasso, _Pooled):
 
     All rows of `coef_` are equal.
     """
+
+    def __init__(
+        self,
+        alpha: NonNegative = 1.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        fit_intercept: bool = True,
+        tol: NonNegative = 1e-6,
+        max_iter: Count = 10000,
+    ) -> None:
+        self.alpha = alpha
+        self.task_column = task_column
+        self.unseen = unseen
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
 
 
 class _Logistic(ClassifierMTL):
@@ -555,6 +615,23 @@ class IndependentLogistic(_Logistic, _Independent):
     (['no', 'yes'], (3, 2))
     """
 
+    def __init__(
+        self,
+        alpha: Positive = 1.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        fit_intercept: bool = True,
+        tol: Positive = 1e-6,
+        max_iter: Count = 1000,
+    ) -> None:
+        self.alpha = alpha
+        self.task_column = task_column
+        self.unseen = unseen
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+
 
 class PooledLogistic(_Logistic, _Pooled):
     """Logistic regression, one model for the rows of all tasks, by scikit-learn's L-BFGS.
@@ -569,6 +646,23 @@ class PooledLogistic(_Logistic, _Pooled):
     metadata: ClassVar = replace(
         _Logistic.metadata, search=lambda scale: {"alpha": scale.times(_WIDE, 1.0)}
     )
+
+    def __init__(
+        self,
+        alpha: Positive = 1.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        fit_intercept: bool = True,
+        tol: Positive = 1e-6,
+        max_iter: Count = 1000,
+    ) -> None:
+        self.alpha = alpha
+        self.task_column = task_column
+        self.unseen = unseen
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
 
 
 class _SVC(ClassifierMTL):
@@ -645,6 +739,25 @@ class IndependentSVC(_SVC, _Independent):
         _SVC.metadata, search=lambda scale: {"C": scale.inverse(_MARGINS)[::-1]}
     )
 
+    def __init__(
+        self,
+        C: Positive = 1.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        fit_intercept: bool = False,
+        tol: Positive = 1e-4,
+        max_iter: Count = 10000,
+        random_state: Any = 0,
+    ) -> None:
+        self.C = C
+        self.task_column = task_column
+        self.unseen = unseen
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
 
 class PooledSVC(_SVC, _Pooled):
     """Linear support vector machine, one model for the rows of all tasks, by LIBLINEAR.
@@ -655,6 +768,25 @@ class PooledSVC(_SVC, _Pooled):
 
     All rows of `coef_` are equal.
     """
+
+    def __init__(
+        self,
+        C: Positive = 1.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        fit_intercept: bool = False,
+        tol: Positive = 1e-4,
+        max_iter: Count = 10000,
+        random_state: Any = 0,
+    ) -> None:
+        self.C = C
+        self.task_column = task_column
+        self.unseen = unseen
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
 
 
 def has_products(data: TaskData) -> bool:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from mtlrun.estimators.base import DegenerateModelWarning, RegressorMTL
-from mtlrun.estimators.convex import ConvexClassifierMTL, PenalizedMTL
+from mtlrun.estimators.convex import (
+    ClassLoss,
+    ConvexClassifierMTL,
+    ConvexSolver,
+    PenalizedMTL,
+)
 from mtlrun.estimators.metadata import (
     SHRINK_COST,
     SPECTRAL_COST,
     STRENGTHS,
     MethodMetadata,
 )
-from mtlrun.estimators.params import Positive
+from mtlrun.estimators.params import ClassWeight, Count, NonNegative, Positive
 from mtlrun.penalties.norms import L1, L12, L21, L1Inf, TraceNorm, mixture_range
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.taskdata import TaskData
@@ -117,6 +122,31 @@ class RobustFeatureMTL(RegressorMTL, _RobustFeature):
     [5]
     """
 
+    def __init__(
+        self,
+        alpha: NonNegative = 1.0,
+        lam: Positive = 0.6,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        warm_start: bool = False,
+    ) -> None:
+        self.alpha = alpha
+        self.lam = lam
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+
 
 class RobustFeatureMTLClassifier(ConvexClassifierMTL, _RobustFeature):
     """Multi-task classification with jointly selected features and outlier tasks (rMTFL).
@@ -127,6 +157,35 @@ class RobustFeatureMTLClassifier(ConvexClassifierMTL, _RobustFeature):
 
     with p^j the rows (features) of P.
     """
+
+    def __init__(
+        self,
+        alpha: NonNegative = 1.0,
+        lam: Positive = 0.6,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        warm_start: bool = False,
+        class_weight: ClassWeight = None,
+        loss: ClassLoss = "logistic",
+    ) -> None:
+        self.alpha = alpha
+        self.lam = lam
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.class_weight = class_weight
+        self.loss = loss
 
 
 class _SparseLowRank(_Mixture):
@@ -166,6 +225,31 @@ class SparseLowRankMTL(RegressorMTL, _SparseLowRank):
     The tasks share few directions (P), from which single coefficients depart (Q).
     """
 
+    def __init__(
+        self,
+        alpha: NonNegative = 1.0,
+        lam: Positive = 0.6,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        warm_start: bool = False,
+    ) -> None:
+        self.alpha = alpha
+        self.lam = lam
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+
 
 class SparseLowRankMTLClassifier(ConvexClassifierMTL, _SparseLowRank):
     """Multi-task classification with low-rank plus sparse coefficients.
@@ -174,6 +258,35 @@ class SparseLowRankMTLClassifier(ConvexClassifierMTL, _SparseLowRank):
 
         sum_t sum_i l(y_ti (x_ti'w_t + b_t)) + alpha (||P||_* + lam sum_tj |q_tj|)
     """
+
+    def __init__(
+        self,
+        alpha: NonNegative = 1.0,
+        lam: Positive = 0.6,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        warm_start: bool = False,
+        class_weight: ClassWeight = None,
+        loss: ClassLoss = "logistic",
+    ) -> None:
+        self.alpha = alpha
+        self.lam = lam
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.class_weight = class_weight
+        self.loss = loss
 
 
 class _Dirty(_Mixture):
@@ -226,6 +339,31 @@ class DirtyMTL(RegressorMTL, _Dirty):
     [[1, 0, 0, 0, 0], [1, 0, 0, 0, 0], [1, 0, 0, 0, 1], [1, 0, 0, 0, 0]]
     """
 
+    def __init__(
+        self,
+        alpha: NonNegative = 1.0,
+        lam: Positive = 0.6,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        warm_start: bool = False,
+    ) -> None:
+        self.alpha = alpha
+        self.lam = lam
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+
 
 class DirtyMTLClassifier(ConvexClassifierMTL, _Dirty):
     """Multi-task classification with features shared by all tasks plus single features of single tasks (dirty model).
@@ -234,3 +372,32 @@ class DirtyMTLClassifier(ConvexClassifierMTL, _Dirty):
 
         sum_t sum_i l(y_ti (x_ti'w_t + b_t)) + alpha (sum_j max_t |p_tj| + lam sum_tj |q_tj|)
     """
+
+    def __init__(
+        self,
+        alpha: NonNegative = 1.0,
+        lam: Positive = 0.6,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        warm_start: bool = False,
+        class_weight: ClassWeight = None,
+        loss: ClassLoss = "logistic",
+    ) -> None:
+        self.alpha = alpha
+        self.lam = lam
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.class_weight = class_weight
+        self.loss = loss

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mtlrun.estimators.base import BaseMTL, WeightedClassifierMTL, content_key
 from mtlrun.estimators.metadata import POWERS, MethodMetadata
-from mtlrun.estimators.params import Count, NonNegative, Positive, real
+from mtlrun.estimators.params import ClassWeight, Count, NonNegative, Positive, real
 from mtlrun.problem.memory import fits
 from mtlrun.problem.taskdata import TaskData, dense, is_sparse
 from mtlrun.solvers.mkl.kernels import InnerProducts, Kernel, make_kernels
@@ -250,9 +250,32 @@ class GroupMKLClassifier(_KernelMTL):
         losses=("hinge",),
     )
 
-    lam: Annotated[float, real(0, closed="both")] = 1.0
-    _: KW_ONLY
-    variant: Literal["corrected", "paper"] = "corrected"
+    def __init__(
+        self,
+        C: Positive = 1.0,
+        lam: Annotated[float, real(0, closed="both")] = 1.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        class_weight: ClassWeight = None,
+        kernels: Sequence[str | Kernel] | None = None,
+        tol: Positive = 1e-3,
+        max_iter: Count = 500,
+        cache_size: NonNegative = 1000.0,
+        warm_start: bool = False,
+        variant: Literal["corrected", "paper"] = "corrected",
+    ) -> None:
+        self.C = C
+        self.lam = lam
+        self.task_column = task_column
+        self.unseen = unseen
+        self.class_weight = class_weight
+        self.kernels = kernels
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+        self.warm_start = warm_start
+        self.variant = variant
 
     def _strength(self) -> float:
         return float(self.lam)
@@ -282,6 +305,29 @@ class IndependentMKLClassifier(_KernelMTL):
         multitask=False,
     )
 
+    def __init__(
+        self,
+        C: Positive = 1.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        class_weight: ClassWeight = None,
+        kernels: Sequence[str | Kernel] | None = None,
+        tol: Positive = 1e-3,
+        max_iter: Count = 500,
+        cache_size: NonNegative = 1000.0,
+        warm_start: bool = False,
+    ) -> None:
+        self.C = C
+        self.task_column = task_column
+        self.unseen = unseen
+        self.class_weight = class_weight
+        self.kernels = kernels
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+        self.warm_start = warm_start
+
     def _strength(self) -> float:
         return 0.0
 
@@ -301,6 +347,29 @@ class SharedMKLClassifier(_KernelMTL):
         default_grid={"C": POWERS},
         fast={},
     )
+
+    def __init__(
+        self,
+        C: Positive = 1.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        class_weight: ClassWeight = None,
+        kernels: Sequence[str | Kernel] | None = None,
+        tol: Positive = 1e-3,
+        max_iter: Count = 500,
+        cache_size: NonNegative = 1000.0,
+        warm_start: bool = False,
+    ) -> None:
+        self.C = C
+        self.task_column = task_column
+        self.unseen = unseen
+        self.class_weight = class_weight
+        self.kernels = kernels
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+        self.warm_start = warm_start
 
     def _strength(self) -> float:
         return float("inf")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import KW_ONLY
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -113,19 +112,38 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
     )
     _without = ("coef_", "intercept_", "gap_", "stop_crit_")
 
-    variant: Literal["mtn", "stn", "mtn-fetr"] = "mtn"
-    _: KW_ONLY
-    hidden: Annotated[tuple[int, ...], _LAYERS] = (256, 100)
-    eta: Positive = 1.0
-    rho: Positive = 1.0
-    lower: Positive = 0.01
-    upper: Positive = 100.0
-    weight_decay: NonNegative = 0.0
-    learning_rate: Positive = 1e-3
-    batch_size: Count = 256
-    max_iter: Count = 100
-    early_stopping: bool = False
-    random_state: Any = 0
+    def __init__(
+        self,
+        variant: Literal["mtn", "stn", "mtn-fetr"] = "mtn",
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        hidden: Annotated[tuple[int, ...], _LAYERS] = (256, 100),
+        eta: Positive = 1.0,
+        rho: Positive = 1.0,
+        lower: Positive = 0.01,
+        upper: Positive = 100.0,
+        weight_decay: NonNegative = 0.0,
+        learning_rate: Positive = 1e-3,
+        batch_size: Count = 256,
+        max_iter: Count = 100,
+        early_stopping: bool = False,
+        random_state: Any = 0,
+    ) -> None:
+        self.variant = variant
+        self.task_column = task_column
+        self.unseen = unseen
+        self.hidden = hidden
+        self.eta = eta
+        self.rho = rho
+        self.lower = lower
+        self.upper = upper
+        self.weight_decay = weight_decay
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.early_stopping = early_stopping
+        self.random_state = random_state
 
     def fit(  # type: ignore[override]  # no sample weights
         self, X: Any, y: Any, *, task_id: Any = None, groups: Any = None

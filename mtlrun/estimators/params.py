@@ -1,7 +1,9 @@
-"""Constructor parameters: declared once, as annotated fields of a class.
+"""Constructor parameters, their rules and their documentation.
 
-The type hint of a field is the rule that `fit` checks, and its documentation stands where it is declared: subclasses
-inherit both. ``alpha: NonNegative = 1.0`` is a parameter `alpha` that must be a float of at least 0.
+The type hint of a parameter is the rule that `fit` checks: ``alpha: NonNegative = 1.0`` in
+an `__init__` is a parameter `alpha` that must be a float of at least 0. Subclasses inherit
+rules and documentation. Classes for users write their `__init__` out; base classes declare
+the parameters that they read as annotated class attributes.
 """
 
 from __future__ import annotations
@@ -176,6 +178,10 @@ NONE = Rule((("none",),))
 NonNegative = Annotated[float, real(0)]
 Positive = Annotated[float, real(0, closed="neither")]
 Count = Annotated[int, integer(1)]
+#: Weights of the two classes of a classifier.
+ClassWeight = Annotated[
+    Any, choice("balanced") | instance("a dict of weights by label", dict) | NONE
+]
 
 _HINTS = {
     bool: BOOLEAN,
@@ -244,11 +250,13 @@ class NamedParameters:
 
 
 class Declared(NamedParameters):
-    """Base of classes whose annotated class attributes are the parameters of `__init__`.
+    """Base of classes whose type hints of parameters are checked by `fit`.
 
-    Every subclass is a dataclass: fields in the order of their declaration, base classes first, those after
-    ``_: KW_ONLY`` by name only. A hand-written `__init__` stays, for subclasses as well. The sections Parameters,
-    Attributes, Notes and References of its docstring are completed from the base classes.
+    A class whose `__init__` is not written out, in the class or a base class, gets one as a
+    dataclass: its parameters are the annotated class attributes in the order of their
+    declaration, base classes first; those after ``_: KW_ONLY`` must be passed by name. The
+    sections Parameters, Attributes, Notes and References of the docstring are completed
+    from the base classes.
     """
 
     _rules: ClassVar[dict[str, Rule]] = {}
@@ -258,7 +266,8 @@ class Declared(NamedParameters):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         owner = next(base for base in cls.__mro__ if "__init__" in vars(base))
-        if owner is object or "__dataclass_fields__" in vars(owner):
+        if not _has_written_init(owner):
+            _refuse_written_init(cls)
             dataclass(cls, eq=False, repr=False)
         if "_rules" not in vars(cls):
             cls._rules = _rules_of(cls)
@@ -266,14 +275,29 @@ class Declared(NamedParameters):
             cls.__doc__ = complete_docstring(cls)
 
 
+def _has_written_init(cls: type) -> bool:
+    """Whether a class has an `__init__` that was not generated."""
+    is_generated = "__dataclass_fields__" in vars(cls)
+    return cls is not object and "__init__" in vars(cls) and not is_generated
+
+
+def _refuse_written_init(cls: type) -> None:
+    """Raise a TypeError if a generated `__init__` would leave out parameters of a base class."""
+    for base in cls.__mro__[1:]:
+        if issubclass(base, Declared) and _has_written_init(base):
+            raise TypeError(
+                f"{cls.__name__} needs an __init__ of its own, because "
+                f"{base.__name__} has one. Write it out, with all parameters"
+            )
+
+
 def _rules_of(cls: type) -> dict[str, Rule]:
     rules: dict[str, Rule] = {}
     for base in reversed(cls.__mro__[1:]):
         rules |= vars(base).get("_rules", {})
-    try:
-        hints = inspect.get_annotations(cls, eval_str=True)
-    except NameError:  # a name that only type checkers know
-        hints = {}
+    hints = _type_hints(cls)
+    if _has_written_init(cls):
+        hints |= _type_hints(vars(cls)["__init__"])
     parameters = inspect.signature(cls).parameters
     for name, hint in hints.items():
         if name not in parameters:
@@ -284,6 +308,14 @@ def _rules_of(cls: type) -> dict[str, Rule]:
         else:
             rules[name] = rule
     return rules
+
+
+def _type_hints(target: Any) -> dict[str, Any]:
+    """Return the type hints of a class or function, none if one has a name that only type checkers see."""
+    try:
+        return dict(inspect.get_annotations(target, eval_str=True))
+    except NameError:
+        return {}
 
 
 _TITLE = re.compile(r"^([A-Z][A-Za-z ]+)\n-{3,}$\n", re.MULTILINE)

@@ -1,28 +1,13 @@
-"""Models that choose their strength of regularization by cross-validation along the path of all strengths."""
+"""Convex models whose strength is chosen by cross-validation along a path.
+
+`mtlrun.estimators.path_base` has what they share.
+"""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Iterator
-from copy import copy
-from dataclasses import KW_ONLY, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import Literal
 
-import numpy as np
-from sklearn.base import is_classifier
-from sklearn.exceptions import ConvergenceWarning
-
-from mtlrun.data.frames import take_column
-from mtlrun.data.groups import group_folds, strata_of
-from mtlrun.data.splits import TaskStratifiedKFold
-from mtlrun.estimators.base import EQUAL_SOLVERS
-from mtlrun.estimators.convex import PathMTL
-from mtlrun.estimators.inputs import (
-    KeepsGroups,
-    check_groups,
-    drop_unweighted,
-    weighted_rows,
-)
+from mtlrun.estimators.convex import ClassLoss, ConvexSolver
 from mtlrun.estimators.mixtures import (
     DirtyMTL,
     DirtyMTLClassifier,
@@ -31,350 +16,163 @@ from mtlrun.estimators.mixtures import (
     SparseLowRankMTL,
     SparseLowRankMTLClassifier,
 )
-from mtlrun.estimators.params import NONE, Declared, choice, integer, real, satisfies
+from mtlrun.estimators.params import ClassWeight, Count, NonNegative, Positive
+from mtlrun.estimators.path_base import (
+    BetaCV,
+    PathCV,
+    Ratio,
+    Scoring,
+    Splitting,
+    Strengths,
+)
 from mtlrun.estimators.penalized import (
     JointFeatureMTL,
     JointFeatureMTLClassifier,
     SparseMTL,
     SparseMTLClassifier,
+    SparseSolver,
     TraceNormMTL,
     TraceNormMTLClassifier,
 )
-from mtlrun.estimators.robust import RobustMTL, RobustMTLClassifier
+from mtlrun.estimators.robust import RobustMTL, RobustMTLClassifier, RobustSolver
 from mtlrun.estimators.temporal import (
     FusedMTL,
     FusedMTLClassifier,
     TemporalGroupLasso,
     TemporalGroupLassoClassifier,
 )
-from mtlrun.metrics import METRICS, average, labels_from_scores, seen_rows
-from mtlrun.problem import memory
-from mtlrun.problem.losses import SquaredLoss
-from mtlrun.problem.quadratic import gram_bytes
-from mtlrun.problem.statistics import TaskStatistics
-from mtlrun.problem.taskdata import TaskData
-
-if TYPE_CHECKING:
-    _Model = PathMTL
-else:  # it stands before a model that brings all of this
-    _Model = Declared
-
-Array = np.ndarray[Any, np.dtype[Any]]
-Rows = tuple[Array, Array]
-
-_ALPHAS = integer(1) | satisfies(
-    "an array of strengths", lambda value: np.ndim(value) == 1
-)
-_CV = integer(2) | satisfies(
-    "a splitter or splits", lambda value: hasattr(value, "split") or np.iterable(value)
-)
-
-
-class PathCV(KeepsGroups, _Model):
-    """Mixin that chooses the strength of a model with a path by cross-validation.
-
-    Parameters
-    ----------
-    alphas : int or array-like of float, default 50
-        Strengths to try, or how many: logarithmically spaced, from the least one for which all coefficients are zero on
-        all data.
-    min_ratio : float, default 1e-3
-        The smallest strength relative to the largest.
-    cv : int, splitter or iterable of (train, test) rows, default 5
-        A number means as many folds of `TaskStratifiedKFold` in random order, the same ones in every fit.
-    scoring : str, default None
-        A metric of `mtlrun.metrics`, averaged over the tasks of a fold; None is "mse", for classifiers "accuracy".
-
-    Attributes
-    ----------
-    alpha_ : float
-        The strength chosen, with the best mean over the folds; the largest one of several.
-    alphas_ : ndarray of shape (n_alphas,)
-        All strengths, the largest first.
-    scores_path_ : ndarray of shape (n_alphas, n_folds)
-        The metric by strength and fold.
-
-    Notes
-    -----
-    The model is fitted along the path of each fold, each strength starting from the solution of the one before, and
-    once on all data with the strength chosen. With the squared loss and more rows than features, the sums of products
-    of all rows are computed once; those of a training part are their difference from the sums of its test part, and a
-    fold is then solved as a problem of d + 1 rows. Sample weights count in the fits, not in the scores.
-    """
-
-    _by_sums: ClassVar = False  # scores need the rows
-
-    _: KW_ONLY
-    alphas: Annotated[Any, _ALPHAS] = 50
-    min_ratio: Annotated[float, real(0, 1, closed="neither")] = 1e-3
-    cv: Annotated[Any, _CV] = 5
-    scoring: Annotated[str | None, choice(*METRICS) | NONE] = None
-
-    #: The parameter that the path replaces.
-    _strength: ClassVar[str] = "alpha"
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        # The strength is an attribute of the copies that are fitted, not a parameter; every path starts warm.
-        fixed = {cls._strength: 1.0, "warm_start": False}
-        cls.__annotations__ = {
-            **dict.fromkeys(fixed, "float"),
-            **vars(cls).get("__annotations__", {}),
-        }
-        for name, value in fixed.items():
-            setattr(cls, name, field(init=False, default=value))
-        super().__init_subclass__(**options)
-
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        task_id: Any = None,
-        sample_weight: Any = None,
-        groups: Any = None,
-    ) -> Self:
-        """Choose the strength and fit the model.
-
-        Arguments and errors are as in the model without cross-validation, and:
-
-        Parameters
-        ----------
-        groups : array-like of shape (n_samples,), optional
-            Rows of a group stay together in the folds, with a number as `cv`. A splitter
-            of scikit-learn gets the groups, splits that are listed stay as they are.
-        """
-        rows = weighted_rows(sample_weight, X)
-        groups = check_groups(groups, X, sample_weight)
-        X, y, task_id, sample_weight = drop_unweighted(
-            X, y, task_id, sample_weight, task_column=self.task_column
-        )
-        data = self._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
-        self._require_memory(data)
-        folds = self._folds(X, y, task_id, groups, rows, data)
-        self.alphas_ = self._strengths(data, self.alphas, self.min_ratio)
-        metric = self.scoring or ("accuracy" if is_classifier(self) else "mse")
-        self._open = 0
-        self.scores_path_ = np.column_stack(
-            [self._scores_of(*fold, metric) for fold in self._walks(data, folds)]
-        )
-        if self._open:
-            text = f"{self._open} fits of the cross-validation did not converge. Increase max_iter or min_ratio."
-            warnings.warn(text, ConvergenceWarning, stacklevel=2)
-        del self._open
-        means = self.scores_path_.mean(axis=1) * (
-            1 if METRICS[metric].greater_is_better else -1
-        )
-        if np.isnan(means).all():
-            raise ValueError(
-                f"{metric} is undefined in a fold for all tasks; use fewer folds or another `scoring`"
-            )
-        self.alpha_ = float(self.alphas_[np.nanargmax(means)])
-        self._publish(self._at(self.alpha_)._solve(data))
-        return self
-
-    def _folds(
-        self,
-        X: Any,
-        y: Any,
-        task_id: Any,
-        groups: Any,
-        kept: Array | None,
-        data: TaskData,
-    ) -> list[Rows]:
-        """Return training and test rows of `data`, sorted.
-
-        `kept` are the rows of positive weight in the arguments of `fit`, None for all:
-        splits that are listed are positions among those arguments.
-        """
-        n = data.n_rows
-        if task_id is None and self.task_column is not None:
-            ids = take_column(X, self.task_column)[0]
-        else:
-            ids = task_id
-        if isinstance(self.cv, int | np.integer):
-            if n < self.cv:
-                raise ValueError(
-                    f"{self.cv} folds need as many rows, got n_samples={n}"
-                )
-            labels = is_classifier(self) and self._layout != "shared"
-            if groups is None:
-                splitter = TaskStratifiedKFold(
-                    int(self.cv), labels=labels, random_state=0
-                )
-                pairs: Iterable[Any] = splitter.split(np.empty((n, 0)), y, groups=ids)
-            else:
-                targets = _targets_by_row(data)
-                if data.shared:
-                    tasks = None
-                else:
-                    tasks = _tasks_by_row(data)
-                strata = strata_of(targets, tasks, labels=labels)
-                pairs = group_folds(groups, strata, targets, int(self.cv), seed=0)
-        elif groups is not None and hasattr(self.cv, "split"):
-            if isinstance(self.cv, TaskStratifiedKFold):
-                raise ValueError(
-                    "TaskStratifiedKFold does not keep groups together; give the number "
-                    "of folds as cv, or a splitter such as GroupKFold"
-                )
-            pairs = self.cv.split(X, y, groups=groups)
-        elif isinstance(self.cv, TaskStratifiedKFold) and ids is not None:
-            pairs = self.cv.split(X, y, groups=ids)
-        elif hasattr(self.cv, "split"):
-            pairs = self.cv.split(X, y)
-        else:
-            if kept is None:
-                pairs = self.cv
-            else:
-                pairs = _among(self.cv, kept)
-        fold_of_row = np.arange(n)
-        if data.order is not None:
-            fold_of_row[data.order] = np.arange(n)
-        return [
-            (np.sort(fold_of_row[train]), np.sort(fold_of_row[test]))
-            for train, test in pairs
-        ]
-
-    def _walks(
-        self, data: TaskData, folds: list[Rows]
-    ) -> Iterator[tuple[Array, Array, TaskData]]:
-        """Yield coefficients (A, d, T) and intercepts (A, T) along the path of each fold, and its test part."""
-        condensed = self._condensed(data, folds)
-        for k, (train, test) in enumerate(folds):
-            part = data.select_rows(test, complete=False)
-            fitted, x_mean, y_mean = (
-                condensed[k] if condensed else (data.select_rows(train), None, None)
-            )
-            model = copy(self)
-            model.tasks_ = fitted.tasks
-            if condensed:
-                model.fit_intercept = False
-            results = model._walk(fitted, self.alphas_)
-            self._open += sum(not result.converged for result in results)
-            W = np.stack([result.W for result in results])
-            b = np.stack([result.intercept for result in results])
-            if x_mean is not None:
-                b = y_mean - (x_mean.T * W).sum(axis=1)
-            elif (
-                not data.shared
-                and (rows := seen_rows(part.spread(part.tasks), fitted.tasks))
-                is not None
-            ):
-                part = part.select_rows(rows)
-            both = np.isin(fitted.tasks, part.tasks)
-            yield W[:, :, both], b[:, both], part
-
-    def _condensed(
-        self, data: TaskData, folds: list[Rows]
-    ) -> list[tuple[TaskData, Array, Array]] | None:
-        """Return training data of d + 1 rows per design, and the means taken off, where that is less work."""
-        designs = 1
-        if not data.shared:
-            designs = data.n_tasks
-        few_features = data.n_rows >= 2 * designs * data.n_features and memory.fits(
-            3 * gram_bytes(data)
-        )
-        if not (
-            few_features
-            and isinstance(self._loss(), SquaredLoss)
-            and self.solver in EQUAL_SOLVERS
-        ):
-            return None
-        statistics = TaskStatistics.of_data(data)
-        condensed = []
-        for _, test in folds:
-            part = data.select_rows(test, complete=False)
-            rest = None
-            if part.n_tasks == data.n_tasks:
-                rest = statistics - TaskStatistics.of_data(part, like=statistics)
-            if rest is None or (rest.weight <= 1e-9 * statistics.weight).any():
-                return None
-            condensed.append(rest.sufficient_statistics(centred=self.fit_intercept))
-        return condensed
-
-    def _scores_of(self, W: Array, b: Array, part: TaskData, metric: str) -> Array:
-        """Return the metric, averaged over tasks, for coefficients (A, d, T) and intercepts (A, T)."""
-        if part.observed is None:
-            y = part.targets
-        else:
-            y = np.where(part.observed, part.targets, np.nan)
-        if part.offsets is None:
-            Z = (part.X @ W.transpose(1, 2, 0).reshape(W.shape[1], -1)).reshape(
-                *y.shape, -1
-            ) + b.T
-        else:
-            tasks = enumerate(zip(W.transpose(2, 1, 0), b.T, strict=True))
-            Z = np.concatenate(
-                [part.task(t)[0] @ coef + intercept for t, (coef, intercept) in tasks]
-            )
-        if metric in ("mse", "rmse"):
-            errors = np.square(Z - y[..., None])
-            is_scored = ~np.isnan(errors)
-            counts = part.sum_by_task(is_scored.astype(np.float64))
-            sums = part.sum_by_task(np.where(is_scored, errors, 0.0))
-            values = np.divide(
-                sums, counts, out=np.full_like(sums, np.nan), where=counts > 0
-            )
-            return np.nanmean(values if metric == "mse" else np.sqrt(values), axis=0)
-        if METRICS[metric].needs == "label":
-            Z = labels_from_scores(Z)  # as in `predict`: a score of 0 does not mean 1
-        if part.offsets is None:
-            layout = {}
-        else:
-            layout = {"offsets": part.offsets}
-        return np.array(
-            [average(METRICS[metric](y, Z[..., a], **layout))[0] for a in range(len(W))]
-        )
-
-
-def _among(pairs: Iterable[Any], kept: Array) -> Iterator[Rows]:
-    """Yield the rows of splits as positions among the `kept` ones, without the others."""
-    for train, test in pairs:
-        train = np.asarray(train)
-        test = np.asarray(test)
-        yield (
-            np.searchsorted(kept, train[np.isin(train, kept)]),
-            np.searchsorted(kept, test[np.isin(test, kept)]),
-        )
-
-
-def _targets_by_row(data: TaskData) -> Array:
-    """Return the targets in the order of the rows of `fit`, NaN where missing."""
-    targets = data.targets
-    if data.observed is not None:
-        targets = np.where(data.observed, targets, np.nan)
-    if data.order is None:
-        return targets
-    return _unsorted(targets, data.order)
-
-
-def _tasks_by_row(data: TaskData) -> Array:
-    """Return the position of the task of each row, in the order of the rows of `fit`."""
-    tasks = np.repeat(np.arange(data.n_tasks), data.sizes)
-    if data.order is None:
-        return tasks
-    return _unsorted(tasks, data.order)
-
-
-def _unsorted(values: Array, order: Array) -> Array:
-    unsorted = np.empty_like(values)
-    unsorted[order] = values
-    return unsorted
 
 
 class SparseMTLCV(PathCV, SparseMTL):
     """`SparseMTL` with `alpha` chosen by cross-validation along its path."""
 
+    def __init__(
+        self,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: SparseSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        alphas: Strengths = 50,
+        min_ratio: Ratio = 1e-3,
+        cv: Splitting = 5,
+        scoring: Scoring = None,
+    ) -> None:
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.alphas = alphas
+        self.min_ratio = min_ratio
+        self.cv = cv
+        self.scoring = scoring
+
 
 class SparseMTLClassifierCV(PathCV, SparseMTLClassifier):
     """`SparseMTLClassifier` with `alpha` chosen by cross-validation along its path."""
+
+    def __init__(
+        self,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: SparseSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        class_weight: ClassWeight = None,
+        loss: ClassLoss = "logistic",
+        alphas: Strengths = 50,
+        min_ratio: Ratio = 1e-3,
+        cv: Splitting = 5,
+        scoring: Scoring = None,
+    ) -> None:
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.loss = loss
+        self.alphas = alphas
+        self.min_ratio = min_ratio
+        self.cv = cv
+        self.scoring = scoring
 
 
 class JointFeatureMTLCV(PathCV, JointFeatureMTL):
     """`JointFeatureMTL` with `alpha` chosen by cross-validation along its path."""
 
+    def __init__(
+        self,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: SparseSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        alphas: Strengths = 50,
+        min_ratio: Ratio = 1e-3,
+        cv: Splitting = 5,
+        scoring: Scoring = None,
+    ) -> None:
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.alphas = alphas
+        self.min_ratio = min_ratio
+        self.cv = cv
+        self.scoring = scoring
+
 
 class JointFeatureMTLClassifierCV(PathCV, JointFeatureMTLClassifier):
     """`JointFeatureMTLClassifier` with `alpha` chosen by cross-validation along its path."""
+
+    def __init__(
+        self,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: SparseSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        class_weight: ClassWeight = None,
+        loss: ClassLoss = "logistic",
+        alphas: Strengths = 50,
+        min_ratio: Ratio = 1e-3,
+        cv: Splitting = 5,
+        scoring: Scoring = None,
+    ) -> None:
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.loss = loss
+        self.alphas = alphas
+        self.min_ratio = min_ratio
+        self.cv = cv
+        self.scoring = scoring
 
 
 class TraceNormMTLCV(PathCV, TraceNormMTL):
@@ -392,71 +190,524 @@ class TraceNormMTLCV(PathCV, TraceNormMTL):
     ((50, 3), True)
     """
 
+    def __init__(
+        self,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        alphas: Strengths = 50,
+        min_ratio: Ratio = 1e-3,
+        cv: Splitting = 5,
+        scoring: Scoring = None,
+    ) -> None:
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.alphas = alphas
+        self.min_ratio = min_ratio
+        self.cv = cv
+        self.scoring = scoring
+
 
 class TraceNormMTLClassifierCV(PathCV, TraceNormMTLClassifier):
     """`TraceNormMTLClassifier` with `alpha` chosen by cross-validation along its path."""
 
+    def __init__(
+        self,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        class_weight: ClassWeight = None,
+        loss: ClassLoss = "logistic",
+        alphas: Strengths = 50,
+        min_ratio: Ratio = 1e-3,
+        cv: Splitting = 5,
+        scoring: Scoring = None,
+    ) -> None:
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.loss = loss
+        self.alphas = alphas
+        self.min_ratio = min_ratio
+        self.cv = cv
+        self.scoring = scoring
 
-class _BetaCV(PathCV):
-    """The strength is the weight `beta` of the loss.
 
-    Attributes
-    ----------
-    beta_ : float
-        The weight of the loss chosen.
-    """
-
-    _strength = "beta"
-
-    @property
-    def beta_(self) -> float:
-        """The weight of the loss chosen."""
-        return 1.0 / self.alpha_
-
-
-class RobustMTLCV(_BetaCV, RobustMTL):
+class RobustMTLCV(BetaCV, RobustMTL):
     """`RobustMTL` with `beta` chosen by cross-validation along its path; `alpha_` is 1 / `beta_`."""
 
+    def __init__(
+        self,
+        lam: Positive = 0.5,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: RobustSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        variant: Literal[
+            "corrected",
+            "accelerated",
+            "balanced",
+            "sequential",
+            "paper",
+            "paper-past-zero",
+            "backtracking",
+        ] = "corrected",
+        stop: Literal["auto", "gap", "paper"] = "auto",
+        form: Literal["eigenbasis", "paper"] = "eigenbasis",
+        eps: Positive = 1e-5,
+        alphas: Strengths = 50,
+        min_ratio: Ratio = 1e-3,
+        cv: Splitting = 5,
+        scoring: Scoring = None,
+    ) -> None:
+        self.lam = lam
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.variant = variant
+        self.stop = stop
+        self.form = form
+        self.eps = eps
+        self.alphas = alphas
+        self.min_ratio = min_ratio
+        self.cv = cv
+        self.scoring = scoring
 
-class RobustMTLClassifierCV(_BetaCV, RobustMTLClassifier):
+
+class RobustMTLClassifierCV(BetaCV, RobustMTLClassifier):
     """`RobustMTLClassifier` with `beta` chosen by cross-validation along its path; `alpha_` is 1 / `beta_`."""
+
+    def __init__(
+        self,
+        lam: Positive = 0.5,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: RobustSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        variant: Literal[
+            "corrected",
+            "accelerated",
+            "balanced",
+            "sequential",
+            "paper",
+            "paper-past-zero",
+            "backtracking",
+        ] = "corrected",
+        stop: Literal["auto", "gap", "paper"] = "auto",
+        form: Literal["eigenbasis", "paper"] = "eigenbasis",
+        eps: Positive = 1e-5,
+        class_weight: ClassWeight = None,
+        loss: ClassLoss = "squared",
+        alphas: Strengths = 50,
+        min_ratio: Ratio = 1e-3,
+        cv: Splitting = 5,
+        scoring: Scoring = None,
+    ) -> None:
+        self.lam = lam
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.variant = variant
+        self.stop = stop
+        self.form = form
+        self.eps = eps
+        self.class_weight = class_weight
+        self.loss = loss
+        self.alphas = alphas
+        self.min_ratio = min_ratio
+        self.cv = cv
+        self.scoring = scoring
 
 
 class RobustFeatureMTLCV(PathCV, RobustFeatureMTL):
     """`RobustFeatureMTL` with `alpha` chosen by cross-validation along its path."""
 
+    def __init__(
+        self,
+        lam: Positive = 0.6,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        alphas: Strengths = 50,
+        min_ratio: Ratio = 1e-3,
+        cv: Splitting = 5,
+        scoring: Scoring = None,
+    ) -> None:
+        self.lam = lam
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.alphas = alphas
+        self.min_ratio = min_ratio
+        self.cv = cv
+        self.scoring = scoring
+
 
 class RobustFeatureMTLClassifierCV(PathCV, RobustFeatureMTLClassifier):
     """`RobustFeatureMTLClassifier` with `alpha` chosen by cross-validation along its path."""
+
+    def __init__(
+        self,
+        lam: Positive = 0.6,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        class_weight: ClassWeight = None,
+        loss: ClassLoss = "logistic",
+        alphas: Strengths = 50,
+        min_ratio: Ratio = 1e-3,
+        cv: Splitting = 5,
+        scoring: Scoring = None,
+    ) -> None:
+        self.lam = lam
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.loss = loss
+        self.alphas = alphas
+        self.min_ratio = min_ratio
+        self.cv = cv
+        self.scoring = scoring
 
 
 class SparseLowRankMTLCV(PathCV, SparseLowRankMTL):
     """`SparseLowRankMTL` with `alpha` chosen by cross-validation along its path."""
 
+    def __init__(
+        self,
+        lam: Positive = 0.6,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        alphas: Strengths = 50,
+        min_ratio: Ratio = 1e-3,
+        cv: Splitting = 5,
+        scoring: Scoring = None,
+    ) -> None:
+        self.lam = lam
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.alphas = alphas
+        self.min_ratio = min_ratio
+        self.cv = cv
+        self.scoring = scoring
+
 
 class SparseLowRankMTLClassifierCV(PathCV, SparseLowRankMTLClassifier):
     """`SparseLowRankMTLClassifier` with `alpha` chosen by cross-validation along its path."""
+
+    def __init__(
+        self,
+        lam: Positive = 0.6,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        class_weight: ClassWeight = None,
+        loss: ClassLoss = "logistic",
+        alphas: Strengths = 50,
+        min_ratio: Ratio = 1e-3,
+        cv: Splitting = 5,
+        scoring: Scoring = None,
+    ) -> None:
+        self.lam = lam
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.loss = loss
+        self.alphas = alphas
+        self.min_ratio = min_ratio
+        self.cv = cv
+        self.scoring = scoring
 
 
 class DirtyMTLCV(PathCV, DirtyMTL):
     """`DirtyMTL` with `alpha` chosen by cross-validation along its path."""
 
+    def __init__(
+        self,
+        lam: Positive = 0.6,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        alphas: Strengths = 50,
+        min_ratio: Ratio = 1e-3,
+        cv: Splitting = 5,
+        scoring: Scoring = None,
+    ) -> None:
+        self.lam = lam
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.alphas = alphas
+        self.min_ratio = min_ratio
+        self.cv = cv
+        self.scoring = scoring
+
 
 class DirtyMTLClassifierCV(PathCV, DirtyMTLClassifier):
     """`DirtyMTLClassifier` with `alpha` chosen by cross-validation along its path."""
+
+    def __init__(
+        self,
+        lam: Positive = 0.6,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        class_weight: ClassWeight = None,
+        loss: ClassLoss = "logistic",
+        alphas: Strengths = 50,
+        min_ratio: Ratio = 1e-3,
+        cv: Splitting = 5,
+        scoring: Scoring = None,
+    ) -> None:
+        self.lam = lam
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.loss = loss
+        self.alphas = alphas
+        self.min_ratio = min_ratio
+        self.cv = cv
+        self.scoring = scoring
 
 
 class TemporalGroupLassoCV(PathCV, TemporalGroupLasso):
     """`TemporalGroupLasso` with `alpha` chosen by cross-validation along its path."""
 
+    def __init__(
+        self,
+        smoothness: NonNegative = 1.0,
+        ridge: NonNegative = 0.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        alphas: Strengths = 50,
+        min_ratio: Ratio = 1e-3,
+        cv: Splitting = 5,
+        scoring: Scoring = None,
+    ) -> None:
+        self.smoothness = smoothness
+        self.ridge = ridge
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.alphas = alphas
+        self.min_ratio = min_ratio
+        self.cv = cv
+        self.scoring = scoring
+
 
 class TemporalGroupLassoClassifierCV(PathCV, TemporalGroupLassoClassifier):
     """`TemporalGroupLassoClassifier` with `alpha` chosen by cross-validation along its path."""
+
+    def __init__(
+        self,
+        smoothness: NonNegative = 1.0,
+        ridge: NonNegative = 0.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        class_weight: ClassWeight = None,
+        loss: ClassLoss = "logistic",
+        alphas: Strengths = 50,
+        min_ratio: Ratio = 1e-3,
+        cv: Splitting = 5,
+        scoring: Scoring = None,
+    ) -> None:
+        self.smoothness = smoothness
+        self.ridge = ridge
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.loss = loss
+        self.alphas = alphas
+        self.min_ratio = min_ratio
+        self.cv = cv
+        self.scoring = scoring
 
 
 class FusedMTLCV(PathCV, FusedMTL):
     """`FusedMTL` with `alpha` chosen by cross-validation along its path."""
 
+    def __init__(
+        self,
+        fusion: NonNegative = 1.0,
+        sparsity: NonNegative = 0.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        alphas: Strengths = 50,
+        min_ratio: Ratio = 1e-3,
+        cv: Splitting = 5,
+        scoring: Scoring = None,
+    ) -> None:
+        self.fusion = fusion
+        self.sparsity = sparsity
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.alphas = alphas
+        self.min_ratio = min_ratio
+        self.cv = cv
+        self.scoring = scoring
+
 
 class FusedMTLClassifierCV(PathCV, FusedMTLClassifier):
     """`FusedMTLClassifier` with `alpha` chosen by cross-validation along its path."""
+
+    def __init__(
+        self,
+        fusion: NonNegative = 1.0,
+        sparsity: NonNegative = 0.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        class_weight: ClassWeight = None,
+        loss: ClassLoss = "logistic",
+        alphas: Strengths = 50,
+        min_ratio: Ratio = 1e-3,
+        cv: Splitting = 5,
+        scoring: Scoring = None,
+    ) -> None:
+        self.fusion = fusion
+        self.sparsity = sparsity
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.loss = loss
+        self.alphas = alphas
+        self.min_ratio = min_ratio
+        self.cv = cv
+        self.scoring = scoring

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from mtlrun.estimators.base import RegressorMTL
-from mtlrun.estimators.convex import ConvexClassifierMTL, PenalizedMTL
+from mtlrun.estimators.convex import (
+    ClassLoss,
+    ConvexClassifierMTL,
+    ConvexSolver,
+    PenalizedMTL,
+)
 from mtlrun.estimators.metadata import (
     SHRINK_COST,
     SPECTRAL_COST,
     STRENGTHS,
     MethodMetadata,
 )
-from mtlrun.estimators.params import choice
+from mtlrun.estimators.params import ClassWeight, Count, NonNegative, choice
 from mtlrun.penalties.norms import L1, L21, TraceNorm
 
 _LASSO_COST = f"shared squared loss: per epoch features in use times rows, features or entries, times T; else {SHRINK_COST}"
+
+#: Solvers of models with a norm that selects features.
+SparseSolver = Annotated[str, choice("auto", "cd", "admm", "fista")]
 
 
 class _SparseNorm(PenalizedMTL):
@@ -32,7 +40,7 @@ class _SparseNorm(PenalizedMTL):
     """
 
     _: KW_ONLY
-    solver: Annotated[str, choice("auto", "cd", "admm", "fista")] = "auto"
+    solver: SparseSolver = "auto"
 
 
 class _Sparse(_SparseNorm):
@@ -77,6 +85,29 @@ class SparseMTL(RegressorMTL, _Sparse):
     [[True, False, False], [False, True, False]]
     """
 
+    def __init__(
+        self,
+        alpha: NonNegative = 1.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: SparseSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        warm_start: bool = False,
+    ) -> None:
+        self.alpha = alpha
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+
 
 class SparseMTLClassifier(ConvexClassifierMTL, _Sparse):
     """Multi-task classification with sparse coefficients (l1,1 norm).
@@ -85,6 +116,33 @@ class SparseMTLClassifier(ConvexClassifierMTL, _Sparse):
 
         sum_t sum_i l(y_ti (x_ti'w_t + b_t)) + alpha sum_tj |w_tj|
     """
+
+    def __init__(
+        self,
+        alpha: NonNegative = 1.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: SparseSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        warm_start: bool = False,
+        class_weight: ClassWeight = None,
+        loss: ClassLoss = "logistic",
+    ) -> None:
+        self.alpha = alpha
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.class_weight = class_weight
+        self.loss = loss
 
 
 class _JointFeature(_SparseNorm):
@@ -132,6 +190,29 @@ class JointFeatureMTL(RegressorMTL, _JointFeature):
     [[True, True, False], [True, True, False]]
     """
 
+    def __init__(
+        self,
+        alpha: NonNegative = 1.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: SparseSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        warm_start: bool = False,
+    ) -> None:
+        self.alpha = alpha
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+
 
 class JointFeatureMTLClassifier(ConvexClassifierMTL, _JointFeature):
     """Multi-task classification with features selected jointly for all tasks (l2,1 norm).
@@ -140,6 +221,33 @@ class JointFeatureMTLClassifier(ConvexClassifierMTL, _JointFeature):
 
         sum_t sum_i l(y_ti (x_ti'w_t + b_t)) + alpha sum_j ||(w_1j, ..., w_Tj)||_2
     """
+
+    def __init__(
+        self,
+        alpha: NonNegative = 1.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: SparseSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        warm_start: bool = False,
+        class_weight: ClassWeight = None,
+        loss: ClassLoss = "logistic",
+    ) -> None:
+        self.alpha = alpha
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.class_weight = class_weight
+        self.loss = loss
 
 
 class _TraceNorm(PenalizedMTL):
@@ -181,6 +289,29 @@ class TraceNormMTL(RegressorMTL, _TraceNorm):
     1
     """
 
+    def __init__(
+        self,
+        alpha: NonNegative = 1.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        warm_start: bool = False,
+    ) -> None:
+        self.alpha = alpha
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+
 
 class TraceNormMTLClassifier(ConvexClassifierMTL, _TraceNorm):
     """Multi-task classification with a coefficient matrix of low rank (trace norm).
@@ -200,3 +331,30 @@ class TraceNormMTLClassifier(ConvexClassifierMTL, _TraceNorm):
     >>> model.predict([[2.0, 0.0], [-2.0, 0.0]], task_id=["A", "C"]).tolist()
     ['yes', 'no']
     """
+
+    def __init__(
+        self,
+        alpha: NonNegative = 1.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        warm_start: bool = False,
+        class_weight: ClassWeight = None,
+        loss: ClassLoss = "logistic",
+    ) -> None:
+        self.alpha = alpha
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.class_weight = class_weight
+        self.loss = loss

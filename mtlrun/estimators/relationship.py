@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from mtlrun.estimators.base import BaseMTL, RegressorMTL, usual_bytes
-from mtlrun.estimators.convex import ConvexMTL
+from mtlrun.estimators.convex import ConvexMTL, ConvexSolver
 from mtlrun.estimators.metadata import POWERS, SPECTRAL_COST, STRENGTHS, MethodMetadata
 from mtlrun.estimators.params import Count, NonNegative, Positive
 from mtlrun.penalties.norms import SquaredTraceNorm
@@ -151,8 +151,34 @@ class FETR(_MatrixNormal):
         default_grid={"eta": (0.01, 1.0, 100.0), "rho": POWERS},
     )
 
-    _: KW_ONLY
-    accelerate: bool = True
+    def __init__(
+        self,
+        eta: Positive = 1.0,
+        rho: Positive = 1.0,
+        lower: Positive = 0.01,
+        upper: Positive = 100.0,
+        w_solver: Literal[
+            "auto", "eigen", "cg", "gradient", "sylvester", "closed"
+        ] = "auto",
+        fit_intercept: bool = True,
+        tol: NonNegative = 1e-5,
+        max_iter: Count = 500,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        accelerate: bool = True,
+    ) -> None:
+        self.eta = eta
+        self.rho = rho
+        self.lower = lower
+        self.upper = upper
+        self.w_solver = w_solver
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.task_column = task_column
+        self.unseen = unseen
+        self.accelerate = accelerate
 
     def _options(self) -> dict[str, Any]:
         return {"accelerate": self.accelerate}
@@ -186,8 +212,34 @@ class MTFRL(_MatrixNormal):
         default_grid={"eta": (0.01, 1.0, 100.0), "rho": POWERS},
     )
 
-    _: KW_ONLY
-    fudge: Positive = 1e-3
+    def __init__(
+        self,
+        eta: Positive = 1.0,
+        rho: Positive = 1.0,
+        lower: Positive = 0.01,
+        upper: Positive = 100.0,
+        w_solver: Literal[
+            "auto", "eigen", "cg", "gradient", "sylvester", "closed"
+        ] = "auto",
+        fit_intercept: bool = True,
+        tol: NonNegative = 1e-5,
+        max_iter: Count = 500,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        fudge: Positive = 1e-3,
+    ) -> None:
+        self.eta = eta
+        self.rho = rho
+        self.lower = lower
+        self.upper = upper
+        self.w_solver = w_solver
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.task_column = task_column
+        self.unseen = unseen
+        self.fudge = fudge
 
     def _options(self) -> dict[str, Any]:
         return {"fudge": self.fudge}
@@ -310,7 +362,32 @@ class MTFL(_SquaredTrace):
     )
     _over = "features"
 
-    gamma: Positive = 1.0
+    def __init__(
+        self,
+        gamma: Positive = 1.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        warm_start: bool = False,
+        variant: Literal["corrected", "paper"] = "corrected",
+        eps: Positive = 1e-6,
+    ) -> None:
+        self.gamma = gamma
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.variant = variant
+        self.eps = eps
 
     def _norm(self) -> SquaredTraceNorm:
         return SquaredTraceNorm(float(self.gamma))
@@ -369,8 +446,34 @@ class MTRL(_SquaredTrace):
     )
     _over = "tasks"
 
-    lam1: NonNegative = 1.0
-    lam2: Positive = 1.0
+    def __init__(
+        self,
+        lam1: NonNegative = 1.0,
+        lam2: Positive = 1.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        warm_start: bool = False,
+        variant: Literal["corrected", "paper"] = "corrected",
+        eps: Positive = 1e-6,
+    ) -> None:
+        self.lam1 = lam1
+        self.lam2 = lam2
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.variant = variant
+        self.eps = eps
 
     def _norm(self) -> SquaredTraceNorm:
         return SquaredTraceNorm(0.5 * float(self.lam2), ridge=float(self.lam1))

@@ -1,4 +1,4 @@
-"""The convex relaxation of clustered tasks, which is also that of a shared subspace.
+"""The convex relaxation of clustered tasks and of a shared subspace (they are the same).
 
 The penalty depends on the singular values of W alone, so the model has two sides: its
 leading directions among the tasks are clusters (`ClusteredMTL`), those among the features
@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from mtlrun.estimators.base import DegenerateModelWarning, RegressorMTL
-from mtlrun.estimators.convex import ConvexClassifierMTL, ConvexMTL
+from mtlrun.estimators.convex import (
+    ClassLoss,
+    ConvexClassifierMTL,
+    ConvexMTL,
+    ConvexSolver,
+)
 from mtlrun.estimators.metadata import BOX_COST, STRENGTHS, MethodMetadata
-from mtlrun.estimators.params import Count, NonNegative, Positive
+from mtlrun.estimators.params import ClassWeight, Count, NonNegative, Positive
 from mtlrun.penalties.norms import SpectralBox, fill_boxes
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.taskdata import TaskData
@@ -138,6 +143,33 @@ class ClusteredMTL(RegressorMTL, _Clustered):
     [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 1, 1]]
     """
 
+    def __init__(
+        self,
+        alpha: NonNegative = 1.0,
+        eta: Positive = 1.0,
+        n_clusters: Count = 2,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        warm_start: bool = False,
+    ) -> None:
+        self.alpha = alpha
+        self.eta = eta
+        self.n_clusters = n_clusters
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+
 
 class ClusteredMTLClassifier(ConvexClassifierMTL, _Clustered):
     """Multi-task classification with clusters of tasks (convex relaxation of CMTL).
@@ -147,6 +179,37 @@ class ClusteredMTLClassifier(ConvexClassifierMTL, _Clustered):
         sum_t sum_i l(y_ti (x_ti'w_t + b_t)) + alpha eta (1 + eta) tr(W (eta I + M)^{-1} W')
         subject to 0 <= M <= I, tr(M) = n_clusters
     """
+
+    def __init__(
+        self,
+        alpha: NonNegative = 1.0,
+        eta: Positive = 1.0,
+        n_clusters: Count = 2,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        warm_start: bool = False,
+        class_weight: ClassWeight = None,
+        loss: ClassLoss = "logistic",
+    ) -> None:
+        self.alpha = alpha
+        self.eta = eta
+        self.n_clusters = n_clusters
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.class_weight = class_weight
+        self.loss = loss
 
 
 class _SharedSubspace(_Spectral):
@@ -192,6 +255,33 @@ class ConvexASO(RegressorMTL, _SharedSubspace):
         subject to 0 <= M <= I, tr(M) = n_components
     """
 
+    def __init__(
+        self,
+        alpha: NonNegative = 1.0,
+        eta: Positive = 1.0,
+        n_components: Count = 2,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        warm_start: bool = False,
+    ) -> None:
+        self.alpha = alpha
+        self.eta = eta
+        self.n_components = n_components
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+
 
 class ConvexASOClassifier(ConvexClassifierMTL, _SharedSubspace):
     """cASO for labels: another name of `ClusteredMTLClassifier`.
@@ -205,3 +295,34 @@ class ConvexASOClassifier(ConvexClassifierMTL, _SharedSubspace):
     metadata: ClassVar = replace(
         _SharedSubspace.metadata, alias_of="ClusteredMTLClassifier"
     )
+
+    def __init__(
+        self,
+        alpha: NonNegative = 1.0,
+        eta: Positive = 1.0,
+        n_components: Count = 2,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        warm_start: bool = False,
+        class_weight: ClassWeight = None,
+        loss: ClassLoss = "logistic",
+    ) -> None:
+        self.alpha = alpha
+        self.eta = eta
+        self.n_components = n_components
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.class_weight = class_weight
+        self.loss = loss

@@ -23,7 +23,9 @@ from mtlrun.estimators.metadata import SPECTRAL_COST, MethodMetadata
 from mtlrun.estimators.mixtures import warn_if_degenerate
 from mtlrun.estimators.params import (
     NONE,
+    ClassWeight,
     Count,
+    NonNegative,
     Positive,
     check_params,
     choice,
@@ -43,6 +45,15 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Solvers of the paper, which have its variant and its stopping rules.
 _PAPER_SOLVERS = ("apg", "ladm")
+
+RobustSolver = Annotated[
+    str, choice("auto", "admm", "subspace", "fista", "apg", "ladm")
+]
+#: Model that is fitted to the blocks of tasks.
+ConvexBase = Annotated[
+    ConvexMTL | None,
+    instance("an estimator with a convex objective, as RobustMTL", ConvexMTL) | NONE,
+]
 
 
 class _Robust(PathMTL):
@@ -126,9 +137,7 @@ class _Robust(PathMTL):
     lam: Positive = 0.5
     beta: Positive = 1.0
     _: KW_ONLY
-    solver: Annotated[
-        str, choice("auto", "admm", "subspace", "fista", "apg", "ladm")
-    ] = "auto"
+    solver: RobustSolver = "auto"
     variant: Literal[
         "corrected",
         "accelerated",
@@ -269,6 +278,47 @@ class RobustMTL(RegressorMTL, _Robust):
     [9]
     """
 
+    def __init__(
+        self,
+        lam: Positive = 0.5,
+        beta: Positive = 1.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: RobustSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        warm_start: bool = False,
+        variant: Literal[
+            "corrected",
+            "accelerated",
+            "balanced",
+            "sequential",
+            "paper",
+            "paper-past-zero",
+            "backtracking",
+        ] = "corrected",
+        stop: Literal["auto", "gap", "paper"] = "auto",
+        form: Literal["eigenbasis", "paper"] = "eigenbasis",
+        eps: Positive = 1e-5,
+    ) -> None:
+        self.lam = lam
+        self.beta = beta
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.variant = variant
+        self.stop = stop
+        self.form = form
+        self.eps = eps
+
 
 class RobustMTLClassifier(ConvexClassifierMTL, _Robust):
     """Multi-task classification with low rank plus outlier tasks (robust multi-task learning, RMTL).
@@ -283,8 +333,50 @@ class RobustMTLClassifier(ConvexClassifierMTL, _Robust):
         Loss of the margin: log(1 + exp(-m)), max(0, 1 - m)^2, or (1 - m)^2. The squares have no factor 1/2 here.
     """
 
-    _: KW_ONLY
-    loss: ClassLoss = "squared"
+    def __init__(
+        self,
+        lam: Positive = 0.5,
+        beta: Positive = 1.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: RobustSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        warm_start: bool = False,
+        variant: Literal[
+            "corrected",
+            "accelerated",
+            "balanced",
+            "sequential",
+            "paper",
+            "paper-past-zero",
+            "backtracking",
+        ] = "corrected",
+        stop: Literal["auto", "gap", "paper"] = "auto",
+        form: Literal["eigenbasis", "paper"] = "eigenbasis",
+        eps: Positive = 1e-5,
+        class_weight: ClassWeight = None,
+        loss: ClassLoss = "squared",
+    ) -> None:
+        self.lam = lam
+        self.beta = beta
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.variant = variant
+        self.stop = stop
+        self.form = form
+        self.eps = eps
+        self.class_weight = class_weight
+        self.loss = loss
 
 
 class BlockFit(NamedTuple):
@@ -367,11 +459,7 @@ class _Divide(BaseMTL):
         fast={"base__solver": "auto", "base__variant": "corrected"},
     )
 
-    base: Annotated[
-        ConvexMTL | None,
-        instance("an estimator with a convex objective, as RobustMTL", ConvexMTL)
-        | NONE,
-    ] = None
+    base: ConvexBase = None
     n_blocks: Count = 10
     _: KW_ONLY
     partition: Literal["random", "contiguous", "clustered"] = "random"
@@ -505,6 +593,29 @@ class DivideAndConquerRMTL(RegressorMTL, _Divide):
     ([4, 4, 4], 1)
     """
 
+    def __init__(
+        self,
+        base: ConvexBase = None,
+        n_blocks: Count = 10,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        partition: Literal["random", "contiguous", "clustered"] = "random",
+        projection: Literal["first", "best", "none"] = "first",
+        variant: Literal["corrected", "paper"] = "corrected",
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.base = base
+        self.n_blocks = n_blocks
+        self.task_column = task_column
+        self.unseen = unseen
+        self.partition = partition
+        self.projection = projection
+        self.variant = variant
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
 
 class DivideAndConquerRMTLClassifier(ClassifierMTL, _Divide):
     """Robust multi-task classification on blocks of tasks, with the low-rank parts projected (DC-RMTL).
@@ -522,6 +633,29 @@ class DivideAndConquerRMTLClassifier(ClassifierMTL, _Divide):
         default_params={"base": {"estimator": "RobustMTLClassifier"}},
         losses=("logistic", "squared_hinge", "squared"),
     )
+
+    def __init__(
+        self,
+        base: ConvexBase = None,
+        n_blocks: Count = 10,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        partition: Literal["random", "contiguous", "clustered"] = "random",
+        projection: Literal["first", "best", "none"] = "first",
+        variant: Literal["corrected", "paper"] = "corrected",
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.base = base
+        self.n_blocks = n_blocks
+        self.task_column = task_column
+        self.unseen = unseen
+        self.partition = partition
+        self.projection = projection
+        self.variant = variant
+        self.n_jobs = n_jobs
+        self.random_state = random_state
 
     def _is_logistic(self) -> bool:
         return self.base is not None and getattr(self.base, "loss", None) == "logistic"

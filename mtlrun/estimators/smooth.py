@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, replace
-from typing import Any, ClassVar, Self
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -18,9 +18,12 @@ from mtlrun.estimators.base import (
 from mtlrun.estimators.hierarchical_labels import LOGISTIC_VARIANCE
 from mtlrun.estimators.inputs import weighted_rows
 from mtlrun.estimators.metadata import MethodMetadata
+from mtlrun.estimators.params import Count, NonNegative, Positive
 from mtlrun.estimators.smooth_base import (
     CommonParts,
     FlatRows,
+    LevelColumns,
+    Seed,
     SmoothModel,
     TargetParts,
     TaskParts,
@@ -409,11 +412,34 @@ class SmoothMTL(_SmoothRegressor):
         changes=(TARGETS_CHANGE, MIXTURE_CHANGE, DEVIATIONS_CHANGE),
     )
 
-    common_parts: CommonParts = COMMON_PARTS
-    task_parts: TaskParts = TASK_PARTS
-
-    _: KW_ONLY
-    target_parts: TargetParts = TARGET_PARTS
+    def __init__(
+        self,
+        common_parts: CommonParts = COMMON_PARTS,
+        task_parts: TaskParts = TASK_PARTS,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        n_centers: Count = 150,
+        prior_rate: NonNegative = 1.0,
+        max_rows: Count = 4000,
+        tol: Positive = 1e-6,
+        max_iter: Count = 100,
+        random_state: Seed = 0,
+        levels: LevelColumns = (),
+        target_parts: TargetParts = TARGET_PARTS,
+    ) -> None:
+        self.common_parts = common_parts
+        self.task_parts = task_parts
+        self.task_column = task_column
+        self.unseen = unseen
+        self.n_centers = n_centers
+        self.prior_rate = prior_rate
+        self.max_rows = max_rows
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.levels = levels
+        self.target_parts = target_parts
 
     def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return self.common_parts, self.task_parts
@@ -446,6 +472,29 @@ class SmoothPooled(_SmoothRegressor):
     metadata: ClassVar = replace(
         SmoothMTL.metadata, multitask=False, changes=(DEVIATIONS_CHANGE,)
     )
+
+    def __init__(
+        self,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        n_centers: Count = 150,
+        prior_rate: NonNegative = 1.0,
+        max_rows: Count = 4000,
+        tol: Positive = 1e-6,
+        max_iter: Count = 100,
+        random_state: Seed = 0,
+        levels: LevelColumns = (),
+    ) -> None:
+        self.task_column = task_column
+        self.unseen = unseen
+        self.n_centers = n_centers
+        self.prior_rate = prior_rate
+        self.max_rows = max_rows
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.levels = levels
 
     def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return COMMON_PARTS, ("level",)
@@ -481,6 +530,29 @@ class SmoothIndependent(_SmoothRegressor):
         multitask=False,
         changes=(TARGETS_CHANGE, RIDGE_CHANGE, DEVIATIONS_CHANGE),
     )
+
+    def __init__(
+        self,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        n_centers: Count = 150,
+        prior_rate: NonNegative = 1.0,
+        max_rows: Count = 4000,
+        tol: Positive = 1e-6,
+        max_iter: Count = 100,
+        random_state: Seed = 0,
+        levels: LevelColumns = (),
+    ) -> None:
+        self.task_column = task_column
+        self.unseen = unseen
+        self.n_centers = n_centers
+        self.prior_rate = prior_rate
+        self.max_rows = max_rows
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.levels = levels
 
     def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return (), TASK_PARTS
@@ -591,10 +663,32 @@ class SmoothMTLClassifier(_SmoothClassifier):
         losses=("logistic",),
     )
 
-    common_parts: CommonParts = COMMON_PARTS
-    task_parts: TaskParts = TASK_PARTS
-
-    _: KW_ONLY
+    def __init__(
+        self,
+        common_parts: CommonParts = COMMON_PARTS,
+        task_parts: TaskParts = TASK_PARTS,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        n_centers: Count = 150,
+        prior_rate: NonNegative = 1.0,
+        max_rows: Count = 4000,
+        tol: Positive = 1e-6,
+        max_iter: Count = 100,
+        random_state: Seed = 0,
+        levels: LevelColumns = (),
+    ) -> None:
+        self.common_parts = common_parts
+        self.task_parts = task_parts
+        self.task_column = task_column
+        self.unseen = unseen
+        self.n_centers = n_centers
+        self.prior_rate = prior_rate
+        self.max_rows = max_rows
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.levels = levels
 
     def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return self.common_parts, self.task_parts
@@ -612,6 +706,29 @@ class SmoothPooledClassifier(_SmoothClassifier):
 
     metadata: ClassVar = replace(SmoothMTLClassifier.metadata, multitask=False)
 
+    def __init__(
+        self,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        n_centers: Count = 150,
+        prior_rate: NonNegative = 1.0,
+        max_rows: Count = 4000,
+        tol: Positive = 1e-6,
+        max_iter: Count = 100,
+        random_state: Seed = 0,
+        levels: LevelColumns = (),
+    ) -> None:
+        self.task_column = task_column
+        self.unseen = unseen
+        self.n_centers = n_centers
+        self.prior_rate = prior_rate
+        self.max_rows = max_rows
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.levels = levels
+
     def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return COMMON_PARTS, ("level",)
 
@@ -627,6 +744,29 @@ class SmoothIndependentClassifier(_SmoothClassifier):
     """
 
     metadata: ClassVar = replace(SmoothMTLClassifier.metadata, multitask=False)
+
+    def __init__(
+        self,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        n_centers: Count = 150,
+        prior_rate: NonNegative = 1.0,
+        max_rows: Count = 4000,
+        tol: Positive = 1e-6,
+        max_iter: Count = 100,
+        random_state: Seed = 0,
+        levels: LevelColumns = (),
+    ) -> None:
+        self.task_column = task_column
+        self.unseen = unseen
+        self.n_centers = n_centers
+        self.prior_rate = prior_rate
+        self.max_rows = max_rows
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.levels = levels
 
     def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return (), TASK_PARTS

@@ -60,7 +60,7 @@ _FEW_FEATURES = 64
 _CHEAP = 1e8
 # Steps at least, of LIBSVM and without intercept; there are more of them for many rows.
 _LIBSVM_STEPS = 1_000_000
-_GREEDY_STEPS = 10_000_000
+_GREEDY_STEPS = 10000_000
 
 
 class _GraphModel(ClassifierMTL, BaseMTL):
@@ -203,15 +203,38 @@ class GraphSVC(_GraphModel):
         default_grid={"C": POWERS, "coupling": (0.01, 0.1, 1.0, 10.0)},
     )
 
-    loss: Literal["hinge", "squared_hinge", "logistic"] = "hinge"
-    fit_intercept: bool = False
-    tol: NonNegative = 1e-4
-    max_iter: Count = 10000
-    _: KW_ONLY
-    solver: Literal["auto", "dcd", "newton"] = "auto"
-    variant: Literal["block", "block-printed", "corrected", "paper"] = "block"
-    warm_start: bool = False
-    random_state: Any = 0
+    def __init__(
+        self,
+        C: Positive = 1.0,
+        graph: Any = "all",
+        coupling: NonNegative = 1.0,
+        loss: Literal["hinge", "squared_hinge", "logistic"] = "hinge",
+        fit_intercept: bool = False,
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 10000,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        features: WeightedDegree | None = None,
+        solver: Literal["auto", "dcd", "newton"] = "auto",
+        variant: Literal["block", "block-printed", "corrected", "paper"] = "block",
+        warm_start: bool = False,
+        random_state: Any = 0,
+    ) -> None:
+        self.C = C
+        self.graph = graph
+        self.coupling = coupling
+        self.loss = loss
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.task_column = task_column
+        self.unseen = unseen
+        self.features = features
+        self.solver = solver
+        self.variant = variant
+        self.warm_start = warm_start
+        self.random_state = random_state
 
     def _fit_data(self, data: TaskData) -> SolverResult:
         coupling = self._couple()
@@ -353,17 +376,37 @@ class MultiTaskKernelSVC(_GraphModel):
     )
     _remedy = "Use gram='on_the_fly', which keeps no kernel matrix, or fewer rows, features or tasks."
 
-    tol: Positive = 1e-3
-    max_iter: Annotated[
-        int | None,
-        satisfies("-1", lambda value: isinstance(value, int) and value == -1)
-        | integer(1)
-        | NONE,
-    ] = None
-    _: KW_ONLY
-    fit_intercept: bool = True
-    gram: Literal["auto", "precomputed", "on_the_fly"] = "auto"
-    cache_size: Positive = 200
+    def __init__(
+        self,
+        C: Positive = 1.0,
+        graph: Any = "all",
+        coupling: NonNegative = 1.0,
+        tol: Positive = 1e-3,
+        max_iter: Annotated[
+            int | None,
+            satisfies("-1", lambda value: isinstance(value, int) and value == -1)
+            | integer(1)
+            | NONE,
+        ] = None,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        features: WeightedDegree | None = None,
+        fit_intercept: bool = True,
+        gram: Literal["auto", "precomputed", "on_the_fly"] = "auto",
+        cache_size: Positive = 200,
+    ) -> None:
+        self.C = C
+        self.graph = graph
+        self.coupling = coupling
+        self.tol = tol
+        self.max_iter = max_iter
+        self.task_column = task_column
+        self.unseen = unseen
+        self.features = features
+        self.fit_intercept = fit_intercept
+        self.gram = gram
+        self.cache_size = cache_size
 
     def _fit_data(self, data: TaskData) -> SolverResult:
         coupling = self._couple()

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from mtlrun.data.names import name_order
 from mtlrun.estimators.base import RegressorMTL
-from mtlrun.estimators.convex import ConvexClassifierMTL, PenalizedMTL
+from mtlrun.estimators.convex import (
+    ClassLoss,
+    ConvexClassifierMTL,
+    ConvexSolver,
+    PenalizedMTL,
+)
 from mtlrun.estimators.metadata import FEW, SHRINK_COST, STRENGTHS, MethodMetadata
-from mtlrun.estimators.params import NonNegative
+from mtlrun.estimators.params import ClassWeight, Count, NonNegative
 from mtlrun.penalties.coupled import (
     ChainForm,
     CoupledL21,
@@ -107,6 +112,33 @@ class TemporalGroupLasso(RegressorMTL, _Temporal):
     [0]
     """
 
+    def __init__(
+        self,
+        alpha: NonNegative = 1.0,
+        smoothness: NonNegative = 1.0,
+        ridge: NonNegative = 0.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        warm_start: bool = False,
+    ) -> None:
+        self.alpha = alpha
+        self.smoothness = smoothness
+        self.ridge = ridge
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+
 
 class TemporalGroupLassoClassifier(ConvexClassifierMTL, _Temporal):
     """Classification of ordered tasks with jointly selected features and coefficients that change smoothly.
@@ -116,6 +148,37 @@ class TemporalGroupLassoClassifier(ConvexClassifierMTL, _Temporal):
         sum_t sum_i l(y_ti (x_ti'w_t + b_t)) + alpha sum_j ||(w_1j, ..., w_Tj)||_2
                                              + smoothness/2 sum_t ||w_{t+1} - w_t||^2 + ridge/2 sum_t ||w_t||^2
     """
+
+    def __init__(
+        self,
+        alpha: NonNegative = 1.0,
+        smoothness: NonNegative = 1.0,
+        ridge: NonNegative = 0.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        warm_start: bool = False,
+        class_weight: ClassWeight = None,
+        loss: ClassLoss = "logistic",
+    ) -> None:
+        self.alpha = alpha
+        self.smoothness = smoothness
+        self.ridge = ridge
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.class_weight = class_weight
+        self.loss = loss
 
 
 class _Fused(PenalizedMTL):
@@ -168,6 +231,33 @@ class FusedMTL(RegressorMTL, _Fused):
                                             + fusion sum_t ||w_{t+1} - w_t||_1 + sparsity sum_tj |w_tj|
     """
 
+    def __init__(
+        self,
+        alpha: NonNegative = 1.0,
+        fusion: NonNegative = 1.0,
+        sparsity: NonNegative = 0.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        warm_start: bool = False,
+    ) -> None:
+        self.alpha = alpha
+        self.fusion = fusion
+        self.sparsity = sparsity
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+
 
 class FusedMTLClassifier(ConvexClassifierMTL, _Fused):
     """Classification of ordered tasks with coefficients that change seldom (fused sparse group lasso).
@@ -177,3 +267,34 @@ class FusedMTLClassifier(ConvexClassifierMTL, _Fused):
         sum_t sum_i l(y_ti (x_ti'w_t + b_t)) + alpha sum_j ||(w_1j, ..., w_Tj)||_2
                                              + fusion sum_t ||w_{t+1} - w_t||_1 + sparsity sum_tj |w_tj|
     """
+
+    def __init__(
+        self,
+        alpha: NonNegative = 1.0,
+        fusion: NonNegative = 1.0,
+        sparsity: NonNegative = 0.0,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+        solver: ConvexSolver = "auto",
+        fit_intercept: bool = True,
+        intercepts: Literal["free", "shrunken"] = "free",
+        tol: NonNegative = 1e-4,
+        max_iter: Count = 5000,
+        warm_start: bool = False,
+        class_weight: ClassWeight = None,
+        loss: ClassLoss = "logistic",
+    ) -> None:
+        self.alpha = alpha
+        self.fusion = fusion
+        self.sparsity = sparsity
+        self.task_column = task_column
+        self.unseen = unseen
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.intercepts = intercepts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.class_weight = class_weight
+        self.loss = loss

@@ -3,12 +3,14 @@
 import ast
 import inspect
 import re
+from typing import Literal
 
 import numpy as np
 import pytest
 import sklearn.linear_model
 from sklearn.base import clone
 
+import mtlrun.estimators
 from mtlrun.estimators.__main__ import MARK, PAGE, generated
 from mtlrun.estimators.base import BaseMTL, RegressorMTL
 from mtlrun.estimators.params import Count, NonNegative, entries, sections
@@ -161,3 +163,49 @@ def test_a_hand_written_constructor_stays():
     ]
     with pytest.raises(ValueError, match="rounds must be"):
         BelowHandWritten(rounds=-1).fit(np.eye(3), np.ones(3))
+
+
+class WithHints(RegressorMTL, BaseMTL):
+    def __init__(
+        self,
+        strength: NonNegative = 2.0,
+        anything=None,
+        *,
+        task_column: int | str | None = None,
+        unseen: Literal["error", "mean"] = "error",
+    ):
+        self.strength = strength
+        self.anything = anything
+        self.task_column = task_column
+        self.unseen = unseen
+
+    def _fit_data(self, data):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"strength": -1.0}, {"strength": "2"}, {"unseen": "median"}]
+)
+def test_hints_of_a_written_constructor_are_rules(wrong):
+    (name,) = wrong
+    with pytest.raises(ValueError, match=f"{name} must be"):
+        WithHints(**wrong).fit(np.eye(3), np.ones(3))
+
+
+def test_no_constructor_is_generated_that_would_drop_parameters_of_a_written_one():
+    with pytest.raises(TypeError, match="WithHints"):
+
+        class Both(Mine, WithHints):
+            pass
+
+
+def test_classes_for_users_write_their_constructor_in_their_file():
+    n_written = 0
+    for name in mtlrun.estimators.__all__:
+        cls = getattr(mtlrun.estimators, name)
+        if hasattr(cls, "get_params"):
+            assert "__init__" in vars(cls), name
+            code = vars(cls)["__init__"].__code__
+            assert code.co_filename == inspect.getfile(cls), name
+            n_written += 1
+    assert n_written > 60
