@@ -77,9 +77,8 @@ format: $(DEV) ## Format the code
 PAGES_WITH_OUTPUT = docs/guide docs/start docs/index.md \
   $(addprefix docs/tutorials/,repeated-measurements.md production.md extend-table.md)
 
-generated: $(RUN) ## Write all generated files anew: registry, interfaces, schema, output and pictures of the guide, and what `make pages` writes
-	$(BIN)/python -m mtlrun.estimators
-	$(BIN)/python scripts/interfaces.py
+generated: $(RUN) ## Write all generated files anew: registry, schema, output and pictures of the guide, and what `make pages` writes
+	$(BIN)/python scripts/registry.py
 	$(BIN)/python scripts/marked_pages.py docs/protocols.md docs/extending.md docs/guide/*.md
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/docs_output.py --write $(PAGES_WITH_OUTPUT)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/docs_pictures.py docs/pictures

@@ -1,9 +1,8 @@
 """Interfaces of the classes, functions and metrics that a file can name.
 
-The interfaces of mtlrun are stored in ``estimators/methods.json`` and
-``interfaces.json``, which ``make generated`` writes, so that a run that is up to date
-imports none of its modules. Other modules are imported and inspected. This module needs
-only the standard library.
+The generated module `mtlrun.registry_data` has the interfaces of mtlrun, so that a run
+that is up to date imports none of its modules. Other modules are imported and inspected.
+This module needs only the standard library.
 """
 
 from __future__ import annotations
@@ -13,16 +12,13 @@ import inspect
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import Any
 
+from mtlrun import registry_data
 from mtlrun.errors import ConfigError, suggest
 from mtlrun.utils.plugins import import_named
 
-if TYPE_CHECKING:
-    from mtlrun.estimators.registry import MethodInfo
-
-STORED = Path(__file__).with_suffix(".json")
 #: Module of the class of declarations, which the decorator of an analysis attaches.
 _DECLARATION_MODULE = "mtlrun.engine.analysis"
 #: Module of the class of rules for parameters.
@@ -76,7 +72,7 @@ class MetricInfo:
     task_variance: bool = False
 
 
-_STORED = json.loads(STORED.read_text(encoding="utf-8"))
+_STORED_INTERFACES = json.loads(registry_data.INTERFACES)
 #: Name of a metric -> its properties.
 METRIC_INFO = {
     name: MetricInfo(
@@ -84,7 +80,7 @@ METRIC_INFO = {
         needs=stored["needs"],
         task_variance=stored.get("task_variance", False),
     )
-    for name, stored in _STORED["metrics"].items()
+    for name, stored in json.loads(registry_data.METRICS).items()
 }
 
 
@@ -101,8 +97,8 @@ def interface(path: str) -> Interface:
 
     method = METHODS.get(path.partition(":")[2])
     if method is not None and method.class_path == path and path.startswith("mtlrun."):
-        return _method_interface(method)
-    stored = _STORED["interfaces"].get(path)
+        return _method_interface(method.name)
+    stored = _STORED_INTERFACES.get(path)
     if stored is not None and _is_installed(stored.get("package")):
         fields = {name: value for name, value in stored.items() if name != "package"}
         for name in ("names", "keyword_only", "changes"):
@@ -112,15 +108,19 @@ def interface(path: str) -> Interface:
     return inspect_interface(path)
 
 
-def _method_interface(method: MethodInfo) -> Interface:
-    """Return the interface of a registered class of mtlrun."""
+@cache
+def _method_interface(name: str) -> Interface:
+    """Return the interface of a registered class of mtlrun; plans ask for it thousands of times."""
+    from mtlrun.estimators.registry import METHODS
+
+    method = METHODS[name]
     keyword_only = []
     rules = {}
-    for name, parameter in method.parameters.items():
+    for parameter_name, parameter in method.parameters.items():
         if parameter["keyword_only"]:
-            keyword_only.append(name)
+            keyword_only.append(parameter_name)
         if parameter["rule"]:
-            rules[name] = parameter["rule"]
+            rules[parameter_name] = parameter["rule"]
     return Interface(
         names=tuple(method.parameters),
         keyword_only=tuple(keyword_only),

@@ -1,32 +1,31 @@
 """scikit-learn estimators and the registry of methods. Importing the package imports no numpy.
 
-The classes stand in ``__init__.pyi``, which ``python -m mtlrun.estimators`` writes; a module is imported on demand.
+The generated module `mtlrun.registry_data` lists the classes. Their modules are imported
+when a class is used.
 """
 
 from __future__ import annotations
 
-import re
 from importlib import import_module
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-#: Module of each public class.
+from mtlrun import registry_data
+
+__all__ = registry_data.__all__
+
+#: Name of each public class -> its module.
 HOMES: dict[str, str] = {
-    name: module
-    for module, name in re.findall(
-        r"^from (\S+) import \w+ as (\w+)$",
-        Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"),
-        re.MULTILINE,
-    )
+    name: module for module, names in registry_data.CLASSES.items() for name in names
 }
 
-__all__ = [*HOMES]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(HOMES[name]), name)
+if TYPE_CHECKING:
+    from mtlrun.registry_data import *  # noqa: F403
+else:
+    # With this function in sight, type checkers would accept any name.
+    def __getattr__(name: str) -> Any:
+        if name not in HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

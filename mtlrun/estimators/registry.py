@@ -1,6 +1,6 @@
 """The methods by name: what they are, where their classes are, how to make one. Standard library only.
 
-The metadata was derived from their classes by ``python -m mtlrun.estimators``.
+The generated module `mtlrun.registry_data` has their metadata.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import inspect
 import json
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any, TypeGuard
 
+from mtlrun import registry_data
 from mtlrun.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.estimators import HOMES
 from mtlrun.estimators.metadata import MethodInfo
@@ -39,10 +39,10 @@ def _described(plugin: Plugin) -> MethodInfo:
     )
 
 
-_OWN = json.loads(Path(__file__).with_name("methods.json").read_text(encoding="utf-8"))
 #: All methods by name: the methods of mtlrun, then those from other packages.
 METHODS: dict[str, MethodInfo] = {
-    record["name"]: MethodInfo(**record) for record in _OWN
+    name: MethodInfo(**record)
+    for name, record in json.loads(registry_data.METHODS).items()
 }
 METHODS |= {
     plugin.name: _described(plugin)

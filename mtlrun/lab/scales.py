@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from mtlrun.engine.compute import loaded
 from mtlrun.engine.job import Job
@@ -31,6 +30,9 @@ def scale_ratio(X: Any) -> float:
     ----------
     X : ndarray or sparse matrix of shape (n, d)
     """
+    # A run without missing jobs looks at no data, and need not wait for scipy.
+    from scipy import sparse
+
     means = np.asarray(X.mean(axis=0), dtype=float).ravel()
     if sparse.issparse(X):
         squares = np.asarray(X.multiply(X).mean(axis=0), dtype=float).ravel()

@@ -1,8 +1,11 @@
 """What is derived from the classes: the registry, docs/methods.md, the documentation of parameters."""
 
 import ast
+import importlib.util
 import inspect
 import re
+import runpy
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -11,26 +14,49 @@ import sklearn.linear_model
 from sklearn.base import clone
 
 import mtlrun.estimators
-from mtlrun.estimators.__main__ import MARK, PAGE, generated
 from mtlrun.estimators.base import BaseMTL, RegressorMTL
 from mtlrun.estimators.params import Count, NonNegative, entries, sections
 from mtlrun.estimators.registry import METHODS, load_class
 
 
 @pytest.fixture(scope="module")
-def files():
-    return generated()
+def registry_script():
+    path = Path(__file__).parents[2] / "scripts" / "registry.py"
+    spec = importlib.util.spec_from_file_location("registry_script", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def files(registry_script):
+    return registry_script.generated()
 
 
 def test_the_files_are_current(files):
     for path, text in files.items():
         assert path.read_text(encoding="utf-8") == text, (
-            f"{path} is out of date, run: python -m mtlrun.estimators"
+            f"{path} is out of date, run: make generated"
         )
 
 
-def test_every_method_is_on_the_page_with_its_references(files):
-    page = files[PAGE].partition(MARK)[2]
+@pytest.mark.parametrize("damage", [None, "<<<<<<< HEAD\nx = 1\n=======\n"])
+def test_a_registry_that_cannot_be_read_is_emptied(
+    registry_script, tmp_path, monkeypatch, damage
+):
+    path = tmp_path / "registry_data.py"
+    if damage is not None:
+        path.write_text(damage)
+    monkeypatch.setattr(registry_script, "REGISTRY", path)
+    registry_script.ensure_readable()
+    assert runpy.run_path(str(path))["METHODS"] == "{\n\n}"
+    path.write_text("METHODS = 1\n")
+    registry_script.ensure_readable()
+    assert path.read_text() == "METHODS = 1\n"
+
+
+def test_every_method_is_on_the_page_with_its_references(files, registry_script):
+    page = files[registry_script.PAGE].partition(registry_script.MARK)[2]
     for name, info in METHODS.items():
         assert re.search(rf"\b{name}\b", page)
         assert all(f"{{{key}," in page for key in info.cite)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
-import mtlrun
+from mtlrun import registry_data
 from mtlrun.lab.report.checks import CHECKS, Check
 from mtlrun.tables import quantities
 from mtlrun.utils.io import as_list
@@ -114,11 +113,9 @@ def test_as_list():
 
 def test_a_quantity_with_words_of_its_own_has_one_meaning_in_all_analyses():
     """`spoken` knows the name only: two analyses must not mean different things by it."""
-    stored = json.loads(
-        (Path(mtlrun.__file__).parent / "engine" / "interfaces.json").read_text()
-    )
+    stored = json.loads(registry_data.INTERFACES)
     meanings: dict[str, set[str]] = {}
-    declared = [entry.get("declaration") for entry in stored["interfaces"].values()]
+    declared = [entry.get("declaration") for entry in stored.values()]
     for declaration in filter(None, declared):
         for quantity, text in declaration.get("quantities", {}).items():
             meanings.setdefault(quantity, set()).add(text)
