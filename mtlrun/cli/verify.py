@@ -132,13 +132,13 @@ def _format_trial(trial: Trial) -> str:
         return f"{name}: DOES NOT AGREE: {trial.error}"
     digits = trial.digits
     worst = min(digits, key=lambda quantity: digits[quantity], default="")
-    text = f"{name}: {trial.least:.1f} digits ({worst})"
-    if trial.least == ALL_DIGITS:
+    text = f"{name}: {trial.agreed_digits:.1f} digits ({worst})"
+    if trial.agreed_digits == ALL_DIGITS:
         text = f"{name}: equal"
     if trial.ratio is not None:
         text += f", seconds x{trial.ratio:.2f}"
     if not trial.agrees:
-        text += f": DOES NOT AGREE, its method promises {trial.asked}"
+        text += f": DOES NOT AGREE, its method promises {trial.promised_digits}"
     return text
 
 

@@ -125,7 +125,8 @@ def gather(
             reason = f"cell is named by --only {','.join(only)}"
         raise ConfigError(
             f"no {reason}",
-            "`mtlrun list` shows the artefacts, `mtlrun show NAME` the profiles of one.",
+            "`mtlrun list` shows the artefacts, `mtlrun show NAME` the profiles of "
+            "one.",
         )
     return batch
 
@@ -152,7 +153,7 @@ class _OnlyParts(NamedTuple):
 
 
 def _split_only(only: Iterable[str]) -> _OnlyParts:
-    """Separate the parts of `only` that select artefacts from parts that select jobs."""
+    """Separate parts of `only` that select artefacts from parts that select jobs."""
     parts = _OnlyParts([], [])
     for text in only:
         for part in text.split(","):

@@ -50,8 +50,8 @@ class CatalogueEntry:
 def catalogue(folder: Path | None = None) -> list[CatalogueEntry]:
     """Return the experiments of a folder, sorted by id.
 
-    The keys `id`, `title`, `kind` and `default_for` of a file must each be written on one
-    line, without indentation.
+    The keys `id`, `title`, `kind` and `default_for` of a file must each be written on
+    one line, without indentation.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def find(target: str, folder: Path | None = None) -> Path:
     target : str
         ``<paper>/<artefact>``, its last part alone, or the path of a YAML file.
     folder : Path, default=None
-        Folder of experiments; None for those that come with mtlrun.
+        Folder of experiments; None for the experiments that come with mtlrun.
 
     Raises
     ------
@@ -155,7 +155,9 @@ def _unknown(target: str, entries: list[CatalogueEntry]) -> UnknownNameError:
             f"{target!r} is a method, not an experiment",
             f"Describe it: mtlrun list methods {target}. Experiments: mtlrun list.",
         )
-    names = {entry.id for entry in entries} | {entry.artefact for entry in entries}
+    names = set()
+    for entry in entries:
+        names |= {entry.id, entry.artefact}
     return UnknownNameError("experiment", target, names)
 
 
@@ -176,7 +178,9 @@ def shown_path(path: Path) -> str:
     if absolute.is_relative_to(configs):
         return f"configs/{absolute.relative_to(configs).as_posix()}"
     relative = os.path.relpath(absolute)
-    return str(path) if relative.startswith("..") else relative
+    if relative.startswith(".."):
+        return str(path)
+    return relative
 
 
 def _entry(path: Path, root: Path) -> CatalogueEntry:

@@ -1,8 +1,8 @@
 """Checks of an experiment that involve more than one field.
 
 They check kinds, estimators with their parameters, grids, names and claims. They run on
-plain data, whether or not the schema finds problems, so that all problems are reported at
-once. All that they know of an estimator is what its constructor accepts (see
+plain data, whether or not the schema finds problems, so that all problems are reported
+at once. All that they know of an estimator is what its constructor accepts (see
 `mtlrun.engine.interfaces`).
 """
 
@@ -62,7 +62,7 @@ from mtlrun.utils.yaml import (
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 
-#: Step of a path that stands for all entries of a list. A single value counts as a list.
+#: Step of a path that stands for all entries of a list, or for a single value.
 ANY = "*"
 
 _REPEATS_HINT = "measures repeat by 'repeats'"
@@ -388,7 +388,8 @@ def _check_parameter(
 ) -> Iterator[Finding]:
     """Check that an estimator has a parameter.
 
-    ``base__alpha`` is the parameter `alpha` of the estimator that is the value of `base`.
+    ``base__alpha`` is the parameter `alpha` of the estimator that is the value of
+    `base`.
     """
     if not isinstance(estimator, str):
         # The schema refuses it.
@@ -626,7 +627,7 @@ def _check_options(
 def _check_metrics_of_numbers(
     data: dict[str, Any], cards: dict[str, Path]
 ) -> Iterator[Finding]:
-    """Check that a training file on targets that are numbers has no metric of labels."""
+    """Check that there is no metric of labels if the targets are numbers."""
     ids = _values(data, "datasets", ANY, "id")
     if data.get("kind") != TRAIN or not ids:
         return
@@ -746,8 +747,8 @@ def read_curves(name: str) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``{"file": name, "curves": [...]}``: the curves as plain data, with the fields of
-        `PublishedCurve`.
+        ``{"file": name, "curves": [...]}``: the curves as plain data, with the fields
+        of `PublishedCurve`.
 
     Raises
     ------

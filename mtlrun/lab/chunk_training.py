@@ -134,7 +134,8 @@ def _candidate(training: ChunkTraining) -> Candidate:
         If the method cannot be made with its first parameters.
     """
     method = training.method
-    # The grid of the file replaces the default grid, so the size of the data is not used.
+    # The grid of the file replaces the default grid, so the size of the data is not
+    # used.
     candidate = candidate_of(method.estimator, Scale(1, 2))
     params = {**candidate.params, **method.params}
     candidate = replace(candidate, params=params, grid=dict(method.grid))

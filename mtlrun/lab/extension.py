@@ -24,8 +24,8 @@ SETTING = (
 def common_paths(first: object, second: object, path: KeyPath = ()) -> list[KeyPath]:
     """Return the paths of the values that two mappings both contain.
 
-    Mappings inside are compared key by key, everything else is a value. Lists of methods
-    are left out, because their entries are merged by label.
+    Mappings inside are compared key by key, everything else is a value. Lists of
+    methods are left out, because their entries are merged by label.
     """
     if isinstance(first, dict) and isinstance(second, dict):
         paths = []

@@ -1,8 +1,8 @@
-"""Layers of an experiment: extended files, the file, a profile, an interpretation, options.
+"""Layers of an experiment: files, a profile, an interpretation and overrides.
 
 A file lies over the files that it extends, and below a profile, an interpretation and
-overrides. The position of each value is kept, so that problems are shown where the value
-was written.
+overrides. The position of each value is kept, so that problems are shown where the
+value was written.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class Layers:
     """Merged plain data of an experiment, with the position of each value.
 
     At first, the data are the file merged into the files that it extends: mappings are
-    merged, lists are replaced, and methods are merged by label and new methods appended.
+    merged, lists are replaced, and methods are merged by label and new methods
+    appended.
 
     Parameters
     ----------
@@ -103,7 +104,8 @@ class Layers:
     def paper_datasets(self) -> list[Any]:
         """Ids of the data sets of the paper, before a profile changes them.
 
-        A file that extends the experiment of a paper has the same ids as the experiment.
+        A file that extends the experiment of a paper has the same ids as the
+        experiment.
         """
         data = self.data
         if self.bases and "paper" not in self.document.data:
@@ -277,8 +279,8 @@ class Layers:
                 replaced = nearest(self.document.places, path)
                 name = ".".join(map(str, path))
                 self.warnings.append(
-                    f"{position_text(replaced, self.document)}: {name!r} is replaced by "
-                    f"the inherited profile {profile!r} "
+                    f"{position_text(replaced, self.document)}: {name!r} is replaced "
+                    f"by the inherited profile {profile!r} "
                     f"({position_text(inherited, base)}); to keep it, say it under "
                     f"profiles: {profile}: as well"
                 )
@@ -365,7 +367,7 @@ class Layers:
     def _merge_method(
         self, method: object, source_path: KeyPath, source: Document
     ) -> None:
-        """Merge a method into the method with its label, or add it if that is allowed."""
+        """Merge a method into the method with its label, or add it if allowed."""
         label = None
         if isinstance(method, dict):
             label = method.get("label")
@@ -536,7 +538,7 @@ def _first_name(entry: object) -> str:
 
 
 def _matches(names: list[str], pattern: object) -> bool:
-    """Whether a pattern such as ``*RMTL*`` is equal to one of some names or matches it."""
+    """Whether a pattern such as ``*RMTL*`` equals or matches one of some names."""
     return any(name == pattern or fnmatchcase(name, str(pattern)) for name in names)
 
 
@@ -545,7 +547,7 @@ def _has_index(entries: list[Any], step: str | int) -> bool:
 
 
 def _split_list_step(entries: list[Any], text: str) -> tuple[str | int, str]:
-    """Split a dotted path into its first step, which is an entry of a list, and the rest.
+    """Split a dotted path into its first step, an entry of a list, and the rest.
 
     Labels may contain dots.
     """
@@ -596,7 +598,8 @@ def _method_targets(
 ) -> Iterator[_Target]:
     """Yield where changes of a method belong.
 
-    A parameter that the method does not have belongs to the nested estimator that has it.
+    A parameter that the method does not have belongs to the nested estimator that has
+    it.
     """
     for key, value in changes.items():
         if key == "params" and isinstance(value, dict) and method.get("params"):

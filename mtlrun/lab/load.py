@@ -72,11 +72,11 @@ def load_experiment(
     Parameters
     ----------
     target : str or Path
-        ``<paper>/<artefact>``, a short name that is unique or has a default, or the path
-        of a YAML file.
+        ``<paper>/<artefact>``, a short name that is unique or has a default, or the
+        path of a YAML file.
     profile : str, default=None
-        None for ``quick`` if the file has it, else for ``full``, which is the file as it
-        stands.
+        None for ``quick`` if the file has it, else for ``full``, which is the file as
+        it stands.
     overrides : iterable of str, default=()
         ``a.b=c``. They take precedence over the profile, and the profile over the file.
     seed : int, default=None
@@ -305,7 +305,7 @@ def validate_file(
 
 
 def replaced_values(target: str | Path) -> list[str]:
-    """Return a line for each value of a valid file that an inherited profile replaces."""
+    """Return a line for each value of a file that an inherited profile replaces."""
     path, document = _find_and_read(target)
     if _is_training(document):
         return []

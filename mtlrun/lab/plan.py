@@ -97,8 +97,8 @@ class Plan(JobPlan):
         store = self.store()
         before = read_sound_plan(self.folder, store)
         keys = {row.key for row in self.rows if store.has(row.key)}
-        # A packed plan has what a finished run needs. It has no full keys of jobs without
-        # a record, so it would not find them once they are computed.
+        # A packed plan has what a finished run needs. It has no full keys of jobs
+        # without a record, so it would not find them once they are computed.
         is_finished = all(row.key in keys for row in self.wanted)
         if is_finished and before and before == needed_plan(content, keys):
             return
@@ -107,7 +107,8 @@ class Plan(JobPlan):
     def taken_over(self) -> str | None:
         """Return the settings of another run that wrote ``run.json`` in the meantime.
 
-        None if ``run.json`` has the settings of this run, or if it is missing or damaged.
+        None if ``run.json`` has the settings of this run, or if it is missing or
+        damaged.
         """
         overrides = read_sound(self.folder / RUN_FILE).get("overrides")
         if not isinstance(overrides, list):
@@ -197,8 +198,8 @@ def plan(
     data_dir : Path or str, default=None
         Data directory; None for the default of `load_dataset`.
     only : iterable of str, default=None
-        Patterns such as ``method=LADM*,dataset=enron``; None for all jobs. Other jobs are
-        part of the plan, but are not computed.
+        Patterns such as ``method=LADM*,dataset=enron``; None for all jobs. Other jobs
+        are part of the plan, but are not computed.
     interpretation : str, default=None
         Name of the interpretation to compute, or ``all``; None for the main one.
     output : Path or str, default="results/runs"
@@ -207,8 +208,8 @@ def plan(
     Raises
     ------
     ConfigError
-        If `only` matches nothing, or if the interpretation or an option of a data set is
-        unknown.
+        If `only` matches nothing, or if the interpretation or an option of a data set
+        is unknown.
     DataError
         If a file of a data set is missing or does not match its card.
     """
@@ -658,7 +659,8 @@ def _earlier_rows(folder: Path, store: Store) -> dict[_Position, _EarlierRow]:
             continue
         was = _sound_key(entry.get("was"))
         if was is not None and not store.has(key):
-            # The job was planned and never computed, so the result before it still holds.
+            # The job was planned and never computed, so the result before it still
+            # holds.
             key = was
         position = _Position(
             reading=str(entry.get("reading") or ""),

@@ -56,7 +56,8 @@ def reproduce(
     Parameters
     ----------
     target : str or Path
-        Experiment: ``<paper>/<artefact>``, a short name such as ``table2``, or a YAML file.
+        Experiment: ``<paper>/<artefact>``, a short name such as ``table2``, or a YAML
+        file.
     profile : str, default=None
         None for ``quick`` if the experiment has it, else ``full``.
     overrides : iterable of str, default=()
@@ -169,11 +170,11 @@ def load_run(folder: str | Path) -> Report:
 
 
 def compact_run(folder: Path) -> None:
-    """Rewrite the files of a finished run so that they take as little space as possible.
+    """Rewrite the files of a finished run so that they take little space.
 
     The plan moves from ``run.json`` to the packed records. Scores of single tasks are
-    rounded as long as the report stays the same. Figures of earlier reports are removed.
-    Nothing is computed, and a compact folder is left alone.
+    rounded as long as the report stays the same. Figures of earlier reports are
+    removed. Nothing is computed, and a compact folder is left alone.
 
     Parameters
     ----------
@@ -200,7 +201,8 @@ def compact_run(folder: Path) -> None:
         shutil.copytree(folder, trial)
         _pack_with_same_report(trial, folder, report)
         with writing(folder, CANNOT_WRITE_REMEDY):
-            # First the records with the plan: until run.json says so, they do not count.
+            # First the records with the plan: until run.json says so, they do not
+            # count.
             for name in (PACKED, RUN_FILE):
                 write_new(folder / name, read_file(trial / name))
             for path in earlier_files:

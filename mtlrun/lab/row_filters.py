@@ -115,7 +115,7 @@ def _parts(text: str, labels: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def _parse(part: str, labels: Sequence[Mapping[str, str]]) -> tuple[str, str]:
-    """Return the key and pattern of ``key=pattern``; raises the errors of `matching`."""
+    """Return the key and pattern of ``key=pattern``; raise as `matching`."""
     key, equals, pattern = part.partition("=")
     key = key.strip()
     pattern = pattern.strip()

@@ -63,7 +63,9 @@ def scale_warnings(plan: Plan) -> list[str]:
         if job.dataset is None or is_scaled or store.has(row.key):
             continue
         jobs.setdefault(job.dataset.id, job)
-    data_dir = None if plan.data_dir is None else str(plan.data_dir)
+    data_dir = None
+    if plan.data_dir is not None:
+        data_dir = str(plan.data_dir)
     lines = []
     for name, job in jobs.items():
         reference = job.dataset

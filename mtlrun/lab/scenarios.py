@@ -28,7 +28,8 @@ class Scenario:
     index : int
         Position of the data set in the file.
     name : str
-        Label in tables: the label of the data set, in a sweep with the value of the axis.
+        Label in tables: the label of the data set, in a sweep with the value of the
+        axis.
     dataset : DatasetSpec or None
         None for analyses of published numbers.
     split : SplitSpec or None
@@ -103,7 +104,7 @@ def _datasets(spec: Spec) -> list[Scenario]:
 
 
 def _of_dataset(spec: Spec, index: int, dataset: DatasetSpec) -> Scenario:
-    """Return the scenario of a data set, which may replace sections of the experiment."""
+    """Return the scenario of a data set, with its sections or the experiment's."""
     split = dataset.split or spec.split
     methods = [method for method in spec.methods if method.applies_to(dataset)]
     return Scenario(

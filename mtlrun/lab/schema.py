@@ -17,9 +17,9 @@ _PATH = {"type": "string", "pattern": "^[A-Za-z_][\\w.]*:[A-Za-z_]\\w*$"}
 def config_schema() -> dict[str, Any]:
     """Return the schema of the files below ``configs``, in JSON Schema 2020-12.
 
-    It says the same as the pydantic models. In addition, it allows short forms and lists
-    the names of methods and metrics. A file that it accepts may still be refused for
-    reasons that involve more than one value; `mtlrun validate` finds these.
+    It says the same as the pydantic models. In addition, it allows short forms and
+    lists the names of methods and metrics. A file that it accepts may still be refused
+    for reasons that involve more than one value; `mtlrun validate` finds these.
     """
     schema: dict[str, Any] = Spec.model_json_schema(by_alias=True)
     models = schema.pop("$defs")

@@ -1,7 +1,7 @@
 """Pydantic models of experiment and training files, which refuse unknown keys.
 
-The sections that reports read, too, are in `mtlrun.lab.report.checks`. A training file is
-an experiment with one data set and one method. `mtlrun.lab.load` turns the errors of
+The sections that reports read, too, are in `mtlrun.lab.report.checks`. A training file
+is an experiment with one data set and one method. `mtlrun.lab.load` turns the errors of
 pydantic into problems with a position in the file, and `mtlrun.lab.checks` checks what
 involves more than one field.
 """
@@ -121,25 +121,37 @@ class SplitSpec(StrictModel):
 
     * `random`: a fraction `train` of the rows (of each task, for ragged data sets) is
       used for training, `trials` times.
-    * `kfold`: each of `folds` folds is the test part once, with a new partition for each
-      of the `trials`. With `train`, that fraction of the other rows (of each task) is
-      used for training.
+    * `kfold`: each of `folds` folds is the test part once, with a new partition for
+      each of the `trials`. With `train`, that fraction of the other rows (of each task)
+      is used for training.
     * `published`: the splits that come with the data set.
     * `balanced`: at most the fraction `train` of each task is used for training, with
       equally many rows of each class if tasks are made of classes; a row is in the same
       part in all tasks. The rest is halved into a validation and a test part.
 
-    `validation` sets further rows aside, at random within each task of ragged data sets:
-    a fraction of all rows, taken from the test rows (`random`), or a fraction of the
-    training rows (`published`); see `selection.on`.
+    `validation` sets further rows aside, at random within each task of ragged data
+    sets: a fraction of all rows, taken from the test rows (`random`), or a fraction of
+    the training rows (`published`); see `selection.on`.
     """
 
     kind: Literal["random", "kfold", "published", "balanced"] = "random"
-    train: Fraction | None = None
-    trials: Count | None = None
-    folds: Folds | None = None
-    name: str | None = None
-    validation: Fraction | None = None
+    train: Fraction | None = Field(
+        default=None, description="Fraction of the rows used for training."
+    )
+    trials: Count | None = Field(
+        default=None,
+        description=(
+            "Number of splits; of a kfold split, number of folds that are tested. "
+            "Default: 1; of a kfold split, all folds of one partition."
+        ),
+    )
+    folds: Folds | None = Field(
+        default=None, description="Number of folds of a kfold split."
+    )
+    name: str | None = Field(default=None, description="Name of a published split.")
+    validation: Fraction | None = Field(
+        default=None, description="Fraction of the rows set aside for selection."
+    )
 
     @property
     def n_trials(self) -> int:
@@ -194,9 +206,19 @@ class FeatureStep(StrictModel):
         "one-hot",
         "weighted-degree",
     ] = "none"
-    degree: Annotated[int, Field(ge=1, le=31)] | None = None
-    normalize: bool | None = None
-    hash_bits: Annotated[int, Field(ge=1, le=28)] | None = None
+    degree: Annotated[int, Field(ge=1, le=31)] | None = Field(
+        default=None, description="Longest k-mer of weighted-degree."
+    )
+    normalize: bool | None = Field(
+        default=None, description="Whether weighted-degree scales each row to length 1."
+    )
+    hash_bits: Annotated[int, Field(ge=1, le=28)] | None = Field(
+        default=None,
+        description=(
+            "Binary logarithm of the number of columns to which weighted-degree hashes "
+            "k-mers."
+        ),
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -236,11 +258,17 @@ class DatasetSpec(BaseModel):
     """
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
-    id: str
-    label: str = ""
-    split: SplitSpec | None = None
-    metrics: Annotated[list[str], AfterValidator(distinct)] | None = None
-    features: FeatureStep | None = None
+    id: str = Field(description="Name of the data set.")
+    label: str = Field(default="", description="Label in tables. Default: the id.")
+    split: SplitSpec | None = Field(
+        default=None, description="Split in place of the split of the experiment."
+    )
+    metrics: Annotated[list[str], AfterValidator(distinct)] | None = Field(
+        default=None, description="Metrics in place of the metrics of the experiment."
+    )
+    features: FeatureStep | None = Field(
+        default=None, description="Feature step in place of the step of the experiment."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -276,9 +304,16 @@ class Selection(StrictModel):
     `metric` defaults to the first metric of the data set.
     """
 
-    on: Literal["folds", "validation"] = "folds"
-    folds: Folds = 3
-    metric: str | None = None
+    on: Literal["folds", "validation"] = Field(
+        default="folds", description="Rows on which candidates are scored."
+    )
+    folds: Folds = Field(
+        default=3, description="Number of folds of the cross-validation."
+    )
+    metric: str | None = Field(
+        default=None,
+        description="Metric that decides. Default: the first metric of the data set.",
+    )
 
 
 class MethodSpec(StrictModel):
@@ -292,16 +327,38 @@ class MethodSpec(StrictModel):
     lists the ids or labels of the data sets that have this row (default: all).
     """
 
-    label: Annotated[str, Field(min_length=1)]
-    estimator: str = ""
-    measure: str = ""
-    params: dict[str, Any] = {}
-    grid: dict[str, Values | str] = {}
-    select_with: dict[str, Any] = {}
-    halving: bool = False
-    scored: bool = False
-    features: FeatureStep | None = None
-    datasets: Annotated[list[str], Field(min_length=1)] | None = None
+    label: Annotated[str, Field(min_length=1)] = Field(description="Name of the row.")
+    estimator: str = Field(
+        default="",
+        description="Method, or package.module:Class of any scikit-learn estimator.",
+    )
+    measure: str = Field(
+        default="", description="Analysis, or package.module:function."
+    )
+    params: dict[str, Any] = Field(default={}, description="Parameters.")
+    grid: dict[str, Values | str] = Field(
+        default={},
+        description="Parameter -> searched values, or the name of a list in `grids`.",
+    )
+    select_with: dict[str, Any] = Field(
+        default={}, description="Parameters that replace others during the search."
+    )
+    halving: bool = Field(
+        default=False,
+        description="Whether only the better half goes on after each fold.",
+    )
+    scored: bool = Field(
+        default=False,
+        description="Whether a method without a grid is scored in the folds, too.",
+    )
+    features: FeatureStep | None = Field(
+        default=None,
+        description="Feature step in place of the step of the data set or experiment.",
+    )
+    datasets: Annotated[list[str], Field(min_length=1)] | None = Field(
+        default=None,
+        description="Ids or labels of the data sets with this row. Default: all.",
+    )
 
     def applies_to(self, dataset: DatasetSpec) -> bool:
         """Whether the table of a data set has this row."""
@@ -311,19 +368,30 @@ class MethodSpec(StrictModel):
 
 
 class Reading(StrictModel):
-    """An interpretation of an open question of the paper: a layer over file and profile.
+    """An interpretation of an open question of the paper: a layer over the profile.
 
-    `changes` is written like a profile; a mapping in place of a list changes the entries
-    of the list (``"*"``: all of them). The interpretation with `main` is the file as it
-    stands. An interpretation that is not `plausible` is shown for comparison, and does
-    not count for the verdict.
+    `changes` is written like a profile; a mapping in place of a list changes the
+    entries of the list (``"*"``: all of them). The interpretation with `main` is the
+    file as it stands. An interpretation that is not `plausible` is shown for
+    comparison, and does not count for the verdict.
     """
 
-    why: Annotated[str, Field(min_length=1)]
-    main: Main | None = None
-    because: str | None = None
-    changes: dict[str, Any] = {}
-    plausible: bool = True
+    why: Annotated[str, Field(min_length=1)] = Field(
+        description="Reason for this interpretation."
+    )
+    main: Main | None = Field(
+        default=None,
+        description="Reason why the file as it stands is the main interpretation.",
+    )
+    because: str | None = Field(
+        default=None, description="Reason for the rule of the main interpretation."
+    )
+    changes: dict[str, Any] = Field(
+        default={}, description="Changes of the file, written like a profile."
+    )
+    plausible: bool = Field(
+        default=True, description="Whether the interpretation counts for verdicts."
+    )
 
     @model_validator(mode="after")
     def _changes_or_main(self) -> Reading:
@@ -340,19 +408,36 @@ class ReferenceFile(Tolerance):
     """Numbers as printed in the paper, in a csv file in the folder of the experiment.
 
     The format of the file is described in `mtlrun.engine.analysis`. `quantity` and
-    `method` hold for all numbers. Without `quantity`, and without a column ``quantity``,
-    the columns are named after quantities; without `method`, after methods. With
-    `percent`, the numbers of the table are per cent. `leave_out` lists names under
-    ``data set`` whose numbers are not compared.
+    `method` hold for all numbers. Without `quantity`, and without a column
+    ``quantity``, the columns are named after quantities; without `method`, after
+    methods. With `percent`, the numbers of the table are per cent. `leave_out` lists
+    names under ``data set`` whose numbers are not compared.
     """
 
-    file: Annotated[str, Field(pattern=r"^[^/\\][^\\]*\.csv$")]
-    method: str | None = None
-    percent: bool = False
-    leave_out: list[str] = []
-    n: Count | None = None
-    profile: Short = []
-    source: Literal["paper", "stored"] | None = None
+    file: Annotated[str, Field(pattern=r"^[^/\\][^\\]*\.csv$")] = Field(
+        description="Name of the csv file."
+    )
+    method: str | None = Field(
+        default=None,
+        description="Method of all numbers. Default: as the columns are named.",
+    )
+    percent: bool = Field(
+        default=False, description="Whether the numbers are printed in per cent."
+    )
+    leave_out: list[str] = Field(
+        default=[], description="Names under `data set` whose numbers are not compared."
+    )
+    n: Count | None = Field(
+        default=None, description="Number of splits behind a published number."
+    )
+    profile: Short = Field(
+        default=[],
+        description="Profiles in which the numbers are compared. Default: all.",
+    )
+    source: Literal["paper", "stored"] | None = Field(
+        default=None,
+        description="Whether the numbers are published or stored results of ours.",
+    )
 
 
 def _reference_tag(entry: object) -> str:
@@ -380,39 +465,110 @@ class Spec(StrictModel):
     """
 
     schema_: Literal[1] = Field(alias="schema")
-    id: Annotated[str, AfterValidator(experiment_id)]
-    title: str
+    id: Annotated[str, AfterValidator(experiment_id)] = Field(
+        description="Name of the experiment, <paper>/<artefact>."
+    )
+    title: str = Field(description="Title of the report.")
     kind: Literal[
         "evaluate", "sweep", "test", "inspect", "trace", "scaling", "audit", "train"
-    ] = "evaluate"
-    extends: str | None = None
-    description: str | None = None
-    default_for: Names = []
-    paper: Paper | None = None
-    datasets: list[DatasetSpec] = []
-    split: SplitSpec | None = None
-    repeats: Count = 1
-    metrics: Annotated[list[str], Field(min_length=1)]
-    average: Literal["task", "sample"] = "task"
-    features: FeatureStep = FeatureStep()
-    keep: list[Literal["predictions"]] = []
-    seed: Annotated[int, Field(ge=0)] = 0
-    selection: Selection | None = None
-    timing: TimingSpec | None = None
-    limits: Limits | None = None
-    sweep: Sweep | None = None
-    table: TableLayout | None = None
-    grids: dict[str, Values] = {}
-    methods: Annotated[list[MethodSpec], Field(min_length=1)]
-    statistics: Statistics | None = None
-    claims: list[Claim] = []
-    reference: Annotated[list[AnyReference], BeforeValidator(as_list)] = []
-    published: str | None = None
-    tolerance: Annotated[list[Tolerance], BeforeValidator(as_list)] = []
-    deviations: list[str] = []
-    readings: dict[str, Reading] = {}
-    profiles: dict[str, dict[str, Any] | None] = {}
-    refit: bool | dict[str, Any] = False
+    ] = Field(
+        default="evaluate",
+        description=(
+            "What is computed: fits and scores (evaluate, sweep, test), analyses "
+            "(inspect, trace, scaling, audit), or a model (train)."
+        ),
+    )
+    extends: str | None = Field(
+        default=None,
+        description=(
+            "Experiment from which missing keys are inherited: its id, or the path of "
+            "its file."
+        ),
+    )
+    description: str | None = Field(
+        default=None, description="Introduction of the report."
+    )
+    default_for: Names = Field(
+        default=[], description="Short names that mean this experiment."
+    )
+    paper: Paper | None = Field(
+        default=None, description="Source of the published numbers."
+    )
+    datasets: list[DatasetSpec] = Field(
+        default=[], description="Data sets, each with a table of its own."
+    )
+    split: SplitSpec | None = Field(
+        default=None, description="Split of the rows of each data set."
+    )
+    repeats: Count = Field(default=1, description="Number of repeats of an analysis.")
+    metrics: Annotated[list[str], Field(min_length=1)] = Field(
+        description="Quantities in the table."
+    )
+    average: Literal["task", "sample"] = Field(
+        default="task",
+        description="Average of the metrics over the tasks, or over all rows.",
+    )
+    features: FeatureStep = Field(
+        default=FeatureStep(), description="Feature step learned on the training rows."
+    )
+    keep: list[Literal["predictions"]] = Field(
+        default=[], description="Results that are stored in addition."
+    )
+    seed: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="Base seed, from which all random numbers are derived."
+    )
+    selection: Selection | None = Field(
+        default=None, description="How parameters are selected."
+    )
+    timing: TimingSpec | None = Field(
+        default=None,
+        description="How seconds are measured. Without it, fits are not timed.",
+    )
+    limits: Limits | None = Field(default=None, description="Time limit of a fit.")
+    sweep: Sweep | None = Field(
+        default=None, description="Axis along which the experiment is repeated."
+    )
+    table: TableLayout | None = Field(default=None, description="Layout of the tables.")
+    grids: dict[str, Values] = Field(
+        default={},
+        description="Named lists of values, which grids of methods refer to.",
+    )
+    methods: Annotated[list[MethodSpec], Field(min_length=1)] = Field(
+        description="Rows of the tables."
+    )
+    statistics: Statistics | None = Field(
+        default=None, description="Ranking of the methods over the data sets."
+    )
+    claims: list[Claim] = Field(
+        default=[], description="Statements and the checks that decide them."
+    )
+    reference: Annotated[list[AnyReference], BeforeValidator(as_list)] = Field(
+        default=[], description="Published numbers, or files of them."
+    )
+    published: str | None = Field(
+        default=None,
+        description="File of published curves, below the folder of the experiments.",
+    )
+    tolerance: Annotated[list[Tolerance], BeforeValidator(as_list)] = Field(
+        default=[], description="How far numbers may be from the published ones."
+    )
+    deviations: list[str] = Field(
+        default=[], description="Known differences from the protocol of the paper."
+    )
+    readings: dict[str, Reading] = Field(
+        default={}, description="Interpretations of what the paper leaves open."
+    )
+    profiles: dict[str, dict[str, Any] | None] = Field(
+        default={},
+        description="Name -> changes of the file, for example for a quick run.",
+    )
+    refit: bool | dict[str, Any] = Field(
+        default=False,
+        description=(
+            "Training files: whether the model is fitted to all rows after the "
+            "evaluation, or its parameters then."
+        ),
+    )
 
     @field_validator("readings")
     @classmethod
@@ -455,14 +611,20 @@ class Spec(StrictModel):
 
 
 class ChunkColumns(StrictModel):
-    """Data files of a training, relative to the folder of its file, and their columns."""
+    """Data files, relative to the folder of the training file, and their columns."""
 
-    files: str
-    target: str | None = None
-    task: str | None = None
-    targets: list[str] = Field(default_factory=list)
-    weight: str | None = None
-    drop: list[str] = Field(default_factory=list)
+    files: str = Field(description="Folder or pattern of the data files.")
+    target: str | None = Field(default=None, description="Column to predict.")
+    task: str | None = Field(
+        default=None, description="Column that names the task of each row."
+    )
+    targets: list[str] = Field(
+        default_factory=list, description="Columns to predict, each a task."
+    )
+    weight: str | None = Field(default=None, description="Column of row weights.")
+    drop: list[str] = Field(
+        default_factory=list, description="Columns that are not features."
+    )
 
 
 class ChunkMethod(StrictModel):
@@ -507,7 +669,7 @@ class ChunkTraining(StrictModel):
         return config
 
 
-# ------------------------------------------------------ an experiment, ready to be planned
+# --------------------------------------------- an experiment, ready to be planned
 
 #: Keys of training files.
 TRAIN_KEYS = (
@@ -558,8 +720,8 @@ def as_experiment(data: Mapping[str, Any]) -> dict[str, Any]:
 def plain(spec: Spec) -> dict[str, Any]:
     """Return a specification as plain data without empty optional fields.
 
-    Names of grids are replaced by their values. Values of `params` are kept as they are.
-    A training file keeps the keys of training files.
+    Names of grids are replaced by their values. Values of `params` are kept as they
+    are. A training file keeps the keys of training files.
     """
     config = spec.model_dump(
         by_alias=True,
@@ -692,8 +854,8 @@ class Experiment:
     reading : str
         Name of the interpretation; "" if the file has none.
     others : tuple of Experiment
-        The same experiment under each other interpretation that changes something in this
-        profile.
+        The same experiment under each other interpretation that changes something in
+        this profile.
     warnings : tuple of str
         A line for each value of the file that a profile of an extended file replaces.
     """

@@ -1,7 +1,7 @@
 """Read the JSON files of experiments in folders of results.
 
-A model of each file checks the keys that are read. Folders may come from other people and
-earlier versions, so unknown keys are allowed.
+A model of each file checks the keys that are read. Folders may come from other people
+and earlier versions, so unknown keys are allowed.
 """
 
 from __future__ import annotations

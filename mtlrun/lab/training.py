@@ -70,8 +70,8 @@ def train(
     Raises
     ------
     ConfigError
-        If the method cannot be made or fitted as the file says, or if the features cannot
-        be used with the data.
+        If the method cannot be made or fitted as the file says, or if the features
+        cannot be used with the data.
     DataError
         If the data are missing or damaged.
     UserError
@@ -194,5 +194,6 @@ def _check_estimator(training: Experiment, dataset: Dataset) -> None:
         raise ConfigError(
             f"{spec.id}: {dataset.id} has {dataset.n_tasks} classes, but "
             f"{method.estimator} needs binary tasks",
-            f"Make one task per class: dataset: {{id: {dataset.id}, tasks: one-vs-rest}}",
+            f"Make one task per class: dataset: {{id: {dataset.id}, tasks: "
+            "one-vs-rest}",
         )

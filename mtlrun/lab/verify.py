@@ -1,7 +1,7 @@
 """Verify stored numbers: recompute a sample of finished jobs with the present code.
 
-Stored results are never replaced. The outcome is written to ``verified.json`` beside the
-run, and the report of the run shows it.
+Stored results are never replaced. The outcome is written to ``verified.json`` in the
+folder of the run, and the report of the run shows it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mtlrun.data.cards import load_card
 from mtlrun.data.files import data_directory
@@ -24,7 +24,14 @@ from mtlrun.engine.compute import compute_job
 from mtlrun.engine.job import Job, Method, choice_of, job_from
 from mtlrun.engine.methods import declared, method_paths, versions_of
 from mtlrun.engine.packed import rounded, stored_digits
-from mtlrun.engine.record import JobKind, Record, host_info, made_by, now
+from mtlrun.engine.record import (
+    JobKind,
+    Record,
+    ResultKey,
+    host_info,
+    made_by,
+    now,
+)
 from mtlrun.engine.store import check_folder
 from mtlrun.engine.stored import VERIFIED
 from mtlrun.errors import DataError, UserError
@@ -35,9 +42,12 @@ from mtlrun.utils.io import file_json, sealed, write_atomic
 
 #: Digits to which equal numbers agree.
 ALL_DIGITS = 16.0
+#: Digits to which a job must agree if none of its methods promises more or fewer.
+DEFAULT_DIGITS = 6
 #: Default number of jobs of a run to recompute.
 SAMPLE = 20
-#: Expected seconds of a job divided by its recorded seconds, which exclude loading data.
+#: Expected seconds of a job divided by its recorded seconds, which exclude loading
+#: data.
 SECONDS_FACTOR = 1.5
 
 
@@ -70,18 +80,21 @@ class Trial:
     ratio: float | None = None
 
     @property
-    def asked(self) -> int:
-        """Digits to which the job must agree: the least that one of its methods promises."""
+    def promised_digits(self) -> int:
+        """Digits to which the job must agree: the fewest that its methods promise."""
         method = self.record.inputs["method"]
         if "measure" in method:
-            declaration = declared(method["measure"])
-            if declaration:
-                return declaration[1].digits
-        names = [name for name in _estimator_names(method) if name in METHODS]
-        return min((METHODS[name].digits for name in names), default=6)
+            summary_and_declaration = declared(method["measure"])
+            if summary_and_declaration:
+                _, declaration = summary_and_declaration
+                return declaration.digits
+        digits = [
+            METHODS[name].digits for name in _estimator_names(method) if name in METHODS
+        ]
+        return min(digits, default=DEFAULT_DIGITS)
 
     @property
-    def least(self) -> float:
+    def agreed_digits(self) -> float:
         """Digits to which the worst quantity agrees; 0 after an error."""
         if self.error:
             return 0.0
@@ -90,20 +103,20 @@ class Trial:
     @property
     def agrees(self) -> bool:
         """Whether the job was recomputed and agrees."""
-        return not self.error and self.least >= self.asked
+        return not self.error and self.agreed_digits >= self.promised_digits
 
     @property
     def plain(self) -> dict[str, Any]:
         """Entry of the job in ``verified.json``."""
         worst = None
-        if self.digits and self.least != ALL_DIGITS:
-            worst = min(self.digits, key=lambda name: self.digits[name])
+        if self.digits and self.agreed_digits != ALL_DIGITS:
+            worst = min(self.digits, key=self.digits.__getitem__)
         ratio = self.ratio
         if ratio:
             ratio = round(ratio, 3)
         return {
             "key": self.record.key,
-            "digits": math.floor(10 * self.least) / 10,
+            "digits": math.floor(10 * self.agreed_digits) / 10,
             "quantity": worst,
             "agrees": self.agrees,
             "error": self.error or None,
@@ -119,7 +132,7 @@ def verify(
     search: bool = False,
     data_dir: Path | None = None,
 ) -> Generator[Trial, None, None]:
-    """Recompute finished jobs of some runs, and write the outcome beside each run.
+    """Recompute finished jobs of some runs, and write the outcome into their folders.
 
     The cheapest job of each data set and method comes first. Jobs that cannot be
     recomputed are yielded, too. The outcome so far is also written if the generator is
@@ -194,12 +207,12 @@ def _check_writable(folder: Path) -> None:
 def _find_trials(folders: Iterable[Path], data_dir: Path | None) -> list[Trial]:
     """Return the finished jobs of some runs, each once.
 
-    They are sorted in the order in which they are tried: the first job of each run, then
-    the second of each, and so on.
+    They are sorted in the order in which they are tried: the first job of each run,
+    then the second of each, and so on.
     """
     trials: dict[str, Trial] = {}
     ranked: list[tuple[int, float, Trial]] = []
-    sources: dict[str, str] = {}
+    sources: dict[str, _Source] = {}
     for folder in folders:
         for position, (name, record) in enumerate(_jobs_in_turn(read_run(folder))):
             if record.key not in trials:
@@ -215,25 +228,25 @@ def _find_trials(folders: Iterable[Path], data_dir: Path | None) -> list[Trial]:
 def _jobs_in_turn(run: Run) -> list[tuple[str, Record]]:
     """Return names and records of the finished jobs of a run.
 
-    The cheapest job of each data set and method comes first, then the second cheapest of
-    each, and so on.
+    The cheapest job of each data set and method comes first, then the second cheapest
+    of each, and so on.
     """
     finished = {}
     for job in all_planned_jobs(run):
         record = run.records.get(job.key)
         if record is not None and record.done:
             finished[job.key] = job
-    by_cost = sorted(
-        finished.values(),
-        key=lambda job: _expected_seconds(run.records[job.key], False),
-    )
+
+    def cost(job: ResultKey) -> float:
+        return _expected_seconds(run.records[job.key], False)
+
     n_seen: Counter[tuple[str, str]] = Counter()
     ranked = []
-    for job in by_cost:
+    for job in sorted(finished.values(), key=cost):
         record = run.records[job.key]
         turn = n_seen[job.dataset, job.method]
         n_seen[job.dataset, job.method] += 1
-        ranked.append((turn, _expected_seconds(record, False), job.name, record))
+        ranked.append((turn, cost(job), job.name, record))
     ranked.sort(key=lambda entry: entry[:2])
     return [(name, record) for _, _, name, record in ranked]
 
@@ -243,10 +256,15 @@ def _select(
 ) -> list[Trial]:
     """Return the sample of each run, as far as the seconds suffice."""
     n_selected: Counter[Path] = Counter()
-    remaining = math.inf if seconds is None else seconds
+    remaining = math.inf
+    if seconds is not None:
+        remaining = seconds
+    max_selected = math.inf
+    if sample is not None:
+        max_selected = sample
     selected = []
     for trial in trials:
-        if sample is not None and all(n_selected[f] >= sample for f in trial.names):
+        if all(n_selected[folder] >= max_selected for folder in trial.names):
             continue
         cost = _expected_seconds(trial.record, search)
         if cost <= remaining:
@@ -268,8 +286,22 @@ def _expected_seconds(record: Record, search: bool) -> float:
     return SECONDS_FACTOR * expected
 
 
+class _Source(NamedTuple):
+    """Reader or generator of a data set.
+
+    Attributes
+    ----------
+    name : str
+    problem : str
+        Reason why the data set cannot be read; empty if it can.
+    """
+
+    name: str = ""
+    problem: str = ""
+
+
 def _reason_to_refuse(
-    record: Record, sources: dict[str, str], data_dir: Path | None
+    record: Record, sources: dict[str, _Source], data_dir: Path | None
 ) -> str:
     """Return the reason why a job cannot be recomputed; empty if it can.
 
@@ -280,40 +312,40 @@ def _reason_to_refuse(
         # Only an altered record lacks its method.
         return "its record names no method"
     dataset = record.inputs.get("dataset")
-    source = ""
+    source = _Source()
     if dataset:
         name = json.dumps([dataset["id"], dataset.get("options", {})], sort_keys=True)
         if name not in sources:
             sources[name] = _source(dataset, data_dir)
         source = sources[name]
-        if source.startswith("!"):
-            return source[1:]
+        if source.problem:
+            return source.problem
     try:
-        versions = versions_of(method_paths(Method(**method)), source)
+        versions = versions_of(method_paths(Method(**method)), source.name)
     except UserError as error:
         return error.message.splitlines()[0]
     changed = []
     for name, version in versions.items():
         if record.versions.get(name) != version:
             changed.append(name)
-    return f"{', '.join(changed)} changed since" if changed else ""
+    if changed:
+        return f"{', '.join(changed)} changed since"
+    return ""
 
 
-def _source(dataset: Mapping[str, Any], data_dir: Path | None) -> str:
-    """Return the name of the reader or generator of a data set.
-
-    If the data set cannot be read, return ``!`` and the reason.
-    """
+def _source(dataset: Mapping[str, Any], data_dir: Path | None) -> _Source:
+    """Return the reader or generator of a data set if its data are unchanged."""
+    id = dataset["id"]
     try:
         options = dataset.get("options", {})
-        fingerprint = dataset_fingerprint(dataset["id"], data_dir=data_dir, **options)
+        fingerprint = dataset_fingerprint(id, data_dir=data_dir, **options)
         if fingerprint != dataset["fingerprint"]:
-            return f"!{dataset['id']} is another data set than it was"
-        return source_name(load_card(dataset["id"], data_directory(data_dir)))
+            return _Source(problem=f"{id} is another data set than it was")
+        return _Source(source_name(load_card(id, data_directory(data_dir))))
     except DataError:
-        return f"!the files of {dataset['id']} are not here"
+        return _Source(problem=f"the files of {id} are not here")
     except (UserError, TypeError) as error:
-        return f"!{dataset['id']}: {str(error).splitlines()[0]}"
+        return _Source(problem=f"{id}: {str(error).splitlines()[0]}")
 
 
 def _fit_once(job: Job) -> Job:
@@ -331,18 +363,22 @@ def _fit_once(job: Job) -> Job:
 def _recompute(trial: Trial, search: bool, data_dir: Path | None) -> None:
     """Recompute a job and store the outcome in the trial.
 
-    The selected parameters are those of the record, unless `search` repeats the search.
+    The selected parameters come from the record, unless `search` repeats the search.
     """
     record = trial.record
-    folder = None if data_dir is None else str(data_dir)
+    folder = None
+    if data_dir is not None:
+        folder = str(data_dir)
     selected = record.selection.get("chosen") or {}
     try:
         job = job_from(record.inputs, record.versions, record.versions)
         if search and job.search is not None:
             folds = [compute_job(fold, None, folder)[0] for fold in job.folds]
             choice = choice_of(job, folds)
-            is_same = choice["chosen"] == record.selection.get("chosen")
-            trial.digits["chosen parameters"] = ALL_DIGITS if is_same else 0.0
+            digits = 0.0
+            if choice["chosen"] == record.selection.get("chosen"):
+                digits = ALL_DIGITS
+            trial.digits["chosen parameters"] = digits
         recomputed, _ = compute_job(_fit_once(job), selected, folder)
     except Exception as error:
         # Any error counts as a disagreement: the stored job had none.
@@ -368,27 +404,30 @@ def _agreement(record: Record, recomputed: Record) -> dict[str, float]:
     varying: Sequence[str] = ()
     differences: Sequence[str] = ()
     if record.family == JobKind.ANALYSIS:
-        declaration = declared(record.inputs["method"]["measure"])
-        if declaration:
-            varying = declaration[1].varies
-            differences = declaration[1].differences
+        summary_and_declaration = declared(record.inputs["method"]["measure"])
+        if summary_and_declaration:
+            _, declaration = summary_and_declaration
+            varying = declaration.varies
+            differences = declaration.differences
     digits = {}
     for name, value in record.metrics.items():
         if _matches(name, varying):
             continue
-        # A difference of two numbers near 1 has no more digits than these.
-        scale = 1.0 if _matches(name, differences) else 0.0
+        scale = 0.0
+        if _matches(name, differences):
+            # A difference of two numbers near 1 has no more digits than the numbers.
+            scale = 1.0
         digits[name] = digits_of(value, recomputed.metrics.get(name), scale=scale)
     for name, values in record.per_task.items():
         new_values = recomputed.per_task.get(name) or [None] * len(values)
         n_digits = stored_digits(values)
         if n_digits is not None:
             new_values = rounded(new_values, n_digits)
-        least = 0.0
+        fewest = 0.0
         if len(new_values) == len(values):
             pairs = zip(values, new_values, strict=True)
-            least = min((digits_of(*pair) for pair in pairs), default=ALL_DIGITS)
-        digits[f"{name} per task"] = least
+            fewest = min((digits_of(*pair) for pair in pairs), default=ALL_DIGITS)
+        digits[f"{name} per task"] = fewest
     return digits
 
 
@@ -401,11 +440,11 @@ def digits_of(
 ) -> float:
     """Return the decimal digits to which two numbers agree; 16 if they are equal.
 
-    The difference is relative to the larger number, or to `scale` if that is larger. None
-    and NaN agree with each other only.
+    The difference is relative to the larger number, or to `scale` if that is larger.
+    None and NaN agree with each other only.
     """
-    x = math.nan if before is None else float(before)
-    y = math.nan if after is None else float(after)
+    x = _number_or_nan(before)
+    y = _number_or_nan(after)
     if x == y or (math.isnan(x) and math.isnan(y)):
         return ALL_DIGITS
     if not (math.isfinite(x) and math.isfinite(y)):
@@ -414,8 +453,14 @@ def digits_of(
     return min(ALL_DIGITS, max(0.0, -math.log10(relative)))
 
 
+def _number_or_nan(value: float | None) -> float:
+    if value is None:
+        return math.nan
+    return float(value)
+
+
 def _estimator_names(method: Mapping[str, Any]) -> list[str]:
-    """Return the estimator of a method and those that its parameters contain."""
+    """Return the estimator of a method and the estimators nested in its parameters."""
     names = [str(method.get("estimator"))]
     for value in (method.get("params") or {}).values():
         if isinstance(value, dict) and "estimator" in value:
@@ -426,7 +471,7 @@ def _estimator_names(method: Mapping[str, Any]) -> list[str]:
 def _write(
     folder: Path, recomputed: Sequence[Trial], all_trials: Sequence[Trial]
 ) -> None:
-    """Write the outcome beside a run; keep earlier outcomes of the same code."""
+    """Write the outcome for a run, and keep earlier outcomes of the same code."""
     cells: dict[str, dict[str, Any]] = {}
     before = read_sound(folder / VERIFIED)
     if before.get("made_by") == made_by():

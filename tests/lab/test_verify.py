@@ -56,7 +56,7 @@ def alter(lab, change):
 def test_numbers_of_the_same_code_are_equal_and_the_report_says_so(finished):
     trials = [*verify([finished], search=True)]
     assert len(trials) == 4
-    assert all(trial.agrees and trial.least == 16 for trial in trials)
+    assert all(trial.agrees and trial.agreed_digits == 16 for trial in trials)
     compared = {name for trial in trials for name in trial.digits}
     assert compared == {"auc", "auc per task", "chosen parameters"}
     found = json.loads((finished / "verified.json").read_text())
