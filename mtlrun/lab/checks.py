@@ -135,7 +135,7 @@ def crosscheck(data: dict[str, Any], data_dir: Path | None = None) -> Iterator[F
         yield from _report_error(read_curves, data["published"], ("published",))
 
 
-def shown(path: KeyPath, data: dict[str, Any]) -> KeyPath:
+def path_in_file(path: KeyPath, data: dict[str, Any]) -> KeyPath:
     """Return the path of a value in the file, given its path in the experiment.
 
     They differ in training files, which have one data set and one method.
@@ -184,7 +184,7 @@ def _check_keys_of_kind(data: dict[str, Any]) -> Iterator[Finding]:
         foreign_keys |= _TRAINING_KEYS
     for steps, hint in foreign_keys.items():
         for path, _ in _items(data, *steps):
-            section = inside(shown(path[:-1], data))
+            section = inside(path_in_file(path[:-1], data))
             message = f"kind: {kind} has no {path[-1]!r}{section}"
             yield Finding(path, message, hint, at_key=True)
 
@@ -193,7 +193,7 @@ def _check_fit_sections(data: dict[str, Any]) -> Iterator[Finding]:
     """Check that there are data sets with splits, and the sections of the kind."""
     kind = data.get("kind", "evaluate")
     if "datasets" not in data:
-        section = shown(("datasets",), data)[0]
+        section = path_in_file(("datasets",), data)[0]
         yield Finding((), f"missing key {section!r}", at_key=True)
     elif data["datasets"] == []:
         yield Finding(("datasets",), "'datasets' must not be empty")
@@ -292,7 +292,7 @@ def _check_fit(
     name = method.get("estimator")
     params = _section(method, "params")
     if "estimator" not in method:
-        message = f"missing key 'estimator'{inside(shown(path, data))}"
+        message = f"missing key 'estimator'{inside(path_in_file(path, data))}"
         yield Finding(path, message, at_key=True)
     yield from _check_estimator(name, params, path)
     yield from _check_grid(method, path, _section(data, "grids"))
@@ -446,7 +446,7 @@ def _check_analysis(
     """
     name = method.get("measure")
     if name is None:
-        message = f"missing key 'measure'{inside(shown(path, data))}"
+        message = f"missing key 'measure'{inside(path_in_file(path, data))}"
         yield Finding(path, message, at_key=True)
     if not isinstance(name, str):
         return

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from mtlrun.engine.job import is_nested
 from mtlrun.engine.methods import has_parameter
 from mtlrun.errors import ConfigError, UserError, suggest
-from mtlrun.lab.checks import shown
+from mtlrun.lab.checks import path_in_file
 from mtlrun.lab.extension import common_paths, has_other_setting
 from mtlrun.lab.report.checks import Claim
 from mtlrun.lab.spec import FULL, TRAIN, as_experiment
@@ -160,7 +160,7 @@ class Layers:
         path : tuple
             Path in the experiment, also for training files.
         """
-        return nearest(self.positions, shown(path, self.data))
+        return nearest(self.positions, path_in_file(path, self.data))
 
     def _no_entry(
         self,

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from mtlrun.errors import ConfigError, UnknownNameError, shorten
 from mtlrun.lab.catalogue import find, name_of, shown_path
-from mtlrun.lab.checks import crosscheck, shown
+from mtlrun.lab.checks import crosscheck, path_in_file
 from mtlrun.lab.layers import Layers, position_text
 from mtlrun.lab.references import expand_references
 from mtlrun.lab.spec import (
@@ -505,7 +505,7 @@ def _load(layers: Layers, options: _Options, interpretation: str = "") -> Experi
         overrides=tuple(overrides),
         places=tuple(places),
         paper_datasets=tuple(dict.fromkeys(names)),
-        reading=interpretation,
+        interpretation=interpretation,
         warnings=tuple(dict.fromkeys(layers.warnings)),
     )
 
@@ -540,7 +540,7 @@ def _validate(layers: Layers, data_dir: Path | None) -> Spec | None:
     except ValidationError as error:
 
         def display_path(path: KeyPath) -> KeyPath:
-            return shown(path, data)
+            return path_in_file(path, data)
 
         findings += schema_findings(error, data, Spec, display_path)
     for finding in findings:
@@ -556,7 +556,7 @@ def _unknown_training_keys(layers: Layers) -> Iterator[Finding]:
     ]
 
     def display_path(path: KeyPath) -> KeyPath:
-        return shown(path, layers.data)
+        return path_in_file(path, layers.data)
 
     for path, section, valid_keys in sections:
         if not isinstance(section, dict):

@@ -134,7 +134,7 @@ class Plan(JobPlan):
             "overrides": list(experiment.overrides),
             "paper_datasets": list(experiment.paper_datasets),
             "methods": _labels(spec),
-            "datasets": self.datasets[experiment.reading],
+            "datasets": self.datasets[experiment.interpretation],
             "cells": [row.plain for row in self.rows],
             "command": command,
         }
@@ -143,7 +143,7 @@ class Plan(JobPlan):
         if spec.is_analysis:
             content["quantities"] = _declared_quantities(spec)
         if spec.readings:
-            content["reading"] = experiment.reading
+            content["reading"] = experiment.interpretation
             content["readings"] = {
                 name: self._interpretation_json(name) for name in spec.readings
             }
@@ -158,7 +158,7 @@ class Plan(JobPlan):
         interpretation = main.spec.readings[name]
         entry = interpretation.model_dump(exclude={"changes"}, exclude_unset=True)
         for other in main.others:
-            if other.reading == name:
+            if other.interpretation == name:
                 entry["config"] = {
                     key: value
                     for key, value in other.config.items()
@@ -224,18 +224,18 @@ def plan(
     datasets: dict[str, dict[str, dict[str, Any]]] = {}
     rows: list[PlannedJob] = []
     for variant in (experiment, *experiment.others):
-        reading = variant.reading
-        if variant is experiment:
-            # Rows of the main interpretation do not name it.
-            reading = ""
+        # Rows of the main interpretation do not name it.
+        name = ""
+        if variant is not experiment:
+            name = variant.interpretation
         variant_scenarios = scenarios(variant.spec)
         _check_size(variant, variant_scenarios)
-        metadata = datasets.setdefault(variant.reading, {})
+        metadata = datasets.setdefault(variant.interpretation, {})
         for scenario in variant_scenarios:
             data = _dataset_info(variant, scenario, directory)
             metadata[scenario.name] = data.metadata
             jobs = ScenarioJobs(variant.spec, scenario, data, versions)
-            for row in jobs.rows(reading):
+            for row in jobs.rows(name):
                 earlier = earlier_rows.get(_position(row))
                 rows.append(replace(row, was=_key_before(row, earlier)))
     spec = experiment.spec
@@ -412,19 +412,19 @@ class ScenarioJobs:
     data: DatasetInfo
     known_versions: dict[tuple[str, ...], Versions]
 
-    def rows(self, reading: str) -> Iterator[PlannedJob]:
+    def rows(self, interpretation: str) -> Iterator[PlannedJob]:
         """Yield the rows of the table: methods, and trials of each method.
 
         Parameters
         ----------
-        reading : str
-            Name of the interpretation; "" for the main one.
+        interpretation : str
+            Name in the rows; "" for the main interpretation.
         """
         for method in self.scenario.methods:
             for trial in range(self.scenario.trials):
                 job = self.job(method, trial)
                 yield PlannedJob(
-                    reading=reading,
+                    reading=interpretation,
                     dataset=self.scenario.name,
                     value=self.scenario.axis.get("value"),
                     method=method.label,

@@ -69,7 +69,7 @@ def in_interpretation(
         return [True] * len(rows)
     # Rows of the main interpretation do not name it.
     name = interpretation
-    if interpretation in (None, experiment.reading):
+    if interpretation in (None, experiment.interpretation):
         name = ""
     return [row.reading == name for row in rows]
 

@@ -367,7 +367,7 @@ class MethodSpec(StrictModel):
         return dataset.id in self.datasets or dataset.name in self.datasets
 
 
-class Reading(StrictModel):
+class Interpretation(StrictModel):
     """An interpretation of an open question of the paper: a layer over the profile.
 
     `changes` is written like a profile; a mapping in place of a list changes the
@@ -394,7 +394,7 @@ class Reading(StrictModel):
     )
 
     @model_validator(mode="after")
-    def _changes_or_main(self) -> Reading:
+    def _changes_or_main(self) -> Interpretation:
         if (self.main is None) != bool(self.changes):
             raise ValueError(
                 "a reading needs either 'main' (the file as it stands) or 'changes'"
@@ -555,7 +555,7 @@ class Spec(StrictModel):
     deviations: list[str] = Field(
         default=[], description="Known differences from the protocol of the paper."
     )
-    readings: dict[str, Reading] = Field(
+    readings: dict[str, Interpretation] = Field(
         default={}, description="Interpretations of what the paper leaves open."
     )
     profiles: dict[str, dict[str, Any] | None] = Field(
@@ -572,7 +572,9 @@ class Spec(StrictModel):
 
     @field_validator("readings")
     @classmethod
-    def _one_main(cls, readings: dict[str, Reading]) -> dict[str, Reading]:
+    def _one_main(
+        cls, readings: dict[str, Interpretation]
+    ) -> dict[str, Interpretation]:
         n_main = sum(reading.main is not None for reading in readings.values())
         if readings and n_main != 1:
             raise ValueError("exactly one reading must have 'main'")
@@ -851,7 +853,7 @@ class Experiment:
         Position of each data set: ``configs/fetr/school.yaml:5:3``, or ``--set ...``.
     paper_datasets : tuple of str
         Ids of the data sets that the file names before a profile changes them.
-    reading : str
+    interpretation : str
         Name of the interpretation; "" if the file has none.
     others : tuple of Experiment
         The same experiment under each other interpretation that changes something in
@@ -868,7 +870,7 @@ class Experiment:
     overrides: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
     paper_datasets: tuple[str, ...] = ()
-    reading: str = ""
+    interpretation: str = ""
     others: tuple[Experiment, ...] = ()
     warnings: tuple[str, ...] = ()
 

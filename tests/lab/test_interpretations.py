@@ -50,7 +50,11 @@ def file(tmp_path):
 def test_a_reading_is_a_layer_over_the_profile(file):
     made = load_experiment(file, profile="small", overrides=["seed=3"])
     few, strong = made.others
-    assert (made.reading, few.reading, strong.reading) == ("half", "few", "strong")
+    assert (made.interpretation, few.interpretation, strong.interpretation) == (
+        "half",
+        "few",
+        "strong",
+    )
     assert [one.spec.split.train for one in (made, few, strong)] == [0.5, 0.2, 0.5]
     assert [one.spec.datasets[0].options["n"] for one in (made, few, strong)] == [
         20,
@@ -72,7 +76,7 @@ def test_a_reading_that_changes_nothing_of_a_profile_is_left_out(file):
         FILE.replace("split: {train: 0.2}", "datasets: {digits: {sample: 20}}")
     )
     assert [
-        other.reading for other in load_experiment(file, profile="small").others
+        other.interpretation for other in load_experiment(file, profile="small").others
     ] == ["strong"]
 
 
@@ -172,7 +176,7 @@ def test_one_line_changes_a_group_of_methods_or_a_field_of_all_checks(file):
     ).replace("metrics: [rmse]", "metrics: [rmse, mse]")
     file.write_text(text)
     made = load_experiment(file, profile="small")
-    grouped = next(one for one in made.others if one.reading == "grouped")
+    grouped = next(one for one in made.others if one.interpretation == "grouped")
     ridge, mean, divided = (method.params for method in grouped.spec.methods)
     assert ridge == {"alpha": 1.0}
     assert mean == {"alpha": 0.1, "fit_intercept": False}

@@ -25,7 +25,7 @@ LABELS = [
 def under(experiment, reading):
     """Return the experiment under one of its readings."""
     return next(
-        one for one in (experiment, *experiment.others) if one.reading == reading
+        one for one in (experiment, *experiment.others) if one.interpretation == reading
     )
 
 

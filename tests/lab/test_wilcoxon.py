@@ -74,7 +74,7 @@ def test_spoiled_scores_flip_the_claims_on_predictions(smoke, monkeypatch):
 
 def test_readings_say_what_is_paired():
     main = load_experiment("dcrmtl/wilcoxon", profile="quick")
-    readings = {one.reading: one for one in (main, *main.others)}
+    readings = {one.interpretation: one for one in (main, *main.others)}
 
     def asked(reading):
         claims = readings[reading].spec.claims

@@ -40,7 +40,11 @@ def shipped(path: Path) -> Iterator[Any]:
                     check["kind"] not in ("paired", "rejections")
                     and check.get("quantity") != "average_rank"
                 ):
-                    yield one.config, f"[{one.reading}] {claim['id']}: {check}", check
+                    yield (
+                        one.config,
+                        f"[{one.interpretation}] {claim['id']}: {check}",
+                        check,
+                    )
 
 
 def rows_of(
