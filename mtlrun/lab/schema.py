@@ -35,8 +35,12 @@ def config_schema() -> dict[str, Any]:
     training = _training_schema(schema, models["MethodSpec"])
     for name in ("tolerance", "reference"):
         # A list with a single entry may be written as this entry.
-        alternatives = [experiment[name]["items"], experiment[name]]
-        experiment[name] = {"anyOf": alternatives, "default": []}
+        section = experiment[name]
+        experiment[name] = {
+            "anyOf": [section["items"], section],
+            "default": [],
+            "description": section["description"],
+        }
     experiment["metrics"] = {**experiment["metrics"], "items": _name("Quantity")}
     # All other keys may be inherited from the file that it extends.
     required = ["schema", "id", "title"]

@@ -464,7 +464,7 @@ class Spec(StrictModel):
     it leaves out is inherited, except `id`, `title`, `kind` and `default_for`.
     """
 
-    schema_: Literal[1] = Field(alias="schema")
+    schema_: Literal[1] = Field(alias="schema", description="Version of the format.")
     id: Annotated[str, AfterValidator(experiment_id)] = Field(
         description="Name of the experiment, <paper>/<artefact>."
     )
