@@ -43,7 +43,7 @@ class Counts:
 # now, workers are forked from a server of the package's own, and packed statements of the
 # engine and of the reports became small functions with names.
 LIMITS = {
-    "reproduce": Counts(files=81, functions=890, classes=76),
+    "reproduce": Counts(files=90, functions=932, classes=77),
     "compare": Counts(files=122, functions=1130, classes=113),
 }
 
