@@ -1,1 +1,4 @@
-"""What the papers measure: a module or two for each, with functions that experiment files name under `measure`."""
+"""Analyses of the papers, one module or folder each.
+
+Experiment files name their functions under `measure`.
+"""

@@ -1,4 +1,4 @@
-"""Divide-and-conquer robust multi-task learning: its data sets, and its equality constraint."""
+"""Divide-and-conquer robust multi-task learning: data sets and equality constraint."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from mtlrun.engine.analysis import AnalysisResult, analysis
     },
 )
 def data_set_statistics(dataset: Dataset, *, seed: int) -> AnalysisResult:
-    """Return the statistics of a data set as `Dataset.statistics` has them, with shares and facts per task.
+    """Return the statistics of a data set.
 
     Parameters
     ----------
@@ -47,26 +47,24 @@ def data_set_statistics(dataset: Dataset, *, seed: int) -> AnalysisResult:
     Returns
     -------
     AnalysisResult
-        Quantities: all of `Dataset.statistics`, ``positive_share`` (of the known labels), ``missing_share`` (of the
-        targets); NaN for what the data set does not have is left out. Per task: ``rows`` (known targets) and, of binary
-        tasks, ``positive_share``.
+        Quantities of `Dataset.statistics`, ``positive_share`` (of the known labels) and
+        ``missing_share`` (of the targets), as far as the data set has them. Per task:
+        ``rows`` (known targets) and, for binary tasks, ``positive_share``.
     """
     values = {name: float(value) for name, value in dataset.statistics().items()}
     if dataset.task_type == "multiclass":
         counts = np.bincount(dataset.y.astype(np.int64), minlength=dataset.n_tasks)
         return AnalysisResult(values, per_task={"rows": counts.astype(float).tolist()})
-    known = ~np.isnan(dataset.y)
-    values["missing_share"] = float(1 - known.mean())
-    per_task = {"rows": dataset.sum_by_task(known)}
+    is_known = ~np.isnan(dataset.y)
+    values["missing_share"] = float(1 - is_known.mean())
+    rows = dataset.sum_by_task(is_known)
+    per_task = {"rows": rows.tolist()}
     if dataset.task_type == "binary":
-        positive = known & (dataset.y > 0)
-        values["positive_share"] = float(positive.sum() / max(1, known.sum()))
-        per_task["positive_share"] = np.divide(
-            dataset.sum_by_task(positive), np.maximum(1, per_task["rows"])
-        )
-    return AnalysisResult(
-        values, per_task={name: np.asarray(v).tolist() for name, v in per_task.items()}
-    )
+        is_positive = is_known & (dataset.y > 0)
+        values["positive_share"] = float(is_positive.sum() / max(1, is_known.sum()))
+        shares = np.divide(dataset.sum_by_task(is_positive), np.maximum(1, rows))
+        per_task["positive_share"] = shares.tolist()
+    return AnalysisResult(values, per_task=per_task)
 
 
 @analysis(
@@ -82,10 +80,10 @@ def data_set_statistics(dataset: Dataset, *, seed: int) -> AnalysisResult:
 def equality_constraint(
     dataset: Dataset, *, seed: int, train: float = 0.4
 ) -> AnalysisResult:
-    """Measure how nearly any coefficients fulfill the constraint X (L + E) = Y of problem (6).
+    """Measure how closely the constraint X (L + E) = Y of problem (6) can be met.
 
-    The smallest residual is that of least squares, whatever L and E are. It is zero only
-    if every column of Y lies in the column space of X, which for general Y needs as many
+    Least squares has the smallest residual, whatever L and E are. It is zero only if
+    each column of Y lies in the column space of X, which for general Y requires as many
     independent columns as there are training rows.
 
     Parameters
@@ -93,7 +91,7 @@ def equality_constraint(
     dataset : Dataset
         Rows shared by all tasks, no missing targets.
     seed : int
-        Of the draw of the training rows.
+        Seed of the draw of the training rows.
     train : float, default 0.4
         Share of the rows that are training rows.
 
@@ -104,7 +102,8 @@ def equality_constraint(
     """
     if dataset.y.ndim != 2 or np.isnan(dataset.y).any():
         raise ValueError(
-            "the equality constraint is asked of tasks that share all rows, without missing targets"
+            "the equality constraint is asked of tasks that share all rows, without "
+            "missing targets"
         )
     n_rows = round(train * dataset.n_samples)
     rows = np.random.default_rng(seed).permutation(dataset.n_samples)[:n_rows]
@@ -112,9 +111,10 @@ def equality_constraint(
     if scipy.sparse.issparse(X):
         X = X.toarray()
     Y = np.asarray(dataset.y, dtype=float)[rows]
-    # The columns of U span what X can produce; the part of Y beside it is the residual.
+    # U is an orthonormal basis of the column space of X, which contains each X (L + E).
     U = scipy.linalg.orth(np.asarray(X, dtype=float))
-    residual = float(np.linalg.norm(Y - U @ (U.T @ Y)) / np.linalg.norm(Y))
+    distance = np.linalg.norm(Y - U @ (U.T @ Y))
+    residual = float(distance / np.linalg.norm(Y))
     return AnalysisResult(
         {
             "training_rows": float(n_rows),

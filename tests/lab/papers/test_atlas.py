@@ -164,7 +164,7 @@ def test_real_tables_are_foretold_with_simulated_ones_learnt_from(write):
 
 @pytest.fixture
 def few_draws(monkeypatch):
-    monkeypatch.setattr("mtlrun.lab.papers.atlas.analyses.DRAWS", 10)
+    monkeypatch.setattr("mtlrun.lab.papers.atlas.analyses.N_DRAWS", 10)
 
 
 @pytest.mark.parametrize("real", [False, True])

@@ -1,13 +1,15 @@
-"""What the gains of the atlas say: by kind of table and rows, by method, and whether they could have been foretold.
+"""Gains of the atlas: by kind of table and rows, by method, and their prediction.
 
-The measures read csv files that ``scripts/atlas_tables.py`` makes of the run of ``atlas/gain``: ``gains.csv`` with a
-line per table, number of training rows and seed, ``methods.csv`` with a line per table, number of rows and method.
+The analyses read csv files that ``scripts/atlas_tables.py`` makes of the run of
+``atlas/gain``. ``gains.csv`` has a line per table, number of training rows and seed;
+``methods.csv`` has a line per table, number of rows and method. A setting is a table at
+one number of training rows per task.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,30 +33,52 @@ from mtlrun.stats import critical_difference, rank_table
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Gains of all methods.
+#: Gains of all methods, relative to the folder of the experiments.
 METHODS = "atlas/methods.csv"
 #: Columns of `GAINS` that are text.
-TEXT = ("table", "kind")
-#: Kinds of tables: what is simulated, tasks with rows of their own, several targets or labels on the same rows.
+TEXT_COLUMNS = ("table", "kind")
+#: Kinds of tables: simulated, tasks with rows of their own, several targets on the same
+#: rows, several labels on the same rows.
 KINDS = ("simulated", "groups", "targets", "labels")
-#: Numbers of training rows per task that are called few, some and many, as (first, last).
+#: Numbers of training rows per task that are called few, some and many, as (first,
+#: last).
 REGIMES = {"few": (5, 10), "some": (20, 50), "many": (100, 200)}
+#: Label of the ranking over all numbers of rows.
 ALL = "all"
-#: Methods are ranked where that many tables have them, and compared if that part of the settings has them.
-FEWEST_TABLES, PART = 5, 0.9
-#: Properties of a table that predict the gain; the first three enter as logarithms.
+#: Methods are ranked if there are this many tables.
+MIN_RANKED_TABLES = 5
+#: Methods are ranked if this share of the settings has them.
+MIN_SETTINGS_SHARE = 0.9
+#: Properties of a table that predict the gain.
 PROPERTIES = ("rows_per_task", "tasks", "features", "tasks_share", "noise", "rank")
-LOGARITHMS = PROPERTIES[:3]
-#: Gains beyond these are counted as these: a relative error has no lower end.
-LARGEST = 0.5
-#: Strength of the ridge regression, of standardized properties, in numbers of settings.
-STRENGTH = 5.0
-DRAWS = 1000
+#: Properties that enter as logarithms.
+LOGARITHMIC = ("rows_per_task", "tasks", "features")
+#: Larger gains and losses count as this, since a relative error has no upper bound.
+MAX_GAIN = 0.5
+#: Strength of the ridge regression on standardized properties, as a number of settings.
+RIDGE_STRENGTH = 5.0
+#: Draws of tables for intervals.
+N_DRAWS = 1000
+#: Ends of a 95% interval.
+_INTERVAL = [0.025, 0.975]
 
 
 def read_gains(name: str = GAINS, seed: int | None = None) -> pd.DataFrame:
-    """Return the gains with a row per table and number of rows: of one seed (0, 1 ...), or the means over the seeds."""
-    frame = _frame(name, TEXT)
+    """Return the gains, a row per setting.
+
+    Parameters
+    ----------
+    name : str
+        File, relative to the folder of the experiments.
+    seed : int, optional
+        Seed of the gains, counted from 0. Default: means over the seeds.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such file or seed.
+    """
+    frame = _read_frame(name, TEXT_COLUMNS)
     if seed is not None:
         frame = frame[frame["seed"] == seed]
     if frame.empty:
@@ -62,24 +86,27 @@ def read_gains(name: str = GAINS, seed: int | None = None) -> pd.DataFrame:
     return frame.groupby(["table", "kind", "rows"], sort=False).mean().reset_index()
 
 
-def _frame(name: str, text: Sequence[str]) -> pd.DataFrame:
-    frame = pd.DataFrame(read_lines(name)[0])
-    return frame.apply(
-        lambda column: column if column.name in text else pd.to_numeric(column)
-    )
+def _read_frame(name: str, text_columns: Sequence[str]) -> pd.DataFrame:
+    """Return the lines of a file; columns that are no text become numbers."""
+    lines, _ = read_lines(name)
+    frame = pd.DataFrame(lines)
+    for column in frame.columns.difference(list(text_columns)):
+        frame[column] = pd.to_numeric(frame[column])
+    return frame
 
 
 def _of_kinds(frame: pd.DataFrame, kinds: Sequence[str], name: str) -> pd.DataFrame:
-    found = frame[frame["kind"].isin(kinds)]
-    if found.empty:
+    """Return the lines of some kinds of tables."""
+    lines = frame[frame["kind"].isin(kinds)]
+    if lines.empty:
         raise ConfigError(
             f"{name}: no tables of kind {' or '.join(kinds)}",
             f"Kinds are {', '.join(KINDS)}.",
         )
-    return found
+    return lines
 
 
-# ---------------------------------------------------------------- by kind of table and number of rows
+# ------------------------------------------ by kind of table and number of rows
 
 
 @analysis(
@@ -107,52 +134,57 @@ def _of_kinds(frame: pd.DataFrame, kinds: Sequence[str], name: str) -> pd.DataFr
 def summary(
     _: None, *, seed: int, published: str = GAINS, kinds: Sequence[str] = KINDS
 ) -> AnalysisResult:
-    """Summarize the gains of some kinds of tables, by the number of training rows per task.
+    """Summarize the gains of some kinds of tables.
 
     Parameters
     ----------
+    seed : int
+        Without effect.
     published : str
-        File of the gains, below the folder of the experiments.
-    kinds : sequence of {"simulated", "groups", "targets", "labels"}
+        File of the gains, relative to the folder of the experiments.
+    kinds : sequence of {"simulated", "groups", "targets", "labels"}, default all
+
+    Returns
+    -------
+    AnalysisResult
+        Has curves over the number of training rows per task.
     """
-    found = _of_kinds(read_gains(published), kinds, published)
-    first, second = _two_seeds(published, kinds)
+    settings = _of_kinds(read_gains(published), kinds, published)
+    first, second = _gains_of_two_seeds(published, kinds)
     values = {
-        "tables": float(found["table"].nunique()),
-        "settings": float(len(found)),
-        "gained": float((found["gain"] > 0).mean()),
-        "clearly": float((found["low"] > 0).mean()),
-        "clearly_not": float((found["high"] < 0).mean()),
-        "median": float(found["gain"].median()),
-        "seeds": _correlation(first, second),
+        "tables": float(settings["table"].nunique()),
+        "settings": float(len(settings)),
+        "gained": float((settings["gain"] > 0).mean()),
+        "clearly": float((settings["low"] > 0).mean()),
+        "clearly_not": float((settings["high"] < 0).mean()),
+        "median": float(settings["gain"].median()),
+        "seeds": _rank_correlation(first, second),
         "same_sign": float(((first > 0) == (second > 0)).mean()),
     }
-    for name, (low, high) in REGIMES.items():
-        part = found[found["rows"].between(low, high)]
-        columns = {"": "gain", "_linear": "over_linear", "_alone": "over_independent"}
-        values |= {
-            name + end: float(part[column].median()) for end, column in columns.items()
-        }
-    everything = set(kinds) == set(KINDS)
-    return AnalysisResult(
-        values,
-        curves=_curves(found),
-        matrices={"gain": _map(found)} if everything else {},
-    )
+    for regime, (low, high) in REGIMES.items():
+        part = settings[settings["rows"].between(low, high)]
+        values[regime] = float(part["gain"].median())
+        values[f"{regime}_linear"] = float(part["over_linear"].median())
+        values[f"{regime}_alone"] = float(part["over_independent"].median())
+    matrices = {}
+    if set(kinds) == set(KINDS):
+        matrices["gain"] = _gain_map(settings)
+    return AnalysisResult(values, curves=_curves(settings), matrices=matrices)
 
 
-def _two_seeds(published: str, kinds: Sequence[str]) -> tuple[pd.Series, pd.Series]:
+def _gains_of_two_seeds(
+    published: str, kinds: Sequence[str]
+) -> tuple[pd.Series, pd.Series]:
     """Return the gains of the first two seeds in the settings that have both."""
-    found = _frame(published, TEXT)
-    wide = found[found["kind"].isin(kinds)].pivot_table(
-        index=["table", "rows"], columns="seed", values="gain"
-    )
-    both = wide.reindex(columns=[0, 1]).dropna()
+    lines = _read_frame(published, TEXT_COLUMNS)
+    lines = lines[lines["kind"].isin(kinds)]
+    by_seed = lines.pivot_table(index=["table", "rows"], columns="seed", values="gain")
+    both = by_seed.reindex(columns=[0, 1]).dropna()
     return both[0], both[1]
 
 
-def _curves(found: pd.DataFrame) -> dict[str, Curve]:
-    """Return medians over the tables, and how many of them gain, by the number of rows."""
+def _curves(settings: pd.DataFrame) -> dict[str, Curve]:
+    """Return medians over the tables and the share that gains, by the number of rows."""
     titles = {
         "gain": "gain over the best without",
         "over_linear": "gain over the best linear without",
@@ -160,35 +192,33 @@ def _curves(found: pd.DataFrame) -> dict[str, Curve]:
     }
     curves = {}
     for column, title in titles.items():
-        by = found.groupby("rows")[column].median()
-        curves[title] = Curve(
-            [float(x) for x in by.index],
-            by.tolist(),
-            "training rows per task",
-            "median gain",
-            "x",
-        )
-    by = (found["gain"] > 0).groupby(found["rows"]).mean()
-    x = [float(rows) for rows in by.index]
-    return curves | {
-        "tables that gain": Curve(
-            x, by.tolist(), "training rows per task", "share of the tables", "x"
-        )
-    }
+        medians = settings.groupby("rows")[column].median()
+        curves[title] = _curve_over_rows(medians, "median gain")
+    shares = (settings["gain"] > 0).groupby(settings["rows"]).mean()
+    curves["tables that gain"] = _curve_over_rows(shares, "share of the tables")
+    return curves
 
 
-def _map(found: pd.DataFrame) -> Matrix:
-    """Return the gains of all tables as a heat map, cut at `LARGEST`."""
-    wide = found.pivot_table(
+def _curve_over_rows(by_rows: pd.Series, label: str) -> Curve:
+    rows = [float(number) for number in by_rows.index]
+    return Curve(rows, by_rows.tolist(), "training rows per task", label, "x")
+
+
+def _gain_map(settings: pd.DataFrame) -> Matrix:
+    """Return the gains of all tables by the number of rows as a heat map."""
+    gains = settings.pivot_table(
         index="table", columns="rows", values="gain", sort=False
-    ).sort_index(axis=1)
-    return _matrix(wide.rename(columns="{:g}".format))
+    )
+    gains = gains.sort_index(axis=1)
+    return _matrix(gains.rename(columns="{:g}".format))
 
 
 def _matrix(gains: pd.DataFrame) -> Matrix:
-    gains = gains.clip(-LARGEST, LARGEST).round(3) + 0.0  # no -0
+    """Return a heat map of gains, clipped at `MAX_GAIN`."""
+    # Adding 0 turns -0 into 0.
+    rounded = gains.clip(-MAX_GAIN, MAX_GAIN).round(3) + 0.0
     return Matrix(
-        gains.to_numpy().tolist(), list(gains.index), list(gains.columns), 0.0
+        rounded.to_numpy().tolist(), list(rounded.index), list(rounded.columns), 0.0
     )
 
 
@@ -218,159 +248,184 @@ def methods(
     published: Sequence[str] = (METHODS, GAINS),
     kinds: Sequence[str] = KINDS,
 ) -> AnalysisResult:
-    """Return negative transfer and average ranks of the methods, by regime and by kind of table.
+    """Return negative transfer and average ranks of the methods.
 
-    Negative transfer is a larger error than that of the best independent method, which inner cross-validation chooses
-    in every fold.
+    Negative transfer is a larger error than the best independent method has, which
+    inner cross-validation selects in each fold.
 
     Parameters
     ----------
+    seed : int
+        Without effect.
     published : (str, str)
-        Files of the methods and of the gains, below the folder of the experiments.
-    kinds : sequence of {"simulated", "groups", "targets", "labels"}
+        Files of the methods and of the gains, relative to the folder of the
+        experiments.
+    kinds : sequence of {"simulated", "groups", "targets", "labels"}, default all
+
+    Returns
+    -------
+    AnalysisResult
+        Has tables and rankings by regime, and a heat map of gains.
     """
-    found = _of_kinds(
-        _frame(published[0], (*TEXT, "method", "family")), kinds, published[0]
-    )
-    found = found[found["family"] != "trivial"]
-    gains = _of_kinds(read_gains(published[1]), kinds, published[1])
-    sharing = found[found["family"] == "multi-task"]
-    negative = sharing["over_alone"] < 0
-    by_method = negative.groupby(sharing["method"]).mean()
-    every, *regimes = _rankings(found)
-    difference = (
-        critical_difference(len(every.methods), len(every.blocks))
-        if every.blocks
-        else math.nan
-    )
-    rows = []
-    for name, part in sharing.groupby("method", sort=False):
-        lost = part["over_alone"][part["over_alone"] < 0]
-        middle = float(-lost.median()) if len(lost) else None
-        share = [
-            float((part["over_alone"][part["rows"].between(*ends)] < 0).mean())
-            for ends in REGIMES.values()
-        ]
-        numbers = [
-            len(part),
-            *(None if math.isnan(v) else round(v, 3) for v in share),
-            round(by_method[name], 3),
-        ]
-        rows.append([name, *numbers, None if middle is None else round(middle, 4)])
-    columns = [
-        "method",
-        "settings",
-        *(f"{name} rows" for name in REGIMES),
-        "all",
-        "median loss where negative",
-    ]
+    methods_file, gains_file = published
+    text_columns = (*TEXT_COLUMNS, "method", "family")
+    lines = _of_kinds(_read_frame(methods_file, text_columns), kinds, methods_file)
+    lines = lines[lines["family"] != "trivial"]
+    gains = _of_kinds(read_gains(gains_file), kinds, gains_file)
+    multitask = lines[lines["family"] == "multi-task"]
+    is_negative = multitask["over_alone"] < 0
+    negative_shares = is_negative.groupby(multitask["method"]).mean()
+    overall, *by_regime = _rankings(lines)
+    difference = math.nan
+    if overall.blocks:
+        difference = critical_difference(len(overall.methods), len(overall.blocks))
     values = {
-        "methods": float(sharing["method"].nunique()),
-        "negative": float(negative.mean()),
-        "negative_loss": float(-sharing["over_alone"][negative].median()),
+        "methods": float(multitask["method"].nunique()),
+        "negative": float(is_negative.mean()),
+        "negative_loss": float(-multitask["over_alone"][is_negative].median()),
         "best_negative": float((gains["over_independent"] < 0).mean()),
-        "worst": float(by_method.max()),
-        "least": float(by_method.min()),
+        "worst": float(negative_shares.max()),
+        "least": float(negative_shares.min()),
         "difference": difference,
     }
     tables = {
-        "Negative transfer by method": {"columns": columns, "rows": rows},
-        "Average ranks": _ranks([every, *regimes]),
+        "Negative transfer by method": _negative_table(multitask, negative_shares),
+        "Average ranks": _rank_table([overall, *by_regime]),
     }
-    shown = _method_map(sharing) if len(set(kinds)) > 1 else _table_map(sharing)
-    matrices = {"gain over single-task models": shown}
-    drawn = [
-        replace(r, label=f"{r.label} per task: {len(r.blocks)} tables")
-        for r in regimes
-        if r.blocks
-    ]
-    return AnalysisResult(values, tables=tables, matrices=matrices, rankings=drawn)
+    if len(set(kinds)) > 1:
+        gain_map = _map_by_kind(multitask)
+    else:
+        gain_map = _map_by_table(multitask)
+    drawn = []
+    for ranking in by_regime:
+        if ranking.blocks:
+            label = f"{ranking.label} per task: {len(ranking.blocks)} tables"
+            drawn.append(replace(ranking, label=label))
+    return AnalysisResult(
+        values,
+        tables=tables,
+        matrices={"gain over single-task models": gain_map},
+        rankings=drawn,
+    )
 
 
-def _rankings(found: pd.DataFrame) -> list[MethodScores]:
-    """Return the ranks of the methods within tables, means over their settings: of all settings, then by regime.
+def _negative_table(
+    multitask: pd.DataFrame, negative_shares: pd.Series
+) -> dict[str, list[Any]]:
+    """Return the share of settings with negative transfer, by method and regime."""
+    regime_heads = [f"{regime} rows" for regime in REGIMES]
+    heads = ["method", "settings", *regime_heads, "all", "median loss where negative"]
+    rows = []
+    for method, part in multitask.groupby("method", sort=False):
+        over_alone = part["over_alone"]
+        row: list[Any] = [method, len(part)]
+        for low, high in REGIMES.values():
+            share = (over_alone[part["rows"].between(low, high)] < 0).mean()
+            row.append(_rounded(float(share), 3))
+        row.append(round(negative_shares[method], 3))
+        losses = over_alone[over_alone < 0]
+        median_loss = round(float(-losses.median()), 4) if len(losses) else None
+        row.append(median_loss)
+        rows.append(row)
+    return {"columns": heads, "rows": rows}
 
-    Left out are methods that less than nine of ten settings have, then settings without all others. Logistic regression
-    counts as ridge regression, whose place it takes where labels are predicted. With few tables there are no ranks.
+
+def _rounded(value: float, digits: int) -> float | None:
+    """Return a rounded number for a table; None for NaN."""
+    return None if math.isnan(value) else round(value, digits)
+
+
+def _rankings(lines: pd.DataFrame) -> list[MethodScores]:
+    """Rank the methods by their errors, over all settings and by regime.
+
+    Ranks are means over the settings of a table. Logistic regression counts as ridge
+    regression, whose role it has where labels are predicted.
     """
-    named = found.assign(method=found["method"].str.replace("Logistic", "Ridge"))
-    wide = named.pivot_table(
+    named = lines.assign(method=lines["method"].str.replace("Logistic", "Ridge"))
+    errors = named.pivot_table(
         index=["table", "rows"], columns="method", values="error", sort=False
     )
-    rows = wide.index.get_level_values("rows")
-    rankings = []
-    for name, (low, high) in {
-        ALL: (0, math.inf),
-        **{f"{a} or {b} rows": (a, b) for a, b in REGIMES.values()},
-    }.items():
-        part = wide[(rows >= low) & (rows <= high)]
-        part = part.dropna(axis=1, thresh=math.ceil(PART * len(part))).dropna()
-        ranks = pd.DataFrame(
-            rank_table(part, greater_is_better=False),
-            index=part.index,
-            columns=part.columns,
-        )
-        mean = ranks.groupby(level="table", sort=False).mean()
-        if len(mean) < FEWEST_TABLES:
-            mean = mean.iloc[:0]
-        values = mean.to_numpy().tolist()
-        rankings.append(
-            MethodScores(
-                name, values, list(mean.index), list(mean.columns), "rank of the error"
-            )
-        )
+    n_rows = errors.index.get_level_values("rows")
+    rankings = [_ranking(ALL, errors)]
+    for first, last in REGIMES.values():
+        part = errors[(n_rows >= first) & (n_rows <= last)]
+        rankings.append(_ranking(f"{first} or {last} rows", part))
     return rankings
 
 
-def _ranks(rankings: Sequence[MethodScores]) -> dict[str, Any]:
-    """Return a table of average ranks."""
-    columns = {
-        scores.label: pd.Series(
-            rank_table(scores.values, greater_is_better=False).mean(axis=0),
-            index=scores.methods,
-        )
-        for scores in rankings
-        if scores.blocks
-    }
-    frame = (
-        pd.DataFrame(columns).sort_values(list(columns), kind="stable")
-        if columns
-        else pd.DataFrame()
+def _ranking(label: str, errors: pd.DataFrame) -> MethodScores:
+    """Return the ranks of the methods within tables.
+
+    Methods that less than nine of ten settings have are left out, then settings without
+    one of the others. With few tables there are no ranks.
+
+    Parameters
+    ----------
+    label : str
+    errors : DataFrame
+        Settings by methods; NaN where a setting does not have a method.
+    """
+    min_settings = math.ceil(MIN_SETTINGS_SHARE * len(errors))
+    errors = errors.dropna(axis=1, thresh=min_settings).dropna()
+    ranks = pd.DataFrame(
+        rank_table(errors, greater_is_better=False),
+        index=errors.index,
+        columns=errors.columns,
     )
-    rows = [
-        [name, *(None if math.isnan(value) else round(value, 2) for value in row)]
-        for name, row in zip(frame.index, frame.to_numpy(), strict=True)
-    ]
+    by_table = ranks.groupby(level="table", sort=False).mean()
+    if len(by_table) < MIN_RANKED_TABLES:
+        by_table = by_table.iloc[:0]
+    return MethodScores(
+        label,
+        by_table.to_numpy().tolist(),
+        list(by_table.index),
+        list(by_table.columns),
+        "rank of the error",
+    )
+
+
+def _rank_table(rankings: Sequence[MethodScores]) -> dict[str, Any]:
+    """Return a table of average ranks."""
+    columns = {}
+    for scores in rankings:
+        if scores.blocks:
+            ranks = rank_table(scores.values, greater_is_better=False)
+            columns[scores.label] = pd.Series(ranks.mean(axis=0), index=scores.methods)
+    rows: list[list[Any]] = []
+    if columns:
+        frame = pd.DataFrame(columns).sort_values(list(columns), kind="stable")
+        for method, ranks in zip(frame.index, frame.to_numpy(), strict=True):
+            rows.append([method, *[_rounded(rank, 2) for rank in ranks]])
     return {"columns": ["method", *columns], "rows": rows}
 
 
-def _table_map(sharing: pd.DataFrame) -> Matrix:
-    """Return medians over the numbers of rows, by table and method."""
-    return _matrix(
-        sharing.pivot_table(
-            index="table",
-            columns="method",
-            values="over_alone",
-            aggfunc="median",
-            sort=False,
-        )
+def _map_by_table(multitask: pd.DataFrame) -> Matrix:
+    """Return medians of the gains over the numbers of rows, by table and method."""
+    medians = multitask.pivot_table(
+        index="table",
+        columns="method",
+        values="over_alone",
+        aggfunc="median",
+        sort=False,
     )
+    return _matrix(medians)
 
 
-def _method_map(sharing: pd.DataFrame) -> Matrix:
-    """Return medians over the tables, by method and kind of table and regime."""
-    columns, names = {}, list(sharing["method"].unique())
+def _map_by_kind(multitask: pd.DataFrame) -> Matrix:
+    """Return medians of the gains over the tables, by method, kind and regime."""
+    methods = list(multitask["method"].unique())
+    columns = {}
     for kind in KINDS:
-        for regime, ends in REGIMES.items():
-            part = sharing[(sharing["kind"] == kind) & sharing["rows"].between(*ends)]
+        for regime, (low, high) in REGIMES.items():
+            is_in_regime = multitask["rows"].between(low, high)
+            part = multitask[(multitask["kind"] == kind) & is_in_regime]
             if len(part):
-                columns[f"{kind}, {regime}"] = (
-                    part.groupby("method")["over_alone"].median().reindex(names)
-                )
+                medians = part.groupby("method")["over_alone"].median()
+                columns[f"{kind}, {regime}"] = medians.reindex(methods)
     return _matrix(pd.DataFrame(columns))
 
 
-# ---------------------------------------------------------------- foretelling the gain
+# ---------------------------------------------------------------- prediction of the gain
 
 
 @analysis(
@@ -399,113 +454,141 @@ def prediction(
     of_seed: int | None = None,
     real: bool = False,
 ) -> AnalysisResult:
-    """Foretell the gain from properties measured before: a ridge regression, scored on tables that are left out.
+    """Predict the gain of tables from properties that are measured in advance.
 
-    All settings of a table are left out together. Properties are standardized, gains cut at +-0.5.
+    A ridge regression is scored on tables that are left out: all settings of a table
+    together. Properties are standardized, gains clipped at +-0.5.
 
     Parameters
     ----------
+    seed : int
+        Seed of the draws of tables.
     published : str
-        File of the gains, below the folder of the experiments.
-    outcome : {"gain", "over_linear", "over_independent"}
+        File of the gains, relative to the folder of the experiments.
+    outcome : {"gain", "over_linear", "over_independent"}, default "gain"
     of_seed : int, optional
-        Seed of the gains; default: their means over the seeds.
-    real : bool
-        Whether only real tables are foretold; simulated ones are learnt from in any case.
+        Seed of the gains. Default: their means over the seeds.
+    real : bool, default False
+        Whether only real tables are scored. The regression learns from simulated ones
+        in any case.
+
+    Returns
+    -------
+    AnalysisResult
+        Has the coefficients of the regression.
     """
-    found = read_gains(published, of_seed).dropna(subset=[outcome, *PROPERTIES])
-    X, y = design(found), found[outcome].clip(-LARGEST, LARGEST).to_numpy()
-    tables = found["table"].to_numpy()
-    told = np.empty(len(y))
-    for name in np.unique(tables):
-        out = tables == name
-        told[out] = _ridge(X[~out], y[~out])(X[out])
-    scored = (
-        (found["kind"] != "simulated").to_numpy()
-        if real
-        else np.ones(len(y), dtype=bool)
-    )
-    y, told, tables = y[scored], told[scored], tables[scored]
-    right = (told > 0) == (y > 0)
+    gains = read_gains(published, of_seed)
+    settings = gains.dropna(subset=[outcome, *PROPERTIES])
+    X = design(settings)
+    y = _clipped(settings, outcome)
+    tables = settings["table"].to_numpy()
+    predicted = np.empty(len(y))
+    for table in np.unique(tables):
+        is_left_out = tables == table
+        predict = _fit_ridge(X[~is_left_out], y[~is_left_out])
+        predicted[is_left_out] = predict(X[is_left_out])
+    if real:
+        is_scored = (settings["kind"] != "simulated").to_numpy()
+        y = y[is_scored]
+        predicted = predicted[is_scored]
+        tables = tables[is_scored]
+    is_right = (predicted > 0) == (y > 0)
     rng = np.random.default_rng(seed)
-    names = np.unique(tables)
-    places = {name: np.flatnonzero(tables == name) for name in names}
-    draws = [
-        np.concatenate([places[n] for n in rng.choice(names, len(names))])
-        for _ in range(DRAWS)
-    ]
-    correlations = np.array([_correlation(told[d], y[d]) for d in draws])
-    ends = np.nanquantile(correlations, [0.025, 0.975])
-    sign_ends = np.quantile([right[d].mean() for d in draws], [0.025, 0.975])
+    draws = _draw_tables(tables, rng)
+    correlations = [_rank_correlation(predicted[rows], y[rows]) for rows in draws]
+    correlation_low, correlation_high = np.nanquantile(correlations, _INTERVAL).tolist()
+    shares_right = [is_right[rows].mean() for rows in draws]
+    sign_low, sign_high = np.quantile(shares_right, _INTERVAL).tolist()
+    unexplained = np.sum((y - predicted) ** 2) / np.sum((y - y.mean()) ** 2)
     values = {
-        "rank_correlation": _correlation(told, y),
-        **dict(
-            zip(("correlation_low", "correlation_high"), ends.tolist(), strict=True)
-        ),
-        "sign_right": float(right.mean()),
-        **dict(zip(("sign_low", "sign_high"), sign_ends.tolist(), strict=True)),
+        "rank_correlation": _rank_correlation(predicted, y),
+        "correlation_low": correlation_low,
+        "correlation_high": correlation_high,
+        "sign_right": float(is_right.mean()),
+        "sign_low": sign_low,
+        "sign_high": sign_high,
         "sign_no": float((y <= 0).mean()),
-        "sign_over_no": float(right.mean() - (y <= 0).mean()),
-        "explained": float(1 - np.sum((y - told) ** 2) / np.sum((y - y.mean()) ** 2)),
+        "sign_over_no": float(is_right.mean() - (y <= 0).mean()),
+        "explained": float(1 - unexplained),
         "settings": float(len(y)),
-        "tables": float(len(names)),
+        "tables": float(len(np.unique(tables))),
     }
-    return AnalysisResult(
-        values, tables={"Coefficients": _coefficients(found, outcome, rng)}
-    )
+    coefficients = _coefficient_table(settings, outcome, rng)
+    return AnalysisResult(values, tables={"Coefficients": coefficients})
 
 
-def design(found: pd.DataFrame) -> Array:
+def _draw_tables(tables: Array, rng: np.random.Generator) -> list[Array]:
+    """Draw tables with replacement, `N_DRAWS` times; return the rows of their settings."""
+    names = np.unique(tables)
+    rows_by_table = {name: np.flatnonzero(tables == name) for name in names}
+    draws = []
+    for _ in range(N_DRAWS):
+        drawn = rng.choice(names, len(names))
+        draws.append(np.concatenate([rows_by_table[name] for name in drawn]))
+    return draws
+
+
+def design(settings: pd.DataFrame) -> Array:
     """Return the properties of settings as columns, in the order of `PROPERTIES`."""
-    columns = [
-        np.log(found[name]) if name in LOGARITHMS else found[name]
-        for name in PROPERTIES
-    ]
+    columns = []
+    for name in PROPERTIES:
+        column = settings[name]
+        columns.append(np.log(column) if name in LOGARITHMIC else column)
     return np.column_stack(columns).astype(float)
 
 
-def _ridge(X: Array, y: Array) -> Any:
-    """Return the predictions of a ridge regression on standardized columns, as a function."""
-    return make_pipeline(StandardScaler(), Ridge(STRENGTH)).fit(X, y).predict
+def _clipped(settings: pd.DataFrame, outcome: str) -> Array:
+    """Return the gains of settings, clipped at `MAX_GAIN`."""
+    return np.asarray(settings[outcome].clip(-MAX_GAIN, MAX_GAIN).to_numpy())
 
 
-def _coefficients(
-    found: pd.DataFrame, outcome: str, rng: np.random.Generator
+def _fit_ridge(X: Array, y: Array) -> Callable[[Array], Array]:
+    """Fit a ridge regression on standardized columns; return its predictions."""
+    model = make_pipeline(StandardScaler(), Ridge(RIDGE_STRENGTH)).fit(X, y)
+
+    def predict(X_new: Array) -> Array:
+        return np.asarray(model.predict(X_new))
+
+    return predict
+
+
+def _coefficient_table(
+    settings: pd.DataFrame, outcome: str, rng: np.random.Generator
 ) -> dict[str, Any]:
-    """Return the change of the gain per standard deviation of a property, with intervals over tables drawn anew."""
+    """Return the change of the gain per standard deviation of each property.
 
-    def fitted(part: pd.DataFrame) -> Array:
-        X, y = design(part), part[outcome].clip(-LARGEST, LARGEST).to_numpy()
-        told = _ridge(X, y)
-        return np.asarray(told(steps) - told(middle[np.newaxis]))
+    The intervals come from tables drawn with replacement.
+    """
+    X = design(settings)
+    center = X.mean(axis=0)
+    # One standard deviation from the center along each property.
+    steps = center + np.diag(X.std(axis=0))
 
-    X = design(found)
-    middle = X.mean(axis=0)
-    steps = middle + np.diag(X.std(axis=0))
-    groups = dict(list(found.groupby("table")))
-    draws = [
-        pd.concat([groups[n] for n in rng.choice(list(groups), len(groups))])
-        for _ in range(DRAWS // 5)
-    ]
-    low, high = np.quantile([fitted(part) for part in draws], [0.025, 0.975], axis=0)
-    numbers = zip(PROPERTIES, fitted(found), low, high, strict=True)
-    rows = [
-        [name, *(round(float(v), 4) for v in (value, a, b))]
-        for name, value, a, b in numbers
-    ]
-    return {
-        "columns": [
-            "property",
-            "change of the gain per standard deviation",
-            "low",
-            "high",
-        ],
-        "rows": rows,
-    }
+    def changes(part: pd.DataFrame) -> Array:
+        predict = _fit_ridge(design(part), _clipped(part, outcome))
+        return predict(steps) - predict(center[np.newaxis])
+
+    by_table = dict(list(settings.groupby("table")))
+    names = list(by_table)
+    draws = []
+    for _ in range(N_DRAWS // 5):
+        drawn = rng.choice(names, len(names))
+        draws.append(pd.concat([by_table[name] for name in drawn]))
+    changes_drawn = [changes(part) for part in draws]
+    low, high = np.quantile(changes_drawn, _INTERVAL, axis=0)
+    rows = []
+    for name, *numbers in zip(PROPERTIES, changes(settings), low, high, strict=True):
+        rows.append([name, *[round(float(number), 4) for number in numbers]])
+    heads = ["property", "change of the gain per standard deviation", "low", "high"]
+    return {"columns": heads, "rows": rows}
 
 
-def _correlation(a: Array, b: Array) -> float:
-    found = pd.DataFrame({"a": np.asarray(a), "b": np.asarray(b)}).dropna()
-    if len(found) < 3 or found.nunique().min() < 2:
+def _rank_correlation(a: Array | pd.Series, b: Array | pd.Series) -> float:
+    """Return Spearman's correlation of the pairs without NaN.
+
+    NaN for fewer than three pairs, or if one side is constant.
+    """
+    pairs = pd.DataFrame({"a": np.asarray(a), "b": np.asarray(b)}).dropna()
+    if len(pairs) < 3 or pairs.nunique().min() < 2:
         return math.nan
-    return float(spearmanr(found["a"], found["b"]).statistic)
+    return float(spearmanr(pairs["a"], pairs["b"]).statistic)

@@ -1,6 +1,7 @@
-"""What multi-task learning gains on a table with so many training rows per task, and what the table was like before.
+"""Gain of multi-task learning with few training rows, and properties of the table.
 
-The measure of the artefact ``atlas/gain``: methods, search, strategies, gain and interval are those of `compare`.
+The analysis of ``atlas/gain``. Methods, search, strategies, gain and interval are those
+that `compare` had when the atlas was computed.
 """
 
 from __future__ import annotations
@@ -43,25 +44,27 @@ from mtlrun.estimators.hierarchical import HierarchicalMTL
 from mtlrun.metrics import get_metric
 from mtlrun.utils.io import derive_seed
 
-#: Name of the splits that a table is given.
+#: Name of the splits that a table gets.
 SPLITS = "rows per task"
-#: Columns that the properties of a table are measured on; of a table with more, so many principal components.
-MOST_COLUMNS = 40
-#: So many methods stand first in the list of `compare` and are part of every comparison.
-BASELINES = 4
-#: How the labels of linear methods that do not share begin. All multi-task methods of the default list are linear but
-#: SmoothMTL, which the profile quick of atlas/gain does not have.
+#: Number of columns on which the properties of a table are measured. A table with more
+#: is reduced to this number of principal components.
+MAX_COLUMNS = 40
+#: Number of methods at the start of the list of `compare` that are part of each
+#: comparison.
+N_BASELINES = 4
+#: Labels of linear methods that do not share start with one of these. All multi-task
+#: methods of the default list are linear except SmoothMTL, which is not part of the
+#: profile quick of atlas/gain.
 LINEAR = (
-    *(
-        f"{how}{what}"
-        for how in ("Independent", "Pooled")
-        for what in ("Ridge", "Logistic")
-    ),
+    "IndependentRidge",
+    "IndependentLogistic",
+    "PooledRidge",
+    "PooledLogistic",
     "IndependentLasso",
     "IndependentSVC",
 )
-#: The better of independent and pooled methods in each split. The atlas asks for the
-#: gain over it, as `compare` did when its numbers were computed.
+#: The better of independent and pooled methods in each split. The gain over it is what
+#: `compare` reported when the numbers of the atlas were computed.
 BASELINE = "without"
 #: Columns of the table of methods in a record.
 COLUMNS = [
@@ -75,6 +78,8 @@ COLUMNS = [
     "chosen",
     "seconds",
 ]
+#: Smallest error 1 - AUC by which a difference of the AUC is divided.
+_MIN_AUC_ERROR = 1e-3
 
 
 @analysis(
@@ -119,110 +124,146 @@ def gain(
     folds: int = 5,
     search: int = 3,
 ) -> AnalysisResult:
-    """Compare multi-task learning with the best method without it, trained on few rows of every task.
+    """Compare multi-task learning with its alternatives on few training rows per task.
 
-    The rows are cross-validated; outside of a fold, `rows` random rows of every task are trained on, of a task with
-    fewer all of them. A larger `rows` adds to the rows of a smaller one.
+    The rows are cross-validated. Outside of a fold, `rows` random rows of each task are
+    trained on, or all rows of a task with fewer. A larger `rows` contains the rows of a
+    smaller one.
 
     Parameters
     ----------
     dataset : Dataset
         Regression or binary labels; tasks with rows of their own, or on the same rows.
     seed : int
-        Of folds, rows and methods.
+        Seed of folds, rows and methods.
     rows : int, default 20
         Training rows of a task.
     methods : sequence of str, default all that `compare` tries
-        Those of them that are tried, beside the four baselines of every comparison; classifiers go by the names of the
-        models.
+        Methods that are tried in addition to the four baselines of each comparison.
+        Classifiers have the names of the models.
     folds, search : int, default 5 and 3
-        Folds that are tested in turn, and of the search inside the training rows.
+        Folds that are tested in turn, and folds of the search inside the training rows.
 
     Raises
     ------
     DataError
-        If less than half of the tasks have so many training rows.
+        If less than half of the tasks have enough training rows.
     """
     data, train = with_splits(dataset, rows, folds, seed)
     protocol = protocol_of(data, folds, search, seed)
     evaluation = replace(protocol.evaluation(data), has_test_file=False)
-    standard = default_candidates(data, len(train) / data.n_samples)
-    wanted = [
-        not methods or c.label.removesuffix("Classifier") in methods for c in standard
-    ]
-    # Every value is searched on every fold, as it was when the atlas was computed.
-    candidates = [
-        _as_in_atlas(c, data)
-        for place, c in enumerate(standard)
-        if place < BASELINES or wanted[place]
-    ]
+    candidates = _candidates(data, len(train) / data.n_samples, methods)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        entries = _computed(candidates, protocol, data, evaluation)
+        compared = _evaluate(candidates, protocol, data, evaluation)
         traits = properties(data.subset(train))
-    strategies = _strategies(entries, folds)
+    strategies = _strategies(compared, folds)
     total = _gain_over(strategies, BASELINE, evaluation)
-    undefined = 0 if total is None else len(total.tasks) - total.better[1]
-    if total is None or undefined > data.n_tasks / 2 or total.units < MIN_UNITS:
+    if total is None or not _is_defined(total, data.n_tasks):
         raise DataError(
             f"{dataset.id} with {rows} rows per task: too few rows, tasks or methods "
             "can be compared",
             "Leave it out.",
         )
-    alone = _gain_over(strategies, INDEPENDENT, evaluation)
-    pooled = _gain_over(strategies, POOLED, evaluation)
+    over_independent = _gain_over(strategies, INDEPENDENT, evaluation)
+    over_pooled = _gain_over(strategies, POOLED, evaluation)
+    over_linear = _gain_over_linear(compared, strategies[MULTITASK], evaluation)
+    n_better, n_compared = total.better
+    helps = total.high >= evaluation.smallest and total.low > 0
+    for alternative in (over_independent, over_pooled):
+        if alternative is not None:
+            helps = helps and alternative.value > 0
     scale = _scale(total.second, evaluation)
-    better, compared = total.better
-    points = [one.value for one in (alone, pooled) if one is not None]
-    is_practical = total.high >= evaluation.smallest
-    helps = is_practical and total.low > 0 and all(value > 0 for value in points)
-    linear = _over(
-        [e for e in entries if e.label.startswith(LINEAR)], entries, evaluation
-    )
     values = {
         "gain": scale * total.value,
         "low": scale * total.low,
         "high": scale * total.high,
-        "over_independent": _reduction(alone, evaluation),
-        "over_pooled": _reduction(pooled, evaluation),
-        "over_linear": _reduction(linear, evaluation),
-        "error": 1 - total.second if evaluation.measure == AUC else total.second,
+        "over_independent": _reduction(over_independent, evaluation),
+        "over_pooled": _reduction(over_pooled, evaluation),
+        "over_linear": _reduction(over_linear, evaluation),
+        "error": _error(total.second, evaluation),
         "helps": float(helps),
         "worse": float(total.high < 0),
-        "better_tasks": better / compared if compared else math.nan,
+        "better_tasks": n_better / n_compared if n_compared else math.nan,
         **traits,
     }
-    failed = [
-        f"{e.label} failed in {len(e.failures)} folds: {e.errors[0]}"
-        for e in entries
-        if e.failures
-    ]
+    lines = []
+    for method in compared:
+        if method.failures:
+            n_failed = len(method.failures)
+            lines.append(
+                f"{method.label} failed in {n_failed} folds: {method.errors[0]}"
+            )
     table = {
         "columns": COLUMNS,
-        "rows": _method_rows(entries, evaluation, strategies),
+        "rows": _method_rows(compared, evaluation, strategies),
     }
-    return AnalysisResult(values, lines=failed, tables={"methods": table})
+    return AnalysisResult(values, lines=lines, tables={"methods": table})
+
+
+# ---------------------------------------------------------------- set-up
 
 
 def with_splits(
     dataset: Dataset, rows: int, folds: int, seed: int
 ) -> tuple[Dataset, np.ndarray]:
-    """Return the data set with few training rows in every fold as its splits, and those of the first fold."""
+    """Add splits with few training rows per task to a data set.
+
+    Returns
+    -------
+    dataset : Dataset
+    train : ndarray of int
+        Training rows of the first split.
+
+    Raises
+    ------
+    DataError
+        If less than half of the tasks have enough training rows.
+    """
     splits = []
     for train, test in fold_rows(dataset, folds, seed):
-        splits.append(
-            (fewer_rows(dataset, train, rows, derive_seed(seed, SPLITS)), test)
-        )
-    ids, first = dataset.task_id, splits[0][0]
-    sizes = (
-        np.array([len(first)])
-        if ids is None
-        else np.bincount(ids[first], minlength=dataset.n_tasks)
-    )
+        kept = fewer_rows(dataset, train, rows, derive_seed(seed, SPLITS))
+        splits.append((kept, test))
+    first_train, _ = splits[0]
+    task_id = dataset.task_id
+    if task_id is None:
+        sizes = np.array([len(first_train)])
+    else:
+        sizes = np.bincount(task_id[first_train], minlength=dataset.n_tasks)
     if (sizes >= rows).mean() < 0.5:
-        text = f"{dataset.id}: {rows} training rows are more than most tasks have ({np.median(sizes):g})"
-        raise DataError(text, "Use fewer rows per task.")
-    return replace(dataset, id=dataset.id or "table", splits={SPLITS: splits}), first
+        raise DataError(
+            f"{dataset.id}: {rows} training rows are more than most tasks have "
+            f"({np.median(sizes):g})",
+            "Use fewer rows per task.",
+        )
+    name = dataset.id or "table"
+    return replace(dataset, id=name, splits={SPLITS: splits}), first_train
+
+
+def protocol_of(data: Dataset, folds: int, search: int, seed: int) -> Protocol:
+    """Return how a data set with splits of `with_splits` is compared."""
+    if data.task_type == "binary":
+        metric = "auc"
+    elif data.task_id is None:
+        metric = "nmse"
+    else:
+        metric = "rmse"
+    return Protocol({"kind": "published", "name": SPLITS}, folds, search, metric, seed)
+
+
+def _candidates(
+    data: Dataset, train_share: float, methods: Sequence[str]
+) -> list[Candidate]:
+    """Return the baselines, and the methods of `compare` that are wanted.
+
+    All methods are wanted if none is named.
+    """
+    candidates = []
+    for index, candidate in enumerate(default_candidates(data, train_share)):
+        name = candidate.label.removesuffix("Classifier")
+        if index < N_BASELINES or not methods or name in methods:
+            candidates.append(_as_in_atlas(candidate, data))
+    return candidates
 
 
 def _as_in_atlas(candidate: Candidate, data: Dataset) -> Candidate:
@@ -232,10 +273,11 @@ def _as_in_atlas(candidate: Candidate, data: Dataset) -> Candidate:
     was searched for targets on the same rows, too.
     """
     params = dict(candidate.params)
-    inner = params.get("estimator")
-    if inner and "intercepts" in (inner.get("params") or {}):
-        kept = {k: v for k, v in inner["params"].items() if k != "intercepts"}
-        params["estimator"] = {**inner, "params": kept}
+    nested = params.get("estimator")
+    if nested and "intercepts" in (nested.get("params") or {}):
+        nested_params = dict(nested["params"])
+        del nested_params["intercepts"]
+        params["estimator"] = {**nested, "params": nested_params}
     grid = candidate.grid
     if candidate.label == "HierarchicalMTL" and data.task_id is None:
         priors = HierarchicalMTL.metadata.default_grid["prior"]
@@ -243,38 +285,34 @@ def _as_in_atlas(candidate: Candidate, data: Dataset) -> Candidate:
     return replace(candidate, halving=False, params=params, grid=grid)
 
 
-def protocol_of(data: Dataset, folds: int, search: int, seed: int) -> Protocol:
-    """Return how a data set with splits of `with_splits` is compared."""
-    metric = (
-        "auc"
-        if data.task_type == "binary"
-        else "nmse"
-        if data.task_id is None
-        else "rmse"
-    )
-    return Protocol({"kind": "published", "name": SPLITS}, folds, search, metric, seed)
+# ---------------------------------------------------------------- fits
 
 
-def _computed(
+def _evaluate(
     candidates: list[Candidate],
     protocol: Protocol,
     data: Dataset,
     evaluation: Evaluation,
 ) -> list[ComparedMethod]:
-    """Return what the methods do in every fold; a method that fails there is not chosen there."""
-    maker = ComparisonJobs(protocol, data)
-    entries = [
+    """Fit and score the methods in each fold.
+
+    A method that fails in a fold has no losses there and is not chosen.
+    """
+    jobs = ComparisonJobs(protocol, data)
+    compared = [
         ComparedMethod(candidate.label, candidate.family) for candidate in candidates
     ]
     for split in range(protocol.n_splits):
-        searched: dict[str, Record] = {}  # of methods that search the same way
-        for entry, candidate in zip(entries, candidates, strict=True):
+        # Methods that search in the same way share the records of their folds.
+        searched: dict[str, Record] = {}
+        for method, candidate in zip(compared, candidates, strict=True):
             try:
-                job = maker.job(candidate, split)
-                evaluate_split(entry, split, job, data, evaluation, searched)
-            except Exception as error:  # as in `compare`, it is an entry of the result
-                entry.failures[split] = one_line(error)
-    return entries
+                job = jobs.job(candidate, split)
+                evaluate_split(method, split, job, data, evaluation, searched)
+            except Exception as error:
+                # As in `compare`, a failure is part of the result.
+                method.failures[split] = one_line(error)
+    return compared
 
 
 def evaluate_split(
@@ -285,8 +323,21 @@ def evaluate_split(
     evaluation: Evaluation,
     searched: dict[str, Record],
 ) -> None:
-    """Search, fit and score a method in one fold."""
-    chosen: dict[str, Any] = {}
+    """Search, fit and score a method in one fold, and add the results to its entry.
+
+    Parameters
+    ----------
+    entry : ComparedMethod
+    split : int
+    job : Job
+        Job of the method in this fold.
+    data : Dataset
+    evaluation : Evaluation
+    searched : dict
+        Key -> record of the folds of searches that have been computed; new ones are
+        added.
+    """
+    best_params: dict[str, Any] = {}
     for fold in job.folds:
         if fold.key not in searched:
             searched[fold.key] = score_candidates(fold, data)
@@ -294,108 +345,137 @@ def evaluate_split(
         selection = choice_of(job, [searched[fold.key] for fold in job.folds])
         if selection["chosen"] is None:
             raise ValueError("no candidate of the search has a score")
-        chosen = selection["chosen"]
+        best_params = selection["chosen"]
+        # Inner scores are losses: lower is better.
         sign = -1 if get_metric(selection["metric"]).greater_is_better else 1
         entry.inner[split] = sign * selection["score"]
         entry.seconds.append(selection["seconds"])
-    fitted = fit_job(job, data, chosen)
+    fitted = fit_job(job, data, best_params)
     entry.losses[split] = evaluation.losses(split, fitted.scores)
     entry.seconds.append(fitted.record.seconds["total"])
 
 
-def _scale(second: float, evaluation: Evaluation) -> float:
-    """Return what makes a relative reduction of a gain: a difference of the AUC is divided by 1 - AUC."""
-    return 1 / max(1 - second, 1e-3) if evaluation.measure == AUC else 1.0
-
-
-def _reduction(found: Any, evaluation: Evaluation) -> float:
-    return math.nan if found is None else _scale(found.second, evaluation) * found.value
+# ---------------------------------------------------------------- gains
 
 
 def _strategies(
-    entries: list[ComparedMethod], folds: int
+    compared: list[ComparedMethod], folds: int
 ) -> dict[str, Strategy | None]:
-    """Return the strategies of multi-task methods, of both alternatives, and `BASELINE`."""
+    """Return the strategies that choose by inner scores, by name.
+
+    There is one of multi-task methods, one of each alternative, and `BASELINE`.
+    """
     families = {
         MULTITASK: (MULTITASK,),
         INDEPENDENT: (INDEPENDENT,),
         POOLED: (POOLED,),
         BASELINE: (INDEPENDENT, POOLED),
     }
-    return {
-        name: Strategy.of([e for e in entries if e.family in members], range(folds))
-        for name, members in families.items()
-    }
+    strategies = {}
+    for name, members in families.items():
+        methods = [method for method in compared if method.family in members]
+        strategies[name] = Strategy.of(methods, range(folds))
+    return strategies
 
 
 def _gain_over(
     strategies: dict[str, Strategy | None], name: str, evaluation: Evaluation
 ) -> Gain | None:
     """Return the gain of multi-task learning over another strategy."""
-    multitask = strategies[MULTITASK]
-    other = strategies[name]
+    return _gain_between(strategies[MULTITASK], strategies[name], evaluation)
+
+
+def _gain_over_linear(
+    compared: list[ComparedMethod], multitask: Strategy | None, evaluation: Evaluation
+) -> Gain | None:
+    """Return the gain of multi-task learning over linear methods that do not share."""
+    linear = [method for method in compared if method.label.startswith(LINEAR)]
+    other = Strategy.of(linear, range(evaluation.n_folds))
+    return _gain_between(multitask, other, evaluation)
+
+
+def _gain_between(
+    multitask: Strategy | None, other: Strategy | None, evaluation: Evaluation
+) -> Gain | None:
+    """Return the gain of one strategy over another; None without one of them."""
     if multitask is None or other is None:
         return None
     return evaluation.gain(multitask.losses, other.losses, 1)
 
 
-def _over(
-    others: list[ComparedMethod], entries: list[ComparedMethod], evaluation: Evaluation
-) -> Any:
-    """Return the gain of the best multi-task method over the best of some others, all chosen by inner scores."""
-    splits = range(evaluation.n_folds)
-    joint, best = (
-        Strategy.of(e, splits)
-        for e in ([e for e in entries if e.family == MULTITASK], others)
-    )
-    return (
-        None
-        if joint is None or best is None
-        else evaluation.gain(joint.losses, best.losses, 1)
-    )
+def _is_defined(gain: Gain, n_tasks: int) -> bool:
+    """Whether there are enough units, and a gain for at least half of the tasks."""
+    n_undefined = len(gain.tasks) - gain.better[1]
+    return n_undefined <= n_tasks / 2 and gain.units >= MIN_UNITS
+
+
+def _scale(second: float, evaluation: Evaluation) -> float:
+    """Return the factor that makes a gain a relative reduction of the error.
+
+    A difference of the AUC is divided by 1 - AUC of the second side.
+    """
+    if evaluation.measure == AUC:
+        return 1 / max(1 - second, _MIN_AUC_ERROR)
+    return 1.0
+
+
+def _reduction(gain: Gain | None, evaluation: Evaluation) -> float:
+    """Return a gain as a relative reduction of the error; NaN without a gain."""
+    if gain is None:
+        return math.nan
+    return _scale(gain.second, evaluation) * gain.value
+
+
+def _error(score: float, evaluation: Evaluation) -> float:
+    """Return the error of one side of a gain: lower is better."""
+    return 1 - score if evaluation.measure == AUC else score
 
 
 def _method_rows(
-    entries: list[ComparedMethod],
+    compared: list[ComparedMethod],
     evaluation: Evaluation,
     strategies: dict[str, Strategy | None],
 ) -> list[list[Any]]:
-    """Return the table of methods: each against the best without sharing, and against the best independent one."""
-    folds = evaluation.n_folds
-    without = strategies[BASELINE]
-    alone = strategies[INDEPENDENT]
-    assert without is not None  # there is a gain
-    found = []
-    for entry in entries:
-        mine = (
-            evaluation.gain(entry.losses, without.losses, 1)
-            if len(entry.losses) == folds
-            else None
-        )
-        if mine is None:
+    """Return the table of methods with their gains.
+
+    The gains are over `BASELINE`, and over the best independent method.
+    """
+    baseline = strategies[BASELINE]
+    independent = strategies[INDEPENDENT]
+    # Otherwise there is no gain, and `gain` has raised an error.
+    assert baseline is not None
+    rows = []
+    for method in compared:
+        if len(method.losses) != evaluation.n_folds:
             continue
-        other = (
-            None if alone is None else evaluation.gain(entry.losses, alone.losses, 1)
-        )
-        scale = _scale(mine.second, evaluation)
-        error = 1 - mine.first if evaluation.measure == AUC else mine.first
+        gain = evaluation.gain(method.losses, baseline.losses, 1)
+        if gain is None:
+            continue
+        over_alone = None
+        if independent is not None:
+            over_alone = evaluation.gain(method.losses, independent.losses, 1)
+        scale = _scale(gain.second, evaluation)
         numbers = [
-            error,
-            scale * mine.value,
-            scale * mine.low,
-            scale * mine.high,
-            _reduction(other, evaluation),
+            _error(gain.first, evaluation),
+            scale * gain.value,
+            scale * gain.low,
+            scale * gain.high,
+            _reduction(over_alone, evaluation),
         ]
-        family = MULTITASK if entry.family == MULTITASK else BASELINE
+        family = MULTITASK if method.family == MULTITASK else BASELINE
         strategy = strategies[family]
-        chosen = 0
+        n_chosen = 0
         if strategy is not None:
-            chosen = list(strategy.selected.values()).count(entry.label)
-        rounded = [None if math.isnan(v) else round(v, 6) for v in numbers]
-        found.append(
-            [entry.label, entry.family, *rounded, chosen, round(sum(entry.seconds), 3)]
-        )
-    return found
+            n_chosen = list(strategy.selected.values()).count(method.label)
+        row: list[Any] = [method.label, method.family]
+        for number in numbers:
+            row.append(None if math.isnan(number) else round(number, 6))
+        row += [n_chosen, round(sum(method.seconds), 3)]
+        rows.append(row)
+    return rows
+
+
+# ---------------------------------------------------------------- properties of a table
 
 
 def properties(data: Dataset) -> dict[str, float]:
@@ -404,61 +484,74 @@ def properties(data: Dataset) -> dict[str, float]:
     Parameters
     ----------
     data : Dataset
-        The training rows; labels are taken as numbers.
+        The training rows; labels count as numbers.
 
     Returns
     -------
     dict of str to float
-        ``rows_per_task``, ``tasks``, ``features``; ``tasks_share``, ``mean_share`` and ``noise``, the shares of the
-        variance of a hierarchical model with a variance per column; ``rank``, the effective rank of the coefficients
-        of a ridge regression per task (exponential of the entropy of the squared singular values), over the smaller of
-        the numbers of tasks and of columns.
+        ``rows_per_task``, ``tasks`` and ``features``. ``tasks_share``, ``mean_share``
+        and ``noise``: the shares of the variance of a hierarchical model with a
+        variance per column. ``rank``: the effective rank of the coefficients of a ridge
+        regression per task (exponential of the entropy of the squared singular values),
+        divided by the smaller of the numbers of tasks and of columns.
     """
     X = learned_features(make_step(Features(TABLE), data), data.X)
-    X = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=float)
-    width = X.shape[1]
-    if width > MOST_COLUMNS:
+    if sparse.issparse(X):
+        X = X.toarray()
+    X = np.asarray(X, dtype=float)
+    n_features = X.shape[1]
+    if n_features > MAX_COLUMNS:
         left, values, _ = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)
-        X = left[:, :MOST_COLUMNS] * values[:MOST_COLUMNS]
+        X = left[:, :MAX_COLUMNS] * values[:MAX_COLUMNS]
     y = np.asarray(data.y, dtype=float)
-    if data.task_id is None:  # targets on the same rows have units of their own
+    if data.task_id is None:
+        # Targets on the same rows have units of their own.
         y = scaled_targets(y)[0]
-    entries = float((y == y).sum())
-    found = {
-        "rows_per_task": entries / data.n_tasks,
+    n_known = float((~np.isnan(y)).sum())
+    model = HierarchicalMTL("diagonal").fit(X, y, task_id=data.task_id)
+    shares = model.variance_shares_
+    return {
+        "rows_per_task": n_known / data.n_tasks,
         "tasks": float(data.n_tasks),
-        "features": float(width),
-    }
-    shares = (
-        HierarchicalMTL("diagonal").fit(X, y, task_id=data.task_id).variance_shares_
-    )
-    found |= {
+        "features": float(n_features),
         "tasks_share": shares["tasks"],
         "mean_share": shares["mean"],
         "noise": shares["noise"],
+        "rank": _effective_rank(_coefficients(X, y, data.task_id)),
     }
-    return {**found, "rank": _effective_rank(_coefficients(X, y, data.task_id))}
 
 
 def _coefficients(
     X: np.ndarray, y: np.ndarray, task_id: np.ndarray | None
 ) -> np.ndarray:
-    """Return the coefficients of a ridge regression per task of more than one row, as strong as there are columns."""
-    tasks = range(y.shape[1]) if task_id is None else np.unique(task_id)
-    found = []
-    for t in tasks:
-        mine, target = (
-            (X, y[:, t]) if task_id is None else (X[task_id == t], y[task_id == t])
-        )
-        mine, target = mine[~np.isnan(target)], target[~np.isnan(target)]
-        if len(target) > 1:
-            centred = mine - mine.mean(axis=0)
-            gram = centred.T @ centred + X.shape[1] * np.eye(X.shape[1])
-            found.append(np.linalg.solve(gram, centred.T @ (target - target.mean())))
-    return np.array(found)
+    """Return the coefficients of a ridge regression per task with more than one row.
+
+    The penalty is the number of columns.
+    """
+    n_features = X.shape[1]
+    if task_id is None:
+        task_rows = [(X, y[:, task]) for task in range(y.shape[1])]
+    else:
+        rows = [task_id == task for task in np.unique(task_id)]
+        task_rows = [(X[mask], y[mask]) for mask in rows]
+    coefs = []
+    for X_task, y_task in task_rows:
+        is_known = ~np.isnan(y_task)
+        X_task = X_task[is_known]
+        y_task = y_task[is_known]
+        if len(y_task) > 1:
+            centered = X_task - X_task.mean(axis=0)
+            gram = centered.T @ centered + n_features * np.eye(n_features)
+            moment = centered.T @ (y_task - y_task.mean())
+            coefs.append(np.linalg.solve(gram, moment))
+    return np.array(coefs)
 
 
 def _effective_rank(W: np.ndarray) -> float:
+    """Return the effective rank over the largest possible one."""
     values = np.linalg.svd(W, compute_uv=False) ** 2
-    part = values[values > 0] / values.sum() if values.sum() > 0 else np.ones(1)
-    return float(np.exp(-np.sum(part * np.log(part))) / min(W.shape))
+    shares = np.ones(1)
+    if values.sum() > 0:
+        shares = values[values > 0] / values.sum()
+    entropy = -np.sum(shares * np.log(shares))
+    return float(np.exp(entropy) / min(W.shape))

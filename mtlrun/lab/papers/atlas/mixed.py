@@ -5,10 +5,10 @@ The model of measurement :math:`i` of table :math:`t` from source :math:`s` is
 .. math:: y_i = \mu + u_s + v_t + e_i,
 
 with independent normal effects of variances :math:`\sigma_s^2`, :math:`\sigma_t^2` and
-:math:`\sigma^2`. The variances are those of restricted maximum likelihood, and the mean is
-that of generalized least squares. The interval of the mean uses Student's distribution
-with one degree of freedom less than there are sources: the tables of one source, and the
-numbers of rows of one table, are no independent evidence.
+:math:`\sigma^2`. Restricted maximum likelihood estimates the variances, and generalized
+least squares the mean. The interval of the mean uses Student's distribution with one
+degree of freedom less than there are sources: the tables of one source, and the numbers
+of rows of one table, are not independent evidence.
 """
 
 from __future__ import annotations
@@ -75,7 +75,15 @@ class MixedMean:
 
 @dataclass(frozen=True)
 class _Block:
-    """Values of a source, and the products with the indicators of its tables."""
+    """Values of a source.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n,)
+        Centered and scaled.
+    same_table : ndarray of shape (n, n)
+        1 for two values of one table, otherwise 0.
+    """
 
     values: Array
     same_table: Array
@@ -110,12 +118,12 @@ def mixed_mean(
     ----------
     values : sequence of float
     tables, sources : sequence of str
-        Table of every value, and its source. A table has one source.
+        Table and source of each value. A table has one source.
 
     Raises
     ------
     ValueError
-        If there are no values, or one of them is not finite.
+        If there are no values, or not all of them are finite.
 
     Examples
     --------
@@ -126,22 +134,23 @@ def mixed_mean(
     y = np.asarray(values, dtype=np.float64)
     if not y.size or not np.isfinite(y).all():
         raise ValueError("values must be finite, and at least one is needed")
-    names = np.asarray(tables)
-    of_source = np.asarray(sources)
+    table_of_value = np.asarray(tables)
+    source_of_value = np.asarray(sources)
     # Differences from a value near the mean keep the digits of large means.
     center = float(y.mean())
     scale = float(y.std())
-    n_tables = len(np.unique(names))
-    n_sources = len(np.unique(of_source))
+    n_tables = len(np.unique(table_of_value))
+    n_sources = len(np.unique(source_of_value))
     if scale == 0.0:
         return MixedMean(
             center, 0.0, n_sources - 1, 0.0, 0.0, 0.0, n_sources, n_tables, len(y)
         )
     blocks = []
-    for source in np.unique(of_source):
-        rows = of_source == source
-        same = (names[rows][:, np.newaxis] == names[rows]).astype(float)
-        blocks.append(_Block((y[rows] - center) / scale, same))
+    for source in np.unique(source_of_value):
+        rows = source_of_value == source
+        tables_here = table_of_value[rows]
+        same_table = (tables_here[:, np.newaxis] == tables_here).astype(float)
+        blocks.append(_Block((y[rows] - center) / scale, same_table))
     ratios = _best_ratios(blocks)
     fit = _fit(blocks, ratios)
     # Without a degree of freedom there is no residual variance either.
@@ -161,7 +170,10 @@ def mixed_mean(
 
 
 def _best_ratios(blocks: Sequence[_Block]) -> Array:
-    """Return the standard deviations of sources and tables over that of the residuals."""
+    """Return the ratios of standard deviations with the largest likelihood.
+
+    The ratios are sources over residuals, and tables over residuals.
+    """
 
     def criterion(ratios: Array) -> float:
         return _fit(blocks, ratios).criterion
@@ -175,7 +187,7 @@ def _best_ratios(blocks: Sequence[_Block]) -> Array:
 
 
 def _fit(blocks: Sequence[_Block], ratios: Array) -> _Fit:
-    """Fit the mean; the covariance is 1 on the diagonal plus that of the effects."""
+    """Fit the mean, given the ratios of standard deviations."""
     source_variance, table_variance = np.square(ratios)
     precision = 0.0
     product = 0.0
@@ -184,6 +196,7 @@ def _fit(blocks: Sequence[_Block], ratios: Array) -> _Fit:
     n_values = 0
     for block in blocks:
         n = len(block.values)
+        # In units of the residual variance.
         covariance = np.eye(n) + source_variance + table_variance * block.same_table
         root = np.linalg.cholesky(covariance)
         ones = np.linalg.solve(root, np.ones(n))

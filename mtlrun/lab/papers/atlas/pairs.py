@@ -1,14 +1,14 @@
-"""The same learner with and without sharing: the cells of ``atlas/pairs``.
+"""The same learner with and without sharing: the jobs of ``atlas/pairs``.
 
-A cell has one table, one learner and one seed. It trains the methods of the learner on
-a growing number of rows per task and records the error of each. The experiment names the
-methods and says how much each of them shares:
+A job has one table, one learner and one seed. It trains the methods of the learner on a
+growing number of rows per task and records their errors. The experiment names the
+methods and their levels of sharing:
 
 * ``none``: a model per task;
 * ``partial``: a model per task that learns from the other tasks;
 * ``full``: one model for all tasks, at most with a level of its own for each task.
 
-Folds, search and errors are those of `compare`. An error is the mean squared error in
+Folds, search and errors agree with `compare`. An error is the mean squared error in
 units of the variance of the task, or 1 - AUC.
 """
 
@@ -59,7 +59,7 @@ from mtlrun.lab.papers.atlas.gain import (
 #: Levels of sharing, and the family that a method of each belongs to in `compare`.
 FAMILY_OF_LEVEL = {"none": INDEPENDENT, "partial": MULTITASK, "full": POOLED}
 LEVELS = tuple(FAMILY_OF_LEVEL)
-#: Name of the method of a level that the inner scores select in every fold.
+#: Name of the method of a level that the inner scores select in each fold.
 SELECTED = "selected"
 #: Name of the units where whole tasks are tested.
 TASK_UNIT = "task"
@@ -78,7 +78,7 @@ _TABULAR = "mtlrun.estimators.baselines"
 _TREES = "mtlrun.lab.papers.atlas.trees"
 _SCALED = f"{_TABULAR}:{ScaledTargets.__name__}"
 
-#: Trees that are grown alike in all learners of this module, and not by `compare`.
+#: Trees that only this module has, not `compare`. They are grown alike in all learners.
 TREES_PER_TASK = "Trees"
 TREES_WITH_TASK = "Trees+Task"
 TREES_WITHOUT_TASK = "PooledTrees"
@@ -89,7 +89,7 @@ _FOREST = {"n_estimators": 100, "min_samples_leaf": 3, "random_state": 0}
 
 @dataclass(frozen=True)
 class Setting:
-    """What the methods are trained and tested on.
+    """Data and protocol on which the methods are trained and tested.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class Setting:
     protocol : Protocol
     evaluation : Evaluation
     train_share : float
-        Part of the rows that the first split trains on.
+        Share of the rows that the first split trains on.
     """
 
     data: Dataset
@@ -137,23 +137,23 @@ def pairs(
     dataset : Dataset
         Regression or two labels.
     seed : int
-        Of folds, rows and methods.
+        Seed of folds, rows and methods.
     learner : str
         Name of the learner, for reports.
     sharing : dict of str to {"none", "partial", "full"}
-        Methods of the learner, and how much each of them shares. Classifiers go by the
-        names of the models. Methods that a table cannot have are left out.
+        Method of the learner -> its level of sharing. Classifiers have the names of the
+        models. Methods that a table cannot have are left out.
     rows : sequence of int
         Training rows of a task, in ascending order.
     folds, search : int, default 5 and 3
-        Folds that are tested in turn, and of the search inside the training rows.
+        Folds that are tested in turn, and folds of the search inside the training rows.
     new_tasks : bool, default False
         Test on tasks without training rows instead.
 
     Raises
     ------
     DataError
-        If the table has not enough rows for any of these numbers.
+        If the table does not have enough rows for any of these numbers.
     ConfigError
         If a level of sharing has another name.
     """
@@ -175,34 +175,51 @@ def pairs(
             break
         methods = evaluate(setting, sharing)
         seconds += sum(sum(method.seconds) for method, _ in methods)
-        lines += [
-            f"{n_rows} rows: {method.label} failed in {len(method.failures)} folds: "
-            f"{method.errors[0]}"
-            for method, _ in methods
-            if method.failures
-        ]
-        numbers = error_table(setting, methods)
-        if not numbers:
+        for method, _ in methods:
+            if method.failures:
+                lines.append(
+                    f"{n_rows} rows: {method.label} failed in {len(method.failures)} "
+                    f"folds: {method.errors[0]}"
+                )
+        errors = error_table(setting, methods)
+        if not errors:
             lines.append(f"{n_rows} rows: too few tasks or methods can be compared")
             continue
-        table += [[n_rows, *line] for line in numbers]
-        selected = {line[1]: line[2] for line in numbers if line[0] == SELECTED}
-        for level, found in gains.items():
+        table += [[n_rows, *line] for line in errors]
+        selected = _selected_errors(errors)
+        for level, level_gains in gains.items():
             if level in selected and "none" in selected:
-                found.append(log_ratio(selected["none"], selected[level]))
+                level_gains.append(log_ratio(selected["none"], selected[level]))
     if not table:
         raise DataError(
             f"{dataset.id}: no number of rows can be compared: {lines[-1]}",
             "Leave the table out, or use fewer rows per task.",
         )
+    n_settings = len({line[0] for line in table})
     values = {
-        **{level: _mean(found) for level, found in gains.items()},
-        "settings": float(len({line[0] for line in table})),
+        "partial": _mean(gains["partial"]),
+        "full": _mean(gains["full"]),
+        "settings": float(n_settings),
         "processor_seconds": seconds,
     }
     return AnalysisResult(
         values, lines=lines, tables={"errors": {"columns": COLUMNS, "rows": table}}
     )
+
+
+def _selected_errors(errors: Sequence[Sequence[Any]]) -> dict[str, float]:
+    """Return the error of the selected method of each level, by level.
+
+    Parameters
+    ----------
+    errors : list of list
+        Lines of `error_table`.
+    """
+    selected = {}
+    for name, level, error, *_ in errors:
+        if name == SELECTED:
+            selected[level] = error
+    return selected
 
 
 def log_ratio(without: float, with_sharing: float) -> float:
@@ -213,13 +230,13 @@ def log_ratio(without: float, with_sharing: float) -> float:
 def make_setting(
     dataset: Dataset, rows: int, folds: int, search: int, seed: int, new_tasks: bool
 ) -> Setting:
-    """Return a table with `rows` training rows per task in every fold.
+    """Return a table with `rows` training rows per task in each fold.
 
     Raises
     ------
     DataError
-        If less than half of the tasks have so many, or new tasks are to be predicted of
-        tasks that share their rows.
+        If less than half of the tasks have enough rows, or if tasks that share their
+        rows are to be tested as new tasks.
     """
     if new_tasks:
         if dataset.task_id is None:
@@ -252,15 +269,14 @@ def _of_new_tasks(evaluation: Evaluation) -> Evaluation:
 def candidates_of(setting: Setting, sharing: Mapping[str, str]) -> list[Candidate]:
     """Return the methods that a table can have, in the order of `sharing`.
 
-    They are those that `compare` tries by default on such a table, and trees.
+    A table can have the methods that `compare` tries by default, and trees.
     """
     data = setting.data
-    by_default = {
-        candidate.label.removesuffix("Classifier"): candidate
-        for candidate in default_candidates(data, setting.train_share)
-    }
-    available = {**by_default, **tree_candidates(data)}
-    chosen = []
+    available = {}
+    for candidate in default_candidates(data, setting.train_share):
+        available[candidate.label.removesuffix("Classifier")] = candidate
+    available |= tree_candidates(data)
+    candidates = []
     for name, level in sharing.items():
         if name not in available:
             continue
@@ -272,8 +288,8 @@ def candidates_of(setting: Setting, sharing: Mapping[str, str]) -> list[Candidat
         )
         if NEW_TASK in data.source:
             candidate = with_unseen(candidate, "mean")
-        chosen.append(candidate)
-    return chosen
+        candidates.append(candidate)
+    return candidates
 
 
 def tree_candidates(data: Dataset) -> dict[str, Candidate]:
@@ -284,7 +300,7 @@ def tree_candidates(data: Dataset) -> dict[str, Candidate]:
     with_task = {**boosted, "params": {"categorical_features": [0]}}
     forest_features: str | float = "sqrt" if is_binary else 0.33
     forest_params = {**_FOREST, "max_features": forest_features}
-    # Labels -1 and +1 are numbers here: the trees are those of a classifier.
+    # Labels -1 and +1 are numbers here; the trees are the same as a classifier's.
     forest_path = "sklearn.ensemble:ExtraTreesRegressor"
     forest = {"estimator": forest_path, "params": forest_params}
     per_task = f"{_TABULAR}:PerTask"
@@ -301,7 +317,7 @@ def tree_candidates(data: Dataset) -> dict[str, Candidate]:
     elif not (data.y != data.y).any():
         specs[FOREST_PER_TASK] = (per_task, {"estimator": forest})
         specs[FOREST_OF_ALL] = (forest_path, forest_params)
-    found = {}
+    candidates = {}
     for name, (estimator, params) in specs.items():
         candidate = Candidate(name, INDEPENDENT, estimator, params)
         if not is_binary:
@@ -309,37 +325,44 @@ def tree_candidates(data: Dataset) -> dict[str, Candidate]:
             candidate = replace(
                 candidate, estimator=_SCALED, params={"estimator": inner}
             )
-        found[name] = candidate
-    return found
+        candidates[name] = candidate
+    return candidates
 
 
 def evaluate(
     setting: Setting, sharing: Mapping[str, str]
 ) -> list[tuple[ComparedMethod, str]]:
-    """Return what the methods do in every fold, each with its level of sharing.
+    """Fit and score the methods in each fold.
 
-    The seconds are processor time, so that other work on the machine does not count. A
-    method that fails in a fold has no losses there.
+    Their seconds are processor time, so that other work on the machine does not count.
+    A method that fails in a fold has no losses there.
+
+    Returns
+    -------
+    list of (ComparedMethod, str)
+        Each method with its level of sharing.
     """
-    maker = ComparisonJobs(setting.protocol, setting.data)
+    jobs = ComparisonJobs(setting.protocol, setting.data)
     methods = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for candidate in candidates_of(setting, sharing):
             method = ComparedMethod(candidate.label, candidate.family)
-            spent = []
+            seconds = []
             for split in range(setting.protocol.n_splits):
-                started = time.process_time()
+                start = time.process_time()
                 searched: dict[str, Record] = {}
                 try:
-                    job = maker.job(candidate, split)
+                    job = jobs.job(candidate, split)
                     evaluate_split(
                         method, split, job, setting.data, setting.evaluation, searched
                     )
-                except Exception as error:  # as in `compare`, it is part of the result
+                except Exception as error:
+                    # As in `compare`, a failure is part of the result.
                     method.failures[split] = one_line(error)
-                spent.append(time.process_time() - started)
-            method.seconds = spent
+                seconds.append(time.process_time() - start)
+            # `evaluate_split` has added elapsed seconds.
+            method.seconds = seconds
             methods.append((method, sharing[candidate.label]))
     return methods
 
@@ -347,10 +370,10 @@ def evaluate(
 def error_table(
     setting: Setting, methods: Sequence[tuple[ComparedMethod, str]]
 ) -> list[list[Any]]:
-    """Return name, level, error, inner score and seconds of every method.
+    """Return a line per method: name, level, error, inner score and seconds.
 
-    Each level also has a line of the method that the inner scores select in every fold.
-    The table is empty if most tasks or too few rows can be compared.
+    Each level also has a line for the method that the inner scores select in each fold.
+    The table is empty if too few tasks or rows can be compared.
     """
     evaluation = setting.evaluation
     splits = range(setting.protocol.n_splits)
@@ -362,7 +385,7 @@ def error_table(
         inner = _mean([method.inner.get(split, math.nan) for split in splits])
         lines.append([method.label, level, error, inner, sum(method.seconds)])
     for level in LEVELS:
-        members = [method for method, own_level in methods if own_level == level]
+        members = [method for method, method_level in methods if method_level == level]
         strategy = Strategy.of(members, splits)
         if strategy is None:
             continue
@@ -372,35 +395,44 @@ def error_table(
         inner = _mean([_selected_score(members, strategy, split) for split in splits])
         seconds = sum(sum(method.seconds) for method in members)
         lines.append([SELECTED, level, error, inner, seconds])
-    return [[name, level, *map(_rounded, rest)] for name, level, *rest in lines]
+    rounded = []
+    for name, level, *numbers in lines:
+        rounded.append([name, level, *[_rounded(number) for number in numbers]])
+    return rounded
 
 
 def error_of(evaluation: Evaluation, losses: Mapping[int, Any]) -> float | None:
     """Return the mean error over the tasks; None if most tasks are undefined."""
-    same: Gain | None = evaluation.gain(losses, losses, 1)
-    smallest = MIN_UNITS
+    # The gain of a method over itself has its error on both sides.
+    gain: Gain | None = evaluation.gain(losses, losses, 1)
+    min_units = MIN_UNITS
     if evaluation.unit == TASK_UNIT:
-        smallest = MIN_NEW_TASKS
-    if same is None or same.units < smallest:
+        min_units = MIN_NEW_TASKS
+    if gain is None or gain.units < min_units:
         return None
-    n_undefined = len(same.tasks) - same.better[1]
-    if n_undefined > len(same.tasks) / 2 or math.isnan(same.first):
+    n_undefined = len(gain.tasks) - gain.better[1]
+    if n_undefined > len(gain.tasks) / 2 or math.isnan(gain.first):
         return None
-    return 1 - same.first if evaluation.measure == AUC else same.first
+    if evaluation.measure == AUC:
+        return 1 - gain.first
+    return gain.first
 
 
 def _selected_score(
     members: Sequence[ComparedMethod], strategy: Strategy, split: int
 ) -> float:
+    """Return the inner score of the method that is selected in a fold."""
     label = strategy.selected[split]
-    return next(m.inner[split] for m in members if m.label == label)
+    return next(method.inner[split] for method in members if method.label == label)
 
 
 def _mean(values: Sequence[float]) -> float:
+    """Return the mean; NaN without values."""
     return sum(values) / len(values) if values else math.nan
 
 
 def _rounded(value: float) -> float | None:
+    """Return a number with `DIGITS` significant digits; None for NaN."""
     if math.isnan(value):
         return None
     return float(f"{value:.{DIGITS}g}")
@@ -431,30 +463,35 @@ def verdict(
 ) -> AnalysisResult:
     """Return the verdict of `compare` on a table with few training rows per task.
 
-    Every seed draws folds and rows anew, so the verdict of one seed can be held against
-    the gains of the others. Gains of the AUC are divided by the error of the alternative.
+    Each seed draws folds and rows anew, so the verdict of one seed can be compared with
+    the gains of the others. Gains of the AUC are divided by the error of the
+    alternative.
 
     Parameters
     ----------
     dataset : Dataset
     seed : int
+        Seed of folds, rows and methods.
     rows : int
         Training rows of a task.
     sharing : dict of str to {"none", "partial", "full"}
-        Methods that are compared; those that a table cannot have are left out.
+        Method -> its level of sharing. Methods that a table cannot have are left out.
     folds, search : int, default 5 and 3
+        Folds that are tested in turn, and folds of the search inside the training rows.
+
+    Raises
+    ------
+    DataError
+        If there is no verdict, or if less than half of the tasks have enough rows.
     """
     setting = make_setting(dataset, rows, folds, search, seed, new_tasks=False)
     methods = [method for method, _ in evaluate(setting, sharing)]
     judged = judge(methods, setting.evaluation)
-    gains = {
-        name: gain
-        for name, gain in (
-            (INDEPENDENT, judged.versus_separate),
-            (POOLED, judged.versus_pooled),
-        )
-        if gain is not None
-    }
+    gains = {}
+    if judged.versus_separate is not None:
+        gains[INDEPENDENT] = judged.versus_separate
+    if judged.versus_pooled is not None:
+        gains[POOLED] = judged.versus_pooled
     if not gains:
         raise DataError(
             f"{dataset.id} has no verdict: {judged.sentence}", "Leave it out."

@@ -1,13 +1,14 @@
 """Whether sharing helps, other things being equal: the analyses of ``atlas/sharing``.
 
-They read a csv file that ``scripts/atlas_pairs.py`` makes of a run of ``atlas/pairs``, with
-a line per table, seed, learner, number of rows and method. The unit of evidence is the
-table. Effects are log error ratios,
+They read a csv file that ``scripts/atlas_pairs.py`` makes of a run of ``atlas/pairs``,
+with a line per table, seed, learner, number of rows and method. The unit of evidence is
+the table. A setting is a table at one number of rows per task. Effects are log error
+ratios,
 
     effect = log(error without sharing / error with sharing),
 
-means over the seeds, so 0.01 is about 1% less error by sharing. Differences within 1%
-make no practical difference.
+averaged over the seeds, so 0.01 is about 1% less error by sharing. Differences within
+1% make no practical difference.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 #: Files of the lines of `atlas/pairs` and of `atlas/verdicts`.
 PAIRS = "atlas/pairs.csv"
 VERDICTS = "atlas/verdicts.csv"
-#: Columns that say what a line is about; the others are numbers.
+#: Columns that are text; the others are numbers.
 KEYS = ("table", "kind", "family", "source", "test", "learner", "method", "sharing")
 VERDICT_KEYS = ("table", "kind", "family", "source", "decision")
 #: Effects between these make no practical difference.
@@ -42,7 +43,7 @@ MAX_EFFECT = math.log(2)
 #: Rows per task that are called few, some and many, as (first, last).
 REGIMES = {"few": (5, 20), "some": (50, 200), "many": (500, 2000)}
 #: Kinds of tables on which the first edition saw multi-task learning gain in most
-#: settings. The rule was seen there, so it is tested on fresh tables only.
+#: settings. The rule comes from its tables, so it is tested on fresh tables only.
 KINDS_THAT_GAIN = ("groups", "labels")
 #: Draws of tables for intervals of shares.
 N_DRAWS = 2000
@@ -65,15 +66,21 @@ def read_pairs(name: str, kinds: Sequence[str], keys: Sequence[str]) -> pd.DataF
     Parameters
     ----------
     name : str
-        File below the folder of the experiments.
+        File, relative to the folder of the experiments.
     kinds : sequence of str
         Kinds of tables; empty for all.
     keys : sequence of str
         Columns that are text.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such file.
     """
-    lines = read_text_file(published_path(name)).split("\n")
-    texts = [line for line in lines if line and not line.startswith("#")]
-    rows = [line.split(",") for line in texts]
+    rows = []
+    for line in read_text_file(published_path(name)).split("\n"):
+        if line and not line.startswith("#"):
+            rows.append(line.split(","))
     frame = pd.DataFrame(rows[1:], columns=rows[0])
     for column in frame.columns.difference(list(keys)):
         frame[column] = pd.to_numeric(frame[column])
@@ -97,10 +104,10 @@ def effects_of(lines: pd.DataFrame, with_sharing: str, without: str) -> pd.DataF
     Parameters
     ----------
     lines : DataFrame
-        Of one learner.
+        Lines of one learner.
     with_sharing, without : str
-        Each is a level of sharing (``none``, ``partial``, ``full``), which stands for the
-        method of this level that the inner scores select, or the name of a method.
+        Names of methods, or levels of sharing (``none``, ``partial``, ``full``). A level
+        stands for its method that the inner scores select.
     """
     index = ["table", "kind", "family", "source", "fresh", "rows", "seed"]
     sides = {}
@@ -109,10 +116,10 @@ def effects_of(lines: pd.DataFrame, with_sharing: str, without: str) -> pd.DataF
         part = lines[is_level | (lines["method"] == name)]
         sides[side] = part.set_index(index)[["error", "seconds"]].add_suffix(f"_{side}")
     both = sides["first"].join(sides["second"], how="inner").dropna().reset_index()
-    both["effect"] = [
-        log_ratio(second, first)
-        for first, second in zip(both["error_first"], both["error_second"], strict=True)
-    ]
+    ratios = []
+    for first, second in zip(both["error_first"], both["error_second"], strict=True):
+        ratios.append(log_ratio(second, first))
+    both["effect"] = ratios
     both["effect"] = both["effect"].clip(-MAX_EFFECT, MAX_EFFECT)
     cost = both["seconds_first"] / both["seconds_second"].clip(lower=1e-3)
     both["cost"] = np.log(cost.clip(lower=1e-3))
@@ -120,7 +127,7 @@ def effects_of(lines: pd.DataFrame, with_sharing: str, without: str) -> pd.DataF
 
 
 def over_seeds(effects: pd.DataFrame) -> pd.DataFrame:
-    """Return the means over the seeds, a row per table and number of rows."""
+    """Return the means over the seeds, a row per setting."""
     index = ["table", "kind", "family", "source", "fresh", "rows"]
     return effects.groupby(index, sort=False)[["effect", "cost"]].mean().reset_index()
 
@@ -137,11 +144,11 @@ def mean_effect(settings: pd.DataFrame) -> MixedMean | None:
 
 
 def effect_interval(settings: pd.DataFrame) -> EffectInterval:
-    """Return the mean effect over tables with its ends, NaN where there are too few."""
-    found = mean_effect(settings)
-    if found is None:
+    """Return the mean effect over tables and its interval; NaN for too few tables."""
+    mean = mean_effect(settings)
+    if mean is None:
         return EffectInterval(math.nan, math.nan, math.nan)
-    return EffectInterval(found.mean, found.low, found.high)
+    return EffectInterval(mean.mean, mean.low, mean.high)
 
 
 def count_tables(settings: pd.DataFrame) -> dict[str, float]:
@@ -195,13 +202,12 @@ def effect_table(groups: Mapping[str, pd.DataFrame], column: str) -> dict[str, A
     Parameters
     ----------
     groups : dict of str to DataFrame
-        Settings of every group.
+        Group -> its settings.
     column : str
         Name of the column of groups.
     """
     summaries = {name: summarize(part) for name, part in groups.items()}
-    pvalues = [numbers["pvalue"] for numbers in summaries.values()]
-    adjusted = holm(pvalues)
+    adjusted = holm([numbers["pvalue"] for numbers in summaries.values()])
     rows = []
     for (name, numbers), pvalue in zip(summaries.items(), adjusted, strict=True):
         row: list[Any] = [name]
@@ -209,15 +215,7 @@ def effect_table(groups: Mapping[str, pd.DataFrame], column: str) -> dict[str, A
             row.append(_rounded(numbers[key]))
         row.append(_rounded(pvalue))
         rows.append(row)
-    columns = [
-        column,
-        *EFFECT_COLUMNS,
-        "Holm",
-    ]
-    return {
-        "columns": columns,
-        "rows": rows,
-    }
+    return {"columns": [column, *EFFECT_COLUMNS, "Holm"], "rows": rows}
 
 
 def effect_tables(settings: pd.DataFrame) -> dict[str, dict[str, Any]]:
@@ -231,11 +229,12 @@ def effect_tables(settings: pd.DataFrame) -> dict[str, dict[str, Any]]:
 
 
 def _rounded(value: float) -> float | None:
+    """Return a number with four significant digits; None for NaN."""
     return None if math.isnan(value) else float(f"{value:.4g}")
 
 
 def _by(settings: pd.DataFrame, column: str) -> dict[str, pd.DataFrame]:
-    """Return the settings of every value of a column, in the order of the file."""
+    """Return the settings by the value of a column, in the order of the file."""
     groups = settings.groupby(column, sort=False)
     return {str(name): part for name, part in groups}
 
@@ -254,12 +253,14 @@ EFFECT_QUANTITIES = {
 }
 
 
+#: Quantities that are also reported for each regime.
+REGIME_KEYS = ("effect", "low", "high", "tables")
 SHARING_QUANTITIES = {
     **EFFECT_QUANTITIES,
     **{
-        f"{end}_{name}": f"{end} with {first} to {last} rows per task"
+        f"{key}_{name}": f"{key} with {first} to {last} rows per task"
         for name, (first, last) in REGIMES.items()
-        for end in ("effect", "low", "high", "tables")
+        for key in REGIME_KEYS
     },
     "slope": "change of the effect per tenfold number of rows, mean over tables",
     "slope_low": "lower end of its 95% interval",
@@ -287,18 +288,20 @@ def sharing(
     kinds: Sequence[str] = (),
     test: str = "rows",
 ) -> AnalysisResult:
-    """Return what one way of sharing does to the error of a learner.
+    """Measure the effect of one way of sharing on the error of a learner.
 
     Parameters
     ----------
+    seed : int
+        Without effect.
     learner : str
-    with_sharing, without : str
-        Level of sharing, or name of a method.
+    with_sharing, without : str, default "partial" and "none"
+        Levels of sharing, or names of methods.
     published : str
-        File of the lines, below the folder of the experiments.
-    kinds : sequence of str
-        Default: all.
-    test : {"rows", "new tasks"}
+        File of the lines, relative to the folder of the experiments.
+    kinds : sequence of str, default all
+        Kinds of tables.
+    test : {"rows", "new tasks"}, default "rows"
         Whether rows of known tasks are tested, or tasks without training rows.
     """
     lines = read_pairs(published, kinds, KEYS)
@@ -315,7 +318,7 @@ def sharing(
     }
     for name, (first, last) in REGIMES.items():
         part = summarize(settings[settings["rows"].between(first, last)])
-        for key in ("effect", "low", "high", "tables"):
+        for key in REGIME_KEYS:
             values[f"{key}_{name}"] = part[key]
     slope = effect_interval(slopes)
     values["slope"] = slope.mean
@@ -327,35 +330,33 @@ def sharing(
 
 def _curves(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, Curve]:
     """Return the mean effect and its interval by the number of rows."""
-    columns = tables["By rows per task"]["columns"]
-    rows = [
-        dict(zip(columns, row, strict=True))
-        for row in tables["By rows per task"]["rows"]
-    ]
-    known = [row for row in rows if row["low"] is not None]
-    titles = {"effect": "mean", "low": "lower end", "high": "upper end"}
-    return {
-        title: Curve(
-            [float(row["rows"]) for row in known],
-            [float(row[key]) for row in known],
-            "training rows per task",
-            "log error ratio",
-            "x",
+    table = tables["By rows per task"]
+    drawn = []
+    for cells in table["rows"]:
+        row = dict(zip(table["columns"], cells, strict=True))
+        if row["low"] is not None:
+            drawn.append(row)
+    if not drawn:
+        return {}
+    n_rows = [float(row["rows"]) for row in drawn]
+    curves = {}
+    for key, title in (("effect", "mean"), ("low", "lower end"), ("high", "upper end")):
+        effects = [float(row[key]) for row in drawn]
+        curves[title] = Curve(
+            n_rows, effects, "training rows per task", "log error ratio", "x"
         )
-        for key, title in titles.items()
-        if known
-    }
+    return curves
 
 
 def _slopes(settings: pd.DataFrame) -> pd.DataFrame:
-    """Return the slope of the effect in log10(rows) of every table with two numbers."""
-    found = []
+    """Return the slope of the effect in log10(rows) for each table with two numbers."""
+    slopes = []
     for (table, source), part in settings.groupby(["table", "source"], sort=False):
         if part["rows"].nunique() < 2:
             continue
         slope = np.polyfit(np.log10(part["rows"]), part["effect"], 1)[0]
-        found.append({"table": table, "source": source, "effect": float(slope)})
-    return pd.DataFrame(found, columns=["table", "source", "effect"])
+        slopes.append({"table": table, "source": source, "effect": float(slope)})
+    return pd.DataFrame(slopes, columns=["table", "source", "effect"])
 
 
 def _agreement(effects: pd.DataFrame) -> dict[str, float]:
@@ -402,18 +403,22 @@ def best(
     with_levels: Sequence[str] = ("partial",),
     without_levels: Sequence[str] = ("none", "full"),
 ) -> AnalysisResult:
-    """Compare the best method with partial sharing with the best one without it.
+    """Compare the best method with partial sharing to the best one without it.
 
-    Both are chosen among all learners by their inner scores, for every table, seed and
-    number of rows. The sign of the effect is predicted by the kind of table alone: tables
-    with groups or labels gain, targets do not.
+    Both are selected among all learners by their inner scores, for each table, seed and
+    number of rows. The kind of table alone predicts the sign of the effect: tables with
+    groups or labels gain, targets do not.
 
     Parameters
     ----------
+    seed : int
+        Seed of the draws of tables.
     published : str
-    kinds : sequence of str
+        File of the lines, relative to the folder of the experiments.
+    kinds : sequence of str, default all
+        Kinds of tables.
     fresh : bool, default False
-        Take only tables that the first edition did not have.
+        Whether to take only tables that the first edition did not have.
     with_levels, without_levels : sequence of str
         Levels of sharing on both sides.
     """
@@ -421,38 +426,32 @@ def best(
     lines = lines[(lines["test"] == "rows") & (lines["method"] != SELECTED)]
     if fresh:
         lines = lines[lines["fresh"] == 1]
-    chosen = pd.concat(
-        [
-            _chosen(lines[lines["sharing"].isin([*levels])], side)
-            for side, levels in (("with", with_levels), ("without", without_levels))
-        ]
-    )
-    effects = effects_of(chosen, "with", "without")
+    best_with = _select(lines[lines["sharing"].isin([*with_levels])], "with")
+    best_without = _select(lines[lines["sharing"].isin([*without_levels])], "without")
+    effects = effects_of(pd.concat([best_with, best_without]), "with", "without")
     if effects.empty:
         return nothing_computed(BEST_QUANTITIES, published)
     settings = over_seeds(effects)
     tables = effect_tables(settings)
-    values = {
-        **summarize(settings),
-        **_rule(settings, seed),
-    }
+    values = {**summarize(settings), **_test_rule(settings, seed)}
     return AnalysisResult(values, curves=_curves(tables), tables=tables)
 
 
-def _chosen(lines: pd.DataFrame, side: str) -> pd.DataFrame:
-    """Return the line with the best inner score of every table, seed and rows.
+def _select(lines: pd.DataFrame, side: str) -> pd.DataFrame:
+    """Return the line with the best inner score for each table, seed and rows.
 
-    Inner scores are losses, or scores with their sign turned: lower is better.
+    Inner scores are losses, or scores with their sign turned: lower is better. The
+    lines get `side` as their level of sharing.
     """
-    known = lines.dropna(subset=["inner", "error"])
-    if known.empty:
-        return known
+    complete = lines.dropna(subset=["inner", "error"])
+    if complete.empty:
+        return complete
     index = ["table", "rows", "seed"]
-    picked = known.loc[known.groupby(index)["inner"].idxmin()]
-    return picked.assign(method=SELECTED, sharing=side)
+    selected = complete.loc[complete.groupby(index)["inner"].idxmin()]
+    return selected.assign(method=SELECTED, sharing=side)
 
 
-def _rule(settings: pd.DataFrame, seed: int) -> dict[str, float]:
+def _test_rule(settings: pd.DataFrame, seed: int) -> dict[str, float]:
     """Return how often the kind of table predicts the sign of the effect."""
     is_predicted = settings["kind"].isin(KINDS_THAT_GAIN)
     gains = settings["effect"] > 0
@@ -479,6 +478,7 @@ def _rule(settings: pd.DataFrame, seed: int) -> dict[str, float]:
 
 # ---------------------------------------------------------------- cost
 
+
 COST_COLUMNS = [
     "learner",
     "method",
@@ -492,13 +492,6 @@ COST_COLUMNS = [
 ]
 
 
-def _shown(value: str | float) -> str | float | None:
-    """Return a cell of a table: text as it is, numbers rounded."""
-    if isinstance(value, str):
-        return value
-    return _rounded(value)
-
-
 COST_QUANTITIES = {
     "methods": "methods",
     "on_front": "methods that no other one beats in both error and seconds",
@@ -506,10 +499,7 @@ COST_QUANTITIES = {
 }
 
 
-@analysis(
-    COST_QUANTITIES,
-    needs_data=False,
-)
+@analysis(COST_QUANTITIES, needs_data=False)
 def cost(
     _: None,
     *,
@@ -518,17 +508,21 @@ def cost(
     kinds: Sequence[str] = (),
     reference: str = "IndependentRidge",
 ) -> AnalysisResult:
-    """Set the error of every method against its processor seconds.
+    """Compare the methods by their errors and processor seconds.
 
-    Both are relative to one method, over the settings that a method and the reference
-    have in common, and means over tables.
+    Both are relative to a reference method, over the settings that a method has in
+    common with it, and averaged over tables.
 
     Parameters
     ----------
+    seed : int
+        Without effect.
     published : str
-    kinds : sequence of str
-    reference : str
-        Method that the others are compared with.
+        File of the lines, relative to the folder of the experiments.
+    kinds : sequence of str, default all
+        Kinds of tables.
+    reference : str, default "IndependentRidge"
+        Method that the others are compared to.
     """
     lines = read_pairs(published, kinds, KEYS)
     lines = lines[(lines["test"] == "rows") & (lines["method"] != SELECTED)]
@@ -562,22 +556,21 @@ def cost(
     # More error is a smaller effect: lower is better on both axes.
     points = [(line["seconds over reference"], -line["effect"]) for line in compared]
     front = pareto_front(points)
+    rows = []
+    n_front_sharing = 0
     for index, line in enumerate(compared):
-        line["on the front"] = "no"
-        if index in front:
-            line["on the front"] = "yes"
-    table = {
-        "columns": COST_COLUMNS,
-        "rows": [
-            [_shown(line[column]) for column in COST_COLUMNS] for line in compared
-        ],
-    }
-    curve = sorted((points[index][0], -points[index][1]) for index in front)
+        line["on the front"] = "yes" if index in front else "no"
+        rows.append([_cell(line[column]) for column in COST_COLUMNS])
+        if index in front and line["sharing"] == "partial":
+            n_front_sharing += 1
     curves = {}
-    if curve:
+    if front:
+        front_points = sorted(points[index] for index in front)
+        ratios = [ratio for ratio, _ in front_points]
+        effects = [-loss for _, loss in front_points]
         curves["front"] = Curve(
-            [x for x, _ in curve],
-            [y for _, y in curve],
+            ratios,
+            effects,
             f"processor seconds over {reference}",
             "log error ratio",
             "x",
@@ -585,17 +578,23 @@ def cost(
     values = {
         "methods": float(len(compared)),
         "on_front": float(len(front)),
-        "front_sharing": float(
-            sum(compared[index]["sharing"] == "partial" for index in front)
-        ),
+        "front_sharing": float(n_front_sharing),
     }
+    table = {"columns": COST_COLUMNS, "rows": rows}
     return AnalysisResult(values, curves=curves, tables={"Cost and gain": table})
+
+
+def _cell(value: str | float) -> str | float | None:
+    """Return a cell of a table: text as it is, numbers rounded."""
+    if isinstance(value, str):
+        return value
+    return _rounded(value)
 
 
 def pareto_front(points: Sequence[tuple[float, float]]) -> set[int]:
     """Return the indices of points that no other point beats in both coordinates.
 
-    Lower is better. Points with an undefined coordinate are on no front.
+    Lower is better. Points with an undefined coordinate are never on the front.
     """
 
     def is_beaten(point: tuple[float, float]) -> bool:
@@ -604,11 +603,12 @@ def pareto_front(points: Sequence[tuple[float, float]]) -> set[int]:
             for other in points
         )
 
-    return {
-        index
-        for index, point in enumerate(points)
-        if not any(map(math.isnan, point)) and not is_beaten(point)
-    }
+    front = set()
+    for index, (x, y) in enumerate(points):
+        is_defined = not math.isnan(x) and not math.isnan(y)
+        if is_defined and not is_beaten((x, y)):
+            front.add(index)
+    return front
 
 
 # ---------------------------------------------------------------- verdicts of compare
@@ -638,23 +638,27 @@ def calibration(
     published: str = VERDICTS,
     kinds: Sequence[str] = (),
 ) -> AnalysisResult:
-    """Hold the verdicts of `compare` against the other seeds of the same table.
+    """Compare the verdicts of `compare` to the other seeds of the same table.
 
     A verdict holds if the mean of the gains of the other seeds is above 0.
 
     Parameters
     ----------
+    seed : int
+        Seed of the draws of tables.
     published : str
-    kinds : sequence of str
+        File of the verdicts, relative to the folder of the experiments.
+    kinds : sequence of str, default all
+        Kinds of tables.
     """
     lines = read_pairs(published, kinds, VERDICT_KEYS)
     if lines.empty:
         return nothing_computed(CALIBRATION_QUANTITIES, published)
     groups = lines.groupby(["table", "rows"])["gain"]
     n_seeds = groups.transform("size")
-    lines = lines.assign(
-        other=(groups.transform("sum") - lines["gain"]) / (n_seeds - 1)
-    )[n_seeds > 1]
+    others_sum = groups.transform("sum") - lines["gain"]
+    lines = lines.assign(other=others_sum / (n_seeds - 1))
+    lines = lines[n_seeds > 1]
     is_covered = lines["other"].between(lines["low"], lines["high"])
     helps = lines[lines["decision"] == HELPS]
     values = {
@@ -674,10 +678,8 @@ def calibration(
         values["hold_low"] = low
         values["hold_high"] = high
     counts = lines.groupby(["kind", "decision"], sort=False).size()
-    table = {
-        "columns": ["kind", "verdict", "times"],
-        "rows": [[kind, decision, int(n)] for (kind, decision), n in counts.items()],
-    }
+    rows = [[kind, decision, int(count)] for (kind, decision), count in counts.items()]
+    table = {"columns": ["kind", "verdict", "times"], "rows": rows}
     return AnalysisResult(values, tables={"Verdicts": table})
 
 

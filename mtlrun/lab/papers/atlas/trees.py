@@ -2,7 +2,7 @@
 
 They are the learner "boosted trees" of ``atlas/pairs``. The same class is fitted to each
 task alone, to all tasks with the task as a category, and to all tasks without it, so
-that the three differ by what they share and by nothing else.
+that these models differ only by what they share.
 """
 
 from __future__ import annotations
@@ -19,22 +19,24 @@ from sklearn.ensemble import (
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Shrinkage of every tree.
+#: Shrinkage of each tree.
 LEARNING_RATE = 0.1
-#: Rounds at most, and rounds without a better validation loss after which boosting stops.
+#: Largest number of rounds.
 MAX_ROUNDS = 300
+#: Boosting stops after this number of rounds without a better validation loss.
 PATIENCE_ROUNDS = 10
 #: Share of the rows whose loss decides when to stop.
 VALIDATION_SHARE = 0.2
-#: Leaves of a tree, and rows of a leaf.
+#: Largest number of leaves of a tree.
 MAX_LEAVES = 8
+#: Smallest number of rows of a leaf.
 MIN_LEAF_ROWS = 5
 
 
 class _StoppedTrees(BaseEstimator):
     """Common part of the regressor and the classifier.
 
-    The rounds are those with the smallest loss on a fifth of the rows. Then the trees are
+    The number of rounds has the smallest loss on a fifth of the rows. Then the trees are
     grown again on all rows, so that no row is lost to the choice.
     """
 
@@ -52,11 +54,13 @@ class _StoppedTrees(BaseEstimator):
         return np.asarray(self.model_.predict(np.asarray(X)))
 
     def _grow(self, X: Any, y: Array) -> None:
+        """Choose the number of rounds and grow the trees on all rows."""
         self.n_rounds_ = self._choose_rounds(X, y)
         model = self._boosting(self.n_rounds_, early_stopping=False)
         self.model_ = model.fit(X, y)
 
     def _choose_rounds(self, X: Any, y: Array) -> int:
+        """Return the number of rounds with the smallest loss on validation rows."""
         n_validation = round(VALIDATION_SHARE * len(y))
         order = np.random.default_rng(self.random_state).permutation(len(y))
         validation = order[:n_validation]
@@ -66,11 +70,12 @@ class _StoppedTrees(BaseEstimator):
             return 1
         model = self._boosting(MAX_ROUNDS, early_stopping=True)
         model.fit(X[train], y[train], X_val=X[validation], y_val=y[validation])
-        # The first score is that of no tree at all.
+        # The first score belongs to the model without trees.
         return max(1, int(np.argmax(model.validation_score_)))
 
     def _boosting(self, n_rounds: int, early_stopping: bool) -> Any:
-        # A category needs a bin of its own; numbers do with fewer.
+        """Return the unfitted estimator of scikit-learn."""
+        # Each category needs a bin; numbers need fewer.
         max_bins = 63
         if self.categorical_features is not None:
             max_bins = 255
@@ -96,7 +101,7 @@ class StoppedTreesRegressor(RegressorMixin, _StoppedTrees):
     categorical_features : list of int, optional
         Columns that are categories.
     random_state : int, default 0
-        Of the rows that decide when to stop.
+        Seed of the choice of the rows that decide when to stop.
 
     Attributes
     ----------
@@ -120,7 +125,7 @@ class StoppedTreesClassifier(ClassifierMixin, _StoppedTrees):
     categorical_features : list of int, optional
         Columns that are categories.
     random_state : int, default 0
-        Of the rows that decide when to stop.
+        Seed of the choice of the rows that decide when to stop.
 
     Attributes
     ----------

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 from scipy.stats import ttest_ind_from_stats
@@ -93,7 +94,7 @@ def audit_table(
 
 
 class _Pair(NamedTuple):
-    """Printed errors of the paper's method and of another one, on the same data.
+    """Printed errors of a method and of another one, on the same data.
 
     Attributes
     ----------
@@ -102,7 +103,7 @@ class _Pair(NamedTuple):
     cell : str
         Name of the data.
     ours, other : float
-        Errors; lower is better.
+        Errors of the method and of the other one; lower is better.
     """
 
     method: str
@@ -151,13 +152,19 @@ class _TableAudit:
         for number in table:
             cell = self.cells.get(number.where["task"], "School")
             self.errors.setdefault(number.head, {})[cell] = float(number.value)
-        self.pairs = [
-            _Pair(method, cell, ours, self.errors[method][cell])
-            for method in LINEAR
-            for cell, ours in self.errors[OURS].items()
-        ]
+        self.pairs = self._pairs_of(OURS, LINEAR, self.errors[OURS])
         #: Pairs of which both errors are close to the least one.
         self.near = [pair for pair in self.pairs if self._is_near(pair)]
+
+    def _pairs_of(
+        self, method: str, others: Iterable[str], cells: Iterable[str]
+    ) -> list[_Pair]:
+        """Return the pairs of a method with some others on some data."""
+        errors = self.errors[method]
+        return [
+            _Pair(other, cell, errors[cell], self.errors[other][cell])
+            for other, cell in product(others, cells)
+        ]
 
     def _is_near(self, pair: _Pair) -> bool:
         if pair.cell not in self.least:
@@ -180,15 +187,8 @@ class _TableAudit:
 
     def quantities(self) -> dict[str, float]:
         """Return the counts and gains of the comparisons, by the name of the quantity."""
-        networks = [
-            _Pair(method, cell, self.errors["MTN"][cell], self.errors[method][cell])
-            for method in (*LINEAR, OURS, "STN")
-            for cell in self.least
-        ]
-        related_networks = [
-            _Pair("MTN", cell, self.errors["MTN-FETR"][cell], self.errors["MTN"][cell])
-            for cell in self.least
-        ]
+        networks = self._pairs_of("MTN", (*LINEAR, OURS, "STN"), self.least)
+        related_networks = self._pairs_of("MTN-FETR", ("MTN",), self.least)
         first_joints = list(self.least)[:4]
         close_gains = []
         for pair in self.pairs:

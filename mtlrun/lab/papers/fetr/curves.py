@@ -132,12 +132,7 @@ def learning_curve(
     curves = _fit_curves(sizes, errors)
     extrapolated, half_width = curves.extrapolate(rows)
     printed = printed_errors(published, data, method)
-    distance = np.array(
-        [
-            _distance(*column)
-            for column in zip(printed, extrapolated, half_width, strict=True)
-        ]
-    )
+    distance = np.array(list(map(_distance, printed, extrapolated, half_width)))
     mean_limits = curves.limits.mean(axis=(0, 1))
     per_task = {
         "mse": fits.errors(np.arange(fits.n_rows)),
@@ -155,10 +150,9 @@ def learning_curve(
         "error over its limit",
         "x",
     )
-    intervals = {
-        str(task): f"{center:.4g} ± {half:.2g}"
-        for task, center, half in zip(data.tasks, extrapolated, half_width, strict=True)
-    }
+    intervals = {}
+    for task, center, half in zip(data.tasks, extrapolated, half_width, strict=True):
+        intervals[str(task)] = f"{center:.4g} ± {half:.2g}"
     means = {name: float(np.mean(values)) for name, values in per_task.items()}
     plain = {name: _without_nan(values) for name, values in per_task.items()}
     return AnalysisResult(
@@ -298,9 +292,10 @@ class _Fits:
         self._train = (X[train], Y[train])
         self._test = (X[test], Y[test])
         model = Pipeline([("scale", StandardScaler()), ("model", ESTIMATORS[method]())])
+        candidates = {_PREFIX + name: list(values) for name, values in grid.items()}
         search = GridSearchCV(
             model,
-            {_PREFIX + name: list(values) for name, values in grid.items()},
+            candidates,
             cv=KFold(3, shuffle=True, random_state=seed),
             scoring="neg_mean_squared_error",
             refit=False,

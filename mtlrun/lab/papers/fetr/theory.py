@@ -1,10 +1,9 @@
-"""Checks of what the FETR paper proves.
+"""Checks of the theoretical statements of the FETR paper.
 
 The statements are about flip-flop, the matching of Theorem 4.1, exact steps and the
-rate of gradient descent.
-
-Each statement is checked with numbers that its own proof does not use: ranks, an
-assignment solver, a lower bound from convexity, and the iterates of gradient descent.
+rate of gradient descent. Each is checked with numbers that its proof does not use:
+ranks, an assignment solver, a lower bound from convexity, and the iterates of gradient
+descent.
 """
 
 from __future__ import annotations
@@ -27,9 +26,12 @@ from mtlrun.solvers.relationship.wsystem import CoupledSystem, solve_w
 
 #: Singular values below this, relative to the largest, count as zero.
 RANK_TOLERANCE = 1e-10
-#: Gradient descent stops at this distance from the optimum, relative to that of zero.
+#: Gradient descent stops at this distance from the optimum, relative to the distance of
+#: its start, zero.
 DESCENT_TOLERANCE = 1e-8
-#: The size of an error is no longer a number below this, relative to that of zero.
+#: Largest number of points of a curve.
+MAX_CURVE_POINTS = 200
+#: Smaller distances, in the same unit, are rounding errors.
 ROUNDING_LEVEL = 1e-11
 
 
@@ -61,28 +63,29 @@ def fetr_theory(
 ) -> AnalysisResult:
     """Check the theoretical statements of the paper on one data set.
 
-    All four are asked at W of the first W-step and at precision matrices with random
-    bases and log-uniform eigenvalues in the box, so that nothing is special about them.
+    The statements are checked at W of the first W-step and at precision matrices with
+    random bases and log-uniform eigenvalues in the box, so that nothing is special about
+    them.
 
     Parameters
     ----------
     dataset : Dataset
         Regression, rows shared by all tasks.
     seed : int
-        Of the precision matrices.
+        Seed of the precision matrices.
     eta, rho : float
     lower, upper : float
         Box of the eigenvalues of both precision matrices.
     step_factor : float, default 1.0
-        Length of the step of gradient descent, in units of the paper's. From 2 on
+        Length of the step of gradient descent, in units of the paper's step. From 2 on
         descent may diverge.
     max_steps : int, default 1,000,000
-        Gradient descent is stopped then.
+        Gradient descent is stopped after this number of steps.
 
     Raises
     ------
     ValueError
-        For other data sets, or an empty box.
+        If the data set does not fit, or the box is empty.
     """
     data = training_data(shared_regression(dataset))
     problem = FetrProblem(data, eta, rho, lower, upper)
@@ -148,8 +151,8 @@ def matching_excess(values: np.ndarray, spectrum: np.ndarray) -> float:
     Returns
     -------
     float
-        Weight of the theorem's matching minus that of `linear_sum_assignment`, divided
-        by the latter; 0 where all weights are zero.
+        Relative excess of the weight of the theorem's matching over the weight by
+        `linear_sum_assignment`; 0 if all weights are zero.
     """
     weights = np.outer(values, spectrum)
     rows, columns = linear_sum_assignment(weights)
@@ -218,7 +221,7 @@ def _descend(
     Returns
     -------
     distances : ndarray of shape (n_steps + 1,)
-        Frobenius distance from the optimum, relative to that of the start.
+        Frobenius distance from the optimum, relative to the distance of the start.
     kappa : float
         Upper bound of the eigenvalues over the lower one.
     """
@@ -235,7 +238,7 @@ def _descend(
 
 
 def _first_below(distances: np.ndarray, level: float) -> float:
-    """Return the first step at which the distance is at most `level`, else NaN."""
+    """Return the first step at which the distance is at most `level`; NaN if never."""
     reached = np.flatnonzero(distances <= level)
     if len(reached) == 0:
         return float("nan")
@@ -243,6 +246,7 @@ def _first_below(distances: np.ndarray, level: float) -> float:
 
 
 def _thinned(distances: np.ndarray) -> tuple[list[float], list[float]]:
-    """Return at most some 200 points of a curve, evenly over the steps."""
-    kept = np.unique(np.linspace(0, len(distances) - 1, 200).astype(int))
+    """Return points of a curve, evenly over the steps."""
+    positions = np.linspace(0, len(distances) - 1, MAX_CURVE_POINTS)
+    kept = np.unique(positions.astype(int))
     return kept.astype(float).tolist(), distances[kept].tolist()

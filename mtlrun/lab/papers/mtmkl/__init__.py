@@ -1,1 +1,5 @@
-"""Analyses of the paper on multi-task multiple kernel learning: its protocols, an audit, the repaired update."""
+"""Analyses of the paper on multi-task multiple kernel learning (MT-MKL).
+
+Kernel weights, printed and corrected algorithms, protocols, sharing, theory, and an
+audit of the printed tables.
+"""

@@ -101,6 +101,7 @@ def sharing(
     # The better of separate and common weights, chosen on the validation part, too.
     limit = _best_on_validation(scores, [0.0, np.inf])
     _, one_kernel = max(single_kernel_scores, key=lambda score: score[0])
+    train_data = on_validation.train
     best_on_test = max(test.mean for _, test in scores.values())
     gains = proposed.per_task - limit.per_task
     return AnalysisResult(
@@ -110,8 +111,7 @@ def sharing(
             "proposed": proposed.mean,
             "one_kernel": one_kernel,
             "best_on_test": best_on_test,
-            "rows_per_task": on_validation.train.n_samples
-            / on_validation.train.n_tasks,
+            "rows_per_task": train_data.n_samples / train_data.n_tasks,
             "gain": proposed.mean - limit.mean,
             "gain_named": _mean_of_named(gains, dataset),
             "gain_over_stl": proposed.mean - separate.mean,

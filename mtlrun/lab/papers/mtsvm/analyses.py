@@ -33,8 +33,10 @@ from mtlrun.lab.papers.mtsvm.runs import (
     optimum_of,
     part_of,
     run_solver,
+    seconds_of,
     task_data,
     time_to,
+    values_of,
     warm_up,
 )
 from mtlrun.problem.result import SolverResult
@@ -194,10 +196,9 @@ def svm_convergence(
     baseline = certificates(
         run_solver(BASELINE, data, coupling, C, _END_GAP, seed, reference_seconds)
     )
-    baseline_primal = np.array([point.primal for point in baseline])
+    baseline_primal, _ = values_of(baseline)
     dcd_seconds = first_time(
-        [point.seconds for point in baseline],
-        baseline_primal <= reference.optimum + goal,
+        seconds_of(baseline), baseline_primal <= reference.optimum + goal
     )
     if solver == LIBSVM:
         sweep = ToleranceSweep(data, coupling, C, seconds)
@@ -207,7 +208,7 @@ def svm_convergence(
         reference = kernel_optimum(sweep)
         points: list[TimedCertificate] = [*sweep.runs]
         n_iter = sweep.runs[-1].n_iter
-        seconds_run = sum(point.seconds for point in points)
+        seconds_run = sum(seconds_of(points))
     else:
         # Below this value the distance from the optimum is not known.
         resolved_limit = reference.optimum + 2 * reference.accuracy
@@ -223,9 +224,8 @@ def svm_convergence(
         seconds_run = points[-1].seconds
     gap = points[-1].primal - points[-1].dual
     points.sort(key=lambda point: point.seconds)
-    times = [point.seconds for point in points]
-    primal = np.array([point.primal for point in points])
-    dual = np.array([point.dual for point in points])
+    times = seconds_of(points)
+    primal, dual = values_of(points)
     if solver == BASELINE:
         distance = np.maximum(np.abs(primal - reference.optimum), reference.accuracy)
         dcd_seconds = first_time(times, distance <= goal)
@@ -428,7 +428,7 @@ def svm_seconds(
             points=points,
             n_iter=sweep.runs[-1].n_iter,
             seconds_to_precision=time_to(points, tol, precision),
-            seconds_run=sum(point.seconds for point in points),
+            seconds_run=sum(seconds_of(points)),
         )
     else:
         run = partial(
@@ -454,7 +454,7 @@ def svm_seconds(
     curves = {}
     if trace:
         curves["relative gap"] = Curve(
-            [point.seconds for point in runs.points],
+            seconds_of(runs.points),
             [point.gap for point in runs.points],
             "seconds",
             "relative duality gap",

@@ -373,6 +373,18 @@ def certificates(result: SolverResult) -> list[TimedCertificate]:
     return points
 
 
+def seconds_of(points: Sequence[TimedCertificate]) -> list[float]:
+    """Return the seconds of certificates."""
+    return [point.seconds for point in points]
+
+
+def values_of(points: Sequence[TimedCertificate]) -> tuple[Array, Array]:
+    """Return the primal and the dual values of certificates."""
+    primal = np.array([point.primal for point in points])
+    dual = np.array([point.dual for point in points])
+    return primal, dual
+
+
 def time_to(points: Sequence[TimedCertificate], tol: float, precision: str) -> float:
     """Return the first time at which a run has a relative precision, else NaN.
 
@@ -389,12 +401,12 @@ def time_to(points: Sequence[TimedCertificate], tol: float, precision: str) -> f
     ValueError
         If there is no such precision.
     """
-    seconds = [point.seconds for point in points]
+    seconds = seconds_of(points)
     if precision == "gap":
         return first_time(seconds, np.array([point.gap <= tol for point in points]))
     if precision != "dual":
         raise ValueError(f"precision must be gap or dual, got {precision!r}")
-    dual = np.array([point.dual for point in points])
+    _, dual = values_of(points)
     best = float(dual.max())
     scale = max(1.0, abs(best))
     if min(point.primal for point in points) - best > tol / 10 * scale:
