@@ -72,7 +72,8 @@ def data_set_statistics(dataset: Dataset, *, seed: int) -> AnalysisResult:
         "training_rows": "training rows",
         "features": "features",
         "design_rank": "rank of the training rows of X",
-        "constraint_residual": "smallest ||X W - Y||_F of any coefficients, relative to ||Y||_F",
+        "constraint_residual": "smallest ||X W - Y||_F of any coefficients, relative "
+        "to ||Y||_F",
     },
     lower=("constraint_residual",),
     varies=("constraint_residual",),

@@ -113,21 +113,24 @@ def _of_kinds(frame: pd.DataFrame, kinds: Sequence[str], name: str) -> pd.DataFr
     {
         "tables": "tables",
         "settings": "tables at some number of training rows per task",
-        "gained": "share of the settings with less error by multi-task learning than by the best method without",
+        "gained": "share of the settings with less error by multi-task learning than "
+        "by the best method without",
         "clearly": "share of the settings whose interval lies above 0",
         "clearly_not": "share of the settings whose interval lies below 0",
         "median": "median gain",
         "few": "median gain with 5 or 10 rows per task",
         "some": "median gain with 20 or 50 rows per task",
         "many": "median gain with 100 or 200 rows per task",
-        "few_linear": "median gain over the best linear method that does not share, 5 or 10 rows",
+        "few_linear": "median gain over the best linear method that does not share, 5 "
+        "or 10 rows",
         "some_linear": "the same with 20 or 50 rows",
         "many_linear": "the same with 100 or 200 rows",
         "few_alone": "median gain over the best independent method, 5 or 10 rows",
         "some_alone": "the same with 20 or 50 rows",
         "many_alone": "the same with 100 or 200 rows",
         "seeds": "correlation of the gains of the first two seeds, by ranks",
-        "same_sign": "share of the settings whose gain has the same sign under the first two seeds",
+        "same_sign": "share of the settings whose gain has the same sign under the "
+        "first two seeds",
     },
     needs_data=False,
 )
@@ -228,9 +231,11 @@ def _matrix(gains: pd.DataFrame) -> Matrix:
 @analysis(
     {
         "methods": "methods that share",
-        "negative": "share of the settings in which a method that shares has more error than the best independent one",
+        "negative": "share of the settings in which a method that shares has more "
+        "error than the best independent one",
         "negative_loss": "median loss in these settings",
-        "best_negative": "the same share for the method that inner cross-validation chooses",
+        "best_negative": "the same share for the method that inner cross-validation "
+        "chooses",
         "worst": "largest share of a method",
         "least": "smallest share of a method",
         "difference": "difference of average ranks that Nemenyi's test calls different",
@@ -430,7 +435,8 @@ def _map_by_kind(multitask: pd.DataFrame) -> Matrix:
 
 @analysis(
     {
-        "rank_correlation": "Spearman's correlation of foretold and measured gains of tables left out",
+        "rank_correlation": "Spearman's correlation of foretold and measured gains of "
+        "tables left out",
         "correlation_low": "lower end of its 95% interval, tables drawn anew",
         "correlation_high": "upper end of its 95% interval",
         "sign_right": "share of the settings in which the sign is foretold rightly",

@@ -90,17 +90,22 @@ _MIN_AUC_ERROR = 1e-3
         "high": "upper end of the 95% interval",
         "over_independent": "the same gain against the best independent method",
         "over_pooled": "the same gain against the best pooled method",
-        "over_linear": "the same gain against the best linear method that does not share",
+        "over_linear": "the same gain against the best linear method that does not "
+        "share",
         "error": "error of the best method that does not share",
-        "helps": "1 where the verdict of compare is that multi-task learning helps, else 0",
+        "helps": "1 where the verdict of compare is that multi-task learning helps, "
+        "else 0",
         "worse": "1 where the verdict is that it is worse, else 0",
         "rows_per_task": "mean number of training rows of a task",
         "tasks": "number of tasks",
         "features": "number of columns after the feature step",
-        "tasks_share": "share of the variance that differences between tasks explain (hierarchical model)",
-        "mean_share": "share of the variance that a model common to all tasks explains (hierarchical model)",
+        "tasks_share": "share of the variance that differences between tasks explain "
+        "(hierarchical model)",
+        "mean_share": "share of the variance that a model common to all tasks explains "
+        "(hierarchical model)",
         "noise": "share of the variance that neither explains (hierarchical model)",
-        "rank": "effective rank of the single-task coefficients over the largest possible",
+        "rank": "effective rank of the single-task coefficients over the largest "
+        "possible",
         "better_tasks": "share of the tasks that gain",
     },
     higher=[

@@ -42,13 +42,19 @@ NEAR = 0.005
         "lower": "pairs in which FETR is lower",
         "equal": "pairs that are equal to the printed digits",
         "higher": "pairs in which FETR is higher",
-        "mtn_not_lower": "pairs of MTN and a linear method or STN in which MTN is not lower",
+        "mtn_not_lower": "pairs of MTN and a linear method or STN in which MTN is not "
+        "lower",
         "mtn_fetr_not_lower": "joints on which MTN-FETR is not lower than MTN",
-        "mtn_smallest_gain": "smallest relative reduction by MTN against a linear method or STN",
-        "near_bound": "pairs on SARCOS in which both are within 0.5% of the least error of any linear model",
-        "below_bound": "printed errors of linear methods on SARCOS below that bound by more than rounding",
-        "smallest_gain": "smallest relative reduction by FETR against MTRL or MTFRL on joints 1 to 4",
-        "school_largest_p": "largest p-value of Welch's test of FETR against a linear method on School",
+        "mtn_smallest_gain": "smallest relative reduction by MTN against a linear "
+        "method or STN",
+        "near_bound": "pairs on SARCOS in which both are within 0.5% of the least "
+        "error of any linear model",
+        "below_bound": "printed errors of linear methods on SARCOS below that bound by "
+        "more than rounding",
+        "smallest_gain": "smallest relative reduction by FETR against MTRL or MTFRL on "
+        "joints 1 to 4",
+        "school_largest_p": "largest p-value of Welch's test of FETR against a linear "
+        "method on School",
     },
     needs_data=False,
 )

@@ -29,12 +29,14 @@ _ROUNDING = 1e-12
 
 @analysis(
     {
-        "cross_largest": "largest correlation of a task of the first block with one of the second",
+        "cross_largest": "largest correlation of a task of the first block with one of "
+        "the second",
         "cross_negative_share": "share of these correlations that are negative",
         "cross_mean": "mean of these correlations",
         "inside_mean": "mean correlation of two tasks of one block",
         "pair_correlation": "correlation of the pair of tasks named (5 and 6)",
-        "feature_blocks": "mean absolute correlation of two features of one block of seven, over that of two blocks",
+        "feature_blocks": "mean absolute correlation of two features of one block of "
+        "seven, over that of two blocks",
         "feature_bounds": "eigenvalues of the feature precision on a bound of the box",
         "task_bounds": "eigenvalues of the task precision on a bound of the box",
         "iterations": "iterations of the fit",

@@ -51,11 +51,14 @@ _PREFIX = "model__"
 @analysis(
     {
         "mse": "mean squared error, trained on all rows at hand",
-        "extrapolated": "mean squared error extrapolated to the training rows of the paper",
+        "extrapolated": "mean squared error extrapolated to the training rows of the "
+        "paper",
         "half_width": "half of the 95% interval of the extrapolated error",
         "slope": "c of the learning curve sigma^2 (1 + c/n)",
-        "bound": "least error that any linear model can have on the test rows (a fit to them)",
-        "distance": "distance of the printed error from the extrapolated one, rounding taken off, over half_width",
+        "bound": "least error that any linear model can have on the test rows (a fit "
+        "to them)",
+        "distance": "distance of the printed error from the extrapolated one, rounding "
+        "taken off, over half_width",
     },
 )
 def learning_curve(

@@ -182,10 +182,12 @@ def random_precision(
 @analysis(
     {
         "seconds_to_1e-6": "seconds to an objective within 1e-6 of the best one",
-        "seconds_at_least": "the same; the seconds of the whole run where it was stopped before",
+        "seconds_at_least": "the same; the seconds of the whole run where it was "
+        "stopped before",
         "iterations_to_1e-6": "iterations to an objective within 1e-6 of the best one",
         "objective": "objective at the end",
-        "final_excess": "excess over the best objective at the end, relative to its fit term",
+        "final_excess": "excess over the best objective at the end, relative to its "
+        "fit term",
         "iterations": "iterations in all",
         "seconds_run": "seconds in all",
     },

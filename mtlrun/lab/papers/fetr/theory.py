@@ -37,12 +37,16 @@ ROUNDING_LEVEL = 1e-11
 
 @analysis(
     {
-        "rank_deficit": "dimensions that the larger covariance lacks after one flip-flop iteration without a fudge factor",
+        "rank_deficit": "dimensions that the larger covariance lacks after one "
+        "flip-flop iteration without a fudge factor",
         "covariance_rank": "rank of that covariance",
         "covariance_size": "its number of rows",
-        "matching_excess": "weight of the matching of Theorem 4.1 above the smallest one, relative",
-        "step_gap": "certified distance of Algorithms 1 and 2 from the smallest objective, relative",
-        "contraction": "largest factor by which a step of gradient descent changes the distance from the optimum",
+        "matching_excess": "weight of the matching of Theorem 4.1 above the smallest "
+        "one, relative",
+        "step_gap": "certified distance of Algorithms 1 and 2 from the smallest "
+        "objective, relative",
+        "contraction": "largest factor by which a step of gradient descent changes the "
+        "distance from the optimum",
         "contraction_over_bound": "that factor divided by (kappa - 1) / (kappa + 1)",
         "steps": "steps of gradient descent to 1e-8 of the first distance",
         "steps_over_bound": "these steps divided by kappa log(1e8)",

@@ -54,7 +54,8 @@ _VARIANTS = {
         "gap": "certified relative gap at the end",
         "objective": "objective at the end",
         "best_objective": "smallest objective of all iterations",
-        "cycle_length": "iterations after which the weights come back, 0 if they do not",
+        "cycle_length": "iterations after which the weights come back, 0 if they do "
+        "not",
         "cycle_spread": "largest minus smallest objective within the cycle, relative",
         "n_iter": "outer iterations",
         "svm_fits": "machines trained",
@@ -154,8 +155,10 @@ def _over_iterations(
 @analysis(
     {
         "residual": "distance of the copies from the weights at the end, relative",
-        "iterations": "iterations until residuals are small (1e-4 absolute, 1e-2 relative), at most 1000",
-        "largest": "largest absolute weight at the end; a run that comes to 1e9 is ended",
+        "iterations": "iterations until residuals are small (1e-4 absolute, 1e-2 "
+        "relative), at most 1000",
+        "largest": "largest absolute weight at the end; a run that comes to 1e9 is "
+        "ended",
         "over_best": "objective at the end minus the best one, relative to that",
     },
     lower=("residual", "iterations", "over_best"),

@@ -48,11 +48,13 @@ NUMBERS = {"average rank": 2, "z": 2, "p": 5, "alpha": 4}
 @analysis(
     {
         "comparisons": "methods compared with the paper's",
-        "reproduced": "comparisons whose statistic and p-value come out to the printed digits",
+        "reproduced": "comparisons whose statistic and p-value come out to the printed "
+        "digits",
         "not_reproduced": "comparisons whose statistic or p-value does not come out",
         "claimed_rejections": "methods that the text says are significantly worse",
         "rejections": "methods that Holm's test rejects, recomputed",
-        "printed_rejections": "methods whose printed p-value is below the printed alpha",
+        "printed_rejections": "methods whose printed p-value is below the printed "
+        "alpha",
         "findings": "printed numbers that do not follow from the accuracies",
         "friedman_p": "p-value of Friedman's chi2",
         "iman_davenport_p": "p-value of Iman and Davenport's F",

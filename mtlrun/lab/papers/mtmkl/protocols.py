@@ -55,8 +55,10 @@ ThetaStep = Callable[[np.ndarray, np.ndarray], np.ndarray]
         "authors": "what the authors' protocol reports: its largest test accuracy",
         "authors_last": "test accuracy of the last iteration of the authors' protocol",
         "excess": "authors minus clean",
-        "leak": "authors minus authors_last: what the maximum over test accuracies adds",
-        "clean_best_on_test": "largest test accuracy of all candidates of the clean protocol",
+        "leak": "authors minus authors_last: what the maximum over test accuracies "
+        "adds",
+        "clean_best_on_test": "largest test accuracy of all candidates of the clean "
+        "protocol",
         "authors_lam": "lam chosen by the authors' protocol",
     },
     higher=("clean", "authors", "authors_last", "clean_best_on_test"),
@@ -157,7 +159,8 @@ def _exact_step(
         "last": "test accuracy of the last of them",
         "gain": "reported minus first",
         "chosen_mu": "mu with the largest validation score",
-        "off_equal_small": "largest distance of a weight from 1/M at the end, with the smallest mu",
+        "off_equal_small": "largest distance of a weight from 1/M at the end, with the "
+        "smallest mu",
         "off_equal_large": "the same with the largest mu",
     },
     higher=("first", "reported", "last"),

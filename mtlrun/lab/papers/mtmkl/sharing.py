@@ -30,10 +30,13 @@ from mtlrun.solvers.mkl.kernels import make_kernels
         "stl": "test accuracy with kernel weights per task (lam = 0)",
         "mtl": "test accuracy with one vector of kernel weights (lam infinite)",
         "proposed": "test accuracy with lam chosen on the validation part",
-        "one_kernel": "test accuracy with one kernel for all tasks, chosen on the validation part",
+        "one_kernel": "test accuracy with one kernel for all tasks, chosen on the "
+        "validation part",
         "best_on_test": "largest test accuracy of all lam and C: an upper bound",
-        "gain": "proposed minus that of stl and mtl which is better on the validation part",
-        "gain_named": "the same for A/G, A/O and G/Y alone, the tasks that the paper names",
+        "gain": "proposed minus that of stl and mtl which is better on the validation "
+        "part",
+        "gain_named": "the same for A/G, A/O and G/Y alone, the tasks that the paper "
+        "names",
         "gain_over_stl": "proposed minus stl",
         "gain_over_one_kernel": "proposed minus one_kernel",
         "largest_gain": "best_on_test minus the same: an upper bound",

@@ -17,7 +17,8 @@ N_GAMMAS = 41
 
 @analysis(
     {
-        "complexity": "empirical Rademacher complexity at gamma = 0 and R = 1, at least",
+        "complexity": "empirical Rademacher complexity at gamma = 0 and R = 1, at "
+        "least",
         "fails_below": "gamma up to which the printed bound (27) is below it",
         "gamma_most": "the largest gamma that any weights have",
         "bound_at_most": "the printed bound at that gamma",

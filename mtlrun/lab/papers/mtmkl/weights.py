@@ -32,15 +32,21 @@ _NEGLIGIBLE = 1e-6
         "chosen_C": "C",
         "chosen_lam": "lam",
         "groups": "groups of tasks with the same kernel weights (within 0.02)",
-        "groups_fewest": "fewest groups of all candidates with the best validation accuracy",
-        "groups_most": "most groups of all candidates with the best validation accuracy",
+        "groups_fewest": "fewest groups of all candidates with the best validation "
+        "accuracy",
+        "groups_most": "most groups of all candidates with the best validation "
+        "accuracy",
         "groups_strong": "groups with the largest lam",
-        "groups_between": "strengths of lam at which there are fewer groups than tasks, and more than one",
-        "groups_rise": "most groups that there are more at a lam than at the next smaller one",
-        "off_alone": "largest distance of a weight, lam nearly 0, from that of tasks trained alone",
+        "groups_between": "strengths of lam at which there are fewer groups than "
+        "tasks, and more than one",
+        "groups_rise": "most groups that there are more at a lam than at the next "
+        "smaller one",
+        "off_alone": "largest distance of a weight, lam nearly 0, from that of tasks "
+        "trained alone",
         "smallest_distance": "smallest distance between the weights of two tasks",
         "claimed_distance": "largest distance between the weights of A/G, A/O and G/Y",
-        "others_distance": "smallest distance from the weights of A/G, A/O and G/Y to those of another task",
+        "others_distance": "smallest distance from the weights of A/G, A/O and G/Y to "
+        "those of another task",
         "off_line": "largest distance of the sum of a task's weights from 1",
         "ties": "other candidates with the same validation accuracy",
     },
@@ -49,8 +55,10 @@ _NEGLIGIBLE = 1e-6
     varies=("off_line", "off_alone"),
     changes=[
         "the groups at the largest lam are counted, too",
-        "so are strengths with several groups and rises from one to the next; the distance from tasks trained alone",
-        "the fewest and the most groups of all candidates that are equally good on the validation part",
+        "so are strengths with several groups and rises from one to the next; the "
+        "distance from tasks trained alone",
+        "the fewest and the most groups of all candidates that are equally good on the "
+        "validation part",
     ],
 )
 def kernel_weights(

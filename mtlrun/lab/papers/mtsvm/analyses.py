@@ -110,21 +110,31 @@ def svm_statistics(dataset: Dataset, *, seed: int) -> AnalysisResult:
 
 @analysis(
     {
-        "function_difference": "smallest |obj* - obj| of the run (none where obj* is not known well enough to tell)",
+        "function_difference": "smallest |obj* - obj| of the run (none where obj* is "
+        "not known well enough to tell)",
         "relative_difference": "the same divided by obj*",
-        "difference_at_dcd_time": "|obj* - obj| when the printed algorithm is at 1e-12 of the optimum, relative",
+        "difference_at_dcd_time": "|obj* - obj| when the printed algorithm is at 1e-12 "
+        "of the optimum, relative",
         "seconds_to_1e-2": "seconds to within 1e-2 of the optimum, relative",
         "seconds_to_1e-4": "seconds to within 1e-4 of the optimum, relative",
         "seconds_to_1e-6": "seconds to within 1e-6 of the optimum, relative",
         "seconds_to_1e-8": "seconds to within 1e-8 of the optimum, relative",
-        "primal_function_difference": "smallest |obj* - obj| of the run with the primal objective",
-        "primal_relative_difference": "the same of the primal objective, divided by obj*",
-        "primal_difference_at_dcd_time": "|obj* - obj| with the primal objective at that time, relative",
-        "primal_seconds_to_1e-2": "seconds to within 1e-2 of the optimum with the primal objective, relative",
-        "primal_seconds_to_1e-4": "seconds to within 1e-4 of the optimum with the primal objective, relative",
-        "primal_seconds_to_1e-6": "seconds to within 1e-6 of the optimum with the primal objective, relative",
-        "primal_seconds_to_1e-8": "seconds to within 1e-8 of the optimum with the primal objective, relative",
-        "dcd_seconds": "seconds of the printed algorithm to 1e-12 of the optimum, relative",
+        "primal_function_difference": "smallest |obj* - obj| of the run with the "
+        "primal objective",
+        "primal_relative_difference": "the same of the primal objective, divided by "
+        "obj*",
+        "primal_difference_at_dcd_time": "|obj* - obj| with the primal objective at "
+        "that time, relative",
+        "primal_seconds_to_1e-2": "seconds to within 1e-2 of the optimum with the "
+        "primal objective, relative",
+        "primal_seconds_to_1e-4": "seconds to within 1e-4 of the optimum with the "
+        "primal objective, relative",
+        "primal_seconds_to_1e-6": "seconds to within 1e-6 of the optimum with the "
+        "primal objective, relative",
+        "primal_seconds_to_1e-8": "seconds to within 1e-8 of the optimum with the "
+        "primal objective, relative",
+        "dcd_seconds": "seconds of the printed algorithm to 1e-12 of the optimum, "
+        "relative",
         "seconds_run": "seconds of the whole run (of all runs, for LIBSVM)",
         "optimum": "obj*, of the problem that the solver solves",
         "accuracy": "half the width of the certified interval that holds obj*",
@@ -500,12 +510,16 @@ def _repeat_short_runs(
 
 @analysis(
     {
-        "seconds_to_precision": "seconds to the relative precision with the largest size finished",
+        "seconds_to_precision": "seconds to the relative precision with the largest "
+        "size finished",
         "largest_n": "largest number of rows finished",
-        "times_block": "seconds divided by those of block-wise coordinate ascent, same rows, largest size of both",
-        "times_paper": "seconds divided by those of the printed algorithm, same rows, largest size of both",
+        "times_block": "seconds divided by those of block-wise coordinate ascent, same "
+        "rows, largest size of both",
+        "times_paper": "seconds divided by those of the printed algorithm, same rows, "
+        "largest size of both",
         "exponent": "b of seconds ~ rows^b over the sizes finished",
-        "microseconds_per_row": "seconds per million rows with the largest size finished",
+        "microseconds_per_row": "seconds per million rows with the largest size "
+        "finished",
         "relative_gap": "relative duality gap with the largest size finished",
         "peak_gb": "largest memory of the process so far in GiB",
     },

@@ -53,26 +53,35 @@ class StoredCurve(NamedTuple):
     {
         "dcd_difference": "smallest |obj* - obj| of DCD in Figure 1",
         "kernel_difference": "smallest |obj* - obj| of the kernel solver in Figure 1",
-        "orders_at_one_time": "most orders of magnitude by which DCD is more precise at one time",
+        "orders_at_one_time": "most orders of magnitude by which DCD is more precise "
+        "at one time",
         "times_more_precise": "share of the stored times at which DCD is more precise",
         "speed_up": "largest ratio of the seconds to a difference that both reach",
         "speed_up_precision": "that difference, relative to obj*",
-        "speed_up_useful": "largest ratio of the seconds to a difference of at most 1e-2, relative to obj*",
+        "speed_up_useful": "largest ratio of the seconds to a difference of at most "
+        "1e-2, relative to obj*",
         "speed_up_rows": "largest ratio of the seconds for the same rows in Figure 2",
         "speed_up_all_rows": "ratio of the seconds for all rows in Figure 2",
-        "dcd_first_pace": "orders of magnitude that DCD gains in its first tenfold time, divided by its mean",
+        "dcd_first_pace": "orders of magnitude that DCD gains in its first tenfold "
+        "time, divided by its mean",
         "kernel_first_pace": "the same of the kernel solver",
         "first_pace": "the larger of the two",
-        "first_tenth": "the same in plain time: ten times the share that the first tenth of a run gains",
-        "mean_steepness": "mean orders of magnitude in a tenfold time, the kernel solver's divided by DCD's",
-        "steepness": "most orders of magnitude in a tenfold time, the kernel solver's divided by DCD's",
-        "exponent_difference": "b of seconds ~ rows^b in Figure 2, the kernel solver's minus DCD's",
+        "first_tenth": "the same in plain time: ten times the share that the first "
+        "tenth of a run gains",
+        "mean_steepness": "mean orders of magnitude in a tenfold time, the kernel "
+        "solver's divided by DCD's",
+        "steepness": "most orders of magnitude in a tenfold time, the kernel solver's "
+        "divided by DCD's",
+        "exponent_difference": "b of seconds ~ rows^b in Figure 2, the kernel solver's "
+        "minus DCD's",
         "kernel_rows": "most rows that the kernel solver was given in Figure 2",
     },
     needs_data=False,
     changes=[
-        "paces, steepness, the growth with the rows and the most rows are read off, too",
-        "the paces of both solvers together, in logarithmic and in plain time, and mean steepness",
+        "paces, steepness, the growth with the rows and the most rows are read off, "
+        "too",
+        "the paces of both solvers together, in logarithmic and in plain time, and "
+        "mean steepness",
     ],
 )
 def stored_runs(
@@ -167,14 +176,18 @@ def stored_runs(
 
 @analysis(
     {
-        "dcd_first_pace": "orders of magnitude that DCD gains in its first tenfold time, divided by its mean",
+        "dcd_first_pace": "orders of magnitude that DCD gains in its first tenfold "
+        "time, divided by its mean",
         "kernel_first_pace": "the same of the kernel solver",
         "first_pace": "the larger of the two",
-        "dcd_first_tenth": "the same of DCD in plain time: ten times the share that its first tenth gains",
+        "dcd_first_tenth": "the same of DCD in plain time: ten times the share that "
+        "its first tenth gains",
         "kernel_first_tenth": "the same of the kernel solver",
         "first_tenth": "the larger of the two",
-        "mean_steepness": "mean orders of magnitude in a tenfold time, the kernel solver's divided by DCD's",
-        "steepness": "most orders of magnitude in a tenfold time, the kernel solver's divided by DCD's",
+        "mean_steepness": "mean orders of magnitude in a tenfold time, the kernel "
+        "solver's divided by DCD's",
+        "steepness": "most orders of magnitude in a tenfold time, the kernel solver's "
+        "divided by DCD's",
     },
     needs_data=False,
 )
