@@ -1,4 +1,7 @@
-"""Errors that a user can fix. Standard library only, so that the command line starts fast."""
+"""Errors that a user can fix, and the texts that they are made of.
+
+Only the standard library is imported, so that the command line starts fast.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,13 @@ if TYPE_CHECKING:
     P = ParamSpec("P")
     R = TypeVar("R")
 
-#: Characters of a message.
-LONGEST = 8000
-#: Characters of a name in a list of names.
-LONGEST_NAME = 80
-#: Known names of which all are listed.
-MOST_NAMES = 60
+#: Largest number of characters of a message, and of a name in a list of names.
+MAX_MESSAGE = 8000
+MAX_NAME = 80
+#: Up to this number, an unknown name is answered by all known names. With more of them,
+#: the message has the first `N_FIRST_NAMES`.
+MAX_LISTED_NAMES = 60
+N_FIRST_NAMES = 8
 
 #: Options of the command line without a counterpart in Python, without the dashes.
 SHELL_ONLY = set(
@@ -28,7 +32,7 @@ SHELL_ONLY = set(
     nthreads nworkers open out proba quiet safe-csv sample schema search seconds set
     task-name tasks timeout url yes""".split()  # noqa: SIM905
 )
-#: Options without a value.
+#: Options that are switches: they have no value.
 _FLAGS = {"calibrate", "curve", "force", "new-tasks", "time-blocks"}
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 #: Words that may follow an option in a sentence, but are not its value.
@@ -89,7 +93,8 @@ class UserError(MtlrunError):
         return f"{self.message}\n{self.remedy}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Subclasses have other constructors; worker processes must still be able to send them back.
+        # Subclasses have constructors with other parameters. Without this method,
+        # worker processes could not send their errors back.
         return (_rebuild, (type(self), self.message, self.remedy))
 
 
@@ -102,23 +107,40 @@ class DataError(UserError):
 
 
 class MemoryLimitError(UserError, ValueError):
-    """A computation would need more memory than there is; a ValueError as well, for callers that know scikit-learn."""
+    """A computation would need more memory than there is.
+
+    It is a ValueError as well, which callers expect from scikit-learn.
+    """
 
 
 class UnknownNameError(UserError):
-    """A name that does not exist; the nearest known names are suggested."""
+    """A name that does not exist.
+
+    The remedy suggests the names nearest to it, or lists the known names.
+
+    Parameters
+    ----------
+    kind : str
+        Kind of thing that was named, such as ``"method"``.
+    name : str
+    known_names : iterable of str
+    message : str, optional
+        Default: ``unknown {kind} {name}``.
+    """
 
     def __init__(
-        self, kind: str, name: str, known: Iterable[str], message: str = ""
+        self, kind: str, name: str, known_names: Iterable[str], message: str = ""
     ) -> None:
-        names = sorted(known)
+        names = sorted(known_names)
         near = suggest(name, names)
-        hint = (
-            f"Did you mean {' or '.join(repr(n) for n in near)}?"
-            if near
-            else f"Known: {listed(names, 8 if len(names) > MOST_NAMES else MOST_NAMES)}."
-        )
-        super().__init__(message or f"unknown {kind} {name!r}", hint)
+        if near:
+            quoted = [repr(near_name) for near_name in near]
+            remedy = f"Did you mean {' or '.join(quoted)}?"
+        elif len(names) > MAX_LISTED_NAMES:
+            remedy = f"Known: {listed(names, N_FIRST_NAMES)}."
+        else:
+            remedy = f"Known: {listed(names, MAX_LISTED_NAMES)}."
+        super().__init__(message or f"unknown {kind} {name!r}", remedy)
 
 
 def with_arguments(function: Callable[P, R]) -> Callable[P, R]:
@@ -161,13 +183,15 @@ def in_python(text: str) -> str:
             parts += [between, ""]
         if value:
             values.append(_unquoted(value))
-        # `--trust A --trust B` is one argument with a list: it is written again.
+        # `--trust A --trust B` is one argument with a list, so the argument of the
+        # first option is replaced.
         parts[-1] = _argument(name, values)
         previous = name
     return "".join([*parts, text[end:]])
 
 
 def _unquoted(value: str) -> str:
+    """Return a value without the quotes around it."""
     if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
         return value[1:-1]
     return value
@@ -187,52 +211,108 @@ def _argument(name: str, values: Sequence[str]) -> str:
     return f"{argument}={values[0]!r}"
 
 
-def suggest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
-    """Return at most n known names near to `name`, those with its last part and then the nearest first."""
-    table = {k.lower(): k for k in known}
+def suggest(name: str, known_names: Iterable[str], n: int = 3) -> list[str]:
+    """Return the known names nearest to a name, whatever their case.
+
+    Parameters
+    ----------
+    name : str
+        May have a group before a slash; names with its last part come first.
+    known_names : iterable of str
+    n : int, default=3
+        Largest number of names.
+    """
+    names_by_lower = {other.lower(): other for other in known_names}
     near = difflib.get_close_matches(
-        name.lower(), list(table), n=max(len(table), 1), cutoff=0.6
+        name.lower(),
+        list(names_by_lower),
+        n=max(len(names_by_lower), 1),
+        cutoff=0.6,
     )
-    if "/" in name:  # the part before the slash is more easily taken for another one
-        last = name.lower().rpartition("/")[2]
-        near.sort(key=lambda k: k.rpartition("/")[2] != last)
-    return [table[k] for k in near[:n]]
+    if "/" in name:
+        # Users mistake the group more often than the name in it.
+        last_part = _after_slash(name.lower())
+        near.sort(key=lambda lower: _after_slash(lower) != last_part)
+    return [names_by_lower[lower] for lower in near[:n]]
+
+
+def _after_slash(name: str) -> str:
+    return name.rpartition("/")[2]
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """Return a number with its noun: ``1 task``, ``2 tasks``; a plural other than with an ``s`` is given."""
-    return f"{count} {noun if count == 1 else plural or noun + 's'}"
+    """Return a number with its noun, such as ``1 task`` or ``2 tasks``.
+
+    Parameters
+    ----------
+    count : int
+    noun : str
+    plural : str, optional
+        Default: the noun with an ``s``.
+    """
+    if count == 1:
+        return f"{count} {noun}"
+    return f"{count} {plural or noun + 's'}"
 
 
-def listed(names: Sequence[str], most: int = 5) -> str:
-    """Return names in a row, of many the first ones and how many more there are: ``a, b, c and 1182 more``."""
-    rest = len(names) - most
-    shown = ", ".join(
-        shorten(name, LONGEST_NAME) for name in (names if rest <= 1 else names[:most])
-    )
-    return f"{shown} and {rest} more" if rest > 1 else shown or "none"
+def listed(names: Sequence[str], limit: int = 5) -> str:
+    """Return names as text, such as ``a, b, c and 1182 more``; ``none`` without names.
+
+    Parameters
+    ----------
+    names : sequence of str
+    limit : int, default=5
+        Number of names that are written out. One more is, too, instead of "1 more".
+    """
+    n_others = len(names) - limit
+    if n_others <= 1:
+        return ", ".join(_shortened_names(names)) or "none"
+    return f"{', '.join(_shortened_names(names[:limit]))} and {n_others} more"
 
 
-def shorten(text: str, limit: int = LONGEST) -> str:
-    """Return a text of at most about `limit` characters, its middle left out: what it quotes may be of any length."""
+def _shortened_names(names: Sequence[str]) -> list[str]:
+    return [shorten(name, MAX_NAME) for name in names]
+
+
+def shorten(text: str, limit: int = MAX_MESSAGE) -> str:
+    """Return a text of about `limit` characters at most; its middle is left out.
+
+    Messages quote names and cells of a user's table, which may have any length.
+    """
     if len(text) <= limit:
         return text
     half = limit // 2
-    return f"{text[:half]} [... {len(text) - 2 * half} characters ...] {text[-half:]}"
+    n_left_out = len(text) - 2 * half
+    return f"{text[:half]} [... {n_left_out} characters ...] {text[-half:]}"
 
 
 def one_line(error: BaseException, limit: int = 500) -> str:
-    """Return the type of an error and its message of at most `limit` characters; the remedy follows uncut."""
-    message, remedy = (
-        (error.message, error.remedy or "")
-        if isinstance(error, UserError)
-        else (str(error), "")
-    )
-    text = " ".join(f"{type(error).__name__}: {message}".split())[:limit]
-    return f"{text.rstrip('.')}. {' '.join(remedy.split())}" if remedy else text
+    """Return the type, message and remedy of an error in one line.
+
+    Parameters
+    ----------
+    error : Exception
+    limit : int, default=500
+        Largest number of characters of type and message. The remedy follows in full.
+    """
+    message = str(error)
+    remedy = ""
+    if isinstance(error, UserError):
+        message = error.message
+        remedy = _one_spaced(error.remedy or "")
+    text = _one_spaced(f"{type(error).__name__}: {message}")[:limit]
+    if not remedy:
+        return text
+    return f"{text.rstrip('.')}. {remedy}"
+
+
+def _one_spaced(text: str) -> str:
+    """Return a text without line breaks and repeated spaces."""
+    return " ".join(text.split())
 
 
 def _rebuild(cls: type[UserError], message: str, remedy: str | None) -> UserError:
+    """Create an error that was pickled."""
     error = cls.__new__(cls)
     UserError.__init__(error, message, remedy)
     return error

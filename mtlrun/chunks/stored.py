@@ -1,23 +1,23 @@
 """Sums over files, added up by worker processes and kept in a folder.
 
 The files of a table are divided into leaves (`mtlrun.chunks.sums.leaves_of`). A worker
-adds up a leaf, and writes its sums into the folder. Then a worker takes each fold: it
+adds up a leaf and writes its sums into the folder. Then a worker takes each fold: it
 adds the sums of the leaves, always in the order of the files, and writes the statistics
-of the fold. All other processes map these files into memory. Between the processes
-travel the names and counts of the sums only.
+of the fold. All other processes map these files into memory. Only the names and counts
+of the sums are sent between processes.
 
-The numbers are those of `mtlrun.chunks.sums.add_up`, to the last bit.
+The numbers are equal to the last bit to the sums of `mtlrun.chunks.sums.add_up`.
 """
 
 from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -41,24 +41,35 @@ from mtlrun.problem.statistics import TaskStatistics
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Arrays of the statistics of a fold, a file each.
-_ARRAYS = ("weight", "x", "xx", "y", "yy", "xy", "x_shift", "y_shift", "n_rows")
+#: Arrays of the statistics of a fold, each in a file of its own.
+_ARRAYS = (
+    "tasks",
+    "weight",
+    "x",
+    "xx",
+    "y",
+    "yy",
+    "xy",
+    "x_shift",
+    "y_shift",
+    "n_rows",
+)
 
 
 @dataclass(frozen=True)
 class LeafSummary:
-    """What a worker tells about the sums of a leaf.
+    """Names, counts and weights of the sums of a leaf.
 
     Attributes
     ----------
     sizes : dict of Key to int
-        Rows of the square products, in the order in which they were written.
+        Size of the square products, in the order in which they were written.
     counts : dict of Key to int
-        Rows of the table in every product.
+        Number of rows in each product.
     weights : dict of Key to float
         Total weight of these rows.
     n_rows : int
-        Rows read.
+        Number of rows that were read.
     """
 
     sizes: dict[Key, int]
@@ -66,16 +77,44 @@ class LeafSummary:
     weights: dict[Key, float]
     n_rows: int
 
+    def of_fold(self, fold: int) -> FoldSummary:
+        """Return the summary of the products of one fold."""
+        sizes = {}
+        for key, size in self.sizes.items():
+            if key[0] == fold:
+                sizes[key] = size
+        counts = {}
+        for key, count in self.counts.items():
+            if key[0] == fold:
+                counts[key] = count
+        return FoldSummary(sizes, counts)
+
+
+@dataclass(frozen=True)
+class FoldSummary:
+    """Sizes and counts of the sums of one fold in a leaf, as in `LeafSummary`.
+
+    Attributes
+    ----------
+    sizes, counts : dict of Key to int
+    """
+
+    sizes: dict[Key, int]
+    counts: dict[Key, int]
+
 
 def uses_files(pool: Pool) -> bool:
-    """Whether sums are kept in a folder: several processes of this machine work."""
+    """Whether sums are kept in a folder.
+
+    They are if several processes of this machine work.
+    """
     return not pool.is_serial and pool.backend in (None, "loky")
 
 
 def run_in_order(
     pool: Pool, function: Callable[..., Any], items: Iterable[tuple[Any, ...]]
 ) -> Generator[Any, None, None]:
-    """Call a function in worker processes; yield what it returns in the order of items.
+    """Call a function in worker processes, and yield its results in order.
 
     Parameters
     ----------
@@ -88,7 +127,7 @@ def run_in_order(
     Raises
     ------
     MtlrunError
-        What the function raises. Other errors become a ConfigError.
+        Raised by the function. Its other errors become a ConfigError.
     """
     work: Iterable[WorkItem] = (
         (index, (function, arguments)) for index, arguments in enumerate(items)
@@ -101,13 +140,14 @@ def run_in_order(
         if isinstance(outcome.value, MtlrunError):
             raise outcome.value
         finished[index] = outcome.value
+        # A result waits here for the results of all earlier items.
         while next_index in finished:
             yield finished.pop(next_index)
             next_index += 1
 
 
 def _call(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """Call a function in a worker; an error for users is returned as it is."""
+    """Call a function in a worker, and return its error if it is one for users."""
     try:
         return function(*arguments)
     except MtlrunError as error:
@@ -122,7 +162,18 @@ def read_folds(
     seed: int,
     say: Callable[[str], None],
 ) -> tuple[ChunkedTable, Folds, list[str]]:
-    """Read all files once, and keep the statistics of every fold in a folder.
+    """Read all files once, and keep the statistics of each fold in a folder.
+
+    Parameters
+    ----------
+    table : ChunkedTable
+    folder : Path
+    pool : Pool
+    n_folds : int
+    seed : int
+        Seed of the folds.
+    say : callable
+        Takes a line of progress.
 
     Returns
     -------
@@ -131,65 +182,72 @@ def read_folds(
     folds : Folds
     tasks : list of str
         Names of the tasks.
+
+    Raises
+    ------
+    DataError
+        If a file is damaged, there are no rows, or the disk is full.
     """
-    progress = ReadProgress(say, len(table.files))
-    leaves = []
-    arguments = [
-        (folder, index, table, files, n_folds, seed)
-        for index, files in enumerate(leaves_of(table.files))
-    ]
-    for (*_, files, _, _), leaf in zip(
-        arguments, run_in_order(pool, _store_leaf, arguments), strict=True
-    ):
-        leaves.append(leaf)
-        progress.add(leaf.n_rows, len(files))
-    progress.end()
+    leaves = _store_leaves(table, folder, pool, n_folds, seed, say)
+    n_rows = sum(leaf.n_rows for leaf in leaves)
     unit = 1.0
-    if table.weight is not None and any(leaf.n_rows for leaf in leaves):
+    if table.weight is not None and n_rows:
         unit = _mean_weight(leaves)
     keys = {key for leaf in leaves for key in leaf.sizes}
-    names = task_names(table, keys, sum(leaf.n_rows for leaf in leaves))
-    scaled = replace(table, weight_unit=table.weight_unit * unit)
-    folds = [
-        (folder, fold, _of_fold(leaves, fold), table, names, unit)
-        for fold in range(n_folds)
-    ]
+    names = task_names(table, keys, n_rows)
+    folds = []
+    for fold in range(n_folds):
+        summaries = [leaf.of_fold(fold) for leaf in leaves]
+        folds.append((folder, fold, summaries, table, names, unit))
     for _ in run_in_order(pool, _store_fold, folds):
         pass
     shutil.rmtree(folder / "leaves")
+    scaled = replace(table, weight_unit=table.weight_unit * unit)
     return scaled, stored_folds(folder, n_folds, table.task is None), names
+
+
+def _store_leaves(
+    table: ChunkedTable,
+    folder: Path,
+    pool: Pool,
+    n_folds: int,
+    seed: int,
+    say: Callable[[str], None],
+) -> list[LeafSummary]:
+    """Add up the rows of all leaves, and write their sums into a folder."""
+    progress = ReadProgress(say, len(table.files))
+    groups = leaves_of(table.files)
+    arguments = []
+    for index, files in enumerate(groups):
+        arguments.append((folder, index, table, files, n_folds, seed))
+    results = run_in_order(pool, _store_leaf, arguments)
+    leaves = []
+    for files, leaf in zip(groups, results, strict=True):
+        leaves.append(leaf)
+        progress.add(leaf.n_rows, len(files))
+    progress.end()
+    return leaves
 
 
 @lru_cache(maxsize=1)
 def stored_folds(folder: Path, n_folds: int, is_shared: bool) -> Folds:
     """Return the statistics of all folds, mapped into memory."""
-    return Folds(
-        [_load_statistics(folder, fold, is_shared) for fold in range(n_folds)], folder
-    )
+    parts = [_load_statistics(folder, fold, is_shared) for fold in range(n_folds)]
+    return Folds(parts, folder)
 
 
 def _mean_weight(leaves: Sequence[LeafSummary]) -> float:
-    """Return the mean weight of all rows, as `Sums.mean_weight` has it."""
+    """Return the mean weight of all rows, to the bit as `Sums.mean_weight`."""
     totals: dict[Key, float] = {}
     n_rows = 0
     for leaf in leaves:
         for key, weight in leaf.weights.items():
-            totals[key] = totals[key] + weight if key in totals else weight
+            if key in totals:
+                totals[key] += weight
+            else:
+                totals[key] = weight
         n_rows += sum(leaf.counts.values())
     return math.fsum(totals.values()) / n_rows
-
-
-def _of_fold(
-    leaves: Sequence[LeafSummary], fold: int
-) -> list[tuple[dict[Key, int], dict[Key, int]]]:
-    """Return sizes and counts of the products of a fold, by leaf."""
-    return [
-        (
-            {key: size for key, size in leaf.sizes.items() if key[0] == fold},
-            {key: count for key, count in leaf.counts.items() if key[0] == fold},
-        )
-        for leaf in leaves
-    ]
 
 
 def _leaf_file(folder: Path, index: int, fold: int) -> Path:
@@ -204,7 +262,7 @@ def _store_leaf(
     n_folds: int,
     seed: int,
 ) -> LeafSummary:
-    """Add up the rows of some files, and write the sums; a worker runs this."""
+    """Add up the rows of some files in a worker, and write the sums."""
     sums = sums_of(Products(), table, files, n_folds, seed)
     (folder / "leaves").mkdir(exist_ok=True)
     needed = sums.nbytes
@@ -216,69 +274,85 @@ def _store_leaf(
             "Set TMPDIR to a folder on a larger disk, or use --jobs 1.",
         )
     for fold in range(n_folds):
-        halves = [
-            product[np.triu_indices(len(product))]
-            for key, product in sums.products.items()
-            if key[0] == fold
-        ]
-        content = np.concatenate(halves) if halves else np.empty(0)
-        np.save(_leaf_file(folder, index, fold), content)
-    return LeafSummary(
-        sizes={key: len(product) for key, product in sums.products.items()},
-        counts=sums.counts,
-        weights={key: float(p[0, 0]) for key, p in sums.products.items()},
-        n_rows=sums.rows,
-    )
+        halves = [np.empty(0)]
+        for key, product in sums.products.items():
+            if key[0] == fold:
+                halves.append(product[np.triu_indices(len(product))])
+        np.save(_leaf_file(folder, index, fold), np.concatenate(halves))
+    sizes = {}
+    weights = {}
+    for key, product in sums.products.items():
+        sizes[key] = len(product)
+        weights[key] = float(product[0, 0])
+    return LeafSummary(sizes, sums.counts, weights, sums.rows)
 
 
 def _store_fold(
     folder: Path,
     fold: int,
-    leaves: Sequence[tuple[Mapping[Key, int], Mapping[Key, int]]],
+    leaves: Sequence[FoldSummary],
     table: ChunkedTable,
     names: Sequence[str],
     unit: float,
 ) -> None:
-    """Add the sums of all leaves, and write the statistics of a fold; a worker runs this."""
+    """Add the sums of all leaves in a worker, and write the statistics of a fold."""
     totals: dict[Key, Array] = {}
     sums = Sums()
-    for index, (sizes, counts) in enumerate(leaves):
+    for index, leaf in enumerate(leaves):
         content = np.load(_leaf_file(folder, index, fold), allow_pickle=False)
         begin = 0
-        for key, size in sizes.items():
+        for key, size in leaf.sizes.items():
             end = begin + size * (size + 1) // 2
             # In the order of the files: floating-point addition is not associative.
             if key in totals:
                 totals[key] += content[begin:end]
             else:
                 totals[key] = content[begin:end].copy()
-            sums.counts[key] = sums.counts.get(key, 0) + counts[key]
+            sums.counts[key] = sums.counts.get(key, 0) + leaf.counts[key]
             begin = end
     for key, half in totals.items():
-        size = (math.isqrt(8 * len(half) + 1) - 1) // 2
-        product = np.zeros((size, size))
-        product[np.triu_indices(size)] = half / unit if unit != 1.0 else half
-        sums.products[key] = product + np.triu(product, 1).T
+        sums.products[key] = _from_half(half / unit if unit != 1.0 else half)
     statistics = fold_statistics(table, sums, fold, names)
-    for name in _ARRAYS:
-        np.save(
-            folder / f"{fold}-{name}.npy",
-            np.ascontiguousarray(getattr(statistics, name)),
-        )
-    np.save(folder / f"{fold}-tasks.npy", statistics.tasks)
-    (folder / f"{fold}-features.txt").write_text("\n".join(statistics.features))
+    arrays = {
+        "tasks": statistics.tasks,
+        "weight": statistics.weight,
+        "x": statistics.x,
+        "xx": statistics.xx,
+        "y": statistics.y,
+        "yy": statistics.yy,
+        "xy": statistics.xy,
+        "x_shift": statistics.x_shift,
+        "y_shift": statistics.y_shift,
+        "n_rows": statistics.n_rows,
+    }
+    for name, array in arrays.items():
+        np.save(_array_file(folder, fold, name), np.ascontiguousarray(array))
+    _features_file(folder, fold).write_text("\n".join(statistics.features))
+
+
+def _from_half(half: Array) -> Array:
+    """Return a symmetric matrix from its upper triangle, row by row."""
+    size = (math.isqrt(8 * len(half) + 1) - 1) // 2
+    matrix = np.zeros((size, size))
+    matrix[np.triu_indices(size)] = half
+    return matrix + np.triu(matrix, 1).T
+
+
+def _array_file(folder: Path, fold: int, name: str) -> Path:
+    return folder / f"{fold}-{name}.npy"
+
+
+def _features_file(folder: Path, fold: int) -> Path:
+    return folder / f"{fold}-features.txt"
 
 
 def _load_statistics(folder: Path, fold: int, is_shared: bool) -> TaskStatistics:
     """Return the statistics of a fold; the large sums stay in their file."""
     arrays = {}
-    for name in (*_ARRAYS, "tasks"):
-        path = folder / f"{fold}-{name}.npy"
-        if name == "xx":
-            # The sums of products are large, and read as they are needed.
-            array = np.load(path, mmap_mode="r", allow_pickle=False)
-        else:
-            array = np.load(path, allow_pickle=False)
-        arrays[name] = np.asarray(array)
-    features = tuple((folder / f"{fold}-features.txt").read_text().split("\n"))
+    for name in _ARRAYS:
+        # The sums of products of features are large, and read as they are needed.
+        mode: Literal["r"] | None = "r" if name == "xx" else None
+        path = _array_file(folder, fold, name)
+        arrays[name] = np.asarray(np.load(path, mmap_mode=mode, allow_pickle=False))
+    features = tuple(_features_file(folder, fold).read_text().split("\n"))
     return TaskStatistics(shared=is_shared, features=features, **arrays)

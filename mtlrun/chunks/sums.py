@@ -1,4 +1,13 @@
-"""Sums of products of the rows of a large table, by fold and task, in one pass."""
+"""Sums of products of the rows of a large table, by fold and task, in one pass.
+
+Each row of a table is a column of a matrix V. A pass over the files adds up the
+products V V' of the rows of each fold and task. In the first pass (`Products`), V holds
+ones, features and targets; in the second (`Losses`), ones, weights and losses.
+Subtracting some folds from the sums of all rows gives the statistics of a training part
+(`Folds`).
+
+Notation: d features, k targets, T tasks, M methods.
+"""
 
 from __future__ import annotations
 
@@ -24,24 +33,38 @@ from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData
 
 Array = np.ndarray[Any, np.dtype[Any]]
+#: Fold and task. The task is a name if rows have one; in a shared design it is None for
+#: rows with all targets, and the number of a target for the other rows that have it.
 Key = tuple[int, str | int | None]
 
-#: Groups of files whose sums are added up before they are added to each other. Their
-#: number must not depend on the number of processes: the order of additions decides the
-#: last digits.
+#: Number of groups of files whose sums are added up before the groups are. It must not
+#: depend on the number of processes: the order of additions decides the last digits.
 MAX_LEAVES = 32
 #: Seconds between lines of progress.
-EVERY = 5.0
-# A standard deviation below this, relative to the mean, is rounding.
-_CONSTANT = 1e-10
+PROGRESS_SECONDS = 5.0
+#: Free memory is checked whenever the sums have grown by 2 to this power (64 MB).
+_LOG2_CHECKED_BYTES = 26
+#: A standard deviation below this share of the mean is taken for rounding.
+_MIN_RELATIVE_STD = 1e-10
 
 
-# ---------------------------------------------------------------------- one pass over the files
+# ------------------------------------------------------------ one pass over the files
 
 
 @dataclass
 class Sums:
-    """Sums of products V V' and numbers of rows, by fold and task. Half of a product travels between processes."""
+    """Sums of products V V' and numbers of rows, by fold and task.
+
+    Products are symmetric: only one half of each is sent between processes.
+
+    Attributes
+    ----------
+    products : dict of Key to ndarray
+    counts : dict of Key to int
+        Number of rows in each product.
+    rows : int
+        Number of rows that were read.
+    """
 
     products: dict[Key, Array] = field(default_factory=dict)
     counts: dict[Key, int] = field(default_factory=dict)
@@ -73,18 +96,20 @@ class Sums:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that travel."""
+        """Number of bytes that are sent between processes."""
         return sum(8 * len(p) * (len(p) + 1) // 2 for p in self.products.values())
 
     def __getstate__(self) -> dict[str, Any]:
-        halves = {
-            key: (len(p), p[np.triu_indices(len(p))])
-            for key, p in self.products.items()
-        }
+        halves = {}
+        for key, product in self.products.items():
+            size = len(product)
+            halves[key] = (size, product[np.triu_indices(size)])
         return {"products": halves, "counts": self.counts, "rows": self.rows}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.products, self.counts, self.rows = {}, state["counts"], state["rows"]
+        self.counts = state["counts"]
+        self.rows = state["rows"]
+        self.products = {}
         for key, (size, half) in state["products"].items():
             product = np.zeros((size, size))
             product[np.triu_indices(size)] = half
@@ -93,30 +118,40 @@ class Sums:
 
 @dataclass(frozen=True)
 class Products:
-    """The first pass: V are ones, features and targets, weighted."""
+    """The first pass: V are ones, features and targets.
+
+    Weighted rows are multiplied by the square root of their weight.
+    """
 
     def groups(self, chunk: Chunk, table: ChunkedTable) -> Iterator[tuple[Key, Array]]:
         """Yield fold and task of some rows, and their V."""
         for fold, task, Z, weights in chunk.groups(len(table.targets)):
-            yield (fold, task), Z if weights is None else Z * np.sqrt(weights)
+            if weights is None:
+                yield (fold, task), Z
+            else:
+                yield (fold, task), Z * np.sqrt(weights)
 
 
 @dataclass(frozen=True)
 class Losses:
-    """The second pass: V are ones, weights, and the weighted losses of M methods, each fitted without the fold.
+    """The second pass: V are ones, weights, and the weighted losses of M methods.
+
+    Each method is fitted without the fold of the row.
 
     Attributes
     ----------
-    coef, intercept : ndarray of shape (K, M, d, T) and (K, M, T)
+    coef : ndarray of shape (n_folds, M, d, T)
+    intercept : ndarray of shape (n_folds, M, T)
         By fold, for features and targets less their shifts.
     scales : ndarray of shape (T,)
-        What squared errors are divided by.
+        Variance that squared errors of each task are divided by.
     totals : ndarray of shape (T,)
-        Weight of the rows of every task.
+        Weight of the rows of each task.
     tasks : dict of str to int
+        Numbers of the tasks by their names.
     folder : Path or None
-        Where coefficients are stored, so that they need not be sent to the processes
-        that read.
+        Folder where coefficients are stored, so that they need not be sent to the
+        processes that read.
     """
 
     coef: Array
@@ -134,7 +169,8 @@ class Losses:
     def __getstate__(self) -> dict[str, Any]:
         state = dict(vars(self))
         if self.folder is not None:
-            del state["coef"], state["intercept"]
+            del state["coef"]
+            del state["intercept"]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -144,25 +180,45 @@ class Losses:
             self.__dict__["intercept"] = np.load(self.folder / "intercept.npy")
 
     def groups(self, chunk: Chunk, table: ChunkedTable) -> Iterator[tuple[Key, Array]]:
-        """Yield fold and task of some rows and their V; rows of a shared design as well with the sum over the tasks."""
-        d, k = len(table.features), len(table.targets)
+        """Yield fold and task of some rows, and their V.
+
+        In a shared design, rows come once for each task that has a target, and once for
+        the task None, with the sum of their losses over the tasks.
+        """
+        k = len(table.targets)
         for fold, task, Z, weights in chunk.groups(k, by_target=False):
-            w = np.ones(Z.shape[1]) if weights is None else weights
-            which = [self.tasks[task]] if isinstance(task, str) else list(range(k))
-            coef = self.coef[fold][:, :, which].transpose(0, 2, 1)  # (M, t, d)
-            errors = Z[d + 1 :] - (coef.reshape(-1, d) @ Z[1 : d + 1]).reshape(
-                *coef.shape[:2], -1
-            )
-            errors -= self.intercept[fold][:, which, None]
-            losses = w * errors**2 / self.scales[which, None]  # (M, t, n)
+            n_rows = Z.shape[1]
+            w = np.ones(n_rows) if weights is None else weights
+            ones = np.ones_like(w)
             if isinstance(task, str):
-                yield (fold, task), np.vstack([np.ones_like(w), w, losses[:, 0]])
+                losses = self._losses(fold, [self.tasks[task]], Z, w)
+                yield (fold, task), np.vstack([ones, w, losses[:, 0]])
                 continue
-            for t in which:
-                known = ~np.isnan(losses[0, t])
-                yield (fold, t), np.vstack([np.ones_like(w), w, losses[:, t]])[:, known]
-            together = np.nansum(losses / self.totals[which, None], axis=1)
-            yield (fold, None), np.vstack([np.ones_like(w), w, together])
+            tasks = list(range(k))
+            losses = self._losses(fold, tasks, Z, w)
+            for t in tasks:
+                has_target = ~np.isnan(losses[0, t])
+                V = np.vstack([ones, w, losses[:, t]])
+                yield (fold, t), V[:, has_target]
+            sums = np.nansum(losses / self.totals[tasks, None], axis=1)
+            yield (fold, None), np.vstack([ones, w, sums])
+
+    def _losses(self, fold: int, tasks: list[int], Z: Array, weights: Array) -> Array:
+        """Return the weighted losses of rows, of shape (M, n_tasks, n_rows).
+
+        They are NaN where a target is missing.
+        """
+        coef = self.coef[fold][:, :, tasks].transpose(0, 2, 1)
+        n_methods, n_tasks, d = coef.shape
+        predicted = coef.reshape(-1, d) @ Z[1 : d + 1]
+        errors = Z[d + 1 :] - predicted.reshape(n_methods, n_tasks, -1)
+        errors -= self.intercept[fold][:, tasks, None]
+        losses: Array = weights * errors**2 / self.scales[tasks, None]
+        return losses
+
+
+def _no_progress(rows: int, files: int) -> None:
+    """Ignore the progress of a worker, whose results are counted when they arrive."""
 
 
 def sums_of(
@@ -171,30 +227,50 @@ def sums_of(
     files: Sequence[Path],
     folds: int,
     seed: int,
-    progress: Callable[[int, int], None] = lambda rows, files: None,
+    progress: Callable[[int, int], None] = _no_progress,
 ) -> Sums:
-    """Add up the rows of some files; `progress` hears of the rows and of the files read so far."""
+    """Add up the rows of some files.
+
+    Parameters
+    ----------
+    work : Products or Losses
+    table : ChunkedTable
+    files : sequence of Path
+    folds : int
+        Number of folds.
+    seed : int
+        Seed of the folds.
+    progress : callable, optional
+        Takes the numbers of rows and of files read so far, after each chunk.
+    """
     sums = Sums()
-    for number, file in enumerate(files):
+    for n_files, file in enumerate(files):
         for chunk in table.chunks(file, folds, seed):
             for key, V in work.groups(chunk, table):
                 if key not in sums.products:
-                    _allow_one_more(sums, len(V), table)
+                    _check_memory(sums, len(V), table)
                 sums.add(key, V @ V.T, V.shape[1])
             sums.rows += chunk.Z.shape[1]
-            progress(sums.rows, number)
+            progress(sums.rows, n_files)
     release_memory()
     return sums
 
 
-def _allow_one_more(sums: Sums, size: int, table: ChunkedTable) -> None:
-    """Refuse more sums, size x size each, than fit into memory; the machine is looked at after every 64 MB."""
-    count, each = len(sums.products), 16 * size**2
-    if count * each >> 26 != (count + 1) * each >> 26:
-        what = f"the sums of {counted(count + 1, 'fold')} of tasks with {counted(len(table.features), 'feature')}"
+def _check_memory(sums: Sums, size: int, table: ChunkedTable) -> None:
+    """Raise an error if another product of size x size does not fit into memory.
+
+    Free memory is looked up only after every 64 MB, because that takes time.
+    """
+    n_products = len(sums.products) + 1
+    n_bytes = 16 * size**2
+    before = (n_products - 1) * n_bytes >> _LOG2_CHECKED_BYTES
+    after = n_products * n_bytes >> _LOG2_CHECKED_BYTES
+    if before != after:
+        n_folds = counted(n_products, "fold")
+        n_features = counted(len(table.features), "feature")
         memory.require(
-            (count + 1) * each,
-            what,
+            n_products * n_bytes,
+            f"the sums of {n_folds} of tasks with {n_features}",
             "Leave out features (--drop), or take fewer folds.",
         )
 
@@ -207,12 +283,27 @@ def add_up(
     seed: int,
     say: Callable[[str], None],
 ) -> Sums:
-    """Read all files once; the result does not depend on who reads what, nor on workers that die.
+    """Read all files once.
+
+    The result does not depend on which process reads which files, nor on workers that
+    die.
+
+    Parameters
+    ----------
+    work : Products or Losses
+    table : ChunkedTable
+    pool : Pool
+    folds : int
+        Number of folds.
+    seed : int
+        Seed of the folds.
+    say : callable
+        Takes a line of progress.
 
     Raises
     ------
     DataError
-        For files that are damaged, or cells that are no numbers.
+        For files that are damaged, or cells that are not numbers.
     ConfigError
         If a part could not be read for another reason.
     """
@@ -226,13 +317,13 @@ def add_up(
             progress.add(part.rows, len(files))
         progress.end()
         return sums
-    items = [
-        (index, (work, table, files, folds, seed)) for index, files in enumerate(leaves)
-    ]
+    items = []
+    for index, files in enumerate(leaves):
+        items.append((index, (work, table, files, folds, seed)))
     finished: dict[int, Sums] = {}
     next_leaf = 0
     n_bytes = 0
-    for index, outcome in pool.run(_part, items):
+    for index, outcome in pool.run(_sum_leaf, items):
         if isinstance(outcome.value, DataError):
             raise outcome.value
         if outcome.status != OK:
@@ -257,17 +348,19 @@ def leaves_of(files: Sequence[Path]) -> list[Sequence[Path]]:
     """Return the groups of files whose sums are added up first, in their order."""
     n_leaves = min(len(files), MAX_LEAVES)
     edges = np.linspace(0, len(files), n_leaves + 1).astype(int)
-    return [files[a:b] for a, b in pairwise(edges)]
+    return [files[begin:end] for begin, end in pairwise(edges)]
 
 
 @dataclass
 class ReadProgress:
-    """Tells how many rows have been read, at most every few seconds.
+    """Display of the number of rows read, updated at most every few seconds.
 
     Attributes
     ----------
     say : callable
+        Takes a line of progress.
     n_files : int
+        Number of all files.
     """
 
     say: Callable[[str], None]
@@ -286,12 +379,18 @@ class ReadProgress:
         self.show(0, 0)
 
     def show(self, rows: int, files: int) -> None:
-        """Tell the progress with some more rows and files, unless it was told lately."""
-        if time.monotonic() - self._last > EVERY:
+        """Show the progress, unless it was shown a few seconds ago.
+
+        Parameters
+        ----------
+        rows, files : int
+            Numbers of rows and files to add to those counted with `add`.
+        """
+        if time.monotonic() - self._last > PROGRESS_SECONDS:
             self._say(rows, files)
 
     def end(self) -> None:
-        """Tell the total."""
+        """Show the total."""
         self._say(0, 0)
 
     def _say(self, rows: int, files: int) -> None:
@@ -304,10 +403,16 @@ class ReadProgress:
         )
 
 
-def _part(*arguments: Any) -> Sums | DataError:
-    """Return the sums of a part, or what is wrong with a file; another process runs this."""
+def _sum_leaf(
+    work: Products | Losses,
+    table: ChunkedTable,
+    files: Sequence[Path],
+    folds: int,
+    seed: int,
+) -> Sums | DataError:
+    """Call `sums_of` in a worker, and return its error if a file is damaged."""
     try:
-        return sums_of(*arguments)
+        return sums_of(work, table, files, folds, seed)
     except DataError as error:
         return error
 
@@ -315,24 +420,31 @@ def _part(*arguments: Any) -> Sums | DataError:
 def statistics_of(
     table: ChunkedTable, sums: Sums, folds: int
 ) -> tuple[list[TaskStatistics], list[str]]:
-    """Return the statistics of every fold, taken out of the sums, and the names of the tasks.
+    """Take the statistics of all folds out of the sums.
+
+    Returns
+    -------
+    statistics : list of TaskStatistics
+        By fold.
+    names : list of str
+        Names of the tasks.
 
     Raises
     ------
     DataError
-        Without rows.
+        If there are no rows.
     """
     names = task_names(table, sums.products, sums.rows)
     return [fold_statistics(table, sums, fold, names) for fold in range(folds)], names
 
 
 def task_names(table: ChunkedTable, keys: Iterable[Key], n_rows: int) -> list[str]:
-    """Return the names of the tasks: of the targets, or those that occur in sums.
+    """Return the names of the tasks: the targets, or the tasks that occur in sums.
 
     Raises
     ------
     DataError
-        Without rows.
+        If there are no rows.
     """
     if not n_rows:
         raise DataError(
@@ -346,19 +458,25 @@ def task_names(table: ChunkedTable, keys: Iterable[Key], n_rows: int) -> list[st
 def fold_statistics(
     table: ChunkedTable, sums: Sums, fold: int, names: Sequence[str]
 ) -> TaskStatistics:
-    """Return the statistics of a fold, taken out of the sums."""
+    """Take the statistics of a fold out of the sums."""
     if table.task is None:
         return _shared(table, sums, fold)
     return _by_task(table, sums, [(fold, name) for name in names], shared=False)
 
 
 def _shared(table: ChunkedTable, sums: Sums, fold: int) -> TaskStatistics:
-    """Return the statistics of a fold: of the rows with all targets, and of each target of the others."""
-    d, k = len(table.features), len(table.targets)
+    """Take the statistics of a fold of a shared design out of the sums.
+
+    They cover the rows with all targets, and for each target the other rows that have
+    it.
+    """
+    d = len(table.features)
+    k = len(table.targets)
     S = sums.products.pop((fold, None), np.zeros((1 + d + k, 1 + d + k)))
-    x, y = slice(1, 1 + d), slice(1 + d, None)
+    x = slice(1, 1 + d)
+    y = slice(1 + d, None)
     x_shift, y_shift = np.split(table.shift, [d])
-    whole = TaskStatistics(
+    complete_rows = TaskStatistics(
         tasks=np.arange(k),
         shared=True,
         weight=S[0, :1],
@@ -372,72 +490,87 @@ def _shared(table: ChunkedTable, sums: Sums, fold: int) -> TaskStatistics:
         n_rows=np.full(k, sums.counts.get((fold, None), 0)),
         features=table.features,
     )
-    keys: list[Key] = [(fold, t) for t in range(k)]
-    return (
-        whole + _by_task(table, sums, keys, shared=True)
-        if sums.products.keys() & set(keys)
-        else whole
-    )
+    keys: list[Key] = [(fold, target) for target in range(k)]
+    if not sums.products.keys() & set(keys):
+        return complete_rows
+    return complete_rows + _by_task(table, sums, keys, shared=True)
 
 
 def _by_task(
     table: ChunkedTable, sums: Sums, keys: Sequence[Key], *, shared: bool
 ) -> TaskStatistics:
-    d, T = len(table.features), len(keys)
+    """Take statistics out of sums that have a key for each task."""
+    d = len(table.features)
+    n_tasks = len(keys)
     x_shift, y_shift = np.split(table.shift, [d])
-    found = TaskStatistics(
-        tasks=np.arange(T),
+    statistics = TaskStatistics(
+        tasks=np.arange(n_tasks),
         shared=shared,
-        weight=np.zeros(T),
-        x=np.zeros((T, d)),
-        xx=np.zeros((T, d, d)),
-        y=np.zeros(T),
-        yy=np.zeros(T),
-        xy=np.zeros((d, T)),
+        weight=np.zeros(n_tasks),
+        x=np.zeros((n_tasks, d)),
+        xx=np.zeros((n_tasks, d, d)),
+        y=np.zeros(n_tasks),
+        yy=np.zeros(n_tasks),
+        xy=np.zeros((d, n_tasks)),
         x_shift=x_shift,
-        y_shift=y_shift if shared else np.full(T, y_shift[0]),
+        y_shift=y_shift if shared else np.full(n_tasks, y_shift[0]),
         n_rows=np.array([sums.counts.get(key, 0) for key in keys]),
         features=table.features,
     )
     for t, key in enumerate(keys):
         S = sums.products.pop(key, None)
-        if S is not None:
-            found.weight[t], found.x[t], found.xx[t] = (
-                S[0, 0],
-                S[0, 1:-1],
-                S[1:-1, 1:-1],
-            )
-            found.y[t], found.yy[t], found.xy[:, t] = S[0, -1], S[-1, -1], S[1:-1, -1]
-    return found
+        if S is None:
+            continue
+        # The rows of V are ones, features, and the target of the task.
+        statistics.weight[t] = S[0, 0]
+        statistics.x[t] = S[0, 1:-1]
+        statistics.xx[t] = S[1:-1, 1:-1]
+        statistics.y[t] = S[0, -1]
+        statistics.yy[t] = S[-1, -1]
+        statistics.xy[:, t] = S[1:-1, -1]
+    return statistics
 
 
 def check_tasks(rows: Array, names: Sequence[str], folds: int) -> None:
-    """Refuse tasks with so few rows that folds of them are empty; `rows` are those of all but two folds, at the least.
+    """Raise an error if some training part may have no row of a task.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (T,)
+        Smallest number of rows of each task in a training part.
+    names : sequence of str
+        Names of the tasks.
+    folds : int
+        Number of folds, for the message.
 
     Raises
     ------
     DataError
         Names the tasks.
     """
-    poor = [name for name, n in zip(names, rows, strict=True) if n < 1]
-    if poor:
-        text = f"{counted(len(poor), 'task')} of so few rows that some training parts have none: {listed(poor)}"
-        raise DataError(text, f"Take their rows out, or take fewer folds than {folds}.")
+    small = [name for name, n in zip(names, rows, strict=True) if n < 1]
+    if small:
+        raise DataError(
+            f"{counted(len(small), 'task')} of so few rows that some training parts "
+            f"have none: {listed(small)}",
+            f"Take their rows out, or take fewer folds than {folds}.",
+        )
 
 
-# ---------------------------------------------------------------------- cross-validation without rows
-# Training parts are all rows less the folds left out, errors come from the sums.
+# -------------------------------------------------------- cross-validation without rows
+# Training parts come from subtracting folds, and errors from the statistics of a fold.
 
 
 @dataclass(frozen=True)
 class Folds:
-    """The statistics of every fold.
+    """Statistics of all folds.
 
     Attributes
     ----------
     parts : sequence of TaskStatistics
+        By fold.
     folder : Path or None
-        Where they are stored, if other processes may read them there.
+        Folder where they are stored, if other processes may read them there.
     """
 
     parts: Sequence[TaskStatistics]
@@ -449,8 +582,11 @@ class Folds:
         return reduce(add, self.parts)
 
     def without(self, *left_out: int) -> TaskStatistics:
-        """Return the statistics of all rows but those of some folds."""
-        return reduce(lambda rest, fold: rest - self.parts[fold], left_out, self.whole)
+        """Return the statistics of all rows outside some folds."""
+        statistics = self.whole
+        for fold in left_out:
+            statistics = statistics - self.parts[fold]
+        return statistics
 
     @cached_property
     def weights(self) -> Array:
@@ -472,44 +608,53 @@ class Folds:
 
 
 def target_moments(statistics: TaskStatistics) -> tuple[Array, Array]:
-    """Return mean and variance of the targets of every task; 0 without rows."""
+    """Return mean and variance of the targets of each task; 0 without rows."""
     weight = np.where(statistics.weight > 0, statistics.weight, 1.0)
     mean = statistics.y / weight
-    return statistics.y_shift + mean, np.maximum(
-        statistics.yy / weight - np.square(mean), 0.0
-    )
+    variance = np.maximum(statistics.yy / weight - np.square(mean), 0.0)
+    return statistics.y_shift + mean, variance
 
 
 @dataclass(frozen=True, eq=False)
 class KeptStatistics(TaskStatistics):
-    """Statistics that keep their condensed rows for the next fit."""
+    """Statistics that keep their condensed rows for the next fit.
 
-    made: dict[bool, tuple[TaskData, Array, Array]] = field(default_factory=dict)
+    Attributes
+    ----------
+    condensed : dict of bool to tuple
+        What `sufficient_statistics` returned, by whether it is centered.
+    """
+
+    condensed: dict[bool, tuple[TaskData, Array, Array]] = field(default_factory=dict)
 
     def sufficient_statistics(self, *, centred: bool) -> tuple[TaskData, Array, Array]:
-        if centred not in self.made:
-            self.made[centred] = super().sufficient_statistics(centred=centred)
-            self.made[centred][0].share_decompositions()
-        return self.made[centred]
+        """Return condensed rows with the same sums; see `TaskStatistics`."""
+        if centred not in self.condensed:
+            condensed = super().sufficient_statistics(centred=centred)
+            condensed[0].share_decompositions()
+            self.condensed[centred] = condensed
+        return self.condensed[centred]
 
     def release(self) -> None:
         """Forget the condensed rows with their decompositions."""
-        for data, _, _ in self.made.values():
+        for data, _, _ in self.condensed.values():
             data.decompositions.clear()
-        self.made.clear()
+        self.condensed.clear()
 
 
 @dataclass(frozen=True)
 class ScaledStatistics:
-    """Statistics of training rows, their features standardized and their targets as `ScaledTargets` has them.
+    """Statistics of training rows with standardized features and targets.
+
+    Targets are standardized as by `ScaledTargets`.
 
     Attributes
     ----------
-    statistics : TaskStatistics
+    statistics : KeptStatistics
     factors : ndarray of shape (d,)
-        What the features were multiplied by.
+        Factors that the features were multiplied by.
     center, scale : ndarray of shape (T,)
-        Of the targets.
+        Mean and standard deviation of the targets.
     """
 
     statistics: KeptStatistics
@@ -520,29 +665,29 @@ class ScaledStatistics:
     @classmethod
     def of(cls, statistics: TaskStatistics) -> Self:
         """Standardize statistics."""
-        std = np.where(
-            statistics.std > _CONSTANT * np.abs(statistics.mean), statistics.std, 0.0
-        )
+        varies = statistics.std > _MIN_RELATIVE_STD * np.abs(statistics.mean)
+        std = np.where(varies, statistics.std, 0.0)
         means, variances = target_moments(statistics)
-        if not statistics.shared:  # the targets of all tasks have one unit
+        if not statistics.shared:
+            # The targets of all tasks have one unit, and so one mean and one variance.
             weights = statistics.weight / statistics.weight.sum()
             center = np.sum(weights * means)
-            variances = np.full_like(
-                means, np.sum(weights * (variances + np.square(means - center)))
-            )
+            variance = np.sum(weights * (variances + np.square(means - center)))
+            variances = np.full_like(means, variance)
             means = np.full_like(means, center)
-        factors, scale = (
-            np.where(s > 0, 1 / np.where(s > 0, s, 1.0), 1.0)
-            for s in (std, np.sqrt(variances))
-        )
-        return cls(
-            KeptStatistics(**vars(statistics.scaled(factors, scale, means))),
-            factors,
-            means,
-            1 / scale,
-        )
+        factors = _inverse(std)
+        target_factors = _inverse(np.sqrt(variances))
+        scaled = statistics.scaled(factors, target_factors, means)
+        return cls(KeptStatistics(**vars(scaled)), factors, means, 1 / target_factors)
 
     @cached_property
     def pooled(self) -> KeptStatistics:
-        """The same rows as those of one task."""
-        return KeptStatistics(**{**vars(self.statistics.pooled()), "made": {}})
+        """Statistics of the same rows with a single task."""
+        values = vars(self.statistics.pooled())
+        # The condensed rows of several tasks do not fit a single task.
+        return KeptStatistics(**{**values, "condensed": {}})
+
+
+def _inverse(std: Array) -> Array:
+    """Return 1 / std, and 1 for what is constant."""
+    return np.where(std > 0, 1 / np.where(std > 0, std, 1.0), 1.0)

@@ -1,11 +1,10 @@
-"""Tables larger than memory: a folder of Parquet or csv files, read in chunks of rows."""
+"""Tables larger than memory: Parquet or csv files that are read in chunks of rows."""
 
 from __future__ import annotations
 
 import csv
 import glob
 import io
-import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -35,31 +34,41 @@ from mtlrun.utils.sizes import COLUMNS, LINES_BEFORE, allow
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+#: Endings of the files that can be read in chunks.
 SUFFIXES = (".parquet", ".csv")
-#: Bytes of the numbers of a chunk, and rows at the head of the first file that the shifts are taken from.
-CHUNK_BYTES, HEAD_ROWS = 32 << 20, 10_000
-#: A header of a csv file has fewer bytes.
+#: Bytes of the numbers of a chunk, which has at least `MIN_CHUNK_ROWS` rows.
+CHUNK_BYTES = 32 << 20
+MIN_CHUNK_ROWS = 1024
+#: Rows at the head of the first file, whose means are the shifts.
+HEAD_ROWS = 10_000
+#: Limit of the bytes of the header of a csv file.
 HEADER_BYTES = 32 << 20
-_ENCODE = "Data in chunks takes numbers only: store a 0/1 column per category, or leave the column out (--drop)."
-#: How Hive and Spark call the folder of rows without a value.
+#: Folder of the rows without a value, as Hive and Spark write it.
 _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+_ENCODE = (
+    "Data in chunks takes numbers only: store a 0/1 column per category, or leave the "
+    "column out (--drop)."
+)
 _FILL = "Fill the gap, take the row out, or leave the column out (--drop)."
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Rows of a file, those of a task and fold side by side.
+    """Rows of a file, ordered by task and fold.
 
     Attributes
     ----------
     Z : ndarray of shape (1 + d + k, n)
-        A row of ones, d features and k targets less their shifts; a column per row of the file. NaN where a target of a
-        shared design is missing.
+        A row of ones, d features and k targets less their shifts; a column per row of
+        the file. NaN where a target of a shared design is missing.
     weights : ndarray of shape (n,) or None
     names : list of str
-        Tasks that occur; none in a shared design.
-    codes, fold : ndarray of shape (n,)
-        Position of the task of every row among them, in a shared design whether a target is missing; and its fold.
+        Tasks that occur; empty in a shared design.
+    codes : ndarray of shape (n,)
+        Position of the task of each row in `names`. In a shared design, 1 for rows that
+        lack a target and 0 for all others.
+    fold : ndarray of shape (n,)
+        Fold of each row.
     """
 
     Z: Array
@@ -73,41 +82,68 @@ class Chunk:
     ) -> Iterator[tuple[int, str | int | None, Array, Any]]:
         """Yield fold, task, columns of `Z` and their weights.
 
-        The task is a name; in a shared design None for rows with all targets, and the number of a target for the rows
-        among the others that have it. With ``by_target=False`` it is None for them, too.
+        The task is a name. In a shared design it is None for rows with all targets, and
+        the number of a target for the other rows that have it.
+
+        Parameters
+        ----------
+        n_targets : int
+        by_target : bool, default=True
+            If False, the task of a shared design is None for all rows, which come once.
         """
-        changes = (
-            np.flatnonzero((np.diff(self.codes) != 0) | (np.diff(self.fold) != 0)) + 1
-        )
-        for a, b in pairwise([0, *changes.tolist(), self.Z.shape[1]]):
-            if a == b:
+        has_new_code = np.diff(self.codes) != 0
+        has_new_fold = np.diff(self.fold) != 0
+        starts = np.flatnonzero(has_new_code | has_new_fold) + 1
+        for begin, end in pairwise([0, *starts.tolist(), self.Z.shape[1]]):
+            if begin == end:
                 continue
-            code, fold, Z = int(self.codes[a]), int(self.fold[a]), self.Z[:, a:b]
-            weights = None if self.weights is None else self.weights[a:b]
-            if self.names or not code or not by_target:
-                yield fold, self.names[code] if self.names else None, Z, weights
-                continue
-            for target in range(n_targets):
-                row = len(Z) - n_targets + target
-                known = ~np.isnan(Z[row])
-                part = Z[[*range(len(Z) - n_targets), row]][:, known]
-                yield fold, target, part, None if weights is None else weights[known]
+            code = int(self.codes[begin])
+            fold = int(self.fold[begin])
+            Z = self.Z[:, begin:end]
+            weights = _selected(self.weights, slice(begin, end))
+            if self.names:
+                yield fold, self.names[code], Z, weights
+            elif code == 0 or not by_target:
+                yield fold, None, Z, weights
+            else:
+                for target in range(n_targets):
+                    part, part_weights = _rows_with(target, n_targets, Z, weights)
+                    yield fold, target, part, part_weights
+
+
+def _selected(weights: Array | None, rows: slice | Array) -> Array | None:
+    """Return the weights of some rows; None without weights."""
+    if weights is None:
+        return None
+    return weights[rows]
+
+
+def _rows_with(
+    target: int, n_targets: int, Z: Array, weights: Array | None
+) -> tuple[Array, Array | None]:
+    """Return the columns of `Chunk.Z` that have a target, without the other targets."""
+    n_before_targets = len(Z) - n_targets
+    row = n_before_targets + target
+    has_target = ~np.isnan(Z[row])
+    part = Z[[*range(n_before_targets), row]][:, has_target]
+    return part, _selected(weights, has_target)
 
 
 @dataclass(frozen=True)
 class ChunkedTable:
-    """The files of a table, and what its columns are.
+    """The files of a table, and the roles of its columns.
 
     Attributes
     ----------
     files : tuple of Path
     features, targets : tuple of str
     task, weight : str or None
-        Columns of the task and of the weight of every row.
+        Columns of the task and of the weight of each row.
     shift : ndarray of shape (d + k,)
-        What is taken off features and targets, since sums of products of large numbers cancel: means of the first rows.
-    weight_unit : float, default 1.0
-        What weights are divided by: their mean over the first rows, until all are read.
+        Means of features and targets in the first rows. They are subtracted, because
+        sums of products of large numbers cancel.
+    weight_unit : float, default=1.0
+        Divisor of the weights: their mean in the first rows, until all are read.
     """
 
     files: tuple[Path, ...]
@@ -130,52 +166,60 @@ class ChunkedTable:
         weight: str | None = None,
         drop: str | Sequence[str] = (),
     ) -> ChunkedTable:
-        """Look at the head of the first file; arguments as of `mtlrun.compare`.
+        """Create a table from the head of its first file.
+
+        Parameters
+        ----------
+        files : sequence of Path
+        target, task, targets, targets_last, weight, drop
+            As of `mtlrun.compare`.
 
         Raises
         ------
         DataError, UnknownNameError
             If a file is damaged, or the columns are not there or not numbers.
         """
-        task = None if task is None else column_name(task)
-        weight = None if weight is None else column_name(weight)
+        if task is not None:
+            task = column_name(task)
+        if weight is not None:
+            weight = column_name(weight)
         frame = next(_frames(files[0], None, HEAD_ROWS, task), pd.DataFrame()).copy()
         frame = frame.reset_index(drop=True)
         release_memory()
         head = Table(str(files[0]), frame)
-        wanted = target_columns(head, target, targets, targets_last)
-        if not wanted or bool(task) != (len(wanted) == 1):
-            remedy = "Give --target and --task, or several columns as --targets."
+        target_names = target_columns(head, target, targets, targets_last)
+        if not target_names or bool(task) != (len(target_names) == 1):
             raise DataError(
-                f"{head.name}: one target needs a column of tasks, several targets need none",
-                remedy,
+                f"{head.name}: one target needs a column of tasks, several targets "
+                "need none",
+                "Give --target and --task, or several columns as --targets.",
             )
-        given = [*wanted, *filter(None, (task, weight))]
-        for name in given:
+        with_role = [*target_names, *filter(None, (task, weight))]
+        for name in with_role:
+            # This raises an error if there is no such column.
             head.column(name)
-        out = {*given, *matching(several(drop), head)}
-        features = tuple(name for name in head.columns if name not in out)
+        excluded = {*with_role, *matching(several(drop), head)}
+        features = tuple(name for name in head.columns if name not in excluded)
         if not features:
             raise DataError(
                 f"{head.name}: no column is left as a feature",
                 "Leave out fewer columns.",
             )
         unit = 1.0
+        numeric = (*features, *target_names)
         if weight is not None:
             weights = _weights(frame[weight], files[0])
-            frame = _without_unweighted(frame, weights, (*features, *wanted), files[0])
-            positive = weights[weights > 0]
-            if positive.size:
-                unit = float(positive.max() * np.mean(positive / positive.max()))
-        sample = [_numbers(frame[name], files[0]) for name in (*features, *wanted)]
-        shift = np.array(
-            [
-                np.nanmean(values) if np.isfinite(values).any() else 0.0
-                for values in sample
-            ]
-        )
+            frame = _without_unweighted(frame, weights, numeric, files[0])
+            unit = _mean_positive(weights)
+        shift = [_finite_mean(_numbers(frame[name], files[0])) for name in numeric]
         return cls(
-            tuple(files), features, wanted, task, weight, np.nan_to_num(shift), unit
+            files=tuple(files),
+            features=features,
+            targets=target_names,
+            task=task,
+            weight=weight,
+            shift=np.nan_to_num(np.array(shift)),
+            weight_unit=unit,
         )
 
     @property
@@ -184,66 +228,79 @@ class ChunkedTable:
         return [*self.features, *self.targets, *filter(None, (self.task, self.weight))]
 
     def chunks(self, file: Path, folds: int, seed: int) -> Iterator[Chunk]:
-        """Yield the rows of a file in chunks; the next one takes the memory of the last.
+        """Yield the rows of a file in chunks; each one takes the memory of the last.
 
-        Rows of weight 0 are left out. The fold of a row is a hash of the seed, the name of its file and its number
-        among the others there.
+        Rows of weight 0 are left out. The fold of a row is a hash of the seed, the name
+        of its file and its number among the other rows there.
+
+        Parameters
+        ----------
+        file : Path
+        folds : int
+            Number of folds.
+        seed : int
 
         Raises
         ------
         DataError
-            Names file, column and row of a cell that is no number, and the remedy.
+            For a cell that is not a number; names the file, column and row.
         """
         columns = self.columns
-        most = max(1024, CHUNK_BYTES // (8 * len(columns)))
+        max_rows = max(MIN_CHUNK_ROWS, CHUNK_BYTES // (8 * len(columns)))
         n_read = 0
-        n_counted = 0
-        room = np.empty(
-            (1 + len(self.shift), most)
-        )  # new memory for every chunk would take a third of the time
-        for frame in _frames(file, columns, most, self.task):
+        n_weighted = 0
+        # New memory for each chunk would take a third of the time.
+        buffer = np.empty((1 + len(self.shift), max_rows))
+        for frame in _frames(file, columns, max_rows, self.task):
             # The index is the number of the row in the file, for messages.
             frame.index = pd.RangeIndex(n_read, n_read + len(frame))
             n_read += len(frame)
             weights = None
             if self.weight is not None:
                 weights = _weights(frame[self.weight], file)
-                frame = _without_unweighted(
-                    frame, weights, (*self.features, *self.targets), file
-                )
+                numeric = (*self.features, *self.targets)
+                frame = _without_unweighted(frame, weights, numeric, file)
                 weights = weights[weights > 0] / self.weight_unit
-            fold = fold_of(file, n_counted, len(frame), folds, seed)
-            n_counted += len(frame)
-            missing: Array = np.isnan(
-                [_numbers(frame[name], file) for name in self.targets]
-            )
-            names, codes = self._tasks(frame, file)
-            if self.task is None:
-                codes = np.asarray(missing.any(axis=0), dtype=np.int64)
-            known = np.flatnonzero(~np.asarray(missing.all(axis=0)))
-            both = codes[known] * folds + fold[known]
-            rows = known[
-                np.argsort(
-                    both.astype(np.min_scalar_type(both.max(initial=0))), kind="stable"
-                )
-            ]
-            Z = room[:, : len(rows)]
-            self._fill(Z, frame, rows, file)
-            if weights is not None:
-                weights = weights[rows]
-            yield Chunk(Z, weights, names, codes[rows], fold[rows])
+            fold = fold_of(file, n_weighted, len(frame), folds, seed)
+            n_weighted += len(frame)
+            yield self._chunk(file, frame, weights, fold, buffer)
+
+    def _chunk(
+        self,
+        file: Path,
+        frame: pd.DataFrame,
+        weights: Array | None,
+        fold: Array,
+        buffer: Array,
+    ) -> Chunk:
+        """Return the rows of a frame that have a target, in memory of the buffer."""
+        targets = [_numbers(frame[name], file) for name in self.targets]
+        is_missing: Array = np.isnan(targets)
+        names, codes = self._tasks(frame, file)
+        if self.task is None:
+            codes = np.asarray(is_missing.any(axis=0), dtype=np.int64)
+        with_target = np.flatnonzero(~np.asarray(is_missing.all(axis=0)))
+        n_folds = int(fold.max(initial=0)) + 1
+        group = codes[with_target] * n_folds + fold[with_target]
+        # Numpy sorts short integers in linear time.
+        group = group.astype(np.min_scalar_type(group.max(initial=0)))
+        rows = with_target[np.argsort(group, kind="stable")]
+        Z = buffer[:, : len(rows)]
+        self._fill(Z, frame, rows, file)
+        return Chunk(Z, _selected(weights, rows), names, codes[rows], fold[rows])
 
     def _fill(self, Z: Array, frame: pd.DataFrame, rows: Array, file: Path) -> None:
         """Write ones, and the features and targets of rows, into `Chunk.Z`."""
         Z[0] = 1.0
-        for place, name in enumerate((*self.features, *self.targets)):
-            values = Z[1 + place]
+        for index, name in enumerate((*self.features, *self.targets)):
+            values = Z[1 + index]
             np.take(_numbers(frame[name], file), rows, out=values, mode="clip")
-            values -= self.shift[place]
+            values -= self.shift[index]
             total = values.sum()
-            if np.isfinite(total) or (
-                name in self.targets and np.isnan(total) and not np.isinf(values).any()
-            ):
+            if np.isfinite(total):
+                continue
+            if name in self.targets and np.isnan(total) and not np.isinf(values).any():
+                # Rows of a shared design may lack some of their targets.
                 continue
             row = int(frame.index[rows[~np.isfinite(values)].min()]) + 1
             raise DataError(
@@ -252,62 +309,102 @@ class ChunkedTable:
             )
 
     def _tasks(self, frame: pd.DataFrame, file: Path) -> tuple[list[str], Array]:
+        """Return the tasks that occur, and the position of the task of each row."""
         if self.task is None:
             return [], np.zeros(len(frame), dtype=np.int64)
-        found = Names.of(typed(frame[self.task]))
-        if (found.codes < 0).any():
-            row = int(frame.index[np.argmax(found.codes < 0)]) + 1
-            text = f"{file}: column {self.task!r} has no task in row {row}"
-            raise DataError(text, "Fill the gap, or take the row out.")
-        errors = list(filter(is_spreadsheet_error, found.names))
+        tasks = Names.of(typed(frame[self.task]))
+        if (tasks.codes < 0).any():
+            row = int(frame.index[np.argmax(tasks.codes < 0)]) + 1
+            raise DataError(
+                f"{file}: column {self.task!r} has no task in row {row}",
+                "Fill the gap, or take the row out.",
+            )
+        errors = list(filter(is_spreadsheet_error, tasks.names))
         if errors:
             raise DataError(
                 f"{file}: column {self.task!r} holds the error {errors[0]} of a "
                 "spreadsheet",
                 "Mend the formula, or take the row out.",
             )
-        return found.names, found.codes
+        return tasks.names, tasks.codes
+
+
+def _mean_positive(weights: Array) -> float:
+    """Return the mean of the positive weights, 1 without any."""
+    positive = weights[weights > 0]
+    if not positive.size:
+        return 1.0
+    # Sums of very large weights would overflow.
+    largest = positive.max()
+    return float(largest * np.mean(positive / largest))
+
+
+def _finite_mean(values: Array) -> float:
+    """Return the mean of a column, 0 without finite values."""
+    if np.isfinite(values).any():
+        return float(np.nanmean(values))
+    return 0.0
 
 
 def fold_of(file: Path, first: int, n: int, folds: int, seed: int) -> Array:
-    """Return the folds of n rows of a file: a hash of the seed, the name of the file, and the number of the row."""
+    """Return the folds of some rows of a file.
+
+    They are hashes of the seed, the name of the file, and the number of the row.
+
+    Parameters
+    ----------
+    file : Path
+    first : int
+        Number of the first row.
+    n : int
+        Number of rows.
+    folds : int
+        Number of folds.
+    seed : int
+    """
     seeded = np.uint64(derive_seed(seed, file.name, "folds")) << np.uint64(32)
     numbers = np.arange(first, first + n, dtype=np.uint64) + seeded
     return (pd.util.hash_array(numbers) % np.uint64(folds)).astype(np.int64)
 
 
 def chunk_files(data: Any) -> list[Path]:
-    """Return the files of data in chunks: of a folder, of a pattern, or of several paths; none for anything else.
+    """Return the files of data in chunks, in their order.
+
+    Parameters
+    ----------
+    data : str, Path or sequence of them
+        A folder, a pattern such as ``rows/*.parquet``, or several paths. Anything else
+        is not in chunks, so that the list is empty.
 
     Raises
     ------
     DataError
-        For a folder or a pattern without Parquet or csv files.
+        For a folder or a pattern without Parquet or csv files, or with both.
     """
     if isinstance(data, list | tuple) and len(data) == 1:
         data = data[0]
     if isinstance(data, list | tuple):
         paths = [Path(item) for item in data if isinstance(item, str | Path)]
-        return (
-            sorted(paths)
-            if len(paths) > 1 and all(suffix_of(path) in SUFFIXES for path in paths)
-            else []
-        )
+        if len(paths) > 1 and all(suffix_of(path) in SUFFIXES for path in paths):
+            return sorted(paths)
+        return []
     if not isinstance(data, str | Path):
         return []
     path = Path(data)
     if path.is_dir():
-        found = [file for file in path.rglob("*") if file.is_file()]
+        candidates = [file for file in path.rglob("*") if file.is_file()]
     elif set(str(data)) & set("*?[") and not path.exists():
-        found = [Path(name) for name in glob.glob(str(data), recursive=True)]
+        candidates = [Path(name) for name in glob.glob(str(data), recursive=True)]
     else:
         return []
-    files = sorted(file for file in found if suffix_of(file) in SUFFIXES)
-    kinds = {suffix_of(file) for file in files}
-    if len(kinds) != 1:
-        what = "both .parquet and .csv files" if kinds else "no .parquet or .csv file"
+    files = sorted(file for file in candidates if suffix_of(file) in SUFFIXES)
+    suffixes = {suffix_of(file) for file in files}
+    if len(suffixes) != 1:
+        content = "no .parquet or .csv file"
+        if suffixes:
+            content = "both .parquet and .csv files"
         raise DataError(
-            f"{data}: {what}",
+            f"{data}: {content}",
             "Name a folder, or a pattern such as 'rows/*.parquet', of one of the two.",
         )
     return files
@@ -316,30 +413,36 @@ def chunk_files(data: Any) -> list[Path]:
 def _frames(
     file: Path, columns: list[str] | None, rows: int, task: str | None
 ) -> Iterator[pd.DataFrame]:
-    """Yield the rows of a file as data frames, of all columns for None; their indices mean nothing.
+    """Yield the rows of a file as data frames, whose indices have no meaning.
 
-    The task is read as text. Folders called ``column=value`` are columns, as Hive and Spark write them.
+    Folders called ``column=value`` are columns, as Hive and Spark write them.
+
+    Parameters
+    ----------
+    file : Path
+    columns : list of str or None
+        Columns to read, in this order; None for all.
+    rows : int
+        Largest number of rows of a data frame.
+    task : str or None
+        Column that is read as text.
     """
-    if suffix_of(file) not in SUFFIXES:
+    suffix = suffix_of(file)
+    if suffix not in SUFFIXES:
         raise DataError(
             f"{file}: cannot be read in chunks",
             "Store the table as .parquet or .csv files.",
         )
     parts = partitions(file)
-    wanted = (
-        None if columns is None else [name for name in columns if name not in parts]
-    )
+    stored_columns = columns
+    if columns is not None:
+        stored_columns = [name for name in columns if name not in parts]
+    read = _parquet if suffix == ".parquet" else _csv
     try:
-        for frame in (_parquet if suffix_of(file) == ".parquet" else _csv)(
-            file, wanted, rows, task
-        ):
+        for frame in read(file, stored_columns, rows, task):
             for name, text in parts.items():
                 if columns is None or name in columns:
-                    value = (
-                        float(text)
-                        if text is not None and is_number(text) and name != task
-                        else text
-                    )
+                    value = text if name == task else _number_or_text(text)
                     frame[name] = pd.Series([value] * len(frame), index=frame.index)
             yield frame if columns is None else frame[columns]
     except DataError:
@@ -351,21 +454,35 @@ def _frames(
         ) from None
 
 
+def _number_or_text(text: str | None) -> float | str | None:
+    if text is not None and is_number(text):
+        return float(text)
+    return text
+
+
 def partitions(file: Path) -> dict[str, str | None]:
-    """Return the columns that folders name, as in ``year=2024/store=a/part-0.parquet``; None for a missing value."""
-    folders = itertools.takewhile(
-        lambda part: "=" in part[1:], reversed(file.parts[:-1])
-    )
-    pairs = [folder.partition("=") for folder in reversed(list(folders))]
-    return {
-        column_name(unquote(name)): None if value == _NO_PARTITION else unquote(value)
-        for name, _, value in pairs
-    }
+    """Return the columns that folders name, with their values.
+
+    An example is ``year=2024/store=a/part-0.parquet``. A missing value is None. Folders
+    above a folder of another form do not count.
+    """
+    folders = []
+    for folder in reversed(file.parts[:-1]):
+        if "=" not in folder[1:]:
+            break
+        folders.append(folder)
+    values: dict[str, str | None] = {}
+    for folder in reversed(folders):
+        name, _, value = folder.partition("=")
+        column = column_name(unquote(name))
+        values[column] = None if value == _NO_PARTITION else unquote(value)
+    return values
 
 
 def _parquet(
     file: Path, columns: list[str] | None, rows: int, task: str | None
 ) -> Iterator[pd.DataFrame]:
+    """Yield the rows of a Parquet file; parameters as of `_frames`."""
     parquet = optional_module("pyarrow.parquet", "parquet", str(file))
     with (
         open_regular(file) as raw,
@@ -382,15 +499,17 @@ def _parquet(
         )
         checked_names(names, str(file))
         _check_columns(file, names, columns)
-        wanted = columns and [stored_names[names.index(name)] for name in columns]
-        for batch in stored.iter_batches(batch_size=rows, columns=wanted):
+        selected = None
+        if columns is not None:
+            selected = [stored_names[names.index(name)] for name in columns]
+        for batch in stored.iter_batches(batch_size=rows, columns=selected):
             frame = whole_frame(batch.to_pandas(split_blocks=True))
             frame.columns = [column_name(name) for name in frame.columns]
             yield frame
 
 
 def release_memory() -> None:
-    """Give back what pyarrow keeps for the next file."""
+    """Release the memory that pyarrow keeps for the next file."""
     if "pyarrow" in sys.modules:
         sys.modules["pyarrow"].default_memory_pool().release_unused()
 
@@ -398,54 +517,79 @@ def release_memory() -> None:
 def _csv(
     file: Path, columns: list[str] | None, rows: int, task: str | None
 ) -> Iterator[pd.DataFrame]:
-    options: dict[str, Any] = {
-        "skipinitialspace": True,
-        "keep_default_na": False,
-        "na_values": list(MISSING),
-    }
+    """Yield the rows of a csv file; parameters as of `_frames`.
+
+    Raises
+    ------
+    DataError
+        If a row has more or fewer cells than the header.
+    """
     with data_file(file)[0].open() as inner:
-        found = _header(inner, file)
-        _check_columns(file, found, columns)
-        kinds = {found.index(task): str} if task in found else {}
-        some = None if columns is None else [found.index(name) for name in columns]
-        n, stream = 0, _Counted(inner)
+        names = _header(inner, file)
+        _check_columns(file, names, columns)
+        types = {names.index(task): str} if task in names else {}
+        selected = None
+        if columns is not None:
+            selected = [names.index(name) for name in columns]
+        n_rows = 0
+        stream = _CommaCounter(inner)
         try:
             with pd.read_csv(
-                stream, header=None, names=range(len(found)), index_col=False, usecols=some, chunksize=rows,
-                dtype=kinds, **options,
-            ) as reader:  # fmt: skip
+                stream,
+                header=None,
+                names=range(len(names)),
+                index_col=False,
+                usecols=selected,
+                chunksize=rows,
+                dtype=types,
+                skipinitialspace=True,
+                keep_default_na=False,
+                na_values=list(MISSING),
+            ) as reader:
                 for frame in reader:
-                    n += len(frame)
-                    yield frame.set_axis([found[k] for k in frame.columns], axis=1)
+                    n_rows += len(frame)
+                    yield frame.set_axis([names[k] for k in frame.columns], axis=1)
         except pd.errors.EmptyDataError:
             return
         except pd.errors.ParserError:
-            _refuse_unequal_rows(file, len(found))
+            _refuse_unequal_rows(file, len(names))
             raise
-        if stream.commas != n * (len(found) - 1):
-            _refuse_unequal_rows(file, len(found))
+        if stream.n_commas != n_rows * (len(names) - 1):
+            _refuse_unequal_rows(file, len(names))
 
 
-class _Counted:
-    """A stream that counts the commas outside quotes: pandas fills short rows, and cuts long ones.
+class _CommaCounter:
+    """A stream that counts the commas outside quotes.
 
-    It is no stream of Python's, of which pandas would decode small pieces.
+    Pandas fills short rows and cuts long ones without an error; the number of commas
+    tells whether there are such rows. The class does not derive from Python's streams,
+    because pandas would decode those in small pieces.
+
+    Attributes
+    ----------
+    inner : stream of bytes
+    n_commas : int
+    is_quoted : bool
+        Whether the next byte is inside quotes.
     """
 
     def __init__(self, inner: IO[bytes]) -> None:
         self.inner = inner
-        self.commas, self.quoted = 0, 0
+        self.n_commas = 0
+        self.is_quoted = False
 
     def read(self, size: int = -1) -> bytes:
         content = self.inner.read(size)
-        if not self.quoted and b'"' not in content:
-            self.commas += int(
-                np.count_nonzero(np.frombuffer(content, dtype=np.uint8) == ord(","))
-            )
+        if not self.is_quoted and b'"' not in content:
+            numbers = np.frombuffer(content, dtype=np.uint8)
+            self.n_commas += int(np.count_nonzero(numbers == ord(",")))
             return content
+        # Each quote ends a part, so that every other part is inside quotes.
         parts = content.split(b'"')
-        self.commas += sum(part.count(b",") for part in parts[self.quoted :: 2])
-        self.quoted = (self.quoted + len(parts) - 1) % 2
+        self.n_commas += sum(part.count(b",") for part in parts[self.is_quoted :: 2])
+        n_quotes = len(parts) - 1
+        if n_quotes % 2:
+            self.is_quoted = not self.is_quoted
         return content
 
     def __iter__(self) -> Iterator[bytes]:
@@ -453,20 +597,29 @@ class _Counted:
 
 
 def _header(stream: IO[bytes], file: Path) -> list[str]:
-    """Return the names of the columns of a csv file, and leave the stream behind them.
+    """Read the header of a csv file, and leave the stream behind it.
+
+    Returns
+    -------
+    list of str
+        Names of the columns.
 
     Raises
     ------
     DataError
-        As `mtlrun.data.formats.text.checked_names`; for more columns than are read, and other separators.
+        As `mtlrun.data.formats.text.checked_names`; for too many columns, and for other
+        separators than commas.
     """
-    record, blank = b"", 0
+    record = b""
+    n_blank = 0
+    # A name may contain line breaks in quotes.
     while not record.strip() or record.count(b'"') % 2:
         line = stream.readline(HEADER_BYTES)
-        blank += not record.strip()
+        is_blank = not record.strip()
+        n_blank += is_blank
         allow(
             file,
-            blank,
+            n_blank,
             LINES_BEFORE,
             "blank lines before the first row",
             "Delete them.",
@@ -480,7 +633,7 @@ def _header(stream: IO[bytes], file: Path) -> list[str]:
         )
         if not line:
             break
-        record = record + line if record.strip() else line
+        record = line if is_blank else record + line
     allow(
         file,
         record.count(b","),
@@ -498,44 +651,57 @@ def _header(stream: IO[bytes], file: Path) -> list[str]:
     return checked_names([column_name(cell) for cell in cells], f"{file}:1")
 
 
-def _refuse_unequal_rows(file: Path, width: int) -> None:
-    """Refuse a file with a row that has more or fewer cells than the header; commas inside quotes are none."""
+def _refuse_unequal_rows(file: Path, n_columns: int) -> None:
+    """Raise an error if a row has more or fewer cells than the header.
+
+    Without such a row, the commas that were counted are inside quotes.
+    """
     with data_file(file)[0].open() as stream:
-        reader = csv.reader(
-            io.TextIOWrapper(stream, encoding="utf-8-sig", newline=""),
-            skipinitialspace=True,
-        )
+        text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+        reader = csv.reader(text, skipinitialspace=True)
         for cells in reader:
-            if len(cells) != width and any(cell.strip() for cell in cells):
-                text = f"{file}:{reader.line_num}: {counted(len(cells), 'cell')}, the header has {width}"
-                raise DataError(text, "Every row needs the same number of cells.")
+            if len(cells) != n_columns and any(cell.strip() for cell in cells):
+                raise DataError(
+                    f"{file}:{reader.line_num}: {counted(len(cells), 'cell')}, the "
+                    f"header has {n_columns}",
+                    "Every row needs the same number of cells.",
+                )
 
 
 def _check_columns(
-    file: Path, found: Sequence[str], wanted: Sequence[str] | None
+    file: Path, names: Sequence[str], columns: Sequence[str] | None
 ) -> None:
-    twice = set(partitions(file)).intersection(found)
-    if twice:
-        text = f"{file}: the column {min(twice)!r} is in the file and in the name of a folder"
+    """Raise an error if columns are missing, or also the name of a folder.
+
+    Parameters
+    ----------
+    file : Path
+    names : sequence of str
+        Columns of the file.
+    columns : sequence of str or None
+        Columns to read.
+    """
+    repeated = set(partitions(file)).intersection(names)
+    if repeated:
         raise DataError(
-            text, "Rename one of the two: nothing tells which of them is right."
+            f"{file}: the column {min(repeated)!r} is in the file and in the name of a "
+            "folder",
+            "Rename one of the two: nothing tells which of them is right.",
         )
-    missing = [name for name in wanted or () if name not in found]
+    missing = [name for name in columns or () if name not in names]
     if missing:
-        near = suggest(missing[0], found)
-        hint = (
-            f"Did you mean {near[0]!r}?"
-            if near
-            else "All files need the columns of the first one."
-        )
+        near = suggest(missing[0], names)
+        remedy = "All files need the columns of the first one."
+        if near:
+            remedy = f"Did you mean {near[0]!r}?"
         raise DataError(
             f"{file}: {counted(len(missing), 'column')} missing: {listed(missing)}",
-            hint,
+            remedy,
         )
 
 
 def _weights(column: pd.Series, file: Path) -> Array:
-    """Return weights of rows, finite and not negative."""
+    """Return the weights of rows; raise an error unless they are finite and >= 0."""
     weights = _numbers(column, file)
     bad = ~(np.isfinite(weights) & (weights >= 0))
     if bad.any():
@@ -548,21 +714,28 @@ def _weights(column: pd.Series, file: Path) -> Array:
 
 
 def _without_unweighted(
-    frame: pd.DataFrame, weights: Array, numbers: Sequence[str], file: Path
+    frame: pd.DataFrame, weights: Array, numeric: Sequence[str], file: Path
 ) -> pd.DataFrame:
     """Return the rows of positive weight.
 
-    Columns `numbers` of csv files are numbers then, also where the other rows hold words.
+    Parameters
+    ----------
+    frame : DataFrame
+    weights : ndarray of shape (n_rows,)
+    numeric : sequence of str
+        Columns to convert into numbers, if only other rows of a csv file hold words.
+    file : Path
     """
     if (weights > 0).all():
         return frame
     frame = frame[weights > 0].copy()
     if suffix_of(file) == ".csv":
-        for name in numbers:
-            if not pd.api.types.is_numeric_dtype(frame[name]):
-                values = pd.to_numeric(frame[name], errors="coerce")
-                if (values.isna() == frame[name].isna()).all():
-                    frame[name] = values
+        for name in numeric:
+            if pd.api.types.is_numeric_dtype(frame[name]):
+                continue
+            values = pd.to_numeric(frame[name], errors="coerce")
+            if (values.isna() == frame[name].isna()).all():
+                frame[name] = values
     return frame
 
 
@@ -576,10 +749,11 @@ def _numbers(column: pd.Series, file: Path) -> Array:
     column = typed(without_markers(column))
     if pd.api.types.is_numeric_dtype(column) or column.isna().all():
         return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
-    wrong = pd.to_numeric(column, errors="coerce").isna() & column.notna()
-    place = int(np.argmax(wrong))
+    is_wrong = pd.to_numeric(column, errors="coerce").isna() & column.notna()
+    first_wrong = int(np.argmax(is_wrong))
+    row = int(column.index[first_wrong]) + 1
     raise DataError(
-        f"{file}: column {column.name!r} has {str(column.iloc[place])!r} in row "
-        f"{int(column.index[place]) + 1}",
+        f"{file}: column {column.name!r} has {str(column.iloc[first_wrong])!r} in row "
+        f"{row}",
         _ENCODE,
     )

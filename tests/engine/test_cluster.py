@@ -190,7 +190,7 @@ def test_a_run_that_loses_a_worker_has_the_numbers_of_a_serial_run(cluster, tmp_
 def test_sums_over_files_survive_a_worker_to_the_last_digit(
     cluster, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("mtlrun.chunks.sums.EVERY", 0.0)
+    monkeypatch.setattr("mtlrun.chunks.sums.PROGRESS_SECONDS", 0.0)
     rng = np.random.default_rng(0)
     for k in range(12):
         rows = pd.DataFrame(rng.normal(size=(2000, 4)), columns=["a", "b", "c", "y"])
