@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from mtlrun.comparison.gallery import longest_arrows
 from mtlrun.comparison.pictures import Shrinkage, ShrinkagePicture
@@ -13,14 +14,18 @@ from mtlrun.model.fitted import Model
 from mtlrun.model.plots import estimates_of
 from mtlrun.utils.text import sanitize
 
+if TYPE_CHECKING:
+    from mtlrun.estimators.hierarchical import Estimates
+
 
 def coefficient_arrows(
     model: Model, tasks: Sequence[str], column: str | None = None
 ) -> list[ShrinkagePicture]:
     """Return the shrinkage of the coefficients in which tasks differ most.
 
-    Arrows lead from the coefficient that the rows of a task give alone to that of the
-    model; tasks with too few rows for one of their own have no arrow.
+    Arrows lead from the coefficient estimated from the rows of a task alone to the
+    coefficient of the model. Tasks with too few rows for a separate estimate have no
+    arrow.
 
     Parameters
     ----------
@@ -28,7 +33,7 @@ def coefficient_arrows(
     tasks : sequence of str
         Names of the tasks.
     column : str, optional
-        Only this column. Default: those in which tasks differ most.
+        Only this column. Default: the columns in which tasks differ most.
 
     Returns
     -------
@@ -50,13 +55,7 @@ def coefficient_arrows(
         columns = [names.index(column)]
     pictures = []
     for j in columns:
-        arrows = []
-        for t, task in enumerate(tasks):
-            separate = float(estimates.alone[t, j])
-            if math.isfinite(separate):
-                shrunken = float(estimates.pooled[t, j])
-                mean = float(estimates.mean[j])
-                arrows.append(Shrinkage(sanitize(task), separate, shrunken, mean))
+        arrows = _arrows(estimates, tasks, j)
         if not arrows:
             continue
         arrows, selection = longest_arrows(arrows)
@@ -71,3 +70,15 @@ def coefficient_arrows(
         center = "mean of all tasks"
         pictures.append(ShrinkagePicture(title, name, arrows, caption, center))
     return pictures
+
+
+def _arrows(estimates: Estimates, tasks: Sequence[str], column: int) -> list[Shrinkage]:
+    """Return the arrows of the tasks that have a separate estimate of a column."""
+    mean = float(estimates.mean[column])
+    arrows = []
+    for t, task in enumerate(tasks):
+        separate = float(estimates.alone[t, column])
+        if math.isfinite(separate):
+            shrunken = float(estimates.pooled[t, column])
+            arrows.append(Shrinkage(sanitize(task), separate, shrunken, mean))
+    return arrows

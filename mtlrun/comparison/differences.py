@@ -1,13 +1,15 @@
-"""Two lines before anything is tuned: how the tasks differ, and what multi-task learning gained on such tables.
+"""Two lines about a table before anything is tuned.
 
-The first says how much of the variance the tasks explain, and in which columns they differ; the second goes by the
-tables of the atlas that are most alike.
+`differences` says how much of the variance the tasks explain, and in which columns they
+differ. `tables_like` says what multi-task learning gained on the tables of the atlas
+that are most alike.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,145 +29,196 @@ from mtlrun.estimators.hierarchical import HeterogeneityTest, HierarchicalMTL
 from mtlrun.estimators.hierarchical_labels import HierarchicalMTLClassifier
 from mtlrun.features.table import TableFeatures
 
-#: Tests are at this level. Slopes that are tested, at most, those of the largest variance first; and named.
-LEVEL, TESTED, NAMED = 0.05, 40, 5
-#: Columns and entries of a table, at most, for which the line is worth its seconds; and for labels, where every
-#: evaluation passes over the rows, of rows times the squares of columns.
-MOST_COLUMNS, MOST_ENTRIES, MOST_PRODUCTS = 100, 20_000_000, 20_000_000
+#: Level of the tests.
+LEVEL = 0.05
+#: Number of slopes that are tested, by decreasing variance, and that are named.
+MAX_TESTED = 40
+MAX_NAMED = 5
+#: Columns and entries of a table for which the line is worth its seconds.
+MAX_COLUMNS = 100
+MAX_ENTRIES = 20_000_000
+#: Rows times squared columns of a table with labels, where each evaluation of the
+#: likelihood passes over the rows.
+MAX_PRODUCTS = 20_000_000
 
 
 def differences(dataset: Dataset) -> str | None:
-    """Return how tasks of their own rows differ, in words; None where that is not asked or cannot be told.
+    """Return in words how tasks differ that have their own rows.
 
-    A hierarchical model is fitted to all rows. For numbers exact score tests tell whether tasks differ at all, and
-    beyond their level, and restricted likelihood ratios in which slopes. For labels these are likelihood ratios, too.
-    Those of slopes are adjusted by Holm.
+    A hierarchical model is fitted to all rows. For numbers, exact score tests tell
+    whether tasks differ at all, and beyond their level; restricted likelihood ratios
+    tell in which slopes. For labels, all tests are likelihood ratios. The p-values of
+    slopes are adjusted by Holm's method.
+
+    Parameters
+    ----------
+    dataset : Dataset
+
+    Returns
+    -------
+    str or None
+        None for tasks that share their rows, sparse or large tables, more than two
+        classes, and if the model cannot be fitted.
     """
-    if (
-        dataset.task_type not in ("regression", "binary")
-        or dataset.task_id is None
-        or dataset.n_tasks < 2
-    ):
+    if not _has_tasks_to_compare(dataset):
         return None
-    if (
-        sparse.issparse(dataset.X)
-        or dataset.X.size > MOST_ENTRIES
-        or dataset.n_features > MOST_COLUMNS
-    ):
+    if sparse.issparse(dataset.X) or dataset.X.size > MAX_ENTRIES:
         return None
-    step = TableFeatures(
-        {
-            dataset.features.index(name): words
-            for name, words in dataset.categories.items()
-        }
-    )
-    with config_context(transform_output="default"):
-        step.fit(dataset.X, sample_weight=dataset.source.get(WEIGHT))
-        X = step.transform(dataset.X)
-    labels = dataset.task_type == "binary"
-    if X.shape[1] > MOST_COLUMNS or (labels and X.size * X.shape[1] > MOST_PRODUCTS):
+    if dataset.n_features > MAX_COLUMNS:
         return None
-    names = distinct(
-        step.get_feature_names_out(
-            np.asarray(dataset.features, dtype=object) if dataset.features else None
-        )
-    )
+    X, names = _encoded(dataset)
+    n_columns = X.shape[1]
+    has_labels = dataset.task_type == "binary"
+    if n_columns > MAX_COLUMNS:
+        return None
+    if has_labels and X.size * n_columns > MAX_PRODUCTS:
+        return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         try:
-            return _text((_of_labels if labels else _of_numbers)(X, dataset), names)
-        except (
-            MtlrunError,
-            ValueError,
-            np.linalg.LinAlgError,
-        ):  # the methods themselves will say what is wrong
+            if has_labels:
+                return _text(_fit_labels(X, dataset), names)
+            return _text(_fit_numbers(X, dataset), names)
+        except (MtlrunError, ValueError, np.linalg.LinAlgError):
+            # The methods of the comparison will report what is wrong with the table.
             return None
+
+
+def _has_tasks_to_compare(dataset: Dataset) -> bool:
+    if dataset.task_type not in ("regression", "binary"):
+        return False
+    return dataset.task_id is not None and dataset.n_tasks >= 2
+
+
+def _encoded(dataset: Dataset) -> tuple[np.ndarray, list[str]]:
+    """Return the columns of a table as numbers, and their names."""
+    categories = {}
+    for name, words in dataset.categories.items():
+        categories[dataset.features.index(name)] = words
+    step = TableFeatures(categories)
+    with config_context(transform_output="default"):
+        step.fit(dataset.X, sample_weight=dataset.source.get(WEIGHT))
+        X = step.transform(dataset.X)
+    features = None
+    if dataset.features:
+        features = np.asarray(dataset.features, dtype=object)
+    return X, distinct(step.get_feature_names_out(features))
 
 
 @dataclass(frozen=True)
 class _Fitted:
-    """What is said of a model, and its tests: of all, of slopes, and of some slopes one by one."""
+    """A fitted hierarchical model, with its tests.
 
-    of: str
+    Attributes
+    ----------
+    variance : str
+        Name of the variance that the shares divide.
+    shares : dict of str to float
+        Shares of the variance of the common mean and of the tasks.
+    columns : ndarray of shape (1 + n_columns,)
+        Shares of the level and of each slope.
+    test : callable
+        Tests all differences ("all"), or differences of slopes ("slopes").
+    test_each : callable
+        Tests some slopes, by their positions, one by one.
+    """
+
+    variance: str
     shares: dict[str, float]
     columns: np.ndarray
     test: Callable[[str], HeterogeneityTest]
-    tests: Callable[[Sequence[int]], list[HeterogeneityTest]]
+    test_each: Callable[[Sequence[int]], list[HeterogeneityTest]]
 
 
-def _of_numbers(X: np.ndarray, dataset: Dataset) -> _Fitted:
+def _fit_numbers(X: np.ndarray, dataset: Dataset) -> _Fitted:
     model = HierarchicalMTL("diagonal").fit(X, dataset.y, **_rows(dataset))
-    tests = partial(model.test, method="lrt", each=True)
     return _Fitted(
-        "the variance", model.variance_shares_, model.heterogeneity_, model.test, tests
+        variance="the variance",
+        shares=model.variance_shares_,
+        columns=model.heterogeneity_,
+        test=model.test,
+        test_each=partial(model.test, method="lrt", each=True),
     )
 
 
-def _of_labels(X: np.ndarray, dataset: Dataset) -> _Fitted:
+def _fit_labels(X: np.ndarray, dataset: Dataset) -> _Fitted:
     rows = _rows(dataset)
     model = HierarchicalMTLClassifier("diagonal").fit(X, dataset.y, **rows)
     test = partial(model.test, X, dataset.y, **rows)
     return _Fitted(
-        "the variance behind the labels",
-        model.variance_shares_,
-        model.heterogeneity_,
-        test,
-        test,
+        variance="the variance behind the labels",
+        shares=model.variance_shares_,
+        columns=model.heterogeneity_,
+        test=test,
+        test_each=test,
     )
 
 
 def _rows(dataset: Dataset) -> dict[str, Any]:
-    """Return tasks and weights of the rows."""
-    weights = (
-        {}
-        if WEIGHT not in dataset.source
-        else {"sample_weight": dataset.source[WEIGHT]}
-    )
-    return {"task_id": dataset.task_id, **weights}
+    """Return tasks and weights of the rows, as arguments of `fit` and `test`."""
+    rows = {"task_id": dataset.task_id}
+    if WEIGHT in dataset.source:
+        rows["sample_weight"] = dataset.source[WEIGHT]
+    return rows
 
 
 def _text(fitted: _Fitted, names: list[str]) -> str | None:
-    every = fitted.test("all")
-    if not np.isfinite(every.p_value):
+    overall = fitted.test("all")
+    if not np.isfinite(overall.p_value):
         return None
-    if every.p_value > LEVEL:
-        how = "exact score test" if every.method == "score" else "likelihood ratio test"
-        return f"no sign that the tasks differ ({how}, p = {every.p_value:.2g})"
-    tasks, mean = fitted.shares["tasks"], fitted.shares["mean"]
+    if overall.p_value > LEVEL:
+        method = "likelihood ratio test"
+        if overall.method == "score":
+            method = "exact score test"
+        return f"no sign that the tasks differ ({method}, p = {overall.p_value:.2g})"
+    tasks = fitted.shares["tasks"]
+    mean = fitted.shares["mean"]
     text = (
-        f"tasks explain {tasks:.0%} of {fitted.of} beyond the common model's {mean:.0%}"
+        f"tasks explain {tasks:.0%} of {fitted.variance} beyond the common model's "
+        f"{mean:.0%}"
     )
     if fitted.test("slopes").p_value > LEVEL:
         return f"{text}; they differ in level only"
-    return f"{text}; {_slopes(fitted, names)}"
+    return f"{text}; {_slopes_text(fitted, names)}"
 
 
-def _slopes(fitted: _Fitted, names: list[str]) -> str:
-    share = fitted.columns[1:]
-    order = [int(j) for j in np.argsort(-share, kind="stable") if share[j] > 0][:TESTED]
-    found = fitted.tests(order) if order else []
-    sure = [j for j, test in zip(order, found, strict=True) if test.p_value <= LEVEL]
-    if not sure:
+def _slopes_text(fitted: _Fitted, names: list[str]) -> str:
+    """Return the columns whose slopes differ significantly, with their shares."""
+    shares = fitted.columns[1:]
+    by_share = np.argsort(-shares, kind="stable").tolist()
+    candidates = [j for j in by_share if shares[j] > 0][:MAX_TESTED]
+    tests: list[HeterogeneityTest] = []
+    if candidates:
+        tests = fitted.test_each(candidates)
+    significant = []
+    for j, test in zip(candidates, tests, strict=True):
+        if test.p_value <= LEVEL:
+            significant.append(f"{names[j]} ({shares[j]:.0%})")
+    if not significant:
         return "slopes differ, in no single column for sure"
-    listed = ", ".join(f"{names[j]} ({share[j]:.0%})" for j in sure[:NAMED])
-    more = f" and {len(sure) - NAMED} more" if len(sure) > NAMED else ""
-    return f"slopes differ in {listed}{more}"
+    text = f"slopes differ in {', '.join(significant[:MAX_NAMED])}"
+    if len(significant) > MAX_NAMED:
+        text += f" and {len(significant) - MAX_NAMED} more"
+    return text
 
 
-# ---------------------------------------------------------------------- tables like this one
+# --------------------------------------------------------------- tables like this one
 
-#: So many tables are named; with fewer than the second, nothing is said.
-NEAREST, FEWEST = 5, 3
-#: What makes tables alike, as logarithms: all of it is known without a fit.
+#: Number of tables that are named.
+N_NEAREST = 5
+#: With fewer tables of the same layout, there is no line.
+MIN_TABLES = 3
+#: Sizes of a table, which need no fit. Tables are alike if their logarithms are near.
 SIZES = ("rows_per_task", "tasks", "features")
 
 
 def tables_like(dataset: Dataset, train: float) -> str | None:
-    """Return what multi-task learning gained on real tables of the same layout and nearest size.
+    """Return what multi-task learning gained on real tables of similar size.
 
-    Of every table of the atlas, the number of training rows per task that is nearest
-    counts. Its gain is the smaller of those over separate and over pooled models, as a
-    mean over the seeds.
+    Only tables of the atlas with the same layout count. Each of them was compared with
+    several numbers of training rows per task, of which the nearest counts. The gain on
+    a table is the smaller of its gains over separate and over pooled models, as a mean
+    over the seeds.
 
     Parameters
     ----------
@@ -176,40 +229,63 @@ def tables_like(dataset: Dataset, train: float) -> str | None:
     Returns
     -------
     str or None
-        None where the atlas has no such tables.
+        None if the atlas has too few such tables.
     """
-    if dataset.task_id is not None:
-        kind = "groups"
-    else:
-        kind = "targets" if dataset.task_type == "regression" else "labels"
     try:
         lines, day = read_lines()
-    except ConfigError:  # the shipped file is not there
+    except ConfigError:
+        # This installation lacks the file.
         return None
-    known = float((dataset.y == dataset.y).sum()) * train / dataset.n_tasks
-    mine = np.log([max(known, 1.0), dataset.n_tasks, max(dataset.n_features, 1)])
-    gains: dict[tuple[str, str], list[float]] = {}
+    gains = _gains_by_distance(lines, _layout(dataset), _log_sizes(dataset, train))
+    nearest = dict(list(gains.items())[:N_NEAREST])
+    if len(nearest) < MIN_TABLES:
+        return None
+    n_helped = sum(gain > 0 for gain in nearest.values())
+    low = 100 * min(nearest.values())
+    high = 100 * max(nearest.values())
+    return (
+        f"tables like yours in the atlas of {day}: multi-task learning helped in "
+        f"{n_helped} of {len(nearest)} (gain {low:.0f} to {high:.0f}%): "
+        f"{', '.join(nearest)}"
+    )
+
+
+def _layout(dataset: Dataset) -> str:
+    """Return the kind of a table, by the names of the atlas."""
+    if dataset.task_id is not None:
+        return "groups"
+    if dataset.task_type == "regression":
+        return "targets"
+    return "labels"
+
+
+def _log_sizes(dataset: Dataset, train: float) -> np.ndarray:
+    """Return the logarithms of `SIZES`, for a part of the rows."""
+    n_targets = float((dataset.y == dataset.y).sum())  # a missing target is NaN
+    rows_per_task = n_targets * train / dataset.n_tasks
+    n_features = max(dataset.n_features, 1)
+    return np.log([max(rows_per_task, 1.0), dataset.n_tasks, n_features])
+
+
+def _gains_by_distance(
+    lines: Sequence[dict[str, str]], layout: str, log_sizes: np.ndarray
+) -> dict[str, float]:
+    """Return the mean gain on each table of a layout, the nearest table first."""
+    # A table was compared with several numbers of training rows, each with some seeds.
+    gains: dict[tuple[str, str], list[float]] = defaultdict(list)
     distances: dict[tuple[str, str], float] = {}
     for line in lines:
-        if line["kind"] == kind:
-            place = line["table"], line["rows"]
-            # Multi-task learning has to beat both alternatives, as in the verdict.
-            over_both = float(line["over_independent"]), float(line["over_pooled"])
-            gains.setdefault(place, []).append(min(over_both))
-            distances[place] = float(
-                np.linalg.norm(np.log([float(line[name]) for name in SIZES]) - mine)
-            )
-    found: dict[str, float] = {}
-    for place in sorted(distances, key=lambda place: (distances[place], place)):
-        found.setdefault(place[0], math.fsum(gains[place]) / len(gains[place]))
-    chosen = dict(list(found.items())[:NEAREST])
-    if len(chosen) < FEWEST:
-        return None
-    helped = sum(value > 0 for value in chosen.values())
-    low, high = (
-        f"{100 * end:.0f}" for end in (min(chosen.values()), max(chosen.values()))
-    )
-    return (
-        f"tables like yours in the atlas of {day}: multi-task learning helped in {helped} of {len(chosen)} "
-        f"(gain {low} to {high}%): {', '.join(chosen)}"
-    )
+        if line["kind"] != layout:
+            continue
+        key = (line["table"], line["rows"])
+        # Multi-task learning has to beat both alternatives, as in the verdict.
+        over_separate = float(line["over_independent"])
+        over_pooled = float(line["over_pooled"])
+        gains[key].append(min(over_separate, over_pooled))
+        sizes = np.log([float(line[name]) for name in SIZES])
+        distances[key] = float(np.linalg.norm(sizes - log_sizes))
+    mean_gains: dict[str, float] = {}
+    for key in sorted(distances, key=lambda key: (distances[key], key)):
+        # Of each table, the first and so the nearest number of rows counts.
+        mean_gains.setdefault(key[0], math.fsum(gains[key]) / len(gains[key]))
+    return mean_gains

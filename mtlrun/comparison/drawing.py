@@ -1,18 +1,21 @@
 """Draw the pictures of a comparison with matplotlib.
 
-Each function takes a picture of `mtlrun.comparison.pictures` and draws it into axes, or
-into a new figure. Orange stands for separate models, gray for one pooled model, blue
-for multi-task learning; among tasks, blue gains and red loses.
+`draw` takes a picture of `mtlrun.comparison.pictures` and draws it into axes, or into a
+new figure. `inline_svg` returns it for a page, and `picture_file` as a file. Orange
+stands for separate models, gray for one pooled model, blue for multi-task learning;
+among tasks, blue gains and red loses.
 """
 
 from __future__ import annotations
 
 import io
+import itertools
 import math
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -20,13 +23,14 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
 from mtlrun.comparison.evaluation import AUC
-from mtlrun.comparison.gallery import read_pictures
+from mtlrun.comparison.gallery import names_of, read_pictures
 from mtlrun.comparison.pictures import (
     PICTURES,
     CalibrationPicture,
@@ -36,6 +40,7 @@ from mtlrun.comparison.pictures import (
     ListPicture,
     Picture,
     PredictionsPicture,
+    Shrinkage,
     ShrinkagePicture,
     TaskPanel,
     VerdictPicture,
@@ -47,6 +52,10 @@ from mtlrun.utils.outputs import write_output
 
 #: Makes a figure: matplotlib's class, or `pyplot.figure` for figures to be shown.
 MakeFigure = Callable[..., Figure]
+#: Left, bottom, right and top, as shares of the axes.
+Box = tuple[float, float, float, float]
+#: Pictures with an axis of gains.
+_GainPicture = VerdictPicture | ListPicture | GainsPicture
 #: Colors, line styles and markers of the strategies.
 STRATEGY_COLORS = {"separate": "#D98200", "pooled": "#777777", "multi-task": "#0072B2"}
 STRATEGY_LINES = {"separate": "--", "pooled": ":", "multi-task": "-"}
@@ -54,36 +63,53 @@ STRATEGY_MARKERS = {"separate": "s", "pooled": "x", "multi-task": "o"}
 GAIN_COLOR = "#0072B2"
 LOSS_COLOR = "#C44500"
 UNDECIDED_COLOR = "#777777"
-#: A gray that shades white and dark pages alike.
+#: Areas and lines in a gray that is visible on white and on dark pages.
 BAND: dict[str, Any] = {"color": "#808080", "alpha": 0.2, "linewidth": 0}
 ZERO_LINE: dict[str, Any] = {"color": "#808080", "linewidth": 0.9, "zorder": 1}
 DIAGONAL: dict[str, Any] = {"color": "#808080", "linewidth": 0.9, "linestyle": ":"}
-#: Inches: width of a picture, a line with a task, a small panel.
+#: Sizes in inches: width of a picture, height of a line with a task, small panels.
 WIDTH = 4.7
 TASK_LINE = 0.2
 PANEL_WIDTH = 2.0
 PANEL_HEIGHT = 2.05
 PANELS_PER_ROW = 4
-#: Points of text: names of tasks, and the smallest text.
+#: Sizes of text in points: names of tasks, and the smallest text.
 NAME_SIZE = 8.0
 SMALL_SIZE = 7.5
-#: Widths of names, in letters.
+#: Largest width of names in letters.
 MAX_PANEL_NAME = 24
 MAX_POINT_NAME = 18
-#: Names beside the points of a scatter plot.
+#: Largest number of names in a scatter plot.
 MAX_POINT_NAMES = 14
 #: From this number of points on, intervals are drawn faintly.
 MANY_POINTS = 60
-#: A logarithmic axis of rows needs tasks that differ by this factor.
+#: The axis of rows is logarithmic if the sizes of tasks differ by this factor.
 LOG_ROWS = 6
-#: Colors of a heat map end at this quantile of the gains, and numbers stand in at most
-#: so many columns.
+#: Quantile of the gains at which the colors of a heat map end.
 HEAT_QUANTILE = 0.75
+#: A heat map with more columns has no numbers in its cells.
 MAX_NUMBER_COLUMNS = 8
+#: Half of the space that a point takes from names, as shares of width and height.
+POINT_SPACE = (0.01, 0.012)
+#: Distance of a name from its point, as shares of width and height.
+NAME_DISTANCE = (0.015, 0.013)
 
 
 def draw(picture: Picture, ax: Axes | None = None, make: MakeFigure = Figure) -> Any:
-    """Draw any picture; returns its axes, of small panels an array of axes."""
+    """Draw a picture.
+
+    Parameters
+    ----------
+    picture : picture
+    ax : Axes, optional
+        Default: axes of a new figure.
+    make : callable, default=Figure
+        Makes the figure.
+
+    Returns
+    -------
+    Axes, or ndarray of Axes for a picture with small panels
+    """
     with mpl.rc_context(STYLE):
         if isinstance(picture, VerdictPicture):
             return _draw_verdict(picture, ax, make)
@@ -101,6 +127,7 @@ def draw(picture: Picture, ax: Axes | None = None, make: MakeFigure = Figure) ->
 
 
 def _new_axes(ax: Axes | None, make: MakeFigure, height: float) -> Axes:
+    """Return the axes, or create a figure of a height in inches with axes."""
     if ax is not None:
         return ax
     figure = make(figsize=(WIDTH, height), layout="constrained")
@@ -108,6 +135,7 @@ def _new_axes(ax: Axes | None, make: MakeFigure, height: float) -> Axes:
 
 
 def _color(interval: Interval) -> str:
+    """Return the color of a gain: significant gain, significant loss, or neither."""
     if interval.low > 0:
         return GAIN_COLOR
     if interval.high < 0:
@@ -117,36 +145,52 @@ def _color(interval: Interval) -> str:
 
 def _limits(intervals: Sequence[Interval]) -> tuple[float, float]:
     """Return the ends of an axis of gains; a few very long intervals are cut."""
-    values = [abs(i.value) for i in intervals]
-    ends = [abs(end) for i in intervals for end in (i.low, i.high)]
-    reach = 1.5 * max(_quantile(values, 0.85), _quantile(ends, 0.85)) or 1.0
-    low = max(min(0.0, *(i.low for i in intervals)), -reach)
-    high = min(max(0.0, *(i.high for i in intervals)), reach)
+    lows = [interval.low for interval in intervals]
+    highs = [interval.high for interval in intervals]
+    distance_of_values = _distance(_values(intervals), 0.85)
+    distance_of_ends = _distance([*lows, *highs], 0.85)
+    reach = 1.5 * max(distance_of_values, distance_of_ends) or 1.0
+    low = max(min(0.0, *lows), -reach)
+    high = min(max(0.0, *highs), reach)
     margin = 0.04 * (high - low) or 1.0
     return low - margin, high + margin
 
 
 def _value_limits(intervals: Sequence[Interval]) -> tuple[float, float]:
     """Return the ends of an axis of gains that shows all but very distant values."""
-    values = [i.value for i in intervals]
-    reach = 3 * _quantile([abs(value) for value in values], 0.9) or 1.0
+    values = _values(intervals)
+    reach = 3 * _distance(values, 0.9) or 1.0
     low = max(min(0.0, *values), -reach)
     high = min(max(0.0, *values), reach)
     margin = 0.2 * (high - low) or 1.0
     return low - margin, high + margin
 
 
-def _quantile(values: Sequence[float], share: float) -> float:
-    return float(np.quantile(values, share))
+def _values(intervals: Sequence[Interval]) -> list[float]:
+    return [interval.value for interval in intervals]
 
 
-def _set_gain_axis(ax: Axes, axis: str, measure: str, name: str) -> None:
-    """Label an axis of gains; errors are in percent."""
-    target = getattr(ax, f"{name}axis")
-    if measure != AUC:
-        target.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:.4g}%"))
-    target.set_major_locator(MaxNLocator(nbins=6, min_n_ticks=3))
-    getattr(ax, f"set_{name}label")(axis)
+def _distance(values: Sequence[float], share: float) -> float:
+    """Return a quantile of the distances from zero."""
+    return float(np.quantile(np.abs(values), share))
+
+
+def _set_gain_axis(ax: Axes, picture: _GainPicture, name: str) -> None:
+    """Label the axis "x" or "y" as one of gains; shares of the error are in percent."""
+    axis: Axis
+    if name == "x":
+        axis = ax.xaxis
+        ax.set_xlabel(picture.axis)
+    else:
+        axis = ax.yaxis
+        ax.set_ylabel(picture.axis)
+    if picture.measure != AUC:
+        axis.set_major_formatter(FuncFormatter(_percent_tick))
+    axis.set_major_locator(MaxNLocator(nbins=6, min_n_ticks=3))
+
+
+def _percent_tick(value: float, _: int | None) -> str:
+    return f"{100 * value:.4g}%"
 
 
 def _draw_interval(
@@ -170,35 +214,40 @@ def _draw_interval(
 
 
 def _draw_verdict(picture: VerdictPicture, ax: Axes | None, make: MakeFigure) -> Axes:
+    """Draw the gains below each other, with their numbers as labels."""
     n_lines = len(picture.intervals)
     ax = _new_axes(ax, make, 0.75 + 0.55 * n_lines)
-    low = min(-1.5 * picture.smallest, *(i.low for i in picture.intervals))
-    high = max(1.5 * picture.smallest, *(i.high for i in picture.intervals))
+    lows = [interval.low for interval in picture.intervals]
+    highs = [interval.high for interval in picture.intervals]
+    # The band of gains without practical difference is always visible.
+    low = min(-1.5 * picture.smallest, *lows)
+    high = max(1.5 * picture.smallest, *highs)
     margin = 0.04 * (high - low)
     limits = (low - margin, high + margin)
     ax.axvspan(-picture.smallest, picture.smallest, **BAND)
     ax.axvline(0, **ZERO_LINE)
+    # The last line, the smaller gain, decides.
+    decisive = n_lines - 1
     labels = []
     for level, interval in enumerate(picture.intervals):
-        is_decisive = level == n_lines - 1
-        size = 9.0 if is_decisive else 7.0
+        size = 9.0 if level == decisive else 7.0
         _draw_interval(ax, interval, level, limits, _color(interval), size)
         labels.append(f"{interval.name}\n{interval.text(picture.measure)}")
     ax.set(xlim=limits, ylim=(n_lines - 0.5, -0.5))
     ax.set_yticks(range(n_lines), labels)
-    for level, text in enumerate(ax.get_yticklabels()):
-        text.set_fontweight("bold" if level == n_lines - 1 else "normal")
+    ax.get_yticklabels()[decisive].set_fontweight("bold")
     ax.tick_params(axis="y", length=0)
     ax.grid(visible=False, axis="y")
-    _set_gain_axis(ax, picture.axis, picture.measure, "x")
+    _set_gain_axis(ax, picture, "x")
     return ax
 
 
 def _draw_list(picture: ListPicture, ax: Axes | None, make: MakeFigure) -> Axes:
+    """Draw a line per task or method; faint ones are gray and may exceed the axis."""
     intervals = picture.intervals
     ax = _new_axes(ax, make, 0.8 + TASK_LINE * len(intervals))
-    shown = [i for i in intervals if i.name not in picture.faint] or intervals
-    limits = _limits(shown)
+    strong = [i for i in intervals if i.name not in picture.faint]
+    limits = _limits(strong or intervals)
     ax.axvspan(-picture.smallest, picture.smallest, **BAND)
     ax.axvline(0, **ZERO_LINE)
     for level, interval in enumerate(intervals):
@@ -207,20 +256,26 @@ def _draw_list(picture: ListPicture, ax: Axes | None, make: MakeFigure) -> Axes:
             color = UNDECIDED_COLOR
         _draw_interval(ax, interval, level, limits, color, 4.5)
     ax.set(xlim=limits, ylim=(len(intervals) - 0.4, -0.6))
-    _set_task_names(ax, [interval.name for interval in intervals])
-    _set_gain_axis(ax, picture.axis, picture.measure, "x")
+    _set_task_names(ax, names_of(intervals))
+    _set_gain_axis(ax, picture, "x")
     return ax
 
 
 def _set_task_names(ax: Axes, names: Sequence[str]) -> None:
     """Write the names of tasks at the lines of an axis."""
-    clipped = [clip_name(name) for name in names]
-    ax.set_yticks(range(len(clipped)), clipped, fontsize=NAME_SIZE, parse_math=False)
+    ax.set_yticks(
+        range(len(names)), _clipped(names), fontsize=NAME_SIZE, parse_math=False
+    )
     ax.tick_params(axis="y", length=0)
     ax.grid(visible=False, axis="y")
 
 
+def _clipped(names: Sequence[str]) -> list[str]:
+    return [clip_name(name) for name in names]
+
+
 def _draw_gains(picture: GainsPicture, ax: Axes | None, make: MakeFigure) -> Axes:
+    """Draw a point per task; those beyond the axis become triangles at its end."""
     ax = _new_axes(ax, make, 3.8)
     low, high = _value_limits(picture.intervals)
     ax.axhspan(-picture.smallest, picture.smallest, **BAND)
@@ -256,7 +311,7 @@ def _draw_gains(picture: GainsPicture, ax: Axes | None, make: MakeFigure) -> Axe
     _pad_rows(ax, picture.sizes, is_log)
     _name_points(ax, picture, points, is_log)
     ax.set_xlabel("rows of the task")
-    _set_gain_axis(ax, picture.axis, picture.measure, "y")
+    _set_gain_axis(ax, picture, "y")
     return ax
 
 
@@ -285,9 +340,6 @@ def _name_points(
     is_log: bool,
 ) -> None:
     """Write names at the clearest gains and losses where they do not overlap."""
-    (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
-    scale = math.log if is_log else float
-    width = scale(right) - scale(left)
     # Sizes of a letter and of a line of text, as shares of the axes.
     box_of_axes = ax.get_window_extent()
     dpi = ax.figure.dpi
@@ -296,40 +348,26 @@ def _name_points(
     order = sorted(
         range(len(points)), key=lambda i: -abs(picture.intervals[i].clearness)
     )
-    centers = []
-    for x, y in points:
-        centers.append(
-            ((scale(x) - scale(left)) / width, (y - bottom) / (top - bottom))
-        )
+    centers = _as_shares(ax, points, is_log)
     # Names keep clear of points and of each other.
-    boxes = [(x - 0.01, y - 0.012, x + 0.01, y + 0.012) for x, y in centers]
+    x_space, y_space = POINT_SPACE
+    boxes: list[Box] = []
+    for x, y in centers:
+        boxes.append((x - x_space, y - y_space, x + x_space, y + y_space))
     n_names = 0
     for index in order:
         name = clip_name(picture.intervals[index].name, MAX_POINT_NAME)
-        x, y = centers[index]
-        length = letter * len(name)
-        for is_right, is_above in (
-            (True, True),
-            (True, False),
-            (False, True),
-            (False, False),
-        ):
-            x_low = x + 0.015 if is_right else x - 0.015 - length
-            y_low = y + 0.013 if is_above else y - 0.013 - line
-            box = (x_low, y_low, x_low + length, y_low + line)
-            is_inside = box[0] >= 0 and box[2] <= 1 and box[1] >= 0 and box[3] <= 1
-            if is_inside and not any(_overlap(box, other) for other in boxes):
-                break
-        else:
+        corner = _free_corner(centers[index], letter * len(name), line, boxes)
+        if corner is None:
             continue
-        boxes.append(box)
+        boxes.append(corner.box)
         ax.annotate(
             name,
             points[index],
-            xytext=(4 if is_right else -4, 3 if is_above else -3),
+            xytext=corner.offset,
             textcoords="offset points",
-            ha="left" if is_right else "right",
-            va="bottom" if is_above else "top",
+            ha=corner.ha,
+            va=corner.va,
             fontsize=SMALL_SIZE,
             parse_math=False,
             zorder=4,
@@ -339,38 +377,114 @@ def _name_points(
             return
 
 
-def _overlap(one: Sequence[float], other: Sequence[float]) -> bool:
+def _as_shares(
+    ax: Axes, points: Iterable[tuple[float, float]], is_log: bool
+) -> list[tuple[float, float]]:
+    """Return points as shares of the width and height of axes."""
+    left, right = ax.get_xlim()
+    bottom, top = ax.get_ylim()
+    scale: Callable[[float], float] = math.log if is_log else float
+    width = scale(right) - scale(left)
+    shares = []
+    for x, y in points:
+        x_share = (scale(x) - scale(left)) / width
+        shares.append((x_share, (y - bottom) / (top - bottom)))
+    return shares
+
+
+@dataclass(frozen=True)
+class Corner:
+    """Corner of a point where its name has space.
+
+    Attributes
+    ----------
+    box : tuple of float
+        Left, bottom, right and top of the name, as shares of the axes.
+    offset : tuple of int
+        Offset of the name in points.
+    ha, va : str
+        Alignment of the name.
+    """
+
+    box: Box
+    offset: tuple[int, int]
+    ha: str
+    va: str
+
+
+def _free_corner(
+    center: tuple[float, float], length: float, height: float, boxes: Sequence[Box]
+) -> Corner | None:
+    """Return a corner of a point where a name fits, or None.
+
+    Parameters
+    ----------
+    center : tuple of float
+        Point, as shares of the axes.
+    length, height : float
+        Size of the name.
+    boxes : sequence of tuple of float
+        Boxes that it must not overlap.
+    """
+    x, y = center
+    x_distance, y_distance = NAME_DISTANCE
+    left = (x - x_distance - length, -4, "right")
+    right = (x + x_distance, 4, "left")
+    below = (y - y_distance - height, -3, "top")
+    above = (y + y_distance, 3, "bottom")
+    for horizontal, vertical in itertools.product((right, left), (above, below)):
+        x_low, x_offset, ha = horizontal
+        y_low, y_offset, va = vertical
+        box = (x_low, y_low, x_low + length, y_low + height)
+        if not _is_inside(box) or any(_overlap(box, other) for other in boxes):
+            continue
+        return Corner(box, (x_offset, y_offset), ha, va)
+    return None
+
+
+def _is_inside(box: Box) -> bool:
+    """Whether a box lies inside the axes."""
+    left, bottom, right, top = box
+    return left >= 0 and right <= 1 and bottom >= 0 and top <= 1
+
+
+def _overlap(box: Box, other: Box) -> bool:
     return (
-        one[0] < other[2]
-        and other[0] < one[2]
-        and one[1] < other[3]
-        and other[1] < one[3]
+        box[0] < other[2]
+        and other[0] < box[2]
+        and box[1] < other[3]
+        and other[1] < box[3]
     )
 
 
 def _draw_heat_map(picture: HeatMapPicture, ax: Axes | None, make: MakeFigure) -> Axes:
-    names = [clip_name(name) for name in picture.methods]
-    longest = max(map(len, names))
+    """Draw a colored cell per task and method, and a color bar above."""
+    methods = _clipped(picture.methods)
+    longest = max(map(len, methods))
     height = 1.0 + TASK_LINE * len(picture.tasks) + 0.075 * longest
     ax = _new_axes(ax, make, height)
     values = np.array(picture.values, dtype=float).reshape(len(picture.tasks), -1)
-    sizes = np.abs(values[np.isfinite(values)])
-    reach = float(np.quantile(sizes, HEAT_QUANTILE)) if sizes.size else 1.0
-    reach = reach or 1.0
+    finite = values[np.isfinite(values)]
+    reach = 1.0
+    if finite.size:
+        reach = _distance(finite, HEAT_QUANTILE) or 1.0
     colors = mpl.colormaps["RdBu"].resampled(41)
     mesh = ax.pcolormesh(values, cmap=colors, norm=Normalize(-reach, reach))
     ax.invert_yaxis()
     ax.grid(visible=False)
     _set_task_names(ax, picture.tasks)
     ax.set_yticks(np.arange(len(picture.tasks)) + 0.5)
-    clipped = [clip_name(name) for name in picture.tasks]
-    ax.set_yticklabels(clipped, fontsize=NAME_SIZE, parse_math=False)
-    ax.set_xticks(np.arange(len(names)) + 0.5)
+    ax.set_yticklabels(_clipped(picture.tasks), fontsize=NAME_SIZE, parse_math=False)
+    ax.set_xticks(np.arange(len(methods)) + 0.5)
     ax.set_xticklabels(
-        names, fontsize=NAME_SIZE, rotation=60, ha="right", rotation_mode="anchor",
+        methods,
+        fontsize=NAME_SIZE,
+        rotation=60,
+        ha="right",
+        rotation_mode="anchor",
         parse_math=False,
-    )  # fmt: skip
-    if len(names) <= MAX_NUMBER_COLUMNS:
+    )
+    if len(methods) <= MAX_NUMBER_COLUMNS:
         _write_gains(ax, picture, values, reach)
     bar = ax.figure.colorbar(
         mesh,
@@ -382,10 +496,14 @@ def _draw_heat_map(picture: HeatMapPicture, ax: Axes | None, make: MakeFigure) -
         pad=0.02,
     )
     if picture.measure != AUC:
-        bar.ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:.3g}%"))
+        bar.ax.xaxis.set_major_formatter(FuncFormatter(_short_percent_tick))
     bar.ax.tick_params(labelsize=SMALL_SIZE)
     bar.set_label("gain (blue) or loss (red)", fontsize=NAME_SIZE)
     return ax
+
+
+def _short_percent_tick(value: float, _: int | None) -> str:
+    return f"{100 * value:.3g}%"
 
 
 def _write_gains(
@@ -411,6 +529,7 @@ def _write_gains(
 def _draw_shrinkage(
     picture: ShrinkagePicture, ax: Axes | None, make: MakeFigure
 ) -> Axes:
+    """Draw an arrow per task, with a marker for each estimate."""
     arrows = picture.arrows
     ax = _new_axes(ax, make, 1.1 + TASK_LINE * len(arrows))
     for level, arrow in enumerate(arrows):
@@ -428,14 +547,7 @@ def _draw_shrinkage(
         )
     levels = list(range(len(arrows)))
     labels = {"pooled": picture.center}
-    values: dict[str, list[Any]] = {
-        "separate": [arrow.separate for arrow in arrows],
-        "pooled": [arrow.pooled for arrow in arrows],
-        "multi-task": [arrow.multitask for arrow in arrows],
-    }
-    for name, x in values.items():
-        if any(value is None for value in x):
-            continue
+    for name, x in _estimates_by_strategy(arrows).items():
         ax.plot(
             x,
             levels,
@@ -454,6 +566,21 @@ def _draw_shrinkage(
     return ax
 
 
+def _estimates_by_strategy(arrows: Sequence[Shrinkage]) -> dict[str, list[float]]:
+    """Return the estimates of each strategy; of pooled models if all are known."""
+    separate = []
+    pooled = []
+    multitask = []
+    for arrow in arrows:
+        separate.append(arrow.separate)
+        multitask.append(arrow.multitask)
+        if arrow.pooled is not None:
+            pooled.append(arrow.pooled)
+    if len(pooled) < len(arrows):
+        return {"separate": separate, "multi-task": multitask}
+    return {"separate": separate, "pooled": pooled, "multi-task": multitask}
+
+
 def _legend_above(ax: Axes) -> None:
     ax.legend(
         loc="lower right",
@@ -469,6 +596,7 @@ def _legend_above(ax: Axes) -> None:
 def _draw_calibration(
     picture: CalibrationPicture, ax: Axes | None, make: MakeFigure
 ) -> Axes:
+    """Draw the reliability diagram, and the number of rows of each tenth below it."""
     if ax is None:
         figure = make(figsize=(WIDTH, 4.8), layout="constrained")
         ax, counts_ax = figure.subplots(2, 1, height_ratios=(4, 1))
@@ -476,14 +604,14 @@ def _draw_calibration(
         counts_ax = ax.inset_axes((0, -0.45, 1, 0.25))
     ax.plot([0, 1], [0, 1], **DIAGONAL)
     counts_ax.set_xlim(0, 1)
+    # The bars of three strategies fit into a tenth.
     width = 0.028
     for index, (name, points) in enumerate(picture.curves.items()):
         color = STRATEGY_COLORS[name]
-        x = [p for p, _, _ in points]
-        y = [share for _, share, _ in points]
+        probabilities, shares, counts = zip(*points, strict=True)
         ax.plot(
-            x,
-            y,
+            probabilities,
+            shares,
             STRATEGY_LINES[name],
             marker=STRATEGY_MARKERS[name],
             color=color,
@@ -491,11 +619,13 @@ def _draw_calibration(
             linewidth=1.4,
             label=name,
         )
-        counts = [count for _, _, count in points]
         # Bars stand in the middle of their tenth, side by side.
-        centers = [(min(int(10 * p), 9) + 0.5) / 10 for p in x]
         shift = width * (index - (len(picture.curves) - 1) / 2)
-        counts_ax.bar([c + shift for c in centers], counts, width, color=color)
+        centers = []
+        for probability in probabilities:
+            tenth = min(int(10 * probability), 9)
+            centers.append((tenth + 0.5) / 10 + shift)
+        counts_ax.bar(centers, counts, width, color=color)
     ax.set(xlim=(0, 1), ylim=(0, 1))
     ax.set_ylabel("observed share")
     counts_ax.set_xlabel("predicted probability")
@@ -508,7 +638,7 @@ def _draw_calibration(
 def _draw_predictions(
     picture: PredictionsPicture, ax: Axes | None, make: MakeFigure
 ) -> np.ndarray:
-    """Draw all panels into a grid; of given axes, the panels fill the area."""
+    """Draw all panels into a grid of a new figure, or inside the area of axes."""
     n_panels = len(picture.panels)
     n_columns = min(n_panels, PANELS_PER_ROW)
     n_rows = -(-n_panels // n_columns)
@@ -534,7 +664,7 @@ def _draw_predictions(
 
 
 def _panel_handles(grid: Iterable[Axes]) -> tuple[list[Any], list[str]]:
-    """Return one handle per strategy that some panel shows."""
+    """Return handles and labels of a legend, one per strategy that a panel shows."""
     handles: dict[str, Any] = {}
     for axes in grid:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -543,7 +673,7 @@ def _panel_handles(grid: Iterable[Axes]) -> tuple[list[Any], list[str]]:
 
 
 def _inset_grid(ax: Axes, n_rows: int, n_columns: int) -> np.ndarray:
-    """Return axes in the area of other axes, row by row."""
+    """Return axes inside the area of other axes, row by row."""
     width = 1 / n_columns
     height = 1 / n_rows
     grid = []
@@ -576,9 +706,11 @@ def draw_panel(ax: Axes, picture: PredictionsPicture, panel: TaskPanel) -> None:
         markeredgewidth=0,
     )
     for name, line in panel.lines.items():
+        # A strategy with too few rows has no points, but an entry in the legend.
+        x, y = np.reshape(line, (-1, 2)).T
         ax.plot(
-            [x for x, _ in line],
-            [y for _, y in line],
+            x,
+            y,
             STRATEGY_LINES[name],
             marker=STRATEGY_MARKERS[name] if picture.is_probability else None,
             markersize=3,
@@ -610,7 +742,7 @@ def plot_folder(folder: Path, kind: str, out: Path, tasks: Sequence[str] = ()) -
     kind : str
         One of `mtlrun.comparison.pictures.PICTURES`.
     out : Path
-        Its ending says the format: svg, png or pdf.
+        Its ending sets the format: svg, png or pdf.
     tasks : sequence of str, optional
         Tasks to show, for kinds with a line or a panel per task.
 
@@ -644,14 +776,14 @@ def _figure_of(picture: Picture) -> Figure:
 def inline_svg(picture: Picture, name: str) -> str:
     """Return a picture as SVG for a page.
 
-    The ground is transparent. Points of `GainsPicture` have their numbers as titles,
-    which browsers show beside the pointer.
+    The background is transparent. Points of `GainsPicture` have their numbers as
+    titles, which browsers show at the pointer.
 
     Parameters
     ----------
     picture : picture
     name : str
-        Goes before all ids, which must differ from those of other pictures.
+        Prefix of all ids, so that they differ from the ids of other pictures.
     """
     svg = _svg_text(_figure_of(picture), name, picture.alt)
     if isinstance(picture, GainsPicture):
@@ -666,7 +798,7 @@ def inline_svg(picture: Picture, name: str) -> str:
 
 
 def inline_figure(figure: Figure, name: str, alt: str) -> str:
-    """Return any figure as SVG for a page, with `name` before all its ids."""
+    """Return a figure as SVG for a page, with `name` before all its ids."""
     return _svg_text(figure, name, alt)
 
 
@@ -686,7 +818,7 @@ def panel_svgs(picture: PredictionsPicture, name: str) -> list[str]:
     return svgs
 
 
-#: What stands before the picture in a file of SVG.
+#: Text before the picture in a file of SVG.
 _PROLOG = re.compile(r"^.*?(?=<svg )", re.DOTALL)
 _METADATA = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
@@ -694,6 +826,7 @@ _NUMBER = re.compile(r"(?<=[\s\"(,])(-?\d+\.\d\d)\d+")
 
 
 def _svg_text(figure: Figure, name: str, alt: str) -> str:
+    """Return a figure as SVG without its prolog, with a prefix for all ids."""
     stream = io.BytesIO()
     with mpl.rc_context(STYLE), _quiet_glyphs():
         figure.set_facecolor("none")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from mtlrun.comparison.evaluation import AUC, NMSE
+from mtlrun.comparison.gain import Gain, SmallestGain
 from mtlrun.comparison.leaderboard import Leaderboard
 from mtlrun.comparison.pictures import (
     MAX_NAMES_IN_TEXT,
@@ -58,16 +59,16 @@ PREDICTIONS_FILE = "predictions.npz"
 SEPARATE_NAME = STRATEGY_NAMES[INDEPENDENT]
 POOLED_NAME = STRATEGY_NAMES[POOLED]
 MULTITASK_NAME = STRATEGY_NAMES[MULTITASK]
-#: Tasks that are shown, with their names, by pictures with a line per task, and the
-#: number of small panels. Of more tasks, those are shown whose numbers are clearest.
+#: Largest number of tasks in pictures with a line per task, and of small panels. With
+#: more tasks, pictures show the clearest gains and losses.
 MAX_TASK_LINES = 40
 MAX_PANELS = 12
 #: Points of a small panel; of more rows, evenly spaced ones are shown.
 MAX_POINTS = 150
-#: A line through the points of a panel needs this many rows.
+#: Rows that a line through the points of a panel needs.
 MIN_ROWS_OF_LINE = 8
 #: Bins of predicted probabilities: of equal width over all tasks, and of equal numbers
-#: of rows in the panel of one task, each with at least so many rows.
+#: of rows in the panel of one task, each with at least `MIN_ROWS_OF_BIN` rows.
 N_PROBABILITY_BINS = 10
 N_PANEL_BINS = 5
 MIN_ROWS_OF_BIN = 5
@@ -83,30 +84,33 @@ class ComparisonPictures:
     smallest : float
         Smallest gain of interest.
     gains : list of Interval
-        Of multi-task learning over each alternative, and over both.
+        Gains of multi-task learning over each alternative, and over both.
     baseline : str
         Strategy that the tasks are compared with, empty if there is none.
     task_gains : list of Interval or None
-        Over that strategy; None where a task is undefined.
+        Gain of each task over that strategy; None if it is undefined.
     tasks : list of str
     sizes : list of int
     methods : list of str
-        The columns of `matrix`, the best first.
+        Methods in the columns of `matrix`, best first.
     reference : str
         Method that the columns are compared with.
     method_gains : list of Interval
-        Of each method over the reference, the largest first.
+        Gain of each method over the reference, largest first.
     trivial_methods : list of str
         Methods that only predict means.
     matrix : list of list of float
         Gain of each method on each task, a row per task.
-    has_labels, has_shared_rows : bool
+    has_labels : bool
+        Whether targets are labels.
+    has_shared_rows : bool
+        Whether tasks share their rows.
     without_probabilities : list of str
-        Chosen methods whose scores are no log-odds.
+        Chosen methods whose scores are not log-odds.
     held_out : HeldOutPredictions or None
     curve_gains : list of Interval
-        The smaller gain after training on parts of the rows, the smallest part first;
-        empty without ``--curve``.
+        Smaller gain after training on parts of the rows, smallest part first; empty
+        without ``--curve``.
     """
 
     title: str
@@ -195,20 +199,19 @@ class ComparisonPictures:
         Parameters
         ----------
         tasks : sequence of str, optional
-            Default: all, of more than 40 the 20 clearest gains and losses.
+            Default: all; of more than 40 tasks, the 20 clearest gains and losses.
 
         Raises
         ------
         PictureError
-            If no multi-task method was compared.
+            If no multi-task method was compared, or the gain of a task is undefined.
         UnknownNameError
             If there is no such task.
         """
         intervals = self._defined_gains()
         selection = ""
         if tasks:
-            named = {interval.name: interval for interval in intervals}
-            intervals = [named[self.tasks[t]] for t in self._positions(tasks)]
+            intervals = self._gains_of(tasks)
         elif len(intervals) > MAX_TASK_LINES:
             half = MAX_TASK_LINES // 2
             ordered = sorted(intervals, key=lambda i: i.clearness)
@@ -252,7 +255,7 @@ class ComparisonPictures:
         Parameters
         ----------
         tasks : sequence of str, optional
-            Default: all, of more than 40 those of `task_intervals`.
+            Default: all; of more than 40 tasks, the tasks of `task_intervals`.
 
         Raises
         ------
@@ -266,54 +269,64 @@ class ComparisonPictures:
             positions = self._positions(tasks)
         elif len(positions) > MAX_TASK_LINES:
             positions, selection = self._positions_of_heat_map()
+        values = []
+        for t in positions:
+            values.append(self.matrix[t])
         return HeatMapPicture(
             f"Gain over {self.reference} by task and method",
             self.measure,
             [self.tasks[t] for t in positions],
             self.methods,
-            [self.matrix[t] for t in positions],
+            values,
             selection,
         )
 
     def _positions_of_heat_map(self) -> tuple[list[int], str]:
-        if any(interval is not None for interval in self.task_gains):
+        """Choose the tasks of a heat map, and return a sentence about the choice."""
+        if self._compared_tasks():
             picture = self.task_intervals()
-            names = [interval.name for interval in picture.intervals]
-            return self._positions(names), picture.selection
-        order = np.argsort([-size for size in self.sizes], kind="stable")
-        return order[:MAX_TASK_LINES].tolist(), (
+            return self._positions(names_of(picture.intervals)), picture.selection
+        by_size = np.argsort(-np.array(self.sizes), kind="stable")
+        selection = (
             f"Shown are the {MAX_TASK_LINES} largest of {len(self.tasks)} tasks."
         )
+        return by_size[:MAX_TASK_LINES].tolist(), selection
 
     def losers(self) -> list[Interval]:
-        """Return the tasks that are clearly worse, the worst first."""
-        clear = [i for i in self.task_gains if i is not None and i.high < 0]
-        return sorted(clear, key=lambda i: i.value)
+        """Return the tasks that are clearly worse, worst first."""
+        losers = []
+        for interval in self._compared_tasks():
+            if interval.high < 0:
+                losers.append(interval)
+        return _by_value(losers)
 
     def task_sentences(self) -> list[str]:
-        """Return who loses, in one or two sentences; empty if tasks were not compared."""
-        intervals = [i for i in self.task_gains if i is not None]
+        """Return in one or two sentences which tasks lose.
+
+        The list is empty if tasks were not compared.
+        """
+        intervals = self._compared_tasks()
         if not intervals:
             return []
-        baseline = self._baseline_text()
-        losers = self.losers()
-        n_better = sum(i.value > 0 for i in intervals)
-        text = (
-            f"{n_better} of {counted(len(intervals), 'task')} have less error than "
-            f"with {baseline}"
-        )
+        change = "have less error than"
         if self.measure == AUC:
-            text = (
-                f"{n_better} of {counted(len(intervals), 'task')} have a higher AUC "
-                f"than with {baseline}"
-            )
+            change = "have a higher AUC than"
+        n_better = sum(interval.value > 0 for interval in intervals)
+        text = (
+            f"{n_better} of {counted(len(intervals), 'task')} {change} with "
+            f"{self._baseline_text()}"
+        )
+        losers = self.losers()
         if losers:
-            names = listed([clip_name(i.name) for i in losers], 2 * MAX_NAMES_IN_TEXT)
+            names = _clipped_names(losers, 2 * MAX_NAMES_IN_TEXT)
             return [f"{text}.", f"Tasks that lose (95% interval below 0): {names}."]
-        worse = sorted((i for i in intervals if i.value < 0), key=lambda i: i.value)
+        worse = []
+        for interval in _by_value(intervals):
+            if interval.value < 0:
+                worse.append(interval)
         if not worse:
             return [f"{text}; no task loses."]
-        names = listed([clip_name(i.name) for i in worse], MAX_NAMES_IN_TEXT)
+        names = _clipped_names(worse, MAX_NAMES_IN_TEXT)
         return [
             f"{text}. No task clearly loses. Slightly worse, within their intervals: "
             f"{names}."
@@ -330,8 +343,8 @@ class ComparisonPictures:
         Parameters
         ----------
         tasks : sequence of str, optional
-            Default: all, of more than 12 the clearest gains, the clearest losses and
-            the largest others.
+            Default: all; of more than 12 tasks, the clearest gains, the clearest losses
+            and the largest others.
 
         Raises
         ------
@@ -387,7 +400,7 @@ class ComparisonPictures:
         Parameters
         ----------
         tasks : sequence of str, optional
-            Default: all, of more than 40 those with the longest arrows.
+            Default: all; of more than 40 tasks, those with the longest arrows.
 
         Raises
         ------
@@ -404,7 +417,7 @@ class ComparisonPictures:
             )
         arrows = self._arrows(held_out)
         if tasks:
-            names = {self.tasks[t] for t in self._positions(tasks)}
+            names = self._checked_names(tasks)
             arrows = [arrow for arrow in arrows if arrow.name in names]
         arrows, selection = longest_arrows(arrows)
         if self.has_shared_rows:
@@ -498,32 +511,37 @@ class ComparisonPictures:
     # -- files
 
     def json(self) -> str:
-        """Return the content of ``pictures.json``; predictions are a file of their own."""
-        methods = None if self.held_out is None else self.held_out.methods
-        task_gains = []
-        for interval in self.task_gains:
-            task_gains.append(None if interval is None else interval.as_json())
+        """Return the content of ``pictures.json``.
+
+        Predictions are in a file of their own.
+        """
+        methods = None
+        if self.held_out is not None:
+            methods = self.held_out.methods
+        matrix = []
+        for row in self.matrix:
+            matrix.append([_finite(value) for value in row])
         content = {
             "schema": 1,
             "title": self.title,
             "measure": self.measure,
             "metric": self.metric,
             "smallest_gain": self.smallest,
-            "gains": [interval.as_json() for interval in self.gains],
+            "gains": _as_json(self.gains),
             "baseline": self.baseline,
-            "task_gains": task_gains,
+            "task_gains": _as_json(self.task_gains),
             "tasks": self.tasks,
             "rows": self.sizes,
             "methods": self.methods,
             "reference": self.reference,
-            "method_gains": [interval.as_json() for interval in self.method_gains],
+            "method_gains": _as_json(self.method_gains),
             "trivial_methods": self.trivial_methods,
-            "matrix": [[_finite(value) for value in row] for row in self.matrix],
+            "matrix": matrix,
             "has_labels": self.has_labels,
             "has_shared_rows": self.has_shared_rows,
             "without_probabilities": self.without_probabilities,
             "strategies": methods,
-            "curve_gains": [interval.as_json() for interval in self.curve_gains],
+            "curve_gains": _as_json(self.curve_gains),
         }
         return json.dumps(content, ensure_ascii=False) + "\n"
 
@@ -540,13 +558,13 @@ class ComparisonPictures:
         held_out = None
         if methods is not None:
             held_out = HeldOutPredictions.read(predictions, methods)
-        task_gains = []
+        task_gains: list[Interval | None] = []
         for item in content["task_gains"]:
             task_gains.append(None if item is None else Interval.of_json(item))
         matrix = []
         for row in content["matrix"]:
-            matrix.append([math.nan if v is None else float(v) for v in row])
-        tasks = [str(task) for task in content["tasks"]]
+            matrix.append([_number(value) for value in row])
+        tasks = _texts(content["tasks"])
         sizes = [int(size) for size in content["rows"]]
         lengths = {len(sizes), len(task_gains)}
         if matrix:
@@ -560,30 +578,33 @@ class ComparisonPictures:
             measure=str(content["measure"]),
             metric=str(content["metric"]),
             smallest=float(content["smallest_gain"]),
-            gains=[Interval.of_json(item) for item in content["gains"]],
+            gains=_intervals(content["gains"]),
             baseline=str(content["baseline"]),
             task_gains=task_gains,
             tasks=tasks,
             sizes=sizes,
-            methods=[str(method) for method in content["methods"]],
+            methods=_texts(content["methods"]),
             reference=str(content["reference"]),
-            method_gains=[Interval.of_json(item) for item in content["method_gains"]],
+            method_gains=_intervals(content["method_gains"]),
             matrix=matrix,
-            trivial_methods=[str(m) for m in content["trivial_methods"]],
+            trivial_methods=_texts(content["trivial_methods"]),
             has_labels=bool(content["has_labels"]),
             has_shared_rows=bool(content["has_shared_rows"]),
-            without_probabilities=[str(m) for m in content["without_probabilities"]],
+            without_probabilities=_texts(content["without_probabilities"]),
             held_out=held_out,
             # Comparisons of earlier versions have none.
-            curve_gains=[Interval.of_json(i) for i in content.get("curve_gains", [])],
+            curve_gains=_intervals(content.get("curve_gains", [])),
         )
 
     # -- parts
 
     def _gain_axis(self) -> str:
+        """Return the title of an axis of gains."""
         if self.measure == AUC:
             return "difference of the AUC"
-        error = {"nMSE": "squared error"}.get(self.measure, self.measure)
+        error = self.measure
+        if self.measure == NMSE:
+            error = "squared error"
         return f"share of the {error} removed"
 
     def _baseline_text(self) -> str:
@@ -598,8 +619,13 @@ class ComparisonPictures:
                 "Compare more methods: --methods default.",
             )
 
+    def _compared_tasks(self) -> list[Interval]:
+        """Return the gains of the tasks where they are defined."""
+        return [interval for interval in self.task_gains if interval is not None]
+
     def _defined_gains(self) -> list[Interval]:
-        intervals = [interval for interval in self.task_gains if interval is not None]
+        """Return the gains of the tasks where they are defined, at least one."""
+        intervals = self._compared_tasks()
         if not intervals:
             raise PictureError(
                 "no multi-task method, or no method to compare it with, was fitted on "
@@ -608,14 +634,29 @@ class ComparisonPictures:
             )
         return intervals
 
-    def _positions(self, tasks: Sequence[str]) -> list[int]:
-        names = [tasks] if isinstance(tasks, str) else [str(task) for task in tasks]
-        positions = []
+    def _gains_of(self, tasks: Sequence[str]) -> list[Interval]:
+        """Return the gains of some tasks, all of which must be defined."""
+        intervals = []
+        for position in self._positions(tasks):
+            interval = self.task_gains[position]
+            if interval is None:
+                raise PictureError(
+                    f"the gain of task {self.tasks[position]!r} is undefined",
+                    "Leave it out of --tasks.",
+                )
+            intervals.append(interval)
+        return intervals
+
+    def _checked_names(self, tasks: Sequence[str]) -> list[str]:
+        """Return task names as a list; raise an error if there is no such task."""
+        names = [tasks] if isinstance(tasks, str) else _texts(tasks)
         for name in names:
             if name not in self.tasks:
                 raise UnknownNameError("task", name, self.tasks)
-            positions.append(self.tasks.index(name))
-        return positions
+        return names
+
+    def _positions(self, tasks: Sequence[str]) -> list[int]:
+        return [self.tasks.index(name) for name in self._checked_names(tasks)]
 
     def require_held_out(self) -> HeldOutPredictions:
         """Return the predictions of the tested rows.
@@ -654,53 +695,50 @@ class ComparisonPictures:
         interval = self.task_gains[task] if self.task_gains else None
         if interval is not None:
             note += f", gain {format_gain(interval.value, self.measure)}"
+        name = self.tasks[task]
         lines = {}
-        x: list[float] = []
-        y: list[float] = []
-        for name in held_out.predicted:
-            if self.has_labels:
-                probability = held_out.probabilities(name)[is_task]
+        if self.has_labels:
+            for strategy in held_out.predicted:
+                probability = held_out.probabilities(strategy)[is_task]
                 bins = _equal_bins(probability)
                 points = _binned(probability, observed > 0, bins)
-                lines[name] = [(p, share) for p, share, _ in points]
-            else:
-                predicted = held_out.predicted[name][is_task]
-                lines[name] = _least_squares(predicted, observed)
-        if not self.has_labels:
-            names = list(held_out.predicted)
-            shown = MULTITASK_NAME if MULTITASK_NAME in names else names[0]
-            step = -(-len(observed) // MAX_POINTS) or 1
-            x = held_out.predicted[shown][is_task][::step].tolist()
-            y = observed[::step].tolist()
-        return TaskPanel(self.tasks[task], note, x, y, lines)
+                lines[strategy] = [(p, share) for p, share, _ in points]
+            return TaskPanel(name, note, [], [], lines)
+        for strategy, predicted in held_out.predicted.items():
+            lines[strategy] = _least_squares(predicted[is_task], observed)
+        x, y = _evenly_spaced(held_out, is_task)
+        return TaskPanel(name, note, x, y, lines)
 
     def _arrows(self, held_out: HeldOutPredictions) -> list[Shrinkage]:
+        """Return the arrows of the tasks whose estimates are all defined."""
         arrows = []
         for t in np.unique(held_out.tasks).tolist():
             is_task = held_out.tasks == t
             observed = held_out.observed[is_task]
-            values: dict[str, float] = {}
-            for name in held_out.predicted:
-                predicted = held_out.predicted[name][is_task]
+            estimates: dict[str, float] = {}
+            for name, predicted in held_out.predicted.items():
                 if self.has_labels:
-                    predicted = held_out.probabilities(name)[is_task]
-                values[name] = self._estimate(predicted, observed)
-            if not all(math.isfinite(value) for value in values.values()):
+                    predicted = held_out.probabilities(name)
+                estimates[name] = self._estimate(predicted[is_task], observed)
+            if not all(map(math.isfinite, estimates.values())):
                 continue
             arrows.append(
                 Shrinkage(
-                    self.tasks[t],
-                    values[SEPARATE_NAME],
-                    values[MULTITASK_NAME],
-                    values.get(POOLED_NAME),
+                    name=self.tasks[t],
+                    separate=estimates[SEPARATE_NAME],
+                    multitask=estimates[MULTITASK_NAME],
+                    pooled=estimates.get(POOLED_NAME),
                 )
             )
         return arrows
 
     def _estimate(self, predicted: Array, observed: Array) -> float:
+        """Return the estimate that `shrinkage` shows; NaN if it is undefined."""
         if not self.has_shared_rows:
             return float(predicted.mean())
-        unit = 1.0 if self.has_labels else float(observed.std())
+        unit = 1.0
+        if not self.has_labels:
+            unit = float(observed.std())
         if not unit > 0:
             return math.nan
         return float(predicted.std()) / unit
@@ -747,61 +785,75 @@ def pictures_of(
         None for a table in chunks, whose rows are not at hand.
     """
     evaluation = board.evaluation
-    gains = []
-    answer = board.answer
-    combined = answer.gain
-    compared = {
-        "vs. separate models": answer.versus_separate,
-        "vs. one model for all": answer.versus_pooled,
-    }
-    for name, gain in compared.items():
-        if gain is not None and math.isfinite(gain.low):
-            gains.append(Interval(name, gain.value, gain.low, gain.high))
-    if combined is not None and len(gains) == len(compared):
-        text = "both: the smaller gain"
-        gains.append(Interval(text, combined.value, combined.low, combined.high))
     baseline, task_gains = _task_gains(board)
-    methods = []
-    method_gains = []
-    columns = []
-    reference = board.reference
-    for entry in board.ranked():
-        if reference is None or entry is reference or not entry.losses:
-            continue
-        gain = board.gain(entry, reference)
-        if gain is not None:
-            methods.append(entry.label)
-            columns.append(gain.tasks)
-            interval = Interval(entry.label, gain.value, gain.low, gain.high)
-            method_gains.append(interval)
+    gains = _gains_over_reference(board)
+    method_gains = [_interval(label, gain) for label, gain in gains.items()]
     matrix = []
-    if columns:
-        matrix = np.column_stack(columns).tolist()
+    if gains:
+        matrix = np.column_stack([gain.tasks for gain in gains.values()]).tolist()
     has_labels = evaluation.measure != NMSE
-    unscaled = []
+    without_probabilities = []
     if has_labels and held_out is not None:
-        labels = [label for chosen in held_out.methods.values() for label in chosen]
-        unscaled = [label for label in dict.fromkeys(labels) if not _is_scaled(label)]
+        without_probabilities = _without_log_odds(held_out)
+    trivial_methods = []
+    for entry in board.entries:
+        if entry.family == TRIVIAL:
+            trivial_methods.append(entry.label)
     return ComparisonPictures(
         title=board.title,
         measure=evaluation.measure,
         metric=board.metric,
         smallest=evaluation.smallest,
-        gains=gains,
+        gains=_verdict_gains(board),
         baseline=baseline,
         task_gains=task_gains,
         tasks=[sanitize(task) for task in board.tasks],
         sizes=list(board.sizes),
-        methods=methods,
+        methods=list(gains),
         reference=board.against,
-        method_gains=sorted(method_gains, key=lambda i: -i.value),
+        method_gains=sorted(method_gains, key=lambda interval: -interval.value),
         matrix=matrix,
-        trivial_methods=[e.label for e in board.entries if e.family == TRIVIAL],
+        trivial_methods=trivial_methods,
         has_labels=has_labels,
         has_shared_rows=evaluation.y.ndim == 2,
-        without_probabilities=unscaled,
+        without_probabilities=without_probabilities,
         held_out=held_out,
     )
+
+
+def _verdict_gains(board: Leaderboard) -> list[Interval]:
+    """Return the gains over the alternatives, and the smaller one if both exist."""
+    verdict = board.answer
+    alternatives = {
+        "vs. separate models": verdict.versus_separate,
+        "vs. one model for all": verdict.versus_pooled,
+    }
+    intervals = []
+    for name, gain in alternatives.items():
+        if gain is not None and math.isfinite(gain.low):
+            intervals.append(_interval(name, gain))
+    if verdict.gain is not None and len(intervals) == len(alternatives):
+        intervals.append(_interval("both: the smaller gain", verdict.gain))
+    return intervals
+
+
+def _gains_over_reference(board: Leaderboard) -> dict[str, Gain]:
+    """Return the gain of each method over the reference by label, best method first."""
+    reference = board.reference
+    if reference is None:
+        return {}
+    gains = {}
+    for entry in board.ranked():
+        if entry is reference or not entry.losses:
+            continue
+        gain = board.gain(entry, reference)
+        if gain is not None:
+            gains[entry.label] = gain
+    return gains
+
+
+def _interval(name: str, gain: Gain | SmallestGain) -> Interval:
+    return Interval(name, gain.value, gain.low, gain.high)
 
 
 def _task_gains(board: Leaderboard) -> tuple[str, list[Interval | None]]:
@@ -824,12 +876,19 @@ def _task_gains(board: Leaderboard) -> tuple[str, list[Interval | None]]:
         if gain is None or not math.isfinite(gain.value + gain.error):
             intervals.append(None)
         else:
-            text = sanitize(name)
-            intervals.append(Interval(text, gain.value, gain.low, gain.high))
+            intervals.append(_interval(sanitize(name), gain))
     return STRATEGY_NAMES[family], intervals
 
 
-def _is_scaled(label: str) -> bool:
+def _without_log_odds(held_out: HeldOutPredictions) -> list[str]:
+    """Return the chosen methods whose scores are not log-odds, each once."""
+    labels: list[str] = []
+    for chosen in held_out.methods.values():
+        labels += chosen
+    return [label for label in dict.fromkeys(labels) if not _has_log_odds(label)]
+
+
+def _has_log_odds(label: str) -> bool:
     """Whether the scores of a method are log-odds.
 
     Trees and classes of the user have log-odds or their own decision function.
@@ -841,7 +900,10 @@ def _is_scaled(label: str) -> bool:
 
 
 def longest_arrows(arrows: Sequence[Shrinkage]) -> tuple[list[Shrinkage], str]:
-    """Return at most `MAX_TASK_LINES` arrows, and a sentence on which these are."""
+    """Choose at most `MAX_TASK_LINES` arrows, and describe the choice in a sentence.
+
+    The sentence is empty if all arrows are shown.
+    """
     selection = ""
     chosen = list(arrows)
     if len(chosen) > MAX_TASK_LINES:
@@ -854,7 +916,7 @@ def longest_arrows(arrows: Sequence[Shrinkage]) -> tuple[list[Shrinkage], str]:
 
 
 def _least_squares(x: Array, y: Array) -> list[tuple[float, float]]:
-    """Return the ends of the line of `y` on `x`, none if there are too few rows."""
+    """Return the two ends of the line of `y` on `x`; empty with too few rows."""
     low = float(x.min())
     high = float(x.max())
     if len(x) < MIN_ROWS_OF_LINE or not high - low > 1e-9 * max(abs(low), abs(high)):
@@ -863,8 +925,21 @@ def _least_squares(x: Array, y: Array) -> list[tuple[float, float]]:
     return [(low, intercept + slope * low), (high, intercept + slope * high)]
 
 
+def _evenly_spaced(
+    held_out: HeldOutPredictions, is_task: Array
+) -> tuple[list[float], list[float]]:
+    """Return predictions and targets of at most about `MAX_POINTS` rows of a task."""
+    strategy = MULTITASK_NAME
+    if MULTITASK_NAME not in held_out.predicted:
+        strategy = next(iter(held_out.predicted))
+    observed = held_out.observed[is_task]
+    step = -(-len(observed) // MAX_POINTS) or 1
+    predicted = held_out.predicted[strategy][is_task]
+    return predicted[::step].tolist(), observed[::step].tolist()
+
+
 def _equal_bins(probability: Array) -> Array:
-    """Return the bin of each row: fifths of the rows, fewer where there are few."""
+    """Return the bin of each row: fifths of the rows, or fewer bins of few rows."""
     n_bins = min(N_PANEL_BINS, max(1, len(probability) // MIN_ROWS_OF_BIN))
     ranks = np.argsort(np.argsort(probability, kind="stable"), kind="stable")
     return np.asarray(ranks * n_bins // len(probability))
@@ -887,7 +962,44 @@ def _binned(
     return points
 
 
+def names_of(intervals: Iterable[Interval]) -> list[str]:
+    """Return the names of some intervals."""
+    return [interval.name for interval in intervals]
+
+
+def _clipped_names(intervals: Iterable[Interval], limit: int) -> str:
+    """Return the first names of some intervals as text."""
+    return listed([clip_name(name) for name in names_of(intervals)], limit)
+
+
+def _by_value(intervals: Iterable[Interval]) -> list[Interval]:
+    return sorted(intervals, key=lambda interval: interval.value)
+
+
+def _as_json(intervals: Iterable[Interval | None]) -> list[dict[str, Any] | None]:
+    items = []
+    for interval in intervals:
+        items.append(None if interval is None else interval.as_json())
+    return items
+
+
+def _intervals(items: Iterable[Mapping[str, Any]]) -> list[Interval]:
+    return [Interval.of_json(item) for item in items]
+
+
+def _texts(items: Iterable[Any]) -> list[str]:
+    return [str(item) for item in items]
+
+
 def _finite(value: float) -> float | None:
+    """Return a number for JSON, which lacks NaN and infinity."""
     if math.isfinite(value):
         return value
     return None
+
+
+def _number(value: float | None) -> float:
+    """Return a number of JSON."""
+    if value is None:
+        return math.nan
+    return float(value)

@@ -1,4 +1,8 @@
-"""Errors of the best method on rows that it was not fitted to, for its intervals."""
+"""Errors of the best method on rows that it was not fitted to, for its intervals.
+
+They come from the folds of the comparison, or from fitting the method again without
+each of a few folds.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ from mtlrun.model.intervals import LEVEL, Errors, Intervals, advice, coverage
 
 Array = np.ndarray
 
-#: Folds in which a method is fitted again, where its errors are not at hand.
+#: Number of folds for fitting a method again.
 N_FOLDS = 5
 #: Names of the kinds of tasks, for messages.
 KINDS = {"known": "known tasks", "new": "new tasks"}
@@ -38,13 +42,12 @@ def errors_of_folds(evaluation: Evaluation, predicted: Mapping[int, Array]) -> E
     for split in range(evaluation.n_folds):
         if split not in predicted:
             continue
-        rows = evaluation.rows[split]
-        counted = np.asarray(~evaluation.new[split])
-        scores = np.asarray(predicted[split], dtype=float)[counted]
-        rows = rows[counted]
-        tasks = evaluation.row_index.task_id
-        own_tasks = None if tasks is None else tasks[rows]
-        parts.append(_errors(evaluation.y[rows], scores, own_tasks, split))
+        # Tasks without training rows do not count, as in the verdict.
+        is_counted = np.asarray(~evaluation.new[split])
+        rows = evaluation.rows[split][is_counted]
+        scores = np.asarray(predicted[split], dtype=float)[is_counted]
+        tasks = _tasks_of(rows, evaluation.row_index.task_id)
+        parts.append(_errors(evaluation.y[rows], scores, tasks, split))
     return _joined(parts)
 
 
@@ -59,9 +62,9 @@ def errors_of_refits(
         Names the method and its feature step.
     dataset : Dataset
     params : mapping
-        The parameters of the saved model.
+        Parameters of the saved model.
     new_tasks : bool
-        Whether whole tasks are left out.
+        Whether each fold leaves out tasks with all their rows.
     """
     source = dict(dataset.source)
     if new_tasks:
@@ -76,16 +79,21 @@ def errors_of_refits(
         "params": with_params(job.method.params, params),
     }
     parts = []
-    for number, (train, test) in enumerate(folds):
-        whole = TrainTestData.of(dataset, train, test)
-        part, _ = with_features(whole, job.features)
+    for fold, (train, test) in enumerate(folds):
+        part, _ = with_features(TrainTestData.of(dataset, train, test), job.features)
         model = part.rows.fit(build(method))
         scores = part.predict(model)
-        deviations = predict_std(model, part.test.X, part.test.task_id)
-        tasks = dataset.task_id
-        own_tasks = None if tasks is None else tasks[test]
-        parts.append(_errors(dataset.y[test], scores, own_tasks, number, deviations))
+        stds = predict_std(model, part.test.X, part.test.task_id)
+        tasks = _tasks_of(test, dataset.task_id)
+        parts.append(_errors(dataset.y[test], scores, tasks, fold, stds))
     return _joined(parts)
+
+
+def _tasks_of(rows: Array, task_id: Array | None) -> Array | None:
+    """Return the tasks of some rows; None if tasks share their rows."""
+    if task_id is None:
+        return None
+    return task_id[rows]
 
 
 def _errors(
@@ -93,56 +101,87 @@ def _errors(
     scores: Array,
     tasks: Array | None,
     fold: int,
-    deviations: Array | None = None,
+    stds: Array | None = None,
 ) -> Errors:
-    scores = scores.reshape(y.shape)
-    is_known = ~np.isnan(y)
+    """Return the errors of the targets that are not missing.
+
+    Parameters
+    ----------
+    y, scores : ndarray of shape (n_rows,) or (n_rows, n_tasks)
+        Targets and predictions.
+    tasks : ndarray of shape (n_rows,) or None
+    fold : int
+    stds : ndarray, optional
+        Standard deviations of the predictions, by the model.
+    """
+    has_target = ~np.isnan(y)
     if tasks is None:
-        codes = np.broadcast_to(np.arange(y.shape[1]), y.shape)[is_known]
+        codes = np.broadcast_to(np.arange(y.shape[1]), y.shape)[has_target]
     else:
-        codes = tasks[is_known]
-    if deviations is not None:
-        deviations = np.asarray(deviations).reshape(y.shape)[is_known]
-    values = (y - scores)[is_known]
+        codes = tasks[has_target]
+    if stds is not None:
+        stds = np.asarray(stds).reshape(y.shape)[has_target]
+    scores = scores.reshape(y.shape)
+    values = (y - scores)[has_target]
     folds = np.full(len(values), fold)
-    return Errors(values, scores[is_known], codes, folds, deviations)
+    return Errors(values, scores[has_target], codes, folds, stds)
 
 
 def _joined(parts: list[Errors]) -> Errors:
-    deviations = None
-    if parts and all(part.deviations is not None for part in parts):
-        deviations = np.concatenate([np.asarray(p.deviations) for p in parts])
+    """Join the errors of several folds."""
+    values = []
+    predicted = []
+    tasks = []
+    folds = []
+    stds = []
+    for part in parts:
+        values.append(part.values)
+        predicted.append(part.predicted)
+        tasks.append(part.tasks)
+        folds.append(part.folds)
+        if part.deviations is not None:
+            stds.append(np.asarray(part.deviations))
+    has_stds = len(stds) == len(parts)
     return Errors(
-        np.concatenate([part.values for part in parts]),
-        np.concatenate([part.predicted for part in parts]),
-        np.concatenate([part.tasks for part in parts]),
-        np.concatenate([part.folds for part in parts]),
-        deviations,
+        np.concatenate(values),
+        np.concatenate(predicted),
+        np.concatenate(tasks),
+        np.concatenate(folds),
+        np.concatenate(stds) if has_stds else None,
     )
 
 
 def interval_facts(
     errors: Mapping[str, Errors], dataset: Dataset
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return what ``model.json`` holds of intervals, and sentences about them.
+    """Calibrate the intervals of a model.
 
     Parameters
     ----------
-    errors : mapping
-        ``known`` and ``new``, as far as there are errors of such tasks.
+    errors : mapping of str to Errors
+        Errors on ``known`` and on ``new`` tasks, if there are any.
     dataset : Dataset
+
+    Returns
+    -------
+    facts : dict
+        Entries of ``model.json``.
+    lines : list of str
+        A sentence about each kind of tasks.
     """
     is_shared = dataset.task_id is None
     facts: dict[str, Any] = {"level": LEVEL, "coverage": {}}
     lines = []
-    for kind, found in errors.items():
+    n_tasks = dataset.n_tasks
+    for kind, kind_errors in errors.items():
         is_new = kind == "new"
-        n_tasks = dataset.n_tasks
-        learnt = Intervals.of(found, n_tasks, is_shared=is_shared, is_new=is_new)
-        share = coverage(found, n_tasks, is_shared=is_shared, is_new=is_new)
-        facts[kind] = learnt.to_dict()
+        intervals = Intervals.of(
+            kind_errors, n_tasks, is_shared=is_shared, is_new=is_new
+        )
+        share = coverage(kind_errors, n_tasks, is_shared=is_shared, is_new=is_new)
+        facts[kind] = intervals.to_dict()
         facts["coverage"][kind] = share
-        if found.deviations is not None:
+        if kind_errors.deviations is not None:
             scale = "the standard deviations of the model"
         elif is_new:
             scale = "errors on tasks that were left out"
@@ -150,17 +189,18 @@ def interval_facts(
             scale = "the errors of each task, of small tasks those of all"
         lines.append(
             f"{LEVEL:.0%} intervals for {KINDS[kind]} held {share:.1%} of "
-            f"{len(found.values):,} test targets (conformal, from {scale})"
+            f"{len(kind_errors.values):,} test targets (conformal, from {scale})"
         )
     return facts, lines
 
 
 def transform_advice(errors: Mapping[str, Errors], dataset: Dataset) -> list[str]:
-    """Return a line that suggests a transformation, if the errors ask for one."""
+    """Return a line that suggests a transformation, if the errors call for one."""
     if dataset.options.get("transform"):
         return []
-    for found in errors.values():
-        name = advice(found, np.asarray(dataset.y, dtype=float))
+    y = np.asarray(dataset.y, dtype=float)
+    for kind_errors in errors.values():
+        name = advice(kind_errors, y)
         if name:
             return [
                 "errors are skewed or grow with the prediction, and all targets are "

@@ -1,13 +1,18 @@
-"""The report of `mtlrun compare`: the verdict, every method against a fixed one, tasks hurt, the gain curve."""
+"""Leaderboard of a comparison, and the report that is made from it.
+
+The report has the verdict, a row per method with its gain over a fixed reference, the
+values of the tasks, and the gain by number of training rows. Its texts go into
+leaderboard.md, leaderboard.json and leaderboard.html.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -41,6 +46,7 @@ from mtlrun.tables.report_table import (
 )
 from mtlrun.utils.text import cleaned
 
+#: Version of the format of leaderboard.json.
 SCHEMA = 3
 #: Metrics of squared errors, which rank by the gain.
 SQUARED_METRICS = (
@@ -53,8 +59,28 @@ SQUARED_METRICS = (
     "r2_shrunken",
     "explained_variance",
 )
-#: Methods shown in tables per task.
+#: Number of methods in tables with a row per task.
 MAX_COLUMNS = 8
+#: Largest relative and absolute difference of scores that is taken for rounding.
+EQUAL_REL_TOL = 1e-9
+EQUAL_ABS_TOL = 1e-15
+
+
+class TaskLoss(NamedTuple):
+    """Task on which a method is worse than the reference.
+
+    Attributes
+    ----------
+    task : str
+    loss : float
+        Difference of the mean scores, not negative.
+    in_every_split : bool
+        Whether the method is worse in every split, of at least two.
+    """
+
+    task: str
+    loss: float
+    in_every_split: bool
 
 
 @dataclass
@@ -68,18 +94,18 @@ class Leaderboard:
         Whether greater values of the metric are better.
     tasks : list of str
     sizes : list of int
-        Rows of every task.
+        Number of rows of each task.
     entries : list of ComparedMethod
     evaluation : Evaluation
-        The rows that were tested in every split.
+        Rows that were tested in each split.
     against : str
-        Label of the method that every other one is compared with in the leaderboard.
+        Label of the reference: the method that all others are compared with.
     facts : list of str
         Data, split, search and preprocessing in sentences.
     left_out : list of str
-        What was not run, and why.
+        Methods that were not run, with the reason.
     interval_lines : list of str
-        How many test targets lie in the intervals of the saved model.
+        Share of test targets inside the intervals of the saved model, in sentences.
     """
 
     title: str
@@ -96,13 +122,15 @@ class Leaderboard:
     _gain_values: dict[tuple[str, int, int], float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # Names of tasks and columns, and messages that quote them, come from the user's table.
-        self.title, self.tasks = cleaned(self.title), cleaned(self.tasks)
-        self.facts, self.left_out = cleaned(self.facts), cleaned(self.left_out)
+        # Names of tasks and columns, and the messages that quote them, come from the
+        # user's table and may hold control characters.
+        self.title = cleaned(self.title)
+        self.tasks = cleaned(self.tasks)
+        self.facts = cleaned(self.facts)
+        self.left_out = cleaned(self.left_out)
         for entry in self.entries:
-            entry.failures = {
-                split: cleaned(text) for split, text in entry.failures.items()
-            }
+            for split, text in entry.failures.items():
+                entry.failures[split] = cleaned(text)
             entry.notes = cleaned(entry.notes)
 
     @property
@@ -111,26 +139,40 @@ class Leaderboard:
         return max((len(entry.scores) for entry in self.entries), default=0)
 
     def ranked(self) -> list[ComparedMethod]:
-        """Return the methods that have a score, the best first.
+        """Return the methods that have a score, best first.
 
         Methods with fewer splits than others come later. Metrics of squared errors rank
-        by the gain, which divides errors by shrunken variances of the tasks; other
-        metrics, and methods without a gain, by their score.
+        by the gain, which divides errors by shrunken variances of the tasks. Other
+        metrics rank by the score, as do all methods if one of them has no gain.
         """
-        sign = -1.0 if self.greater else 1.0
+        scored = [entry for entry in self.entries if entry.score is not None]
+        values = self._gains_to_rank_by(scored)
+        if values is None:
+            values = {}
+            for entry in scored:
+                score = entry.score or 0.0
+                values[entry.label] = score if self.greater else -score
+        return sorted(
+            scored, key=lambda entry: (-len(entry.scores), -values[entry.label])
+        )
+
+    def _gains_to_rank_by(
+        self, entries: Sequence[ComparedMethod]
+    ) -> dict[str, float] | None:
+        """Return the gain of each method by its label, None if scores rank instead."""
         base = self.reference
-        scored = [e for e in self.entries if e.score is not None]
-        values: dict[str, float] = {}
-        if base is not None and self.metric in SQUARED_METRICS:
-            values = {e.label: self._gain_value(e, base) for e in scored}
-        if not values or any(math.isnan(value) for value in values.values()):
-            values = {e.label: -sign * (e.score or 0.0) for e in scored}
-        return sorted(scored, key=lambda e: (-len(e.scores), -values[e.label]))
+        if base is None or self.metric not in SQUARED_METRICS:
+            return None
+        values = {entry.label: self._gain_value(entry, base) for entry in entries}
+        if any(math.isnan(value) for value in values.values()):
+            return None
+        return values
 
     def _gain_value(self, entry: ComparedMethod, base: ComparedMethod) -> float:
-        """Return the gain of a method over the reference, NaN where there is none."""
+        """Return the gain of a method over the reference, NaN if it is undefined."""
         if entry is base:
             return 0.0
+        # Gains of an unfinished comparison change with the number of finished splits.
         key = (entry.label, len(entry.losses), len(base.losses))
         if key not in self._gain_values:
             gain = self.gain(entry, base)
@@ -138,315 +180,331 @@ class Leaderboard:
         return self._gain_values[key]
 
     def best(self, *families: str) -> ComparedMethod | None:
-        """Return the method of some families (of all without any) with the best score."""
-        return next(
-            (e for e in self.ranked() if not families or e.family in families), None
-        )
+        """Return the best method of some families, or of all without arguments."""
+        for entry in self.ranked():
+            if not families or entry.family in families:
+                return entry
+        return None
 
     @property
     def reference(self) -> ComparedMethod | None:
-        """The method that the others are compared with, if it has a score."""
-        return next(
-            (
-                e
-                for e in self.entries
-                if e.label == self.against and e.score is not None
-            ),
-            None,
-        )
+        """Method that the others are compared with; None without a score."""
+        for entry in self.entries:
+            if entry.label == self.against and entry.score is not None:
+                return entry
+        return None
 
     def gain(self, entry: ComparedMethod, other: ComparedMethod) -> Gain | None:
-        """Return how much better a method is than another: a function of the losses of these two alone."""
+        """Return the gain of a method over another one.
+
+        It depends on the losses of these two methods alone.
+        """
         return self.evaluation.gain(
-            entry.losses, other.losses, self._repeats(entry, other)
+            entry.losses, other.losses, self._complete_repeats(entry, other)
         )
 
-    def _repeats(self, entry: ComparedMethod, other: ComparedMethod) -> int:
-        done = range(self.evaluation.n_folds * self.evaluation.n_repeats)
-        return (
-            self.evaluation.n_repeats
-            if all(s in entry.losses and s in other.losses for s in done)
-            else 1
-        )
+    def _complete_repeats(self, entry: ComparedMethod, other: ComparedMethod) -> int:
+        """Return the number of repeats; 1 until both methods have finished all."""
+        splits = range(self.evaluation.n_folds * self.evaluation.n_repeats)
+        for split in splits:
+            if split not in entry.losses or split not in other.losses:
+                return 1
+        return self.evaluation.n_repeats
 
     @cached_property
     def answer(self) -> ComparisonVerdict:
-        """The verdict."""
+        """Verdict of the comparison."""
         return judge(self.entries, self.evaluation)
 
-    def hurt(self, entry: ComparedMethod) -> list[tuple[str, float, bool]]:
-        """Return the tasks that a method makes worse than the reference does, the worst first.
+    def hurt(self, entry: ComparedMethod) -> list[TaskLoss]:
+        """Return the tasks on which a method is worse than the reference, worst first.
 
-        Each with its loss and whether it is worse in every split (of at least two).
+        The list is empty without a reference.
         """
         base = self.reference
         if base is None:
             return []
-        sign = 1.0 if self.greater else -1.0
         splits = sorted(set(entry.tasks) & set(base.tasks))
-        found = []
-        means = zip(
-            self.tasks, entry.task_means(splits), base.task_means(splits), strict=True
-        )
-        for t, (name, ours, theirs) in enumerate(means):
-            if (
-                ours is None
-                or theirs is None
-                or equal_scores(ours, theirs)
-                or sign * ours > sign * theirs
-            ):
+        means = zip(entry.task_means(splits), base.task_means(splits), strict=True)
+        losses = []
+        for t, (mean, base_mean) in enumerate(means):
+            if mean is None or base_mean is None or equal_scores(mean, base_mean):
                 continue
-            pairs = [(entry.tasks[s][t], base.tasks[s][t]) for s in splits]
-            worse = [
-                sign * a < sign * b for a, b in pairs if a is not None and b is not None
-            ]
-            found.append((name, abs(ours - theirs), len(worse) > 1 and all(worse)))
-        return sorted(found, key=lambda item: -item[1])
+            if self._is_better(mean, base_mean):
+                continue
+            is_worse = []
+            for split in splits:
+                value = entry.tasks[split][t]
+                base_value = base.tasks[split][t]
+                if value is not None and base_value is not None:
+                    is_worse.append(self._is_better(base_value, value))
+            in_every_split = len(is_worse) > 1 and all(is_worse)
+            losses.append(
+                TaskLoss(self.tasks[t], abs(mean - base_mean), in_every_split)
+            )
+        return sorted(losses, key=lambda loss: -loss.loss)
+
+    def _is_better(self, score: float, other: float) -> bool:
+        if self.greater:
+            return score > other
+        return score < other
 
 
 def equal_scores(a: float | None, b: float | None) -> bool:
     """Whether two scores differ by rounding errors at most."""
-    return (
-        a is not None
-        and b is not None
-        and math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-15)
-    )
+    if a is None or b is None:
+        return False
+    return math.isclose(a, b, rel_tol=EQUAL_REL_TOL, abs_tol=EQUAL_ABS_TOL)
 
 
 # ---------------------------------------------------------------- the report
 
 
 def next_steps(board: Leaderboard) -> list[str]:
-    """Return what to do next, in two sentences at most."""
-    joint, best, kind = board.best(MULTITASK), board.best(), board.answer.decision
+    """Return the recommendation of the report, in at most two sentences."""
+    best = board.best()
     if best is None:
         return []
-    if joint is None or kind in (CANNOT_TELL, NO_VERDICT):
+    multitask = board.best(MULTITASK)
+    decision = board.answer.decision
+    if multitask is None or decision in (CANNOT_TELL, NO_VERDICT):
         return [
-            "To decide, get more rows, or let more splits run (--repeats, a larger --budget). "
-            f"Until then use {best.label}, which has the best score."
+            "To decide, get more rows, or let more splits run (--repeats, a larger "
+            f"--budget). Until then use {best.label}, which has the best score."
         ]
-    if kind != HELPS:
-        simple = board.best(*ALTERNATIVES)
+    if decision != HELPS:
+        simple = board.best(*ALTERNATIVES) or best
         return [
-            f"{(simple or best).label} has the best score of the models without multi-task learning."
+            f"{simple.label} has the best score of the models without multi-task "
+            "learning."
         ]
-    always = [name for name, _, every in board.hurt(joint) if every]
-    text = f"{joint.label} has the best score of the multi-task methods."
+    text = f"{multitask.label} has the best score of the multi-task methods."
+    always = [loss.task for loss in board.hurt(multitask) if loss.in_every_split]
     if always:
-        text += f" First look at the tasks that it makes worse in every split: {listed(always)}."
+        text += (
+            " First look at the tasks that it makes worse in every split: "
+            f"{listed(always)}."
+        )
     return [text]
 
 
-#: What gains are shares of, by `Evaluation.measure`.
+#: Quantity that a gain is a share of, by `Evaluation.measure`.
 _ERRORS = {NMSE: "squared error", ERROR_RATE: "error rate", LOG_LOSS: "log loss"}
 
 
 def caption(board: Leaderboard) -> str:
-    """Return what the columns of the leaderboard mean, in a few sentences."""
-    base, n = board.reference, max(len(board.ranked()) - 1, 0)
+    """Return the caption of the leaderboard, which explains its columns."""
+    base = board.reference
+    measure = board.evaluation.measure
+    direction = "greater" if board.greater else "smaller"
     text = (
         f"{board.metric}: mean over the tasks and {counted(board.n_splits, 'split')}; "
-        f"{'greater' if board.greater else 'smaller'} is better."
+        f"{direction} is better."
     )
-    if base is None or not n:
+    if base is None or len(board.ranked()) < 2:
         return text
-    measure = board.evaluation.measure
-    what = f"how far the AUC, averaged over the tasks, is above that of {base.label}"
-    if measure != AUC:
-        what = f"the share of the {_ERRORS[measure]} of {base.label}, averaged over the tasks, that a method removes"
-    gain = (
-        f"{text} Gain ({measure}): {what}, with its 95% interval and p. The verdict's gains are computed differently: "
-        "the methods selected in each split, compared with separate models and with one model for all tasks."
+    if measure == AUC:
+        meaning = (
+            f"how far the AUC, averaged over the tasks, is above that of {base.label}"
+        )
+    else:
+        meaning = (
+            f"the share of the {_ERRORS[measure]} of {base.label}, averaged over the "
+            "tasks, that a method removes"
+        )
+    text += (
+        f" Gain ({measure}): {meaning}, with its 95% interval and p. The verdict's "
+        "gains are computed differently: the methods selected in each split, compared "
+        "with separate models and with one model for all tasks."
     )
-    if (board.metric, board.evaluation.measure) == ("rmse", NMSE):
-        gain += " Ranks are those of the gain, which weighs tasks equally; the RMSE weighs them by their scale."
-    return f"{gain} p is not corrected for multiple tests."
+    if board.metric == "rmse" and measure == NMSE:
+        text += (
+            " Ranks are those of the gain, which weighs tasks equally; the RMSE weighs "
+            "them by their scale."
+        )
+    return f"{text} p is not corrected for multiple tests."
 
 
 def leaderboard_grid(board: Leaderboard) -> ReportTable:
     """Return the leaderboard: one row per method, failed ones last."""
-    numbers = (
+    grid = ReportTable.of(
+        "rank:count",
+        "method",
+        "kind",
         Column(board.metric, "score"),
         "std:score",
         "gain:gain",
         "low:gain",
         "high:gain",
+        "p (exploratory):small",
+        "better in",
+        "splits:count",
+        "seconds:seconds",
     )
-    rest = ("p (exploratory):small", "better in", "splits:count", "seconds:seconds")
-    grid = ReportTable.of("rank:count", "method", "kind", *numbers, *rest)
-    base = board.reference
-    places: dict[str, int] = {}
     ranked = board.ranked()
-    for place, entry in enumerate(ranked, start=1):
-        above = ranked[place - 2] if place > 1 else None
-        places[entry.label] = (
-            places[above.label]
-            if above and equal_scores(above.score, entry.score)
-            else place
+    for rank, entry in zip(_ranks(ranked), ranked, strict=True):
+        grid.rows.append(
+            [
+                rank,
+                entry.label,
+                entry.family,
+                entry.score,
+                entry.score_std,
+                *_gain_cells(board, entry),
+                len(entry.scores),
+                fmean(entry.seconds),
+            ]
         )
-        found = (
-            board.gain(entry, base) if base is not None and entry is not base else None
-        )
-        gain = (
-            [None] * 4
-            if found is None
-            else [found.value, found.low, found.high, found.pvalue]
-        )
-        wins = (
-            "reference"
-            if entry is base
-            else None
-            if found is None
-            else "{} of {}".format(*found.better)
-        )
-        head = [
-            places[entry.label],
-            entry.label,
-            entry.family,
-            entry.score,
-            entry.score_std,
-        ]
-        grid.rows.append([*head, *gain, wins, len(entry.scores), fmean(entry.seconds)])
     for entry in board.entries:
         if entry.score is None:
-            state = "failed" if entry.failures else None
-            if entry.stopped:
-                state = "stopped"
-            grid.rows.append(
-                [
-                    None,
-                    entry.label,
-                    entry.family,
-                    *[None] * 6,
-                    state,
-                    0 if state else None,
-                    None,
-                ]
-            )
+            grid.rows.append(_row_without_score(entry))
     return grid
 
 
+def _ranks(ranked: Sequence[ComparedMethod]) -> list[int]:
+    """Return the rank of each method; methods with equal scores share one."""
+    ranks: list[int] = []
+    for position, entry in enumerate(ranked):
+        if position and equal_scores(ranked[position - 1].score, entry.score):
+            ranks.append(ranks[-1])
+        else:
+            ranks.append(position + 1)
+    return ranks
+
+
+def _gain_cells(board: Leaderboard, entry: ComparedMethod) -> list[Any]:
+    """Return gain, low, high, p and "better in" of a method."""
+    base = board.reference
+    if entry is base:
+        return [None, None, None, None, "reference"]
+    gain = None if base is None else board.gain(entry, base)
+    if gain is None:
+        return [None] * 5
+    n_better, n_tasks = gain.better
+    better = f"{n_better} of {n_tasks}"
+    return [gain.value, gain.low, gain.high, gain.pvalue, better]
+
+
+def _row_without_score(entry: ComparedMethod) -> list[Any]:
+    """Return the row of a method that was stopped, failed, or has not run yet."""
+    state = None
+    if entry.stopped:
+        state = "stopped"
+    elif entry.failures:
+        state = "failed"
+    # A method that has not run yet has no number of splits, either.
+    n_splits = 0 if state else None
+    empty_numbers = [None] * len(("score", "std", "gain", "low", "high", "p"))
+    return [None, entry.label, entry.family, *empty_numbers, state, n_splits, None]
+
+
 def task_grid(board: Leaderboard, limit: int | None = None) -> ReportTable:
-    """Return the value of every task for every method, best methods first; at most `limit` methods."""
-    shown = board.ranked()[:limit]
-    rows = zip(
-        board.tasks,
-        board.sizes,
-        *(e.task_means(sorted(e.tasks)) for e in shown),
-        strict=True,
-    )
-    return ReportTable.of(
-        "task", "rows:count", *(Column(e.label, "score") for e in shown), rows=rows
-    )
+    """Return the value of each task for each method, best methods first.
+
+    Parameters
+    ----------
+    board : Leaderboard
+    limit : int, optional
+        Number of methods. Default: all.
+    """
+    entries = board.ranked()[:limit]
+    columns = [Column(entry.label, "score") for entry in entries]
+    means = [entry.task_means(sorted(entry.tasks)) for entry in entries]
+    rows = zip(board.tasks, board.sizes, *means, strict=True)
+    return ReportTable.of("task", "rows:count", *columns, rows=rows)
 
 
 def sections(board: Leaderboard) -> list[Section]:
-    """Return the sections of the report."""
-    search = ReportTable.of("method", "chosen", "notes")
-    for entry in board.entries:
-        chosen = "; ".join(
-            dict.fromkeys(_params_text(c) for c in entry.chosen.values() if c)
-        )
-        search.rows.append(
-            [
-                entry.label,
-                chosen or "-",
-                "; ".join([*entry.notes, *entry.errors]) or "-",
-            ]
-        )
-    many = len(board.ranked()) > MAX_COLUMNS
-    found = [
-        Section(
-            "Verdict",
-            [
-                f"{board.answer.headline}.",
-                board.answer.sentence,
-                *next_steps(board),
-                *(f"* {line}" for line in board.answer.details),
-            ],
-        ),
+    """Return the sections of the report that have content."""
+    task_texts = []
+    if len(board.ranked()) > MAX_COLUMNS:
+        task_texts.append(f"The best {MAX_COLUMNS} methods; tasks.csv has all.")
+    all_sections = [
+        Section("Verdict", _verdict_texts(board)),
         Section(
             "Leaderboard",
             [
                 f"{caption(board)} Std: standard deviation over the splits. "
-                "Better in: tasks with less error than with the reference. Seconds: search and fit of one split."
+                "Better in: tasks with less error than with the reference. Seconds: "
+                "search and fit of one split."
             ],
             [leaderboard_grid(board)],
         ),
-        Section("What was done", [f"* {line}" for line in board.facts]),
-        Section("Left out", [f"* {line}" for line in board.left_out]),
+        Section("What was done", _as_items(board.facts)),
+        Section("Left out", _as_items(board.left_out)),
         Section(
             "Parameters",
             ["Chosen in every split, by cross-validation inside its training part."],
-            [search],
+            [_search_grid(board)],
         ),
-        Section(
-            "Tasks",
-            [f"The best {MAX_COLUMNS} methods; tasks.csv has all."] * many,
-            [task_grid(board, MAX_COLUMNS)],
-        ),
+        Section("Tasks", task_texts, [task_grid(board, MAX_COLUMNS)]),
     ]
-    return [section for section in found if not section.empty]
+    return [section for section in all_sections if not section.empty]
+
+
+def _verdict_texts(board: Leaderboard) -> list[str]:
+    verdict = board.answer
+    return [
+        f"{verdict.headline}.",
+        verdict.sentence,
+        *next_steps(board),
+        *_as_items(verdict.details),
+    ]
+
+
+def _as_items(lines: Iterable[str]) -> list[str]:
+    """Return lines as items of a list in Markdown."""
+    return [f"* {line}" for line in lines]
+
+
+def _search_grid(board: Leaderboard) -> ReportTable:
+    """Return the chosen parameters and the notes of each method."""
+    grid = ReportTable.of("method", "chosen", "notes")
+    for entry in board.entries:
+        texts = [_params_text(params) for params in entry.chosen.values() if params]
+        # Splits often choose the same parameters, which are listed once.
+        chosen = "; ".join(dict.fromkeys(texts))
+        notes = "; ".join([*entry.notes, *entry.errors])
+        grid.rows.append([entry.label, chosen or "-", notes or "-"])
+    return grid
 
 
 def markdown(board: Leaderboard) -> str:
-    """Return leaderboard.md."""
-    has_time_blocks = [
-        f"# {board.title}",
-        *(markdown_section(section) for section in sections(board)),
-    ]
-    return "\n\n".join(has_time_blocks) + "\n"
+    """Return the content of leaderboard.md."""
+    parts = [f"# {board.title}"]
+    for section in sections(board):
+        parts.append(markdown_section(section))
+    return "\n\n".join(parts) + "\n"
 
 
 def leaderboard_json(board: Leaderboard) -> str:
-    """Return leaderboard.json."""
-    joint, base, found = board.best(MULTITASK), board.reference, board.answer
-    entries = []
-    for entry in [*board.ranked(), *(e for e in board.entries if e.score is None)]:
-        gain = (
-            board.gain(entry, base)
-            if base is not None and entry is not base and entry.losses
-            else None
-        )
-        names = (
-            "seconds",
-            "fit_seconds",
-            "scores",
-            "inner",
-            "tasks",
-            "chosen",
-            "notes",
-            "errors",
-        )
-        head = {
-            "method": entry.label,
-            "kind": entry.family,
-            "score": entry.score,
-            "std": entry.score_std,
-        }
-        entries.append(
-            {
-                **head,
-                "gain": _gain_json(gain),
-                **{name: getattr(entry, name) for name in names},
-            }
-        )
+    """Return the content of leaderboard.json."""
+    verdict = board.answer
+    multitask = board.best(MULTITASK)
+    hurt = []
+    if multitask is not None:
+        for task, loss, in_every_split in board.hurt(multitask):
+            hurt.append({"task": task, "loss": loss, "every_split": in_every_split})
+    tasks = []
+    for task, n_rows in zip(board.tasks, board.sizes, strict=True):
+        tasks.append({"task": task, "rows": n_rows})
+    without_score = [entry for entry in board.entries if entry.score is None]
+    entries = [*board.ranked(), *without_score]
     content = {
         "schema": SCHEMA,
         "title": board.title,
-        "verdict": found.sentence,
+        "verdict": verdict.sentence,
         "answer": {
-            "kind": found.decision,
-            "headline": found.headline,
-            "details": found.details,
-            "provisional": found.provisional,
+            "kind": verdict.decision,
+            "headline": verdict.headline,
+            "details": verdict.details,
+            "provisional": verdict.provisional,
             "measure": board.evaluation.measure,
             "smallest_gain": board.evaluation.smallest,
-            "gain": _gain_json(found.gain),
-            "over_independent": _gain_json(found.versus_separate),
-            "over_pooled": _gain_json(found.versus_pooled),
-            "chosen": found.times_selected,
+            "gain": _gain_json(verdict.gain),
+            "over_independent": _gain_json(verdict.versus_separate),
+            "over_pooled": _gain_json(verdict.versus_pooled),
+            "chosen": verdict.times_selected,
         },
         "metric": board.metric,
         "greater_is_better": board.greater,
@@ -454,43 +512,71 @@ def leaderboard_json(board: Leaderboard) -> str:
         "folds": board.evaluation.n_folds,
         "repeats": board.evaluation.n_repeats,
         "reference": board.against,
-        "hurt": [
-            {"task": t, "loss": loss, "every_split": e}
-            for t, loss, e in board.hurt(joint)
-        ]
-        if joint
-        else [],
-        "tasks": [
-            {"task": t, "rows": n}
-            for t, n in zip(board.tasks, board.sizes, strict=True)
-        ],
+        "hurt": hurt,
+        "tasks": tasks,
         "facts": board.facts,
         "left_out": board.left_out,
-        "methods": entries,
+        "methods": [_method_json(board, entry) for entry in entries],
     }
     return json_text(content)
+
+
+def _method_json(board: Leaderboard, entry: ComparedMethod) -> dict[str, Any]:
+    base = board.reference
+    gain = None
+    if base is not None and entry is not base and entry.losses:
+        gain = board.gain(entry, base)
+    return {
+        "method": entry.label,
+        "kind": entry.family,
+        "score": entry.score,
+        "std": entry.score_std,
+        "gain": _gain_json(gain),
+        "seconds": entry.seconds,
+        "fit_seconds": entry.fit_seconds,
+        "scores": entry.scores,
+        "inner": entry.inner,
+        "tasks": entry.tasks,
+        "chosen": entry.chosen,
+        "notes": entry.notes,
+        "errors": entry.errors,
+    }
 
 
 def _gain_json(gain: Gain | SmallestGain | None) -> dict[str, Any] | None:
     if gain is None:
         return None
-    names = ("value", "low", "high", "pvalue", "df", "first", "second")
-    numbers = {
-        name: value if math.isfinite(value := getattr(gain, name)) else None
-        for name in names
+    n_better, n_tasks = gain.better
+    return {
+        "value": _finite(gain.value),
+        "low": _finite(gain.low),
+        "high": _finite(gain.high),
+        "pvalue": _finite(gain.pvalue),
+        "df": _finite(gain.df),
+        "first": _finite(gain.first),
+        "second": _finite(gain.second),
+        "better": n_better,
+        "of": n_tasks,
     }
-    better, of = gain.better
-    return {**numbers, "better": better, "of": of}
+
+
+def _finite(value: float) -> float | None:
+    """Return a number, None for NaN and infinity, which JSON lacks."""
+    if math.isfinite(value):
+        return value
+    return None
 
 
 def _params_text(params: dict[str, Any]) -> str:
-    shown = {name.replace("estimator__", ""): value for name, value in params.items()}
-    return ", ".join(f"{name}={value}" for name, value in shown.items())
+    parts = []
+    for name, value in params.items():
+        parts.append(f"{name.replace('estimator__', '')}={value}")
+    return ", ".join(parts)
 
 
-# ---------------------------------------------------------------------- the gain against the rows per task
+# ---------------------------------------------------------------- gain by training rows
 
-#: Parts of the training rows of every task.
+#: Shares of the training rows of each task that the comparison is repeated with.
 PARTS = (0.1, 0.2, 0.5, 1.0)
 CURVE_COLUMNS = (
     "part",
@@ -514,7 +600,7 @@ def curve_of(
     Parameters
     ----------
     answers : dict of float to ComparisonVerdict
-        The verdict after training on a part of the rows.
+        Verdict after training on a part of the rows.
     dataset : Dataset
     rows : callable
         Returns the training rows of the first split for a part.
@@ -522,51 +608,53 @@ def curve_of(
     Returns
     -------
     DataFrame
-        ``part, rows per task`` (the median), mean loss (or AUC) over the tasks of
+        ``part``, ``rows per task`` (the median), mean loss (or AUC) over the tasks of
         ``multi-task`` learning and of the ``best alternative`` to it, the smaller
-        ``gain`` with its 95 % interval ``low, high``, and ``verdict``. Empty cells
-        where there is no gain to tell.
+        ``gain`` with its 95% interval ``low``, ``high``, and ``verdict``. Cells are
+        empty where there is no gain.
     """
-    found = []
+    table_rows = []
     for part, verdict in sorted(answers.items()):
         gain = verdict.gain
-        numbers = (
-            [None] * 5
-            if gain is None
-            else [gain.first, gain.second, gain.value, gain.low, gain.high]
-        )
-        found.append(
-            [part, rows_per_task(dataset, rows(part)), *numbers, verdict.decision]
-        )
-    return pd.DataFrame(found, columns=list(CURVE_COLUMNS))
+        numbers: list[float | None] = [None] * 5
+        if gain is not None:
+            numbers = [gain.first, gain.second, gain.value, gain.low, gain.high]
+        n_rows = rows_per_task(dataset, rows(part))
+        table_rows.append([part, n_rows, *numbers, verdict.decision])
+    return pd.DataFrame(table_rows, columns=list(CURVE_COLUMNS))
 
 
 def rows_per_task(dataset: Dataset, rows: np.ndarray) -> float:
     """Return the median number of targets of a task among some rows."""
-    if dataset.task_id is not None:
-        return float(
-            np.median(np.bincount(dataset.task_id[rows], minlength=dataset.n_tasks))
-        )
-    return float(np.median((~np.isnan(dataset.y[rows])).sum(axis=0)))
+    if dataset.task_id is None:
+        n_targets = (~np.isnan(dataset.y[rows])).sum(axis=0)
+    else:
+        n_targets = np.bincount(dataset.task_id[rows], minlength=dataset.n_tasks)
+    return float(np.median(n_targets))
 
 
 def curve_grid(curve: pd.DataFrame) -> ReportTable:
     """Return the curve as a table of the report."""
-    kinds = {"part": "seconds", "rows per task": "count", "verdict": "text"}
-    kinds |= dict.fromkeys(("gain", "low", "high"), "gain")
-    rows: list[list[Any]] = [
-        [None if pd.isna(v) else v for v in row]
-        for row in curve.itertuples(index=False)
-    ]
-    return ReportTable(
-        [Column(name, kinds.get(name, "score")) for name in curve.columns], rows
-    )
+    kinds = {
+        "part": "seconds",
+        "rows per task": "count",
+        "gain": "gain",
+        "low": "gain",
+        "high": "gain",
+        "verdict": "text",
+    }
+    columns = [Column(name, kinds.get(name, "score")) for name in curve.columns]
+    grid = ReportTable(columns)
+    for row in curve.itertuples(index=False):
+        grid.rows.append([None if pd.isna(value) else value for value in row])
+    return grid
 
 
 def curve_text(evaluation: Evaluation) -> str:
-    """Say what the table of the curve shows."""
+    """Return the caption of the table of the curve."""
     return (
-        "Multi-task learning and the better of separate models and one model for all tasks, trained on parts of the "
-        "rows of every task and tested on the same rows. Multi-task and best alternative: mean over the tasks of the "
+        "Multi-task learning and the better of separate models and one model for all "
+        "tasks, trained on parts of the rows of every task and tested on the same "
+        "rows. Multi-task and best alternative: mean over the tasks of the "
         f"{evaluation.measure}; gain: as in the verdict, with its 95% interval."
     )

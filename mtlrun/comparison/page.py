@@ -1,7 +1,7 @@
 """The page of a comparison: what to do, the pictures behind it, and all tables.
 
-One HTML file that loads nothing. Pictures are SVG in the page; a style of the page makes
-them readable on a dark ground.
+The page is one HTML file that loads nothing. Its pictures are SVG, and a style makes
+them readable on a dark background.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def comparison_page(
     coefficients : Figure or None
         Coefficients with intervals.
     shrinkages : sequence of ShrinkagePicture
-        Of coefficients.
+        Shrinkage of coefficients.
     """
     answer = board.answer
     panels = _predictions_figure(pictures)
@@ -112,14 +112,15 @@ def _figures(pictures: ComparisonPictures) -> list[PageFigure]:
         "heatmap": pictures.heat_map,
     }
     if len(set(pictures.sizes)) == 1:
-        # With equal numbers of rows all points would stand above each other, and the
-        # gains are in the picture of the tasks.
+        # With equal numbers of rows, all points would lie above each other, and the
+        # picture of the tasks has the same gains.
         del makers["gains"]
     figures = []
     for name, make in makers.items():
         try:
             picture = make()
         except PictureError:
+            # This comparison lacks the numbers.
             continue
         svg = Markup(inline_svg(picture, name))
         figures.append(PageFigure(picture.title, picture.caption, [svg]))

@@ -25,9 +25,9 @@ PICTURES = (
     "calibration",
     "curve",
 )
-#: Width of a name, in letters.
+#: Largest width of a name in letters.
 MAX_NAME = 30
-#: Task names in a sentence.
+#: Largest number of task names in a sentence.
 MAX_NAMES_IN_TEXT = 5
 
 
@@ -92,10 +92,11 @@ def clip_name(name: str, limit: int = MAX_NAME) -> str:
     Wide letters (Chinese, Japanese, Korean) count twice. Line breaks become spaces.
     """
     name = " ".join(name.split())
-    widths = [2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in name]
-    if sum(widths) <= limit:
+    n_wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in name)
+    width = len(name) + n_wide
+    if width <= limit:
         return name
-    mean_width = sum(widths) / len(name)
+    mean_width = width / len(name)
     n_letters = int(limit / mean_width) - 1
     n_tail = n_letters // 3
     return f"{name[: n_letters - n_tail]}…{name[len(name) - n_tail :]}"
@@ -185,9 +186,17 @@ class ListPicture:
     @property
     def alt(self) -> str:
         """The numbers in words."""
-        winners = [i.name for i in self.intervals if i.low > 0]
-        losers = [i.name for i in self.intervals if i.high < 0]
-        return f"{self.title}. Clear gain: {_names(winners)}. Clear loss: {_names(losers)}."
+        winners = []
+        losers = []
+        for interval in self.intervals:
+            if interval.low > 0:
+                winners.append(interval.name)
+            if interval.high < 0:
+                losers.append(interval.name)
+        return (
+            f"{self.title}. Clear gain: {_names(winners)}. "
+            f"Clear loss: {_names(losers)}."
+        )
 
 
 @dataclass(frozen=True)
@@ -256,8 +265,11 @@ class HeatMapPicture:
     @property
     def caption(self) -> str:
         """One line on what is drawn."""
-        text = "Blue: better than the reference; red: worse. The colors end where the arrows of the color bar begin."
-        return f"{self.title}. {text} {self.selection}".rstrip()
+        text = (
+            f"{self.title}. Blue: better than the reference; red: worse. The colors "
+            f"end where the arrows of the color bar begin. {self.selection}"
+        )
+        return text.rstrip()
 
     @property
     def alt(self) -> str:
@@ -395,9 +407,12 @@ class CalibrationPicture:
         """The numbers in words."""
         parts = []
         for name, points in self.curves.items():
-            n_rows = sum(count for _, _, count in points)
-            distance = sum(abs(p - share) * n for p, share, n in points) / n_rows
-            parts.append(f"{name} {distance:.3f}")
+            total = 0.0
+            n_rows = 0
+            for probability, share, count in points:
+                total += abs(probability - share) * count
+                n_rows += count
+            parts.append(f"{name} {total / n_rows:.3f}")
         return (
             "Observed share of positive labels against predicted probability. Mean "
             f"distance from the diagonal: {', '.join(parts)}."

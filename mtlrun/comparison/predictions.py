@@ -1,9 +1,9 @@
-"""Predictions of tested rows: what each strategy predicts for the rows left out.
+"""Predictions of the tested rows by each strategy.
 
 A strategy (separate models, one pooled model, multi-task learning) chooses a method in
-each training part by its inner cross-validation. Here the predictions of the chosen
-methods are put together, so that each tested row has one prediction per strategy. They
-are read from the records of the comparison; nothing is computed again.
+each training part by its inner cross-validation. This module puts the predictions of
+the chosen methods together, so that each tested row has one prediction per strategy. It
+reads them from the records of the comparison; nothing is computed again.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ Array = np.ndarray
 
 #: Names of the strategies in pictures, tables and files, by family.
 STRATEGY_NAMES = {INDEPENDENT: "separate", POOLED: "pooled", MULTITASK: "multi-task"}
-#: Of more targets than this, evenly spaced ones are kept: pictures show no more.
+#: Largest number of predictions that are kept, which are evenly spaced. Pictures do not
+#: show more.
 MAX_ENTRIES = 1_000_000
 
-#: Returns the scores of a method on the test rows of a split, None where they are lost.
+#: Returns the scores of a method on the test rows of a split; None if they are lost.
 ReadScores = Callable[[str, int], Array | None]
 
 
@@ -47,7 +48,7 @@ class HeldOutPredictions:
         Targets in their own units; labels -1/+1.
     predicted : dict of str to ndarray of shape (n_entries,)
         By the name of the strategy, in `STRATEGY_NAMES`. For labels these are scores:
-        log-odds where the method has probabilities.
+        log-odds if the method has probabilities.
     methods : dict of str to list of str
         Methods chosen by each strategy.
     """
@@ -120,17 +121,17 @@ def held_out_predictions(
     ----------
     evaluation : Evaluation
     strategies : mapping of str to Strategy
-        By family. Those that are missing have no predictions.
+        By family. A family that is missing has no predictions.
     read_scores : callable
         Takes the label of a method and a split.
 
     Returns
     -------
     HeldOutPredictions or None
-        None where no strategy has predictions or no row was tested.
+        None if no strategy has predictions or no row was tested.
     """
     split_of_row = _first_splits(evaluation)
-    fields: dict[str, Array] = {}
+    scores: dict[str, Array] = {}
     methods: dict[str, list[str]] = {}
     for family, name in STRATEGY_NAMES.items():
         strategy = strategies.get(family)
@@ -138,19 +139,20 @@ def held_out_predictions(
             continue
         values = _scores_of(strategy, evaluation, split_of_row, read_scores)
         if values is not None:
-            fields[name] = values
+            scores[name] = values
             methods[name] = list(dict.fromkeys(strategy.selected.values()))
-    if not fields:
+    if not scores:
         return None
     is_tested = evaluation.row_index.is_weighted(~np.isnan(evaluation.y))
-    for values in fields.values():
+    # Strategies are compared on the rows that all of them predict.
+    for values in scores.values():
         is_tested = is_tested & ~np.isnan(values)
     rows, tasks = evaluation.row_index.entries(is_tested)
     if not len(rows):
         return None
     step = -(-len(rows) // MAX_ENTRIES)
     kept = slice(None, None, step)
-    predicted = {name: values[is_tested][kept] for name, values in fields.items()}
+    predicted = {name: values[is_tested][kept] for name, values in scores.items()}
     return HeldOutPredictions(
         rows=rows[kept],
         tasks=tasks[kept],
@@ -179,7 +181,10 @@ def _scores_of(
     split_of_row: Array,
     read_scores: ReadScores,
 ) -> Array | None:
-    """Return the scores of a strategy as a field, None where a needed one is lost."""
+    """Return the scores of a strategy in the shape of the targets.
+
+    They are None if the scores of some split are lost.
+    """
     values = np.full(evaluation.y.shape, np.nan)
     for split in np.unique(split_of_row[split_of_row >= 0]).tolist():
         if split not in strategy.selected:

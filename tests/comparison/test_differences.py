@@ -94,7 +94,7 @@ def test_the_numbers_of_the_line_are_those_of_the_model_and_its_tests():
 
 
 def test_what_it_would_take_long_for_has_no_line(monkeypatch):
-    monkeypatch.setattr(module, "MOST_PRODUCTS", 4 * 1200 - 1)
+    monkeypatch.setattr(module, "MAX_PRODUCTS", 4 * 1200 - 1)
     assert differences(dataset("binary", (1, 0, 0))) is None
     assert differences(dataset("regression", (1, 0, 0)))
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mtlrun.comparison.differences import FEWEST, tables_like
+from mtlrun.comparison.differences import MIN_TABLES, tables_like
 from mtlrun.data.dataset import Dataset
 from mtlrun.errors import ConfigError
 
@@ -84,7 +84,7 @@ def test_of_every_table_the_nearest_number_of_rows_counts(atlas):
 def test_nothing_is_said_without_enough_tables_of_the_layout(atlas, monkeypatch):
     shared = Dataset(X=np.zeros((20, 5)), y=np.zeros((20, 3)), task_type="regression")
     assert tables_like(shared, 0.8) is None
-    few = [line for line in atlas if int(line["table"][1:]) < FEWEST - 1]
+    few = [line for line in atlas if int(line["table"][1:]) < MIN_TABLES - 1]
     monkeypatch.setattr(
         "mtlrun.comparison.differences.read_lines", lambda: (few, "2026-11-25")
     )

@@ -239,6 +239,15 @@ def test_arrows_of_a_column_end_at_the_coefficients(ragged):
         ragged.plot_shrinkage(column="weight")
 
 
+def test_a_task_without_a_gain_cannot_be_named(ragged):
+    name = ragged.pictures.tasks[0]
+    gains = [None, *ragged.pictures.task_gains[1:]]
+    pictures = replace(ragged.pictures, task_gains=gains)
+    with pytest.raises(PictureError, match=name) as raised:
+        pictures.task_intervals([name])
+    assert raised.value.remedy
+
+
 def test_calibration_counts_all_rows_and_their_labels(labels):
     axes = labels.plot_calibration()
     frame = labels.predictions
