@@ -1,4 +1,4 @@
-"""``mtlrun compare``: does multi-task learning help on the user's own data?"""
+"""``mtlrun compare``: compare methods on a table of the user."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import time as clock
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -26,17 +26,20 @@ from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.utils.text import sanitize
 
 if TYPE_CHECKING:
+    from mtlrun.comparison.leaderboard import Leaderboard
     from mtlrun.comparison.options import CompareOptions, TargetColumns
     from mtlrun.comparison.result import Comparison
 
 #: Options of the panels of the help.
 column = partial(options.option, "Roles of the columns")
 protocol = partial(options.option, "How to compare")
-#: Columns of the leaderboard that are left out on a narrow terminal, in this order.
+#: Columns of the leaderboard to leave out on a narrow terminal, in this order.
 DROP_FIRST = ("std", "splits", "better in", "kind", "seconds")
-#: Writing the unfinished leaderboard may take 1/WAIT of the time; when a method has finished all splits it is written
-#: in any case, unless that takes more than SLOW seconds.
-WAIT, SLOW = 20, 0.2
+#: Writing the unfinished leaderboard takes at most this share of the time.
+MAX_WRITING_SHARE = 1 / 20
+#: If writing takes less than these seconds, the leaderboard is also written whenever a
+#: method has finished all splits.
+SLOW_WRITING_SECONDS = 0.2
 
 
 def compare(
@@ -44,9 +47,10 @@ def compare(
         list[Path],
         typer.Argument(
             metavar="DATA",
-            help="Table: .csv, .tsv, .txt, .xlsx, .parquet, .arff, .mat or .svm; text files also compressed (.gz, "
-            ".bz2, .xz). An .arff file may be followed by Mulan's list of its labels. A folder of .parquet or .csv "
-            "files may be larger than memory.",
+            help="Table: .csv, .tsv, .txt, .xlsx, .parquet, .arff, .mat or .svm; text "
+            "files also compressed (.gz, .bz2, .xz). An .arff file may be followed by "
+            "Mulan's list of its labels. A folder of .parquet or .csv files may be "
+            "larger than memory.",
         ),
     ],
     target: Annotated[
@@ -59,8 +63,8 @@ def compare(
         list[str] | None,
         column(
             "A,B,C",
-            "Several columns to predict, one task each, on the same rows; 'y*' stands for all that match. Repeatable; "
-            "names with commas in double quotes.",
+            "Several columns to predict, one task each, on the same rows; 'y*' stands "
+            "for all that match. Repeatable; names with commas in double quotes.",
         ),
     ] = None,
     targets_last: Annotated[
@@ -74,7 +78,8 @@ def compare(
         str | None,
         column(
             "TYPE",
-            "binary, regression or multiclass (one task per class). Default: inferred from the targets.",
+            "binary, regression or multiclass (one task per class). Default: inferred "
+            "from the targets.",
             autocompletion=options.words("binary", "regression", "multiclass"),
         ),
     ] = None,
@@ -91,14 +96,16 @@ def compare(
         list[str] | None,
         column(
             "A,B,C",
-            "Columns to treat as categories (one-hot encoded): numbers that are names, and mixed columns. Repeatable.",
+            "Columns to treat as categories (one-hot encoded): numbers that are names, "
+            "and mixed columns. Repeatable.",
         ),
     ] = None,
     mixed: Annotated[
         str,
         column(
             "error|categories",
-            "Columns that mix numbers and words: report them all and stop, or treat them as categories.",
+            "Columns that mix numbers and words: report them all and stop, or treat "
+            "them as categories.",
             autocompletion=options.words("error", "categories"),
         ),
     ] = "error",
@@ -106,15 +113,17 @@ def compare(
         list[str] | None,
         column(
             "A,B,C",
-            "Columns to keep as features that would be left out as identifiers, such as row numbers. Repeatable.",
+            "Columns to keep as features that would be left out as identifiers, such "
+            "as row numbers. Repeatable.",
         ),
     ] = None,
     task_order: Annotated[
         list[str] | None,
         column(
             "A,B,C",
-            "Order of the tasks, for methods that chain them (each task leans on its neighbors, as years do). Tasks "
-            "not named come after these. Default: sorted, numbers by value. Repeatable.",
+            "Order of the tasks, for methods that chain them (each task leans on its "
+            "neighbors, as years do). Tasks not named come after these. Default: "
+            "sorted, numbers by value. Repeatable.",
         ),
     ] = None,
     transform: Annotated[
@@ -142,15 +151,17 @@ def compare(
         str | None,
         protocol(
             "COLUMN",
-            "Keep rows with the same value in the same fold, such as a pupil with several rows.",
+            "Keep rows with the same value in the same fold, such as a pupil with "
+            "several rows.",
         ),
     ] = None,
     also_grouped_by: Annotated[
         list[str] | None,
         column(
             "A,B,C",
-            "Columns of further groups, within the tasks or across them, such as the pupil where the task is the "
-            "school: SmoothMTL gives each group a level. They are not features. Repeatable.",
+            "Columns of further groups, within the tasks or across them, such as the "
+            "pupil where the task is the school: SmoothMTL gives each group a level. "
+            "They are not features. Repeatable.",
         ),
     ] = None,
     time: Annotated[
@@ -190,7 +201,8 @@ def compare(
         str,
         protocol(
             "error|mean",
-            "Tasks without training rows: raise an error, or predict with the mean of all task models.",
+            "Tasks without training rows: raise an error, or predict with the mean of "
+            "all task models.",
             autocompletion=options.words("error", "mean"),
         ),
     ] = "error",
@@ -198,9 +210,10 @@ def compare(
         list[str] | None,
         protocol(
             "A,B,C",
-            "Methods to compare: names from `mtlrun list methods`, package.module:Class, or default. Always included: "
-            "TaskMean (the mean of every task), IndependentRidge and IndependentRidgeCV (a model per task) and "
-            "PooledRidge (one for all), or the same for labels. Repeatable.",
+            "Methods to compare: names from `mtlrun list methods`, "
+            "package.module:Class, or default. Always included: TaskMean (the mean of "
+            "every task), IndependentRidge and IndependentRidgeCV (a model per task) "
+            "and PooledRidge (one for all), or the same for labels. Repeatable.",
             autocompletion=options.methods,
         ),
     ] = None,
@@ -208,8 +221,9 @@ def compare(
         list[str] | None,
         protocol(
             "FAMILY=CLASS",
-            "Let a class of your own of --methods compete in the verdict, as one of trivial, independent, pooled or "
-            "multi-task: multi-task=package.module:Class. Without it the class is only listed.",
+            "Let a class of your own of --methods compete in the verdict, as one of "
+            "trivial, independent, pooled or multi-task: "
+            "multi-task=package.module:Class. Without it the class is only listed.",
         ),
     ] = None,
     metric: Annotated[
@@ -224,7 +238,8 @@ def compare(
         float | None,
         protocol(
             "MINUTES",
-            "Time limit: cheap methods come first, and what is finished by then is compared.",
+            "Time limit: cheap methods come first, and what is finished by then is "
+            "compared.",
         ),
     ] = None,
     splits: Annotated[int, protocol("K", "Folds of the cross-validation.", min=2)] = 5,
@@ -240,7 +255,8 @@ def compare(
         float | None,
         protocol(
             "GAIN",
-            "Smallest gain of interest: a share of the error, or points of AUC. Default: 0.01, or 0.005 of AUC.",
+            "Smallest gain of interest: a share of the error, or points of AUC. "
+            "Default: 0.01, or 0.005 of AUC.",
         ),
     ] = None,
     folds: Annotated[
@@ -250,7 +266,8 @@ def compare(
         bool,
         protocol(
             None,
-            "Repeat the comparison with 10, 20 and 50% of the training rows of each task.",
+            "Repeat the comparison with 10, 20 and 50% of the training rows of each "
+            "task.",
             "--curve",
         ),
     ] = False,
@@ -280,32 +297,33 @@ def compare(
 ) -> None:
     """Compare multi-task methods and baselines on your own table.
 
-    Name either a column to predict and a column of tasks (--target, --task), or several columns to predict
-    (--targets). Every method is tuned and tested on the same folds. The leaderboard and a verdict are printed;
-    the report and the best model, ready for `mtlrun predict`, are written to DIR/compare/<name of the table>.
+    Name either a column to predict and a column of tasks (--target, --task), or several
+    columns to predict (--targets). Every method is tuned and tested on the same folds.
+    The leaderboard and a verdict are printed; the report and the best model, ready for
+    `mtlrun predict`, are written to DIR/compare/<name of the table>.
     """
     from mtlrun.data.files import data_file
 
+    # A file that does not exist is reported at once, before the imports below, which
+    # take seconds.
     for path in filter(None, (*data, test, labels)):
         if not (path.is_dir() or glob.has_magic(str(path))):
-            data_file(
-                path
-            )  # one that is not there is named at once, before seconds of imports
+            data_file(path)
     from mtlrun.comparison.compare import short_name
     from mtlrun.comparison.options import FOLDS, CompareOptions, TargetColumns
     from mtlrun.comparison.result import refuse_tables
     from mtlrun.engine.store import check_folder
 
     table = next((path for path in data if path.suffix != ".xml"), data[0])
-    question = _folder_ending(time, time_blocks=time_blocks, new_tasks=new_tasks)
-    folder = output_dir / "compare" / f"{short_name(table)}{question}"
+    ending = _folder_ending(time, time_blocks=time_blocks, new_tasks=new_tasks)
+    folder = output_dir / "compare" / f"{short_name(table)}{ending}"
     check_folder(folder)
     refuse_tables(folder, [*data, *filter(None, (test, labels))])
 
     columns = TargetColumns(
         target=target,
         task=task,
-        targets=_given(targets),
+        targets=_not_blank(targets),
         targets_last=targets_last,
         labels=labels,
     )
@@ -319,15 +337,15 @@ def compare(
         new_tasks=new_tasks,
         since_first=since_first,
         transform=transform,
-        drop=_given(drop),
-        categorical=_given(categorical),
-        keep=_given(keep),
+        drop=_not_blank(drop),
+        categorical=_not_blank(categorical),
+        keep=_not_blank(keep),
         mixed=mixed,
         min_rows=min_rows,
         unseen=unseen,
-        task_order=_given(task_order),
-        also_grouped_by=_given(also_grouped_by),
-        methods=_names(methods),
+        task_order=_not_blank(task_order),
+        also_grouped_by=_not_blank(also_grouped_by),
+        methods=_method_names(methods),
         metric=metric,
         budget=budget,
         splits=splits,
@@ -338,13 +356,14 @@ def compare(
         retries=retries,
         calibrate=calibrate,
         smallest_gain=smallest_gain,
-        family=_given(family),
+        family=_not_blank(family),
         curve=curve,
         racing=racing,
         backend=backend,
         scheduler=scheduler,
     )
-    result = _run(data, columns, compare_options, test, _Progress(folder, quiet))
+    progress = _Progress(folder, quiet)
+    result = _run(data, columns, compare_options, test, progress)
     _show_files(result, folder)
 
 
@@ -366,7 +385,10 @@ def _run(
     test: Path | None,
     progress: _Progress,
 ) -> Comparison:
-    """Compare, and write the results into the folder of the display."""
+    """Compare, write the results into the folder, and print the leaderboard.
+
+    If anything ends the comparison early, the leaderboard of the finished fits is kept.
+    """
     from mtlrun.comparison.compare import run_comparison
 
     folder = progress.folder
@@ -381,16 +403,19 @@ def _run(
             output=folder,
         )
         progress.end()
-        if (before := result.replaced(folder)) is not None:
+        replaced_table = result.replaced(folder)
+        if replaced_table is not None:
             say(
-                f"{folder} held the comparison of {before}, which is replaced",
+                f"{folder} held the comparison of {replaced_table}, which is replaced",
                 error=True,
             )
         try:
             result.save(folder)
-        finally:  # a leaderboard that cannot be written can still be read
+        finally:
+            # If the leaderboard cannot be written, it can still be read here.
             _show_board(result)
-    except BaseException:  # a Ctrl-C, too
+    except BaseException:
+        # A KeyboardInterrupt included.
         progress.end()
         progress.keep_last()
         raise
@@ -398,7 +423,29 @@ def _run(
 
 
 class _Progress:
-    """Keeps the leaderboard of what is finished, whatever ends the comparison, and shows it on a terminal."""
+    """Writes the leaderboard of the finished fits, and shows it on a terminal.
+
+    Whatever ends a comparison, the results so far are in its folder.
+
+    Attributes
+    ----------
+    folder : Path
+    quiet : bool
+    live : rich.live.Live or None
+        Display of the leaderboard; None unless the command runs on a terminal.
+    file : Path or None
+        Leaderboard that was written.
+    has_warned : bool
+        Whether the user knows that the folder cannot be written to.
+    next_time : float
+        Time before which the leaderboard is not written again.
+    is_slow : bool
+        Whether writing took more than `SLOW_WRITING_SECONDS`.
+    n_complete : int
+        Number of methods that had finished all splits when it was written.
+    pending : Leaderboard or None
+        Leaderboard that was not written.
+    """
 
     def __init__(self, folder: Path, quiet: bool) -> None:
         from rich.live import Live
@@ -406,19 +453,16 @@ class _Progress:
         self.folder = folder
         self.quiet = quiet
         self.console = messages()
-        lively = not quiet and interactive(sys.stderr)
-        self.live = (
-            Live(console=self.console, transient=True, auto_refresh=False)
-            if lively
-            else None
-        )
-        if self.live is not None:
+        self.live: Live | None = None
+        if not quiet and interactive(sys.stderr):
+            self.live = Live(console=self.console, transient=True, auto_refresh=False)
             self.live.start()
         self.file: Path | None = None
-        self.refused = False
-        self.next, self.slow = -math.inf, False
-        self.whole = 0  # methods that had finished all splits
-        self.board: Any = None  # one that was not written
+        self.has_warned = False
+        self.next_time = -math.inf
+        self.is_slow = False
+        self.n_complete = 0
+        self.pending: Leaderboard | None = None
 
     def say(self, text: str) -> None:
         """Print a message, above the leaderboard if there is one."""
@@ -427,40 +471,44 @@ class _Progress:
         for line in prose_lines(sanitize(text), self.console):
             self.console.print(line, soft_wrap=True, markup=False, highlight=False)
 
-    def keep(self, board: Any) -> None:
-        """Write and show the leaderboard so far, unless that would take too much of the time of the fits."""
+    def keep(self, board: Leaderboard) -> None:
+        """Write and show a leaderboard, unless that takes too much of the time."""
         from mtlrun.comparison.result import save_unfinished
 
         started = clock.monotonic()
-        self.board = board
-        whole = sum(
-            e.is_complete(range(len(board.evaluation.rows))) for e in board.entries
-        )
-        if started < self.next and (whole == self.whole or self.slow):
+        splits = range(len(board.evaluation.rows))
+        n_complete = sum(entry.is_complete(splits) for entry in board.entries)
+        is_early = started < self.next_time
+        if is_early and (n_complete == self.n_complete or self.is_slow):
+            self.pending = board
             return
-        self.board, self.whole = None, whole
+        self.pending = None
+        self.n_complete = n_complete
         try:
             self.file = save_unfinished(self.folder, board)
         except OSError as error:
-            if not self.refused:
+            if not self.has_warned:
                 say(
-                    f"warning: cannot write into {self.folder}: {error.strerror or error}",
+                    f"warning: cannot write into {self.folder}: "
+                    f"{error.strerror or error}",
                     error=True,
                 )
-            self.refused = True
+            self.has_warned = True
         self._show(board)
         now = clock.monotonic()
-        self.slow, self.next = now - started > SLOW, now + WAIT * (now - started)
+        elapsed = now - started
+        self.is_slow = elapsed > SLOW_WRITING_SECONDS
+        self.next_time = now + elapsed / MAX_WRITING_SHARE
 
-    def _show(self, board: Any) -> None:
-        """Show as many methods as fit, and the verdict as it stands."""
+    def _show(self, board: Leaderboard) -> None:
+        """Show as many methods as fit on the terminal, and the present verdict."""
         from rich.text import Text
 
         if self.live is None:
             return
-        lines = _board_lines(board, self.console.width)[
-            : max(self.console.height - 6, 5)
-        ]
+        # The verdict and the messages take a few lines below the table.
+        n_lines = max(self.console.height - 6, 5)
+        lines = _board_lines(board, self.console.width)[:n_lines]
         lines.append("")
         for sentence in (*board.left_out, board.answer.text):
             lines += prose_lines(sentence, self.console)
@@ -472,34 +520,36 @@ class _Progress:
             self.live.stop()
 
     def keep_last(self) -> None:
-        """Write the last leaderboard, if that was put off, and say where it is."""
-        self.next = -math.inf
-        if self.board is not None:
-            self.keep(self.board)
+        """Write the last leaderboard if that was put off, and print its path."""
+        self.next_time = -math.inf
+        if self.pending is not None:
+            self.keep(self.pending)
         if self.file is not None and self.file.exists():
             say(f"finished so far: {self.file}", error=True)
 
 
-def _given(texts: list[str] | None) -> tuple[str, ...]:
+def _not_blank(texts: list[str] | None) -> tuple[str, ...]:
     """Return the values of a repeatable option that are not blank."""
     return tuple(text for text in texts or () if text.strip())
 
 
-def _names(texts: list[str] | None) -> tuple[str, ...]:
+def _method_names(texts: list[str] | None) -> tuple[str, ...]:
     """Return the names of methods in texts that separate them with commas."""
-    names = (name.strip() for text in texts or () for name in text.split(","))
-    return tuple(name for name in names if name)
+    names = ",".join(texts or ()).split(",")
+    return _not_blank([name.strip() for name in names])
 
 
-def _board_lines(board: Any, width: int) -> list[str]:
+def _board_lines(board: Leaderboard, width: int) -> list[str]:
+    """Return the leaderboard as lines of text."""
     from mtlrun.comparison.leaderboard import leaderboard_grid
     from mtlrun.tables.report_table import text_lines
 
     return text_lines(leaderboard_grid(board), width, DROP_FIRST)
 
 
-def _show_board(result: Any) -> None:
-    from mtlrun.comparison.leaderboard import caption
+def _show_board(result: Comparison) -> None:
+    """Print the leaderboard and the verdict."""
+    from mtlrun.comparison.leaderboard import caption, curve_grid
     from mtlrun.tables.report_table import text_lines
 
     board = result.board
@@ -509,8 +559,6 @@ def _show_board(result: Any) -> None:
     say("")
     say_prose(caption(board))
     if result.curve is not None:
-        from mtlrun.comparison.leaderboard import curve_grid
-
         say("")
         for line in text_lines(curve_grid(result.curve), width, ("part",)):
             say(line)
@@ -524,7 +572,8 @@ def _show_board(result: Any) -> None:
     say("")
 
 
-def _show_files(result: Any, folder: Path) -> None:
+def _show_files(result: Comparison, folder: Path) -> None:
+    """Print which files were written, and the next commands."""
     from mtlrun.model.files import trust_options
 
     for line in result.board.interval_lines:
@@ -532,8 +581,10 @@ def _show_files(result: Any, folder: Path) -> None:
     model = folder / "model"
     command = ["mtlrun predict", shlex.quote(str(model)), "FILE", trust_options(model)]
     say(f"report: {folder / 'leaderboard.html'} (also .md, .json, .csv; tasks.csv)")
+    text = f"best model, {result.saved}: {model}"
     settings = folder / "chosen.yaml"
-    more = f" (settings: {settings})" if settings.is_file() else ""
-    say(f"best model, {result.saved}: {model}{more}")
+    if settings.is_file():
+        text += f" (settings: {settings})"
+    say(text)
     say(f"predict new rows: {' '.join(filter(None, command))}")
     say(f"how it predicts: mtlrun show {shlex.quote(str(model))}")

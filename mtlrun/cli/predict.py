@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,22 +28,24 @@ def predict(
         Path,
         typer.Argument(
             metavar="MODEL",
-            help="Folder that `mtlrun train` or `mtlrun compare` wrote, or of its model.",
+            help="Folder that `mtlrun train` or `mtlrun compare` wrote, or of its "
+            "model.",
         ),
     ],
     data: Annotated[
         str,
         typer.Argument(
             metavar="DATA",
-            help="New rows (.csv, .tsv, .txt, .xlsx, .parquet, .arff, .mat, .npz, .svm, .fa, also .gz), or the name "
-            "of a data set.",
+            help="New rows (.csv, .tsv, .txt, .xlsx, .parquet, .arff, .mat, .npz, "
+            ".svm, .fa, also .gz), or the name of a data set.",
         ),
     ],
     task: Annotated[
         str | None,
         option(
             "COLUMN",
-            "Column that names the task of each row. Default: the one used in training, otherwise 'task'.",
+            "Column that names the task of each row. Default: the one used in "
+            "training, otherwise 'task'.",
             "--task",
             "--task-column",
         ),
@@ -82,7 +84,8 @@ def predict(
         options.option(
             options.OUT,
             "FILE",
-            "CSV file to write, - for the terminal. Default: <DATA>-predictions.csv in the current folder.",
+            "CSV file to write, - for the terminal. Default: <DATA>-predictions.csv in "
+            "the current folder.",
             "--out",
             "--output",
             "-o",
@@ -92,7 +95,8 @@ def predict(
         bool,
         option(
             None,
-            "Write texts so that spreadsheets take none for a formula: '=A1 for =A1, '- for -.",
+            "Write texts so that spreadsheets take none for a formula: '=A1 for =A1, "
+            "'- for -.",
             "--safe-csv",
         ),
     ] = False,
@@ -104,9 +108,9 @@ def predict(
     A classifier gives the column label, in the words of its table, and score; a
     regressor the column prediction, and lower and upper where the model has intervals.
     is_known_task says whether the training rows had the task. Rows of tasks that the
-    model cannot predict have empty cells; if no row can be predicted, the exit code is 2
-    although the file is written. Where all tasks share the
-    same rows, there is one column per target, and for classifiers also TARGET:score.
+    model cannot predict have empty cells; if no row can be predicted, the exit code is
+    2 although the file is written. Where all tasks share the same rows, there is one
+    column per target, and for classifiers also TARGET:score.
     """
     import numpy as np
 
@@ -114,55 +118,89 @@ def predict(
     from mtlrun.model.intervals import LEVEL
     from mtlrun.model.prediction_tables import answers_table, to_csv
 
-    place = output or Path(f"{stem_of(data)}-predictions.csv")
+    output_file = output or Path(f"{stem_of(data)}-predictions.csv")
     remedy = "Choose another file with --output (- prints to the terminal)."
-    check_ending(place, [".csv", ".txt"], remedy)
+    check_ending(output_file, [".csv", ".txt"], remedy)
     inputs = [Path(data), *files_of(model)]
-    refuse_inputs(place, inputs)
+    refuse_inputs(output_file, inputs)
     fitted = load_model(model, trust or ())
     with used(model):
-        X, codes, names, is_predicted = _rows(
-            fitted, data, task, task_name, data_dir, quiet
-        )
-    if labels and fitted.about["task_type"] == "regression":
+        rows = _rows(fitted, data, task, task_name, data_dir, quiet)
+    is_regression = fitted.about["task_type"] == "regression"
+    if labels and is_regression:
         raise UserError("the model predicts numbers, not labels", "Leave out --labels.")
-    if interval is not None and fitted.about["task_type"] != "regression":
-        raise UserError(
-            "the model predicts labels, which have no intervals",
-            "Leave out --interval, or use --proba.",
-        )
-    if interval is not None and not 0 < interval < 1:
-        raise UserError(
-            f"--interval {interval:g} is no probability",
-            "Give a number between 0 and 1, such as 0.95.",
-        )
     if interval is None and fitted.has_intervals:
         interval = LEVEL
+    elif interval is not None:
+        _check_interval(interval, is_regression)
     with used(model):
         try:
             table = answers_table(
                 fitted,
-                X,
-                codes,
+                rows.X,
+                rows.codes,
                 with_scores=not labels,
                 with_probabilities=probabilities,
                 interval=interval,
                 means=mean,
-                names=names,
-                is_predicted=is_predicted,
+                names=rows.names,
+                is_predicted=rows.is_predicted,
             )
-        except ValueError as error:  # of scikit-learn, about the new rows
-            columns = "Columns and tasks must match those of the training data, which model.json describes."
-            raise UserError(f"{data}: {error}", columns) from error
-    if codes is not None and fitted.schema.table:
-        table["is_known_task"] = (codes >= 0) & is_predicted
-    text = to_csv(table, safe=safe_csv or (str(place) == "-" and sys.stdout.isatty()))
-    is_written = write_or_print(text, place, f"Free some space, or: {remedy}", inputs)
-    has_predictions = bool(np.any(is_predicted))
+        except ValueError as error:
+            # scikit-learn rejects the new rows.
+            raise UserError(
+                f"{data}: {error}",
+                "Columns and tasks must match those of the training data, which "
+                "model.json describes.",
+            ) from error
+    if rows.codes is not None and fitted.schema.table:
+        table["is_known_task"] = (rows.codes >= 0) & rows.is_predicted
+    is_shown = str(output_file) == "-" and sys.stdout.isatty()
+    text = to_csv(table, safe=safe_csv or is_shown)
+    is_written = write_or_print(
+        text, output_file, f"Free some space, or: {remedy}", inputs
+    )
+    has_predictions = bool(np.any(rows.is_predicted))
     if is_written and has_predictions and not quiet:
-        say(f"predictions of {counted(len(table), 'row')}: {place}")
+        say(f"predictions of {counted(len(table), 'row')}: {output_file}")
     if not has_predictions:
-        _refuse_unknown_tasks(fitted, data, names, place)
+        _refuse_unknown_tasks(fitted, data, rows.names, output_file)
+
+
+def _check_interval(interval: float, is_regression: bool) -> None:
+    """Raise an error if `--interval` is not a probability or does not fit the model."""
+    if not is_regression:
+        raise UserError(
+            "the model predicts labels, which have no intervals",
+            "Leave out --interval, or use --proba.",
+        )
+    if not 0 < interval < 1:
+        raise UserError(
+            f"--interval {interval:g} is no probability",
+            "Give a number between 0 and 1, such as 0.95.",
+        )
+
+
+@dataclass(frozen=True)
+class _NewRows:
+    """Rows to predict.
+
+    Attributes
+    ----------
+    X : array of shape (n_rows, n_features)
+    codes : ndarray of shape (n_rows,) or None
+        Task of each row, -1 for an unknown task; None for a model whose tasks share
+        their rows.
+    names : list of str or None
+        Name of the task of each row; None also for tasks that are numbers.
+    is_predicted : ndarray of shape (n_rows,) or True
+        Whether the model predicts the task of each row.
+    """
+
+    X: Any
+    codes: Any
+    names: list[str] | None
+    is_predicted: Any
 
 
 def _rows(
@@ -172,11 +210,8 @@ def _rows(
     task_name: str | None,
     data_dir: Path | None,
     quiet: bool,
-) -> tuple[Any, Any, list[str] | None, Any]:
-    """Return X, task codes and task names of new rows or of a whole data set.
-
-    Codes are None for a model without tasks of rows, names also for positions. The last
-    value says which rows have tasks that the model predicts: an array, or True.
+) -> _NewRows:
+    """Read new rows from a file, or take the rows of a data set.
 
     Raises
     ------
@@ -185,42 +220,44 @@ def _rows(
     """
     import numpy as np
 
-    from mtlrun.data.schema import count_gaps, gap_warning, read_rows
-
     path = Path(data)
-    schema = fitted.schema
     if path.suffix or path.exists():
-        if fitted.by_task and task:
-            schema = replace(schema, task_column=task)
-        rows = read_rows(path, schema)
-        ignored = [
-            name
-            for name in rows.ignored
-            if name not in set(fitted.about.get("targets", ()))
-        ]
-        if ignored and not quiet:
-            say(
-                f"{data}: ignored {listed(ignored)} (not used by the model)", error=True
-            )
-        for text in rows.said():
-            say(f"{data}: {text}", error=True)
-        X, names = rows.X, rows.tasks
+        X, names = _read_file(fitted, data, task, quiet)
     else:
-        X, names = _dataset(fitted, data, data_dir)
-        for text in gap_warning(count_gaps(X, schema)):
-            say(f"{data}: {text}", error=True)
+        X, names = _read_dataset(fitted, data, data_dir)
     if fitted.by_task and task_name is not None:
         names = [task_name] * X.shape[0]
     substitutes, is_predicted = fitted.predictable(names)
-    if task_name is not None:
+    if task_name is None:
+        codes = fitted.codes(substitutes, data)
+    else:
         # Nothing is written for a name that was mistyped in the command itself.
-        substitutes = names
-    codes = fitted.codes(substitutes, data if task_name is None else "--task-name")
-    if isinstance(names, list) and np.any(is_predicted) and not np.all(is_predicted):
+        codes = fitted.codes(names, "--task-name")
+    if not isinstance(names, list):
+        return _NewRows(X, codes, None, is_predicted)
+    if np.any(is_predicted) and not np.all(is_predicted):
         _warn_of_unknown_tasks(data, names, is_predicted)
-    if isinstance(names, list):
-        return X, codes, names, is_predicted
-    return X, codes, None, is_predicted
+    return _NewRows(X, codes, names, is_predicted)
+
+
+def _read_file(
+    fitted: Model, data: str, task: str | None, quiet: bool
+) -> tuple[Any, Any]:
+    """Return X and tasks of the rows of a file, and print what is unusual about it."""
+    from mtlrun.data.schema import read_rows
+
+    schema = fitted.schema
+    if fitted.by_task and task:
+        schema = replace(schema, task_column=task)
+    rows = read_rows(Path(data), schema)
+    # Files often have the targets, too, which need no message.
+    targets = set(fitted.about.get("targets", ()))
+    ignored = [name for name in rows.ignored if name not in targets]
+    if ignored and not quiet:
+        say(f"{data}: ignored {listed(ignored)} (not used by the model)", error=True)
+    for text in rows.said():
+        say(f"{data}: {text}", error=True)
+    return rows.X, rows.tasks
 
 
 def _refuse_unknown_tasks(
@@ -228,9 +265,9 @@ def _refuse_unknown_tasks(
 ) -> None:
     """Raise the error of a file without any task that the model can predict.
 
-    The rows are written first, so that a program finds as many as it sent. The exit code
-    still tells it that all are empty: most often, the tasks stand in another column or
-    are written differently.
+    The rows are written first, so that a program finds as many as it sent. The exit
+    code still tells that all are empty: most often, the tasks are in another column or
+    written differently.
     """
     try:
         fitted.codes(names, data)
@@ -241,9 +278,14 @@ def _refuse_unknown_tasks(
 
 
 def _warn_of_unknown_tasks(data: str, names: list[str], is_predicted: Any) -> None:
-    """Say which tasks the model cannot predict; their rows are written without numbers."""
-    pairs = zip(names, is_predicted, strict=True)
-    unknown = [name for name, is_shown in pairs if not is_shown]
+    """Name the tasks that the model cannot predict.
+
+    Their rows are written without numbers.
+    """
+    unknown = []
+    for name, is_known in zip(names, is_predicted, strict=True):
+        if not is_known:
+            unknown.append(name)
     tasks = list(dict.fromkeys(unknown))
     say(
         f"{data}: {counted(len(unknown), 'row')} of "
@@ -254,27 +296,34 @@ def _warn_of_unknown_tasks(data: str, names: list[str], is_predicted: Any) -> No
     )
 
 
-def _dataset(fitted: Model, id: str, data_dir: Path | None) -> tuple[Any, Any]:
-    """Return X and task names of a data set; with the options of the training, where it is the same set."""
-    from mtlrun.data.load import load_dataset
+def _read_dataset(fitted: Model, id: str, data_dir: Path | None) -> tuple[Any, Any]:
+    """Return X and tasks of the rows of a data set, and print how many have gaps.
 
-    facts = fitted.about
-    options = facts["dataset"]["options"] if id == facts["dataset"]["id"] else {}
+    If the model was trained on the same data set, the options of the training apply.
+    """
+    from mtlrun.data.load import load_dataset
+    from mtlrun.data.schema import count_gaps, gap_warning
+
+    trained_on = fitted.about["dataset"]
+    options = {}
+    if id == trained_on["id"]:
+        options = trained_on["options"]
     dataset = load_dataset(id, data_dir=data_dir, **options)
-    wanted = facts["input"]
-    if wanted.get("levels"):
+    needed = fitted.about["input"]
+    if needed.get("levels"):
         dataset = dataset.with_levels()
-    elif dataset.clock and dataset.clock.last_column in wanted["names"]:
+    elif dataset.clock and dataset.clock.last_column in needed["names"]:
         dataset = dataset.with_elapsed()
-    if (
-        dataset.n_features != wanted["n_features"]
-        or dataset.strings != wanted["strings"]
-    ):
+    has_other_size = dataset.n_features != needed["n_features"]
+    if has_other_size or dataset.strings != needed["strings"]:
         raise DataError(
-            f"data set {id} has {counted(dataset.n_features, 'feature')}, but the model needs {wanted['n_features']}",
-            f"The model was trained on {facts['dataset']['id']}; new rows for it can also come from a file.",
+            f"data set {id} has {counted(dataset.n_features, 'feature')}, but the "
+            f"model needs {needed['n_features']}",
+            f"The model was trained on {trained_on['id']}; new rows for it can also "
+            "come from a file.",
         )
-    names = (
-        None if dataset.task_id is None else [dataset.tasks[t] for t in dataset.task_id]
-    )
-    return dataset.X, names
+    for text in gap_warning(count_gaps(dataset.X, fitted.schema)):
+        say(f"{id}: {text}", error=True)
+    if dataset.task_id is None:
+        return dataset.X, None
+    return dataset.X, [dataset.tasks[t] for t in dataset.task_id]
