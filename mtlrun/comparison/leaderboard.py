@@ -129,8 +129,8 @@ class Leaderboard:
         self.facts = cleaned(self.facts)
         self.left_out = cleaned(self.left_out)
         for entry in self.entries:
-            for split, text in entry.failures.items():
-                entry.failures[split] = cleaned(text)
+            failures = entry.failures.items()
+            entry.failures = {split: cleaned(text) for split, text in failures}
             entry.notes = cleaned(entry.notes)
 
     @property
