@@ -170,7 +170,7 @@ def _values(intervals: Sequence[Interval]) -> list[float]:
     return [interval.value for interval in intervals]
 
 
-def _distance(values: Sequence[float], share: float) -> float:
+def _distance(values: Sequence[float] | np.ndarray, share: float) -> float:
     """Return a quantile of the distances from zero."""
     return float(np.quantile(np.abs(values), share))
 

@@ -716,7 +716,8 @@ class ComparisonPictures:
             is_task = held_out.tasks == t
             observed = held_out.observed[is_task]
             estimates: dict[str, float] = {}
-            for name, predicted in held_out.predicted.items():
+            for name, scores in held_out.predicted.items():
+                predicted = scores
                 if self.has_labels:
                     predicted = held_out.probabilities(name)
                 estimates[name] = self._estimate(predicted[is_task], observed)
