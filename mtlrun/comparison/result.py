@@ -24,7 +24,6 @@ from mtlrun.comparison.gallery import (
     PICTURES_FILE,
     PREDICTIONS_FILE,
     ComparisonPictures,
-    pictures_of,
 )
 from mtlrun.comparison.leaderboard import (
     Leaderboard,
@@ -36,6 +35,7 @@ from mtlrun.comparison.leaderboard import (
     sections,
     task_grid,
 )
+from mtlrun.comparison.picture_numbers import pictures_of
 from mtlrun.comparison.pictures import (
     Interval,
     Picture,

@@ -22,9 +22,9 @@ from mtlrun.comparison.gain import RowIndex
 from mtlrun.comparison.gallery import (
     MAX_PANELS,
     MAX_TASK_LINES,
-    pictures_of,
     read_pictures,
 )
+from mtlrun.comparison.picture_numbers import pictures_of
 from mtlrun.comparison.pictures import (
     PICTURES,
     Interval,
