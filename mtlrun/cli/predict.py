@@ -182,7 +182,7 @@ def _check_interval(interval: float, is_regression: bool) -> None:
 
 
 @dataclass(frozen=True)
-class _NewRows:
+class _RowsToPredict:
     """Rows to predict.
 
     Attributes
@@ -210,7 +210,7 @@ def _rows(
     task_name: str | None,
     data_dir: Path | None,
     quiet: bool,
-) -> _NewRows:
+) -> _RowsToPredict:
     """Read new rows from a file, or take the rows of a data set.
 
     Raises
@@ -234,10 +234,10 @@ def _rows(
         # Nothing is written for a name that was mistyped in the command itself.
         codes = fitted.codes(names, "--task-name")
     if not isinstance(names, list):
-        return _NewRows(X, codes, None, is_predicted)
+        return _RowsToPredict(X, codes, None, is_predicted)
     if np.any(is_predicted) and not np.all(is_predicted):
         _warn_of_unknown_tasks(data, names, is_predicted)
-    return _NewRows(X, codes, names, is_predicted)
+    return _RowsToPredict(X, codes, names, is_predicted)
 
 
 def _read_file(

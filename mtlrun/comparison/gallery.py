@@ -1,8 +1,8 @@
 """All pictures of a comparison: which numbers they show, and of which tasks.
 
-`ComparisonPictures` holds the numbers, also in files, and its methods return one picture
-each. Tables with many tasks show a selection; the caption says which tasks and why.
-`mtlrun.comparison.picture_numbers` takes the numbers from a comparison.
+`ComparisonPictures` holds the numbers, also in files, and its methods return one
+picture each. Tables with many tasks show a selection; the caption says which tasks and
+why. `mtlrun.comparison.picture_numbers` takes the numbers from a comparison.
 """
 
 from __future__ import annotations
