@@ -44,7 +44,7 @@ class Counts:
 # engine and of the reports became small functions with names.
 LIMITS = {
     "reproduce": Counts(files=90, functions=932, classes=77),
-    "compare": Counts(files=122, functions=1130, classes=113),
+    "compare": Counts(files=123, functions=1155, classes=113),
 }
 
 

@@ -9,7 +9,7 @@ The modules in the order of a comparison:
   `remaining_time` estimates how long the rest takes.
 * `evaluation` and `gain` turn predictions into losses and gains, and `verdict` decides
   whether multi-task learning helps. `interval_errors` checks prediction intervals.
-* `leaderboard`, `page` and `result` show and save all this. `gallery` has the numbers of
-  the pictures, and `drawing` draws them.
+* `leaderboard`, `page` and `result` show and save all this. `picture_numbers` takes the
+  numbers of the pictures, `gallery` makes the pictures, and `drawing` draws them.
 * `chunked` and `summed` compare methods on tables that are larger than memory.
 """
