@@ -183,7 +183,8 @@ def stored_runs(
         "dcd_first_tenth": "the same of DCD in plain time: ten times the share that "
         "its first tenth gains",
         "kernel_first_tenth": "the same of the kernel solver",
-        "first_tenth": "the larger of the two",
+        "first_tenth": "the same in plain time: ten times the share that the first "
+        "tenth of a run gains",
         "mean_steepness": "mean orders of magnitude in a tenfold time, the kernel "
         "solver's divided by DCD's",
         "steepness": "most orders of magnitude in a tenfold time, the kernel solver's "
