@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from mtlrun.engine.record import PROTOCOL
 from mtlrun.errors import counted
-from mtlrun.lab.report.checks import CLAIM_SOURCES, NUMBERS, Verdict
+from mtlrun.lab.report.checks import CLAIM_SOURCES, NUMBERS, PAPER_SOURCE, Verdict
 from mtlrun.lab.report.claims import ClaimVerdict, tests_section
 from mtlrun.lab.report.figures import matrix_sections, run_figures
 from mtlrun.lab.report.findings import counts_text, findings
@@ -246,7 +246,13 @@ def notes(report: Report, *, bold: bool = True) -> list[str]:
     """
     return [
         *result_notes(report.run, report.rows),
-        *table_notes(report.run, report.rows, report.tables, bold=bold),
+        *table_notes(
+            report.run,
+            report.rows,
+            report.tables,
+            bold=bold,
+            has_paper_values=bool(paper_verdicts(report.references)),
+        ),
         *_missing_references_note(report),
     ]
 
@@ -346,6 +352,11 @@ def no_result_texts(counts: Mapping[str, int]) -> list[str]:
     return texts
 
 
+def paper_verdicts(references: Iterable[ReferenceVerdict]) -> list[str]:
+    """Return the verdicts on numbers of the paper; other sources are left out."""
+    return [r.verdict for r in references if r.source == PAPER_SOURCE]
+
+
 def verdict_lines(
     claims: Sequence[ClaimVerdict], verdicts: Sequence[str], papers: str
 ) -> list[str]:
@@ -393,7 +404,7 @@ def _summary_lines(
         if run.info.get("command"):
             lines.append(f"To finish it: {run.info['command']}")
     lines += findings(claims)
-    verdicts = [reference.verdict for reference in references]
+    verdicts = paper_verdicts(references)
     lines += verdict_lines(claims, verdicts, "paper")
     if not has_missing:
         lines.append(jobs)

@@ -239,6 +239,7 @@ CHECKS = {
     "rejections": ("control", "over dataset at_least at_most"),
 }
 REFERENCE_SOURCES = ("paper", "stored")
+PAPER_SOURCE = REFERENCE_SOURCES[0]
 
 
 class Stopped(StrictModel):

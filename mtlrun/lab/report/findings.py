@@ -129,7 +129,11 @@ def data_of(run: Run, claim: ClaimVerdict) -> str:
         return "-"
     if len(titles) > MAX_NAMED_DATASETS:
         return f"{len(titles)} data sets"
-    return ", ".join(titles)
+    listing = ", ".join(titles)
+    # A title such as "SARCOS, partial" has a comma of its own.
+    if listing.count(",") >= len(titles):
+        return "; ".join(titles)
+    return listing
 
 
 # ------------------------------------------------------------ numbers of a claim

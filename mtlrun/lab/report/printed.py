@@ -519,6 +519,7 @@ def table_notes(
     tables: Sequence[Section],
     *,
     bold: bool = True,
+    has_paper_values: bool = True,
 ) -> list[str]:
     """Return one line that explains how to read the tables.
 
@@ -529,6 +530,8 @@ def table_notes(
     tables : sequence of Section
     bold : bool, default=True
         Whether the output can show bold numbers.
+    has_paper_values : bool, default=True
+        Whether the paper prints the numbers below ours.
     """
     cells: list[PrintedNumber] = []
     for table in tables:
@@ -544,7 +547,10 @@ def table_notes(
     if has_speedup and _has_parallel_times(rows):
         notes.append("Times faster: by the seconds with the blocks one after another.")
     if any(cell.printed for cell in cells):
-        notes.append("Below ours: the paper's values.")
+        if has_paper_values:
+            notes.append("Below ours: the paper's values.")
+        else:
+            notes.append("Below ours: values published elsewhere, see Deviations.")
     table_lines = dict.fromkeys(line for table in tables for line in table.lines)
     notes += [f"{line}." for line in table_lines]
     return [" ".join(notes)] if notes else []

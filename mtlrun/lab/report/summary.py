@@ -17,6 +17,7 @@ from mtlrun.lab.report.build import (
     build_report,
     job_counts_text,
     no_result_texts,
+    paper_verdicts,
     verdict_lines,
 )
 from mtlrun.lab.report.checks import NUMBERS, VERDICTS, Verdict
@@ -374,11 +375,11 @@ def overview_lines(overview: Overview) -> list[str]:
     if overview.left_out:
         counts += f"; {len(overview.left_out)} left out"
     claims = [claim for _, claim in distinct_claims(entries)]
-    numbers = [number.verdict for _, number in distinct_references(entries)]
+    references = [reference for _, reference in distinct_references(entries)]
     seconds = duration(_total_seconds(entries))
     return [
         f"{counts}.",
-        *verdict_lines(claims, numbers, "papers"),
+        *verdict_lines(claims, paper_verdicts(references), "papers"),
         f"Cost: {seconds} of computing (cells and parameter searches).",
     ]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mtlrun.lab.report.build import Report, build_report, check_problems
+from mtlrun.lab.report.build import Report, build_report, check_problems, notes
 from mtlrun.lab.report.checks import Reference, Tolerance
 from mtlrun.lab.report.interpretations import tolerance_of
 
@@ -123,3 +123,10 @@ def test_entries_of_other_profiles_are_left_out(maker):
         auc(0.71, profile=["quick", "full"], source="stored"),
     )
     assert [(r.value, r.source) for r in report.references] == [(0.71, "stored")]
+
+
+def test_numbers_of_another_source_are_no_printed_ones(maker):
+    report = report_with(maker.fill(), auc(0.71, source="stored"))
+    assert len(report.references) == 1
+    assert not any("printed number" in line for line in report.summary)
+    assert not any("the paper's values" in line for line in notes(report))

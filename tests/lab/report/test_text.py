@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlrun.lab.report.checks import Check, Verdict
 from mtlrun.lab.report.claims import CheckResult, ClaimVerdict
-from mtlrun.lab.report.findings import numbers_of
+from mtlrun.lab.report.findings import data_of, numbers_of
 from mtlrun.tables.report_table import (
     Column,
     ReportTable,
@@ -136,3 +138,13 @@ def test_bounds_are_said_as_people_say_them(check, found, printed, ours):
     ]
     claim = ClaimVerdict("c", "It is so.", None, Verdict.CONFIRMED, "", results=results)
     assert numbers_of(claim) == (printed, ours)
+
+
+def test_labels_with_commas_are_told_apart():
+    run = SimpleNamespace(datasets={})
+    results = [
+        SimpleNamespace(dataset=name, found=1.0)
+        for name in ("SARCOS, partial", "simulated")
+    ]
+    claim = SimpleNamespace(verdict=Verdict.CONFIRMED, results=results)
+    assert data_of(run, claim) == "SARCOS, partial; simulated"
