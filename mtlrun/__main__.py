@@ -17,7 +17,7 @@ _replaced: "dict[int, Any]" = {}
 
 
 def _leave(number: int, frame: "FrameType | None") -> None:
-    """End the process at once: nothing has begun, or everything is done."""
+    """End the process at once: it has not started yet, or everything is done."""
     os._exit(130)
 
 

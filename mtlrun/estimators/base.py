@@ -565,8 +565,8 @@ class ClassifierMTL(ClassifierMixin, TaskLayout, Declared):
     Attributes
     ----------
     classes_ : ndarray of shape (2,), or (n_tasks, 2) for a 2-D `y`
-        The two labels, sorted; a positive score means the second. For a 2-D `y` those of each column, as scikit-learn
-        wants it; they are the same for all.
+        The two labels, sorted; a positive score means the second. For a 2-D `y` a row
+        of labels per column, as in scikit-learn; all rows are the same.
     """
 
     def _read_y(self, y: Any, n_rows: int) -> Array:
@@ -650,9 +650,11 @@ class WeightedClassifierMTL(ClassifierMTL):
     Parameters
     ----------
     class_weight : dict or "balanced", default None
-        Weights of the classes, by label, that multiply the sample weights. "balanced" gives both classes of a task the
-        same total weight in training, half that of the task; a task of one class keeps its weights. A label that a dict
-        does not name has weight 1; one that does not occur is refused, unless the dict names all that do.
+        Weights of the classes, by label, that multiply the sample weights. "balanced"
+        gives both classes of a task the same total weight in training, half the weight
+        of the task; a task of one class keeps its weights. A label that a dict does not
+        name has weight 1. A dict may name a label that does not occur only if it names
+        all labels that do.
     """
 
     _: KW_ONLY

@@ -169,9 +169,9 @@ class _Wrapper(NamedParameters, BaseEstimator):
 class PerTask(KeepsGroups, _Wrapper, _Tasks):
     """Fits a clone of a scikit-learn estimator for every task, on the rows of that task.
 
-    Makes an estimator that knows nothing of tasks usable wherever those of mtlrun are: `task_id` for ragged data, a 2-D
-    `y` for a shared design, NaN for a missing target. A classifier's task with labels of one class is fitted by the
-    constant of that class.
+    An estimator that knows nothing of tasks then works like the estimators of mtlrun:
+    with `task_id` for ragged data, a 2-D `y` for a shared design, NaN for a missing
+    target. A classifier predicts the class of a task whose labels are all the same.
 
     Parameters
     ----------
@@ -383,8 +383,8 @@ def _linear(model: Any, name: str) -> Array:
 class TaskMean(_Tasks):
     """Predicts the mean target of the task: what a model must beat.
 
-    Labels -1/+1 are numbers here; the mean of an unknown task (``unseen="mean"``) is that of all tasks. The fitted
-    means are `means_`, the tasks `tasks_`.
+    Labels -1/+1 are numbers here. For an unknown task, ``unseen="mean"`` predicts the
+    mean of all tasks. The fitted means are `means_`, the tasks `tasks_`.
     """
 
     def __init__(self, unseen: str = "error") -> None:

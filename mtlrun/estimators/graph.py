@@ -111,8 +111,8 @@ class _Graph(ConvexMTL):
     ) -> float:
         """Return the smallest `sparsity` for which all coefficients are zero, whatever `alpha` and `ridge`.
 
-        There is no such value of `alpha` or `ridge`: quadratic terms make no coefficient exactly zero. Arguments as in
-        `fit`; the model itself is not changed.
+        `alpha` and `ridge` have no such value: quadratic terms make no coefficient
+        exactly zero. Arguments as in `fit`; the model itself is not changed.
         """
         return float(
             np.abs(clone(self)._gradient_at_zero(X, y, task_id, sample_weight)).max()
@@ -154,8 +154,9 @@ class GraphMTL(RegressorMTL, _Graph):
                                             + ridge/2 sum_t ||w_t||^2 + sparsity sum_tj |w_tj|
 
     With the default graph the second term is ``alpha/2 sum_t ||w_t - mean||^2``: mean-regularized multi-task learning.
-    For ``alpha = 0`` the tasks are separate ridge problems; as `alpha` grows, all tasks connected by the graph get the
-    same coefficients: those of a pooled ridge model with strength ``n_tasks * ridge`` and one intercept per task.
+    For ``alpha = 0`` the tasks are separate ridge problems. As `alpha` grows, the tasks
+    that the graph connects get the same coefficients, as in a pooled ridge model with
+    strength ``n_tasks * ridge`` and one intercept per task.
 
     Examples
     --------

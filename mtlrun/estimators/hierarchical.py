@@ -99,8 +99,8 @@ class Estimates:
     mean_std: Array
 
 
-#: What models of one search share while their rows live: these compressed, with and without intercept, and the models
-#: with a normal prior, by their settings.
+#: Shared by the models of a search while their rows live: the rows, compressed with and
+#: without intercept, and the models with a normal prior, by their settings.
 _Known = tuple[Compressed, Columns, dict[Any, Result]]
 _compressed: WeakKeyDictionary[TaskData, dict[bool, _Known]] = WeakKeyDictionary()
 
@@ -295,15 +295,15 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     Parameters
     ----------
     covariance : {"auto", "intercept", "scalar", "diagonal", "factor", "full"}, default "auto"
-        Form of Sigma on standardized columns: intercepts alone; one variance for all slopes beside it; a variance per
-        column; a few directions beside these; or any. "auto" takes the best of the first three by AIC and adds
-        directions while each pays, with at least ten targets per parameter.
+        Form of Sigma on standardized columns: a variance of the intercepts alone; also
+        one variance for all slopes; a variance per column; also a few directions; or
+        any. "auto" takes the best of the first three by AIC and adds directions while
+        each pays, with at least ten targets per parameter.
     prior : {"normal", "student", "clusters"}, default "normal"
         "student" allows outlier tasks, "clusters" a few groups of tasks. Both start
         from the normal fit, and maximize the plain likelihood. The number of clusters
         is chosen by BIC, with at least three tasks per cluster and three rows per mean
-        of a cluster and column; where one cluster is best, the model is that of the
-        normal prior.
+        of a cluster and column; where one cluster is best, the prior is normal.
     slopes : "all", list of columns or boolean mask, default "all"
         Columns (names or positions, or a mask of the length n_features) whose
         coefficients may differ between tasks; coefficients of others are one number.
@@ -349,7 +349,8 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     heterogeneity_ : ndarray of shape (1 + n_features,)
         Contributions of the differences in level and in each slope to ``variance_shares_["tasks"]``.
     log_likelihood_ : float
-        Restricted unless ``method="ml"`` or the prior is not normal; that of lme4, in the units of the columns.
+        Restricted unless ``method="ml"`` or the prior is not normal; as lme4 computes
+        it, in the units of the columns.
     structure_ : str
         The covariance that was fitted; ``diagonal+2`` is a diagonal plus two directions, ``none`` is a single task.
     task_weights_ : ndarray of shape (n_tasks,)
@@ -512,7 +513,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         coef, intercept = self._original()
         if mixture is None:
             return self._result(noise, coef.T, intercept)
-        # What noises of their own add to the criterion is the same for every prior of
+        # A separate noise per task adds the same to the criterion for every prior of
         # the coefficients.
         of_noise = noise.path[-1] - result.criterion
         fit = replace(
@@ -866,8 +867,8 @@ def with_counted_weights(data: TaskData) -> TaskData:
     Raises
     ------
     ValueError
-        If the weights add up to far too many rows, or far too few, or those of a task
-        are all negligible.
+        If the weights add up to far too many rows, or far too few, or all weights of a
+        task are negligible.
     """
     if data.weights is None:
         return data

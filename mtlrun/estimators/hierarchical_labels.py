@@ -87,12 +87,13 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
     Parameters
     ----------
     covariance : {"auto", "intercept", "scalar", "diagonal", "factor", "full"}, default "auto"
-        Form of Sigma on standardized columns: intercepts alone; one variance for all
-        slopes beside it; a variance per column; a few directions beside these; or any.
-        "auto" grows it, each form from the one before, with information of at least ten
-        labels per parameter. It takes the best by AIC of those that predict left-out
-        rows clearly better than the first form, intercepts alone: their approximate
-        leave-one-out log loss on the training rows is lower by a t-test on the tasks.
+        Form of Sigma on standardized columns: a variance of the intercepts alone; also
+        one variance for all slopes; a variance per column; also a few directions; or
+        any. "auto" grows it, each form from the one before, with information of at
+        least ten labels per parameter. It takes the best by AIC of the forms that
+        predict left-out rows clearly better than the first form, intercepts alone:
+        their approximate leave-one-out log loss on the training rows is lower by a
+        t-test on the tasks.
     slopes : "all", list of columns or boolean mask, default "all"
         Columns (names or positions, or a mask of the length n_features) whose
         coefficients may differ between tasks; coefficients of others are one number.

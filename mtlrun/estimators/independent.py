@@ -508,8 +508,8 @@ class _Logistic(ClassifierMTL):
     intercept; without intercept it is fitted like the others.
 
     Dense columns far from zero, such as years, are centered first. `converged_` is True
-    only where the duality gap of each task confirms it; where that of L-BFGS does not,
-    Newton's method has another try.
+    only where the duality gap of each task confirms it. Where the gap after L-BFGS does
+    not, Newton's method has another try.
 
     References
     ----------

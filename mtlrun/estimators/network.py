@@ -51,8 +51,8 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
       `FETR`; W is learned by back-propagation, S1 and S2 by their closed form after every epoch.
 
     Inside, every column of X (over the rows of all tasks) and the targets of each task have mean 0 and variance 1;
-    predictions are in the original units. There are no sample weights; targets of a 2-D `y` may be missing. Prediction
-    needs no PyTorch.
+    predictions are in the original units. Sample weights are not supported; targets of
+    a 2-D `y` may be missing. Prediction needs no PyTorch.
 
     Parameters
     ----------

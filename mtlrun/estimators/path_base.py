@@ -83,8 +83,9 @@ class PathCV(KeepsGroups, _Model):
     -----
     The model is fitted along the path of each fold, each strength starting from the solution of the one before, and
     once on all data with the strength chosen. With the squared loss and more rows than features, the sums of products
-    of all rows are computed once; those of a training part are their difference from the sums of its test part, and a
-    fold is then solved as a problem of d + 1 rows. Sample weights count in the fits, not in the scores.
+    of all rows are computed once. The sums of a training part are their difference from
+    the sums of its test part, and a fold is then solved as a problem of d + 1 rows.
+    Sample weights count in the fits, not in the scores.
     """
 
     _by_sums: ClassVar = False  # scores need the rows

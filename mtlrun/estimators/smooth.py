@@ -159,7 +159,7 @@ class _SmoothRegressor(RegressorMTL, SmoothModel):
         design = self._make_design(
             rows,
             total,
-            # What tasks share elsewhere, every target has for itself here.
+            # Parts that tasks share elsewhere are separate for each target here.
             common_parts=self._parts()[0] or COMMON_PARTS,
             task_parts=(),
             factors=self._factors(rows, None),
@@ -613,8 +613,8 @@ class SmoothMTLClassifier(_SmoothClassifier):
             + sum over parts of variance / prior variance,
             where log-odds of y_t = mu + f(x) + h_t(x),  mu ~ N(0, 100)
 
-    The prior variance of the standard deviation of a part is 100, that of the slopes of
-    tasks 0.49. `predict_proba` averages the probabilities over the posterior;
+    The prior variance of the standard deviation of a part is 100, but 0.49 for the
+    slopes of tasks. `predict_proba` averages the probabilities over the posterior;
     `decision_function` is their log-odds.
 
     With two or three rows per task Laplace's approximation finds variances that are too

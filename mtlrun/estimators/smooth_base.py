@@ -1,4 +1,4 @@
-"""What smooth hierarchical models share: reading, parts, tests and curves."""
+"""Base class of smooth hierarchical models: reading, parts, tests and curves."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class FlatRows:
 
 
 class SmoothModel(BaseMTL):
-    """What smooth hierarchical models share.
+    """Base class of smooth hierarchical models.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class SmoothModel(BaseMTL):
         relative to the noise. It keeps tables of less than a hundred rows from fitting
         curves to noise; 0 is plain restricted likelihood.
     max_rows : int, default 4000
-        With more rows the variances are estimated from whole tasks with about so many
+        With more rows the variances are estimated from whole tasks with about this many
         rows, chosen by their content and `random_state`; the functions are estimated
         from all rows.
     tol : float, default 1e-6
@@ -166,7 +166,7 @@ class SmoothModel(BaseMTL):
     ----------
     variances_ : dict of str to float
         Variance of each part at a standardized row, in squared units of the targets.
-        Parts that all tasks share have the names of `common_parts`; those of single
+        Parts that all tasks share have the names of `common_parts`; parts of single
         tasks are ``task level`` and so on; further groups are ``levels of COLUMN``.
         Zero: the part is not needed, as far as the rows can tell.
     variance_shares_ : dict of str to float
@@ -507,8 +507,8 @@ class SmoothModel(BaseMTL):
         Raises
         ------
         ValueError
-            For an unknown column or task, a column of groups, or one that is constant
-            in training.
+            For an unknown column or task, a column of groups, or a column that is
+            constant in training.
         """
         check_is_fitted(self)
         position, name = self._column(column)

@@ -1,4 +1,4 @@
-"""What smooth hierarchical models say about their parts and their columns."""
+"""Results of smooth hierarchical models about their parts and their columns."""
 
 from __future__ import annotations
 

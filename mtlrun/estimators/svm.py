@@ -78,8 +78,9 @@ class _GraphModel(ClassifierMTL, BaseMTL):
     coupling : float, default 1.0
         Strength of the graph.
     features : WeightedDegree, default None
-        Makes features of DNA strings on the fly. X is then an array of strings (1-D, or 2-D with one column beside the
-        task column), and `n_features_in_` the number of features.
+        Makes features of DNA strings on the fly. X is then an array of strings (1-D, or
+        2-D with one column besides the task column), and `n_features_in_` the number of
+        features.
 
     Attributes
     ----------

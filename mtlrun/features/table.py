@@ -167,7 +167,7 @@ class TableFeatures(  # type: ignore[call-arg]
             # A column without any value is filled with zeros, as by SimpleImputer.
             imputer.statistics_ = np.nan_to_num(np.array(medians))
             values = imputer.transform(values)
-        # Relative weights: those that are too large for sums count as well. Rounding
+        # Relative weights: weights too large for sums count as well. Rounding
         # makes the weighted variance of a constant column slightly negative;
         # StandardScaler takes its root before it replaces the scale by 1.
         with np.errstate(invalid="ignore"):

@@ -125,10 +125,10 @@ def _estimate(
     data: TaskData, weights: Array, sizes: Array, x_means: Array, y_means: Array
 ) -> tuple[float, float]:
     """Return mean and ratio by REML of common coefficients and random levels."""
-    # Sums of squares are those of centered targets, or another zero of y loses digits.
+    # Targets are centered before they are squared, or another zero of y loses digits.
     offset = float(sizes @ y_means / sizes.sum())
     y_means = y_means - offset
-    # A weight counts as so many repeated rows, as in the loss of the penalized models.
+    # A row of weight k counts as k rows, as in the loss of the penalized models.
     n = float(sizes.sum())
     features = np.asarray(data.X)
     if n - data.n_tasks < MIN_ROWS_PER_COLUMN * features.shape[1]:

@@ -360,16 +360,17 @@ class Centred:
         return self.y_mean - np.einsum("ij,ij->j", self.x_mean, W)
 
 
-# A column is far from zero where its squared mean is so many times its variance; the
-# columns are where that is so many times the variance of all of them together.
+# A column is far from zero where its squared mean is more than this many times its
+# variance. The columns together are far from zero where the squared means of such
+# columns sum to more than this many times the sum of the variances of all columns.
 _FAR = 100.0
 
 
 def is_far_from_zero(data: TaskData) -> bool:
     """Return whether the means of columns, within tasks, hide what varies.
 
-    A column of years is an example. With it, an intercept and the coefficients can hardly
-    be told apart, and first-order methods crawl.
+    A column of years is an example. With it, an intercept and the coefficients are hard
+    to distinguish, and first-order methods crawl.
     """
     full = data.full_weights()
     total = data.sum_by_task(full)

@@ -171,7 +171,10 @@ class Quadratic(ABC):
 
     @property
     def graded(self) -> bool:
-        """Whether columns differ much in scale and the form knows of it: its dual values are those of the rows."""
+        """Whether the form allows for columns that differ much in scale.
+
+        Its dual values are then computed from the rows.
+        """
         return False
 
     def agrees(self, W: np.ndarray, tol: float) -> bool:

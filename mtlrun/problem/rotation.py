@@ -450,8 +450,8 @@ def _row_bytes(data: TaskData) -> int:
 def rotation_bytes(data: TaskData, *, invariant: bool = True) -> int:
     """Return the size of the bases that `prepare` would keep.
 
-    With ``invariant=False`` also that of the features' side of a wide design, which is made on demand: penalties that
-    change under rotations need it.
+    ``invariant=False`` adds the size of the features' side of a wide design, which is
+    made on demand: penalties that change under rotations need it.
     """
     if data.uniform:
         smaller = min(data.n_rows, data.n_features)

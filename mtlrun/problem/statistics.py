@@ -36,9 +36,10 @@ _ARRAYS = ("weight", "x", "xx", "y", "yy", "xy", "n_rows", "x_shift", "y_shift")
 class TaskStatistics:
     """Weighted sums of rows, about a shift, by task or for all tasks that share their rows.
 
-    ``a + b`` are the statistics of the rows of both, ``a - b`` those of a without the rows of b. Tasks of a sum are
-    those of both, sorted. Sums are taken about `x_shift` and `y_shift`, best near the means, since sums of large
-    numbers cancel; those of a second chunk are moved to the shift of the first.
+    ``a + b`` are the statistics of the rows of both, ``a - b`` the statistics of a
+    without the rows of b. A sum has the tasks of both, sorted. Sums are taken about
+    `x_shift` and `y_shift`, best near the means, since sums of large numbers cancel.
+    The sums of a second chunk are moved to the shift of the first.
 
     Attributes
     ----------

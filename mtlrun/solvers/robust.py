@@ -101,10 +101,12 @@ def solve_apg(
 
     FISTA on (L, E) jointly with the fixed step 1 / (2 * curvature * max_t sigma_max(X_t)^2): both blocks see the whole
     residual, hence the 2; curvature = 2 beta for the paper's losses. ``variant="paper"`` takes a full SVD every time;
-    ``"fast"`` the eigendecomposition of the smaller Gram matrix and the gradient restart. The squared loss of a shared
-    design without gaps is run in its eigenbasis, which changes no iterate; elsewhere products are those of
-    `solve_fista`: a sparse X stays sparse, or X'X is used where it is cheaper. With ``form="paper"`` all products are
-    with X itself and every SVD is full.
+    ``"fast"`` the eigendecomposition of the smaller Gram matrix and the gradient restart.
+
+    The squared loss of a shared design without gaps is run in its eigenbasis, which
+    changes no iterate. Elsewhere products are computed as in `solve_fista`: a sparse X
+    stays sparse, or X'X is used where it is cheaper. With ``form="paper"`` all products
+    are with X itself and every SVD is full.
 
     ``variant="backtracking"`` has the form of the public implementation that these authors are likely to have run: a
     curvature that starts at the one of the loss and is doubled until the quadratic bound holds, every value and gradient
@@ -464,7 +466,8 @@ def solve_ladm(
         result.parts = np.stack([basis.lift(Q) for Q in result.parts])
         result.intercept = basis.intercept(result.W)
         if result.gap is not None:
-            # The dual point here is not that of the multiplier: only gross errors are told from it.
+            # The dual point is computed from the primal solution here, not from the
+            # multiplier: its gap shows only gross errors.
             confirm(
                 result,
                 basis,

@@ -136,7 +136,10 @@ def make_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
-    """Yield a temporary file beside `path` that takes its place in the end, or is deleted after an error."""
+    """Yield a temporary file next to `path` that replaces it at the end.
+
+    After an error the temporary file is deleted.
+    """
     path = Path(path)
     make_folder(path.parent)
     new_file = _new_file(path.parent)
@@ -336,8 +339,9 @@ def read_text_file(
 
 
 # ---------------------------------------------------------------------- what is shipped
-# A wheel carries these files inside the package (``mtlrun/_configs``, ``mtlrun/_datasets``); a checkout, also when it
-# is installed in editable mode, has them beside the package (``configs/``, ``datasets/``).
+# A wheel carries these files inside the package (``mtlrun/_configs``,
+# ``mtlrun/_datasets``); a checkout, also when it is installed in editable mode, has
+# them next to the package (``configs/``, ``datasets/``).
 
 _PACKAGE = Path(os.path.realpath(__file__)).parents[1]
 

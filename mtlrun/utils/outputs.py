@@ -161,8 +161,8 @@ OBSOLETE = "obsolete"
 def publish(folder: Path, obsolete: Iterable[str] = ()) -> Iterator[Path]:
     """Give a new folder to write into, and move its files into `folder` at the end of the ``with`` block, all at once.
 
-    Nothing is changed if the block raises. Of processes that publish into one folder at once, all files are those of
-    the one that ends last.
+    Nothing is changed if the block raises. If several processes publish into one folder
+    at the same time, all files come from the process that ends last.
 
     Parameters
     ----------

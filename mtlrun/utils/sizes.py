@@ -158,8 +158,9 @@ def allow_members(location: object, members: Sequence[ZipInfo], size: int) -> No
 
 
 # ---------------------------------------------------------------------- ranges of numbers
-# Solvers square what they get: beyond about 1e154 a square is infinite, below about 1e-154 it vanishes. What comes out
-# is an error deep inside or, worse, a model that has not seen the column.
+# Solvers square their input: beyond about 1e154 a square is infinite, below about
+# 1e-154 it vanishes. The result is an error deep inside or, worse, a model that has not
+# seen the column.
 
 #: Largest absolute value of any number that is read, from data or from results.
 LARGEST = 1e150

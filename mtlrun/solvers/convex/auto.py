@@ -111,7 +111,10 @@ def decomposed(data: TaskData, loss: Loss) -> TaskData:
 def solver_bytes(
     data: TaskData, loss: Loss, penalties: Sequence[Penalty], solver: str
 ) -> float:
-    """Return what a solver takes beside coefficients and fields: making eigenbases, copies of X, or Gram matrices."""
+    """Return the bytes that a solver takes in addition to coefficients and fields.
+
+    These are for making eigenbases, copies of X, or Gram matrices.
+    """
     if solver == "admm":
         return preparation_bytes(
             decomposed(data, loss), invariant=_invariant(penalties)

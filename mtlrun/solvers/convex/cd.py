@@ -7,7 +7,7 @@ The objective is::
 where W_j is row j; with T = 1 it is a Lasso. There are two ways to minimize it:
 
 * `descend` uses the Gram matrix G = A'A and keeps Q = c - G W up to date, with c = A'B.
-  A row that does not move costs T operations, one that moves costs k T.
+  A row that does not move costs T operations, a row that moves costs k T.
 * `descend_residual` keeps the residual, for more features than their columns have
   entries. A visit costs T times the non-zeros of the column, so most epochs leave out
   the rows that are zero.

@@ -41,10 +41,12 @@ from mtlrun.solvers.convex.cd import (
 
 #: Features of the first set of a group.
 _FIRST = 64
-#: Sets and gradients that a run is expected to need: if they cost more than the Gram matrix of all features (at most
-#: so many, 1 GB), that is computed at once, else as soon as they have cost as much.
+#: Sets and gradients that a run is expected to need. If they cost more than the Gram
+#: matrix of all features, that matrix is computed at once, else as soon as they have
+#: cost as much.
 _SETS = 3
 _GRADIENTS = 4
+#: Largest number of features for which that matrix is computed: it then takes 1 GB.
 _LARGEST = 11_000
 #: Sets with this many times more features than a column has entries are solved through residuals.
 _WIDE = 4
@@ -52,7 +54,8 @@ _WIDE = 4
 _SMALL = 128
 #: Epochs on a set that are done in any case.
 _AT_LEAST = 10
-#: A set is solved to this part of its gap now, but not beyond this part of what is asked for in the end.
+#: A set is solved to this part of its present gap, but not beyond this part of the gap
+#: at which the run ends.
 _PROGRESS = 0.1
 _BEYOND = 0.3
 

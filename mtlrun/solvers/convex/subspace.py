@@ -303,7 +303,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Below this tolerance the large matrices are in double precision, whose products take twice as long.
 SINGLE = 1e-5
-# Conjugate gradient steps for directions of L, and for those of E where at least this part of the tasks are in it.
+# Conjugate gradient steps for directions of L, and for directions of E where at least
+# this part of the tasks are in it.
 _STEPS_L = (3, 9)
 _STEPS_E = 4
 _MANY = 0.25

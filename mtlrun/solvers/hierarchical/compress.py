@@ -65,7 +65,8 @@ class Compressed:
     n : ndarray of shape (T,)
         Rows of each task; a weight of k counts as k rows.
     rows : float
-        Rows that tell coefficients of the mean apart: `N`, or those of a design that all tasks share.
+        Rows that tell coefficients of the mean apart: `N`, or the number of rows of a
+        design that all tasks share.
     variance : float
         Of the targets about their mean.
     """
@@ -149,9 +150,9 @@ def varies_within(R: Array, intercept: bool) -> Array:
 def can_differ(varies: Array) -> Array:
     """Return the columns whose coefficients get a variance between tasks, (p,).
 
-    The slope of a column that varies within one task cannot be told from the mean of
-    the slopes, and its likelihood is flat: any variance fits as well as none. Two
-    slopes say hardly more. So a column needs `VARYING_TASKS` tasks within which it
+    The slope of a column that varies within one task cannot be distinguished from the
+    mean of the slopes, and its likelihood is flat: any variance fits as well as none.
+    Two slopes say hardly more. So a column needs `VARYING_TASKS` tasks within which it
     varies; of two tasks, both.
 
     Parameters

@@ -313,9 +313,11 @@ def _simulated(result: Result, rng: np.random.Generator) -> Compressed:
 
 # ---------------------------------------------------------------------- likelihood ratios of logistic models
 #
-# A variance that is zero lies on the boundary of what is possible, so that the ratio of one variance follows half a
-# chi-square of one degree, that of two the mixture of 0, 1 and 2 degrees by 1/4, 1/2 and 1/4. Laplace's approximation
-# finds variances that are rather too small where tasks have few rows, and with them tests that reject too rarely.
+# A variance of zero lies on the boundary of its range. The ratio of one variance
+# therefore follows half a chi-square of one degree, and the ratio of two variances a
+# mixture of chi-squares of 0, 1 and 2 degrees with weights 1/4, 1/2 and 1/4. Laplace's
+# approximation underestimates variances where tasks have few rows, so that the tests
+# reject too rarely there.
 
 
 def test_of_all(problem: LogisticProblem) -> SignificanceTest:
@@ -335,7 +337,10 @@ def test_of_slopes(problem: LogisticProblem) -> SignificanceTest:
 def tests_of_columns(
     problem: LogisticProblem, columns: Array
 ) -> list[SignificanceTest]:
-    """Test the variance of every one of the random columns alone, the others being free; not adjusted."""
+    """Test the variance of each random column alone, while the others are free.
+
+    The p-values are not adjusted for the number of columns.
+    """
     large = fit_logistic(problem, "diagonal")
     return [_judged(without(problem, large, int(j)), large) for j in columns]
 

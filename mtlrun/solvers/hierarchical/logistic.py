@@ -418,8 +418,9 @@ def _evaluated(
 def _loadings(Z: Array, S: Array) -> tuple[Array, Array | None]:
     """Return E with Z S v = E a, (m, n, k), and the basis (m, q, k) with v = basis a.
 
-    Fewer rows than columns see only so many directions of v: a has their number, and the mode of v no others. In the
-    usual case there is no basis, v is a.
+    Where a block has fewer rows n than columns q, the rows determine only k = n
+    directions of v, and the mode of v has no other components. Otherwise v is a, and
+    None stands for the basis.
     """
     E = Z @ S
     if E.shape[1] >= E.shape[2]:
@@ -578,8 +579,9 @@ INFORMATION = 10.0
 LARGEST = 50.0
 # Runs of L-BFGS, each in units of the information where the one before ended.
 _RUNS = 10
-# A root of a variance below this counts as zero; one that starts, or leaves zero, is at least the other.
+# A root of a variance below this counts as zero.
 _ZERO = 1e-3
+# Smallest root of a variance at the start, and when it leaves zero.
 _SMALL = 0.05
 # The predicted reduction below which a step that lowers nothing is rounding, and the share
 # of the criterion that is.

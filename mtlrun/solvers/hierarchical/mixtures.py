@@ -41,10 +41,10 @@ MOST_DENSE = 500
 #: it.
 STUDENT_GAIN = 1e-5
 SEARCHES = 3
-#: Numbers of clusters that are tried, and tasks that each needs; no larger number is tried after so many that BIC finds
-#: worse than fewer.
+#: Numbers of clusters that are tried, and tasks that each cluster needs.
 CLUSTERS = (2, 3, 4, 6)
 TASKS_PER_CLUSTER = 3
+#: No larger number is tried after this many numbers in a row do not lower BIC.
 WORSE = 2
 #: Starts of EM, each of a few steps; the steps of the best of them, and the fall that ends these.
 STARTS = 3

@@ -49,7 +49,7 @@ class SmoothOptions:
         Rate of the exponential prior of the standard deviations of curved parts,
         relative to the noise.
     max_rows : int
-        The variances are estimated from whole tasks with about so many rows.
+        The variances are estimated from whole tasks with about this many rows.
     tol : float
     max_iter : int
     seed : int

@@ -15,7 +15,7 @@ minimum, where they are positive definite. The root in the prior is replaced by 
 tangent, which lies above it.
 
 A rate makes a variance of zero a local minimum. So the fit starts twice, with all parts
-and with the linear ones only, and a part that is zero is added, or one that is not is
+and with the linear ones only. A part that is zero is added, and another part is
 dropped, where that lowers F.
 """
 

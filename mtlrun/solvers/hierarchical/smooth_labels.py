@@ -1,14 +1,14 @@
 """Smooth hierarchical models of labels, by Laplace's marginal likelihood.
 
 The labels y (0 or 1) are Bernoulli with log-odds eta = mu 1 + A u + g, where mu ~ N(0,
-1 / precision), and the parts A u and g are those of `smooth_marginal` with s2 = 1; K is
+1 / precision), and the parts A u and g are as in `smooth_marginal` with s2 = 1; K is
 the covariance of eta. With weights w, probabilities p = expit(eta) and W = w p (1 - p)
 at the mode of eta::
 
     a = w (y - p) = K^-1 eta,  V = W^-1 + K,  P = V^-1
     D = -2 sum w log p(y | eta) + a'eta + log|V| + sum log W
 
-At the mode V, P and a are those of a model of numbers with the targets z = eta + W^-1 a
+At the mode V, P and a are as in a model of numbers with the targets z = eta + W^-1 a
 and noise of known variance W^-1, so the same blocks serve both. With W' = w p (1 - p)
 (1 - 2 p) and c = W' (W^-1 - W^-2 diag P) / W::
 

@@ -307,7 +307,7 @@ class SmoothMarginal:
         """Return expected and exact second derivatives at the theta evaluated last.
 
         The traces of own parts leave out directions of the common features about which
-        the rows say less than `MIN_INFORMATION` of what the prior says.
+        the rows have less than `MIN_INFORMATION` times the information of the prior.
 
         Parameters
         ----------

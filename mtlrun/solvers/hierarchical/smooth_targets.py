@@ -185,7 +185,7 @@ class TargetFunctions:
 
 @dataclass(frozen=True)
 class OutputFits:
-    """What fits of several outputs return.
+    """Result of the fits of several outputs.
 
     Attributes
     ----------
@@ -366,7 +366,7 @@ def mixed(predictions: Sequence[Array], weights: Array) -> Array:
     """Return sums of predictions (n, T) with weights (n_predictions, T)."""
     total = np.zeros(predictions[0].shape)
     for prediction, weight in zip(predictions, weights, strict=True):
-        # What has no weight may be missing.
+        # Predictions without weight may be missing (NaN).
         total += np.where(weight > 0, weight * prediction, 0.0)
     return total
 

@@ -211,7 +211,9 @@ class SvmPoint:
 
 
 class GramStore:
-    """Kernel matrices of all tasks. The ones that fit into memory are kept, the others computed when needed.
+    """Kernel matrices of all tasks.
+
+    Matrices that fit into memory are kept, the others are computed when needed.
 
     Parameters
     ----------

@@ -311,9 +311,10 @@ def solve_fetr(
     fit_intercept : bool, default False
         Unpenalized intercepts.
     tol : float, default 1e-5
-        Stop when a round lowers the objective by at most this fraction of loss + eta ||W||^2 (the objective itself
-        changes sign and is no scale), and the squared norm of the gradient in W, in the metric of its Hessian (what
-        the W-step gains), is at most this fraction, too.
+        Stop when a round lowers the objective by at most this fraction of loss +
+        eta ||W||^2 (not of the objective, which changes sign), and the squared norm of
+        the gradient in W, in the metric of its Hessian (the gain of the W-step), is at
+        most this fraction, too.
     max_iter : int, default 500
         Rounds of the three steps, those undone included.
     callback : callable, optional

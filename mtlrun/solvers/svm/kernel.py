@@ -279,11 +279,13 @@ def polish(
 _BLOCK = 64
 # Up to this many features, computing a row of the kernel is faster than reading it from memory.
 _NARROW = 16
-# Variables of a part: twice as many as are free, between these; without parts steps pause this often per variable. A
-# part is left after so many steps per variable, or when its largest violation has fallen by this factor.
+# A part has twice as many variables as are free, within these bounds.
 _LEAST = 1000
 _MOST = 4000
+# Without parts, steps pause this often per variable.
 _PAUSE = 4
+# A part is left after this many steps per variable, or when its largest violation has
+# fallen by this factor.
 _VISITS = 100
 _FALL = 0.1
 

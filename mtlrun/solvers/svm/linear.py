@@ -207,9 +207,10 @@ def _project(
 
 
 _CODES = {"hinge": HINGE, "squared_hinge": SQUARED_HINGE, "logistic": LOGISTIC}
-#: A certificate costs about as much as a sweep over all rows: at least so many rows are visited in between,
+#: A certificate costs about as much as a sweep over all rows. In between, each row is
+#: visited at least this often on average,
 _VISITS_PER_CHECK = 4
-#: and at least this part of all visits so far.
+#: and the visits are at least this part of all visits so far.
 _CHECK_SHARE = 0.1
 #: Part of the extreme gradients from which on a variable at a bound is left out.
 _BOLDNESS = 0.1
@@ -543,8 +544,9 @@ class SmallProblem:
     def factor(self, weights: Array) -> tuple[tuple[Array, bool], Array]:
         """Factorize M^{-1} x I + blockdiag_t(X_t' diag(weights) X_t), scaled to a unit diagonal.
 
-        Returns the Cholesky factor and the scale. Where rounding leaves the matrix indefinite (features of 1e10 beside
-        an intercept), the diagonal is raised until it is not: the factor is for directions only.
+        Returns the Cholesky factor and the scale. Where rounding leaves the matrix
+        indefinite (features of 1e10 and an intercept), the diagonal is raised until it
+        is not: the factor is for directions only.
         """
         T = len(self.X)
         D = self.width

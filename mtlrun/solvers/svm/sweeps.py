@@ -1,7 +1,8 @@
 """Compiled sweeps of dual coordinate ascent for graph-regularized SVMs, and their certificate.
 
-An *entry* is a pair (task, row), so that ragged data and a shared design look alike; those of task t are
-``offsets[t] .. offsets[t + 1] - 1``. With v_t = sum_e alpha_e y_e x_e over the entries of task t, the coefficients are
+An *entry* is a pair (task, row), so that ragged data and a shared design look alike.
+Task t has the entries ``offsets[t] .. offsets[t + 1] - 1``. With
+v_t = sum_e alpha_e y_e x_e over the entries of task t, the coefficients are
 w_t = sum_s M_ts v_s.
 
 All functions work in place on `State`. They are compiled once for all kinds of designs and losses. numba does not
