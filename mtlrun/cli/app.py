@@ -95,7 +95,7 @@ class Guarded(Group):
             explanation = usage_error(error)
             if explanation is None:
                 # Typer handles its own exceptions: usage, exit, abort. A closed pipe
-                # is no error.
+                # is not an error.
                 is_handled_by_typer = isinstance(error, typer.Abort | BrokenPipeError)
                 is_handled_by_typer |= hasattr(error, "exit_code")
                 if is_handled_by_typer or _is_debugging(ctx):
@@ -324,7 +324,7 @@ def usage_error(error: Any) -> tuple[str, str] | None:
     Returns
     -------
     (message, remedy) : tuple of str, or None
-        None if the exception is no usage error of Typer.
+        None for exceptions other than usage errors of Typer.
     """
     kind = type(error).__name__
     if kind == "BadOptionUsage":

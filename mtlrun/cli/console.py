@@ -137,8 +137,8 @@ def complain(message: str, remedy: str | None = None) -> None:
 def _console(stream: TextIO) -> Console:
     from rich.console import Console
 
-    # The choice of `interactive` replaces that of rich, so that FORCE_COLOR does not put
-    # color codes into the log of a CI job.
+    # `interactive` decides instead of rich, so that FORCE_COLOR does not put color codes
+    # into the log of a CI job.
     is_interactive = interactive(stream)
     return Console(
         file=stream,
@@ -153,7 +153,7 @@ def _console(stream: TextIO) -> Console:
 def confirm(question: str, *, yes: bool, doing: str) -> None:
     """Ask before something is downloaded or deleted.
 
-    Without a terminal nobody can be asked, and --yes is required.
+    Without a terminal nobody can answer, and --yes is required.
 
     Parameters
     ----------
@@ -350,8 +350,11 @@ def size_of(files: Sequence[FileSpec]) -> str:
     sizes = [spec.bytes for spec in files if spec.bytes is not None]
     if not sizes:
         return f"{n_files} of unknown size"
-    more = " and more" if len(sizes) < len(files) else ""
-    return f"{n_files}, {sum(sizes) / 1e6:.1f} MB unpacked{more}"
+    text = f"{n_files}, {sum(sizes) / 1e6:.1f} MB unpacked"
+    if len(sizes) < len(files):
+        # The sizes of some files are unknown.
+        text += " and more"
+    return text
 
 
 def _with_demo(

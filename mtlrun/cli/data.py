@@ -194,8 +194,12 @@ def fetch(
                 get_it(card, missing, data_dir_option(data_dir)),
             )
         if missing or url is not None:
-            size = size_of(missing) if missing else "the file at this address"
-            source = f"licence: {card.licence}" if url is None else f"from {url}"
+            size = "the file at this address"
+            if missing:
+                size = size_of(missing)
+            source = f"from {url}"
+            if url is None:
+                source = f"licence: {card.licence}"
             say(f"{card.id}: {size}, {source}, to {folder / card.folder}")
             confirm("Download?", yes=yes, doing="downloaded")
         with download_progress() as report:
@@ -251,7 +255,9 @@ def _cards(data_dir: Path | None, *ids: str) -> tuple[Path, list[Card]]:
 
 
 def _title(card: Card) -> str:
-    return f"{card.title} [simulated]" if card.simulated else card.title
+    if card.simulated:
+        return f"{card.title} [simulated]"
+    return card.title
 
 
 def _availability(card: Card, folder: Path) -> str:
@@ -315,7 +321,7 @@ def _show_file(card: Card, spec: FileSpec, folder: Path) -> bool:
 def _load_statistics(
     card: Card, variant: str | None, folder: Path
 ) -> tuple[Dataset, list[Fact]]:
-    """Load a data set, and compare its statistics with those of the card."""
+    """Load a data set, and compare its statistics with the statistics on its card."""
     from mtlrun.data.load import compare_statistics, load_dataset
 
     dataset = load_dataset(card.id, data_dir=folder, variant=variant)
@@ -340,7 +346,9 @@ def _report_differences(
 
 
 def _full_name(card: Card, variant: str | None) -> str:
-    return card.id if variant is None else f"{card.id} ({variant})"
+    if variant is None:
+        return card.id
+    return f"{card.id} ({variant})"
 
 
 def _show_statistics(statistics: Sequence[Fact]) -> None:
@@ -367,6 +375,7 @@ def _verify(card: Card, folder: Path, files_only: bool) -> bool:
         if find_file(card, spec, folder) is None:
             missing.add(spec.name)
     needed = {spec.name for spec in card.needed()}
+    # Only some variants need the other files, so these may be absent.
     optional = missing - needed
     all_right = True
     for spec in card.files:

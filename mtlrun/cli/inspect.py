@@ -76,7 +76,8 @@ def show(
             }
         )
         return
-    if others := same_name(target, experiment.id):
+    others = same_name(target, experiment.id)
+    if others:
         say(
             f"{target} means {experiment.id} here; there are also {listed(others)}",
             error=True,
@@ -142,8 +143,11 @@ def _heading(experiment: Experiment) -> list[str]:
     lines = [f"{experiment.id}: {experiment.spec.title}"]
     paper = experiment.config.get("paper") or {}
     if paper:
-        values = [paper.get(key) for key in ("cite", "artefact", "doi", "url")]
-        lines.append(", ".join(str(value) for value in values if value))
+        texts = []
+        for key in ("cite", "artefact", "doi", "url"):
+            if paper.get(key):
+                texts.append(str(paper[key]))
+        lines.append(", ".join(texts))
     profile = experiment.profile
     others = ", ".join(name for name in experiment.profiles if name != profile)
     lines.append(f"profile: {profile} (others: {others})")
@@ -346,8 +350,10 @@ def _print_counts(run_plan: Plan, states: Sequence[JobState]) -> None:
     totals_by_state = sum(counts.values(), Counter[str]())
     columns = [state for state in STATES if totals_by_state[state]]
     header = ["reading", "data set", "method"]
-    # Without interpretations the first column would be empty.
-    first = 0 if any(reading for reading, _, _ in counts) else 1
+    first = 0
+    if not any(reading for reading, _, _ in counts):
+        # Without interpretations the first column would be empty.
+        first = 1
     rows = []
     for group, count in counts.items():
         numbers = [count[state] or "" for state in columns]
@@ -634,8 +640,11 @@ def env(
     rows["data directory"] = defaults["data-dir"]["value"]
     for key, default in defaults.items():
         rows[f"--{key}"] = f"{default['value']} ({default['origin']})"
-    texts = {name: "-" if value is None else str(value) for name, value in rows.items()}
-    say_columns(list(texts.items()))
+    texts = []
+    for name, value in rows.items():
+        text = "-" if value is None else str(value)
+        texts.append((name, text))
+    say_columns(texts)
 
 
 def _defaults(data_dir: Path, is_option: bool) -> dict[str, dict[str, Any]]:

@@ -213,7 +213,8 @@ def completer(
 
 def words(*choices: str) -> Callable[[typer.Context, str], list[tuple[str, str]]]:
     """Create a completion callback that offers these words."""
-    return completer(lambda ctx: [(choice, "") for choice in choices])
+    completions = [(choice, "") for choice in choices]
+    return completer(lambda ctx: completions)
 
 
 def _files(ending: str) -> Completions:

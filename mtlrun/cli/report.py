@@ -275,13 +275,13 @@ def report_problems(problems: Sequence[str]) -> bool:
     return not problems
 
 
-def check_format(form: str | None, what: str = "format") -> None:
+def check_format(form: str | None, kind: str = "format") -> None:
     """Refuse an unknown --format before anything is computed.
 
     Parameters
     ----------
     form : str or None
-    what : {"format", "format of a summary"}
+    kind : {"format", "format of a summary"}
         Summaries have fewer formats than reports.
 
     Raises
@@ -294,11 +294,11 @@ def check_format(form: str | None, what: str = "format") -> None:
     from mtlrun.lab.report import formats, summary
 
     format_names = list(summary.FORMATS)
-    if what == "format":
+    if kind == "format":
         format_names = list(formats.FORMATS)
     names = [*format_names, PARQUET]
     if form not in names:
-        raise UnknownNameError(what, form, names)
+        raise UnknownNameError(kind, form, names)
 
 
 def write_run(run_report: Report, folder: Path) -> Path:
@@ -346,7 +346,7 @@ def all_problems(overview: Overview) -> list[str]:
 
 
 def _holds_runs(folder: Path) -> bool:
-    """Return whether a folder contains runs or comparisons, and is no run itself."""
+    """Return whether a folder contains runs or comparisons, but is not a run itself."""
     from mtlrun.lab.report.summary import COMPARE, run_folders
 
     if (folder / "run.json").is_file():
@@ -378,13 +378,14 @@ def _report_many(
             "--merge needs a single run",
             "Name the experiment or the folder of its run.",
         )
-    overview = read_overview(
-        root, profile, expected_ids=[entry.id for entry in artefacts()]
-    )
+    expected_ids = [entry.id for entry in artefacts()]
+    overview = read_overview(root, profile, expected_ids=expected_ids)
     if not (overview.entries or overview.comparisons):
-        which = f"runs with profile {profile!r}" if profile else "runs"
+        missing = "runs"
+        if profile:
+            missing = f"runs with profile {profile!r}"
         raise UserError(
-            f"{root}: no {which} here",
+            f"{root}: no {missing} here",
             "Create them with: mtlrun reproduce all --profile quick",
         )
     if out is None and form in (None, HTML):
@@ -395,18 +396,18 @@ def _report_many(
     print_summary(overview, root, form, out)
     if check and not report_problems(all_problems(overview)):
         return 1
-    has_failed = any(
-        jobs_with_outcome(entry.report.run, FAILED) for entry in overview.entries
-    )
-    return 1 if has_failed else 0
+    for entry in overview.entries:
+        if jobs_with_outcome(entry.report.run, FAILED):
+            return 1
+    return 0
 
 
 def _write_or_print(
-    form: str, out: Path | None, folder: Path, what: str, render: Callable[[], str]
+    form: str, out: Path | None, folder: Path, kind: str, render: Callable[[], str]
 ) -> None:
     """Write a report or summary to a file, or print what the file would hold.
 
-    Parquet is always written, by default into `folder`. `what` names the text in the
+    Parquet is always written, by default into `folder`. `kind` names the text in the
     message about the file.
     """
     from mtlrun.utils.outputs import write_output
@@ -418,7 +419,7 @@ def _write_or_print(
     else:
         with writing(out):
             write_output(out, render())
-        say(f"{what}: {out}")
+        say(f"{kind}: {out}")
 
 
 def _write_parquet(folder: Path, out: Path | None) -> None:
@@ -432,7 +433,7 @@ def _write_parquet(folder: Path, out: Path | None) -> None:
 
 
 def _write_pages(run_report: Report, folder: Path) -> None:
-    """Write the page of a run, and the index of the runs beside it."""
+    """Write the page of a run, and the index of all runs next to it."""
     from mtlrun.lab.report.summary import read_overview, results_root, write_overview
 
     say(f"report: {write_run(run_report, folder)}")

@@ -260,9 +260,11 @@ def _print_plan(run_plan: Plan, force: bool) -> None:
             groups[f"{row.dataset}/{row.method}"].append(row)
     for name, rows in groups.items():
         text = f"would compute {name}: {counted(len(rows), 'cell')}"
-        missing_folds = keys.intersection(
-            fold.key for row in rows for fold in row.job.folds
-        )
+        missing_folds: set[str] = set()
+        for row in rows:
+            missing_folds.update(fold.key for fold in row.job.folds)
+        # Cells may share folds of their searches.
+        missing_folds &= keys
         if missing_folds:
             text += f" and {counted(len(missing_folds), 'search fold')}"
         say(text)

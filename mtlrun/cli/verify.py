@@ -37,7 +37,7 @@ def verify(
             min=0,
         ),
     ] = None,
-    every: Annotated[
+    all_cells: Annotated[
         bool,
         options.option(options.HOW, None, "Recompute all finished cells.", "--all"),
     ] = False,
@@ -56,9 +56,9 @@ def verify(
 
     Nothing stored is replaced. The cells are taken from each data set and method in
     turn, the cheapest first, with the parameters that their search selected. The result
-    is written to verified.json beside the run, also after an interrupt, and the report
-    shows it. The exit code is 1 if a cell agrees to fewer digits than its method
-    promises, and 2 if no cell could be tried.
+    is written to verified.json in the folder of the run, also after an interrupt, and
+    the report shows it. The exit code is 1 if a cell agrees to fewer digits than its
+    method promises, and 2 if no cell could be tried.
     """
     from mtlrun.engine.stored import VERIFIED
     from mtlrun.lab.report.build import build_report
@@ -66,12 +66,12 @@ def verify(
     from mtlrun.lab.verify import SAMPLE
     from mtlrun.lab.verify import verify as recompute
 
-    if sum((sample is not None, seconds is not None, every)) > 1:
+    if sum((sample is not None, seconds is not None, all_cells)) > 1:
         raise UserError(
             "--sample, --seconds and --all exclude each other", "Give one of them."
         )
     folders = _selected_folders(target, profile, output_dir)
-    if sample is None and seconds is None and not every:
+    if sample is None and seconds is None and not all_cells:
         sample = SAMPLE
     recomputed = recompute(
         folders, sample=sample, seconds=seconds, search=search, data_dir=data_dir
@@ -85,24 +85,34 @@ def verify(
                 if is_shown and not trial.refused:
                     say(_format_trial(trial))
     except KeyboardInterrupt:
-        n_tried = sum(not trial.refused for trial in trials)
-        kept = f"; {counted(n_tried, 'cell')} kept in {VERIFIED}" if n_tried else ""
-        complain(f"interrupted{kept}")
+        message = "interrupted"
+        n_tried = len(_tried(trials))
+        if n_tried:
+            message += f"; {counted(n_tried, 'cell')} kept in {VERIFIED}"
+        complain(message)
         raise typer.Exit(130) from None
     for folder in folders:
         trials_of_folder = [trial for trial in trials if folder in trial.names]
-        if any(not trial.refused for trial in trials_of_folder):
+        if _tried(trials_of_folder):
+            # The report shows the trials, so it is written again.
             with writing(folder):
                 write_texts(build_report(folder), folder)
         say(_format_trials(folder, trials_of_folder))
-    tried = [trial for trial in trials if not trial.refused]
+    tried = _tried(trials)
     if trials and not tried:
         raise UserError(
             "no cell could be tried, so nothing was verified",
             "Where data are missing: mtlrun data add ID FILE, mtlrun data fetch ID, "
             "or --data-dir DIR.",
         )
-    raise typer.Exit(0 if all(trial.agrees for trial in tried) else 1)
+    # Without finished cells there are no trials, which is not a disagreement.
+    all_agree = all(trial.agrees for trial in tried)
+    raise typer.Exit(int(not all_agree))
+
+
+def _tried(trials: list[Trial]) -> list[Trial]:
+    """Return the trials that could be made: their data and settings were available."""
+    return [trial for trial in trials if not trial.refused]
 
 
 def _selected_folders(target: str, profile: str | None, output_dir: Path) -> list[Path]:
@@ -144,7 +154,7 @@ def _format_trial(trial: Trial) -> str:
 
 def _format_trials(folder: Path, trials: list[Trial]) -> str:
     """Return one line on a run: how many cells agree, and how many were not tried."""
-    tried = [trial for trial in trials if not trial.refused]
+    tried = _tried(trials)
     text = f"{folder}: no cell tried"
     if tried:
         n_agreeing = sum(trial.agrees for trial in tried)
