@@ -194,11 +194,10 @@ def to_compute(plans: Sequence[Plan], *, force: bool = False) -> list[WorkCount]
     counts = []
     for planned in plans:
         jobs, folds = missing_jobs(planned, planned.store(), force=force)
-        job_keys = [job.key for job in jobs]
-        fold_keys = [fold.key for fold in folds]
-        n_jobs = sum(key not in planned_keys for key in job_keys)
-        n_folds = sum(key not in planned_keys for key in fold_keys)
-        n_shared = len(job_keys) + len(fold_keys) - n_jobs - n_folds
-        counts.append(WorkCount(n_jobs, n_folds, n_shared))
-        planned_keys.update(job_keys, fold_keys)
+        # The keys of a plan are added after both counts: within a plan nothing is shared.
+        new_jobs = [job.key for job in jobs if job.key not in planned_keys]
+        new_folds = [fold.key for fold in folds if fold.key not in planned_keys]
+        n_shared = len(jobs) + len(folds) - len(new_jobs) - len(new_folds)
+        counts.append(WorkCount(len(new_jobs), len(new_folds), n_shared))
+        planned_keys.update(new_jobs, new_folds)
     return counts

@@ -88,9 +88,16 @@ def find(target: str, folder: Path | None = None) -> Path:
             )
         return path
     entries = catalogue(folder)
-    same_id = [entry for entry in entries if entry.id == target]
-    defaults = [entry for entry in entries if target in entry.default_for]
-    same_last_part = [entry for entry in entries if entry.artefact == target]
+    same_id = []
+    defaults = []
+    same_last_part = []
+    for entry in entries:
+        if entry.id == target:
+            same_id.append(entry)
+        if target in entry.default_for:
+            defaults.append(entry)
+        if entry.artefact == target:
+            same_last_part.append(entry)
     matches = same_id or defaults or same_last_part
     if not matches:
         raise _unknown(target, entries)
@@ -116,8 +123,11 @@ def name_of(source: str) -> str:
 
 def same_name(target: str, id: str) -> list[str]:
     """Return the ids of the other experiments that a short name could mean."""
-    ids = [entry.id for entry in catalogue() if entry.artefact == target]
-    return [other for other in ids if other != id]
+    ids = []
+    for entry in catalogue():
+        if entry.artefact == target and entry.id != id:
+            ids.append(entry.id)
+    return ids
 
 
 def _unknown(target: str, entries: list[CatalogueEntry]) -> UnknownNameError:

@@ -92,10 +92,11 @@ def matching(rows: Sequence[PlannedJob], only: Iterable[str]) -> list[bool]:
     NoMatchError
         For a pattern that matches no row.
     """
-    labels = [
-        {"dataset": row.dataset, "method": row.method, "trial": str(row.trial)}
-        for row in rows
-    ]
+    labels = []
+    for row in rows:
+        labels.append(
+            {"dataset": row.dataset, "method": row.method, "trial": str(row.trial)}
+        )
     patterns: dict[str, list[str]] = {}
     for text in only:
         for part in _parts(text, labels):
@@ -109,8 +110,9 @@ def _parts(text: str, labels: Sequence[Mapping[str, str]]) -> list[str]:
     key, _, label = text.partition("=")
     key = key.strip()
     label = label.strip()
-    if any(row_labels.get(key) == label for row_labels in labels):
-        return [text]
+    for row_labels in labels:
+        if row_labels.get(key) == label:
+            return [text]
     return text.split(",")
 
 

@@ -83,24 +83,23 @@ def scenarios(spec: Spec) -> list[Scenario]:
 
 def _datasets(spec: Spec) -> list[Scenario]:
     """Return a scenario for each data set; without data sets, for published numbers."""
-    if spec.datasets:
-        return [
-            _of_dataset(spec, index, dataset)
-            for index, dataset in enumerate(spec.datasets)
-        ]
-    return [
-        Scenario(
-            index=0,
-            name=PUBLISHED,
-            dataset=None,
-            split=spec.split,
-            trials=_n_trials(spec, spec.split),
-            metrics=spec.metrics,
-            features=spec.features,
-            methods=tuple(spec.methods),
-            axis={},
-        )
-    ]
+    scenarios_of_datasets = []
+    for index, dataset in enumerate(spec.datasets):
+        scenarios_of_datasets.append(_of_dataset(spec, index, dataset))
+    if scenarios_of_datasets:
+        return scenarios_of_datasets
+    published = Scenario(
+        index=0,
+        name=PUBLISHED,
+        dataset=None,
+        split=spec.split,
+        trials=_n_trials(spec, spec.split),
+        metrics=spec.metrics,
+        features=spec.features,
+        methods=tuple(spec.methods),
+        axis={},
+    )
+    return [published]
 
 
 def _of_dataset(spec: Spec, index: int, dataset: DatasetSpec) -> Scenario:
@@ -158,12 +157,11 @@ def _with_value(method: MethodSpec, names: list[str], value: object) -> MethodSp
         params = {**params, **dict.fromkeys(names, value)}
     else:
         complete_params = complete(method.estimator, params)
-        names = [
-            name
-            for name in names
-            if has_parameter(method.estimator, complete_params, name)
-        ]
-        if names:
+        values: dict[str, object] = {}
+        for name in names:
+            if has_parameter(method.estimator, complete_params, name):
+                values[name] = value
+        if values:
             # ``base__alpha`` may belong to an estimator that is a default parameter.
-            params = with_params(complete_params, dict.fromkeys(names, value))
+            params = with_params(complete_params, values)
     return method.model_copy(update={"params": params})

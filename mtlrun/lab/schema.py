@@ -102,8 +102,11 @@ def _training_schema(schema: dict[str, Any], method: dict[str, Any]) -> dict[str
         "dataset": {"$ref": "#/$defs/DatasetSpec"},
         "method": {"anyOf": [_name("Estimator"), mapping]},
     }
-    inherited = [name for name in schema["required"] if name != "title"]
-    required = [ONE_OF.get(name, name) for name in inherited]
+    # A training file needs no title, and has one data set and one method.
+    required = []
+    for name in schema["required"]:
+        if name != "title":
+            required.append(ONE_OF.get(name, name))
     return {
         "type": "object",
         "additionalProperties": False,

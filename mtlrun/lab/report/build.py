@@ -150,7 +150,7 @@ def build_report(folder: Path) -> Report:
     unshared = unshared_runs(run)
     measured = [
         *measurement_sections(run),
-        *(group_section(group) for group in main.groups),
+        *map(group_section, main.groups),
         *matrix_sections(run),
     ]
     sections = [
@@ -197,16 +197,20 @@ def _other_tables(
     its tables of further quantities are returned.
     """
     main_titles = {table.title for table in main_tables}
-    main_keys = {job.key for job in run.planned}
+    main_keys = _keys_of(run)
     tables_by_name = {}
     for other in others:
         tables = printed_tables(other)
-        if all(job.key in main_keys for job in other.run.planned):
+        if _keys_of(other.run) <= main_keys:
             tables = [table for table in tables if table.title not in main_titles]
             if not tables:
                 continue
         tables_by_name[other.name] = tables
     return tables_by_name
+
+
+def _keys_of(run: Run) -> set[str]:
+    return {job.key for job in run.planned}
 
 
 # ------------------------------------------------------------ parts of a report
@@ -279,8 +283,11 @@ def untested_claims_lines(report: Report) -> list[str]:
             ids_by_reason.setdefault(claim.why.rstrip("."), []).append(claim.id)
     if not ids_by_reason:
         return []
-    n_claims = sum(len(ids) for ids in ids_by_reason.values())
-    parts = [f"{', '.join(ids)} ({why})" for why, ids in ids_by_reason.items()]
+    n_claims = 0
+    parts = []
+    for why, ids in ids_by_reason.items():
+        n_claims += len(ids)
+        parts.append(f"{', '.join(ids)} ({why})")
     return [f"{counted(n_claims, 'claim')}: {'; '.join(parts)}."]
 
 
@@ -318,7 +325,8 @@ def count_jobs(runs: Iterable[Run]) -> dict[str, int]:
     """
     outcomes: Counter[str] = Counter()
     for run in runs:
-        outcomes.update(outcome_of(run, job) for job in run.planned)
+        for job in run.planned:
+            outcomes[outcome_of(run, job)] += 1
     counts = {"planned": outcomes.total()}
     for outcome in (COMPLETE, *NO_RESULT_TEXTS):
         counts[outcome] = outcomes[outcome]
@@ -421,7 +429,9 @@ def _summary_lines(
         lines.append(f"The test scores of {cells} are missing or damaged.")
     n_earlier = sum(record.protocol != PROTOCOL for record in run.records.values())
     if n_earlier:
-        verb = "cell was" if n_earlier == 1 else "cells were"
+        verb = "cells were"
+        if n_earlier == 1:
+            verb = "cell was"
         lines.append(
             f"{n_earlier} {verb} computed by an earlier version of mtlrun (protocol 1)."
         )

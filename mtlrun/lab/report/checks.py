@@ -40,7 +40,7 @@ class Verdict(StrEnum):
         Verdict as readers see it.
     singular, plural : str
         Predicates after a count of claims, empty for verdicts on numbers. Claims that
-        hold mostly are counted with those that hold in part.
+        hold mostly and claims that hold in part are counted together.
     """
 
     tone: str
@@ -193,7 +193,9 @@ def _as_names(value: object) -> Any:
 
 def _one_or_list(names: list[str]) -> str | list[str]:
     """Return the name in a list of one, and other lists unchanged."""
-    return names[0] if len(names) == 1 else names
+    if len(names) == 1:
+        return names[0]
+    return names
 
 
 Values = Annotated[list[Any], AfterValidator(distinct)]
@@ -348,8 +350,12 @@ class Check(StrictModel):
         """Claimed lower and upper bound, infinite where nothing is claimed."""
         if self.about is not None:
             return self.about / ABOUT, self.about * ABOUT
-        low = -math.inf if self.at_least is None else self.at_least
-        high = math.inf if self.at_most is None else self.at_most
+        low = -math.inf
+        high = math.inf
+        if self.at_least is not None:
+            low = self.at_least
+        if self.at_most is not None:
+            high = self.at_most
         return low, high
 
     @property

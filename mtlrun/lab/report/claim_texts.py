@@ -16,7 +16,9 @@ def distance_text(check: Check, margin: float) -> str:
     distance = size_text(check, abs(margin))
     if check.kind == "order":
         return f"they differ by {distance}"
-    verb = "misses" if margin < 0 else "keeps"
+    verb = "keeps"
+    if margin < 0:
+        verb = "misses"
     return f"it {verb} the claimed bound by {distance}"
 
 
@@ -57,9 +59,9 @@ def bounds_text(check: Check) -> str:
 
 def _lower_bound_text(check: Check, value: float) -> str:
     if check.kind == "ratio" and value == 1:
-        return (
-            "faster" if _is_speed(check) else f"{spoken(str(check.quantity))} not lower"
-        )
+        if _is_speed(check):
+            return "faster"
+        return f"{spoken(str(check.quantity))} not lower"
     if check.kind != "difference":
         return f"at least {number_text(check, value)}"
     if value == 0:
@@ -115,10 +117,16 @@ def number_text(check: Check, value: float, digits: int = 0) -> str:
         experiment file, which is written as it stands there.
     """
     if check.kind == "ratio":
-        return f"{significant(value, digits) if digits else f'{value:g}'} times"
+        factor = f"{value:g}"
+        if digits:
+            factor = significant(value, digits)
+        return f"{factor} times"
     if _is_in_points(check):
         points = 100 * value
-        return f"{points:.2f} points" if digits else f"{points:.3g} points"
+        # A computed difference has two decimals, however large it is.
+        if digits:
+            return f"{points:.2f} points"
+        return f"{points:.3g} points"
     if value >= MIN_WITH_COMMAS and value == int(value):
         return f"{value:,.0f}"
     if not digits or check.kind == "rejections":

@@ -53,12 +53,12 @@ MOSTLY = 0.8
 ROUNDING = 1e-9
 #: Quantities that measure convergence; a fit that did not converge still has a valid one.
 ACCURACY = ("gap",)
-#: Quantities that grow during a fit; those of a stopped fit are lower bounds.
+#: Quantities that grow during a fit; if it was stopped, they are lower bounds.
 SECONDS = ("seconds", PARALLEL)
 #: Bound of a number of a stopped run if the check does not say on which side the true
 #: number lies.
 _NO_BOUND = "none"
-#: Suffix of the quantity that a stopped run has in place of one that it did not reach.
+#: Suffix of the quantity that a stopped run has instead of the quantity it did not reach.
 _AT_LEAST = "_at_least"
 #: Number of comparisons that a summary quotes.
 MAX_QUOTED = 3
@@ -144,9 +144,11 @@ class CheckResult:
     @property
     def answer(self) -> str:
         """Outcome in one or two words."""
-        if self.holds is None:
-            return "undecided" if self.undecided else "not tested"
-        return "yes" if self.holds else "no"
+        if self.holds is not None:
+            return "yes" if self.holds else "no"
+        if self.undecided:
+            return "undecided"
+        return "not tested"
 
 
 @dataclass(frozen=True)
@@ -209,7 +211,7 @@ class ClaimVerdict:
             "ours": "our own claim",
         }
         parts = [self.where, notes.get(self.source)]
-        return ", ".join(part for part in parts if part)
+        return ", ".join(filter(None, parts))
 
     @property
     def accepted(self) -> bool:
@@ -251,7 +253,7 @@ class ClaimVerdict:
 
     @property
     def found(self) -> str:
-        """Outcome in sentences; the reason is that of the main interpretation."""
+        """Outcome in sentences, with the reason under the main interpretation."""
         reason = self.why.rstrip(".")
         if self.holding:
             return f"Under the main interpretation: {reason}. It {self.holding}."
@@ -262,8 +264,10 @@ class ClaimVerdict:
         """Verdict under each interpretation, as text."""
         parts = []
         for name, verdict in self.readings.items():
-            note = " (not counted)" if name in self.compared_only else ""
-            parts.append(f"{name}: {verdict_label(verdict)}{note}")
+            part = f"{name}: {verdict_label(verdict)}"
+            if name in self.compared_only:
+                part += " (not counted)"
+            parts.append(part)
         return "; ".join(parts)
 
 
@@ -278,13 +282,16 @@ def judge(claim: Claim, evidence: Evidence) -> ClaimVerdict:
     if verdict == Verdict.NOT_TESTABLE:
         reasons = dict.fromkeys(result.why for result in results if result.why)
         reason = claim.not_testable or "; ".join(reasons) or "the claim has no checks"
+    expected: str = Verdict.CONFIRMED
+    if claim.expect:
+        expected = claim.expect.verdict
     return ClaimVerdict(
         id=claim.id,
         text=claim.text,
         where=claim.where,
         verdict=verdict,
         why=reason,
-        expect=claim.expect.verdict if claim.expect else Verdict.CONFIRMED,
+        expect=expected,
         results=results,
         source=claim.source,
     )
@@ -310,16 +317,22 @@ def verdict_of(
         Whether the claim says that something is usually so: it is then confirmed if more
         than half of the comparisons hold.
     """
-    n_holding = sum(result.holds is True for result in results)
-    n_failing = sum(result.holds is False for result in results)
-    n_undecided = sum(result.undecided for result in results)
+    n_holding = 0
+    n_failing = 0
+    n_undecided = 0
+    for result in results:
+        n_holding += result.holds is True
+        n_failing += result.holds is False
+        n_undecided += result.undecided
     n_made = n_holding + n_failing + n_undecided
     if not n_made:
         return Verdict.NOT_TESTABLE
     if n_holding == len(results):
         return Verdict.CONFIRMED
+    if conjunction and n_failing:
+        return Verdict.NOT_CONFIRMED
     if conjunction:
-        return Verdict.NOT_CONFIRMED if n_failing else Verdict.UNDECIDED
+        return Verdict.UNDECIDED
     if usually and n_holding > n_made / 2:
         return Verdict.CONFIRMED
     if n_holding >= MOSTLY * len(results):
@@ -395,31 +408,33 @@ def evaluate(check: Check, evidence: Evidence) -> list[CheckResult]:
     There is one for each data set (or group of data sets), pair of methods and task that
     the check names.
     """
-    places = _datasets(check.dataset, evidence.run)
+    labels = _datasets(check.dataset, evidence.run)
     if check.ranked:
-        places = _groups(check, evidence)
+        labels = _groups(check, evidence)
     results = []
-    for place, reason in places:
+    for label, reason in labels:
         if reason is None:
-            outcomes = _evaluate_on(check, place, evidence)
+            outcomes = _evaluate_on(check, label, evidence)
         else:
-            outcomes = [CheckResult(check_title(check, place), None, why=reason)]
+            outcomes = [CheckResult(check_title(check, label), None, why=reason)]
         for outcome in outcomes:
-            results.append(replace(outcome, check=check, dataset=place))
+            results.append(replace(outcome, check=check, dataset=label))
     return results
 
 
-def _evaluate_on(check: Check, place: str, evidence: Evidence) -> list[CheckResult]:
+def _evaluate_on(check: Check, label: str, evidence: Evidence) -> list[CheckResult]:
     """Make the comparisons of a check on one data set or group."""
     if check.kind == "rejections":
-        return [_rejections(check, _find_group(evidence, place))]
+        return [_rejections(check, _find_group(evidence, label))]
+    results = []
     tuples = _method_tuples(check)
     if check.unit == PREDICTION:
-        return [_on_predictions(check, evidence.run, place, pair) for pair in tuples]
+        for methods in tuples:
+            results.append(_on_predictions(check, evidence.run, label, methods))
+        return results
     tasks: Sequence[str | None] = check.task or [None]
-    results = []
     for methods, task in product(tuples, tasks):
-        results.append(_on_methods(check, place, methods, task, evidence))
+        results.append(_on_methods(check, label, methods, task, evidence))
     return results
 
 
@@ -433,7 +448,9 @@ def _datasets(named: Sequence[str], run: Run) -> Iterator[tuple[str, str | None]
     If a data set cannot be used, its name is yielded with the reason. Without names the
     data sets of the paper count, else all of them.
     """
-    profile = f"profile {run.profile}" if run.profile else "this run"
+    profile = "this run"
+    if run.profile:
+        profile = f"profile {run.profile}"
     content = f"{profile}: {data_names(run)}"
     names = named or as_list(run.info.get("paper_datasets")) or list(run.datasets)
     is_any_present = False
@@ -460,9 +477,9 @@ def _groups(check: Check, evidence: Evidence) -> Iterator[tuple[str, str | None]
 
     If a group cannot be used, its label is yielded with the reason.
     """
-    place, reason = next(_datasets([], evidence.run), ("", None))
+    label, reason = next(_datasets([], evidence.run), ("", None))
     if reason is not None:
-        yield place, reason
+        yield label, reason
         return
     ranked = [group.label for group in evidence.groups]
     for name in check.dataset or ranked or [ALL_DATA]:
@@ -511,9 +528,11 @@ def _bound_of_unconverged(
     if check.kind != "ratio" or check.quantity not in SECONDS:
         return None
     first, second = [row is not None and row.status == NOT_CONVERGED for row in rows]
-    if first == second:
-        return None
-    return "lower" if first else "upper"
+    if first and not second:
+        return "lower"
+    if second and not first:
+        return "upper"
+    return None
 
 
 def _bound_by_name(
@@ -540,10 +559,16 @@ def _bound_by_name(
             is_late.append(False)
         else:
             is_late.append(len(row.by_trial(exact)) < len(row.by_trial(quantity)))
-    if any(is_late[1:]):
-        # The second number is subtracted from the first, or divides it.
-        return _NO_BOUND if is_late[0] else "upper"
-    return "lower" if is_late[0] else None
+    is_first_late = is_late[0]
+    # The second number is subtracted from the first, or divides it.
+    is_second_late = any(is_late[1:])
+    if is_first_late and is_second_late:
+        return _NO_BOUND
+    if is_second_late:
+        return "upper"
+    if is_first_late:
+        return "lower"
+    return None
 
 
 def _was_stopped(stopped: Stopped, row: MethodResult, evidence: Evidence) -> bool:
@@ -553,7 +578,9 @@ def _was_stopped(stopped: Stopped, row: MethodResult, evidence: Evidence) -> boo
         return False
     if stopped.below is not None:
         other = evidence.table.get((row.dataset, stopped.below))
-        complete = None if other is None else other.value(stopped.quantity)
+        if other is None:
+            return False
+        complete = other.value(stopped.quantity)
         return complete is not None and value < complete
     parameters = {}
     for method in as_list(evidence.run.config.get("methods")):
@@ -575,31 +602,31 @@ def _on_methods(
     shown_bound = bound or _bound_by_name(check, rows, evidence.run)
     if shown_bound == _NO_BOUND:
         shown_bound = None
-    place = dataset
+    name = dataset
     if task is not None:
-        place = f"{dataset}, {task}"
+        name = f"{dataset}, {task}"
         if any(row is not None and task not in row.task_names for row in rows):
             return CheckResult(
-                check_title(check, place, methods),
+                check_title(check, name, methods),
                 None,
                 why=f"no task {task!r} is known in {dataset}",
                 bound=shown_bound,
             )
         rows = [row and row.of_task(task) for row in rows]
-    title = check_title(check, place, methods)
+    title = check_title(check, name, methods)
     complete: list[MethodResult] = []
     for method, row in zip(methods, rows, strict=True):
         if row is None or row.value(quantity) is None:
             is_finished = row is not None and row.status in DONE
             if row is None:
-                reason = f"{method} was not run on {place}"
+                reason = f"{method} was not run on {name}"
             elif is_finished:
                 reason = (
-                    f"{method} on {place} has no {quantity}: it did not get there, "
+                    f"{method} on {name} has no {quantity}: it did not get there, "
                     "or it is not defined"
                 )
             else:
-                reason = f"no {quantity} of {method} on {place} ({row.status_text})"
+                reason = f"no {quantity} of {method} on {name} ({row.status_text})"
             return CheckResult(
                 title, None, why=reason, undecided=is_finished, bound=shown_bound
             )
@@ -610,14 +637,14 @@ def _on_methods(
         standard_error = _find_group(evidence, dataset).standard_error
         effect = max(effect or 0.0, standard_error)
     greater = greater_is_better(quantity, evidence.run)
-    result = _compare(check, title, place, complete, greater, effect, bound)
+    result = _compare(check, title, name, complete, greater, effect, bound)
     return replace(result, bound=shown_bound)
 
 
 def _compare(
     check: Check,
     title: str,
-    place: str,
+    name: str,
     rows: Sequence[MethodResult],
     greater: bool,
     effect: float | None,
@@ -628,7 +655,10 @@ def _compare(
     Parameters
     ----------
     check : Check
-    title, place : str
+    title : str
+        What the check compares.
+    name : str
+        Data set, or data set and task.
     rows : sequence of MethodResult
     greater : bool
         Whether greater numbers are better.
@@ -645,17 +675,18 @@ def _compare(
     values = [row.value(quantity) or 0.0 for row in rows]
     if check.kind == "ratio":
         if values[1] == 0:
-            reason = f"{quantity} of {rows[1].method} on {place} is 0"
+            reason = f"{quantity} of {rows[1].method} on {name} is 0"
             return CheckResult(title, None, why=reason)
-        found = values[0] / values[1]
+        value = values[0] / values[1]
         if effect is None:
             effect = smallest_effect(quantity, rows, math.log)
-        effect = found * effect
+        # The effect on the logarithm is about the relative effect on the ratio.
+        effect = value * effect
     else:
-        found = values[0] - sum(values[1:])
+        value = values[0] - sum(values[1:])
         if effect is None:
             effect = smallest_effect(quantity, rows)
-    return _decide(check, title, rows, found, effect, bound)
+    return _decide(check, title, rows, value, effect, bound)
 
 
 def _compare_paired(
@@ -674,9 +705,13 @@ def _compare_paired(
     )
     if result is None or result.pvalue is None:
         return CheckResult(title, None, why="a single split gives no p-value")
+    n_pairs = None
+    if check.test == "wilcoxon":
+        n_pairs = result.n
     is_worse = result.mean_difference != 0 and (result.mean_difference > 0) != greater
-    n_pairs = result.n if check.test == "wilcoxon" else None
-    worse = rows[0].method if is_worse and check.at_most is not None else None
+    worse = None
+    if is_worse and check.at_most is not None:
+        worse = rows[0].method
     return _decide(
         check, title, rows, result.pvalue, 0.0, bound, n_pairs=n_pairs, worse=worse
     )
@@ -686,7 +721,7 @@ def _decide(
     check: Check,
     title: str,
     rows: Sequence[MethodResult],
-    found: float,
+    value: float,
     effect: float,
     bound: str | None,
     *,
@@ -697,22 +732,22 @@ def _decide(
 
     `worse` names a method that is significantly worse, against the claim.
     """
-    margin = _margin(check, found)
+    margin = _margin(check, value)
     holds = margin >= 0
-    text = f"{title}: {number_text(check, found, 4)} ({claimed_text(check)})"
+    text = f"{title}: {number_text(check, value, 4)} ({claimed_text(check)})"
     text += _missing_splits(rows)
     if holds and worse is not None:
         text += f", but {worse} is the worse one"
         holds = False
-    reason = _unsettled(check, rows, found, margin, effect, holds, n_pairs, bound)
-    return _result(text, holds, found, reason)
+    reason = _unsettled(check, rows, value, margin, effect, holds, n_pairs, bound)
+    return _result(text, holds, value, reason)
 
 
-def _result(text: str, holds: bool, found: float, reason: str | None) -> CheckResult:
+def _result(text: str, holds: bool, value: float, reason: str | None) -> CheckResult:
     """Return the outcome of a comparison, which a reason makes undecided."""
     if reason:
-        return CheckResult(text, None, found, reason, undecided=True)
-    return CheckResult(text, holds, found)
+        return CheckResult(text, None, value, reason, undecided=True)
+    return CheckResult(text, holds, value)
 
 
 def _compare_order(
@@ -737,9 +772,9 @@ def _compare_order(
         sign = f"not {sign}"
     text = f"{title}: {significant(first, 4)} {sign} {significant(second, 4)}"
     text += _missing_splits(rows)
-    found = second - first
-    reason = _unsettled(check, rows, found, margin, effect, holds, None, bound)
-    return _result(text, holds, found, reason)
+    difference = second - first
+    reason = _unsettled(check, rows, difference, margin, effect, holds, None, bound)
+    return _result(text, holds, difference, reason)
 
 
 def _missing_splits(rows: Sequence[MethodResult]) -> str:
@@ -796,7 +831,7 @@ def smallest_effect(
 def _unsettled(
     check: Check,
     rows: Sequence[MethodResult],
-    found: float,
+    value: float,
     margin: float,
     effect: float,
     holds: bool,
@@ -810,7 +845,9 @@ def _unsettled(
     low, high = check.bounds
     if n_pairs is not None:
         smallest_pvalue = 2.0 ** (1 - n_pairs)
-        limit = high if check.at_least is None else low
+        limit = low
+        if check.at_least is None:
+            limit = high
         if smallest_pvalue >= limit:
             pvalue = show(smallest_pvalue, "small")
             return f"{n_pairs} pairs give no p-value below {pvalue}"
@@ -824,8 +861,9 @@ def _unsettled(
     if abs(margin) < effect * (1.0 + ROUNDING):
         distance = distance_text(check, margin)
         size = size_text(check, effect)
-        is_less = abs(margin) < effect * (1.0 - ROUNDING)
-        relation = "less than" if is_less else "no more than"
+        relation = "no more than"
+        if abs(margin) < effect * (1.0 - ROUNDING):
+            relation = "less than"
         return f"{distance}, {relation} the {size} that we count as a difference"
     if bound == _NO_BOUND:
         return "a run was stopped"
@@ -833,7 +871,10 @@ def _unsettled(
         return None
     if check.about is not None:
         # A bound beyond the claimed size contradicts it, and otherwise says nothing.
-        is_beyond = found > high if bound == "lower" else found < low
+        if bound == "lower":
+            is_beyond = value > high
+        else:
+            is_beyond = value < low
         if is_beyond:
             return None
         return f"{check.quantity} is a bound, which can only lie beyond a size"
@@ -876,18 +917,18 @@ def _on_predictions(
         return CheckResult(title, None, why=reason)
     if check.at_least is None:
         word = "largest"
-        found = max(pvalues)
+        pvalue = max(pvalues)
     else:
         word = "smallest"
-        found = min(pvalues)
+        pvalue = min(pvalues)
     n_splits = counted(len(pvalues), "split")
     n_pairs = counted(max(test.n for test in tests), "pair")
     text = (
-        f"{title}: {word} p-value {show(found, 'small')} of {n_splits} of up to "
+        f"{title}: {word} p-value {show(pvalue, 'small')} of {n_splits} of up to "
         f"{n_pairs} ({claimed_text(check)})"
     )
-    holds = all(_margin(check, pvalue) >= 0 for pvalue in pvalues)
-    return CheckResult(text, holds, found)
+    holds = all(_margin(check, split_pvalue) >= 0 for split_pvalue in pvalues)
+    return CheckResult(text, holds, pvalue)
 
 
 def _rejections(check: Check, group: Ranking) -> CheckResult:
@@ -896,18 +937,19 @@ def _rejections(check: Check, group: Ranking) -> CheckResult:
     ranking = replace(group, control=check.control)
     if not ranking.tests:
         return CheckResult(title, None, why=f"{check.control} has no rank")
-    methods = [name for name, _ in ranking.tests]
-    if check.over:
-        methods = [name for name in methods if name in check.over]
-    found = len(set(ranking.worse) & set(methods))
+    methods = []
+    for name, _ in ranking.tests:
+        if not check.over or name in check.over:
+            methods.append(name)
+    n_worse = len(set(ranking.worse) & set(methods))
     return CheckResult(
-        f"{title}: {found} of {len(methods)} ({claimed_text(check)})",
-        _margin(check, found) >= 0,
-        float(found),
+        f"{title}: {n_worse} of {len(methods)} ({claimed_text(check)})",
+        _margin(check, n_worse) >= 0,
+        float(n_worse),
     )
 
 
-def _margin(check: Check, found: float) -> float:
+def _margin(check: Check, value: float) -> float:
     """Return the distance of a number to its nearest bound; negative outside."""
     low, high = check.bounds
-    return min(found - low, high - found)
+    return min(value - low, high - value)

@@ -25,7 +25,9 @@ def format_mapping(mapping: object) -> str:
         if value is None:
             continue
         text = format_value(value)
-        parts.append(text if key == "kind" else f"{key} {text}")
+        if key != "kind":
+            text = f"{key} {text}"
+        parts.append(text)
     return ", ".join(parts)
 
 
@@ -36,6 +38,7 @@ def format_value(value: object) -> str:
     if isinstance(value, list | tuple):
         texts = [format_value(item) for item in value]
         return f"[{', '.join(texts)}]"
+    # A bool is an int, too, so it comes first.
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):

@@ -21,6 +21,7 @@ from mtlrun.lab.report.printed import (
     printed_axes,
     sweep_quantities,
     sweep_settings,
+    transposed,
 )
 from mtlrun.lab.report.run import (
     Run,
@@ -101,17 +102,12 @@ def dumbbells(judged: JudgedRun, tables: Sequence[Section]) -> list[Dumbbell]:
     figures = []
     for table in tables:
         grid = table.grids[0]
-        rows = [str(row[0]) for row in grid.rows]
-        columns = [column.name for column in grid.columns[1:]]
+        if not by_columns:
+            grid = transposed(grid, "")
+        labels = [column.name for column in grid.columns[1:]]
         panels = []
-        for i, title in enumerate(rows if by_columns else columns):
-            if by_columns:
-                labels = columns
-                cells = grid.rows[i][1:]
-            else:
-                labels = rows
-                cells = [row[i + 1] for row in grid.rows]
-            panel = _pairs_panel(judged.run, title, labels, cells)
+        for head, *cells in grid.rows:
+            panel = _pairs_panel(judged.run, str(head), labels, cells)
             if panel is not None:
                 panels.append(panel)
         if panels:
@@ -136,11 +132,16 @@ def _pairs_panel(
     for label, cell in zip(labels, cells, strict=True):
         if cell is None or cell.published is None:
             continue
-        scale = 100 if _is_percent(run, cell.quantity) else 1
+        scale = 1
+        if _is_percent(run, cell.quantity):
+            scale = 100
+        ours = None
+        if cell.value is not None:
+            ours = scale * cell.value
         pair = PublishedPair(
             label,
             scale * cell.published,
-            None if cell.value is None else scale * cell.value,
+            ours,
             scale * (cell.std or 0.0),
             agrees=cell.verdict == Verdict.WITHIN,
         )
@@ -148,8 +149,10 @@ def _pairs_panel(
         quantities.append(cell.quantity)
     if all(pair.ours is None for pair in pairs):
         return None
-    unit = " (%)" if _is_percent(run, quantities[0]) else ""
-    return DumbbellPanel(title, spoken(quantities[0]) + unit, pairs)
+    axis = spoken(quantities[0])
+    if _is_percent(run, quantities[0]):
+        axis += " (%)"
+    return DumbbellPanel(title, axis, pairs)
 
 
 def _is_percent(run: Run, quantity: str) -> bool:
@@ -166,11 +169,15 @@ def _in_percent(run: Run, quantity: str, curves: Sequence[Line]) -> str:
     if not _is_percent(run, quantity):
         return spoken(quantity)
     for curve in curves:
-        curve.y = [100 * value for value in curve.y]
-        curve.spread = [100 * value for value in curve.spread]
-        curve.low = [100 * value for value in curve.low]
-        curve.high = [100 * value for value in curve.high]
+        curve.y = _percents(curve.y)
+        curve.spread = _percents(curve.spread)
+        curve.low = _percents(curve.low)
+        curve.high = _percents(curve.high)
     return f"{spoken(quantity)} (%)"
+
+
+def _percents(shares: Sequence[float]) -> list[float]:
+    return [100 * share for share in shares]
 
 
 # ------------------------------------------------------------------------ sweeps
@@ -205,12 +212,15 @@ def _sweep_panel(
     """Return the curves of all methods, above the published ones."""
     table = {(row.dataset, row.method): row for row in rows}
     curves = []
+    values: list[float] = []
     for index, method in enumerate(run.methods):
         curve = Line(method, place=index)
         for label, axis_value in sweep_settings(run)[dataset]:
             row = table.get((label, method))
-            value = row.value(quantity) if row else None
-            if row is None or value is None:
+            if row is None:
+                continue
+            value = row.value(quantity)
+            if value is None:
                 continue
             spread = 0.0
             if quantity not in row.medians:
@@ -219,7 +229,8 @@ def _sweep_panel(
             curve.y.append(value)
             curve.spread.append(spread)
         curves.append(curve)
-    is_log = _is_log(run, quantity, [y for curve in curves for y in curve.y])
+        values += curve.y
+    is_log = _is_log(run, quantity, values)
     is_x_log = run.sweep.get("scale") == "log"
     published = published_curves(run, dataset, quantity)
     all_curves = [curve.drawable(is_x_log, is_log) for curve in published]
@@ -253,7 +264,7 @@ def _sweep_marks(run: Run, dataset: str) -> dict[str, float]:
 
 
 def _n_tasks(run: Run, dataset: str) -> int | None:
-    """Return the number of tasks of the first finished cell, else that of the card."""
+    """Return the number of tasks of the first finished cell, or of the data card."""
     for label, _ in sweep_settings(run)[dataset]:
         for method in run.methods:
             for record in results_of(run, label, method):
@@ -275,8 +286,8 @@ _StoredCurves = Mapping[str, Sequence[Mapping[str, Any]]]
 def trace_figures(run: Run) -> list[Figure]:
     """Return one figure per data set with stored curves, one panel per name of a curve.
 
-    The curve of a method is that of its first finished repeat. If all repeats have the
-    same x, a band shows the range of their values. Published curves lie underneath.
+    The curve of a method shows its first finished repeat. If all repeats have the same
+    x, a band shows the range of their values. Published curves lie underneath.
     "objective, primal" is a variant of "objective": its panel shows the "objective" of
     methods without the variant.
     """
@@ -307,7 +318,7 @@ def trace_figures(run: Run) -> list[Figure]:
 def _trace_panel(run: Run, dataset: str, name: str, stored: _StoredCurves) -> Panel:
     """Return the panel of one name.
 
-    Labels and scales are those of the first curve that has it.
+    The first curve that has it determines labels and scales.
     """
     plain_name = name.split(", ")[0]
     repeats_by_method: dict[str, list[Mapping[str, Any]]] = {}
@@ -406,7 +417,7 @@ def published_line(run: Run) -> str | None:
 def matrix_figures(run: Run) -> list[Figure]:
     """Return one figure per data set and method with stored matrices.
 
-    The matrices are those of the first finished repeat, one heat map for each.
+    The matrices come from the first finished repeat, one heat map for each.
     """
     figures = []
     for dataset, method, stored in first_results(run, "matrices"):
@@ -458,8 +469,8 @@ def _title(run: Run, dataset: str, method: str) -> str:
 def path_figures(run: Run) -> list[Figure]:
     """Return one figure per data set with parameter searches, one panel per parameter.
 
-    The score of a value is that of the best candidate with it: the mean over the splits,
-    with their standard deviation.
+    The best candidate with a value determines its score: the mean over the splits, with
+    their standard deviation.
     """
     figures = []
     for dataset in run.datasets:
@@ -488,10 +499,11 @@ def path_figures(run: Run) -> list[Figure]:
 def _path_panel(
     run: Run, parameter: str, searches: Mapping[str, Sequence[Record]]
 ) -> Panel:
-    all_records = [record for records in searches.values() for record in records]
     metric = "score"
-    if all_records:
-        metric = str(all_records[0].selection["metric"])
+    for records in searches.values():
+        if records:
+            metric = str(records[0].selection["metric"])
+            break
     curves = []
     for index, method in enumerate(run.methods):
         scores_by_value: dict[float, list[float]] = {}
@@ -523,7 +535,7 @@ def rank_diagrams(run: Run, rows: list[MethodResult]) -> list[RankDiagram]:
 def measured_ranks(run: Run) -> list[RankDiagram]:
     """Return one figure per data set and method with stored rankings.
 
-    The rankings are those of the first finished repeat, one diagram for each.
+    The rankings come from the first finished repeat, one diagram for each.
     """
     figures = []
     for dataset, method, stored in first_results(run, "rankings"):

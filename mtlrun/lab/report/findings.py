@@ -12,7 +12,7 @@ from mtlrun.lab.report.claim_texts import bounds_text, number_text
 from mtlrun.lab.report.claims import CheckResult, ClaimVerdict
 from mtlrun.lab.report.run import PUBLISHED, Run, axis_of, title_of
 from mtlrun.tables.quantities import spoken
-from mtlrun.tables.report_table import ReportTable
+from mtlrun.tables.report_table import Column, ReportTable
 
 #: Columns of the table of claims.
 CLAIM_COLUMNS = ("claim", "threshold", "ours", "verdict", "data")
@@ -75,8 +75,11 @@ def part_counts_text(claims: Iterable[ClaimVerdict]) -> str:
     """Return how many of the tested claims hold, for each part of the paper."""
     texts = []
     for name, part in claims_by_part(claims).items():
-        n_tested = sum(claim.verdict != Verdict.NOT_TESTABLE for claim in part)
-        n_holding = sum(claim.verdict in HOLDING for claim in part)
+        n_tested = 0
+        n_holding = 0
+        for claim in part:
+            n_tested += claim.verdict != Verdict.NOT_TESTABLE
+            n_holding += claim.verdict in HOLDING
         if n_tested:
             texts.append(f"{name} {n_holding} of {n_tested}")
     return ", ".join(texts)
@@ -84,9 +87,11 @@ def part_counts_text(claims: Iterable[ClaimVerdict]) -> str:
 
 def part_table(claims: Iterable[ClaimVerdict]) -> ReportTable:
     """Return the number of claims with each verdict, for each part of the paper."""
-    labels = list(dict.fromkeys(verdict.label for verdict in VERDICTS))
-    columns = [f"{label}:count" for label in labels]
-    table = ReportTable.of("part of the paper", "claims:count", *columns)
+    # Several verdicts may share a label, which has one column.
+    labels = dict.fromkeys(verdict.label for verdict in VERDICTS)
+    table = ReportTable.of("part of the paper", "claims:count")
+    for label in labels:
+        table.columns.append(Column(label, "count"))
     for name, part in claims_by_part(claims).items():
         counts = Counter(verdict_label(claim.verdict) for claim in part)
         # An empty entry is easier to read than a zero.
@@ -107,8 +112,10 @@ def claim_row(run: Run, claim: ClaimVerdict) -> list[str]:
 
 def claim_table(run: Run, claims: Sequence[ClaimVerdict]) -> ReportTable:
     """Return the claims of a run, a row each."""
-    rows = [[claim.id, *claim_row(run, claim)] for claim in claims]
-    return ReportTable.of("id", *CLAIM_COLUMNS, rows=rows)
+    table = ReportTable.of("id", *CLAIM_COLUMNS)
+    for claim in claims:
+        table.rows.append([claim.id, *claim_row(run, claim)])
+    return table
 
 
 def verdict_rank(claim: ClaimVerdict) -> int:
@@ -121,8 +128,9 @@ def data_of(run: Run, claim: ClaimVerdict) -> str:
     """Return the data sets on which a claim was tested, or why it was not tested."""
     if claim.verdict == Verdict.NOT_TESTABLE:
         return claim.why
-    datasets = [r.dataset for r in claim.results if r.found is not None]
-    titles = dict.fromkeys(title_of(run, axis_of(run, label)) for label in datasets)
+    titles: dict[str, None] = {}
+    for result in _with_number(claim.results):
+        titles[title_of(run, axis_of(run, result.dataset))] = None
     if set(titles) == {PUBLISHED}:
         return "stored numbers"
     if not titles:
@@ -137,6 +145,11 @@ def data_of(run: Run, claim: ClaimVerdict) -> str:
 
 
 # ------------------------------------------------------------ numbers of a claim
+
+
+def _with_number(results: Iterable[CheckResult]) -> list[CheckResult]:
+    """Return the comparisons that could be computed, decided or not."""
+    return [result for result in results if result.found is not None]
 
 
 def numbers_of(claim: ClaimVerdict) -> tuple[str, str]:
@@ -158,7 +171,7 @@ def numbers_of(claim: ClaimVerdict) -> tuple[str, str]:
             groups.setdefault(key, []).append(result)
     computed: dict[tuple[str, str, str], list[CheckResult]] = {}
     for bound_key, group in groups.items():
-        with_number = [result for result in group if result.found is not None]
+        with_number = _with_number(group)
         if with_number:
             computed[bound_key] = with_number
     if not computed:
@@ -171,8 +184,11 @@ def numbers_of(claim: ClaimVerdict) -> tuple[str, str]:
     previous_name = ""
     for kind, quantity, bound in computed:
         name = _number_name(kind, quantity)
+        threshold = bound
         # The name of a number is not repeated for its second bound.
-        thresholds.append(bound if name == previous_name else f"{name}{bound}")
+        if name != previous_name:
+            threshold = f"{name}{bound}"
+        thresholds.append(threshold)
         previous_name = name
     ranges = [_range_text(group) for group in computed.values()]
     if len(set(ranges)) == 1:
@@ -182,7 +198,7 @@ def numbers_of(claim: ClaimVerdict) -> tuple[str, str]:
 
 def _count_comparisons(claim: ClaimVerdict) -> str:
     """Return how many of the comparisons that were made hold, as text."""
-    computed = [result for result in claim.results if result.found is not None]
+    computed = _with_number(claim.results)
     n_holding = sum(result.holds is True for result in computed)
     return f"{n_holding} of {counted(len(computed), 'comparison')} as claimed"
 
@@ -205,8 +221,11 @@ def _range_text(results: Sequence[CheckResult]) -> str:
     values = [result.found for result in results if result.found is not None]
     low = number_text(check, min(values), 3)
     high = number_text(check, max(values), 3)
-    bounds = [result.bound for result in results if result.bound]
-    word = _BOUND_WORDS[bounds[0]] if bounds else ""
+    word = ""
+    for result in results:
+        if result.bound:
+            word = _BOUND_WORDS[result.bound]
+            break
     if low == high:
         return f"{word}{high}"
     for unit in (" times", " points"):
@@ -225,8 +244,10 @@ def counts_text(claims: Iterable[ClaimVerdict]) -> str:
     texts = []
     for singular, plural in plurals.items():
         count = counts[singular]
-        if count:
-            texts.append(f"{count} {singular if count == 1 else plural}")
+        if count == 1:
+            texts.append(f"1 {singular}")
+        elif count:
+            texts.append(f"{count} {plural}")
     return ", ".join(texts)
 
 
@@ -253,13 +274,18 @@ def finding(claim: ClaimVerdict, short_text: str = "") -> str:
 
 def _numbers_text(claim: ClaimVerdict, *, with_claimed: bool) -> str:
     """Return the numbers of a claim in parentheses, or "" without any."""
-    threshold, ours = (text.replace("; ", ", ") for text in numbers_of(claim))
+    threshold, ours = numbers_of(claim)
+    # Semicolons separate claims in a sentence, so the parts of one get commas.
+    threshold = threshold.replace("; ", ", ")
+    ours = ours.replace("; ", ", ")
     if ours == "-":
         return ""
     if threshold == "as claimed":
         return f" ({ours})"
     if with_claimed:
-        author = "claimed" if claim.source == OURS else "paper"
+        author = "paper"
+        if claim.source == OURS:
+            author = "claimed"
         return f" ({author}: {threshold}; ours: {ours})"
     # Factors, points and counts can be understood without the threshold.
     has_unit = "times" in ours or "points" in ours
@@ -273,15 +299,17 @@ def findings(claims: Sequence[ClaimVerdict]) -> list[str]:
 
     Claims that were decided come first.
     """
-    tested = []
+    decided = []
+    undecided = []
     untested = []
     for claim in claims:
         if claim.verdict == Verdict.NOT_TESTABLE:
             untested.append(claim)
+        elif claim.verdict in (Verdict.DEPENDS, Verdict.UNDECIDED):
+            undecided.append(claim)
         else:
-            tested.append(claim)
-    open_verdicts = (Verdict.DEPENDS, Verdict.UNDECIDED)
-    tested.sort(key=lambda claim: claim.verdict in open_verdicts)
+            decided.append(claim)
+    tested = [*decided, *undecided]
     lines = [f"{finding(claim)}." for claim in tested[:MAX_FINDINGS]]
     rest = [*tested[MAX_FINDINGS:], *untested]
     if tested and rest:

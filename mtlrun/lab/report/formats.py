@@ -126,7 +126,7 @@ def markdown(report: Report) -> str:
     for section in sections:
         if not section.empty:
             blocks.append(markdown_section(section))
-    text = "\n\n".join(block for block in blocks if block)
+    text = "\n\n".join(filter(None, blocks))
     return escape_html(f"{text}\n")
 
 
@@ -156,7 +156,7 @@ def _result_blocks(report: Report) -> list[str]:
     for section in result_sections(report):
         if section.title:
             blocks.append(f"**{escape_markdown(section.title)}**")
-        blocks += [markdown_grid(table) for table in section.grids]
+        blocks += map(markdown_grid, section.grids)
     return [*blocks, *notes(report)]
 
 
@@ -171,7 +171,9 @@ def claim_lines(report: Report, *, brief: bool = False) -> list[str]:
     """
     lines = []
     for claim in tested_claims(report):
-        location = f" ({claim.place})" if claim.place else ""
+        location = ""
+        if claim.place:
+            location = f" ({claim.place})"
         if brief:
             claim = replace(claim, why=claim.why.split("; ")[0])
         text = claim.text.rstrip(".")
@@ -320,8 +322,12 @@ def _tables_of_quantities(
     for quantity in quantities:
         if quantity not in available:
             raise UnknownNameError("metric of this table", quantity, available)
-    parts = [(title, only_quantities(table, quantities)) for title, table in tables]
-    return [(title, part) for title, part in parts if part.rows]
+    parts = []
+    for title, table in tables:
+        part = only_quantities(table, quantities)
+        if part.rows:
+            parts.append((title, part))
+    return parts
 
 
 # ------------------------------------------------------------ HTML
@@ -338,7 +344,9 @@ def html_report(report: Report) -> str:
     if not run.config.get("sweep"):
         search_figures = path_figures(run)
     figures: list[Drawing] = [*report.figures, *rank_diagrams(run, report.rows)]
-    all_tables = [*report.tables, *report.interpretation_tables]
+    main_titles = [table.title for table in report.tables]
+    other_titles = [table.title for table in report.interpretation_tables]
+    n_measured = sum(not section.empty for section in report.measured)
     return page.render(
         _environment(),
         "report.html",
@@ -347,8 +355,8 @@ def html_report(report: Report) -> str:
         run=run,
         paper=run.info.get("paper") or {},
         anchors=anchors,
-        titles=list(dict.fromkeys(table.title for table in all_tables)),
-        main_titles={table.title for table in report.tables},
+        titles=list(dict.fromkeys([*main_titles, *other_titles])),
+        main_titles=set(main_titles),
         notes=notes(report),
         claims=claim_table(run, report.claims),
         tested_claims=tested_claims(report),
@@ -357,7 +365,7 @@ def html_report(report: Report) -> str:
         figures=page.images(figures),
         tuning=page.images(search_figures),
         published=published_line(run),
-        n_measured=sum(not section.empty for section in report.measured),
+        n_measured=n_measured,
         cells=_cell_entries(report),
     )
 
@@ -458,7 +466,7 @@ def is_written(report: Report, folder: Path) -> bool:
     text_path = Path(folder) / "report.md"
     figures = [_figure_path(folder, figure) for figure in report.figures]
     required = [Path(folder) / PAGE, text_path, *figures]
-    if not all(path.is_file() for path in required):
+    if not all(map(Path.is_file, required)):
         return False
     return read_text_file(text_path) == render(report, "md")
 

@@ -94,7 +94,7 @@ class ReferenceVerdict:
 
 
 def compare_references(evidence: Evidence) -> list[ReferenceVerdict]:
-    """Compare the published numbers of an experiment with those of a run.
+    """Compare the published numbers of an experiment with the numbers of a run.
 
     Numbers that concern other profiles are left out.
     """
@@ -132,10 +132,11 @@ def _compare_reference(
         reason = f"data set not in this run (profile {run.profile}: {datasets})"
     quantity = reference.quantity
     source = reference.source or REFERENCE_SOURCES[0]
-    ours = row.value(quantity) if row else None
+    ours = None
+    if row is not None:
+        ours = row.value(quantity)
+        reason = f"no {quantity} ({row.status_text})"
     if row is None or ours is None:
-        if row is not None:
-            reason = f"no {quantity} ({row.status_text})"
         return ReferenceVerdict(
             dataset=name,
             method=reference.method,
@@ -144,13 +145,17 @@ def _compare_reference(
             value=reference.value,
             why=reason,
         )
-    std = None if quantity in row.medians else row.std(quantity)
+    std = None
+    if quantity not in row.medians:
+        std = row.std(quantity)
     n = len(row.samples.get(quantity, ())) or row.n
     tolerance, rule = tolerance_of(reference, tolerances, std, n)
     difference = ours - reference.value
     # With all digits, binary rounding could push a difference that equals the limit in
     # decimal numbers out of tolerance.
-    is_within = float(f"{abs(difference):.10g}") <= float(f"{tolerance:.10g}")
+    verdict = Verdict.OUTSIDE
+    if float(f"{abs(difference):.10g}") <= float(f"{tolerance:.10g}"):
+        verdict = Verdict.WITHIN
     return ReferenceVerdict(
         dataset=row.dataset,
         method=row.method,
@@ -162,7 +167,7 @@ def _compare_reference(
         n=n,
         difference=difference,
         tolerance=tolerance,
-        verdict=Verdict.WITHIN if is_within else Verdict.OUTSIDE,
+        verdict=verdict,
         why=rule,
     )
 
@@ -181,7 +186,7 @@ def tolerance_of(
     ----------
     entry : Reference
         Published number. Its own `absolute`, `error_rate`, `relative` and `sigmas` take
-        precedence over those of the experiment.
+        precedence over the rules of the experiment.
     tolerances : sequence of Tolerance
         Rules of the experiment. The first rule for the quantity counts, else the first
         rule without a quantity.
@@ -233,7 +238,9 @@ def _find_rule(tolerances: Sequence[Tolerance], quantity: str) -> Tolerance:
 
 
 def _coalesce(value: float | None, default: float | None) -> float | None:
-    return default if value is None else value
+    if value is None:
+        return default
+    return value
 
 
 def _count_decimals(value: float) -> int:
@@ -302,7 +309,9 @@ def reference_grid(references: Sequence[ReferenceVerdict]) -> ReportTable:
 
 def _five_digits(value: float | None) -> str | None:
     """Format a number with five digits, which no published number exceeds."""
-    return None if value is None else f"{value:.5g}"
+    if value is None:
+        return None
+    return f"{value:.5g}"
 
 
 def constant_lines(references: Sequence[ReferenceVerdict]) -> list[str]:
@@ -387,7 +396,7 @@ def over_readings(main: JudgedRun, others: Sequence[JudgedRun]) -> list[ClaimVer
     """Return the claims with their verdicts under all interpretations.
 
     A claim that holds under one plausible interpretation and fails under another depends
-    on the interpretation. Otherwise the verdict is that of the main interpretation.
+    on the interpretation. Otherwise the verdict of the main interpretation counts.
     """
     if not others:
         return main.claims
@@ -430,20 +439,21 @@ def readings_section(
         Claims with their verdicts under all interpretations.
     """
     section = Section("Interpretations")
-    about = main.about
-    if not about:
+    main_entry = main.about
+    if not main_entry:
         return section
     entries = main.run.info["readings"]
     by_name = {judged_run.name: judged_run for judged_run in (main, *others)}
-    level_methods = as_list(about["main"].get("of"))
-    rule = f"{_RULES[about['main']['rule']]}{', '.join(level_methods)}"
+    choice = main_entry["main"]
+    level_methods = as_list(choice.get("of"))
+    rule = f"{_RULES[choice['rule']]}{', '.join(level_methods)}"
     section.lines = [
         "The paper leaves choices open. An interpretation (on the command line: "
         f"--interpretation) is a way to fill them in; {len(entries)} were tried.",
         f"The main one, {main.name!r}, was chosen by {rule}.",
     ]
-    if about.get("because"):
-        section.lines.append(str(about["because"]))
+    if main_entry.get("because"):
+        section.lines.append(str(main_entry["because"]))
     missing = []
     for name, entry in entries.items():
         if name not in by_name and "config" in entry:
@@ -456,14 +466,19 @@ def readings_section(
     table = ReportTable.of("interpretation", "why", "part")
     distances: list[float | None] = []
     for name, entry in entries.items():
-        part = "decides" if entry.get("plausible", True) else "for comparison only"
         if name == main.name:
             part = "main"
+        elif entry.get("plausible", True):
+            part = "decides"
+        else:
+            part = "for comparison only"
         table.rows.append([name, entry["why"], part])
-        distance = None
+        percent = None
         if name in by_name:
             distance = level_distance(by_name[name].references, level_methods)
-        distances.append(None if distance is None else 100 * distance)
+            if distance is not None:
+                percent = 100 * distance
+        distances.append(percent)
     if level_methods:
         table.add("mean distance from print (%):seconds", distances)
     section.grids.append(table)
@@ -478,8 +493,10 @@ def _verdict_table(claims: Sequence[ClaimVerdict], names: Sequence[str]) -> Repo
     for claim in claims:
         verdicts: list[str | None] = []
         for name in names:
-            verdict = claim.readings.get(name)
-            verdicts.append(None if verdict is None else verdict_label(verdict))
+            label = None
+            if name in claim.readings:
+                label = verdict_label(claim.readings[name])
+            verdicts.append(label)
         table.rows.append([claim.id, verdict_label(claim.verdict), *verdicts])
     return table
 
@@ -512,4 +529,6 @@ def level_distance(
         elif reference.value:
             distances.append(abs(difference / reference.value))
         # A distance from a published zero has no relative size.
-    return fmean(distances) if distances else None
+    if not distances:
+        return None
+    return fmean(distances)

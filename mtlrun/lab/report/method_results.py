@@ -191,7 +191,9 @@ class MethodResult:
             return None
         median = statistics.median(seconds[trial] for trial in common)
         base_median = statistics.median(base_seconds[trial] for trial in common)
-        return base_median / median if median > 0 else None
+        if median > 0:
+            return base_median / median
+        return None
 
     def counts(self, name: str) -> list[int]:
         """Return a count of the finished jobs that have it."""
@@ -232,8 +234,10 @@ def method_results(run: Run) -> list[MethodResult]:
 
     Methods with failed or missing jobs are included.
     """
-    # Analyses may measure seconds, of which each repeat counts.
-    medians = () if run.has_analyses else MEDIAN_QUANTITIES
+    medians: tuple[str, ...] = MEDIAN_QUANTITIES
+    if run.has_analyses:
+        # Analyses may measure seconds, of which each repeat counts.
+        medians = ()
     jobs = dict(iter(results_frame(run).groupby(["place", "method"], sort=False)))
     results = []
     for dataset, method in product(run.datasets, run.methods):

@@ -115,7 +115,10 @@ def with_printed(grid: ReportTable, *, exact: bool = False) -> ReportTable:
         ours = [head]
         published: list[Any] = [PRINTED]
         for cell in cells:
-            ours.append(cell.value if cell and exact else cell)
+            if cell and exact:
+                ours.append(cell.value)
+            else:
+                ours.append(cell)
             text = None
             if cell and cell.printed:
                 text = Styled(cell.printed, tone=cell.verdict)
@@ -321,7 +324,9 @@ class _Layout:
                     cell = replace(cell, bold=id(cell) in best)
                 entries.append(cell)
             table.rows.append(entries)
-        notes = [f"{UNCONVERGED} not all fits converged"] if has_mark else []
+        notes = []
+        if has_mark:
+            notes.append(f"{UNCONVERGED} not all fits converged")
         return Section(self._title(block), notes, [table])
 
     def _cell(self, position: Mapping[str, Any]) -> PrintedNumber | None:
@@ -330,25 +335,29 @@ class _Layout:
         if row is None:
             return None
         quantity = position["quantity"]
-        place = (row.dataset, row.method)
+        row_key = (row.dataset, row.method)
         value = row.value(quantity)
-        published = self.printed.get((*place, quantity))
+        published = self.printed.get((*row_key, quantity))
         if value is None and published is None and row.n:
             return None
         cell = PrintedNumber(
-            self._text(row, quantity), value=value, quantity=quantity, place=place
+            self._text(row, quantity), value=value, quantity=quantity, place=row_key
         )
         if published is None:
             return cell
         text = number(published.value, 5)
         if self._is_percent(quantity):
             text = _format_percent(published.value)
+        std = None
+        # The standard deviation belongs to a mean, not to a median.
+        if quantity not in row.medians:
+            std = row.std(quantity)
         return replace(
             cell,
             printed=text,
             verdict=published.verdict,
             published=published.value,
-            std=None if quantity in row.medians else row.std(quantity),
+            std=std,
         )
 
     def _row(self, position: Mapping[str, Any]) -> MethodResult | None:
@@ -379,7 +388,9 @@ class _Layout:
         if value is None:
             if time_limit:
                 return time_limit
-            return "-" if row.status in (MISSING, PARTIAL, "ok") else row.status
+            if row.status in (MISSING, PARTIAL, "ok"):
+                return "-"
+            return row.status
         if run.has_analyses:
             text = f"{number_text(row, quantity)}"
             if time_limit:
@@ -390,7 +401,10 @@ class _Layout:
             if std is not None:
                 text += f" ± {_format_percent(std)}"
         elif quantity in QUANTITIES and quantity not in ("truth_error", *ROBUST_PARTS):
-            text = show(value, "ratio" if quantity == "speedup" else "seconds")
+            kind = "seconds"
+            if quantity == "speedup":
+                kind = "ratio"
+            text = show(value, kind)
         else:
             text = mean_std(row, quantity)
         if row.n < row.planned and not time_limit:
@@ -407,15 +421,17 @@ class _Layout:
         group = ALL_DATA
         if block.get("value") is not None:
             group = f"{self.judged.run.sweep['name']} {show(block['value'])}"
-        place = (group, method)
-        row = self.judged.table.get(place)
-        value = row.value(AVERAGE_RANK) if row else None
+        row_key = (group, method)
+        row = self.judged.table.get(row_key)
+        if row is None:
+            return None
+        value = row.value(AVERAGE_RANK)
         if value is None:
             return None
         cell = PrintedNumber(
-            f"{value:.2f}", value=value, quantity=AVERAGE_RANK, place=place
+            f"{value:.2f}", value=value, quantity=AVERAGE_RANK, place=row_key
         )
-        published = self.printed.get((*place, AVERAGE_RANK))
+        published = self.printed.get((*row_key, AVERAGE_RANK))
         if not published:
             return cell
         return replace(
@@ -426,7 +442,7 @@ class _Layout:
         )
 
     def _best(self, lines: Sequence[Sequence[PrintedNumber | None]]) -> set[int]:
-        """Return the ids of the best entries among those that differ by method only.
+        """Return the ids of the best entries among entries that differ by method only.
 
         Entries with the same mean in the digits shown are equally good.
         """
@@ -434,9 +450,9 @@ class _Layout:
         if self.judged.run.info.get("kind") in ("inspect", "audit"):
             return best
         if self.columns == "method":
-            groups = [list(line) for line in lines]
+            groups = list(map(list, lines))
         elif self.rows == "method":
-            groups = [list(column) for column in zip(*lines, strict=True)]
+            groups = list(map(list, zip(*lines, strict=True)))
         else:
             return best
         for group in groups:
@@ -457,7 +473,9 @@ class _Layout:
         """Return the name of an axis for readers."""
         if axis == "value":
             return str(self.judged.run.sweep.get("name", "value"))
-        return "data set" if axis == "dataset" else axis
+        if axis == "dataset":
+            return "data set"
+        return axis
 
     def _value_name(self, axis: str, value: object) -> str:
         if axis == "dataset":
@@ -472,7 +490,9 @@ class _Layout:
         for axis, value in block.items():
             if axis == "quantity":
                 name = _quantity_name(self.judged, str(value))
-                parts.append(f"{name} (%)" if self._is_percent(value) else name)
+                if self._is_percent(value):
+                    name += " (%)"
+                parts.append(name)
             elif value is None:
                 continue
             elif axis == "value":
@@ -491,17 +511,21 @@ class _Layout:
 def _default_axes(run: Run, n_quantities: int) -> tuple[str, str]:
     """Return the axes of the rows and columns if the experiment does not name them."""
     kind = run.info.get("kind")
+    columns = "method"
+    if kind == "inspect":
+        columns = "quantity"
     if run.sweep:
-        return "value", "quantity" if kind == "inspect" else "method"
+        return "value", columns
     rows = "dataset"
-    columns = "quantity" if kind == "inspect" else "method"
     has_one_dataset = len(run.datasets) == 1 and len(run.methods) > 1
     if kind in ("trace", "audit") or has_one_dataset:
         # A list of the methods is easier to read than a single line.
         rows = "method"
         columns = "quantity"
     if columns == "quantity":
-        n_rows = len(run.methods if rows == "method" else run.datasets)
+        n_rows = len(run.datasets)
+        if rows == "method":
+            n_rows = len(run.methods)
         if n_quantities > max(MAX_QUANTITY_COLUMNS[rows], n_rows):
             return columns, rows
     return rows, columns
@@ -541,7 +565,9 @@ def table_notes(
     if bold and any(cell.bold for cell in cells):
         notes.append("The best number is in bold.")
     if any("±" in cell.text for cell in cells):
-        unit = "repeats" if run.has_analyses else "splits"
+        unit = "splits"
+        if run.has_analyses:
+            unit = "repeats"
         notes.append(f"±: standard deviation over the {unit}.")
     has_speedup = any(cell.quantity == "speedup" for cell in cells)
     if has_speedup and _has_parallel_times(rows):
@@ -551,9 +577,13 @@ def table_notes(
             notes.append("Below ours: the paper's values.")
         else:
             notes.append("Below ours: values published elsewhere, see Deviations.")
-    table_lines = dict.fromkeys(line for table in tables for line in table.lines)
+    table_lines: dict[str, None] = {}
+    for table in tables:
+        table_lines |= dict.fromkeys(table.lines)
     notes += [f"{line}." for line in table_lines]
-    return [" ".join(notes)] if notes else []
+    if not notes:
+        return []
+    return [" ".join(notes)]
 
 
 # ----------------------------------------------------------------------- results
@@ -564,27 +594,43 @@ def result_grid(run: Run, rows: list[MethodResult]) -> ReportTable:
 
     The documented columns come first, further ones after `status`.
     """
-    kind = "number" if run.has_analyses else "score"
-    table = ReportTable([], [[] for _ in rows])
-    table.add("dataset", [row.dataset for row in rows])
-    table.add("method", [row.method for row in rows])
-    for metric in run.metrics:
-        table.add(Column(f"{metric}_mean", kind), [row.value(metric) for row in rows])
-        table.add(Column(f"{metric}_std", kind), [row.std(metric) for row in rows])
-    if not run.has_analyses:
-        table.add("seconds_median:seconds", [row.value("seconds") for row in rows])
-        table.add("speedup:ratio", [row.speedup for row in rows])
-    table.add("n:count", [row.n for row in rows])
-    table.add("status", [row.status for row in rows])
-    table.add("planned:count", [row.planned for row in rows])
+    kind = "score"
+    count_names: list[str] = []
     if run.has_analyses:
-        return table
-    for name in (ONE_CLASS, *(f"undefined_{metric}" for metric in run.metrics)):
-        table.add(Column(name), [range_text(row.counts(name)) for row in rows])
-    if _has_parallel_times(rows):
+        kind = "number"
+    else:
+        count_names = [ONE_CLASS, *map(_undefined_count, run.metrics)]
+    table = ReportTable.of("dataset", "method")
+    for metric in run.metrics:
+        table.columns += [Column(f"{metric}_mean", kind), Column(f"{metric}_std", kind)]
+    if not run.has_analyses:
+        table.columns += [
+            Column("seconds_median", "seconds"),
+            Column("speedup", "ratio"),
+        ]
+    table.columns += [
+        Column("n", "count"),
+        Column("status"),
+        Column("planned", "count"),
+    ]
+    table.columns += map(Column, count_names)
+    for row in rows:
+        entries: list[Any] = [row.dataset, row.method]
+        for metric in run.metrics:
+            entries += [row.value(metric), row.std(metric)]
+        if not run.has_analyses:
+            entries += [row.value("seconds"), row.speedup]
+        entries += [row.n, row.status, row.planned]
+        entries += [range_text(row.counts(name)) for name in count_names]
+        table.rows.append(entries)
+    if _has_parallel_times(rows) and not run.has_analyses:
         times = []
         for row in rows:
-            times.append(row.value(PARALLEL) if PARALLEL in row.samples else None)
+            time = None
+            # `row.value` would return the plain seconds of methods without blocks.
+            if PARALLEL in row.samples:
+                time = row.value(PARALLEL)
+            times.append(time)
         if any(time is not None for time in times):
             table.add("seconds_parallel_median:seconds", times)
     return table
@@ -608,7 +654,9 @@ def limit_text(run: Run, row: MethodResult) -> str | None:
         return None
     limits = run.config.get("limits") or {}
     seconds = limits.get("seconds")
-    return f"> {number(float(seconds))} s" if seconds else "timeout"
+    if not seconds:
+        return "timeout"
+    return f"> {number(float(seconds))} s"
 
 
 def mean_std(row: MethodResult, quantity: str) -> str:
@@ -618,7 +666,9 @@ def mean_std(row: MethodResult, quantity: str) -> str:
     if std is None:
         return text
     # A mean without an exponent has four decimals, and so has its deviation.
-    std_text = show(std, "score") if "e" in text else f"{std:.4f}"
+    std_text = f"{std:.4f}"
+    if "e" in text:
+        std_text = show(std, "score")
     return f"{text} ± {std_text}"
 
 
@@ -632,15 +682,18 @@ def result_notes(run: Run, rows: list[MethodResult]) -> list[str]:
         text = run.quantities.get(name, {}).get("text")
         if text:
             explanations.append(f"{spoken(name)}: {text}")
-    notes = [f"{'; '.join(explanations)}."] if explanations else []
+    notes = []
+    if explanations:
+        notes.append(f"{'; '.join(explanations)}.")
     datasets_by_note: dict[str, list[str]] = {}
     for dataset in run.datasets:
         note = task_note(run, [row for row in rows if row.dataset == dataset])
         if note:
             datasets_by_note.setdefault(note, []).append(dataset)
     for note, datasets in datasets_by_note.items():
-        is_everywhere = len(run.datasets) > 3 and datasets == list(run.datasets)
-        subject = "Everywhere" if is_everywhere else ", ".join(datasets)
+        subject = ", ".join(datasets)
+        if len(run.datasets) > 3 and datasets == list(run.datasets):
+            subject = "Everywhere"
         notes.append(f"{subject}: {note}.")
     return notes
 
@@ -655,7 +708,7 @@ def task_note(run: Run, rows: list[MethodResult]) -> str | None:
     """
     reasons = {ONE_CLASS: "only one class in the training part"}
     for metric in run.metrics:
-        reasons[f"undefined_{metric}"] = f"{spoken(metric)} undefined"
+        reasons[_undefined_count(metric)] = f"{spoken(metric)} undefined"
     parts = []
     for name, text in reasons.items():
         counts = _all_counts(rows, name)
@@ -665,6 +718,11 @@ def task_note(run: Run, rows: list[MethodResult]) -> str | None:
         return None
     n_tasks = range_text(_all_counts(rows, "n_tasks"))
     return f"{', '.join(parts)} of {n_tasks} tasks in each split"
+
+
+def _undefined_count(metric: str) -> str:
+    """Return the name of the stored count of tasks for which a metric is undefined."""
+    return f"undefined_{metric}"
 
 
 def _all_counts(rows: Sequence[MethodResult], name: str) -> list[int]:
@@ -686,7 +744,9 @@ def range_text(values: Sequence[int] | None) -> str | None:
         return None
     low = min(values)
     high = max(values)
-    return str(low) if low == high else f"{low}-{high}"
+    if low == high:
+        return str(low)
+    return f"{low}-{high}"
 
 
 # ------------------------------------------------------------------------ sweeps
@@ -719,7 +779,7 @@ def sweep_quantities(run: Run) -> list[str]:
 def measurement_sections(run: Run) -> list[Section]:
     """Return the sentences and tables that analyses returned.
 
-    For each method and data set they are those of the first finished repeat.
+    For each method and data set, the first finished repeat counts.
     """
     sections = []
     for dataset in run.datasets:
@@ -742,9 +802,11 @@ def measurement_sections(run: Run) -> list[Section]:
 
 
 def _stored_table(columns: Sequence[Any], rows: Sequence[Sequence[Any]]) -> ReportTable:
-    """Return a stored table; a column without any text is one of numbers."""
+    """Return a stored table; a column without any text has numbers."""
     table = ReportTable([], [list(row) for row in rows])
     for index, name in enumerate(columns):
-        has_text = any(isinstance(row[index], str) for row in rows)
-        table.columns.append(Column(str(name), "text" if has_text else "number"))
+        kind = "number"
+        if any(isinstance(row[index], str) for row in rows):
+            kind = "text"
+        table.columns.append(Column(str(name), kind))
     return table

@@ -121,23 +121,28 @@ class Run:
         self.profile = str(info.get("profile", ""))
         self.metrics = []
         for metric in as_list(self.config.get("metrics")):
-            is_name = isinstance(metric, str)
-            self.metrics.append(metric if is_name else str(metric["name"]))
+            # A metric with options is a mapping with its name.
+            if isinstance(metric, str):
+                self.metrics.append(metric)
+            else:
+                self.metrics.append(str(metric["name"]))
         self.baseline = (self.config.get("timing") or {}).get("baseline")
         self.sweep = dict(self.config.get("sweep") or {})
         metadata = info.get("datasets") or {}
-        labels = dict.fromkeys([*metadata, *(job.dataset for job in self.planned)])
+        labels = dict.fromkeys(metadata)
+        methods = dict.fromkeys(as_list(info.get("methods")))
+        self.jobs_by_row = {}
+        for job in self.planned:
+            # Labels and methods of run.json come first, in their order there.
+            labels.setdefault(job.dataset)
+            methods.setdefault(job.method)
+            self.jobs_by_row.setdefault((job.dataset, job.method), []).append(job)
         self.datasets = {label: dict(metadata.get(label) or {}) for label in labels}
-        named = as_list(info.get("methods"))
-        planned_methods = [job.method for job in self.planned]
-        self.methods = list(dict.fromkeys([*named, *planned_methods]))
+        self.methods = list(methods)
         families = [job.get("family") for job in as_list(info.get("cells"))]
         self.has_analyses = JobKind.ANALYSIS in families
         self.quantities = dict(info.get("quantities") or {})
         self.published = as_list((info.get("published") or {}).get("curves"))
-        self.jobs_by_row = {}
-        for job in self.planned:
-            self.jobs_by_row.setdefault((job.dataset, job.method), []).append(job)
 
 
 # ------------------------------------------------------------ labels of data sets

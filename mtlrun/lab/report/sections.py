@@ -135,7 +135,9 @@ def protocol_section(run: Run) -> Section:
 
 def _metrics_line(run: Run) -> str:
     """Return a sentence on the metrics and how they are averaged."""
-    unit = "rows" if run.config.get("average") == "sample" else "tasks"
+    unit = "tasks"
+    if run.config.get("average") == "sample":
+        unit = "rows"
     return (
         f"Metrics: {', '.join(run.metrics)}, averaged over the {unit} of the test part "
         "(tasks for which a metric is undefined are left out and counted); then mean ± "
@@ -293,7 +295,9 @@ def _selected_text(records: Sequence[Record]) -> str:
     counts = Counter(format_mapping(r.selection.get("chosen")) for r in records)
     texts = []
     for text, count in _by_count(counts):
-        texts.append(text if count == len(records) else f"{text} ({count})")
+        if count < len(records):
+            text += f" ({count})"
+        texts.append(text)
     return "; ".join(texts)
 
 
@@ -403,33 +407,42 @@ def solver_section(run: Run, rows: Sequence[MethodResult]) -> Section:
             entries += [_list_counts(row, "rank"), _list_counts(row, "n_outliers")]
         table.rows.append([row.dataset, row.method, *entries])
     section = Section("Solvers", grids=[table])
-    unconverged = [row for row in rows if row.status == "not_converged"]
+    unconverged = []
+    for row in rows:
+        if row.status == "not_converged":
+            unconverged.append(f"{row.method} on {row.dataset}")
     if unconverged:
-        names = ", ".join(f"{row.method} on {row.dataset}" for row in unconverged)
         section.lines.append(
             "Did not converge within the allowed iterations (the numbers are kept): "
-            f"{names}."
+            f"{', '.join(unconverged)}."
         )
     return section
 
 
 def _solver_entries(run: Run, row: MethodResult) -> list[Any] | None:
     """Return the entries of a method in the table of solvers, None if it reports none."""
-    records = results_of(run, row.dataset, row.method)
-    solvers = [record.solver for record in records]
-    flags = [s["converged"] for s in solvers if s.get("converged") is not None]
+    flags: list[bool] = []
+    messages: Counter[str] = Counter()
+    for record in results_of(run, row.dataset, row.method):
+        solver = record.solver
+        if solver.get("converged") is not None:
+            flags.append(bool(solver["converged"]))
+        if solver.get("message"):
+            messages[str(solver["message"])] += 1
     steps = list(row.by_trial("n_iter").values())
     gaps = list(row.by_trial("gap").values())
     if not (flags or steps or gaps):
         return None
-    messages = Counter(str(s["message"]) for s in solvers if s.get("message"))
     # Of equally frequent messages, the last one in the alphabet.
     message = max(messages, key=lambda text: (messages[text], text), default=None)
     converged = None
     if flags:
-        converged = f"{sum(map(bool, flags))}/{len(flags)}"
+        converged = f"{sum(flags)}/{len(flags)}"
+    median_steps = None
+    if steps:
+        median_steps = statistics.median(steps)
     return [
-        statistics.median(steps) if steps else None,
+        median_steps,
         converged,
         max(gaps, default=None),
         row.value("objective"),
@@ -506,7 +519,9 @@ def _commit_text(invocation: Mapping[str, Any]) -> str | None:
     if not commit:
         return None
     text = str(commit)[:COMMIT_LENGTH]
-    return f"{text} (changed)" if invocation.get("dirty") else text
+    if invocation.get("dirty"):
+        text += " (changed)"
+    return text
 
 
 # ------------------------------------------------------------ failures
@@ -537,7 +552,9 @@ def failures_section(run: Run, others: Sequence[Run] = ()) -> Section:
             key = (record.status, job.reading, job.dataset, job.method, error)
             by_error.setdefault(key, []).append(job)
     for (status, reading, dataset, method, error), jobs in by_error.items():
-        word = "trials" if len(jobs) > 1 else "trial"
+        word = "trial"
+        if len(jobs) > 1:
+            word = "trials"
         trials = ", ".join(str(job.trial) for job in jobs)
         location = f"{dataset} / {method} / {word} {trials}"
         if reading:
@@ -689,11 +706,14 @@ def _record_entries(run: Run, record: Record) -> list[Any]:
     solver = record.solver
     metrics = [record.metrics.get(name) for name in run.metrics]
     seed = (record.inputs.get("split") or {}).get("seed")
+    seed_text = None
+    if seed is not None:
+        seed_text = str(seed)
     converged = None
     if solver.get("converged") is not None:
         converged = "yes" if solver["converged"] else "no"
     return [
-        None if seed is None else str(seed),
+        seed_text,
         *metrics,
         record.seconds.get("fit", record.seconds.get("total")),
         solver.get("n_iter"),

@@ -48,8 +48,10 @@ def side_by_side(
             joined_sections.append(Section(title, grids=[table]))
         elif main not in grids:
             names = groups[0]
-            word = "interpretation" if len(names) == 1 else "interpretations"
-            line = f"Under the {word} {listed([repr(name) for name in names])}."
+            word = "interpretations"
+            if len(names) == 1:
+                word = "interpretation"
+            line = f"Under the {word} {listed(list(map(repr, names)))}."
             joined_sections.append(Section(title, [line], [grids[names[0]]]))
     return joined_sections
 
@@ -69,8 +71,11 @@ def _same_numbers(numbers: Mapping[str, _Numbers]) -> list[list[str]]:
     """Return groups of interpretations that have the same texts in all positions."""
     groups: dict[frozenset[tuple[_Position, str]], list[str]] = {}
     for name, by_position in numbers.items():
-        texts = frozenset((key, str(number)) for key, number in by_position.items())
-        groups.setdefault(texts, []).append(name)
+        texts = []
+        for position, number in by_position.items():
+            texts.append((position, str(number)))
+        # Tables that are equal may list their positions in different orders.
+        groups.setdefault(frozenset(texts), []).append(name)
     return list(groups.values())
 
 
@@ -86,17 +91,23 @@ def _joined(
     for by_position in numbers.values():
         positions += by_position
     positions = list(dict.fromkeys(positions))
-    columns_vary = len({column for _, column in positions}) > 1
-    headers = axes if columns_vary else axes[:1]
-    joined = ReportTable([Column(header) for header in headers])
-    joined.rows = [list(position[: len(headers)]) for position in positions]
+    headers: tuple[str, ...] = axes
+    if len({column for _, column in positions}) <= 1:
+        # The only column needs no name.
+        headers = axes[:1]
+    joined = ReportTable(list(map(Column, headers)))
+    for position in positions:
+        joined.rows.append(list(position[: len(headers)]))
     published = [_published(numbers.values(), position) for position in positions]
     if any(published):
         joined.add(Column(PAPER, "score"), published)
     for names in groups:
         labels = []
         for name in names:
-            labels.append(f"{name} (main)" if name == main else name)
+            label = name
+            if name == main:
+                label += " (main)"
+            labels.append(label)
         of_group = numbers[names[0]]
         values = [_plain(of_group.get(position)) for position in positions]
         joined.add(Column("; ".join(labels), "score"), values)

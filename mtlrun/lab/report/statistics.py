@@ -43,8 +43,8 @@ def direction(quantity: str, run: Run | None = None) -> bool | None:
     Parameters
     ----------
     quantity : str
-        A metric, a quantity of `QUANTITIES` such as seconds, or one that an analysis of
-        the run returns.
+        A metric, a quantity of `QUANTITIES` such as seconds, or a quantity of an analysis
+        of the run.
     run : Run, default=None
 
     Returns
@@ -109,7 +109,7 @@ def group_labels(run: Run) -> dict[str, list[str]]:
 def rank_rows(groups: Sequence[Ranking]) -> list[MethodResult]:
     """Return the average ranks as results, so that tables and claims can use them.
 
-    A group takes the place of a data set, and its data sets that of tasks.
+    A group takes the place of a data set, and its data sets take the place of tasks.
     """
     rows = []
     for group in groups:
@@ -159,7 +159,9 @@ def _rank_group(
     for dataset in complete:
         # A metric of the opposite direction is negated, so that one rule ranks all rows.
         metric_of_row = other_metrics.get(dataset, metric)
-        sign = 1.0 if greater_is_better(metric_of_row, run) == greater else -1.0
+        sign = 1.0
+        if greater_is_better(metric_of_row, run) != greater:
+            sign = -1.0
         table.append([sign * float(values[dataset, m] or 0.0) for m in methods])
     return Ranking(
         label=label,
@@ -216,7 +218,9 @@ def group_section(group: Ranking) -> Section:
 
 def _holm_line(group: Ranking) -> str:
     n_tests = len(group.tests)
-    verb = "ranks" if n_tests == 1 else "rank"
+    verb = "rank"
+    if n_tests == 1:
+        verb = "ranks"
     return (
         f"Holm's test against {group.control} at level {group.significance:g} "
         "(two-sided, normal approximation of the average ranks): "
@@ -283,14 +287,18 @@ def rank_methods(run: Run, rows: Sequence[MethodResult]) -> Ranking | None:
         for row in rows:
             values.append((row.dataset, row.method, row.value(metric)))
         blocks = datasets
-        label = f"{len(datasets)} {'settings' if run.sweep else 'data sets'}"
+        label = f"{len(datasets)} data sets"
+        if run.sweep:
+            label = f"{len(datasets)} settings"
     else:
         for row in rows:
             if row.dataset in with_values:
                 for trial, value in row.by_trial(metric).items():
                     values.append((trial, row.method, value))
         blocks = sorted({trial for trial, _, _ in values})
-        dataset = datasets[0] if datasets else "nothing"
+        dataset = "nothing"
+        if datasets:
+            dataset = datasets[0]
         label = f"{counted(len(blocks), 'split')} of {dataset}"
     long_table = pd.DataFrame(values, columns=["block", "method", "value"])
     table = long_table.pivot(columns="method", index="block", values="value")
@@ -352,17 +360,21 @@ def _pairwise_table(
         "p (Holm):small",
     )
     for dataset in run.datasets:
-        rows_of_dataset = [row for row in rows if row.dataset == dataset]
-        controls = [row for row in rows_of_dataset if row.method == control]
-        if not controls:
+        control_row = None
+        others = []
+        for row in rows:
+            if row.dataset == dataset and row.method == control:
+                control_row = row
+            elif row.dataset == dataset:
+                others.append(row)
+        if control_row is None:
             continue
-        others = [row for row in rows_of_dataset if row is not controls[0]]
         for unit in ("trial", "task"):
             methods: list[str] = []
             tests: list[PairedTest] = []
             pvalues: list[float] = []
             for row in others:
-                test = paired(row, controls[0], metric, unit)
+                test = paired(row, control_row, metric, unit)
                 if test is not None and test.pvalue is not None:
                     methods.append(row.method)
                     tests.append(test)
@@ -421,19 +433,21 @@ def paired(
     trials = [trial for trial in values_a if trial in values_b]
     if len(trials) < MIN_BLOCKS:
         return None
+    first: list[float] = []
+    second: list[float] = []
     if unit == "task":
         means_a = _task_means(a, quantity, trials)
         means_b = _task_means(b, quantity, trials)
         if len(means_a) != len(means_b):
             return None
-        pairs = []
         for mean_a, mean_b in zip(means_a, means_b, strict=True):
             if mean_a is not None and mean_b is not None:
-                pairs.append((mean_a, mean_b))
+                first.append(mean_a)
+                second.append(mean_b)
     else:
-        pairs = [(values_a[trial], values_b[trial]) for trial in trials]
-    first = [pair[0] for pair in pairs]
-    second = [pair[1] for pair in pairs]
+        for trial in trials:
+            first.append(values_a[trial])
+            second.append(values_b[trial])
     n_train = fmean(a.counts("n_train") or [1])
     n_test = fmean(a.counts("n_test") or [1])
     return paired_test(
@@ -458,7 +472,7 @@ def _with_ties(a: ArrayLike, b: ArrayLike, ties: float) -> np.ndarray:
 def paired_predictions(
     run: Run, dataset: str, a: str, b: str, test: Kind = "wilcoxon", ties: float = 0.0
 ) -> list[PairedTest]:
-    """Test the stored test scores of method a against those of b, split by split.
+    """Test the stored test scores of method a against the scores of b, split by split.
 
     Parameters
     ----------

@@ -161,8 +161,11 @@ def read_overview(
             overview.left_out[path] = str(error.message)
     if profile is None:
         _read_comparisons(root, overview)
-    papers = {entry.paper for entry in overview.entries}
-    ids = {entry.id for entry in overview.entries}
+    papers = set()
+    ids = set()
+    for entry in overview.entries:
+        papers.add(entry.paper)
+        ids.add(entry.id)
     for name in expected_ids:
         if name not in ids and name.partition("/")[0] in papers:
             overview.left_out.setdefault(name, "no run here")
@@ -191,7 +194,9 @@ def results_root(report: Report, folder: Path) -> Path | None:
     path = Path(os.path.realpath(folder))
     experiment = str(report.run.info.get("id"))
     expected = (*experiment.split("/"), report.run.profile)
-    return path.parents[DEPTH - 1] if path.parts[-DEPTH:] == expected else None
+    if path.parts[-DEPTH:] != expected:
+        return None
+    return path.parents[DEPTH - 1]
 
 
 # ------------------------------------------------------------ claims and numbers
@@ -299,8 +304,12 @@ def with_most_interpretations(
 
 def _count_all(entries: Sequence[RunReport]) -> dict[str, Any]:
     """Return counts of jobs and verdicts, and seconds, as index.json has them."""
-    claims = Counter(claim.verdict for _, claim in distinct_claims(entries))
-    numbers = Counter(number.verdict for _, number in distinct_references(entries))
+    claims: Counter[str] = Counter()
+    for _, claim in distinct_claims(entries):
+        claims[claim.verdict] += 1
+    numbers: Counter[str] = Counter()
+    for _, number in distinct_references(entries):
+        numbers[number.verdict] += 1
     jobs = _total_job_counts(entries)
     counts: dict[str, Any] = {"cells": jobs.pop("planned"), **jobs}
     for verdict in VERDICTS:
@@ -309,6 +318,11 @@ def _count_all(entries: Sequence[RunReport]) -> dict[str, Any]:
         counts[str(verdict)] = numbers[verdict]
     counts["seconds"] = _total_seconds(entries)
     return counts
+
+
+def _without_runs(pairs: Iterable[tuple[RunReport, _T]]) -> list[_T]:
+    """Return claims or published numbers alone, without the runs that judge them."""
+    return [item for _, item in pairs]
 
 
 def _total_job_counts(entries: Sequence[RunReport]) -> dict[str, int]:
@@ -326,7 +340,7 @@ def _total_seconds(entries: Iterable[RunReport]) -> float:
 
 def counts_line(claims: Sequence[RunClaim]) -> str:
     """Return a sentence on how many of some claims hold."""
-    counts = counts_text(claim for _, claim in claims)
+    counts = counts_text(_without_runs(claims))
     return f"Of {counted(len(claims), 'claim')}, {counts}."
 
 
@@ -374,8 +388,8 @@ def overview_lines(overview: Overview) -> list[str]:
     counts += f", {job_counts_text(_total_job_counts(entries))}"
     if overview.left_out:
         counts += f"; {len(overview.left_out)} left out"
-    claims = [claim for _, claim in distinct_claims(entries)]
-    references = [reference for _, reference in distinct_references(entries)]
+    claims = _without_runs(distinct_claims(entries))
+    references = _without_runs(distinct_references(entries))
     seconds = duration(_total_seconds(entries))
     return [
         f"{counts}.",
@@ -434,7 +448,7 @@ def _paper_sections(overview: Overview, ending: Callable[[str], str]) -> list[Se
             lines.append(counts_line(claims))
         if elsewhere:
             lines.append(f"On other data: {counts_line(elsewhere)}")
-        lines += findings([claim for _, claim in claims])[:MAX_FINDINGS]
+        lines += findings(_without_runs(claims))[:MAX_FINDINGS]
         table = _claim_table([*claims, *elsewhere], ending)
         bullets = [f"* {line}" for line in lines]
         title = _citation(entries) or paper
@@ -509,7 +523,7 @@ def verdict_strip(
     kinds = _squares_of_verdicts()
     rows = []
     for paper, entries in runs_by_paper(overview.entries).items():
-        claims = [claim for _, claim in paper_claims(entries)]
+        claims = _without_runs(paper_claims(entries))
         if not claims:
             continue
         if titles is None:
@@ -520,7 +534,9 @@ def verdict_strip(
             continue
         squares = [(kinds[Verdict(claim.verdict)], claim.id) for claim in claims]
         rows.append(StripRow(title, squares))
-    return Strip("verdicts", "Claims of the papers", rows) if rows else None
+    if not rows:
+        return None
+    return Strip("verdicts", "Claims of the papers", rows)
 
 
 # ------------------------------------------------------------ Markdown, JSON and HTML
@@ -562,7 +578,7 @@ def _paper_blocks(
     """Return the findings of a paper and links to its reports."""
     # The first kind of claims that there are.
     pairs = paper_claims(entries) or other_data_claims(entries) or our_claims(entries)
-    claims = [claim for _, claim in pairs]
+    claims = _without_runs(pairs)
     sentences = []
     if outcome:
         sentences.append(outcome)
@@ -629,17 +645,22 @@ def overview_html(overview: Overview, root: Path) -> str:
 
     def existing_ending(page: str) -> str:
         """Return html, or md for a run without a page."""
-        return "html" if (Path(root) / f"{page}.html").is_file() else "md"
+        if (Path(root) / f"{page}.html").is_file():
+            return "html"
+        return "md"
 
     lines = overview_lines(overview)
     if overview.command:
         lines.append(f"Made with `{overview.command}`.")
     strip = verdict_strip(overview)
+    strips = []
+    if strip is not None:
+        strips.append(strip)
     return html_page(
         overview_title(overview),
         lines,
         overview_sections(overview, existing_ending),
-        [] if strip is None else [strip],
+        strips,
         tones=TONES,
     )
 

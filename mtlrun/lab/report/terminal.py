@@ -131,7 +131,9 @@ def _styled_line(line: str) -> Text:
     """Return a line without Markdown, in which a verdict before a colon has its color."""
     plain = re.sub(r"^\* (\*\*(.+?)\*\*)?", r"\2", line)
     word, *rest = plain.partition(": ")
-    style = STYLES[TONES[word]] if word in TONES else ""
+    style = ""
+    if word in TONES:
+        style = STYLES[TONES[word]]
     return Text.assemble((word, style), *rest)
 
 
@@ -147,4 +149,6 @@ def _style(value: object) -> str:
         return ""
     if value.bold:
         return "bold"
-    return STYLES[TONES[value.tone]] if value.tone in TONES else ""
+    if value.tone not in TONES:
+        return ""
+    return STYLES[TONES[value.tone]]
