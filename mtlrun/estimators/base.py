@@ -450,10 +450,12 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         size = max(1, _BLOCK // d)
         for begin in range(0, n, size):
             part = slice(begin, begin + size)
-            ids, weights = (
-                None if a is None else np.asarray(a)[part]
-                for a in (task_id, sample_weight)
-            )
+            ids = None
+            if task_id is not None:
+                ids = np.asarray(task_id)[part]
+            weights = None
+            if sample_weight is not None:
+                weights = np.asarray(sample_weight)[part]
             model, statistics = model._added(statistics, X[part], y[part], ids, weights)
         assert statistics is not None
         self.__dict__.update(model.__dict__)

@@ -332,11 +332,11 @@ class PerTask(KeepsGroups, _Wrapper, _Tasks):
             if self._layout == "shared":
                 return np.column_stack(columns)
             return columns[0]
-        parts = [
-            (rows, model)
-            for t, model in enumerate(self.estimators_)
-            if (rows := np.flatnonzero(codes == t)).size
-        ]
+        parts: list[tuple[Array, Any]] = []
+        for t, model in enumerate(self.estimators_):
+            rows = np.flatnonzero(codes == t)
+            if rows.size:
+                parts.append((rows, model))
         values = [np.asarray(call(model, take(X, rows))) for rows, model in parts]
         new = np.flatnonzero(codes < 0)
         if new.size:

@@ -310,7 +310,8 @@ class PathMTL(ConvexMTL):
         results = model._walk(data, strengths)
         coef = np.stack([r.W.T for r in results])
         intercept = np.stack([r.intercept for r in results])
-        gaps = np.array([np.nan if r.gap is None else r.gap for r in results])
+        # None, where a solver knows no gap, becomes NaN.
+        gaps = np.array([r.gap for r in results], dtype=float)
         return Path(
             strengths, coef, intercept, gaps, np.array([r.n_iter for r in results])
         )

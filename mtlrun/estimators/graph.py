@@ -95,8 +95,12 @@ class _Graph(ConvexMTL):
 
     def _bytes(self, data: TaskData) -> float:
         is_dense_graph = not isinstance(self.graph, str) and not is_sparse(self.graph)
-        matrices = (8 if is_dense_graph else 0) + (8 if self.sparsity > 0 else 0)
-        return super()._bytes(data) + 8.0 * matrices * data.n_tasks**2
+        n_matrices = 0
+        if is_dense_graph:
+            n_matrices += 8
+        if self.sparsity > 0:
+            n_matrices += 8
+        return super()._bytes(data) + 8.0 * n_matrices * data.n_tasks**2
 
     def task_relation(self) -> np.ndarray:
         """Return (alpha L + ridge I)^-1 (n_tasks, n_tasks): the covariance of the tasks that the penalty stands for."""

@@ -55,14 +55,18 @@ BOOTSTRAP = 199
 DRAWS = 999
 # A column varies within a task where more than this share of it is left without its mean.
 _WITHIN = 1e-9
+
+
+def _is_column_list(value: Any) -> bool:
+    if not hasattr(value, "__len__") or isinstance(value, str | bytes | dict | set):
+        return False
+    return all(isinstance(v, str | int | np.integer | np.bool_) for v in value)
+
+
 #: A list of columns.
 COLUMNS = satisfies(
     "a list of columns (names or positions), or a boolean mask of all columns",
-    lambda value: (
-        hasattr(value, "__len__")
-        and not isinstance(value, str | bytes | dict | set)
-        and all(isinstance(v, str | int | np.integer | np.bool_) for v in value)
-    ),
+    _is_column_list,
 )
 #: Rows that weights may add up to: beyond, sums over rows lose the digits that tell
 #: models apart.
@@ -266,7 +270,13 @@ class CommonMean:
         """Return the names of standardized columns, positions where features have no names."""
         first = int(self.fit_intercept)
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))
-        return ["level" if j < first else str(names[j - first]) for j in columns]
+        names_of_columns = []
+        for j in columns:
+            if j < first:
+                names_of_columns.append("level")
+            else:
+                names_of_columns.append(str(names[j - first]))
+        return names_of_columns
 
 
 class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
@@ -778,11 +788,11 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         """Test columns one by one, as if all slopes were tested and the others had shown nothing."""
         if how == "lrt":
             testable = problem.data.can_differ(problem.intercept)[columns]
-            ratios = iter(inference.ratio_tests(problem, columns[testable]))
-            unknown = inference.SignificanceTest(np.nan, np.nan)
-            outcomes = [
-                next(ratios) if is_testable else unknown for is_testable in testable
-            ]
+            ratios = inference.ratio_tests(problem, columns[testable])
+            untested = inference.SignificanceTest(np.nan, np.nan)
+            outcomes = [untested] * len(columns)
+            for position, ratio in zip(np.flatnonzero(testable), ratios, strict=True):
+                outcomes[position] = ratio
         else:
             single = [np.array([j]) for j in columns]
             outcomes = [

@@ -516,9 +516,9 @@ def task_codes(task_id: Array, tasks: Array, unseen: str) -> Array:
     if unknown and kinds[1] == "dates":
         unknown = [str(day) for day in np.unique(ids[np.isin(task_id, unknown)])]
     if unknown and unseen == "error":
-        listed_names = ", ".join(repr(name) for name in unknown[:10]) + (
-            ", ..." if len(unknown) > 10 else ""
-        )
+        listed_names = ", ".join(map(repr, unknown[:10]))
+        if len(unknown) > 10:
+            listed_names += ", ..."
         raise ValueError(
             f"task_id has {len(unknown)} task(s) that the model has not seen: "
             f"{listed_names}; it was fitted on {len(tasks)} "

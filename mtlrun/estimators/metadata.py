@@ -172,28 +172,33 @@ class MethodInfo(SharedMetadata):
             f"{key}: {', '.join(map(_plain, values))}"
             for key, values in self.default_grid.items()
         )
+        kind = self.kind
+        losses = list(self.losses)
+        if classifier:
+            kind += f", and {classifier.name}"
+            losses += classifier.losses
+        zero_from = ""
+        if self.zero_from:
+            zero_from = f"{self.zero_from}(X, y)"
+        needs = ""
+        if self.extra:
+            needs = f"pip install '.[{self.extra}]'"
+        source = self.source
+        if self.cite:
+            source += f" ({', '.join(self.cite)})"
         entries = [
             ("Same model as", self.alias_of),
             ("Minimizes", self.objective),
-            ("Kind", self.kind + (f", and {classifier.name}" if classifier else "")),
-            (
-                "Losses",
-                ", ".join(
-                    dict.fromkeys(
-                        [*self.losses, *(classifier.losses if classifier else [])]
-                    )
-                ),
-            ),
+            ("Kind", kind),
+            # A loss of both is listed once.
+            ("Losses", ", ".join(dict.fromkeys(losses))),
             ("Designs", ", ".join(self.designs)),
             ("Cost", self.complexity),
-            ("All zero from", f"{self.zero_from}(X, y)" if self.zero_from else ""),
+            ("All zero from", zero_from),
             ("Default grid", grid or "none"),
             ("Class", self.class_path.replace(":", ".")),
-            ("Needs", f"pip install '.[{self.extra}]'" if self.extra else ""),
-            (
-                "Source",
-                f"{self.source} ({', '.join(self.cite)})" if self.cite else self.source,
-            ),
+            ("Needs", needs),
+            ("Source", source),
         ]
         return [(key, text) for key, text in entries if text]
 

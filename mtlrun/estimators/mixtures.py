@@ -40,11 +40,11 @@ class _Mixture(PenalizedMTL):
 
     lam: Positive = 0.6
     _shared: ClassVar[type[Penalty]]
-    _own: ClassVar[type[Penalty]]
+    _unshared: ClassVar[type[Penalty]]
     _part_names = ("shared_", "own_")
 
     def _penalties(self) -> list[Penalty]:
-        return [self._shared(self.alpha), self._own(self.alpha * self.lam)]
+        return [self._shared(self.alpha), self._unshared(self.alpha * self.lam)]
 
     def _warn_of(self, data: TaskData) -> None:
         warn_if_degenerate(self, data)
@@ -94,7 +94,7 @@ class _RobustFeature(_Mixture):
         },
     )
     _shared = L21
-    _own = L12
+    _unshared = L12
 
 
 class RobustFeatureMTL(RegressorMTL, _RobustFeature):
@@ -212,7 +212,7 @@ class _SparseLowRank(_Mixture):
         },
     )
     _shared = TraceNorm
-    _own = L1
+    _unshared = L1
 
 
 class SparseLowRankMTL(RegressorMTL, _SparseLowRank):
@@ -316,7 +316,7 @@ class _Dirty(_Mixture):
         },
     )
     _shared = L1Inf
-    _own = L1
+    _unshared = L1
 
 
 class DirtyMTL(RegressorMTL, _Dirty):

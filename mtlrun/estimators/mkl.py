@@ -384,15 +384,16 @@ def _canonical(data: TaskData) -> tuple[list[Any], list[Array], list[Array]]:
     if data.uniform:
         X, Y, w = _merge(data.X, data.Y, data.weights)
         return [X] * data.n_tasks, list(Y.T), [w] * data.n_tasks
-    parts = [
-        _merge(X, y[:, None], w)
-        for X, y, w in (data.task(t) for t in range(data.n_tasks))
-    ]
-    return (
-        [X for X, _, _ in parts],
-        [Y[:, 0] for _, Y, _ in parts],
-        [w for _, _, w in parts],
-    )
+    designs = []
+    labels = []
+    weights = []
+    for t in range(data.n_tasks):
+        task_X, task_y, task_weights = data.task(t)
+        X, Y, w = _merge(task_X, task_y[:, None], task_weights)
+        designs.append(X)
+        labels.append(Y[:, 0])
+        weights.append(w)
+    return designs, labels, weights
 
 
 def _merge(X: Any, Y: Array, w: Array | None) -> tuple[Any, Array, Array]:

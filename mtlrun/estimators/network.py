@@ -28,13 +28,13 @@ from mtlrun.solvers.relationship.network import (
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-_LAYERS = satisfies(
-    "a tuple of positive ints",
-    lambda value: (
-        isinstance(value, tuple | list)
-        and all(integer(1).accepts(units) for units in value)
-    ),
-)
+def _are_layer_sizes(value: Any) -> bool:
+    if not isinstance(value, tuple | list):
+        return False
+    return all(integer(1).accepts(units) for units in value)
+
+
+_LAYERS = satisfies("a tuple of positive ints", _are_layer_sizes)
 
 
 class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
@@ -204,13 +204,13 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
             self._train(part, int(random.randint(2**31 - 1)), own_groups)
             for part, own_groups in zip(parts, groups, strict=True)
         ]
-        self.networks_ = [
-            scaling.undo(
-                network.layers,
-                slice(t, t + 1) if self.variant == "stn" else slice(None),
-            )
-            for t, network in enumerate(trained)
-        ]
+        networks = []
+        for t, network in enumerate(trained):
+            tasks = slice(None)
+            if self.variant == "stn":
+                tasks = slice(t, t + 1)
+            networks.append(scaling.undo(network.layers, tasks))
+        self.networks_ = networks
         self._publish_prior(trained[0])
         histories = [network.objective for network in trained]
         n_iter = max(len(history) for history in histories)

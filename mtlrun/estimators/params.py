@@ -23,6 +23,7 @@ from typing import (
     ClassVar,
     Literal,
     Union,
+    cast,
     dataclass_transform,
     get_args,
     get_origin,
@@ -101,15 +102,14 @@ def choice(*names: str) -> Rule:
 
 def instance(text: str, *types: type) -> Rule:
     """Return the rule of an instance of some types; `text` is for messages: "a dict"."""
-    return Rule(
-        (
-            (
-                "instance",
-                text,
-                *(t.__name__ if t.__module__ == "builtins" else t for t in types),
-            ),
-        )
-    )
+    # Built-in types are kept by name, so that `Rule.plain` can store the rule.
+    types_or_names: list[type | str] = []
+    for cls in types:
+        if cls.__module__ == "builtins":
+            types_or_names.append(cls.__name__)
+        else:
+            types_or_names.append(cls)
+    return Rule((("instance", text, *types_or_names),))
 
 
 def satisfies(text: str, test: Callable[[Any], bool]) -> Rule:
@@ -126,7 +126,11 @@ def _text(part: TrainTestData) -> str:
             right = ")"
             if closed in ("right", "both"):
                 right = "]"
-            return f"a float in {left}{'-inf' if low is None else low}, {'inf' if high is None else high}{right}"
+            if low is None:
+                low = "-inf"
+            if high is None:
+                high = "inf"
+            return f"a float in {left}{low}, {high}{right}"
         case ("integer", low):
             if low is None:
                 return "an int"
@@ -163,13 +167,17 @@ def _accepts(part: TrainTestData, value: Any) -> bool:
         case ("none",):
             return value is None
         case ("instance", _, *types):
-            return isinstance(
-                value,
-                tuple(getattr(builtins, t) if isinstance(t, str) else t for t in types),
-            )
+            return isinstance(value, tuple(map(_class_of, types)))
         case ("test", _, test):
             return bool(test(value))
     raise TypeError(f"no rule: {part!r}")
+
+
+def _class_of(type_or_name: type | str) -> type:
+    """Return a class that `instance` may have stored by its name."""
+    if isinstance(type_or_name, str):
+        return cast(type, getattr(builtins, type_or_name))
+    return type_or_name
 
 
 BOOLEAN = Rule((("bool",),))
@@ -333,13 +341,14 @@ def sections(docstring: str | None) -> dict[str, str]:
 
 def entries(body: str) -> dict[tuple[str, ...], str]:
     """Return the entries of a section by the names that they document."""
-    lines = (entry.rstrip() for entry in _ENTRY.findall(body))
-    return {
-        tuple(
-            name.strip("* ") for name in e.split("\n")[0].split(" :")[0].split(",")
-        ): e
-        for e in lines
-    }
+    documented = {}
+    for match in _ENTRY.findall(body):
+        entry = match.rstrip()
+        # The first line may document several names: "a, b : float".
+        listed = entry.split("\n")[0].split(" :")[0]
+        names = tuple(name.strip("* ") for name in listed.split(","))
+        documented[names] = entry
+    return documented
 
 
 def complete_docstring(cls: type) -> str:
@@ -355,9 +364,8 @@ def complete_docstring(cls: type) -> str:
     ]
     signature = inspect.signature(cls).parameters.values()
     positional = [p.name for p in signature if p.kind is not p.KEYWORD_ONLY]
-    parameters, attributes = (
-        [entries(base.get(title, "")) for base in inherited] for title in _MERGED
-    )
+    parameters = [entries(base.get("Parameters", "")) for base in inherited]
+    attributes = [entries(base.get("Attributes", "")) for base in inherited]
     parameter_names = {p.name for p in signature}
     class_sections["Parameters"] = _merged(
         parameters, lambda names: not parameter_names.isdisjoint(names), positional
@@ -377,18 +385,19 @@ def complete_docstring(cls: type) -> str:
         *(title for title in class_sections if title not in _ORDERED),
         *_ORDERED[3:],
     ]
-    written = [
-        f"{title}\n{'-' * len(title)}\n{class_sections[title]}"
-        if title
-        else class_sections[""]
-        for title in order
-        if class_sections.get(title)
-    ]
+    written = []
+    for title in order:
+        section = class_sections.get(title)
+        if not section:
+            continue
+        # The text before the first title has the title "".
+        if title:
+            section = f"{title}\n{'-' * len(title)}\n{section}"
+        written.append(section)
     return "\n\n".join(written) + "\n"
 
 
-_MERGED = ("Parameters", "Attributes")
-_ORDERED = ("", *_MERGED, "Notes", "References", "Examples")
+_ORDERED = ("", "Parameters", "Attributes", "Notes", "References", "Examples")
 
 
 def _merged(
@@ -404,8 +413,10 @@ def _merged(
             if wanted(names) and seen.isdisjoint(names):
                 merged[names] = text
         seen |= {name for names in documented for name in names}
-    position = {name: k for k, name in enumerate(first)}
-    ordered = sorted(
-        merged, key=lambda names: min(position.get(name, len(first)) for name in names)
-    )
+    positions = {name: k for k, name in enumerate(first)}
+
+    def lowest_position(names: tuple[str, ...]) -> int:
+        return min(positions.get(name, len(first)) for name in names)
+
+    ordered = sorted(merged, key=lowest_position)
     return "\n".join(merged[names] for names in ordered)

@@ -155,9 +155,12 @@ def build(spec: str | Mapping[str, Any]) -> Any:
         **(METHODS[name].default_params if name in METHODS else {}),
         **(spec.get("params") or {}),
     }
-    params = {
-        key: build(value) if _is_spec(value) else value for key, value in values.items()
-    }
+    params = {}
+    for key, value in values.items():
+        if _is_spec(value):
+            params[key] = build(value)
+        else:
+            params[key] = value
     _check_names(name, cls, params)
     nested = {key: value for key, value in params.items() if "__" in key}
     estimator = cls(

@@ -489,17 +489,21 @@ class _Divide(BaseMTL):
         if base.fit_intercept and self.block_used_ is not None:
             scores = TaskOperator(data).forward(parts.sum(axis=0))
             intercept = optimal_intercept(data, loss, scores, start=intercept)
+        stop_crits = []
+        for fit in fits:
+            if fit.result.stop_crit is None:
+                stop_crits.append(np.inf)
+            else:
+                stop_crits.append(fit.result.stop_crit)
+        n_unconverged = sum(not fit.result.converged for fit in fits)
         return SolverResult(
             parts,
             intercept,
-            converged=all(fit.result.converged for fit in fits),
+            converged=n_unconverged == 0,
             n_iter=max(fit.result.n_iter for fit in fits),
             objective=[base._objective(data, parts, intercept)],
-            stop_crit=max(
-                np.inf if fit.result.stop_crit is None else fit.result.stop_crit
-                for fit in fits
-            ),
-            message=f"{sum(not fit.result.converged for fit in fits)} of {len(fits)} blocks did not converge",
+            stop_crit=max(stop_crits),
+            message=f"{n_unconverged} of {len(fits)} blocks did not converge",
         )
 
     def _fit_blocks(self, base: ConvexMTL, data: TaskData) -> list[BlockFit]:

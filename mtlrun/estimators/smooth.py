@@ -182,17 +182,18 @@ class _SmoothRegressor(RegressorMTL, SmoothModel):
         self.mixture_ = dict(zip(fit.model.names, fit.model.mixture, strict=True))
         self._publish_parts(fit.model)
         fits = fit.fits
+        start = sum(outputs.start for outputs in fits)
+        objective = sum(outputs.objective for outputs in fits)
+        largest_gap = max(outputs.gap for outputs in fits)
+        converged = all(outputs.converged for outputs in fits)
         return SolverResult(
             parts=np.zeros((1, 0, 0)),
             intercept=np.zeros(0),
-            converged=all(outputs.converged for outputs in fits),
+            converged=converged,
             n_iter=sum(outputs.n_evaluations for outputs in fits),
-            objective=[
-                sum(outputs.start for outputs in fits),
-                sum(outputs.objective for outputs in fits),
-            ],
-            gap=max(outputs.gap for outputs in fits),
-            stop_crit=max(outputs.gap for outputs in fits),
+            objective=[start, objective],
+            gap=largest_gap,
+            stop_crit=largest_gap,
         )
 
     def _is_joint(self) -> bool:

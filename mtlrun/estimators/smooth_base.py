@@ -234,9 +234,11 @@ class SmoothModel(BaseMTL):
         for number, name in enumerate(self.levels):
             names = column_names(X)
             if isinstance(name, str) and (names is None or name not in names):
-                shown = "no names" if names is None else ", ".join(map(str, names[:10]))
+                names_text = "no names"
+                if names is not None:
+                    names_text = ", ".join(map(str, names[:10]))
                 raise ValueError(
-                    f"levels: X has no column {name!r}; its columns have {shown}"
+                    f"levels: X has no column {name!r}; its columns have {names_text}"
                 )
             values, position = take_column(X, name)
             values = np.asarray(values)
@@ -250,9 +252,9 @@ class SmoothModel(BaseMTL):
             if reset:
                 distinct = np.unique(values).tolist()
                 groups.append({group: code for code, group in enumerate(distinct)})
-            known = groups[number]
-            found = [known.get(value, -1) for value in values.tolist()]
-            columns[position] = np.array(found, dtype=float)
+            code_by_group = groups[number]
+            row_codes = [code_by_group.get(value, -1) for value in values.tolist()]
+            columns[position] = np.array(row_codes, dtype=float)
         if len(columns) < len(self.levels):
             raise ValueError(f"levels names a column twice: {tuple(self.levels)}")
         task_position = None
@@ -315,11 +317,11 @@ class SmoothModel(BaseMTL):
     def _task_rows(self, data: TaskData, flat: FlatRows) -> SmoothData:
         """Return the rows as the solver needs them; sets how new rows are read."""
         total = np.bincount(flat.row, flat.weight, data.X.shape[0])
-        every = self._read_training(data, total)
-        rows = every.take(flat.row)
+        training_rows = self._read_training(data, total)
+        rows = training_rows.take(flat.row)
         common_parts, task_parts = self._parts()
         design = self._make_design(
-            every,
+            training_rows,
             total,
             common_parts=common_parts,
             task_parts=task_parts,
@@ -576,8 +578,10 @@ class SmoothModel(BaseMTL):
         if not isinstance(column, str) and -n_columns <= int(column) < n_columns:
             position = int(column) % n_columns
             return position, names[position] if names else str(position)
-        known = ", ".join(names[:10]) if names else f"positions 0 to {n_columns - 1}"
-        raise ValueError(f"there is no column {column!r}; the model has {known}")
+        columns_text = f"positions 0 to {n_columns - 1}"
+        if names:
+            columns_text = ", ".join(names[:10])
+        raise ValueError(f"there is no column {column!r}; the model has {columns_text}")
 
     # ---------------------------------------------------------------- prediction
 

@@ -416,12 +416,13 @@ class MultiTaskKernelSVC(_GraphModel):
         )
         y = np.concatenate(targets)
         sizes = [X.shape[0] for X in designs]
-        cost = self.C * np.concatenate(
-            [
-                np.ones(n) if w is None else w
-                for n, w in zip(sizes, weights, strict=True)
-            ]
-        )
+        full_weights = []
+        for n_rows, task_weights in zip(sizes, weights, strict=True):
+            if task_weights is None:
+                full_weights.append(np.ones(n_rows))
+            else:
+                full_weights.append(task_weights)
+        cost = self.C * np.concatenate(full_weights)
         used = cost > 0
         if not self.fit_intercept:
             n = int(used.sum())

@@ -192,7 +192,8 @@ class TableFeatures(  # type: ignore[call-arg]
     def _features(self, X: Any) -> Any:
         """Return the features of rows without columns of groups."""
         if not isinstance(self.transformer_, MaxAbsScaler):
-            X = X.toarray() if sparse.issparse(X) else X
+            if sparse.issparse(X):
+                X = X.toarray()
             return np.asarray(
                 self.transformer_.transform(self._filled(X)), dtype=np.float64
             )
@@ -310,12 +311,17 @@ class TableFeatures(  # type: ignore[call-arg]
         for name, column, codes, few in zip(
             names, columns, encoder.categories_, rare, strict=True
         ):
-            kept = codes if few is None else codes[~np.isin(codes, few)]
-            names_out += [
-                f"{name}={'missing' if np.isnan(code) else table[int(column)][int(code)]}"
-                for code in kept
-            ]
-            names_out += [f"{name}=rare"] if few is not None else []
+            kept = codes
+            if few is not None:
+                kept = codes[~np.isin(codes, few)]
+            for code in kept:
+                if np.isnan(code):
+                    names_out.append(f"{name}=missing")
+                else:
+                    names_out.append(f"{name}={table[int(column)][int(code)]}")
+            # The encoder puts the column of rare words last.
+            if few is not None:
+                names_out.append(f"{name}=rare")
         return names_out
 
 

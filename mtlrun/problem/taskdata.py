@@ -179,7 +179,8 @@ def unique_labels(task_id: object) -> tuple[np.ndarray, np.ndarray]:
         labels = np.asarray(task_id)
     if labels.ndim != 1:
         raise ValueError(f"task_id must have 1 dimension, got {labels.ndim}")
-    if any(label != label for label in (labels if labels.dtype.kind in "fO" else ())):
+    # Only labels of these types can be NaN, which differs from itself.
+    if labels.dtype.kind in "fO" and any(label != label for label in labels):
         raise ValueError("task_id contains missing labels")
     try:
         tasks, index = np.unique(labels, return_inverse=True)
@@ -418,11 +419,12 @@ class TaskData:
                     f"Xs[{t}] has shape {X.shape}, but Xs[0] and ys[{t}] need {need}"
                 )
             weights_per_task[t] = as_weights(w, [y.shape], f"weights[{t}]")
+        sizes = [len(y) for y in targets]
         return cls(
             stack_designs(designs),
             np.concatenate(targets),
             as_labels(tasks, len(designs)),
-            offsets=np.concatenate([[0], np.cumsum([len(y) for y in targets])]),
+            offsets=np.concatenate([[0], np.cumsum(sizes)]),
             weights=None if weights is None else np.concatenate(weights_per_task),
         )._checked()
 

@@ -63,7 +63,13 @@ class FullSvdTraceNorm(TraceNorm):
 
 def with_full_svd(penalties: Sequence[Penalty]) -> list[Penalty]:
     """Return penalties whose trace norms take the full SVD of each iterate."""
-    return [FullSvdTraceNorm(p.alpha) if type(p) is TraceNorm else p for p in penalties]
+    with_full: list[Penalty] = []
+    for penalty in penalties:
+        if type(penalty) is TraceNorm:
+            with_full.append(FullSvdTraceNorm(penalty.alpha))
+        else:
+            with_full.append(penalty)
+    return with_full
 
 
 def check_choice(name: str, value: str, *choices: str) -> None:
@@ -281,13 +287,12 @@ def _until_paper_rule(
         decrease = abs(objective[-1] - objective[-2]) / max(
             abs(objective[-2]), float(np.finfo(np.float64).tiny)
         )
-        rule, crit = (
-            ("25", change)
-            if change <= eps
-            else ("26", decrease)
-            if decrease <= eps
-            else (None, crit)
-        )
+        if change <= eps:
+            rule = "25"
+            crit = change
+        elif decrease <= eps:
+            rule = "26"
+            crit = decrease
         if rule is not None:
             message = f"rule ({rule}): {crit:.2e} <= eps {eps:g}"
             break

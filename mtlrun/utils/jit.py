@@ -26,20 +26,20 @@ class Compiled(Generic[P, R]):
         self.__doc__ = function.__doc__
         self.__module__ = function.__module__
         self.__wrapped__ = function
-        self._made: Callable[P, R] | None = None
+        self._compiled: Callable[P, R] | None = None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.make()(*args, **kwargs)
 
     def make(self) -> Callable[P, R]:
         """Return the function as numba knows it."""
-        if self._made is None:
-            self._made = _jit(self.function, self.options)
+        if self._compiled is None:
+            self._compiled = _jit(self.function, self.options)
             names = self.function.__globals__
             for name, value in list(names.items()):
                 if isinstance(value, Compiled):
                     names[name] = value.make()
-        return self._made
+        return self._compiled
 
 
 def _jit(function: Callable[..., Any], options: dict[str, Any]) -> Any:

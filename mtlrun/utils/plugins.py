@@ -53,11 +53,12 @@ def plugins(group: str) -> tuple[Plugin, ...]:
 
 def card_folders() -> list[Path]:
     """Return the folders of the packages that bring data cards."""
-    return [
-        folder
-        for plugin in plugins(DATASETS_GROUP)
-        if (folder := _folder(plugin.value)) is not None
-    ]
+    folders = []
+    for plugin in plugins(DATASETS_GROUP):
+        folder = _folder(plugin.value)
+        if folder is not None:
+            folders.append(folder)
+    return folders
 
 
 def _folder(package: str) -> Path | None:

@@ -75,8 +75,11 @@ def cleaned(value: Any) -> Any:
     """Return plain data (of a JSON file) with `sanitize` texts."""
     if isinstance(value, str):
         return sanitize(value)
-    if isinstance(value, list):  # long ones hold numbers
-        return [item if type(item) is float else cleaned(item) for item in value]
+    if isinstance(value, list):
+        # Long lists hold numbers, for which a call per item would be slow.
+        if all(type(item) is float for item in value):
+            return list(value)
+        return [cleaned(item) for item in value]
     if isinstance(value, dict):
         return {sanitize(str(key)): cleaned(item) for key, item in value.items()}
     return value

@@ -220,10 +220,7 @@ def load_text(text: str, name: str, error: type[UserError] = ConfigError) -> Doc
 
 def render(problems: Iterable[YamlProblem], document: Document) -> str:
     """Write problems in the order of their lines: place, message, two lines of the file, caret and hint."""
-    ordered = sorted(
-        dict.fromkeys(problems),
-        key=lambda p: (p.mark.line, p.mark.column) if p.mark else (0, 0),
-    )
+    ordered = sorted(dict.fromkeys(problems), key=_position)
     lines = _BREAKS.split(document.text)
     blocks = [
         _render_one(problem, document.name, lines) for problem in ordered[:_SHOWN]
@@ -231,6 +228,13 @@ def render(problems: Iterable[YamlProblem], document: Document) -> str:
     if len(ordered) > _SHOWN:
         blocks.append(f"{len(ordered) - _SHOWN} more problems in {document.name}")
     return "\n".join(blocks)
+
+
+def _position(problem: YamlProblem) -> tuple[int, int]:
+    """Return line and column; problems without a mark come first."""
+    if problem.mark:
+        return problem.mark.line, problem.mark.column
+    return 0, 0
 
 
 def _render_one(problem: YamlProblem, name: str, lines: list[str]) -> str:
@@ -555,9 +559,13 @@ def unknown_key(
 
 def inside(path: KeyPath) -> str:
     """Return `` in methods[0].params``, or nothing for the whole file."""
-    text = "".join(
-        f"[{step}]" if isinstance(step, int) else f".{step}" for step in path
-    ).lstrip(".")
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            text += f".{step}"
+    text = text.lstrip(".")
     if text:
         return f" in {text}"
     return ""
@@ -601,7 +609,16 @@ def reworded(finding: Any) -> str:
         or isinstance(value, dict | list)
     ):
         return text
-    return f"{text}, not {'null' if value is None else str(value).lower() if isinstance(value, bool) else repr(value)}"
+    return f"{text}, not {_format_scalar(value)}"
+
+
+def _format_scalar(value: Any) -> str:
+    """Return a value as in YAML where Python spells it differently."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value)
 
 
 def _model_at(

@@ -352,26 +352,22 @@ def _first_iterate(
     if isinstance(start, SolverResult):
         state = start.info.get("state")
     if isinstance(state, AdmmState) and state.fits(space, needed):
-        return (
-            [state.Z[k] for k in needed],
-            [state.U[k].copy() for k in needed],
-            state.rho,
-        )
+        Z = [state.Z[k] for k in needed]
+        U = [state.U[k].copy() for k in needed]
+        return Z, U, state.rho
     rho = guess_rho(space.penalties, rotation, space.shape, scale)
     parts = start_parts(
         start, n_parts, (rotation.data.n_features, rotation.data.n_tasks)
     )
     if parts is None or not np.any(parts):
-        return (
-            [np.zeros(space.shape) for _ in needed],
-            [np.zeros(space.shape) for _ in needed],
-            rho,
-        )
+        Z = [np.zeros(space.shape) for _ in needed]
+        U = [np.zeros(space.shape) for _ in needed]
+        return Z, U, rho
     Z = space.start(parts, needed)
     # At an optimum every rho U_k is minus the gradient of the loss.
     q = space.coordinates(total(Z))
-    U = space.lift(scale * (rotation.cross - rotation.image(q))) / rho
-    return Z, [U.copy() for _ in Z], rho
+    multiplier = space.lift(scale * (rotation.cross - rotation.image(q))) / rho
+    return Z, [multiplier.copy() for _ in Z], rho
 
 
 # Where the residuals of the predictions should balance; with 1 the number of iterations triples on hard problems.

@@ -241,13 +241,14 @@ def of_data(data: TaskData, intercept: bool = True) -> tuple[Compressed, Columns
     columns = _columns(data, X, weights, intercept)
     y = data.targets - columns.center
     if data.uniform:
-        if data.weights is None:
-            root = None
-        else:
-            root = np.sqrt(data.weights)[:, None]
         A = columns.apply(X)
-        R, z, rest = _shared(*(a if root is None else root * a for a in (A, y)))
-        total = float(data.n_rows if data.weights is None else data.weights.sum())
+        total = float(data.n_rows)
+        if data.weights is not None:
+            root = np.sqrt(data.weights)[:, None]
+            A = root * A
+            y = root * y
+            total = float(data.weights.sum())
+        R, z, rest = _shared(A, y)
         blocks = [Block(np.arange(data.n_tasks), R, z)]
         n = np.full(data.n_tasks, total)
         rows = total
@@ -373,8 +374,10 @@ def _joined(blocks: list[Block]) -> Block:
         return Block(
             block.tasks, np.ascontiguousarray(block.R), np.ascontiguousarray(block.z)
         )
-    parts = ([getattr(block, name) for block in blocks] for name in ("tasks", "R", "z"))
-    return Block(*(np.concatenate(part) for part in parts))
+    tasks = np.concatenate([block.tasks for block in blocks])
+    R = np.concatenate([block.R for block in blocks])
+    z = np.concatenate([block.z for block in blocks])
+    return Block(tasks, R, z)
 
 
 def _variance(blocks: list[Block], rest: Array, n: Array, centred: bool) -> float:

@@ -256,10 +256,11 @@ def integrated(result: Result) -> Posterior:
     axes = [
         _axis(partial(along, i), float(x[i]), result.criterion) for i in range(len(x))
     ]
-    points = [
-        (np.array([v for v, _ in p]), float(np.prod([w for _, w in p])))
-        for p in itertools.product(*axes)
-    ]
+    points = []
+    for point in itertools.product(*axes):
+        roots = np.array([root for root, _ in point])
+        weight = float(np.prod([weight for _, weight in point]))
+        points.append((roots, weight))
     values = [at(roots) for roots, _ in points]
     lowest = min(v.criterion for v in values)
     weights = np.array(
@@ -310,10 +311,10 @@ def _mixed(parts: list[Posterior], weights: Array, nu: float) -> Posterior:
     """Return the moments of a mixture of posteriors; the noise follows a t distribution with nu degrees."""
     W = _mean(weights, [part.W for part in parts])
     mu = _mean(weights, [part.mu for part in parts])
-    around = [
-        np.array([part.covariance(t) for t in range(len(W))]) + _outer(part.W - W)
-        for part in parts
-    ]
+    around = []
+    for part in parts:
+        covariances = np.array([part.covariance(t) for t in range(len(W))])
+        around.append(covariances + _outer(part.W - W))
     news = [part.covariance(-1) + _outer(part.mu - mu) for part in parts]
     means = [part.mean_covariance + _outer(part.mu - mu) for part in parts]
     wider = nu / (nu - 2) if nu > 4 else 2.0

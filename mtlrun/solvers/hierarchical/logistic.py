@@ -194,10 +194,9 @@ class Laplace:
         else:
             self.prices = Prices.equal(ridge, self.p)
         is_full = np.array_equal(random, np.arange(self.p))
-        self._Z = [
-            block.X if is_full else np.ascontiguousarray(block.X[:, :, random])
-            for block in blocks
-        ]
+        self._Z = [block.X for block in blocks]
+        if not is_full:
+            self._Z = [np.ascontiguousarray(X[:, :, random]) for X in self._Z]
         self.n_evaluations = 0
 
     def with_random(self, random: Array) -> Laplace:

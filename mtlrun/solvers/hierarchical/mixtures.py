@@ -511,7 +511,10 @@ def clusters(result: Result) -> Mixture | None:
 
 def _clustered(result: Result, start: Posterior, K: int, lowest: float = np.inf) -> _EM:
     """Run EM from the best of some starts; not to its end where that cannot bring the BIC below `lowest`."""
-    runs = [_EM(result, start, K, seed) for seed in range(STARTS if K > 1 else 1)]
+    n_starts = 1
+    if K > 1:
+        n_starts = STARTS
+    runs = [_EM(result, start, K, seed) for seed in range(n_starts)]
     if len(runs) > 1:
         for run in runs:
             run.solve(SHORT)

@@ -331,7 +331,7 @@ class SmoothMarginal:
         traces = np.zeros((len(chosen), len(chosen)))
         quadratic = np.zeros((len(chosen), len(chosen)))
         common = slice(0, len(common_parts))
-        own = slice(len(common_parts), None)
+        unshared = slice(len(common_parts), None)
         traces[common, common] = indicator.T @ np.square(C) @ indicator
         quadratic[common, common] = weighted.T @ C @ weighted
         if len(own_parts):
@@ -355,15 +355,15 @@ class SmoothMarginal:
                 images[k, is_spanned] = (spans * (inner @ spans)).sum(axis=0)
             flat = sums.inner.reshape(len(own_parts), -1)
             transposed = sums.inner.transpose(0, 2, 1).reshape(len(own_parts), -1)
-            traces[own, own] = sums.pairs + flat @ transposed.T
-            traces[own, common] = images @ indicator
-            traces[common, own] = traces[own, common].T
+            traces[unshared, unshared] = sums.pairs + flat @ transposed.T
+            traces[unshared, common] = images @ indicator
+            traces[common, unshared] = traces[unshared, common].T
             # The images are [A 1]' B^-1 K_k a; U has no coefficients of y.
             inside = value.U[:-1].T @ sums.images
-            quadratic[own, own] = sums.products - inside.T @ inside
+            quadratic[unshared, unshared] = sums.products - inside.T @ inside
             projected = projection[:-1].T @ sums.images
-            quadratic[own, common] = projected.T @ weighted
-            quadratic[common, own] = quadratic[own, common].T
+            quadratic[unshared, common] = projected.T @ weighted
+            quadratic[common, unshared] = quadratic[unshared, common].T
         quadratic = quadratic * self._precision(value)
         if self.knows_noise:
             return traces, 2 * quadratic - traces
@@ -461,15 +461,15 @@ class SmoothMarginal:
         """Return left' V_i right for all parts and values of all rows."""
         left_sums = np.zeros(len(self.groups))
         right_sums = np.zeros(len(self.groups))
-        own = np.zeros(self.n_own)
+        unshared = np.zeros(self.n_own)
         for block in self._factorized():
             x = left[block.positions]
             y = right[block.positions]
             left_sums += block.common_sums(x)
             right_sums += block.common_sums(y)
-            own += block.own_bilinear(x, y)
+            unshared += block.own_bilinear(x, y)
         common = np.bincount(self.groups, left_sums * right_sums, self.n_common)
-        return np.concatenate([common, own])
+        return np.concatenate([common, unshared])
 
     def spread(self, value: SmoothSolution) -> Array:
         """Return the covariance of (u, mu) given y and theta, in units of s2.

@@ -439,8 +439,8 @@ class SmoothDesign:
     @property
     def names(self) -> list[str]:
         """Names of all parts, common ones first."""
-        own = [f"task {part.name}" for part in self.own]
-        return [*(part.name for part in self.common), *own]
+        task_names = [f"task {part.name}" for part in self.own]
+        return [*(part.name for part in self.common), *task_names]
 
     @property
     def is_curved(self) -> Array:
@@ -598,28 +598,28 @@ def make_design(
         if name == "linear" and p:
             common.append(CommonPart(name, (LinearFeatures.fit(rows.z),)))
         elif name == "additive" and has_curves:
-            maps = tuple(one.centered(rows, weights) for one in additive)
+            maps = tuple(features.centered(rows, weights) for features in additive)
             common.append(CommonPart(name, maps))
         # With one column the additive part has about the length of the wide one.
         elif (name == "wide" and p > 1) or (name == "narrow" and p):
             radial = NystroemFeatures.fit(centers, columns, LENGTHS[name])
             common.append(CommonPart(name, (radial.centered(rows, weights),)))
-    own: list[TaskPart] = []
+    own_parts: list[TaskPart] = []
     for name in task_parts:
         if name == "level":
-            own.append(LevelPart())
+            own_parts.append(LevelPart())
         elif name == "slopes" and p:
-            own.append(SlopesPart())
+            own_parts.append(SlopesPart())
         elif name == "smooth" and p:
             radial = NystroemFeatures.fit(centers, columns, LENGTHS["smooth"])
-            own.append(SmoothPart(radial))
+            own_parts.append(SmoothPart(radial))
         elif name == "additive" and has_curves:
-            own.append(AdditivePart(curved_columns, additive))
+            own_parts.append(AdditivePart(curved_columns, additive))
     for position, factor in enumerate(factors):
         label = f"levels of {factor.name}"
         if factor.is_nested:
-            own.append(NestedLevelPart(position, label))
+            own_parts.append(NestedLevelPart(position, label))
         else:
             indicators = IndicatorFeatures(position, np.arange(factor.n_levels))
             common.append(CommonPart(label, (indicators,)))
-    return SmoothDesign(tuple(common), tuple(own))
+    return SmoothDesign(tuple(common), tuple(own_parts))

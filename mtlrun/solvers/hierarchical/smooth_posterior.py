@@ -243,14 +243,16 @@ class SmoothPosterior:
         start, stop = np.searchsorted(self.data.codes, [task, task + 1])
         if start == stop or not len(design.own):
             return np.asarray(mean)
-        own = self.task_rows(task)
+        task_data = self.task_rows(task)
         a = self.a[start:stop]
         if len(a) > MAX_EXACT_ROWS:
-            features, groups = design.own_features(own.rows, own.rows)
+            features, groups = design.own_features(task_data.rows, task_data.rows)
             coefficients = self.own_theta[groups] * (features.T @ a)
-            new_features = design.own_features(rows, own.rows)[0]
+            new_features = design.own_features(rows, task_data.rows)[0]
             return np.asarray(mean + new_features @ coefficients)
-        kernel = np.tensordot(self.own_theta, design.own_kernels(rows, own.rows), 1)
+        kernel = np.tensordot(
+            self.own_theta, design.own_kernels(rows, task_data.rows), 1
+        )
         return np.asarray(mean + kernel @ a)
 
     def moments(
@@ -290,21 +292,21 @@ class SmoothPosterior:
         variance = self._missed_variance(rows, n_averaged)
         if not is_common:
             variance += self._own_variance(rows, n_averaged)
-        own = self.task_rows(task)
-        if len(own.codes) and len(design.own) and not is_common:
-            block = make_block(own)
+        task_data = self.task_rows(task)
+        if len(task_data.codes) and len(design.own) and not is_common:
+            block = make_block(task_data)
             block.factorize(self.own_theta)
             positions = np.searchsorted(self.data.codes, task) + block.positions
             a = self.a[positions]
             if isinstance(block, FeatureBlock):
                 q = block.features.shape[1]
-                own_features, groups = design.own_features(rows, own.rows)
+                own_features, groups = design.own_features(rows, task_data.rows)
                 left = average(own_features) * self.own_theta[groups]
                 mean = mean + left @ (block.features.T @ a)
                 variance -= ((left @ block.solved_gram[:q, :q]) * left).sum(axis=1)
                 contrast -= left @ block.solved_gram[:q, q:-1]
             else:
-                kernels = design.own_kernels(rows, own.rows)
+                kernels = design.own_kernels(rows, task_data.rows)
                 left = average(np.tensordot(self.own_theta, kernels, 1))
                 left = left[:, block.positions]
                 inside = block.is_row[0]
@@ -324,16 +326,16 @@ class SmoothPosterior:
         """
         mean, variance = self.moments(rows, task)
         variance = variance + self.s2
-        known = self.uncertainty
-        if known is None:
+        estimates = self.uncertainty
+        if estimates is None:
             return mean, variance
-        own_covariance = known.covariance[self.n_common :, self.n_common :]
+        own_covariance = estimates.covariance[self.n_common :, self.n_common :]
         slopes, excess = self._own_slopes(rows, task, own_covariance)
-        variance = variance + self.s2 * (slopes @ known.missed + excess)
-        gradient = np.tile(known.noise_gradient, (len(rows), 1))
+        variance = variance + self.s2 * (slopes @ estimates.missed + excess)
+        gradient = np.tile(estimates.noise_gradient, (len(rows), 1))
         gradient[:, self.n_common :] += slopes * (self.s2 / variance)[:, None]
-        log_variance = ((gradient @ known.covariance) * gradient).sum(axis=1)
-        degrees = np.maximum(2 / (log_variance + 2 / known.nu), MIN_DEGREES)
+        log_variance = ((gradient @ estimates.covariance) * gradient).sum(axis=1)
+        degrees = np.maximum(2 / (log_variance + 2 / estimates.nu), MIN_DEGREES)
         return mean, variance * degrees / (degrees - 2)
 
     def _own_slopes(
@@ -361,16 +363,16 @@ class SmoothPosterior:
         if not len(design.own):
             return np.zeros((len(rows), 0)), excess
         slopes = design.own_diagonals(rows).T
-        own = self.task_rows(task)
-        if not len(own.codes):
+        task_data = self.task_rows(task)
+        if not len(task_data.codes):
             return slopes, excess
-        block = make_block(own)
+        block = make_block(task_data)
         if isinstance(block, FeatureBlock):
             # So many rows say what the functions of the task are.
             return np.zeros(slopes.shape), excess
         block.factorize(self.own_theta)
         inside = np.flatnonzero(block.is_row[0])
-        kernels = design.own_kernels(rows, own.rows.take(block.positions))
+        kernels = design.own_kernels(rows, task_data.rows.take(block.positions))
         inverse = block.inverse[0][np.ix_(inside, inside)]
         k_total = np.tensordot(self.own_theta, kernels, 1)
         w = k_total @ inverse
@@ -421,15 +423,15 @@ class SmoothPosterior:
         for part in design.common:
             spread.append(float(part.features(rows).var(axis=0).sum()))
         if len(design.own):
-            own = design.own_diagonals(rows).mean(axis=1)
+            own_spread = design.own_diagonals(rows).mean(axis=1)
             ones = np.ones(n)
             for block in BlockList(self.data):
                 part_ones = ones[block.positions]
-                own -= block.own_bilinear(part_ones, part_ones) / n**2
-            spread.extend(np.maximum(own, 0.0))
+                own_spread -= block.own_bilinear(part_ones, part_ones) / n**2
+            spread.extend(np.maximum(own_spread, 0.0))
         return np.asarray(self.s2 * self.theta * np.array(spread))
 
 
-def make_block(own: SmoothData) -> Block:
+def make_block(task_data: SmoothData) -> Block:
     """Return the block of one task."""
-    return next(iter(BlockList(own)))
+    return next(iter(BlockList(task_data)))

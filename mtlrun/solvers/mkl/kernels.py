@@ -279,11 +279,13 @@ class MeanKernel(Kernel):
 
     def _diagonal(self, X: Design, squares: np.ndarray) -> np.ndarray:
         parts = [kernel._diagonal(X, squares) for kernel in self.members]
-        unit = [
-            (part > 0).astype(float) if k.normalise else part
-            for k, part in zip(self.members, parts, strict=True)
-        ]
-        return np.asarray(sum(unit) / len(unit))
+        diagonals = []
+        for kernel, part in zip(self.members, parts, strict=True):
+            if kernel.normalise:
+                diagonals.append((part > 0).astype(float))
+            else:
+                diagonals.append(part)
+        return np.asarray(sum(diagonals) / len(diagonals))
 
     @property
     def members(self) -> tuple[Kernel, ...]:

@@ -220,11 +220,14 @@ def solve_cg(
         inverse = None
     else:
         inverse = on_vectors(_inverse(system, system.gram.mean(axis=0)))
+    first = None
+    if start is not None:
+        first = start.ravel()
     steps: list[None] = []
     W, _ = cg(
         on_vectors(system.apply),
         system.cross.ravel(),
-        None if start is None else start.ravel(),
+        first,
         rtol=tol,
         maxiter=max_iter,
         M=inverse,
