@@ -146,10 +146,11 @@ class _OnlyParts(NamedTuple):
     jobs: list[str]
 
     def selects(self, artefact: str) -> bool:
-        """Whether an artefact matches one of the patterns."""
-        if not self.artefacts:
-            return True
-        return any(fnmatchcase(artefact, pattern) for pattern in self.artefacts)
+        """Return whether an artefact matches one of the patterns, or there are none."""
+        for pattern in self.artefacts:
+            if fnmatchcase(artefact, pattern):
+                return True
+        return not self.artefacts
 
 
 def _split_only(only: Iterable[str]) -> _OnlyParts:
