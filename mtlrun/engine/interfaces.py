@@ -97,7 +97,7 @@ def interface(path: str) -> Interface:
 
     method = METHODS.get(path.partition(":")[2])
     if method is not None and method.class_path == path and path.startswith("mtlrun."):
-        return _method_interface(method.name)
+        return _method_interface(path, tuple(method.changes))
     stored = _STORED_INTERFACES.get(path)
     if stored is not None and _is_installed(stored.get("package")):
         fields = {name: value for name, value in stored.items() if name != "package"}
@@ -109,11 +109,14 @@ def interface(path: str) -> Interface:
 
 
 @cache
-def _method_interface(name: str) -> Interface:
-    """Return the interface of a registered class of mtlrun; plans ask for it thousands of times."""
+def _method_interface(path: str, changes: tuple[str, ...]) -> Interface:
+    """Return the interface of a registered class of mtlrun with these changes.
+
+    Plans ask for it thousands of times.
+    """
     from mtlrun.estimators.registry import METHODS
 
-    method = METHODS[name]
+    method = METHODS[path.partition(":")[2]]
     keyword_only = []
     rules = {}
     for parameter_name, parameter in method.parameters.items():
@@ -127,7 +130,7 @@ def _method_interface(name: str) -> Interface:
         is_class=True,
         fits=True,
         rules=rules,
-        changes=tuple(method.changes),
+        changes=changes,
     )
 
 

@@ -48,8 +48,8 @@ from mtlrun.utils.io import as_list
 
 #: Smallest share of comparisons that hold for a claim to hold mostly.
 MOSTLY = 0.8
-#: Relative rounding of a margin and of its standard error. If one split alone makes the
-#: difference, both are the same number, and rounding must not decide.
+#: Standard errors count as larger by this part. If one split alone makes the difference,
+#: the standard error is the same number, and rounding must not decide.
 ROUNDING = 1e-9
 #: Quantities that measure convergence; a fit that did not converge still has a valid one.
 ACCURACY = ("gap",)
@@ -825,7 +825,7 @@ def smallest_effect(
     deviation = std(differences)
     if deviation is None:
         return 0.0
-    return deviation / math.sqrt(len(differences))
+    return (1.0 + ROUNDING) * deviation / math.sqrt(len(differences))
 
 
 def _unsettled(
@@ -858,11 +858,11 @@ def _unsettled(
             if row.status == NOT_CONVERGED and could_change:
                 n_fits = counted(row.planned, "fit")
                 return f"{row.affected} of {n_fits} of {row.method} did not converge"
-    if abs(margin) < effect * (1.0 + ROUNDING):
+    if abs(margin) < effect:
         distance = distance_text(check, margin)
         size = size_text(check, effect)
         relation = "no more than"
-        if abs(margin) < effect * (1.0 - ROUNDING):
+        if abs(margin) < effect * (1.0 - 2.0 * ROUNDING):
             relation = "less than"
         return f"{distance}, {relation} the {size} that we count as a difference"
     if bound == _NO_BOUND:

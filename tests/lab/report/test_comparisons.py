@@ -337,11 +337,11 @@ def test_a_single_split_counts_by_its_tasks_where_both_are_defined():
     assert effect(row("A", 0.5, tasks={"auc": {0: [0.1]}})) == 0
 
 
-def test_a_difference_decides_only_beyond_the_smallest_effect():
+def test_a_difference_as_large_as_the_smallest_effect_decides():
     rows = row("A", 0.75), row("B", 0.25)
-    assert only(check("difference", at_least=0.25, effect=0.249), *rows).holds is True
-    assert only(check("difference", at_least=0.75, effect=0.249), *rows).holds is False
-    within = only(check("difference", at_least=0.25, effect=0.25), *rows)
+    assert only(check("difference", at_least=0.25, effect=0.25), *rows).holds is True
+    assert only(check("difference", at_least=0.75, effect=0.25), *rows).holds is False
+    within = only(check("difference", at_least=0.25, effect=0.251), *rows)
     assert (within.holds, within.undecided, within.found, within.answer) == (
         None,
         True,
