@@ -1,16 +1,19 @@
 """Metrics per task and their averages.
 
-Every ``*_per_task`` function takes targets and predictions in one of these layouts and returns one value per task,
-shape (n_tasks,), NaN where the metric is undefined for a task (no rows, labels of one class, no variance):
+Each ``*_per_task`` function takes targets and predictions in one of these layouts and
+returns one value per task, of shape (n_tasks,). It is NaN where the metric is undefined
+for a task (no rows, labels of one class, no variance):
 
-* shared: 2-D arrays (n, T), one column per task; an entry whose target is NaN is masked;
-* flat: 1-D arrays (N,) with either `offsets` (T+1,) into rows sorted by task, or `task_id` (N,) in any order, whose
-  tasks come out in sorted order or in the order of `tasks`; with neither, all rows are one task;
+* shared: 2-D arrays (n, T), a column per task; an entry whose target is NaN is masked;
+* flat: 1-D arrays (N,) with either `offsets` (T+1,) into rows sorted by task, or
+  `task_id` (N,) in any order, whose tasks come out in sorted order or in the order of
+  `tasks`; with neither, all rows are one task;
 * lists of T arrays.
 
-Rows whose target is NaN or whose weight is 0 do not count. Predictions must be finite: a diverged model is an error,
-not an undefined value. Numbers of any type, booleans and nullable columns of pandas are converted to float64 first.
-Binary labels are -1/+1, 0/1 or booleans; any others, such as 1/2, are refused.
+Rows whose target is NaN or whose weight is 0 do not count. Predictions must be finite:
+a diverged model is an error, not an undefined value. Numbers of any type, booleans and
+nullable columns of pandas are converted to float64 first. Binary labels are -1/+1, 0/1
+or booleans; any others, such as 1/2, are refused.
 """
 
 from __future__ import annotations
@@ -43,7 +46,8 @@ LARGE_WEIGHT = 1e100
 
 
 def _auc(y: Array, score: Array, weight: Array) -> float:
-    # Two sorts and two searches are several times faster than ranking all rows, since np.sort is vectorized.
+    # Two sorts and two searches are several times faster than ranking all rows, since
+    # np.sort is vectorized.
     positive = y > 0
     pos = score[positive]
     neg = score[~positive]
@@ -83,7 +87,8 @@ def _average_precision(y: Array, score: Array, weight: Array) -> float:
     order = np.argsort(-score, kind="stable")
     hits = np.cumsum((weight * positive)[order])
     retrieved = np.cumsum(weight[order])
-    last = np.append(np.diff(score[order]) != 0, True)  # tied scores are shown together
+    # Rows with the same score are retrieved together.
+    last = np.append(np.diff(score[order]) != 0, True)
     hits = hits[last]
     retrieved = retrieved[last]
     return float(np.diff(hits, prepend=0.0) @ (hits / retrieved) / hits[-1])
@@ -102,9 +107,11 @@ def _accuracy(y: Array, label: Array, weight: Array) -> float:
 
 
 def _balanced_accuracy(y: Array, label: Array, weight: Array) -> float:
-    return float(
-        np.mean([_mean(label[y == c] == c, weight[y == c]) for c in np.unique(y)])
-    )
+    recalls = []
+    for c in np.unique(y):
+        rows = y == c
+        recalls.append(_mean(label[rows] == c, weight[rows]))
+    return float(np.mean(recalls))
 
 
 def _f1(y: Array, label: Array, weight: Array) -> float:
@@ -131,6 +138,22 @@ def _nmse(y: Array, value: Array, weight: Array) -> float:
     if variance > 0:
         return _mse(y, value, weight) / variance
     return np.nan
+
+
+def _undefined(y: Array, value: Array, weight: Array) -> float:
+    return np.nan
+
+
+def _total_weight(y: Array, value: Array, weight: Array) -> float:
+    return float(weight.sum())
+
+
+def _target_mean(y: Array, value: Array, weight: Array) -> float:
+    return float(np.average(y, weights=weight))
+
+
+def _target_variance(y: Array, value: Array, weight: Array) -> float:
+    return _variance(y, weight)
 
 
 # --- all tasks ---
@@ -171,14 +194,18 @@ def auc_per_task(targets: Any, scores: Any, **layout: Any) -> Array:
 
 
 def auc_frequent_per_task(targets: Any, scores: Any, **layout: Any) -> Array:
-    """AUC of the tasks with at least ten rows of each class; NaN for the others, whose AUC is mostly chance."""
+    """AUC of the tasks with at least ten rows of each class.
+
+    NaN for the others, whose AUC is mostly chance.
+    """
     return _per_task(_auc_of_frequent, *_scored(targets, scores), **layout)
 
 
 def auc_micro_per_task(targets: Any, scores: Any, **layout: Any) -> Array:
-    """AUC of all rows of all tasks together (micro average), the same for every task that has rows.
+    """AUC of all rows of all tasks together (micro average), for each task with rows.
 
-    Scores are compared across tasks, so that frequent labels count more, and the level of a task's scores counts.
+    Scores are compared across tasks, so that frequent labels count more, and the level
+    of a task's scores counts.
     """
     pieces: list[tuple[Array, Array, Array]] = []
 
@@ -187,32 +214,37 @@ def auc_micro_per_task(targets: Any, scores: Any, **layout: Any) -> Array:
         return 0.0
 
     empty = np.isnan(_per_task(keep, *_scored(targets, scores), **layout))
+    pooled = np.nan
     if pieces:
-        pooled = _auc(
-            *(np.concatenate(columns) for columns in zip(*pieces, strict=True))
-        )
-    else:
-        pooled = np.nan
+        y, score, weight = map(np.concatenate, zip(*pieces, strict=True))
+        pooled = _auc(y, score, weight)
     return np.where(empty, np.nan, pooled)
 
 
 def auc_samples_per_task(targets: Any, scores: Any, **layout: Any) -> Array:
-    """Mean over the rows of the AUC of a row's scores (how its positive tasks are ranked), the same for every task.
+    """Mean over the rows of the AUC of a row's scores, the same for each task.
 
-    Rows of one class do not count. NaN where rows belong to one task each, or cells have weights of their own.
+    The AUC of a row says how its positive tasks are ranked. Rows of one class do not
+    count. NaN where each row belongs to one task, or each entry has its own weight.
     """
     Y, S = _scored(targets, scores)
     weights = layout.get("weights")
-    if np.ndim(Y) != 2 or (weights is not None and np.ndim(weights) > 1):
-        return _per_task(lambda *_: np.nan, Y, S, **layout)
-    mean, _ = average(
-        auc_per_task(Y.T, S.T), weights, "task" if weights is None else "sample"
-    )
+    has_weighted_entries = weights is not None and np.ndim(weights) > 1
+    if np.ndim(Y) != 2 or has_weighted_entries:
+        return _per_task(_undefined, Y, S, **layout)
+    auc_per_row = auc_per_task(Y.T, S.T)
+    if weights is None:
+        mean, _ = average(auc_per_row)
+    else:
+        mean, _ = average(auc_per_row, weights, "sample")
     return np.where(np.isnan(Y).all(axis=0), np.nan, mean)
 
 
 def average_precision_per_task(targets: Any, scores: Any, **layout: Any) -> Array:
-    """Average precision (area under the step-wise precision-recall curve); NaN for a task without positives."""
+    """Average precision, the area under the step-wise precision-recall curve.
+
+    NaN for a task without positives.
+    """
     return _per_task(_average_precision, *_scored(targets, scores), **layout)
 
 
@@ -232,28 +264,34 @@ def balanced_accuracy_per_task(targets: Any, labels: Any, **layout: Any) -> Arra
 
 
 def f1_per_task(targets: Any, labels: Any, **layout: Any) -> Array:
-    """F1 of the positive class; NaN for a task with no positive label in either truth or prediction."""
-    return _per_task(
-        _f1, _binary(targets, "targets"), _binary(labels, "predictions"), **layout
-    )
+    """F1 of the positive class.
+
+    NaN for a task with no positive label in either truth or prediction.
+    """
+    true_labels = _binary(targets, "targets")
+    predicted_labels = _binary(labels, "predictions")
+    return _per_task(_f1, true_labels, predicted_labels, **layout)
 
 
 def mse_per_task(targets: Any, values: Any, **layout: Any) -> Array:
     """Mean squared error."""
     targets = _as_floats(targets, "targets")
     values = _as_floats(values, "predictions")
-    if (
+    is_flat = (
         isinstance(targets, np.ndarray)
         and isinstance(values, np.ndarray)
         and targets.ndim == 1
         and targets.shape == values.shape
-        and layout.get("weights") is None
-    ):
+    )
+    if is_flat and layout.get("weights") is None:
         errors = (targets - values) ** 2
-        if np.isfinite(errors).all():  # the means of all tasks at once
+        if np.isfinite(errors).all():
+            # The means of all tasks at once are faster than a loop over tasks.
             codes, n_tasks = _codes(
                 len(errors),
-                *(layout.get(key) for key in ("offsets", "task_id", "tasks")),
+                layout.get("offsets"),
+                layout.get("task_id"),
+                layout.get("tasks"),
             )
             sizes = np.bincount(codes, minlength=n_tasks)
             sums = np.bincount(codes, errors, n_tasks)
@@ -274,12 +312,14 @@ def nmse_per_task(
     Parameters
     ----------
     variance : array-like of shape (n_tasks,) or scalar, optional
-        For instance the variance in the training part. Default: the population variance of the targets.
+        For instance the variance in the training part. Default: the population variance
+        of the targets.
 
     Examples
     --------
     >>> from mtlrun.metrics import nmse_per_task
-    >>> nmse_per_task([1.0, 3.0, 0.0, 4.0], [2.0, 2.0, 1.0, 3.0], task_id=["a", "a", "b", "b"]).tolist()
+    >>> y = [1.0, 3.0, 0.0, 4.0]
+    >>> nmse_per_task(y, [2.0, 2.0, 1.0, 3.0], task_id=["a", "a", "b", "b"]).tolist()
     [1.0, 0.25]
     """
     targets = _as_floats(targets, "targets")
@@ -294,30 +334,27 @@ def nmse_per_task(
 
 
 def r2_per_task(targets: Any, values: Any, **layout: Any) -> Array:
-    """Coefficient of determination, 1 - NMSE; NaN where the targets of a task do not vary."""
+    """Coefficient of determination, 1 - NMSE; NaN for a task with constant targets."""
     return 1.0 - nmse_per_task(targets, values, **layout)
 
 
 def explained_variance_per_task(targets: Any, values: Any, **layout: Any) -> Array:
     """1 - MSE over the variance of the targets of all tasks together.
 
-    Averaged by rows (``how="sample"``) it is 1 - MSE / variance of the rows pooled, as the School data are reported.
+    Averaged by rows (``how="sample"``) it is 1 - MSE / variance of the pooled rows, as
+    results on the School data are reported.
     """
-    kernels = (
-        lambda y, p, w: w.sum(),
-        lambda y, p, w: np.average(y, weights=w),
-        lambda y, p, w: _variance(y, w),
-    )
     targets = _as_floats(targets, "targets")
     values = _as_floats(values, "predictions")
-    sizes, means, variances = (
-        _per_task(kernel, targets, values, **layout) for kernel in kernels
-    )
-    some = sizes > 0  # NaN for a task without rows
-    if not some.any():
+    sizes = _per_task(_total_weight, targets, values, **layout)
+    means = _per_task(_target_mean, targets, values, **layout)
+    variances = _per_task(_target_variance, targets, values, **layout)
+    # The size of a task without rows is NaN.
+    has_rows = sizes > 0
+    if not has_rows.any():
         return sizes
-    between = _variance(means[some], sizes[some])
-    within = float(np.average(variances[some], weights=sizes[some]))
+    between = _variance(means[has_rows], sizes[has_rows])
+    within = float(np.average(variances[has_rows], weights=sizes[has_rows]))
     return 1.0 - nmse_per_task(targets, values, variance=between + within, **layout)
 
 
@@ -379,9 +416,11 @@ class Metric:
         ``function(targets, predictions, **layout) -> (n_tasks,)``.
     greater_is_better : bool
     needs : {"score", "label", "value"}
-        Real scores whose sign separates the classes, predicted labels, or predicted values of a regression.
+        Real scores whose sign separates the classes, predicted labels, or predicted
+        values of a regression.
     task_variance : bool
-        Whether the function takes `variance`: of all rows of each task, training and test.
+        Whether the function takes `variance`, computed from all rows of each task,
+        training and test.
     shrinks_variance : bool
         Whether these variances are shrunken (`mtlrun.engine.averages`), as in gains.
     """
@@ -398,29 +437,28 @@ class Metric:
         return self.function(targets, predictions, **layout)
 
 
-#: All metrics by name; `mtlrun.engine.interfaces` tells what they need without importing anything.
-METRICS = {
-    metric.name: metric
-    for metric in (
-        Metric("auc", auc_per_task, True, "score"),
-        Metric("auc_frequent", auc_frequent_per_task, True, "score"),
-        Metric("auc_micro", auc_micro_per_task, True, "score"),
-        Metric("auc_samples", auc_samples_per_task, True, "score"),
-        Metric("average_precision", average_precision_per_task, True, "score"),
-        Metric("log_loss", log_loss_per_task, False, "score"),
-        Metric("accuracy", accuracy_per_task, True, "label"),
-        Metric("balanced_accuracy", balanced_accuracy_per_task, True, "label"),
-        Metric("f1", f1_per_task, True, "label"),
-        Metric("mse", mse_per_task, False, "value"),
-        Metric("rmse", rmse_per_task, False, "value"),
-        Metric("nmse", nmse_per_task, False, "value"),
-        Metric("nmse_all", nmse_per_task, False, "value", task_variance=True),
-        Metric("nmse_shrunken", nmse_per_task, False, "value", True, True),
-        Metric("r2", r2_per_task, True, "value"),
-        Metric("r2_shrunken", r2_per_task, True, "value", True, True),
-        Metric("explained_variance", explained_variance_per_task, True, "value"),
-    )
-}
+_ALL_METRICS = (
+    Metric("auc", auc_per_task, True, "score"),
+    Metric("auc_frequent", auc_frequent_per_task, True, "score"),
+    Metric("auc_micro", auc_micro_per_task, True, "score"),
+    Metric("auc_samples", auc_samples_per_task, True, "score"),
+    Metric("average_precision", average_precision_per_task, True, "score"),
+    Metric("log_loss", log_loss_per_task, False, "score"),
+    Metric("accuracy", accuracy_per_task, True, "label"),
+    Metric("balanced_accuracy", balanced_accuracy_per_task, True, "label"),
+    Metric("f1", f1_per_task, True, "label"),
+    Metric("mse", mse_per_task, False, "value"),
+    Metric("rmse", rmse_per_task, False, "value"),
+    Metric("nmse", nmse_per_task, False, "value"),
+    Metric("nmse_all", nmse_per_task, False, "value", task_variance=True),
+    Metric("nmse_shrunken", nmse_per_task, False, "value", True, True),
+    Metric("r2", r2_per_task, True, "value"),
+    Metric("r2_shrunken", r2_per_task, True, "value", True, True),
+    Metric("explained_variance", explained_variance_per_task, True, "value"),
+)
+#: All metrics by name. `mtlrun.engine.interfaces` lists the kinds of predictions that
+#: they need, without importing anything.
+METRICS = {metric.name: metric for metric in _ALL_METRICS}
 
 
 def get_metric(name: str) -> Metric:
@@ -444,10 +482,11 @@ _WARNED: set[tuple[str, int]] = set()
 
 
 def seen_rows(task_id: ArrayLike, tasks: ArrayLike) -> Array | None:
-    """Return the rows whose task is among `tasks`, None if all are; warn of the others, once for every calling line.
+    """Return the rows whose task is among `tasks`, or None if all are.
 
-    A splitter that knows nothing of tasks leaves some of them without training rows, all of them where the rows are
-    sorted by task.
+    Warn of the other rows, once for each calling line. A splitter that ignores tasks
+    leaves some of them without training rows, and all of them if the rows are sorted by
+    task.
     """
     is_seen = np.isin(plain_ids(task_id), np.asarray(tasks))
     if is_seen.all():
@@ -458,13 +497,15 @@ def seen_rows(task_id: ArrayLike, tasks: ArrayLike) -> Array | None:
         "mtlrun."
     ):
         frame = frame.f_back
-        level = level + 1
-    if (code_line := (frame.f_code.co_filename, frame.f_lineno)) not in _WARNED:
+        level += 1
+    code_line = (frame.f_code.co_filename, frame.f_lineno)
+    if code_line not in _WARNED:
         _WARNED.add(code_line)
         warnings.warn(
-            "rows of tasks without training data are left out of the score: the splitter ignores task ids "
-            "(KFold on rows sorted by task has no task on both sides). Use cv=TaskStratifiedKFold() from mtlrun.data, "
-            "with task_column or with task_id as metadata.",
+            "rows of tasks without training data are left out of the score: the "
+            "splitter ignores task ids (KFold on rows sorted by task has no task on "
+            "both sides). Use cv=TaskStratifiedKFold() from mtlrun.data, with "
+            "task_column or with task_id as metadata.",
             UserWarning,
             stacklevel=level,
         )
@@ -477,18 +518,22 @@ def task_scorer(
     task_column: int | str | None = None,
     how: Literal["task", "sample"] = "task",
 ) -> Callable[..., float]:
-    """Return a scorer for scikit-learn's searches and cross-validation: a metric per task, averaged over the tasks.
+    """Return a scorer for scikit-learn: a metric per task, averaged over the tasks.
 
-    It takes `task_id` as metadata (with ``enable_metadata_routing=True`` it needs no request), or the ids from a column
-    of X. Metrics that are better when small are negated. Targets of a 2-D `y` may be NaN.
+    Searches and cross-validation take it as ``scoring``. It takes `task_id` as metadata
+    (with ``enable_metadata_routing=True`` it needs no request), or the ids from a
+    column of X. Metrics of which lower values are better are negated. Targets of a 2-D `y` may
+    be NaN.
 
     Parameters
     ----------
     metric : str
-        A name in `METRICS`. For scores the estimator needs `decision_function` or `predict_proba`.
+        A name in `METRICS`. For scores the estimator needs `decision_function` or
+        `predict_proba`.
     task_column : int or str, optional
-        Column of X with the task ids. Default: the `task_column` of the estimator, which may be the last step of a
-        pipeline (a column of the output of the steps before it), or inside a search or another wrapper.
+        Column of X with the task ids. Default: the `task_column` of the estimator. The
+        estimator may be inside a search or another wrapper, or the last step of a
+        pipeline; then it is a column of the output of the steps before it.
     how : {"task", "sample"}, default "task"
         See `average`.
 
@@ -503,7 +548,12 @@ def task_scorer(
     >>> X = np.column_stack([rng.normal(size=(60, 2)), np.repeat([0, 1, 2], 20)])
     >>> y = X[:, 0] + 0.1 * rng.normal(size=60)
     >>> folds = TaskStratifiedKFold(3, task_column=2, random_state=0)
-    >>> search = GridSearchCV(TraceNormMTL(task_column=2), {"alpha": [0.1, 100]}, scoring=task_scorer("rmse"), cv=folds)
+    >>> search = GridSearchCV(
+    ...     TraceNormMTL(task_column=2),
+    ...     {"alpha": [0.1, 100]},
+    ...     scoring=task_scorer("rmse"),
+    ...     cv=folds,
+    ... )
     >>> search.fit(X, y).best_params_
     {'alpha': 0.1}
     """
@@ -557,8 +607,10 @@ class _TaskScorer:
             and getattr(model, "_layout", "ragged") == "ragged"
         ):
             raise ValueError(
-                f"task_scorer cannot tell the tasks of the rows: {type(estimator).__name__} has no task_column, and "
-                "no task_id came with the rows. Give task_scorer(..., task_column=...), or pass task_id as metadata."
+                "task_scorer cannot tell the tasks of the rows: "
+                f"{type(estimator).__name__} has no task_column, and no task_id came "
+                "with the rows. Give task_scorer(..., task_column=...), or pass "
+                "task_id as metadata."
             )
         seen = None
         if (
@@ -594,7 +646,7 @@ class _TaskScorer:
         sizes = None
         if self.how == "sample":
             sizes = _per_task(
-                lambda y, p, w: float(w.sum()),
+                _total_weight,
                 y,
                 predicted,
                 weights=sample_weight,
@@ -622,13 +674,13 @@ class _TaskScorer:
             return np.asarray(estimator.predict(X, **routed))
         if hasattr(estimator, "decision_function"):
             return np.asarray(estimator.decision_function(X, **routed))
-        positive = np.clip(
-            np.asarray(estimator.predict_proba(X, **routed))[:, -1], 1e-12, 1 - 1e-12
-        )
+        probabilities = np.asarray(estimator.predict_proba(X, **routed))
+        # Log-odds of 0 and 1 are infinite.
+        positive = np.clip(probabilities[:, -1], 1e-12, 1 - 1e-12)
         return np.log(positive / (1 - positive))
 
     def __repr__(self) -> str:
-        return f"task_scorer({next(name for name, metric in METRICS.items() if metric is self.metric)!r})"
+        return f"task_scorer({self.metric.name!r})"
 
     def get_metadata_routing(self) -> Any:
         """Ask scikit-learn for `task_id`."""
@@ -638,41 +690,49 @@ class _TaskScorer:
 
 
 def _model_inside(estimator: Any, depth: int = 6) -> tuple[Any, list[Any]]:
-    """Return the multi-task model in pipelines, searches and other wrappers, and the steps that rows take before it.
+    """Return the multi-task model inside wrappers, and the steps before it.
 
-    It is fitted if there is a fitted one.
+    Wrappers are pipelines, searches and other estimators. A fitted model is preferred.
+    Without a multi-task model, return the estimator itself.
     """
-    if (
-        hasattr(estimator, "tasks_")
-        or getattr(estimator, "task_column", None) is not None
-        or depth == 0
-    ):
+    if _is_multitask(estimator) or depth == 0:
         return estimator, []
     if hasattr(estimator, "steps"):
         model, before = _model_inside(estimator[-1], depth - 1)
-        return model, [estimator[:-1], *before] if len(estimator.steps) > 1 else before
-    parts = sorted(
-        getattr(estimator, "__dict__", {}).items(),
-        key=lambda part: not part[0].endswith("_"),
-    )
-    for _, part in parts:
-        for value in part if isinstance(part, list | tuple) else [part]:
+        if len(estimator.steps) > 1:
+            before = [estimator[:-1], *before]
+        return model, before
+    attributes = getattr(estimator, "__dict__", {})
+    # Fitted attributes end with an underscore. The sort keeps the order otherwise.
+    names = sorted(attributes, key=_is_unfitted_name)
+    for name in names:
+        values = attributes[name]
+        if not isinstance(values, list | tuple):
+            values = [values]
+        for value in values:
+            candidate = value
             if isinstance(value, tuple) and value:
+                # Estimators in lists come as (name, estimator).
                 candidate = value[-1]
-            else:
-                candidate = value
             if hasattr(candidate, "get_params") and not isinstance(candidate, type):
                 model, before = _model_inside(candidate, depth - 1)
-                if (
-                    hasattr(model, "tasks_")
-                    or getattr(model, "task_column", None) is not None
-                ):
+                if _is_multitask(model):
                     return model, before
     return estimator, []
 
 
+def _is_multitask(estimator: Any) -> bool:
+    if hasattr(estimator, "tasks_"):
+        return True
+    return getattr(estimator, "task_column", None) is not None
+
+
+def _is_unfitted_name(name: str) -> bool:
+    return not name.endswith("_")
+
+
 def _signs(labels: Array, classes: Array) -> Array:
-    """Return -1 and +1 for the two classes; what is missing stays NaN."""
+    """Return -1 and +1 for the two classes; missing labels stay NaN."""
     if len(classes) > 2:
         return labels
     signs = np.where(labels == classes[-1], 1.0, -1.0)
@@ -683,16 +743,15 @@ def _signs(labels: Array, classes: Array) -> Array:
 
 
 def _is_list_of_tasks(values: Any) -> bool:
-    return isinstance(values, list | tuple) and any(
-        np.ndim(part) == 1 for part in values[:1]
-    )
+    is_list = isinstance(values, list | tuple)
+    return is_list and len(values) > 0 and np.ndim(values[0]) == 1
 
 
 def _as_array(values: Any, name: str) -> Array:
     """Return an array of floats, or of objects if it holds texts; NaN where missing.
 
-    Arithmetic of small integers wraps around (uint8: 3 - 5 = 254), and arithmetic of nullable
-    columns gives objects.
+    Arithmetic of small integers wraps around (uint8: 3 - 5 = 254), and arithmetic of
+    nullable columns gives objects.
     """
     array = np.asarray(values)
     if array.dtype.kind in "biuf":
@@ -775,7 +834,7 @@ def _labelled(targets: Any, labels: Any) -> tuple[Any, Any]:
             kinds.append(pair[-1])
     is_text = [values.dtype.kind == "O" for values in kinds]
     if is_text[0] != is_text[1]:
-        if all(len(values) for values in kinds):
+        if all(map(len, kinds)):
             raise ValueError(
                 "targets and predictions must both be texts or both numbers"
             )
@@ -813,18 +872,20 @@ def _per_task(kernel: Kernel, targets: Any, predictions: Any, **layout: Any) -> 
         y = y[keep]
         p = p[keep]
         w = w[keep]
-    if p.dtype.kind == "f" and not (finite := np.isfinite(p)).all():
-        task = np.searchsorted(bounds, np.argmin(finite), side="right") - 1
-        raise ValueError(
-            f"predictions of task {task} are not finite: the model diverged"
-        )
-    return np.array(
-        [
-            kernel(y[a:b], p[a:b], w[a:b]) if a < b else np.nan
-            for a, b in pairwise(bounds)
-        ],
-        dtype=float,
-    )
+    if p.dtype.kind == "f":
+        is_finite = np.isfinite(p)
+        if not is_finite.all():
+            task = np.searchsorted(bounds, np.argmin(is_finite), side="right") - 1
+            raise ValueError(
+                f"predictions of task {task} are not finite: the model diverged"
+            )
+    values = []
+    for start, stop in pairwise(bounds):
+        value = np.nan
+        if start < stop:
+            value = kernel(y[start:stop], p[start:stop], w[start:stop])
+        values.append(value)
+    return np.array(values, dtype=float)
 
 
 def _rows(
@@ -836,20 +897,22 @@ def _rows(
     task_id: Any = None,
     tasks: Any = None,
 ) -> tuple[Array, Array, Array, Array]:
-    """Return targets, predictions and weights as flat arrays sorted by task, and the bounds of the tasks."""
-    if isinstance(targets, list | tuple) and len(targets) and np.ndim(targets[0]) == 1:
+    """Return targets, predictions and weights sorted by task, and the bounds of tasks.
+
+    The arrays are flat; bounds have shape (n_tasks + 1,).
+    """
+    if _is_list_of_tasks(targets):
         if weights is None:
             weights = [np.ones(len(y)) for y in targets]
-        sizes, *others = (
-            [len(part) for part in parts] for parts in (targets, predictions, weights)
-        )
-        if others != [sizes, sizes]:
+        sizes = list(map(len, targets))
+        if list(map(len, predictions)) != sizes or list(map(len, weights)) != sizes:
             raise ValueError(
-                "targets, predictions and weights must be lists of the same number of tasks and rows"
+                "targets, predictions and weights must be lists of the same number of "
+                "tasks and rows"
             )
-        targets, predictions, weights = map(
-            np.concatenate, (targets, predictions, weights)
-        )
+        targets = np.concatenate(targets)
+        predictions = np.concatenate(predictions)
+        weights = np.concatenate(weights)
         offsets = np.cumsum([0, *sizes])
     y = np.asarray(targets)
     p = np.asarray(predictions)
@@ -864,9 +927,12 @@ def _rows(
         # Sums of such weights times losses may overflow; only their ratios count.
         w = w / w.max()
     if y.ndim == 2:
-        w = np.broadcast_to(w[:, None] if w.ndim == 1 else w, y.shape)
-        y, p, w = (values.T.reshape(-1) for values in (y, p, w))
-        return y, p, w, len(targets) * np.arange(np.shape(targets)[1] + 1)
+        if w.ndim == 1:
+            w = w[:, None]
+        w = np.broadcast_to(w, y.shape)
+        n_rows, n_tasks = y.shape
+        bounds = n_rows * np.arange(n_tasks + 1)
+        return y.T.reshape(-1), p.T.reshape(-1), w.T.reshape(-1), bounds
     if w.shape != y.shape:
         raise ValueError(f"weights must have shape {y.shape}, got {w.shape}")
     codes, n_tasks = _codes(len(y), offsets, task_id, tasks)
@@ -881,7 +947,10 @@ def _rows(
 def _codes(
     n: int, offsets: Any = None, task_id: Any = None, tasks: Any = None
 ) -> tuple[Array, int]:
-    """Return the task number of each row, and the number of tasks, with or without rows."""
+    """Return the task number of each row, and the number of tasks.
+
+    Tasks without rows count as well.
+    """
     if task_id is None:
         if offsets is None:
             bounds = np.array([0, n])
@@ -889,25 +958,27 @@ def _codes(
             bounds = np.asarray(offsets)
         if bounds[0] != 0 or bounds[-1] != n or (np.diff(bounds) < 0).any():
             raise ValueError(f"offsets must rise from 0 to {n}")
-        return np.repeat(np.arange(len(bounds) - 1), np.diff(bounds)), len(bounds) - 1
+        n_tasks = len(bounds) - 1
+        return np.repeat(np.arange(n_tasks), np.diff(bounds)), n_tasks
     ids = np.asarray(task_id)
     if ids.shape != (n,):
         raise ValueError(f"task_id must have shape ({n},), got {ids.shape}")
-    numbers = (
+    are_positions = (
         isinstance(tasks, range)
         and tasks == range(len(tasks))
-        and n
+        and n > 0
         and ids.dtype.kind == "i"
     )
-    if numbers and ids.min() >= 0 and ids.max() < len(tasks):  # no need to sort them
+    if are_positions and ids.min() >= 0 and ids.max() < len(tasks):
+        # Sorting the ids below would give the same codes, but take longer.
         return ids, len(tasks)
     names, codes = np.unique(ids, return_inverse=True)
     if tasks is None:
         return codes, len(names)
-    positions = {name: i for i, name in enumerate(np.asarray(tasks).tolist())}
+    task_list = np.asarray(tasks).tolist()
+    positions = {name: i for i, name in enumerate(task_list)}
     missing = [name for name in names.tolist() if name not in positions]
     if missing:
         raise ValueError(f"task_id has tasks that are not among `tasks`: {missing[:5]}")
-    return np.array([positions[name] for name in names.tolist()], dtype=int)[
-        codes
-    ], len(np.asarray(tasks))
+    position_of_code = np.array([positions[name] for name in names.tolist()], dtype=int)
+    return position_of_code[codes], len(task_list)

@@ -11,6 +11,8 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +76,7 @@ NO_DATE: dict[str, dict[str, None]] = {
 PANEL_INCHES = (3.6, 3.0)
 #: Height of a panel of a figure that has only matrices.
 MIN_MAP_INCHES = 1.5
-#: Up to this many panels stand in one row, more panels in rows of `PANELS_PER_ROW`.
+#: Up to this number of panels stand in one row, more panels in rows of `PANELS_PER_ROW`.
 MAX_SINGLE_ROW = 2
 PANELS_PER_ROW = 2
 #: Width of a column of the legend: handle, and each letter of the longest label.
@@ -82,7 +84,7 @@ LEGEND_HANDLE_INCHES = 0.5
 LEGEND_LETTER_INCHES = 0.07
 LEGEND_LINE_INCHES = 0.22
 TITLE_INCHES = 0.3
-#: Up to this many values of a sweep have a tick each.
+#: Greatest number of values of a sweep that have a tick each.
 MAX_TICKS = 9
 #: Logarithmic axes that span less than this factor have ticks between powers of ten.
 SHORT_LOG_SPAN = 30
@@ -111,7 +113,7 @@ DIVERGING = "RdBu"
 #: Size of a cell without a number; width and height of a cell with one.
 MAP_CELL_INCHES = (0.17, 0.17)
 NUMBER_CELL_INCHES = (0.42, 0.2)
-#: Space beside a matrix for the color bar, and above it for the title.
+#: Space to the right of a matrix for the color bar, and above it for the title.
 MAP_SIDE_INCHES = 1.2
 MAP_HEAD_INCHES = 0.5
 #: The font size of names, in points, is the first number divided by the number of names,
@@ -228,18 +230,18 @@ def file_content(canvas: Canvas, form: str) -> bytes:
     return b"".join(lines)
 
 
-def check_drawing(what: str, kind: str, kinds: Collection[str], out: Path) -> None:
+def check_drawing(noun: str, kind: str, kinds: Collection[str], out: Path) -> None:
     """Refuse an unknown kind of figure and a file of an unknown format.
 
     Raises
     ------
     UnknownNameError
-        If `kind` is not one of `kinds`; the message calls it `what`.
+        If `kind` is not one of `kinds`; the message calls it `noun`.
     UserError
         If the suffix of `out` is not one of `FORMATS`.
     """
     if kind not in kinds:
-        raise UnknownNameError(what, kind, kinds)
+        raise UnknownNameError(noun, kind, kinds)
     if out.suffix.lower() not in FORMATS:
         raise UserError(
             f"{out}: unknown format {out.suffix!r}",
@@ -272,8 +274,8 @@ def _legend_handles(all_axes: Iterable[Axes]) -> dict[str, Any]:
     """Return the handles of a legend by their labels."""
     handles: dict[str, Any] = {}
     for axes in all_axes:
-        pairs = zip(*axes.get_legend_handles_labels(), strict=True)
-        handles.update({label: handle for handle, label in pairs})
+        axes_handles, labels = axes.get_legend_handles_labels()
+        handles.update(zip(labels, axes_handles, strict=True))
     return handles
 
 
@@ -283,7 +285,9 @@ def _legend_handles(all_axes: Iterable[Axes]) -> dict[str, Any]:
 def draw(figure: Figure) -> Canvas:
     """Draw the panels of a figure, with one legend below them."""
     n_panels = len(figure.panels)
-    n_columns = n_panels if n_panels <= MAX_SINGLE_ROW else PANELS_PER_ROW
+    n_columns = PANELS_PER_ROW
+    if n_panels <= MAX_SINGLE_ROW:
+        n_columns = n_panels
     n_rows = -(-n_panels // n_columns)
     labels = _labels(figure)
     width, height = _panel_size(figure)
@@ -321,8 +325,13 @@ def _labels(figure: Figure) -> list[str]:
     labels: dict[str, None] = {}
     for panel in figure.panels:
         if isinstance(panel, Panel):
-            labels |= dict.fromkeys(curve.label for curve in panel.curves)
-    return sorted(labels, key=lambda label: label.endswith("(published)"))
+            for curve in panel.curves:
+                labels[curve.label] = None
+    return sorted(labels, key=_is_published)
+
+
+def _is_published(label: str) -> bool:
+    return label.endswith("(published)")
 
 
 def _panel_size(figure: Figure) -> tuple[float, float]:
@@ -335,7 +344,7 @@ def _panel_size(figure: Figure) -> tuple[float, float]:
         map_width, map_height = _map_size(panel)
         width = max(width, map_width)
         height = max(height, map_height)
-    height += max(_x_names_length(panel) for panel in figure.panels)
+    height += max(map(_x_names_length, figure.panels))
     return width, height
 
 
@@ -351,20 +360,26 @@ def _n_legend_columns(labels: Sequence[str], n_panels: int, width: float) -> int
 
 def _draw_panel(axes: Axes, figure: Figure, panel: Panel) -> None:
     has_numbers = are_numbers(figure.values)
+    last_index = max(1, len(panel.curves) - 1)
     for index, curve in enumerate(panel.curves):
         x = curve.x
         if not has_numbers:
-            # Values that are no numbers stand at equal distances.
-            x = [figure.values.index(value) for value in curve.x]
-        last_index = max(1, len(panel.curves) - 1)
+            # Values such as texts stand at equal distances.
+            x = list(map(figure.values.index, curve.x))
         width = FIRST_WIDTH - (FIRST_WIDTH - LAST_WIDTH) * index / last_index
-        colour_index = index if curve.place is None else curve.place
+        colour_index = curve.place
+        if colour_index is None:
+            colour_index = index
         _draw_curve(axes, curve, colour_index, x, width)
     if panel.diagonal:
-        values = [v for curve in panel.curves for v in (*curve.x, *curve.y)]
+        values: list[Any] = []
+        for curve in panel.curves:
+            values += [*curve.x, *curve.y]
         ends = [min(values), max(values)]
         axes.plot(ends, ends, color="#777777", linewidth=0.8, linestyle=":", zorder=0)
-    is_x_log = figure.log if panel.x_log is None else panel.x_log
+    is_x_log = panel.x_log
+    if is_x_log is None:
+        is_x_log = figure.log
     for axis_name, is_log in (("x", is_x_log), ("y", panel.log)):
         if is_log:
             _set_log(axes, axis_name)
@@ -394,9 +409,14 @@ def _draw_panel(axes: Axes, figure: Figure, panel: Panel) -> None:
         )
     if panel.limits is not None:
         axes.set_ylim(panel.limits)
-    axes.set_xlabel(figure.axis if panel.axis is None else panel.axis)
+    x_label = panel.axis
+    if x_label is None:
+        x_label = figure.axis
+    axes.set_xlabel(x_label)
     axes.set_ylabel(panel.quantity)
-    axes.set_title(panel.title, fontsize=9, pad=14 if panel.marks else None)
+    # Marks are written between the panel and its title.
+    title_pad = 14 if panel.marks else None
+    axes.set_title(panel.title, fontsize=9, pad=title_pad)
 
 
 def _set_sweep_ticks(
@@ -412,10 +432,14 @@ def _set_sweep_ticks(
         ticks = sorted({*ticks, min(published), max(published)})
     texts = []
     for value in ticks:
-        # Values between those of the sweep are rounded: they were read from a picture.
-        kind = "text" if value in figure.values else "seconds"
-        texts.append(show(value, kind))
-    positions = ticks if has_numbers else range(len(ticks))
+        if value in figure.values:
+            texts.append(show(value))
+        else:
+            # Published values between the others were read from a picture: round them.
+            texts.append(show(value, "seconds"))
+    positions: Sequence[Any] = range(len(ticks))
+    if has_numbers:
+        positions = ticks
     axes.set_xticks(positions, texts)
     axes.xaxis.set_minor_locator(NullLocator())
 
@@ -426,13 +450,15 @@ def _set_linear(axes: Axes, panel: Panel, axis_name: str) -> None:
     Whole numbers get whole ticks. A vertical axis with a single value starts at zero,
     because matplotlib would magnify rounding errors.
     """
+    axis: Axis = axes.yaxis
+    if axis_name == "x":
+        axis = axes.xaxis
     values: list[Any] = []
     for curve in panel.curves:
         values += curve.x if axis_name == "x" else curve.y
     if not values or not are_numbers(values):
         return
-    if all(float(value).is_integer() for value in values):
-        axis = axes.xaxis if axis_name == "x" else axes.yaxis
+    if all(map(float.is_integer, map(float, values))):
         axis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     if axis_name == "x":
         return
@@ -454,8 +480,13 @@ def _set_log(axes: Axes, axis_name: str) -> None:
     low, high = sorted(limits)
     if 0 < low < high < SHORT_LOG_SPAN * low:
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axis.set_major_formatter(lambda value, _: number(value, 2))
+        axis.set_major_formatter(_two_digits)
     axis.set_minor_formatter(NullFormatter())
+
+
+def _two_digits(value: float, position: object) -> str:
+    """Format the value of a tick, for axes and color bars."""
+    return number(value, 2)
 
 
 def _draw_curve(
@@ -490,13 +521,16 @@ def _draw_curve(
         axes.fill_between(
             x, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0
         )
+    if curve.points:
+        line_style = "none"
+    half_lengths = curve.spread if any(curve.spread) else None
     axes.errorbar(
         x,
         curve.y,
-        yerr=curve.spread if any(curve.spread) else None,
+        yerr=half_lengths,
         label=curve.label,
         color=colour,
-        linestyle="none" if curve.points else line_style,
+        linestyle=line_style,
         linewidth=width,
         elinewidth=0.7,
         capsize=2,
@@ -508,10 +542,7 @@ def _draw_curve(
 def _draw_published(
     axes: Axes, curve: Line, x: Sequence[Any], colour: str, marker: dict[str, Any]
 ) -> None:
-    red, green, blue = [
-        (1 - PALE_SHARE) * channel + PALE_SHARE * PALE_GRAY
-        for channel in to_rgb(colour)
-    ]
+    red, green, blue = map(_pale, to_rgb(colour))
     style = marker | {
         "color": to_hex((red, green, blue)),
         "linestyle": (0, (4, 2)),
@@ -521,6 +552,11 @@ def _draw_published(
         "markersize": 3,
     }
     axes.plot(x, curve.y, label=curve.label, **style)
+
+
+def _pale(channel: float) -> float:
+    """Mix gray into a channel of a color."""
+    return (1 - PALE_SHARE) * channel + PALE_SHARE * PALE_GRAY
 
 
 def _write_point_names(axes: Axes, curve: Line) -> None:
@@ -539,7 +575,7 @@ def _write_point_names(axes: Axes, curve: Line) -> None:
 
 
 def _name_points(names: Sequence[str]) -> float:
-    """Return the font size of names beside an axis, in points."""
+    """Return the font size of names next to an axis, in points."""
     size = NAME_POINTS_BY_COUNT / max(1, len(names))
     return min(MAX_NAME_POINTS, max(MIN_NAME_POINTS, size))
 
@@ -550,7 +586,10 @@ def _letters_inches(names: Sequence[str], n_letters: int) -> float:
 
 
 def _names_length(names: Sequence[str]) -> float:
-    """Return the space of the names beside a matrix, in inches; too many get none."""
+    """Return the space of the names next to a matrix, in inches.
+
+    It is 0 if there are too many names to write.
+    """
     if len(names) > MAX_NAMES:
         return 0.0
     return _letters_inches(names, max(map(len, names), default=0))
@@ -577,7 +616,9 @@ def _x_names_length(panel: Panel | HeatMap) -> float:
 
 def _cell_size(panel: HeatMap) -> tuple[float, float]:
     """Return the width and height of a cell of a matrix, in inches."""
-    return NUMBER_CELL_INCHES if panel.has_numbers else MAP_CELL_INCHES
+    if panel.has_numbers:
+        return NUMBER_CELL_INCHES
+    return MAP_CELL_INCHES
 
 
 def _map_size(panel: HeatMap) -> tuple[float, float]:
@@ -592,7 +633,7 @@ def _map_size(panel: HeatMap) -> tuple[float, float]:
 
 def _map_limits(panel: HeatMap) -> tuple[float, float]:
     """Return the values of the first and the last color of a matrix."""
-    present = [value for row in panel.values for value in row if value is not None]
+    present = [value for value in chain(*panel.values) if value is not None]
     low = min(present, default=0.0)
     high = max(present, default=1.0)
     if panel.centre is None:
@@ -607,11 +648,13 @@ def _draw_map(canvas: Canvas, axes: Axes, panel: HeatMap) -> None:
     The cells are drawn as shapes, so that a vector file holds no image of pixels.
     """
     low, high = _map_limits(panel)
-    map_name = SEQUENTIAL if panel.centre is None else DIVERGING
+    map_name = DIVERGING
+    if panel.centre is None:
+        map_name = SEQUENTIAL
     colours = mpl.colormaps[map_name].resampled(N_MAP_COLOURS)
     values = []
     for row in panel.values:
-        values.append([float("nan") if value is None else value for value in row])
+        values.append(list(map(_nan_if_missing, row)))
     mesh = axes.pcolormesh(values, cmap=colours, norm=Normalize(low, high))
     axes.invert_yaxis()
     cell_width, cell_height = _cell_size(panel)
@@ -626,6 +669,7 @@ def _draw_map(canvas: Canvas, axes: Axes, panel: HeatMap) -> None:
                 if math.isnan(value):
                     continue
                 rgb = colours((value - low) / (high - low or 1.0))[:3]
+                is_dark = sum(rgb) < 1.2
                 axes.text(
                     j + 0.5,
                     i + 0.5,
@@ -633,10 +677,14 @@ def _draw_map(canvas: Canvas, axes: Axes, panel: HeatMap) -> None:
                     ha="center",
                     va="center",
                     fontsize=7,
-                    color="white" if sum(rgb) < 1.2 else "black",
+                    color="white" if is_dark else "black",
                 )
     axes.set_title(panel.title, fontsize=9)
-    canvas.colorbar(mesh, ax=axes, shrink=0.8, format=lambda value, _: number(value, 2))
+    canvas.colorbar(mesh, ax=axes, shrink=0.8, format=_two_digits)
+
+
+def _nan_if_missing(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
 def _set_names(axis: Axis, names: Sequence[str], *, rotation: int) -> None:
@@ -656,11 +704,13 @@ def draw_ranks(figure: RankDiagram) -> Canvas:
 
     All of them are as wide as the longest labels require.
     """
-    layouts = [_RankLayout(ranking) for ranking in figure.rankings]
+    layouts = list(map(_RankLayout, figure.rankings))
     left_margin = max(layout.left_margin for layout in layouts)
     right_margin = max(layout.right_margin for layout in layouts)
     has_heading = len(layouts) > 1
-    heading_height = HEADING_INCHES if has_heading else 0.0
+    heading_height = 0.0
+    if has_heading:
+        heading_height = HEADING_INCHES
     width = RANK_AXIS_INCHES + (left_margin + right_margin)
     height = heading_height + sum(layout.height for layout in layouts)
     with mpl.rc_context(STYLE):
@@ -681,7 +731,9 @@ def draw_ranks(figure: RankDiagram) -> Canvas:
                     va="top",
                 )
             top = bottom
-        title_height = 1 - 0.08 / height if has_heading else 0.98
+        title_height = 0.98
+        if has_heading:
+            title_height = 1 - 0.08 / height
         canvas.suptitle(figure.title, fontsize=10, y=title_height)
         _disable_math(canvas)
     return canvas
@@ -711,7 +763,7 @@ class _RankLayout:
     """
 
     def __init__(self, ranking: Ranking) -> None:
-        order = sorted(ranking.average.items(), key=lambda pair: pair[1])
+        order = sorted(ranking.average.items(), key=itemgetter(1))
         self.ranks = [rank for _, rank in order]
         difference = critical_difference(len(order), len(ranking.values), SIGNIFICANCE)
         self.groups = alike(self.ranks, difference)
@@ -719,9 +771,10 @@ class _RankLayout:
         self.labels = []
         self.colours = []
         for index, (method, rank) in enumerate(order):
-            is_left = index < self.n_left
-            label = f"{method} ({rank:.2f})" if is_left else f"({rank:.2f}) {method}"
-            self.labels.append(label)
+            if index < self.n_left:
+                self.labels.append(f"{method} ({rank:.2f})")
+            else:
+                self.labels.append(f"({rank:.2f}) {method}")
             self.colours.append(COLOURS[ranking.methods.index(method) % len(COLOURS)])
         self.left_margin = _label_margin(self.labels[: self.n_left])
         self.right_margin = _label_margin(self.labels[self.n_left :])
@@ -785,8 +838,10 @@ def alike(ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:
     """
     groups: list[tuple[int, int]] = []
     for first, rank in enumerate(ranks):
-        similar = [i for i, other in enumerate(ranks) if other - rank < difference]
-        last = max(similar)
+        last = first
+        for index, other in enumerate(ranks):
+            if other - rank < difference:
+                last = index
         extends_last_group = not groups or last > groups[-1][1]
         if last > first and extends_last_group:
             groups.append((first, last))
@@ -816,12 +871,11 @@ def draw_dumbbell(figure: Dumbbell) -> Canvas:
             n_rows, n_columns, squeeze=False, height_ratios=heights
         ).ravel()
         for index, (axes, panel) in enumerate(zip(grid, panels, strict=False)):
-            labels = [pair.label for pair in panel.pairs]
-            if index % n_columns:
-                left_panel = panels[index - 1]
-                if labels == [pair.label for pair in left_panel.pairs]:
-                    # The labels of the panel to the left serve both.
-                    labels = []
+            labels = panel.labels
+            has_left_panel = index % n_columns > 0
+            if has_left_panel and labels == panels[index - 1].labels:
+                # The labels of the panel to the left serve both.
+                labels = []
             _draw_pairs(axes, panel, labels)
         for axes in grid[len(panels) :]:
             axes.remove()
@@ -902,7 +956,9 @@ def _draw_pairs(axes: Axes, panel: DumbbellPanel, labels: Sequence[str]) -> None
 def draw_strip(figure: Strip) -> Canvas:
     """Draw one square per claim in the order of `SQUARES`, and a legend."""
     n_lines = [-(-len(row.squares) // SQUARES_PER_LINE) for row in figure.rows]
-    present = {kind for row in figure.rows for kind in row.counts}
+    present: set[str] = set()
+    for row in figure.rows:
+        present.update(row.counts)
     kinds = [kind for kind in SQUARES if kind in present]
     legend_lines = -(-len(kinds) // 2)
     margin = STRIP_MARGIN_INCHES
@@ -941,7 +997,11 @@ def draw_strip(figure: Strip) -> Canvas:
 def _draw_squares(axes: Axes, row: StripRow, top: float) -> None:
     """Draw the squares of one paper, sorted by kind, below `top`."""
     order = list(SQUARES)
-    squares = sorted(row.squares, key=lambda square: order.index(square[0]))
+
+    def position(square: tuple[str, str]) -> int:
+        return order.index(square[0])
+
+    squares = sorted(row.squares, key=position)
     for index, (kind, name) in enumerate(squares):
         line, column = divmod(index, SQUARES_PER_LINE)
         left = STRIP_MARGIN_INCHES + SQUARE_INCHES * column

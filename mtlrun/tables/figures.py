@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -199,13 +200,19 @@ class Figure:
     @property
     def caption(self) -> str:
         """One line that says what the figure shows."""
-        curve_panels = [panel for panel in self.panels if isinstance(panel, Panel)]
-        quantities = dict.fromkeys(panel.quantity for panel in self.panels)
-        axes = dict.fromkeys(panel.axis or self.axis for panel in curve_panels)
+        # Dictionaries keep the order, without repetitions.
+        quantities: dict[str, None] = {}
+        axes: dict[str, None] = {}
+        has_diagonal = False
+        for panel in self.panels:
+            quantities[panel.quantity] = None
+            if isinstance(panel, Panel):
+                axes[panel.axis or self.axis] = None
+                has_diagonal |= panel.diagonal
         caption = f"{self.title}: {', '.join(quantities)}"
         if axes:
             caption += f" against {', '.join(axes)}"
-        if any(panel.diagonal for panel in curve_panels):
+        if has_diagonal:
             caption += "; dotted: equal numbers"
         return caption
 
@@ -244,7 +251,9 @@ class RankDiagram:
     @property
     def caption(self) -> str:
         """One line that says what the figure shows."""
-        subject = f": {self.heading}" if self.heading else f" by {self.title}"
+        subject = f" by {self.title}"
+        if self.heading:
+            subject = f": {self.heading}"
         return (
             f"Average ranks{subject} (1 is best); "
             "bars: not separated by Nemenyi's test at 0.05"
@@ -294,6 +303,11 @@ class DumbbellPanel:
     pairs: list[PublishedPair]
 
     @property
+    def labels(self) -> list[str]:
+        """Labels of the pairs."""
+        return [pair.label for pair in self.pairs]
+
+    @property
     def values(self) -> list[float]:
         """Published and computed numbers of the panel."""
         computed = [pair.ours for pair in self.pairs if pair.ours is not None]
@@ -326,7 +340,10 @@ class Dumbbell:
     @property
     def pairs(self) -> list[PublishedPair]:
         """Pairs of all panels."""
-        return [pair for panel in self.panels for pair in panel.pairs]
+        pairs = []
+        for panel in self.panels:
+            pairs += panel.pairs
+        return pairs
 
     @property
     def caption(self) -> str:
@@ -374,8 +391,8 @@ class StripRow:
     @property
     def counts(self) -> dict[str, int]:
         """Number of claims of each kind that occurs, in the order of `SQUARES`."""
-        kinds = [kind for kind, _ in self.squares]
-        return {kind: kinds.count(kind) for kind in SQUARES if kind in kinds}
+        kinds = Counter(kind for kind, _ in self.squares)
+        return {kind: kinds[kind] for kind in SQUARES if kind in kinds}
 
     @property
     def sentence(self) -> str:
@@ -414,7 +431,7 @@ def file_name(*parts: str) -> str:
     Characters other than letters, digits, ``-`` and ``_`` become ``-``. A name that is
     too long for a file is cut and ends with a digest.
     """
-    name = "-".join(_replace_special(part) for part in parts)
+    name = "-".join(map(_replace_special, parts))
     if len(name.encode()) <= MAX_NAME_BYTES:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()
@@ -425,13 +442,15 @@ def _replace_special(text: str) -> str:
     characters = []
     for character in text:
         is_plain = character.isalnum() or character in "-_"
-        characters.append(character if is_plain else "-")
+        if not is_plain:
+            character = "-"
+        characters.append(character)
     return "".join(characters)
 
 
 def are_numbers(values: Iterable[Any]) -> bool:
     """Return whether all values are numbers; booleans are none."""
-    return all(_is_number(value) for value in values)
+    return all(map(_is_number, values))
 
 
 def _is_number(value: Any) -> bool:
@@ -470,7 +489,10 @@ def path_panel(quantity: str, name: str, curves: list[Line]) -> Panel:
     The horizontal axis is logarithmic if the values are positive and span a large
     factor, or if their ratios vary less than their differences.
     """
-    values = sorted({x for curve in curves for x in curve.x})
+    distinct_values: set[float] = set()
+    for curve in curves:
+        distinct_values.update(curve.x)
+    values = sorted(distinct_values)
     is_log = False
     if values and values[0] > 0:
         spans_much = values[-1] >= LOG_SPAN_PARAMETER * values[0]

@@ -20,8 +20,10 @@ from mtlrun.engine.record import DIVERGED, FAILED, NOT_CONVERGED, OK, TIMEOUT
 from mtlrun.tables.figures import Drawing
 from mtlrun.tables.report_table import (
     Column,
+    ReportTable,
     Section,
     Styled,
+    are_bullets,
     csv_grid,
     show,
     tex_grid,
@@ -73,7 +75,9 @@ def html_page(
     jinja_environment = _cached_environment(tuple(classes.items()))
     lines = []
     for line in summary:
-        css_class = tone_of(line.tone, classes) if isinstance(line, Styled) else ""
+        css_class = ""
+        if isinstance(line, Styled):
+            css_class = tone_of(line.tone, classes)
         lines.append((str(line), css_class))
     return render(
         jinja_environment,
@@ -126,10 +130,10 @@ def environment(
         "tone": tone,
         "anchor": _anchor,
         "digits": "{:.10g}".format,
-        "bullets": _are_bullets,
+        "bullets": are_bullets,
         "code": _with_code,
-        "csv": lambda grid: quote(csv_grid(grid)),
-        "tex": lambda grid: quote(tex_grid(grid)),
+        "csv": _quoted_csv,
+        "tex": _quoted_tex,
     }
     jinja_environment.filters.update({**shared, **filters})
     jinja_environment.globals.update(entry=entry)
@@ -175,8 +179,12 @@ def _anchor(title: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
-def _are_bullets(texts: Sequence[str]) -> bool:
-    return all(text.startswith("* ") for text in texts)
+def _quoted_csv(table: ReportTable) -> str:
+    return quote(csv_grid(table))
+
+
+def _quoted_tex(table: ReportTable) -> str:
+    return quote(tex_grid(table))
 
 
 def _with_code(text: str) -> Markup:
@@ -188,11 +196,14 @@ def _with_code(text: str) -> Markup:
 def _entry(column: Column, value: object, tones: Mapping[str, str]) -> dict[str, Any]:
     """Return what the template needs to show one cell of a table."""
     text = show(value, column.kind)
+    address = ""
+    if isinstance(value, Styled):
+        address = value.address
     return {
         "text": text,
         "value": _sort_value(column, value, text),
         "css": " ".join(_css_classes(column, text, tones)),
-        "link": value.address if isinstance(value, Styled) else "",
+        "link": address,
     }
 
 
@@ -203,7 +214,9 @@ def _sort_value(column: Column, value: object, text: str) -> int | float | str |
     if column.kind == "text":
         return None
     match = _NUMBER.match(text)
-    return None if match is None else match[0]
+    if match is None:
+        return None
+    return match[0]
 
 
 def _css_classes(column: Column, text: str, tones: Mapping[str, str]) -> list[str]:

@@ -32,8 +32,8 @@ class Column:
         Header.
     kind : {"text", "score", "seconds", "duration", "number", "ratio", "count", \
             "small", "gain"}
-        How values are formatted (see `show`). Columns of every kind but text are
-        aligned to the right.
+        How values are formatted (see `show`). Text is aligned to the left, other kinds
+        are aligned to the right.
     """
 
     name: str
@@ -92,18 +92,26 @@ class ReportTable:
         rows : iterable of sequence
             One value per column.
         """
-        return cls(
-            [_parse_column(column) for column in columns],
-            [list(row) for row in rows],
-        )
+        return cls(list(map(_parse_column, columns)), list(map(list, rows)))
+
+    @property
+    def names(self) -> list[str]:
+        """Headers of the columns."""
+        return [column.name for column in self.columns]
+
+    @property
+    def kinds(self) -> list[str]:
+        """Kinds of the columns."""
+        return [column.kind for column in self.columns]
 
     def _format_cells(self, format_cell: Callable[[Any, str], str]) -> list[list[str]]:
         """Format each value, given the kind of its column."""
-        kinds = [column.kind for column in self.columns]
         table = []
         for row in self.rows:
-            cells = zip(row, kinds, strict=True)
-            table.append([format_cell(value, kind) for value, kind in cells])
+            texts = []
+            for value, kind in zip(row, self.kinds, strict=True):
+                texts.append(format_cell(value, kind))
+            table.append(texts)
         return table
 
     def texts(self) -> list[list[str]]:
@@ -112,11 +120,10 @@ class ReportTable:
 
     def records(self) -> list[dict[str, Any]]:
         """Return the rows as dictionaries of raw values; styled values become text."""
-        names = [column.name for column in self.columns]
         records = []
         for row in self.rows:
-            values = [_without_style(value) for value in row]
-            records.append(dict(zip(names, values, strict=True)))
+            values = map(_without_style, row)
+            records.append(dict(zip(self.names, values, strict=True)))
         return records
 
     def add(self, column: str | Column, values: Sequence[Any]) -> None:
@@ -127,10 +134,11 @@ class ReportTable:
 
     def part(self, indices: Sequence[int]) -> ReportTable:
         """Return a table of the columns with these indices, in this order."""
-        return ReportTable(
-            [self.columns[index] for index in indices],
-            [[row[index] for index in indices] for row in self.rows],
-        )
+        columns = [self.columns[index] for index in indices]
+        rows = []
+        for row in self.rows:
+            rows.append([row[index] for index in indices])
+        return ReportTable(columns, rows)
 
     def within(self, width: int) -> list[ReportTable]:
         """Split the table into tables that fit into `width` characters.
@@ -142,14 +150,16 @@ class ReportTable:
         columns = zip(*text_rows(self), strict=True)
         widths = [max(map(len, texts)) + gap for texts in columns]
         groups = [[0]]
+        group_width = widths[0]
         for index in range(1, len(widths)):
-            indices = groups[-1]
-            total = sum(widths[i] for i in [*indices, index])
             # The last column of a line needs no gap behind it.
-            if len(indices) > 1 and total > width + gap:
+            is_full = group_width + widths[index] > width + gap
+            if len(groups[-1]) > 1 and is_full:
                 groups.append([0])
+                group_width = widths[0]
             groups[-1].append(index)
-        return [self.part(indices) for indices in groups]
+            group_width += widths[index]
+        return list(map(self.part, groups))
 
 
 def _parse_column(column: str | Column) -> Column:
@@ -231,16 +241,20 @@ def number(value: float, digits: int = 4) -> str:
     return text
 
 
+def _ratio(value: float) -> str:
+    return f"{significant(value)}x"
+
+
 _FORMATS: dict[str, Callable[[float], str]] = {
     "score": score,
     "seconds": significant,
     "duration": duration,
     "number": number,
-    "ratio": lambda value: f"{significant(value)}x",
-    "count": lambda value: f"{value:.0f}",
-    "small": lambda value: f"{value:.2g}",
+    "ratio": _ratio,
+    "count": "{:.0f}".format,
+    "small": "{:.2g}".format,
     # Gains are shares: small and large ones of a column have the same decimals.
-    "gain": lambda value: f"{value:.4f}",
+    "gain": "{:.4f}".format,
 }
 
 
@@ -275,7 +289,7 @@ def rounded(value: object) -> Any:
     if isinstance(value, dict):
         return {str(key): rounded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [rounded(item) for item in value]
+        return list(map(rounded, value))
     if not isinstance(value, float):
         return value
     if not math.isfinite(value):
@@ -291,7 +305,7 @@ def json_text(content: object) -> str:
 
 def markdown_grid(grid: ReportTable) -> str:
     """Return an aligned Markdown table."""
-    names = [escape_markdown(column.name) for column in grid.columns]
+    names = list(map(escape_markdown, grid.names))
     body = grid._format_cells(_markdown_cell)
     # Markdown needs three dashes in the rule below the header.
     header, *rows = padded([names, *body], grid.columns, min_width=3)
@@ -301,7 +315,8 @@ def markdown_grid(grid: ReportTable) -> str:
             rule.append("-" * len(text))
         else:
             rule.append("-" * (len(text) - 1) + ":")
-    return "\n".join(f"| {' | '.join(row)} |" for row in [header, rule, *rows])
+    lines = map(" | ".join, [header, rule, *rows])
+    return "\n".join(f"| {line} |" for line in lines)
 
 
 def _markdown_cell(value: object, kind: str) -> str:
@@ -326,14 +341,14 @@ def html_block(title: str, lines: Sequence[str], sections: Sequence[Section]) ->
     for section in sections:
         if section.title:
             parts.append(f"<p>{escape(section.title)}</p>")
-        parts += [_html_table(table) for table in section.grids]
+        parts += map(_html_table, section.grids)
     return "\n".join(parts)
 
 
 def _html_table(table: ReportTable) -> str:
-    names = [column.name for column in table.columns]
-    rows = [_html_row("th", names)]
-    rows += [_html_row("td", texts) for texts in table.texts()]
+    rows = [_html_row("th", table.names)]
+    for texts in table.texts():
+        rows.append(_html_row("td", texts))
     return f'<div style="overflow-x:auto"><table>{"".join(rows)}</table></div>'
 
 
@@ -346,20 +361,27 @@ def markdown_section(section: Section) -> str:
     """Return a section as Markdown: heading, sentences or a list of bullets, tables."""
     parts = [f"## {section.title}"]
     if section.lines:
-        is_list = all(line.startswith("* ") for line in section.lines)
-        separator = "\n" if is_list else "\n\n"
+        separator = "\n\n"
+        if are_bullets(section.lines):
+            separator = "\n"
         parts.append(separator.join(section.lines))
     parts += [markdown_grid(table) for table in section.grids if table.rows]
-    return "\n\n".join(part for part in parts if part)
+    # A section may consist of empty lines only.
+    return "\n\n".join(filter(None, parts))
+
+
+def are_bullets(lines: Sequence[str]) -> bool:
+    """Return whether all lines are bullets of a list."""
+    return all(line.startswith("* ") for line in lines)
 
 
 def csv_grid(grid: ReportTable) -> str:
     """Return a table as CSV with raw numbers; missing values are empty."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow([table_text(column.name) for column in grid.columns])
+    writer.writerow(map(table_text, grid.names))
     for row in grid.rows:
-        writer.writerow([_csv_value(value) for value in row])
+        writer.writerow(map(_csv_value, row))
     return stream.getvalue()
 
 
@@ -376,15 +398,16 @@ def padded(
     aligned_columns = []
     for column, texts in zip(columns, zip(*rows, strict=True), strict=True):
         width = max(min_width, *map(len, texts))
-        align = str.ljust if column.kind == "text" else str.rjust
-        aligned_columns.append([align(text, width) for text in texts])
-    return [list(row) for row in zip(*aligned_columns, strict=True)]
+        if column.kind == "text":
+            aligned_columns.append([text.ljust(width) for text in texts])
+        else:
+            aligned_columns.append([text.rjust(width) for text in texts])
+    return list(map(list, zip(*aligned_columns, strict=True)))
 
 
 def text_rows(grid: ReportTable) -> list[list[str]]:
     """Return the names of the columns and the rows as padded text."""
-    names = [column.name for column in grid.columns]
-    return padded([names, *grid.texts()], grid.columns)
+    return padded([grid.names, *grid.texts()], grid.columns)
 
 
 def text_lines(
@@ -405,8 +428,8 @@ def text_lines(
     for name in drop_first:
         if width is None or max(map(len, lines)) <= width:
             break
-        columns = enumerate(grid.columns)
-        grid = grid.part([index for index, column in columns if column.name != name])
+        names = enumerate(grid.names)
+        grid = grid.part([index for index, other in names if other != name])
         lines = _join_columns(grid)
     return lines
 
@@ -431,10 +454,20 @@ def escape_html(markdown: str) -> str:
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 #: Characters that LaTeX interprets or lacks, with their replacements.
 _TEX = str.maketrans(
-    {sign: f"\\{sign}" for sign in "{}&%$#_"}
-    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    | {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
-    | {
+    {
+        "{": r"\{",
+        "}": r"\}",
+        "&": r"\&",
+        "%": r"\%",
+        "$": r"\$",
+        "#": r"\#",
+        "_": r"\_",
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
         "±": r"$\pm$",
         "×": r"$\times$",
         "≤": r"$\le$",
@@ -455,7 +488,9 @@ def escape_tex(text: str) -> str:
     characters = []
     for character in " ".join(text.split()):
         is_printable = character < "\u0180" or ord(character) in _TEX
-        characters.append(character if is_printable else "?")
+        if not is_printable:
+            character = "?"
+        characters.append(character)
     return "".join(characters).translate(_TEX)
 
 
@@ -475,11 +510,12 @@ def tex_grid(
     # Importing pandas takes long; `mtlrun status` and `mtlrun list` need no LaTeX.
     import pandas as pd
 
-    names = [escape_tex(column.name) for column in grid.columns]
+    names = list(map(escape_tex, grid.names))
     cells = pd.DataFrame(grid._format_cells(_tex_cell), columns=names)
     if align is None:
-        kinds = [column.kind for column in grid.columns]
-        align = "".join("l" if kind == "text" else "r" for kind in kinds)
+        align = ""
+        for kind in grid.kinds:
+            align += "l" if kind == "text" else "r"
     latex = cells.to_latex(
         index=False, escape=False, column_format=align, caption=caption
     )
