@@ -23,7 +23,7 @@ from mtlrun.tables.figures import Line, Panel, best_scores, path_panel
 from mtlrun.tables.quantities import spoken
 from mtlrun.tables.report_table import Column, ReportTable
 
-#: The baseline of every score.
+#: Baseline of all scores.
 BASELINE = "mean of the task"
 #: Scores of the mean of the task by definition; others depend on the data.
 BASELINE_SCORES = {

@@ -99,7 +99,9 @@ class ModelCurves:
         self.has_targets_as_tasks = not model.ragged
         self.column = column
         self._position = self._feature_position(column)
-        task = self.estimator.tasks_[0] if self.has_targets_as_tasks else None
+        task = None
+        if self.has_targets_as_tasks:
+            task = self.estimator.tasks_[0]
         try:
             self._values: Array = self.estimator.partial_dependence(
                 self._position, task=task
@@ -114,7 +116,7 @@ class ModelCurves:
         inputs = self.model.about["input"]
         names = list(inputs["names"])
         if not names:
-            names = [str(position) for position in range(inputs["n_features"])]
+            names = list(map(str, range(inputs["n_features"])))
         categories = list(inputs.get("categories") or {})
         numbers = [name for name in names if name not in categories]
         if column in categories:
@@ -158,7 +160,9 @@ class ModelCurves:
     def curve(self, task: int | None) -> ColumnCurve:
         """Return the curve of a task by its position; of all tasks for None."""
         estimator = self.estimator
-        fitted_task = None if task is None else estimator.tasks_[task]
+        fitted_task = None
+        if task is not None:
+            fitted_task = estimator.tasks_[task]
         dependence = estimator.partial_dependence(
             self._position, task=fitted_task, values=self._values
         )
@@ -182,12 +186,12 @@ class ModelCurves:
 
     def quantity(self, task: int | None) -> str:
         """Return the label of the vertical axis."""
-        about = self.model.about
+        facts = self.model.about
         if self.has_targets_as_tasks and task is not None:
             name = self.tasks[task]
         else:
-            name = (about.get("targets") or ["prediction"])[0]
-        if about["task_type"] == "regression":
+            name = (facts.get("targets") or ["prediction"])[0]
+        if facts["task_type"] == "regression":
             return str(name)
         labels = next(iter(self.model.words.values()))
         if self.has_targets_as_tasks:
@@ -252,7 +256,9 @@ def curve_panels(
     if curves.has_targets_as_tasks:
         names = tasks or curves.tasks[:MAX_PANELS]
         return [_target_panel(curves, task) for task in curves.positions(names)]
-    selected = curves.positions(tasks) if tasks else None
+    selected: list[int] = []
+    if tasks:
+        selected = curves.positions(tasks)
     n_tasks = len(curves.tasks)
     n_shown = min(n_tasks, MAX_BACKGROUND_CURVES)
     spaced = np.linspace(0, n_tasks - 1, n_shown).round().astype(int).tolist()
@@ -261,7 +267,7 @@ def curve_panels(
     def height(task: int) -> float:
         return float(by_task[task].mean.mean())
 
-    if selected is None:
+    if not tasks:
         by_height = sorted(spaced, key=height)
         positions = np.linspace(0, n_shown - 1, min(n_shown, N_DEFAULT_TASKS))
         selected = [by_height[position] for position in positions.round().astype(int)]

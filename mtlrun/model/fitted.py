@@ -1,10 +1,15 @@
-"""A fitted method with the table that it was fitted on: an estimator of the user's own columns, labels and tasks."""
+"""Fitted methods that predict from the columns of a table.
+
+A `Model` joins an estimator with facts about its training table, so that it takes data
+frames and returns the units and labels of the table.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -37,37 +42,40 @@ from mtlrun.estimators.baselines import given, predict_scores
 from mtlrun.features.table import TableFeatures, table_step
 from mtlrun.model.intervals import LEVEL, Intervals
 
-#: Default name of the column that names the task of every row.
+#: Default name of the column of tasks.
 TASK_COLUMN = "task"
 
 
 class Model(BaseEstimator):
-    """A fitted method with what is needed to feed it, as a scikit-learn estimator.
+    """Fitted method that predicts from a table, as a scikit-learn estimator.
 
-    `predict` takes a data frame with the columns of the table that it was fitted on. Other columns, among them those
-    of the targets, may be there. `scores`, `labels` and `probabilities` take a matrix and positions of tasks.
+    `predict` takes a data frame with the columns of the training table. It ignores
+    other columns, including the targets. `scores`, `labels` and `probabilities` take a matrix
+    and positions of tasks.
 
     Parameters
     ----------
     estimator : estimator
-        Its tasks are the numbers 0..T-1 of `facts["tasks"]`.
+        Its tasks are the positions 0..T-1 in `facts["tasks"]`.
     step : transformer or None
         Applied to X first.
     facts : dict
-        ``name, task_type, design, tasks, input {n_features, names, strings}, estimator {name, class, params},
-        dataset {id, options, fingerprint}`` and what the caller adds; `save_model` adds versions and hashes. Of a
-        table: ``targets`` and ``labels``, as of `Dataset`.
+        ``name, task_type, design, tasks, input {n_features, names, strings}, estimator
+        {name, class, params}, dataset {id, options, fingerprint}``, and further facts
+        of the caller. `save_model` adds versions and hashes. A model of a table also has
+        ``targets`` and ``labels``, as `Dataset` has them.
 
     Attributes
     ----------
     fitted_ : Model
-        Only after `fit`: the method fitted on those rows. Otherwise `estimator` and `step` are fitted themselves; a
-        clone has neither.
+        Only after `fit`: the method fitted on its rows. Without it, `estimator` and
+        `step` must be fitted; a clone has unfitted ones.
     classes_ : ndarray, or list of ndarray
-        The original labels, of every target if there are several; classifiers only.
+        Original labels, a list for several targets; classifiers only.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
-        The columns that `predict` needs: features and, if rows belong to tasks, the column of tasks.
+        Columns that `predict` needs: features and, if rows belong to tasks, the column
+        of tasks.
     """
 
     def __init__(
@@ -79,7 +87,8 @@ class Model(BaseEstimator):
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         facts = self._now().about
-        return f"<Model: {facts['estimator']['name']}, {counted(len(facts['tasks']), 'task')}>"
+        n_tasks = counted(len(facts["tasks"]), "task")
+        return f"<Model: {facts['estimator']['name']}, {n_tasks}>"
 
     def __sklearn_is_fitted__(self) -> bool:
         try:
@@ -90,15 +99,16 @@ class Model(BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.estimator_type = (
-            "regressor" if self.about["task_type"] == "regression" else "classifier"
-        )
-        tags.input_tags.allow_nan = tags.input_tags.string = True
+        tags.estimator_type = "classifier"
+        if self.about["task_type"] == "regression":
+            tags.estimator_type = "regressor"
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
         return tags
 
     @property
     def about(self) -> dict[str, Any]:
-        """What is known of the method and its table."""
+        """Facts about the method and its table; empty if there are none."""
         return self.facts or {}
 
     @property
@@ -108,38 +118,43 @@ class Model(BaseEstimator):
 
     @property
     def by_task(self) -> bool:
-        """Whether rows say to which task they belong: ragged data, and those with classes in each task."""
-        return self.ragged or (
-            bool(self.about["input"].get("task_column"))
-            and bool(self.about.get("labels"))
-        )
+        """Whether each row names its task: ragged data, and classes per task."""
+        if self.ragged:
+            return True
+        has_task_column = bool(self.about["input"].get("task_column"))
+        return has_task_column and bool(self.about.get("labels"))
 
     @property
     def unseen(self) -> str:
-        """What the estimator, or the one inside it, does with unknown tasks: ``error`` or ``mean``."""
-        params = (
-            self.estimator.get_params() if hasattr(self.estimator, "get_params") else {}
-        )
-        found = [
-            value
-            for name, value in params.items()
-            if name.rpartition("__")[2] == "unseen"
-        ]
-        return "mean" if "mean" in found else "error"
+        """Treatment of unknown tasks by the estimator: ``error`` or ``mean``."""
+        if not hasattr(self.estimator, "get_params"):
+            return "error"
+        for name, value in self.estimator.get_params().items():
+            # The parameters of an estimator inside another have a prefix.
+            is_unseen = name.rpartition("__")[2] == "unseen"
+            if is_unseen and value == "mean":
+                return "mean"
+        return "error"
 
     @property
     def words(self) -> Mapping[str, list[str]]:
-        """Labels of every target, or of every task where rows belong to tasks; -1 and +1 where no others are known."""
-        return self.about.get("labels") or {
-            name: ["-1", "1"] for name in self.about["tasks"]
-        }
+        """Labels of each target, or of each task where rows belong to tasks.
+
+        They are -1 and +1 unless the table had others.
+        """
+        labels: Mapping[str, list[str]] = self.about.get("labels") or {}
+        if labels:
+            return labels
+        return {name: ["-1", "1"] for name in self.about["tasks"]}
 
     @property
     def task_names(self) -> list[str]:
         """Tasks to which rows may belong."""
-        return (
-            self.about["tasks"] if self.ragged or not self.by_task else list(self.words)
-        )
+        if self.by_task and not self.ragged:
+            # The tasks of the estimator are classes of these tasks.
+            return list(self.words)
+        names: list[str] = self.about["tasks"]
+        return names
 
     @property
     def target_names(self) -> list[str]:
@@ -150,17 +165,22 @@ class Model(BaseEstimator):
 
     @property
     def schema(self) -> Schema:
-        """What the columns of new rows must be."""
-        wanted = self.about["input"]
+        """Columns that new rows must have."""
+        inputs = self.about["input"]
+        task_column = None
+        task_names: tuple[str, ...] = ()
+        if self.by_task:
+            task_column = inputs.get("task_column") or TASK_COLUMN
+            task_names = tuple(self.task_names)
         return Schema(
-            wanted["n_features"],
-            tuple(wanted["names"]),
-            wanted["strings"],
-            (wanted.get("task_column") or TASK_COLUMN) if self.by_task else None,
-            wanted.get("table", False),
-            wanted.get("categories", {}),
-            tuple(self.task_names) if self.by_task else (),
-            self._complete(wanted),
+            inputs["n_features"],
+            tuple(inputs["names"]),
+            inputs["strings"],
+            task_column,
+            inputs.get("table", False),
+            inputs.get("categories", {}),
+            task_names,
+            self._complete_features(inputs),
             self._clock,
         )
 
@@ -172,12 +192,12 @@ class Model(BaseEstimator):
             return None
         return Clock(**clock)
 
-    def _complete(self, wanted: Mapping[str, Any]) -> tuple[str, ...]:
+    def _complete_features(self, inputs: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the names of the features that no training row lacked."""
         is_fitted = hasattr(self.step, "transformer_")
         if not isinstance(self.step, TableFeatures) or not is_fitted:
             return ()
-        names = wanted["names"]
+        names = inputs["names"]
         return tuple(names[j] for j in self.step.complete_columns())
 
     @property
@@ -186,9 +206,12 @@ class Model(BaseEstimator):
         schema = self._now().schema
         if not schema.features or not self.__sklearn_is_fitted__():
             raise AttributeError(
-                "feature_names_in_ exists for models that were fitted on columns with names"
+                "feature_names_in_ exists for models that were fitted on columns with "
+                "names"
             )
-        names = [*schema.needed_features, *filter(None, [schema.task_column])]
+        names = list(schema.needed_features)
+        if schema.task_column:
+            names.append(schema.task_column)
         return np.array(names, dtype=object)
 
     @property
@@ -203,18 +226,17 @@ class Model(BaseEstimator):
 
     @property
     def classes_(self) -> Any:
-        """Labels, of every target if there are several."""
+        """Original labels; a list of them for several targets."""
         model = self._now()
         if model.about["task_type"] == "regression" or not self.__sklearn_is_fitted__():
             raise AttributeError("classes_ exists for fitted classifiers")
-        found = [model._values(words, name) for name, words in model.words.items()]
         if model.by_task:
-            return np.unique(
-                model._values(
-                    [word for words in model.words.values() for word in words]
-                )
-            )
-        return found[0] if len(found) == 1 else found
+            labels = list(chain.from_iterable(model.words.values()))
+            return np.unique(model._values(labels))
+        classes = [model._values(words, name) for name, words in model.words.items()]
+        if len(classes) == 1:
+            return classes[0]
+        return classes
 
     @with_arguments
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -224,15 +246,17 @@ class Model(BaseEstimator):
         ----------
         X : data frame
         y : array-like, optional
-            Targets, with their original labels; a column per target, by name where the columns have names. Default: the
-            columns of X.
+            Targets with their original labels, a column per target. Columns with names
+            may have any order. Default: the columns of X.
 
         Raises
         ------
         UserError
-            If the model was not fitted on a table, or as `mtlrun.data.roles.make_dataset`.
+            If the model was not fitted on a table, and as
+            `mtlrun.data.roles.make_dataset`.
         """
-        facts, schema = self.about, self.schema
+        facts = self.about
+        schema = self.schema
         targets = [normalized(name) for name in facts.get("targets") or []]
         if not schema.table or not targets:
             raise UserError(
@@ -241,39 +265,68 @@ class Model(BaseEstimator):
             )
         frame = table_of_frame(X, like=schema).frame
         if y is not None:
-            values = ordered_columns(y, targets)
-            values = (
-                values
-                if column_names(y) is not None
-                else np.asarray(y, dtype=object).reshape(len(frame), -1)
-            )
-            # Rows of y go by position, so its index says nothing.
-            columns_of_y = pd.DataFrame(values).reset_index(drop=True)
-            given = table_of_frame(columns_of_y).frame.set_axis(targets, axis=1)
-            frame = frame.drop(columns=targets, errors="ignore").join(given)
-        clock = schema.clock
-        needed = schema.needed_features
-        columns = [*needed, *filter(None, [schema.task_column]), *targets]
+            target_frame = _target_frame(y, targets, len(frame))
+            frame = frame.drop(columns=targets, errors="ignore").join(target_frame)
+        columns = list(schema.needed_features)
+        if schema.task_column:
+            columns.append(schema.task_column)
+        columns += targets
         lacking = [name for name in columns if name not in frame.columns]
         if lacking:
             raise DataError(
                 f"the data frame lacks {listed(lacking)}",
                 "fit needs the columns of the table.",
             )
+        table = Table("data frame", frame[columns])
+        dataset = make_dataset(table, self._roles(targets, schema)).with_levels()
+        clock = schema.clock
+        if clock is not None and clock.last_column in schema.features:
+            dataset = dataset.with_elapsed()
+        step = table_step(dataset).fit(dataset.X)
+        with config_context(transform_output="default"):
+            ready = replace(dataset, X=step.transform(dataset.X), features=[])
+        rows = np.arange(dataset.n_samples)
+        estimator = TrainTestData.of(ready, rows, rows[:1]).fit(clone(self.estimator))
+        inputs = facts["input"] | {
+            "n_features": len(dataset.features),
+            "names": dataset.features,
+            "categories": dataset.categories,
+        }
+        if clock is not None and dataset.clock is not None:
+            inputs["clock"] = dataset.clock.to_dict()
+        new_facts = {
+            "tasks": dataset.tasks,
+            "labels": dataset.labels,
+            "input": inputs,
+            "targets": dataset.targets,
+            "label_types": dataset.label_types,
+            # The intervals of the earlier fit do not hold for this one.
+            "intervals": {},
+        }
+        self.fitted_ = Model(estimator, step, facts | new_facts)
+        return self
+
+    def _roles(self, targets: Sequence[str], schema: Schema) -> Roles:
+        """Return the roles of the columns of the training table."""
+        facts = self.about
         levels = tuple(facts["input"].get("levels") or ())
         time = None
         since_first = None
-        if clock is not None and clock.is_feature:
-            since_first = clock.column
-        elif clock is not None:
-            time = clock.column
-        several = any(len(words) > 2 for words in facts.get("labels", {}).values())
-        roles = Roles(
+        if schema.clock is not None:
+            if schema.clock.is_feature:
+                since_first = schema.clock.column
+            else:
+                time = schema.clock.column
+        task_type = facts["task_type"]
+        label_lists = facts.get("labels", {}).values()
+        has_classes = any(len(labels) > 2 for labels in label_lists)
+        if has_classes or (self.by_task and not self.ragged):
+            # The estimator was fitted on one binary task per class.
+            task_type = "multiclass"
+        return Roles(
             tuple(targets),
             schema.task_column,
-            "multiclass"
-            if several or (self.by_task and not self.ragged)
-            else facts["task_type"],
+            task_type,
             facts.get("positive"),
             categorical=tuple(set(schema.categories) - set(levels)),
             min_rows=1,
@@ -282,35 +335,10 @@ class Model(BaseEstimator):
             time=time,
             since_first=since_first,
         )
-        table = Table("data frame", frame[columns])
-        dataset = make_dataset(table, roles).with_levels()
-        if clock is not None and clock.last_column in schema.features:
-            dataset = dataset.with_elapsed()
-        step = table_step(dataset).fit(dataset.X)
-        with config_context(transform_output="default"):
-            ready = replace(dataset, X=step.transform(dataset.X), features=[])
-        rows = np.arange(dataset.n_samples)
-        estimator = TrainTestData.of(ready, rows, rows[:1]).fit(clone(self.estimator))
-        read = {
-            "n_features": len(dataset.features),
-            "names": dataset.features,
-            "categories": dataset.categories,
-        }
-        new = {
-            "tasks": dataset.tasks,
-            "labels": dataset.labels,
-            "input": facts["input"] | read,
-        }
-        new |= {"targets": dataset.targets, "label_types": dataset.label_types}
-        new["intervals"] = {}  # those of the earlier fit do not hold
-        if clock is not None and dataset.clock is not None:
-            new["input"]["clock"] = dataset.clock.to_dict()
-        self.fitted_ = Model(estimator, step, facts | new)
-        return self
 
     @with_arguments
     def predict(self, X: Any) -> np.ndarray | pd.Series | pd.DataFrame:
-        """Predict new rows, in the units or words of the table.
+        """Predict new rows, in the units or labels of the table.
 
         Parameters
         ----------
@@ -334,23 +362,23 @@ class Model(BaseEstimator):
             For a task that the model was not fitted on.
         """
         model = self._now()
-        found = model.answers(*model.read(X))
+        predicted = model.answers(*model.read(X))
         is_frame = isinstance(X, pd.DataFrame) or column_names(X) is not None
         if not is_frame or isinstance(X, Table) or model is not self:
-            return found
+            return predicted
         index = None
         if isinstance(X, pd.DataFrame):
             index = X.index
         names = model.target_names
-        if found.ndim == 1:
-            return pd.Series(found, index, name=names[0])
-        return pd.DataFrame(found, index, names).infer_objects()
+        if predicted.ndim == 1:
+            return pd.Series(predicted, index, name=names[0])
+        return pd.DataFrame(predicted, index, names).infer_objects()
 
     @with_arguments
     def predict_table(
         self, X: Any, *, probabilities: bool = False, interval: float | None = None
     ) -> pd.DataFrame:
-        """Predict new rows and flag those that differ from the training rows.
+        """Predict new rows and flag rows unlike the training rows.
 
         Does not warn, so that a program which predicts all day can decide for each row.
 
@@ -359,7 +387,7 @@ class Model(BaseEstimator):
         X : data frame or array
             As of `predict`.
         probabilities : bool, default=False
-            Whether the probability of the positive label stands beside it.
+            Whether to add the probability of the positive label.
         interval : float, optional
             Probability, such as 0.95, with which a new target lies between ``lower``
             and ``upper``; only for models of numbers that have intervals.
@@ -429,10 +457,15 @@ class Model(BaseEstimator):
     @available_if(lambda self: hasattr(self._now().estimator, "predict_proba"))
     @with_arguments
     def predict_proba(self, X: Any) -> Any:
-        """Return the probability of every label, in the order of `classes_`; a list, if there are several targets."""
+        """Return the probability of each label, in the order of `classes_`.
+
+        The result is a matrix; a list of matrices for several targets.
+        """
         model = self._now()
-        found = model.chances(*model.read(X))
-        return found[0] if len(found) == 1 else found
+        chances = model.chances(*model.read(X))
+        if len(chances) == 1:
+            return chances[0]
+        return chances
 
     @available_if(lambda self: self.about["task_type"] != "regression")
     @with_arguments
@@ -459,23 +492,23 @@ class Model(BaseEstimator):
     def score(self, X: Any, y: Any) -> float:
         """Return R2 of numbers, the accuracy of labels (of all targets together)."""
         model = self._now()
-        found = model.answers(*model.read(X))
-        y = ordered_columns(y, model.target_names) if found.ndim == 2 else y
-        truth = np.asarray(y, dtype=found.dtype).reshape(found.shape)
+        predicted = model.answers(*model.read(X))
+        if predicted.ndim == 2:
+            y = ordered_columns(y, model.target_names)
+        truth = np.asarray(y, dtype=predicted.dtype).reshape(predicted.shape)
         if self.about["task_type"] == "regression":
-            return float(r2_score(truth, found))
-        texts = [
-            [normalized(str(label)) for label in labels.ravel()]
-            for labels in (truth, found)
-        ]
-        return float(accuracy_score(*texts))
+            return float(r2_score(truth, predicted))
+        true_labels = [normalized(str(label)) for label in truth.ravel()]
+        labels = [normalized(str(label)) for label in predicted.ravel()]
+        return float(accuracy_score(true_labels, labels))
 
     def read(self, X: Any) -> tuple[Any, np.ndarray | None]:
-        """Return the matrix of the features of new rows, and the positions of their tasks.
+        """Return the features of new rows as a matrix, and positions of their tasks.
 
         Parameters
         ----------
-        X : data frame, Table, or without a column of tasks an array of the features in their order
+        X : data frame, Table or array
+            An array holds the features in their order, so it has no column of tasks.
         """
         rows = self._new_rows(X)
         for text in rows.said():
@@ -489,9 +522,10 @@ class Model(BaseEstimator):
     def _new_rows(self, X: Any) -> NewRows:
         """Return new rows, as `read` takes them, in the form that the model needs."""
         check_is_fitted(self)
-        table = X if isinstance(X, Table) else table_of_frame(X, like=self.schema)
-        if not isinstance(X, Table):
-            table.named = column_names(X) is not None
+        if isinstance(X, Table):
+            return new_rows(X, self.schema)
+        table = table_of_frame(X, like=self.schema)
+        table.named = column_names(X) is not None
         return new_rows(table, self.schema)
 
     def predictable(
@@ -540,15 +574,25 @@ class Model(BaseEstimator):
     def codes(
         self, names: Sequence[str] | np.ndarray | None, where: str
     ) -> np.ndarray | None:
-        """Return the position of the task of every row, given by name or, as integers, by position.
+        """Return the position of each row's task; None if the model needs no tasks.
 
-        Positions are for tasks without names of their own: ``task 0``, or 1, 2, ... An unknown task is -1 for a model
-        fitted with ``unseen="mean"``. None for a model that needs no tasks.
+        Parameters
+        ----------
+        names : sequence of str, ndarray of int or None
+            Names of tasks. Integers are positions, for tasks without names of their own
+            (``task 0``, or 1, 2, ...).
+        where : str
+            Name of the data, for messages.
+
+        Returns
+        -------
+        ndarray of int or None
+            An unknown task is -1 for a model fitted with ``unseen="mean"``.
 
         Raises
         ------
         DataError
-            If it needs tasks and there are none; `where` names the data.
+            If the model needs tasks and there are none.
         UnknownNameError
             For a task that the model was not fitted on.
         """
@@ -558,15 +602,18 @@ class Model(BaseEstimator):
         if names is None:
             column = self.schema.task_column
             raise DataError(
-                f"{where}: no column says which of the {len(tasks)} tasks each row belongs to",
-                f"Add a column {column!r}; mtlrun predict also takes --task COLUMN, or --task-name NAME for all rows.",
+                f"{where}: no column says which of the {len(tasks)} tasks each row "
+                "belongs to",
+                f"Add a column {column!r}; mtlrun predict also takes --task COLUMN, or "
+                "--task-name NAME for all rows.",
             )
         if isinstance(names, np.ndarray) and not self._has_numbered_tasks():
             names = [str(position + 1) for position in names]
         if isinstance(names, np.ndarray):
             if names.size and names.max() >= len(tasks):
                 raise UserError(
-                    f"{where}: the data have {names.max() + 1} tasks, but the model has {len(tasks)}",
+                    f"{where}: the data have {names.max() + 1} tasks, but the model "
+                    f"has {len(tasks)}",
                     "Train a model on these data, or name the tasks as in training.",
                 )
             return names
@@ -595,7 +642,10 @@ class Model(BaseEstimator):
         return np.array([numbers[name] for name in names], dtype=int)
 
     def scores(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
-        """Return decision values (predictions of a regressor): (n, T) for a shared design, else (n,)."""
+        """Return decision values, or the predictions of a regressor.
+
+        Their shape is (n, T) for a shared design, else (n,).
+        """
         return predict_scores(self.estimator, self._features(X), self._ids(task_id))
 
     def labels(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
@@ -610,14 +660,14 @@ class Model(BaseEstimator):
         UserError
             If the model has none.
         """
-        found = predict_std(self.estimator, self._features(X), self._ids(task_id))
-        if found is None:
+        stds = predict_std(self.estimator, self._features(X), self._ids(task_id))
+        if stds is None:
             name = self.about["estimator"]["name"]
             raise UserError(
                 f"{name} predicts no intervals",
                 "HierarchicalMTL and SmoothMTL do; or leave out --interval.",
             )
-        return found
+        return stds
 
     def probabilities(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
         """Return the probability of +1, in the shape of `scores`.
@@ -637,60 +687,55 @@ class Model(BaseEstimator):
                 f"{self.about['estimator']['name']} does not predict probabilities",
                 "Use compare with --calibrate, or train a model with the logistic loss.",
             )
-        X, task_id = self._features(X), self._ids(task_id)
-        found = self.estimator.predict_proba(X, **given(task_id=task_id))
-        return np.asarray(
-            found
-            if task_id is None and self.about["design"] == "shared"
-            else found[:, 1]
+        task_ids = self._ids(task_id)
+        chances = self.estimator.predict_proba(
+            self._features(X), **given(task_id=task_ids)
         )
+        if task_ids is None and self.about["design"] == "shared":
+            return np.asarray(chances)
+        return np.asarray(chances[:, 1])
 
     def answers(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
-        """Return predictions in the units or words of the table: one per row, or a column per target."""
+        """Return predictions in the units or labels of the table.
+
+        They have shape (n,), or (n, n_targets) for several targets.
+        """
         if self.about["task_type"] == "regression":
-            found = self.in_units(self.scores(X, task_id))
-            return found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
+            return _without_single_column(self.in_units(self.scores(X, task_id)))
         signs = self.labels(X, task_id)
         if not self.about.get("labels"):
             return signs
         if self.ragged:
             return self.spelt(signs)
         scores = signs
-        if (
-            len(self.words) < signs.shape[1]
-        ):  # scores of classes are comparable if they are probabilities
-            scores = (
-                self.probabilities(X)
-                if hasattr(self.estimator, "predict_proba")
-                else self.scores(X)
-            )
-        columns = []
-        for name, (words, place) in zip(self.words, self.outputs(), strict=True):
-            chosen = (
-                (signs[:, place.start] > 0).astype(int)
-                if len(words) == 2
-                else scores[:, place].argmax(axis=1)
-            )
-            columns.append(self._values(words, name)[chosen])
+        has_classes = len(self.words) < signs.shape[1]
+        if has_classes and hasattr(self.estimator, "predict_proba"):
+            # Probabilities of classes are comparable, scores not always.
+            scores = self.probabilities(X)
+        elif has_classes:
+            scores = self.scores(X)
+        predicted = []
+        for name, (words, columns) in zip(self.words, self.outputs(), strict=True):
+            if len(words) == 2:
+                indices = (signs[:, columns.start] > 0).astype(int)
+            else:
+                indices = scores[:, columns].argmax(axis=1)
+            predicted.append(self._values(words, name)[indices])
         if self.by_task:
-            kind = (
-                columns[0].dtype
-                if len({column.dtype for column in columns}) == 1
-                else object
-            )
-            return (
-                np.stack(columns)
-                .astype(object)[task_id, np.arange(len(signs))]
-                .astype(kind)
-            )
-        return (
-            columns[0]
-            if len(columns) == 1
-            else np.stack([c.astype(object) for c in columns], axis=1)
-        )
+            dtypes = {labels.dtype for labels in predicted}
+            # The labels of tasks may differ in their type.
+            dtype = dtypes.pop() if len(dtypes) == 1 else np.dtype(object)
+            by_task = np.stack(predicted).astype(object)
+            return by_task[task_id, np.arange(len(signs))].astype(dtype)
+        if len(predicted) == 1:
+            return predicted[0]
+        return np.stack([labels.astype(object) for labels in predicted], axis=1)
 
     def in_units(self, values: np.ndarray) -> np.ndarray:
-        """Return predictions in the units of the targets; medians, if these are transformed."""
+        """Return predictions in the units of the targets.
+
+        Predictions of transformed targets become medians.
+        """
         name = self.about.get("transform")
         if name is None:
             return values
@@ -780,13 +825,15 @@ class Model(BaseEstimator):
         """Return the task of each entry of raveled scores."""
         if task_id is not None:
             return np.asarray(task_id)
-        width = scores.shape[1] if scores.ndim == 2 else 1
-        return np.tile(np.arange(width), len(scores))
+        n_tasks = 1
+        if scores.ndim == 2:
+            n_tasks = scores.shape[1]
+        return np.tile(np.arange(n_tasks), len(scores))
 
     def _intervals_of(
         self, tasks: np.ndarray
     ) -> Iterator[tuple[Intervals, np.ndarray]]:
-        """Yield intervals with the entries that they are for: known tasks, new ones."""
+        """Yield the intervals for known tasks and for new tasks, with their entries."""
         stored = self.about.get("intervals") or {}
         if not stored:
             raise UserError(
@@ -809,34 +856,38 @@ class Model(BaseEstimator):
         return self.deviations(X, task_id).ravel()
 
     def scores_of_labels(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
-        """Return what `decision_function` does, for a matrix and positions of tasks."""
+        """Return `decision_function` for a matrix and positions of tasks."""
         scores = self.scores(X, task_id)
         if self._is_first_label_positive:
             scores = -scores
         if not self.by_task or self.ragged:
-            has_one_column = scores.ndim == 2 and scores.shape[1] == 1
-            return scores[:, 0] if has_one_column else scores
+            return _without_single_column(scores)
         classes = self.classes_
-        found = np.full((len(scores), len(classes)), -np.inf)
+        by_class = np.full((len(scores), len(classes)), -np.inf)
         for t, (words, columns) in enumerate(self.outputs()):
             rows = np.flatnonzero(task_id == t)
             values = scores[rows, columns]
             if len(words) == 2:
                 values = np.column_stack([-values, values])
             labels = self._values(words)
-            found[np.ix_(rows, np.searchsorted(classes, labels))] = values
-        return found
+            by_class[np.ix_(rows, np.searchsorted(classes, labels))] = values
+        return by_class
 
     def spelt(self, signs: np.ndarray) -> np.ndarray:
         """Return the labels -1/+1 of ragged tasks as the original labels."""
-        return self._values(next(iter(self.words.values())))[(signs > 0).astype(int)]
+        labels = self._values(next(iter(self.words.values())))
+        return labels[(signs > 0).astype(int)]
 
     def _values(self, words: Sequence[Any], target: str | None = None) -> np.ndarray:
-        """Return labels with the type that they had in the table; numbers where that is not known and all are such."""
+        """Return labels with the type that they had in the table.
+
+        If the type is not stored, labels become numbers if all of them can.
+        """
         types = self.about.get("label_types") or {}
-        kind = types.get(target) or (
-            next(iter(types.values())) if len(types) == 1 else None
-        )
+        kind = types.get(target)
+        if not kind and len(types) == 1:
+            # All tasks share the only target.
+            kind = next(iter(types.values()))
         if kind == "text":
             return np.array([str(word) for word in words], dtype=object)
         if kind == "bool" and set(words) <= {"True", "False"}:
@@ -844,37 +895,41 @@ class Model(BaseEstimator):
         return _plain(words)
 
     def chances(self, X: Any, task_id: np.ndarray | None = None) -> list[np.ndarray]:
-        """Return the probability of every label: a matrix per target, one where rows belong to tasks."""
+        """Return the probability of each label.
+
+        Returns
+        -------
+        list of ndarray of shape (n, n_labels)
+            A matrix per target; a single matrix where rows belong to tasks.
+        """
         positive = self.probabilities(X, task_id)
         if positive.ndim == 1:
             both = np.column_stack([1 - positive, positive])
-            # --positive decides which label is +1; `classes_` is sorted.
-            return [both[:, ::-1] if self._is_first_label_positive else both]
-        found = []
-        for words, place in self.outputs():
+            if self._is_first_label_positive:
+                # --positive decides which label is +1; `classes_` is sorted.
+                return [both[:, ::-1]]
+            return [both]
+        chances = []
+        for words, columns in self.outputs():
             if len(words) == 2:
-                found.append(
-                    np.column_stack(
-                        [1 - positive[:, place.start], positive[:, place.start]]
-                    )
-                )
-            else:
-                total = positive[:, place].sum(axis=1, keepdims=True)
-                equal = np.full((len(positive), len(words)), 1 / len(words))
-                found.append(
-                    np.divide(positive[:, place], total, where=total > 0, out=equal)
-                )
+                second = positive[:, columns.start]
+                chances.append(np.column_stack([1 - second, second]))
+                continue
+            # Each class has a binary model, so their probabilities need not sum to 1.
+            total = positive[:, columns].sum(axis=1, keepdims=True)
+            equal = np.full((len(positive), len(words)), 1 / len(words))
+            chances.append(
+                np.divide(positive[:, columns], total, where=total > 0, out=equal)
+            )
         if not self.by_task:
-            return found
-        classes, out = self.classes_, np.zeros((len(positive), len(self.classes_)))
-        for t, (words, values) in enumerate(
-            zip(self.words.values(), found, strict=True)
-        ):
-            mine = np.flatnonzero(task_id == t)
-            out[np.ix_(mine, np.searchsorted(classes, self._values(words)))] = values[
-                mine
-            ]
-        return [out]
+            return chances
+        classes = self.classes_
+        by_class = np.zeros((len(positive), len(classes)))
+        for t, words in enumerate(self.words.values()):
+            rows = np.flatnonzero(task_id == t)
+            positions = np.searchsorted(classes, self._values(words))
+            by_class[np.ix_(rows, positions)] = chances[t][rows]
+        return [by_class]
 
     @property
     def _is_first_label_positive(self) -> bool:
@@ -885,20 +940,30 @@ class Model(BaseEstimator):
         return bool(positive < negative)
 
     def outputs(self) -> Iterator[tuple[list[str], slice]]:
-        """Yield the labels of every target of a shared design (or task with classes), and its columns in the scores."""
+        """Yield the labels of each target, and its columns in the scores.
+
+        For a shared design. Where rows belong to tasks with classes, tasks take the
+        place of targets.
+        """
         start = 0
         for words in self.words.values():
-            width = 1 if len(words) == 2 else len(words)
-            yield words, slice(start, start + width)
-            start += width
+            # Two labels share a score.
+            n_columns = 1 if len(words) == 2 else len(words)
+            yield words, slice(start, start + n_columns)
+            start += n_columns
 
     def _now(self) -> Model:
-        """Return the model that predicts: the one that `fit` made, if it was called."""
+        """Return the model that predicts: the result of `fit` if it was called."""
         return self.__dict__.get("fitted_", self)
 
     def _ids(self, task_id: np.ndarray | None) -> np.ndarray | None:
-        """Return the tasks that the estimator needs: none, where classes of tasks are columns of a shared design."""
-        return None if self.by_task and not self.ragged else task_id
+        """Return the tasks that the estimator needs.
+
+        It needs none where the classes of tasks are columns of a shared design.
+        """
+        if self.by_task and not self.ragged:
+            return None
+        return task_id
 
     def _features(self, X: Any) -> Any:
         if self.step is None:
@@ -908,9 +973,29 @@ class Model(BaseEstimator):
 
 
 def _are_identifiers(names: Sequence[str]) -> bool:
-    """Whether most names have a number in them, as those of patients do."""
-    n_with_digits = sum(any(sign.isdigit() for sign in name) for name in names)
+    """Return whether most names contain digits, like identifiers of patients."""
+    n_with_digits = 0
+    for name in names:
+        n_with_digits += any(map(str.isdigit, name))
     return 2 * n_with_digits > len(names)
+
+
+def _target_frame(y: Any, targets: Sequence[str], n_rows: int) -> pd.DataFrame:
+    """Return targets as a frame whose columns have these names."""
+    if column_names(y) is not None:
+        values = ordered_columns(y, targets)
+    else:
+        values = np.asarray(y, dtype=object).reshape(n_rows, -1)
+    # Rows of y go by position, so its index says nothing.
+    columns_of_y = pd.DataFrame(values).reset_index(drop=True)
+    return table_of_frame(columns_of_y).frame.set_axis(targets, axis=1)
+
+
+def _without_single_column(values: np.ndarray) -> np.ndarray:
+    """Return a matrix of one column as a vector, and other arrays unchanged."""
+    if values.ndim == 2 and values.shape[1] == 1:
+        return values[:, 0]
+    return values
 
 
 def _plain(words: Sequence[Any]) -> np.ndarray:

@@ -4,9 +4,9 @@ An interval is the prediction plus two quantiles of earlier errors, each in unit
 scale (split conformal prediction, with the errors of all folds). The scale of a row is
 
 * the standard deviation that the model predicts, where it predicts one;
-* otherwise that of the errors of its task. The variance of a small task is shrunken
-  towards the average one by ten rows, so tasks with many rows have intervals of their
-  own and small ones those of all tasks together.
+* otherwise the standard deviation of the errors of its task. The variance of a small
+  task is shrunken towards the average one by ten rows, so tasks with many rows have
+  their own intervals and small tasks share the intervals of all tasks together.
 
 Errors of rows of new tasks are kept apart: their intervals hold for tasks without
 training rows. Tasks on the same rows may differ in their units, so each has quantiles of
@@ -161,7 +161,9 @@ class Intervals:
                 probabilities = np.linspace(0, 1, MAX_STORED)
                 group = np.quantile(group, probabilities)
             groups.append(group.tolist())
-        scales = None if self.scales is None else self.scales.tolist()
+        scales = None
+        if self.scales is not None:
+            scales = self.scales.tolist()
         content: dict[str, Any] = {"scales": scales, "groups": groups}
         if self.n_independent is not None:
             content["n_independent"] = self.n_independent
@@ -255,7 +257,9 @@ def advice(errors: Errors, y: Array) -> str:
     growth = spearmanr(np.abs(errors.values), errors.predicted).statistic
     if not (is_skewed and growth > 0) and not growth > GROWING:
         return ""
-    return "logit" if values.max() < 1 else "log"
+    if values.max() < 1:
+        return "logit"
+    return "log"
 
 
 def _task_scales(
@@ -326,10 +330,11 @@ def _ends(
         Sorted.
     level : float
     n_units : int, optional
-        How many errors are independent of each other; default: all.
+        Number of errors that are independent of each other; default: all.
     """
     n = len(group)
-    n_units = n if n_units is None else n_units
+    if n_units is None:
+        n_units = n
     if n_units < 2:
         return -math.inf, math.inf
     tail = (1 - level) / 2

@@ -56,18 +56,20 @@ def saved_part_lines(folder: Path) -> list[str]:
 
 def model_lines(model: Model) -> list[str]:
     """Return what a model is, what it was trained on, and how it predicts."""
-    about = model.about
-    inputs: Mapping[str, Any] = about["input"]
-    tasks = [str(task) for task in about["tasks"]]
-    names = [str(name) for name in inputs.get("names") or []]
+    facts = model.about
+    inputs: Mapping[str, Any] = facts["input"]
+    tasks = list(map(str, facts["tasks"]))
+    names = list(map(str, inputs.get("names") or []))
     lines: list[str] = []
-    config: Mapping[str, Any] = about.get("config") or {}
+    config: Mapping[str, Any] = facts.get("config") or {}
     if config.get("title"):
         lines.append(str(config["title"]))
     lines += [
-        f"method: {method_name(model)} ({about['task_type']})",
+        f"method: {method_name(model)} ({facts['task_type']})",
         f"tasks: {counted(len(tasks), 'task')} ({listed(tasks)})",
     ]
     features = counted(int(inputs["n_features"]), "feature")
-    lines.append(f"features: {features}" + (f" ({listed(names)})" if names else ""))
+    if names:
+        features += f" ({listed(names)})"
+    lines.append(f"features: {features}")
     return [*lines, *prediction_lines(model), *part_lines(model)]

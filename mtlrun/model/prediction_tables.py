@@ -1,4 +1,4 @@
-"""Predictions of a model as tables, in the units and words of the table it was fitted on."""
+"""Predictions of a model as tables, in the units and labels of its training table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mtlrun.data.names import class_task, distinct
 from mtlrun.model.fitted import Model
 from mtlrun.utils.text import sanitize, table_text
 
-#: Labels that need no words.
+#: Labels that names of columns leave out, because the second one is plainly positive.
 _PLAIN = (["0", "1"], ["-1", "1"])
 
 
@@ -29,7 +29,9 @@ def answers_table(
     names: Sequence[str] | np.ndarray | None = None,
     is_predicted: np.ndarray | bool = True,
 ) -> pd.DataFrame:
-    """Return what a model predicts for new rows as a table, in the units and words of the table it was fitted on.
+    """Return the predictions of a model for new rows as a table.
+
+    The predictions have the units and labels of the table that the model was fitted on.
 
     Parameters
     ----------
@@ -37,10 +39,11 @@ def answers_table(
     X, task_id
         As `Model.read` returns them.
     with_scores, with_probabilities : bool
-        Whether scores and probabilities stand beside labels.
+        Whether to add scores and probabilities to labels.
     interval : float, optional
-        Probability with which a new target lies between ``lower`` and ``upper``, columns that stand beside predictions
-        of numbers (``TARGET:lower`` where there are several targets).
+        Probability with which a new target lies between ``lower`` and ``upper``,
+        columns that are added to predictions of numbers (``TARGET:lower`` with several
+        targets).
     means : bool, default False
         Whether transformed targets are predicted by their means, not medians.
     names : sequence of str, or ndarray of int, optional
@@ -52,14 +55,16 @@ def answers_table(
     Returns
     -------
     DataFrame
-        ``row``, ``task`` where rows belong to tasks, and the predictions: ``prediction`` or ``label`` for one target,
-        else a column per target. Then ``score`` and ``probability`` of the second label of two, of every label if
-        there are more; the labels stand before it (``yes:score``, ``TARGET=red:score``) unless they are 0/1 or -1/+1.
+        ``row``, ``task`` where rows belong to tasks, and the predictions:
+        ``prediction`` or ``label`` for a single target, else a column per target.
+        ``score`` and ``probability`` follow, of the second of two labels or of each of
+        more labels. The label precedes them (``yes:score``, ``TARGET=red:score``)
+        unless the labels are 0/1 or -1/+1.
 
     Raises
     ------
     UserError
-        If probabilities or intervals are wanted of a model that has none.
+        If probabilities or intervals are requested and the model has none.
     """
     table = _answers(
         model,
@@ -102,89 +107,107 @@ def _answers(
 ) -> pd.DataFrame:
     """Return the columns of `answers_table`, of all rows."""
     facts = model.about
+    task_type = facts["task_type"]
     if means:
-        found = model.means(X, task_id)
+        predicted = model.means(X, task_id)
     else:
-        found = model.answers(X, task_id)
-    more = {}
+        predicted = model.answers(X, task_id)
+    values_by_kind = {}
     if with_scores:
-        more["score"] = model.scores(X, task_id)
+        values_by_kind["score"] = model.scores(X, task_id)
     if with_probabilities:
-        more["probability"] = model.probabilities(X, task_id)
-    table: dict[str, Any] = {"row": np.arange(len(found))}
+        values_by_kind["probability"] = model.probabilities(X, task_id)
+    table: dict[str, Any] = {"row": np.arange(len(predicted))}
     if model.by_task and task_id is not None:
-        known_names = np.append(np.asarray(model.task_names, dtype=object), "unknown")
-        table["task"] = known_names[task_id]
+        # The position of an unknown task is -1, the last name.
+        task_names = np.append(np.asarray(model.task_names, dtype=object), "unknown")
+        table["task"] = task_names[task_id]
         if names is not None and not isinstance(names, np.ndarray):
             written = np.asarray(names, dtype=object)
             table["task"] = np.where(task_id < 0, written, table["task"])
-    if facts["task_type"] == "multiclass":
+    if task_type == "multiclass":
         labels = np.asarray(facts["tasks"], dtype=object)
-        table["label"] = labels[found]
+        table["label"] = labels[predicted]
         return pd.DataFrame(table)
-    if found.ndim == 1:
-        column = "label"
-        if facts["task_type"] == "regression":
-            column = "prediction"
-        table[column] = found
+    if predicted.ndim > 1:
+        target_columns = distinct(model.target_names, table)
+        table |= dict(zip(target_columns, predicted.T, strict=True))
+    elif task_type == "regression":
+        table["prediction"] = predicted
     else:
-        table |= dict(zip(distinct(model.target_names, table), found.T, strict=True))
-    if facts["task_type"] == "regression":
+        table["label"] = predicted
+    if task_type == "regression":
         if interval is not None:
-            table |= _limits(model, X, task_id, found, interval, table)
+            table |= _limits(model, X, task_id, predicted.shape, interval, table)
         return pd.DataFrame(table)
-    for kind, values in more.items():
-        names = []
-        for name in _scored(model):
-            if name:
-                names.append(f"{name}:{kind}")
-            else:
-                names.append(kind)
-        columns = values.reshape(len(found), -1).T
-        table |= dict(zip(distinct(names, table), columns, strict=True))
+    for kind, values in values_by_kind.items():
+        columns = values.reshape(len(predicted), -1).T
+        score_columns = distinct(_score_columns(model, kind), table)
+        table |= dict(zip(score_columns, columns, strict=True))
     return pd.DataFrame(table)
 
 
 def scores_table(model: Model, X: Any, task_id: np.ndarray | None) -> pd.DataFrame:
     """Return the scores of labels as a table, with the columns of `answers_table`."""
     scores = model.scores(X, task_id)
-    names = [f"{name}:score" if name else "score" for name in _scored(model)]
-    return pd.DataFrame(scores.reshape(len(scores), -1), columns=distinct(names))
+    columns = distinct(_score_columns(model, "score"))
+    return pd.DataFrame(scores.reshape(len(scores), -1), columns=columns)
 
 
 def _limits(
     model: Model,
     X: Any,
     task_id: np.ndarray | None,
-    found: np.ndarray,
+    shape: tuple[int, ...],
     interval: float,
     taken: Iterable[str],
 ) -> dict[str, np.ndarray]:
-    """Return columns of the lower and upper ends of intervals for new targets."""
+    """Return columns of the lower and upper ends of intervals for new targets.
+
+    `shape` is the shape of the predictions; the columns avoid the names `taken`.
+    """
     lower, upper = model.limits(X, task_id, level=interval)
-    names = [""] if found.ndim == 1 else [f"{name}:" for name in model.target_names]
-    columns = [f"{name}{end}" for end in ("lower", "upper") for name in names]
-    shape = found.shape
+    columns = ["lower", "upper"]
+    if len(shape) > 1:
+        columns = [f"{name}:lower" for name in model.target_names]
+        columns += [f"{name}:upper" for name in model.target_names]
     values = np.column_stack([lower.reshape(shape), upper.reshape(shape)])
     return dict(zip(distinct(columns, taken), values.T, strict=True))
 
 
-def _scored(model: Model) -> list[str]:
-    """Return what every column of the scores is about: a label, a target, or both; nothing where that is plain."""
+def _score_columns(model: Model, kind: str) -> list[str]:
+    """Return the names of the columns of scores or probabilities; `kind` says which."""
+    columns = []
+    for name in _score_names(model):
+        if name:
+            columns.append(f"{name}:{kind}")
+        else:
+            columns.append(kind)
+    return columns
+
+
+def _score_names(model: Model) -> list[str]:
+    """Return the label, target or both that each column of the scores is for.
+
+    Plain labels of tasks with rows of their own have an empty name.
+    """
     if model.ragged:
         words = next(iter(model.words.values()))
-        return ["" if words in _PLAIN else words[1]]
-    tasks, names = model.about["tasks"], []
-    for words, place in model.outputs():
-        single = len(words) == 2 and words not in _PLAIN and not model.by_task
-        names += [
-            class_task(task, words[1]) if single else task for task in tasks[place]
-        ]
+        if words in _PLAIN:
+            return [""]
+        return [words[1]]
+    names = []
+    for words, columns in model.outputs():
+        tasks = model.about["tasks"][columns]
+        if len(words) == 2 and words not in _PLAIN and not model.by_task:
+            # The task of two labels is named after its target only.
+            tasks = [class_task(task, words[1]) for task in tasks]
+        names += tasks
     return names
 
 
 def tested_table(model: Model, test: Dataset, rows: np.ndarray) -> pd.DataFrame:
-    """Return what a model predicts for test rows, as `answers_table` does, with the column ``target`` if there is one.
+    """Return the predictions of a model for test rows, next to their targets.
 
     Parameters
     ----------
@@ -192,52 +215,61 @@ def tested_table(model: Model, test: Dataset, rows: np.ndarray) -> pd.DataFrame:
     test : Dataset
         The test rows.
     rows : ndarray of int
-        Their numbers.
+        Numbers of the test rows.
+
+    Returns
+    -------
+    DataFrame
+        As of `answers_table`; with the column ``target`` for a single target.
     """
     task_id = test.task_id
-    if (
-        model.by_task and task_id is None
-    ):  # classes of each task are columns: those of other tasks are missing
-        task_id = np.array(
-            [~np.isnan(test.y[:, place.start]) for _, place in model.outputs()]
-        ).argmax(axis=0)
+    if model.by_task and task_id is None:
+        # Each class of each task is a column. In a row, the columns of other tasks are
+        # missing.
+        is_present = []
+        for _, columns in model.outputs():
+            is_present.append(~np.isnan(test.y[:, columns.start]))
+        task_id = np.array(is_present).argmax(axis=0)
     table = answers_table(model, test.X, task_id).assign(row=rows)
-    if test.y.ndim == 1:
-        target = (
-            np.asarray(test.tasks, dtype=object)[test.y]
-            if test.task_type == "multiclass"
-            else test.y
-        )
-        if test.task_type == "regression":
-            target = model.in_units(target)
-        spelt = model.ragged and model.about.get("labels")
-        table.insert(
-            1 if task_id is None else 2,
-            "target",
-            model.spelt(target) if spelt else target,
-        )
+    if test.y.ndim != 1:
+        return table
+    target = test.y
+    if test.task_type == "multiclass":
+        target = np.asarray(test.tasks, dtype=object)[test.y]
+    elif test.task_type == "regression":
+        target = model.in_units(target)
+    if model.ragged and model.about.get("labels"):
+        target = model.spelt(target)
+    position = 1
+    if task_id is not None:
+        position = 2
+    table.insert(position, "target", target)
     return table
 
 
 def to_csv(table: pd.DataFrame, *, safe: bool = True) -> str:
-    """Return a table as CSV, 15 significant digits: numbers next to a large offset stay apart.
+    """Return a table as CSV with 15 significant digits.
+
+    Fewer digits would merge numbers that differ little next to a large offset.
 
     Parameters
     ----------
     table : DataFrame
     safe : bool, default=True
-        For people and spreadsheets: texts are no formulas and move no terminal, which changes labels such as ``-``.
-        Otherwise texts are written as they are, for programs.
+        For people and spreadsheets: escape texts that a spreadsheet takes for formulas
+        and characters that control a terminal, which changes labels such as ``-``.
+        Otherwise write texts unchanged, for programs.
     """
-    if not safe:
-        return str(table.to_csv(index=False, float_format="%.15g", lineterminator="\n"))
-    columns = [
-        column
-        if pd.api.types.is_numeric_dtype(column)
-        else column.map(lambda v: table_text(sanitize(str(v))))
-        for _, column in table.items()
-    ]
-    table = pd.concat(columns, axis=1).set_axis(
-        [table_text(sanitize(str(name))) for name in table.columns], axis=1
-    )
+    if safe:
+        columns = []
+        for _, column in table.items():
+            if not pd.api.types.is_numeric_dtype(column):
+                column = column.map(_safe_text)
+            columns.append(column)
+        names = [_safe_text(name) for name in table.columns]
+        table = pd.concat(columns, axis=1).set_axis(names, axis=1)
     return str(table.to_csv(index=False, float_format="%.15g", lineterminator="\n"))
+
+
+def _safe_text(value: object) -> str:
+    return table_text(sanitize(str(value)))
