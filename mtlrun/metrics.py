@@ -451,9 +451,23 @@ _ALL_METRICS = (
     Metric("rmse", rmse_per_task, False, "value"),
     Metric("nmse", nmse_per_task, False, "value"),
     Metric("nmse_all", nmse_per_task, False, "value", task_variance=True),
-    Metric("nmse_shrunken", nmse_per_task, False, "value", True, True),
+    Metric(
+        "nmse_shrunken",
+        nmse_per_task,
+        False,
+        "value",
+        task_variance=True,
+        shrinks_variance=True,
+    ),
     Metric("r2", r2_per_task, True, "value"),
-    Metric("r2_shrunken", r2_per_task, True, "value", True, True),
+    Metric(
+        "r2_shrunken",
+        r2_per_task,
+        True,
+        "value",
+        task_variance=True,
+        shrinks_variance=True,
+    ),
     Metric("explained_variance", explained_variance_per_task, True, "value"),
 )
 #: All metrics by name. `mtlrun.engine.interfaces` lists the kinds of predictions that

@@ -38,6 +38,7 @@ MODULES_WITH_PACKAGES = {
     "mtlrun.utils.yaml": "pydantic",
     "mtlrun.comparison.drawing": "matplotlib",
     "mtlrun.tables.drawing": "matplotlib",
+    "mtlrun.tables.squares": "matplotlib",
 }
 HEAVY = [
     "numpy",

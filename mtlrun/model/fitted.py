@@ -153,8 +153,7 @@ class Model(BaseEstimator):
         if self.by_task and not self.ragged:
             # The tasks of the estimator are classes of these tasks.
             return list(self.words)
-        names: list[str] = self.about["tasks"]
-        return names
+        return list(self.about["tasks"])
 
     @property
     def target_names(self) -> list[str]:
@@ -576,6 +575,8 @@ class Model(BaseEstimator):
     ) -> np.ndarray | None:
         """Return the position of each row's task; None if the model needs no tasks.
 
+        An unknown task is -1 for a model fitted with ``unseen="mean"``.
+
         Parameters
         ----------
         names : sequence of str, ndarray of int or None
@@ -583,11 +584,6 @@ class Model(BaseEstimator):
             (``task 0``, or 1, 2, ...).
         where : str
             Name of the data, for messages.
-
-        Returns
-        -------
-        ndarray of int or None
-            An unknown task is -1 for a model fitted with ``unseen="mean"``.
 
         Raises
         ------
@@ -642,10 +638,7 @@ class Model(BaseEstimator):
         return np.array([numbers[name] for name in names], dtype=int)
 
     def scores(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
-        """Return decision values, or the predictions of a regressor.
-
-        Their shape is (n, T) for a shared design, else (n,).
-        """
+        """Return scores or predicted numbers: (n, T) for a shared design, else (n,)."""
         return predict_scores(self.estimator, self._features(X), self._ids(task_id))
 
     def labels(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
@@ -895,12 +888,9 @@ class Model(BaseEstimator):
         return _plain(words)
 
     def chances(self, X: Any, task_id: np.ndarray | None = None) -> list[np.ndarray]:
-        """Return the probability of each label.
+        """Return the probability of each label, as a matrix per target.
 
-        Returns
-        -------
-        list of ndarray of shape (n, n_labels)
-            A matrix per target; a single matrix where rows belong to tasks.
+        There is a single matrix where rows belong to tasks.
         """
         positive = self.probabilities(X, task_id)
         if positive.ndim == 1:

@@ -21,7 +21,6 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.colors import Normalize, to_hex, to_rgb
 from matplotlib.figure import Figure as Canvas
-from matplotlib.patches import Rectangle, Wedge
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from mtlrun.errors import UnknownNameError, UserError, shorten
@@ -38,11 +37,17 @@ from mtlrun.tables.figures import (
     Panel,
     RankDiagram,
     Strip,
-    StripRow,
     are_numbers,
 )
 from mtlrun.tables.ranking import Ranking
 from mtlrun.tables.report_table import number, show
+from mtlrun.tables.squares import (
+    SQUARE_INCHES,
+    SQUARES_MARGIN_INCHES,
+    SQUARES_PER_LINE,
+    draw_square,
+    draw_squares,
+)
 from mtlrun.utils.io import write_atomic
 from mtlrun.utils.text import sanitize
 
@@ -150,33 +155,8 @@ AGREES_COLOUR = COLOURS[0]
 DIFFERS_COLOUR = COLOURS[3]
 
 # Strips of verdicts.
-#: Size of a square with its gap.
-SQUARE_INCHES = 0.22
-SQUARES_PER_LINE = 24
 STRIP_TITLE_INCHES = 0.26
 STRIP_LEGEND_INCHES = 0.26
-STRIP_MARGIN_INCHES = 0.1
-#: Colors of a square and of the sign in it. The signs differ as well.
-SQUARE_COLOURS = {
-    "holds": ("#0072B2", "#ffffff"),
-    "partly": ("#9fd2f0", "#000000"),
-    "depends": ("#F0E442", "#000000"),
-    "undecided": ("#d9dee3", "#000000"),
-    "fails": ("#D55E00", "#000000"),
-    "untested": ("#ffffff", "#5b6570"),
-}
-#: Lines of a sign, as shares of the square from its upper left corner.
-SQUARE_SIGNS: dict[str, list[list[tuple[float, float]]]] = {
-    "holds": [[(0.22, 0.55), (0.42, 0.75), (0.78, 0.27)]],
-    "depends": [
-        [(0.2, 0.5), (0.8, 0.5)],
-        [(0.5, 0.2), (0.5, 0.8)],
-        [(0.2, 0.85), (0.8, 0.85)],
-    ],
-    "undecided": [[(0.28, 0.4), (0.72, 0.4)], [(0.28, 0.62), (0.72, 0.62)]],
-    "fails": [[(0.26, 0.26), (0.74, 0.74)], [(0.26, 0.74), (0.74, 0.26)]],
-    "untested": [[(0.5, 0.46), (0.5, 0.54)]],
-}
 
 
 # ------------------------------------------------------------------------- files
@@ -961,7 +941,7 @@ def draw_strip(figure: Strip) -> Canvas:
         present.update(row.counts)
     kinds = [kind for kind in SQUARES if kind in present]
     legend_lines = -(-len(kinds) // 2)
-    margin = STRIP_MARGIN_INCHES
+    margin = SQUARES_MARGIN_INCHES
     width = SQUARE_INCHES * SQUARES_PER_LINE + 2 * margin
     height = (
         STRIP_TITLE_INCHES * (1 + len(figure.rows))
@@ -980,51 +960,15 @@ def draw_strip(figure: Strip) -> Canvas:
         for row, row_lines in zip(figure.rows, n_lines, strict=True):
             axes.text(margin, top + 0.17, row.title, fontsize=9)
             top += STRIP_TITLE_INCHES
-            _draw_squares(axes, row, top)
+            draw_squares(axes, row, top)
             top += SQUARE_INCHES * row_lines
         top += 2 * margin
         for index, kind in enumerate(kinds):
             column, line = divmod(index, legend_lines)
             left = margin + column * width / 2
             upper = top + STRIP_LEGEND_INCHES * line
-            _draw_square(axes, (left, upper), kind)
+            draw_square(axes, (left, upper), kind)
             text_x = left + SQUARE_INCHES + 0.08
             axes.text(text_x, upper + 0.15, SQUARES[kind], fontsize=9)
         _disable_math(canvas)
     return canvas
-
-
-def _draw_squares(axes: Axes, row: StripRow, top: float) -> None:
-    """Draw the squares of one paper, sorted by kind, below `top`."""
-    order = list(SQUARES)
-
-    def position(square: tuple[str, str]) -> int:
-        return order.index(square[0])
-
-    squares = sorted(row.squares, key=position)
-    for index, (kind, name) in enumerate(squares):
-        line, column = divmod(index, SQUARES_PER_LINE)
-        left = STRIP_MARGIN_INCHES + SQUARE_INCHES * column
-        corner = (left, top + SQUARE_INCHES * line)
-        _draw_square(axes, corner, kind, f"{kind}-{name}")
-
-
-def _draw_square(
-    axes: Axes, corner: tuple[float, float], kind: str, name: str | None = None
-) -> None:
-    """Draw a square with the sign of its kind; `name` is the id of its shape in SVG."""
-    size = 0.86 * SQUARE_INCHES
-    fill, ink = SQUARE_COLOURS[kind]
-    square = Rectangle(corner, size, size, facecolor=fill, edgecolor="#5b6570")
-    square.set(linewidth=0.6, gid=name)
-    axes.add_patch(square)
-    left, top = corner
-    if kind == "partly":
-        center = (left + size / 2, top + size / 2)
-        axes.add_patch(Wedge(center, 0.3 * size, 90, 270, facecolor=ink))
-        ring = Wedge(center, 0.3 * size, 0, 360, facecolor="none", edgecolor=ink)
-        axes.add_patch(ring)
-    for line in SQUARE_SIGNS.get(kind, []):
-        x = [left + size * across for across, _ in line]
-        y = [top + size * down for _, down in line]
-        axes.plot(x, y, color=ink, linewidth=1.4, solid_capstyle="round")

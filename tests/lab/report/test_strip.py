@@ -14,8 +14,9 @@ from mtlrun.lab.report.summary import (
     render_overview,
     verdict_strip,
 )
-from mtlrun.tables.drawing import SQUARE_COLOURS, SQUARE_SIGNS, svg
+from mtlrun.tables.drawing import svg
 from mtlrun.tables.figures import SQUARES, Strip, StripRow
+from mtlrun.tables.squares import SQUARE_COLOURS, SQUARE_SIGNS
 
 
 @pytest.fixture
