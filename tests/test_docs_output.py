@@ -19,6 +19,7 @@ def page(code: str, output: str | None = None) -> str:
     return f"# Title\n\n```python\n{code}```\n{shown}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_a_page_shows_what_its_code_prints(path):
     text = path.read_text("utf-8")

@@ -283,6 +283,7 @@ def test_tables_of_different_names_have_folders_and_ids_of_their_own():
     assert short_name("..") not in ("", ".", "..")
 
 
+@pytest.mark.slow
 def test_two_tables_of_one_name_are_not_exchanged_in_silence(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     texts = []
@@ -351,6 +352,7 @@ def test_what_killed_commands_left_is_tidied_by_the_next(place, monkeypatch, tmp
     assert not (run / left).exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tasks.csv", "cells/rows.csv"])
 def test_a_comparison_from_python_does_not_write_over_its_table_either(
     place, tmp_path, name

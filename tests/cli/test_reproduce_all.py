@@ -109,6 +109,7 @@ def test_a_second_start_computes_only_what_failed(mtlrun, all_kinds, tmp_path):
     } == pages
 
 
+@pytest.mark.slow
 def test_exit_codes_are_those_of_one_experiment(mtlrun, papers, tmp_path):
     papers("alpha/good")
     assert mtlrun("reproduce", "all", "--profile", "demo").exit_code == 0

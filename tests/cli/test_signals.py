@@ -209,6 +209,7 @@ def test_an_interrupt_soon_after_the_start_leaves_no_traceback(delay):
     assert process.returncode in (0, 130)
 
 
+@pytest.mark.slow
 def test_an_interrupt_that_python_drops_is_sent_again():
     lines = [
         "import signal, time, weakref, os",

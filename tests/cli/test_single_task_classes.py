@@ -234,6 +234,7 @@ def test_compare_fits_it_to_every_task_alone(mtlrun, table, tmp_path, columns, m
     assert result.exit_code == 0, result.output
 
 
+@pytest.mark.slow
 def test_coefficients_of_a_class_that_takes_several_outputs(mtlrun, table, tmp_path):
     frame = pd.read_csv(tmp_path / "s.csv")
     frame.assign(y=frame.a - frame.b, z=frame.a + frame.b).to_csv(

@@ -29,6 +29,7 @@ def shell(command, folder, **variables):
     )
 
 
+@pytest.mark.slow
 @posix
 @pytest.mark.parametrize(
     ("command", "code"),
@@ -51,6 +52,7 @@ def test_closed_streams_and_a_removed_folder_end_without_a_traceback(
     assert done.returncode == code
 
 
+@pytest.mark.slow
 @posix
 @pytest.mark.parametrize(
     "variables",

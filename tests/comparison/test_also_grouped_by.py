@@ -21,6 +21,9 @@ from mtlrun.lab.load import load_training
 from mtlrun.lab.training import train
 from mtlrun.model.files import load_model
 
+#: Whole comparisons, some of them in processes of their own.
+pytestmark = pytest.mark.slow
+
 N_SCHOOLS = 6
 N_PUPILS = 8
 N_ROWS = 5

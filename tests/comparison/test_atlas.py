@@ -18,6 +18,7 @@ def families(family, **options):
     )
 
 
+@pytest.mark.slow
 def test_tasks_that_differ_by_slopes_gain_and_unrelated_ones_do_not():
     found = {
         family: gain(families(family), seed=0, rows=6, **FEW).values
@@ -38,6 +39,7 @@ def test_every_method_stands_in_the_table():
     assert rows["TaskMean"]["gain"] < rows["HierarchicalMTL"]["gain"]
 
 
+@pytest.mark.slow
 def test_gains_of_labels_are_parts_of_an_error():
     found = gain(
         simulate_rmtl(n=90, d=5, m=4, rank=1),
@@ -51,6 +53,7 @@ def test_gains_of_labels_are_parts_of_an_error():
     assert -1 < found["low"] < found["high"] < 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_labels", [False, True])
 def test_gains_are_relative_to_the_error_of_the_other_side(has_labels):
     data = families("slopes")

@@ -15,6 +15,9 @@ from mtlrun.engine.pool import Pool
 from mtlrun.errors import DataError
 from mtlrun.problem import rotation, statistics
 
+#: Whole comparisons, some of them in processes of their own.
+pytestmark = pytest.mark.slow
+
 N_TASKS = 4
 RAGGED = {"target": "y", "task": "shop", "drop": ["y2"]}
 SHARED = {"targets": "y*", "drop": ["shop", "w"]}

@@ -202,6 +202,7 @@ def test_a_table_in_its_own_place_is_kept(tmp_path):
     assert again.n_samples == 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["edited", "deleted", "replaced by a folder"])
 def test_a_table_that_changes_during_the_fits_is_kept_as_it_was_read(tmp_path, change):
     table, test = tmp_path / "grades.csv", tmp_path / "new.csv.gz"
@@ -266,6 +267,7 @@ def test_numbers_do_not_depend_on_jobs_and_follow_the_seed():
     np.testing.assert_array_equal(runs[0].coefficients, runs[1].coefficients)
 
 
+@pytest.mark.slow
 def test_related_tasks_are_helped_and_a_contrary_one_is_hurt():
     frame = schools(14, 12, noise=1.0)
     contrary = frame.school == "s3"

@@ -70,6 +70,7 @@ def test_coefficients_are_no_formulas_to_a_spreadsheet(result, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_labels_in_another_normal_form_are_the_same_labels():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.normal(size=60), "task": ["a", "b"] * 30})

@@ -18,6 +18,7 @@ def table():
     return X.assign(school=[f"school {k}" for k in school], grade=grade)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "intervals"), [("HierarchicalMTL", True), ("GraphMTL", False)]
 )

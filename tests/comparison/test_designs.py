@@ -133,6 +133,7 @@ def test_last_values_of_targets_on_the_same_rows_skip_missing_ones():
 OPTIONS = {"target": "value", "task": "patient", "methods": ["GraphMTL"], "folds": 2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "design",
     [
@@ -155,6 +156,7 @@ def test_no_question_about_a_cohort_is_refused(design):
     assert np.isfinite(predicted).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", [{}, {"time": "visit"}])
 def test_each_line_is_printed_once_and_the_counts_of_tasks_add_up(design):
     frame = cohort()
@@ -172,6 +174,7 @@ def test_each_line_is_printed_once_and_the_counts_of_tasks_add_up(design):
     assert n_tasks == result.tasks["PooledRidge"].notna().sum()
 
 
+@pytest.mark.slow
 def test_a_saved_model_of_next_rows_knows_the_last_rows(tmp_path):
     frame = cohort()
     result = mtlrun.compare(

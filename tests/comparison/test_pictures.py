@@ -322,6 +322,7 @@ def test_without_multi_task_methods_there_is_no_verdict_to_draw(ragged):
     draw(pictures.of_kind("methods"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -348,6 +349,7 @@ def test_other_designs_are_drawn(options):
         assert len(frame) == (table[options["weight"]] > 0).sum()
 
 
+@pytest.mark.slow
 def test_tasks_without_training_rows_are_not_drawn():
     table = schools(4, 24)
     new = schools(5, 12, seed=1)
@@ -365,6 +367,7 @@ def test_tasks_without_training_rows_are_not_drawn():
     assert result.page().count("<svg ") > 5
 
 
+@pytest.mark.slow
 def test_small_odd_tables_are_drawn_without_warnings():
     table = schools(3, 24)
     table["school"] = table.school.replace(
@@ -504,6 +507,7 @@ class Page(HTMLParser):
                 self.addresses.append(values[name])
 
 
+@pytest.mark.slow
 def test_the_page_is_one_file_with_texts_for_its_pictures(ragged):
     page = Page(ragged.page())
     assert len(page.ids) == len(set(page.ids))
@@ -522,6 +526,7 @@ def test_texts_of_the_page_keep_their_digits(ragged):
     assert "0.123 (-0.012 to 0.200)" in re.sub(r"<[^>]*>", "", svg)
 
 
+@pytest.mark.slow
 def test_saved_pictures_are_those_of_the_result(labels, tmp_path):
     folder = labels.save(tmp_path / "out")
     stored = read_pictures(folder)
@@ -536,6 +541,7 @@ def test_saved_pictures_are_those_of_the_result(labels, tmp_path):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["pictures.json", "predictions.npz"])
 @pytest.mark.parametrize("content", ["", "{}", '{"tasks": 3}'])
 def test_damaged_files_of_pictures_are_refused(labels, tmp_path, file, content):
@@ -569,6 +575,7 @@ def test_unknown_kinds_and_tasks_are_refused(labels):
         labels.pictures.of_kind("verdict", ["sea"])
 
 
+@pytest.mark.slow
 def test_importing_the_comparison_loads_no_matplotlib():
     code = (
         "import sys, mtlrun.comparison.compare, mtlrun.comparison.page; "

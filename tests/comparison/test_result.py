@@ -101,6 +101,7 @@ def test_predictions_of_test_rows_are_written_in_the_words_of_the_table(
         assert (written[targets].to_numpy() == truth.to_numpy()).mean() > 0.6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", FEW)
 def test_predictions_are_in_the_words_of_the_table_and_the_same_everywhere(
     frame, results, case, tmp_path

@@ -119,6 +119,7 @@ def fitted(case, candidate):
     return Model(part.fit(estimator), step, facts), frame
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(("case", "candidate"), list(methods()))
 def test_every_default_method_loads_without_trust_and_predicts_the_same(
@@ -143,6 +144,7 @@ def test_every_default_method_loads_without_trust_and_predicts_the_same(
         assert np.isfinite(loaded.predict_proba(frame)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("positive", "is_ragged"), [("yes", True), ("no", True), ("no", False)]
 )

@@ -117,6 +117,7 @@ def test_many_targets_are_not_tried_by_default(monkeypatch):
     assert "SmoothMTL" not in [c.label for c in default_candidates(data, 0.8)]
 
 
+@pytest.mark.slow
 def test_a_model_of_targets_is_compared_and_loaded_without_trust(tmp_path):
     frame, names = targets_of(3)
     few = {"splits": 3, "repeats": 1, "folds": 2}
@@ -205,6 +206,7 @@ def test_the_saved_smooth_model_has_standard_deviations(curved, tmp_path):
     assert model.deviations(*model.read(beyond))[0] > 2 * half.mean() / 1.96
 
 
+@pytest.mark.slow
 def test_on_linear_tasks_the_gain_keeps_its_sign():
     frame = curves(False)
     gains = []

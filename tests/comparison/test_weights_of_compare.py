@@ -66,6 +66,7 @@ def outcome(result):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labels", [False, True])
 def test_rows_of_weight_0_change_no_number_and_no_word(labels):
     frame = table(labels)
@@ -80,6 +81,7 @@ def test_rows_of_weight_0_change_no_number_and_no_word(labels):
     ] == first.board.facts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", ["not measured", [3]])
 def test_cells_of_rows_of_weight_0_decide_no_type_of_a_data_frame(cell):
     frame = table().assign(d=lambda frame: np.arange(len(frame)) % 5)
@@ -103,6 +105,7 @@ def test_cells_of_test_rows_of_weight_0_decide_no_type_of_a_data_frame():
     assert list(second.coefficients.columns) == list(first.coefficients.columns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [1e-4, 1e300])
 def test_one_factor_on_all_weights_changes_nothing(factor):
     frame = table()
@@ -114,6 +117,7 @@ def test_one_factor_on_all_weights_changes_nothing(factor):
         assert outcome(second)[label] == pytest.approx(numbers, rel=1e-6), label
 
 
+@pytest.mark.slow
 def test_labels_with_huge_weights_are_compared_as_with_weights_of_1():
     frame = table(labels=True)
     first = compared(frame.assign(w=1.0), methods=["HierarchicalMTLClassifier"])
@@ -316,6 +320,7 @@ def clinics(seed=0):
     return frame
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_patients_in_clinics_are_compared(seed):
     result = mtlrun.compare(

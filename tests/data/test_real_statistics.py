@@ -359,6 +359,7 @@ def test_splice_uci():
     assert load("splice-uci", "distinct").n_samples == 3190 - 184
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("variant", "site"), [(None, b"AG"), ("donor", b"GT")])
 def test_splice_windows(variant, site):
     data = load("splice-windows", variant)

@@ -217,6 +217,7 @@ def test_packed_records_do_not_expand(tmp_path, case):
         unpack(tmp_path / EARLIER_PACKED)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("traced")
 def test_packed_columns_do_not_expand(tmp_path):
     content = lzma.compress(b"a" * 200_000_000, preset=0)

@@ -235,6 +235,7 @@ def test_processes_are_forked_from_a_server_that_has_nothing_of_the_program(
     assert server_pid != os.getpid()
 
 
+@pytest.mark.slow
 @linux_only
 def test_work_goes_on_after_the_server_of_the_processes_has_died():
     with Pool(2).keep_workers() as pool:
@@ -305,6 +306,7 @@ print([outcome.value for _, outcome in Pool(seconds=60).run(double, [(1, (21,))]
 """
 
 
+@pytest.mark.slow
 def test_a_script_without_a_guard_may_define_what_runs_in_processes(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     run = subprocess.run(

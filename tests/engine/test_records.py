@@ -205,6 +205,7 @@ def test_a_published_run_has_the_report_of_its_cells(lab, tmp_path_factory):
     } == before
 
 
+@pytest.mark.slow
 def test_a_compact_run_has_the_same_reports_and_is_up_to_date(lab):
     lab.run()
     made = lab.plan()

@@ -64,6 +64,7 @@ def compared(table, output, said=None):
     return mtlrun.compare(table, target="y", task="task", output=output, say=say, **FEW)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["flip", "swap", "other", "empty"])
 def test_a_comparison_names_damaged_scores_and_computes_them_again(
     table, tmp_path, damage

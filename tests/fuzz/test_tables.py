@@ -110,6 +110,7 @@ def by_name(data: Dataset) -> dict[str, Any]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.every(8)
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_every_container_keeps_a_table(container: str, fuzz_examples: int) -> None:

@@ -161,6 +161,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.slow
 def test_a_damaged_cell_is_named_and_computed_again_never_believed(lab):
     text = lab.tiny + "keep: [predictions]\n"
     made = lab.plan(text)

@@ -21,6 +21,7 @@ def handed(monkeypatch):
     return sizes
 
 
+@pytest.mark.slow
 @pytest.mark.every(3)
 def test_small_cells_go_together_and_give_the_same_records(lab, many, monkeypatch):
     alone = lab.run(many)

@@ -220,6 +220,7 @@ def test_the_title_names_the_method_and_not_what_scales_its_targets(folder, tmp_
     )
 
 
+@pytest.mark.slow
 def test_curves_of_labels_are_log_odds_of_the_named_label(tmp_path):
     table = milk_table()
     table["liters"] = np.where(table.liters > 4200, "high", "low")

@@ -101,6 +101,7 @@ def test_an_interval_that_is_no_probability_is_refused(folder, interval, word):
     assert word in result.output
 
 
+@pytest.mark.slow
 def test_a_method_without_standard_deviations_has_intervals_but_no_shrinkage_plot(
     folder, tmp_path
 ):
@@ -176,6 +177,7 @@ def test_tasks_bear_the_names_of_the_table(folder):
         assert min(np.diff(places)) > gap, "names do not run into each other"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["shrinkage", "coefficients"])
 def test_log_odds_of_a_classifier_are_drawn_with_intervals(kind, tmp_path):
     (tmp_path / "mine.yaml").write_text(

@@ -134,6 +134,7 @@ def test_a_table_has_the_ends_of_intervals(schools):
         loaded.predict_table(new, interval=95)
 
 
+@pytest.mark.slow
 def test_labels_have_probabilities_and_flags(tmp_path):
     frame = rows().drop(columns="z").assign(y=lambda rows: rows.y > 0)
     roles = {"target": "y", "task": "school", "calibrate": True}
@@ -163,6 +164,7 @@ def test_rows_of_tasks_that_cannot_be_predicted_are_empty(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_labels_of_tasks_that_cannot_be_predicted_are_none(tmp_path):
     frame = rows().drop(columns="z").assign(y=lambda rows: rows.y > 0)
     _, loaded = compared(

@@ -87,6 +87,7 @@ def test_a_kill_at_any_step_leaves_the_old_files_or_the_new_ones(tmp_path, kille
     assert seen.count(True) > 5
 
 
+@pytest.mark.slow
 def test_a_kill_while_another_process_completes_is_completed_by_the_next(
     tmp_path, killed
 ):

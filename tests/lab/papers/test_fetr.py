@@ -173,6 +173,7 @@ def gaussian():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "grid"), [("STL", {"alpha": [1e-3, 1e3]}), ("FETR", {"rho": [1e-3]})]
 )

@@ -68,6 +68,7 @@ def test_ascent_is_followed_to_the_optimum(plane, solver):
     assert min(curve.y) > 0
 
 
+@pytest.mark.slow
 def test_the_kernel_svm_is_followed_to_the_same_optimum_with_both_objectives(plane):
     found, ours = (
         mtsvm.svm_convergence(plane, seed=0, solver=s, C=1.0)

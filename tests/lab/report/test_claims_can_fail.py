@@ -129,6 +129,7 @@ def numbers(check: dict[str, Any], good: bool) -> dict[str, float]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.every(4)
 @pytest.mark.parametrize(
     "path",

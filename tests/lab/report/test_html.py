@@ -189,6 +189,7 @@ def test_sections_alone_are_a_page():
     assert "Made &lt;by hand&gt;" in text
 
 
+@pytest.mark.slow
 def test_the_index_of_runs(swept):
     folder, tmp_path = swept.write(), swept.folder.parents[2]
     runner = CliRunner()
@@ -284,6 +285,7 @@ document.title = JSON.stringify({ up, down, first, second, ...size });
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 @pytest.mark.parametrize("width", [1200, 500])
 def test_in_a_browser(made, tmp_path, width):

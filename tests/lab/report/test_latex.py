@@ -192,6 +192,7 @@ def test_it_compiles(nasty, tmp_path):
         assert done.returncode == 0, f"{folder}: {done.stdout[-2000:]}"
 
 
+@pytest.mark.slow
 def test_a_transposed_table_has_the_same_numbers_and_stays_well_formed():
     report = build_report(RUNS[0])
     upright, turned = (
@@ -209,6 +210,7 @@ def test_a_transposed_table_has_the_same_numbers_and_stays_well_formed():
     assert "LADM-RMTL &" in (upright + turned)
 
 
+@pytest.mark.slow
 def test_a_metric_that_no_table_shows_is_refused_with_those_that_are():
     with pytest.raises(UnknownNameError, match="auc"):
         latex(build_report(RUNS[0]), metrics=["rmse"])

@@ -55,6 +55,7 @@ def test_a_path_takes_the_best_of_the_other_parameters(searched):
     assert (beta.x_log, beta.curves[0].y) == (False, pytest.approx([0.75, 0.77]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("suffix", "magic"), [(".svg", b"<?xml"), (".png", b"\x89PNG"), (".pdf", b"%PDF")]
 )
