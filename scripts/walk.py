@@ -43,7 +43,7 @@ class Counts:
 # now, workers are forked from a server of the package's own, and packed statements of the
 # engine and of the reports became small functions with names.
 LIMITS = {
-    "reproduce": Counts(files=91, functions=945, classes=77),
+    "reproduce": Counts(files=91, functions=948, classes=77),
     "compare": Counts(files=123, functions=1163, classes=114),
 }
 
