@@ -15,7 +15,7 @@ from mtlrun.data.formats.mat import matrix
 from mtlrun.data.frames import several
 from mtlrun.data.named_columns import matching
 from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.table import text_table
+from mtlrun.data.table import Table, text_table
 from mtlrun.data.tasks import make_tasks
 from mtlrun.errors import DataError, listed
 
@@ -110,11 +110,7 @@ def read_uci(
     DataError
         With file, line and column of a cell that is not a number; for files of unequal width, and labels outside `classes`.
     """
-    pairs = [
-        (item, item) if isinstance(item, str) else (item[0], item[-1])
-        for item in classes
-    ]
-    name_of_word = {str(word): str(name) for word, name in pairs}
+    name_of_word = _class_names(classes)
     tables = [
         text_table(f, delimiter=delimiter, header=header, skip=skip, text=[label])
         for f in files.values()
@@ -124,22 +120,10 @@ def read_uci(
     for table in tables:
         if table.columns != columns:
             raise DataError(
-                f"{table.name}: {len(table.columns)} columns where the first file has {len(columns)}"
+                f"{table.name}: {len(table.columns)} columns "
+                f"where the first file has {len(columns)}"
             )
-        words = table.frame[columns[label]]
-        if name_of_word:
-            wrong = ~words.isin(list(name_of_word))
-        else:
-            wrong = words == ""
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            problem = "is empty"
-            if words[row]:
-                problem = f"{words[row]!r} is none of {listed(list(name_of_word), 20)}"
-            raise DataError(
-                f"{table.where(row)}: the class {problem}",
-                "Is it the file on the card?",
-            )
+        _check_classes(table, columns[label], list(name_of_word))
     if features and len(features) != len(rest):
         raise DataError(
             f"{card.path}: {len(features)} feature names for {len(rest)} columns"
@@ -147,16 +131,59 @@ def read_uci(
     X = np.vstack([table.numbers(rest) for table in tables])
     words = pd.concat([table.frame[columns[label]] for table in tables])
     order = list(name_of_word) or sorted(set(words))
-    start = len(X) - len(tables[-1].frame)
+    numbers = dict(zip(order, range(len(order)), strict=True))
+    feature_names = list(features)
+    if header and not features:
+        feature_names = rest
+    splits = {}
+    if split:
+        # The last file holds the test rows.
+        start = len(X) - len(tables[-1].frame)
+        splits[split] = [(np.arange(start), np.arange(start, len(X)))]
     data = Dataset(
         X=X,
-        y=words.map({word: k for k, word in enumerate(order)}).to_numpy(dtype=np.int64),
+        y=words.map(numbers).to_numpy(dtype=np.int64),
         task_type="multiclass",
         tasks=[name_of_word.get(word, word) for word in order],
-        features=list(features) or (rest if header else []),
-        splits={split: [(np.arange(start), np.arange(start, len(X)))]} if split else {},
+        features=feature_names,
+        splits=splits,
     )
     return make_tasks(data, tasks)
+
+
+def _class_names(classes: Sequence[str | Sequence[str]]) -> dict[str, str]:
+    """Return the names of classes by the words that stand for them in the file."""
+    name_of_word = {}
+    for item in classes:
+        if isinstance(item, str):
+            name_of_word[item] = item
+        else:
+            name_of_word[str(item[0])] = str(item[-1])
+    return name_of_word
+
+
+def _check_classes(table: Table, column: str, words: Sequence[str]) -> None:
+    """Refuse a row whose class is none of the words, or without words one that is empty.
+
+    Raises
+    ------
+    DataError
+        With the line of the first such row.
+    """
+    cells = table.frame[column]
+    if words:
+        is_wrong = ~cells.isin(words)
+    else:
+        is_wrong = cells == ""
+    if not is_wrong.any():
+        return
+    row = int(np.argmax(is_wrong))
+    problem = "is empty"
+    if cells[row]:
+        problem = f"{cells[row]!r} is none of {listed(words, 20)}"
+    raise DataError(
+        f"{table.where(row)}: the class {problem}", "Is it the file on the card?"
+    )
 
 
 # ---------------------------------------------------------------------- SARCOS inverse dynamics
@@ -197,8 +224,8 @@ def read_sarcos(
     files : mapping of str to DataFile
     card : Card
     train, test : str
-        Their files. Partial: the table of those training rows that could be rebuilt; the ones that are in the test file
-        are always left out. Full: the original ``sarcos_inv.mat``.
+        Their files. Partial: the table of the training rows that could be rebuilt, of which
+        those in the test file are always left out. Full: the original ``sarcos_inv.mat``.
     full : bool, default=False
         Which of the two `train` is.
     blob : str, optional
@@ -274,7 +301,8 @@ def _partial_rows(
     file: DataFile, tests: np.ndarray, unbiased: bool, leaked: bool
 ) -> tuple[np.ndarray, str]:
     table = text_table(file, delimiter=",", header=True)
-    rows = table.numbers([*(f"x{j}" for j in range(1, N_INPUTS + 1)), *SARCOS_TASKS])
+    inputs = [f"x{j}" for j in range(1, N_INPUTS + 1)]
+    rows = table.numbers(inputs + SARCOS_TASKS)
     marked, bits = table.numbers(["in_test_file", "source_bits"]).astype(np.int64).T
     in_test = marked != 0
     clean = ~in_test
@@ -286,7 +314,10 @@ def _partial_rows(
         )
     note = f"partial: {clean.sum()} of the {TRAIN_ROWS} training rows"
     if leaked:
-        note += f", and {in_test.sum()} that are in the test file as well: errors are those of training rows"
+        note += (
+            f", and {in_test.sum()} that are in the test file as well: "
+            "errors are those of training rows"
+        )
         return rows[clean | in_test], note
     note += f", none of them in the test file ({in_test.sum()} rebuilt rows that are in it were left out)"
     return rows[clean], note
@@ -301,8 +332,11 @@ def git_blob_id(content: bytes) -> str:
 
 def _occurs(rows: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Tell which rows occur among the others; all files print six decimals."""
-    mine, theirs = (
-        np.round(values * 1e6).astype(np.int64) for values in (rows, others)
-    )
-    row_bytes = {row.tobytes() for row in theirs}
-    return np.array([row.tobytes() in row_bytes for row in mine], dtype=bool)
+    other_keys = set(_row_keys(others))
+    return np.array([key in other_keys for key in _row_keys(rows)], dtype=bool)
+
+
+def _row_keys(rows: np.ndarray) -> list[bytes]:
+    """Return what is equal for rows that agree in six decimals."""
+    rounded = np.round(rows * 1e6).astype(np.int64)
+    return [row.tobytes() for row in rounded]

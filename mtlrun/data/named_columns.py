@@ -46,7 +46,7 @@ def target_columns(
     DataError
         For more than one way, a number that leaves no feature, or a list of labels of another table.
     """
-    if sum(bool(way) for way in (target, targets, last, labels)) > 1:
+    if sum(map(bool, (target, targets, last, labels))) > 1:
         raise DataError(
             "the targets are named more than once",
             "Give only one of --target, --targets, --targets-last and --labels.",
@@ -57,20 +57,24 @@ def target_columns(
             raise DataError(
                 text, "--targets-last takes a number that leaves columns as features."
             )
-        return tuple(name for name in table.columns[-last:] if name not in drop)
+        return _without(table.columns[-last:], drop)
     if labels is not None:
-        return tuple(name for name in _listed_labels(table, labels) if name not in drop)
+        return _without(_listed_labels(table, labels), drop)
     if target:
         return (column_name(target),)
     named = several(targets)
-    left = (
-        name for name in matching(named, table) if name not in drop or name in named
-    )
-    return tuple(left) or (
-        tuple(t for t in table.default_targets if t not in drop)
-        if drop and not named
-        else ()
-    )
+    columns = []
+    for name in matching(named, table):
+        if name not in drop or name in named:
+            columns.append(name)
+    if drop and not named:
+        # Without a choice of the user the format names the targets.
+        columns = [name for name in table.default_targets if name not in drop]
+    return tuple(columns)
+
+
+def _without(names: Sequence[str], drop: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name for name in names if name not in drop)
 
 
 def label_list(
@@ -93,22 +97,30 @@ def label_list(
     if isinstance(data, list | tuple) and all(
         isinstance(item, str | Path) for item in data
     ):
-        lists = [Path(item) for item in data if Path(item).suffix.lower() == ".xml"]
-        tables = [item for item in data if Path(item).suffix.lower() != ".xml"]
+        lists = []
+        tables = []
+        for item in data:
+            if Path(item).suffix.lower() == ".xml":
+                lists.append(Path(item))
+            else:
+                tables.append(item)
         if len(tables) != 1 or len(lists) > 1 or (lists and labels):
-            text = f"{counted(len(tables), 'table')} and {counted(len(lists) + bool(labels), 'list')} of labels"
+            n_lists = counted(len(lists) + bool(labels), "list")
             raise DataError(
-                text,
+                f"{counted(len(tables), 'table')} and {n_lists} of labels",
                 "Give one table, and for Mulan's format one .xml file of its labels.",
             )
         data = tables[0]
-        labels = lists[0] if lists else labels
+        if lists:
+            labels = lists[0]
     if labels is None and not other and isinstance(data, str | Path):
         stem, arff, _ = Path(data).name.partition(".arff")
-        beside = Path(data).with_name(f"{stem}.xml")
-        if arff and beside.is_file():
-            labels = beside
-    return data, None if labels is None else Path(labels)
+        same_name = Path(data).with_name(f"{stem}.xml")
+        if arff and same_name.is_file():
+            labels = same_name
+    if labels is None:
+        return data, None
+    return data, Path(labels)
 
 
 def _listed_labels(table: Table, path: Path) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ _MISSING = frozenset(MISSING)
 _ERROR = re.compile(
     r"#[¡¿]?[^\W\d_][^\W_]*(/0)?[!?]|#GETTING_DATA|#ERR\d{3}!|ERR:\d{3}"
 )
-#: Blanks that look like a space and are none: no-break, figure, narrow no-break.
+#: Blanks other than the space that look like one: no-break, figure, narrow no-break.
 _BLANKS = str.maketrans("\u00a0\u2007\u202f", "   ")
 #: Characters at the ends of a name that nobody sees: zero-width space, byte order mark.
 _INVISIBLE = "\u200b\ufeff"
@@ -68,13 +68,13 @@ class Names:
     merged: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, column: pd.Series, known: Collection[str] = ()) -> Names:
+    def of(cls, column: pd.Series, model_names: Collection[str] = ()) -> Names:
         """Name the cells of a column; texts that stand for a missing value have none.
 
         Parameters
         ----------
         column : Series
-        known : collection of str
+        model_names : collection of str
             Texts such as ``NA`` that are names nevertheless, because a model has them.
 
         Raises
@@ -83,31 +83,46 @@ class Names:
             For cells that are not names: lists, and floats so large that different integers are the same.
         """
         codes, values = _factorized(column)
-        texts = [
-            "" if is_missing(value, known) else _name(value, column.name)
-            for value in values
-        ]
-        position = {
-            text: k
-            for k, text in enumerate(dict.fromkeys(text for text in texts if text))
-        }
-        if len(position) == len(texts):
+        texts = []
+        spellings: Counter[str] = Counter()
+        for value in values:
+            text = ""
+            if not is_missing(value, model_names):
+                text = _name(value, column.name)
+            texts.append(text)
+            if text:
+                spellings[text] += 1
+        names = list(spellings)
+        if len(names) == len(texts):
             return cls(codes, texts)
-        count = Counter(text for text in texts if text)
-        order = np.array(
-            [*(position.get(text, -1) for text in texts), -1], dtype=np.int64
-        )  # the last is for code -1
-        return cls(
-            order[codes], list(position), [text for text, k in count.items() if k > 1]
-        )
+        merged = [text for text, count in spellings.items() if count > 1]
+        return cls(_recoded(codes, texts, names), names, merged)
 
     def sorted(self, first: Sequence[str] = ()) -> Names:
-        """Return the same names in order: the given names, then numbers by value, texts as in `name_order`."""
+        """Return the same names in order: those of `first`, the others as in `name_order`."""
         rest = set(self.names) - set(first)
         names = [*first, *name_order(rest)]
-        position = {name: k for k, name in enumerate(names)}
-        order = np.array([*(position[name] for name in self.names), -1], dtype=np.int64)
-        return Names(order[self.codes], names, self.merged)
+        return Names(_recoded(self.codes, self.names, names), names, self.merged)
+
+
+def _recoded(
+    codes: np.ndarray, texts: Sequence[str], names: Sequence[str]
+) -> np.ndarray:
+    """Return the positions among the names of cells that are coded by their texts.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n,)
+        Position of the text of each cell, -1 where it is missing.
+    texts : sequence of str
+    names : sequence of str
+        A text that is not among them is missing.
+    """
+    position = {name: k for k, name in enumerate(names)}
+    new_codes = [position.get(text, -1) for text in texts]
+    # Code -1 takes the last entry, so that missing cells stay missing.
+    new_codes.append(-1)
+    return np.array(new_codes, dtype=np.int64)[codes]
 
 
 class Known:
@@ -116,17 +131,17 @@ class Known:
     Parameters
     ----------
     names : sequence of str
-    what : str
+    column_name : str
         The column, for messages.
     """
 
-    def __init__(self, names: Sequence[str], what: str) -> None:
-        self.what = what
+    def __init__(self, names: Sequence[str], column_name: str) -> None:
+        self.column_name = column_name
         self.n_names = len(names)
-        self.place: dict[str, int] = {}
+        self.positions: dict[str, int] = {}
         for position, name in enumerate(names):
             # A model of an earlier version may hold names that are not normalized.
-            self.place.setdefault(normalized(name), position)
+            self.positions.setdefault(normalized(name), position)
         self.numbers: defaultdict[float, list[str]] = defaultdict(list)
         for name in names:
             if is_number(name):
@@ -143,35 +158,50 @@ class Known:
         DataError
             If a number may be one of several names, such as 07 and 7.
         """
-        name = _name(value, self.what)
+        name = _name(value, self.column_name)
         if isinstance(value, str):
             match = _WHOLE.fullmatch(name)
-            if name in self.place or not match or match[1] not in self.place:
+            if name in self.positions or not match or match[1] not in self.positions:
                 return name
             return match[1]
+        # Booleans are integers to Python, so they come first.
         if isinstance(value, bool | np.bool_):
-            spellings = [text for text in self.place if text.lower() == name.lower()]
-            if len(spellings) == 1:
-                return spellings[0]
-            return name
+            return self._find_boolean(name)
         if isinstance(value, int | float | np.number):
-            equal = self.numbers.get(float(value), [])
-            if len(equal) > 1:
-                text = f"column {self.what!r} holds the number {name}, which may be any of the names {listed(equal)}"
-                raise DataError(
-                    text, "Store the column as text, written as in the training rows."
-                )
-            if equal:
-                return equal[0]
-            return name
+            return self._find_number(float(value), name)
         if isinstance(value, dt.date):
-            spellings = [
-                name,
-                f"{name} 00:00:00",
-                f"{name}T00:00:00",
-                name.replace(" ", "T"),
-            ]
-            return next((text for text in spellings if text in self.place), name)
+            return self._find_date(name)
+        return name
+
+    def _find_boolean(self, name: str) -> str:
+        """Return the one training name that differs by capitals only: TRUE, true."""
+        spellings = [text for text in self.positions if text.lower() == name.lower()]
+        if len(spellings) == 1:
+            return spellings[0]
+        return name
+
+    def _find_number(self, number: float, name: str) -> str:
+        equal = self.numbers.get(number, [])
+        if len(equal) > 1:
+            raise DataError(
+                f"column {self.column_name!r} holds the number {name}, "
+                f"which may be any of the names {listed(equal)}",
+                "Store the column as text, written as in the training rows.",
+            )
+        if equal:
+            return equal[0]
+        return name
+
+    def _find_date(self, name: str) -> str:
+        spellings = (
+            name,
+            f"{name} 00:00:00",
+            f"{name}T00:00:00",
+            name.replace(" ", "T"),
+        )
+        for spelling in spellings:
+            if spelling in self.positions:
+                return spelling
         return name
 
     def codes(self, column: pd.Series) -> tuple[np.ndarray, dict[str, int]]:
@@ -181,22 +211,22 @@ class Known:
         value, such as NA, is a name only where it is known.
         """
         codes, values = _factorized(column)
-        code_list = [self.find(value) for value in values]
-        new = float(self.n_names)
-        where = [
-            np.nan
-            if name in _MISSING and name not in self.place
-            else self.place.get(name, new)
-            for name in code_list
-        ]
-        places = np.array([*where, np.nan], dtype=float)[codes]
-        counts = np.bincount(codes[codes >= 0], minlength=len(code_list))
-        unknown = {
-            name: int(counts[k])
-            for k, name in enumerate(code_list)
-            if where[k] == new and counts[k]
-        }
-        return places, unknown
+        counts = np.bincount(codes[codes >= 0], minlength=len(values))
+        unknown: dict[str, int] = {}
+        positions: list[float] = []
+        for value, count in zip(values, counts, strict=True):
+            name = self.find(value)
+            if name in self.positions:
+                positions.append(self.positions[name])
+            elif name in _MISSING:
+                positions.append(np.nan)
+            else:
+                positions.append(self.n_names)
+                if count:
+                    unknown[name] = int(count)
+        # Code -1 takes the last entry: a missing cell has no position.
+        positions.append(np.nan)
+        return np.array(positions, dtype=float)[codes], unknown
 
 
 def _factorized(column: pd.Series) -> tuple[np.ndarray, list[Any]]:
@@ -204,29 +234,29 @@ def _factorized(column: pd.Series) -> tuple[np.ndarray, list[Any]]:
     try:
         codes, values = pd.factorize(column)
     except TypeError:
-        kinds = {
+        types = {
             type(cell).__name__
             for cell in column
             if not isinstance(cell, str | int | float)
         }
-        text = f"column {column.name!r} has cells that are no names: {listed(sorted(kinds))}"
         raise DataError(
-            text, "Leave the column out (drop), or store one text or number per cell."
+            f"column {column.name!r} has cells that are no names: "
+            f"{listed(sorted(types))}",
+            "Leave the column out (drop), or store one text or number per cell.",
         ) from None
-    short = np.asarray(values)
-    if (
-        short.dtype.kind == "f" and short.dtype.itemsize < 8
-    ):  # by its own digits: 0.1, not 0.10000000149
-        return codes.astype(np.int64), [float(str(value)) for value in short]
+    array = np.asarray(values)
+    if array.dtype.kind == "f" and array.dtype.itemsize < 8:
+        # A short float is named by its own digits: 0.1, not 0.10000000149.
+        return codes.astype(np.int64), [float(str(value)) for value in array]
     return codes.astype(np.int64), pd.Index(values).tolist()
 
 
 def _name(value: Any, column: Any) -> str:
     if isinstance(value, float):
         if EXACT_INTEGERS <= abs(value) < np.inf:
-            text = f"column {column!r} has numbers as names that are too long to be distinguished ({value:.0f})"
             raise DataError(
-                text,
+                f"column {column!r} has numbers as names "
+                f"that are too long to be distinguished ({value:.0f})",
                 "Put a letter in front of them, or fill the empty cells of the column.",
             )
         if np.isfinite(value):
@@ -252,12 +282,12 @@ def normalized(text: str) -> str:
     return unicodedata.normalize("NFC", plain.strip().strip(_INVISIBLE).strip())
 
 
-def is_missing(value: Any, known: Collection[str] = ()) -> bool:
-    """Whether a text stands for a missing value; names that are `known` do not."""
+def is_missing(value: Any, model_names: Collection[str] = ()) -> bool:
+    """Whether a text stands for a missing value; the names of a model do not."""
     if not isinstance(value, str):
         return False
     text = normalized(value)
-    return text in _MISSING and (not text or text not in known)
+    return text in _MISSING and (not text or text not in model_names)
 
 
 def is_spreadsheet_error(value: Any) -> bool:
@@ -271,19 +301,19 @@ def is_spreadsheet_error(value: Any) -> bool:
     return text == text.upper() and _ERROR.fullmatch(text) is not None
 
 
-def without_markers(column: pd.Series, known: Collection[str] = ()) -> pd.Series:
+def without_markers(column: pd.Series, model_names: Collection[str] = ()) -> pd.Series:
     """Return a column in which texts that stand for a missing value are missing.
 
     Parameters
     ----------
     column : Series
         Of any type; a column that holds no such text is returned as it is.
-    known : collection of str
+    model_names : collection of str
         Names of a model: such a text is a name where it is one of them.
     """
     if isinstance(column.dtype, pd.CategoricalDtype):
         categories = column.cat.categories
-        marked = [value for value in categories if is_missing(value, known)]
+        marked = [value for value in categories if is_missing(value, model_names)]
         if marked:
             return column.cat.remove_categories(marked)
         return column
@@ -296,7 +326,7 @@ def without_markers(column: pd.Series, known: Collection[str] = ()) -> pd.Series
         values = column.unique()
     except TypeError:  # lists and mappings, which are refused where they are used
         return column
-    texts = {value for value in values if is_missing(value, known)}
+    texts = {value for value in values if is_missing(value, model_names)}
     if texts:
         return column.mask(column.isin(texts))
     return column
@@ -322,17 +352,17 @@ def distinct(names: Iterable[Any], taken: Iterable[str] = ()) -> list[str]:
     return result
 
 
-def separated(text: str, known: Collection[str]) -> list[str]:
-    """Return the names in a text: itself if it is one of those known, else its parts.
+def separated(text: str, names: Collection[str]) -> list[str]:
+    """Return the names in a text: itself if it is one of `names`, else its parts.
 
     The parts stand between commas; parts that contain commas are in double quotes, as
     in csv files.
     """
     name = normalized(text)
-    if name in known or not {",", '"'} & set(name):
+    if name in names or not {",", '"'} & set(name):
         return [name]
     parts = next(csv.reader([name], skipinitialspace=True), [])
-    return [part for part in map(normalized, parts) if part]
+    return list(filter(None, map(normalized, parts)))
 
 
 def quoted_list(names: Iterable[str]) -> str:
@@ -348,8 +378,13 @@ def class_task(name: str, label: str) -> str:
     A part that contains an equals sign is quoted, so that the class ``b=c`` of ``a``
     and the class ``c`` of ``a=b`` have different names: ``a='b=c'`` and ``'a=b'=c``.
     """
-    parts = [repr(part) if "=" in part else part for part in (name, label)]
-    return "=".join(parts)
+    return f"{_quoted_part(name)}={_quoted_part(label)}"
+
+
+def _quoted_part(part: str) -> str:
+    if "=" in part:
+        return repr(part)
+    return part
 
 
 def name_order(names: Iterable[str]) -> list[str]:
@@ -357,10 +392,11 @@ def name_order(names: Iterable[str]) -> list[str]:
     unique_names = sorted(set(names))
     if all(map(is_number, unique_names)):
         return sorted(unique_names, key=float)
-    return sorted(
-        unique_names,
-        key=lambda name: [_part(part) for part in _DIGITS.split(name) if part],
-    )
+    return sorted(unique_names, key=_natural_key)
+
+
+def _natural_key(name: str) -> list[tuple[bool, int, str]]:
+    return [_part(part) for part in _DIGITS.split(name) if part]
 
 
 def _part(part: str) -> tuple[bool, int, str]:
@@ -380,16 +416,24 @@ def as_written(column: pd.Series, decimal: str = ".") -> pd.Series:
     column = column.astype("category")
     texts = [str(name).strip().replace(decimal, ".") for name in column.cat.categories]
     if texts and all(map(_canonical, texts)):
-        return column.cat.rename_categories(
-            [number_name(float(text)) if "." in text else text for text in texts]
-        )
+        return column.cat.rename_categories([_without_zero(text) for text in texts])
     return column
 
 
-def with_point(text: str, known: Collection[str]) -> str:
-    """Return a cell of a file with decimal commas: a number that is not known as written, with a point."""
+def _without_zero(text: str) -> str:
+    """Return a number as a name: ``7`` for ``7.0``; integers keep all their digits."""
+    if "." in text:
+        return number_name(float(text))
+    return text
+
+
+def with_point(text: str, model_names: Collection[str]) -> str:
+    """Return a cell of a file with decimal commas: numbers with a point.
+
+    A number that a model has as a name stays as it is written.
+    """
     pointed = text.strip().replace(",", ".")
-    if text.strip() not in known and _canonical(pointed):
+    if text.strip() not in model_names and _canonical(pointed):
         return pointed
     return text
 
@@ -455,14 +499,15 @@ def written_numbers(names: Sequence[str], many: int) -> bool:
     """Whether names are numbers with marks, such as 1 234,5 or $3, or more than `many` numbers with one unit."""
     if all(map(_WRITTEN_NUMBER.fullmatch, names)):
         return True
-    if len(names) > many:
-        units = [_WITH_UNIT.fullmatch(name) for name in names]
-    else:
-        units = [None]
-    return (
-        None not in units
-        and len({unit["unit"] for unit in units if unit is not None}) == 1
-    )
+    if len(names) <= many:
+        return False
+    units = set()
+    for name in names:
+        match = _WITH_UNIT.fullmatch(name)
+        if match is None:
+            return False
+        units.add(match["unit"])
+    return len(units) == 1
 
 
 def drop_option(names: Sequence[str]) -> str:

@@ -151,16 +151,12 @@ class Table:
     @property
     def known(self) -> Mapping[str, Collection[str]]:
         """Columns of words, and their words."""
-        words = (
-            name
-            for name in self.frame.columns
-            if not is_numeric_dtype(self.frame[name])
-        )
-        return {
-            str(name): set(Names.of(self.frame[name]).names)
-            for name in words
-            if nameable(self.frame[name])
-        }
+        words_by_column: dict[str, Collection[str]] = {}
+        for name in self.frame.columns:
+            column = self.frame[name]
+            if not is_numeric_dtype(column) and nameable(column):
+                words_by_column[str(name)] = set(Names.of(column).names)
+        return words_by_column
 
     def where(self, row: int) -> str:
         """Return the place of a row, for messages: ``file:line``, or the number of the row."""
@@ -182,9 +178,8 @@ class Table:
             raise UnknownNameError(
                 "column", name, self.columns, f"{self.name} has no column {name!r}"
             )
-        return pd.Series(
-            self.sparse[:, [self.names.index(name)]].toarray().ravel(), name=name
-        )
+        values = self.sparse[:, [self.names.index(name)]].toarray().ravel()
+        return pd.Series(values, name=name)
 
     def text(self, name: str) -> pd.Series:
         """Return a column of names: as the file writes them where its numbers are no more than texts."""
@@ -239,30 +234,36 @@ class Table:
             X = self._sparse_columns(names)
         else:
             X = np.column_stack([self._number_column(name) for name in names])
-        values = X.data if sparse.issparse(X) else X
-        wrong = np.isinf(values) if gaps else ~np.isfinite(values)
-        if wrong.any():
-            at = tuple(np.argwhere(wrong)[0])
-            entries = None
+        # Entries that a sparse matrix does not store are zeros.
+        values = X
+        if sparse.issparse(X):
+            values = X.data
+        if gaps:
+            is_wrong = np.isinf(values)
+        else:
+            is_wrong = ~np.isfinite(values)
+        if is_wrong.any():
+            first_wrong = tuple(np.argwhere(is_wrong)[0])
             if sparse.issparse(X):
                 entries = sparse.coo_array(X)
-            row, j = at if entries is None else (entries.row[at], entries.col[at])
-            raise self._no_number(names[j], int(row), values[at])
+                row = entries.row[first_wrong]
+                column = entries.col[first_wrong]
+            else:
+                row, column = first_wrong
+            raise self._no_number(names[column], int(row), values[first_wrong])
         return X
 
     def _number_column(self, name: str) -> np.ndarray:
         column = self.column(name)
         if name in self.words:
-            column = column.astype(object).map(
-                {word: float(k) for k, word in enumerate(self.words[name])}
-            )
+            positions = {word: float(k) for k, word in enumerate(self.words[name])}
+            column = column.astype(object).map(positions)
         elif not is_numeric_dtype(column):
             numbers = pd.to_numeric(column.astype(object).map(no_date), errors="coerce")
-            wrong = (numbers.isna() & column.notna()).to_numpy()
-            if wrong.any():
-                raise self._no_number(
-                    name, int(np.argmax(wrong)), column.iloc[int(np.argmax(wrong))]
-                )
+            is_wrong = (numbers.isna() & column.notna()).to_numpy()
+            if is_wrong.any():
+                row = int(np.argmax(is_wrong))
+                raise self._no_number(name, row, column.iloc[row])
             column = numbers
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
 
@@ -279,9 +280,9 @@ class Table:
     def _sparse_columns(self, names: Sequence[str]) -> Any:
         """Return sparse features by name, zeros for names that the table lacks."""
         order = {name: j for j, name in enumerate(self.names)}
-        padded = sparse.hstack(
-            [self.sparse, sparse.csr_matrix((len(self.frame), 1))], format="csr"
-        )
+        # Names that the table lacks take the column of zeros behind the others.
+        zeros = sparse.csr_matrix((len(self.frame), 1))
+        padded = sparse.hstack([self.sparse, zeros], format="csr")
         return padded[:, [order.get(name, len(order)) for name in names]]
 
     def taken(self, rows: np.ndarray) -> Table:
@@ -303,13 +304,19 @@ class Table:
         def written(name: str) -> pd.Series:
             return self.text(name).iloc[rows].reset_index(drop=True)
 
-        return replace(
-            self,
-            frame=frame,
-            sparse=None if self.sparse is None else self.sparse[rows],
-            locate=locate,
-            written=None if self.written is None else written,
-        )
+        table = replace(self, frame=frame, locate=locate)
+        if self.sparse is not None:
+            table.sparse = self.sparse[rows]
+        if self.written is not None:
+            table.written = written
+        return table
+
+    @property
+    def _layout(self) -> str:
+        """How the features are stored, for messages."""
+        if self.sparse is None:
+            return "dense"
+        return "sparse"
 
     def stacked(self, other: Table, needed: Sequence[str]) -> Table:
         """Return the rows of two tables below each other.
@@ -324,39 +331,48 @@ class Table:
         missing = [name for name in needed if name not in set(other.columns)]
         if missing:
             raise DataError(
-                f"{other.name}: lacks {counted(len(missing), 'column')} of {self.name}: {listed(missing)}",
+                f"{other.name}: lacks {counted(len(missing), 'column')} "
+                f"of {self.name}: {listed(missing)}",
                 "Test rows need the columns of the training rows.",
             )
-        if (self.sparse is None) != (other.sparse is None):
-            kinds = [
-                "dense" if table.sparse is None else "sparse" for table in (self, other)
-            ]
-            text = f"{other.name}: its rows are {kinds[1]}, those of {self.name} are {kinds[0]}"
-            raise DataError(text, "Save both in the same format.")
+        if self._layout != other._layout:
+            raise DataError(
+                f"{other.name}: its rows are {other._layout}, "
+                f"those of {self.name} are {self._layout}",
+                "Save both in the same format.",
+            )
         matrix = None
         if self.sparse is not None:
-            matrix = sparse.vstack(
-                [self.sparse, other._sparse_columns(self.names)], format="csr"
-            )
-        n = len(self.frame)
-        frame = pd.concat(
-            [self.frame, other.frame.reindex(columns=self.frame.columns)],
-            ignore_index=True,
-        )
-        for name in filter(lambda name: is_object_dtype(frame[name]), frame.columns):
-            frame[name] = typed(frame[name])
+            other_rows = other._sparse_columns(self.names)
+            matrix = sparse.vstack([self.sparse, other_rows], format="csr")
+        n_rows = len(self.frame)
+        other_frame = other.frame.reindex(columns=self.frame.columns)
+        frame = pd.concat([self.frame, other_frame], ignore_index=True)
+        _type_objects(frame)
 
         def locate(row: int) -> str:
-            if row < n:
+            if row < n_rows:
                 return self.where(row)
-            return other.where(row - n)
+            return other.where(row - n_rows)
 
         def written(name: str) -> pd.Series:
-            gone = pd.Series(np.nan, index=range(len(other.frame)))
-            below = other.text(name) if name in other.columns else gone
+            if name in other.columns:
+                below = other.text(name)
+            else:
+                below = pd.Series(np.nan, index=range(len(other.frame)))
             return pd.concat([self.text(name), below], ignore_index=True).rename(name)
 
         return replace(self, frame=frame, sparse=matrix, locate=locate, written=written)
+
+
+def _type_objects(frame: pd.DataFrame) -> None:
+    """Give the columns of objects in a frame the type of their cells, in place.
+
+    They are truth values with gaps, or come from tables of different types.
+    """
+    for name in frame.columns:
+        if is_object_dtype(frame[name]):
+            frame[name] = typed(frame[name])
 
 
 def _inferred(column: pd.Series) -> pd.Series:
@@ -416,16 +432,24 @@ def read_table_file(
     table = _READERS[suffix](file, like)
     if table.sparse is None and table.frame.shape[0] == 0:
         raise DataError(f"{file.where()}: no rows", COMPLETE)
-    _unmark(table, {} if like is None else like.known)
+    _unmark(table, like)
     return table
 
 
-def _unmark(table: Table, known: Mapping[str, Collection[str]]) -> None:
+def _model_words(like: Table | Schema | None) -> Mapping[str, Collection[str]]:
+    """Return the words of the training rows by column; none without training rows."""
+    if like is None:
+        return {}
+    return like.known
+
+
+def _unmark(table: Table, like: Table | Schema | None) -> None:
     """Make texts that stand for a missing value missing, in every column."""
+    model_words = _model_words(like)
     marked: dict[str, None] = {}
     for name in table.frame.columns:
         column = table.frame[name]
-        plain = without_markers(column, known.get(str(name), ()))
+        plain = without_markers(column, model_words.get(str(name), ()))
         if plain is column:
             continue
         gone = column[plain.isna() & column.notna()]
@@ -461,15 +485,10 @@ def table_of_frame(
     names = column_names(frame)
     try:
         if names is not None and not isinstance(frame, pd.DataFrame):
-            kept = [j for j, name in enumerate(names) if not is_row_number(name)]
-            frame = pd.DataFrame({j: take_column(frame, j)[0] for j in kept}).set_axis(
-                [names[j] for j in kept], axis=1
-            )
+            frame = _pandas_frame(frame, names)
         frame = with_index(pd.DataFrame(frame), name, notes)
-        columns = frame.columns
-        frame = pd.DataFrame(
-            {j: typed(frame.iloc[:, j]) for j in range(frame.shape[1])}
-        ).set_axis(columns, axis=1)
+        typed_columns = {j: typed(frame.iloc[:, j]) for j in range(frame.shape[1])}
+        frame = pd.DataFrame(typed_columns).set_axis(frame.columns, axis=1)
     except (TypeError, ValueError) as error:
         raise DataError(
             f"{name}: cannot be read as a table ({error})",
@@ -480,8 +499,20 @@ def table_of_frame(
         raise DataError(f"{name}: no rows")
     _refuse_equal_names(list(frame.columns), name)
     table = Table(name, frame, notes=notes)
-    _unmark(table, {} if like is None else like.known)
+    _unmark(table, like)
     return table
+
+
+def _pandas_frame(frame: Any, names: Sequence[Any]) -> pd.DataFrame:
+    """Return a data frame of another package, without the row numbers of pandas."""
+    columns = {}
+    kept_names = []
+    for position, name in enumerate(names):
+        if not is_row_number(name):
+            columns[position] = take_column(frame, position)[0]
+            kept_names.append(name)
+    # Names may repeat, which is refused later, so that positions are the keys.
+    return pd.DataFrame(columns).set_axis(kept_names, axis=1)
 
 
 def _refuse_equal_names(names: Sequence[str], table: str) -> None:
@@ -509,9 +540,10 @@ def stack_sparse(
     """
     assert table.sparse is not None
     numbers = table.sparse[:, kept]
-    gaps = sparse.coo_array(numbers)
-    if (missing := np.isnan(gaps.data)).any():
-        location = table.where(int(gaps.row[np.argmax(missing)]))
+    entries = sparse.coo_array(numbers)
+    is_missing = np.isnan(entries.data)
+    if is_missing.any():
+        location = table.where(int(entries.row[np.argmax(is_missing)]))
         raise DataError(
             f"{location}: a value is missing, and the rows are sparse",
             "Fill the gap, or write dense rows.",
@@ -528,10 +560,7 @@ def stack_sparse(
 def text_table(file: DataFile, **options: Any) -> Table:
     """Return a table of text; options as of `mtlrun.data.formats.text.read_text`."""
     frame, named, locate, written = read_text(file, **options)
-    for name in filter(
-        lambda name: is_object_dtype(frame[name]), frame.columns
-    ):  # True and False with gaps
-        frame[name] = typed(frame[name])
+    _type_objects(frame)
     return Table(file.where(), frame, named=named, locate=locate, written=written)
 
 
@@ -565,27 +594,40 @@ def _excel(file: DataFile, like: Table | Schema | None) -> Table:
         raise DataError(
             f"{name}: no rows in its first sheet", "Put the table into the first sheet."
         )
-    first = [
-        cell.item() if isinstance(cell, np.generic) else cell for cell in sheet.iloc[0]
-    ]
-    texts = [
-        number_name(cell) if isinstance(cell, float) and not pd.isna(cell) else cell
-        for cell in first
-    ]
-    cells = ["" if pd.isna(cell) else column_name(str(cell)) for cell in texts]
-    header = names_columns(cells) or all(isinstance(cell, str) for cell in first)
-    if header:
+    first = [_python_value(cell) for cell in sheet.iloc[0]]
+    cells = [_header_name(cell) for cell in first]
+    has_header = names_columns(cells) or all(isinstance(cell, str) for cell in first)
+    if has_header:
         names = checked_names(cells, f"{name}:{sheet.index[0] + 1}")
     else:
         names = _made_up(len(cells), name)
-    rows = sheet.iloc[int(header) :]
+    rows = sheet.iloc[int(has_header) :]
     frame = rows.reset_index(drop=True).set_axis(names, axis=1)
+    model_words = _model_words(like)
     for column in names:
-        model_words = () if like is None else like.known.get(column, ())
-        frame[column] = typed(without_markers(frame[column], model_words))
-    return Table(
-        name, frame, named=header, locate=lambda row: f"{name}:{rows.index[row] + 1}"
-    )
+        plain = without_markers(frame[column], model_words.get(column, ()))
+        frame[column] = typed(plain)
+
+    def locate(row: int) -> str:
+        return f"{name}:{rows.index[row] + 1}"
+
+    return Table(name, frame, named=has_header, locate=locate)
+
+
+def _python_value(cell: Any) -> Any:
+    """Return a cell as a value of Python if it is one of numpy."""
+    if isinstance(cell, np.generic):
+        return cell.item()
+    return cell
+
+
+def _header_name(cell: Any) -> str:
+    """Return the name that a cell of the first row stands for, "" if it is empty."""
+    if pd.isna(cell):
+        return ""
+    if isinstance(cell, float):
+        return column_name(number_name(cell))
+    return column_name(str(cell))
 
 
 def _parquet(file: DataFile, like: Table | Schema | None) -> Table:
@@ -611,49 +653,46 @@ def _arff(file: DataFile) -> Table:
     if not table.X.shape[0]:
         raise DataError(f"{file.where()}: no rows", COMPLETE)
     _refuse_equal_names(names, file.where())
-    count = (
-        meka_labels(table.relation) or 0
-    )  # the first ones, the last ones if negative
-    if count > 0:
-        targets = names[:count]
-    else:
-        targets = []
-        if count < 0:
-            targets = names[len(names) + count :]
-    words = {
-        name: list(attribute.codes or ())
-        for name, attribute in zip(names, table.attributes, strict=True)
-        if attribute.textual and not attribute.open
-    }
+    # MEKA counts the labels from the end if the number is negative.
+    n_labels = meka_labels(table.relation) or 0
+    targets: list[str] = []
+    if n_labels > 0:
+        targets = names[:n_labels]
+    elif n_labels < 0:
+        targets = names[len(names) + n_labels :]
+    words = {}
+    textual_columns = {}
+    numeric_positions = []
+    for position, attribute in enumerate(table.attributes):
+        name = names[position]
+        if not attribute.textual:
+            numeric_positions.append(position)
+            continue
+        textual_columns[name] = _arff_words(table, position)
+        if not attribute.open:
+            words[name] = list(attribute.codes or ())
 
     def written(name: str) -> pd.Series:
         return _arff_words(table, names.index(name))
 
     if sparse.issparse(table.X):
-        textual = [
-            j for j, attribute in enumerate(table.attributes) if attribute.textual
-        ]
-        frame = pd.DataFrame(
-            {names[j]: _arff_words(table, j) for j in textual},
-            index=range(table.X.shape[0]),
-        )
-        numbers = [j for j in range(len(names)) if j not in set(textual)]
-        X = table.X.tocsc()[:, numbers].tocsr()
         return Table(
             file.where(),
-            frame,
-            X,
-            [names[j] for j in numbers],
+            pd.DataFrame(textual_columns, index=range(table.X.shape[0])),
+            table.X.tocsc()[:, numeric_positions].tocsr(),
+            [names[position] for position in numeric_positions],
             targets,
             words=words,
             order=names,
             written=written,
         )
-    columns = [
-        _arff_words(table, j) if a.textual else table.X[:, j]
-        for j, a in enumerate(table.attributes)
-    ]
-    frame = pd.DataFrame(dict(zip(names, columns, strict=True)))
+    columns: dict[str, Any] = {}
+    for position, name in enumerate(names):
+        if name in textual_columns:
+            columns[name] = textual_columns[name]
+        else:
+            columns[name] = table.X[:, position]
+    frame = pd.DataFrame(columns)
     return Table(
         file.where(), frame, default_targets=targets, words=words, written=written
     )
@@ -663,26 +702,23 @@ def _arff_words(table: ArffTable, j: int) -> pd.Series:
     """Return a nominal column in its words, a numeric one as numbers."""
     attribute = table.attributes[j]
     values = table.X[:, [j]]
-    values = (values.toarray() if sparse.issparse(values) else values).ravel()
+    if sparse.issparse(values):
+        values = values.toarray()
+    values = values.ravel()
     if attribute.codes is None:
         return pd.Series(values, name=attribute.name)
     words = list(attribute.codes)
     order = np.argsort(list(attribute.codes.values()))
     sorted_codes = np.array(list(attribute.codes.values()))[order]
     if len(sorted_codes):
-        positions = np.minimum(
-            np.searchsorted(sorted_codes, values), len(sorted_codes) - 1
-        )
-    else:
-        positions = np.zeros(len(values), int)
-    if len(sorted_codes):
+        last = len(sorted_codes) - 1
+        positions = np.minimum(np.searchsorted(sorted_codes, values), last)
+        # A value that is no code, such as NaN, is missing.
         codes = np.where(sorted_codes[positions] == values, order[positions], -1)
     else:
-        codes = positions - 1
-    return pd.Series(
-        pd.Categorical.from_codes(codes, pd.Index(words, dtype=object)),
-        name=attribute.name,
-    )
+        codes = np.full(len(values), -1)
+    categories = pd.Categorical.from_codes(codes, pd.Index(words, dtype=object))
+    return pd.Series(categories, name=attribute.name)
 
 
 def _mat(file: DataFile) -> Table:
@@ -692,32 +728,15 @@ def _mat(file: DataFile) -> Table:
         present = set(list_variables(raw, ()))
     except (ValueError, LookupError, zlib.error):
         present = set()  # reading it says what is wrong
-    pairs = [pair for pair in _MAT_NAMES if set(pair) <= present] or [
-        p for p in _MAT_NAMES if p[0] in present
-    ]
-    x, y = pairs[0] if pairs else _MAT_NAMES[0]
-    content = read_mat(io.BytesIO(raw), name, (x, y) if y in present else (x,))
+    x, y = _mat_pair(present)
+    variables = [x]
+    if y in present:
+        variables.append(y)
+    content = read_mat(io.BytesIO(raw), name, variables)
     X = content[x]
     Y = content.get(y)
     if isinstance(X, list) or isinstance(Y, list):
-        tasks, targets = task_cells(
-            X, [np.zeros(len(cell)) for cell in X] if Y is None else Y, name, x, y
-        )
-        frame = _numbered(np.vstack(tasks), name)
-        if Y is not None:
-            frame[TARGET] = np.concatenate(targets)
-        frame[TASK] = np.repeat(
-            np.arange(1, len(tasks) + 1), [len(task) for task in tasks]
-        )
-        targets_of = [TARGET] if Y is not None else []
-        return Table(
-            name,
-            frame,
-            default_targets=targets_of,
-            default_task=TASK,
-            named=False,
-            numbered_tasks=True,
-        )
+        return _mat_tasks(X, Y, name, (x, y))
     frame = _numbered(_matrix(X, name), name)
     if Y is None:
         return Table(name, frame, named=False)
@@ -732,30 +751,69 @@ def _mat(file: DataFile) -> Table:
     return Table(name, frame, default_targets=names, named=False)
 
 
+def _mat_pair(present: Collection[str]) -> tuple[str, str]:
+    """Return the names of features and targets: a complete pair, else features alone."""
+    for x, y in _MAT_NAMES:
+        if x in present and y in present:
+            return x, y
+    for x, y in _MAT_NAMES:
+        if x in present:
+            return x, y
+    return _MAT_NAMES[0]
+
+
+def _mat_tasks(X: Any, Y: Any, name: str, variables: tuple[str, str]) -> Table:
+    """Return cells with the rows of a task each; `Y` is None without targets."""
+    has_targets = Y is not None
+    if not has_targets:
+        Y = [np.zeros(len(cell)) for cell in X]
+    tasks, targets = task_cells(X, Y, name, *variables)
+    frame = _numbered(np.vstack(tasks), name)
+    default_targets = []
+    if has_targets:
+        frame[TARGET] = np.concatenate(targets)
+        default_targets.append(TARGET)
+    sizes = [len(task) for task in tasks]
+    frame[TASK] = np.repeat(np.arange(1, len(tasks) + 1), sizes)
+    return Table(
+        name,
+        frame,
+        default_targets=default_targets,
+        default_task=TASK,
+        named=False,
+        numbered_tasks=True,
+    )
+
+
 def _svmlight(file: DataFile, like: Table | Schema | None) -> Table:
     content = file.read_bytes().removeprefix(codecs.BOM_UTF8)
     name = file.where()
-    if like is None:
-        indices = []
-    else:
-        indices = [
-            int(n[1:]) for n in like.columns if re.fullmatch("x(0|[1-9][0-9]{0,8})", n)
-        ]
-    zero = 0 in indices if indices else counts_from_zero(content)
-    several = has_several_labels(content) or bool(
-        like and any(n.startswith(_LABEL) for n in like.columns)
-    )
-    X, y, qid = read_svmlight(content, name, zero_based=zero, multilabel=several)
+    model_columns: list[str] = []
+    if like is not None:
+        model_columns = list(like.columns)
+    indices = []
+    for column in model_columns:
+        if re.fullmatch("x(0|[1-9][0-9]{0,8})", column):
+            indices.append(int(column[1:]))
     if indices:
-        X.resize(X.shape[0], max(X.shape[1], max(indices) + zero))
-    columns = _made_up(X.shape[1], name, first=0 if zero else 1)
+        is_zero_based = 0 in indices
+    else:
+        is_zero_based = counts_from_zero(content)
+    several = has_several_labels(content)
+    if any(column.startswith(_LABEL) for column in model_columns):
+        several = True
+    X, y, qid = read_svmlight(
+        content, name, zero_based=is_zero_based, multilabel=several
+    )
+    if indices:
+        # Zeros at the end of rows are not written, so that X may be too narrow.
+        X.resize(X.shape[0], max(X.shape[1], max(indices) + is_zero_based))
+    columns = _made_up(X.shape[1], name, first=int(not is_zero_based))
     if several:
         binarizer = MultiLabelBinarizer()
         values = 2.0 * binarizer.fit_transform(y) - 1.0
-        targets = pd.DataFrame(
-            values,
-            columns=[f"{_LABEL}{number_name(label)}" for label in binarizer.classes_],
-        )
+        labels = [f"{_LABEL}{number_name(label)}" for label in binarizer.classes_]
+        targets = pd.DataFrame(values, columns=labels)
         return Table(
             name,
             targets,
@@ -765,9 +823,10 @@ def _svmlight(file: DataFile, like: Table | Schema | None) -> Table:
             named=False,
         )
     task = None
+    frame = pd.DataFrame({TARGET: y})
     if len(np.unique(qid)) > 1 or like is not None:
         task = TASK
-    frame = pd.DataFrame({TARGET: y, TASK: qid} if task else {TARGET: y})
+        frame[TASK] = qid
     return Table(
         name,
         frame,
@@ -780,7 +839,7 @@ def _svmlight(file: DataFile, like: Table | Schema | None) -> Table:
 
 
 def _npz(file: DataFile) -> Table:
-    """Return `X` and `task_id` of an archive, or the sparse matrix that ``scipy.sparse.save_npz`` wrote."""
+    """Return `X` and `task_id` of an archive, or a matrix of ``scipy.sparse.save_npz``."""
     name = file.where()
     remedy = "numpy.savez(FILE, X=..., task_id=...) makes one."
     try:
@@ -811,9 +870,11 @@ def _npz(file: DataFile) -> Table:
         table.named = SEQUENCE in table.frame
         if "task_id" in arrays:
             if arrays["task_id"].shape != (len(table.frame),):
-                text = f"{name}: task_id has shape {arrays['task_id'].shape}, X has {counted(len(table.frame), 'row')}"
+                n_rows = counted(len(table.frame), "row")
+                text = f"{name}: task_id has shape {arrays['task_id'].shape}, X has {n_rows}"
                 raise DataError(text, "One task per row.")
-            table.frame[TASK], table.default_task = arrays["task_id"], TASK
+            table.frame[TASK] = arrays["task_id"]
+            table.default_task = TASK
     except MemoryError:
         raise DataError(f"{name}: its arrays do not fit into memory", remedy) from None
     except SizeError:
@@ -847,16 +908,35 @@ def _made_up(count: int, name: str, first: int = 1) -> list[str]:
     return [f"x{j + first}" for j in range(count)]
 
 
-_READERS: dict[str, Callable[[DataFile, Table | Schema | None], Table]] = {
-    **dict.fromkeys(
-        (".csv", ".tsv", ".txt"),
-        lambda file, like: text_table(file, names=like and like.known),
-    ),
+def _text(file: DataFile, like: Table | Schema | None) -> Table:
+    return text_table(file, names=_model_words(like))
+
+
+#: A reader takes a file, and the training rows or their schema where new rows are read.
+_Reader = Callable[[DataFile, "Table | Schema | None"], Table]
+
+
+def _independent(read: Callable[[DataFile], Table]) -> _Reader:
+    """Return the reader of a format to which the training rows do not matter."""
+
+    def read_file(file: DataFile, _like: Table | Schema | None) -> Table:
+        return read(file)
+
+    return read_file
+
+
+_READERS: dict[str, _Reader] = {
+    ".csv": _text,
+    ".tsv": _text,
+    ".txt": _text,
     ".parquet": _parquet,
     ".xlsx": _excel,
-    ".arff": lambda file, like: _arff(file),
-    ".mat": lambda file, like: _mat(file),
-    **dict.fromkeys((".svm", ".svmlight", ".libsvm"), _svmlight),
-    ".npz": lambda file, like: _npz(file),
-    **dict.fromkeys((".fa", ".fasta"), lambda file, like: _fasta(file)),
+    ".arff": _independent(_arff),
+    ".mat": _independent(_mat),
+    ".svm": _svmlight,
+    ".svmlight": _svmlight,
+    ".libsvm": _svmlight,
+    ".npz": _independent(_npz),
+    ".fa": _independent(_fasta),
+    ".fasta": _independent(_fasta),
 }

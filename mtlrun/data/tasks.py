@@ -53,36 +53,44 @@ def make_tasks(dataset: Dataset, tasks: str | Mapping[str, Any] | None) -> Datas
     """
     if tasks is None:
         return dataset
-    wanted: dict[str, Any] = {"make": tasks} if isinstance(tasks, str) else dict(tasks)
-    for key in wanted:
+    options: dict[str, Any]
+    if isinstance(tasks, str):
+        options = {"make": tasks}
+    else:
+        options = dict(tasks)
+    for key in options:
         if key not in KEYS:
             raise UnknownNameError("key of the option tasks", str(key), KEYS)
-    pairs = wanted.get("pairs")
-    seed = wanted.get("seed", 0)
-    make = wanted.get("make") or (ONE_VS_ONE if pairs is not None else None)
+    pairs = options.get("pairs")
+    seed = options.get("seed", 0)
+    make = options.get("make") or None
+    if make is None and pairs is not None:
+        make = ONE_VS_ONE
     if make not in (None, ONE_VS_ONE, ONE_VS_REST):
         raise UnknownNameError(
             "way to make tasks", str(make), [ONE_VS_ONE, ONE_VS_REST]
         )
     for key in ("pairs", "per_task"):
-        if wanted.get(key) is not None and make != ONE_VS_ONE:
+        if options.get(key) is not None and make != ONE_VS_ONE:
             raise DataError(
                 f"the option tasks has {key}, but makes no one-vs-one tasks",
                 f"Remove {key} or make.",
             )
     if dataset.task_type != "multiclass":
-        text = f"{dataset.id or 'this data set'} is {dataset.task_type}, not multi-class: it has its tasks already"
-        raise DataError(text)
-    classes = wanted.get("classes")
+        raise DataError(
+            f"{dataset.id or 'this data set'} is {dataset.task_type}, not multi-class: "
+            "it has its tasks already"
+        )
+    classes = options.get("classes")
     if classes is None and pairs is not None:
         classes = list(dict.fromkeys(str(name) for pair in pairs for name in pair))
-    rows, labels, names = _chosen_rows(dataset, classes, wanted.get("per_class"), seed)
+    rows, labels, names = _chosen_rows(dataset, classes, options.get("per_class"), seed)
     if make == ONE_VS_REST:
         Y = np.where(labels[:, None] == np.arange(len(names)), 1.0, -1.0)
         return _remade(dataset, rows, Y, names, labels)
     if make == ONE_VS_ONE:
         return _pair_tasks(
-            dataset, rows, labels, names, pairs, wanted.get("per_task"), seed
+            dataset, rows, labels, names, pairs, options.get("per_task"), seed
         )
     return _remade(dataset, rows, labels.astype(np.int64), names)
 
@@ -112,9 +120,10 @@ def _chosen_rows(
             class_rows(dataset.y, c, seed)[:per_class] for c in np.unique(dataset.y)
         ]
         rows = np.sort(np.concatenate(chosen))
-    number = np.full(len(dataset.tasks), -1)
-    number[[dataset.tasks.index(name) for name in names]] = np.arange(len(names))
-    labels = number[dataset.y[rows]]
+    new_labels = np.full(len(dataset.tasks), -1)
+    for new_label, name in enumerate(names):
+        new_labels[dataset.tasks.index(name)] = new_label
+    labels = new_labels[dataset.y[rows]]
     return rows[labels >= 0], labels[labels >= 0], list(names)
 
 
@@ -133,7 +142,7 @@ def _pair_tasks(
     if pairs is None:
         chosen = list(combinations(names, 2))
     else:
-        chosen = [tuple(str(name) for name in pair) for pair in pairs]
+        chosen = [tuple(map(str, pair)) for pair in pairs]
     taken = []
     signs = []
     owner = []
@@ -144,12 +153,12 @@ def _pair_tasks(
             )
         for name in set(pair) - set(names):
             raise UnknownNameError("class among those chosen", name, names)
-        a, b = (names.index(name) for name in pair)
+        a, b = map(names.index, pair)
         inside = np.flatnonzero((labels == a) | (labels == b))
         if per_task is not None and per_task < len(inside):
-            inside = np.sort(
-                np.random.default_rng([seed, a, b]).permutation(inside)[:per_task]
-            )
+            # The draw of a pair does not depend on the other pairs.
+            rng = np.random.default_rng([seed, a, b])
+            inside = np.sort(rng.permutation(inside)[:per_task])
         taken.append(inside)
         signs.append(np.where(labels[inside] == a, 1.0, -1.0))
         owner.append(np.full(len(inside), t))
@@ -173,21 +182,30 @@ def _remade(
     labels: np.ndarray | None = None,
     task_id: np.ndarray | None = None,
 ) -> Dataset:
-    """Return these rows with new targets (binary if the class of each row is given); published splits follow."""
-    splits = {
-        name: [
-            (np.flatnonzero(np.isin(rows, train)), np.flatnonzero(np.isin(rows, test)))
-            for train, test in pairs
-        ]
-        for name, pairs in dataset.splits.items()
-    }
+    """Return these rows with new targets; published splits follow.
+
+    The tasks are binary if `labels`, the class of each row, are present.
+    """
+    splits = {}
+    for name, pairs in dataset.splits.items():
+        splits[name] = [(_positions(rows, a), _positions(rows, b)) for a, b in pairs]
+    task_type = "multiclass"
+    source = {}
+    if labels is not None:
+        task_type = "binary"
+        source = {"row": rows, "label": labels}
     return replace(
         dataset,
         X=dataset.X[rows],
         y=y,
-        task_type="multiclass" if labels is None else "binary",
+        task_type=task_type,
         task_id=task_id,
         tasks=tasks,
         splits=splits,
-        source={} if labels is None else {"row": rows, "label": labels},
+        source=source,
     )
+
+
+def _positions(rows: np.ndarray, part: np.ndarray) -> np.ndarray:
+    """Return the positions of the rows that belong to a part of a split."""
+    return np.flatnonzero(np.isin(rows, part))

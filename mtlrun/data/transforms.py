@@ -39,11 +39,23 @@ def _squared(values: np.ndarray) -> np.ndarray:
     return np.maximum(values, 0.0) ** 2
 
 
+def _is_positive(values: np.ndarray) -> np.ndarray:
+    return values > 0
+
+
+def _is_nonnegative(values: np.ndarray) -> np.ndarray:
+    return values >= 0
+
+
+def _is_inside_unit_interval(values: np.ndarray) -> np.ndarray:
+    return (values > 0) & (values < 1)
+
+
 TRANSFORMS = {
-    "log": Transform("log", np.log, np.exp, "above 0", lambda y: y > 0),
-    "sqrt": Transform("sqrt", np.sqrt, _squared, "of at least 0", lambda y: y >= 0),
+    "log": Transform("log", np.log, np.exp, "above 0", _is_positive),
+    "sqrt": Transform("sqrt", np.sqrt, _squared, "of at least 0", _is_nonnegative),
     "logit": Transform(
-        "logit", logit, expit, "between 0 and 1", lambda y: (y > 0) & (y < 1)
+        "logit", logit, expit, "between 0 and 1", _is_inside_unit_interval
     ),
 }
 

@@ -156,7 +156,7 @@ def read_text(
             frame[columns[k]] = _without_markers(column, options["decimal"])
     for k, words in names_by_column.items() if options["decimal"] == "," else ():
         frame[columns[k]] = frame[columns[k]].map(
-            functools.partial(with_point, known=words), na_action="ignore"
+            functools.partial(with_point, model_names=words), na_action="ignore"
         )
     return TextTable(
         frame,
