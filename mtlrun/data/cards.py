@@ -110,6 +110,12 @@ class Url(StrictModel):
     unverified: bool = False
 
 
+def _none_if_unknown(value: Any) -> Any:
+    if value == "unknown":
+        return None
+    return value
+
+
 class FileSpec(StrictModel):
     """One file of a data set; `sha256` (None = unknown) and `bytes` describe the decompressed content."""
 
@@ -122,7 +128,7 @@ class FileSpec(StrictModel):
             ),
         ]
         | None,
-        BeforeValidator(lambda value: None if value == "unknown" else value),
+        BeforeValidator(_none_if_unknown),
     ]
     bytes: int | None = None
     containers: list[Literal["plain", "gz", "bz2", "xz"] | Archive] = [
@@ -314,21 +320,17 @@ def read_card(path: Path) -> Card:
 
 def _contradictions(data: dict[str, Any], path: Path) -> Iterator[Finding]:
     """Yield what is wrong between the keys of a card."""
-    if (
-        isinstance(id := data.get("id"), str)
-        and ID_PATTERN.fullmatch(id)
-        and id != path.stem
-    ):
+    id = data.get("id")
+    if isinstance(id, str) and ID_PATTERN.fullmatch(id) and id != path.stem:
         message = f"id {id!r} differs from the name of its file, {path.name!r}"
         yield Finding(("id",), message)
-    wanted, other = (
-        ("generator", "reader")
-        if data.get("simulated") is True
-        else ("reader", "generator")
-    )
     kind = "real"
-    if wanted == "generator":
+    wanted = "reader"
+    other = "generator"
+    if data.get("simulated") is True:
         kind = "simulated"
+        wanted = "generator"
+        other = "reader"
     if other in data:
         message = f"a {kind} data set has a {wanted}, not a {other}"
         yield Finding((other,), message)
@@ -339,11 +341,12 @@ def _contradictions(data: dict[str, Any], path: Path) -> Iterator[Finding]:
     if not isinstance(files, list):
         files = []
     names = [str(file.get("name")) for file in files if isinstance(file, dict)]
-    for i, name in enumerate(names):
-        if name.casefold() in [
-            earlier.casefold() for earlier in names[:i]
-        ]:  # one file on some file systems
+    seen = set()
+    for name in names:
+        # Names that differ by capitals only are one file on some file systems.
+        if name.casefold() in seen:
             yield Finding(("files",), f"two files are named {name!r}")
+        seen.add(name.casefold())
     if files and not data.get("folder"):
         yield Finding(("folder",), "a card with files needs a folder")
     sections: list[tuple[tuple[str, ...], Any]] = [((), data)]
@@ -354,7 +357,9 @@ def _contradictions(data: dict[str, Any], path: Path) -> Iterator[Finding]:
         uses = None
         if isinstance(section, dict):
             uses = section.get("uses")
-        for i, name in enumerate(uses if isinstance(uses, list) else ()):
+        if not isinstance(uses, list):
+            continue
+        for i, name in enumerate(uses):
             if name not in names:
                 message = f"the card has no file {name!r}"
                 hint = f"files: {', '.join(names) or 'none'}"

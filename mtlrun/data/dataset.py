@@ -158,7 +158,9 @@ class Dataset:
                 f"{len(self.features)} feature names for {self.n_features} columns"
             )
         if self.task_type == "binary":
-            negative = 0.0 if self.zero_one else -1.0
+            negative = -1.0
+            if self.zero_one:
+                negative = 0.0
             if not ((self.y == 1) | (self.y == negative) | np.isnan(self.y)).all():
                 raise DataError(
                     "binary labels must be -1/+1 or 0/1 throughout (NaN where missing)"
@@ -211,7 +213,9 @@ class Dataset:
     @property
     def n_features(self) -> int:
         """Columns of X; letters per row in a string set."""
-        return int(self.X.dtype.itemsize if self.strings else self.X.shape[1])
+        if self.strings:
+            return int(self.X.dtype.itemsize)
+        return int(self.X.shape[1])
 
     @property
     def n_tasks(self) -> int:
@@ -413,22 +417,17 @@ def check_read(
         For a number beyond 1e150, and for a feature or target whose numbers are not all zero and all below 1e-150;
         names the column, the value and the remedy.
     """
-    parts: list[tuple[Any, str, Sequence[str]]] = (
-        [] if data.strings else [(data.X, "feature", data.features)]
-    )
+    parts: list[tuple[Any, str, Sequence[str]]] = []
+    if not data.strings:
+        parts.append((data.X, "feature", data.features))
     if data.task_type == "regression":
-        parts.append(
-            (
-                data.y.reshape(len(data.y), -1),
-                "target",
-                data.tasks if data.y.ndim == 2 else [],
-            )
-        )
-    parts += [
-        (values[:, None], part, [])
-        for part, values in data.source.items()
-        if values.dtype.kind == "f"
-    ]
+        target_names = []
+        if data.y.ndim == 2:
+            target_names = data.tasks
+        parts.append((data.y.reshape(len(data.y), -1), "target", target_names))
+    for part, values in data.source.items():
+        if values.dtype.kind == "f":
+            parts.append((values[:, None], part, []))
     for values, kind, columns in parts:
         check_large(values, name, columns, where, kind)
         _check_small(values, name, kind, columns)
@@ -450,16 +449,16 @@ def check_large(
     """
     if _largest(X) <= LARGEST:
         return
-    entries = None
     if sparse.issparse(X):
         entries = sparse.coo_array(X)
-    at = int(np.argmax(np.abs(X if entries is None else entries.data) > LARGEST))
-    row, column = (
-        divmod(at, X.shape[1])
-        if entries is None
-        else (int(entries.row[at]), int(entries.col[at]))
-    )
-    value = float(X[row, column] if entries is None else entries.data[at])
+        position = int(np.argmax(np.abs(entries.data) > LARGEST))
+        row = int(entries.row[position])
+        column = int(entries.col[position])
+        value = float(entries.data[position])
+    else:
+        position = int(np.argmax(np.abs(X) > LARGEST))
+        row, column = divmod(position, X.shape[1])
+        value = float(X[row, column])
     if where:
         location = where(row)
     else:
@@ -473,10 +472,11 @@ def check_large(
 
 def _check_small(X: Any, name: str, kind: str, columns: Sequence[str]) -> None:
     """Refuse a matrix with a column whose numbers are not all zero and all so small that their squares vanish."""
-    values = X.data if sparse.issparse(X) else X
-    if not (
-        (np.abs(values) < SMALLEST) & (values != 0)
-    ).any():  # nearly always: nothing is so small
+    values = X
+    if sparse.issparse(X):
+        values = X.data
+    # Nearly always, nothing is that small.
+    if not ((np.abs(values) < SMALLEST) & (values != 0)).any():
         return
     if sparse.issparse(X):
         largest = abs(X).max(axis=0).toarray().ravel()

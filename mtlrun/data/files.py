@@ -256,8 +256,12 @@ def missing_files(
 def get_it(card: Card, files: Iterable[FileSpec], extra: str = "") -> str:
     """Say how to get missing files of a card; `extra` are further options of the commands."""
     add = f"mtlrun data add {card.id} FILE{extra}"
-    if lacking := dict.fromkeys(spec.name for spec in files if not spec.urls):
-        return f"There is no download address for {', '.join(lacking)}. Give a file that you have: {add}"
+    without_address = dict.fromkeys(spec.name for spec in files if not spec.urls)
+    if without_address:
+        return (
+            f"There is no download address for {', '.join(without_address)}. "
+            f"Give a file that you have: {add}"
+        )
     return f"Download it: mtlrun data fetch {card.id}{extra}\nOr give a file that you have: {add}"
 
 

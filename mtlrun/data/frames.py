@@ -42,11 +42,10 @@ def column_name(name: Any) -> str:
 def column_names(table: Any) -> list[Any] | None:
     """Return the names of the columns of a data frame (pandas, polars, pyarrow); None for anything else."""
     # Of the class: a pandas frame offers its columns as attributes, and one may have this name.
-    names = getattr(
-        table,
-        "column_names" if hasattr(type(table), "column_names") else "columns",
-        None,
-    )
+    attribute = "columns"
+    if hasattr(type(table), "column_names"):
+        attribute = "column_names"
+    names = getattr(table, attribute, None)
     if names is None:
         return None
     return list(names)
@@ -206,18 +205,17 @@ def plain_values(values: Array, name: str) -> tuple[Array, Array]:
         raise ValueError(
             f"{name} mixes strings with other types; make all entries strings or all numbers"
         )
-    if (
-        True not in words
-        and (plain := np.asarray(present.tolist())).shape == present.shape
-    ):
-        present = plain
+    if True not in words:
+        plain = np.asarray(present.tolist())
+        # Entries that are lists would add a dimension.
+        if plain.shape == present.shape:
+            present = plain
     if not missing.any():
         return present.reshape(values.shape), missing
-    out = np.full(
-        values.shape,
-        np.nan,
-        dtype=np.float64 if present.dtype.kind in "biuf" else object,
-    )
+    dtype: type = object
+    if present.dtype.kind in "biuf":
+        dtype = np.float64
+    out: Array = np.full(values.shape, np.nan, dtype=dtype)
     out[~missing] = present
     return out, missing
 
@@ -234,14 +232,11 @@ def whole_frame(stored: pd.DataFrame) -> pd.DataFrame:
         for name in stored.index.names
         if name is not None and name not in stored.columns
     ]
-    if not levels or isinstance(
-        stored.index, pd.RangeIndex
-    ):  # a range is not stored as a column
+    # A range is not stored as a column.
+    if not levels or isinstance(stored.index, pd.RangeIndex):
         return stored
-    return pd.concat(
-        [stored.index.to_frame(index=False)[levels], stored.reset_index(drop=True)],
-        axis=1,
-    )
+    index_columns = stored.index.to_frame(index=False)[levels]
+    return pd.concat([index_columns, stored.reset_index(drop=True)], axis=1)
 
 
 def is_row_number(name: Any) -> bool:
@@ -305,40 +300,38 @@ def dump_frame(frame: pd.DataFrame) -> bytes:
     ``j.codes`` (-1 for missing) into ``j.words``, which are numbers in a column of categories; what is neither number
     nor date is stored as text.
     """
-    arrays: dict[str, Any] = {
-        COLUMNS: np.array([str(name) for name in frame.columns], dtype=str)
-    }
+    names = list(map(str, frame.columns))
+    arrays: dict[str, Any] = {COLUMNS: np.array(names, dtype=str)}
     for j in range(frame.shape[1]):
-        column = frame.iloc[:, j]
-        is_plain = isinstance(column.dtype, np.dtype) and column.dtype.kind in "fiubM"
-        if is_plain:
-            arrays[f"{j}.values"] = column.to_numpy()
-        elif pd.api.types.is_numeric_dtype(column.dtype):
-            missing = column.isna().to_numpy()
-            is_boolean = pd.api.types.is_bool_dtype(column.dtype)
-            dtype: type = bool if is_boolean else np.int64
-            arrays[f"{j}.values"] = column.fillna(dtype(0)).to_numpy(dtype=dtype)
-            arrays[f"{j}.missing"] = missing
-        else:
-            codes, values = pd.factorize(column)
-            words = pd.Index(
-                np.asarray(values)
-            )  # the categories that occur, with their type
-            numbers = isinstance(words.dtype, np.dtype) and words.dtype.kind in "fiub"
-            if not numbers:
-                words = pd.Index([str(word) for word in words], dtype=object)
-                again, words = pd.factorize(words)
-                codes = np.append(again, -1)[codes]
-            arrays[f"{j}.codes"] = codes.astype(np.int32)
-            # Texts end with a mark, because numpy drops NUL characters at their end.
-            arrays[f"{j}.words"] = (
-                np.asarray(words)
-                if numbers
-                else np.array([f"{w}." for w in words], dtype=str)
-            )
+        for key, array in _column_arrays(frame.iloc[:, j]).items():
+            arrays[f"{j}.{key}"] = array
     stream = io.BytesIO()
     np.savez(stream, **arrays)
     return stream.getvalue()
+
+
+def _column_arrays(column: pd.Series) -> dict[str, Array]:
+    """Return the arrays that `dump_frame` stores of a column, by the ends of their names."""
+    dtype = column.dtype
+    if isinstance(dtype, np.dtype) and dtype.kind in "fiubM":
+        return {"values": column.to_numpy()}
+    if is_numeric_dtype(dtype):
+        plain_type: type = np.int64
+        if is_bool_dtype(dtype):
+            plain_type = bool
+        values = column.fillna(plain_type(0)).to_numpy(dtype=plain_type)
+        return {"values": values, "missing": column.isna().to_numpy()}
+    codes, unique = pd.factorize(column)
+    # The categories that occur, with their type.
+    words = pd.Index(np.asarray(unique))
+    if isinstance(words.dtype, np.dtype) and words.dtype.kind in "fiub":
+        return {"codes": codes.astype(np.int32), "words": np.asarray(words)}
+    # Words of other types may have the same text.
+    text_codes, texts = pd.factorize(pd.Index(list(map(str, words)), dtype=object))
+    codes = np.append(text_codes, -1)[codes]
+    # Texts end with a mark, because numpy drops NUL characters at their end.
+    marked = np.array([f"{text}." for text in texts], dtype=str)
+    return {"codes": codes.astype(np.int32), "words": marked}
 
 
 def load_frame(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
@@ -352,24 +345,22 @@ def load_frame(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
     columns = []
     for j in range(len(arrays[COLUMNS])):
         if f"{j}.codes" in arrays:
-            stored_words = arrays[f"{j}.words"]
-            if stored_words.dtype.kind == "U":
-                words = pd.Index(
-                    [str(word)[:-1] for word in stored_words], dtype=object
-                )
-            else:
-                words = stored_words
-            columns.append(
-                pd.Series(pd.Categorical.from_codes(arrays[f"{j}.codes"], words))
-            )
+            words = arrays[f"{j}.words"]
+            if words.dtype.kind == "U":
+                texts = [str(word)[:-1] for word in words]
+                words = pd.Index(texts, dtype=object)
+            categories = pd.Categorical.from_codes(arrays[f"{j}.codes"], words)
+            columns.append(pd.Series(categories))
             continue
         column = pd.Series(arrays[f"{j}.values"])
         if f"{j}.missing" in arrays:
-            nullable = "boolean" if column.dtype == bool else "Int64"
+            nullable = "Int64"
+            if column.dtype == bool:
+                nullable = "boolean"
             column = column.astype(nullable).mask(arrays[f"{j}.missing"])
         columns.append(column)
     frame = pd.concat(columns, axis=1)
-    return frame.set_axis([str(name) for name in arrays[COLUMNS]], axis=1)
+    return frame.set_axis(list(map(str, arrays[COLUMNS])), axis=1)
 
 
 # ---------------------------------------------------------------------- what cells are
@@ -400,28 +391,28 @@ def typed(column: pd.Series) -> pd.Series:
         return pd.Series(np.asarray(column), index=column.index, name=column.name)
     if is_bool_dtype(dtype) or is_numeric_dtype(dtype):
         return _without_gaps(column)
-    return _of_objects(
-        column.astype(object)
-    )  # also periods, durations, and what other packages store
+    # Also periods, durations, and the types of other packages.
+    return _of_objects(column.astype(object))
 
 
 def _without_gaps(column: pd.Series) -> pd.Series:
     """Return numbers or booleans of a nullable type as numpy's, where no cell is missing or they are floats."""
+    has_gaps = column.isna().any()
     if is_bool_dtype(column.dtype):
-        kind = "b"
-    elif is_integer_dtype(column.dtype):
-        kind = "i"
-    else:
-        kind = "f"
-    if (
-        kind == "f" and getattr(column.dtype, "numpy_dtype", None) == np.float32
-    ):  # its names have its own digits
+        if has_gaps:
+            return column.astype("boolean")
+        return column.astype(bool)
+    if is_integer_dtype(column.dtype):
+        if has_gaps:
+            return column.astype("Int64")
+        return column.astype(np.int64)
+    if getattr(column.dtype, "numpy_dtype", None) == np.float32:
+        # Numbers that are names keep the digits of their type.
         return column.astype(np.float32)
-    if column.isna().any():
-        return column.astype({"b": "boolean", "i": "Int64", "f": "Float64"}[kind]).pipe(
-            lambda c: c.astype(np.float64) if kind == "f" else c
-        )
-    return column.astype({"b": bool, "i": np.int64, "f": np.float64}[kind])
+    if has_gaps:
+        # pandas turns its missing values into NaN only from its own type.
+        return column.astype("Float64").astype(np.float64)
+    return column.astype(np.float64)
 
 
 def _of_objects(column: pd.Series) -> pd.Series:
@@ -511,52 +502,67 @@ def _readings(texts: pd.Series) -> dict[str, pd.Series]:
     if unique.empty:
         return {}
     readings = {}
-    if (iso := _read(unique, "ISO8601")) is not None:
-        readings["ISO"] = iso
-    elif (match := _PARTS.fullmatch(unique[0])) and all(map(_PARTS.fullmatch, unique)):
-        for order, wide in itertools.product(_ORDERS, "yY"):
-            if (read := _read(unique, _format(order, wide, match))) is not None:
-                readings[f"{order} with years of {4 if wide == 'Y' else 2} digits"] = (
-                    read
-                )
-    else:
-        either = [_read(unique, "mixed", dayfirst=first) for first in (False, True)]
-        if (
-            either[0] is not None
-            and either[1] is not None
-            and either[0].equals(either[1])
-        ):
-            readings["words"] = either[0]
-    position = {
-        name: pd.Series(read.to_numpy(), index=unique)
-        for name, read in readings.items()
-    }
-    return {
-        name: texts.astype(str).str.strip().where(texts.notna()).map(values)
-        for name, values in position.items()
-    }
+    for name, dates in _readings_of_unique(unique).items():
+        date_by_text = pd.Series(dates.to_numpy(), index=unique)
+        stripped = texts.astype(str).str.strip().where(texts.notna())
+        readings[name] = stripped.map(date_by_text)
+    return readings
 
 
-def _format(order: str, wide: str, match: re.Match[str]) -> str:
-    date = match[1].join(f"%{part if part != 'y' else wide}" for part in order)
+def _readings_of_unique(unique: pd.Series) -> dict[str, pd.Series]:
+    """Return the ways to read different texts as dates; ISO order excludes the others."""
+    iso = _read(unique, "ISO8601")
+    if iso is not None:
+        return {"ISO": iso}
+    match = _PARTS.fullmatch(unique[0])
+    if match is not None and all(map(_PARTS.fullmatch, unique)):
+        return _readings_of_numbers(unique, match)
+    month_first = _read(unique, "mixed", day_first=False)
+    day_first = _read(unique, "mixed", day_first=True)
+    if month_first is None or day_first is None or not month_first.equals(day_first):
+        return {}
+    return {"words": month_first}
+
+
+def _readings_of_numbers(
+    unique: pd.Series, match: re.Match[str]
+) -> dict[str, pd.Series]:
+    """Return the orders of day, month and year that fit all texts.
+
+    `match` is the match of `_PARTS` for the first text, which has the format of all.
+    """
+    readings = {}
+    for order, (n_digits, year) in itertools.product(_ORDERS, ((2, "y"), (4, "Y"))):
+        dates = _read(unique, _format(order.replace("y", year), match))
+        if dates is not None:
+            readings[f"{order} with years of {n_digits} digits"] = dates
+    return readings
+
+
+def _format(order: str, match: re.Match[str]) -> str:
+    date = match[1].join(f"%{part}" for part in order)
     if match["time"] is None:
         return date
-    seconds = ":%S" if match["time"].count(":") == 2 else ""
-    return f"{date}{match['blank']}%H:%M{seconds}{'.%f' if match['part'] else ''}"
+    text = f"{date}{match['blank']}%H:%M"
+    if match["time"].count(":") == 2:
+        text += ":%S"
+    if match["part"]:
+        text += ".%f"
+    return text
 
 
-def _read(texts: pd.Series, form: str, **options: bool) -> pd.Series | None:
+def _read(texts: pd.Series, form: str, *, day_first: bool = False) -> pd.Series | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return pd.to_datetime(
-                texts, format=form, utc=True, **options
-            ).dt.tz_localize(None)
+            dates = pd.to_datetime(texts, format=form, utc=True, dayfirst=day_first)
+            return dates.dt.tz_localize(None)
         except (ValueError, OverflowError):
             return None
 
 
 def several(names: str | Sequence[str]) -> tuple[str, ...]:
-    """Return names of columns as tables have them; one may be given as a text."""
-    items = (names,) if isinstance(names, str) else tuple(names)
-    return tuple(column_name(name) for name in items)
+    """Return names of columns as tables have them; a text is the name of one column."""
+    if isinstance(names, str):
+        return (column_name(names),)
+    return tuple(map(column_name, names))

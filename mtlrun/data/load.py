@@ -268,7 +268,9 @@ def _prepare(
     return card, chosen, files, sha256_json(identity)
 
 
-def check_options(id: str, options: Mapping[str, Any], known: Iterable[str]) -> None:
+def check_options(
+    id: str, options: Mapping[str, Any], available: Iterable[str]
+) -> None:
     """Refuse options that the reader or generator of a data set does not have, and seeds and samples that are none.
 
     Raises
@@ -278,7 +280,7 @@ def check_options(id: str, options: Mapping[str, Any], known: Iterable[str]) -> 
     DataError
         For a seed that is not a whole number of at least 0, and a sample that is not a whole number of rows.
     """
-    names = [*known, "variant", "sample", "sample_seed", "coding"]
+    names = [*available, "variant", "sample", "sample_seed", "coding"]
     for name, value in options.items():
         if name not in names:
             raise UnknownNameError(f"option of data set {id}", name, names)

@@ -250,7 +250,9 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     check_roles(table, roles)
     n_train = len(table.frame)
     targets = list(roles.targets or table.default_targets)
-    task = roles.task or (table.default_task if not roles.targets else None)
+    task = roles.task or None
+    if task is None and not roles.targets:
+        task = table.default_task
     if not targets:
         remedy = "Say --target COLUMN, --targets A,B,C or --labels FILE.xml."
         raise DataError(
@@ -258,9 +260,8 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
             f"{remedy} The columns are {listed(table.columns, SHOWN)}.",
         )
     if test is not None:
-        table = table.stacked(
-            test, [name for name in table.columns if name not in roles.drop]
-        )
+        needed = [name for name in table.columns if name not in roles.drop]
+        table = table.stacked(test, needed)
     notes = list(table.notes)
     if roles.weight:
         table, n_train, weight_notes = drop_unweighted_rows(
@@ -276,7 +277,12 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
         task_id = task_names.codes
         tasks = task_names.names
     single = {task, roles.weight, roles.group, roles.time}
-    levels = {name: make.full(name, "group").sorted() for name in roles.also_grouped_by}
+    levels = {}
+    level_names = {}
+    for name in roles.also_grouped_by:
+        groups = make.full(name, "group").sorted()
+        levels[name] = groups.codes
+        level_names[name] = list(groups.names)
     clock, elapsed = start_clock(table, roles, task_id, tasks)
     X, features, categories = _features(
         make, {*targets, *single, *roles.drop, *roles.also_grouped_by}, clock, elapsed
@@ -309,8 +315,8 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
         features=features,
         categories=categories,
         source=source,
-        levels={name: groups.codes[keep] for name, groups in levels.items()},
-        level_names={name: list(groups.names) for name, groups in levels.items()},
+        levels={name: codes[keep] for name, codes in levels.items()},
+        level_names=level_names,
         targets=targets,
         labels=labels,
         label_types=make.label_types,
@@ -343,12 +349,12 @@ class _DatasetBuilder:
             raise DataError(f"{self.table.where(int(rows[0]))}: {text}", remedy)
 
     def named(self, name: str) -> Names:
-        """Return a column of names; names that are written in several ways are said."""
+        """Return a column of names, and note names that are written in several ways."""
         names = Names.of(self.table.text(name))
         if names.merged:
-            text = f"blanks at the ends, normal forms and the type of a cell do not tell names of {name!r} apart"
             self.notes.append(
-                f"{text}: {listed([repr(word) for word in names.merged])}"
+                "blanks at the ends, normal forms and the type of a cell do not tell "
+                f"names of {name!r} apart: {listed(list(map(repr, names.merged)))}"
             )
         return names
 
@@ -382,11 +388,11 @@ class _DatasetBuilder:
     def typed(self, name: str) -> pd.Series:
         """Return a column of a feature or target; numbers of which some are stored as texts (Excel) are numbers."""
         column = self.table.column(name)
-        if (
-            column.dtype == object
-            and len({issubclass(kind, str) for kind in set(map(type, column.dropna()))})
-            == 2
-        ):
+        if column.dtype != object:
+            return column
+        cell_types = set(map(type, column.dropna()))
+        are_texts = {issubclass(cell_type, str) for cell_type in cell_types}
+        if len(are_texts) == 2:
             numbers = pd.to_numeric(column, errors="coerce")
             if (numbers.isna() == column.isna()).all():
                 return numbers
@@ -411,6 +417,10 @@ class _DatasetBuilder:
             f"Leave out --transform {transform.name}, or the row.",
         )
         return transform.forward(values)
+
+    def single_values(self) -> list[str]:
+        """Return a clause about each target left out: ``y has a single value (1)``."""
+        return [f"{name} has {only}" for name, only in self.left_out.items()]
 
     def is_category(self, name: str) -> bool:
         """Whether a column is read as names because an option says so."""
@@ -506,19 +516,19 @@ def _targets(make: _DatasetBuilder, names: list[str], task: str | None) -> _Targ
     kind = _task_type(make, columns)
     labels: dict[str, list[str]] = {}
     if len(names) == 1 and task is None and kind != "multiclass":
-        gone = "".join(f"; {name} has {only}" for name, only in make.left_out.items())
+        constants = "".join(f"; {text}" for text in make.single_values())
+        example = _group_like(make, names[0])
         raise DataError(
-            f"one target and no task column: there is a single task, {names[0]!r}{gone}",
-            f"Which column holds the groups? Add --task COLUMN{_group_like(make, names[0])}, or name several targets "
-            "with --targets A,B,C.",
+            "one target and no task column: there is a single task, "
+            f"{names[0]!r}{constants}",
+            f"Which column holds the groups? Add --task COLUMN{example}, "
+            "or name several targets with --targets A,B,C.",
         )
     if kind == "regression":
-        words = [
-            name for name, column in columns.items() if not is_numeric_dtype(column)
-        ]
-        if words:
-            text = f"the target {words[0]!r} contains words, not numbers"
-            raise DataError(text, "Say --task-type binary or multiclass.")
+        for name, column in columns.items():
+            if not is_numeric_dtype(column):
+                text = f"the target {name!r} contains words, not numbers"
+                raise DataError(text, "Say --task-type binary or multiclass.")
         y = np.column_stack([make.target_numbers(name) for name in names])
     elif make.roles.transform:
         raise DataError(
@@ -532,7 +542,9 @@ def _targets(make: _DatasetBuilder, names: list[str], task: str | None) -> _Targ
         make.notes.append(f"each class of {names[0]!r} is a task, one against the rest")
         y = np.where(classes.codes < 0, np.nan, classes.codes)[:, None]
         labels = {names[0]: classes.names}
-    return y[:, 0] if task else y, kind, names, labels
+    if task:
+        y = y[:, 0]
+    return y, kind, names, labels
 
 
 def _group_like(make: _DatasetBuilder, target: str) -> str:
@@ -575,21 +587,33 @@ def _task_type(make: _DatasetBuilder, columns: Mapping[str, pd.Series]) -> str:
             kind = max(kinds_present)
     if make.roles.task_type is None:
         make.notes.append(f"the task type is inferred from the targets: {kind}")
-        for name, column in columns.items() if kind == "multiclass" else ():
-            count = len(Names.of(column).names)
-            if count > max(MIN_TEXTS, 0.5 * column.count()):
-                text = f"the target {name!r} contains {count} different texts in {column.count()} rows, no categories"
-                raise DataError(
-                    text,
-                    "Choose a column of numbers or of a few labels, or derive one from the texts.",
-                )
+        if kind == "multiclass":
+            _refuse_free_texts(columns)
     return kind
 
 
+def _refuse_free_texts(columns: Mapping[str, pd.Series]) -> None:
+    """Refuse targets whose texts hardly repeat: they are no labels."""
+    for name, column in columns.items():
+        count = len(Names.of(column).names)
+        if count > max(MIN_TEXTS, 0.5 * column.count()):
+            raise DataError(
+                f"the target {name!r} contains {count} different texts "
+                f"in {column.count()} rows, no categories",
+                "Choose a column of numbers or of a few labels, "
+                "or derive one from the texts.",
+            )
+
+
+def _count_values(column: pd.Series) -> int:
+    """Return the number of different numbers or names of a column."""
+    if is_numeric_dtype(column):
+        return int(column.nunique())
+    return len(Names.of(column).names)
+
+
 def _kind(column: pd.Series) -> str:
-    if (
-        column.nunique() if is_numeric_dtype(column) else len(Names.of(column).names)
-    ) == 2:
+    if _count_values(column) == 2:
         return "binary"
     if is_numeric_dtype(column):
         return "regression"
@@ -607,35 +631,15 @@ def _labels(
     several_classes: list[str] = []
     for name in columns:
         classes = _classes(make, name)
-        positive = make.roles.positive
-        words = taken = classes.names
-        if len(words) == 2:
-            taken = words[1:]
-        if positive is not None:
-            taken = [word for word in words if positive == word] or _same_number(
-                positive, words
-            )
-            if not taken and len(words) > 2 and make.label_types[name] == "number":
-                raise DataError(
-                    f"the target {name!r} has {len(words)} different numbers, of which {positive!r} is none",
-                    "Leave out --positive, which names one of a few labels: numbers are predicted as they are.",
-                )
-            if not taken:
-                raise UnknownNameError(f"label of {name}", positive, words)
-        elif kind == "binary" and len(words) > 2:
-            raise DataError(
-                f"the target {name!r} has {len(words)} values, binary tasks have two",
-                "Leave out --task-type: numbers are predicted as they are."
-                if make.label_types[name] == "number" and len(words) > FEW_LABELS
-                else "Say --positive LABEL for one class against the others, or another --task-type.",
-            )
+        words = classes.names
+        taken = _positive_classes(make, name, words, kind)
         labels[name] = words
         if len(taken) == 1:
             others = [word for word in words if word != taken[0]]
-            labels[name] = [
-                others[0] if len(others) == 1 else f"not {taken[0]}",
-                taken[0],
-            ]
+            negative = f"not {taken[0]}"
+            if len(others) == 1:
+                negative = others[0]
+            labels[name] = [negative, taken[0]]
             if set(words) not in ({"0", "1"}, {"-1", "1"}):
                 codings.append(f"{name}: +1 means {taken[0]}")
         else:
@@ -657,6 +661,48 @@ def _labels(
     return np.column_stack(parts), distinct(part_names), labels
 
 
+def _positive_classes(
+    make: _DatasetBuilder, name: str, words: list[str], kind: str
+) -> list[str]:
+    """Return the classes of a target that mean +1, each in a column of its own.
+
+    Raises
+    ------
+    DataError
+        For a binary target of more than two classes.
+    UnknownNameError
+        If the label that means +1 does not occur.
+    """
+    positive = make.roles.positive
+    is_number_target = make.label_types[name] == "number"
+    if positive is not None:
+        taken = _same_name(positive, words)
+        if not taken and len(words) > 2 and is_number_target:
+            raise DataError(
+                f"the target {name!r} has {len(words)} different numbers, "
+                f"of which {positive!r} is none",
+                "Leave out --positive, which names one of a few labels: "
+                "numbers are predicted as they are.",
+            )
+        if not taken:
+            raise UnknownNameError(f"label of {name}", positive, words)
+        return taken
+    if kind == "binary" and len(words) > 2:
+        remedy = (
+            "Say --positive LABEL for one class against the others, "
+            "or another --task-type."
+        )
+        if is_number_target and len(words) > FEW_LABELS:
+            remedy = "Leave out --task-type: numbers are predicted as they are."
+        raise DataError(
+            f"the target {name!r} has {len(words)} values, binary tasks have two",
+            remedy,
+        )
+    if len(words) == 2:
+        return words[1:]
+    return words
+
+
 def _classes_of_tasks(
     codes: np.ndarray, task_id: np.ndarray, tasks: Sequence[str], words: Sequence[str]
 ) -> tuple[np.ndarray, list[str], dict[str, list[str]]]:
@@ -668,7 +714,10 @@ def _classes_of_tasks(
         mine = task_id == t
         classes = np.unique(codes[mine])
         labels[task] = [words[int(c)] for c in classes]
-        for c in classes if len(classes) > 2 else classes[1:]:
+        if len(classes) <= 2:
+            # The second of two classes is +1.
+            classes = classes[1:]
+        for c in classes:
             parts.append(np.where(mine, np.where(codes == c, 1.0, -1.0), np.nan))
             names.append(class_task(task, words[int(c)]))
     return np.column_stack(parts), distinct(names), labels
@@ -696,18 +745,20 @@ def _classes(make: _DatasetBuilder, name: str) -> Names:
     elif kind == "number":
         kind = "text"
     make.label_types[name] = kind
-    return class_names.sorted(
-        sorted(class_names.names) if kind == "text" else name_order(class_names.names)
-    )
+    if kind == "text":
+        return class_names.sorted(sorted(class_names.names))
+    return class_names.sorted(name_order(class_names.names))
 
 
-def _same_number(word: str, words: Sequence[str]) -> list[str]:
-    """Return the one of some words that is the same number as a word."""
-    return [
-        other
-        for other in words
-        if is_number(word) and is_number(other) and float(word) == float(other)
-    ][:1]
+def _same_name(word: str, words: Sequence[str]) -> list[str]:
+    """Return the same word, else the first that is the same number, if there is one."""
+    if word in words:
+        return [word]
+    if is_number(word):
+        for other in words:
+            if is_number(other) and float(word) == float(other):
+                return [other]
+    return []
 
 
 def _varying(
@@ -720,32 +771,35 @@ def _varying(
     DataError
         If none is left.
     """
-    left: dict[str, pd.Series] = {}
-    gone = make.left_out
+    varying: dict[str, pd.Series] = {}
+    left_out = make.left_out
     for name, column in columns.items():
         rows = column[: make.n_train]
         values = rows.dropna()
-        numbers = is_numeric_dtype(values)
-        if len(values) and (
-            values.min() != values.max() if numbers else len(Names.of(values).names) > 1
-        ):
-            left[name] = column
+        if not len(values):
+            left_out[name] = "no values"
+        elif _is_varying(values):
+            varying[name] = column
         else:
-            gone[name] = (
-                f"a single value ({values.iloc[0]})" if len(values) else "no values"
-            )
-    if not left:
-        name, only = next(iter(gone.items()))
+            left_out[name] = f"a single value ({values.iloc[0]})"
+    if not varying:
+        name, only = next(iter(left_out.items()))
         raise DataError(
             f"{make.table.name}: the target {name!r} has {only}",
             "There is nothing to predict.",
         )
-    if gone:
-        constants = [f"{name} has {only}" for name, only in gone.items()]
+    if left_out:
         make.notes.append(
-            f"{counted(len(gone), 'target')} left out, there is nothing to predict: {listed(constants)}"
+            f"{counted(len(left_out), 'target')} left out, "
+            f"there is nothing to predict: {listed(make.single_values())}"
         )
-    return left
+    return varying
+
+
+def _is_varying(values: pd.Series) -> bool:
+    if is_numeric_dtype(values):
+        return bool(values.min() != values.max())
+    return len(Names.of(values).names) > 1
 
 
 # --- tasks and rows ---
@@ -767,17 +821,10 @@ def _kept(
         sizes = np.bincount(task_id[rows], minlength=len(tasks))
         small = sizes < need
         _note_small_tasks(make, sizes)
-        labels_by_task = []
+        alone = np.zeros_like(small)
         if labels:
-            labels_by_task = [
-                np.unique(y[rows[task_id[rows] == t]]) for t in range(len(tasks))
-            ]
-        if labels:
-            alone = ~small & np.array(
-                [len(task_labels) == 1 for task_labels in labels_by_task]
-            )
-        else:
-            alone = np.zeros_like(small)
+            for t in np.flatnonzero(~small):
+                alone[t] = len(np.unique(y[rows[task_id[rows] == t]])) == 1
         single = alone & classes
         if alone.any() and not classes:
             names = listed([tasks[t] for t in np.flatnonzero(alone)])
@@ -795,9 +842,9 @@ def _kept(
                 )
         left = np.flatnonzero(~small & ~single)
         if not len(left):
-            text = f"{make.table.name}: no task has {need} rows" + (
-                " of more than one class" if classes else ""
-            )
+            text = f"{make.table.name}: no task has {need} rows"
+            if classes:
+                text += " of more than one class"
             raise DataError(text, "Choose another task column or --min-rows.")
         is_kept = np.isin(task_id[rows], left)
         n_rows = int((~is_kept).sum())
@@ -824,7 +871,9 @@ def _note_small_tasks(make: _DatasetBuilder, sizes: np.ndarray) -> None:
     if not n_few:
         return
     n_single = int((sizes == 1).sum())
-    with_one = f" ({n_single} of them have one row)" if n_single else ""
+    with_one = ""
+    if n_single:
+        with_one = f" ({n_single} of them have one row)"
     swapped = ""
     if 2 * n_single > len(sizes):
         swapped = "; are --target and --task swapped?"
@@ -870,15 +919,12 @@ def _published(
     train = np.flatnonzero(~tested)
     test = np.flatnonzero(tested)
     if data.task_id is not None and roles.unseen == "error":
-        new = sorted(
-            {
-                data.tasks[t]
-                for t in np.setdiff1d(data.task_id[test], data.task_id[train])
-            }
-        )
-        if new:
+        new_tasks = np.setdiff1d(data.task_id[test], data.task_id[train])
+        names = sorted({data.tasks[t] for t in new_tasks})
+        if names:
+            tasks_occur = counted(len(names), "task occurs", "tasks occur")
             raise DataError(
-                f"{counted(len(new), 'task occurs', 'tasks occur')} only in the test rows: {listed(new)}",
+                f"{tasks_occur} only in the test rows: {listed(names)}",
                 "Say --unseen mean to predict them with the mean of all tasks' models.",
             )
     return train, test
@@ -927,22 +973,19 @@ def _features(
     columns: dict[str, np.ndarray] = {}
     categories: dict[str, list[str]] = {}
     left_out: dict[str, list[str]] = {}
-    dense = [
-        *map(str, table.frame.columns),
-        *(name for name in table.names if name in make.roles.categorical),
-    ]
+    dense = list(map(str, table.frame.columns))
+    dense += [name for name in table.names if name in make.roles.categorical]
     free = [name for name in dense if name not in taken]
-    wanted = {
-        *make.roles.categorical,
-        *(free if "*" in make.roles.keep else make.roles.keep),
-    }
-    unused = [
-        name
-        for name in free
-        if name not in wanted and is_numbering(make.typed(name)[: make.n_train])
-    ]
+    wanted = {*make.roles.categorical, *make.roles.keep}
+    if "*" in make.roles.keep:
+        wanted.update(free)
+    unused = []
+    for name in free:
+        if name not in wanted and is_numbering(make.typed(name)[: make.n_train]):
+            unused.append(name)
     if table.sparse is None and len(unused) == len(free):
-        unused = []  # there is nothing else to learn from
+        # There is nothing else to learn from.
+        unused = []
     for name in free:
         column = make.typed(name)
         categorical = make.is_category(name)
@@ -956,8 +999,10 @@ def _features(
             cells = make.named(name)
             words = sorted(cells.names)
             n_filled = int(column.notna().sum())
-            # Remarks fill few cells, and each is different.
-            n_allowed = MAX_WORDS if n_filled == len(column) else MIN_NUMBERED
+            n_allowed = MAX_WORDS
+            if n_filled != len(column):
+                # Remarks fill few cells, and each is different.
+                n_allowed = MIN_NUMBERED
             has_many_words = len(words) > max(n_allowed, 0.5 * n_filled)
             if has_many_words and name not in wanted:
                 kind = HARDLY_REPEATED
@@ -973,25 +1018,29 @@ def _features(
         make.notes += repeated_ids(candidates)
     if make.n_train < len(table.frame):
         make.notes += _gaps_of_test_rows(make, columns)
-    gone = [
-        f"left out as {kind}: {listed(names)}{HINTS.get(kind, '')}"
-        for kind, names in left_out.items()
-    ]
+    remarks = []
+    for kind, names in left_out.items():
+        remarks.append(f"left out as {kind}: {listed(names)}{HINTS.get(kind, '')}")
     if "dates" in left_out:
-        gone.append(
+        remarks.append(
             "--time COLUMN splits by a date, --since-first COLUMN makes the time since "
             "the first row of the task a feature"
         )
-    make.notes += gone
+    make.notes += remarks
     if clock is not None and clock.is_feature and elapsed is not None:
         columns[clock.feature] = elapsed
     if table.sparse is not None:
-        kept = [j for j, name in enumerate(table.names) if name not in {*taken, *dense}]
-        X = stack_sparse(table, kept, columns)
-        return X, [*columns, *(table.names[j] for j in kept)], categories
+        sparse_features = {}
+        used = {*taken, *dense}
+        for j, name in enumerate(table.names):
+            if name not in used:
+                sparse_features[name] = j
+        X = stack_sparse(table, list(sparse_features.values()), columns)
+        return X, [*columns, *sparse_features], categories
     if not columns:
-        remedy = "Name fewer columns in the options, or say --categorical COLUMN for one that holds categories."
         raise DataError(
-            "; ".join([f"{table.name}: no column is left as a feature", *gone]), remedy
+            "; ".join([f"{table.name}: no column is left as a feature", *remarks]),
+            "Name fewer columns in the options, "
+            "or say --categorical COLUMN for one that holds categories.",
         )
     return np.column_stack(list(columns.values())), list(columns), categories

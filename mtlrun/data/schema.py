@@ -281,7 +281,9 @@ def _with_elapsed(
 
     Also return which rows lie outside the times of the training rows.
     """
-    names = None if tasks is None else [str(name) for name in tasks]
+    names = None
+    if tasks is not None:
+        names = list(map(str, tasks))
     times, elapsed = clock.elapsed(table, names)
     frame = table.frame.assign(**dict.fromkeys(clock.columns, elapsed))
     order = table.order
@@ -295,11 +297,10 @@ def _tasks(
     table: Table, schema: Schema
 ) -> tuple[list[str] | np.ndarray | None, set[str]]:
     """Return the tasks of the rows, and the columns that are about tasks."""
-    columns = [
-        name
-        for name in (schema.task_column, table.default_task)
-        if name is not None and name in table.columns
-    ]
+    columns = []
+    for name in (schema.task_column, table.default_task):
+        if name is not None and name in table.columns:
+            columns.append(name)
     if not columns:
         return None, set(columns)
     values = table.column(columns[0])
@@ -307,9 +308,7 @@ def _tasks(
         return values.to_numpy(dtype=np.int64) - 1, set(columns)
     if not schema.tasks:
         values = table.text(columns[0])
-        if is_numeric_dtype(values) or values.dtype == object:
-            values = values
-        else:
+        if not is_numeric_dtype(values) and values.dtype != object:
             values = as_written(values)
     table.refuse_errors(columns[:1])
     task_names = Names.of(values, schema.tasks)
@@ -338,27 +337,26 @@ def _features(table: Table, schema: Schema, candidates: Sequence[str]) -> list[s
     else:  # x1, x2, ... mean something to a model that was fitted on such a table
         by_name = schema.table and available.issuperset(wanted)
     if not by_name:
-        rest = [
-            name
-            for name in candidates
-            if table.named or name not in table.default_targets
-        ]
+        rest = list(candidates)
+        if not table.named:
+            rest = [name for name in candidates if name not in table.default_targets]
         if len(rest) != schema.n_features:
             hint = ""
             if len(table.columns) > len(candidates):
                 hint = f" besides the task column {schema.task_column!r}"
             needed = counted(schema.n_features, "feature")
-            text = f"{table.name}: {counted(len(rest), 'column')}{hint}, the model has {needed}"
             raise DataError(
-                text,
+                f"{table.name}: {counted(len(rest), 'column')}{hint}, "
+                f"the model has {needed}",
                 "Without names the columns must be those of the training rows, in that order.",
             )
         return rest
     missing = [name for name in wanted if name not in available]
     if missing:
-        text = f"{table.name}: {len(missing)} of the model's features are missing: {listed(missing)}"
         raise DataError(
-            text, "Add them, named as in the training data; other columns may stay."
+            f"{table.name}: {len(missing)} of the model's features are missing: "
+            f"{listed(missing)}",
+            "Add them, named as in the training data; other columns may stay.",
         )
     return wanted
 
@@ -369,18 +367,17 @@ def _coded(
     names: Sequence[str],
     new_words: dict[str, dict[str, int]],
 ) -> Any:
-    """Return the features of a model of a table; words become their numbers, a new word one beyond them.
+    """Return the features of a model of a table, words as their numbers.
 
-    New words are put into `new_words`.
+    A new word is one beyond the words of the model, and is put into `new_words`.
     """
     words = {}
-    columns = []
     for feature, name in zip(schema.features, names, strict=True):
         if feature in schema.categories:
-            words[name], new = Known(schema.categories[feature], name).codes(
-                table.column(name)
-            )
-            new_words |= {name: new} if new else {}
+            model_words = Known(schema.categories[feature], name)
+            words[name], new = model_words.codes(table.column(name))
+            if new:
+                new_words[name] = new
     if table.sparse is not None:
         numbers = [name for name in names if name not in words]
         order = np.argsort([*map(names.index, words), *map(names.index, numbers)])
@@ -389,10 +386,12 @@ def _coded(
             table.numbers(numbers, gaps=True),
         ]
         return sparse.hstack(blocks, format="csc")[:, order].tocsr()
+    columns = []
     for name in names:
-        columns.append(
-            words[name] if name in words else table.numbers([name], gaps=True)[:, 0]
-        )
+        if name in words:
+            columns.append(words[name])
+        else:
+            columns.append(table.numbers([name], gaps=True)[:, 0])
     return np.column_stack(columns)
 
 

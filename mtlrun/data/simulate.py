@@ -102,16 +102,21 @@ def simulate_rmtl(
         @ rng.standard_normal((m, rank)).T
         / np.sqrt(rank)
     )
-    chosen = np.sort(
-        rng.permutation(m)[: max(1, round(outliers * m)) if outliers else 0]
-    )
+    n_outliers = 0
+    if outliers:
+        n_outliers = max(1, round(outliers * m))
+    chosen = np.sort(rng.permutation(m)[:n_outliers])
     E = np.zeros((d, m))
     E[:, chosen] = 2.0 * rng.standard_normal((d, len(chosen)))
     Y = _noisy(X @ (L + E), noise, rng)
+    task_type = "regression"
+    if kind == "sign":
+        Y = np.where(Y >= 0, 1.0, -1.0)
+        task_type = "binary"
     return Dataset(
         X=X,
-        y=np.where(Y >= 0, 1.0, -1.0) if kind == "sign" else Y,
-        task_type="binary" if kind == "sign" else "regression",
+        y=Y,
+        task_type=task_type,
         truth={"W": L + E, "L": L, "E": E, "outliers": chosen},
     )
 
@@ -290,14 +295,14 @@ def simulate_kernel_groups(
         [np.linalg.qr(rng.standard_normal((d, 2)))[0] for _ in range(tasks)]
     )
     along = np.einsum("tnd,tdk->tnk", X, directions)
-    linear = np.arange(tasks) < (tasks + 1) // 2
+    n_linear = (tasks + 1) // 2
+    linear = np.arange(tasks) < n_linear
     scores = np.where(linear[:, None], along[:, :, 0], along[:, :, 0] * along[:, :, 1])
     y = np.where(scores > 0, 1.0, -1.0) * np.where(
         rng.random((tasks, rows)) < noise, -1.0, 1.0
     )
-    names = [
-        f"{'line' if line else 'product'} {t + 1}" for t, line in enumerate(linear)
-    ]
+    names = [f"line {t + 1}" for t in range(n_linear)]
+    names += [f"product {t + 1}" for t in range(n_linear, tasks)]
     task_id = np.repeat(np.arange(tasks), rows)
     return Dataset(
         X=X.reshape(-1, d),

@@ -438,22 +438,21 @@ def _rows_by_task(dataset: Dataset, rows: Rows, seed: int) -> dict[int, Rows]:
 def fewer_rows(dataset: Dataset, rows: Rows, part: float, seed: int) -> Rows:
     """Return a random part of rows, of each task for ragged data; a larger part holds the smaller ones.
 
-    A task keeps at least `MIN_PART` rows. A whole number is that of the rows of a task, as far as it has so many. Rows of
-    groups are taken from all groups of a task in turn, so that searches have groups to hold out.
+    A task keeps at least `MIN_PART` rows. A whole number counts the rows of each task; a
+    smaller task keeps all its rows. Rows of groups are taken from all groups of a task in
+    turn, so that searches have groups to hold out.
     """
     shuffled = list(_rows_by_task(dataset, rows, seed).values())
     if GROUP in dataset.source:
         groups = dataset.source[GROUP]
         shuffled = [_in_turn(mine, groups[mine]) for mine in shuffled]
-    sizes = [
-        part if isinstance(part, int) else max(MIN_PART, round(part * len(mine)))
-        for mine in shuffled
-    ]
-    return np.sort(
-        np.concatenate(
-            [mine[:size] for mine, size in zip(shuffled, sizes, strict=True)]
-        )
-    )
+    parts = []
+    for mine in shuffled:
+        size = part
+        if not isinstance(size, int):
+            size = max(MIN_PART, round(size * len(mine)))
+        parts.append(mine[:size])
+    return np.sort(np.concatenate(parts))
 
 
 def _in_turn(rows: Rows, groups: np.ndarray) -> Rows:
@@ -488,11 +487,14 @@ def fold_rows(dataset: Dataset, n_folds: int, seed: int) -> Iterator[tuple[Rows,
     for train, test in folds:
         has_training_rows = np.isin(dataset.task_id[test], dataset.task_id[train])
         tested.append(test[has_training_rows])
-    if not any(known.size for known in tested):
+    if not any(map(len, tested)):
         return
-    for (train, test), known in zip(folds, tested, strict=True):
-        # A fold with rows of new tasks only stays a fold: their number is promised.
-        yield train, known if known.size else test
+    for (train, test), test_with_training in zip(folds, tested, strict=True):
+        if len(test_with_training):
+            yield train, test_with_training
+        else:
+            # A fold with rows of new tasks only stays a fold: their number is promised.
+            yield train, test
 
 
 def _known_task_folds(
@@ -511,14 +513,13 @@ def _known_task_folds(
         return
     labels = dataset.y.ndim == 1 and dataset.task_type != "regression"
     stratified = TaskStratifiedKFold(n_folds, labels=labels, random_state=seed)
+    y = None
+    if labels:
+        y = dataset.y
     with warnings.catch_warnings():
         # Every fit would repeat the warning; `short_tasks` tells it once.
         warnings.filterwarnings("ignore", message=SHORT_TASKS)
-        parts = list(
-            stratified.split(
-                dataset.X, dataset.y if labels else None, groups=dataset.task_id
-            )
-        )
+        parts = list(stratified.split(dataset.X, y, groups=dataset.task_id))
     yield from parts
 
 

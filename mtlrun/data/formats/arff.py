@@ -98,11 +98,10 @@ def read_arff(file: DataFile) -> ArffTable:
     parser = _RowParser(file, attributes)
     blocks: list[Any] = []
     for block in _blocks(lines):
-        blocks.append(
-            parser.sparse_rows(block)
-            if block[0][1].startswith("{")
-            else parser.dense_rows(block)
-        )
+        if block[0][1].startswith("{"):
+            blocks.append(parser.sparse_rows(block))
+        else:
+            blocks.append(parser.dense_rows(block))
     if any(map(sparse.issparse, blocks)):
         X = sparse.vstack([sparse.csr_matrix(b) for b in blocks], format="csr")
         X.eliminate_zeros()
@@ -189,21 +188,23 @@ def _read_attribute(text: str, number: int, file: DataFile) -> Attribute:
             _unquote(text)[0]
             for text, _ in _fields(kind[1:-1], file, number, match.start(2) + 2)
         ]
-        numbers = all(is_number(v) for v in values) and len(
-            {float(v) for v in values}
-        ) == len(set(values))
-        return Attribute(
-            name,
-            raw,
-            {v: float(v) if numbers else float(i) for i, v in enumerate(values)},
-            number,
-        )
+        return Attribute(name, raw, _nominal_codes(values), number)
     raise _wrong(
         file,
         number,
         match.start(2) + 1,
         f"attribute {name!r} is of type {kind[:30]!r}; wanted numeric, {{nominal}}, string or date",
     )
+
+
+def _nominal_codes(values: Sequence[str]) -> dict[str, float]:
+    """Return the number of each value: itself if all are different numbers, else its position."""
+    if all(map(is_number, values)):
+        codes = {value: float(value) for value in values}
+        # Texts such as 1 and 1.0 are different values with the same number.
+        if len(set(codes.values())) == len(codes):
+            return codes
+    return {value: float(position) for position, value in enumerate(values)}
 
 
 class _RowParser:
@@ -218,9 +219,8 @@ class _RowParser:
         for j, attribute in enumerate(attributes):
             if attribute.codes is not None:
                 values = tuple(sorted(attribute.codes.values()))
-                self.allowed.setdefault(values, np.zeros(self.width, dtype=bool))[j] = (
-                    True
-                )
+                no_columns = np.zeros(self.width, dtype=bool)
+                self.allowed.setdefault(values, no_columns)[j] = True
 
     def dense_rows(self, block: list[tuple[int, str]]) -> np.ndarray:
         texts = [text for _, text in block]
@@ -238,22 +238,21 @@ class _RowParser:
     def sparse_rows(self, block: list[tuple[int, str]]) -> sparse.csr_matrix:
         self._check_omitted()
         bodies = [self._body(number, text) for number, text in block]
-        if self.numeric and all(_NUMERIC_ENTRIES.fullmatch(body) for body in bodies):
+        if self.numeric and all(map(_NUMERIC_ENTRIES.fullmatch, bodies)):
             X = self._sparse_numbers(bodies)
             if X is not None:
                 return X
         X = sparse.lil_matrix((len(block), self.width))
         for i, ((number, text), body) in enumerate(zip(block, bodies, strict=True)):
             entries = self._sparse_row(number, body, text.index("{") + 2)
-            X.rows[i], X.data[i] = (
-                sorted(entries),
-                [entries[j] for j in sorted(entries)],
-            )
+            columns = sorted(entries)
+            X.rows[i] = columns
+            X.data[i] = [entries[j] for j in columns]
         return X.tocsr()
 
     def _sparse_numbers(self, bodies: list[str]) -> sparse.csr_matrix | None:
         pairs = _numbers(" ".join(bodies).replace(",", " "), " ")
-        counts = np.array([body.count(",") + 1 if body else 0 for body in bodies])
+        counts = np.array(list(map(_count_entries, bodies)))
         if pairs is None or pairs.size != 2 * counts.sum():
             return None
         columns = pairs[::2].astype(np.int64)
@@ -433,13 +432,24 @@ def _fields(
         has_more = match[2] == ","
 
 
+def _count_entries(body: str) -> int:
+    """Return the number of entries of a sparse row between its braces."""
+    if not body:
+        return 0
+    return body.count(",") + 1
+
+
+def _unescape(match: re.Match[str]) -> str:
+    return _ESCAPES.get(match[1], match[1])
+
+
 def _unquote(text: str) -> tuple[str, str]:
     """Return a name without quotes: (escapes resolved, escapes kept)."""
     if len(text) > 1 and text[0] in "'\"" and text[-1] == text[0]:
         raw = text[1:-1]
     else:
         raw = text
-    return re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[1]), raw), raw
+    return re.sub(r"\\(.)", _unescape, raw), raw
 
 
 def _wrong(file: DataFile, line: int, column: int, text: str) -> DataError:
@@ -482,12 +492,16 @@ def read(
     tables = [read_arff(files[name]) for name in arff]
     first = tables[0]
     file = files[arff[0]]
+    names = _attribute_names(first)
     for name, table in zip(arff, tables, strict=True):
-        if [a.name for a in table.attributes] != [a.name for a in first.attributes]:
+        if _attribute_names(table) != names:
             raise DataError(
                 f"{files[name].where()}: its columns differ from those of {file.where()}"
             )
-    columns = _label_columns(first, file, None if xml is None else files[xml])
+    list_of_labels = None
+    if xml is not None:
+        list_of_labels = files[xml]
+    columns = _label_columns(first, file, list_of_labels)
     for attribute in first.attributes:
         if attribute.open:
             text = f"{file.where(attribute.line)}: the attribute {attribute.name!r} holds texts"
@@ -500,18 +514,23 @@ def read(
         X = sparse.vstack(blocks, format="csr")
     else:
         X = np.concatenate(blocks)
-    keep = np.setdiff1d(np.arange(len(first.attributes)), columns)
+    keep = np.setdiff1d(np.arange(len(names)), columns)
+    # Published splits take the first rows for training.
+    splits = {}
+    for split, n_train in (split_rows or {}).items():
+        splits[split] = [(np.arange(n_train), np.arange(n_train, X.shape[0]))]
     return Dataset(
         X=X[:, keep],
         y=_targets(X, columns, first, file),
         task_type="binary",
-        tasks=[first.attributes[j].name for j in columns],
-        features=[first.attributes[j].name for j in keep],
-        splits={
-            name: [(np.arange(k), np.arange(k, X.shape[0]))]
-            for name, k in (split_rows or {}).items()
-        },
+        tasks=[names[j] for j in columns],
+        features=[names[j] for j in keep],
+        splits=splits,
     )
+
+
+def _attribute_names(table: ArffTable) -> list[str]:
+    return [attribute.name for attribute in table.attributes]
 
 
 def read_labels(file: DataFile) -> list[str]:
@@ -542,10 +561,11 @@ def read_labels(file: DataFile) -> list[str]:
             fail(f"the label {attributes['name']!r} is listed twice")
         names[attributes["name"]] = None
 
+    def refuse_doctype(*_: Any) -> None:
+        fail("a DOCTYPE is refused (it could define entities)")
+
     parser.StartElementHandler = start
-    parser.StartDoctypeDeclHandler = lambda *_: fail(
-        "a DOCTYPE is refused (it could define entities)"
-    )
+    parser.StartDoctypeDeclHandler = refuse_doctype
     try:
         parser.Parse(file.read_bytes(), True)
     except expat.ExpatError as error:

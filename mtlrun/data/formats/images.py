@@ -121,15 +121,16 @@ def read(
         images.append(pictures.reshape(len(pictures), -1))
         labels.append(marks)
     classes, y = np.unique(np.concatenate(labels), return_inverse=True)
-    cut = len(labels[0])
+    splits = {}
+    if len(parts) == 2:
+        cut = len(labels[0])
+        splits["original"] = [(np.arange(cut), np.arange(cut, len(y)))]
     dataset = Dataset(
         X=np.concatenate(images),
         y=y.astype(np.int64),
         task_type="multiclass",
-        tasks=[str(c) for c in classes],
-        splits={"original": [(np.arange(cut), np.arange(cut, len(y)))]}
-        if len(parts) == 2
-        else {},
+        tasks=list(map(str, classes)),
+        splits=splits,
     )
     tasks_dataset = make_tasks(dataset, tasks)
     return replace(tasks_dataset, X=tasks_dataset.X / np.float64(scale))
@@ -147,7 +148,9 @@ def read_digits(
     scale: float = 16.0,
     tasks: str | Mapping[str, Any] | None = None,
 ) -> Dataset:
-    """Return scikit-learn's 8 x 8 digits, which need no file, as ten one-vs-rest tasks with a shared design.
+    """Return scikit-learn's 8 x 8 digits as ten one-vs-rest tasks with a shared design.
+
+    They need no file.
 
     Parameters
     ----------
@@ -163,7 +166,7 @@ def read_digits(
         X=bunch.data / scale,
         y=bunch.target.astype(np.int64),
         task_type="multiclass",
-        tasks=[str(digit) for digit in range(10)],
+        tasks=list(map(str, range(10))),
         features=list(bunch.feature_names),
     )
     if tasks is not None:
@@ -198,19 +201,18 @@ def read_letter(
         one word stay together.
     """
     file = next(iter(files.values()))
+    variables = ["patterns_train", "labels_train", "patterns_test", "labels_test"]
     with file.open() as stream:
-        variables = [
-            f"{kind}_{part}"
-            for part in ("train", "test")
-            for kind in ("patterns", "labels")
-        ]
         content = read_mat(stream, file.where(), variables)
-    parts = [
-        _letters(content[f"patterns_{part}"], content[f"labels_{part}"])
-        for part in ("train", "test")
-    ]
-    pixels, labels = (np.concatenate(piece) for piece in zip(*parts, strict=True))
-    cut = len(parts[0][1])
+    train_pixels, train_labels = _letters(
+        content["patterns_train"], content["labels_train"]
+    )
+    test_pixels, test_labels = _letters(
+        content["patterns_test"], content["labels_test"]
+    )
+    pixels = np.concatenate([train_pixels, test_pixels])
+    labels = np.concatenate([train_labels, test_labels])
+    cut = len(train_labels)
     dataset = Dataset(
         X=pixels.astype(np.float64),
         y=labels,
@@ -225,6 +227,5 @@ def read_letter(
 def _letters(patterns: Any, labels: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the upright images and the labels of all letters of all words."""
     pixels = np.hstack(patterns)[:PIXELS].T.reshape(-1, WIDTH, HEIGHT)
-    return pixels.transpose(0, 2, 1).reshape(-1, PIXELS), np.concatenate(
-        [k.ravel() for k in labels]
-    ).astype(np.int64)
+    word_labels = np.concatenate([word.ravel() for word in labels])
+    return pixels.transpose(0, 2, 1).reshape(-1, PIXELS), word_labels.astype(np.int64)

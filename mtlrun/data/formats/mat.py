@@ -169,9 +169,11 @@ def read(
         if (stacked[:, -1] != 1).any():
             raise DataError(f"{name}: the last column of {X} is not 1 everywhere")
         stacked = np.ascontiguousarray(stacked[:, :-1])
+    if card.task_type == "binary":
+        y = signs(y, f"{name}: {Y}")
     return Dataset(
         X=stacked,
-        y=signs(y, f"{name}: {Y}") if card.task_type == "binary" else y,
+        y=y,
         task_type=card.task_type,
         task_id=np.repeat(np.arange(len(tasks)), sizes),
         tasks=[str(t + 1) for t in range(len(tasks))],
@@ -212,11 +214,14 @@ def read_school(
     dataset = read(
         {data: file_called(files, data, card)}, card, n_features=28, drop_bias=not bias
     )
-    dataset.features = [f"x{j + 1}" for j in range(27)] + (["bias"] if bias else [])
+    dataset.features = [f"x{j + 1}" for j in range(27)]
+    if bias:
+        dataset.features.append("bias")
     splitter = TaskStratifiedKFold(folds, random_state=seed)
     dataset.splits["folds"] = list(splitter.split(dataset.X, groups=dataset.task_id))
     published = []
-    for file in (file_called(files, name, card) for name in argyriou):
+    for name in argyriou:
+        file = file_called(files, name, card)
         with file.open() as stream:
             content = read_mat(stream, file.where(), ("tr", "tst"))
         # Stored in the smallest integer type that holds them: subtracting 1 needs a wider one.
@@ -255,9 +260,8 @@ def task_cells(
             f"{name}: {misfit}",
             "Every task is one cell of both, with the same features.",
         )
-    return [cell.astype(np.float64) for cell in inputs], [
-        cell.astype(np.float64).ravel() for cell in targets
-    ]
+    features = [cell.astype(np.float64) for cell in inputs]
+    return features, [cell.astype(np.float64).ravel() for cell in targets]
 
 
 def _misfits(

@@ -27,8 +27,9 @@ from mtlrun.errors import DataError, counted
 from mtlrun.utils.sizes import COLUMNS, LINES_BEFORE, allow
 
 #: Since pandas 3.1, numbers are read exactly by default, and the option is deprecated.
-_PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
-_EXACT: dict[str, Any] = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
+_EXACT: dict[str, Any] = {}
+if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
+    _EXACT["float_precision"] = "round_trip"
 DETECT = "detect"
 _SEPARATORS = ",;\t"
 COMPLETE = "Check that the file was saved completely."
@@ -95,7 +96,8 @@ def read_text(
     text : sequence of int
         Positions of columns kept as texts, where nothing stands for a missing value; negative ones count from the end.
     names : mapping of str to collection of str, optional
-        Columns of names, which are read as text, and the names that are known: ``NA`` is one of them, or missing.
+        Columns of names, which are read as text, and the names of a model: ``NA`` is one
+        of them, or missing.
 
     Returns
     -------
@@ -122,30 +124,25 @@ def read_text(
         "Use a sparse format, such as svmlight.",
     )
     header, columns = _columns(line, f"{name}:{first + 1}", delimiter, header)
-    start = end if header else first
+    start = first
+    if header:
+        start = end
     width = len(columns)
     if any(not -width <= k < width for k in text):
+        position = max(text, key=abs)
         raise DataError(
-            f"{name}: {counted(width, 'column')}, but column {max(text, key=abs)} is asked for"
+            f"{name}: {counted(width, 'column')}, but column {position} is asked for"
         )
     texts = [k % width for k in text]
-    names_by_column = {
-        k: (names or {})[column]
-        for k, column in enumerate(columns)
-        if column in (names or {})
-    }
-    begin = sum(map(len, lines[:start]))
-    options: dict[str, Any] = {
-        "sep": r"\s+" if delimiter is None else delimiter,
-        "header": None,
-        "names": list(range(width)),
-        "keep_default_na": False,
-        "skipinitialspace": True,
-        "decimal": "," if _decimal_comma(content, delimiter, name) else ".",
-        "low_memory": False,
-        **_EXACT,
-    }
-    body = _Body(content, name, delimiter, start, begin, width, options)
+    names_by_column = {}
+    for k, column in enumerate(columns):
+        if names and column in names:
+            names_by_column[k] = names[column]
+    options = _pandas_options(delimiter, width)
+    if _decimal_comma(content, delimiter, name):
+        options["decimal"] = ","
+    first_character = sum(map(len, lines[:start]))
+    body = _Body(content, name, delimiter, start, first_character, width, options)
     frame = body.read(texts, names_by_column)
     frame.columns = pd.Index(columns)
     for k in texts:
@@ -154,16 +151,32 @@ def read_text(
         if k not in texts and k not in names_by_column:
             column = frame[columns[k]]
             frame[columns[k]] = _without_markers(column, options["decimal"])
-    for k, words in names_by_column.items() if options["decimal"] == "," else ():
-        frame[columns[k]] = frame[columns[k]].map(
-            functools.partial(with_point, model_names=words), na_action="ignore"
-        )
-    return TextTable(
-        frame,
-        header,
-        body.locate,
-        lambda column: body.read_as_written(columns.index(column)).rename(column),
-    )
+    if options["decimal"] == ",":
+        for k, words in names_by_column.items():
+            pointed = functools.partial(with_point, model_names=words)
+            frame[columns[k]] = frame[columns[k]].map(pointed, na_action="ignore")
+
+    def written(column: str) -> pd.Series:
+        return body.read_as_written(columns.index(column)).rename(column)
+
+    return TextTable(frame, header, body.locate, written)
+
+
+def _pandas_options(delimiter: str | None, width: int) -> dict[str, Any]:
+    """Return the arguments of `pandas.read_csv` for numbers with a decimal point."""
+    separator = delimiter
+    if delimiter is None:
+        separator = r"\s+"
+    return {
+        "sep": separator,
+        "header": None,
+        "names": list(range(width)),
+        "keep_default_na": False,
+        "skipinitialspace": True,
+        "decimal": ".",
+        "low_memory": False,
+        **_EXACT,
+    }
 
 
 @dataclass(frozen=True)
@@ -324,19 +337,17 @@ def _columns(
     line: str, location: str, delimiter: str | None, header: bool | None
 ) -> tuple[bool, list[str]]:
     """Return whether the first record names the columns, and their names."""
-    cells = [
-        column_name(cell)
-        for cell in next(_rows(line, location, delimiter, 0), (0, []))[1]
-    ]
+    _, texts = next(_rows(line, location, delimiter, 0), (0, []))
+    cells = list(map(column_name, texts))
     if header is None:
-        numbers = [
-            cell.replace(",", ".") if delimiter in (";", "\t") else cell
-            for cell in cells
-        ]
+        numbers = cells
+        if delimiter in (";", "\t"):
+            # These separators leave the comma to decimals.
+            numbers = [cell.replace(",", ".") for cell in cells]
         header = names_columns(numbers) or '"' in line
-    return header, checked_names(cells, location) if header else [
-        f"x{k + 1}" for k in range(len(cells))
-    ]
+    if header:
+        return header, checked_names(cells, location)
+    return header, [f"x{k + 1}" for k in range(len(cells))]
 
 
 def _without_markers(column: pd.Series, decimal: str) -> pd.Series:
@@ -353,9 +364,9 @@ def _without_markers(column: pd.Series, decimal: str) -> pd.Series:
     return pd.to_numeric(texts).reindex(plain.index)
 
 
-def _missing(known: Collection[str] = ()) -> list[str]:
+def _missing(model_names: Collection[str] = ()) -> list[str]:
     """Return the texts that stand for a missing value, where some of them are names."""
-    return [text for text in MISSING if not text or text not in known]
+    return [text for text in MISSING if not text or text not in model_names]
 
 
 def _record(lines: list[str], first: int) -> str:
@@ -380,9 +391,12 @@ def _delimiter(record: str, rows: list[str]) -> str | None:
         return count > 0 and all(row.count(mark) == count for row in below), count
 
     best = max(reversed(_SEPARATORS), key=rank)
-    for other in _SEPARATORS[1:] if best == "," else "":  # 1,5;2,5 are two numbers
-        if other in plain and all(map(_DECIMALS.fullmatch, plain.strip().split(other))):
-            return other
+    if best == ",":
+        # The commas may be decimal: 1,5;2,5 are two numbers.
+        for other in _SEPARATORS[1:]:
+            cells = plain.strip().split(other)
+            if other in plain and all(map(_DECIMALS.fullmatch, cells)):
+                return other
     if best in plain:
         return best
     if " " in plain.strip():
@@ -400,15 +414,12 @@ def _decimal_comma(content: str, delimiter: str | None, name: str) -> bool:
     """
     if delimiter not in (";", "\t"):
         return False
-    columns = [
-        re.search(_DECIMAL.format(mark), content, re.MULTILINE) is not None
-        for mark in (",", r"\.")
-    ]
-    if columns != [True, False]:
+    has_commas = re.search(_DECIMAL.format(","), content, re.MULTILINE) is not None
+    has_points = re.search(_DECIMAL.format(r"\."), content, re.MULTILINE) is not None
+    if not has_commas or has_points:
         return False
-    if _CLEAR.search(content):
-        unclear = None
-    else:
+    unclear = None
+    if not _CLEAR.search(content):
         unclear = _AMBIGUOUS.search(content)
     if unclear is not None:
         text = unclear[0].strip(' \t\r\n;"')
@@ -424,7 +435,7 @@ def _decimal_comma(content: str, delimiter: str | None, name: str) -> bool:
 def names_columns(cells: list[str]) -> bool:
     """Whether the cells of a first row name columns: not all are numbers, or they count 0, 1, 2, ... as pandas does."""
     return not all(map(is_number, cells)) or (
-        len(cells) > 2 and cells == [str(k) for k in range(len(cells))]
+        len(cells) > 2 and cells == list(map(str, range(len(cells))))
     )
 
 
@@ -449,13 +460,10 @@ def _rows(
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield (last line, cells) of each row below line `start`; line breaks inside quotes belong to a cell."""
     if delimiter is None:
-        numbered = (
-            (number, line.split())
-            for number, line in enumerate(io.StringIO(content), start=1)
-        )
-        yield from (
-            (number, cells) for number, cells in numbered if number > start and cells
-        )
+        for number, line in enumerate(io.StringIO(content), start=1):
+            cells = line.split()
+            if number > start and cells:
+                yield number, cells
         return
     reader = csv.reader(
         io.StringIO(content), delimiter=delimiter, skipinitialspace=True
