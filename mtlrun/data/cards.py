@@ -34,8 +34,8 @@ The models below are the keys of a card. An example::
 A reader is a function ``read(files: dict[str, DataFile], card: Card, *, option=default, ...) -> Dataset``. `files` are
 the verified files of the variant by their name on the card; see ``mtlrun.data.files.DataFile`` (``open()``,
 ``read_bytes()``, ``lines()``, ``where(line, column)``). It sets X, y, task_id, task_type, tasks, features, splits;
-``load_dataset`` adds id, title, fingerprint, simulated, options and the card's notes. What is wrong in a file is a
-``DataError`` that starts with ``file:line:column``. A generator has the same form without `files` and `card`.
+``load_dataset`` adds id, title, fingerprint, simulated, options and the card's notes. For a wrong file the reader
+raises a ``DataError`` that starts with ``file:line:column``. A generator has the same form without `files` and `card`.
 """
 
 from __future__ import annotations

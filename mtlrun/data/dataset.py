@@ -89,9 +89,9 @@ class Dataset:
     source : dict of str to ndarray
         For tasks made of classes: ``row`` and ``label`` of each row in the multi-class set. Rows of one source row are
         the same example and belong into the same part of a split. For tables of a user, as
-        far as asked for: ``weight`` of each row (positive, with mean 1 over the training
-        rows), its ``group`` (stays on one side of a split) or its ``time`` (later rows are
-        test rows).
+        far as its roles say: ``weight`` of each row (positive, with mean 1 over the
+        training rows), its ``group`` (stays on one side of a split) or its ``time``
+        (later rows are test rows).
     categories : dict of str to list of str
         Words of the features that hold words: X has the position of the word, NaN where the cell is empty. Numeric
         features of such sets may be NaN as well; both need a feature step.

@@ -389,11 +389,9 @@ def open_content(
         else:
             tar = stack.enter_context(open_tar(path))
             inner = stack.enter_context(_member(path, member, tar.extractfile))
-        yield (
-            inner
-            if container == "plain"
-            else stack.enter_context(_bounded(inner, path))
-        )
+        if container != "plain":
+            inner = stack.enter_context(_bounded(inner, path))
+        yield inner
 
 
 def _member(path: Path, member: str | None, opener: Callable[[str], Any]) -> IO[bytes]:
@@ -456,9 +454,10 @@ def container_of(path: Path) -> str:
     """Return how a file is compressed, by its first bytes: ``gz``, ``bz2``, ``xz`` or ``plain``."""
     with open_regular(path) as stream:
         start = stream.read(8)
-    return next(
-        (name for name, magic in _MAGIC.items() if start.startswith(magic)), "plain"
-    )
+    for name, magic in _MAGIC.items():
+        if start.startswith(magic):
+            return name
+    return "plain"
 
 
 class _Bounded(io.RawIOBase):
@@ -520,9 +519,9 @@ def reading(path: Path) -> Iterator[None]:
 def _mismatch(
     card: Card, spec: FileSpec, file: DataFile, sha256: str, size: int
 ) -> DataError:
-    expected = f"{spec.sha256}" + (
-        f" ({spec.bytes} bytes)" if spec.bytes is not None else ""
-    )
+    expected = str(spec.sha256)
+    if spec.bytes is not None:
+        expected += f" ({spec.bytes} bytes)"
     cut = ""
     if spec.bytes is not None and size > spec.bytes + _CHUNK:
         cut = "more than "
@@ -549,22 +548,21 @@ def data_file(path: Path) -> tuple[DataFile, str]:
         if path.exists():
             with reading(path):
                 require_regular(path.stat(), path)
-        beside = {
-            other.name.partition(".")[0]: other.name
-            for other in path.parent.glob("*")
-            if other.is_file()
-        }
-        near = suggest(path.name.partition(".")[0], beside, 1)
         remedy = "Check the path; a relative one starts at the current folder."
-        raise DataError(
-            f"{path}: no such file",
-            f"Did you mean {beside[near[0]]!r}?" if near else remedy,
-        )
+        neighbors = {}
+        for other in path.parent.glob("*"):
+            if other.is_file():
+                neighbors[other.name.partition(".")[0]] = other.name
+        near = suggest(path.name.partition(".")[0], neighbors, 1)
+        if near:
+            remedy = f"Did you mean {neighbors[near[0]]!r}?"
+        raise DataError(f"{path}: no such file", remedy)
     return DataFile(path.name, path, container), suffix_of(path)
 
 
 def suffix_of(path: Path) -> str:
     """Return the suffix that determines the format of a file, without suffixes of compression."""
-    return Path(
-        path.stem if path.suffix.lower() in CONTAINERS else path.name
-    ).suffix.lower()
+    name = path.name
+    if path.suffix.lower() in CONTAINERS:
+        name = path.stem
+    return Path(name).suffix.lower()

@@ -70,8 +70,8 @@ def group_split(
 ) -> tuple[Rows, Rows]:
     """Return the rows of groups that hold about a part `train` of the rows, and the others.
 
-    Every column of `strata` has rows in the first part. Parameters are those of
-    `group_folds`.
+    Every column of `strata` has rows in the first part. See `group_folds` for the
+    parameters.
 
     Raises
     ------

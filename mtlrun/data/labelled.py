@@ -163,7 +163,7 @@ def _class_names(classes: Sequence[str | Sequence[str]]) -> dict[str, str]:
 
 
 def _check_classes(table: Table, column: str, words: Sequence[str]) -> None:
-    """Refuse a row whose class is none of the words, or without words one that is empty.
+    """Refuse a row whose class is not among the words; without words, an empty class.
 
     Raises
     ------

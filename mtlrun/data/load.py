@@ -332,8 +332,8 @@ def compare_statistics(
 ) -> list[Fact]:
     """Compare the statistics of a data set with those on its card.
 
-    Whole numbers must be equal; other numbers must agree in the decimals that the card gives. What the card names but
-    the data set has not disagrees.
+    Whole numbers must be equal; other numbers must agree in the decimals that the card
+    gives. A statistic that the card names but the data set lacks disagrees.
     """
     comparisons = []
     for name in dict.fromkeys([*statistics, *expected]):

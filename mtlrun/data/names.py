@@ -99,7 +99,7 @@ class Names:
         return cls(_recoded(codes, texts, names), names, merged)
 
     def sorted(self, first: Sequence[str] = ()) -> Names:
-        """Return the same names in order: those of `first`, the others as in `name_order`."""
+        """Return the same names in order: `first`, then the others as in `name_order`."""
         rest = set(self.names) - set(first)
         names = [*first, *name_order(rest)]
         return Names(_recoded(self.codes, self.names, names), names, self.merged)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_bool_dtype, is_numeric_dtype
+from pandas.api.types import is_numeric_dtype
 from scipy import sparse
 
+from mtlrun.data.class_labels import class_names, classes_of_tasks, label_columns
 from mtlrun.data.clock import Clock, start_clock
 from mtlrun.data.dataset import ELAPSED, Dataset, check_read
 from mtlrun.data.files import DataFile, file_called
@@ -20,12 +21,7 @@ from mtlrun.data.frames import instants, several, spoken_dates
 from mtlrun.data.named_columns import matching
 from mtlrun.data.names import (
     Names,
-    class_task,
-    distinct,
     drop_option,
-    is_number,
-    is_plain,
-    name_order,
     normalized,
     quoted_list,
     separated,
@@ -64,8 +60,6 @@ FEW_ROWS = 4
 #: Columns that a message names, and those among which it looks for one of tasks.
 SHOWN = 12
 MOST_COLUMNS = 60
-#: Numbers of more different values than this are hardly labels.
-FEW_LABELS = 6
 #: Published split of the data set made from --test, --group or --time.
 TEST_SPLIT = "test"
 
@@ -250,9 +244,7 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     check_roles(table, roles)
     n_train = len(table.frame)
     targets = list(roles.targets or table.default_targets)
-    task = roles.task or None
-    if task is None and not roles.targets:
-        task = table.default_task
+    task = _task_column(table, roles)
     if not targets:
         remedy = "Say --target COLUMN, --targets A,B,C or --labels FILE.xml."
         raise DataError(
@@ -268,7 +260,7 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
             table, roles.weight, n_train
         )
         notes += weight_notes
-    make = _DatasetBuilder(table, roles, n_train, notes)
+    make = DatasetBuilder(table, roles, n_train, notes)
     make.refuse_unusable(task)
     y, task_type, tasks, labels = _targets(make, targets, task)
     task_id = None
@@ -277,12 +269,7 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
         task_id = task_names.codes
         tasks = task_names.names
     single = {task, roles.weight, roles.group, roles.time}
-    levels = {}
-    level_names = {}
-    for name in roles.also_grouped_by:
-        groups = make.full(name, "group").sorted()
-        levels[name] = groups.codes
-        level_names[name] = list(groups.names)
+    levels = {name: make.full(name, "group").sorted() for name in roles.also_grouped_by}
     clock, elapsed = start_clock(table, roles, task_id, tasks)
     X, features, categories = _features(
         make, {*targets, *single, *roles.drop, *roles.also_grouped_by}, clock, elapsed
@@ -297,13 +284,14 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     if task_id is not None and labels:
         words = labels[targets[0]]
         if task_type == "multiclass":
-            y, tasks, labels = _classes_of_tasks(y, task_id, tasks, words)
+            y, tasks, labels = classes_of_tasks(y, task_id, tasks, words)
             task_type = "binary"
             task_id = None
             check_single_labels(roles)
         else:
             labels = dict.fromkeys(tasks, words)
     source = {name: values[keep] for name, values in source.items()}
+    level_names = {name: list(groups.names) for name, groups in levels.items()}
     if WEIGHT in source:
         source[WEIGHT] = normalize_weights(source[WEIGHT], keep < n_train)
     data = Dataset(
@@ -315,7 +303,7 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
         features=features,
         categories=categories,
         source=source,
-        levels={name: codes[keep] for name, codes in levels.items()},
+        levels={name: groups.codes[keep] for name, groups in levels.items()},
         level_names=level_names,
         targets=targets,
         labels=labels,
@@ -330,8 +318,17 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     return data
 
 
+def _task_column(table: Table, roles: Roles) -> str | None:
+    """Return the column of tasks; a format names one only with its own targets."""
+    if roles.task:
+        return roles.task
+    if not roles.targets:
+        return table.default_task
+    return None
+
+
 @dataclass
-class _DatasetBuilder:
+class DatasetBuilder:
     """The state while a data set is made."""
 
     table: Table
@@ -509,7 +506,7 @@ class _DatasetBuilder:
 _Targets = tuple[np.ndarray, str, list[str], dict[str, list[str]]]
 
 
-def _targets(make: _DatasetBuilder, names: list[str], task: str | None) -> _Targets:
+def _targets(make: DatasetBuilder, names: list[str], task: str | None) -> _Targets:
     columns = {name: make.typed(name) for name in names}
     columns = _varying(make, columns)
     names = list(columns)
@@ -535,10 +532,10 @@ def _targets(make: _DatasetBuilder, names: list[str], task: str | None) -> _Targ
             "--transform needs targets that are numbers", "Leave it out for labels."
         )
     elif kind == "binary" or task is None:
-        y, names, labels = _labels(make, columns, kind)
+        y, names, labels = label_columns(make, columns, kind)
         kind = "binary"
     else:
-        classes = _classes(make, names[0])
+        classes = class_names(make, names[0])
         make.notes.append(f"each class of {names[0]!r} is a task, one against the rest")
         y = np.where(classes.codes < 0, np.nan, classes.codes)[:, None]
         labels = {names[0]: classes.names}
@@ -547,7 +544,7 @@ def _targets(make: _DatasetBuilder, names: list[str], task: str | None) -> _Targ
     return y, kind, names, labels
 
 
-def _group_like(make: _DatasetBuilder, target: str) -> str:
+def _group_like(make: DatasetBuilder, target: str) -> str:
     """Name a column that could be one of tasks: few names, each in several rows, words before numbers."""
     table = make.table
     similar = []
@@ -565,7 +562,7 @@ def _group_like(make: _DatasetBuilder, target: str) -> str:
     return ""
 
 
-def _task_type(make: _DatasetBuilder, columns: Mapping[str, pd.Series]) -> str:
+def _task_type(make: DatasetBuilder, columns: Mapping[str, pd.Series]) -> str:
     """Return the requested task type, or the type of the targets."""
     requested = make.roles.task_type or (make.roles.positive and "binary")
     if requested is not None:
@@ -593,7 +590,7 @@ def _task_type(make: _DatasetBuilder, columns: Mapping[str, pd.Series]) -> str:
 
 
 def _refuse_free_texts(columns: Mapping[str, pd.Series]) -> None:
-    """Refuse targets whose texts hardly repeat: they are no labels."""
+    """Refuse targets whose texts hardly repeat, so that they cannot be labels."""
     for name, column in columns.items():
         count = len(Names.of(column).names)
         if count > max(MIN_TEXTS, 0.5 * column.count()):
@@ -620,149 +617,8 @@ def _kind(column: pd.Series) -> str:
     return "multiclass"
 
 
-def _labels(
-    make: _DatasetBuilder, columns: Mapping[str, pd.Series], kind: str
-) -> tuple[np.ndarray, list[str], dict[str, list[str]]]:
-    """Return a -1/+1 column for each target of two labels and for each class of the others, their names and labels."""
-    parts: list[np.ndarray] = []
-    part_names: list[str] = []
-    labels: dict[str, list[str]] = {}
-    codings: list[str] = []
-    several_classes: list[str] = []
-    for name in columns:
-        classes = _classes(make, name)
-        words = classes.names
-        taken = _positive_classes(make, name, words, kind)
-        labels[name] = words
-        if len(taken) == 1:
-            others = [word for word in words if word != taken[0]]
-            negative = f"not {taken[0]}"
-            if len(others) == 1:
-                negative = others[0]
-            labels[name] = [negative, taken[0]]
-            if set(words) not in ({"0", "1"}, {"-1", "1"}):
-                codings.append(f"{name}: +1 means {taken[0]}")
-        else:
-            several_classes.append(repr(name))
-        for word in taken:
-            if len(taken) == 1:
-                part_names.append(name)
-            elif len(columns) == 1:
-                part_names.append(word)
-            else:
-                part_names.append(class_task(name, word))
-            mine = np.where(classes.codes == words.index(word), 1.0, -1.0)
-            parts.append(np.where(classes.codes < 0, np.nan, mine))
-    if several_classes:
-        names = listed(several_classes)
-        make.notes.append(f"each class of {names} is a task, one against the rest")
-    if codings:
-        make.notes.append(listed(codings))
-    return np.column_stack(parts), distinct(part_names), labels
-
-
-def _positive_classes(
-    make: _DatasetBuilder, name: str, words: list[str], kind: str
-) -> list[str]:
-    """Return the classes of a target that mean +1, each in a column of its own.
-
-    Raises
-    ------
-    DataError
-        For a binary target of more than two classes.
-    UnknownNameError
-        If the label that means +1 does not occur.
-    """
-    positive = make.roles.positive
-    is_number_target = make.label_types[name] == "number"
-    if positive is not None:
-        taken = _same_name(positive, words)
-        if not taken and len(words) > 2 and is_number_target:
-            raise DataError(
-                f"the target {name!r} has {len(words)} different numbers, "
-                f"of which {positive!r} is none",
-                "Leave out --positive, which names one of a few labels: "
-                "numbers are predicted as they are.",
-            )
-        if not taken:
-            raise UnknownNameError(f"label of {name}", positive, words)
-        return taken
-    if kind == "binary" and len(words) > 2:
-        remedy = (
-            "Say --positive LABEL for one class against the others, "
-            "or another --task-type."
-        )
-        if is_number_target and len(words) > FEW_LABELS:
-            remedy = "Leave out --task-type: numbers are predicted as they are."
-        raise DataError(
-            f"the target {name!r} has {len(words)} values, binary tasks have two",
-            remedy,
-        )
-    if len(words) == 2:
-        return words[1:]
-    return words
-
-
-def _classes_of_tasks(
-    codes: np.ndarray, task_id: np.ndarray, tasks: Sequence[str], words: Sequence[str]
-) -> tuple[np.ndarray, list[str], dict[str, list[str]]]:
-    """Return a -1/+1 column per class of each task (one for a task of two), NaN for the rows of other tasks."""
-    parts = []
-    names = []
-    labels = {}
-    for t, task in enumerate(tasks):
-        mine = task_id == t
-        classes = np.unique(codes[mine])
-        labels[task] = [words[int(c)] for c in classes]
-        if len(classes) <= 2:
-            # The second of two classes is +1.
-            classes = classes[1:]
-        for c in classes:
-            parts.append(np.where(mine, np.where(codes == c, 1.0, -1.0), np.nan))
-            names.append(class_task(task, words[int(c)]))
-    return np.column_stack(parts), distinct(names), labels
-
-
-def _classes(make: _DatasetBuilder, name: str) -> Names:
-    """Return the labels of a target, sorted: by value if they are numbers, else as texts; sets their type.
-
-    Numbers that a file of text writes in more than one way, or with zeros in front, are texts.
-    """
-    class_names = make.named(name)
-    column = make.typed(name)
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        dtype = column.cat.categories.dtype
-    else:
-        dtype = column.dtype
-    if is_bool_dtype(dtype):
-        kind = "bool"
-    else:
-        kind = "text"
-        if is_numeric_dtype(dtype):
-            kind = "number"
-    if kind == "number" and is_plain(class_names.names):
-        class_names = Names.of(column)
-    elif kind == "number":
-        kind = "text"
-    make.label_types[name] = kind
-    if kind == "text":
-        return class_names.sorted(sorted(class_names.names))
-    return class_names.sorted(name_order(class_names.names))
-
-
-def _same_name(word: str, words: Sequence[str]) -> list[str]:
-    """Return the same word, else the first that is the same number, if there is one."""
-    if word in words:
-        return [word]
-    if is_number(word):
-        for other in words:
-            if is_number(other) and float(word) == float(other):
-                return [other]
-    return []
-
-
 def _varying(
-    make: _DatasetBuilder, columns: dict[str, pd.Series]
+    make: DatasetBuilder, columns: dict[str, pd.Series]
 ) -> dict[str, pd.Series]:
     """Return the targets that have two values; several of which some have not are left out, and said.
 
@@ -806,7 +662,7 @@ def _is_varying(values: pd.Series) -> bool:
 
 
 def _kept(
-    make: _DatasetBuilder,
+    make: DatasetBuilder,
     y: np.ndarray,
     kind: str,
     tasks: list[str],
@@ -863,7 +719,7 @@ def _kept(
     return rows, tasks, task_id
 
 
-def _note_small_tasks(make: _DatasetBuilder, sizes: np.ndarray) -> None:
+def _note_small_tasks(make: DatasetBuilder, sizes: np.ndarray) -> None:
     """Note that small tasks are kept, unless an option says which ones are."""
     if make.roles.min_rows is not None:
         return
@@ -885,7 +741,7 @@ def _note_small_tasks(make: _DatasetBuilder, sizes: np.ndarray) -> None:
 
 
 def _source(
-    make: _DatasetBuilder, task_id: np.ndarray | None, elapsed: np.ndarray | None
+    make: DatasetBuilder, task_id: np.ndarray | None, elapsed: np.ndarray | None
 ) -> dict[str, np.ndarray]:
     roles = make.roles
     source: dict[str, np.ndarray] = {}
@@ -947,7 +803,7 @@ def _groups_on_both_sides(data: Dataset) -> list[str]:
 
 
 def _gaps_of_test_rows(
-    make: _DatasetBuilder, columns: Mapping[str, np.ndarray]
+    make: DatasetBuilder, columns: Mapping[str, np.ndarray]
 ) -> list[str]:
     """Return a line about gaps of test rows where no training row has one."""
     gaps = {}
@@ -959,7 +815,7 @@ def _gaps_of_test_rows(
 
 
 def _features(
-    make: _DatasetBuilder,
+    make: DatasetBuilder,
     taken: set[str | None],
     clock: Clock | None,
     elapsed: np.ndarray | None,

@@ -211,7 +211,7 @@ class _TaskSplitter(BaseCrossValidator):
 
 
 class TaskStratifiedKFold(_TaskSplitter):
-    """K folds, each with its share of each task (and of each label within the task, when asked).
+    """K folds, each with its share of each task (and with `labels` of each label in it).
 
     Sizes of a fold's part of a task differ by at most one row, and so do the sizes of the folds. A task with fewer rows
     than folds is missing in some test parts, which is warned of; a task of one row is missing in a training part.
@@ -372,7 +372,7 @@ def split_rows(
     dataset : Dataset
     kind : {"random", "kfold", "published", "balanced"}
         See `mtlrun.lab.spec.SplitSpec`. The training rows of a random split do not depend on `validation`, which is
-        taken out of its test rows; that of a published split is taken out of its training rows.
+        taken out of its test rows; a published split gives some of its training rows to validation.
     trial : int
         From 0: number of the fold (further partitions follow the first), or of the published split.
     seed : int

@@ -713,7 +713,7 @@ def _arff_words(table: ArffTable, j: int) -> pd.Series:
     if len(sorted_codes):
         last = len(sorted_codes) - 1
         positions = np.minimum(np.searchsorted(sorted_codes, values), last)
-        # A value that is no code, such as NaN, is missing.
+        # A value without a code, such as NaN, is missing.
         codes = np.where(sorted_codes[positions] == values, order[positions], -1)
     else:
         codes = np.full(len(values), -1)

@@ -519,11 +519,12 @@ def read(
     splits = {}
     for split, n_train in (split_rows or {}).items():
         splits[split] = [(np.arange(n_train), np.arange(n_train, X.shape[0]))]
+    tasks = [names[j] for j in columns]
     return Dataset(
         X=X[:, keep],
         y=_targets(X, columns, first, file),
         task_type="binary",
-        tasks=[names[j] for j in columns],
+        tasks=tasks,
         features=[names[j] for j in keep],
         splits=splits,
     )

@@ -186,8 +186,9 @@ def read_letter(
 ) -> Dataset:
     """Read the letters of handwritten words (container of the Shogun project), classes a..z.
 
-    The first file holds cells ``patterns_*`` of shape (129, word length), with the pixels column by column and a last
-    row of ones that is dropped, and ``labels_*`` with 0 for a. A row of X is one upright 16 x 8 image, row by row.
+    The first file holds cells ``patterns_*`` of shape (129, word length), with the pixels
+    column by column, and ``labels_*`` with 0 for a. The last row of a cell holds ones and
+    is dropped. A row of X is one upright 16 x 8 image, row by row.
 
     Parameters
     ----------

@@ -59,10 +59,9 @@ def read_svmlight(
         X, y, qid = _parsed(content, zero_based, multilabel)
     except (ValueError, OverflowError):
         lines = content.splitlines(keepends=True)
-        good, bad = (
-            0,
-            len(lines),
-        )  # the first `good` lines can be read, the first `bad` ones cannot
+        # The first `good` lines can be read, the first `bad` lines cannot.
+        good = 0
+        bad = len(lines)
         while bad - good > 1:
             middle = (good + bad) // 2
             try:
@@ -82,13 +81,9 @@ def read_svmlight(
             f"{name}: {len(qid)} of {len(y)} rows have a qid",
             "Give every row its qid, or none.",
         )
-    return (
-        X,
-        y,
-        np.asarray(qid, dtype=np.int64)
-        if len(qid)
-        else np.zeros(len(y), dtype=np.int64),
-    )
+    if not len(qid):
+        qid = np.zeros(len(y))
+    return X, y, np.asarray(qid, dtype=np.int64)
 
 
 def _parsed(
@@ -101,9 +96,9 @@ def _parsed(
         multilabel=multilabel,
         dtype=np.float64,
     )
-    if not (
-        np.isfinite(X.data).all()
-        and np.isfinite(np.concatenate(y) if multilabel and y else y).all()
-    ):
+    targets = y
+    if multilabel and y:
+        targets = np.concatenate(y)
+    if not np.isfinite(X.data).all() or not np.isfinite(targets).all():
         raise ValueError("it contains NaN or infinity")
     return X, y, qid

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
@@ -45,9 +45,7 @@ def read_sheet(raw: bytes, name: str) -> pd.DataFrame:
             remedy,
         )
         rows.append([_value(cell) for cell in row])
-    width = max(
-        (j + 1 for row in rows for j, value in enumerate(row) if value != ""), default=0
-    )
+    width = max(map(_used_width, rows), default=0)
     if any("" in row or len(row) < width for row in rows):
         for number, row in enumerate(_rows(raw, data_only=False), 1):
             for cell, value in zip(row[:width], rows[number - 1], strict=False):
@@ -57,9 +55,12 @@ def read_sheet(raw: bytes, name: str) -> pd.DataFrame:
                         text,
                         "Open the workbook in a spreadsheet program, save it and try again.",
                     )
-    while rows and not any(value != "" for value in rows[-1]):
+    while rows and not _used_width(rows[-1]):
         rows.pop()
-    table = [[*row, *[""] * (width - len(row))][:width] for row in rows]
+    table = []
+    for cells in rows:
+        padding = [""] * (width - len(cells))
+        table.append([*cells, *padding][:width])
     if not table:
         return pd.DataFrame()
     return TextParser(
@@ -69,6 +70,14 @@ def read_sheet(raw: bytes, name: str) -> pd.DataFrame:
         na_values=[""],
         skip_blank_lines=False,
     ).read()
+
+
+def _used_width(row: Sequence[Any]) -> int:
+    """Return the number of cells up to the last one with a value."""
+    for position in range(len(row), 0, -1):
+        if row[position - 1] != "":
+            return position
+    return 0
 
 
 def _rows(raw: bytes, *, data_only: bool) -> Iterator[tuple[Any, ...]]:
