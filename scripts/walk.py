@@ -44,7 +44,7 @@ class Counts:
 # engine and of the reports became small functions with names.
 LIMITS = {
     "reproduce": Counts(files=91, functions=948, classes=77),
-    "compare": Counts(files=123, functions=1163, classes=114),
+    "compare": Counts(files=123, functions=1172, classes=114),
 }
 
 
