@@ -1,4 +1,10 @@
-"""Base classes: read (X, y, task ids), call `_fit_data`, publish the solution, predict and score."""
+"""Base classes of multi-task models.
+
+`BaseMTL.fit` reads (X, y, task ids) into a `TaskData`, calls `_fit_data` of the
+subclass, which solves the problem, and sets the fitted attributes from the
+`SolverResult`. A model combines `BaseMTL` with `RegressorMTL` or `ClassifierMTL`, which
+read y, predict and score.
+"""
 
 from __future__ import annotations
 
@@ -38,26 +44,39 @@ from mtlrun.problem.taskdata import TaskData
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# Bytes of an array in single precision from which on it is read in blocks, values of a block in double precision, and
-# copies of the sums that a fit makes.
+# Bytes from which on an array in single precision is read in blocks (`_fit_in_blocks`).
 _LARGE = 32 << 20
+# Numbers in such a block, which is converted to double precision.
 _BLOCK = 1 << 21
+# Copies of the sums of products that a fit makes.
 _COPIES = 4
-#: Solvers to which d + 1 rows with the same sums are as good as all; the others show an algorithm as it is printed.
+#: Solvers that may be given d + 1 rows with the same sums of products in place of all
+#: rows. The others run the algorithm of a paper on the rows themselves.
 EQUAL_SOLVERS = ("auto", "admm", "fista", "cd")
 
-#: Rows with at most this many entries are predicted at once, others task by task.
+#: Dense rows with at most this many numbers are predicted at once, others task by task.
 _FEW = 1 << 20
 
 
 class DegenerateModelWarning(UserWarning):
-    """A part of the model is zero whatever the data are, because of a parameter."""
+    """A parameter makes a part of the model zero, whatever the data are."""
 
 
 def usual_bytes(
     data: TaskData, coefficients: float = 4, fields: float = 6, designs: float = 3
 ) -> float:
-    """Return the bytes of numbers of coefficient matrices, fields, and copies of the design."""
+    """Return the bytes of the arrays of a typical fit.
+
+    Parameters
+    ----------
+    data : TaskData
+    coefficients : float, default 4
+        Number of arrays of shape (d, T).
+    fields : float, default 6
+        Number of arrays of the shape of the targets.
+    designs : float, default 3
+        Number of copies of a dense design; sparse designs do not count.
+    """
     if data.sparse:
         design = 0
     else:
@@ -70,12 +89,12 @@ def usual_bytes(
 
 
 def content_key(data: TaskData, *extras: Any) -> str:
-    """Return a digest of everything in the data but the names of the tasks, and of some other things."""
+    """Return a digest of `extras` and of the data, without the names of the tasks."""
     return str(joblib.hash([data.digest, *extras], hash_name="sha1"))
 
 
 def rows_by_code(codes: Array) -> list[Array]:
-    """Return the rows of each code."""
+    """Return the positions of the rows of each code, by increasing code."""
     order = np.argsort(codes, kind="stable")
     if len(codes):
         return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
@@ -83,7 +102,16 @@ def rows_by_code(codes: Array) -> list[Array]:
 
 
 def scores_by_code(X: Any, codes: Array, coef: Array, intercept: Array) -> Array:
-    """Return one score per row, by the coefficients and the intercept that its code is the position of."""
+    """Return one score per row, with the coefficients and intercept of its code.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n, d)
+    codes : ndarray of shape (n,)
+        Positions in `coef` and `intercept`.
+    coef : ndarray of shape (n_models, d)
+    intercept : ndarray of shape (n_models,)
+    """
     scores = np.empty(X.shape[0])
     for rows in rows_by_code(codes):
         code = codes[rows[0]]
@@ -142,10 +170,10 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
 
     @abstractmethod
     def _fit_data(self, data: TaskData) -> SolverResult:
-        """Solve the problem of checked data; labels are -1 and +1."""
+        """Solve the problem. The data have been checked, and labels are -1 and +1."""
 
     def _bytes(self, data: TaskData) -> float:
-        """Return the approximate bytes of a fit besides the data, rather too many than too few."""
+        """Return an upper estimate of the bytes of a fit, without the data."""
         return usual_bytes(data)
 
     @abstractmethod
@@ -180,7 +208,9 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         MemoryLimitError
             If the fit would not fit into memory; also a ValueError.
         """
-        X, y, task_id, sample_weight = self._counted(X, y, task_id, sample_weight)
+        X, y, task_id, sample_weight = self._ignore_unweighted(
+            X, y, task_id, sample_weight
+        )
         if self._fit_in_blocks(X, y, task_id, sample_weight):
             return self
         data = self._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
@@ -189,6 +219,7 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         return self
 
     def _require_memory(self, data: TaskData) -> None:
+        """Raise a `MemoryLimitError` if the fit would not fit into memory."""
         sizes = (
             f"{data.n_rows} rows, {data.n_features} features and {data.n_tasks} tasks"
         )
@@ -197,15 +228,28 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         )
 
     def _prepare(self, X: Any, y: Any, *, task_id: Any, sample_weight: Any) -> TaskData:
-        """Check parameters and data; sets what is known before solving (`tasks_`, `n_features_in_`, `classes_`)."""
+        """Check the parameters, and read the data.
+
+        Sets `tasks_`, `n_features_in_` and, for classifiers, `classes_`.
+        """
         check_params(self, self._rules)
         return self._read_rows(X, y, task_id, sample_weight, reset=True)
 
     def _read_rows(
         self, X: Any, y: Any, task_id: Any, sample_weight: Any, *, reset: bool
     ) -> TaskData:
-        """Check data."""
-        X, y, task_id, sample_weight = self._counted(X, y, task_id, sample_weight)
+        """Check the data of `fit` or `partial_fit`, and return them as a `TaskData`.
+
+        Parameters
+        ----------
+        X, y, task_id, sample_weight
+            As in `fit`.
+        reset : bool
+            Whether the number and names of the features are set, not compared.
+        """
+        X, y, task_id, sample_weight = self._ignore_unweighted(
+            X, y, task_id, sample_weight
+        )
         names = column_names(y)
         X, ids = self._read_X(X, task_id, reset=reset)
         if names is not None:
@@ -218,10 +262,13 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         weights = self._all_weights(y, ids, weights)
         return self._task_data(X, y, ids, weights, names)
 
-    def _counted(
+    def _ignore_unweighted(
         self, X: Any, y: Any, task_id: Any, sample_weight: Any
     ) -> tuple[Any, Any, Any, Any]:
-        """Return the arguments of `fit` without the rows of weight 0."""
+        """Return the arguments of `fit` so that rows of weight 0 have no influence.
+
+        They are left out here. A subclass may keep them if it needs all positions.
+        """
         return drop_unweighted(
             X, y, task_id, sample_weight, task_column=self.task_column
         )
@@ -259,7 +306,7 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         weights: Array | None,
         names: list[Any] | None,
     ) -> TaskData:
-        """Build the container and remember the layout."""
+        """Return the data as a `TaskData`, and set `tasks_` and the layout."""
         self._layout = self._layout_of(y, ids)
         if ids is not None:
             data = TaskData.from_stacked(X, y, ids, weights=weights)
@@ -298,7 +345,7 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
             )
 
     def _knob(self) -> str:
-        """Return the name of the parameter that the stopping criterion is compared with."""
+        """Return the name of the parameter that bounds the stopping criterion."""
         return "tol"
 
     def _convergence_message(self, result: SolverResult) -> str:
@@ -328,7 +375,15 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         return np.asarray(X @ self.coef_.T) + self.intercept_
 
     def _scores_of_rows(self, X: Any, codes: Array) -> Array:
-        """Return one score per row, each by the model of its own task; code -1 is the mean of all tasks."""
+        """Return one score per row, with the model of its task.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+        codes : ndarray of shape (n,)
+            Positions of the tasks; -1 stands for the mean of all tasks.
+        """
+        # Code -1 selects the last row, which has the means.
         coef = np.vstack([self.coef_, self.coef_.mean(axis=0)])
         intercept = np.append(self.intercept_, self.intercept_.mean())
         if isinstance(X, np.ndarray) and X.size <= _FEW:
@@ -394,8 +449,17 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         task_id: Any,
         sample_weight: Any,
     ) -> tuple[Self, TaskStatistics]:
-        """Return the statistics with more rows, and a copy of the model that has read them."""
-        read = copy(self)  # rows that are refused must change nothing
+        """Add rows to statistics.
+
+        Returns
+        -------
+        model : BaseMTL
+            Copy of this model that has read the rows, with `tasks_` and the layout set.
+        statistics : TaskStatistics
+            Statistics of the rows before and the new rows.
+        """
+        # Rows that are refused must not change this model.
+        read = copy(self)
         if before is not None and before.shared:
             y = ordered_columns(y, before.tasks.tolist())
         data = read._read_rows(X, y, task_id, sample_weight, reset=before is None)
@@ -407,9 +471,15 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         return read, rows if before is None else before + rows
 
     def _fit_in_blocks(self, X: Any, y: Any, task_id: Any, sample_weight: Any) -> bool:
-        """Fit a large array in single precision from sums over blocks of rows, so that it is never copied whole.
+        """Fit a large array in single precision from sums over blocks of its rows.
 
-        Returns False, and does nothing, where the model needs the rows, or sums would be no smaller than they.
+        Other fits copy all rows to double precision, and this one copies a block only.
+
+        Returns
+        -------
+        bool
+            Whether the model was fitted. It is not if it needs the rows themselves, or
+            if the sums would not be smaller than the rows.
         """
         single = (
             isinstance(X, np.ndarray)
@@ -417,14 +487,14 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
             and X.dtype == np.float32
             and X.nbytes >= _LARGE
         )
-        plain = getattr(self, "solver", "auto") in EQUAL_SOLVERS and not getattr(
+        can_use_sums = getattr(self, "solver", "auto") in EQUAL_SOLVERS and not getattr(
             self, "warm_start", False
         )
         # Shrunken intercepts are estimated from the rows.
-        plain = plain and getattr(self, "intercepts", "free") == "free"
+        can_use_sums = can_use_sums and getattr(self, "intercepts", "free") == "free"
         if not (
             single
-            and plain
+            and can_use_sums
             and self._by_sums
             and is_regressor(self)
             and self.task_column is None
@@ -463,7 +533,11 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         return True
 
     def _fit_sums(self, statistics: TaskStatistics) -> Array:
-        """Fit the model; return the parts of its coefficients."""
+        """Fit the model to statistics, and return the parts of its coefficients.
+
+        The statistics are turned into d + 1 rows per design with the same squared loss.
+        Intercepts are fitted by centering these rows, so the inner model has none.
+        """
         intercept: bool = self.fit_intercept
         data, x_mean, y_mean = statistics.sufficient_statistics(centred=intercept)
         self.tasks_ = data.tasks
@@ -493,7 +567,7 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         return result.parts
 
     def __getstate__(self) -> Any:
-        # The state of a warm start belongs to this process.
+        # A pickled model does not carry the state of a warm start.
         return {
             key: value
             for key, value in super().__getstate__().items()

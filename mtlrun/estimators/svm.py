@@ -104,7 +104,7 @@ class _GraphModel(ClassifierMTL, BaseMTL):
             return 0.0
         return 8.0 * 8 * data.n_tasks**2
 
-    def _counted(
+    def _ignore_unweighted(
         self, X: Any, y: Any, task_id: Any, sample_weight: Any
     ) -> tuple[Any, Any, Any, Any]:
         """Return the arguments of `fit`, with other cells in the rows of weight 0.

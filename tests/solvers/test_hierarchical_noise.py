@@ -81,7 +81,7 @@ def test_slopes_in_the_noises_are_the_differences(shared, method, shrink, name):
             start, m=m, fit=replace(start.fit, value=value)
         ), value.criterion + problem.data.n @ logs
 
-    found, step = fits._slopes(at(np.log(v))[0], v)[0], 1e-5
+    found, step = fits._noise_derivatives(at(np.log(v))[0], v)[0], 1e-5
     for t, e in enumerate(np.eye(len(v))):
         difference = (at(np.log(v) + step * e)[1] - at(np.log(v) - step * e)[1]) / (
             2 * step

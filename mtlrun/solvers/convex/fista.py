@@ -38,23 +38,23 @@ from mtlrun.problem.quadratic import Gram, Quadratic, confirm, gram_pays
 from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
 from mtlrun.problem.taskdata import TaskData
 
-# Each iteration first multiplies the curvature by _SHRINK, for a longer step, and then by
-# _GROW until the descent condition holds.
-_SHRINK = 0.95
-_GROW = 1.6
+# Each iteration first multiplies the curvature by _CURVATURE_DECAY, for a longer step,
+# and then by _CURVATURE_GROWTH until the descent condition holds.
+_CURVATURE_DECAY = 0.95
+_CURVATURE_GROWTH = 1.6
 # Initial curvature, relative to its global bound.
-_FIRST = 0.25
+_INITIAL_CURVATURE = 0.25
 
 
 class Point(NamedTuple):
-    """Coefficients W (d, T), their image and intercepts b (T,); combined linearly."""
+    """Iterate: coefficients W (d, T), their image (see above) and intercepts b (T,)."""
 
     W: np.ndarray
     image: np.ndarray
     b: np.ndarray
 
     def beyond(self, previous: Point, momentum: float) -> Point:
-        """Return self + momentum * (self - previous)."""
+        """Extrapolate: return self + momentum * (self - previous)."""
         if momentum == 0.0:
             return self
         W = self.W + momentum * (self.W - previous.W)
@@ -378,12 +378,15 @@ def solve_fista(
     tracker = Tracker(tol, max_iter, callback, null=smooth.null)
     run = ProximalRun(smooth, [penalties[k] for k in needed], parts, b)
     run.until(tracker)
-    best_parts, at = tracker.best
-    full = np.zeros((len(penalties), *shape))
-    full[needed] = best_parts
-    result = tracker.result(full, smooth.intercept(at), needed=needed)
+    # The tracker keeps the pairs (parts, point) that `ProximalRun.until` gives it.
+    best_parts, best_point = tracker.best
+    full_parts = np.zeros((len(penalties), *shape))
+    full_parts[needed] = best_parts
+    result = tracker.result(full_parts, smooth.intercept(best_point), needed=needed)
     if isinstance(smooth, QuadraticLoss):
-        dual_at = tracker.best_dual[1].W
+        # Gram matrices square the condition number, so rounding may hide a gap.
+        # `confirm` computes it from the rows, and revokes `converged` if it is large.
+        _, dual_point = tracker.best_dual
         confirm(
             result,
             smooth.form,
@@ -391,7 +394,7 @@ def solve_fista(
             best_parts,
             scale=smooth.scale,
             tol=tol,
-            at=lambda: dual_at,
+            at=lambda: dual_point.W,
         )
     return result
 
@@ -451,13 +454,16 @@ class ProximalRun:
             self.b_units = smooth.curvature_b / smooth.curvature
         self.curvature = self.bound
         if adaptive:
-            self.curvature = _FIRST * self.bound
+            self.curvature = _INITIAL_CURVATURE * self.bound
         self.adaptive = adaptive
         self.restart = restart
         self._t = 1.0
 
     def until(self, tracker: Tracker) -> None:
-        """Iterate until the tracker stops the run; it keeps the best (parts, at)."""
+        """Iterate until the tracker stops the run.
+
+        The tracker keeps the pairs (parts, at) with the best primal and dual values.
+        """
         for iteration in range(1, tracker.max_iter + 1):
             values = self.step()
             if not tracker.due(iteration):
@@ -476,14 +482,14 @@ class ProximalRun:
         at = self.at.beyond(self.before, momentum)
         gradient = self.smooth.gradient(at)
         if self.adaptive:
-            self.curvature *= _SHRINK
+            self.curvature *= _CURVATURE_DECAY
         while True:
             parts, new, values = self._proximal_step(origin, at, gradient)
             if self.curvature >= self.bound:
                 break
             if self._descends(origin, at, gradient, parts, new):
                 break
-            self.curvature = min(self.curvature * _GROW, self.bound)
+            self.curvature = min(self.curvature * _CURVATURE_GROWTH, self.bound)
         if self.restart:
             self._restart_if_uphill(origin, at, parts, new)
         self.parts_before = self.parts
@@ -493,6 +499,7 @@ class ProximalRun:
         return values
 
     def _next_momentum(self) -> float:
+        """Return the momentum (t_k - 1) / t_{k+1} of Nesterov's sequence t_k."""
         t = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * self._t**2))
         momentum = (self._t - 1.0) / t
         self._t = t

@@ -1,4 +1,16 @@
-"""A hierarchical model of one covariance, and the choice, or integration, of the covariance by its likelihood."""
+"""Fit the covariance of a hierarchical model by its marginal likelihood.
+
+The model is y_t = X_t w_t + e_t with w_t ~ N(mu, s2 Theta) and e_t ~ N(0, s2). Theta
+has one of the structures of `mtlrun.solvers.hierarchical.covariance`:
+
+* `fit_covariance` fits one structure, or chooses one by AIC (`automatic`).
+* `integrated` averages over one or two standard deviations instead of maximizing.
+* `own_noise` lets the variance of the noise differ between tasks.
+
+In the code, `m` is the criterion D of `mtlrun.solvers.hierarchical.marginal`: minus
+twice the (restricted) log-likelihood as a function of Theta and kappa, where kappa is
+the variance of the prior of the mean mu.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +38,9 @@ from mtlrun.solvers.hierarchical.posterior import Posterior, posterior_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Targets that a variance parameter needs.
+#: `automatic` tries a structure only if there are this many targets per parameter.
 TARGETS = 10.0
-#: Rows per column that a flat mean needs; with fewer it has a ridge prior.
+#: With fewer rows per column than this, the mean of the coefficients has a ridge prior.
 ROWS_PER_MEAN = 3.0
 
 
@@ -39,14 +51,19 @@ class HierarchicalProblem:
     Attributes
     ----------
     data : Compressed
+        Compressed rows of all tasks.
     random : ndarray of int
         Columns whose coefficients may differ between tasks.
     intercept : bool
         Whether column 0 is the intercept.
     method : {"reml", "ml"}
+        Restricted or plain likelihood.
     shrink : bool
         Whether the mean of the slopes has a ridge prior.
-    tol, max_iter : float, int
+    tol : float
+        A fit stops when a further step would reduce the criterion by less than this.
+    max_iter : int
+        Maximum number of Newton steps. Fits by L-BFGS may take 5 to 10 times as many.
     """
 
     data: Compressed
@@ -58,7 +75,13 @@ class HierarchicalProblem:
     max_iter: int = 100
 
     def marginal(self, random: Array | None = None) -> Marginal:
-        """Return D with these random columns, by default all that may differ."""
+        """Return the criterion D of a model with some random columns.
+
+        Parameters
+        ----------
+        random : ndarray of int, optional
+            Columns whose coefficients differ between tasks; default: all that may.
+        """
         shrunk = None
         if self.shrink:
             shrunk = np.arange(int(self.intercept), self.data.p)
@@ -67,14 +90,20 @@ class HierarchicalProblem:
         )
 
     def grouped_variances(self, m: Marginal, name: str) -> GroupedVariances:
-        """Return the structure "none", "intercept", "scalar" or "diagonal" of the random columns of `m`."""
+        """Return a diagonal structure of the random columns of `m`.
+
+        Parameters
+        ----------
+        m : Marginal
+        name : {"none", "intercept", "scalar", "diagonal"}
+        """
         return covariance.grouped_variances(
             name, m.scale, (m.random == 0) & self.intercept
         )
 
 
 class Result(CovarianceModel[Marginal, MarginalValue]):
-    """A fitted model."""
+    """A fitted model: covariance structure, criterion and optimum."""
 
     def posterior(self) -> Posterior:
         """Return the posterior of the coefficients."""
@@ -82,16 +111,18 @@ class Result(CovarianceModel[Marginal, MarginalValue]):
 
 
 def fit_covariance(problem: HierarchicalProblem, name: str) -> Result:
-    """Fit a model of one structure.
+    """Fit a model whose covariance has a given structure.
 
     Parameters
     ----------
     problem : HierarchicalProblem
-    name : str
-        none, intercept, scalar, diagonal, full, factor (a diagonal plus as many directions as pay) or auto.
+    name : {"none", "intercept", "scalar", "diagonal", "full", "factor", "auto"}
+        "factor" is a diagonal plus directions, which are added while they improve the
+        AIC, but at least one. "auto" chooses the structure, see `automatic`.
     """
     if problem.data.T == 1 or not len(problem.random):
-        name = "none"  # a single task does not differ from its mean
+        # A single task does not differ from the mean of all tasks.
+        name = "none"
     if name == "auto":
         return automatic(problem)
     if name == "factor":
@@ -102,11 +133,12 @@ def fit_covariance(problem: HierarchicalProblem, name: str) -> Result:
             n_forced=1,
         )
     if name == "full":
-        return _full(problem, fit_covariance(problem, "diagonal"))
-    return _tied(problem, name)
+        return _fit_full(problem, fit_covariance(problem, "diagonal"))
+    return _fit_grouped(problem, name)
 
 
-def _tied(problem: HierarchicalProblem, name: str) -> Result:
+def _fit_grouped(problem: HierarchicalProblem, name: str) -> Result:
+    """Fit a diagonal covariance, see `HierarchicalProblem.grouped_variances`."""
     if name in ("none", "intercept"):
         m = problem.marginal(np.zeros(1 if name == "intercept" else 0, dtype=int))
     else:
@@ -120,9 +152,14 @@ def _tied(problem: HierarchicalProblem, name: str) -> Result:
     )
 
 
-def _full(problem: HierarchicalProblem, base: Result) -> Result:
-    """Fit any covariance, from a diagonal one and from the identity where they end in different minima."""
-    m, structure = base.m, FullCovariance(base.m.scale)
+def _fit_full(problem: HierarchicalProblem, base: Result) -> Result:
+    """Fit an unrestricted covariance.
+
+    The criterion has several minima. The fits from the diagonal covariance of `base`
+    and from the scaled identity may end in different ones, and the better one counts.
+    """
+    m = base.m
+    structure = FullCovariance(m.scale)
     options: dict[str, Any] = {
         "kappa": base.fit.value.kappa,
         "tol": problem.tol,
@@ -177,19 +214,25 @@ def grown(
 
 
 def automatic(problem: HierarchicalProblem) -> Result:
-    """Choose intercept, scalar or diagonal by AIC, then add directions while they pay.
+    """Choose a structure by AIC: intercept, scalar or diagonal, then directions.
 
-    A structure is tried where there are `TARGETS` targets per parameter.
+    A structure is tried only if there are `TARGETS` targets per parameter. If a random
+    intercept alone is best, directions are added to the scalar structure, in which all
+    columns are random.
     """
     max_parameters = problem.data.N / TARGETS
-    level = problem.intercept and 0 in problem.random
-    sizes = {"intercept": 1, "scalar": 1 + level, "diagonal": len(problem.random)}
+    has_random_intercept = problem.intercept and 0 in problem.random
+    sizes = {
+        "intercept": 1,
+        "scalar": 1 + has_random_intercept,
+        "diagonal": len(problem.random),
+    }
     tried = [
         name
         for name, size in sizes.items()
         if size <= max_parameters or name == "intercept"
     ]
-    if not level:
+    if not has_random_intercept:
         tried = [name for name in tried if name != "intercept"] or ["scalar"]
     fits = {name: fit_covariance(problem, name) for name in tried}
     best = min(fits.values(), key=lambda result: result.aic)
@@ -216,23 +259,28 @@ def automatic(problem: HierarchicalProblem) -> Result:
 
 # ---------------------------------------------------------------------- variances integrated out
 #
-# One or two standard deviations integrated instead of maximized: of few tasks a maximum says too little.
+# With few tasks, the maximum of the likelihood says little about the standard
+# deviations. The posterior is then averaged over one or two of them, by Gauss-Legendre
+# quadrature.
 
-#: Points per standard deviation, and the rise of the criterion at which the range ends.
+#: Points per standard deviation.
 POINTS = 7
+#: The range of a standard deviation ends where the criterion is this much above its
+#: minimum: the likelihood is exp(-8) of its maximum there.
 RISE = 16.0
-#: Maximum numbers of tasks, and of columns, for "auto".
+#: Largest numbers of tasks and of columns for which "auto" integrates.
 FEW_TASKS = 10
 FEW_COLUMNS = 256
-# Standard deviations, in units of the structure, beyond which a range is not followed, and below which it begins at 0.
+# A range that has not ended at _LARGEST has no upper end. A range that reaches down to
+# _SMALLEST begins at 0. Both are in units of the structure.
 _LARGEST = 1e3
 _SMALLEST = 1e-2
-# Points of less weight are left out.
-_LIGHT = 1e-4
+# Points with less than this share of the total weight are left out.
+_MIN_WEIGHT = 1e-4
 
 
 def can_integrate(result: Result) -> bool:
-    """Whether a model has one or two variances, which the rows say something about."""
+    """Whether the posterior can be integrated: the model has one or two variances."""
     return (
         isinstance(result.structure, GroupedVariances)
         and 1 <= result.structure.n_parameters <= 2
@@ -240,7 +288,10 @@ def can_integrate(result: Result) -> bool:
 
 
 def integrated(result: Result) -> Posterior:
-    """Return the posterior with the standard deviations of `result` integrated out; `Sigma` and `s2` are means."""
+    """Return the posterior with the standard deviations of `result` integrated out.
+
+    Its `Sigma` and `s2` are means over the standard deviations.
+    """
     m = result.m
     structure = result.structure
     kappa = result.fit.value.kappa
@@ -251,10 +302,11 @@ def integrated(result: Result) -> Posterior:
         return m(structure.theta(roots), kappa)
 
     def along(i: int, root: float) -> float:
-        return at(_with(x, i, root)).criterion
+        return at(_replace_entry(x, i, root)).criterion
 
     axes = [
-        _axis(partial(along, i), float(x[i]), result.criterion) for i in range(len(x))
+        _quadrature(partial(along, i), float(x[i]), result.criterion)
+        for i in range(len(x))
     ]
     points = []
     for point in itertools.product(*axes):
@@ -271,24 +323,42 @@ def integrated(result: Result) -> Posterior:
     )
     total = weights.sum()
     if not total > 0:
-        # Of very many rows the range is too narrow for floats, and the maximum is all.
+        # With very many rows, the range is too narrow for floating-point numbers: all
+        # the weight is at the maximum.
         return result.posterior()
     weights /= total
-    kept = np.flatnonzero(weights > _LIGHT)
+    kept = np.flatnonzero(weights > _MIN_WEIGHT)
     parts = [posterior_of(m, values[i]) for i in kept]
-    return _mixed(parts, weights[kept] / weights[kept].sum(), m.nu)
+    return _mix(parts, weights[kept] / weights[kept].sum(), m.nu)
 
 
-def _with(x: Array, i: int, value: float) -> Array:
-    out = x.copy()
-    out[i] = value
-    return out
+def _replace_entry(x: Array, i: int, value: float) -> Array:
+    """Return a copy of x with another entry i."""
+    copy = x.copy()
+    copy[i] = value
+    return copy
 
 
-def _axis(
+def _quadrature(
     f: Callable[[float], float], x: float, lowest: float
 ) -> list[tuple[float, float]]:
-    """Return points and weights of a standard deviation around x, where f is lowest; x alone where f never rises."""
+    """Return quadrature points and weights of one standard deviation.
+
+    Parameters
+    ----------
+    f : callable
+        Criterion as a function of the standard deviation.
+    x : float
+        Its minimizer.
+    lowest : float
+        Its minimum.
+
+    Returns
+    -------
+    list of (float, float)
+        Only x if f does not rise enough for large standard deviations.
+    """
+    # x may be 0, so the search for the upper end starts at a positive value.
     high = max(x, 0.05)
     while f(high) < lowest + RISE:
         high *= 1.5
@@ -307,23 +377,30 @@ def _axis(
     ]
 
 
-def _mixed(parts: list[Posterior], weights: Array, nu: float) -> Posterior:
-    """Return the moments of a mixture of posteriors; the noise follows a t distribution with nu degrees."""
+def _mix(parts: list[Posterior], weights: Array, nu: float) -> Posterior:
+    """Return the mean and covariances of a mixture of posteriors.
+
+    The variance of the noise is estimated with nu degrees of freedom. Its mean is that
+    of a t distribution, nu / (nu - 2) times as large; for nu of at most 4 the factor is
+    2.
+    """
     W = _mean(weights, [part.W for part in parts])
     mu = _mean(weights, [part.mu for part in parts])
-    around = []
+    task_covariances = []
     for part in parts:
         covariances = np.array([part.covariance(t) for t in range(len(W))])
-        around.append(covariances + _outer(part.W - W))
-    news = [part.covariance(-1) + _outer(part.mu - mu) for part in parts]
-    means = [part.mean_covariance + _outer(part.mu - mu) for part in parts]
-    wider = nu / (nu - 2) if nu > 4 else 2.0
-    s2 = float(weights @ np.array([part.s2 for part in parts])) * wider
+        task_covariances.append(covariances + _outer(part.W - W))
+    new_task_covariances = [
+        part.covariance(-1) + _outer(part.mu - mu) for part in parts
+    ]
+    mean_covariances = [part.mean_covariance + _outer(part.mu - mu) for part in parts]
+    t_factor = nu / (nu - 2) if nu > 4 else 2.0
+    s2 = float(weights @ np.array([part.s2 for part in parts])) * t_factor
     Sigma = _mean(weights, [part.Sigma for part in parts])
-    explicit = _mean(weights, around)
-    new = _mean(weights, news)
+    explicit = _mean(weights, task_covariances)
+    new = _mean(weights, new_task_covariances)
     return Posterior(
-        W, mu, _mean(weights, means), Sigma, s2, parts[0].data, explicit, new
+        W, mu, _mean(weights, mean_covariances), Sigma, s2, parts[0].data, explicit, new
     )
 
 
@@ -335,48 +412,52 @@ def _outer(a: Array) -> Array:
     return a[..., :, None] * a[..., None, :]
 
 
-# ---------------------------------------------------------------------- a noise of its own for every task
+# ------------------------------------------------- noise that differs between tasks
 #
-# The noises are drawn around a common one: y_t = X_t w_t + e_t, e_t ~ N(0, s2 v_t), where v_t has an inverse gamma
-# distribution with r / 2 as shape and as scale: 1 / v_t has mean one. Rows divided by the root of v_t have a common
-# noise, and everything that is known of such rows holds for them. For given r, the covariance and v together minimize
+# The variances of the noise vary around a common one: y_t = X_t w_t + e_t,
+# e_t ~ N(0, s2 v_t), where v_t has an inverse gamma distribution with shape and scale
+# r / 2, so that 1 / v_t has mean 1. Rows divided by sqrt(v_t) have a common noise, so
+# the model above applies to them. For given r, the covariance and v together minimize
 #
 #     F = D(rows / sqrt(v)) + sum_t n_t log v_t + sum_t [r (log v_t + 1 / v_t) + c(r)]
 #
 #     dF / d log v_t = n_t - E|y_t - X_t w_t|^2 / (s2 v_t) + r (1 - 1 / v_t)
 #
-# D is minus twice the (restricted) log-likelihood, the expectation that over w_t given all rows, and c(r) norms the
-# density of log v_t. Given rows, v_t is about inverse gamma again, with r + h_t degrees of freedom, h_t the expected
-# information of the rows about log v_t, and the mode that F has; so r minimizes -2 log of the integral of exp(-F / 2)
-# over all log v_t by Laplace's approximation: F + sum_t log((r + h_t) / 4 pi). Where the noises do not differ r is
-# infinite, and this is D.
+# where E is the expectation over w_t given all rows, and c(r) normalizes the density of
+# log v_t. Given the rows, v_t is again about inverse gamma, with r + h_t degrees of
+# freedom and the mode that minimizes F; h_t is the expected information of the rows
+# about log v_t. So r minimizes Laplace's approximation of -2 log of the integral of
+# exp(-F / 2) over all log v_t: F + sum_t log((r + h_t) / 4 pi). If all tasks have the
+# same noise, r is infinite and this is D.
 
-#: Degrees of freedom r that are tried, infinity before them, until they fit worse.
+#: Degrees of freedom r to try, after infinity, until one of them fits worse.
 DEGREES = (64.0, 32.0, 16.0, 8.0, 4.0, 3.0)
-# Halvings of a step, the longest one in log v, and the predicted reduction below which a step lowers nothing but rounding.
+# Maximum number of halvings of a step.
 _HALVINGS = 25
-_LONGEST = 2.0
+# Largest change of an entry of log v in a step.
+_MAX_STEP = 2.0
+# A step whose predicted reduction of F is smaller changes F by rounding only.
 _ROUNDING = 1e-5
 
 
 @dataclass(frozen=True)
 class OwnNoise:
-    """A fitted model whose tasks have noises of their own.
+    """A fitted model whose noise differs between tasks.
 
     Attributes
     ----------
     result : Result
-        Of the rows divided by the roots of `v`.
+        Fit to the rows divided by sqrt(v).
     v : ndarray of shape (T,)
-        Variances of the noises in units of the common one, the most probable ones of log v.
+        Variance of the noise of each task in units of s2: the posterior mode in log v.
     mean : ndarray of shape (T,)
-        Their means given the rows, which are what new rows have to expect.
+        Posterior means of these variances, for predictions of new rows.
     degrees : float
-        r; infinite where the noises do not differ.
+        Degrees of freedom r; infinite if all tasks have the same noise.
     path : list of float
         F of the iterates for this r; it never rises.
     predicted_reduction : float
-        By how much a further step would lower F, as its model says.
+        By how much a further step would lower F, according to its quadratic model.
     converged : bool
     criterion : float
         Minus twice the logarithm of the likelihood, v integrated out.
@@ -395,7 +476,7 @@ class OwnNoise:
 
     @classmethod
     def none(cls, result: Result) -> OwnNoise:
-        """Return a model whose tasks have one noise."""
+        """Return the model in which all tasks have the same noise."""
         fit = result.fit
         ones = np.ones(result.m.data.T)
         return cls(
@@ -419,13 +500,13 @@ class OwnNoise:
 
 
 def own_noise(problem: HierarchicalProblem, common: Result) -> OwnNoise:
-    """Return the model whose degrees of freedom fit best, from a fit with a common noise.
+    """Choose the degrees of freedom that fit best.
 
     Parameters
     ----------
     problem : HierarchicalProblem
     common : Result
-        Its covariance structure is kept.
+        Fit with a common noise, whose covariance structure is kept.
     """
     best = last = OwnNoise.none(common)
     for degrees in DEGREES:
@@ -439,19 +520,20 @@ def own_noise(problem: HierarchicalProblem, common: Result) -> OwnNoise:
 def solved(problem: HierarchicalProblem, start: OwnNoise, degrees: float) -> OwnNoise:
     """Minimize F for given degrees of freedom, from another fit.
 
-    Every step is one of Newton in log v, s2 profiled; the covariance is fitted again at every point.
+    Each step is a Newton step in log v, with s2 profiled out. The covariance is
+    refitted at each new v.
     """
     v = start.v
     result = start.result
     n_evaluations = start.n_evaluations
     if np.isinf(start.degrees):
-        result = _again(problem, result, v)
+        result = _refit(problem, result, v)
     path = [_objective(result, v, degrees)]
     reduction = np.inf
     converged = False
     for _ in range(problem.max_iter):
-        g, h, u = _slopes(result, v)
-        step, reduction = _step(
+        g, h, u = _noise_derivatives(result, v)
+        step, reduction = _newton_step(
             g + degrees * (1 - 1 / v), np.maximum(h, u) + degrees / v, u, result.m.nu
         )
         reduction += max(result.fit.predicted_reduction, 0.0)
@@ -460,8 +542,8 @@ def solved(problem: HierarchicalProblem, start: OwnNoise, degrees: float) -> Own
             break
         accepted = None
         for k in range(_HALVINGS):
-            new = v * np.exp(0.5**k * np.clip(step, -_LONGEST, _LONGEST))
-            other = _again(problem, result, new)
+            new = v * np.exp(0.5**k * np.clip(step, -_MAX_STEP, _MAX_STEP))
+            other = _refit(problem, result, new)
             n_evaluations += other.fit.n_evaluations
             if _objective(other, new, degrees) < path[-1]:
                 accepted = new, other
@@ -471,7 +553,7 @@ def solved(problem: HierarchicalProblem, start: OwnNoise, degrees: float) -> Own
             break
         v, result = accepted
         path.append(_objective(result, v, degrees))
-    after = degrees + _slopes(result, v)[1]
+    after = degrees + _noise_derivatives(result, v)[1]
     criterion = path[-1] + float(np.log(after / (4 * np.pi)).sum())
     return OwnNoise(
         result,
@@ -486,8 +568,8 @@ def solved(problem: HierarchicalProblem, start: OwnNoise, degrees: float) -> Own
     )
 
 
-def _again(problem: HierarchicalProblem, result: Result, v: Array) -> Result:
-    """Fit the covariance again, of the same structure and from where it was, to rows divided by the roots of v."""
+def _refit(problem: HierarchicalProblem, result: Result, v: Array) -> Result:
+    """Refit the covariance of `result`, to the rows divided by sqrt(v)."""
     m = replace(problem, data=weighted(problem.data, v)).marginal(result.m.random)
     kappa = result.fit.value.kappa
     tol = problem.tol
@@ -514,15 +596,27 @@ def _again(problem: HierarchicalProblem, result: Result, v: Array) -> Result:
 
 
 def _objective(result: Result, v: Array, degrees: float) -> float:
+    """Return F."""
     half = degrees / 2
-    norm = -2 * (half * np.log(half) - gammaln(half)) * len(v)
+    normalization = -2 * (half * np.log(half) - gammaln(half)) * len(v)
     return result.criterion + float(
-        (result.m.data.n * np.log(v) + degrees * (np.log(v) + 1 / v)).sum() + norm
+        (result.m.data.n * np.log(v) + degrees * (np.log(v) + 1 / v)).sum()
+        + normalization
     )
 
 
-def _slopes(result: Result, v: Array) -> tuple[Array, Array, Array]:
-    """Return for every task the derivative of D + n log v in log v, its expected second one, and squares / s2."""
+def _noise_derivatives(result: Result, v: Array) -> tuple[Array, Array, Array]:
+    """Return derivatives of D + sum_t n_t log v_t with respect to log v.
+
+    Returns
+    -------
+    g : ndarray of shape (T,)
+        First derivatives.
+    h : ndarray of shape (T,)
+        Expected second derivatives.
+    u : ndarray of shape (T,)
+        Sums of squared residuals in units of s2.
+    """
     data = result.m.data
     value = result.fit.value
     m = result.m
@@ -546,13 +640,20 @@ def _slopes(result: Result, v: Array) -> tuple[Array, Array, Array]:
     return data.n - seen - mean - u, data.n - 2 * seen + second, u
 
 
-def _step(g: Array, h: Array, u: Array, nu: float) -> tuple[Array, float]:
-    """Return the step of the model with the Hessian diag(h) - u u' / nu, and the fall that it predicts.
+def _newton_step(g: Array, h: Array, u: Array, nu: float) -> tuple[Array, float]:
+    """Return the Newton step with the Hessian diag(h) - u u' / nu, and its reduction.
 
-    The second part is how s2 follows when all noises move together. It is positive definite: h > u, and the u add up to
-    no more than nu.
+    The rank-one part comes from s2, which changes when all noises change together. The
+    Hessian is positive definite, because h > u and sum(u) <= nu.
+
+    Returns
+    -------
+    step : ndarray of shape (T,)
+        By the formula of Sherman and Morrison.
+    reduction : float
+        Predicted reduction of the objective.
     """
-    by = g / h
-    against = u / h
-    step = -(by + against * float(u @ by) / (nu - float(u @ against)))
+    scaled_g = g / h
+    scaled_u = u / h
+    step = -(scaled_g + scaled_u * float(u @ scaled_g) / (nu - float(u @ scaled_u)))
     return step, -0.5 * float(g @ step)

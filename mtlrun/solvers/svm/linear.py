@@ -1,11 +1,15 @@
-"""Graph-regularized SVMs by dual coordinate ascent, one block per task, or by second-order methods; with a duality gap.
+"""Graph-regularized linear SVMs: dual coordinate ascent, and second-order methods.
 
-Coordinate ascent finds the support vectors fast and then needs many sweeps to balance them against each other. While
-they are few, their kernel matrix is small, and second-order steps across all tasks (`climb`) do the same at once.
+`solve_block_dcd` states the objective. Both kinds of methods stop on its duality gap.
+
+Coordinate ascent finds the support vectors quickly, but then needs many sweeps to
+adjust their dual variables to each other. If the support vectors are few, their kernel
+matrix is small, and `climb` adjusts them together, across all tasks.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,7 +37,8 @@ from mtlrun.solvers.svm.sweeps import (
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: C times these is the loss of the objective: LIBLINEAR's squared hinge has no 1/2.
+#: Losses, to be multiplied by C. The squared hinge has a factor of 2 because
+#: `SquaredHingeLoss` has a factor of 1/2, and the one of LIBLINEAR has none.
 SVM_LOSSES: dict[str, Loss] = {
     "hinge": HingeLoss(),
     "squared_hinge": SquaredHingeLoss(2.0),
@@ -47,6 +52,8 @@ def check_problem(data: TaskData, coupling: TaskCoupling, loss: str, C: float) -
     Raises
     ------
     ValueError
+        If the loss is unknown, C is not positive and finite, the coupling has another
+        number of tasks, or the labels are not -1 and +1.
     """
     if loss not in SVM_LOSSES:
         raise ValueError(f"loss must be one of {', '.join(SVM_LOSSES)}, got {loss!r}")
@@ -68,7 +75,7 @@ def costs(data: TaskData, C: float) -> Array:
 
 
 def start_alpha(start: Array | None, cap: Array, loss: str) -> Array:
-    """Return dual variables to start from: those given, moved into their bounds, or zeros.
+    """Return initial dual variables: `start` clipped to the bounds, or zeros.
 
     Raises
     ------
@@ -92,9 +99,21 @@ def start_alpha(start: Array | None, cap: Array, loss: str) -> Array:
 def svm_result(
     tracker: Tracker, W: Array, fit_intercept: bool, alpha: Array
 ) -> SolverResult:
-    """Return the result; the last row of W (D, T) are the intercepts when there are any.
+    """Return the result of a run.
 
-    `info` has ``alpha`` (a field) and ``seconds`` (of the certificates).
+    Parameters
+    ----------
+    tracker : Tracker
+    W : ndarray of shape (D, T)
+        If intercepts are fitted, they are its last row.
+    fit_intercept : bool
+    alpha : ndarray
+        Dual variables in the layout of the targets.
+
+    Returns
+    -------
+    SolverResult
+        ``info`` has ``alpha``, and the ``seconds`` at which the gap was computed.
     """
     if fit_intercept:
         intercept = W[-1].copy()
@@ -106,15 +125,19 @@ def svm_result(
     return result
 
 
-#: More free variables than that are left to the sweeps.
+#: Maximum number of free variables for `climb`; with more, sweeps are faster.
 MAX_FREE = 1200
-_ROUNDS = 12
-# How much faster a product of matrices is than the same number of operations on single rows.
-_BLAS = 8.0
+# Maximum number of Newton steps of `climb`.
+_MAX_ROUNDS = 12
+# Speed of products of matrices, relative to the same operations on single rows.
+_BLAS_SPEEDUP = 8.0
 
 
 def free_variables(p: Problem, s: State) -> Array:
-    """Return the entries whose dual variables are strictly between their bounds; none for the logistic loss."""
+    """Return the entries whose dual variables are strictly between their bounds.
+
+    For the logistic loss, `climb` does not apply, and no entries are returned.
+    """
     if p.loss == LOGISTIC:
         return np.empty(0, dtype=np.intp)
     inside = (s.alpha > 0) & (p.cap > 0)
@@ -124,15 +147,19 @@ def free_variables(p: Problem, s: State) -> Array:
 
 
 def step_cost(p: Problem, n_free: int) -> float:
-    """Return about how many row visits cost as much as `climb` does."""
-    products = n_free**2 * p.row_cost + _ROUNDS / 2 * n_free**3 / 3
-    return products / (2.0 * p.row_cost * _BLAS)
+    """Return the approximate cost of `climb`, in visits of a row."""
+    # The kernel matrix, and Cholesky factors in half of the rounds.
+    n_operations = n_free**2 * p.row_cost + _MAX_ROUNDS / 2 * n_free**3 / 3
+    return n_operations / (2.0 * p.row_cost * _BLAS_SPEEDUP)
 
 
 def climb(X: Design, p: Problem, s: State, free: Array, coupling: TaskCoupling) -> None:
-    """Increase the dual in the variables `free`, the others fixed; V must belong to alpha, which changes.
+    """Maximize the dual over the variables `free`; the others stay fixed.
 
-    Two-metric projection: Newton's direction in the variables that no bound stops, clipped, halved until it gains.
+    This is a two-metric projection method: a Newton step in the variables that no bound
+    blocks is clipped to the bounds, and halved until the dual increases enough.
+
+    `s.V` must belong to `s.alpha`. Only `s.alpha` is changed, so call `rebuild` next.
     """
     task = p.task[free]
     K, margin = _kernel(X, p, s, free, task, coupling)
@@ -144,27 +171,27 @@ def climb(X: Design, p: Problem, s: State, free: Array, coupling: TaskCoupling) 
         cap = np.full_like(cap, np.inf)
     gradient = 1.0 - margin
     ridge = 1e-13 * np.trace(K) / len(K)
-    for _ in range(_ROUNDS):
-        open_ = np.flatnonzero(
+    for _ in range(_MAX_ROUNDS):
+        unblocked = np.flatnonzero(
             ~(((a <= 0) & (gradient <= 0)) | ((a >= cap) & (gradient >= 0)))
         )
-        part = K[np.ix_(open_, open_)]
+        part = K[np.ix_(unblocked, unblocked)]
         part[np.diag_indices_from(part)] += ridge
         try:
             step = cho_solve(
                 cho_factor(part, lower=True, check_finite=False),
-                gradient[open_],
+                gradient[unblocked],
                 check_finite=False,
             )
         except LinAlgError:  # rounding made it indefinite
             ridge *= 100
             continue
-        moved = _project(a[open_], step, cap[open_], gradient[open_], part)
+        moved = _project(a[unblocked], step, cap[unblocked], gradient[unblocked], part)
         if moved is None:
             break
-        a[open_] = np.clip(a[open_] + moved, 0.0, cap[open_])
-        gradient -= K[:, open_] @ moved
-        if np.array_equal(moved, step) and np.all(np.abs(gradient[open_]) < 1e-9):
+        a[unblocked] = np.clip(a[unblocked] + moved, 0.0, cap[unblocked])
+        gradient -= K[:, unblocked] @ moved
+        if np.array_equal(moved, step) and np.all(np.abs(gradient[unblocked]) < 1e-9):
             break
     s.alpha[free] = a
 
@@ -172,7 +199,7 @@ def climb(X: Design, p: Problem, s: State, free: Array, coupling: TaskCoupling) 
 def _kernel(
     X: Design, p: Problem, s: State, free: Array, task: Array, coupling: TaskCoupling
 ) -> tuple[Array, Array]:
-    """Return the kernel matrix of the free rows, labels included, and their margins."""
+    """Return the kernel matrix of the free entries, with labels, and their margins."""
     rows = X[p.row[free]]
     rows = rows.tocsr() if hasattr(rows, "tocsr") else rows
     y = p.y[free]
@@ -184,9 +211,9 @@ def _kernel(
     width = rows.shape[1]
     for t in np.unique(task):
         w = coupling.row(t, s.V)
-        mine = task == t
-        margin[mine] = y[mine] * (
-            rows[mine] @ w[:width] + (p.rows.bias * w[-1] if p.rows.bias else 0.0)
+        of_task = task == t
+        margin[of_task] = y[of_task] * (
+            rows[of_task] @ w[:width] + (p.rows.bias * w[-1] if p.rows.bias else 0.0)
         )
     return K, margin
 
@@ -194,7 +221,11 @@ def _kernel(
 def _project(
     a: Array, step: Array, cap: Array, gradient: Array, K: Array
 ) -> Array | None:
-    """Return a clipped multiple of `step` with enough gain, `step` itself if it stays inside, None if there is none."""
+    """Return a step that stays within the bounds and increases the dual enough.
+
+    This is `step` itself if it stays within the bounds; otherwise, halves of it are
+    clipped (Armijo's rule with 1e-3). None if no half of it increases the dual enough.
+    """
     if np.all((a + step >= 0) & (a + step <= cap)):
         return step
     for _ in range(30):
@@ -207,16 +238,17 @@ def _project(
 
 
 _CODES = {"hinge": HINGE, "squared_hinge": SQUARED_HINGE, "logistic": LOGISTIC}
-#: A certificate costs about as much as a sweep over all rows. In between, each row is
-#: visited at least this often on average,
+#: A certificate costs about as much as a sweep over all rows. So between two of them,
+#: each row is visited at least this often on average, ...
 _VISITS_PER_CHECK = 4
-#: and the visits are at least this part of all visits so far.
+#: ... and the number of visits is at least this share of all visits so far.
 _CHECK_SHARE = 0.1
-#: Part of the extreme gradients from which on a variable at a bound is left out.
-_BOLDNESS = 0.1
-#: Exact steps may cost this part of the sweeps so far.
-_EXACT_SHARE = 0.5
-_NONE = np.empty(0, dtype=np.intp)
+#: In fast runs, a variable at a bound is left out if its gradient exceeds this share of
+#: the largest gradient of the previous sweep. LIBLINEAR has 1, which leaves out fewer.
+_SHRINKING_SHARE = 0.1
+#: `climb` is called if it costs at most this share of the visits so far.
+_CLIMB_SHARE = 0.5
+_NO_VARIABLES = np.empty(0, dtype=np.intp)
 
 
 def solve_block_dcd(
@@ -311,51 +343,63 @@ def _ascend(
     p: Problem,
     s: State,
     tracker: Tracker,
-    sweep: Design,
+    sweep: Callable[..., Any],
     fast: bool,
 ) -> None:
-    """Alternate sweeps and certificates until the tracker says stop; in between exact steps where they are cheap."""
-    size = float(
-        np.count_nonzero(p.cap)
-    )  # integers would make numba compile the sweeps once more
-    s.limits[2] = _BOLDNESS if fast else 1.0
+    """Alternate sweeps and certificates until the tracker stops the run.
+
+    Fast runs also call `climb` if it is cheap compared with the sweeps so far.
+
+    Parameters
+    ----------
+    X : Design
+    coupling : TaskCoupling
+    p : Problem
+    s : State
+        Modified in place.
+    tracker : Tracker
+    sweep : callable
+        `block_sweeps` or `example_sweeps`.
+    fast : bool
+        See `solve_block_dcd`.
+    """
+    # A float: with integers, numba would compile the sweeps once more.
+    n_entries = float(np.count_nonzero(p.cap))
+    s.limits[2] = _SHRINKING_SHARE if fast else 1.0
     eps = min(1.0, max(0.1, 10 * tracker.tol**0.5))
-    work = 0.0
+    n_visits = 0.0
     rebuild(p, s)
     primal, gap = certify(p, s)
-    while not tracker.check_gap(int(np.ceil(work / size)), primal, gap):
-        complete = s.n_active.sum() == size
-        budget = max(_VISITS_PER_CHECK * size, _CHECK_SHARE * work)
-        spread, done, changes = sweep(
-            p, s, eps, min(budget, tracker.max_iter * size - work)
-        )
-        work += done
-        tracker.exhausted = changes == 0 and complete
+    while not tracker.check_gap(int(np.ceil(n_visits / n_entries)), primal, gap):
+        is_complete = s.n_active.sum() == n_entries
+        max_visits = max(_VISITS_PER_CHECK * n_entries, _CHECK_SHARE * n_visits)
+        max_visits = min(max_visits, tracker.max_iter * n_entries - n_visits)
+        gradient_range, n_new_visits, n_changes = sweep(p, s, eps, max_visits)
+        n_visits += n_new_visits
+        tracker.exhausted = n_changes == 0 and is_complete
         primal, gap = certify(p, s)
-        free = free_variables(p, s) if fast else _NONE
+        free = free_variables(p, s) if fast else _NO_VARIABLES
         cost = step_cost(p, len(free))
-        exact = (
+        can_climb = (
             0 < len(free) <= MAX_FREE
-            and cost <= _EXACT_SHARE * work
-            and tracker.max_iter * size > work + cost
+            and cost <= _CLIMB_SHARE * n_visits
+            and tracker.max_iter * n_entries > n_visits + cost
         )
-        if exact:
+        if can_climb:
             climb(X, p, s, free, coupling)
-            work += cost
-        if exact or tracker.relative(primal, gap) <= tracker.tol:
-            rebuild(p, s)  # what is published belongs to alpha exactly
+            n_visits += cost
+        if can_climb or tracker.relative(primal, gap) <= tracker.tol:
+            # `climb` changes alpha only, and in sweeps the rounding errors of V add up.
+            # The result has the V that belongs to alpha exactly.
+            rebuild(p, s)
             primal, gap = certify(p, s)
-        if spread <= eps:
-            # The gap shrinks about as fast as the gradients; overshooting costs more than another certificate.
-            eps *= min(
-                0.5,
-                max(
-                    0.1,
-                    tracker.tol / tracker.gap.relative
-                    if tracker.gap.relative > 0
-                    else 0.1,
-                ),
-            )
+        if gradient_range <= eps:
+            # The gap shrinks about as fast as the gradients. Too small an `eps` costs
+            # more than another certificate.
+            shrinkage = 0.1
+            if tracker.gap.relative > 0:
+                shrinkage = tracker.tol / tracker.gap.relative
+            eps *= min(0.5, max(0.1, shrinkage))
             s.limits[:2] = np.inf, -np.inf
 
 
@@ -370,7 +414,7 @@ def _prepare(
     seed: int,
     form: str,
 ) -> tuple[Problem, State]:
-    """Lay the data out for compiled code, entries task by task."""
+    """Return problem and state for compiled code, with the entries task by task."""
     n_tasks = data.n_tasks
     n_rows = data.n_rows
     cap = costs(data, C)
@@ -390,24 +434,24 @@ def _prepare(
     task = np.repeat(np.arange(n_tasks, dtype=np.int32), np.diff(offsets))
     rows = make_rows(data.X, bias)
     width = data.n_features + (bias != 0)
-    own_products = (
-        coupling.diagonal.copy()
-    )  # contiguous: the sweeps are compiled for no other array
+    # A contiguous copy: the sweeps are compiled for contiguous arrays only.
+    diagonal = coupling.diagonal.copy()
     curvature = _squared_norms(data.X, rows, width)[row]
     if step == "exact":
-        curvature *= own_products[task]
+        curvature *= diagonal[task]
     if coupling.common is None:
         share = None
     else:
         share = coupling.common[1]
     blocks = form == "block"
     row_cost = _row_cost(rows, n_rows)
+    # Operations per coefficient when a sweep enters and leaves a task.
     if n_tasks == 1:
-        entered = 0
+        n_operations = 0
+    elif share is None:
+        n_operations = 3 + n_tasks
     else:
-        entered = 4
-        if share is None:
-            entered = 3 + n_tasks
+        n_operations = 4
     problem = Problem(
         rows=rows,
         loss=_CODES[loss],
@@ -418,24 +462,24 @@ def _prepare(
         cap=cap,
         curvature=curvature,
         matrix=coupling.matrix if share is None else np.zeros((0, 0)),
-        diagonal=own_products,
+        diagonal=diagonal,
         common=share is not None,
         share=share or 0.0,
         mixing=np.ones((n_tasks, 1)) if blocks else coupling.matrix,
-        gain=own_products if blocks else np.ones(n_tasks),
+        gain=diagonal if blocks else np.ones(n_tasks),
         row_cost=row_cost,
-        entry_cost=width
-        * entered
-        / (2.0 * row_cost),  # its numbers are read in order, unlike the rows
+        # In visits of a row, each of which takes about 2 * row_cost operations.
+        entry_cost=width * n_operations / (2.0 * row_cost),
     )
     V = np.zeros((n_tasks, width))
-    alone = n_tasks == 1  # M = 1: w is V, and nothing comes from other tasks
+    # A single task has M = 1: w is V, and nothing comes from other tasks.
+    is_single_task = n_tasks == 1
     state = State(
         alpha=alpha,
         V=V,
-        total=np.zeros(0 if alone else width),
-        w=V if alone else np.zeros((1, width)),
-        rest=np.zeros(0 if alone else width),
+        total=np.zeros(0 if is_single_task else width),
+        w=V if is_single_task else np.zeros((1, width)),
+        rest=np.zeros(0 if is_single_task else width),
         active=np.empty(len(y), dtype=np.int32),
         n_active=np.zeros(n_tasks, dtype=np.int64),
         limits=np.array([np.inf, -np.inf, 1.0]),
@@ -464,25 +508,28 @@ def _row_cost(rows: Rows, n_rows: int) -> float:
 
 # ---------------------------------------------------------------------- second-order methods
 #
-# Few dense solves with all T * D coefficients, for small T * D. Squared hinge and logistic loss: Newton's method on the
-# primal. Hinge: a primal-dual interior-point method on the dual, whose only constraints are box constraints, and at the
-# end the exact solution on the support vectors it has found.
+# A few dense solves with all T * D coefficients, for small T * D. The squared hinge and
+# the logistic loss use Newton's method on the primal. The hinge loss uses a primal-dual
+# interior-point method on the dual, which has box constraints only, and at the end the
+# exact solution for the support vectors that it has found.
 
-#: Relative gaps that these methods go for at no great cost.
-_AIM = {"hinge": 1e-9, "squared_hinge": 1e-14, "logistic": 1e-14}
-#: Relative gap from which on the sets of support vectors are taken for known.
-_SETS_KNOWN = 1e-5
-#: Free support vectors up to which the last step solves for them exactly.
+#: Relative gaps to aim at even if `tol` is larger: the last iterations gain most.
+_TARGET_GAPS = {"hinge": 1e-9, "squared_hinge": 1e-14, "logistic": 1e-14}
+#: At this relative gap, the method tries to read off which variables are at a bound.
+_SUPPORT_GAP = 1e-5
+#: Maximum number of free support vectors for the exact solution.
 SMALL_FREE = 2000
 
 
 class SmallProblem:
-    """Rows with their labels multiplied in, stacked by task, and products with them; entries without cost left out.
+    """Rows times their labels, stacked by task, and products with them.
+
+    Entries with a weight of 0 are left out.
 
     Parameters
     ----------
     data : TaskData
-        Dense, or sparse with a size that allows to make it dense.
+        Sparse rows are converted to dense ones.
     coupling : TaskCoupling
     C : float
     fit_intercept : bool
@@ -577,7 +624,7 @@ class SmallProblem:
         ).reshape(V.shape)
 
     def field(self, alpha: Array) -> Array:
-        """Put dual variables back into the layout of the targets."""
+        """Return dual variables in the layout of the targets, 0 for unused entries."""
         full = np.zeros(len(self.used))
         full[self.used] = alpha
         if self.shared_shape is None:
@@ -597,14 +644,16 @@ def solve_svm_newton(
     max_iter: int = 200,
     callback: Callback | None = None,
 ) -> SolverResult:
-    """Minimize the objective of `solve_block_dcd` by a second-order method; same arguments, result and certificate.
+    """Minimize the objective of `solve_block_dcd` by a second-order method.
 
-    An iteration costs O(N D^2 + (T D)^3 / 3) and memory (T D)^2; 10 to 50 are needed for a relative gap of 1e-10.
-    The run goes on below `tol`, since the last iterations gain most. `start` is used by the smooth losses only.
+    Arguments, result and certificate are the same. An iteration takes
+    O(N D^2 + (T D)^3 / 3) operations and (T D)^2 numbers of memory; 10 to 50 iterations
+    reach a relative gap of 1e-10. The run continues below `tol`, because the last
+    iterations gain most. `start` is ignored for the hinge loss.
     """
     check_problem(data, coupling, loss, C)
     null = C * null_objective(data, SVM_LOSSES[loss])
-    tracker = Tracker(min(tol, _AIM[loss]), max_iter, callback, null=null)
+    tracker = Tracker(min(tol, _TARGET_GAPS[loss]), max_iter, callback, null=null)
     problem = SmallProblem(data, coupling, C, fit_intercept)
     if loss == "hinge":
         W, alpha = _interior_point(problem, tracker)
@@ -622,8 +671,13 @@ def solve_svm_newton(
 def _newton(
     p: SmallProblem, tracker: Tracker, loss_name: str, W: Array
 ) -> tuple[Array, Array]:
-    """Newton's method with backtracking from W. With alpha = -C l'(z), half a gradient's M-norm squared is the gap."""
-    loss, ones = SVM_LOSSES[loss_name], np.ones(len(p.cap))
+    """Minimize the primal by Newton's method with backtracking, starting from W.
+
+    With the dual variables alpha = -C l'(z), the gap is half the squared norm of the
+    gradient in the metric M.
+    """
+    loss = SVM_LOSSES[loss_name]
+    ones = np.ones(len(p.cap))
 
     def value(W: Array, z: Array) -> float:
         return 0.5 * float(np.sum(W * (p.coupling.inverse @ W))) + loss.value(
@@ -649,9 +703,9 @@ def _newton(
             > primal + 1e-4 * length * slope
         ):
             length /= 2
-            if (
-                length < 1e-9
-            ):  # floats cannot tell the values apart any more; the full step still helps the gradient
+            if length < 1e-9:
+                # Rounding hides the decrease of the objective. The full step still
+                # reduces the gradient, and with it the gap.
                 length = 1.0
                 tracker.exhausted = True
                 break
@@ -664,10 +718,12 @@ def _newton(
 
 
 def _interior_point(p: SmallProblem, tracker: Tracker) -> tuple[Array, Array]:
-    """Follow the central path of the dual: alpha s = mu and (cap - alpha) r = mu with s - r = z - 1.
+    """Follow the central path of the dual by Mehrotra's predictor-corrector method.
 
-    s and r are the multipliers of the bounds 0 and cap. Mehrotra's predictor and corrector, with one factor. At the
-    end the support vectors that complementarity suggests are solved for exactly.
+    The path is alpha s = mu, (cap - alpha) r = mu and s - r = z - 1, with the margins z
+    and the multipliers s and r of the bounds 0 and cap. Predictor and corrector share a
+    factorization. At the end, `polish` computes the exact solution for the support
+    vectors that complementarity suggests.
     """
     alpha = 0.5 * p.cap
     ones = np.ones(len(p.cap))
@@ -676,7 +732,7 @@ def _interior_point(p: SmallProblem, tracker: Tracker) -> tuple[Array, Array]:
     iteration = 0
     best = np.inf
     while not tracker.check_gap(iteration, point.primal, point.gap):
-        if tracker.gap.relative <= _SETS_KNOWN:
+        if tracker.gap.relative <= _SUPPORT_GAP:
             sets = np.where(
                 alpha < s * p.cap,
                 0.0,
@@ -709,8 +765,9 @@ def _interior_point(p: SmallProblem, tracker: Tracker) -> tuple[Array, Array]:
 def _central_step(
     p: SmallProblem, alpha: Array, s: Array, r: Array, z: Array
 ) -> tuple[float, Array, Array, Array]:
-    """Return step length and directions of alpha, s and r towards a point further along the path."""
-    room, size = p.cap - alpha, 2 * len(alpha)
+    """Return the step length, and the directions of alpha, s and r along the path."""
+    room = p.cap - alpha
+    n_pairs = 2 * len(alpha)
     weights = 1.0 / (s / alpha + r / room)
     factor = p.factor(weights)
     residual = z - 1.0 - s + r
@@ -725,19 +782,21 @@ def _central_step(
         d_alpha = weights * (rhs - p.margins(dW))
         return d_alpha, to_s - s / alpha * d_alpha, to_r + r / room * d_alpha
 
-    def longest(d_alpha: Array, d_s: Array, d_r: Array) -> float:
+    def max_step(d_alpha: Array, d_s: Array, d_r: Array) -> float:
         ratios = [
             -np.min(d / x, initial=0.0)
             for x, d in ((alpha, d_alpha), (room, -d_alpha), (s, d_s), (r, d_r))
         ]
         return 1.0 / max(1.0, *ratios)
 
-    mu = (alpha @ s + room @ r) / size
+    mu = (alpha @ s + room @ r) / n_pairs
     d_alpha, d_s, d_r = direction(0.0, 0.0, 0.0)
-    step = longest(d_alpha, d_s, d_r)
-    ahead = (
+    step = max_step(d_alpha, d_s, d_r)
+    predicted_mu = (
         (alpha + step * d_alpha) @ (s + step * d_s)
         + (room - step * d_alpha) @ (r + step * d_r)
-    ) / size
-    d_alpha, d_s, d_r = direction(mu * (ahead / mu) ** 3, d_alpha * d_s, d_alpha * d_r)
-    return 0.995 * longest(d_alpha, d_s, d_r), d_alpha, d_s, d_r
+    ) / n_pairs
+    d_alpha, d_s, d_r = direction(
+        mu * (predicted_mu / mu) ** 3, d_alpha * d_s, d_alpha * d_r
+    )
+    return 0.995 * max_step(d_alpha, d_s, d_r), d_alpha, d_s, d_r
