@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mtlrun.comparison.options import CompareOptions, TargetColumns
     from mtlrun.comparison.result import Comparison
 
-#: Options of the panels of the help.
+#: Make an option of the command, in one of the two panels of its help.
 column = partial(options.option, "Roles of the columns")
 protocol = partial(options.option, "How to compare")
 #: Columns of the leaderboard to leave out on a narrow terminal, in this order.
@@ -314,6 +314,7 @@ def compare(
     from mtlrun.comparison.result import refuse_tables
     from mtlrun.engine.store import check_folder
 
+    # The results are named after the table, not after Mulan's list of its labels.
     table = next((path for path in data if path.suffix != ".xml"), data[0])
     ending = _folder_ending(time, time_blocks=time_blocks, new_tasks=new_tasks)
     folder = output_dir / "compare" / f"{short_name(table)}{ending}"
@@ -520,7 +521,7 @@ class _Progress:
             self.live.stop()
 
     def keep_last(self) -> None:
-        """Write the last leaderboard if that was put off, and print its path."""
+        """Write the leaderboard that `keep` has put off, if any, and print its path."""
         self.next_time = -math.inf
         if self.pending is not None:
             self.keep(self.pending)

@@ -1,4 +1,4 @@
-"""The command ``mtlrun reproduce``: compute what is missing of experiments, report it."""
+"""``mtlrun reproduce``: compute the missing jobs of an experiment, and report it."""
 
 from __future__ import annotations
 

@@ -509,6 +509,7 @@ def _open_session(
             stack.enter_context(tempfile.TemporaryDirectory(**temporary(folder)))
         )
         source = source.as_stored(dataset)
+        # The folder is temporary and will not be moved: it is its own destination.
         store_table(data_dir, data_dir, source, dataset)
         stored = loaded(
             dataset.id,
@@ -589,11 +590,11 @@ class _Session:
         """
         # No fit of the comparison starts after the deadline. The rest of the budget is
         # for the final models.
-        end = None
+        budget_end = None
         deadline = None
         if self.options.budget is not None:
-            end = started + self.options.budget * 60
-            deadline = started + FITS_SHARE_OF_BUDGET * (end - started)
+            budget_end = started + self.options.budget * 60
+            deadline = started + FITS_SHARE_OF_BUDGET * (budget_end - started)
         evaluation = self.protocol.evaluation(self.dataset)
         schedule = self._schedule(self.protocol, candidates, evaluation, deadline)
 
@@ -604,14 +605,14 @@ class _Session:
         schedule.finished = report
         entries = schedule.run()
         board = self._board(entries, evaluation, facts, schedule.left_out)
-        plan = self._plan(schedule)
+        compare_json = self._compare_json(schedule)
         # The comparisons of the curve have the same deadline and use what is left of it.
         curve = None
         if self.options.curve:
             curve = self._curve(board, deadline)
         held_out = self._held_out(board, schedule)
         candidates_by_label = {candidate.label: candidate for candidate in candidates}
-        models = self._final_models(board, candidates_by_label, end)
+        models = self._final_models(board, candidates_by_label, budget_end)
         self._add_intervals(board, schedule, models)
         return TableComparison(
             board=board,
@@ -620,7 +621,7 @@ class _Session:
             source=self.source,
             coefficients=_coefficients(models.linear),
             coefficients_of=models.linear_label,
-            cells=plan,
+            cells=compare_json,
             curve=curve,
             saved=models.label,
             held_out=held_out,
@@ -663,7 +664,7 @@ class _Session:
         labels = [candidate.label for candidate in default]
         return raced_labels(candidates, labels, self.options.methods)
 
-    def _plan(self, schedule: CompareSchedule) -> dict[str, Any]:
+    def _compare_json(self, schedule: CompareSchedule) -> dict[str, Any]:
         """Return what ``compare.json`` holds of the options and the jobs."""
         keys = [
             {"method": label, "trial": trial, "key": job.key}
@@ -747,6 +748,7 @@ class _Session:
         The jobs of these comparisons are kept like all others.
         """
         verdicts = {1.0: board.answer}
+        # The last part is all rows, which the main comparison was trained on.
         for share in PARTS[:-1]:
             self.say(f"training on {share:.0%} of the rows of every task")
             protocol = self.protocol.with_train_share(share)
@@ -776,14 +778,17 @@ class _Session:
     # ------------------------------------------------------------ final models
 
     def _final_models(
-        self, board: Leaderboard, candidates: dict[str, Candidate], end: float | None
+        self,
+        board: Leaderboard,
+        candidates: dict[str, Candidate],
+        budget_end: float | None,
     ) -> _FinalModels:
         """Fit the best method to all rows, and one with coefficients if it has none.
 
         Within a budget, methods that would take too long are passed over.
         """
         ranked = board.ranked()
-        best = self._first_in_budget(ranked, end)
+        best = self._first_in_budget(ranked, budget_end)
         if best is None:
             best = min(ranked, key=lambda entry: max(entry.fit_seconds))
         if best is not ranked[0]:
@@ -797,6 +802,7 @@ class _Session:
             # The job of the first split has the parameters that were selected there,
             # the final model the parameters that all splits select together.
             candidate = calibrated(chosen_candidate(candidate, best.chosen.get(0, {})))
+            # In a calibrated method, they are parameters of its inner estimator.
             params = {f"{INNER}{name}": value for name, value in params.items()}
         trained = self._fit(candidate, best, params)
         if hasattr(trained.model.estimator, "coef_"):
@@ -805,7 +811,7 @@ class _Session:
         linear = [
             entry for entry in multitask if has_coefficients(candidates[entry.label])
         ]
-        best_linear = self._first_in_budget(linear, end)
+        best_linear = self._first_in_budget(linear, budget_end)
         if best_linear is None:
             return _FinalModels(best.label, trained, best.label, trained)
         candidate = candidates[best_linear.label]
@@ -820,27 +826,29 @@ class _Session:
         return choose_over_splits(candidate.grid, list(entry.grid_losses.values()))
 
     def _first_in_budget(
-        self, entries: Iterable[ComparedMethod], end: float | None
+        self, entries: Iterable[ComparedMethod], budget_end: float | None
     ) -> ComparedMethod | None:
         """Return the first method that can be fitted on all rows in time."""
         for entry in entries:
-            if self._in_budget(entry, end):
+            if self._in_budget(entry, budget_end):
                 return entry
         return None
 
-    def _in_budget(self, entry: ComparedMethod, end: float | None) -> bool:
+    def _in_budget(self, entry: ComparedMethod, budget_end: float | None) -> bool:
         """Whether a method can be fitted on all rows before the end of the budget.
 
         The estimate is based on its slowest fit.
         """
-        if end is None:
+        if budget_end is None:
             return True
+        # The final model is also fitted to the training rows of split 0. A method has
+        # no score there if it failed or was stopped.
         if 0 not in entry.scores:
             return False
         factor = FINAL_FIT_FACTOR
         if self.options.calibrate:
             factor = CALIBRATED_FIT_FACTOR
-        return factor * max(entry.fit_seconds) <= end - clock.monotonic()
+        return factor * max(entry.fit_seconds) <= budget_end - clock.monotonic()
 
     def _fit(
         self, candidate: Candidate, entry: ComparedMethod, params: Mapping[str, Any]

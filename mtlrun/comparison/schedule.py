@@ -67,7 +67,7 @@ class CompareSchedule:
     halved : set of (label, split)
         Searches that halve their candidates after the race.
     keys_by_job : dict of str to list of (label, split)
-        Key of a job -> its results. Methods may share a job.
+        Key of a job -> methods and splits whose result it is. Methods may share a job.
     pending : set of (label, split)
         Results that are missing.
     raced_splits : set of int

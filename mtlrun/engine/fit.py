@@ -113,6 +113,7 @@ def fit_job(
     with limited_threads(timing.threads):
         fit = _timed_fit(make_model, job, part, timing)
         predict_start = time.perf_counter()
+        # Timed predictions include reading the rows, which other jobs share.
         test_scores = part.predict(fit.model, many=not job.timed)
         predict_seconds = time.perf_counter() - predict_start
         results = part.score(
@@ -267,7 +268,10 @@ def _prepared_bytes() -> int:
 
 
 def _estimate_bytes(part: TrainTestData) -> int:
-    """Return the bytes of prepared rows, with what solvers keep of them."""
+    """Return the approximate bytes of prepared rows, with what solvers keep of them.
+
+    Solvers keep copies and decompositions of the rows. The factor is a rough allowance.
+    """
     n_bytes = part.train.y.nbytes + part.test.y.nbytes
     for X in (part.train.X, part.test.X):
         n_bytes += X.data.nbytes + X.indices.nbytes if issparse(X) else X.nbytes
@@ -498,14 +502,16 @@ def _score_by_halving(
     assert job.search is not None
     greater_is_better = get_metric(job.search.metric).greater_is_better
 
+    results: list[list[dict[str, Any]]] = [[] for _ in all_params]
+    # Means over the folds so far, of the candidates that the last fold has scored.
+    means: dict[int, float | None] = {}
+
     def loss(position: int) -> float:
         mean = means[position]
         if mean is None:
             return math.inf
         return -mean if greater_is_better else mean
 
-    results: list[list[dict[str, Any]]] = [[] for _ in all_params]
-    means: dict[int, float | None] = {}
     remaining = list(range(len(all_params)))
     for number in range(job.search.n_visited):
         search = replace(job.search, on="folds", visited=None)
@@ -515,6 +521,7 @@ def _score_by_halving(
         means = {}
         for position, result in zip(remaining, fold_results, strict=True):
             results[position].append(result)
+            # A candidate that failed has no mean, and so it does not go on.
             if not result["error"]:
                 scores = [earlier["score"] for earlier in results[position]]
                 means[position] = mean_score(scores)
@@ -602,8 +609,8 @@ def _score_candidate(
             model = None
     result["not_converged"] = _is_about_convergence(texts)
     # A model that is fitted per task consists of clones, which start from scratch.
-    has_kept_object = model is unfitted
-    if not warm_start or not has_kept_object:
+    was_fitted_in_place = model is unfitted
+    if not warm_start or not was_fitted_in_place:
         model = None
     return model, result
 
@@ -711,7 +718,7 @@ _SOLVER_ATTRIBUTES = {"n_iter": "n_iter_", "gap": "gap_", "stop_crit": "stop_cri
 
 
 def _solver_info(fit: _TimedFit) -> tuple[bool, dict[str, Any]]:
-    """Return whether the solver has converged, and what the model tells about it."""
+    """Return whether the solver converged, and its iterations, criteria and message."""
     model = fit.model
     has_warned = _is_about_convergence(fit.warnings)
     converged = not has_warned and getattr(model, "converged_", True) is not False

@@ -67,8 +67,17 @@ class Split:
     trial : int
         Number of the trial, from 0.
     seed : int
-    train, folds, name, validation
-        As in the experiment file; None if the kind of split does not use them.
+    train : float or None
+        Share of the rows to train on; for k folds, of the training rows of each fold.
+    folds : int or None
+        Number of folds of cross-validation.
+    name : str or None
+        Name of a split that the data set has.
+    validation : float or None
+        Share of the rows that a search scores its candidates on.
+
+    A field is None if the kind of split does not use it, see
+    `mtlrun.data.splits.split_rows`.
     """
 
     kind: str
@@ -93,7 +102,8 @@ class Split:
         return _without_empty(fields)
 
 
-#: Feature step of a table; with columns of further groups; with the elapsed time.
+#: Kinds of the feature step of a table. The second one adds columns of further groups,
+#: the third one the time since the first row of the task.
 TABLE = "table"
 TABLE_WITH_LEVELS = "table+levels"
 TABLE_WITH_ELAPSED = "table+elapsed"
@@ -400,12 +410,12 @@ class Job:
             return (replace(fold, fold=0),)
         # A fold does not depend on how many other folds are visited, so that a search
         # of the first folds can be continued.
-        first = replace(search, visited=None, n_first=None, survivors=None)
-        later = replace(first, survivors=search.survivors)
+        first_search = replace(search, visited=None, n_first=None, survivors=None)
+        later_search = replace(first_search, survivors=search.survivors)
         n_first = search.n_visited if search.n_first is None else search.n_first
         folds = []
         for number in range(search.n_visited):
-            fold_search = first if number < n_first else later
+            fold_search = first_search if number < n_first else later_search
             folds.append(replace(fold, search=fold_search, fold=number))
         return tuple(folds)
 
@@ -696,9 +706,9 @@ def choose_over_splits(
     The candidate with the smallest sum of losses is selected. A candidate has no loss
     in a split where it failed, or where halving dropped it, so a sum over fewer splits
     would be smaller for no good reason. Therefore only the candidates with losses in
-    the most splits compete, and only splits in which all of them have a loss count.
-    Halving of two candidates leaves no such split. The first of several candidates with
-    equal sums is selected.
+    the most splits compete, and only splits in which all of them have a loss count. The
+    first of several candidates with equal sums is selected. After halving of two
+    candidates there may be no such split: then all sums are 0.
 
     Parameters
     ----------

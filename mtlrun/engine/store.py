@@ -55,6 +55,9 @@ MAX_LOST_SECONDS = 1.0
 class Store(Records):
     """Records of a run, read from and written to the output folder.
 
+    `Records` has the methods that only read, such as `load`, which returns None for a
+    damaged record; `read` raises an error for it.
+
     Parameters
     ----------
     output : Path
@@ -133,7 +136,7 @@ class Store(Records):
         record.result[SCORES_DIGEST] = array_digest(scores)
 
     def copy_scores(self, key: str, scores: Any, *, durable: bool = True) -> str:
-        """Write test scores whose record exists already.
+        """Write the test scores of a job, and leave its record as it is.
 
         Parameters
         ----------

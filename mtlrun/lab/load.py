@@ -102,7 +102,7 @@ def load_experiment(
     main = _load(layers, options, main_name)
     others = []
     for name in other_names:
-        # Loading has changed the data of `layers`.
+        # `_load` changes the data of its layers, so each interpretation needs new ones.
         other_layers = Layers(layers.document, layers.bases)
         other = _load(other_layers, options, name)
         if other.config != main.config:
@@ -450,7 +450,7 @@ def _choose_profile(layers: Layers, profile: str | None) -> str:
 def _interpretations(layers: Layers) -> list[str]:
     """Return the names of the interpretations, the main one first.
 
-    Without interpretations, the only name is "".
+    Without interpretations, the only name is "". Files call interpretations readings.
     """
     section = layers.data.get("readings")
     if not isinstance(section, dict) or not section:
@@ -549,7 +549,10 @@ def _validate(layers: Layers, data_dir: Path | None) -> Spec | None:
 
 
 def _unknown_training_keys(layers: Layers) -> Iterator[Finding]:
-    """Yield the keys that training files do not have, and remove them."""
+    """Yield the unknown keys of a training file, and remove them from its data.
+
+    The schema would report them again, without the list of valid keys.
+    """
     sections: list[tuple[KeyPath, Any, tuple[str, ...]]] = [
         ((), layers.data, TRAIN_KEYS),
         (("method",), layers.data.get("method"), TRAIN_METHOD_KEYS),

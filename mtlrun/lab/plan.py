@@ -223,18 +223,19 @@ def plan(
     versions: dict[tuple[str, ...], Versions] = {}
     datasets: dict[str, dict[str, dict[str, Any]]] = {}
     rows: list[PlannedJob] = []
-    for variant in (experiment, *experiment.others):
+    # The experiment under its main interpretation, then under each other one.
+    for interpreted in (experiment, *experiment.others):
         # Rows of the main interpretation do not name it.
         name = ""
-        if variant is not experiment:
-            name = variant.interpretation
-        variant_scenarios = scenarios(variant.spec)
-        _check_size(variant, variant_scenarios)
-        metadata = datasets.setdefault(variant.interpretation, {})
-        for scenario in variant_scenarios:
-            data = _dataset_info(variant, scenario, directory)
+        if interpreted is not experiment:
+            name = interpreted.interpretation
+        all_scenarios = scenarios(interpreted.spec)
+        _check_size(interpreted, all_scenarios)
+        metadata = datasets.setdefault(interpreted.interpretation, {})
+        for scenario in all_scenarios:
+            data = _dataset_info(interpreted, scenario, directory)
             metadata[scenario.name] = data.metadata
-            jobs = ScenarioJobs(variant.spec, scenario, data, versions)
+            jobs = ScenarioJobs(interpreted.spec, scenario, data, versions)
             for row in jobs.rows(name):
                 earlier = earlier_rows.get(_position(row))
                 rows.append(replace(row, was=_key_before(row, earlier)))
@@ -516,9 +517,11 @@ class ScenarioJobs:
     def _search(self, method: MethodSpec, trial: int) -> Search | None:
         """Return the search for the parameters of a method; None if there is none."""
         selection = self.spec.selection
+        # A method without a grid has a search only if its folds are to be scored, too.
         if selection is None or not (method.grid or method.scored):
             return None
         params = complete(method.estimator, method.params)
+        # `select_with` has the parameters of the search alone, such as a faster solver.
         searched = self._estimator(
             method, with_params(params, method.select_with), trial
         )

@@ -148,6 +148,7 @@ def build_report(folder: Path) -> Report:
     tables = printed_tables(main)
     axes = printed_axes(main)
     unshared = unshared_runs(run)
+    # Computed results beside the tables; the other sections comment on the run.
     measured = [
         *measurement_sections(run),
         *map(group_section, main.groups),
@@ -297,12 +298,13 @@ def check_problems(report: Report) -> list[str]:
     These are numbers out of tolerance, and claims that the numbers contradict.
     """
     problems = []
-    for r in report.references:
-        if r.verdict == Verdict.OUTSIDE:
+    for number in report.references:
+        if number.verdict == Verdict.OUTSIDE:
             problems.append(
-                f"{r.dataset} / {r.method}: {r.quantity} is {r.ours:.6g}, the {r.source} "
-                f"says {r.value:.6g}; the difference {r.difference:+.3g} exceeds the "
-                f"tolerance {r.tolerance:.3g} ({r.why})"
+                f"{number.dataset} / {number.method}: {number.quantity} is "
+                f"{number.ours:.6g}, the {number.source} says {number.value:.6g}; the "
+                f"difference {number.difference:+.3g} exceeds the tolerance "
+                f"{number.tolerance:.3g} ({number.why})"
             )
     for claim in report.claims:
         if not claim.accepted:
