@@ -273,14 +273,28 @@ class Declared(NamedParameters):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        owner = next(base for base in cls.__mro__ if "__init__" in vars(base))
+        owner = _owner_of_init(cls)
         if not _has_written_init(owner):
             _refuse_written_init(cls)
             dataclass(cls, eq=False, repr=False)
+        elif owner is not cls and owner.__module__.startswith("mtlrun."):
+            # Methods of mtlrun had generated constructors once, so that such a subclass
+            # would lose its parameters without a word.
+            _refuse_new_parameters(cls)
         if "_rules" not in vars(cls):
             cls._rules = _rules_of(cls)
         if cls.__doc__ and not cls.__name__.startswith("_"):
             cls.__doc__ = complete_docstring(cls)
+
+
+def _owner_of_init(cls: type) -> type:
+    """Return the class, itself or a base class, whose `__init__` it has."""
+    return next(base for base in cls.__mro__ if "__init__" in vars(base))
+
+
+def has_generated_init(cls: type) -> bool:
+    """Whether `__init__` of a new class is to be generated from its annotations."""
+    return not _has_written_init(_owner_of_init(cls))
 
 
 def _has_written_init(cls: type) -> bool:
@@ -299,13 +313,27 @@ def _refuse_written_init(cls: type) -> None:
             )
 
 
+def _refuse_new_parameters(cls: type) -> None:
+    """Raise a TypeError if a class declares parameters that its inherited `__init__` ignores."""
+    for name, hint in inspect.get_annotations(cls).items():
+        if name in vars(cls) and "ClassVar" not in str(hint):
+            raise TypeError(
+                f"{cls.__name__}.{name} would be no parameter, because a base class of "
+                f"{cls.__name__} has an __init__. Write __init__ out, with all "
+                "parameters, or annotate a constant as ClassVar"
+            )
+
+
 def _rules_of(cls: type) -> dict[str, Rule]:
     rules: dict[str, Rule] = {}
     for base in reversed(cls.__mro__[1:]):
         rules |= vars(base).get("_rules", {})
     hints = _type_hints(cls)
     if _has_written_init(cls):
-        hints |= _type_hints(vars(cls)["__init__"])
+        for name, hint in _type_hints(vars(cls)["__init__"]).items():
+            # A plain hint such as float does not loosen the rule of a base class.
+            if name not in rules or get_origin(hint) in (Annotated, Literal):
+                hints[name] = hint
     parameters = inspect.signature(cls).parameters
     for name, hint in hints.items():
         if name not in parameters:
@@ -319,10 +347,10 @@ def _rules_of(cls: type) -> dict[str, Rule]:
 
 
 def _type_hints(target: Any) -> dict[str, Any]:
-    """Return the type hints of a class or function, none if one has a name that only type checkers see."""
+    """Return the type hints of a class or function, none if only type checkers can read one."""
     try:
         return dict(inspect.get_annotations(target, eval_str=True))
-    except NameError:
+    except (NameError, AttributeError):
         return {}
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Iterable, Iterator
 from copy import copy
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -23,7 +24,15 @@ from mtlrun.estimators.inputs import (
     drop_unweighted,
     weighted_rows,
 )
-from mtlrun.estimators.params import NONE, Declared, choice, integer, real, satisfies
+from mtlrun.estimators.params import (
+    NONE,
+    Declared,
+    choice,
+    has_generated_init,
+    integer,
+    real,
+    satisfies,
+)
 from mtlrun.metrics import METRICS, average, labels_from_scores, seen_rows
 from mtlrun.problem import memory
 from mtlrun.problem.losses import SquaredLoss
@@ -102,8 +111,16 @@ class PathCV(KeepsGroups, _Model):
     def __init_subclass__(cls, **options: Any) -> None:
         # The strength is an attribute of the copies that are fitted, not a parameter;
         # every path starts warm.
-        setattr(cls, cls._strength, 1.0)
-        cls.warm_start = False
+        fixed: dict[str, Any] = {cls._strength: 1.0, "warm_start": False}
+        is_generated = has_generated_init(cls)
+        if is_generated:
+            hints = dict.fromkeys(fixed, "float")
+            cls.__annotations__ = {**hints, **inspect.get_annotations(cls)}
+        for name, value in fixed.items():
+            if is_generated:
+                # The model declares them as parameters, which this takes back.
+                value = field(init=False, default=value)
+            setattr(cls, name, value)
         super().__init_subclass__(**options)
 
     def fit(

@@ -60,7 +60,7 @@ _FEW_FEATURES = 64
 _CHEAP = 1e8
 # Steps at least, of LIBSVM and without intercept; there are more of them for many rows.
 _LIBSVM_STEPS = 1_000_000
-_GREEDY_STEPS = 10000_000
+_GREEDY_STEPS = 10_000_000
 
 
 class _GraphModel(ClassifierMTL, BaseMTL):

@@ -6,7 +6,7 @@ import inspect
 import re
 import runpy
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import pytest
@@ -15,8 +15,11 @@ from sklearn.base import clone
 
 import mtlrun.estimators
 from mtlrun.estimators.base import BaseMTL, RegressorMTL
+from mtlrun.estimators.convex import PenalizedMTL
 from mtlrun.estimators.params import Count, NonNegative, entries, sections
+from mtlrun.estimators.paths import PathCV
 from mtlrun.estimators.registry import METHODS, load_class
+from mtlrun.penalties.norms import TraceNorm
 
 
 @pytest.fixture(scope="module")
@@ -223,6 +226,47 @@ def test_no_constructor_is_generated_that_would_drop_parameters_of_a_written_one
 
         class Both(Mine, WithHints):
             pass
+
+
+@pytest.mark.parametrize("name", ["alpha", "gamma"])
+def test_a_parameter_that_the_constructor_of_a_method_would_ignore_is_refused(name):
+    body = {"__annotations__": {name: float}, name: 5.0}
+    with pytest.raises(TypeError, match=rf"Below\.{name}.*ClassVar"):
+        type("Below", (mtlrun.estimators.TraceNormMTL,), body)
+
+
+def test_a_subclass_of_a_method_may_have_constants():
+    class Below(mtlrun.estimators.TraceNormMTL):
+        limit: ClassVar[int] = 3
+
+    assert "limit" not in Below().get_params()
+
+
+class LooseAlpha(mtlrun.estimators.TraceNormMTL):
+    def __init__(self, alpha: float = 1.0):
+        super().__init__(alpha)
+
+
+def test_a_plain_hint_of_a_written_constructor_keeps_the_rule_of_the_base_class():
+    with pytest.raises(ValueError, match=r"alpha must be a float in \[0, inf\)"):
+        LooseAlpha(-1.0).fit(np.eye(3), np.eye(3))
+
+
+class Short(RegressorMTL, PenalizedMTL):
+    ridge: NonNegative = 0.5
+
+    def _penalties(self):
+        return [TraceNorm(self.alpha)]
+
+
+class ShortCV(PathCV, Short):
+    pass
+
+
+def test_the_path_of_a_model_in_the_short_form_has_no_strength_as_parameter():
+    params = ShortCV().get_params()
+    assert params["ridge"] == 0.5
+    assert not {"alpha", "warm_start"} & set(params)
 
 
 def test_classes_for_users_write_their_constructor_in_their_file():
