@@ -316,3 +316,14 @@ def _rebuild(cls: type[UserError], message: str, remedy: str | None) -> UserErro
     error = cls.__new__(cls)
     UserError.__init__(error, message, remedy)
     return error
+
+
+def check_choice(name: str, value: str, *choices: str) -> None:
+    """Refuse a value that is none of the choices.
+
+    Raises
+    ------
+    ValueError
+    """
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")

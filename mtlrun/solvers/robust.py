@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from mtlrun.errors import check_choice
 from mtlrun.penalties.norms import TraceNorm, svt_full
 from mtlrun.problem.losses import Loss, SquaredHingeLoss, SquaredLoss
 from mtlrun.problem.objective import (
@@ -70,17 +71,6 @@ def with_full_svd(penalties: Sequence[Penalty]) -> list[Penalty]:
         else:
             with_full.append(penalty)
     return with_full
-
-
-def check_choice(name: str, value: str, *choices: str) -> None:
-    """Refuse an option that is not known.
-
-    Raises
-    ------
-    ValueError
-    """
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
 
 
 def solve_apg(

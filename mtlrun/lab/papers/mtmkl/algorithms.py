@@ -10,9 +10,9 @@ import numpy as np
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import paper_partition
 from mtlrun.engine.analysis import AnalysisResult, Curve, analysis
+from mtlrun.errors import check_choice
 from mtlrun.lab.papers.mtmkl.common import (
     KERNEL_CACHE_BYTES,
-    check_choice,
     make_machines,
     rows_by_task,
 )
@@ -94,7 +94,7 @@ def algorithm(
     AnalysisResult
         Curves ``objective`` and ``lower bound`` over the iterations.
     """
-    check_choice("variant", variant, _VARIANTS)
+    check_choice("variant", variant, *_VARIANTS)
     machines = _machines(dataset, train, seed, kernels, C, tol=0.1 * tol)
     result = _VARIANTS[variant].solve(machines, lam, tol=tol, max_iter=max_iter)
     objectives = {iteration: float(primal) for iteration, primal, _ in result.gaps}
@@ -198,7 +198,7 @@ def algorithm_2(
     AnalysisResult
         Curve ``largest weight`` over the iterations.
     """
-    check_choice("variant", variant, _VARIANTS)
+    check_choice("variant", variant, *_VARIANTS)
     machines = _machines(dataset, train, seed, kernels, C, tol=1e-4)
     n_tasks = machines.n_tasks
     n_kernels = machines.n_kernels

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import paper_partition, task_partition
 from mtlrun.engine.evaluation import Scores, TrainTestData
+from mtlrun.errors import check_choice
 from mtlrun.estimators.mkl import GroupMKLClassifier
 from mtlrun.solvers.mkl.kernels import Kernel
 from mtlrun.solvers.mkl.machines import GramStore, SvmTasks
@@ -30,12 +31,6 @@ _SCALERS = {
     "unit-rows": Normalizer,
 }
 _PARTITIONS = {"balanced": paper_partition, "random": task_partition}
-
-
-def check_choice(name: str, value: str, choices: Collection[str]) -> None:
-    """Raise a ValueError if a parameter has none of the allowed values."""
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
 
 
 # ---------------------------------------------------------------- data
@@ -72,8 +67,8 @@ def split_parts(
     ValueError
         If there is no such split or scaling.
     """
-    check_choice("split", split, _PARTITIONS)
-    check_choice("features", features, ["none", *_SCALERS])
+    check_choice("split", split, *_PARTITIONS)
+    check_choice("features", features, "none", *_SCALERS)
     train_rows, validation_rows, test_rows = _PARTITIONS[split](dataset, train, seed)
     if features != "none":
         scaler = _SCALERS[features]().fit(dataset.X[train_rows])
