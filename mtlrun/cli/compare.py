@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mtlrun.comparison.leaderboard import Leaderboard
     from mtlrun.comparison.options import CompareOptions, TargetColumns
     from mtlrun.comparison.result import Comparison
+    from mtlrun.data.roles import Roles
 
 #: Make an option of the command, in one of the two panels of its help.
 column = partial(options.option, "Roles of the columns")
@@ -312,6 +313,7 @@ def compare(
     from mtlrun.comparison.compare import short_name
     from mtlrun.comparison.options import FOLDS, CompareOptions, TargetColumns
     from mtlrun.comparison.result import refuse_tables
+    from mtlrun.data.roles import Roles
     from mtlrun.engine.store import check_folder
 
     # The results are named after the table, not after Mulan's list of its labels.
@@ -323,12 +325,12 @@ def compare(
 
     columns = TargetColumns(
         target=target,
-        task=task,
         targets=_not_blank(targets),
         targets_last=targets_last,
         labels=labels,
     )
-    compare_options = CompareOptions(
+    roles = Roles(
+        task=task,
         task_type=task_type,
         positive=positive,
         weight=weight,
@@ -346,6 +348,8 @@ def compare(
         unseen=unseen,
         task_order=_not_blank(task_order),
         also_grouped_by=_not_blank(also_grouped_by),
+    )
+    compare_options = CompareOptions(
         methods=_method_names(methods),
         metric=metric,
         budget=budget,
@@ -364,7 +368,7 @@ def compare(
         scheduler=scheduler,
     )
     progress = _Progress(folder, quiet)
-    result = _run(data, columns, compare_options, test, progress)
+    result = _run(data, columns, roles, compare_options, test, progress)
     _show_files(result, folder)
 
 
@@ -382,6 +386,7 @@ def _folder_ending(time: str | None, *, time_blocks: bool, new_tasks: bool) -> s
 def _run(
     data: list[Path],
     columns: TargetColumns,
+    roles: Roles,
     compare_options: CompareOptions,
     test: Path | None,
     progress: _Progress,
@@ -397,6 +402,7 @@ def _run(
         result = run_comparison(
             data,
             columns,
+            roles,
             compare_options,
             test=test,
             say=progress.say,

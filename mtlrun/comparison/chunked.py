@@ -55,6 +55,7 @@ from mtlrun.comparison.summed import (
     run_parts,
 )
 from mtlrun.comparison.verdict import INDEPENDENT, SMALLEST, TRIVIAL
+from mtlrun.data.roles import Roles
 from mtlrun.engine.pool import Pool
 from mtlrun.errors import ConfigError, counted
 from mtlrun.estimators.baselines import ScaledTargets
@@ -381,6 +382,7 @@ class ChunkComparison(Comparison):
 def compare_chunks(
     files: Sequence[Path],
     columns: TargetColumns,
+    roles: Roles,
     options: CompareOptions,
     *,
     say: Callable[[str], None],
@@ -392,15 +394,15 @@ def compare_chunks(
     ConfigError
         For options and methods that need the rows.
     """
-    changed = _changed_options(options)
+    changed = _changed_options(roles, options)
     table = ChunkedTable.of(
         files,
         target=columns.target,
-        task=columns.task,
+        task=roles.task,
         targets=columns.targets,
         targets_last=columns.targets_last,
-        weight=options.weight,
-        drop=options.drop,
+        weight=roles.weight,
+        drop=roles.drop,
     )
     candidate_names = _candidate_names(options.methods)
     for name in candidate_names:
@@ -506,7 +508,7 @@ def _evaluation(
     )
 
 
-def _changed_options(options: CompareOptions) -> dict[str, Any]:
+def _changed_options(roles: Roles, options: CompareOptions) -> dict[str, Any]:
     """Return the options that differ from their defaults, and check that they apply.
 
     Raises
@@ -514,11 +516,11 @@ def _changed_options(options: CompareOptions) -> dict[str, Any]:
     ConfigError
         For an option that needs the rows, and for fewer than three folds.
     """
-    standard = vars(CompareOptions(task_type="regression"))
-    # How processes are started is not stored with the result.
-    ignored = ("backend", "scheduler")
+    standard = vars(Roles(task_type="regression")) | vars(CompareOptions())
+    # The column of tasks is not optional; how processes are started is not stored.
+    ignored = ("task", "backend", "scheduler")
     changed = {}
-    for name, value in vars(options).items():
+    for name, value in (vars(roles) | vars(options)).items():
         if value and value != standard[name] and name not in ignored:
             changed[name] = value
     for name in changed:

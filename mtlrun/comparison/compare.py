@@ -82,7 +82,7 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import dataset_fingerprint
 from mtlrun.data.named_columns import label_list, matching, target_columns
 from mtlrun.data.names import distinct
-from mtlrun.data.roles import make_dataset
+from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.splits import NEW_TASK
 from mtlrun.data.table import Table, read_table, table_of_frame
 from mtlrun.engine.compute import loaded
@@ -196,12 +196,11 @@ def compare(
         Function of the targets on whose scale methods are fitted and compared.
         Predictions and intervals are in the units of the targets.
     task_type, positive, weight, group, drop, categorical, keep, mixed, min_rows
-        Roles of the columns; see `mtlrun.comparison.options.CompareOptions`, which has
-        all further options.
+        Roles of the columns; see `mtlrun.data.roles.Roles`.
     unseen, task_order, also_grouped_by
         Roles of the tasks and of further groups.
     methods, metric, budget, splits, repeats, folds, seed, jobs, retries, calibrate
-        How methods are compared.
+        How methods are compared; see `mtlrun.comparison.options.CompareOptions`.
     smallest_gain, family, curve
         What the verdict is about.
     racing : bool
@@ -255,12 +254,12 @@ def compare(
     """
     columns = TargetColumns(
         target=target,
-        task=task,
         targets=targets,
         targets_last=targets_last,
         labels=labels,
     )
-    options = CompareOptions(
+    roles = Roles(
+        task=task,
         task_type=task_type,
         positive=positive,
         weight=weight,
@@ -278,6 +277,8 @@ def compare(
         unseen=unseen,
         task_order=task_order,
         also_grouped_by=also_grouped_by,
+    )
+    options = CompareOptions(
         methods=methods,
         metric=metric,
         budget=budget,
@@ -298,6 +299,7 @@ def compare(
     return run_comparison(
         data,
         columns,
+        roles,
         options,
         test=test,
         output=output,
@@ -309,6 +311,7 @@ def compare(
 def run_comparison(
     data: Any,
     columns: TargetColumns,
+    roles: Roles,
     options: CompareOptions,
     *,
     test: Any = None,
@@ -322,6 +325,8 @@ def run_comparison(
     ----------
     data : DataFrame, or path of a file
     columns : TargetColumns
+    roles : Roles
+        All other roles of columns; `columns` names the targets.
     options : CompareOptions
     """
     started = clock.monotonic()
@@ -334,9 +339,9 @@ def run_comparison(
                 "--labels and --test cannot be used with data in chunks",
                 "Leave them out.",
             )
-        return compare_chunks(chunks, columns, options, say=say)
+        return compare_chunks(chunks, columns, roles, options, say=say)
     _refuse_cluster(options)
-    source = _read_source(data, columns, options, test)
+    source = _read_source(data, columns, roles, test)
     dataset = _make_dataset(source)
     if options.calibrate and dataset.task_type == "regression":
         raise ConfigError(
@@ -382,7 +387,7 @@ def _refuse_cluster(options: CompareOptions) -> None:
 
 
 def _read_source(
-    data: Any, columns: TargetColumns, options: CompareOptions, test: Any
+    data: Any, columns: TargetColumns, roles: Roles, test: Any
 ) -> TableSource:
     """Read the table and the test rows, and find the columns that the options name."""
     has_targets = bool(columns.target or columns.targets or columns.targets_last)
@@ -392,22 +397,29 @@ def _read_source(
     if test is not None:
         test_table = _read_table(test, table)
     # Names of columns may be patterns, which are matched with the table.
-    options = replace(
-        options,
-        drop=matching(options.drop, table),
-        categorical=matching(options.categorical, table),
-        keep=matching(options.keep, table),
-        also_grouped_by=matching(options.also_grouped_by, table),
-    )
+    drop = matching(roles.drop, table)
     targets = target_columns(
         table,
         columns.target,
         columns.targets,
         columns.targets_last,
         labels,
-        options.drop,
+        drop,
     )
-    return TableSource(table, test_table, options.roles(targets, columns.task))
+    unseen = roles.unseen
+    if roles.new_tasks:
+        # All tested tasks are new.
+        unseen = "mean"
+    roles = replace(
+        roles,
+        targets=targets,
+        drop=drop,
+        categorical=matching(roles.categorical, table),
+        keep=matching(roles.keep, table),
+        also_grouped_by=matching(roles.also_grouped_by, table),
+        unseen=unseen,
+    )
+    return TableSource(table, test_table, roles)
 
 
 def _read_table(data: Any, train_table: Table | None) -> Table:

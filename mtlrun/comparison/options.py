@@ -9,7 +9,6 @@ from typing import Any
 
 from mtlrun.comparison.candidates import read_families
 from mtlrun.data.frames import several
-from mtlrun.data.roles import Roles
 from mtlrun.engine.pool import Pool
 from mtlrun.errors import ConfigError
 from mtlrun.utils.sizes import FOLDS as MAX_FOLDS
@@ -27,23 +26,14 @@ FOLDS = 5
 #: Smallest values of options.
 _MINIMUM = {"splits": 2, "repeats": 1, "folds": 2, "seed": 0, "retries": 0}
 #: Options that take one name or several.
-_LISTS = (
-    "drop",
-    "categorical",
-    "keep",
-    "task_order",
-    "also_grouped_by",
-    "methods",
-    "family",
-)
+_LISTS = ("methods", "family")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TargetColumns:
-    """Columns to predict, and the column of the tasks; see `mtlrun.compare`."""
+    """Columns to predict, named in one of four ways; see `mtlrun.compare`."""
 
     target: str | None = None
-    task: str | None = None
     targets: str | Sequence[str] = ()
     targets_last: int | None = None
     labels: str | Path | None = None
@@ -51,49 +41,10 @@ class TargetColumns:
 
 @dataclass(frozen=True, kw_only=True)
 class CompareOptions:
-    """Options of `mtlrun.compare` except the table and the columns to predict.
+    """Options of `mtlrun.compare` except the table and the roles of its columns.
 
     Attributes
     ----------
-    task_type : {"binary", "regression", "multiclass"} or None
-        Default: inferred from the targets.
-    positive : str or None
-        Label that means +1. Default: the larger, or alphabetically later one.
-    weight : str or None
-        Column of row weights.
-    group : str or None
-        Column of groups whose rows stay in the same fold.
-    time : str or None
-        Column of a number or a date: the last rows of each task are tested after its
-        earlier ones.
-    time_blocks : bool
-        Whether `time` cuts blocks over all tasks instead, each tested after training on
-        all rows before it.
-    new_tasks : bool
-        Whether whole tasks are tested, after training on the other tasks.
-    since_first : str or None
-        Column of a number or a date: the time since the first row of the task becomes a
-        feature.
-    transform : {"log", "sqrt", "logit"} or None
-        Function of the targets on whose scale methods are fitted and compared.
-        Predictions are in the units of the targets, and medians.
-    drop : sequence of str
-        Columns that are ignored.
-    categorical : sequence of str
-        Columns that are categories although they hold numbers.
-    keep : sequence of str
-        Columns that stay features although they look like identifiers; ``*`` for all.
-    mixed : {"error", "categories"}
-        Whether columns that mix numbers and words are refused or become categories.
-    min_rows : int or None
-        Tasks with fewer rows are left out. Default: all tasks are kept.
-    unseen : {"error", "mean"}
-        Whether tasks without training rows are refused, or predicted with the mean of
-        all task models.
-    task_order : sequence of str
-        Tasks that come first, in this order, for methods that chain the tasks.
-    also_grouped_by : sequence of str
-        Columns of further groups, for methods that can use them. They are not features.
     methods : sequence of str
         Names of methods or classes. Default: the methods for such a table.
     metric : str or None
@@ -136,23 +87,6 @@ class CompareOptions:
         If a value is impossible; names the option.
     """
 
-    task_type: str | None = None
-    positive: str | None = None
-    weight: str | None = None
-    group: str | None = None
-    time: str | None = None
-    time_blocks: bool = False
-    new_tasks: bool = False
-    since_first: str | None = None
-    transform: str | None = None
-    drop: str | Sequence[str] = ()
-    categorical: str | Sequence[str] = ()
-    keep: str | Sequence[str] = ()
-    mixed: str = "error"
-    min_rows: int | None = None
-    unseen: str = "error"
-    task_order: str | Sequence[str] = ()
-    also_grouped_by: str | Sequence[str] = ()
     methods: str | Sequence[str] = ()
     metric: str | None = None
     budget: float | None = None
@@ -201,30 +135,6 @@ class CompareOptions:
         read_families(self.family)
         # Refuses an impossible number of processes.
         Pool(self.jobs)
-
-    def roles(self, targets: Sequence[str], task: str | None) -> Roles:
-        """Return the roles of the columns of the table."""
-        return Roles(
-            targets=tuple(targets),
-            task=task,
-            task_type=self.task_type,
-            positive=self.positive,
-            weight=self.weight,
-            group=self.group,
-            time=self.time,
-            time_blocks=self.time_blocks,
-            new_tasks=self.new_tasks,
-            since_first=self.since_first,
-            transform=self.transform,
-            drop=tuple(self.drop),
-            categorical=tuple(self.categorical),
-            min_rows=self.min_rows,
-            unseen="mean" if self.new_tasks else self.unseen,
-            task_order=tuple(self.task_order),
-            keep=tuple(self.keep),
-            mixed=self.mixed,
-            also_grouped_by=tuple(self.also_grouped_by),
-        )
 
     def protocol_options(self) -> dict[str, Any]:
         """Return the options on which the numbers depend, as in ``compare.json``."""

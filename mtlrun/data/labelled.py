@@ -61,8 +61,8 @@ def read_csv(
         Roles(
             targets,
             task,
-            card.task_type,
-            positive,
+            task_type=card.task_type,
+            positive=positive,
             drop=matching(several(drop), table),
             keep=("*",),
             min_rows=1,

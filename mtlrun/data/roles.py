@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -66,62 +67,78 @@ TEST_SPLIT = "test"
 
 @dataclass(frozen=True)
 class Roles:
-    """The roles of the columns of a table.
+    """Roles of the columns of a table.
+
+    This is the only definition of their types and defaults: `mtlrun.compare` and its
+    command fill a `Roles`, and the reader of cards (`read`) takes its fields as options.
 
     Attributes
     ----------
     targets : tuple of str
-        One column; several columns are the tasks of a shared design. Empty: the targets of the format.
+        Columns to predict; several columns are the tasks of a shared design. Empty: the
+        targets of the file format.
     task : str or None
         Column that names the task of each row (one target only).
-    task_order : tuple of str
-        Tasks that come first, in this order, of a column of tasks; the others follow sorted (`name_order`).
-    task_type : str or None
-        binary, regression or multiclass; inferred if None.
+    task_type : {"binary", "regression", "multiclass"} or None
+        Default: inferred from the targets.
     positive : str or None
-        The label that means +1; by default the larger (or alphabetically later) one.
-    weight, group : str or None
-        Column of row weights; of groups that must not be split.
+        Label that means +1. Default: the larger, or alphabetically later one.
+    weight : str or None
+        Column of row weights.
+    group : str or None
+        Column of groups whose rows stay in the same fold.
     time : str or None
-        Column of the time by which the last rows of each task are tested.
-    time_blocks : bool
-        Whether blocks of this time over all tasks are tested instead.
-    new_tasks : bool
-        Whether whole tasks are tested, after training on the other ones.
-    since_first : str or None
-        Column of a time; the time since the first row of the task becomes a feature.
-    transform : {"log", "sqrt", "logit"} or None
-        Function of the targets that is predicted in their place.
-    drop, categorical : tuple of str
-        Columns left out; columns of numbers that are names.
+        Column of a number or a date: the last rows of each task are tested after its
+        earlier ones.
+    drop : tuple of str
+        Columns that are ignored.
+    categorical : tuple of str
+        Columns that are categories although they hold numbers.
+    min_rows : int or None
+        Tasks with fewer rows are left out. Default: all tasks are kept.
+    unseen : {"error", "mean"}
+        Whether tasks without training rows are refused, or predicted with the mean of
+        all task models.
+    task_order : tuple of str
+        Tasks that come first, in this order, for methods that chain the tasks; the
+        others follow sorted.
+    keep : tuple of str
+        Columns that stay features although they look like identifiers; ``*`` for all.
+    mixed : {"error", "categories"}
+        Whether columns that mix numbers and words are refused or become categories.
     also_grouped_by : tuple of str
         Columns of further groups, nested in the tasks or crossed with them, for methods
         that can use them. They are not features.
-    keep : tuple of str
-        Columns that stay features although they look like identifiers; ``*`` stands for all.
-    mixed : {"error", "categories"}
-        How to treat columns that mix numbers and words.
-    min_rows : int or None
-        Leave out tasks with fewer rows; by default, all tasks are kept.
-    unseen : {"error", "mean"}
-        How to treat tasks that occur only in the test rows.
+    time_blocks : bool
+        Whether `time` cuts blocks over all tasks instead, each tested after training on
+        all rows before it.
+    new_tasks : bool
+        Whether whole tasks are tested, after training on the other tasks.
+    since_first : str or None
+        Column of a number or a date: the time since the first row of the task becomes a
+        feature.
+    transform : {"log", "sqrt", "logit"} or None
+        Function of the targets on whose scale methods are fitted and compared.
+        Predictions are in the units of the targets, and medians.
     """
 
-    targets: tuple[str, ...] = ()
+    # A single name stands for a list of one name; the attributes are always tuples.
+    targets: str | Sequence[str] = ()
     task: str | None = None
+    _: KW_ONLY
     task_type: str | None = None
     positive: str | None = None
     weight: str | None = None
     group: str | None = None
     time: str | None = None
-    drop: tuple[str, ...] = ()
-    categorical: tuple[str, ...] = ()
+    drop: str | Sequence[str] = ()
+    categorical: str | Sequence[str] = ()
     min_rows: int | None = None
     unseen: str = "error"
-    task_order: tuple[str, ...] = ()
-    keep: tuple[str, ...] = ()
+    task_order: str | Sequence[str] = ()
+    keep: str | Sequence[str] = ()
     mixed: str = "error"
-    also_grouped_by: tuple[str, ...] = ()
+    also_grouped_by: str | Sequence[str] = ()
     time_blocks: bool = False
     new_tasks: bool = False
     since_first: str | None = None
@@ -135,34 +152,34 @@ class Roles:
                 object.__setattr__(self, name, normalized(value))
         lists = ("targets", "drop", "categorical", "keep", "task_order")
         for name in (*lists, "also_grouped_by"):
-            object.__setattr__(self, name, several(getattr(self, name)))
+            object.__setattr__(self, name, several(getattr(self, name) or ()))
 
 
+def _takes_roles(reader: Callable[..., Dataset]) -> Callable[..., Dataset]:
+    """Show the fields of `Roles` as parameters of a reader that takes ``**roles``.
+
+    The options of a card are checked against the signature of its reader.
+    """
+    signature = inspect.signature(reader)
+    parameters = []
+    for parameter in signature.parameters.values():
+        if parameter.kind is not parameter.VAR_KEYWORD:
+            parameters.append(parameter)
+    for parameter in inspect.signature(Roles).parameters.values():
+        parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
+    visible = signature.replace(parameters=parameters)
+    reader.__signature__ = visible  # type: ignore[attr-defined]
+    return reader
+
+
+@_takes_roles
 def read(
     files: Mapping[str, DataFile],
     card: Card,
     *,
     data: str,
     test: str | None = None,
-    targets: str | Sequence[str] = (),
-    task: str | None = None,
-    task_type: str | None = None,
-    positive: str | None = None,
-    weight: str | None = None,
-    group: str | None = None,
-    time: str | None = None,
-    drop: str | Sequence[str] = (),
-    categorical: str | Sequence[str] = (),
-    min_rows: int | None = None,
-    unseen: str = "error",
-    task_order: Sequence[str] = (),
-    keep: Sequence[str] = (),
-    mixed: str = "error",
-    also_grouped_by: Sequence[str] = (),
-    time_blocks: bool = False,
-    new_tasks: bool = False,
-    since_first: str | None = None,
-    transform: str | None = None,
+    **roles: Any,
 ) -> Dataset:
     """Read a table of words, numbers and empty cells; `mtlrun compare` writes cards for this reader.
 
@@ -170,14 +187,9 @@ def read(
     ----------
     data, test : str
         Files of the card: rows, and rows to test on (the published split ``test``). Their suffix determines the format.
-    targets : str or list of str
-        Columns to predict; ``v_*`` stands for all columns that match.
-    task, task_type, positive, weight, group, time, drop, categorical, min_rows
-        As of `Roles`; in `drop` and `categorical`, too, ``v_*`` stands for columns.
-    unseen, task_order, keep, mixed, also_grouped_by
-        As of `Roles`.
-    time_blocks, new_tasks, since_first, transform
-        As of `Roles`.
+    **roles
+        Fields of `Roles`; in `targets`, `drop` and `categorical`, ``v_*`` stands for all
+        columns that match.
 
     Raises
     ------
@@ -187,36 +199,19 @@ def read(
     rows = read_table_file(
         file_called(files, data, card), PurePosixPath(data).suffix.lower()
     )
-    lists = {
-        "targets": matching(several(targets), rows),
-        "drop": matching(several(drop), rows),
-        "categorical": matching(several(categorical), rows),
-        "keep": tuple(several(keep)),
-    }
-    roles = Roles(
-        **lists,
-        task=task,
-        task_type=task_type,
-        positive=positive,
-        weight=weight,
-        group=group,
-        time=time,
-        min_rows=min_rows,
-        unseen=unseen,
-        task_order=tuple(task_order),
-        mixed=mixed,
-        also_grouped_by=tuple(also_grouped_by),
-        time_blocks=time_blocks,
-        new_tasks=new_tasks,
-        since_first=since_first,
-        transform=transform,
+    patterns = Roles(**roles)
+    matched = replace(
+        patterns,
+        targets=matching(patterns.targets, rows),
+        drop=matching(patterns.drop, rows),
+        categorical=matching(patterns.categorical, rows),
     )
     test_table = None
     if test is not None:
         test_table = read_table_file(
             file_called(files, test, card), PurePosixPath(test).suffix.lower(), rows
         )
-    return make_dataset(rows, roles, test_table)
+    return make_dataset(rows, matched, test_table)
 
 
 def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Dataset:

@@ -325,8 +325,8 @@ class Model(BaseEstimator):
         return Roles(
             tuple(targets),
             schema.task_column,
-            task_type,
-            facts.get("positive"),
+            task_type=task_type,
+            positive=facts.get("positive"),
             categorical=tuple(set(schema.categories) - set(levels)),
             min_rows=1,
             also_grouped_by=levels,

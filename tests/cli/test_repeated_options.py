@@ -20,8 +20,8 @@ def asked(monkeypatch, tmp_path):
     (tmp_path / "t.csv").write_text("x,y,t\n1,2,a\n")
     options = {}
 
-    def record(data, columns, compare_options, **given):
-        options.update(vars(columns) | vars(compare_options) | given)
+    def record(data, columns, roles, compare_options, **given):
+        options.update(vars(roles) | vars(columns) | vars(compare_options) | given)
         raise UserError("stop")
 
     monkeypatch.setattr(COMPARE, "run_comparison", record)

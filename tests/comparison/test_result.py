@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 import mtlrun
 from mtlrun.cli.compare import compare as command
 from mtlrun.comparison.options import CompareOptions, TargetColumns
+from mtlrun.data.roles import Roles, read
 from mtlrun.errors import DataError, UnknownNameError, UserError
 from mtlrun.model.prediction_tables import answers_table
 
@@ -286,8 +287,22 @@ def test_options_have_the_same_names_in_shell_and_python():
     assert shell == python
 
 
-@pytest.mark.parametrize("options", [CompareOptions, TargetColumns])
+@pytest.mark.parametrize("options", [CompareOptions, Roles, TargetColumns])
 def test_the_signature_of_compare_has_all_options_with_their_defaults(options):
     signature = parameters_of(mtlrun.compare)
     for name, default in parameters_of(options).items():
         assert signature[name] == default, name
+
+
+def test_the_command_has_the_defaults_of_the_roles():
+    shell = parameters_of(command)
+    for name, default in parameters_of(Roles).items():
+        # On the command line, lists are None until a name is given.
+        expected = None if default == () else default
+        assert shell[name] == expected, name
+
+
+def test_the_reader_of_cards_has_all_roles_with_their_defaults():
+    reader = parameters_of(read)
+    for name, default in parameters_of(Roles).items():
+        assert reader[name] == default, name

@@ -372,7 +372,8 @@ def test_lists_in_cells_are_refused_wherever_a_number_or_a_name_is_needed(tmp_pa
             read_rows(tmp_path / "t.parquet", schema)
     with pytest.raises(DataError, match="'x'"):
         make_dataset(
-            read_table(tmp_path / "t.parquet"), Roles(("y",), "task", "regression")
+            read_table(tmp_path / "t.parquet"),
+            Roles(("y",), "task", task_type="regression"),
         )
 
 

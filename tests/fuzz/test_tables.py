@@ -29,11 +29,20 @@ from mtlrun.model.fitted import Model
 #: What the columns are, by the kind of the targets.
 ROLES = {
     kind: Roles(
-        ("y", "z"), None, task_type, group="group", categorical=("word", "task")
+        ("y", "z"),
+        None,
+        task_type=task_type,
+        group="group",
+        categorical=("word", "task"),
     )
     if "targets" in kind
     else Roles(
-        ("y",), "task", task_type, group="group", categorical=("word",), min_rows=1
+        ("y",),
+        "task",
+        task_type=task_type,
+        group="group",
+        categorical=("word",),
+        min_rows=1,
     )
     for kind, task_type in KINDS.items()
 }
