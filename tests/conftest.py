@@ -1,4 +1,4 @@
-"""What holds for all tests."""
+"""Fixtures and markers of all tests."""
 
 import ctypes
 import faulthandler
@@ -23,57 +23,52 @@ from typing import Any, NoReturn
 import pytest
 from hypothesis import settings
 
-# Fixtures of several folders of tests; pytest's import mode knows no modules of tests.
+# Fixtures for several folders of tests, because pytest's import mode has no modules of
+# tests.
 sys.path.insert(0, str(Path(__file__).parent))
 from laboratory import lab  # noqa: F401
 from run_folders import folder_maker, maker  # noqa: F401
 
-# Properties are tested on the same examples in every run, or with --all-pairs on many, others in every run. They are
-# never timed: on a busy machine an example may take any time.
+# Property tests use the same few examples in each run; with --all-pairs they use many,
+# and different ones each time. They have no deadline: on a busy machine an example may
+# take any time.
 settings.register_profile("few", deadline=None, max_examples=25, derandomize=True)
 settings.register_profile("many", deadline=None, max_examples=400)
 
-# As in `mtlrun.__main__`: the tests themselves are a hundred thousand objects that stay.
+# As in `mtlrun.__main__`: the collected tests are 100,000 objects that live until the
+# end.
 gc.set_threshold(10_000, 20, 50)
 
 RESULTS = Path(__file__).parents[1] / "results"
-#: Solutions of all methods, with the versions that they belong to.
+#: Stored solutions of all methods, with the versions that computed them.
 STORED_SOLUTIONS = Path(__file__).parent / "estimators" / "frozen.json"
 
-#: Seconds that a process has to end.
+#: Time limit for a process to end, in seconds.
 PATIENCE = 240
 
-# A shell starts programs in the background deaf to Ctrl-C, and those that they start inherit it: the tests send it.
+# A shell starts background programs with Ctrl-C ignored, and their children inherit
+# this; the tests send it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-# So does nohup with the signal of a closed terminal.
+# nohup ignores the signal of a closed terminal in the same way.
 if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add an option for thoroughness."""
+    """Add the option ``--all-pairs``."""
     text = "combine all forms of data and checks with all methods; more examples"
     parser.addoption("--all-pairs", action="store_true", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the number of examples of properties; find the methods that are settled."""
+    """Choose the number of examples of property tests, and find the settled methods."""
     settings.load_profile("many" if config.getoption("all_pairs") else "few")
     config.settled_methods = settled_methods(json.loads(STORED_SOLUTIONS.read_text()))
 
 
 def settled_methods(stored: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    """Return the methods that have stored solutions of their present version.
-
-    All others are new or have changed: `make test` leaves out none of their tests.
-
-    Parameters
-    ----------
-    stored : mapping
-        Content of tests/estimators/frozen.json: "method, layout" -> solution, with the
-        version of the method and of those inside it.
-    """
+    """Return the methods whose stored solutions have the current version."""
     from mtlrun.estimators.registry import METHODS
 
     present = {name: 1 + len(info.changes) for name, info in METHODS.items()}
@@ -96,7 +91,9 @@ def find_settled_methods() -> Callable[..., set[str]]:
 
 
 def methods_among(values: Iterable[object]) -> set[str]:
-    """Return the methods among the arguments of a test: names, classes or models."""
+    """Return the methods among the arguments of a test, which may be names, classes or
+    models.
+    """
     from mtlrun.estimators.registry import METHODS
 
     names = set()
@@ -128,12 +125,12 @@ def pytest_collection_modifyitems(
         test = item.nodeid.partition("[")[0]
         is_sampled = n_combinations[test] % n == 0
         n_combinations[test] += 1
-        # Only items of tests with arguments have a callspec.
+        # Only tests with arguments have a callspec.
         callspec = getattr(item, "callspec", None)
         methods = methods_among(callspec.params.values() if callspec else ())
         if not is_sampled and methods <= config.settled_methods:
             item.add_marker("slow")
-    # With slow tests and those that -k deselects.
+    # Includes slow tests and tests deselected by -k.
     config.collected_tests = list(items)
 
 
@@ -145,7 +142,9 @@ def _committed() -> list[Path]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Argument ``committed_run``: the folder of each; those of many cells are left to the slow tests."""
+    """Parametrize ``committed_run`` with the folders of runs; large runs are left to
+    the slow tests.
+    """
     if "committed_run" not in metafunc.fixturenames:
         return
     from mtlrun.engine.packed import PACKED
@@ -170,7 +169,7 @@ def committed_runs() -> list[Path]:
 
 @pytest.fixture(autouse=True, scope="session")
 def own_timing_lock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Let timed cells of the tests wait for no other run on this machine, nor the other way round."""
+    """Make timed jobs of the tests independent of other runs on this machine."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
         yield
@@ -178,13 +177,15 @@ def own_timing_lock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def lacking() -> Callable[..., list[str]]:
-    """Return those of the words that a message lacks: place, argument and remedy are asserted, not the prose."""
+    """Return the words that a message lacks: tests check location, argument and remedy,
+    not the wording.
+    """
     return lambda message, *words: [word for word in words if word not in str(message)]
 
 
 @pytest.fixture(scope="session")
 def works() -> Callable[..., bool]:
-    """Say whether a command is there and succeeds."""
+    """Return whether a command exists and succeeds."""
 
     def run(*command: str) -> bool:
         found = shutil.which(command[0]) is not None
@@ -198,9 +199,11 @@ def works() -> Callable[..., bool]:
 
 
 class Forked:
-    """A copy of this process that calls a function, used like `subprocess.Popen`: nothing is imported a second time."""
+    """A forked process that calls a function, used like `subprocess.Popen`; it need not
+    import anything again.
+    """
 
-    #: Where tests write modules, which the copy has to import for itself.
+    #: Folder in which tests write modules, which the process has to import itself.
     folder_of_tests = ""
 
     def __init__(
@@ -223,12 +226,12 @@ class Forked:
         environment: Mapping[str, str],
         own_group: bool,
     ) -> NoReturn:
-        """Become as a process that has just started; call the function, end with the code that it exits with."""
+        """Imitate a new process: call the function and exit with its code."""
         code = 1
         try:
             signal.signal(
                 signal.SIGINT, signal.default_int_handler
-            )  # whatever an earlier test has set
+            )  # Undo what earlier tests have set.
             if own_group:
                 os.setsid()
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -243,7 +246,7 @@ class Forked:
             _forget_modules_below(self.folder_of_tests)
             faulthandler.dump_traceback_later(
                 PATIENCE - 20, file=sys.stderr
-            )  # of one that hangs, where it does
+            )  # Shows where a process hangs.
             function()
             code = 0
         except SystemExit as end:
@@ -256,14 +259,14 @@ class Forked:
             os._exit(code)
 
     def poll(self) -> int | None:
-        """Return the exit code, None as long as the process lives."""
+        """Return the exit code, or None while the process runs."""
         if self.returncode is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             self.returncode = os.waitstatus_to_exitcode(status) if pid else None
         return self.returncode
 
     def wait(self) -> int:
-        """Wait for the end."""
+        """Wait for the process to end."""
         end = time.monotonic() + PATIENCE
         while (code := self.poll()) is None:
             assert time.monotonic() < end, self.said()
@@ -271,26 +274,27 @@ class Forked:
         return code
 
     def communicate(self) -> tuple[str, str]:
-        """Wait for the end; return what was printed and what was said."""
+        """Wait for the process to end; return its stdout and stderr."""
         self.wait()
         return self.said()
 
     def said(self) -> tuple[str, str]:
-        """Return what was printed and what was said until now."""
+        """Return stdout and stderr so far."""
         files = [stream.fileno() for stream in self.streams]
-        # A living process writes at the end of these files, which reading must not move.
+        # The process writes at the end of these files, so reading must not move the
+        # position.
         out, err = (
             os.pread(file, os.fstat(file).st_size, 0).decode() for file in files
         )
         return out, err
 
     def send_signal(self, number: int) -> None:
-        """Send a signal, unless the process has ended."""
+        """Send a signal unless the process has ended."""
         if self.poll() is None:
             os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the process."""
         self.send_signal(signal.SIGKILL)
 
 
@@ -298,12 +302,12 @@ def _fork() -> int:
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore", DeprecationWarning
-        )  # of threads that a forked process lacks
+        )  # Threads do not exist in a forked process.
         return os.fork()
 
 
 def _forget_modules_below(folder: str) -> None:
-    """Forget the modules of a folder, and the workers of the process that this one is a copy of."""
+    """Forget the modules of a folder and the workers of the parent process."""
     for name, module in list(sys.modules.items()):
         if (getattr(module, "__file__", None) or "").startswith(folder):
             del sys.modules[name]
@@ -317,7 +321,9 @@ def _forget_modules_below(folder: str) -> None:
 
 @pytest.fixture(scope="session")
 def forked(tmp_path_factory: pytest.TempPathFactory) -> type[Forked]:
-    """Start a copy of this process: ``forked(function, cwd, environment)``."""
+    """Return a function that forks this process: ``forked(function, cwd,
+    environment)``.
+    """
 
     Forked.folder_of_tests = str(tmp_path_factory.getbasetemp())
     return Forked
@@ -325,7 +331,7 @@ def forked(tmp_path_factory: pytest.TempPathFactory) -> type[Forked]:
 
 @pytest.fixture(scope="session")
 def own_mounts(forked: Callable[..., Forked]) -> Callable[[], None]:
-    """Return what a forked process calls so that it may mount, seen by nobody else."""
+    """Return a function that lets a forked process mount file systems in private."""
     here = Path.cwd()
 
     def try_it() -> None:
@@ -349,15 +355,14 @@ def _enter_own_mounts() -> None:
             raise OSError(ctypes.get_errno(), "unshare")
         for name, content in maps.items():
             Path("/proc/self", name).write_text(content)
-    if libc.mount(None, b"/", None, 0x44000, None):  # private, with all below
+    if libc.mount(None, b"/", None, 0x44000, None):  # Makes all mounts below private
         raise OSError(ctypes.get_errno(), "mount")
 
 
 @pytest.fixture
 def killed() -> Callable[..., bool]:
-    """Call a function in a process that is killed (SIGKILL) before its n-th call of some functions of `os`.
-
-    ``killed(function, n, names)`` returns whether the process lived to see its n-th call.
+    """Call a function in a process that is killed (SIGKILL) before its n-th call of
+    some functions of `os`.
     """
 
     def run(
@@ -396,14 +401,14 @@ def _die_at(n: int, names: Sequence[str]) -> None:
 
 
 class Package:
-    """The package `own` in a folder on the path."""
+    """Create the package `own` in a folder on the path."""
 
     def __init__(self, root):
         self.root = root
         self.write("__init__.py", "")
 
     def write(self, name, text):
-        """Write a file of the package and forget what was imported of it."""
+        """Write a file of the package and forget its imported modules."""
         path = self.root / "own" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(textwrap.dedent(text))
@@ -418,7 +423,7 @@ def forget():
 
 @pytest.fixture
 def own(tmp_path, monkeypatch):
-    """A package `own` with a module `models` that imports `helper`."""
+    """Create a package `own` whose module `models` imports `helper`."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
     package = Package(tmp_path)
@@ -446,7 +451,9 @@ def own(tmp_path, monkeypatch):
 
 @pytest.fixture
 def judge() -> Callable[..., None]:
-    """Fail where numbers and the versions of what computes them do not change together."""
+    """Fail if numbers change without the versions of the code that computes them, or
+    the reverse.
+    """
     from mtlrun.lab.verify import ALL_DIGITS, digits_of
 
     def compare(name, stored, present, asked=6, agrees=None):

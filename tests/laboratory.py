@@ -1,4 +1,6 @@
-"""The fixture `lab`: a module of small estimators on the path, and experiment files that use it."""
+"""The fixture `lab`: a module of small estimators on the path, and experiment files
+that use it.
+"""
 
 import os
 import subprocess
@@ -128,7 +130,7 @@ def audit(dataset, *, seed, published):
     return AnalysisResult({"end": float(len(published))})
 '''
 
-#: Data without files: 60 rows, 8 features, 6 tasks.
+#: Generated data: 60 rows, 8 features, 6 tasks
 DATA = "{id: simulated-rmtl, n: 60, d: 8, m: 6, rank: 2}"
 
 EXPERIMENT = """\
@@ -174,13 +176,13 @@ class Lab:
         return path
 
     def plan(self, text: str = EXPERIMENT, *, only=None, **load):
-        """Load an experiment and list its cells."""
+        """Load an experiment and list its jobs."""
         return plan(
             load_experiment(self.write(text), **load), only=only, output=self.output
         )
 
     def run(self, text: str = EXPERIMENT, *, only=None, load=None, **options):
-        """Load, list and compute."""
+        """Load an experiment, list its jobs and compute them."""
         return run(self.plan(text, only=only, **(load or {})), **options)
 
     def records(self):
@@ -201,13 +203,13 @@ class Lab:
         }
 
     def failure(self, job, error="no"):
-        """Return the record of a cell that failed."""
+        """Return the record of a job that failed."""
         return job.record(status=FAILED, error=error)
 
     def python(
         self, code: str, *arguments: str, **environment: str
     ) -> subprocess.Popen:
-        """Start a script in the laboratory, in a Python that has imported nothing yet."""
+        """Start a script in the laboratory, in a new Python process."""
         script = self.root / f"script{len(list(self.root.glob('script*')))}.py"
         script.write_text(textwrap.dedent(code))
         paths = os.pathsep.join([str(self.root), *(p for p in sys.path if p)])
@@ -221,7 +223,7 @@ class Lab:
         )
 
     def begin(self, function: Callable[[], object], **environment: str) -> Any:
-        """Call a function in the laboratory, in a process of its own that is a copy of this one."""
+        """Call a function in the laboratory, in a forked process."""
 
         def there() -> None:
             sys.path.insert(0, str(self.root))
@@ -231,7 +233,9 @@ class Lab:
 
 
 def _dismiss_workers() -> None:
-    """End the processes that joblib keeps: they know the modules and paths of the test that started them, only."""
+    """End the workers kept by joblib, which have only the modules and paths of the test
+    that started them.
+    """
     if "joblib.externals.loky.reusable_executor" in sys.modules:
         sys.modules[
             "joblib.externals.loky.reusable_executor"

@@ -1,4 +1,4 @@
-"""Run folders made by hand."""
+"""Synthetic run folders."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from mtlrun.utils.io import sealed
 
 
 class FolderMaker:
-    """Writes a run: a plan of data sets x methods x trials, and the cells that are given.
+    """Writes a run: a plan of data sets x methods x trials, and the cells that are
+    given.
 
     Parameters
     ----------
@@ -155,7 +156,7 @@ class FolderMaker:
         )
 
     def fill(self, datasets: tuple[str, ...] = ("alpha",)) -> FolderMaker:
-        """Add finished cells for every method; the later methods are better and faster."""
+        """Add finished jobs for each method; later methods are better and faster."""
         for dataset in datasets:
             for place, method in enumerate(self.info["methods"]):
                 for trial in range(self.trials):
@@ -169,7 +170,9 @@ class FolderMaker:
         return self
 
     def measure(self, kind: str, metrics: list[str], **config: Any) -> FolderMaker:
-        """Make it an experiment of measurements of two methods; `config` goes into the resolved experiment."""
+        """Turn it into an experiment of analyses of two methods; `config` updates the
+        resolved experiment.
+        """
         self.info["kind"] = kind
         self.info["methods"] = ["DCD", "MTK"]
         self.info["quantities"] = {
@@ -193,7 +196,7 @@ class FolderMaker:
     def measurement(
         self, dataset: str, method: str, trial: int = 0, **fields: Any
     ) -> Record:
-        """Add one record of a measurement."""
+        """Add one record of an analysis."""
         fields = {
             "metrics": {},
             "per_task": {},
@@ -212,7 +215,9 @@ class FolderMaker:
         grid: dict[str, list[Any]],
         *folds: list[float | None],
     ) -> dict[str, Any]:
-        """Let a search choose the parameters of a cell, from the scores of all candidates by fold; None: it failed."""
+        """Let a search select the parameters of a job, from the scores of all
+        candidates by fold (None: failed).
+        """
         found = []
         for number, scores in enumerate(folds):
             errors = [
@@ -231,17 +236,17 @@ class FolderMaker:
         return record.selection
 
     def skip(self, dataset: str, method: str, trial: int) -> None:
-        """Plan a cell that was not computed."""
+        """Plan a job that was not computed."""
         self.records[dataset, method, trial] = None
 
     def file(self, dataset: str, method: str, trial: int) -> Path:
-        """Return the file of a cell."""
+        """Return the file of a job."""
         record = self.records[dataset, method, trial]
         assert record is not None
         return self.cells / f"{record.key}.json"
 
     def change(self, old: str, new: str, dataset: str, method: str, trial: int) -> None:
-        """Replace text in the file of a cell, as if it had been written so."""
+        """Replace text in the file of a job, with a valid digest."""
         path = self.file(dataset, method, trial)
         text = json.dumps(json.loads(path.read_text(encoding="utf-8"))["record"])
         assert old in text
@@ -282,11 +287,11 @@ class FolderMaker:
 
 @pytest.fixture(scope="session")
 def folder_maker() -> type[FolderMaker]:
-    """The class, for folders that several tests share."""
+    """Return the class, for folders shared by several tests."""
     return FolderMaker
 
 
 @pytest.fixture
 def maker(tmp_path: Path) -> FolderMaker:
-    """An empty run of two trials; add cells, then write()."""
+    """Return an empty run of two trials; add jobs, then call write()."""
     return FolderMaker(tmp_path / "runs")

@@ -1,4 +1,6 @@
-"""The rules of docs/architecture.md and of the house that a machine can check."""
+"""Rules of docs/architecture.md and of the code style that can be checked
+automatically.
+"""
 
 import ast
 import json
@@ -10,7 +12,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[1] / "mtlrun"
 CONFIGS = PACKAGE.parent / "configs"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-#: From the bottom to the top: a layer imports itself and what stands before it.
+#: From bottom to top: a layer imports only itself and earlier layers.
 LAYERS = [
     "utils",
     "problem",
@@ -29,10 +31,10 @@ LAYERS = [
 ]
 #: The laboratory and the commands; everything else is the library.
 LABORATORY = ("lab", "cli")
-#: Packages that only the laboratory may import together with a module.
+#: Packages that only the laboratory may import at module level
 LABORATORY_PACKAGES = ("pydantic", "jinja2", "matplotlib")
-#: Modules of the library that import one of these packages. All others import these
-#: modules inside functions only.
+#: Modules of the library that import one of these packages. Other modules import them
+#: only inside functions.
 MODULES_WITH_PACKAGES = {
     "mtlrun.data.cards": "pydantic",
     "mtlrun.utils.yaml": "pydantic",
@@ -58,7 +60,7 @@ LIGHT = [
     "mtlrun.estimators.registry",
     "mtlrun.engine.analysis",
 ]
-MAX_LINES = 1000  # docstrings included
+MAX_LINES = 1000  # Including docstrings
 MAX_BODY = 75
 
 
@@ -124,7 +126,7 @@ def _library_modules() -> list[str]:
     ]
 
 
-def test_the_library_loads_neither_the_laboratory_nor_its_packages():
+def test_the_library_imports_neither_the_laboratory_nor_its_packages():
     names = [name for name in _library_modules() if name not in MODULES_WITH_PACKAGES]
     code = (
         "import importlib, sys\n"
@@ -141,7 +143,7 @@ def test_the_library_loads_neither_the_laboratory_nor_its_packages():
     assert run.stdout.strip() == "[]"
 
 
-def test_only_named_modules_of_the_library_import_packages_of_the_laboratory():
+def test_only_listed_modules_of_the_library_import_packages_of_the_laboratory():
     importers = {}
     for path in MODULES:
         if path.relative_to(PACKAGE).parts[0] in LABORATORY:
@@ -157,7 +159,9 @@ def test_only_named_modules_of_the_library_import_packages_of_the_laboratory():
 
 
 def _at_import(body: list[ast.stmt]) -> set[str]:
-    """Return what statements import while their module is imported: not in functions, not for type checkers."""
+    """Return the imports that run with a module: not those in functions or for type
+    checkers.
+    """
     found = set()
     for node in body:
         if isinstance(node, ast.Import):
@@ -177,7 +181,7 @@ def _at_import(body: list[ast.stmt]) -> set[str]:
     return found
 
 
-def test_no_modules_import_each_other_in_a_circle():
+def test_no_modules_import_each_other_in_a_cycle():
     names = {_name(path) for path in MODULES}
     waits = {
         _name(path): _at_import(ast.parse(path.read_text()).body)
@@ -186,7 +190,7 @@ def test_no_modules_import_each_other_in_a_circle():
     }
     while free := {
         name for name, needs in waits.items() if not needs
-    }:  # what is left waits for itself
+    }:  # The rest waits for itself.
         waits = {
             name: needs - free for name, needs in waits.items() if name not in free
         }
@@ -220,7 +224,7 @@ def test_files_and_functions_are_short_and_public_names_documented():
     assert not problems, "\n".join(problems)
 
 
-def test_no_two_classes_have_one_name():
+def test_class_names_are_unique():
     places = defaultdict(list)
     for path in MODULES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -229,8 +233,9 @@ def test_no_two_classes_have_one_name():
     assert not {name: where for name, where in places.items() if len(where) > 1}
 
 
-def test_light_modules_load_no_heavy_package():
-    # One process for all: after each import, say which heavy packages it was the first to bring in.
+def test_light_modules_import_no_heavy_package():
+    # One process for all: each import reports the heavy packages that it imported
+    # first.
     packages = [_name(path) for path in MODULES if path.name == "__init__.py"]
     commands = [
         _name(path) for path in MODULES if path.relative_to(PACKAGE).parts[0] == "cli"
@@ -252,17 +257,19 @@ def test_light_modules_load_no_heavy_package():
 
 
 def test_lines_of_machine_formats_end_with_line_feeds():
-    """`str.splitlines` also cuts at U+2028, U+0085 and U+001E, which names may contain."""
+    """`str.splitlines` also splits at U+2028, U+0085 and U+001E, which may occur in
+    names.
+    """
     human = {
         "lab/verify.py",
         "lab/report/sections.py",
         "lab/batch.py",
         "comparison/protocol.py",
-    }  # the first line of a message
+    }  # The first line of a message
     octets = {
         "tables/drawing.py",
         "data/formats/svmlight.py",
-    }  # bytes.splitlines cuts at line ends only
+    }  # bytes.splitlines splits only at line ends.
     found = {
         path.relative_to(PACKAGE).as_posix()
         for path in MODULES
@@ -271,7 +278,7 @@ def test_lines_of_machine_formats_end_with_line_feeds():
     assert found == human | octets
 
 
-def test_experiments_can_be_read_at_a_sitting():
+def test_experiment_files_are_short():
     lengths = {
         str(path.relative_to(CONFIGS)): path.read_text("utf-8").count("\n")
         for path in CONFIGS.rglob("*.yaml")

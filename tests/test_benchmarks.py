@@ -1,4 +1,4 @@
-"""What the benchmarks import from the package is there."""
+"""Names that the benchmarks import from the package exist."""
 
 import runpy
 from pathlib import Path
@@ -16,7 +16,7 @@ def test_a_benchmark_can_be_imported(path):
     assert "main" in runpy.run_path(str(path), run_name=path.stem)
 
 
-def test_the_ridge_in_closed_form_has_no_gradient():
+def test_the_closed_form_ridge_has_no_gradient():
     module = runpy.run_path(str(FOLDER / "compare_verdict.py"), run_name="benchmark")
     rng = np.random.default_rng(0)
     X = rng.normal(size=(5, 9, 3))

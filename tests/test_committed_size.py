@@ -1,4 +1,4 @@
-"""The checkout stays light: committed results are compact, and no new file is large."""
+"""The checkout stays small: committed results are compact, and no new file is large."""
 
 import subprocess
 from pathlib import Path
@@ -18,7 +18,7 @@ REMEDY = "run `make pages`, which compacts results/"
 
 
 def tracked_files() -> list[Path]:
-    """Return the files that git has or would add; skip where there is no checkout."""
+    """Return the files that git has or would add; skip without a checkout."""
     if not (ROOT / ".git").exists():
         pytest.skip("needs a checkout")
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]

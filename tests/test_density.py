@@ -1,4 +1,6 @@
-"""The code of a room does not become denser; scripts/density.py explains the figures."""
+"""The code of a room does not become denser; scripts/density.py explains the
+figures.
+"""
 
 import runpy
 from collections import Counter
@@ -59,7 +61,7 @@ def rising(baseline, column, figure):
     return SCRIPT["problems"]("cli", present, baseline)
 
 
-def test_a_figure_above_its_goal_may_not_rise_and_one_below_it_may():
+def test_a_figure_may_rise_up_to_its_goal_but_not_above():
     baseline = dict.fromkeys(SCRIPT["COLUMNS"], 10.0)
     assert rising(baseline, "tokens", 10.0) == []
     (problem,) = rising(baseline, "tokens", 10.3)

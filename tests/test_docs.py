@@ -1,4 +1,6 @@
-"""What the documents point at exists, and the generated ones are up to date."""
+"""Targets of references in the documents exist, and generated documents are up to
+date.
+"""
 
 import doctest
 import importlib
@@ -35,7 +37,7 @@ TAUGHT = [
     *sorted((DOCS / "start").glob("*.md")),
     *sorted((DOCS / "guide").glob("*.md")),
 ]
-#: To look things up in, not to be read from start to end.
+#: Reference pages, not read from start to end
 REFERENCE = ("methods", "formats", "protocols", "benchmarks", "compare")
 EXAMPLES = sorted((ROOT / "examples" / "gallery").glob("plot_*.py"))
 _PATH = re.compile(
@@ -60,7 +62,7 @@ def test_the_tests_named_in_the_errata_exist(file, name):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_files_named_on_a_page_exist(page):
+def test_files_named_on_a_page_exist(page):
     named = set(_PATH.findall(page.read_text("utf-8")))
     assert [
         path for path in sorted(named) if not any(ROOT.glob(path.rstrip("/")))
@@ -73,7 +75,7 @@ def test_prose_is_wrapped_at_100_characters(page):
         "methods.md",
         "README.md",
         "summary.md",
-    ):  # derived, or with derived tables
+    ):  # Generated pages, or pages with generated tables
         return
     code = False
     for number, line in enumerate(page.read_text("utf-8").splitlines(), start=1):
@@ -83,7 +85,7 @@ def test_prose_is_wrapped_at_100_characters(page):
 
 
 @pytest.mark.slow
-def test_the_protocols_are_those_of_the_experiment_files():
+def test_the_protocols_match_the_experiment_files():
     text = (DOCS / "protocols.md").read_text("utf-8")
     assert PAGE["filled"](text) == text, (
         "run: python scripts/marked_pages.py docs/protocols.md"
@@ -92,7 +94,7 @@ def test_the_protocols_are_those_of_the_experiment_files():
         assert (f"### `{entry.id}`" in text) == (entry.kind != "train")
 
 
-def test_choices_of_several_artefacts_are_listed_once():
+def test_choices_of_several_paper_items_are_listed_once():
     items = [" ".join(item.split()) for item in PAGE["choices"]("mtmkl").split("\n- ")]
     clean = [item for item in items if "The protocol is clean" in item]
     assert len(clean) == 1
@@ -101,7 +103,7 @@ def test_choices_of_several_artefacts_are_listed_once():
         PAGE["choices"]("none")
 
 
-def test_every_method_has_its_place_in_the_api():
+def test_every_method_is_listed_in_the_api():
     page = (DOCS / "api" / "estimators.md").read_text("utf-8")
     assert [
         name for name in METHODS if f"   mtlrun.estimators.{name}\n" not in page
@@ -109,7 +111,7 @@ def test_every_method_has_its_place_in_the_api():
 
 
 @pytest.mark.parametrize("package", ["data", "features"])
-def test_what_a_package_exports_is_in_the_api(package):
+def test_exports_of_every_package_are_listed_in_the_api(package):
     module = __import__(f"mtlrun.{package}", fromlist=["x"])
     page = (DOCS / "api" / f"{package}.md").read_text("utf-8")
     assert [
@@ -121,7 +123,9 @@ def test_what_a_package_exports_is_in_the_api(package):
 
 @pytest.mark.parametrize("page", [DOCS / "scaling.md"], ids=lambda page: page.stem)
 def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
-    """The guide, the start and the home page show their output: test_docs_output.py."""
+    """The guide, the start and the home page show their output: see
+    test_docs_output.py.
+    """
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "__main__"}
     for code in re.findall(
@@ -133,7 +137,7 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
 
 
 def test_the_python_code_of_compare_runs(tmp_path, monkeypatch):
-    """With one method, as all of them take a minute."""
+    """Uses one method, because all of them take a minute."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
         mtlrun,
@@ -159,7 +163,7 @@ def test_the_python_code_of_compare_runs(tmp_path, monkeypatch):
 
 
 def test_the_python_code_of_distributed_runs(tmp_path, monkeypatch):
-    """With a scheduler and a worker inside this process in place of HOST."""
+    """Replaces HOST by a scheduler and a worker inside this process."""
     distributed = pytest.importorskip("distributed")
     monkeypatch.chdir(tmp_path)
     text = (DOCS / "distributed.md").read_text("utf-8")
@@ -191,13 +195,13 @@ def test_a_chapter_has_all_its_parts(page):
     assert re.search(r"^\| symbol \| meaning \| in code \|$", text, re.MULTILINE)
     assert len(re.findall(r"\(https://doi\.org/[^)]+\)", text)) >= 2
     assert "../api/" in text
-    # Every block of code ends in its output.
+    # Every code block ends with its output.
     fences = re.findall(r"^```(\w+)", text, re.MULTILINE)
     assert fences.count("python") == fences.count("text") >= 1
 
 
 @pytest.mark.parametrize("page", CHAPTERS, ids=lambda page: page.stem)
-def test_the_pictures_of_a_chapter_are_drawn_and_stored(page):
+def test_figures_of_a_chapter_are_drawn_and_stored(page):
     drawn = runpy.run_path(str(ROOT / "scripts" / "docs_pictures.py"))["PICTURES"]
     text = page.read_text("utf-8")
     shown = re.findall(r"!\[[^\]]+\]\(\.\./pictures/([\w-]+)\.svg\)", text)
@@ -217,7 +221,7 @@ def test_a_reference_without_an_entry_is_an_error():
         PAGE["reference"]("nobody2000")
 
 
-def test_statisticians_find_their_words_beside_ours():
+def test_terms_of_statisticians_are_explained_beside_ours():
     taught = " ".join(page.read_text("utf-8") for page in CHAPTERS)
     table = (DOCS / "start" / "is-it-mine.md").read_text("utf-8")
     for word in (
@@ -233,7 +237,7 @@ def test_statisticians_find_their_words_beside_ours():
 
 
 @pytest.mark.parametrize("name", ["start/is-it-mine", "guide/choosing"])
-def test_a_chart_shows_every_question_and_its_command(name):
+def test_a_chart_shows_all_questions_and_commands(name):
     text = (DOCS / f"{name}.md").read_text("utf-8")
     made = runpy.run_path(str(ROOT / "scripts" / "docs_chart.py"))
     found = made["steps"](text)
@@ -243,7 +247,7 @@ def test_a_chart_shows_every_question_and_its_command(name):
     for step in found:
         lines = made["command_lines"](step.command)
         assert "\n".join(lines).replace(" \\\n ", "") == step.command
-        assert max(map(len, lines)) <= 45  # what the width of a phone has room for
+        assert max(map(len, lines)) <= 45  # The width of a phone
         assert set(lines) <= set(shown)
         assert step.question.split()[0] in " ".join(shown)
     assert len(shown) > 3 * len(found)
@@ -256,7 +260,7 @@ def test_a_question_without_a_command_is_an_error():
         steps("## 1. Is it?\n\n**Yes: it is.**\n")
 
 
-def test_the_check_of_the_site_finds_what_is_broken(tmp_path):
+def test_the_check_of_the_site_finds_broken_links(tmp_path):
     check = runpy.run_path(str(ROOT / "scripts" / "docs_check.py"))
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "b.html").write_text(
@@ -280,7 +284,7 @@ def test_the_check_of_the_site_finds_what_is_broken(tmp_path):
     assert check["main"](tmp_path) == 1
 
 
-def test_bars_of_code_in_docstrings_stay_as_they_are():
+def test_vertical_bars_in_docstring_code_are_unchanged():
     plain_words = runpy.run_path(str(ROOT / "scripts" / "docs_words.py"))["plain_words"]
     lines = ["The call ``(x || task)``, `a|b`, and |w| of w."]
     assert plain_words(lines) == [r"The call ``(x || task)``, `a|b`, and \|w\| of w."]
@@ -288,7 +292,9 @@ def test_bars_of_code_in_docstrings_stay_as_they_are():
 
 @pytest.mark.slow
 def test_an_estimator_without_an_example_gets_one_that_runs():
-    """On its page of the API; all others have theirs in the docstring (test_doctests.py)."""
+    """It is on its API page; the others have examples in their docstrings
+    (test_doctests.py).
+    """
     example = runpy.run_path(str(ROOT / "scripts" / "docs_examples.py"))["example"]
     listed = re.findall(
         r"^   mtlrun\.estimators\.(\w+)$",
@@ -314,7 +320,7 @@ def test_an_estimator_without_an_example_gets_one_that_runs():
 
 @pytest.mark.parametrize("name", [".", "start", "guide", "api", "reference"])
 def test_an_index_links_its_pages(name):
-    """A code host shows no table of contents, so that each page in it has a link besides."""
+    """A code host shows no table of contents, so each page is linked separately."""
     page = DOCS / name / "index.md"
     text = page.read_text("utf-8")
     (listed,) = re.findall(r"^```{toctree}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
@@ -346,7 +352,7 @@ def _words(page, tables=True):
     "page", [page for page in DOCS.rglob("*.md") if page.stem not in REFERENCE], ids=str
 )
 def test_a_page_is_short(page):
-    """But reference; tables of results are looked things up in, too."""
+    """Reference pages and tables of results may be longer."""
     assert _words(page, tables=page in TAUGHT) < 3000
 
 
@@ -362,7 +368,7 @@ def test_an_example_of_the_gallery_is_short(script):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
-def test_an_example_of_the_gallery_draws(script, tmp_path, monkeypatch):
+def test_an_example_of_the_gallery_draws_a_figure(script, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     plt.switch_backend("agg")
     runpy.run_path(str(script))
@@ -373,7 +379,7 @@ def test_an_example_of_the_gallery_draws(script, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "page", sorted((DOCS / "api").glob("*.md")), ids=lambda page: page.stem
 )
-def test_what_the_api_lists_exists(page):
+def test_names_listed_in_the_api_exist(page):
     for name in re.findall(
         r"^   (mtlrun\.[\w.]+)$", page.read_text("utf-8"), re.MULTILINE
     ):
@@ -381,10 +387,10 @@ def test_what_the_api_lists_exists(page):
         assert hasattr(importlib.import_module(module), attribute), name
 
 
-def test_search_ranks_the_guide_before_the_api_and_reports():
+def test_search_ranks_the_guide_above_the_api_and_reports():
     assert "search_scorer.js" in (DOCS / "conf.py").read_text("utf-8")
     script = (DOCS / "search_scorer.js").read_text("utf-8")
-    # Sphinx declares the same name: with const the browser would refuse its script.
+    # Sphinx declares the same name: with const the browser would reject its script.
     assert "\nvar Scorer = {" in script
     bonuses = re.findall(r'^  \["([\w/]*)", (-?\d+)\],', script, re.MULTILINE)
 
@@ -395,7 +401,7 @@ def test_search_ranks_the_guide_before_the_api_and_reports():
 
     stub = "api/generated/mtlrun.estimators.HierarchicalMTL"
     report = "results/fetr/table2/full/report"
-    # A word in a title counts 15 more than one in the text: folders must outweigh it.
+    # A title word counts 15 more than one in the text: folders must outweigh it.
     assert bonus("guide/pooling") > bonus(stub) + 40 > bonus(report) + 80
     assert bonus("start/verdict") == bonus("guide/pooling")
     assert bonus("compare") > bonus(stub)

@@ -1,4 +1,4 @@
-"""The output shown on pages is what their code prints, and a changed output is noticed."""
+"""Pages show the output that their code prints, and changed output is detected."""
 
 import runpy
 from pathlib import Path
@@ -21,7 +21,7 @@ def page(code: str, output: str | None = None) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
-def test_a_page_shows_what_its_code_prints(path):
+def test_a_page_shows_the_output_of_its_code(path):
     text = path.read_text("utf-8")
     if needs := SCRIPT["unavailable"](text):
         pytest.skip(f"needs {', '.join(needs)}")
@@ -63,7 +63,7 @@ def test_code_that_prints_must_show_its_output():
     assert SCRIPT["differences"](page("x = 1\n"), "page.md") == []
 
 
-def test_the_output_of_a_later_block_uses_names_of_earlier_ones():
+def test_later_blocks_use_names_of_earlier_ones():
     text = page("x = 1\n") + page("print(x + 1)\n", "2\n")
     assert SCRIPT["differences"](text, "page.md") == []
 
@@ -73,7 +73,7 @@ def test_code_that_warns_fails():
         SCRIPT["run"](page("import warnings\nwarnings.warn('x')\n"), "page.md")
 
 
-def test_writing_stores_what_is_printed():
+def test_writing_stores_the_printed_output():
     without = page("print('a 2.5')\n")
     stored = SCRIPT["rewrite"](without, "page.md")
     assert "```text\na 2.5\n```" in stored

@@ -1,4 +1,4 @@
-"""The examples in the docstrings print what they say."""
+"""Examples in docstrings print their documented output."""
 
 import doctest
 import importlib
@@ -14,7 +14,7 @@ MODULES = [
     for path in sorted(PACKAGE.rglob("*.py"))
     if ">>> " in path.read_text(encoding="utf-8")
 ]
-#: Entry points beside the methods.
+#: Entry points other than methods
 PUBLIC = {
     "compare",
     "load_results",
@@ -27,7 +27,7 @@ PUBLIC = {
     "WeightedDegree",
     "solve_fista",
 }
-#: Their examples could not run without it.
+#: Extra packages that examples need
 NEEDS_EXTRA = {
     info.class_path.partition(":")[0] for info in METHODS.values() if info.extra
 }
@@ -42,7 +42,7 @@ def _examples(module):
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_examples_of(module):
+def test_examples_run(module):
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     said = []
     for example in _examples(module):
@@ -50,7 +50,7 @@ def test_examples_of(module):
     assert runner.summarize(verbose=False).failed == 0, "".join(said)
 
 
-def test_every_family_of_methods_and_the_entry_points_have_one():
+def test_every_family_of_methods_and_the_entry_points_have_examples():
     families = {info.class_path.partition(":")[0] for info in METHODS.values()}
     assert families - NEEDS_EXTRA <= set(MODULES)
     named = {

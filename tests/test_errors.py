@@ -1,4 +1,4 @@
-"""Errors name arguments where Python shows them, options where the command line does."""
+"""Errors name arguments in Python and options on the command line."""
 
 import inspect
 import pickle
@@ -25,7 +25,7 @@ from mtlrun.model.fitted import Model
         ("write `--task-type binary`", "write `task_type='binary'`"),
     ],
 )
-def test_an_option_becomes_the_argument_of_its_meaning(option, argument):
+def test_an_option_becomes_the_matching_argument(option, argument):
     assert in_python(option) == argument
 
 
@@ -38,11 +38,11 @@ def test_an_option_becomes_the_argument_of_its_meaning(option, argument):
         "",
     ],
 )
-def test_commands_and_options_of_the_shell_alone_stay(text):
+def test_commands_and_options_without_an_argument_are_kept(text):
     assert in_python(text) == text
 
 
-def test_no_argument_of_a_public_function_is_taken_for_an_option_of_the_shell():
+def test_no_argument_of_a_public_function_is_confused_with_a_command_line_option():
     functions = [mtlrun.compare, mtlrun.reproduce, mtlrun.load_model, mtlrun.load_run]
     for function in [*functions, Model.predict_table]:
         names = {
@@ -56,7 +56,7 @@ def refuse():
     raise UserError("no rows", "Say --min-rows 4.")
 
 
-def test_an_error_that_leaves_a_public_function_keeps_its_options_for_the_command_line():
+def test_an_error_from_a_public_function_keeps_its_options_for_the_command_line():
     with pytest.raises(UserError) as caught:
         refuse()
     assert caught.value.remedy == "Say --min-rows 4."

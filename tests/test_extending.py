@@ -1,4 +1,6 @@
-"""The guide to extending mtlrun: its code is that of the examples, and the examples do what it says."""
+"""The guide to extending mtlrun shows the code of the examples, and they do what it
+states.
+"""
 
 import importlib
 import runpy
@@ -23,7 +25,7 @@ EXAMPLES = sorted((ROOT / "examples" / "extending").glob("*.py"))
 
 @pytest.fixture
 def example(monkeypatch, tmp_path):
-    """Import an example as a user would from its folder; leave no trace of it."""
+    """Import an example as from its folder; remove all traces of it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(EXAMPLES[0].parent)
     before = set(sys.modules)
@@ -32,7 +34,7 @@ def example(monkeypatch, tmp_path):
         sys.modules.pop(name, None)
 
 
-def test_the_page_shows_the_examples_as_they_are():
+def test_the_page_shows_the_examples_unchanged():
     filled = runpy.run_path(str(ROOT / "scripts" / "marked_pages.py"))["filled"]
     text = PAGE.read_text(encoding="utf-8")
     assert filled(text) == text, "run: python scripts/marked_pages.py docs/extending.md"
@@ -70,7 +72,7 @@ def test_the_penalty_is_solved_to_a_certified_optimum(example, capsys):
     np.testing.assert_allclose(
         plain.coef_, JointFeatureMTL(alpha=5.0, tol=1e-9).fit(X, Y).coef_, atol=1e-4
     )
-    # a weight is a change of units of the feature
+    # A weight changes the unit of the feature.
     weights = np.array([1.0, 2.0, 0.5, 1.0, 3.0])
     for solver in ("admm", "fista"):
         model = module.WeightedFeatureMTL(
@@ -126,7 +128,7 @@ methods:
 """
 
 
-def test_the_measure_is_taken_and_its_quantities_are_known(example, tmp_path, capsys):
+def test_the_analysis_runs_and_its_quantities_are_declared(example, tmp_path, capsys):
     found = example("my_measure").main()
     assert 0 < found.values["mean"] < found.values["largest"] < 1
     assert "largest" in capsys.readouterr().out

@@ -1,8 +1,9 @@
-"""Numbers of cells, measures and data sets beside the versions of what computes them.
+"""Numbers of jobs, analyses and data sets, with the versions of the code that computed
+them.
 
-A number that changes needs a raised version, and a raised version a number that changes. ``python tests/test_golden.py
---write`` stores the numbers of the present code for those whose version was raised, and for new cases; MTLRUN_DATA must
-hold the data sets.
+A changed number needs a raised version, and a raised version a changed number. ``python
+tests/test_golden.py --write`` stores the numbers of the present code if their version
+was raised, and those of new cases; MTLRUN_DATA must contain the data sets.
 """
 
 import functools
@@ -34,7 +35,7 @@ RAGGED = "{id: simulated-splice, n_tasks: 3}"
 SHARED = "{id: simulated-rmtl, n: 60, d: 8, m: 6, rank: 2}"
 BALANCED = "{id: gauss2d, n: 60}"
 
-#: Split x features x search x scoring, each of them several times, as sections of an experiment file.
+#: Splits, features, searches and metrics as sections of an experiment file
 SPLITS = {
     "random": "split: {kind: random, train: 0.5}",
     "kfold": "split: {kind: kfold, folds: 3}",
@@ -59,7 +60,9 @@ METHODS = ("IndependentRidge", "SparseMTL", "PooledRidge", "TraceNormMTL")
 
 
 def experiments() -> dict[str, str]:
-    """Return experiment files of one method by name: every split with every features, the others in turn."""
+    """Return experiment files of one method by name: each split with all features, and
+    the other sections in turn.
+    """
     found = {}
     for i, (split, features) in enumerate((s, f) for s in SPLITS for f in FEATURES):
         for j in range(2):
@@ -86,7 +89,7 @@ def experiments() -> dict[str, str]:
 
 
 def numbers_of_cell(job: Job) -> dict[str, float | None]:
-    """Return metrics, those of the first task, rows and the parameters that a search chooses."""
+    """Return metrics, those of the first task, rows and the selected parameters."""
     chosen = {}
     if job.search is not None:
         found = choice_of(job, [compute_job(fold, None, None)[0] for fold in job.folds])
@@ -101,7 +104,7 @@ def numbers_of_cell(job: Job) -> dict[str, float | None]:
 
 
 def cell_of(text: str, folder: Path) -> Job:
-    """Return the last cell of an experiment file."""
+    """Return the last job of an experiment file."""
     path = folder / "golden.yaml"
     path.write_text(text)
     return plan(load_experiment(path), output=folder).rows[-1].job
@@ -109,7 +112,7 @@ def cell_of(text: str, folder: Path) -> Job:
 
 @functools.cache
 def measured() -> dict[str, Job]:
-    """Return a cell of every measure that the profile ``smoke`` of an experiment has."""
+    """Return a job of each analysis in the profile ``smoke`` of an experiment."""
     found: dict[str, Job] = {}
     for entry in artefacts():
         for row in plan(
@@ -121,14 +124,14 @@ def measured() -> dict[str, Job]:
 
 
 def numbers_of_measure(job: Job) -> dict[str, float | None]:
-    """Return what a measure returns, without clocks and rounding."""
+    """Return the result of an analysis, rounded and without clocks."""
     record, _ = compute_job(job, None, None)
     compared = _agreement(record, record)
     return {name: value for name, value in record.metrics.items() if name in compared}
 
 
 def cards() -> Iterator[tuple[str, str]]:
-    """Yield the name of every reader and generator with a card that it reads."""
+    """Yield the name of each reader and generator with a card that uses it."""
     seen = set()
     for path in card_paths(data_directory(None)).values():
         card = read_card(path)
@@ -141,12 +144,12 @@ def cards() -> Iterator[tuple[str, str]]:
             yield source_name(card), card.id
 
 
-#: Of the multilabel sets one that is read in a moment.
+#: One multilabel set that is read quickly
 CARDS = {**dict(cards()), "reader:mulan": "enron"}
 
 
 def numbers_of_data(id: str) -> dict[str, float]:
-    """Return sums that change with any value of a data set, and with its place."""
+    """Return sums that change with any value of a data set and with its position."""
     data = load_dataset(id)
     strings = data.X.dtype.kind in "SU"
     X = (
@@ -185,7 +188,9 @@ def stored(name: str) -> dict:
 
 
 @pytest.mark.parametrize("name", experiments())
-def test_cells(name, tmp_path, monkeypatch, judge):
+def test_numbers_of_jobs_change_only_with_their_versions(
+    name, tmp_path, monkeypatch, judge
+):
     monkeypatch.chdir(tmp_path)
     job = cell_of(experiments()[name], tmp_path)
     judge(
@@ -198,7 +203,7 @@ def test_cells(name, tmp_path, monkeypatch, judge):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ANALYSES)
-def test_measures(name, judge):
+def test_numbers_of_analyses_change_only_with_their_versions(name, judge):
     job = measured()[name]
     digits = declared(name)[1].digits
     judge(
@@ -209,7 +214,7 @@ def test_measures(name, judge):
     )
 
 
-#: Sources whose files or sizes take seconds.
+#: Sources whose files or sizes take seconds
 LARGE = ("reader:fasta", "reader:idx", "generator:eurlex")
 
 
@@ -220,7 +225,7 @@ LARGE = ("reader:fasta", "reader:idx", "generator:eurlex")
         for name in CARDS
     ],
 )
-def test_data(source, request, judge):
+def test_data_sets_change_only_with_their_versions(source, request, judge):
     if source.startswith("reader:") and source != "reader:digits":
         request.applymarker(pytest.mark.data)
     try:
@@ -235,11 +240,11 @@ def test_data(source, request, judge):
     )
 
 
-def test_every_reader_that_needs_no_table_of_the_user_is_among_them():
+def test_all_readers_that_need_no_table_of_the_user_are_tested():
     assert {f"reader:{name}" for name in READERS} - {*CARDS} == {"reader:csv"}
 
 
-def test_what_is_compared_is_what_verify_compares():
+def test_the_compared_fields_are_those_that_verify_compares():
     assert _estimator_names(
         {"estimator": "A", "params": {"base": {"estimator": "B"}}}
     ) == [

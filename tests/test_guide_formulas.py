@@ -89,8 +89,8 @@ def fused(data: Data, model: FusedMTL) -> float:
 def clustered(data: Data, model: ClusteredMTL) -> float:
     """Evaluate the trace at the best M, whose eigenvectors are those of W'W.
 
-    For singular values sigma_k of W, the trace is sum_k sigma_k^2 / (eta + m_k), where the
-    eigenvalues m_k of M lie in [0, 1] and add up to k. At the minimum they are
+    For singular values sigma_k of W, the trace is sum_k sigma_k^2 / (eta + m_k), where
+    the eigenvalues m_k of M lie in [0, 1] and add up to k. At the minimum they are
     clip(c sigma_k - eta, 0, 1) for the constant c that gives this sum.
     """
     sigma = np.linalg.svd(model.coef_, compute_uv=False)
@@ -125,8 +125,8 @@ def trace_norm(data: Data, model: TraceNormMTL) -> float:
 def relations(data: Data, model: MTRL) -> float:
     W = model.coef_.T
     ridge = model.lam1 / 2 * (W**2).sum()
-    # Omega is singular where W has not full rank: the formula then means its
-    # generalized inverse, since the columns of W' lie in the range of Omega.
+    # Omega is singular if W does not have full rank: the formula then refers to its
+    # generalized inverse, since the columns of W' are in the range of Omega.
     inverse = np.linalg.pinv(model.task_covariance_, rcond=1e-10, hermitian=True)
     return data.loss(model) + ridge + model.lam2 / 2 * np.trace(W @ inverse @ W.T)
 
@@ -141,7 +141,7 @@ def coupled_svm(data: Data, model: GraphSVC) -> float:
     return (W**2).sum() / 2 + coupling + model.C * hinge
 
 
-#: Chapter, the formula that it prints, a model, and what the formula says.
+#: Chapter, its printed formula, a model, and a function that evaluates the formula
 FORMULAS: list[tuple[str, str, object, Callable]] = [
     (
         "graphs-time",
@@ -228,7 +228,7 @@ def test_every_chapter_with_an_objective_has_its_formula_tested():
     assert with_minimum == {chapter for chapter, *_ in FORMULAS}
 
 
-#: Chapters whose formulas are no objective with a minimum, and what checks them.
+#: Chapters whose formulas are not objectives to minimize, and the tests that check them
 OTHER_FORMULAS = {
     "pooling": "tests/estimators/test_printed_objectives.py",
     "smooth": "test_the_formulas_of_smooth_curves_are_the_model",
@@ -302,7 +302,7 @@ def test_sums_of_products_give_the_squared_errors(data):
 
 
 def test_the_mixture_finds_clusters_better_than_the_relaxation():
-    """The chapter on clusters recommends it, with these numbers."""
+    """The chapter on clusters recommends it with these numbers."""
     printed = re.sub(r"\s+", " ", (GUIDE / "clusters.md").read_text("utf-8"))
     assert "the norm of the error of its coefficients was 1.6." in printed
     assert "`ClusteredMTL` reached 2.8 and the trace norm 2.6" in printed
@@ -333,7 +333,7 @@ def trace_norm_of(data: Data, model: MTFL) -> float:
 
 
 TIGHT = {"tol": 1e-9, "max_iter": 100_000}
-#: Rows of the first table of docs/guide/same-models.md: one side, and the other.
+#: Rows of the first table of docs/guide/same-models.md: left side and right side
 SAME = [
     (ConvexASO(2.0, 0.3, 2, **TIGHT), ClusteredMTL(2.0, 0.3, 2, **TIGHT)),
     (MTFL(0.7, **TIGHT), MTRL(0.0, 1.4, **TIGHT)),
@@ -371,7 +371,7 @@ def test_every_line_of_same_models_is_tested():
     page = (GUIDE / "same-models.md").read_text("utf-8")
     (table,) = re.findall(r"^\| this \|.*?\n\n", page, re.DOTALL | re.MULTILINE)
     lines = table.strip().splitlines()[2:]
-    # One line has two models on its left side.
+    # One row has two models on its left side.
     assert len(lines) + 1 == len(SAME)
     for model in {type(model).__name__ for pair in SAME for model in pair}:
         assert f"`{model}" in table

@@ -1,4 +1,6 @@
-"""Metrics equal scikit-learn's on every layout, and are NaN exactly where they are undefined."""
+"""Metrics equal scikit-learn's in every layout, and are NaN exactly where they are
+undefined.
+"""
 
 import re
 
@@ -18,7 +20,7 @@ from mtlrun.errors import UnknownNameError
 
 @st.composite
 def binary_problem(draw):
-    """Labels of both classes, scores with many ties, positive weights."""
+    """Return labels of both classes, scores with many ties, positive weights."""
     n = draw(st.integers(2, 40))
     y = np.array(draw(st.lists(st.sampled_from([-1.0, 1.0]), min_size=n, max_size=n)))
     y[:2] = -1, 1
@@ -75,7 +77,7 @@ def test_other_averages_of_the_auc_equal_scikit_learn(weighted):
     Y[:2] = (
         [1, 0, 1, 0, 1, 0],
         [0, 1, 0, 1, 0, 1],
-    )  # every row has both classes: scikit-learn knows no others
+    )  # Every row has both classes, which scikit-learn requires.
     Y[2:, 0] = np.where(Y[2:, 1:].any(axis=1), Y[2:, 0], 1.0)
     Y[2:, 1] = np.where(Y[2:].all(axis=1), 0.0, Y[2:, 1])
     S, w = (
@@ -101,7 +103,7 @@ def test_other_averages_of_the_auc_equal_scikit_learn(weighted):
     )
 
 
-def test_other_averages_of_the_auc_in_other_layouts():
+def test_other_averages_of_the_auc_work_in_other_layouts():
     rng = np.random.default_rng(1)
     y, s = np.sign(rng.normal(size=60)), rng.normal(size=60)
     task = np.repeat([2, 0, 1], 20)
@@ -154,7 +156,7 @@ def test_regression_metrics_equal_scikit_learn():
     )
 
 
-def test_auc_of_hundreds_of_columns():
+def test_the_auc_works_with_hundreds_of_columns():
     rng = np.random.default_rng(1)
     Y = np.where(rng.random((200, 300)) < 0.2, 1, 0)
     S = rng.integers(0, 20, Y.shape) / 7.0
@@ -207,7 +209,7 @@ def test_masked_and_weightless_entries_do_not_count():
         (m.accuracy_per_task, [], []),
     ],
 )
-def test_undefined_is_nan(function, y, prediction):
+def test_undefined_metrics_are_nan(function, y, prediction):
     assert np.isnan(function(np.array(y), np.array(prediction))).tolist() == [True]
 
 
@@ -217,7 +219,7 @@ def test_nmse_with_zero_given_variance_is_nan():
     ).tolist() == [False, True]
 
 
-def test_explained_variance_by_rows_is_that_of_the_rows_pooled():
+def test_explained_variance_by_rows_pools_the_rows():
     rng = np.random.default_rng(0)
     task = rng.integers(0, 4, size=60)
     y, p, w = (
@@ -230,7 +232,7 @@ def test_explained_variance_by_rows_is_that_of_the_rows_pooled():
             y, p, task_id=task, tasks=range(5), weights=weights
         )
         sizes = np.bincount(task, weights=weights, minlength=5)
-        assert np.isnan(values[4])  # a task without rows
+        assert np.isnan(values[4])  # A task without rows
         mean, _ = m.average(values, sizes, how="sample")
         assert mean == pytest.approx(reference.r2_score(y, p, sample_weight=weights))
     assert np.isnan(
@@ -238,7 +240,7 @@ def test_explained_variance_by_rows_is_that_of_the_rows_pooled():
     ).all()
 
 
-def test_accuracy_takes_any_labels():
+def test_accuracy_accepts_any_labels():
     y = np.array(["cat", "dog", "cow", "dog"])
     guess = np.array(["cat", "cow", "cow", "dog"])
     assert m.accuracy_per_task(y, guess).tolist() == [0.75]
@@ -266,12 +268,12 @@ def test_accuracy_takes_any_labels():
         (([np.ones(2)], [np.ones(2), np.ones(2)]), {}, "same number of tasks"),
     ],
 )
-def test_wrong_input_is_refused(arguments, layout, text):
+def test_invalid_input_is_rejected(arguments, layout, text):
     with pytest.raises(ValueError, match=re.escape(text)):
         m.mse_per_task(*arguments, **layout)
 
 
-def test_average():
+def test_averages_ignore_undefined_tasks():
     assert m.average([1.0, np.nan, 3.0]) == (2.0, 1)
     assert m.average([1.0, np.nan, 3.0], [1, 5, 3], how="sample") == (2.5, 1)
     mean, undefined = m.average([np.nan, np.nan])
@@ -285,12 +287,12 @@ def test_average():
         m.average([1.0], how="macro")
 
 
-def test_labels_from_scores():
+def test_labels_are_computed_from_scores():
     assert m.labels_from_scores(np.array([0.0, 0.1, -1.0])).tolist() == [-1, 1, -1]
     assert m.labels_from_scores(np.array([[0.0, 0.1]]), negative=0).tolist() == [[0, 1]]
 
 
-def test_registry():
+def test_metrics_are_registered():
     assert m.get_metric("auc").function is m.auc_per_task
     assert all(name == metric.name for name, metric in m.METRICS.items())
     with pytest.raises(UnknownNameError, match="Did you mean 'auc'"):
@@ -298,7 +300,7 @@ def test_registry():
 
 
 @pytest.mark.parametrize("metric", m.METRICS.values(), ids=lambda metric: metric.name)
-def test_direction(metric):
+def test_metrics_have_a_direction(metric):
     y = np.tile([1.0, 1.0, -1.0, -1.0, 1.0], 6)
     Y = np.column_stack([y, -y])
     good, bad = metric(Y, Y)[0], metric(Y, -Y)[0]
@@ -306,10 +308,10 @@ def test_direction(metric):
 
 
 @pytest.mark.parametrize("name", ["mse", "rmse", "nmse_all"])
-def test_squares_taken_at_once_are_those_of_every_task(name):
+def test_squared_errors_computed_at_once_equal_those_of_each_task(name):
     rng = np.random.default_rng(0)
     y, p, ids = rng.normal(size=60), rng.normal(size=60), rng.integers(0, 7, size=60)
-    ids[ids == 4] = 5  # a task without rows
+    ids[ids == 4] = 5  # A task without rows
     metric, sizes = m.METRICS[name], np.bincount(ids, minlength=7)
     more = {"variance": np.ones(7)} if metric.task_variance else {}
     found = metric(y, p, task_id=ids, tasks=range(7), **more)
@@ -351,7 +353,7 @@ def small_problem():
 
 @pytest.mark.parametrize("function", [*VALUED, *LABELLED])
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "uint64", "float16", object])
-def test_numbers_of_every_type_score_as_floats(function, dtype):
+def test_numbers_of_any_type_score_like_floats(function, dtype):
     y, p = small_problem()
     expected = function(y.astype(float), p.astype(float))
     np.testing.assert_allclose(function(y.astype(dtype), p.astype(dtype)), expected)
@@ -364,7 +366,7 @@ def test_numbers_of_every_type_score_as_floats(function, dtype):
 
 
 @pytest.mark.parametrize("function", VALUED)
-def test_gaps_of_nullable_columns_are_masked(function):
+def test_missing_values_of_nullable_columns_are_masked(function):
     y, p = small_problem()
     task_id = np.arange(40) % 2
     target = y[:, 0].astype(float)
@@ -395,7 +397,7 @@ def test_binary_labels_are_signs_zeros_and_ones_or_booleans(function):
 
 @pytest.mark.parametrize("function", [*SCORED, m.f1_per_task])
 @pytest.mark.parametrize("labels", [[1, 2], [-1, 0], [0, 5], [0.5, 1], ["no", "yes"]])
-def test_other_binary_labels_are_refused_by_name(function, labels):
+def test_other_binary_labels_are_rejected_by_name(function, labels):
     y = np.resize(labels, 12)
     name = labels[0] if isinstance(labels[0], str) else f"{labels[0]:g}"
     told = "texts" if isinstance(labels[0], str) else rf"got .*{name}"
@@ -404,7 +406,7 @@ def test_other_binary_labels_are_refused_by_name(function, labels):
 
 
 @pytest.mark.parametrize("function", LABELLED)
-def test_labels_of_two_kinds_are_refused(function):
+def test_mixed_labels_are_rejected(function):
     zeros = np.resize([0, 1], 12)
     with pytest.raises(ValueError, match="same labels"):
         function(zeros, 2 * zeros - 1)
@@ -416,7 +418,7 @@ def test_labels_of_two_kinds_are_refused(function):
     np.testing.assert_array_equal(function(words, np.array(["a", "a", "b"])), [1.0])
 
 
-def test_a_scorer_takes_labels_of_any_type():
+def test_a_scorer_accepts_labels_of_any_type():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=(60, 2)), np.repeat([0, 1], 30)])
     y = X[:, 0] + rng.normal(size=60) > 0
@@ -436,7 +438,7 @@ def test_a_scorer_counts_a_weight_of_k_as_k_rows(metric, how):
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=(60, 2)), np.repeat([0, 1, 2], 20)])
     y = X[:, 0] + 0.3 * X[:, 2] * rng.normal(size=60)
-    # The tasks differ in their error and in their weight.
+    # The tasks differ in error and weight.
     weights = np.arange(60) % 3 + 4 * (X[:, 2] == 1)
     repeated = np.repeat(np.arange(60), weights.astype(int))
     model = LinearRegression().fit(X, y)

@@ -1,4 +1,4 @@
-"""The notebooks of the documentation run from their first cell to the last, without a warning."""
+"""The notebooks of the documentation run completely and without warnings."""
 
 import json
 import runpy
@@ -15,11 +15,11 @@ NOTEBOOKS = sorted(ROOT.glob("docs/tutorials/*.ipynb"))
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(path, tmp_path):
     shown = [text for kind, _, text in run(path, tmp_path) if kind == "code"]
-    assert all("<" in text for text in shown)  # every cell shows something
+    assert all("<" in text for text in shown)  # Each cell shows something.
     assert any("<table" in text for text in shown)
 
 
-def test_there_are_two_and_they_are_stored_without_outputs():
+def test_there_are_two_notebooks_stored_without_outputs():
     assert [path.stem for path in NOTEBOOKS] == [
         "notebook-compare",
         "notebook-reproduce",

@@ -1,4 +1,6 @@
-"""The wheel is complete: it carries every shipped config and data card, and finds them without the checkout."""
+"""The wheel contains all configs and data cards, and finds them without the
+checkout.
+"""
 
 import os
 import re
@@ -40,7 +42,7 @@ def _shipped(folder: str) -> set[str]:
     }
 
 
-def test_wheel_carries_configs_cards_and_modules(wheel):
+def test_the_wheel_contains_configs_cards_and_modules(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     configs, cards = _shipped("configs"), _shipped("datasets")
     assert configs
@@ -52,7 +54,7 @@ def test_wheel_carries_configs_cards_and_modules(wheel):
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 
 
-def test_installed_wheel_finds_its_files(wheel, tmp_path):
+def test_the_installed_wheel_finds_its_files(wheel, tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
     code = "from mtlrun.utils import io as r; print(r.configs_dir(), r.datasets_dir(), r.checkout_dir())"
@@ -80,7 +82,9 @@ PROJECT = (
 
 
 def _bounds() -> dict[str, str]:
-    """Return the lower bound of everything that is needed at run time, with the extras that are not for developers."""
+    """Return the lower bounds of all run-time dependencies, including extras for
+    users.
+    """
     lines = list(PROJECT["dependencies"])
     for extra in ("nn", "distributed", "parquet"):
         lines += PROJECT["optional-dependencies"][extra]
@@ -95,7 +99,7 @@ def _bounds() -> dict[str, str]:
     return found
 
 
-def test_the_oldest_releases_that_are_tested_are_the_lower_bounds():
+def test_the_oldest_tested_releases_are_the_lower_bounds():
     lines = (ROOT / ".ci" / "oldest.txt").read_text().splitlines()
     pinned = dict(
         line.split("==") for line in lines if line and not line.startswith("#")
@@ -104,7 +108,9 @@ def test_the_oldest_releases_that_are_tested_are_the_lower_bounds():
 
 
 def _needed(names: list[str]) -> set[str]:
-    """Return the distributions that these need, directly or not, as far as they are installed."""
+    """Return the direct and indirect dependencies of these distributions, if
+    installed.
+    """
     found: set[str] = set()
     while names:
         name = re.sub(r"[-_.]+", "-", names.pop()).lower()
@@ -123,7 +129,7 @@ def _needed(names: list[str]) -> set[str]:
     return found
 
 
-def test_nothing_that_is_needed_at_run_time_is_under_the_gpl():
+def test_no_run_time_dependency_is_under_the_gpl():
     names = _needed(
         [re.match(r"[\w-]+", line).group() for line in PROJECT["dependencies"]]
     )
@@ -140,7 +146,8 @@ def test_nothing_that_is_needed_at_run_time_is_under_the_gpl():
             if line.startswith("License")
         ]
         assert any(named), f"{name} names no licence"
-        # A GPL with the exception for the run-time library of GCC binds nobody who links it.
+        # The GPL with the GCC run-time library exception does not affect programs that
+        # link it.
         text = re.sub(r"GPL-[\w.-]+ WITH GCC-exception-[\d.]+", "", " ".join(named))
         assert not re.search(
             r"(?<![L])\bA?GPL|(?<!Lesser )General Public License", text
@@ -154,7 +161,7 @@ def _recipe() -> dict:
     return yaml.safe_load(re.sub(r"^{%.*%}$", "", plain, flags=re.MULTILINE))
 
 
-def test_one_version_everywhere():
+def test_the_version_is_the_same_everywhere():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert {
         PROJECT["version"],
@@ -163,7 +170,7 @@ def test_one_version_everywhere():
     } == {mtlrun.__version__}
 
 
-def test_the_citation_has_what_its_format_asks_for_and_agrees_with_the_project():
+def test_the_citation_has_all_required_fields_and_matches_the_project():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert {"cff-version", "message", "title", "authors"} <= set(citation)
     assert citation["cff-version"] == "1.2.0"
@@ -173,7 +180,7 @@ def test_the_citation_has_what_its_format_asks_for_and_agrees_with_the_project()
     ]
 
 
-def test_the_conda_recipe_needs_what_the_project_needs():
+def test_the_conda_recipe_matches_the_requirements_of_the_project():
     run = dict(line.split(" >=") for line in _recipe()["requirements"]["run"])
     wanted = dict(line.split(">=") for line in PROJECT["dependencies"])
     wanted["matplotlib-base"] = wanted.pop("matplotlib")
@@ -182,7 +189,7 @@ def test_the_conda_recipe_needs_what_the_project_needs():
     assert entry == f"mtlrun = {PROJECT['scripts']['mtlrun']}"
 
 
-def test_the_release_stores_no_secret_and_pins_what_it_runs():
+def test_the_release_stores_no_secret_and_pins_its_actions():
     text = (ROOT / ".github" / "workflows" / "release.yml").read_text()
     jobs = yaml.safe_load(text)["jobs"]
     assert jobs["publish"]["permissions"] == {"id-token": "write"}
@@ -192,7 +199,7 @@ def test_the_release_stores_no_secret_and_pins_what_it_runs():
     assert all(re.search(r"@[0-9a-f]{40}$", step["uses"]) for step in steps)
 
 
-def test_the_container_copies_what_the_wheel_is_made_of_and_runs_a_command_that_exists():
+def test_the_container_copies_the_files_of_the_wheel_and_runs_an_existing_command():
     text = (ROOT / "Containerfile").read_text()
     ignored = (ROOT / ".containerignore").read_text().split()
     assert not {

@@ -1,4 +1,4 @@
-"""Private names of other packages stand only where there is no public way."""
+"""Private names of other packages are used only if no public way exists."""
 
 import ast
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("mtlrun", "scripts", "benchmarks", "examples", "tests")
 PRIVATE = re.compile(r"_[A-Za-z]\w*")
-#: Public although they begin with an underscore: named tuples, and the standard library.
+#: Public names with a leading underscore: named tuples, and the standard library
 DOCUMENTED = {
     "_replace",
     "_asdict",
@@ -19,12 +19,12 @@ DOCUMENTED = {
     "_value_",
 }
 
-#: File: its private names of other packages. Each stands in one function, or in the module
-#: that checks loaded models, with the reason and the version beside it.
+#: File: private names of other packages that it uses. Each is used in one function, or
+#: in the module that checks loaded models, with reason and version in a comment.
 WITHOUT_PUBLIC_WAY = {
-    # `signal` takes longer to import than everything before it.
+    # `signal` takes longer to import than all earlier imports.
     "mtlrun/__main__.py": {"_signal"},
-    # What compiled code of scikit-learn reads of a loaded model.
+    # Fields that compiled code of scikit-learn reads from a loaded model
     "mtlrun/model/checks.py": {
         "_bin_mapper",
         "_predictors",
@@ -34,13 +34,13 @@ WITHOUT_PUBLIC_WAY = {
         "_probA",
         "_probB",
     },
-    # Rows of arrays, sparse matrices, lists and all kinds of frames.
+    # Rows of arrays, sparse matrices, lists and all kinds of frames
     "mtlrun/utils/rows.py": {"_safe_indexing"},
-    # Forged models, and the interpreter below a virtual environment.
+    # Forged models, and the interpreter of a virtual environment
     "tests/cli/test_hostile_input.py": {"_predictors"},
     "tests/model/test_model_tables.py": {"_bin_mapper", "_predictors", "_tree"},
     "tests/cli/test_dependencies_elsewhere.py": {"_base_executable"},
-    # Copies of the process of the tests must forget the processes that joblib keeps.
+    # Forked processes of the tests must forget the workers kept by joblib.
     "tests/conftest.py": {"_executor", "_resource_tracker", "_fd", "_pid"},
 }
 
@@ -51,7 +51,9 @@ def files():
 
 
 def names_defined(tree):
-    """Names of functions, classes, variables and attributes that a file defines."""
+    """Return names of functions, classes, variables and attributes defined in a
+    file.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield node.name
@@ -64,7 +66,7 @@ def names_defined(tree):
 
 
 def names_imported(tree):
-    """Private names that a file imports from other packages."""
+    """Return private names that a file imports from other packages."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -79,7 +81,7 @@ def is_ours(node):
 
 
 def names_used(tree):
-    """Private names that a file reads from objects, or sets."""
+    """Return private names that a file reads or sets on objects."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             yield from private_parts(node.attr)
@@ -99,7 +101,7 @@ def is_attribute_access(function):
 
 
 def private_names_of_others(sources):
-    """Return, by file, the private names that no file of ours defines."""
+    """Return, by file, private names that no file of ours defines."""
     trees = {name: ast.parse(source) for name, source in sources.items()}
     ours = set()
     for tree in trees.values():
@@ -113,7 +115,7 @@ def private_names_of_others(sources):
     return others
 
 
-def test_private_names_of_other_packages_have_no_public_way():
+def test_private_names_of_other_packages_have_no_public_alternative():
     sources = {
         path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
         for path in files()
@@ -121,7 +123,7 @@ def test_private_names_of_other_packages_have_no_public_way():
     assert private_names_of_others(sources) == WITHOUT_PUBLIC_WAY
 
 
-def test_each_way_to_a_private_name_is_seen():
+def test_every_kind_of_access_to_a_private_name_is_detected():
     sources = {
         "attribute": "executor._context",
         "set": "executor._context = None",

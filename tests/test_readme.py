@@ -1,4 +1,4 @@
-"""What the README tells people to type exists, and its comparison comes out as printed."""
+"""Commands in the README exist, and its comparison is reproduced as printed."""
 
 import re
 from pathlib import Path
@@ -20,8 +20,8 @@ def _blocks(language):
 
 
 @pytest.mark.slow
-def test_the_comparison_runs_as_printed(tmp_path):
-    """The table is shipped, and verdict and leaderboard are those that the README shows."""
+def test_the_comparison_gives_the_printed_output(tmp_path):
+    """The table is shipped; verdict and leaderboard are those in the README."""
     (line,) = (
         line
         for block in _blocks("sh")

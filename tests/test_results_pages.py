@@ -1,4 +1,6 @@
-"""README's outcome, results/summary.md, the pages of papers and the reports are what the runs below results/ say."""
+"""The README's outcome, results/summary.md, the pages of papers and the reports match
+the runs below results/.
+"""
 
 import json
 import re
@@ -28,7 +30,7 @@ def made():
 
 @pytest.fixture(scope="module")
 def texts(made):
-    """What the runs say now; it takes seconds to read them all."""
+    """Return the results of all runs, which take seconds to read."""
     return made["texts"](ROOT)
 
 
@@ -43,7 +45,7 @@ def test_committed_tables_are_up_to_date(texts):
 
 
 @pytest.mark.slow
-def test_every_run_is_linked_and_links_lead_somewhere(texts):
+def test_every_run_is_linked_and_links_are_valid(texts):
     for name in (
         "README.md",
         "results/summary.md",
@@ -66,7 +68,7 @@ def test_every_run_is_linked_and_links_lead_somewhere(texts):
     ] == []
 
 
-def test_a_new_run_changes_the_tables_and_nothing_else(made, tmp_path):
+def test_a_new_run_changes_only_the_tables(made, tmp_path):
     shutil.copytree(
         ROOT / "results" / "fetr" / "audit", tmp_path / "results" / "fetr" / "audit"
     )
@@ -98,11 +100,11 @@ def test_a_new_run_changes_the_tables_and_nothing_else(made, tmp_path):
             in row
         )
     audits = "Audits of its printed numbers or its authors' files: 2 hold"
-    assert f"{audits}, 1 does not hold." in first  # one more claim is our own
+    assert f"{audits}, 1 does not hold." in first  # One more claim of our own
     folder = tmp_path / "results" / "fetr" / "audit"
     shutil.copytree(folder / "quick", folder / "full")
     info = read_plan(folder / "full", Records.of_run(folder / "full"))
-    info.pop("plan", None)  # all fields are in the file itself
+    info.pop("plan", None)  # All fields are in the file itself.
     info["profile"] = "full"
     info["config"]["claims"] = info["config"]["claims"][:1]
     (folder / "full" / "run.json").write_text(json.dumps(info))
@@ -163,21 +165,21 @@ def test_figures_and_the_strip_of_verdicts_follow_the_runs(made, tmp_path):
         ),
     ],
 )
-def test_where_some_interpretations_decide_nothing_both_sides_are_named(
+def test_if_some_interpretations_are_undecided_both_sides_are_named(
     made, verdicts, text
 ):
     claim = SimpleNamespace(readings=verdicts, compared_only=())
     assert made["_dependence"](claim) == text
 
 
-def test_markers_that_are_missing_are_told(made, tmp_path):
+def test_missing_markers_are_reported(made, tmp_path):
     (tmp_path / "README.md").write_text("nothing")
     with pytest.raises(SystemExit, match="must be there"):
         made["main"](["--check"], tmp_path)
 
 
-def test_every_figure_is_one_that_its_report_shows():
-    """A figure of an earlier plan would be shown beside numbers that are not its own."""
+def test_every_figure_belongs_to_its_report():
+    """A figure of an earlier plan would be shown with other numbers."""
     figures = sorted((ROOT / "results").glob("[!r]*/*/*/figures/*.svg"))
     assert figures
     assert [
@@ -188,7 +190,7 @@ def test_every_figure_is_one_that_its_report_shows():
 
 
 def table_rows(text: str, heading: str) -> list[list[str]]:
-    """Return the cells of the tables below the headings that match."""
+    """Return the cells of the tables below the matching headings."""
     rows = []
     is_inside = False
     for line in text.splitlines():
@@ -236,7 +238,7 @@ def test_pages_and_reports_have_the_same_verdicts():
         assert reported == [verdict], name
 
 
-def test_the_page_of_changed_verdicts_has_those_of_the_pages():
+def test_the_page_of_changed_verdicts_matches_the_pages():
     pages = claims_of_pages()
     rows = table_rows(committed("docs/verdicts.md"), "^## ")
     today = [part for row in rows for part in row[-1].split("; ") if ": " in part]
@@ -247,7 +249,7 @@ def test_the_page_of_changed_verdicts_has_those_of_the_pages():
     }
 
 
-#: How verdicts are worded where the README counts them.
+#: Wording of the verdicts that the README counts
 COUNT_WORDS = {
     "holds": "holds?",
     "holds in part": "holds? in part",
@@ -263,7 +265,7 @@ def paper_pages() -> list[Path]:
 
 
 def lines_of_readme(page: Path) -> list[str]:
-    """Return the line of a paper and those below it."""
+    """Return the line of a paper and the lines below it."""
     lines = committed("README.md").splitlines()
     first = next(
         i for i, line in enumerate(lines) if f"(docs/papers/{page.name})" in line
@@ -275,7 +277,7 @@ def lines_of_readme(page: Path) -> list[str]:
 
 
 def counts_of(line: str) -> dict[str, int]:
-    """Return how often the README has counted each verdict of a paper."""
+    """Return the README's count of each verdict of a paper."""
     counts = {}
     sentence = re.search(r"Of (\d+) claims, (.*?)\. ", line)
     for part in sentence[2].split(", "):
@@ -297,7 +299,7 @@ def test_claims_on_other_data_count_neither_for_nor_against_a_paper(made, tmp_pa
     assert not elsewhere & theirs
 
 
-def test_the_readme_counts_what_the_pages_have():
+def test_the_counts_in_the_readme_match_the_pages():
     for path in paper_pages():
         rows = table_rows(path.read_text(encoding="utf-8"), "^## What the paper claims")
         links = [linked_verdict(row[-2]) for row in rows]
@@ -305,7 +307,7 @@ def test_the_readme_counts_what_the_pages_have():
         assert counts_of(lines_of_readme(path)[0]) == on_page, path.name
 
 
-def test_the_readme_says_what_the_outcome_of_the_page_says():
+def test_the_outcome_in_the_readme_matches_its_page():
     def plain(text: str) -> str:
         return " ".join(re.sub(r"\]\([^)]*\)", "]", text).split()).lower()
 
@@ -314,7 +316,7 @@ def test_the_readme_says_what_the_outcome_of_the_page_says():
         first, *others = lines_of_readme(path)
         parts = [first.partition(".** ")[2]]
         for line in others:
-            # A page has a line for each claim that holds, where the README has one.
+            # A page has one line per claim that holds where the README has one.
             listed = re.fullmatch(r"  \* (?:What holds|It holds that): (.*)\.", line)
             parts += listed[1].split("; ") if listed else [line.strip(" *")]
         assert [part for part in parts if plain(part) not in page] == [], path.name

@@ -1,4 +1,4 @@
-"""The example of a service answers as the model behind it does."""
+"""The example service predicts like its model."""
 
 import runpy
 from pathlib import Path
@@ -32,7 +32,7 @@ def rows():
     return pd.read_csv(TABLE).drop(columns="grade").head(5)
 
 
-def test_one_row_and_a_batch_are_predicted_as_by_the_model(served):
+def test_a_single_row_and_a_batch_are_predicted_like_by_the_model(served):
     model, client = served
     expected = model.predict(rows())
     records = rows().to_dict("records")
@@ -44,7 +44,7 @@ def test_one_row_and_a_batch_are_predicted_as_by_the_model(served):
         assert answer.json()[0]["lower"] < found[0] < answer.json()[0]["upper"]
 
 
-def test_the_service_says_what_the_model_needs(served):
+def test_the_service_lists_the_columns_that_the_model_needs(served):
     model, client = served
     about = client.get("/about").json()
     assert about["outputs"] == ["grade"]
@@ -52,7 +52,7 @@ def test_the_service_says_what_the_model_needs(served):
     assert about["versions"]["mtlrun"] == mtlrun.__version__
 
 
-def test_a_row_of_an_unknown_task_is_flagged_and_refuses_no_other_row(served):
+def test_a_row_of_an_unknown_task_is_flagged_and_other_rows_are_predicted(served):
     _, client = served
     sent = rows().to_dict("records")
     sent[1]["school"] = "no such school"
@@ -64,7 +64,7 @@ def test_a_row_of_an_unknown_task_is_flagged_and_refuses_no_other_row(served):
     assert [row["is_known_task"] for row in answer.json()][:2] == [True, False]
 
 
-def test_rows_that_do_not_fit_are_refused_with_the_reason(served):
+def test_invalid_rows_are_rejected_with_the_reason(served):
     _, client = served
     sent = [rows().to_dict("records")[0] | {"age": "old"}]
     answer = client.post("/predict", json={"rows": sent})

@@ -1,4 +1,4 @@
-"""Tests against scipy, published worked examples and brute force."""
+"""Statistical tests against SciPy, published examples and brute force."""
 
 import itertools
 
@@ -10,7 +10,8 @@ from scipy import stats
 
 from mtlrun import stats as s
 
-# Demsar (2006), Table 6: AUC of C4.5 and its tuned versions (m, cf, m+cf) on 14 data sets.
+# Demsar (2006), Table 6: AUC of C4.5 and its tuned versions (m, cf, m+cf) on 14 data
+# sets.
 DEMSAR = np.array(
     [
         [0.763, 0.768, 0.771, 0.798],
@@ -58,7 +59,7 @@ def test_wilcoxon_equals_scipy_without_ties():
         )
 
 
-def test_t_equals_scipy():
+def test_the_t_test_equals_scipy():
     a, b = np.random.default_rng(1).standard_normal((2, 10))
     result = s.paired_test(a, b, "t")
     expected = stats.ttest_rel(a, b)
@@ -66,8 +67,9 @@ def test_t_equals_scipy():
     assert result.pvalue == pytest.approx(expected.pvalue)
 
 
-def test_corrected_t_by_hand():
-    # Differences 1, 2, 3, 4: mean 2.5, variance 5/3; with test/train = 1/4 the variance of the mean is (1/4 + 1/4) 5/3.
+def test_the_corrected_t_test_matches_a_hand_calculation():
+    # Differences 1, 2, 3, 4: mean 2.5, variance 5/3; with test/train = 1/4 the variance
+    # of the mean is (1/4 + 1/4) 5/3.
     a = np.array([1.0, 2.0, 3.0, 4.0])
     result = s.paired_test(a, np.zeros(4), "corrected_t", test_over_train=0.25)
     assert result.statistic == pytest.approx(2.5 / np.sqrt(0.5 * 5 / 3))
@@ -76,7 +78,7 @@ def test_corrected_t_by_hand():
 
 
 @pytest.mark.parametrize("kind", ["wilcoxon", "t", "corrected_t"])
-def test_edges_of_paired_tests(kind):
+def test_edge_cases_of_paired_tests_are_handled(kind):
     one = s.paired_test([1.0, np.nan], [0.5, 0.1], kind, test_over_train=0.5)
     assert (one.n, one.mean_difference, one.pvalue, one.statistic) == (
         1,
@@ -101,19 +103,19 @@ def test_paired_tests_are_symmetric(kind):
     assert there.mean_difference == -back.mean_difference
 
 
-def test_differences_of_variance_one_are_nothing_special():
+def test_differences_with_variance_one_are_not_a_special_case():
     a = np.array([1.0, 2.0, 3.0])
     assert s.paired_test(a, np.zeros(3), "t").pvalue == pytest.approx(
         stats.ttest_rel(a, np.zeros(3)).pvalue
     )
 
 
-def test_constant_difference_is_sure_under_t():
+def test_a_constant_difference_is_certain_under_the_t_test():
     result = s.paired_test([2.0, 3.0], [1.0, 2.0], "t")
     assert (result.statistic, result.pvalue) == (np.inf, 0.0)
 
 
-def test_wrong_paired_input_is_refused():
+def test_invalid_paired_input_is_rejected():
     with pytest.raises(ValueError, match="same length"):
         s.paired_test([1.0], [1.0, 2.0])
     with pytest.raises(ValueError, match="needs test_over_train"):
@@ -122,7 +124,7 @@ def test_wrong_paired_input_is_refused():
         s.paired_test([1.0], [1.0], "sign")
 
 
-def test_average_ranks_of_demsar():
+def test_average_ranks_match_demsar():
     ranks = s.rank_table(DEMSAR)
     np.testing.assert_allclose(
         ranks.mean(axis=0), [3.143, 2.000, 2.893, 1.964], atol=5e-4
@@ -138,9 +140,9 @@ def test_friedman_equals_scipy():
     assert result.f_pvalue == pytest.approx(stats.f.sf(result.f, 3, 39))
 
 
-def test_friedman_by_hand():
-    # Ranks (1,2,3), (1,2,3), (1,3,2): sums 3, 7, 8; chi2 = 12/(3*3*4) (9 + 49 + 64) - 3*3*4 = 14/3.
-    # F = 2 chi2 / (6 - chi2) = 7.
+def test_friedman_matches_a_hand_calculation():
+    # Ranks (1,2,3), (1,2,3), (1,3,2): sums 3, 7, 8; chi2 = 12/(3*3*4) (9 + 49 + 64) -
+    # 3*3*4 = 14/3. F = 2 chi2 / (6 - chi2) = 7.
     result = s.friedman([[3, 2, 1], [3, 2, 1], [3, 1, 2]])
     assert result.chi2 == pytest.approx(14 / 3)
     assert result.f == pytest.approx(7.0)
@@ -154,7 +156,7 @@ def test_two_blocks_and_two_methods_are_enough_for_friedman():
     assert result.chi2_pvalue == pytest.approx(stats.chi2.sf(2.0, 1))
 
 
-def test_edges_of_friedman():
+def test_edge_cases_of_friedman_are_handled():
     tied = s.friedman(np.ones((4, 3)))
     assert (tied.chi2, tied.chi2_pvalue, tied.f_pvalue) == (0.0, 1.0, 1.0)
     same_order = s.friedman([[3.0, 2.0, 1.0]] * 5)
@@ -167,19 +169,22 @@ def test_edges_of_friedman():
         s.rank_table([1.0, 2.0])
 
 
-def test_the_critical_difference_is_that_of_demsar():
-    # CD = 2.569 sqrt(4*5/(6*14)) = 1.25 for alpha 0.05 and 2.291 sqrt(...) = 1.12 for 0.10.
+def test_the_critical_difference_matches_demsar():
+    # CD = 2.569 sqrt(4*5/(6*14)) = 1.25 for alpha 0.05 and 2.291 sqrt(...) = 1.12 for
+    # 0.10.
     assert s.critical_difference(4, 14) == pytest.approx(1.25, abs=0.005)
     assert s.critical_difference(4, 14, alpha=0.10) == pytest.approx(1.12, abs=0.005)
 
 
-def test_holm_on_demsars_control_example():
-    # C4.5 against m+cf, cf, m: z = 2.416, 0.512, 2.343 (with printed ranks), p = 0.016, 0.607, 0.019.
+def test_holm_matches_the_control_example_of_demsar():
+    # C4.5 against m+cf, cf, m: z = 2.416, 0.512, 2.343 (with printed ranks), p = 0.016,
+    # 0.607, 0.019.
     tests = s.control_tests(DEMSAR, 0)
     assert [test.column for test in tests] == [3, 1, 2]
     pvalues = [test.pvalue for test in tests]
     np.testing.assert_allclose(pvalues, [0.016, 0.019, 0.607], atol=2e-3)
-    # 2 * 0.019 would be below 3 * 0.016, so the step-down keeps the larger one for both.
+    # 2 * 0.019 would be below 3 * 0.016, so the step-down keeps the larger one for
+    # both.
     np.testing.assert_allclose(
         [test.adjusted for test in tests], [3 * pvalues[0], 3 * pvalues[0], pvalues[2]]
     )
@@ -195,7 +200,7 @@ def test_a_control_test_rejects_by_its_adjusted_p_value():
     assert not best.rejected
 
 
-def test_holm_by_hand():
+def test_holm_matches_a_hand_calculation():
     np.testing.assert_allclose(
         s.holm([0.01, 0.04, 0.03, 0.005]), [0.03, 0.06, 0.06, 0.02]
     )
@@ -206,7 +211,7 @@ def test_holm_by_hand():
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
-def test_holm_keeps_the_order_and_never_lowers(pvalues):
+def test_holm_keeps_the_order_and_never_decreases(pvalues):
     raw, adjusted = np.array(pvalues), s.holm(pvalues)
     assert (adjusted >= raw).all()
     assert (adjusted <= np.minimum(1, raw * len(raw)) + 1e-15).any()

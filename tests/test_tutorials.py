@@ -1,7 +1,8 @@
-"""The tutorials do what they say: their commands are run in an empty folder, and print the lines that are shown.
+"""Commands of the tutorials, run in an empty folder, print the lines shown.
 
-Numbers may differ from those on the page (seconds do), a line that ends with ``...`` is compared up to there. Comments
-before a block say more: ``needs data`` and ``not run``, ``fails``, ``FILE = OTHER with TEXT -> TEXT, TEXT -> TEXT``.
+Numbers may differ from those on the page, as seconds do, and a line that ends with
+``...`` is compared up to there. Comments before a block are instructions: ``needs
+data``, ``not run``, ``fails``, ``FILE = OTHER with TEXT -> TEXT, TEXT -> TEXT``.
 """
 
 import contextlib
@@ -27,11 +28,11 @@ TUTORIALS = [
     DOCS / "start" / "first-comparison.md",
     DOCS / "start" / "install.md",
 ]
-#: Pages of questions, from which the site draws charts.
+#: Pages with questions, from which the site draws charts
 CHARTS = [DOCS / "start" / "is-it-mine.md", DOCS / "guide" / "choosing.md"]
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
-#: Pages beside the tutorials whose blocks run: Python in test_docs_output.py and test_docs.py,
-#: the other languages here, or as named.
+#: Other pages whose blocks run: Python in test_docs_output.py and test_docs.py, other
+#: languages here or as named
 RUN = {
     "python": {
         "README.md",  # test_readme.py
@@ -64,9 +65,9 @@ _COMMAND = re.compile(r"(?:^`?| {4}|&& )(mtlrun [a-z][^`\n]*)", re.MULTILINE)
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
-def test_a_tutorial_prints_what_it_shows(page, tmp_path, monkeypatch):
+def test_a_tutorial_prints_the_lines_shown(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)  # as `python FILE` does
+    monkeypatch.syspath_prepend(tmp_path)  # Like `python FILE`
     monkeypatch.delenv("MTLRUN_DATA", raising=False)
     said = ""
     previous = ""
@@ -74,7 +75,7 @@ def test_a_tutorial_prints_what_it_shows(page, tmp_path, monkeypatch):
         note, language, body = block["note"] or "", block["language"], block["body"]
         is_output_of_python = previous == "python" and language == "text"
         previous = language
-        if is_output_of_python:  # checked in test_docs_output.py
+        if is_output_of_python:  # Checked in test_docs_output.py
             continue
         if note.startswith(("needs data", "not run")):
             continue
@@ -108,10 +109,10 @@ def _commands_of(page):
 @pytest.mark.parametrize(
     "line", dict.fromkeys(line for page in CHARTS for line in _commands_of(page))
 )
-def test_the_commands_that_a_chart_ends_in_run_on_the_shipped_tables(
+def test_the_commands_at_the_ends_of_a_chart_run_on_the_shipped_tables(
     line, tmp_path, monkeypatch
 ):
-    """With the methods named, or one, and few splits, as all of them take minutes."""
+    """With a single method and few splits, because all of them take minutes."""
     monkeypatch.chdir(tmp_path)
     table = line.split()[2]
     shutil.copy(ROOT / "examples" / table, table)
@@ -139,7 +140,7 @@ def test_every_kind_of_problem_has_its_command_and_table():
 
 @pytest.mark.slow
 def test_the_commands_and_settings_of_large_tables_run(tmp_path, monkeypatch):
-    """Those of docs/scaling.md, on folders of small files."""
+    """Runs those of docs/scaling.md on folders of small files."""
     pytest.importorskip("pyarrow")
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
@@ -168,7 +169,7 @@ def test_the_commands_and_settings_of_large_tables_run(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_the_inputs_of_compare_are_read(tmp_path, monkeypatch):
-    """The first block of docs/compare.md, on a table of each kind."""
+    """Runs the first block of docs/compare.md on a table of each kind."""
     pytest.importorskip("openpyxl")
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
@@ -219,8 +220,8 @@ def test_the_inputs_of_compare_are_read(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_block_of_code_runs_or_says_why_not(page):
-    """A page is either among those that the tests run, or its blocks say why they are not run."""
+def test_every_block_of_code_runs_or_states_why_not(page):
+    """A page is run by a test, or its blocks state why not."""
     text = page.read_text(encoding="utf-8")
     outside = re.sub(
         r"^```.*?^```$|^\$\$.*?^\$\$$", "", text, flags=re.DOTALL | re.MULTILINE
@@ -234,7 +235,7 @@ def test_every_block_of_code_runs_or_says_why_not(page):
             place = str(page.relative_to(ROOT))
             if (
                 page.parent.name == "papers"
-            ):  # on a table of the reader's; its options are checked below
+            ):  # On a table of the reader; its options are checked below.
                 continue
             assert page in TUTORIALS or place in RUN.get(block["language"], ()), (
                 f"{place}: {block['body']}"
@@ -254,7 +255,9 @@ def _run(line, *, fails):
 
 
 def _unprinted(shown, said):
-    """Return the lines shown that were not printed; a line that ends with dots needs only its start."""
+    """Return the expected lines that were not printed; for a line that ends with dots
+    only its start counts.
+    """
     lines = {_plain(line) for line in said.splitlines()}
 
     def found(line):
@@ -269,7 +272,7 @@ def _unprinted(shown, said):
 
 
 def _plain(line):
-    """Return a line with # for every number and one blank between words."""
+    """Return a line with # for each number and single spaces."""
     return " ".join(re.sub(r"-?\d+(\.\d+)?(e[+-]?\d+)?", "#", line).split())
 
 

@@ -1,4 +1,4 @@
-"""What a type checker outside of the package sees, and what completion offers."""
+"""Types seen by an external type checker, and names offered by completion."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ scorer = task_scorer("rmse")
 result = mtlrun.compare("table.csv", target="y", task="t")
 text: str = result.verdict
 """
-#: Line -> a part of what mypy says of it.
+#: Line -> part of the message of mypy
 BAD = {
     "from mtlrun.estimators import TraceNorm": 'no attribute "TraceNorm"',
     "import mtlrun.estimators as e; e.TraceNormMTL(alpha='1')": 'incompatible type "str"',

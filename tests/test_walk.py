@@ -1,4 +1,6 @@
-"""The walk of one number, and of a comparison, does not become longer."""
+"""The path of a number through the code, and that of a comparison, do not become
+longer.
+"""
 
 import subprocess
 import sys
@@ -11,7 +13,7 @@ SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "walk.py"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("walk", ["reproduce", "compare"])
-def test_no_walk_through_the_code_becomes_longer(walk):
+def test_no_path_through_the_code_becomes_longer(walk):
     run = subprocess.run(
         [sys.executable, str(SCRIPT), walk], capture_output=True, text=True, check=False
     )

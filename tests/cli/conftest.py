@@ -1,4 +1,6 @@
-"""The command line in this process and in others, and throw-away experiments for it."""
+"""Fixtures that run the command line, in this process or another, on small
+experiments.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from typer.testing import CliRunner, Result
 
 from mtlrun.cli.app import app, main
 
-#: A module of methods: one that works, one that raises, one that can be stopped while it works.
+#: A module of methods: one works, one raises, and one can be stopped while it fits.
 METHODS = '''
 """Methods that behave in a known way."""
 
@@ -76,7 +78,9 @@ PLAIN = {"CI", "NO_COLOR", "FORCE_COLOR", "MTLRUN_DATA"}
 
 @pytest.fixture
 def mtlrun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    """Run a command line inside this process, in an empty folder: ``mtlrun("list", "methods")``."""
+    """Run a command line in this process, in an empty folder: ``mtlrun("list",
+    "methods")``.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "made_methods", raising=False)
@@ -92,7 +96,9 @@ def mtlrun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Res
 
 @pytest.fixture
 def environment() -> dict[str, str]:
-    """Environment for processes: one thread, nothing that changes the output."""
+    """Return the environment of subprocesses: one thread and nothing that changes the
+    output.
+    """
     kept = {k: v for k, v in os.environ.items() if k not in PLAIN}
     return {**kept, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
@@ -101,7 +107,9 @@ def environment() -> dict[str, str]:
 def begin(
     tmp_path: Path, environment: dict[str, str], forked: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Begin a command line in a process of its own, a copy of this one: ``begin("reproduce", "table.yaml")``."""
+    """Start a command line in a forked process: ``begin("reproduce",
+    "table.yaml")``.
+    """
 
     def run(*args: str, own_group: bool = False) -> Any:
         def command() -> None:
@@ -130,7 +138,7 @@ def until() -> Callable[..., None]:
 def shell(
     tmp_path: Path, environment: dict[str, str]
 ) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run ``python -m mtlrun`` in a process of its own, in the same empty folder."""
+    """Run ``python -m mtlrun`` in a new process, in the same empty folder."""
 
     def run(*args: str, **variables: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "mtlrun", *args]
@@ -146,8 +154,8 @@ def shell(
 def write_experiment(tmp_path: Path) -> Callable[..., Path]:
     """Write ``table.yaml`` and the module of methods.
 
-    `methods` are more methods, `extra` goes to the end, further arguments replace whole lines by their key, as in
-    ``split="split: {kind: kfold, folds: 3}"``.
+    `methods` are more methods, `extra` goes to the end, further arguments replace whole
+    lines by their key, as in ``split="split: {kind: kfold, folds: 3}"``.
     """
 
     def write(*methods: str, extra: str = "", **changes: str) -> Path:

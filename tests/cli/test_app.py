@@ -1,4 +1,4 @@
-"""The application as a whole: lean imports, errors, exit codes."""
+"""The command-line application: lean imports, errors, exit codes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ EMPTY = "import typer\napp = typer.Typer()\napp.command('a')(lambda: None)\napp.
 
 
 def heavy_after(code: str, *commands: list[str]) -> dict[str, list[str]]:
-    """Run commands of an application in one process; return the heavy packages that each was the first to import."""
+    """Run commands in one process and return the heavy packages that each imported
+    first.
+    """
     script = f"""
 import json, sys
 {code}
@@ -50,8 +52,8 @@ print(json.dumps(found))
     return dict(json.loads(run.stdout.splitlines()[-1]))
 
 
-def test_no_heavy_import():
-    # Some versions of Typer import pydantic by themselves: that is all which may be there.
+def test_commands_import_no_heavy_packages():
+    # Some versions of Typer import pydantic. No other heavy package may be imported.
     unavoidable = {
         name
         for names in heavy_after(EMPTY, ["--help"], ["a"]).values()
@@ -72,7 +74,7 @@ def test_no_heavy_import():
     ] == []
 
 
-def test_a_missing_table_is_named_before_anything_heavy_is_imported():
+def test_a_missing_table_is_reported_before_heavy_imports():
     script = (
         "import sys\nfrom mtlrun.cli.app import app\nsys.argv = ['mtlrun', 'compare', 'no-such.csv']\n"
         "try:\n    app()\nexcept SystemExit as end:\n    assert end.code == 2\n"
@@ -85,7 +87,7 @@ def test_a_missing_table_is_named_before_anything_heavy_is_imported():
     assert "no-such.csv" in run.stderr
 
 
-def test_every_command_is_mounted_and_has_help(mtlrun):
+def test_every_command_is_registered_and_has_help(mtlrun):
     text = mtlrun("--help").output
     names = [
         "reproduce",
@@ -104,7 +106,7 @@ def test_every_command_is_mounted_and_has_help(mtlrun):
         assert result.exit_code == 0, result.output
 
 
-def test_module_and_version(shell):
+def test_python_m_mtlrun_prints_the_version(shell):
     run = shell("--version")
     assert (run.returncode, run.stdout) == (0, "mtlrun 0.1.0\n")
 
@@ -118,14 +120,14 @@ def test_module_and_version(shell):
         ["reproduce", "table2", "--jobs", "x"],
     ],
 )
-def test_usage_errors_end_with_2(mtlrun, args):
+def test_usage_errors_exit_with_2(mtlrun, args):
     run = mtlrun(*args)
     assert run.exit_code == 2
     assert "Traceback" not in run.output
     assert run.stdout == ""
 
 
-def test_a_command_with_a_typo_is_suggested(mtlrun):
+def test_a_misspelled_command_gets_a_suggestion(mtlrun):
     run = mtlrun("reproduec", "table2")
     assert run.exit_code == 2
     assert "reproduce" in run.stderr
@@ -133,7 +135,7 @@ def test_a_command_with_a_typo_is_suggested(mtlrun):
 
 @pytest.fixture
 def failing(monkeypatch):
-    """Make ``mtlrun show x`` raise something."""
+    """Make ``mtlrun show x`` raise an exception."""
 
     def prepare(error: BaseException) -> None:
         def load_experiment(*args, **kwargs):
@@ -168,7 +170,9 @@ def failing(monkeypatch):
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_errors_are_one_message_and_a_code(mtlrun, failing, error, code, text):
+def test_errors_print_one_message_and_exit_with_a_code(
+    mtlrun, failing, error, code, text
+):
     failing(error)
     result = mtlrun("show", "x")
     assert (result.exit_code, result.stderr, result.stdout) == (code, text, "")
@@ -177,16 +181,16 @@ def test_errors_are_one_message_and_a_code(mtlrun, failing, error, code, text):
 @pytest.mark.parametrize(
     "error", [DataError("x.csv: damaged"), ZeroDivisionError("by zero")]
 )
-def test_debug_shows_where(mtlrun, failing, error):
+def test_debug_prints_a_traceback(mtlrun, failing, error):
     failing(error)
     result = mtlrun("show", "x", "--debug")
     assert result.exception is error
     assert not mtlrun("show", "x").stderr.startswith(
         "Traceback"
-    )  # --debug is not remembered for the next command
+    )  # --debug does not carry over to the next command.
 
 
-def test_closed_pipe_is_no_error():
+def test_a_closed_pipe_is_not_an_error():
     run = subprocess.run(
         f"{sys.executable} -m mtlrun list datasets | true; exit ${{PIPESTATUS[0]}}",
         shell=True,
@@ -199,7 +203,7 @@ def test_closed_pipe_is_no_error():
     assert "error" not in run.stderr
 
 
-def test_messages_have_no_markup(mtlrun, failing):
+def test_messages_contain_no_markup(mtlrun, failing):
     failing(DataError("[bold]x[/bold] :smile: " + "long " * 60 + "end"))
     assert (
         mtlrun("show", "x").stderr
@@ -207,7 +211,7 @@ def test_messages_have_no_markup(mtlrun, failing):
     )
 
 
-def test_list_is_one_line_per_entry_outside_a_terminal(mtlrun):
+def test_list_prints_one_line_per_entry_outside_a_terminal(mtlrun):
     result = mtlrun("list")
     assert result.exit_code == 0
     assert any(
@@ -227,7 +231,9 @@ def test_list_is_one_line_per_entry_outside_a_terminal(mtlrun):
         ({"TERM": "dumb"}, False),
     ],
 )
-def test_colours_on_a_terminal_only_when_welcome(environment, variables, coloured):
+def test_colors_are_used_only_on_terminals_that_allow_them(
+    environment, variables, coloured
+):
     pty = pytest.importorskip("pty")
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "mtlrun", "list"]
@@ -240,7 +246,7 @@ def test_colours_on_a_terminal_only_when_welcome(environment, variables, coloure
         while True:
             try:
                 piece = os.read(ours, 65536)
-            except OSError:  # Linux says so when the other end is closed
+            except OSError:  # Linux reports the closed end
                 break
             if not piece:
                 break
@@ -251,7 +257,7 @@ def test_colours_on_a_terminal_only_when_welcome(environment, variables, coloure
     assert (b"\x1b[" in text) == coloured
 
 
-def test_run_from_anywhere(shell, tmp_path):
+def test_commands_run_from_any_folder(shell, tmp_path):
     assert "dcrmtl/table2" in shell("list").stdout
     assert not list(Path(tmp_path).iterdir())
 
@@ -259,5 +265,5 @@ def test_run_from_anywhere(shell, tmp_path):
 @pytest.mark.parametrize(
     "words", [["compare"], ["report"], ["data", "verify"], ["reproduce"]]
 )
-def test_flags_take_nothing_in_the_help(mtlrun, words):
+def test_flags_show_no_value_in_the_help(mtlrun, words):
     assert "<bool>" not in mtlrun(*words, "--help").stdout

@@ -1,4 +1,4 @@
-"""Folders of files on the command line: train, predict, compare, and files that are refused."""
+"""Folders of files on the command line: train, predict, compare, and rejected files."""
 
 import json
 
@@ -18,7 +18,7 @@ folds: 4
 
 @pytest.fixture
 def rows(tmp_path):
-    """A folder of three csv files, and the rows in them."""
+    """Write a folder of three CSV files and return it with their rows."""
     rng = np.random.default_rng(0)
     X, task = rng.normal(size=(600, 3)) + 5, rng.integers(4, size=600)
     frame = pd.DataFrame(X, columns=list("abc"))
@@ -33,7 +33,7 @@ def rows(tmp_path):
     return frame
 
 
-def test_train_and_predict(mtlrun, rows, tmp_path):
+def test_train_and_predict_read_a_folder_of_files(mtlrun, rows, tmp_path):
     result = mtlrun("train", "shops.yaml", "-o", "out")
     assert result.exit_code == 0, result.output
     assert "chosen: alpha=" in result.stdout
@@ -60,7 +60,9 @@ def test_train_and_predict(mtlrun, rows, tmp_path):
         ("{alpha:", "{alpah:", "alpha"),
     ],
 )
-def test_a_training_file_that_is_wrong(mtlrun, rows, tmp_path, old, new, place):
+def test_train_rejects_an_invalid_training_file(
+    mtlrun, rows, tmp_path, old, new, place
+):
     (tmp_path / "bad.yaml").write_text(TRAINING.replace(old, new))
     result = mtlrun("train", "bad.yaml")
     assert result.exit_code == 2
@@ -71,7 +73,7 @@ def test_a_training_file_that_is_wrong(mtlrun, rows, tmp_path, old, new, place):
     )
 
 
-def test_compare(mtlrun, rows, tmp_path):
+def test_compare_reads_a_folder_of_files(mtlrun, rows, tmp_path):
     result = mtlrun(
         "compare",
         "rows",

@@ -1,4 +1,4 @@
-"""Tables whose columns have the names that mtlrun itself uses for columns of its files."""
+"""Tables whose column names coincide with names that mtlrun uses in its files."""
 
 import json
 
@@ -31,7 +31,9 @@ def frame():
 
 
 def use(mtlrun, folder, *columns, train=False):
-    """Compare, predict, and train what was chosen; returns the folder of the comparison."""
+    """Compare, predict and train the selected method; return the folder of the
+    comparison.
+    """
     compare = (
         "compare",
         "s.csv",
@@ -65,7 +67,7 @@ def use(mtlrun, folder, *columns, train=False):
 
 
 @pytest.mark.slow
-def test_features_of_any_name(mtlrun, tmp_path, frame):
+def test_features_may_have_any_name(mtlrun, tmp_path, frame):
     frame.to_csv(tmp_path / "s.csv", index=False)
     folder = use(mtlrun, tmp_path, "-t", "grade", "--task", "school", train=True)
     header = (folder / "coefficients.csv").read_text().splitlines()[0].split(",")
@@ -80,7 +82,7 @@ def test_features_of_any_name(mtlrun, tmp_path, frame):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["intercept", "task", "row", "index"])
-def test_a_task_column_of_any_name(mtlrun, tmp_path, frame, task):
+def test_the_task_column_may_have_any_name(mtlrun, tmp_path, frame, task):
     frame[task] = frame.pop("school")
     frame.to_csv(tmp_path / "s.csv", index=False)
     use(mtlrun, tmp_path, "-t", "grade", "--task", task)
@@ -88,7 +90,7 @@ def test_a_task_column_of_any_name(mtlrun, tmp_path, frame, task):
 
 
 @pytest.mark.slow
-def test_targets_of_any_name(mtlrun, tmp_path, frame):
+def test_several_targets_may_have_any_names(mtlrun, tmp_path, frame):
     frame.to_csv(tmp_path / "s.csv", index=False)
     folder = use(
         mtlrun,
@@ -107,12 +109,12 @@ def test_targets_of_any_name(mtlrun, tmp_path, frame):
     ]
     header = (tmp_path / "new.csv").read_text().splitlines()[0].split(",")
     assert header[:1] == ["row"]
-    # A prediction and the ends of its interval for each of the four targets.
+    # A prediction and the limits of its interval for each of the four targets.
     assert len(set(header)) == len(header) == 1 + 3 * 4
 
 
 @pytest.mark.slow
-def test_a_target_of_any_name(mtlrun, tmp_path, frame):
+def test_a_single_target_may_have_any_name(mtlrun, tmp_path, frame):
     for name in ("intercept", "prediction"):
         frame.to_csv(tmp_path / "s.csv", index=False)
         use(mtlrun, tmp_path, "-t", name, "--task", "school")

@@ -1,4 +1,6 @@
-"""``mtlrun compare``: results of a small table, and what is said about tables and options that cannot be compared."""
+"""``mtlrun compare``: results on a small table, and errors for invalid tables and
+options.
+"""
 
 import html
 import io
@@ -42,7 +44,7 @@ ARFF = """\
 
 @pytest.fixture
 def grades(tmp_path):
-    """A table of ten schools with a column of words and empty cells."""
+    """Write a table of ten schools with a text column and empty cells."""
     rng = np.random.default_rng(0)
     frames = []
     for k in range(10):
@@ -68,7 +70,9 @@ def grades(tmp_path):
     return tmp_path / "grades.csv"
 
 
-def test_leaderboard_verdict_and_files(mtlrun, grades, tmp_path, lacking):
+def test_compare_prints_the_leaderboard_and_the_verdict_and_writes_its_files(
+    mtlrun, grades, tmp_path, lacking
+):
     result = mtlrun(
         "compare", "grades.csv", "--target", "grade", "--task", "school", *FAST
     )
@@ -116,7 +120,7 @@ def test_leaderboard_verdict_and_files(mtlrun, grades, tmp_path, lacking):
 
 
 @pytest.mark.slow
-def test_train_repeats_the_chosen_method_and_predict_loads_the_model(
+def test_train_refits_the_selected_method_and_predict_loads_the_model(
     mtlrun, grades, tmp_path
 ):
     options = (
@@ -170,16 +174,16 @@ def test_train_repeats_the_chosen_method_and_predict_loads_the_model(
         (None, False, True, "-new-tasks"),
     ],
 )
-def test_each_question_has_a_folder_of_its_own(time, blocks, tasks, ending):
+def test_each_question_has_its_own_results_folder(time, blocks, tasks, ending):
     assert _folder_ending(time, time_blocks=blocks, new_tasks=tasks) == ending
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [(), ("--group", "team"), ("--time", "day")])
-def test_the_chosen_method_has_the_numbers_of_the_leaderboard_everywhere(
+def test_the_selected_method_has_the_same_scores_in_compare_train_and_reproduce(
     mtlrun, grades, tmp_path, more
 ):
-    """In `train`, and in `reproduce`, whose cell is that of the comparison."""
+    """`reproduce` even shares the job of the comparison."""
     table = pd.read_csv(grades)
     table.assign(team=np.arange(160) % 7, day=np.tile(np.arange(16), 10)).to_csv(
         grades, index=False
@@ -216,7 +220,7 @@ def test_the_chosen_method_has_the_numbers_of_the_leaderboard_everywhere(
         assert found["cell"] == key
         assert found["metrics"]["rmse"] == pytest.approx(
             best["scores"]["0"], rel=1e-9
-        )  # which is written rounded
+        )  # The file has rounded numbers
         assert found["per_task"]["rmse"] == pytest.approx(best["tasks"]["0"], rel=1e-9)
         compared = Record.from_line((folder / f"cells/{key}.json").read_text())
         assert found["per_task"] == compared.per_task
@@ -246,14 +250,16 @@ def test_the_chosen_method_has_the_numbers_of_the_leaderboard_everywhere(
     )
     run = json.loads((folder / "own/again/full/run.json").read_text())
     assert run["cells"][0]["key"] == key
-    assert unused_jobs(folder) == []  # what the comparison needs
+    assert unused_jobs(folder) == []  # Columns that the comparison needs
 
 
 @pytest.mark.slow
-def test_a_comparison_with_test_rows_is_repeated_from_its_folder(
+def test_a_comparison_with_test_rows_can_be_repeated_from_its_folder(
     mtlrun, grades, tmp_path, lacking
 ):
-    """The folder holds both tables: training rows and test rows stay apart in ``train chosen.yaml``."""
+    """The folder holds both tables, and ``train chosen.yaml`` keeps training and test
+    rows apart.
+    """
     table = pd.read_csv(grades)
     table.iloc[::4].to_csv(tmp_path / "later.csv", index=False)
     options = ("--test", "later.csv", "--methods", "PooledRidge", "-q")
@@ -294,7 +300,7 @@ def test_a_comparison_with_test_rows_is_repeated_from_its_folder(
 
 
 @pytest.mark.slow
-def test_labels_of_mulan_with_probabilities(mtlrun, tmp_path):
+def test_mulan_labels_have_probabilities(mtlrun, tmp_path):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(60, 3))
     Y = (X @ rng.normal(size=(3, 2)) + rng.normal(size=(60, 2)) > 0).astype(int)
@@ -334,7 +340,7 @@ def test_labels_of_mulan_with_probabilities(mtlrun, tmp_path):
     assert ((chances > 0.5) == Y).mean() > 0.6
 
 
-#: Three schools, of which the last one has later rows only.
+#: Three schools; the last one has only later rows.
 DAYS = "school,day,early,grade\n" + "".join(
     f"{school},{day},{int(day > 15)},{(7 * day) % 5}\n"
     for day in range(18)
@@ -456,8 +462,8 @@ BAD = {
 
 
 @pytest.mark.slow
-def test_the_printed_command_predicts_with_a_forest(mtlrun, tmp_path):
-    """The types that it must be told to trust are in it."""
+def test_the_printed_predict_command_works_for_a_forest(mtlrun, tmp_path):
+    """The command lists the types that must be trusted."""
     rng = np.random.default_rng(0)
     hours, age = rng.normal(size=(2, 240))
     frame = pd.DataFrame(
@@ -497,7 +503,7 @@ def test_the_printed_command_predicts_with_a_forest(mtlrun, tmp_path):
 
 @pytest.mark.every(3)
 @pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_named_with_its_remedy(mtlrun, tmp_path, case, lacking):
+def test_errors_about_bad_input_name_its_remedy(mtlrun, tmp_path, case, lacking):
     content, arguments, words = BAD[case]
     (tmp_path / "t.csv").write_bytes(
         content if isinstance(content, bytes) else content.encode()
@@ -510,7 +516,7 @@ def test_bad_input_is_named_with_its_remedy(mtlrun, tmp_path, case, lacking):
     assert "Traceback" not in result.output
 
 
-def test_a_label_list_that_names_a_missing_column(mtlrun, tmp_path, lacking):
+def test_a_label_list_with_a_missing_column_is_rejected(mtlrun, tmp_path, lacking):
     (tmp_path / "set.arff").write_text(ARFF)
     (tmp_path / "set.xml").write_text(
         '<labels><label name="red"></label><label name="bleu"></label></labels>'
@@ -521,7 +527,7 @@ def test_a_label_list_that_names_a_missing_column(mtlrun, tmp_path, lacking):
 
 
 @pytest.mark.slow
-def test_a_smallest_gain_and_families_are_options(mtlrun, grades, tmp_path):
+def test_the_smallest_gain_and_families_are_options(mtlrun, grades, tmp_path):
     own = "sklearn.linear_model:Ridge"
     words = (
         "--methods",
@@ -543,7 +549,7 @@ def test_a_smallest_gain_and_families_are_options(mtlrun, grades, tmp_path):
     assert report["answer"]["chosen"]["multi-task"] == {"Ridge": 6}
 
 
-def test_a_budget_that_is_too_small_leaves_a_board(mtlrun, grades):
+def test_a_tiny_budget_still_produces_a_leaderboard(mtlrun, grades):
     result = mtlrun("compare", "grades.csv", *RAGGED, "--budget", "0.00001", "-q")
     assert result.exit_code == 0, result.output
     assert "TaskMean" in result.stdout
@@ -574,7 +580,7 @@ def test_a_budget_that_is_too_small_leaves_a_board(mtlrun, grades):
         (("-o", "taken"), ("taken/compare", "folder")),
     ],
 )
-def test_options_that_cannot_be_met_are_refused_before_anything_is_fitted(
+def test_unusable_options_are_rejected_before_any_fit(
     mtlrun, grades, tmp_path, lacking, more, words
 ):
     (tmp_path / "taken").mkdir()
@@ -587,7 +593,7 @@ def test_options_that_cannot_be_met_are_refused_before_anything_is_fitted(
     assert "TaskMean: rmse" not in result.stderr
 
 
-def test_one_task_is_nothing_to_compare(mtlrun, grades, tmp_path, lacking):
+def test_a_table_with_a_single_task_is_rejected(mtlrun, grades, tmp_path, lacking):
     pd.read_csv(grades).assign(school="only").to_csv(tmp_path / "one.csv", index=False)
     result = mtlrun("compare", "one.csv", "--target", "grade", "--task", "school")
     assert result.exit_code == 2
@@ -596,7 +602,7 @@ def test_one_task_is_nothing_to_compare(mtlrun, grades, tmp_path, lacking):
 
 
 @pytest.mark.slow
-def test_classes_of_one_name_are_rows_of_their_own(mtlrun, grades, tmp_path):
+def test_classes_with_the_same_name_get_separate_rows(mtlrun, grades, tmp_path):
     code = "import sklearn.linear_model\nclass Ridge(sklearn.linear_model.Ridge): ...\n"
     (tmp_path / "made_methods.py").write_text(code)
     options = (

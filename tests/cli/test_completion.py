@@ -1,4 +1,4 @@
-"""Completion of values, asked for as the shells do."""
+"""Shell completion of values, requested in the way that shells do."""
 
 import os
 import subprocess
@@ -24,7 +24,9 @@ SHELLS = {
 
 @pytest.fixture
 def complete(tmp_path, monkeypatch):
-    """Ask for the completion of a line as a shell does, in an empty folder; returns what it is offered."""
+    """Request the completions of a line as a shell does, in an empty folder, and return
+    them.
+    """
     monkeypatch.chdir(tmp_path)
 
     def ask(words, shell="bash"):
@@ -58,18 +60,20 @@ def complete(tmp_path, monkeypatch):
         ("mtlrun plot table2 --kind tr", "trace", "path"),
     ],
 )
-def test_values_are_offered(words, offered, withheld, complete):
+def test_values_are_completed(words, offered, withheld, complete):
     found = complete(words).split()
     assert offered in found
     assert withheld not in found
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_every_shell_gets_the_targets(shell, complete):
+def test_every_shell_completes_targets(shell, complete):
     assert "mtsvm/fig1" in complete("mtlrun reproduce mtsvm/f", shell)
 
 
-def test_own_files_are_offered_and_damaged_ones_offer_nothing(complete, tmp_path):
+def test_files_of_the_user_are_completed_and_invalid_ones_have_no_profiles(
+    complete, tmp_path
+):
     (tmp_path / "mine.yaml").write_text("profiles: [")
     assert "mine.yaml" in complete("mtlrun reproduce mi").split()
     assert complete("mtlrun reproduce mine.yaml --profile d").split() == []
@@ -79,7 +83,7 @@ def test_own_files_are_offered_and_damaged_ones_offer_nothing(complete, tmp_path
     "words",
     ["mtlrun reproduce t", "mtlrun init school --method T", "mtlrun data info s"],
 )
-def test_nothing_heavy_is_imported(words, tmp_path):
+def test_completion_imports_no_heavy_packages(words, tmp_path):
     environment = {
         **os.environ,
         "_MTLRUN_COMPLETE": "complete_bash",

@@ -1,4 +1,4 @@
-"""Defaults from variables of the environment: the command line beats them."""
+"""Defaults set by environment variables; command-line options override them."""
 
 import json
 
@@ -21,7 +21,7 @@ def _shown(mtlrun, *args):
     return found["profile"], found["folder"]
 
 
-def test_the_command_line_beats_a_variable_which_beats_what_is_built_in(
+def test_options_override_variables_and_variables_override_built_in_defaults(
     mtlrun, monkeypatch
 ):
     assert _shown(mtlrun) == ("quick", "results/runs/dcrmtl/table2/quick")
@@ -36,12 +36,12 @@ def test_the_command_line_beats_a_variable_which_beats_what_is_built_in(
     assert json.loads(mtlrun("data", "list", "--json").stdout)["folder"] == "data"
 
 
-def test_an_empty_variable_is_none(mtlrun, monkeypatch):
+def test_an_empty_variable_counts_as_unset(mtlrun, monkeypatch):
     monkeypatch.setenv("MTLRUN_PROFILE", "")
     assert _shown(mtlrun)[0] == "quick"
 
 
-def test_env_says_where_a_default_comes_from(mtlrun, monkeypatch):
+def test_env_shows_the_source_of_each_default(mtlrun, monkeypatch):
     monkeypatch.setenv("MTLRUN_OUTPUT", "elsewhere")
     found = json.loads(mtlrun("env", "--json", "--data-dir", "mine").stdout)["defaults"]
     assert found["output"] == {"value": "elsewhere", "origin": "MTLRUN_OUTPUT"}
@@ -51,7 +51,7 @@ def test_env_says_where_a_default_comes_from(mtlrun, monkeypatch):
     assert ["--output", "elsewhere", "(MTLRUN_OUTPUT)"] in lines
 
 
-def test_a_wrong_variable_is_named(mtlrun, monkeypatch):
+def test_an_invalid_variable_is_named(mtlrun, monkeypatch):
     monkeypatch.setenv("MTLRUN_JOBS", "many")
     result = mtlrun("reproduce", "table2", "--profile", "smoke", "--dry-run")
     assert result.exit_code == 2

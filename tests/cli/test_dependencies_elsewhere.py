@@ -1,4 +1,6 @@
-"""Dependencies that lie outside the environment's own folder: on PYTHONPATH, in a user's or a distribution's folder."""
+"""Dependencies outside the environment's folder: on PYTHONPATH, in a user's or a
+distribution's folder.
+"""
 
 import os
 import subprocess
@@ -39,7 +41,7 @@ class Own(BaseEstimator):
     def predict(self, X):
         return self.model_.predict(X)
 """
-#: Tells which sources are opened by other code than the import system.
+#: Prints the source files that are opened by code other than the import system.
 WATCH = """\
 import sys
 from mtlrun.cli.app import main
@@ -63,8 +65,8 @@ main()
 
 
 @pytest.mark.slow
-def test_no_source_of_a_dependency_is_read(tmp_path):
-    """Following imports into scikit-learn and scipy kept a run from starting for minutes."""
+def test_no_source_file_of_a_dependency_is_read(tmp_path):
+    """Following imports into scikit-learn and scipy once delayed runs by minutes."""
     folder = tmp_path / "deps"
     folder.symlink_to(sysconfig.get_path("purelib"))
     (tmp_path / "own_method.py").write_text(OWN)
@@ -92,5 +94,5 @@ def test_no_source_of_a_dependency_is_read(tmp_path):
     ]
     assert (
         str(tmp_path / "own_helper.py") in read
-    )  # imports of the user's own code are followed
+    )  # Imports of the user's code are followed.
     assert [path for path in read if Path(path).is_relative_to(folder)] == []

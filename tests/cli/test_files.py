@@ -1,11 +1,14 @@
-"""``validate``, ``show``, ``status``: golden texts of what can be wrong in a file or on the command line."""
+"""``validate``, ``show``, ``status``: expected messages for errors in files and
+options.
+"""
 
 from __future__ import annotations
 
 import pytest
 import yaml
 
-#: Name -> (lines that replace those of the good file, what stderr has: places, excerpts and remedies).
+#: Name -> (lines that replace those of the valid file, expected parts of stderr:
+#: locations, excerpts and remedies).
 BROKEN = {
     "unknown key": (
         {"title": "titel: A small table"},
@@ -61,7 +64,9 @@ BROKEN = {
 
 @pytest.mark.parametrize("command", ["validate", "reproduce", "show", "status"])
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_files(mtlrun, write_experiment, tmp_path, lacking, name, command):
+def test_errors_in_files_are_located(
+    mtlrun, write_experiment, tmp_path, lacking, name, command
+):
     changes, words = BROKEN[name]
     write_experiment(**changes)
     result = mtlrun(command, "table.yaml")
@@ -78,14 +83,16 @@ def test_broken_files(mtlrun, write_experiment, tmp_path, lacking, name, command
         (["table.yaml", "--profile", "dmeo"], ("table.yaml", "'dmeo'", "'demo'?")),
     ],
 )
-def test_wrong_names(mtlrun, write_experiment, lacking, args, words):
+def test_unknown_names_are_reported_with_suggestions(
+    mtlrun, write_experiment, lacking, args, words
+):
     write_experiment()
     result = mtlrun("show", *args)
     assert (result.exit_code, result.stdout) == (2, "")
     assert not lacking(result.stderr, "error: ", *words)
 
 
-def test_wrong_overrides_are_all_named(mtlrun, write_experiment, lacking):
+def test_all_wrong_overrides_are_reported(mtlrun, write_experiment, lacking):
     write_experiment()
     result = mtlrun(
         "show", "table.yaml", "--set", "split.trails=3", "--set", "nonsense"
@@ -96,7 +103,7 @@ def test_wrong_overrides_are_all_named(mtlrun, write_experiment, lacking):
     assert not lacking(result.stderr, "--set nonsense", "split.trials=3")
 
 
-def test_only_without_a_match(mtlrun, write_experiment):
+def test_an_only_filter_without_a_match_is_an_error(mtlrun, write_experiment):
     write_experiment()
     result = mtlrun("status", "table.yaml", "--only", "method=Rigde")
     assert (result.exit_code, result.stderr) == (
@@ -105,7 +112,7 @@ def test_only_without_a_match(mtlrun, write_experiment):
     )
 
 
-def test_validate_names_every_file(mtlrun, write_experiment, tmp_path):
+def test_validate_names_each_file(mtlrun, write_experiment, tmp_path):
     path = write_experiment(title="title: [")
     (tmp_path / "bad.yaml").write_text(path.read_text())
     write_experiment()
@@ -148,7 +155,7 @@ def test_show_prints_every_setting(mtlrun, write_experiment, tmp_path):
     assert not (tmp_path / "results").exists()
 
 
-def test_status_counts_and_explains(mtlrun, write_experiment):
+def test_status_counts_jobs_and_explains_their_states(mtlrun, write_experiment):
     write_experiment("Broken")
     assert (
         mtlrun("status", "table.yaml").stdout.splitlines()[-1] == "6 cells: 6 missing"
@@ -170,7 +177,7 @@ def test_status_counts_and_explains(mtlrun, write_experiment):
     assert lines[-1] == "4 cells: 4 outdated"
 
 
-def test_the_option_o_names_the_file_where_a_command_writes_one(
+def test_option_o_is_an_output_file_where_a_command_writes_one(
     mtlrun, write_experiment, tmp_path
 ):
     write_experiment()
@@ -180,9 +187,8 @@ def test_the_option_o_names_the_file_where_a_command_writes_one(
         result = mtlrun("report", folder, "-o", name)
         assert result.exit_code == 0, result.output
         assert (tmp_path / name).stat().st_size > 0
-    assert (
-        mtlrun("report", "table.yaml", "-o", "runs").exit_code == 0
-    )  # a folder stays the root of the results
+    # The folder "runs" remains the root of the results.
+    assert mtlrun("report", "table.yaml", "-o", "runs").exit_code == 0
     assert mtlrun("plot", folder, "--kind", "path").exit_code == 2
     for command in ("predict", "init"):
         assert "--out" in mtlrun(command, "--help").output

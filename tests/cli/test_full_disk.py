@@ -1,4 +1,4 @@
-"""A disk that is full is named, with the place and a remedy; files that are read are not blamed for it."""
+"""Errors on a full disk name the folder and a remedy, and never blame input files."""
 
 import hashlib
 import http.server
@@ -38,7 +38,9 @@ NO_SPACE = "No space left on device"
 
 @pytest.fixture
 def on_full_disk(tmp_path, environment, own_mounts, forked):
-    """Run a command with a disk of `size` kB mounted at `full`; return its code, what it said, and the disk's files."""
+    """Run a command with a disk of `size` kB mounted at `full`; return exit code,
+    output and the files on the disk.
+    """
     (tmp_path / "full").mkdir()
 
     def run(size, *words):
@@ -73,7 +75,7 @@ def on_full_disk(tmp_path, environment, own_mounts, forked):
 
 @pytest.fixture
 def table(tmp_path):
-    """A table of 1 MB, most of it in a column that is no feature."""
+    """Write a table of 1 MB, mostly a column that is not a feature."""
     rng = np.random.default_rng(0)
     rows = 400
     frame = pd.DataFrame(
@@ -95,7 +97,7 @@ def table(tmp_path):
 
 @pytest.fixture
 def address(table, monkeypatch):
-    """Address of a server of the table on this machine."""
+    """Serve the table on this machine and return its address."""
     content = table.read_bytes()
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -124,7 +126,7 @@ def assert_told(code, err, place, remedy):
     assert "Traceback" not in err
 
 
-def test_compare(on_full_disk, table):
+def test_compare_reports_a_full_disk(on_full_disk, table):
     before = table.read_bytes()
     words = ("--target", "y", "--task", "task", "--drop", "note")
     fast = ("--methods", "JointFeatureMTL", "--splits", "2", "--repeats", "1", "-q")
@@ -135,14 +137,14 @@ def test_compare(on_full_disk, table):
     assert table.read_bytes() == before
 
 
-def test_train(on_full_disk, tmp_path):
+def test_train_reports_a_full_disk(on_full_disk, tmp_path):
     (tmp_path / "wide.yaml").write_text(TRAIN)
     code, err, files = on_full_disk(200, "train", "wide.yaml", "-q", "-o", "full")
     assert_told(code, err, "full/train/wide", "--output")
     assert not [name for name in files if name.endswith((".tmp", "model.json"))]
 
 
-def test_predict(on_full_disk, mtlrun, tmp_path):
+def test_predict_reports_a_full_disk(on_full_disk, mtlrun, tmp_path):
     (tmp_path / "wide.yaml").write_text(TRAIN.replace("d: 3000", "d: 3"))
     assert mtlrun("train", "wide.yaml", "-q").exit_code == 0
     rows = np.random.default_rng(0).normal(size=(5000, 3))
@@ -154,7 +156,7 @@ def test_predict(on_full_disk, mtlrun, tmp_path):
     assert not files
 
 
-def test_data_add(on_full_disk, table):
+def test_data_add_reports_a_full_disk(on_full_disk, table):
     code, err, files = on_full_disk(
         400, "data", "add", "mine", "grades.csv", "--data-dir", "."
     )
@@ -162,7 +164,7 @@ def test_data_add(on_full_disk, table):
     assert not files
 
 
-def test_data_fetch(on_full_disk, table, address):
+def test_data_fetch_reports_a_full_disk(on_full_disk, table, address):
     code, err, files = on_full_disk(
         400, "data", "fetch", "mine", "--url", address, "--data-dir", ".", "--yes"
     )
@@ -170,8 +172,10 @@ def test_data_fetch(on_full_disk, table, address):
     assert "full/t.csv" not in files
 
 
-def test_data_fetch_without_room_for_the_copy(on_full_disk, table, address):
-    """The download fits, what is made of it does not."""
+def test_data_fetch_reports_a_disk_too_small_for_the_unpacked_copy(
+    on_full_disk, table, address
+):
+    """The download fits; the file unpacked from it does not."""
     code, err, files = on_full_disk(
         1600, "data", "fetch", "mine", "--url", address, "--data-dir", ".", "--yes"
     )
@@ -191,10 +195,10 @@ def test_data_fetch_without_room_for_the_copy(on_full_disk, table, address):
     ],
     ids=lambda words: words[0],
 )
-def test_a_file_that_cannot_be_read_is_named_and_not_to_be_deleted(
+def test_read_errors_name_the_input_file_and_do_not_suggest_deleting_it(
     mtlrun, table, tmp_path, words
 ):
-    """The other way round: an error of the disk from which is read."""
+    """The reverse case: reading from the disk fails."""
     if words[0] == "predict":
         (tmp_path / "wide.yaml").write_text(TRAIN.replace("d: 3000", "d: 3"))
         assert mtlrun("train", "wide.yaml", "-q").exit_code == 0

@@ -1,4 +1,4 @@
-"""Names and files of someone else through the commands: one clear error, or results that harm nobody."""
+"""Untrusted names and files cause one clear error or harmless results."""
 
 import csv
 import hashlib
@@ -88,7 +88,7 @@ def _harmless(result, code=2):
 @pytest.mark.parametrize(
     "command", [("data", "fetch", "--yes"), ("data", "info"), ("data", "verify")]
 )
-def test_ids_are_no_paths_and_no_escapes(mtlrun, command, id):
+def test_ids_cannot_be_paths_or_escape_sequences(mtlrun, command, id):
     assert (
         "is not the name of a data set" in _harmless(mtlrun(*command, "--", id))
         or len(id) > 1000
@@ -113,7 +113,7 @@ def test_ids_are_no_paths_and_no_escapes(mtlrun, command, id):
         ({"url": "file:///etc/passwd"}, "must start with https://"),
     ],
 )
-def test_cards_of_someone_else(mtlrun, write_card, changes, text):
+def test_untrusted_cards_are_checked(mtlrun, write_card, changes, text):
     write_card(**changes)
     for command in (("list",), ("fetch", "mine", "--yes"), ("add", "mine", "x.csv")):
         assert text in _harmless(mtlrun("data", *command, "--data-dir", "data"))
@@ -129,7 +129,7 @@ def test_cards_of_someone_else(mtlrun, write_card, changes, text):
         "/etc/x",
     ],
 )
-def test_addresses_that_are_not_fetched(mtlrun, write_card, tmp_path, url):
+def test_unsafe_addresses_are_not_fetched(mtlrun, write_card, tmp_path, url):
     write_card()
     text = _harmless(
         mtlrun("data", "fetch", "mine", "--data-dir", "data", "--url", url, "--yes")
@@ -138,7 +138,7 @@ def test_addresses_that_are_not_fetched(mtlrun, write_card, tmp_path, url):
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["cards"]
 
 
-def test_an_archive_with_paths_is_unpacked_below_the_data_directory_only(
+def test_an_archive_with_paths_is_unpacked_only_below_the_data_directory(
     mtlrun, write_card, tmp_path
 ):
     write_card()
@@ -155,7 +155,7 @@ def test_an_archive_with_paths_is_unpacked_below_the_data_directory_only(
 @pytest.mark.parametrize(
     "id", ["../../x", "/tmp/x", "a/../b", "a/b/c", r'"a/\e[2J"', "a/<b>", "a/b.c"]
 )
-def test_ids_of_training_files_lead_nowhere_else(mtlrun, tmp_path, id):
+def test_ids_of_training_files_cannot_leave_the_results_folder(mtlrun, tmp_path, id):
     (tmp_path / "t.yaml").write_text(TRAIN.format(id=id, method="IndependentRidge"))
     assert "t.yaml:3:5: " in _harmless(mtlrun("train", "t.yaml"))
     assert [path.name for path in tmp_path.iterdir()] == ["t.yaml"]
@@ -165,7 +165,7 @@ def test_ids_of_training_files_lead_nowhere_else(mtlrun, tmp_path, id):
     "method",
     ["'os:system'", "'../x:Y'", r'"a\eb"', "<script>", "'json.decoder:JSONDecoder'"],
 )
-def test_methods_that_are_none(mtlrun, tmp_path, method):
+def test_invalid_methods_are_rejected(mtlrun, tmp_path, method):
     (tmp_path / "t.yaml").write_text(TRAIN.format(id="a/b", method=method))
     assert "t.yaml" in _harmless(mtlrun("train", "t.yaml"))
 
@@ -176,12 +176,12 @@ def test_methods_that_are_none(mtlrun, tmp_path, method):
     ["a: &a [*a]", "\0", "[" * 5000, "a: 1\na: 2", "a: " + "9" * 5000, "? [a]\n: b"],
 )
 @pytest.mark.parametrize("command", ["train", "reproduce", "validate"])
-def test_files_that_are_no_experiments(mtlrun, tmp_path, command, text):
+def test_invalid_experiments_are_rejected(mtlrun, tmp_path, command, text):
     (tmp_path / "t.yaml").write_text(text, encoding="utf-8")
     assert "t.yaml" in _harmless(mtlrun(command, "t.yaml"))
 
 
-def test_an_experiment_with_hostile_labels_and_words(
+def test_an_experiment_with_hostile_labels_and_text_is_rendered_safely(
     mtlrun, write_experiment, tmp_path
 ):
     labels = [name for name in NAMES if "\x1b" not in name]
@@ -214,7 +214,7 @@ def test_an_experiment_with_hostile_labels_and_words(
     assert {"'=cmd()", "'@sum"} <= cells
 
 
-def test_a_table_with_hostile_names_is_trained_on_and_predicted(
+def test_a_table_with_hostile_names_can_be_trained_on_and_predicted(
     mtlrun, write_card, tmp_path
 ):
     rng = np.random.default_rng(0)
@@ -236,7 +236,8 @@ def test_a_table_with_hostile_names_is_trained_on_and_predicted(
     )
     result = mtlrun("train", "t.yaml", "--data-dir", "data")
     _harmless(result, 0)
-    for safe in ([], ["--safe-csv"]):  # labels as they are, and for spreadsheets
+    # Labels are written unchanged, and escaped for spreadsheets.
+    for safe in ([], ["--safe-csv"]):
         result = mtlrun(
             "predict", "results/runs/a/b", "data/mine/a.csv", "-o", "-", *safe
         )
@@ -247,7 +248,7 @@ def test_a_table_with_hostile_names_is_trained_on_and_predicted(
 
 
 class Spy:
-    """Leaves a file behind when it is unpickled."""
+    """Create a file when unpickled."""
 
     def __reduce__(self):
         return (exec, ("open('unpickled', 'w')",))
@@ -263,7 +264,7 @@ def model(mtlrun, tmp_path):
     return tmp_path / "results/runs/a/b"
 
 
-def test_models_that_were_changed_are_not_loaded(mtlrun, model, tmp_path):
+def test_modified_models_are_not_loaded(mtlrun, model, tmp_path):
     archive = model / "model.skops"
     good = archive.read_bytes()
     archive.write_bytes(bytes([good[0]]) + bytes([good[1] ^ 1]) + good[2:])
@@ -304,7 +305,7 @@ def _write_facts(model, facts):
         {"schema": "x"},
     ],
 )
-def test_descriptions_of_models_that_are_none(mtlrun, model, change):
+def test_invalid_model_descriptions_are_rejected(mtlrun, model, change):
     facts = json.loads((model / "model.json").read_text())
     _write_facts(model, {**facts, **change})
     assert "model.json" in _harmless(mtlrun("predict", str(model), "new.csv"))
@@ -313,7 +314,9 @@ def test_descriptions_of_models_that_are_none(mtlrun, model, change):
         assert "model.json" in _harmless(mtlrun("predict", str(model), "new.csv"))
 
 
-def test_a_results_folder_of_someone_else(mtlrun, write_experiment, tmp_path):
+def test_an_untrusted_results_folder_is_handled_safely(
+    mtlrun, write_experiment, tmp_path
+):
     write_experiment()
     assert mtlrun("reproduce", "table.yaml", "--profile", "demo", "-q").exit_code == 0
     folder = tmp_path / "results/runs/made/table1/demo"
@@ -345,7 +348,7 @@ def test_a_results_folder_of_someone_else(mtlrun, write_experiment, tmp_path):
     assert set(tmp_path.rglob("*")) == before
 
 
-def test_predict_refuses_a_model_whose_trees_go_in_a_circle(mtlrun, tmp_path):
+def test_predict_rejects_a_model_whose_trees_contain_a_cycle(mtlrun, tmp_path):
     X = np.random.default_rng(0).normal(size=(60, 2))
     model = PerTask(HistGradientBoostingRegressor(max_iter=2)).fit(X, X)
     model.estimators_[0]._predictors[0][0].nodes["left"][0] = 0

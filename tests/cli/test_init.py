@@ -1,4 +1,4 @@
-"""``mtlrun init``: what it writes is valid, commented and not written over something else."""
+"""``mtlrun init`` writes valid, commented files and never overwrites others."""
 
 import json
 import os
@@ -19,7 +19,7 @@ CARDS = sorted(datasets_dir().glob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", CARDS, ids=lambda path: path.stem)
-def test_every_data_set_gives_a_valid_file(tmp_path, path):
+def test_every_data_set_gets_a_valid_file(tmp_path, path):
     text = training_file(read_card(path), None, "a.yaml")
     (tmp_path / "a.yaml").write_text(text, encoding="utf-8")
     assert validate_file(tmp_path / "a.yaml")
@@ -28,7 +28,7 @@ def test_every_data_set_gives_a_valid_file(tmp_path, path):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_every_method_gives_a_valid_file(tmp_path, name):
+def test_every_method_gets_a_valid_file(tmp_path, name):
     text = training_file(read_card(datasets_dir() / "digits.yaml"), name, "a.yaml")
     (tmp_path / "a.yaml").write_text(text, encoding="utf-8")
     assert validate_file(tmp_path / "a.yaml")
@@ -46,7 +46,7 @@ def test_a_written_file_can_be_trained(mtlrun):
     assert result.exit_code == 0, result.output
 
 
-def test_an_estimator_of_ones_own(mtlrun):
+def test_init_accepts_an_estimator_of_the_user(mtlrun):
     result = mtlrun(
         "init", "simulated-fetr", "-m", "sklearn.linear_model:Lasso", "-o", "-"
     )
@@ -64,7 +64,7 @@ def test_nothing_is_overwritten_without_force(mtlrun, tmp_path):
     assert mtlrun("init", "digits", "-o", "other.yaml").exit_code == 0
 
 
-def test_files_on_one_data_set_keep_their_results_apart(mtlrun, tmp_path):
+def test_files_for_the_same_data_set_have_separate_results(mtlrun, tmp_path):
     assert mtlrun("init", "simulated-rmtl", "-o", "first try.yaml").exit_code == 0
     text = (tmp_path / "first try.yaml").read_text()
     name = re.search(
@@ -81,14 +81,14 @@ def test_files_on_one_data_set_keep_their_results_apart(mtlrun, tmp_path):
     assert "id: train/simulated-rmtl-Lasso " in shown
 
 
-def test_features_are_standardised_unless_they_are_strings(mtlrun):
+def test_features_are_standardized_unless_they_are_strings(mtlrun):
     assert "\nfeatures: standardize\n" in mtlrun("init", "school", "-o", "-").stdout
     assert (
         "\nfeatures: one-hot\n" in mtlrun("init", "simulated-splice", "-o", "-").stdout
     )
 
 
-def test_schema_for_editors(mtlrun, tmp_path):
+def test_files_name_their_schema_for_editors(mtlrun, tmp_path):
     result = mtlrun("init", "--schema")
     assert result.exit_code == 0, result.output
     assert json.loads((tmp_path / "config.schema.json").read_text()) == config_schema()
@@ -107,7 +107,7 @@ def test_schema_for_editors(mtlrun, tmp_path):
         (["init", "digits", "-o", "nowhere.yaml/a.yaml"], ""),
     ],
 )
-def test_errors_end_with_2(mtlrun, tmp_path, args, text):
+def test_errors_exit_with_2(mtlrun, tmp_path, args, text):
     (tmp_path / "nowhere.yaml").touch()
     result = mtlrun(*args)
     assert result.exit_code == 2, result.output
@@ -121,7 +121,7 @@ def test_errors_end_with_2(mtlrun, tmp_path, args, text):
     [path for path in CARDS if not read_card(path).simulated],
     ids=lambda path: path.stem,
 )
-def test_sources_of_strings_are_known(path):
+def test_data_sets_of_strings_are_recognized_by_their_source(path):
     card = read_card(path)
     try:
         dataset = load_dataset(
@@ -132,7 +132,7 @@ def test_sources_of_strings_are_known(path):
     assert dataset.strings == card.source.name.startswith(STRING_SOURCES)
 
 
-def test_simulated_strings_are_known():
+def test_simulated_strings_are_recognized_by_their_source():
     assert load_dataset("simulated-splice", n=300).strings
     assert read_card(datasets_dir() / "simulated-splice.yaml").source.name.startswith(
         STRING_SOURCES

@@ -1,4 +1,6 @@
-"""`compare` and `train` killed while they write over earlier results: `predict` sees all of the old or of the new."""
+"""`compare` and `train` killed while they overwrite results: `predict` sees only old or
+only new files.
+"""
 
 import json
 import os
@@ -52,7 +54,9 @@ def grades(tmp_path):
 
 
 def compared(table, method):
-    """Compare; TaskMean is the best where grades are noise, and has no coefficients."""
+    """Compare methods. TaskMean wins where grades are noise, and it has no
+    coefficients.
+    """
     if method == "TaskMean":
         table = table.assign(grade=np.random.default_rng(1).normal(size=60))
     return compare(
@@ -70,7 +74,7 @@ def compared(table, method):
 @pytest.mark.parametrize(
     "order", [("PooledRidge", "TaskMean"), ("TaskMean", "PooledRidge")]
 )
-def test_a_comparison_killed_while_it_writes_leaves_one_result(
+def test_a_comparison_killed_while_writing_leaves_one_consistent_result(
     mtlrun, grades, tmp_path, killed, monkeypatch, order
 ):
     first, second = (compared(grades, method) for method in order)
@@ -122,7 +126,9 @@ def test_a_comparison_killed_while_it_writes_leaves_one_result(
 
 
 @pytest.mark.slow
-def test_a_training_killed_while_it_writes_leaves_one_model(mtlrun, tmp_path, killed):
+def test_a_training_run_killed_while_writing_leaves_one_consistent_model(
+    mtlrun, tmp_path, killed
+):
     (tmp_path / "small.yaml").write_text(TRAINING)
     wide, narrow = (
         load_training(tmp_path / "small.yaml", overrides=[f"method.params.alpha={a}"])
@@ -154,7 +160,7 @@ def test_a_training_killed_while_it_writes_leaves_one_model(mtlrun, tmp_path, ki
 
 
 @pytest.mark.slow
-def test_results_that_cannot_be_completed_are_refused_not_mixed(
+def test_results_that_cannot_be_completed_are_rejected_instead_of_mixed(
     mtlrun, grades, tmp_path, killed, monkeypatch
 ):
     result = compared(grades, "PooledRidge")
@@ -180,7 +186,7 @@ def test_results_that_cannot_be_completed_are_refused_not_mixed(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL])
-def test_what_a_stopped_comparison_has_finished_is_kept_beside_earlier_results(
+def test_completed_jobs_of_a_stopped_comparison_are_kept_with_earlier_results(
     mtlrun, grades, tmp_path, write_experiment, begin, until, stop
 ):
     folder = tmp_path / "results/runs/compare/grades"
@@ -191,7 +197,7 @@ def test_what_a_stopped_comparison_has_finished_is_kept_beside_earlier_results(
         == 0
     )
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    write_experiment()  # with the module of methods
+    write_experiment()  # Uses the module of methods
     process = begin(
         "compare",
         "grades.csv",
@@ -222,13 +228,13 @@ def test_what_a_stopped_comparison_has_finished_is_kept_beside_earlier_results(
     assert {path for path in folder.rglob("*") if path.is_file()} == set(before)
 
 
-def test_a_leaderboard_is_shown_and_kept_where_the_model_cannot_be_saved(
+def test_the_leaderboard_is_printed_and_kept_if_the_model_cannot_be_saved(
     mtlrun, grades, tmp_path
 ):
     (tmp_path / "made_methods.py").write_text(UNSAVED)
     grades.assign(grade=grades.a**2).to_csv(
         tmp_path / "grades.csv", index=False
-    )  # which only this class can fit
+    )  # Only this class can be fitted
     done = mtlrun(
         "compare", "grades.csv", *COLUMNS, "--methods", "made_methods:Unsaved", "-q"
     )
@@ -248,7 +254,7 @@ def test_a_leaderboard_is_shown_and_kept_where_the_model_cannot_be_saved(
     not os.path.isdir("/proc/self"), reason="no folder here in which nobody can write"
 )
 @pytest.mark.parametrize("command", ["compare", "train"])
-def test_an_output_that_cannot_be_written_is_refused_before_anything_is_fitted(
+def test_an_unwritable_output_is_rejected_before_any_fit(
     mtlrun, grades, tmp_path, command, lacking
 ):
     (tmp_path / "small.yaml").write_text(TRAINING)

@@ -1,4 +1,4 @@
-"""``mtlrun list methods``: facts of single methods as text, JSON and BibTeX."""
+"""``mtlrun list methods``: metadata of methods as text, JSON and BibTeX."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 from mtlrun.estimators.registry import METHODS
 
 
-def test_one_method_with_everything_that_is_known(mtlrun):
+def test_a_single_method_is_listed_with_all_its_metadata(mtlrun):
     result = mtlrun("list", "methods", "JointFeatureMTL", "GraphMTL")
     assert result.exit_code == 0, result.output
     info = METHODS["JointFeatureMTL"]
@@ -27,7 +27,7 @@ def test_one_method_with_everything_that_is_known(mtlrun):
     assert "all zero from  sparsity_max(X, y)" in second
 
 
-def test_all_methods_as_json_and_bibtex(mtlrun):
+def test_all_methods_are_listed_as_json_and_bibtex(mtlrun):
     records = json.loads(mtlrun("list", "methods", "--format", "json").stdout)
     assert [record["name"] for record in records] == list(METHODS)
     assert all(
@@ -49,13 +49,13 @@ def test_all_methods_as_json_and_bibtex(mtlrun):
         (["list", "--format", "json"], "only methods take names and --format"),
     ],
 )
-def test_errors_end_with_2(mtlrun, args, text):
+def test_errors_exit_with_2(mtlrun, args, text):
     result = mtlrun(*args)
     assert result.exit_code == 2, result.output
     assert text in result.output
 
 
-def test_measures_are_listed_with_their_quantities(mtlrun):
+def test_analyses_are_listed_with_their_quantities(mtlrun):
     lines = mtlrun("list", "measures").stdout.splitlines()
     (place,) = [
         i for i, line in enumerate(lines) if line.startswith("data-set-statistics ")

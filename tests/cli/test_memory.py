@@ -1,4 +1,4 @@
-"""Methods that would not fit into memory, on the command line: a row with the reason, never the end of the run."""
+"""Methods that exceed the memory get a row with the reason and never end the run."""
 
 import json
 
@@ -32,7 +32,7 @@ def table(folder):
 
 
 @pytest.mark.slow
-def test_a_method_that_does_not_fit_is_a_row_with_the_reason(
+def test_a_method_that_does_not_fit_into_memory_gets_a_row_with_the_reason(
     mtlrun, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(
@@ -53,7 +53,7 @@ def test_a_method_that_does_not_fit_is_a_row_with_the_reason(
 
 
 @pytest.mark.slow
-def test_a_best_method_that_does_not_fit_on_all_rows_leaves_the_leaderboard(
+def test_if_the_best_method_does_not_fit_on_all_rows_the_leaderboard_remains(
     mtlrun, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(
@@ -74,8 +74,8 @@ def test_a_best_method_that_does_not_fit_on_all_rows_leaves_the_leaderboard(
 
 
 @pytest.mark.slow
-def test_processes_share_the_memory(monkeypatch):
-    # This spares the workers the import of the solvers.
+def test_processes_share_the_available_memory(monkeypatch):
+    # A forked server spares the workers the import of the solvers.
     monkeypatch.setattr("mtlrun.engine.worker.PRELOADED_MODULES", ())
     pool = Pool(n_jobs=2)
     shares = [
@@ -91,7 +91,7 @@ def test_processes_share_the_memory(monkeypatch):
 
 
 def granted():
-    """Whether 3/4 of the free memory are allowed."""
+    """Return whether 3/4 of the free memory is allowed."""
     try:
         require(0.75 * free_bytes(), "a matrix", "")
     except MemoryLimitError:
@@ -99,7 +99,7 @@ def granted():
     return True
 
 
-def test_where_nothing_fits_the_message_has_sizes_and_remedy(
+def test_if_nothing_fits_the_message_names_sizes_and_a_remedy(
     mtlrun, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(

@@ -1,4 +1,6 @@
-"""Files that the user names with -o and --out: replaced whole, written through, never an input."""
+"""Output files (-o and --out) are replaced atomically, may be links or pipes, and are
+never inputs.
+"""
 
 import json
 import os
@@ -47,7 +49,7 @@ def table(path, seed=0):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A folder with a comparison, a run and a model."""
+    """Prepare a folder with a comparison, a run and a model."""
     root = tmp_path_factory.mktemp("place")
     before = Path.cwd()
     os.chdir(root)
@@ -61,7 +63,7 @@ def place(tmp_path_factory):
     return root
 
 
-#: Every command that writes one file, with the ending of its format.
+#: All commands that write one file, with the suffix of its format.
 COMMANDS = {
     "predict": (("predict", "results/runs/compare/t/model", "t.csv", "-q"), "csv"),
     "report": (("report", "results/runs/dcrmtl/table2/smoke", "--format", "md"), "md"),
@@ -91,20 +93,20 @@ def command(request, place, monkeypatch, tmp_path):
 
 
 @pytest.mark.every(8)
-def test_a_link_stays_and_its_target_is_written(command, tmp_path):
+def test_a_symlink_is_kept_and_its_target_is_written(command, tmp_path):
     target, link = (
         tmp_path / f"target.{command.ending}",
         tmp_path / f"link.{command.ending}",
     )
     link.symlink_to(target)
-    for _ in range(2):  # a dangling link, and one that leads to a file
+    for _ in range(2):  # A dangling link and one that points to a file
         assert command(link).exit_code == 0
         assert link.is_symlink()
         assert target.stat().st_size > 0
         target.write_bytes(b"")
 
 
-def test_a_named_pipe_is_written_through(command, tmp_path):
+def test_a_named_pipe_is_written_to(command, tmp_path):
     pipe = tmp_path / f"pipe.{command.ending}"
     os.mkfifo(pipe)
     read = []
@@ -119,7 +121,7 @@ def test_a_named_pipe_is_written_through(command, tmp_path):
     assert stat.S_ISFIFO(pipe.lstat().st_mode)
 
 
-def test_a_device_stays_a_device(command, tmp_path):
+def test_a_device_remains_a_device(command, tmp_path):
     device = tmp_path / f"null.{command.ending}"
     device.symlink_to("/dev/null")
     assert command(device).exit_code == 0
@@ -133,7 +135,7 @@ def test_a_device_stays_a_device(command, tmp_path):
     "name", ["/dev/fd/7", pytest.param("/proc/self/fd/7", marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize("what", ["predict", "report"])
-def test_a_descriptor_is_written_after_what_is_there(place, tmp_path, what, name):
+def test_output_to_a_file_descriptor_is_appended(place, tmp_path, what, name):
     words, _ = COMMANDS[what]
     target = tmp_path / "log"
     command = " ".join(
@@ -148,7 +150,7 @@ def test_a_descriptor_is_written_after_what_is_there(place, tmp_path, what, name
     assert len(target.read_bytes()) > 50
 
 
-def test_a_replaced_file_keeps_its_permissions_and_a_new_one_has_those_of_the_umask(
+def test_a_replaced_file_keeps_its_permissions_and_a_new_one_follows_the_umask(
     tmp_path,
 ):
     path = tmp_path / "a.csv"
@@ -165,7 +167,7 @@ def test_a_replaced_file_keeps_its_permissions_and_a_new_one_has_those_of_the_um
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.csv"]
 
 
-def test_predictions_never_replace_their_rows(place, monkeypatch, tmp_path):
+def test_predictions_never_overwrite_their_input_rows(place, monkeypatch, tmp_path):
     monkeypatch.chdir(place)
     rows = table(tmp_path / "new.csv")
     before = rows.read_bytes()
@@ -180,7 +182,7 @@ def test_predictions_never_replace_their_rows(place, monkeypatch, tmp_path):
     assert rows.read_bytes() == before
 
 
-def test_predictions_never_replace_their_model_or_its_comparison(
+def test_predictions_never_overwrite_their_model_or_its_comparison(
     place, monkeypatch, tmp_path
 ):
     monkeypatch.chdir(place)
@@ -205,7 +207,7 @@ def test_predictions_never_replace_their_model_or_its_comparison(
 
 
 @pytest.mark.parametrize("name", ["run.json", "provenance.json"])
-def test_reports_never_replace_what_they_read(place, monkeypatch, name):
+def test_reports_never_overwrite_their_inputs(place, monkeypatch, name):
     monkeypatch.chdir(place)
     file = Path("results/runs/dcrmtl/table2/smoke") / name
     before = file.read_bytes()
@@ -214,7 +216,7 @@ def test_reports_never_replace_what_they_read(place, monkeypatch, name):
     assert name in result.stderr
 
 
-def test_a_comparison_does_not_write_over_its_table(place, tmp_path, monkeypatch):
+def test_a_comparison_does_not_overwrite_its_table(place, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "results/runs/compare/tasks"
     folder.mkdir(parents=True)
@@ -240,7 +242,7 @@ def test_a_comparison_does_not_write_over_its_table(place, tmp_path, monkeypatch
         (("init", "--schema"), "schema.yaml"),
     ],
 )
-def test_an_ending_that_says_another_format_is_refused(
+def test_a_suffix_of_another_format_is_rejected(
     place, monkeypatch, tmp_path, words, name
 ):
     monkeypatch.chdir(place)
@@ -266,7 +268,7 @@ NAMES = [
 ]
 
 
-def test_tables_of_different_names_have_folders_and_ids_of_their_own():
+def test_tables_with_different_names_have_separate_folders_and_ids():
     from mtlrun.comparison.compare import short_name
     from mtlrun.data.cards import check_id
     from mtlrun.utils.text import id_of, stem_of
@@ -284,7 +286,7 @@ def test_tables_of_different_names_have_folders_and_ids_of_their_own():
 
 
 @pytest.mark.slow
-def test_two_tables_of_one_name_are_not_exchanged_in_silence(tmp_path, monkeypatch):
+def test_two_tables_with_the_same_name_are_not_confused_silently(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     texts = []
     for folder, seed in (("a", 0), ("b", 1), ("b", 1)):
@@ -299,7 +301,7 @@ def test_two_tables_of_one_name_are_not_exchanged_in_silence(tmp_path, monkeypat
     assert "replaced" not in texts[2]
 
 
-def test_predictions_of_files_with_dots_have_names_of_their_own(
+def test_predictions_of_files_with_dots_have_separate_names(
     place, monkeypatch, tmp_path
 ):
     model = place / "results/runs/compare/t/model"
@@ -315,7 +317,7 @@ def test_predictions_of_files_with_dots_have_names_of_their_own(
     }
 
 
-def test_training_files_with_dots_have_ids_of_their_own(tmp_path, monkeypatch):
+def test_training_files_with_dots_have_separate_ids(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ids = set()
     for name in ("a.2023.yaml", "a.2024.yaml", "a-2023.yaml", "β.yaml", "γ.yaml"):
@@ -340,9 +342,12 @@ def test_library_functions_write_through_links(tmp_path):
         write_output(tmp_path / "model.json", "{}")
 
 
-def test_what_killed_commands_left_is_tidied_by_the_next(place, monkeypatch, tmp_path):
+def test_the_next_command_removes_leftovers_of_killed_commands(
+    place, monkeypatch, tmp_path
+):
     monkeypatch.chdir(place)
-    left = f".{socket.gethostname()}-{2**22 + 1}-abcdef.tmp"  # of a process that is not there
+    # The process no longer exists.
+    left = f".{socket.gethostname()}-{2**22 + 1}-abcdef.tmp"
     run = Path("results/runs/dcrmtl/table2/smoke")
     for folder in (tmp_path, run):
         (folder / left).touch()
@@ -354,10 +359,10 @@ def test_what_killed_commands_left_is_tidied_by_the_next(place, monkeypatch, tmp
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["tasks.csv", "cells/rows.csv"])
-def test_a_comparison_from_python_does_not_write_over_its_table_either(
-    place, tmp_path, name
-):
-    """Before the fits where the folder is known, else when it is saved; a table of another name may lie there."""
+def test_a_comparison_in_python_does_not_overwrite_its_table(place, tmp_path, name):
+    """The check runs before the fits if the folder is known, otherwise on saving; a
+    table with another name may be in the folder.
+    """
     from mtlrun import compare
 
     (tmp_path / "cells").mkdir()
@@ -384,7 +389,7 @@ def test_a_comparison_from_python_does_not_write_over_its_table_either(
     assert (tmp_path / "mine.csv").read_bytes() == before
 
 
-def test_a_comparison_of_a_folder_does_not_write_over_its_tables(tmp_path):
+def test_a_comparison_of_a_folder_does_not_overwrite_its_tables(tmp_path):
     from mtlrun import compare
 
     for name in ("tasks.csv", "others.csv"):

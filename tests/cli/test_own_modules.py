@@ -1,4 +1,4 @@
-"""Modules of the current folder: those that are named are found, all others are left alone."""
+"""Of the modules in the current folder, only those that the user names are imported."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-#: Packages that others import where they are installed.
+#: Installed packages that others import.
 OPTIONAL = (
     "pyarrow",
     "polars",
@@ -47,7 +47,9 @@ COMPARE = (
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with a table, and files called like packages, each of which leaves a mark when it is run."""
+    """Write a table and files named like packages, which leave a marker file if
+    executed.
+    """
     rng = np.random.default_rng(0)
     hours = rng.normal(size=60)
     frame = pd.DataFrame(
@@ -65,7 +67,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def run(folder, environment):
-    """Run a command in that folder, in a Python that has imported nothing yet."""
+    """Run a command in the folder, in a new Python process."""
 
     def run(start, *words):
         done = subprocess.run(
@@ -91,10 +93,10 @@ def marks(folder):
 
 
 @pytest.mark.slow
-def test_files_called_like_optional_packages_are_not_run(run, folder):
+def test_files_named_like_optional_packages_are_not_executed(run, folder):
     run(
         MODULE, *COMPARE, "--methods", "PooledRidge"
-    )  # reads and writes tables, draws figures, writes pages
+    )  # These commands read and write tables, draw figures and write pages.
     assert marks(folder) == []
 
 
@@ -102,7 +104,7 @@ def test_files_called_like_optional_packages_are_not_run(run, folder):
 @pytest.mark.skipif(
     not SCRIPT.exists(), reason="the script mtlrun is not installed beside this Python"
 )
-def test_a_class_that_is_named_is_found_and_trusted_at_prediction(run, folder):
+def test_a_named_class_is_imported_and_trusted_at_prediction(run, folder):
     (folder / "mine.py").write_text(MINE)
     (folder / "helpers.py").write_text("ALPHA = 1.0\n")
     (folder / "train.yaml").write_text(
@@ -123,7 +125,7 @@ def test_a_class_that_is_named_is_found_and_trusted_at_prediction(run, folder):
 
 
 @pytest.mark.slow
-def test_workers_run_no_files_that_are_called_like_modules(run, folder):
+def test_workers_do_not_execute_files_named_like_modules(run, folder):
     names = [
         "joblib",
         "json",

@@ -1,4 +1,6 @@
-"""Values of parameters in files: each is checked by the rule of its class before anything is computed."""
+"""Parameter values in files are checked by the rules of their class before any
+computation.
+"""
 
 import pytest
 
@@ -78,7 +80,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_wrong_value_is_told_at_its_place_by_every_command(mtlrun, tmp_path, case):
+def test_every_command_locates_an_invalid_value(mtlrun, tmp_path, case):
     text, old, new, words = CASES[case]
     runs = "train" if text.startswith(TRAIN[:22]) else "reproduce"
     path = tmp_path / "a.yaml"
@@ -112,7 +114,7 @@ def test_overrides_and_the_axis_of_a_sweep_are_checked(mtlrun, tmp_path):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_the_rules_that_are_checked_are_those_of_the_class(name):
+def test_values_are_checked_by_the_rules_of_their_class(name):
     rules = {key: parameter_rule(name, {}, key) for key in parameter_names(name)}
     found = {key: rule.text for key, rule in rules.items() if rule is not None}
     true = {key: rule.text for key, rule in load_class(name)._rules.items()}
@@ -121,7 +123,9 @@ def test_the_rules_that_are_checked_are_those_of_the_class(name):
 
 
 @pytest.mark.slow
-def test_rules_of_a_class_of_the_user_may_be_anything(mtlrun, tmp_path, monkeypatch):
+def test_a_class_of_the_user_may_define_its_rules_in_any_way(
+    mtlrun, tmp_path, monkeypatch
+):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "own_rules.py").write_text(
         "from mtlrun.estimators.penalized import JointFeatureMTL\n"

@@ -1,4 +1,6 @@
-"""``mtlrun plot`` draws the pictures of a comparison from its folder, without the table."""
+"""``mtlrun plot`` draws the figures of a comparison from its folder, without the
+table.
+"""
 
 import numpy as np
 import pandas as pd
@@ -18,7 +20,7 @@ def comparison(mtlrun):
     return "results/runs/compare/grades"
 
 
-def test_pictures_of_a_comparison_are_drawn_from_its_folder(
+def test_figures_are_drawn_from_the_folder_of_a_comparison(
     mtlrun, comparison, tmp_path
 ):
     for kind, ending in (("verdict", "png"), ("tasks", "svg"), ("predictions", "pdf")):
@@ -46,7 +48,7 @@ def test_pictures_of_a_comparison_are_drawn_from_its_folder(
         assert not (tmp_path / "x.svg").exists()
 
 
-def test_without_a_kind_the_verdict_is_drawn(mtlrun, comparison):
+def test_the_verdict_is_the_default_figure(mtlrun, comparison):
     done = mtlrun("plot", comparison)
     assert done.exit_code == 0, done.output
     assert done.stdout.strip() == "grades-verdict.svg"

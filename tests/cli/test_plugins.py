@@ -1,4 +1,6 @@
-"""Methods and data sets of other packages, declared as entry points, stand beside those of mtlrun."""
+"""Methods and data sets of other packages, declared as entry points, join those of
+mtlrun.
+"""
 
 import json
 import os
@@ -45,7 +47,7 @@ plugged = plugged_package.cards
 """
 
 
-#: Runs several commands in one process, which imports only once.
+#: Runs several commands in one process, which imports the package only once.
 RUN = """\
 import json, sys
 from typer.testing import CliRunner
@@ -62,7 +64,9 @@ json.dump(printed, sys.stdout)
 
 @pytest.fixture
 def other(tmp_path):
-    """Install a package into a folder of its own; returns a function that runs commands with it on the path."""
+    """Install a package into a separate folder; return a function that runs commands
+    with it on the path.
+    """
     package, info = (
         tmp_path / "site" / "plugged_package",
         tmp_path / "site" / "plugged_package-1.5.dist-info",
@@ -97,7 +101,7 @@ def other(tmp_path):
 
 
 @pytest.mark.slow
-def test_they_are_listed_and_completed(other):
+def test_plugins_are_listed_and_completed(other):
     listed, described, datasets, environment = other(
         "list methods --json",
         "list methods GrandMean",
@@ -118,7 +122,7 @@ def test_they_are_listed_and_completed(other):
 
 
 @pytest.mark.slow
-def test_they_are_compared_and_trained(other, tmp_path):
+def test_plugins_can_be_compared_and_trained(other, tmp_path):
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))
     table["task"], table["y"] = np.repeat(["u", "v"], 30), table.a + rng.normal(size=60)

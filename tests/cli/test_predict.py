@@ -1,4 +1,6 @@
-"""``mtlrun predict``: files and data sets in, CSV out, equal to the library."""
+"""``mtlrun predict`` reads files and data sets and writes the same CSV as the
+library.
+"""
 
 import numpy as np
 import pandas as pd
@@ -39,7 +41,7 @@ def trained(mtlrun, tmp_path):
     return mtlrun
 
 
-def test_csv_of_new_rows(trained, tmp_path):
+def test_predictions_of_new_rows_are_written_as_csv(trained, tmp_path):
     X = np.random.default_rng(0).standard_normal((4, 5)).round(4)
     pd.DataFrame(X).to_csv("new.csv", index=False, header=False)
     result = trained("predict", MODEL, "new.csv")
@@ -61,7 +63,7 @@ def test_csv_of_new_rows(trained, tmp_path):
     ).all()
 
 
-def test_labels_and_the_terminal(trained, tmp_path):
+def test_labels_are_written_and_a_terminal_shows_a_table(trained, tmp_path):
     X = np.random.default_rng(0).standard_normal((4, 5)).round(4)
     np.savez("new.npz", X=X)
     result = trained("predict", MODEL, "new.npz", "--labels", "-o", "-")
@@ -74,7 +76,9 @@ def test_labels_and_the_terminal(trained, tmp_path):
     ]
 
 
-def test_whole_data_set_with_the_options_of_the_training(trained, tmp_path):
+def test_a_complete_data_set_is_predicted_with_the_options_of_its_training(
+    trained, tmp_path
+):
     result = trained("predict", MODEL, "simulated-rmtl", "-q")
     assert result.exit_code == 0, result.output
     assert result.output == ""
@@ -86,7 +90,7 @@ def test_whole_data_set_with_the_options_of_the_training(trained, tmp_path):
     )
 
 
-def test_tasks_of_rows_by_column_by_option_and_by_data_set(trained, tmp_path):
+def test_tasks_are_taken_from_a_column_an_option_or_the_data_set(trained, tmp_path):
     data = load_dataset("simulated-splice", n=400)
     model = load_model(tmp_path / STRINGS)
     rows = np.arange(0, 400, 40)
@@ -141,7 +145,7 @@ def test_rows_of_unknown_tasks_are_left_empty_with_one_warning(trained, tmp_path
     assert table.task.tolist() == ["horse", *tasks, "horse", "goat"]
 
 
-def test_rows_of_unknown_tasks_only_are_written_empty_with_exit_code_2(
+def test_if_all_tasks_are_unknown_all_rows_are_empty_and_the_exit_code_is_2(
     trained, tmp_path
 ):
     letters = "ACGT" * 10 + "AC"
@@ -155,7 +159,7 @@ def test_rows_of_unknown_tasks_only_are_written_empty_with_exit_code_2(
     assert table[["label", "score"]].isna().all(axis=None)
 
 
-def test_nothing_is_written_for_an_unknown_task_of_the_command(trained, tmp_path):
+def test_nothing_is_written_if_the_task_option_is_unknown(trained, tmp_path):
     (tmp_path / "new.fa").write_text(">1\n" + "ACGT" * 10 + "AC\n")
     result = trained(
         "predict", STRINGS, "new.fa", "--task-name", "horse", "-o", "out.csv"
@@ -165,7 +169,7 @@ def test_nothing_is_written_for_an_unknown_task_of_the_command(trained, tmp_path
     assert not (tmp_path / "out.csv").exists()
 
 
-def test_errors_end_with_2(trained, tmp_path):
+def test_errors_exit_with_2(trained, tmp_path):
     pd.DataFrame(np.ones((2, 4))).to_csv("narrow.csv", index=False, header=False)
     (tmp_path / "new.fa").write_text(">1\n" + "ACGT" * 10 + "AC\n")
     (tmp_path / "other.csv").write_text(f"sequence,task\n{'ACGT' * 10}AC,horse\n")
@@ -194,7 +198,7 @@ def test_errors_end_with_2(trained, tmp_path):
         assert "Traceback" not in result.output
 
 
-def test_columns_that_are_no_features_are_named(trained, mtlrun, tmp_path):
+def test_extra_columns_are_named(trained, mtlrun, tmp_path):
     folder = tmp_path / "data"
     (folder / "cards").mkdir(parents=True)
     (folder / "mine").mkdir()
@@ -228,9 +232,7 @@ def test_columns_that_are_no_features_are_named(trained, mtlrun, tmp_path):
     assert "--labels" in result.stderr
 
 
-def test_other_files_are_proposed_by_their_names_not_by_their_suffixes(
-    trained, tmp_path
-):
+def test_suggested_files_are_chosen_by_name_and_not_by_suffix(trained, tmp_path):
     for name in ("notes.csv", "rows.csv", "pairs.csv", "results.csv"):
         (tmp_path / name).write_text("a\n1\n")
     result = trained("predict", MODEL, "grades.csv")

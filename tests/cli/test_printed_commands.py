@@ -1,4 +1,4 @@
-"""Reports are made from cells alone, and the commands that are printed run as they are printed."""
+"""Reports need only the results folder, and printed commands run exactly as printed."""
 
 import re
 import shlex
@@ -38,7 +38,9 @@ profiles:
 
 @pytest.fixture
 def own(tmp_path):
-    """A data set in a folder with a blank in its name, and an experiment on it."""
+    """Write a data set into a folder with a space in its name, and an experiment on
+    it.
+    """
     data = tmp_path / "my data"
     for name in ("cards", "plants"):
         (data / name).mkdir(parents=True)
@@ -59,7 +61,7 @@ def printed(mtlrun, line):
     return mtlrun(*words[1:])
 
 
-def test_report_and_plot_of_own_data_need_no_data(mtlrun, own, tmp_path):
+def test_report_and_plot_need_no_data(mtlrun, own, tmp_path):
     assert mtlrun("reproduce", "mine.yaml", "--data-dir", str(own)).exit_code == 0
     shutil.rmtree(own)
     for form in ("md", "csv", "json", "html"):
@@ -71,7 +73,7 @@ def test_report_and_plot_of_own_data_need_no_data(mtlrun, own, tmp_path):
     assert (tmp_path / "path.svg").is_file()
 
 
-def test_report_of_an_unknown_profile_names_those_there_are(mtlrun, own):
+def test_an_unknown_profile_is_rejected_with_a_list_of_profiles(mtlrun, own):
     result = mtlrun("report", "mine.yaml", "--profile", "quik")
     assert result.exit_code == 2
     assert "quick" in result.stderr
@@ -80,14 +82,14 @@ def test_report_of_an_unknown_profile_names_those_there_are(mtlrun, own):
 @pytest.mark.parametrize(
     "text", ["schema: 1\n", "id: ../../else\n", "id: [1]\n", "- 1\n"]
 )
-def test_report_of_a_file_that_names_no_run(mtlrun, tmp_path, text):
+def test_report_rejects_a_file_that_has_no_run(mtlrun, tmp_path, text):
     (tmp_path / "bad.yaml").write_text(text)
     result = mtlrun("report", "bad.yaml")
     assert result.exit_code == 2
     assert "bad.yaml" in result.stderr
 
 
-def test_how_to_rerun_runs_as_printed(mtlrun, own):
+def test_the_printed_commands_to_rerun_work(mtlrun, own):
     words = (
         "reproduce",
         "mine.yaml",
@@ -99,14 +101,14 @@ def test_how_to_rerun_runs_as_printed(mtlrun, own):
     assert mtlrun(*words).exit_code == 0
     page = mtlrun("report", "mine.yaml", "--format", "md").stdout
     lines = re.findall(r"mtlrun reproduce [^`|\n]+", page.partition("How to rerun")[2])
-    assert len(lines) == 3  # all, and one per method
+    assert len(lines) == 3  # All runs, and one for each method
     for line in lines:
         result = printed(mtlrun, line.replace("\\", "").strip())
         assert result.exit_code == 0, result.output
         assert re.search(r"all (1 cell|\d+ cells) up to date", result.output)
 
 
-def test_next_step_of_init_runs_as_printed(mtlrun, own):
+def test_the_next_step_printed_by_init_works(mtlrun, own):
     made = mtlrun(
         "init", "plants", "--data-dir", str(own), "--output", "my plants.yaml"
     )
@@ -117,7 +119,7 @@ def test_next_step_of_init_runs_as_printed(mtlrun, own):
 
 
 @pytest.mark.slow
-def test_next_step_of_compare_runs_as_printed(mtlrun, own, tmp_path):
+def test_the_next_step_printed_by_compare_works(mtlrun, own, tmp_path):
     shutil.copy(own / "plants/plants.csv", "new.csv")
     words = (
         "-t",
@@ -145,7 +147,7 @@ def test_next_step_of_compare_runs_as_printed(mtlrun, own, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["reproduce", "info"])
-def test_what_is_missing_is_added_as_printed(mtlrun, own, tmp_path, command):
+def test_the_printed_command_to_add_missing_data_works(mtlrun, own, tmp_path, command):
     file = own / "plants/plants.csv"
     file.rename(tmp_path / "plants.csv")
     words = (

@@ -1,4 +1,6 @@
-"""What a folder of results reveals of its user: no absolute paths, and no permissions beyond the umask."""
+"""Results reveal no absolute paths of the user and have no permissions beyond the
+umask.
+"""
 
 import json
 import os
@@ -17,7 +19,9 @@ from mtlrun.engine.record import command_line, private_path
 
 @pytest.fixture
 def compared(tmp_path, monkeypatch):
-    """The results of a comparison of a table that was named with its folder, under a umask of 077."""
+    """Compare a table given with its folder, under a umask of 077, and return the
+    results.
+    """
     (tmp_path / "secret").mkdir()
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
@@ -55,14 +59,14 @@ def test_files_have_the_permissions_of_the_umask(compared):
     assert [path for path in files if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
 
 
-def test_what_is_written_names_no_folder_of_the_user(compared):
+def test_written_files_contain_no_folder_of_the_user(compared):
     assert list(
         json.loads((compared / "compare.json").read_text())["dataset"]["files"]
     ) == ["t.csv"]
     assert "secret" not in (compared / "compare.json").read_text()
 
 
-def test_the_command_in_the_provenance_names_no_folder(monkeypatch, tmp_path):
+def test_the_command_in_the_provenance_contains_no_folder(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     inside, outside = str(tmp_path / "a" / "b.csv"), "/home/someone/c.csv"
     monkeypatch.setattr(
@@ -100,7 +104,7 @@ def test_the_command_in_the_provenance_names_no_folder(monkeypatch, tmp_path):
         "--scheduler=tcp://someone.example:8786",
     ],
 )
-def test_no_word_of_a_command_names_a_folder_or_a_host(word, monkeypatch):
+def test_recorded_commands_contain_no_folder_or_host(word, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["mtlrun", "reproduce", word])
     kept = command_line()[-1]
     assert not {"/home", ".example"} & {
@@ -109,10 +113,12 @@ def test_no_word_of_a_command_names_a_folder_or_a_host(word, monkeypatch):
     assert kept.split("=")[0] == word.split("=")[0] or "=" not in word
 
 
-def test_a_training_of_a_folder_of_files_names_no_folder_of_the_user(
+def test_training_on_a_folder_of_files_records_no_folder_of_the_user(
     tmp_path, monkeypatch
 ):
-    """Files are kept as the training file names them; absolute ones lose their folder."""
+    """Files are recorded as the training file names them; absolute paths lose their
+    folder.
+    """
     (tmp_path / "secret" / "rows").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     for k in range(2):
@@ -139,7 +145,9 @@ def test_a_training_of_a_folder_of_files_names_no_folder_of_the_user(
         assert not [text for text in written if str(tmp_path) in text]
 
 
-def test_processes_are_no_more_than_cores_cells_and_memory(monkeypatch):
+def test_there_are_at_most_as_many_processes_as_cores_jobs_and_memory_allow(
+    monkeypatch,
+):
     monkeypatch.setattr("joblib.cpu_count", lambda: 4)
     assert len(Pool(64)._new_workers()) == 4
     assert len(Pool(64)._new_workers(3)) == 3
@@ -155,15 +163,17 @@ def test_processes_are_no_more_than_cores_cells_and_memory(monkeypatch):
         ("report", "LONG"),
     ],
 )
-def test_names_that_no_file_can_have_are_messages(words):
+def test_impossible_file_names_cause_clear_messages(words):
     result = CliRunner().invoke(
         app, [word.replace("LONG", "x" * 300) for word in words]
     )
     assert (result.exit_code, "bug" in result.stderr) == (2, False)
 
 
-def test_a_run_of_an_own_experiment_names_no_folder_of_the_user(compared, tmp_path):
-    """The experiment and the data lie elsewhere: their folders are a hash in what is kept, in the report too."""
+def test_a_run_of_a_custom_experiment_records_no_folder_of_the_user(compared, tmp_path):
+    """Experiment and data are elsewhere: results and report contain a hash of their
+    folders.
+    """
     data = str(compared / "data")
     file = tmp_path / "secret" / "e.yaml"
     lines = [

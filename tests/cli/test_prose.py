@@ -1,4 +1,6 @@
-"""Sentences and numbers on a terminal: lines end between words, columns have the same digits."""
+"""Text and numbers on a terminal: lines break between words, and columns have
+consistent digits.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ def terminal(width):
 
 
 @pytest.mark.parametrize("width", [40, 80, 300])
-def test_lines_on_a_terminal_end_between_words(width):
+def test_lines_on_a_terminal_break_between_words(width):
     lines = prose_lines(SENTENCE, terminal(width))
     assert len(lines) > 1
     assert max(map(len, lines)) <= min(width, MAX_PROSE_WIDTH)
@@ -30,7 +32,7 @@ def test_lines_on_a_terminal_end_between_words(width):
     assert all(line.startswith("    ") for line in lines[1:])
 
 
-def test_a_file_or_a_pipe_gets_one_line():
+def test_a_file_or_a_pipe_gets_unwrapped_lines():
     assert prose_lines(SENTENCE, Console(file=io.StringIO(), width=40)) == [SENTENCE]
 
 
@@ -39,7 +41,7 @@ def test_a_path_is_never_broken():
     assert PATH in [line.strip() for line in lines]
 
 
-def test_gains_of_a_column_have_the_same_decimals():
+def test_gains_in_a_column_have_the_same_number_of_decimals():
     gains = [0.034, -0.0006031, -8.2827, 1e-9]
     table = ReportTable.of("gain:gain", rows=[[gain] for gain in gains])
     decimals = {len(text.partition(".")[2]) for (text,) in table.texts()}

@@ -1,4 +1,4 @@
-"""Wrong names and places: what is said to be wrong, and the remedy."""
+"""Errors about wrong names and paths state the problem and its remedy."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ import pytest
         (["report", "table2", "--format", "foo"], "unknown format 'foo'", "parquet"),
     ],
 )
-def test_a_wrong_name_is_told_with_what_helps(
+def test_a_wrong_name_is_reported_with_a_suggestion(
     mtlrun, tmp_path, monkeypatch, words, message, remedy
 ):
     (tmp_path / "empty").mkdir()
@@ -125,7 +125,7 @@ def test_a_wrong_name_is_told_with_what_helps(
         ),
     ],
 )
-def test_a_careless_command_line_is_answered_with_its_place_and_a_remedy(
+def test_a_command_line_mistake_is_located_and_has_a_remedy(
     mtlrun, tmp_path, line, place, remedy
 ):
     (tmp_path / "t.csv").write_text("school,age,grade\n" + "a,1,2.5\nb,2,3.5\n" * 10)
@@ -139,7 +139,7 @@ def test_a_careless_command_line_is_answered_with_its_place_and_a_remedy(
     assert "configs/" not in told, "the file is right, only the option is wrong"
 
 
-def test_help_has_no_types_of_python(mtlrun):
+def test_help_does_not_show_python_types(mtlrun):
     for words in (["compare"], ["list"], ["data"], ["data", "fetch"], ["reproduce"]):
         text = mtlrun(*words, "--help").stdout
         assert "--help" in text
@@ -150,7 +150,7 @@ def test_help_has_no_types_of_python(mtlrun):
         }
 
 
-def test_a_run_without_its_data_names_the_command_with_the_options_that_were_given(
+def test_if_data_are_missing_the_suggested_command_repeats_the_options(
     mtlrun, tmp_path
 ):
     given = ["--interpretation", "60 epochs", "--output", "my runs", "--jobs", "2"]
@@ -166,7 +166,7 @@ def test_a_run_without_its_data_names_the_command_with_the_options_that_were_giv
     assert line.endswith("--interpretation '60 epochs' --jobs 2 --output 'my runs'")
 
 
-def test_a_folder_that_holds_runs_or_is_a_comparison_names_their_reports(
+def test_a_folder_of_runs_or_a_comparison_is_reported_with_the_command_for_its_report(
     mtlrun, write_experiment, tmp_path
 ):
     write_experiment()
@@ -182,13 +182,13 @@ def test_a_folder_that_holds_runs_or_is_a_comparison_names_their_reports(
     assert "results/runs/compare/mine/leaderboard.html" in comparison.stderr
 
 
-def test_a_bare_name_tells_what_else_has_it(mtlrun):
+def test_an_unqualified_name_lists_all_matches(mtlrun):
     result = mtlrun("show", "table2")
     assert result.exit_code == 0
     assert "mtmkl/table2" in result.stderr
 
 
-def test_the_former_name_of_an_option_is_understood_and_not_shown(mtlrun):
+def test_a_former_option_name_is_accepted_but_hidden(mtlrun):
     former = mtlrun("reproduce", "fetr/fig2b", "--reading", "foo")
     present = mtlrun("reproduce", "fetr/fig2b", "--interpretation", "foo")
     assert (former.exit_code, former.stderr) == (2, present.stderr)

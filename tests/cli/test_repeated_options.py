@@ -1,4 +1,4 @@
-"""Options that take lists add up; the others are refused when they are given twice."""
+"""List options accumulate; other options are rejected if they are repeated."""
 
 import importlib
 
@@ -10,13 +10,13 @@ from mtlrun.data.frames import column_name, several
 from mtlrun.errors import UserError
 from mtlrun.lab.row_filters import matching
 
-#: `mtlrun.compare` is a function of the same name as the module.
+#: `mtlrun.compare` is a function with the same name as the module.
 COMPARE = importlib.import_module("mtlrun.comparison.compare")
 
 
 @pytest.fixture
 def asked(monkeypatch, tmp_path):
-    """Return what the command would hand to `compare`."""
+    """Return the arguments that the command would pass to `compare`."""
     (tmp_path / "t.csv").write_text("x,y,t\n1,2,a\n")
     options = {}
 
@@ -31,13 +31,13 @@ def asked(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     "name", ["targets", "drop", "categorical", "keep", "task-order"]
 )
-def test_lists_of_columns_add_up_and_stay_as_typed(mtlrun, asked, name):
+def test_lists_of_columns_accumulate_and_keep_their_spelling(mtlrun, asked, name):
     words = (f"--{name}", "a,b", f"--{name}", '"c, d",e', f"--{name}", "")
     assert mtlrun("compare", "t.csv", *words).exit_code == 2
     assert asked[name.replace("-", "_")] == ("a,b", '"c, d",e')
 
 
-def test_lists_of_methods_add_up(mtlrun, asked):
+def test_lists_of_methods_accumulate(mtlrun, asked):
     family = "pooled=own:A"
     methods = ("--methods", "A, B", "--methods", "C")
     mtlrun("compare", "t.csv", *methods, "--family", family)
@@ -60,13 +60,13 @@ def test_lists_of_methods_add_up(mtlrun, asked):
     ],
     ids=" ".join,
 )
-def test_other_options_are_refused_when_given_twice(mtlrun, words):
+def test_other_options_are_rejected_if_repeated(mtlrun, words):
     result = mtlrun(*words)
     assert result.exit_code == 2
     assert "twice" in result.output
 
 
-def test_a_setting_and_its_section_are_not_set_together(mtlrun):
+def test_a_setting_and_its_section_cannot_both_be_set(mtlrun):
     words = ["--set", "split={kind: random, train: 0.5}", "--set", "split.trials=3"]
     for order in (words, words[2:] + words[:2]):
         result = mtlrun("reproduce", "table2", "--profile", "smoke", *order)
@@ -74,7 +74,7 @@ def test_a_setting_and_its_section_are_not_set_together(mtlrun):
         assert "split.trials" in result.stderr
 
 
-def test_a_name_with_a_line_break_is_the_column_that_tables_have():
+def test_a_name_with_a_line_break_matches_the_column_of_the_table():
     assert several(["a\nb"]) == (column_name("a\nb"),)
 
 
@@ -93,7 +93,7 @@ def test_flags_may_be_repeated(mtlrun, asked):
     assert asked["curve"] is True
 
 
-def test_parts_of_an_experiment_add_up_and_may_have_commas_in_their_names():
+def test_only_filters_accumulate_and_may_contain_commas():
     class Row:
         def __init__(self, method):
             self.method = method
@@ -106,8 +106,10 @@ def test_parts_of_an_experiment_add_up_and_may_have_commas_in_their_names():
     assert matching(rows, ["method=C=1, D=2"]) == [False, False, True]
 
 
-def test_every_column_can_be_named(mtlrun, tmp_path):
-    """Names with commas, colons, equals signs and quotes, from compare to predict."""
+def test_every_column_can_be_named_on_the_command_line(mtlrun, tmp_path):
+    """Column names with commas, colons, equals signs and quotes work from compare to
+    predict.
+    """
     rng = np.random.default_rng(0)
     names = ["a, b", "c:d", "e=f", 'g "h"', "*", "bad, col", "x"]
     frame = pd.DataFrame(rng.normal(size=(40, 7)), columns=names)
@@ -124,12 +126,12 @@ def test_every_column_can_be_named(mtlrun, tmp_path):
         "row",
         *names[:5],
     ]
-    # Intervals follow the predictions, by default.
+    # Intervals follow the predictions by default.
     for name in names[:5]:
         assert {f"{name}:lower", f"{name}:upper"} <= set(columns)
 
 
-def test_gaps_of_new_rows_are_told_by_predict(mtlrun, tmp_path):
+def test_predict_reports_missing_values_of_new_rows(mtlrun, tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.normal(size=40), "t": ["a", "b"] * 20})
     frame.assign(y=frame.x).to_csv(tmp_path / "t.csv", index=False)

@@ -1,4 +1,6 @@
-"""``report`` rebuilds, ``status`` names what nobody needs, ``env`` tells."""
+"""``report`` rebuilds reports, ``status`` lists unused results, ``env`` lists
+versions.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ OUTPUT = Path("results/runs")
 
 @pytest.fixture
 def two_runs(mtlrun, write_experiment, tmp_path):
-    """Runs of two profiles, and a file that is not ours."""
+    """Write runs of two profiles and an unrelated file."""
     write_experiment()
     for profile in ("full", "demo"):
         assert mtlrun("reproduce", "table.yaml", "--profile", profile).exit_code == 0
@@ -21,7 +23,7 @@ def two_runs(mtlrun, write_experiment, tmp_path):
     return tmp_path / OUTPUT / "made" / "table1"
 
 
-def test_report_by_name_and_by_folder(mtlrun, two_runs):
+def test_reports_are_found_by_name_and_by_folder(mtlrun, two_runs):
     by_name = mtlrun("report", "table.yaml", "--profile", "demo", "--format", "csv")
     by_folder = mtlrun("report", str(two_runs / "demo"), "--format", "csv")
     assert by_name.exit_code == by_folder.exit_code == 0
@@ -32,7 +34,7 @@ def test_report_by_name_and_by_folder(mtlrun, two_runs):
     )
 
 
-def test_report_of_nothing(mtlrun, write_experiment, tmp_path, lacking):
+def test_report_without_runs_is_an_error(mtlrun, write_experiment, tmp_path, lacking):
     write_experiment()
     result = mtlrun("report", "table.yaml")
     assert result.exit_code == 2
@@ -42,8 +44,8 @@ def test_report_of_nothing(mtlrun, write_experiment, tmp_path, lacking):
     assert "'nonsense'" in mtlrun("report", "nonsense").stderr
 
 
-def test_a_summary_has_the_comparisons_too(mtlrun, tmp_path):
-    """Of ``mtlrun compare``; one that is damaged is left out, with the reason."""
+def test_the_summary_includes_comparisons(mtlrun, tmp_path):
+    """The summary skips damaged comparisons and gives the reason."""
     for name, content in {
         "mine": {"title": "On mine", "verdict": "It helped."},
         "old": {},
@@ -71,7 +73,7 @@ def test_a_summary_has_the_comparisons_too(mtlrun, tmp_path):
     )
 
 
-def test_a_report_to_a_file_needs_a_format_and_a_place(
+def test_a_report_file_needs_a_format_and_a_writable_folder(
     mtlrun, two_runs, tmp_path, lacking
 ):
     refused = mtlrun("report", "table.yaml", "--out", "report.md")
@@ -103,7 +105,7 @@ def test_env_names_versions_and_folders(mtlrun):
     } <= set(shown)
 
 
-def test_status_names_cells_that_nobody_needs(mtlrun, two_runs, tmp_path):
+def test_status_names_jobs_that_no_experiment_needs(mtlrun, two_runs, tmp_path):
     assert "may be deleted" not in mtlrun("status", "table.yaml").stdout
     cells = tmp_path / OUTPUT / "cells"
     some = next(path for path in cells.glob("*.json"))

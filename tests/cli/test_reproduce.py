@@ -1,4 +1,6 @@
-"""``mtlrun reproduce`` on throw-away experiments: the acceptance list of the runner, seen from the shell."""
+"""``mtlrun reproduce`` on small experiments: the requirements of the runner, tested
+from the shell.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def rows_of(folder: Path) -> dict[str, dict[str, str]]:
         return {row["method"]: row for row in csv.DictReader(lines)}
 
 
-def test_table_claims_report_and_exit_code(mtlrun, write_experiment, tmp_path):
+def test_reproduce_prints_table_claims_and_report_and_sets_the_exit_code(
+    mtlrun, write_experiment, tmp_path
+):
     write_experiment(extra=CLAIM.format(text="Ridge errs less", order="Ridge, Pooled"))
     result = mtlrun("reproduce", "table.yaml")
     assert result.exit_code == 0, result.output
@@ -71,7 +75,7 @@ def test_table_claims_report_and_exit_code(mtlrun, write_experiment, tmp_path):
     }
 
 
-def test_a_method_that_raises_is_a_row(mtlrun, write_experiment, tmp_path):
+def test_a_method_that_raises_gets_a_row(mtlrun, write_experiment, tmp_path):
     write_experiment("Broken")
     result = mtlrun("reproduce", "table.yaml")
     assert result.exit_code == 1
@@ -93,7 +97,7 @@ def test_a_method_that_raises_is_a_row(mtlrun, write_experiment, tmp_path):
     assert "Traceback" not in result.output
 
 
-def test_failed_cells_are_tried_again_and_finished_ones_are_not(
+def test_failed_jobs_are_retried_and_finished_ones_are_not(
     mtlrun, write_experiment, tmp_path
 ):
     write_experiment("Broken")
@@ -114,7 +118,7 @@ def test_failed_cells_are_tried_again_and_finished_ones_are_not(
     assert sum(before[name] != after[name] for name in before) == 2
 
 
-def test_a_run_that_was_killed_while_its_records_were_packed_is_packed_by_the_next(
+def test_records_left_unpacked_by_a_killed_run_are_packed_by_the_next_run(
     mtlrun, write_experiment, tmp_path, monkeypatch
 ):
     write_experiment()
@@ -131,7 +135,7 @@ def test_a_run_that_was_killed_while_its_records_were_packed_is_packed_by_the_ne
     assert (tmp_path / RUN / "report.md").exists()
 
 
-def test_second_run_is_up_to_date_and_writes_only_what_is_not_there(
+def test_a_second_run_is_up_to_date_and_writes_only_missing_files(
     mtlrun, write_experiment, tmp_path
 ):
     write_experiment()
@@ -154,7 +158,8 @@ def test_second_run_is_up_to_date_and_writes_only_what_is_not_there(
 @pytest.mark.slow
 def test_status_starts_no_solver(write_experiment, tmp_path, environment):
     write_experiment()
-    # A process that has just started, with a cache of its own, learns what `status` then knows without importing it.
+    # A new process with an empty cache computes what `status` then reads without
+    # importing the methods.
     environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")
     command = [sys.executable, "-m", "mtlrun", "reproduce", "table.yaml", "-q"]
     subprocess.run(
@@ -181,7 +186,9 @@ def test_status_starts_no_solver(write_experiment, tmp_path, environment):
     assert run.stdout.endswith("4 cells: 4 done\n")
 
 
-def test_plain_lines_without_a_terminal(begin, write_experiment, environment):
+def test_output_outside_a_terminal_has_plain_lines(
+    begin, write_experiment, environment
+):
     write_experiment("Broken")
     environment["FORCE_COLOR"] = "1"
     out, err = begin("reproduce", "table.yaml").communicate()
@@ -189,7 +196,7 @@ def test_plain_lines_without_a_terminal(begin, write_experiment, environment):
     assert len(re.findall(r"^\[\d/6\] ", err, re.M)) == 6
 
 
-def test_quiet_says_results_and_errors_only(mtlrun, write_experiment):
+def test_quiet_prints_only_results_and_errors(mtlrun, write_experiment):
     write_experiment()
     result = mtlrun("reproduce", "table.yaml", "--quiet")
     assert result.stderr == ""
@@ -206,7 +213,7 @@ def test_dry_run_computes_nothing(mtlrun, write_experiment, tmp_path):
     assert mtlrun("reproduce", "table.yaml", "-n").stdout == "all 4 cells up to date\n"
 
 
-def test_only_a_part_then_the_rest(mtlrun, write_experiment, tmp_path):
+def test_a_partial_run_can_be_completed(mtlrun, write_experiment, tmp_path):
     write_experiment()
     result = mtlrun("reproduce", "table.yaml", "--only", "method=Rid*")
     assert result.exit_code == 0
@@ -217,7 +224,7 @@ def test_only_a_part_then_the_rest(mtlrun, write_experiment, tmp_path):
     assert rows_of(tmp_path)["Pooled"]["status"] == "ok"
 
 
-def test_one_trial_has_no_spread(mtlrun, write_experiment, tmp_path):
+def test_a_single_trial_has_no_standard_deviation(mtlrun, write_experiment, tmp_path):
     write_experiment()
     result = mtlrun("reproduce", "table.yaml", "--set", "split.trials=1")
     assert "±" not in result.stdout
@@ -225,7 +232,9 @@ def test_one_trial_has_no_spread(mtlrun, write_experiment, tmp_path):
     assert "p = " not in (tmp_path / RUN / "report.md").read_text()
 
 
-def test_set_beats_the_file_and_the_plan_says_so(mtlrun, write_experiment, tmp_path):
+def test_set_overrides_the_file_and_the_plan_shows_it(
+    mtlrun, write_experiment, tmp_path
+):
     write_experiment()
     mtlrun("reproduce", "table.yaml", "--set", "split.trials=1", "--seed", "7")
     about = json.loads((tmp_path / RUN / "run.json").read_text())
@@ -240,7 +249,7 @@ def test_set_beats_the_file_and_the_plan_says_so(mtlrun, write_experiment, tmp_p
 
 
 def test_small_numbers_survive_show(mtlrun, write_experiment):
-    """YAML 1.1 reads 1e-05 as a text: the point is needed."""
+    """YAML 1.1 parses 1e-05 as a string; only 1.0e-05 is a number."""
     write_experiment()
     shown = mtlrun(
         "show", "table.yaml", "--set", "methods.Ridge.params.alpha=1e-05"
@@ -248,7 +257,7 @@ def test_small_numbers_survive_show(mtlrun, write_experiment):
     assert "1.0e-05" in shown
 
 
-def test_check_names_cell_numbers_and_tolerance(mtlrun, write_experiment, tmp_path):
+def test_check_reports_job_numbers_and_tolerance(mtlrun, write_experiment, tmp_path):
     write_experiment()
     mtlrun("reproduce", "table.yaml")
     found = float(rows_of(tmp_path)["Ridge"]["mse_mean"])
@@ -261,7 +270,7 @@ def test_check_names_cell_numbers_and_tolerance(mtlrun, write_experiment, tmp_pa
     write_experiment(extra=REFERENCE.format(value=round(found + 0.5, 4)))
     assert (
         mtlrun("reproduce", "table.yaml").exit_code == 0
-    )  # verdicts alone never change the exit code
+    )  # Verdicts alone never change the exit code.
     result = mtlrun("reproduce", "table.yaml", "--check")
     assert result.exit_code == 1
     assert result.stderr.splitlines()[-1] == (
@@ -270,7 +279,7 @@ def test_check_names_cell_numbers_and_tolerance(mtlrun, write_experiment, tmp_pa
     )
 
 
-def test_check_refuses_a_contradicted_claim(mtlrun, write_experiment, lacking):
+def test_check_rejects_a_contradicted_claim(mtlrun, write_experiment, lacking):
     write_experiment(extra=CLAIM.format(text="Pooled errs less", order="Pooled, Ridge"))
     assert mtlrun("reproduce", "table.yaml").exit_code == 0
     result = mtlrun("reproduce", "table.yaml", "--check")
@@ -283,9 +292,7 @@ def test_check_refuses_a_contradicted_claim(mtlrun, write_experiment, lacking):
 
 
 @pytest.mark.parametrize("form", ["md", "json", "csv", "tex"])
-def test_format_prints_the_file_and_nothing_else(
-    mtlrun, write_experiment, tmp_path, form
-):
+def test_format_prints_only_the_file(mtlrun, write_experiment, tmp_path, form):
     write_experiment()
     result = mtlrun("reproduce", "table.yaml", "--format", form)
     assert result.stdout == render(build_report(tmp_path / RUN), form)
@@ -298,7 +305,7 @@ def test_format_prints_the_file_and_nothing_else(
         )
 
 
-def test_wrong_format_is_refused_before_anything_runs(
+def test_an_invalid_format_is_rejected_before_anything_runs(
     mtlrun, write_experiment, tmp_path, lacking
 ):
     write_experiment()
@@ -308,7 +315,7 @@ def test_wrong_format_is_refused_before_anything_runs(
     assert not (tmp_path / "results").exists()
 
 
-def test_interrupt_writes_a_partial_report(write_experiment, tmp_path, begin, until):
+def test_an_interrupt_writes_a_partial_report(write_experiment, tmp_path, begin, until):
     write_experiment("Slow")
     process = begin("reproduce", "table.yaml")
     until((tmp_path / "begun").exists)
@@ -328,7 +335,7 @@ def test_interrupt_writes_a_partial_report(write_experiment, tmp_path, begin, un
     }
 
 
-def test_missing_data_ends_with_the_remedy_and_the_demo(
+def test_missing_data_end_the_run_with_the_remedy_and_the_demo(
     mtlrun, write_experiment, tmp_path
 ):
     write_experiment(datasets="datasets: [enron]", metrics="metrics: [auc]")
@@ -375,7 +382,9 @@ citation: nobody
 
 @pytest.fixture
 def served(tmp_path, write_experiment, monkeypatch):
-    """An experiment on a data set that is not here; `served` sets what the network gives for it."""
+    """Write an experiment on a missing data set; `served` sets the file that the
+    network returns.
+    """
     (tmp_path / "data" / "cards").mkdir(parents=True)
     (tmp_path / "data" / "cards" / "mine.yaml").write_text(CARD)
     write_experiment(datasets="datasets: [mine]", metrics="metrics: [auc]")
@@ -392,7 +401,7 @@ def served(tmp_path, write_experiment, monkeypatch):
     return serve
 
 
-def test_missing_data_are_fetched_when_allowed(mtlrun, served, tmp_path):
+def test_missing_data_are_fetched_if_allowed(mtlrun, served, tmp_path):
     served(ARFF)
     result = mtlrun("reproduce", "table.yaml", "--data-dir", "data", "--yes")
     assert result.exit_code == 0, result.output
@@ -405,7 +414,7 @@ def test_missing_data_are_fetched_when_allowed(mtlrun, served, tmp_path):
     ("content", "words"),
     [(None, "no connection"), (b"@relation other", "expected sha256")],
 )
-def test_what_cannot_be_fetched_ends_with_the_remedy(
+def test_if_fetching_fails_the_message_has_the_remedy(
     mtlrun, served, tmp_path, content, words
 ):
     served(content)
@@ -420,7 +429,9 @@ def test_what_cannot_be_fetched_ends_with_the_remedy(
     assert not (tmp_path / "results").exists()
 
 
-def test_data_without_an_address_are_added_by_hand(mtlrun, served, tmp_path, lacking):
+def test_data_without_an_address_must_be_added_by_hand(
+    mtlrun, served, tmp_path, lacking
+):
     lines = [
         line for line in CARD.splitlines() if "urls" not in line and "bytes" not in line
     ]
@@ -437,7 +448,7 @@ def test_data_without_an_address_are_added_by_hand(mtlrun, served, tmp_path, lac
     assert mtlrun("reproduce", "table.yaml", "--data-dir", "data").exit_code == 0
 
 
-def test_a_flipped_byte_is_refused_with_both_hashes(mtlrun, served, tmp_path):
+def test_a_flipped_byte_is_rejected_with_both_hashes(mtlrun, served, tmp_path):
     wrong = ARFF.replace(b"1,5", b"1,4", 1)
     (tmp_path / "data" / "mine").mkdir()
     (tmp_path / "data" / "mine" / "t.arff").write_bytes(wrong)
@@ -448,7 +459,7 @@ def test_a_flipped_byte_is_refused_with_both_hashes(mtlrun, served, tmp_path):
     assert not (tmp_path / "results").exists()
 
 
-def test_output_folder_that_cannot_be_written(mtlrun, write_experiment, tmp_path):
+def test_an_unwritable_output_folder_is_an_error(mtlrun, write_experiment, tmp_path):
     write_experiment()
     (tmp_path / "file").write_text("")
     result = mtlrun("reproduce", "table.yaml", "--output", "file")
@@ -460,7 +471,7 @@ def test_output_folder_that_cannot_be_written(mtlrun, write_experiment, tmp_path
     assert "--output" in result.stderr.splitlines()[-1]
 
 
-def test_paper_file_rebuilt_elsewhere_has_the_same_bytes(
+def test_a_paper_file_rebuilt_elsewhere_has_the_same_bytes(
     mtlrun, write_experiment, tmp_path
 ):
     write_experiment("Broken")
@@ -474,7 +485,7 @@ def test_paper_file_rebuilt_elsewhere_has_the_same_bytes(
     for name in names:
         (moved / name).unlink()
     result = mtlrun("report", "other")
-    assert result.exit_code == 1  # a cell failed
+    assert result.exit_code == 1  # One job failed.
     assert {name: (moved / name).read_bytes() for name in names} == before
     assert (
         json.loads(mtlrun("report", "other", "--format", "json").stdout)["cells"][

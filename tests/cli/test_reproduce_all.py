@@ -1,4 +1,6 @@
-"""``mtlrun reproduce all`` and the summary of many runs, on throw-away papers and on some shipped artefacts."""
+"""``mtlrun reproduce all`` and the summary of many runs, on small papers and some
+shipped paper items.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ PROFILES = "profiles:\n  demo: {}\n"
 
 @pytest.fixture
 def papers(tmp_path, write_experiment, monkeypatch):
-    """Write experiments of a paper as if they were shipped: `papers("name", *methods, extra=..., **lines)`."""
+    """Write experiments of a paper as if they were shipped: `papers("name", *methods,
+    extra=..., **lines)`.
+    """
     monkeypatch.setattr(
         "mtlrun.lab.catalogue.configs_dir", lambda: tmp_path / "configs"
     )
@@ -34,7 +38,9 @@ def papers(tmp_path, write_experiment, monkeypatch):
 
 @pytest.fixture
 def all_kinds(papers, tmp_path):
-    """One artefact that works, one with a method that raises, and three that cannot be started."""
+    """Write five paper items: one works, one has a method that raises, and three cannot
+    start.
+    """
     claim = "{id: c1, text: Ridge errs less, checks: [{kind: order, quantity: mse, methods: [Pooled, Ridge]}]}"
     papers("alpha/good", extra=f"claims: [{claim}]\n")
     papers(
@@ -53,7 +59,9 @@ def summary(tmp_path: Path, profile: str = "demo") -> dict:
     return json.loads((tmp_path / RUNS / f"summary-{profile}.json").read_text())
 
 
-def test_what_stops_one_does_not_stop_the_others(mtlrun, all_kinds, tmp_path, lacking):
+def test_an_item_that_cannot_start_does_not_stop_the_others(
+    mtlrun, all_kinds, tmp_path, lacking
+):
     result = mtlrun("reproduce", "all", "--profile", "demo", "--data-dir", "empty")
     assert result.exit_code == 2, "data and a file are wrong"
     made = summary(tmp_path)
@@ -94,7 +102,7 @@ def test_what_stops_one_does_not_stop_the_others(mtlrun, all_kinds, tmp_path, la
     assert "Made with `mtlrun reproduce all --profile demo`." in text
 
 
-def test_a_second_start_computes_only_what_failed(mtlrun, all_kinds, tmp_path):
+def test_a_second_run_computes_only_failed_jobs(mtlrun, all_kinds, tmp_path):
     first = mtlrun("reproduce", "all", "--profile", "demo", "--data-dir", "empty")
     pages = {
         name: (tmp_path / RUNS / f"summary-demo.{name}").read_bytes()
@@ -110,7 +118,7 @@ def test_a_second_start_computes_only_what_failed(mtlrun, all_kinds, tmp_path):
 
 
 @pytest.mark.slow
-def test_exit_codes_are_those_of_one_experiment(mtlrun, papers, tmp_path):
+def test_exit_codes_match_those_of_single_experiments(mtlrun, papers, tmp_path):
     papers("alpha/good")
     assert mtlrun("reproduce", "all", "--profile", "demo").exit_code == 0
     assert mtlrun("reproduce", "all", "--profile", "demo", "--check").exit_code == 0
@@ -124,7 +132,7 @@ def test_exit_codes_are_those_of_one_experiment(mtlrun, papers, tmp_path):
     assert "check: alpha/raises/demo: simulated-rmtl / Ridge: mse is" in checked.stderr
 
 
-def test_a_mistake_of_ours_in_one_artefact_is_not_the_end(
+def test_an_internal_error_in_one_item_does_not_end_the_run(
     mtlrun, papers, tmp_path, monkeypatch
 ):
     from mtlrun.engine import run as runs
@@ -147,7 +155,7 @@ def test_a_mistake_of_ours_in_one_artefact_is_not_the_end(
     assert [run["run"] for run in summary(tmp_path)["runs"]] == ["beta/good/demo"]
 
 
-def test_fail_fast_stops_the_artefacts_behind_and_names_them(mtlrun, papers, tmp_path):
+def test_fail_fast_stops_the_remaining_items_and_names_them(mtlrun, papers, tmp_path):
     papers(
         "alpha/raises", "Broken", split="split: {kind: random, train: 0.5, trials: 1}"
     )
@@ -159,7 +167,7 @@ def test_fail_fast_stops_the_artefacts_behind_and_names_them(mtlrun, papers, tmp
     assert not (tmp_path / RUNS / "beta").exists()
 
 
-def test_a_folder_that_cannot_be_written_is_told_and_the_others_are_made(
+def test_an_unwritable_folder_is_reported_and_the_other_items_are_completed(
     mtlrun, papers, tmp_path
 ):
     papers("alpha/blocked")
@@ -174,7 +182,7 @@ def test_a_folder_that_cannot_be_written_is_told_and_the_others_are_made(
     assert [run["run"] for run in summary(tmp_path)["runs"]] == ["beta/good/demo"]
 
 
-def test_a_dry_run_says_what_would_be_left_out(mtlrun, all_kinds, tmp_path):
+def test_a_dry_run_lists_the_items_that_would_be_skipped(mtlrun, all_kinds, tmp_path):
     result = mtlrun(
         "reproduce", "all", "--profile", "demo", "--data-dir", "empty", "--dry-run"
     )
@@ -190,7 +198,7 @@ def test_a_dry_run_says_what_would_be_left_out(mtlrun, all_kinds, tmp_path):
     assert not (tmp_path / RUNS).exists()
 
 
-def test_debug_shows_where_a_mistake_of_ours_happened(mtlrun, papers, monkeypatch):
+def test_debug_shows_the_traceback_of_an_internal_error(mtlrun, papers, monkeypatch):
     from mtlrun.engine import run as runs
 
     papers("alpha/bad")
@@ -214,7 +222,7 @@ def test_debug_shows_where_a_mistake_of_ours_happened(mtlrun, papers, monkeypatc
         (("--profile", "demo", "--only", "metod=Ridge"), "unknown key"),
     ],
 )
-def test_what_does_not_go_is_refused_before_anything_runs(
+def test_invalid_arguments_are_rejected_before_anything_runs(
     mtlrun, papers, tmp_path, args, words
 ):
     papers("alpha/good")
@@ -223,7 +231,7 @@ def test_what_does_not_go_is_refused_before_anything_runs(
     assert not (tmp_path / RUNS).exists()
 
 
-def test_a_part_only(mtlrun, papers, tmp_path):
+def test_a_subset_can_be_reproduced(mtlrun, papers, tmp_path):
     papers("alpha/good")
     papers("beta/good")
     papers("beta/more", "Broken")
@@ -247,7 +255,7 @@ def test_a_part_only(mtlrun, papers, tmp_path):
     }
 
 
-def test_artefacts_that_share_cells_compute_them_once(mtlrun, papers, tmp_path):
+def test_items_that_share_jobs_compute_them_once(mtlrun, papers, tmp_path):
     papers("alpha/alone", split="split: {kind: random, train: 0.4, trials: 1}")
     papers("alpha/first")
     papers("alpha/second", "Broken")
@@ -276,10 +284,10 @@ def test_artefacts_that_share_cells_compute_them_once(mtlrun, papers, tmp_path):
     total = sum(paper["seconds"] for paper in made["papers"].values())
     assert total == pytest.approx(
         runs["alpha/second"] + runs["alpha/alone"]
-    )  # shared cells count once
+    )  # Shared jobs count once.
 
 
-def test_interrupt_keeps_everything(papers, tmp_path, begin, until):
+def test_an_interrupt_keeps_all_finished_jobs(papers, tmp_path, begin, until):
     papers("alpha/first")
     papers("alpha/slow", "Slow", split="split: {kind: random, train: 0.5, trials: 1}")
     papers("beta/never")
@@ -300,7 +308,7 @@ def test_interrupt_keeps_everything(papers, tmp_path, begin, until):
     assert made["left_out"] == {"beta/never": "not started: interrupted"}
 
 
-def test_the_summary_again_from_the_runs(mtlrun, all_kinds, tmp_path, lacking):
+def test_the_summary_is_rebuilt_from_the_runs(mtlrun, all_kinds, tmp_path, lacking):
     mtlrun("reproduce", "all", "--profile", "demo", "--data-dir", "empty")
     before = {path: path.read_bytes() for path in (tmp_path / RUNS).rglob("report.*")}
     for form, claim in (
@@ -350,7 +358,7 @@ def test_a_claim_of_several_runs_counts_once(mtlrun, papers, tmp_path):
     )
 
 
-def test_shipped_artefacts_that_need_no_data(mtlrun, tmp_path):
+def test_shipped_items_that_need_no_data_can_be_reproduced(mtlrun, tmp_path):
     names = ["dcrmtl/table1", "fetr/audit", "mtmkl/audit"]
     only = ",".join(f"artefact={name}" for name in names)
     result = mtlrun(
@@ -363,7 +371,7 @@ def test_shipped_artefacts_that_need_no_data(mtlrun, tmp_path):
     assert len(made["claims"]) == 6
 
 
-def test_training_files_are_no_artefacts():
+def test_training_files_are_not_paper_items():
     assert {entry.id.partition("/")[0] for entry in artefacts()} == {
         "atlas",
         "dcrmtl",

@@ -1,4 +1,4 @@
-"""``--retries``: a cell that fails is computed again, and no more often than that."""
+"""``--retries`` recomputes a failed job, at most that many times."""
 
 import json
 
@@ -14,7 +14,7 @@ ONE = "split: {kind: random, train: 0.5, trials: 1}"
     ("retries", "status", "fits"),
     [(0, "failed", 1), (1, "failed", 2), (2, "done", 3), (9, "done", 3)],
 )
-def test_a_failed_cell_is_tried_again(
+def test_a_failed_job_is_retried(
     mtlrun, write_experiment, tmp_path, retries, status, fits, more
 ):
     write_experiment("Flaky", split=ONE)
@@ -26,7 +26,7 @@ def test_a_failed_cell_is_tried_again(
     assert {job["method"]: job["state"] for job in states["cells"]}["Flaky"] == status
 
 
-def test_a_comparison_takes_it_too(mtlrun, write_experiment, tmp_path):
+def test_compare_retries_failed_jobs_too(mtlrun, write_experiment, tmp_path):
     write_experiment()
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))

@@ -1,4 +1,4 @@
-"""``mtlrun show`` of a saved model, and what `train` says about its parts."""
+"""``mtlrun show`` of a saved model, and the parts of a model reported by `train`."""
 
 import numpy as np
 import pandas as pd
@@ -9,7 +9,7 @@ import mtlrun as library
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A compared smooth model of 8 tasks."""
+    """Compare methods on 8 tasks and return the smooth model."""
     rng = np.random.default_rng(0)
     task = np.repeat(np.arange(8), 15)
     x = rng.uniform(-2, 2, size=len(task))
@@ -29,7 +29,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_show_names_method_tasks_and_what_explains_the_target(mtlrun, folder):
+def test_show_prints_method_tasks_and_explained_variance(mtlrun, folder):
     result = mtlrun("show", str(folder))
     assert result.exit_code == 0
     assert "Smooth" in result.output
@@ -38,13 +38,13 @@ def test_show_names_method_tasks_and_what_explains_the_target(mtlrun, folder):
     assert "Tasks differ in their level" in result.output
 
 
-def test_show_of_a_model_has_json(mtlrun, folder):
+def test_show_prints_a_model_as_json(mtlrun, folder):
     result = mtlrun("show", str(folder), "--json")
     assert result.exit_code == 0
     assert '"tasks"' in result.output
 
 
-def test_options_of_experiments_do_not_go_with_models(mtlrun, folder):
+def test_options_of_experiments_are_rejected_for_models(mtlrun, folder):
     result = mtlrun("show", str(folder), "--profile", "quick")
     assert result.exit_code == 2
     assert "mtlrun show" in result.output

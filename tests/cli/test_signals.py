@@ -1,4 +1,4 @@
-"""A command that is told to end, or killed: its workers end with it, and what it held is free again."""
+"""A stopped or killed command ends its workers and releases its locks."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ from mtlrun.utils.processes import is_locked
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX systems")
 
-#: A method that writes the number of its process to a file and waits.
+#: A method that writes its process id to a file and waits.
 METHODS = '''
 """A method that takes long."""
 
@@ -38,7 +38,9 @@ class Slow(IndependentRidge):
 
 @pytest.fixture
 def start(write_experiment, tmp_path, begin):
-    """Start an experiment of four cells, of which two are finished when their workers are in the other two."""
+    """Start an experiment of four jobs; return when two are finished and the workers
+    are in the other two.
+    """
     started = []
 
     def run(*words, extra="", timing="keep: [predictions]"):
@@ -66,7 +68,7 @@ def group_lives(process):
     return True
 
 
-#: Options, lines of the experiment, and how many workers there are.
+#: Options, lines of the experiment, and the number of workers.
 PARALLEL = (("-j", "2"), "", 2)
 LIMITED = ((), "limits: {seconds: 600}\n", 1)
 SERIAL = ((), "", 1)
@@ -82,7 +84,7 @@ SERIAL = ((), "", 1)
         (signal.SIGINT, PARALLEL),
     ],
 )
-def test_a_signal_to_the_command_alone_ends_it_and_its_workers(
+def test_a_signal_to_the_main_process_ends_it_and_its_workers(
     start, until, tmp_path, number, how
 ):
     words, extra, n_workers = how
@@ -97,7 +99,7 @@ def test_a_signal_to_the_command_alone_ends_it_and_its_workers(
     end = time.monotonic() + 60
     while process.poll() is None and time.monotonic() < end:
         time.sleep(0.05)
-    process.send_signal(number)  # Python drops one that hits a finalizer
+    process.send_signal(number)  # Python drops a signal that arrives in a finalizer.
     out, err = process.communicate()
     assert process.returncode == 130, err
     assert "PARTIAL RUN: 4 of 6 cells done, 2 not computed yet." in out
@@ -108,16 +110,14 @@ def test_a_signal_to_the_command_alone_ends_it_and_its_workers(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [LIMITED, PARALLEL])
-def test_workers_end_when_the_command_alone_is_killed(
-    start, until, begin, tmp_path, how
-):
+def test_workers_end_if_the_main_process_is_killed(start, until, begin, tmp_path, how):
     words, extra, n_workers = how
     process = start(*words, extra=extra)
     until(lambda: len(workers(tmp_path)) == n_workers)
     process.kill()
     process.wait()
     until(lambda: not group_lives(process))
-    # What it left is taken over at the next start.
+    # The next start takes over unfinished jobs.
     table = tmp_path / "table.yaml"
     table.write_text("".join(line for line in table.open() if "Slow" not in line))
     again = begin("reproduce", "table.yaml")
@@ -125,8 +125,8 @@ def test_workers_end_when_the_command_alone_is_killed(
     assert not any(map(is_locked, tmp_path.rglob("*.lock")))
 
 
-def test_a_signal_that_is_ignored_stays_ignored(start, until, tmp_path):
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+def test_an_ignored_signal_stays_ignored(start, until, tmp_path):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nohup ignores SIGHUP
     try:
         process = start()
     finally:
@@ -140,7 +140,7 @@ def test_a_signal_that_is_ignored_stays_ignored(start, until, tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_while_the_program_is_imported_ends_it_without_a_word(number):
+def test_a_signal_during_imports_ends_the_program_silently(number):
     script = f"""
         import os, sys
         class Sender:
@@ -163,7 +163,7 @@ def _started(script, *words):
 
 
 @pytest.mark.parametrize(("before", "name"), [("", "_leave"), ("multiprocessing", "")])
-def test_the_program_but_no_worker_handles_signals_from_its_first_import_on(
+def test_the_main_process_but_no_worker_handles_signals_from_the_first_import_on(
     before, name
 ):
     lines = [
@@ -177,7 +177,7 @@ def test_the_program_but_no_worker_handles_signals_from_its_first_import_on(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_after_the_command_ends_the_program_without_a_word(number):
+def test_a_signal_after_the_command_ends_the_program_silently(number):
     lines = [
         "import atexit, os",
         f"atexit.register(lambda: os.kill(os.getpid(), {int(number)}))",
@@ -210,7 +210,7 @@ def test_an_interrupt_soon_after_the_start_leaves_no_traceback(delay):
 
 
 @pytest.mark.slow
-def test_an_interrupt_that_python_drops_is_sent_again():
+def test_an_interrupt_dropped_by_python_is_sent_again():
     lines = [
         "import signal, time, weakref, os",
         "from mtlrun.cli import app",

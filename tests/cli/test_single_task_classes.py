@@ -1,4 +1,6 @@
-"""Classes that know nothing of tasks: fitted to each task separately in `compare`, `train` and `reproduce` alike."""
+"""Single-task classes are fitted separately to each task in `compare`, `train` and
+`reproduce`.
+"""
 
 import json
 
@@ -18,7 +20,7 @@ from mtlrun.utils.io import derive_seed
 
 BOOSTED = "sklearn.ensemble:HistGradientBoostingRegressor"
 CLASSIFIER = "sklearn.ensemble:HistGradientBoostingClassifier"
-#: Fits all columns of a 2-D y together, and says of itself neither regressor nor classifier.
+#: Fits all columns of a 2-D y together and declares neither regressor nor classifier.
 JOINT = """
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -83,7 +85,9 @@ def records(folder):
 
 @pytest.fixture
 def numbers(mtlrun, tmp_path):
-    """Check, train and reproduce one method on one data set; returns the scores per task of both."""
+    """Check, train and reproduce one method on one data set; return the scores per task
+    of both.
+    """
 
     def run(data, method, metric):
         (tmp_path / "train.yaml").write_text(filled(TRAIN, data, method, metric))
@@ -108,7 +112,7 @@ def numbers(mtlrun, tmp_path):
     return run
 
 
-def test_regression_of_shared_targets_equals_a_model_per_task(numbers):
+def test_regression_of_shared_targets_equals_one_model_per_task(numbers):
     trained, reproduced = numbers(REGRESSION, METHOD, "mse")
     data = load_dataset("simulated-fetr", n=60, d=4, m=3)
     rows, test = random_split(60, 0.5, derive_seed(3, "simulated-fetr", 0))
@@ -131,7 +135,7 @@ def test_train_and_reproduce_agree_on_labels(numbers):
     assert np.mean(trained) > 0.5
 
 
-def test_train_and_reproduce_agree_on_rows_that_belong_to_tasks(numbers, tmp_path):
+def test_train_and_reproduce_agree_on_ragged_tasks(numbers, tmp_path):
     for name in ("cards", "plants"):
         (tmp_path / "data" / name).mkdir(parents=True)
     rng = np.random.default_rng(0)
@@ -148,20 +152,18 @@ def test_train_and_reproduce_agree_on_rows_that_belong_to_tasks(numbers, tmp_pat
     assert len(trained) == 4
     assert (
         min(trained) > 0.3
-    )  # one model for all rows, whose slopes are opposite, would have about 0
+    )  # One model for all rows would score about 0, because the slopes are opposite.
 
 
-def test_a_class_that_declares_nothing_gets_complete_shared_targets_as_they_are(
-    numbers, tmp_path
-):
+def test_a_class_without_tags_gets_complete_shared_targets_unchanged(numbers, tmp_path):
     (tmp_path / "joint.py").write_text(JOINT)
     trained, reproduced = numbers(REGRESSION, "{estimator: 'joint:Joint'}", "mse")
     assert_allclose(reproduced, trained)
 
 
 @pytest.mark.parametrize("data", [REGRESSION, SHARED], ids=["regression", "labels"])
-def test_a_search_tries_every_value_of_an_ensemble(mtlrun, tmp_path, data):
-    """A forest that is fitted again with `warm_start` keeps the trees that it has."""
+def test_a_search_refits_ensembles_for_every_candidate(mtlrun, tmp_path, data):
+    """Refitting a forest with `warm_start` keeps its old trees."""
     method = "{estimator: 'sklearn.ensemble:RandomForestRegressor', params: {n_estimators: 5}, grid: {max_depth: [1, 8]}}"
     (tmp_path / "run.yaml").write_text(
         filled(RUN, data, method, "mse") + "selection: {folds: 2}\n"
@@ -175,7 +177,9 @@ def test_a_search_tries_every_value_of_an_ensemble(mtlrun, tmp_path, data):
 
 @pytest.fixture
 def table(tmp_path):
-    """Targets that no linear model predicts, so that trees are chosen, in columns and in rows of schools."""
+    """Return targets that no linear model predicts, so that trees are selected, as
+    columns and as rows of schools.
+    """
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(300, 3)), columns=list("abc"))
     frame["y"] = frame.a**2 + 0.1 * rng.normal(size=300)
@@ -198,7 +202,9 @@ def table(tmp_path):
     ],
     ids=["ragged", "shared", "probabilities"],
 )
-def test_compare_fits_it_to_every_task_alone(mtlrun, table, tmp_path, columns, method):
+def test_compare_fits_such_a_class_to_each_task_separately(
+    mtlrun, table, tmp_path, columns, method
+):
     result = mtlrun(
         "compare",
         "s.csv",
@@ -220,9 +226,7 @@ def test_compare_fits_it_to_every_task_alone(mtlrun, table, tmp_path, columns, m
     }
     found = methods[method.partition(":")[2]]
     assert found["score"] is not None
-    assert (
-        found["kind"] == "own"
-    )  # not a multi-task method whose win would count for learning jointly
+    assert found["kind"] == "own"  # Its win must not count for multi-task learning
     result = mtlrun(
         "train",
         str(folder / "chosen.yaml"),
@@ -235,11 +239,11 @@ def test_compare_fits_it_to_every_task_alone(mtlrun, table, tmp_path, columns, m
 
 
 @pytest.mark.slow
-def test_coefficients_of_a_class_that_takes_several_outputs(mtlrun, table, tmp_path):
+def test_a_class_with_several_outputs_has_coefficients(mtlrun, table, tmp_path):
     frame = pd.read_csv(tmp_path / "s.csv")
     frame.assign(y=frame.a - frame.b, z=frame.a + frame.b).to_csv(
         tmp_path / "s.csv", index=False
-    )  # linear
+    )  # A linear model
     words = (
         "--targets",
         "y,z",
@@ -258,7 +262,7 @@ def test_coefficients_of_a_class_that_takes_several_outputs(mtlrun, table, tmp_p
     ]
 
 
-def test_a_class_that_needs_parameters_is_refused_before_any_fit(
+def test_a_class_that_needs_parameters_is_rejected_before_any_fit(
     mtlrun, table, tmp_path
 ):
     (tmp_path / "joint.py").write_text(JOINT)
@@ -278,7 +282,7 @@ def test_a_class_that_needs_parameters_is_refused_before_any_fit(
     assert "split 1" not in result.stderr
 
 
-def test_which_estimators_are_wrapped():
+def test_only_single_task_estimators_are_wrapped():
     ids, flat, shared = (
         np.array([0, 1]),
         np.array([1.0, 2.0]),

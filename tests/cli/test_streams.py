@@ -1,4 +1,4 @@
-"""Streams that are closed or full: no traceback, and the exit code says what happened."""
+"""Closed or full streams cause no traceback, and the exit code states what happened."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ def run(command):
     )
 
 
-def test_a_closed_stdout_or_stderr_is_silence():
+def test_a_closed_stdout_or_stderr_is_silent():
     closed = run(f"{MTLRUN} list methods >&-")
     assert closed.returncode == 0
     assert "error" not in closed.stderr
@@ -24,7 +24,7 @@ def test_a_closed_stdout_or_stderr_is_silence():
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk_behind_stdout_is_told():
+def test_a_full_disk_behind_stdout_is_reported():
     full = run(f"PYTHONUNBUFFERED=1 {MTLRUN} list methods >/dev/full")
     assert full.returncode == 2, full.stderr
     assert "No space left on device" in full.stderr

@@ -1,4 +1,6 @@
-"""Where a command runs: closed streams, poor consoles, folders that are gone, odd names, loops of links."""
+"""Unusual environments: closed streams, poor consoles, removed folders, odd names, link
+loops.
+"""
 
 import os
 import subprocess
@@ -17,7 +19,7 @@ TABLE = "x,task,y\n" + "".join(
 
 
 def shell(command, folder, **variables):
-    """Run a command line of a shell, in which ``$M`` is mtlrun."""
+    """Run a shell command line in which ``$M`` is mtlrun."""
     environment = {**os.environ, **variables, "M": f"{sys.executable} -m mtlrun"}
     return subprocess.run(
         ["bash", "-c", command],
@@ -43,7 +45,7 @@ def shell(command, folder, **variables):
         ("mkdir gone; cd gone; rmdir ../gone; $M compare t.csv --target y", 2),
     ],
 )
-def test_closed_streams_and_a_removed_folder_end_without_a_traceback(
+def test_closed_streams_and_a_removed_folder_cause_no_traceback(
     tmp_path, command, code
 ):
     done = shell(command, tmp_path)
@@ -61,7 +63,7 @@ def test_closed_streams_and_a_removed_folder_end_without_a_traceback(
         {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
     ],
 )
-def test_a_console_that_lacks_characters_gets_escapes(tmp_path, variables):
+def test_a_console_with_a_limited_character_set_gets_escapes(tmp_path, variables):
     (tmp_path / "ö€.yaml").write_text("schema: 1\nid: 'ö€'\n", encoding="utf-8")
     done = shell("$M validate ö€.yaml", tmp_path, **variables)
     assert done.returncode == 2
@@ -79,7 +81,7 @@ def test_a_console_that_lacks_characters_gets_escapes(tmp_path, variables):
         ("status", "table.yaml"),
     ],
 )
-def test_an_output_that_is_a_loop_of_links_is_no_bug(
+def test_an_output_path_in_a_link_loop_is_a_user_error(
     mtlrun, write_experiment, tmp_path, words
 ):
     write_experiment()
@@ -92,7 +94,7 @@ def test_an_output_that_is_a_loop_of_links_is_no_bug(
 
 
 @pytest.mark.parametrize("mark", ["\u202e", "\u061c", "\x01"])
-def test_an_invisible_character_in_the_name_of_a_table_is_said_at_once(
+def test_an_invisible_character_in_the_name_of_a_table_is_reported_at_once(
     mtlrun, tmp_path, mark
 ):
     (tmp_path / f"a{mark}b.csv").write_text(TABLE)
@@ -106,7 +108,7 @@ def test_an_invisible_character_in_the_name_of_a_table_is_said_at_once(
 @pytest.mark.parametrize(
     "host", ["a" * 5000, "a" * 64 + ".org", "a..org", "ä" * 100, "a." * 200 + "org"]
 )
-def test_a_host_that_cannot_exist_is_refused(tmp_path, host):
+def test_an_impossible_host_is_rejected(tmp_path, host):
     with pytest.raises(DataError) as caught:
         fetch_dataset(load_card("school"), url=f"https://{host}/x", data_dir=tmp_path)
     assert len(caught.value.message) < 1000

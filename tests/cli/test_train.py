@@ -1,4 +1,6 @@
-"""``mtlrun train`` as a user sees it: output, files, exit codes; and every training file that is shipped."""
+"""``mtlrun train`` from the user's view: output, files, exit codes, and all shipped
+training files.
+"""
 
 import json
 import os
@@ -50,7 +52,7 @@ def small(tmp_path):
     return tmp_path
 
 
-def test_it_says_what_came_out_and_where_it_lies(mtlrun, small, lacking):
+def test_train_prints_scores_and_the_location_of_its_files(mtlrun, small, lacking):
     result = mtlrun("train", "small.yaml")
     assert result.exit_code == 0, result.output
     folder = Path("results/runs/train/small")
@@ -89,7 +91,7 @@ def test_quiet_and_overrides(mtlrun, small):
     assert (config["method"]["estimator"], config["seed"]) == ("PooledRidge", 3)
 
 
-def test_an_estimator_of_ones_own(mtlrun, small):
+def test_train_accepts_an_estimator_of_the_user(mtlrun, small):
     result = mtlrun("train", "small.yaml", "--set", "method='mine:Mine'")
     assert result.exit_code == 0, result.output
     assert "fitting mine:Mine" in result.stderr
@@ -98,7 +100,9 @@ def test_an_estimator_of_ones_own(mtlrun, small):
     assert "--trust mine.Mine" in refused.output
 
 
-def test_a_module_in_the_current_folder_is_found(mtlrun, small, tmp_path, monkeypatch):
+def test_a_module_in_the_current_folder_is_imported(
+    mtlrun, small, tmp_path, monkeypatch
+):
     installed = [entry for entry in sys.path if entry not in ("", str(tmp_path))]
     monkeypatch.setattr(sys, "path", installed)
     monkeypatch.setattr(
@@ -110,7 +114,7 @@ def test_a_module_in_the_current_folder_is_found(mtlrun, small, tmp_path, monkey
     assert sys.path == installed
 
 
-def test_a_file_in_place_of_the_output_folder(mtlrun, small):
+def test_a_file_at_the_path_of_the_output_folder_is_an_error(mtlrun, small):
     Path("taken").write_text("")
     result = mtlrun("train", "small.yaml", "--output", "taken")
     assert result.exit_code == 2
@@ -118,7 +122,7 @@ def test_a_file_in_place_of_the_output_folder(mtlrun, small):
     assert "fitting" not in result.output
 
 
-def test_errors_end_with_2_and_a_remedy(mtlrun, small):
+def test_errors_exit_with_2_and_a_remedy(mtlrun, small):
     cases = [
         (["train", "absent.yaml"], "no such file"),
         (["train", "smal"], "unknown experiment 'smal'"),
@@ -139,7 +143,7 @@ def test_errors_end_with_2_and_a_remedy(mtlrun, small):
     assert not list(Path("results").rglob("model*"))
 
 
-def test_another_configuration_needs_force(mtlrun, small):
+def test_a_changed_configuration_needs_force(mtlrun, small):
     assert mtlrun("train", "small.yaml").exit_code == 0
     assert mtlrun("train", "small.yaml").exit_code == 0
     other = ("train", "small.yaml", "--set", "seed=1")
@@ -147,14 +151,14 @@ def test_another_configuration_needs_force(mtlrun, small):
     assert mtlrun(*other, "--force").exit_code == 0
 
 
-def test_missing_data_say_what_to_do(mtlrun, tmp_path):
+def test_missing_data_are_reported_with_the_remedy(mtlrun, tmp_path):
     result = mtlrun("train", "train/school", "--data-dir", str(tmp_path / "empty"))
     assert result.exit_code == 2
     assert "school.mat" in result.output
     assert "--yes" in result.output
 
 
-def test_a_fit_that_does_not_converge_is_told(mtlrun, small):
+def test_a_fit_that_does_not_converge_is_reported(mtlrun, small):
     result = mtlrun(
         "train",
         "small.yaml",
@@ -165,9 +169,9 @@ def test_a_fit_that_does_not_converge_is_told(mtlrun, small):
     assert "warning: not converged" in result.stderr
 
 
-# --- the files that come with mtlrun ---
+# --- shipped training files ---
 
-#: What stands for the real data on machines without them: the same task type and design, small.
+#: Small data of the same task type and design replace missing real data.
 STAND_INS = {
     "bibtex": ["dataset={id: simulated-rmtl, n: 80, d: 12, m: 4}"],
     "enron": ["dataset={id: simulated-rmtl, n: 80, d: 12, m: 4}"],
@@ -181,7 +185,8 @@ STAND_INS = {
     "school": ["dataset=shops", "split={kind: random, train: 0.5}"],
     "splice-windows": ["dataset={id: simulated-splice, n: 400}"],
 }
-#: What keeps runs on the real files short; the rows are real, some of them are left out.
+#: Settings that keep runs on real files short: the rows are real, but some are left
+#: out.
 SHORT = {
     "bibtex": ["method.grid={C: [0.1]}"],
     "enron": ["method.grid={lam: [0.3], beta: [0.01]}"],
@@ -192,7 +197,7 @@ SHORT = {
     "school": ["method.grid={alpha: [10, 100]}", "selection={folds: 2}"],
     "splice-windows": ["dataset.sample=4000", "method.grid={alpha: [1]}"],
 }
-#: Floors (ceilings for nmse) that any sensible fit clears on the real rows.
+#: Lower limits (upper limits for nmse) that any sensible fit meets on the real rows.
 CLEARED = {
     "bibtex": ("auc", 0.83),
     "enron": ("auc", 0.65),
@@ -206,7 +211,7 @@ CLEARED = {
 
 
 def _own_sets(folder):
-    """Write two ragged sets of one's own, one with numbers and one with labels as targets."""
+    """Write two ragged data sets of the user: numbers as targets, and labels."""
     rng = np.random.default_rng(0)
     (folder / "cards").mkdir(parents=True)
     for name, task_type in (("shops", "regression"), ("fields", "binary")):
@@ -236,7 +241,7 @@ def test_every_shipped_file_is_tested():
 @pytest.mark.every(4)
 @pytest.mark.parametrize("name", SHIPPED)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_shipped_file_on_a_small_stand_in(mtlrun, tmp_path, name):
+def test_shipped_files_run_on_small_replacements(mtlrun, tmp_path, name):
     folder = _own_sets(tmp_path / "data")
     result = mtlrun(
         "train",
@@ -256,7 +261,7 @@ def test_shipped_file_on_a_small_stand_in(mtlrun, tmp_path, name):
 @pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize("name", SHIPPED)
-def test_shipped_file_on_the_real_rows(mtlrun, name, request):
+def test_shipped_files_run_on_the_real_rows(mtlrun, name, request):
     folder = _REAL
     if not folder or not Path(folder).is_dir():
         pytest.skip("MTLRUN_DATA is not set")
@@ -273,5 +278,5 @@ def test_shipped_file_on_the_real_rows(mtlrun, name, request):
     assert value < bound if metric == "nmse" else value > bound
 
 
-#: Read at import: the fixture `mtlrun` hides the variable from the tests.
+#: Read at import, because the fixture `mtlrun` hides the variable from tests.
 _REAL = os.environ.get("MTLRUN_DATA", "")

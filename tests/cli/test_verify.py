@@ -1,4 +1,4 @@
-"""``mtlrun verify``: what it prints, writes and ends with."""
+"""``mtlrun verify``: its output, files and exit codes."""
 
 import json
 
@@ -13,7 +13,7 @@ def finished(mtlrun, write_experiment):
     assert mtlrun("reproduce", "table.yaml").exit_code == 0
 
 
-def test_a_run_that_agrees_ends_with_0_and_its_report_says_so(
+def test_a_run_that_agrees_exits_with_0_and_its_report_says_so(
     mtlrun, finished, tmp_path
 ):
     result = mtlrun("verify", "table.yaml")
@@ -27,7 +27,7 @@ def test_a_run_that_agrees_ends_with_0_and_its_report_says_so(
     assert quiet.stdout == f"{FOLDER}: 1 of 1 cell agree\n"
 
 
-def test_all_runs_of_a_folder(mtlrun, finished):
+def test_all_runs_of_a_folder_are_verified(mtlrun, finished):
     assert (
         mtlrun("verify", "results/runs", "--all", "-q").stdout
         == f"{FOLDER}: 4 of 4 cells agree\n"
@@ -37,7 +37,7 @@ def test_all_runs_of_a_folder(mtlrun, finished):
     )
 
 
-def test_a_cell_that_does_not_agree_is_named_and_ends_with_1(
+def test_a_job_that_disagrees_is_named_and_the_exit_code_is_1(
     mtlrun, finished, monkeypatch, tmp_path
 ):
     monkeypatch.setattr(
@@ -53,21 +53,19 @@ def test_a_cell_that_does_not_agree_is_named_and_ends_with_1(
 @pytest.mark.parametrize(
     "words", [("--sample", "2", "--all"), ("--seconds", "3", "--sample", "2")]
 )
-def test_how_many_is_said_in_one_way_only(mtlrun, finished, words):
+def test_the_number_of_jobs_can_be_given_in_only_one_way(mtlrun, finished, words):
     result = mtlrun("verify", "table.yaml", *words)
     assert result.exit_code == 2
     assert "--sample, --seconds and --all" in result.stderr
 
 
-def test_what_is_no_run_is_refused(mtlrun, tmp_path):
+def test_a_path_without_a_run_is_rejected(mtlrun, tmp_path):
     (tmp_path / "empty").mkdir()
     assert mtlrun("verify", "empty").exit_code == 2
     assert mtlrun("verify", "no/such").exit_code == 2
 
 
-def test_an_interrupt_keeps_the_cells_that_were_computed(
-    mtlrun, finished, monkeypatch, tmp_path
-):
+def test_an_interrupt_keeps_the_computed_jobs(mtlrun, finished, monkeypatch, tmp_path):
     from mtlrun.lab import verify
 
     compute, calls = verify.compute_job, []
@@ -85,7 +83,7 @@ def test_an_interrupt_keeps_the_cells_that_were_computed(
     assert [job["agrees"] for job in found["cells"]] == [True, True]
 
 
-def test_what_is_in_the_way_of_the_result_is_found_before_computing(
+def test_an_unwritable_result_is_reported_before_computing(
     mtlrun, finished, monkeypatch, tmp_path
 ):
     (tmp_path / FOLDER / "verified.json").mkdir()

@@ -1,4 +1,6 @@
-"""Further groups of a table (`also_grouped_by`): who uses them, and what new rows need."""
+"""Additional groups of a table (`also_grouped_by`): which methods use them, and what
+new rows need.
+"""
 
 import numpy as np
 import pandas as pd
@@ -21,7 +23,7 @@ from mtlrun.lab.load import load_training
 from mtlrun.lab.training import train
 from mtlrun.model.files import load_model
 
-#: Whole comparisons, some of them in processes of their own.
+#: These tests run complete comparisons, some of them in subprocesses.
 pytestmark = pytest.mark.slow
 
 N_SCHOOLS = 6
@@ -36,9 +38,9 @@ FEW = {
 
 
 def pupils(is_nested, has_labels=False, seed=0):
-    """Return rows of pupils in schools, whose levels differ much.
+    """Return rows of pupils in schools; the levels of pupils differ a lot.
 
-    Nested: every pupil is in one school; crossed: the same pupils are in all of them.
+    Nested: each pupil is in one school. Crossed: the same pupils are in all schools.
     """
     rng = np.random.default_rng(seed)
     school = np.repeat(np.arange(N_SCHOOLS), N_PUPILS * N_ROWS)
@@ -68,7 +70,7 @@ def compared(frame, **options):
 
 @pytest.fixture(scope="module", params=[True, False], ids=["nested", "crossed"])
 def both(request):
-    """Return a table and its comparison with the pupils as further groups."""
+    """Return a table and its comparison with pupils as additional groups."""
     frame = pupils(request.param)
     return frame, compared(frame, also_grouped_by="pupil")
 
@@ -79,18 +81,18 @@ def score(result, label):
 
 
 @pytest.mark.parametrize("is_nested", [True, False])
-def test_levels_of_pupils_lower_the_error_of_the_smooth_models(is_nested):
+def test_levels_of_pupils_reduce_the_error_of_smooth_models(is_nested):
     frame = pupils(is_nested)
     methods = ["SmoothMTL", "HierarchicalMTL"]
     with_groups = compared(frame, also_grouped_by="pupil", methods=methods)
     without = compared(frame.drop(columns="pupil"), methods=methods)
     assert score(with_groups, "SmoothMTL") < 0.5 * score(without, "SmoothMTL")
-    # The other methods do not see the column.
+    # The other methods ignore the column.
     for label in ("HierarchicalMTL", "IndependentRidge"):
         assert score(with_groups, label) == score(without, label)
 
 
-def test_levels_of_pupils_help_with_labels():
+def test_levels_of_pupils_improve_the_prediction_of_labels():
     frame = pupils(True, has_labels=True)
     result = compared(
         frame, also_grouped_by="pupil", methods=["SmoothMTL", "HierarchicalMTL"]
@@ -99,16 +101,18 @@ def test_levels_of_pupils_help_with_labels():
     assert smooth > score(result, "HierarchicalMTLClassifier") + 0.1
 
 
-def test_the_verdict_credits_no_level_of_a_pupil_to_sharing_between_schools(both):
+def test_the_verdict_does_not_attribute_levels_of_pupils_to_sharing_between_schools(
+    both,
+):
     _, result = both
-    # One function for all schools knows the pupils as well.
+    # The model of all schools with one function also has levels of pupils.
     assert result.board.answer.gain.value < 0.1
     unshared = [entry.label for entry in result.board.entries]
     assert {"SmoothPooled", "SmoothIndependent"} <= set(unshared)
     assert score(result, "SmoothPooled") < 1.1 * score(result, "SmoothMTL")
 
 
-def test_the_saved_model_knows_the_pupils_and_takes_new_ones(both, tmp_path):
+def test_the_saved_model_uses_levels_of_pupils_and_accepts_new_pupils(both, tmp_path):
     frame, result = both
     assert result.saved in ("SmoothMTL", "SmoothPooled")
     model = load_model(result.save(tmp_path))
@@ -137,14 +141,14 @@ def test_the_order_of_columns_and_the_type_of_names_do_not_matter(both):
     np.testing.assert_array_equal(result.model.predict(again), expected)
 
 
-def test_the_saved_model_can_be_fitted_to_other_rows(both):
+def test_the_saved_model_can_be_refitted_to_other_rows(both):
     frame, result = both
     other = frame.iloc[::2].assign(y=lambda rows: rows.y + 10)
     model = clone(result.model).fit(other)
     assert np.mean((model.predict(other) - other.y) ** 2) < 1
 
 
-def test_the_training_file_makes_the_model_again(both, tmp_path):
+def test_the_training_file_reproduces_the_model(both, tmp_path):
     frame, result = both
     folder = result.save(tmp_path)
     config = yaml.safe_load((folder / "chosen.yaml").read_text())
@@ -168,11 +172,11 @@ def test_a_method_without_levels_needs_no_column_of_pupils(tmp_path):
     assert np.isfinite(model.predict(frame.drop(columns="pupil"))).all()
 
 
-# --- who uses the groups ---
+# --- which methods use the groups ---
 
 
 @pytest.mark.parametrize("is_nested", [True, False])
-def test_a_model_per_task_takes_nested_groups_alone(is_nested):
+def test_a_single_task_model_takes_only_nested_groups(is_nested):
     data = dataset_of(pupils(is_nested), also_grouped_by=("pupil",))
     assert nested_levels(data) == (["pupil"] if is_nested else [])
     candidates = [with_levels(c, data) for c in default_candidates(data, 0.8)]
@@ -183,7 +187,7 @@ def test_a_model_per_task_takes_nested_groups_alone(is_nested):
     assert users == expected
 
 
-def test_the_column_is_no_feature():
+def test_the_column_of_groups_is_not_a_feature():
     data = dataset_of(pupils(True), also_grouped_by=("pupil",))
     assert data.features == ["a", "b"]
     assert data.with_levels().features == ["a", "b", "pupil"]
@@ -207,18 +211,18 @@ def test_two_columns_of_groups_are_two_factors():
     assert inner["levels"] == [-2, -1]
 
 
-def test_rows_of_a_group_may_stay_together_as_well():
+def test_rows_of_a_group_may_also_be_kept_together():
     frame = pupils(True)
     result = compared(frame, also_grouped_by="pupil", group="pupil")
-    # Every tested pupil is new, so its level is not known.
+    # Every tested pupil is new, so the level of the pupil is unknown.
     assert score(result, "SmoothMTL") > 1.5
     assert any("without training rows" in fact for fact in result.board.facts)
 
 
-# --- refusals ---
+# --- errors ---
 
 
-def test_an_unknown_column_is_named_with_the_nearest():
+def test_an_unknown_column_is_reported_with_the_closest_name():
     with pytest.raises(UnknownNameError, match="pupil"):
         compared(pupils(True), also_grouped_by="pupils")
 
@@ -233,39 +237,39 @@ def test_an_unknown_column_is_named_with_the_nearest():
         {"time": "pupil"},
     ],
 )
-def test_a_column_with_another_role_is_refused(options):
+def test_a_column_with_another_role_is_rejected(options):
     frame = pupils(True).assign(pupil=np.arange(240) // 5)
     with pytest.raises(DataError, match="pupil"):
         compared(frame, also_grouped_by="pupil", **options)
 
 
 @pytest.mark.parametrize("name", ["school", "y"])
-def test_the_task_and_the_target_are_no_further_groups(name):
+def test_the_task_and_the_target_cannot_be_additional_groups(name):
     with pytest.raises(DataError, match=name):
         compared(pupils(True), also_grouped_by=name)
 
 
-def test_an_empty_cell_is_refused():
+def test_an_empty_cell_is_rejected():
     frame = pupils(True)
     frame.loc[3, "pupil"] = None
     with pytest.raises(DataError, match="row 4"):
         compared(frame, also_grouped_by="pupil")
 
 
-def test_methods_that_cannot_use_the_groups_are_refused():
+def test_methods_that_cannot_use_the_groups_are_rejected():
     with pytest.raises(ConfigError) as caught:
         compared(pupils(True), also_grouped_by="pupil", methods=["GraphMTL"])
     assert "SmoothMTL" in caught.value.remedy
 
 
-def test_tasks_on_the_same_rows_have_no_further_groups():
+def test_tasks_on_the_same_rows_cannot_have_additional_groups():
     frame = pupils(True).assign(z=1.0).drop(columns="school")
     frame["z"] = frame.b
     with pytest.raises(ConfigError):
         mtlrun.compare(frame, targets=["y", "z"], also_grouped_by="pupil", **FEW)
 
 
-def test_more_crossed_groups_than_the_limit_are_refused(monkeypatch):
+def test_more_crossed_groups_than_the_limit_are_rejected(monkeypatch):
     monkeypatch.setattr("mtlrun.comparison.candidates.MAX_CROSSED_LEVELS", 7)
     for is_nested in (True, False):
         data = dataset_of(pupils(is_nested), also_grouped_by=("pupil",))
@@ -279,7 +283,7 @@ def test_more_crossed_groups_than_the_limit_are_refused(monkeypatch):
         assert "--task pupil" in caught.value.remedy
 
 
-def test_data_in_chunks_have_no_further_groups(tmp_path):
+def test_data_in_chunks_cannot_have_additional_groups(tmp_path):
     frame = pupils(True)
     for k in range(2):
         frame.iloc[k::2].to_csv(tmp_path / f"{k}.csv", index=False)

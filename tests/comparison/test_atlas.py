@@ -1,4 +1,6 @@
-"""The measure of the atlas: gains of compare with few training rows, and what a table is like before."""
+"""The analysis behind the atlas: gains of compare with few training rows, and
+properties of tables.
+"""
 
 import numpy as np
 import pytest
@@ -19,7 +21,7 @@ def families(family, **options):
 
 
 @pytest.mark.slow
-def test_tasks_that_differ_by_slopes_gain_and_unrelated_ones_do_not():
+def test_tasks_with_different_slopes_gain_and_unrelated_tasks_do_not():
     found = {
         family: gain(families(family), seed=0, rows=6, **FEW).values
         for family in ("slopes", "unrelated")
@@ -30,7 +32,7 @@ def test_tasks_that_differ_by_slopes_gain_and_unrelated_ones_do_not():
     assert found["slopes"]["rows_per_task"] == 6
 
 
-def test_every_method_stands_in_the_table():
+def test_the_table_contains_every_method():
     (table,) = gain(families("clusters"), seed=0, rows=8, **FEW).tables.values()
     rows = {row[0]: dict(zip(COLUMNS, row, strict=True)) for row in table["rows"]}
     baselines = ["TaskMean", "IndependentRidge", "PooledRidge", "IndependentRidgeCV"]
@@ -40,7 +42,7 @@ def test_every_method_stands_in_the_table():
 
 
 @pytest.mark.slow
-def test_gains_of_labels_are_parts_of_an_error():
+def test_gains_of_labels_are_relative_reductions_of_the_error():
     found = gain(
         simulate_rmtl(n=90, d=5, m=4, rank=1),
         seed=0,
@@ -55,7 +57,7 @@ def test_gains_of_labels_are_parts_of_an_error():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("has_labels", [False, True])
-def test_gains_are_relative_to_the_error_of_the_other_side(has_labels):
+def test_gains_are_relative_to_the_error_of_the_alternative(has_labels):
     data = families("slopes")
     if has_labels:
         data.y = np.where(data.y > np.median(data.y), 1.0, -1.0)
@@ -64,7 +66,7 @@ def test_gains_are_relative_to_the_error_of_the_other_side(has_labels):
     (table,) = found.tables.values()
     rows = {row[0]: dict(zip(COLUMNS, row, strict=True)) for row in table["rows"]}
     joint = next(row for row in rows.values() if row["family"] == "multi-task")
-    # With one multi-task method the strategy is that method.
+    # With a single multi-task method, the strategy equals that method.
     assert joint["chosen"] == 3
     values = found.values
     relative = 1 - joint["error"] / values["error"]
@@ -79,7 +81,7 @@ def test_gains_are_relative_to_the_error_of_the_other_side(has_labels):
     assert values["better_tasks"] <= 1
 
 
-def test_seconds_of_a_method_hold_its_search(monkeypatch):
+def test_seconds_of_a_method_include_its_search(monkeypatch):
     def slow_choice(job, records):
         return {**choice_of(job, records), "seconds": 1000.0}
 
@@ -91,7 +93,7 @@ def test_seconds_of_a_method_hold_its_search(monkeypatch):
     assert seconds["TaskMean"] < 1000
 
 
-def test_the_effective_rank_is_a_share_of_the_largest_possible():
+def test_the_effective_rank_is_relative_to_its_maximum():
     rng = np.random.default_rng(0)
     n_tasks, n_rows, n_features = 6, 400, 3
     ids = np.arange(n_tasks * n_rows) % n_tasks
@@ -106,13 +108,13 @@ def test_the_effective_rank_is_a_share_of_the_largest_possible():
     assert (found["rows_per_task"], found["tasks"], found["features"]) == (400, 6, 3)
 
 
-def test_a_number_of_rows_that_most_tasks_lack_is_refused():
+def test_a_number_of_rows_that_most_tasks_lack_is_rejected():
     with pytest.raises(DataError, match="50 training rows") as caught:
         gain(families("equal"), seed=0, rows=50, **FEW)
     assert caught.value.remedy
 
 
-def test_more_rows_hold_the_fewer_ones():
+def test_larger_training_sets_contain_the_smaller_ones():
     data = families("equal")
     few, many = (
         fewer_rows(data, np.arange(data.n_samples), rows, 0) for rows in (5, 12)
@@ -122,7 +124,7 @@ def test_more_rows_hold_the_fewer_ones():
     assert set(few) < set(many)
 
 
-def test_properties_tell_families_apart():
+def test_properties_distinguish_families_of_tables():
     found = {
         family: properties(families(family, d=6))
         for family in ("equal", "low-rank", "unrelated")

@@ -1,4 +1,4 @@
-"""Tables larger than memory: sums over files are those of all rows at once."""
+"""Tables larger than memory: sums over files equal those of all rows at once."""
 
 import codecs
 import gzip
@@ -32,7 +32,7 @@ SHARED = {"targets": "y*", "drop": ["store", "w"]}
 
 
 def frame(seed=0, n=N):
-    """Return rows of six tasks about means far from zero."""
+    """Return rows of six tasks with means far from zero."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, D)) + 50
     task = rng.integers(T, size=n)
@@ -59,7 +59,7 @@ def read(folder, pool=None, folds=3, **roles):
 
 
 def same(found, wanted):
-    """Compare statistics about any shifts."""
+    """Compare statistics with arbitrary shifts."""
     both = [
         stats._spread(stats.tasks, True)._about(np.zeros(D), np.zeros(found.n_tasks))
         for stats in (found, wanted)
@@ -71,7 +71,7 @@ def same(found, wanted):
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 @pytest.mark.parametrize("weight", [None, "w"])
-def test_sums_over_files_are_those_of_the_rows(tmp_path, kind, weight, monkeypatch):
+def test_sums_over_files_equal_those_of_all_rows(tmp_path, kind, weight, monkeypatch):
     monkeypatch.setattr("mtlrun.chunks.table.CHUNK_BYTES", 1)
     rows = frame()
     rows.loc[3, "y"] = np.nan
@@ -100,13 +100,15 @@ def test_targets_may_be_missing(tmp_path):
 
 
 def folds_of(table, folds, seed=0):
-    """Return the fold of every row of `frame`."""
+    """Return the fold of each row of `frame`."""
     return np.concatenate(
         [fold_of(file, 0, N // 3, folds, seed) for file in table.files]
     )
 
 
-def test_the_fold_of_a_row_depends_on_seed_file_and_number_alone(tmp_path, monkeypatch):
+def test_the_fold_of_a_row_depends_only_on_seed_file_and_row_number(
+    tmp_path, monkeypatch
+):
     folder = write(tmp_path, frame())
     whole = [part.n_rows.tolist() for part in read(folder, folds=5, **RAGGED)[1]]
     monkeypatch.setattr("mtlrun.chunks.table.CHUNK_BYTES", 1)
@@ -120,8 +122,12 @@ def test_the_fold_of_a_row_depends_on_seed_file_and_number_alone(tmp_path, monke
 
 @pytest.mark.parametrize("roles", [RAGGED, SHARED], ids=["ragged", "shared"])
 @pytest.mark.parametrize("family", [MULTITASK, POOLED])
-def test_a_fit_without_a_fold_is_that_of_the_rows(tmp_path, roles, family):
-    """Training part by subtraction, standardized: the objective of the same model of the rows, to 1e-8."""
+def test_a_fit_without_one_fold_equals_the_fit_to_the_remaining_rows(
+    tmp_path, roles, family
+):
+    """Training statistics by subtraction, standardized: the objective equals that of
+    the rows to 1e-8.
+    """
     rows = frame()
     table, parts, names = read(write(tmp_path, rows), **roles)
     fold = folds_of(table, 3)
@@ -152,7 +158,7 @@ def test_a_fit_without_a_fold_is_that_of_the_rows(tmp_path, roles, family):
 
 
 @pytest.mark.parametrize("roles", [RAGGED, SHARED], ids=["ragged", "shared"])
-def test_gain_and_interval_from_sums_are_those_of_the_rows(tmp_path, roles):
+def test_gain_and_interval_from_sums_equal_those_from_rows(tmp_path, roles):
     rows = frame()
     rows.loc[::7, "y3"] = np.nan
     write(tmp_path, rows)
@@ -209,14 +215,12 @@ def test_gain_and_interval_from_sums_are_those_of_the_rows(tmp_path, roles):
         for (k, t), S in sorted(evaluation.sums.items(), key=str)
         if k == 2 and t is not None
     ]
-    assert_allclose(
-        mse, rest, rtol=1e-9
-    )  # what statistics say of a fold is what the rows say
+    assert_allclose(mse, rest, rtol=1e-9)  # Statistics and rows give the same fold.
 
 
 @pytest.mark.parametrize("label", ["IndependentRidge", "IndependentRidgeCV"])
 def test_losses_of_inner_folds_add_up_to_the_inner_score(tmp_path, label):
-    """Without weights of rows, the score of each task is a mean over its rows."""
+    """Without row weights, the score of each task is a mean over its rows."""
     roles = {"target": "y", "task": "store", "drop": ["w", "y2", "y3"]}
     _, parts, _ = read(write(tmp_path, frame()), folds=4, **roles)
     folds = Folds(parts)
@@ -226,7 +230,7 @@ def test_losses_of_inner_folds_add_up_to_the_inner_score(tmp_path, label):
     params, score = search.best(candidate, 0)
     losses = search.fold_losses(candidate, 0, params)
     assert len(losses) == 3
-    # The folds have about as many rows of each task, so that means nearly agree.
+    # Folds have about equally many rows of each task, so their means nearly agree.
     assert np.mean(losses) == pytest.approx(score, rel=0.05)
     training = Training.of(folds.without(0, 3))
     W, b, _ = training.fit(candidate, params)
@@ -234,7 +238,7 @@ def test_losses_of_inner_folds_add_up_to_the_inner_score(tmp_path, label):
     assert losses[2] == pytest.approx(errors.mean())
 
 
-def test_the_first_method_within_one_standard_error_wins_on_a_folder(tmp_path):
+def test_on_a_folder_the_first_method_within_one_standard_error_is_selected(tmp_path):
     folder = write(tmp_path / "shops", frame())
     methods = ["TraceNormMTL", "GraphMTL"]
     result = mtlrun.compare(folder, **RAGGED, methods=methods)
@@ -245,7 +249,7 @@ def test_the_first_method_within_one_standard_error_wins_on_a_folder(tmp_path):
     assert result.board.answer.times_selected["multi-task"] == {"TraceNormMTL": 5}
 
 
-def test_compare_on_a_folder(tmp_path):
+def test_compare_accepts_a_folder(tmp_path):
     folder = write(tmp_path / "shops", frame())
     heard = []
     methods = ["GraphMTL"]
@@ -268,7 +272,7 @@ def test_compare_on_a_folder(tmp_path):
         mtlrun.compare(folder, **RAGGED, group="x0")
 
 
-def test_a_method_on_a_folder_that_did_not_converge_says_so(tmp_path, monkeypatch):
+def test_nonconvergence_of_a_method_on_a_folder_is_reported(tmp_path, monkeypatch):
     fit = GraphMTL.fit_statistics
 
     def fit_partly(model, statistics):
@@ -284,7 +288,7 @@ def test_a_method_on_a_folder_that_did_not_converge_says_so(tmp_path, monkeypatc
     assert notes["PooledRidge"] == []
 
 
-def test_the_board_of_a_folder_has_the_numbers_of_its_rows(tmp_path, monkeypatch):
+def test_the_leaderboard_of_a_folder_equals_that_of_its_rows(tmp_path, monkeypatch):
     monkeypatch.setattr("mtlrun.comparison.chunked.FoldSearch", SlowSearch)
     rows = frame()
     folder = write(tmp_path / "shops", rows)
@@ -309,7 +313,8 @@ def test_the_board_of_a_folder_has_the_numbers_of_its_rows(tmp_path, monkeypatch
         assert_allclose(mean.tasks[k], by_task)
         assert mean.scores[k] == pytest.approx(by_task.mean())
         losses[fold == k] = errors
-    # The gain of the board: means over tasks of errors in units of shrunk variances.
+    # The gain in the leaderboard: means over tasks of errors in units of shrunken
+    # variances.
     counts = rows.groupby("store")["y"].count()
     variances = rows.groupby("store")["y"].var(ddof=0)
     average = (counts * variances).sum() / N
@@ -318,18 +323,18 @@ def test_the_board_of_a_folder_has_the_numbers_of_its_rows(tmp_path, monkeypatch
     gain = board.gain(mean, entries["IndependentRidge"])
     assert gain.first == pytest.approx(relative.mean())
     assert gain.error > 0
-    # Each fold's part of a search of 1,000 s, and the fit itself.
+    # The part of each fold of a search of 1,000 s, and the fit itself.
     for entry in board.entries:
         parts = zip(entry.seconds, entry.fit_seconds, strict=True)
         searched = [total - fit for total, fit in parts]
         assert searched == pytest.approx([1000 / n_folds] * n_folds)
-    # The saved model has the error of all folds, with the strength chosen by them.
+    # The error of the saved model covers all folds, and all folds select its strength.
     error = result.trained.result["metrics"]["nmse"]
     assert 0 < error < gain.first
 
 
 class SlowSearch(FoldSearch):
-    """A search of which each method takes 1,000 seconds."""
+    """Pretend that the search of each method takes 1,000 seconds."""
 
     def run(self, left_out):
         super().run(left_out)
@@ -366,7 +371,7 @@ def test_a_bad_file_is_named_with_its_column(tmp_path, name):
             read(tmp_path, pool, **RAGGED)
 
 
-#: csv files that pandas reads as something else, or for which it takes all memory.
+#: CSV files that pandas misreads, or that would exhaust its memory.
 ODD = {
     "short row": ("store,x0,y\na,2,1\nb,3\n", "3: 2 cells"),
     "long row": ("store,x0,y\na,2,1\nb,3,4,5\n", "3: 4 cells"),
@@ -386,7 +391,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_csv_files_that_are_no_tables_are_refused(tmp_path, name):
+def test_invalid_csv_files_are_rejected(tmp_path, name):
     text, place = ODD[name]
     for number in range(2):
         (tmp_path / f"{number}.csv").write_text(text)
@@ -395,7 +400,7 @@ def test_csv_files_that_are_no_tables_are_refused(tmp_path, name):
 
 
 @pytest.mark.slow
-def test_a_compressed_file_that_expands_without_limit_is_refused(tmp_path):
+def test_a_compressed_file_that_expands_without_limit_is_rejected(tmp_path):
     head = b"y,store,x0\n" + b"1,a,2\n2,b,3\n" * 5_000
     for number in range(2):
         (tmp_path / f"{number}.csv.gz").write_bytes(
@@ -405,7 +410,7 @@ def test_a_compressed_file_that_expands_without_limit_is_refused(tmp_path):
         read(tmp_path, target="y", task="store")
 
 
-def test_names_in_chunks_may_have_quotes_commas_and_a_byte_order_mark(tmp_path):
+def test_names_in_chunks_may_contain_quotes_commas_and_a_byte_order_mark(tmp_path):
     rows = (
         frame()
         .assign(store=lambda rows: 'the "old", ' + rows.store.astype(str))
@@ -420,7 +425,7 @@ def test_names_in_chunks_may_have_quotes_commas_and_a_byte_order_mark(tmp_path):
     assert sum(part.n_rows.sum() for part in parts) == len(rows)
 
 
-def test_decimals_and_truth_values_in_parquet_are_numbers(tmp_path):
+def test_decimals_and_booleans_in_parquet_are_numbers(tmp_path):
     rows = frame()
     plain = write(
         tmp_path / "plain",
@@ -434,7 +439,7 @@ def test_decimals_and_truth_values_in_parquet_are_numbers(tmp_path):
         same(found, wanted)
 
 
-def test_many_tasks_of_many_features_are_refused_before_their_sums_are_made(
+def test_too_many_tasks_and_features_are_rejected_before_sums_are_computed(
     tmp_path, monkeypatch
 ):
     monkeypatch.setattr("mtlrun.problem.memory.free_bytes", lambda: 1 << 28)
@@ -449,7 +454,7 @@ def test_many_tasks_of_many_features_are_refused_before_their_sums_are_made(
         read(tmp_path, target="y", task="store")
 
 
-def test_methods_and_columns_that_do_not_go_with_chunks(tmp_path):
+def test_methods_and_columns_that_chunks_do_not_support_are_rejected(tmp_path):
     folder = write(tmp_path, frame())
     with pytest.raises(
         ConfigError,

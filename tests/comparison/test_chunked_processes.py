@@ -1,4 +1,4 @@
-"""Comparisons of tables in chunks do not depend on the number of processes."""
+"""Comparisons of chunked tables do not depend on the number of processes."""
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ from mtlrun.engine.pool import Pool
 from mtlrun.errors import DataError
 from mtlrun.problem import rotation, statistics
 
-#: Whole comparisons, some of them in processes of their own.
+#: These tests run complete comparisons, some of them in subprocesses.
 pytestmark = pytest.mark.slow
 
 N_TASKS = 4
@@ -24,7 +24,7 @@ SHARED = {"targets": "y*", "drop": ["shop", "w"]}
 
 
 def write(folder, n_files=5, n=150):
-    """Write files of rows whose task occurs only in some of them."""
+    """Write files of rows; each task occurs only in some of them."""
     folder.mkdir(exist_ok=True)
     rng = np.random.default_rng(0)
     for k in range(n_files):
@@ -40,7 +40,7 @@ def write(folder, n_files=5, n=150):
 
 
 def numbers_of(result):
-    """Return everything that a comparison has computed."""
+    """Return all results of a comparison."""
     entries = {
         entry.label: (entry.scores, entry.tasks, entry.inner, entry.chosen)
         for entry in result.board.entries
@@ -49,7 +49,7 @@ def numbers_of(result):
 
 
 @pytest.mark.parametrize("roles", [RAGGED, SHARED], ids=["ragged", "shared"])
-def test_processes_change_no_bit(tmp_path, roles):
+def test_the_number_of_processes_does_not_change_a_bit(tmp_path, roles):
     folder = write(tmp_path / "shops")
     weight = {"weight": "w"} if roles is RAGGED else {}
     results = [
@@ -63,7 +63,7 @@ def test_processes_change_no_bit(tmp_path, roles):
 
 
 @pytest.mark.parametrize("roles", [RAGGED, SHARED], ids=["ragged", "shared"])
-def test_stored_folds_are_those_of_one_process(tmp_path, roles):
+def test_stored_folds_equal_those_of_a_single_process(tmp_path, roles):
     table = ChunkedTable.of(chunk_files(write(tmp_path / "shops")), **roles)
     sums = add_up(Products(), table, Pool(), 3, 0, lambda text: None)
     parts, names = statistics_of(table, sums, 3)
@@ -77,7 +77,7 @@ def test_stored_folds_are_those_of_one_process(tmp_path, roles):
             assert np.array_equal(getattr(stored, name), getattr(part, name)), name
 
 
-def test_leaves_depend_on_the_files_alone():
+def test_leaves_depend_only_on_the_files():
     files = list(range(70))
     leaves = leaves_of(files)
     assert len(leaves) == 32
@@ -91,13 +91,13 @@ def refuse(number):
     return number
 
 
-def test_an_error_for_users_comes_out_of_a_worker():
+def test_a_worker_passes_on_user_errors():
     with pytest.raises(DataError, match="bad file") as caught:
         list(run_in_order(Pool(2), refuse, [(0,), (1,), (2,)]))
     assert caught.value.remedy == "Mend it."
 
 
-def test_a_training_part_is_decomposed_once(tmp_path, monkeypatch):
+def test_each_training_part_is_decomposed_once(tmp_path, monkeypatch):
     table = ChunkedTable.of(chunk_files(write(tmp_path / "shops")), **RAGGED)
     sums = add_up(Products(), table, Pool(), 3, 0, lambda text: None)
     parts, _ = statistics_of(table, sums, 3)

@@ -1,4 +1,6 @@
-"""Comparisons on tables: roles of columns, protocol, budget, results; and the estimators made for them."""
+"""Comparisons of tables: column roles, protocol, budget, results; and the estimators
+for tables.
+"""
 
 import json
 import runpy
@@ -60,7 +62,7 @@ def dataset_of(frame, **roles):
 # --- roles of columns ---
 
 
-def test_ragged_shared_and_classes():
+def test_ragged_and_shared_tables_and_classes_are_read():
     frame = schools()
     ragged = dataset_of(frame, targets=("y",), task="school")
     assert ragged.task_type == "regression"
@@ -79,7 +81,7 @@ def test_ragged_shared_and_classes():
         drop=("school",),
     )
     assert classes.tasks == ["L", "M", "S"]
-    assert (classes.y.sum(axis=1) == -1).all()  # one class of three
+    assert (classes.y.sum(axis=1) == -1).all()  # One class of three
     with pytest.raises(DataError, match="by group and by time at once"):
         dataset_of(frame, targets=("y",), task="school", group="a", time="b")
     with pytest.raises(UnknownNameError, match="unknown label of z 'maybe'"):
@@ -88,7 +90,7 @@ def test_ragged_shared_and_classes():
         )
 
 
-def test_missing_targets_are_masked_or_dropped_and_words_are_coded():
+def test_missing_targets_are_masked_or_dropped_and_text_is_encoded():
     frame = schools(4)
     frame.loc[:2, "y"] = np.nan
     frame["club"] = np.where(frame.a > 0, "x", "y")
@@ -159,7 +161,7 @@ def test_formats_give_the_same_tasks(tmp_path):
 # --- comparing ---
 
 
-def test_result_has_tables_verdict_model_and_files(tmp_path):
+def test_the_result_has_tables_verdict_model_and_files(tmp_path):
     result = mtlrun.compare(schools(), target="y", task="school", **FEW)
     board = result.leaderboard
     assert list(board["rank"]) == [1, 2, 3, 4, 5]
@@ -181,14 +183,14 @@ def test_result_has_tables_verdict_model_and_files(tmp_path):
     )
     assert (
         np.corrcoef(again, new.y)[0, 1] > 0
-    )  # the tasks of another seed have other coefficients
+    )  # Another seed gives tasks with other coefficients.
     drawn = result.plot()
     assert drawn.get_xlabel() == "share of the squared error removed"
     names = [text.get_text() for text in drawn.get_yticklabels()]
     assert names[0] == board.set_index("method")["gain"].idxmax()
 
 
-def test_a_table_in_its_own_place_is_kept(tmp_path):
+def test_a_table_in_the_output_folder_is_kept(tmp_path):
     place = tmp_path / "out" / "data" / "own-rows" / "rows.csv"
     place.parent.mkdir(parents=True)
     schools(4, 10).to_csv(place, index=False)
@@ -204,7 +206,9 @@ def test_a_table_in_its_own_place_is_kept(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("change", ["edited", "deleted", "replaced by a folder"])
-def test_a_table_that_changes_during_the_fits_is_kept_as_it_was_read(tmp_path, change):
+def test_a_table_that_changes_during_the_fits_is_stored_as_it_was_read(
+    tmp_path, change
+):
     table, test = tmp_path / "grades.csv", tmp_path / "new.csv.gz"
     schools(4, 10).to_csv(table, index=False)
     schools(4, 5, seed=1).to_csv(test, index=False)
@@ -229,7 +233,7 @@ def test_a_table_that_changes_during_the_fits_is_kept_as_it_was_read(tmp_path, c
 
 
 @pytest.mark.slow
-def test_a_table_in_its_own_place_that_is_edited_during_the_fits_is_not_written_over(
+def test_a_table_in_the_output_folder_that_changes_during_the_fits_is_not_overwritten(
     tmp_path,
 ):
     place = tmp_path / "out/data/own-rows/rows.csv"
@@ -246,7 +250,7 @@ def test_a_table_in_its_own_place_that_is_edited_during_the_fits_is_not_written_
 
 
 @pytest.mark.slow
-def test_numbers_do_not_depend_on_jobs_and_follow_the_seed():
+def test_results_depend_on_the_seed_but_not_on_the_number_of_jobs():
     options = {
         "target": "y",
         "task": "school",
@@ -268,7 +272,7 @@ def test_numbers_do_not_depend_on_jobs_and_follow_the_seed():
 
 
 @pytest.mark.slow
-def test_related_tasks_are_helped_and_a_contrary_one_is_hurt():
+def test_related_tasks_gain_and_an_unrelated_task_loses():
     frame = schools(14, 12, noise=1.0)
     contrary = frame.school == "s3"
     frame.loc[contrary, "y"] = -frame.y[contrary]
@@ -287,7 +291,7 @@ def test_related_tasks_are_helped_and_a_contrary_one_is_hurt():
     assert errors["PooledRidge"] > errors[result.board.reference.label]
 
 
-def test_test_rows_with_unseen_tasks_and_weights():
+def test_test_rows_may_have_unseen_tasks_and_weights():
     frame = schools(6, 14).assign(w=1.0)
     new = schools(7, 5, seed=1).assign(w=1.0)
     with pytest.raises(DataError, match="1 task occurs only in the test rows: s6"):
@@ -300,7 +304,7 @@ def test_test_rows_with_unseen_tasks_and_weights():
 
 
 @pytest.mark.slow
-def test_a_weight_counts_like_repetitions_and_zero_like_absence():
+def test_an_integer_weight_counts_as_repetitions_and_zero_as_absence():
     frame = schools(5, 12)
     weights = np.where(np.arange(len(frame)) % 4 == 0, 0.0, 1.0)
     noisy = frame.assign(y=np.where(weights == 0, 100.0, frame.y), w=weights)
@@ -317,7 +321,7 @@ def test_a_weight_counts_like_repetitions_and_zero_like_absence():
 
 
 @pytest.mark.slow
-def test_shared_binary_with_gaps_and_calibration():
+def test_binary_shared_targets_may_be_missing_and_are_calibrated():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 3))
     Z = X @ rng.normal(size=(3, 2)) + rng.normal(size=(80, 2))
@@ -333,15 +337,15 @@ def test_shared_binary_with_gaps_and_calibration():
         mtlrun.compare(schools(), target="y", task="school", calibrate=True, **FEW)
 
 
-def test_misspelt_options_are_refused():
+def test_misspelled_options_are_rejected():
     with pytest.raises(TypeError, match="categorial"):
         mtlrun.compare(schools(), target="y", task="school", categorial=["a"])
 
 
-# --- cells that are kept ---
+# --- stored jobs ---
 
 
-def test_a_method_more_computes_itself_alone_and_another_table_is_computed_anew(
+def test_a_new_method_computes_only_itself_and_a_new_table_computes_everything(
     tmp_path,
 ):
     options = {
@@ -368,7 +372,7 @@ def test_a_method_more_computes_itself_alone_and_another_table_is_computed_anew(
     records = [Record.from_line(path.read_text()) for path in new]
     assert {record.key for record in records if record.family == "fit"} == keys
     assert all("GraphMTL" in json.dumps(record.inputs) for record in records)
-    assert sum("computed before" in line for line in lines) == 4  # the baselines
+    assert sum("computed before" in line for line in lines) == 4  # The baselines
     scores = {e.label: e.scores for e in more.board.entries}
     assert {e.label: e.scores for e in first.board.entries}.items() <= scores.items()
     other = mtlrun.compare(schools(4, 12, seed=5), methods=["PooledRidge"], **options)
@@ -378,7 +382,7 @@ def test_a_method_more_computes_itself_alone_and_another_table_is_computed_anew(
 
 
 @pytest.mark.slow
-def test_the_best_model_is_fitted_again_only_when_something_changed(tmp_path):
+def test_the_best_model_is_refitted_only_if_something_changed(tmp_path):
     options = {
         "target": "y",
         "task": "school",
@@ -406,7 +410,7 @@ def test_the_best_model_is_fitted_again_only_when_something_changed(tmp_path):
 
 
 @pytest.mark.slow
-def test_repeats_more_compute_themselves_alone(tmp_path):
+def test_additional_repeats_compute_only_themselves(tmp_path):
     options = {
         "target": "y",
         "task": "school",
@@ -423,12 +427,12 @@ def test_repeats_more_compute_themselves_alone(tmp_path):
         np.testing.assert_array_equal(old.losses[1], new.losses[1])
 
 
-def test_a_frame_is_compared_as_it_is_stored(tmp_path):
+def test_a_frame_is_compared_like_its_file(tmp_path):
     rng = np.random.default_rng(0)
     frame = schools(3, 20).assign(
         flag=rng.random(60) > 0.5, size=pd.Categorical(rng.integers(1, 4, 60))
     )
-    frame["code"] = [f"{k:05d}" for k in range(60)]  # an identifier: left out
+    frame["code"] = [f"{k:05d}" for k in range(60)]  # An identifier is left out.
     frame.loc[0, "size"] = None
     frame = frame.rename(columns={"school": "the school"})
     result = mtlrun.compare(
@@ -447,7 +451,7 @@ def test_a_frame_is_compared_as_it_is_stored(tmp_path):
     np.testing.assert_array_equal(again.X, result.dataset.X)
 
 
-def test_a_frame_keeps_tasks_that_csv_cannot_keep():
+def test_a_frame_keeps_tasks_that_csv_cannot_represent():
     frame = schools(3, 12)
     frame["school"] = frame.school.map({"s0": "01", "s1": "1", "s2": "1.0"})
     result = mtlrun.compare(frame, target="y", task="school", **FEW)
@@ -455,7 +459,7 @@ def test_a_frame_keeps_tasks_that_csv_cannot_keep():
     assert np.isfinite(result.predict(frame)).all()
 
 
-def test_a_task_called_na_is_missing_in_a_frame_as_in_a_file():
+def test_a_task_named_na_is_missing_in_frames_as_in_files():
     frame = schools(3, 12)
     frame["school"] = frame.school.map({"s0": "a", "s1": "b", "s2": "NA"})
     with pytest.raises(DataError, match=r"row 25: .*'school' is empty"):
@@ -465,7 +469,7 @@ def test_a_task_called_na_is_missing_in_a_frame_as_in_a_file():
 # --- methods and budget ---
 
 
-def test_default_methods_hold_the_baselines_of_every_family():
+def test_default_methods_include_the_baselines_of_each_family():
     frame = schools()
     words = frame.assign(y=frame.y > 0)
     for data, linear in (
@@ -490,7 +494,9 @@ def test_default_methods_hold_the_baselines_of_every_family():
         assert list(families.values()).count("multi-task") >= 6
         shared = data.task_id is None
         assert ("MultiOutputExtraTrees" in families) == shared
-        if shared:  # cheaper than boosted trees, and often better: a budget must not leave them out first
+        # They are cheaper than boosted trees and often better: a budget must not drop
+        # them first.
+        if shared:
             assert [*families].index("MultiOutputRandomForest") < [*families].index(
                 "GradientBoosting+Task"
             )
@@ -502,15 +508,16 @@ def test_default_methods_hold_the_baselines_of_every_family():
             next(label for label, family in families.items() if family == "multi-task")
             == hierarchical
         )
-        for candidate in found.values():  # what competes has an inner score
+        for candidate in found.values():  # Competing methods have an inner score.
             competes = candidate.family in ("multi-task", "independent", "pooled")
             assert competes == bool(candidate.grid or candidate.is_scored), (
                 candidate.label
             )
 
 
-def test_the_search_of_boosted_trees_is_halved_where_there_are_many_rows():
-    for rows, halved in ((2400, False), (2520, True)):  # of which 80% are trained on
+def test_the_search_of_boosted_trees_is_halved_for_many_rows():
+    # 80% of the rows are training rows.
+    for rows, halved in ((2400, False), (2520, True)):
         frame = pd.DataFrame(
             {
                 "a": np.arange(rows) % 7.0,
@@ -540,7 +547,7 @@ def test_the_search_of_boosted_trees_is_halved_where_there_are_many_rows():
         )
 
 
-def test_boosted_trees_are_those_of_scikit_learn_and_split_tasks_of_few_rows():
+def test_boosted_trees_come_from_scikit_learn_and_split_tasks_with_few_rows():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(126, 2)), columns=list("ab")).assign(
         school=np.repeat(list("xyz"), 42)
@@ -564,7 +571,7 @@ def test_boosted_trees_are_those_of_scikit_learn_and_split_tasks_of_few_rows():
         )
         assert (
             r2_score(data.y, part.predict(part.fit(made[label]))) > 0.8
-        )  # not the mean of a task
+        )  # Not the mean of a task
     trees = HistGradientBoostingRegressor(
         max_bins=255,
         categorical_features=[0],
@@ -584,7 +591,7 @@ USER_DEFINED = "sklearn.linear_model:Ridge"
 @pytest.mark.parametrize(
     ("family", "kind"), [((), "own"), ((f"multi-task={USER_DEFINED}",), "multi-task")]
 )
-def test_a_class_of_the_users_competes_only_where_its_family_is_named(family, kind):
+def test_classes_of_the_user_compete_only_if_their_family_is_named(family, kind):
     result = mtlrun.compare(
         schools(4, 12),
         target="y",
@@ -607,15 +614,15 @@ def test_a_class_of_the_users_competes_only_where_its_family_is_named(family, ki
         ("own=a.b:C", ["a.b:C", "--methods"]),
     ],
 )
-def test_families_that_cannot_be_are_refused(family, words, lacking):
+def test_invalid_families_are_rejected(family, words, lacking):
     with pytest.raises(ConfigError) as caught:
         mtlrun.compare(schools(4, 12), target="y", task="school", family=[family])
     assert not lacking(f"{caught.value.message} {caught.value.remedy}", *words)
 
 
 @pytest.mark.slow
-def test_the_chosen_strategy_is_the_best_inner_score_of_the_pipeline():
-    """Folds, inner scores and losses of a comparison against scikit-learn on the same rows."""
+def test_the_selected_strategy_has_the_best_inner_score_of_the_pipeline():
+    """Compare folds, inner scores and losses with scikit-learn on the same rows."""
     frame = schools(6, 20)
     options = {"target": "y", "task": "school", "methods": ["GraphMTL"]}
     result = mtlrun.compare(frame, **options)
@@ -651,7 +658,7 @@ def test_the_chosen_strategy_is_the_best_inner_score_of_the_pipeline():
 
 
 @pytest.mark.slow
-def test_a_budget_ends_with_a_board_and_says_what_it_left_out():
+def test_a_budget_ends_with_a_leaderboard_that_lists_skipped_methods():
     rng = np.random.default_rng(0)
     wide = pd.DataFrame(
         rng.normal(size=(120, 300)), columns=[f"x{j}" for j in range(300)]
@@ -688,10 +695,10 @@ def test_long_lists_of_names_are_shortened():
     )
 
 
-# --- estimators made for tables ---
+# --- estimators for tables ---
 
 
-def test_task_mean_task_feature_and_scaled_targets():
+def test_task_mean_task_feature_and_target_scaling_match_their_definitions():
     rng = np.random.default_rng(0)
     X, ids = rng.normal(size=(40, 3)), np.repeat([0, 1], 20)
     y = X @ [1.0, 2.0, 3.0] + 5 * ids
@@ -716,16 +723,16 @@ def test_task_mean_task_feature_and_scaled_targets():
     ragged = ScaledTargets(IndependentRidge(1.0)).fit(X, y, task_id=ids)
     plain = IndependentRidge(1.0).fit(
         X, y, task_id=ids
-    )  # one scale for all tasks changes nothing but the units
+    )  # One scale for all tasks changes only the units.
     np.testing.assert_allclose(ragged.coef_, plain.coef_)
 
 
-def test_a_task_can_be_a_number_and_one_task_needs_no_ids():
+def test_a_task_can_be_a_number_and_a_single_task_needs_no_ids():
     rng = np.random.default_rng(0)
     X, ids = rng.normal(size=(30, 2)), np.repeat([3, 5, 9], 10)
     y = X[:, 0] + 2 * np.searchsorted(
         [3, 5, 9], ids
-    )  # linear in the position of the task, not in its name
+    )  # Linear in the position of the task, not in its name
     fitted = TaskFeature(LinearRegression(), encoding="number").fit(X, y, task_id=ids)
     np.testing.assert_allclose(fitted.predict(X, task_id=ids), y)
     one_hot = TaskFeature(LinearRegression()).fit(X, y**2, task_id=ids)
@@ -740,7 +747,7 @@ def test_a_task_can_be_a_number_and_one_task_needs_no_ids():
     scaled = ScaledTargets(IndependentRidge(1e-8)).fit(X, shared)
     rows = scaled.predict(
         X, task_id=np.arange(30) % 2
-    )  # of a shared design, every row for the task of its id
+    )  # Each row of a shared design counts for the task of its id.
     np.testing.assert_allclose(
         rows, scaled.predict(X)[np.arange(30), np.arange(30) % 2]
     )
@@ -766,7 +773,7 @@ def test_a_task_can_be_a_number_and_one_task_needs_no_ids():
         ),
     ],
 )
-def test_what_these_estimators_cannot_take(model, options, message):
+def test_invalid_input_of_these_estimators_is_rejected(model, options, message):
     with pytest.raises(ValueError, match=message):
         model.fit(
             np.ones((4, 2)), **{"y": np.arange(4.0), "task_id": [0, 0, 1, 1], **options}
@@ -786,7 +793,8 @@ def test_trees_score_labels_by_their_log_odds():
     np.testing.assert_allclose(scores[inside], np.log(chances / (1 - chances))[inside])
     assert np.isfinite(scores).all()
     np.testing.assert_array_equal(np.sign(scores), forest.predict(X, task_id=ids))
-    for label in (-1.0, 1.0):  # training rows of one class: it is what is predicted
+    # Training rows of a single class: that class is predicted.
+    for label in (-1.0, 1.0):
         constant = TaskFeature(RandomForestClassifier(2)).fit(
             X, np.full(60, label), task_id=ids
         )
@@ -795,7 +803,7 @@ def test_trees_score_labels_by_their_log_odds():
         )
 
 
-def test_task_feature_of_labels_matches_scikit_learn():
+def test_the_task_feature_of_labels_matches_scikit_learn():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2))
     Y = np.sign(X @ rng.normal(size=(2, 2)) + 0.5 * rng.normal(size=(60, 2)))
@@ -817,7 +825,7 @@ def test_task_feature_of_labels_matches_scikit_learn():
     )
 
 
-def test_calibration_finds_the_chances():
+def test_calibration_recovers_the_probabilities():
     rng = np.random.default_rng(0)
     X, ids = rng.normal(size=(3000, 2)), np.arange(3000) % 3
     chance = 1 / (1 + np.exp(-2 * X[:, 0] - ids + 1))
@@ -828,7 +836,7 @@ def test_calibration_finds_the_chances():
     assert (fitted.predict(X, task_id=ids) == np.where(found > 0.5, 1, -1)).all()
 
 
-def test_table_features_fill_scale_and_name():
+def test_table_features_are_imputed_scaled_and_named():
     X = np.array([[1.0, 0.0], [np.nan, 1.0], [3.0, np.nan], [5.0, 1.0]])
     step = TableFeatures({1: ["red", "blue"]}).fit(X)
     names = step.get_feature_names_out(["age", "colour"]).tolist()
@@ -856,7 +864,7 @@ def test_table_features_fill_scale_and_name():
         [0, 0.5],
         [0, -1],
         [1, 0],
-    ]  # zeros stay zeros
+    ]  # Zeros stay zeros.
     assert scaled.get_feature_names_out(["a", "b"]).tolist() == ["a", "b"]
     no_gaps = TableFeatures().fit(X[[0, 3], :1])
     assert no_gaps.transform(np.array([[np.nan]])).tolist() == [[0.0]]
@@ -872,7 +880,7 @@ def test_examples_run(name, capsys):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("package", ["polars", "pyarrow"])
-def test_frames_of_other_packages_keep_their_names(package):
+def test_frames_of_other_packages_keep_their_column_names(package):
     other = pytest.importorskip(package, reason=f"{package} is not installed")
     table = schools(n_tasks=4)
     columns = table.to_dict("list")
@@ -894,7 +902,7 @@ def test_frames_of_other_packages_keep_their_names(package):
 
 
 @pytest.mark.parametrize("data", [7, object()])
-def test_what_is_no_table_is_refused(data):
+def test_input_that_is_not_a_table_is_rejected(data):
     with pytest.raises(DataError) as caught:
         mtlrun.compare(data, target="y", task="t")
     assert "DataFrame" in str(caught.value.remedy)

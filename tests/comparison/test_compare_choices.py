@@ -1,7 +1,9 @@
-"""What the default methods of `compare` choose and score on six tables: faster code finds the same.
+"""Parameters and scores of the default methods of `compare` on six tables stay the
+same.
 
-``python tests/comparison/test_compare_choices.py --write`` stores what the present code finds; MTLRUN_DATA must hold
-the data. Strengths and scores have six digits: they are sums in another order where a computation is reorganised.
+``python tests/comparison/test_compare_choices.py --write`` stores the results of the
+present code; MTLRUN_DATA must contain the data. Strengths and scores are stored with
+six digits, because reorganized computations add in another order.
 """
 
 import json
@@ -23,7 +25,9 @@ SIMULATED = ("tasks", "labels")
 
 
 def table(name, folder):
-    """Return a table and the options that name its targets: four published ones and two that are simulated."""
+    """Return a table and the options that name its targets: four published tables, two
+    simulated ones.
+    """
     if name in ("sleepstudy", "Machines"):
         target, task = {
             "sleepstudy": ("Reaction", "Subject"),
@@ -57,14 +61,14 @@ def table(name, folder):
 
 
 def digits(value):
-    """Return six digits of a number, None where it is not one."""
+    """Return a number with six digits, or None if it is not a number."""
     if not isinstance(value, float):
         return value
     return float(f"{value:.6g}") if math.isfinite(value) else None
 
 
 def found(name, folder):
-    """Return what every method chose and scored in every split."""
+    """Return the parameters and scores of each method in each split."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         data, options = table(name, folder)
@@ -89,7 +93,7 @@ def found(name, folder):
 @pytest.mark.data
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
-def test_the_default_methods_choose_and_score_what_they_did(name):
+def test_the_default_methods_have_the_stored_parameters_and_scores(name):
     if name not in SIMULATED and not os.environ.get("MTLRUN_DATA"):
         pytest.skip("MTLRUN_DATA is not set")
     folder = Path(os.environ.get("MTLRUN_DATA", "absent"))

@@ -1,4 +1,4 @@
-"""Names of a user's table in what a comparison draws and writes: no formulas, no control characters, no crash."""
+"""Table names in figures and files: no formulas, no control characters, no crash."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def result():
     )
 
 
-def test_figures_and_files_are_made_of_hostile_names(result, tmp_path):
+def test_figures_and_files_can_contain_hostile_names(result, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter(
             "error", UserWarning
-        )  # matplotlib's, of glyphs and of a layout that does not fit
+        )  # Warnings of matplotlib about missing glyphs and tight layouts
         result.save(tmp_path)
     page = (tmp_path / "leaderboard.html").read_text()
     for name in (
@@ -52,7 +52,7 @@ def test_figures_and_files_are_made_of_hostile_names(result, tmp_path):
     assert "\\x1b[2J" in labels
 
 
-def test_coefficients_are_no_formulas_to_a_spreadsheet(result, tmp_path):
+def test_coefficient_files_contain_no_spreadsheet_formulas(result, tmp_path):
     result.save(tmp_path)
     header, *lines = (tmp_path / "coefficients.csv").read_text().splitlines()
     assert header.split(",") == [
@@ -71,7 +71,7 @@ def test_coefficients_are_no_formulas_to_a_spreadsheet(result, tmp_path):
 
 
 @pytest.mark.slow
-def test_labels_in_another_normal_form_are_the_same_labels():
+def test_labels_in_another_unicode_normal_form_are_equal():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.normal(size=60), "task": ["a", "b"] * 30})
     frame["y"] = np.where(frame.x > 0, "caf\u00e9", "tea")

@@ -1,4 +1,6 @@
-"""The page of a comparison shows the coefficients of every task, with intervals where the model has them."""
+"""The page of a comparison shows the coefficients of each task, with intervals if
+available.
+"""
 
 import numpy as np
 import pandas as pd
@@ -9,7 +11,7 @@ import mtlrun
 
 @pytest.fixture(scope="module")
 def table():
-    """Schools that differ a little: a hierarchical model is the best one."""
+    """Return schools that differ slightly, so that a hierarchical model wins."""
     rng = np.random.default_rng(0)
     school = np.repeat(np.arange(15), 10)
     X = pd.DataFrame(rng.normal(size=(150, 2)), columns=["hours", "age"])

@@ -28,7 +28,7 @@ def result(method, seconds, scores=None, base=None, n_train=80, n_test=20):
     return MethodResult("alpha", method, cells, base=base)
 
 
-def test_a_speed_up_is_taken_over_the_splits_that_both_finished():
+def test_a_speedup_is_computed_over_splits_that_both_methods_finished():
     base = result("Slow", {0: 10.0, 1: 20.0, 2: 1000.0, 3: 3000.0})
     fast = result("Fast", {0: 1.0, 1: 4.0, 7: 0.001, 8: 0.001}, base=base)
     assert fast.speedup == pytest.approx(15.0 / 2.5)
@@ -36,7 +36,7 @@ def test_a_speed_up_is_taken_over_the_splits_that_both_finished():
     assert result("No base", {0: 1.0}).speedup is None
 
 
-def test_the_corrected_t_of_a_report_has_test_over_training_rows():
+def test_the_corrected_t_test_uses_the_ratio_of_test_to_training_rows():
     differences = np.array([0.05, 0.02, 0.07, -0.01, 0.03])
     ours = {t: 0.8 + float(d) for t, d in enumerate(differences)}
     theirs = dict.fromkeys(range(5), 0.8)
@@ -49,7 +49,7 @@ def test_the_corrected_t_of_a_report_has_test_over_training_rows():
     assert found.pvalue == pytest.approx(2 * student.sf(statistic, 4))
 
 
-def test_pairs_are_of_the_splits_that_both_have_and_ties_are_equal():
+def test_pairs_use_the_splits_that_both_have_and_ties_count_as_equal():
     seconds = dict.fromkeys(range(6), 1.0)
     ours = result("A", seconds, {0: 0.9, 1: 0.8, 2: 0.7, 3: 0.5})
     theirs = result("B", seconds, {1: 0.6, 2: 0.7001, 3: 0.6, 4: 0.1})
@@ -62,7 +62,7 @@ def test_pairs_are_of_the_splits_that_both_have_and_ties_are_equal():
     assert by_task.mean_difference == pytest.approx(means)
 
 
-def test_only_methods_that_rank_worse_are_called_so():
+def test_only_methods_with_worse_ranks_are_reported_as_worse():
     rng = np.random.default_rng(0)
     values = np.array([0.9, 0.5, 0.1]) + 0.01 * rng.normal(size=(20, 3))
     has_time_blocks = [f"d{k}" for k in range(20)]
@@ -87,13 +87,13 @@ def ranking_of(maker):
     return rank_methods(run, rows), comparison_section(run, rows)
 
 
-def test_ranks_over_data_sets(maker):
+def test_ranks_over_data_sets_match_the_definition(maker):
     ranking, _ = ranking_of(maker.fill(("alpha", "beta", "gamma")))
     assert ranking.average == {"One Norm": 3, "APG-RMTL": 2, DC: 1}
     assert ranking.label == "3 data sets"
     assert ranking.friedman.chi2 == pytest.approx(
         6.0
-    )  # n (k - 1) when all rankings agree
+    )  # n (k - 1) if all rankings agree
 
 
 def test_lower_is_better_for_errors(maker):
@@ -105,13 +105,13 @@ def test_lower_is_better_for_errors(maker):
     assert ranking.average["One Norm"] == 1
 
 
-def test_one_data_set_is_ranked_over_its_splits(maker):
+def test_a_single_data_set_is_ranked_over_its_splits(maker):
     ranking, section = ranking_of(maker.fill())
     assert ranking.label == "2 splits of alpha"
     assert "tests over splits are optimistic" in section.lines[0]
 
 
-def test_one_split_gives_ranks_but_no_test(maker):
+def test_a_single_split_gives_ranks_but_no_test(maker):
     maker.trials = 1
     ranking, section = ranking_of(maker.fill())
     assert list(ranking.average.values()) == [3, 2, 1]
@@ -119,16 +119,16 @@ def test_one_split_gives_ranks_but_no_test(maker):
     assert len(section.grids) == 1
 
 
-def test_methods_without_a_number_everywhere_are_left_out(maker):
+def test_methods_without_a_value_everywhere_are_left_out(maker):
     maker.fill(("alpha", "beta"))
     for trial in range(2):
         maker.fail("beta", DC, trial)
     ranking, section = ranking_of(maker)
-    assert ranking is None  # two methods are left: nothing to rank
+    assert ranking is None  # Two methods remain: nothing to rank.
     assert section.empty
 
 
-def test_pairs_are_against_the_baseline_with_holm(maker):
+def test_pairs_are_compared_with_the_baseline_by_holms_method(maker):
     maker.trials = 6
     _, section = ranking_of(maker.fill())
     grid = section.grids[1]
@@ -156,7 +156,7 @@ def test_tasks_without_a_value_in_any_split_do_not_count(maker):
     assert test.mean_difference == pytest.approx(0.1)
 
 
-def test_tasks_that_do_not_match_are_not_compared(maker):
+def test_unmatched_tasks_are_not_compared(maker):
     for trial in range(2):
         maker.cell("alpha", "One Norm", trial, per_task={"auc": [0.5, 0.6]})
         maker.cell("alpha", DC, trial, per_task={"auc": [0.5, 0.6, 0.7]})

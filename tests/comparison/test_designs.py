@@ -20,7 +20,9 @@ from mtlrun.model.files import load_model
 
 
 def cohort(n_patients=30, seed=0):
-    """Return visits of patients with staggered entry, 1 to 8 each, dates as text."""
+    """Return visits of patients with staggered entry, 1 to 8 each; dates are
+    strings.
+    """
     rng = np.random.default_rng(seed)
     parts = []
     for patient in range(n_patients):
@@ -46,21 +48,22 @@ def test_each_task_is_tested_on_rows_after_its_training_rows():
     order = np.array([3, 1, 2, 4, 1, 2, 7, 5, 5])
     tasks = np.array([0, 0, 0, 0, 1, 1, 2, 3, 3])
     folds = [(a.tolist(), b.tolist()) for a, b in next_row_folds(order, tasks, 5)]
-    # The last rows first; a task with one time is only trained on, ties stay together.
+    # The last rows are tested first. A task with one time is only in training; ties
+    # stay together.
     assert folds[0] == ([0, 1, 2, 4, 6, 7, 8], [3, 5])
     assert folds[1] == ([1, 2, 4, 6, 7, 8], [0])
     assert folds[2] == ([1, 4, 6, 7, 8], [2])
     assert len(folds) == 3
 
 
-def test_a_long_task_is_trained_on_at_least_half_of_its_rows():
+def test_at_least_half_of_the_rows_of_a_long_task_are_training_rows():
     order = np.arange(100)
     folds = list(next_row_folds(order, np.zeros(100, dtype=int), 5))
     assert [len(test) for _, test in folds] == [10] * 5
     assert min(len(train) for train, _ in folds) == 50
 
 
-def test_the_folds_do_not_depend_on_the_order_of_the_rows():
+def test_folds_do_not_depend_on_the_order_of_rows():
     frame = cohort()
     mixed = frame.sample(frac=1, random_state=1)
 
@@ -72,7 +75,7 @@ def test_the_folds_do_not_depend_on_the_order_of_the_rows():
     assert tested(frame) == tested(mixed.reset_index(drop=True))
 
 
-def test_whole_tasks_are_left_out():
+def test_complete_tasks_are_held_out():
     data = dataset_of(cohort(), new_tasks=True)
     folds = list(fold_rows(data, 5, 0))
     assert len(folds) == 5
@@ -88,7 +91,7 @@ def test_rows_of_tasks_without_training_rows_are_not_tested():
     assert len(tested) == (sizes[data.task_id] > 1).sum()
 
 
-def test_a_table_of_tasks_with_one_row_can_only_be_asked_about_new_tasks():
+def test_a_table_with_one_row_per_task_supports_only_the_question_about_new_tasks():
     frame = cohort().groupby("patient", as_index=False).first()
     data = dataset_of(frame)
     with pytest.raises(DataError) as caught:
@@ -106,7 +109,7 @@ def test_a_table_of_tasks_with_one_row_can_only_be_asked_about_new_tasks():
         ({"time_blocks": True}, "--time COLUMN"),
     ],
 )
-def test_designs_that_contradict_each_other_are_refused(roles, option):
+def test_contradictory_designs_are_rejected(roles, option):
     with pytest.raises(DataError) as caught:
         dataset_of(cohort(), **roles)
     assert option in str(caught.value)
@@ -124,7 +127,7 @@ def test_the_last_value_is_carried_forward_with_and_without_drift():
     assert drifting.predict(new[:1], task_id=["c"]).tolist() == [6.0]
 
 
-def test_last_values_of_targets_on_the_same_rows_skip_missing_ones():
+def test_last_values_of_targets_on_the_same_rows_skip_missing_values():
     Y = np.array([[1.0, 4.0], [2.0, np.nan]])
     model = LastValue().fit(np.array([[0.0], [1.0]]), Y)
     assert model.predict(np.array([[2.0]])).tolist() == [[2.0, 4.0]]
@@ -145,7 +148,7 @@ OPTIONS = {"target": "value", "task": "patient", "methods": ["GraphMTL"], "folds
         {"new_tasks": True, "since_first": "visit"},
     ],
 )
-def test_no_question_about_a_cohort_is_refused(design):
+def test_questions_about_a_cohort_are_accepted(design):
     result = mtlrun.compare(cohort(), **OPTIONS, **design, splits=3, repeats=1)
     labels = set(result.leaderboard["method"])
     assert ("LastValue+Drift" in labels) == ("time" in design)
@@ -175,12 +178,12 @@ def test_each_line_is_printed_once_and_the_counts_of_tasks_add_up(design):
 
 
 @pytest.mark.slow
-def test_a_saved_model_of_next_rows_knows_the_last_rows(tmp_path):
+def test_a_saved_model_of_next_rows_stores_the_last_rows(tmp_path):
     frame = cohort()
     result = mtlrun.compare(
         frame, **OPTIONS, time="visit", splits=3, output=tmp_path / "cells"
     )
-    # A random walk: nothing beats its last value.
+    # A random walk: no method beats its last value.
     assert result.saved.startswith("LastValue")
     assert result.board.answer.decision != HELPS
     assert "last value" in result.verdict

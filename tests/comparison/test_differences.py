@@ -1,4 +1,4 @@
-"""The line of `compare` before anything is fitted: how tasks differ."""
+"""The line that `compare` prints before the fits: how tasks differ."""
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,7 @@ from mtlrun.estimators import HierarchicalMTL
 
 
 def dataset(kind, spread, seed=0, T=40, n=30, **more):
-    """Tasks with a level and two slopes around a mean."""
+    """Return tasks whose level and two slopes vary around a mean."""
     rng = np.random.default_rng(seed)
     ids = np.repeat(np.arange(T), n)
     X = rng.normal(size=(T * n, 2))
@@ -31,7 +31,7 @@ def dataset(kind, spread, seed=0, T=40, n=30, **more):
 
 
 @pytest.mark.parametrize("kind", ["regression", "binary"])
-def test_the_line_says_in_what_tasks_differ(kind):
+def test_the_line_names_the_coefficients_in_which_tasks_differ(kind):
     of = {
         "regression": "of the variance beyond",
         "binary": "of the variance behind the labels beyond",
@@ -47,7 +47,7 @@ def test_the_line_says_in_what_tasks_differ(kind):
     assert "price" not in line
 
 
-def test_the_shares_of_labels_are_those_behind_them():
+def test_variance_shares_of_labels_refer_to_the_latent_scale():
     line = differences(dataset("binary", (1.5, 0, 0), T=200))
     share = 1.5**2 / (1.5**2 + 2 + np.pi**2 / 3)
     assert int(line.removeprefix("tasks explain ").partition("%")[0]) == pytest.approx(
@@ -55,7 +55,7 @@ def test_the_shares_of_labels_are_those_behind_them():
     )
 
 
-def test_the_numbers_of_the_line_are_those_of_the_model_and_its_tests():
+def test_the_numbers_in_the_line_equal_those_of_the_model_and_its_tests():
     rng = np.random.default_rng(7)
     n_tasks = 20
     ids = np.repeat(np.arange(n_tasks), 15)
@@ -78,7 +78,7 @@ def test_the_numbers_of_the_line_are_those_of_the_model_and_its_tests():
     model = HierarchicalMTL("diagonal").fit(frame, y, task_id=ids)
     p = {t.tested: t.p_value for t in model.test("slopes", method="lrt", each=True)}
     share = dict(zip(names, model.heterogeneity_[1:], strict=True))
-    # A slope that differs a little, but not for sure, is not named.
+    # A slope with a small, uncertain difference is not named.
     assert share["v"] > 0
     assert p["v"] > 0.05
     sure = sorted((name for name in names if p[name] <= 0.05), key=share.get)[::-1]
@@ -88,12 +88,12 @@ def test_the_numbers_of_the_line_are_those_of_the_model_and_its_tests():
     shares = model.variance_shares_
     assert line.startswith(f"tasks explain {shares['tasks']:.0%} of the variance")
     assert f"common model's {shares['mean']:.0%};" in line
-    # By hand: what tasks explain is the variance of levels and slopes of unit columns.
+    # By hand: tasks explain the variance of levels and slopes of standardized columns.
     by_hand = 1 + 0.5**2 + 0.12**2 + 0.9**2
     assert shares["tasks"] == pytest.approx(by_hand / (by_hand + 4 + 1), abs=0.12)
 
 
-def test_what_it_would_take_long_for_has_no_line(monkeypatch):
+def test_the_line_is_omitted_if_it_would_take_long(monkeypatch):
     monkeypatch.setattr(module, "MAX_PRODUCTS", 4 * 1200 - 1)
     assert differences(dataset("binary", (1, 0, 0))) is None
     assert differences(dataset("regression", (1, 0, 0)))

@@ -1,4 +1,6 @@
-"""Gains with their standard errors, against sums written out one row at a time, and cases that are known."""
+"""Gains and standard errors, compared with sums over single rows and with known
+cases.
+"""
 
 import itertools
 import math
@@ -30,7 +32,7 @@ def fields(ragged, n=28, n_tasks=3):
 
 
 def by_hand(joint, without, ids):
-    """The formulas of the protocol for ragged tasks, row by row."""
+    """Compute the formulas of the protocol for ragged tasks, row by row."""
     tasks = sorted(set(ids))
     mine = np.mean([joint[ids == t].mean() for t in tasks])
     other = np.mean([without[ids == t].mean() for t in tasks])
@@ -47,7 +49,7 @@ def by_hand(joint, without, ids):
     return 1 - mine / other, math.sqrt(total)
 
 
-def test_a_ragged_gain_is_that_of_the_formulas():
+def test_a_ragged_gain_matches_the_formulas():
     joint, without = fields(True)
     found = relative_gain(joint, without, RowIndex(3, IDS), 1.5)
     gain, error = by_hand(joint, without, IDS)
@@ -68,7 +70,7 @@ def test_a_ragged_gain_is_that_of_the_formulas():
     )
 
 
-def test_a_shared_gain_takes_rows_as_units_and_gaps_do_not_count():
+def test_a_shared_gain_has_rows_as_units_and_ignores_missing_values():
     joint, without = fields(False)
     joint[3, 1] = without[3, 1] = joint[:6, 2] = without[:6, 2] = np.nan
     found = relative_gain(joint, without, RowIndex(3), 1.0)
@@ -83,7 +85,7 @@ def test_a_shared_gain_takes_rows_as_units_and_gaps_do_not_count():
     assert (found.df, found.units) == (27, 28)
 
 
-def test_groups_are_units_and_whole_weights_are_repeated_rows():
+def test_groups_are_units_and_integer_weights_are_repeated_rows():
     joint, without = fields(True)
     groups = np.arange(28) % 6
     found = relative_gain(joint, without, RowIndex(3, IDS, groups), 1.0)
@@ -103,8 +105,10 @@ def test_groups_are_units_and_whole_weights_are_repeated_rows():
 
 
 @pytest.mark.parametrize("ragged", [True, False])
-def test_the_standard_error_is_that_of_a_linearised_ratio(ragged):
-    """The jackknife of the gain over rows is an independent estimate of it."""
+def test_the_standard_error_is_that_of_a_linearized_ratio(ragged):
+    """The jackknife of the gain over rows is an independent estimate of the standard
+    error.
+    """
     n = 400
     ids = np.arange(n) % 2
     common = RNG.gamma(2.0, size=n)
@@ -127,7 +131,7 @@ def test_the_standard_error_is_that_of_a_linearised_ratio(ragged):
 
 
 @pytest.mark.parametrize("ragged", [True, False])
-def test_equal_models_gain_nothing(ragged):
+def test_equal_models_have_no_gain(ragged):
     joint, _ = fields(ragged)
     found = relative_gain(joint, joint, RowIndex(3, IDS if ragged else None), 1.5)
     assert (found.value, found.error, found.pvalue, found.low, found.high) == (
@@ -148,12 +152,12 @@ def test_half_the_loss_everywhere_is_a_gain_of_one_half_without_error():
     assert found.error == pytest.approx(0, abs=1e-12)
 
 
-def test_the_auc_is_that_of_pairs_within_a_test_part():
+def test_the_auc_counts_pairs_within_a_test_part():
     y = np.where(RNG.random(60) < 0.4, 1.0, -1.0)
     one, two = (
         RNG.normal(size=60) + y,
         np.round(RNG.normal(size=60) + 0.5 * y),
-    )  # with ties
+    )  # With ties
     ids, parts = np.arange(60) % 2, np.arange(60) // 20
     row_index = RowIndex(2, ids)
     sums = np.full((3, 60), np.nan)
@@ -189,7 +193,7 @@ def test_the_auc_is_that_of_pairs_within_a_test_part():
     )
 
 
-def test_a_task_of_one_class_is_left_out_of_the_auc():
+def test_a_task_of_a_single_class_is_left_out_of_the_auc():
     y = np.array([[1.0, -1], [-1, -1], [1, -1], [-1, -1]])
     right, pairs = concordances(y, RNG.normal(size=y.shape), RowIndex(2), np.arange(4))
     found = auc_gain(right, right, pairs, y > 0, RowIndex(2), 1.0)
@@ -197,7 +201,7 @@ def test_a_task_of_one_class_is_left_out_of_the_auc():
     assert found.better == (0, 1)
 
 
-def test_scales_of_small_tasks_are_shrunk_and_columns_have_their_own():
+def test_scales_of_small_tasks_are_shrunken_and_each_column_has_its_own():
     y = np.array([1.0, 3.0, 2.0, 2.0, 2.0, 10.0, 0.0])
     ids = np.array([0, 0, 1, 1, 1, 2, 2])
     variances, sizes = np.array([1.0, 0.0, 25.0]), np.array([2, 3, 2])
@@ -213,7 +217,7 @@ def test_scales_of_small_tasks_are_shrunk_and_columns_have_their_own():
     )
 
 
-def test_losses_are_those_of_scikit_learn():
+def test_losses_match_scikit_learn():
     y, scores = np.array([1.0, -1, -1, 1]), np.array([0.3, 0.1, -2.0, -1.0])
     expected = log_loss(y > 0, 1 / (1 + np.exp(-scores)))
     assert log_losses(y, scores).mean() == pytest.approx(expected)
@@ -222,14 +226,14 @@ def test_losses_are_those_of_scikit_learn():
     np.testing.assert_allclose(found, (y - scores) ** 2 / [2, 2, 4, 4])
 
 
-def test_the_correction_for_overlapping_training_rows():
+def test_the_standard_error_is_corrected_for_overlapping_training_rows():
     assert correction(5, 2) == 1.5
     assert correction(5, 1) == 2
     assert correction(10, 2) == pytest.approx(math.sqrt(1 + 10 / 9))
     assert correction(1, 1, has_test_file=True) == 1
 
 
-def test_probabilities_are_those_of_the_t_curve():
+def test_probabilities_follow_the_t_distribution():
     joint, without = fields(True)
     found = relative_gain(joint, without, RowIndex(3, IDS), 1.5)
     above, within, below = found.probabilities(0.01)

@@ -1,4 +1,6 @@
-"""The gain against rows per task: parts of the training rows, tested on the same rows, kept like other fits."""
+"""The gain by number of rows per task: subsets of training rows, the same test rows,
+stored like other fits.
+"""
 
 import numpy as np
 import pandas as pd
@@ -14,7 +16,7 @@ RNG = np.random.default_rng(0)
 FAST = {"splits": 3, "repeats": 1, "folds": 2, "methods": ["GraphMTL"]}
 
 
-def test_parts_are_of_every_task_and_nested():
+def test_subsets_contain_every_task_and_are_nested():
     ids = np.repeat([0, 1, 2], [100, 40, 6])
     data = Dataset(
         X=RNG.normal(size=(146, 2)),
@@ -35,7 +37,7 @@ def test_parts_are_of_every_task_and_nested():
 
 
 @pytest.mark.slow
-def test_the_curve_ends_at_the_verdict_and_is_kept(tmp_path):
+def test_the_curve_ends_at_the_verdict_and_is_stored(tmp_path):
     frame = pd.DataFrame(RNG.normal(size=(180, 4)), columns=list("abcd"))
     frame["school"] = np.repeat([f"s{k}" for k in range(6)], 30)
     frame["grade"] = (
@@ -64,7 +66,7 @@ def test_the_curve_ends_at_the_verdict_and_is_kept(tmp_path):
     assert (curve["gain"] < curve["high"]).all()
     assert (
         curve["best alternative"].iloc[0] > curve["best alternative"].iloc[-1]
-    )  # more rows, a smaller error
+    )  # More rows give a smaller error.
     axes = result.plot_curve()
     names = [label.get_text() for label in axes.get_yticklabels()]
     assert names == ["4 rows (10%)", "4 rows (20%)", "10 rows (50%)", "20 rows (100%)"]
@@ -88,7 +90,7 @@ def test_the_curve_ends_at_the_verdict_and_is_kept(tmp_path):
     assert mtlrun.compare(frame, **{**options, "curve": False}).curve is None
 
 
-def test_a_file_of_test_rows_has_no_curve():
+def test_a_table_with_test_rows_has_no_curve():
     frame = pd.DataFrame(
         {
             "a": RNG.normal(size=40),

@@ -1,4 +1,4 @@
-"""The verdict of a comparison and its leaderboard: what is said of which gain, and what it must not depend on."""
+"""The verdict of a comparison and its leaderboard: wording by gain, and invariances."""
 
 import dataclasses
 import json
@@ -39,7 +39,7 @@ NOISE = np.random.default_rng(0).normal(size=N)
 
 
 def make_evaluation(repeats=2, n=N, **more):
-    places = np.arange(n) // TASKS  # every fold has its share of every task
+    places = np.arange(n) // TASKS  # Each fold has the same share of each task.
     folds = [
         np.random.default_rng(r).permutation(places.max() + 1)[places] % FOLDS
         for r in range(repeats)
@@ -59,7 +59,9 @@ def make_evaluation(repeats=2, n=N, **more):
 
 
 def entry(label, family, level, where, *, inner=None, spread=0.3, seed=0, failed=()):
-    """A method with losses of mean `level`; what varies is mostly common to all methods."""
+    """Return a method with losses of mean `level`, whose variation is mostly common to
+    all methods.
+    """
     rng = np.random.default_rng(seed)
     losses = level * (
         1 + spread * NOISE[: len(where.y)] ** 2 + 0.02 * rng.normal(size=len(where.y))
@@ -127,7 +129,7 @@ def test_the_verdict_follows_the_gain(level, kind, words, lacking):
     assert found.times_selected[POOLED] == {"One": 10}
 
 
-def test_noise_cannot_tell_and_says_what_would():
+def test_noise_gives_no_verdict_and_names_the_remedy():
     loud = three(0.95)
     for split, rows in enumerate(WHERE.rows):
         loud[2].losses[split] = (
@@ -160,7 +162,7 @@ def test_the_decision_follows_the_interval_in_the_order_of_the_rule(
 
 
 @pytest.mark.parametrize("pooled_level", [0.8, 0.97, 1.5])
-def test_the_gain_is_the_smaller_of_both_and_its_p_value_the_larger(pooled_level):
+def test_the_gain_is_the_smaller_of_two_and_its_p_value_the_larger(pooled_level):
     alone, _, joint = three(0.95)
     one = entry("One", POOLED, pooled_level, WHERE, seed=1)
     found = judge([alone, one, joint], WHERE)
@@ -172,7 +174,7 @@ def test_the_gain_is_the_smaller_of_both_and_its_p_value_the_larger(pooled_level
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_adding_an_alternative_never_raises_the_gain(seed):
+def test_adding_an_alternative_never_increases_the_gain(seed):
     rng = np.random.default_rng(seed)
     level = rng.uniform(0.7, 1.3)
     entries = three(level, spread=1.0)
@@ -192,7 +194,7 @@ def test_adding_an_alternative_never_raises_the_gain(seed):
         before = now
 
 
-def test_a_strategy_without_methods_raises_no_gain_when_it_gets_one():
+def test_the_first_method_of_a_strategy_never_increases_the_gain():
     alone, one, joint = three(0.95)
     single = judge([alone, joint], WHERE)
     both = judge([alone, one, joint], WHERE)
@@ -204,7 +206,7 @@ def test_a_strategy_without_methods_raises_no_gain_when_it_gets_one():
 
 @pytest.mark.parametrize("family", [INDEPENDENT, POOLED])
 @pytest.mark.parametrize("level", [0.5, 0.93, 2.0])
-def test_a_method_of_one_strategy_changes_nothing_about_the_other(family, level):
+def test_a_method_of_one_strategy_does_not_affect_the_other(family, level):
     few = three(0.9)
     before = judge(few, WHERE)
     after = judge([*few, entry("More", family, level, WHERE, seed=8)], WHERE)
@@ -228,7 +230,7 @@ def test_a_missing_alternative_is_named_and_not_judged(missing, present, lacking
     assert "both" not in found.brief[0]
 
 
-def test_a_late_repeat_of_one_alternative_does_not_remove_it():
+def test_a_missing_second_repeat_of_one_alternative_does_not_remove_it():
     alone, one, joint = three(0.9)
     one.losses = {s: losses for s, losses in one.losses.items() if s < FOLDS}
     found = judge([alone, one, joint], WHERE)
@@ -245,14 +247,14 @@ def test_a_late_repeat_of_one_alternative_does_not_remove_it():
         (0.999, 1.5, "Use separate models"),
     ],
 )
-def test_the_headline_says_what_to_do(level, pooled_level, headline):
+def test_the_headline_gives_a_recommendation(level, pooled_level, headline):
     alone, _, joint = three(level)
     one = entry("One", POOLED, pooled_level, WHERE, seed=1)
     found = judge([alone, one, joint], WHERE)
     assert found.headline == headline
 
 
-def test_a_method_that_is_never_chosen_changes_nothing():
+def test_a_method_that_is_never_selected_changes_nothing():
     few = three(0.9)
     for family in (MULTITASK, INDEPENDENT, POOLED):
         better_in_the_test = entry("Lucky", family, 0.5, WHERE, inner=9.0, seed=7)
@@ -265,7 +267,7 @@ def test_a_method_that_is_never_chosen_changes_nothing():
         assert judge([*few, bad], WHERE).sentence == judge(few, WHERE).sentence
 
 
-def test_the_p_of_a_pair_does_not_depend_on_the_list_of_methods():
+def test_the_p_value_of_a_pair_does_not_depend_on_the_list_of_methods():
     few, many = board(WHERE, *three(0.9)), board(WHERE, *three(0.9))
     many.entries += [
         entry(f"More{k}", MULTITASK, 0.5 + k / 10, WHERE, seed=k) for k in range(9)
@@ -278,7 +280,7 @@ def test_the_p_of_a_pair_does_not_depend_on_the_list_of_methods():
     assert leaderboard_grid(few).columns[8].name == "p (exploratory)"
 
 
-def test_strategies_are_chosen_by_inner_scores_in_every_split():
+def test_strategies_are_selected_by_inner_scores_in_each_split():
     one, two = entry("A", MULTITASK, 1.0, WHERE), entry("B", MULTITASK, 2.0, WHERE)
     one.inner = {s: float(s) for s in range(10)}
     two.inner = dict.fromkeys(range(10), 4.5)
@@ -287,7 +289,7 @@ def test_strategies_are_chosen_by_inner_scores_in_every_split():
     np.testing.assert_array_equal(found.losses[7], two.losses[7])
 
 
-def test_a_forest_of_several_outputs_never_counts_as_multi_task_learning():
+def test_a_forest_with_several_outputs_never_counts_as_multi_task_learning():
     forest = entry("Forest", NATIVE, 0.5, WHERE)
     found = judge([*three(1.1), forest], WHERE)
     assert found.decision == WORSE
@@ -297,7 +299,7 @@ def test_a_forest_of_several_outputs_never_counts_as_multi_task_learning():
     assert "No multi-task method" in alone.sentence
 
 
-def test_one_model_for_all_is_named_where_that_is_what_helps():
+def test_a_pooled_model_is_recommended_if_it_is_best():
     alone, one, joint = three(0.9)
     one = entry("One", POOLED, 0.8, WHERE, seed=1)
     found = judge([alone, one, joint], WHERE)
@@ -306,7 +308,7 @@ def test_one_model_for_all_is_named_where_that_is_what_helps():
     assert "One model for all tasks has 20% less error" in found.sentence
 
 
-def test_failures_are_counted_and_a_part_without_methods_gives_no_verdict():
+def test_failures_are_counted_and_a_fold_without_methods_gives_no_verdict():
     alone, one, _ = three(0.9)
     joint, second = (
         entry(n, MULTITASK, 0.9, WHERE, seed=2, failed=f)
@@ -322,7 +324,7 @@ def test_failures_are_counted_and_a_part_without_methods_gives_no_verdict():
     )
 
 
-def test_one_repeat_is_provisional_and_wider():
+def test_a_single_repeat_is_provisional_and_has_a_wider_interval():
     whole, once = (
         judge(three(0.9), WHERE),
         judge(three(0.9), make_evaluation(repeats=1)),
@@ -331,12 +333,12 @@ def test_one_repeat_is_provisional_and_wider():
     assert once.sentence.startswith("Provisional")
     assert not whole.provisional
     half = three(0.9)
-    for made in half:  # the budget ended in the second repeat
+    for made in half:  # The budget ended in the second repeat.
         made.losses = {s: v for s, v in made.losses.items() if s < 7}
     assert judge(half, WHERE).provisional
 
 
-def test_an_unfinished_method_is_no_part_of_the_verdict():
+def test_an_unfinished_method_is_not_part_of_the_verdict():
     late = entry("Late", MULTITASK, 0.1, WHERE)
     late.losses.pop(9)
     found = judge([*three(0.9), late], WHERE)
@@ -360,7 +362,7 @@ def test_too_few_rows_folds_or_tasks_give_no_verdict():
     assert (found.gain.units, found.gain.df) == (5, 4)
 
 
-def test_a_test_file_is_separate():
+def test_a_test_file_is_evaluated_separately():
     rows = [np.arange(N)]
     where = dataclasses.replace(
         WHERE,
@@ -383,7 +385,7 @@ def test_rows_of_new_tasks_do_not_count():
     assert where.n_new == 1
 
 
-def test_points_of_the_auc():
+def test_a_gain_of_the_auc_is_in_points():
     y = np.where(NOISE > 0, 1.0, -1.0)
     where = dataclasses.replace(WHERE, y=y, measure=AUC, smallest=0.005)
     made = []
@@ -424,7 +426,7 @@ def test_the_report_has_numbers_and_sentences():
     )
 
 
-def test_methods_that_failed_come_last_without_a_rank():
+def test_failed_methods_come_last_without_a_rank():
     failed = ComparedMethod(
         "Broken", MULTITASK, failures=dict.fromkeys(range(10), "ValueError: broken")
     )
@@ -462,14 +464,14 @@ def with_folds(made, *fold_losses):
 @pytest.mark.parametrize(
     ("complex_losses", "selected"),
     [
-        # Better by 0.02 in each fold, with hardly any scatter of the difference.
+        # Better by 0.02 in each fold, with hardly any variation of the difference.
         ([0.98, 1.98, 2.98, 3.98, 4.97], "Complex"),
-        # Better by 0.02 on average, but by chance alone.
+        # Better by 0.02 on average, but only by chance.
         ([0.5, 2.4, 2.6, 4.5, 4.9], "Simple"),
         ([1.1, 2.1, 3.1, 4.1, 5.1], "Simple"),
     ],
 )
-def test_within_one_standard_error_the_method_listed_first_is_selected(
+def test_the_first_method_within_one_standard_error_is_selected(
     complex_losses, selected
 ):
     simple = with_folds(entry("Simple", MULTITASK, 1.0, WHERE), 1, 2, 3, 4, 5)

@@ -1,4 +1,4 @@
-"""The line of compare on the tables of the atlas that are most alike."""
+"""The line of compare about the most similar tables of the atlas."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,9 @@ HEAD = (
 
 @pytest.fixture
 def atlas(monkeypatch):
-    """Tables of growing size with 10 and 100 rows per task and two seeds; the larger ones lose."""
+    """Return tables of increasing size with 10 and 100 rows per task and two seeds; the
+    larger ones lose.
+    """
     lines = [
         dict(
             zip(
@@ -48,7 +50,7 @@ def atlas(monkeypatch):
         for seed in (0, 1)
     ]
     for line in lines:
-        # The smaller gain counts, and this one is always the larger.
+        # The smaller gain counts, and this one is always larger.
         line["over_independent"] = "0.9"
     monkeypatch.setattr(
         "mtlrun.comparison.differences.read_lines", lambda: (lines, "2026-11-25")
@@ -66,7 +68,7 @@ def ragged(tasks, rows):
     )
 
 
-def test_the_nearest_tables_are_named_with_the_mean_gain_of_the_seeds(atlas):
+def test_the_most_similar_tables_are_named_with_the_mean_gain_over_seeds(atlas):
     found = tables_like(ragged(2, 10), 1.0)
     assert "2026-11-25" in found
     assert found.endswith("t0, t1, t2, t3, t4")
@@ -74,14 +76,14 @@ def test_the_nearest_tables_are_named_with_the_mean_gain_of_the_seeds(atlas):
     assert tables_like(ragged(256, 10), 1.0).endswith("t7, t6, t5, t4, t3")
 
 
-def test_of_every_table_the_nearest_number_of_rows_counts(atlas):
+def test_for_each_table_the_closest_number_of_rows_counts(atlas):
     for line in atlas:
         line["over_pooled"] = "0.5" if line["rows"] == "100" else "-0.5"
     assert "helped in 0 of 5 (gain -50 to -50%)" in tables_like(ragged(8, 20), 0.8)
     assert "helped in 5 of 5 (gain 50 to 50%)" in tables_like(ragged(8, 100), 0.8)
 
 
-def test_nothing_is_said_without_enough_tables_of_the_layout(atlas, monkeypatch):
+def test_without_enough_tables_of_the_layout_there_is_no_line(atlas, monkeypatch):
     shared = Dataset(X=np.zeros((20, 5)), y=np.zeros((20, 3)), task_type="regression")
     assert tables_like(shared, 0.8) is None
     few = [line for line in atlas if int(line["table"][1:]) < MIN_TABLES - 1]
@@ -98,14 +100,14 @@ def test_nothing_is_said_without_enough_tables_of_the_layout(atlas, monkeypatch)
 
 
 @pytest.mark.parametrize(("train", "gain"), [(1.0, "-30"), (0.25, "30")])
-def test_the_rows_of_a_task_are_those_that_are_trained_on(atlas, train, gain):
+def test_the_rows_of_a_task_are_its_training_rows(atlas, train, gain):
     for line in atlas:
         line["over_pooled"] = "0.3" if line["rows"] == "10" else "-0.3"
-    # Of 60 rows per task 100 are nearer than 10; of 15 it is the other way round.
+    # For 60 rows per task, 100 is closer than 10; for 15 rows it is 10.
     assert f"(gain {gain} to {gain}%)" in tables_like(ragged(2, 60), train)
 
 
-def test_a_table_helps_only_if_both_alternatives_are_beaten(atlas):
+def test_a_table_gains_only_if_it_beats_both_alternatives(atlas):
     for line in atlas:
         line["over_pooled"] = "0.9"
         line["over_independent"] = "-0.2"

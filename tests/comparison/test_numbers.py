@@ -1,4 +1,6 @@
-"""Every number that `compare` prints or saves, against values computed another way."""
+"""Every number that `compare` prints or saves, compared with an independent
+computation.
+"""
 
 import json
 import math
@@ -77,7 +79,7 @@ def make_evaluation(n_repeats=2, measure=NMSE, metric="rmse", y=Y, units=None, *
 
 
 def method(label, family, losses, evaluation, inner=1.0, seconds=1.0):
-    """Return a method with a loss of every row, the same in every repeat."""
+    """Return a method with one loss per row, the same in each repeat."""
     entry = ComparedMethod(label, family)
     for split, rows in enumerate(evaluation.rows):
         part = losses[rows]
@@ -107,7 +109,7 @@ def methods(evaluation, joint=0.8, spread=0.1):
 
 
 def numbers(text):
-    """Return the numbers of a text in their order."""
+    """Return the numbers in a text in order."""
     return [float(n) for n in re.findall(r"-?\d+(?:\.\d+)?(?:e-?\d+)?", text)]
 
 
@@ -123,9 +125,7 @@ def board_of(evaluation, entries, greater=False):
 
 
 @pytest.mark.parametrize(("metric", "has_rmse"), [("rmse", True), ("nmse", False)])
-def test_a_gain_of_36_percent_of_the_error_is_one_of_20_percent_of_the_rmse(
-    metric, has_rmse
-):
+def test_a_gain_of_36_percent_of_the_error_is_20_percent_of_the_rmse(metric, has_rmse):
     evaluation = make_evaluation(metric=metric)
     found = judge(methods(evaluation, joint=0.64, spread=0.0), evaluation)
     assert found.decision == HELPS
@@ -151,7 +151,7 @@ def test_the_printed_statistics_are_those_of_the_gain():
 
 
 @pytest.mark.parametrize(("n_repeats", "factor"), [(1, 2.0), (2, 1.5), (3, 1.5)])
-def test_the_p_value_is_that_of_the_corrected_t(n_repeats, factor):
+def test_the_p_value_is_that_of_the_corrected_t_test(n_repeats, factor):
     evaluation = make_evaluation(n_repeats)
     found = judge(methods(evaluation), evaluation).versus_separate
     joint = methods(evaluation)[2].losses
@@ -175,7 +175,7 @@ def test_the_p_value_is_that_of_the_corrected_t(n_repeats, factor):
     assert (found.first, found.second) == pytest.approx(means)
 
 
-def test_the_printed_chances_are_those_of_the_smallest_gain():
+def test_the_printed_probabilities_refer_to_the_smallest_gain():
     evaluation = make_evaluation(smallest=0.15)
     found = judge(methods(evaluation, joint=0.85), evaluation)
     gain = found.versus_separate
@@ -211,7 +211,7 @@ def test_tasks_count_as_better_if_they_gain_over_both_alternatives():
     assert found.gain.better == (3, 4)
 
 
-def test_a_loss_is_printed_from_the_smaller_to_the_larger():
+def test_a_loss_is_printed_from_smaller_to_larger():
     evaluation = make_evaluation()
     found = judge(methods(evaluation, joint=1.1), evaluation)
     amount, low, high = numbers(found.sentence.partition(":")[2])[:3]
@@ -221,7 +221,7 @@ def test_a_loss_is_printed_from_the_smaller_to_the_larger():
     assert [amount, low, high] == pytest.approx(expected, abs=0.51)
 
 
-def test_a_gain_above_the_smallest_one_of_interest_is_one_that_matters():
+def test_a_gain_above_the_smallest_gain_of_interest_matters():
     assert decide(-0.001, 0.015, 0.01) == CANNOT_TELL
     assert decide(0.001, 0.015, 0.01) == HELPS
     assert decide(0.001, 0.009, 0.01) == NO_DIFFERENCE
@@ -249,7 +249,7 @@ def test_losses_are_means_over_the_repeats():
 
 
 @pytest.mark.parametrize(("n_units", "has_verdict"), [(19, False), (20, True)])
-def test_twenty_groups_are_needed_for_a_verdict(n_units, has_verdict):
+def test_a_verdict_needs_twenty_groups(n_units, has_verdict):
     evaluation = make_evaluation(units=np.arange(N) % n_units)
     found = judge(methods(evaluation), evaluation)
     assert (found.decision != NO_VERDICT) == has_verdict
@@ -266,7 +266,7 @@ def test_half_of_the_tasks_must_be_comparable():
         assert (judge(entries, evaluation).decision != NO_VERDICT) == has_verdict
 
 
-def test_a_forest_that_beats_one_side_only_is_not_named():
+def test_a_forest_that_beats_only_one_alternative_is_not_named():
     evaluation = make_evaluation()
     entries = methods(evaluation, joint=1.2, spread=0.0)
     forest = method("Forest", NATIVE, 1.1 * (1 + NOISE[0]), evaluation)
@@ -276,7 +276,7 @@ def test_a_forest_that_beats_one_side_only_is_not_named():
     assert "Forest beats all of these by at least 10%" in sentence
 
 
-def test_many_tasks_of_few_rows_are_remarked():
+def test_many_tasks_with_few_rows_cause_a_remark():
     ids = np.arange(800) % 100
     for n, is_remarked in ((800, True), (1000, False)):
         ids = np.arange(n) % 100
@@ -305,7 +305,7 @@ def test_many_tasks_of_few_rows_are_remarked():
 # --- the leaderboard ---
 
 
-def test_the_leaderboard_has_means_deviations_gains_and_seconds():
+def test_the_leaderboard_has_means_standard_deviations_gains_and_seconds():
     evaluation = make_evaluation()
     board = board_of(evaluation, methods(evaluation))
     grid = leaderboard_grid(board)
@@ -328,7 +328,7 @@ def test_the_leaderboard_has_means_deviations_gains_and_seconds():
     assert [rows[name]["rank"] for name in ("Joint", "Alone", "One")] == [1, 2, 3]
 
 
-def test_the_table_of_tasks_has_their_means_over_the_splits():
+def test_the_table_of_tasks_has_means_over_the_splits():
     evaluation = make_evaluation()
     board = board_of(evaluation, methods(evaluation))
     grid = task_grid(board)
@@ -338,7 +338,7 @@ def test_the_table_of_tasks_has_their_means_over_the_splits():
     assert [row[:2] for row in grid.rows] == [[n, 40] for n in "abcd"]
 
 
-def test_the_json_has_the_numbers_of_the_gains():
+def test_the_json_file_has_the_numbers_of_the_gains():
     evaluation = make_evaluation()
     board = board_of(evaluation, methods(evaluation))
     content = json.loads(leaderboard_json(board))
@@ -362,7 +362,9 @@ def test_the_json_has_the_numbers_of_the_gains():
 
 
 @pytest.mark.parametrize("greater", [False, True])
-def test_tasks_that_are_hurt_have_their_loss_and_say_whether_in_every_split(greater):
+def test_tasks_that_lose_are_listed_with_their_loss_and_whether_it_occurs_in_every_split(
+    greater,
+):
     evaluation = make_evaluation()
     alone = ComparedMethod("Alone", INDEPENDENT)
     joint = ComparedMethod("Joint", MULTITASK)
@@ -385,7 +387,7 @@ def test_tasks_that_are_hurt_have_their_loss_and_say_whether_in_every_split(grea
     assert [is_every_split for _, _, is_every_split in found] == [False, True]
 
 
-def test_parameters_of_every_split_are_listed_once():
+def test_parameters_of_all_splits_are_listed_once():
     evaluation = make_evaluation()
     entries = methods(evaluation)
     chosen = {0: {"estimator__alpha": 1.0}, 1: {"estimator__alpha": 3.0}}
@@ -400,7 +402,7 @@ def test_parameters_of_every_split_are_listed_once():
 # --- the gain curve ---
 
 
-def test_the_curve_has_losses_of_both_sides_and_the_median_rows_of_a_task():
+def test_the_curve_has_losses_of_both_sides_and_the_median_rows_per_task():
     ids = np.repeat([0, 1, 2], [4, 10, 40])
     data = Dataset(
         X=np.zeros((54, 1)), y=np.zeros(54), task_type="regression", task_id=ids
@@ -423,7 +425,7 @@ def test_the_curve_has_losses_of_both_sides_and_the_median_rows_of_a_task():
     assert rows_per_task(shared, np.arange(6)) == 5
 
 
-# --- what comes from the records ---
+# --- numbers from the records ---
 
 
 def schedule_of(metric, selection, seconds, computed=()):
@@ -449,12 +451,14 @@ def schedule_of(metric, selection, seconds, computed=()):
 
 
 def scheduled(metric, selection, seconds):
-    """Return the entry of a method after the record of its first split."""
+    """Return the metadata of a method after the record of its first split."""
     return schedule_of(metric, selection, seconds).entries["M"]
 
 
 @pytest.mark.parametrize(("metric", "sign"), [("rmse", 1), ("auc", -1)])
-def test_seconds_of_a_method_hold_its_search_and_inner_scores_are_losses(metric, sign):
+def test_seconds_of_a_method_include_its_search_and_inner_scores_are_losses(
+    metric, sign
+):
     selection = {"score": 0.4, "means": [0.3, None, 0.4], "chosen": {"alpha": 2.0}}
     seconds = {"total": 3.0, "search": 40.0, "fit": 2.0}
     entry = scheduled(metric, selection, seconds)
@@ -466,13 +470,13 @@ def test_seconds_of_a_method_hold_its_search_and_inner_scores_are_losses(metric,
 
 
 @pytest.mark.parametrize(("computed", "expected"), [(["k"], 43.0), ([], 0.0)])
-def test_worked_seconds_hold_the_searches_of_this_run_only(computed, expected):
+def test_worked_seconds_include_only_the_searches_of_this_run(computed, expected):
     seconds = {"total": 3.0, "search": 40.0, "fit": 2.0}
     schedule = schedule_of("rmse", {}, seconds, computed)
     assert schedule.worked == expected
 
 
-def test_seconds_of_a_search_are_those_of_all_its_folds(tmp_path):
+def test_seconds_of_a_search_are_summed_over_its_folds(tmp_path):
     frame = table()
     options = {"methods": ["GraphMTL"], "splits": 2, "repeats": 1, "folds": 3}
     result = mtlrun.compare(frame, target="y", task="task", output=tmp_path, **options)
@@ -491,7 +495,7 @@ def test_seconds_of_a_search_are_those_of_all_its_folds(tmp_path):
         assert entry.seconds[split] == pytest.approx(expected)
 
 
-def test_searches_that_halve_are_taken_for_shorter():
+def test_searches_with_halving_are_expected_to_be_shorter():
     data = Dataset(X=np.zeros((40, 2)), y=np.zeros(40), task_type="regression")
     grid = {"alpha": [1, 2, 3, 4]}
     whole = Candidate("PooledRidge", POOLED, "x", grid=grid)
@@ -501,7 +505,7 @@ def test_searches_that_halve_are_taken_for_shorter():
     assert seconds[0] / seconds[1] == pytest.approx((3 * 4 + 1) / (4 + 2 + 1 + 1))
 
 
-def test_a_final_model_must_fit_into_the_rest_of_the_budget(monkeypatch):
+def test_a_final_model_must_fit_into_the_remaining_budget(monkeypatch):
     monkeypatch.setattr(compare_module.clock, "monotonic", lambda: 100.0)
     entry = ComparedMethod("M", MULTITASK, scores={0: 1.0}, fit_seconds=[1.0, 10.0])
     for is_calibrated, fits in ((False, 3), (True, 12)):
@@ -537,7 +541,7 @@ def ragged(n=60, **more):
     )
 
 
-def test_the_part_that_is_trained_on_is_that_of_the_folds():
+def test_the_training_fraction_is_that_of_the_folds():
     data = ragged()
     protocol = Protocol.of(data, CompareOptions(splits=4, repeats=3))
     assert protocol.train == 0.75
@@ -561,7 +565,7 @@ def test_the_part_that_is_trained_on_is_that_of_the_folds():
         ("regression", 0.0, 0.0),
     ],
 )
-def test_the_smallest_gain_of_interest_is_that_of_the_measure(kind, option, expected):
+def test_the_smallest_gain_of_interest_depends_on_the_metric(kind, option, expected):
     data = ragged()
     if kind == "binary":
         data.y = np.where(data.y > 0, 1.0, -1.0)
@@ -570,7 +574,7 @@ def test_the_smallest_gain_of_interest_is_that_of_the_measure(kind, option, expe
     assert protocol.evaluation(data).smallest == expected
 
 
-def test_tasks_without_training_rows_or_with_one_class_there_do_not_count():
+def test_tasks_without_training_rows_or_with_a_single_class_there_do_not_count():
     data = ragged(
         source={GROUP: np.where(np.arange(60) % 3 == 2, 9, np.arange(60) % 6)}
     )
@@ -596,7 +600,7 @@ def test_tasks_without_training_rows_or_with_one_class_there_do_not_count():
         assert is_single_class[1] == (1 in test)
 
 
-def test_sizes_are_targets_of_each_task():
+def test_sizes_count_the_targets_of_each_task():
     assert sizes_of(ragged()) == [20, 20, 20]
     y = np.ones((10, 3))
     y[:4, 1] = np.nan
@@ -607,7 +611,7 @@ def test_sizes_are_targets_of_each_task():
     ]
 
 
-def test_strengths_are_for_the_training_rows_of_a_task():
+def test_strengths_refer_to_the_training_rows_of_a_task():
     data = ragged(90)
     grids = {}
     for train in (0.4, 0.8):
@@ -619,7 +623,7 @@ def test_strengths_are_for_the_training_rows_of_a_task():
     np.testing.assert_allclose(np.log10(by_hand), np.round(np.log10(by_hand)))
 
 
-def test_the_facts_have_the_sizes_of_the_table():
+def test_the_metadata_have_the_sizes_of_the_table():
     data = ragged(title="grades.csv")
     protocol = Protocol.of(data, CompareOptions(splits=4, repeats=3, folds=6))
     facts = facts_of(data, protocol, Roles(("y",), task="task"), [])
@@ -642,7 +646,7 @@ def test_metrics_of_squared_errors_rank_by_the_gain(metric, greater):
     low, high = np.full(N, 0.5), np.full(N, 0.8)
     better = method("Better", POOLED, low, evaluation)
     alone = method("Alone", INDEPENDENT, high, evaluation)
-    # Scores that say the opposite, as those of one task in other units do.
+    # The scores disagree with the gain, as those of a task in other units do.
     better.scores = dict.fromkeys(better.losses, 0.1 if greater else 0.9)
     alone.scores = dict.fromkeys(alone.losses, 0.9 if greater else 0.1)
     board = board_of(evaluation, [alone, better], greater)
@@ -658,7 +662,7 @@ def test_the_best_method_has_the_best_score_of_the_metric(greater, first):
     assert board.best().label == first
 
 
-def test_a_method_without_its_second_repeat_is_compared_on_the_first_alone():
+def test_a_method_without_a_second_repeat_is_compared_on_the_first():
     evaluation = make_evaluation()
     entries = methods(evaluation)
     for split in range(5, 10):

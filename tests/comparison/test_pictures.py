@@ -1,4 +1,6 @@
-"""The pictures of a comparison show the numbers of the result, and name its tasks."""
+"""The figures of a comparison show the numbers of the result and the names of its
+tasks.
+"""
 
 import re
 import subprocess
@@ -39,7 +41,7 @@ FAST = {"splits": 3, "repeats": 1, "folds": 2}
 
 
 def schools(n_tasks=6, n_rows=20, seed=0):
-    """Return rows of schools; the first has fewer of them than the last."""
+    """Return rows of schools; the first school has fewer rows than the last."""
     rng = np.random.default_rng(seed)
     sizes = n_rows + 2 * np.arange(n_tasks)
     school = np.repeat(np.arange(n_tasks), sizes)
@@ -86,7 +88,7 @@ def names_of(axes):
 
 
 def points_of(axes, color=None):
-    """Return the single points of axes, from the first one drawn."""
+    """Return the individual points of axes in drawing order."""
     points = []
     for line in axes.lines:
         is_point = len(line.get_xdata()) == 1 and line.get_marker() in "o^v"
@@ -111,7 +113,7 @@ def test_the_verdict_is_drawn_with_its_three_gains(ragged):
     assert len(names_of(axes)) == 3
 
 
-def test_tasks_are_named_and_their_gains_are_over_separate_models(ragged):
+def test_tasks_are_named_and_their_gains_are_relative_to_single_task_models(ragged):
     axes = ragged.plot_tasks()
     assert sorted(names_of(axes)) == sorted(ragged.board.tasks)
     drawn = dict(zip(names_of(axes), (x for x, _ in points_of(axes)), strict=True))
@@ -132,7 +134,7 @@ def test_methods_have_the_gains_of_the_leaderboard(ragged):
     )
 
 
-def test_gains_stand_at_the_number_of_rows_of_their_task(ragged):
+def test_gains_are_drawn_at_the_number_of_rows_of_their_task(ragged):
     axes = ragged.plot_gains()
     drawn = np.array(points_of(axes))
     assert_allclose(drawn[:, 0], ragged.board.sizes)
@@ -142,7 +144,7 @@ def test_gains_stand_at_the_number_of_rows_of_their_task(ragged):
     assert len(named) > 2
 
 
-def test_every_point_of_the_page_has_a_name(ragged):
+def test_every_point_on_the_page_has_a_name(ragged):
     svg = inline_svg(ragged.pictures.gains_by_rows(), "gains")
     for name, size in zip(ragged.board.tasks, ragged.board.sizes, strict=True):
         assert f"<title>{name}: {size} rows" in svg
@@ -178,7 +180,7 @@ def test_predictions_of_tested_rows_give_the_losses_of_the_verdict(ragged):
         assert_allclose(1 - mean_losses[0] / mean_losses[1], gain.value)
 
 
-def test_a_row_has_the_prediction_of_the_method_chosen_in_its_first_split():
+def test_a_row_has_the_prediction_of_the_method_selected_in_its_first_split():
     evaluation = Evaluation(
         y=np.array([1.0, 2.0, 3.0, np.nan]),
         row_index=RowIndex(2, np.array([0, 1, 0, 1])),
@@ -220,7 +222,7 @@ def test_panels_show_the_predictions_of_their_task(ragged):
     assert_allclose(line.get_ydata(), intercept + slope * line.get_xdata())
 
 
-def test_arrows_lead_from_separate_to_multi_task_means(ragged):
+def test_arrows_point_from_single_task_to_multi_task_means(ragged):
     axes = ragged.plot_shrinkage()
     means = ragged.predictions.groupby("task")[["separate", "pooled", "multi-task"]]
     means = means.mean().loc[names_of(axes)]
@@ -282,7 +284,7 @@ def test_scores_without_probabilities_are_named(labels):
     assert "IndependentSVC" in forced.calibration().caption
 
 
-def test_pictures_are_drawn_into_given_axes(labels):
+def test_figures_are_drawn_into_existing_axes(labels):
     for kind in set(PICTURES) - {"curve"}:
         figure, axes = plt.subplots()
         drawn = np.ravel(draw(labels.pictures.of_kind(kind), axes))
@@ -368,7 +370,7 @@ def test_tasks_without_training_rows_are_not_drawn():
 
 
 @pytest.mark.slow
-def test_small_odd_tables_are_drawn_without_warnings():
+def test_small_unusual_tables_are_drawn_without_warnings():
     table = schools(3, 24)
     table["school"] = table.school.replace(
         {"school 0": "Schule Größe 学校 學校 مدرسة", "school 1": "x" * 300}
@@ -391,7 +393,7 @@ def test_small_odd_tables_are_drawn_without_warnings():
     assert max(len(name) for name in names_of(result.plot_tasks())) <= 30
 
 
-def test_a_failed_method_leaves_the_other_pictures(ragged):
+def test_a_failed_method_does_not_affect_other_figures(ragged):
     entries = []
     for entry in ragged.board.entries:
         if entry.label == "IndependentRidgeCV":
@@ -405,7 +407,7 @@ def test_a_failed_method_leaves_the_other_pictures(ragged):
 
 
 def many_tasks(pictures, n_tasks=139):
-    """Return pictures of many tasks, with gains from clear losses to clear gains."""
+    """Return figures of many tasks, with gains from clear losses to clear gains."""
     rng = np.random.default_rng(0)
     intervals = []
     for t in range(n_tasks):
@@ -433,7 +435,9 @@ def many_tasks(pictures, n_tasks=139):
     )
 
 
-def test_of_many_tasks_the_clearest_are_shown_and_the_caption_says_so(ragged):
+def test_with_many_tasks_the_clearest_gains_are_drawn_and_the_caption_mentions_it(
+    ragged,
+):
     pictures = many_tasks(ragged.pictures)
     tasks = pictures.task_intervals()
     assert len(tasks.intervals) == MAX_TASK_LINES
@@ -486,7 +490,7 @@ def test_tasks_that_lose_are_named_in_the_headline(ragged):
 
 
 class Page(HTMLParser):
-    """Collects ids, pictures and what the page would load."""
+    """Collects ids, images and external resources of the page."""
 
     def __init__(self, text):
         super().__init__()
@@ -508,7 +512,7 @@ class Page(HTMLParser):
 
 
 @pytest.mark.slow
-def test_the_page_is_one_file_with_texts_for_its_pictures(ragged):
+def test_the_page_is_one_file_with_alternative_texts_for_its_figures(ragged):
     page = Page(ragged.page())
     assert len(page.ids) == len(set(page.ids))
     assert len(page.labels) > 10
@@ -519,7 +523,7 @@ def test_the_page_is_one_file_with_texts_for_its_pictures(ragged):
     assert targets <= set(page.ids)
 
 
-def test_texts_of_the_page_keep_their_digits(ragged):
+def test_text_on_the_page_keeps_its_digits(ragged):
     interval = Interval("vs. separate models", 0.12345, -0.01234, 0.2)
     pictures = replace(ragged.pictures, measure="AUC", gains=[interval])
     svg = inline_svg(pictures.verdict(), "verdict")
@@ -527,7 +531,7 @@ def test_texts_of_the_page_keep_their_digits(ragged):
 
 
 @pytest.mark.slow
-def test_saved_pictures_are_those_of_the_result(labels, tmp_path):
+def test_saved_figures_show_the_numbers_of_the_result(labels, tmp_path):
     folder = labels.save(tmp_path / "out")
     stored = read_pictures(folder)
     for kind in set(PICTURES) - {"curve"}:
@@ -544,14 +548,14 @@ def test_saved_pictures_are_those_of_the_result(labels, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("file", ["pictures.json", "predictions.npz"])
 @pytest.mark.parametrize("content", ["", "{}", '{"tasks": 3}'])
-def test_damaged_files_of_pictures_are_refused(labels, tmp_path, file, content):
+def test_damaged_figure_files_are_rejected(labels, tmp_path, file, content):
     folder = labels.save(tmp_path / "out")
     (folder / file).write_text(content)
     with pytest.raises(DataError):
         read_pictures(folder)
 
 
-def test_predictions_of_other_tasks_are_refused(labels, tmp_path):
+def test_predictions_of_other_tasks_are_rejected(labels, tmp_path):
     folder = labels.save(tmp_path / "out")
     other = replace(labels.held_out, tasks=labels.held_out.tasks + 1)
     (folder / "predictions.npz").write_bytes(other.dump())
@@ -566,7 +570,7 @@ def test_gains_that_round_to_zero_have_no_sign():
     assert format_gain(0.141, "nMSE") == "14%"
 
 
-def test_unknown_kinds_and_tasks_are_refused(labels):
+def test_unknown_kinds_and_tasks_are_rejected(labels):
     with pytest.raises(UnknownNameError):
         labels.pictures.of_kind("pie")
     with pytest.raises(UnknownNameError):
@@ -576,7 +580,7 @@ def test_unknown_kinds_and_tasks_are_refused(labels):
 
 
 @pytest.mark.slow
-def test_importing_the_comparison_loads_no_matplotlib():
+def test_importing_the_comparison_does_not_import_matplotlib():
     code = (
         "import sys, mtlrun.comparison.compare, mtlrun.comparison.page; "
         "sys.exit('matplotlib' in sys.modules)"

@@ -25,7 +25,7 @@ from mtlrun.engine.job import (
 )
 from mtlrun.engine.packed import fold_keys
 
-#: Simple methods of the default list, which keep the comparisons of this file short.
+#: Simple default methods, which keep these comparisons short.
 DEFAULT = (
     "TaskMean",
     "IndependentRidge",
@@ -41,7 +41,7 @@ QUICK = {"target": "y", "task": "school", "splits": 3, "repeats": 1, "folds": 3}
 
 @pytest.fixture
 def short_list(monkeypatch):
-    """Shorten the default list."""
+    """Shorten the default list of methods."""
     from mtlrun.comparison import candidates, compare
 
     every = candidates.default_candidates
@@ -54,7 +54,7 @@ def short_list(monkeypatch):
 
 
 def unrelated_tasks(n_tasks=4, n=24):
-    """Return a table whose tasks have nothing in common but their first feature."""
+    """Return a table whose tasks share only their first feature."""
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(n_tasks * n, 6)), columns=list("abcdef"))
     task = np.repeat(np.arange(n_tasks), n)
@@ -74,7 +74,7 @@ def job_of(on="folds"):
     )
 
 
-def test_errors_are_compared_as_shares_and_scores_by_their_distance():
+def test_errors_are_compared_as_ratios_and_scores_as_differences():
     assert deficit("nmse", 1.1, 1.0) == pytest.approx(0.1)
     assert deficit("rmse", 1.1, 1.0) == pytest.approx(0.21)
     assert deficit("r2", 0.4, 0.5) == pytest.approx(0.2)
@@ -82,7 +82,7 @@ def test_errors_are_compared_as_shares_and_scores_by_their_distance():
     assert deficit("rmse", 0.0, 0.0) == 0
 
 
-def test_a_method_is_compared_with_the_best_of_its_own_family():
+def test_a_method_is_compared_with_the_best_method_of_its_family():
     families = {"A": INDEPENDENT, "B": INDEPENDENT, "M": MULTITASK, "N": MULTITASK}
     means = {"A": [1.0], "B": [1.06, 2.0], "M": [2.0], "N": [None, 2.01]}
     result = race("nmse", means, families, ["B", "N"])
@@ -90,7 +90,7 @@ def test_a_method_is_compared_with_the_best_of_its_own_family():
     assert result.stopped["B"] == pytest.approx(0.06)
 
 
-def test_auc_races_by_points_and_the_best_is_never_stopped():
+def test_auc_races_in_points_and_the_best_method_is_never_stopped():
     families = dict.fromkeys("ABC", MULTITASK)
     means = {"A": [0.7, 0.8], "B": [0.799, 0.791, 0.785], "C": [0.78]}
     result = race("auc", means, families, "ABC")
@@ -98,7 +98,7 @@ def test_auc_races_by_points_and_the_best_is_never_stopped():
     assert result.survivors == {"A": [1], "B": [0, 1]}
 
 
-def test_a_method_behind_a_simpler_one_is_stopped_earlier_than_a_simpler_one_behind_it():
+def test_a_method_behind_a_simpler_one_is_stopped_earlier_than_the_reverse():
     families = dict.fromkeys("AB", MULTITASK)
     behind = race("nmse", {"A": [1.0], "B": [1.02]}, families, "AB")
     ahead = race("nmse", {"A": [1.02], "B": [1.0]}, families, "AB")
@@ -106,7 +106,7 @@ def test_a_method_behind_a_simpler_one_is_stopped_earlier_than_a_simpler_one_beh
     assert ahead.stopped == {}
 
 
-def test_small_differences_count_only_on_enough_targets():
+def test_small_differences_count_only_with_enough_targets():
     families = dict.fromkeys("AB", MULTITASK)
     means = {"A": [1.0], "B": [1.02, 1.09]}
     assert race("nmse", means, families, "AB", 100).stopped.keys() == {"B"}
@@ -129,7 +129,7 @@ def test_a_method_without_a_score_is_not_stopped():
     assert result.survivors == {"A": [0]}
 
 
-def test_named_methods_and_baselines_are_not_raced():
+def test_named_methods_and_baselines_do_not_race():
     candidates = [
         Candidate("TaskMean", TRIVIAL, "x"),
         Candidate("IndependentRidge", INDEPENDENT, "x"),
@@ -145,7 +145,7 @@ def test_named_methods_and_baselines_are_not_raced():
     assert raced_labels(candidates, default, names) == ["Other"]
 
 
-def test_at_least_one_inner_fold_is_visited_first():
+def test_at_least_one_inner_fold_is_computed_first():
     assert [n_first_folds(n) for n in (2, 3, 5, 10)] == [1, 1, 1, 3]
 
 
@@ -158,7 +158,7 @@ def test_the_first_folds_are_jobs_of_the_full_search():
     assert halving.of_first_folds(2).folds[0].key != halving.folds[0].key
 
 
-def test_a_candidate_that_was_dropped_is_not_chosen():
+def test_a_dropped_candidate_is_not_selected():
     first = {"scores": [1.0, 2.0], "undefined": [0, 0], "errors": [None, None]}
     first |= {"not_converged": [False, False], "warm_started": False}
     later = {**first, "scores": [None, 3.0]}
@@ -168,7 +168,7 @@ def test_a_candidate_that_was_dropped_is_not_chosen():
     assert found["chosen"] == {"alpha": 2.0}
 
 
-def test_survivors_change_the_later_folds_alone():
+def test_survivors_change_only_the_later_folds():
     job = job_of()
     raced = job.with_survivors(2, [1])
     assert [fold.key for fold in raced.folds[:2]] == [f.key for f in job.folds[:2]]
@@ -196,16 +196,16 @@ def test_a_race_stops_methods_and_changes_no_score(short_list, tmp_path):
     assert stopped
     for entry in raced.board.entries:
         for split, inner in entry.inner.items():
-            # A value that was dropped may be better on all folds, and the others start
-            # from other solutions, which are accurate to the tolerance of searches.
+            # A dropped value may be better on all folds, and the others start from
+            # different solutions, which are accurate to the tolerance of searches.
             assert inner >= entries[entry.label].inner[split] * 0.99
             if entry.chosen[split] == entries[entry.label].chosen[split]:
                 assert inner == pytest.approx(
                     entries[entry.label].inner[split], rel=0.01
                 )
                 assert entry.scores[split] == entries[entry.label].scores[split]
-    # What was stopped everywhere is listed; what was stopped in one split of three has
-    # all scores, and what was stopped in two has that of the other one.
+    # Methods stopped in all splits are listed. A method stopped in one split of three
+    # has all scores, and one stopped in two splits has the score of the third.
     for entry in stopped:
         n_stopped = len(entry.stopped)
         assert len(entry.scores) == {1: 3, 2: 1, 3: 0}[n_stopped]
@@ -213,7 +213,7 @@ def test_a_race_stops_methods_and_changes_no_score(short_list, tmp_path):
         if n_stopped == 3:
             assert any(entry.label in line for line in raced.board.left_out)
     assert raced.board.answer.decision == full.board.answer.decision
-    # The folder serves a comparison without racing.
+    # The folder also serves a comparison without racing.
     again = mtlrun.compare(frame, output=tmp_path, racing=False, **QUICK)
     assert {e.label: e.scores for e in again.board.entries} == {
         e.label: e.scores for e in full.board.entries
@@ -221,7 +221,7 @@ def test_a_race_stops_methods_and_changes_no_score(short_list, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_number_of_processes_does_not_change_who_is_stopped(short_list):
+def test_the_number_of_processes_does_not_affect_which_methods_stop(short_list):
     frame = unrelated_tasks()
     results = [mtlrun.compare(frame, jobs=jobs, **QUICK) for jobs in (1, 2)]
     boards = [

@@ -1,4 +1,6 @@
-"""The model of a comparison: it takes the user's frame, answers in its words, and is a scikit-learn estimator."""
+"""The model of a comparison takes the user's frame, predicts in its terms, and is a
+scikit-learn estimator.
+"""
 
 import inspect
 import io
@@ -58,7 +60,8 @@ CASES = {
 }
 
 
-#: The cases, of which the first test run has two: a comparison of each takes seconds.
+#: The cases; the first test runs use two of them, because each comparison takes
+#: seconds.
 FEW = [
     case
     if case in ("numbers", "classes of tasks")
@@ -68,7 +71,7 @@ FEW = [
 
 
 class Results(dict):
-    """The comparison of each case, made when it is first asked for."""
+    """Return the comparison of each case, computed on first use."""
 
     def __init__(self, frame):
         self.frame = frame
@@ -86,7 +89,7 @@ def results(frame):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
-def test_predictions_of_test_rows_are_written_in_the_words_of_the_table(
+def test_predictions_of_test_rows_are_written_with_the_names_of_the_table(
     frame, results, case
 ):
     result, options = results[case], CASES[case][1]
@@ -104,7 +107,7 @@ def test_predictions_of_test_rows_are_written_in_the_words_of_the_table(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", FEW)
-def test_predictions_are_in_the_words_of_the_table_and_the_same_everywhere(
+def test_predictions_have_the_names_of_the_table_and_agree_everywhere(
     frame, results, case, tmp_path
 ):
     result, options = results[case], CASES[case][1]
@@ -118,7 +121,7 @@ def test_predictions_are_in_the_words_of_the_table_and_the_same_everywhere(
             np.asarray(found).reshape(90, -1) == frame[targets].to_numpy()
         ).mean() > 0.75
     assert list(found.columns if len(targets) > 1 else [found.name]) == targets
-    # With or without targets, in another order of rows and columns, with an index of its own.
+    # With or without targets, with rows and columns in another order and another index.
     other = frame.drop(columns=targets)[::-1].set_index(np.arange(90) + 7)[
         sorted(set(frame) - set(targets))
     ]
@@ -144,7 +147,7 @@ def test_predictions_are_in_the_words_of_the_table_and_the_same_everywhere(
 
 
 @pytest.mark.parametrize("case", FEW[1:])
-def test_probabilities_are_of_the_labels_and_sum_to_one(frame, results, case):
+def test_probabilities_refer_to_the_labels_and_sum_to_one(frame, results, case):
     result = results[case]
     found = result.predict_proba(frame)
     targets = CASES[case][1].get("targets") or [""]
@@ -163,7 +166,7 @@ def test_probabilities_are_of_the_labels_and_sum_to_one(frame, results, case):
 
 
 @pytest.mark.parametrize("case", FEW)
-def test_the_model_is_an_estimator_that_clones_fits_and_is_stored(
+def test_the_model_is_an_estimator_that_can_be_cloned_fitted_and_stored(
     frame, results, case, tmp_path
 ):
     model, options = results[case].model, CASES[case][1]
@@ -195,7 +198,7 @@ def test_the_model_is_an_estimator_that_clones_fits_and_is_stored(
     assert not copy.__sklearn_is_fitted__()
     assert not hasattr(copy, "n_features_in_")
     y = frame[targets] if len(targets) > 1 else frame[targets[0]]
-    copy.fit(frame.drop(columns=targets), y)  # the same rows: the same model
+    copy.fit(frame.drop(columns=targets), y)  # The same rows give the same model.
     if case == "numbers":
         np.testing.assert_allclose(copy.predict(frame), expected, rtol=1e-3, atol=1e-3)
     else:
@@ -203,7 +206,7 @@ def test_the_model_is_an_estimator_that_clones_fits_and_is_stored(
     assert copy.score(frame, y) > 0.75
 
 
-def test_scikit_learn_can_validate_it(frame, results):
+def test_scikit_learn_can_cross_validate_the_model(frame, results):
     mixed = frame.sample(frac=1, random_state=0)
     scores = cross_val_score(
         results["numbers"].model, mixed.drop(columns="grade"), mixed.grade, cv=3
@@ -211,7 +214,7 @@ def test_scikit_learn_can_validate_it(frame, results):
     assert scores.min() > 0.8
 
 
-def test_unknown_tasks_and_missing_columns_are_named_with_the_remedy(frame, results):
+def test_unknown_tasks_and_missing_columns_are_reported_with_the_remedy(frame, results):
     result = results["numbers"]
     with pytest.raises(
         UnknownNameError,
@@ -229,7 +232,7 @@ def test_unknown_tasks_and_missing_columns_are_named_with_the_remedy(frame, resu
 
 
 @pytest.mark.slow
-def test_labels_of_each_task_are_those_that_occurred_there(frame):
+def test_each_task_predicts_only_its_own_labels(frame):
     few = frame.assign(
         level=np.where(
             (frame.school == "north") & (frame.level == "top"), "mid", frame.level
@@ -243,7 +246,7 @@ def test_labels_of_each_task_are_those_that_occurred_there(frame):
     assert (chances.loc[few.school == "north", "top"] == 0).all()
 
 
-def test_a_result_shows_itself_in_ten_lines_and_as_a_table(results):
+def test_a_result_is_displayed_in_ten_lines_and_as_a_table(results):
     result = results["numbers"]
     text = repr(result)
     assert result.verdict in text
@@ -257,13 +260,13 @@ def test_a_result_shows_itself_in_ten_lines_and_as_a_table(results):
     assert "north" in result.tasks.index
 
 
-def test_the_package_lists_what_it_offers_and_stays_light():
+def test_the_package_lists_its_public_names_and_imports_little():
     assert {"compare", "load_model", "__version__"} <= set(dir(mtlrun))
     code = "import sys, mtlrun; dir(mtlrun); sys.exit('numpy' in sys.modules or 'sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_targets_may_be_a_number_of_last_columns(frame):
+def test_targets_may_be_given_as_a_number_of_last_columns(frame):
     table = frame[["a", "b", "school", "grade"]]
     plain = mtlrun.compare(
         table, target="grade", task="school", methods="GraphMTL", **FAST

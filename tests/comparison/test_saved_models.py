@@ -1,4 +1,6 @@
-"""What `compare` saves: parameters from all splits, in a model that loads without trust."""
+"""Models saved by `compare` have parameters selected over all splits and load without
+trusted types.
+"""
 
 import json
 
@@ -36,7 +38,7 @@ MANY_ROWS = 45
 
 
 def table(n_tasks, n_rows, seed=0):
-    """Return rows of some tasks: features, a column of words and two targets."""
+    """Return rows of several tasks: features, a text column and two targets."""
     rng = np.random.default_rng(seed)
     n = n_tasks * n_rows
     frame = pd.DataFrame(rng.normal(size=(n, 3)), columns=list("abc"))
@@ -73,7 +75,7 @@ CASES = {
 
 
 def methods():
-    """Yield every method of the default lists, and calibrated ones, with its case."""
+    """Yield all default methods and calibrated ones, each with its case."""
     for case, (frame, roles) in CASES.items():
         dataset = make_dataset(table_of_frame(frame), roles)
         for candidate in default_candidates(dataset, 0.8):
@@ -137,7 +139,7 @@ def test_every_default_method_loads_without_trust_and_predicts_the_same(
     scores = loaded.decision_function(frame)
     np.testing.assert_array_equal(scores, model.decision_function(frame))
     assert scores.shape == predicted.shape
-    # Labels are sorted, so "yes" and "up" are the ones with scores above 0.
+    # Labels are sorted, so "yes" and "up" have scores above 0.
     is_second = np.isin(predicted, ["yes", "up"])
     assert ((scores > 0) == is_second)[scores != 0].all()
     if hasattr(loaded, "predict_proba"):
@@ -148,7 +150,7 @@ def test_every_default_method_loads_without_trust_and_predicts_the_same(
 @pytest.mark.parametrize(
     ("positive", "is_ragged"), [("yes", True), ("no", True), ("no", False)]
 )
-def test_scores_and_probabilities_belong_to_the_labels_whichever_is_positive(
+def test_scores_and_probabilities_belong_to_their_labels_whichever_is_positive(
     tmp_path, positive, is_ragged
 ):
     frame, _ = ragged_case(MANY_ROWS, True)
@@ -174,7 +176,7 @@ def test_scores_and_probabilities_belong_to_the_labels_whichever_is_positive(
     scores = model.decision_function(frame).reshape(len(frame), -1)[:, 0]
     assert roc_auc_score(frame.y == classes[1], scores) > 0.8
     assert roc_auc_score(frame.y == classes[1], probabilities[:, 1]) > 0.8
-    # `Comparison` has the columns of `mtlrun predict`: the positive label is scored.
+    # `Comparison` has the columns of `mtlrun predict`: scores of the positive label.
     column = result.decision_function(frame).iloc[:, 0]
     assert column.name == (f"{positive}:score" if is_ragged else f"y={positive}:score")
     assert roc_auc_score(frame.y == positive, column) > 0.8
@@ -182,7 +184,7 @@ def test_scores_and_probabilities_belong_to_the_labels_whichever_is_positive(
     assert roc_auc_score(frame.y == "yes", result.predict_proba(frame)[name]) > 0.8
 
 
-def test_classes_of_tasks_have_a_score_each_and_none_for_those_of_other_tasks():
+def test_classes_of_each_task_have_scores_and_those_of_other_tasks_do_not():
     frame = table(3, 40).drop(columns="z")
     levels = pd.cut(frame.y, [-99, -0.5, 0.5, 99], labels=["low", "mid", "top"])
     frame["y"] = levels.astype(str)
@@ -198,7 +200,7 @@ def test_classes_of_tasks_have_a_score_each_and_none_for_those_of_other_tasks():
     assert (found == result.predict(frame)).all()
 
 
-def test_scores_are_refused_for_numbers():
+def test_scores_are_rejected_for_numbers():
     frame, roles = CASES["ragged numbers"]
     options = {"methods": ["PooledRidge"], "splits": 2, "repeats": 1, "folds": 2}
     result = mtlrun.compare(frame, target="y", task=roles.task, **options)
@@ -209,43 +211,45 @@ def test_scores_are_refused_for_numbers():
 # --- parameters from all splits ---
 
 
-def test_parameters_have_the_smallest_sum_of_losses_over_all_splits():
+def test_parameters_minimize_the_sum_of_losses_over_all_splits():
     grid = {"alpha": [1.0, 2.0, 3.0]}
-    # The first split and most of the splits prefer 1; the sum prefers 2.
+    # The first split and most other splits prefer 1; the sum prefers 2.
     losses = [[0.9, 1.0, 1.1], [0.9, 1.0, 1.1], [9.0, 1.0, 1.1]]
     assert choose_over_splits(grid, losses) == {"alpha": 2.0}
 
 
-def test_equal_sums_go_to_the_first_of_the_list():
+def test_equal_sums_go_to_the_first_candidate():
     grid = {"alpha": [3.0, 1.0], "beta": [0, 5]}
     losses = [[2.0, 1.0, 1.0, 1.0], [2.0, 1.5, 1.5, 1.5]]
     assert choose_over_splits(grid, losses) == {"alpha": 3.0, "beta": 5}
 
 
-def test_a_value_that_failed_in_a_split_does_not_win_by_its_shorter_sum():
+def test_a_value_that_failed_in_a_split_does_not_win_by_its_smaller_sum():
     losses = [[None, 5.0], [1.0, 5.0]]
     assert choose_over_splits({"alpha": [1.0, 2.0]}, losses) == {"alpha": 2.0}
 
 
 def test_halving_counts_the_splits_that_a_value_survived():
-    # Two values: each split has a loss of the one that it kept.
+    # Two values: each split has only the loss of the survivor.
     losses = [[None, 9.0], [1.0, None], [None, 9.0]]
     assert choose_over_splits({"leaves": [4, 16]}, losses) == {"leaves": 16}
     tied = [[None, 1.0], [9.0, None]]
     assert choose_over_splits({"leaves": [4, 16]}, tied) == {"leaves": 4}
-    # Four values: those that were kept equally often compete where all of them were.
+    # Four values: equally frequent survivors compete on the splits with all of them.
     four = [[1.0, 2.0, None, None], [9.0, 1.0, None, None], [None, None, 1.0, 1.0]]
     assert choose_over_splits({"leaves": [1, 2, 3, 4]}, four) == {"leaves": 2}
 
 
-def test_nothing_is_chosen_without_a_search():
+def test_nothing_is_selected_without_a_search():
     assert choose_over_splits({}, [[3.0], [4.0]]) == {}
     assert choose_over_splits({"alpha": [1.0]}, [[None]]) == {}
 
 
 @pytest.fixture(scope="module")
 def unlike_first_split():
-    """Return a comparison whose first split chooses otherwise than all splits do."""
+    """Return a comparison whose first split selects other values than all splits
+    together.
+    """
     for seed in range(20):
         frame = table(4, 25, seed)
         frame["y"] = frame.a + 3 * np.random.default_rng(seed).normal(size=len(frame))
@@ -275,12 +279,12 @@ def test_the_saved_model_has_the_parameters_of_all_splits(tmp_path, unlike_first
     described = json.loads((folder / "model" / "model.json").read_text())
     params = described["estimator"]["params"]["estimator"]["params"]
     assert params["alpha"] == expected
-    # The scores of the first split are honest: its parameters saw its own rows alone.
+    # The scores of the first split are honest: only its own rows affect its parameters.
     metrics = json.loads((folder / "model" / "metrics.json").read_text())
     (entry,) = [e for e in result.board.entries if e.label == result.saved]
     assert metrics["selection"]["chosen"] == {"estimator__alpha": first}
     assert metrics["metrics"]["rmse"] == pytest.approx(entry.scores[0])
-    # By hand: the features are standardized, and so is the target.
+    # By hand: features and target are standardized.
     X = pd.get_dummies(frame[["a", "b", "c", "size"]], dtype=float).to_numpy()
     centre = X.mean(axis=0)
     scale = np.where(np.arange(5) < 3, X.std(axis=0), 1.0)
@@ -294,7 +298,7 @@ def test_the_saved_model_has_the_parameters_of_all_splits(tmp_path, unlike_first
     np.testing.assert_allclose(result.predict(frame), by_hand, rtol=1e-5, atol=1e-5)
 
 
-def test_the_training_file_of_a_comparison_makes_its_model_again(
+def test_the_training_file_of_a_comparison_reproduces_its_model(
     tmp_path, unlike_first_split
 ):
     frame, result, expected, _ = unlike_first_split
@@ -312,7 +316,7 @@ def test_the_training_file_of_a_comparison_makes_its_model_again(
     np.testing.assert_array_equal(again.predict(frame), result.predict(frame))
 
 
-def test_the_shown_coefficients_have_the_parameters_of_all_splits(monkeypatch):
+def test_the_coefficients_have_the_parameters_of_all_splits(monkeypatch):
     rng = np.random.default_rng(0)
     frame = table(3, 60).drop(columns="z")
     frame["y"] = np.where(np.abs(frame.a) > 0.7, 3.0, -3.0) + rng.normal(size=180)
@@ -326,7 +330,7 @@ def test_the_shown_coefficients_have_the_parameters_of_all_splits(monkeypatch):
     monkeypatch.setattr(compare_module._Session, "_fit", noted)
     methods = ["JointFeatureMTL", "GradientBoosting+Task"]
     options = {"methods": methods, "splits": 3, "repeats": 1, "folds": 2}
-    # The last value has the smallest sum, and another one wins the first split.
+    # The last value has the smallest sum, and another value wins the first split.
     enter = CompareSchedule._enter
 
     def entered(schedule, entry, split, record):

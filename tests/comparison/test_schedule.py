@@ -1,4 +1,6 @@
-"""Comparisons within a budget, with groups, times and weights, and what is said when methods fail."""
+"""Comparisons with a budget, groups, times and weights, and reports of failed
+methods.
+"""
 
 import re
 import time
@@ -65,7 +67,7 @@ def own(tmp_path, monkeypatch):
 QUICK = {"target": "y", "task": "school", "splits": 3, "repeats": 1, "folds": 2}
 
 
-def test_what_every_verdict_needs_comes_first_on_all_splits():
+def test_methods_that_every_verdict_needs_are_fitted_first_on_all_splits():
     made = [
         Candidate(label, family, "x")
         for label, family in (
@@ -102,7 +104,7 @@ def test_what_every_verdict_needs_comes_first_on_all_splits():
 
 
 @pytest.mark.slow
-def test_a_board_after_every_fit():
+def test_the_leaderboard_is_updated_after_each_fit():
     found = []
 
     def tell(board):
@@ -134,7 +136,7 @@ def test_a_fit_that_takes_too_long_is_stopped_at_the_deadline_and_leaves_no_reco
     result = mtlrun.compare(schools(), **options)
     assert (
         time.monotonic() - started < 300
-    )  # on a busy machine, and not the 600 s of a fit
+    )  # On a busy machine; the fit would take 600 s.
     assert "Asleep" not in [e.label for e in result.board.ranked()]
     assert any(
         line.startswith("no time") and "Asleep" in line
@@ -149,7 +151,7 @@ def test_a_fit_that_takes_too_long_is_stopped_at_the_deadline_and_leaves_no_reco
 
 
 @pytest.mark.slow
-def test_the_saved_model_is_the_best_one_that_the_budget_has_time_for(own, monkeypatch):
+def test_the_saved_model_is_the_best_one_that_fits_into_the_budget(own, monkeypatch):
     frame = schools().assign(y=lambda table: table.a**2)
     options = {**QUICK, "methods": ["own_methods:Square"], "budget": 10}
     in_time = mtlrun.compare(frame, **options)
@@ -169,7 +171,7 @@ def test_the_saved_model_is_the_best_one_that_the_budget_has_time_for(own, monke
 
 
 @pytest.mark.slow
-def test_a_budget_changes_no_number(tmp_path):
+def test_a_budget_does_not_change_any_score(tmp_path):
     whole = mtlrun.compare(schools(), methods=["GraphMTL"], **QUICK)
     timed = mtlrun.compare(schools(), methods=["GraphMTL"], budget=10, **QUICK)
     assert whole.verdict == timed.verdict
@@ -178,7 +180,7 @@ def test_a_budget_changes_no_number(tmp_path):
     }
 
 
-def test_a_budget_of_nothing_gives_a_board():
+def test_a_tiny_budget_still_gives_a_leaderboard():
     result = mtlrun.compare(schools(), budget=1e-6, **QUICK)
     assert [e.label for e in result.board.ranked()] == ["TaskMean"]
     assert result.board.answer.decision == "no verdict"
@@ -187,7 +189,7 @@ def test_a_budget_of_nothing_gives_a_board():
     )
 
 
-def test_a_method_that_fails_is_in_the_report_and_hides_no_other(own):
+def test_a_failed_method_is_reported_and_does_not_hide_others(own):
     lines = []
     result = mtlrun.compare(
         schools(),
@@ -210,7 +212,7 @@ def test_a_method_that_fails_is_in_the_report_and_hides_no_other(own):
         result.plot_tasks()
 
 
-def test_folds_of_the_search_keep_groups_together_and_go_forward_in_time():
+def test_folds_of_the_search_keep_groups_together_and_respect_time():
     frame = schools().assign(g=np.arange(48) % 7, day=np.arange(48) % 11)
     grouped = make_dataset(
         table_of_frame(frame),
@@ -242,12 +244,12 @@ def test_folds_of_the_search_keep_groups_together_and_go_forward_in_time():
         ({"seed": -1}, "seed must be at least 0, not -1"),
     ],
 )
-def test_settings_out_of_range(options, message):
+def test_settings_out_of_range_are_rejected(options, message):
     with pytest.raises(ConfigError, match=message):
         mtlrun.compare(schools(), target="y", task="school", **options)
 
 
-def test_the_rest_takes_what_methods_have_taken_and_others_usually_take():
+def test_the_remaining_time_is_estimated_from_finished_and_typical_times():
     entries = {
         name: ComparedMethod(name, INDEPENDENT) for name in ("done", "begun", "open")
     }
@@ -258,11 +260,12 @@ def test_the_rest_takes_what_methods_have_taken_and_others_usually_take():
         [4.0],
     )
     usual = {"done": 1.0, "begun": 2.0, "open": 10.0}
-    # What is known took twice as long as usual, on two processes: 8 seconds of computing in 4.
+    # Finished work took twice as long as usual, on two processes: 8 seconds of
+    # computing in 4.
     assert remaining_seconds(
         entries, usual, 4, elapsed=4.0, computed=8.0
     ) == pytest.approx((2 * 2 + 2 * 4 + 4 * 20) / 2)
-    much = usual | {"open": 1000.0}  # of which the two others say nothing
+    much = usual | {"open": 1000.0}  # The other two have no record.
     assert remaining_seconds(entries, much, 4, elapsed=4.0, computed=8.0) is None
     assert remaining_seconds(entries, {}, 4, elapsed=4.0, computed=8.0) is None
     assert (
@@ -273,7 +276,7 @@ def test_the_rest_takes_what_methods_have_taken_and_others_usually_take():
     )
 
 
-def test_an_unfinished_board_says_how_long_the_rest_takes():
+def test_an_unfinished_leaderboard_estimates_the_remaining_time():
     told = []
     mtlrun.compare(
         schools(),

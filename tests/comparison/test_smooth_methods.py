@@ -24,7 +24,7 @@ FEW = {"target": "y", "task": "task", "splits": 3, "repeats": 1, "folds": 2}
 
 
 def curves(is_curved, seed=0, n_tasks=12, n_rows=24):
-    """Return rows of tasks whose functions are similar: curves, or lines."""
+    """Return rows of tasks with similar functions: curves or lines."""
     rng = np.random.default_rng(seed)
     task = np.repeat(np.arange(n_tasks), n_rows)
     x = rng.uniform(-2, 2, size=len(task))
@@ -44,7 +44,7 @@ def dataset_of(frame, **roles):
 
 
 @pytest.mark.parametrize("has_labels", [False, True])
-def test_smooth_models_are_tried_with_baselines_of_both_kinds(has_labels):
+def test_smooth_models_are_tried_with_single_task_and_pooled_baselines(has_labels):
     frame = curves(True)
     if has_labels:
         frame["y"] = frame.y > 0
@@ -62,20 +62,20 @@ def test_smooth_models_are_tried_with_baselines_of_both_kinds(has_labels):
         assert candidate.is_scored
 
 
-def test_smooth_models_follow_linear_ones_and_their_baselines():
+def test_smooth_models_follow_linear_models_and_their_baselines():
     found = default_candidates(dataset_of(curves(True)), 0.8)
     joint = [c.label for c in found if c.family == MULTITASK]
-    # The simpler of two methods that are equally good is listed first.
+    # The simpler of two equally good methods is listed first.
     assert joint[:2] == ["HierarchicalMTL", "GraphMTL"]
     assert joint.index("SmoothMTL") > joint.index("TraceNormMTL")
     labels = [c.label for c in found]
-    # A budget that ends in between must not credit curves to sharing.
+    # A budget that ends in between must not attribute curves to sharing.
     assert labels.index("SmoothMTL") > labels.index("SmoothPooled")
     assert labels.index("SmoothMTL") > labels.index("SmoothIndependent")
     assert not {c.label for c in core(found)} & set(SMOOTH)
 
 
-def test_smooth_models_are_left_out_where_rows_are_sparse():
+def test_smooth_models_are_left_out_if_tasks_have_few_rows():
     data = dataset_of(curves(True))
     data.X = sparse.csr_matrix(data.X)
     labels = {c.label for c in default_candidates(data, 0.8)}
@@ -96,7 +96,7 @@ def targets_of(n_targets, n_rows=60):
     return frame, tuple(f"y{target}" for target in range(n_targets))
 
 
-def test_targets_on_the_same_rows_have_the_independent_baseline_alone():
+def test_targets_on_the_same_rows_have_only_the_independent_baseline():
     frame, names = targets_of(3)
     data = dataset_of(frame, targets=names, task=None)
     labels = [c.label for c in default_candidates(data, 0.8)]
@@ -132,7 +132,7 @@ def test_a_model_of_targets_is_compared_and_loaded_without_trust(tmp_path):
     assert 0.9 < is_inside.to_numpy().mean() <= 1
 
 
-def test_named_smooth_models_are_those_of_the_default_list():
+def test_named_smooth_models_equal_those_of_the_default_list():
     data = dataset_of(curves(True))
     standard = {c.label: c for c in default_candidates(data, 0.8)}
     for name in SMOOTH:
@@ -140,7 +140,7 @@ def test_named_smooth_models_are_those_of_the_default_list():
 
 
 @pytest.mark.parametrize("has_labels", [False, True])
-def test_a_named_smooth_model_brings_its_baselines(has_labels):
+def test_a_named_smooth_model_adds_its_baselines(has_labels):
     frame = curves(True)
     if has_labels:
         frame["y"] = frame.y > 0
@@ -173,7 +173,7 @@ def curved():
     return mtlrun.compare(curves(True), methods=methods, **FEW)
 
 
-def test_on_curved_tasks_the_smooth_model_is_the_best(curved):
+def test_the_smooth_model_wins_on_curved_tasks(curved):
     scores = {entry.label: entry.score for entry in curved.board.entries}
     assert min(scores, key=scores.get) == "SmoothMTL"
     assert scores["SmoothMTL"] < 0.7 * scores["HierarchicalMTL"]
@@ -186,7 +186,7 @@ def test_the_verdict_compares_curves_with_curves(curved):
     scores = {entry.label: entry.score for entry in curved.board.entries}
     linear = min(scores["PooledRidge"], scores["IndependentRidge"])
     over_linear = 1 - (scores["SmoothMTL"] / linear) ** 2
-    # Most of the gain over linear baselines is curvature.
+    # Most of the gain over linear baselines is due to curvature.
     assert 0 < gain < over_linear
 
 
@@ -207,7 +207,7 @@ def test_the_saved_smooth_model_has_standard_deviations(curved, tmp_path):
 
 
 @pytest.mark.slow
-def test_on_linear_tasks_the_gain_keeps_its_sign():
+def test_the_sign_of_the_gain_is_unchanged_on_linear_tasks():
     frame = curves(False)
     gains = []
     for methods in (["HierarchicalMTL"], ["HierarchicalMTL", *SMOOTH]):

@@ -1,4 +1,6 @@
-"""A whole weight is so many equal rows, and a weight of 0 is no row: in scores, gains, verdicts and lines."""
+"""An integer weight equals repeated rows, and a weight of 0 an absent row: in scores,
+gains, verdicts and lines.
+"""
 
 import dataclasses
 
@@ -51,7 +53,7 @@ def assert_same_gain(found, expected, *, with_error):
 
 
 @pytest.mark.parametrize("is_ragged", [True, False])
-def test_whole_weights_are_repeated_rows_in_a_relative_gain(is_ragged):
+def test_integer_weights_equal_repeated_rows_in_a_relative_gain(is_ragged):
     shape = (N,) if is_ragged else (N, N_TASKS)
     joint = RNG.gamma(1.0, size=shape)
     without = RNG.gamma(1.2, size=shape)
@@ -70,7 +72,7 @@ def test_whole_weights_are_repeated_rows_in_a_relative_gain(is_ragged):
 
 
 @pytest.mark.parametrize("is_ragged", [True, False])
-def test_whole_weights_are_repeated_rows_in_a_gain_of_the_auc(is_ragged):
+def test_integer_weights_equal_repeated_rows_in_a_gain_of_the_auc(is_ragged):
     shape = (N,) if is_ragged else (N, N_TASKS)
     y = np.where(RNG.random(shape) < 0.4, 1.0, -1.0)
     scores = [y + 2 * RNG.normal(size=shape), np.round(y + 3 * RNG.normal(size=shape))]
@@ -93,7 +95,7 @@ def test_whole_weights_are_repeated_rows_in_a_gain_of_the_auc(is_ragged):
 
 
 @pytest.mark.parametrize("measure", [NMSE, AUC])
-def test_whole_weights_are_repeated_rows_in_the_verdict(measure):
+def test_integer_weights_equal_repeated_rows_in_the_verdict(measure):
     y = RNG.normal(size=N) + IDS
     if measure == AUC:
         y = np.where(y > 1, 1.0, -1.0)
@@ -133,7 +135,7 @@ def test_whole_weights_are_repeated_rows_in_the_verdict(measure):
 
 
 @pytest.mark.parametrize("is_ragged", [True, False])
-def test_a_weight_of_0_is_no_row_in_a_gain(is_ragged):
+def test_a_weight_of_0_removes_a_row_from_a_gain(is_ragged):
     shape = (N,) if is_ragged else (N, N_TASKS)
     joint = RNG.gamma(1.0, size=shape)
     without = RNG.gamma(1.2, size=shape)
@@ -147,7 +149,7 @@ def test_a_weight_of_0_is_no_row_in_a_gain(is_ragged):
 
 
 @pytest.mark.parametrize("is_ragged", [True, False])
-def test_a_weight_of_0_is_no_row_in_a_gain_of_the_auc(is_ragged):
+def test_a_weight_of_0_removes_a_row_from_a_gain_of_the_auc(is_ragged):
     shape = (N,) if is_ragged else (N, N_TASKS)
     y = np.where(RNG.random(shape) < 0.4, 1.0, -1.0)
     scores = [y + 2 * RNG.normal(size=shape), y + 3 * RNG.normal(size=shape)]
@@ -190,7 +192,7 @@ def scored(data, scores, names):
 
 @pytest.mark.parametrize("needs", ["value", "score", "label"])
 @pytest.mark.parametrize("is_ragged", [True, False])
-def test_whole_weights_are_repeated_rows_in_all_scores(needs, is_ragged):
+def test_integer_weights_equal_repeated_rows_in_all_scores(needs, is_ragged):
     shape = (N,) if is_ragged else (N, N_TASKS)
     ids = IDS if is_ragged else None
     y = RNG.normal(size=shape) + 1
@@ -198,7 +200,7 @@ def test_whole_weights_are_repeated_rows_in_all_scores(needs, is_ragged):
         y = np.where(y > 1, 1.0, -1.0)
     scores = y + 2 * RNG.normal(size=shape)
     names = [m.name for m in METRICS.values() if m.needs == needs]
-    # Means over the rows of other targets have no weights of a task.
+    # Means over the rows of all targets have no weights per task.
     names = [name for name in names if name not in ("auc_samples", "nmse_all")]
     weighted = scored(dataset(y, WEIGHTS, ids), scores, names)
     repeated = scored(dataset(y, np.ones(len(AGAIN)), ids, AGAIN), scores[AGAIN], names)
@@ -207,7 +209,7 @@ def test_whole_weights_are_repeated_rows_in_all_scores(needs, is_ragged):
         np.testing.assert_allclose(weighted[name].per_task, repeated[name].per_task)
 
 
-def test_whole_weights_are_repeated_rows_in_the_error_by_the_variance_of_all_rows():
+def test_integer_weights_equal_repeated_rows_in_the_error_relative_to_the_variance_of_all_rows():
     y = RNG.normal(size=N) * (1 + IDS)
     scores = y + RNG.normal(size=N)
     weighted = scored(dataset(y, WEIGHTS), scores, ["nmse_all"])["nmse_all"]
@@ -221,7 +223,7 @@ def test_whole_weights_are_repeated_rows_in_the_error_by_the_variance_of_all_row
 
 @pytest.mark.parametrize("is_many", [False, True])
 @pytest.mark.parametrize("is_ragged", [True, False])
-def test_whole_weights_are_repeated_rows_in_the_fits(is_many, is_ragged):
+def test_integer_weights_equal_repeated_rows_in_the_fits(is_many, is_ragged):
     shape = (N,) if is_ragged else (N, N_TASKS)
     ids = IDS if is_ragged else None
     y = RNG.normal(size=shape)
@@ -240,11 +242,13 @@ def test_whole_weights_are_repeated_rows_in_the_fits(is_many, is_ragged):
     assert not np.allclose(coefficients[0], unweighted)
 
 
-# --- before the fits: the line on differences, and the rows that are tested ---
+# --- before the fits: the line about differences, and the tested rows ---
 
 
 def grouped_table(kind):
-    """Return tasks that differ in one slope; a quarter of the rows is wild and has weight 0."""
+    """Return tasks that differ in one slope; a quarter of the rows are outliers with
+    weight 0.
+    """
     rng = np.random.default_rng(4)
     n_tasks = 12
     n = 40 * n_tasks
@@ -269,7 +273,7 @@ def grouped_table(kind):
 
 
 @pytest.mark.parametrize("kind", ["regression", "binary"])
-def test_a_weight_of_0_is_no_row_in_the_line_on_differences(kind):
+def test_a_weight_of_0_removes_a_row_from_the_line_about_differences(kind):
     data = grouped_table(kind)
     kept = data.subset(np.flatnonzero(data.source[WEIGHT]))
     line = differences(data)
@@ -286,7 +290,7 @@ def test_the_weights_and_groups_of_a_table_reach_the_verdict():
     np.testing.assert_array_equal(evaluation.row_index.units, GROUPS)
 
 
-# --- baselines that choose their own strength ---
+# --- baselines that select their strength ---
 
 TUNED = [
     (TunedRidge([0.01, 1.0, 100.0]), False),
@@ -297,7 +301,7 @@ TUNED = [
 
 @pytest.mark.parametrize(("model", "is_classifier"), TUNED)
 @pytest.mark.parametrize("seed", range(4))
-def test_a_weight_of_0_is_no_row_in_tuned_baselines(model, is_classifier, seed):
+def test_a_weight_of_0_removes_a_row_from_tuned_baselines(model, is_classifier, seed):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(40, 3))
     y = X[:, 0] + rng.normal(size=40)

@@ -1,4 +1,6 @@
-"""Weights and groups in `compare` and `train`, from the table to scores, gains and the saved model."""
+"""Weights and groups in `compare` and `train`, from the table to scores, gains and the
+saved model.
+"""
 
 import warnings
 
@@ -57,7 +59,7 @@ def compared(frame, **more):
 
 
 def outcome(result):
-    """Everything that the verdict and the leaderboard rest on."""
+    """Return the numbers behind the verdict and the leaderboard."""
     found = {}
     for entry in result.board.entries:
         found[entry.label] = [*entry.scores.values(), *entry.inner.values()]
@@ -68,7 +70,7 @@ def outcome(result):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("labels", [False, True])
-def test_rows_of_weight_0_change_no_number_and_no_word(labels):
+def test_rows_of_weight_0_change_no_number_and_no_text(labels):
     frame = table(labels)
     first, second = compared(frame), compared(with_absurd_rows(frame))
     assert outcome(first) == outcome(second)
@@ -83,7 +85,7 @@ def test_rows_of_weight_0_change_no_number_and_no_word(labels):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cell", ["not measured", [3]])
-def test_cells_of_rows_of_weight_0_decide_no_type_of_a_data_frame(cell):
+def test_cells_in_rows_of_weight_0_do_not_affect_the_types_of_a_data_frame(cell):
     frame = table().assign(d=lambda frame: np.arange(len(frame)) % 5)
     rows = frame.head(2).astype({"d": object}).assign(w=0.0)
     rows["d"] = [cell, cell]
@@ -94,7 +96,7 @@ def test_cells_of_rows_of_weight_0_decide_no_type_of_a_data_frame(cell):
     assert list(second.coefficients.columns) == list(first.coefficients.columns)
 
 
-def test_cells_of_test_rows_of_weight_0_decide_no_type_of_a_data_frame():
+def test_cells_in_test_rows_of_weight_0_do_not_affect_the_types_of_a_data_frame():
     frame = table().assign(d=lambda frame: np.arange(len(frame)) % 5)
     rows = frame.head(2).astype({"d": object}).assign(w=0.0, d="not measured")
     absurd = pd.concat([frame, rows], ignore_index=True)
@@ -107,7 +109,7 @@ def test_cells_of_test_rows_of_weight_0_decide_no_type_of_a_data_frame():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("factor", [1e-4, 1e300])
-def test_one_factor_on_all_weights_changes_nothing(factor):
+def test_a_common_factor_of_all_weights_changes_nothing(factor):
     frame = table()
     first = compared(frame, methods=["HierarchicalMTL", "GraphMTL"])
     second = compared(
@@ -118,7 +120,7 @@ def test_one_factor_on_all_weights_changes_nothing(factor):
 
 
 @pytest.mark.slow
-def test_labels_with_huge_weights_are_compared_as_with_weights_of_1():
+def test_labels_with_huge_weights_are_compared_like_those_with_weights_of_1():
     frame = table(labels=True)
     first = compared(frame.assign(w=1.0), methods=["HierarchicalMTLClassifier"])
     second = compared(frame.assign(w=1e4), methods=["HierarchicalMTLClassifier"])
@@ -131,11 +133,11 @@ def test_a_task_of_weight_0_is_unknown_to_the_model():
         result.predict(table().head(1).assign(t="only here"))
 
 
-# --- every method on weighted rows ---
+# --- all methods on weighted rows ---
 
 
 def parts(frame):
-    """The same training and test rows, with features learned on the former."""
+    """Return training and test rows, with features learned on the training rows."""
     data = make_dataset(
         table_of_frame(frame), Roles(targets=("y",), task="t", weight="w")
     )
@@ -154,7 +156,7 @@ LABELS = [
 
 
 @pytest.mark.parametrize("label", LABELS)
-def test_no_method_notices_a_factor_on_the_weights(label):
+def test_no_method_depends_on_a_common_factor_of_the_weights(label):
     found = []
     for factor in (1.0, 1000.0):
         part = parts(table().assign(w=lambda frame, c=factor: frame.w * c))
@@ -177,7 +179,7 @@ def test_a_constant_column_with_weights_gives_no_warning():
     assert found == pytest.approx(0.0, abs=1e-12)
 
 
-def test_features_and_variances_are_those_of_repeated_rows():
+def test_features_and_variances_equal_those_of_repeated_rows():
     frame = table()
     frame.loc[::7, "b"] = np.nan
     weighted = parts(frame)
@@ -197,7 +199,7 @@ def test_features_and_variances_are_those_of_repeated_rows():
 
 @pytest.mark.parametrize("metric", ["rmse", "nmse", "r2"])
 @pytest.mark.parametrize("how", ["task", "sample"])
-def test_scores_of_equal_predictions_are_those_of_repeated_rows(metric, how):
+def test_scores_of_equal_predictions_equal_those_of_repeated_rows(metric, how):
     frame = table()
     weighted = parts(frame)
     model = TaskMean().fit(
@@ -238,13 +240,13 @@ def weighted_and_repeated(seed=0, n=60):
     return rng, copies, layouts
 
 
-def test_scales_of_tasks_are_those_of_repeated_rows():
+def test_scales_of_tasks_equal_those_of_repeated_rows():
     rng, copies, (weighted, repeated) = weighted_and_repeated()
     y = rng.normal(size=60)
     assert task_scales(y, weighted) == pytest.approx(task_scales(y[copies], repeated))
 
 
-def test_the_gain_of_the_auc_is_that_of_repeated_rows():
+def test_the_gain_of_the_auc_equals_that_of_repeated_rows():
     rng, copies, layouts = weighted_and_repeated()
     y = rng.choice([-1.0, 1.0], 60)
     first, second = rng.normal(size=60), y + rng.normal(size=60)
@@ -261,7 +263,7 @@ def test_the_gain_of_the_auc_is_that_of_repeated_rows():
     assert gains[0].tasks == pytest.approx(gains[1].tasks)
 
 
-def test_the_line_on_differences_ignores_rows_of_weight_0_and_a_factor():
+def test_the_line_about_differences_ignores_rows_of_weight_0_and_a_common_factor():
     roles = Roles(targets=("y",), task="t", weight="w")
     frame = table(n=240)
     frames = [frame, with_absurd_rows(frame), frame.assign(w=1000 * frame.w)]
@@ -273,7 +275,7 @@ def test_the_line_on_differences_ignores_rows_of_weight_0_and_a_factor():
 # --- chunks ---
 
 
-def test_chunks_leave_out_rows_of_weight_0_and_take_off_a_factor(tmp_path):
+def test_chunks_drop_rows_of_weight_0_and_divide_by_the_mean_weight(tmp_path):
     rows = table(n=240).drop(columns="color")
     absurd = rows.head(5).astype(object).assign(w=0, y=1e9, a="broken", t="only here")
     frames = {
@@ -333,7 +335,7 @@ def test_patients_in_clinics_are_compared(seed):
 
 
 class SeenGroups(RegressorMixin, BaseEstimator):
-    """Notes the groups that its fit gets."""
+    """Records the groups passed to its fit."""
 
     def fit(self, X, y, sample_weight=None, groups=None):
         self.groups_ = groups
@@ -362,7 +364,7 @@ def test_every_fit_of_a_comparison_gets_the_groups_of_its_rows(scaled):
         assert np.array_equal(first, second)
 
 
-def test_own_methods_do_not_stop_early_on_rows_of_their_groups():
+def test_early_stopping_is_off_for_tables_with_groups():
     names = [
         "sklearn.ensemble:HistGradientBoostingRegressor",
         "sklearn.linear_model:RidgeCV",

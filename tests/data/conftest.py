@@ -1,4 +1,4 @@
-"""A data set of one's own: a card and its files in a temporary data directory."""
+"""A data set of the user: a card and its files in a temporary data directory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mtlrun.errors import UserError
 
 
 class OwnSet:
-    """Writes a card called `mine` and loads it, the way a user's own card is found."""
+    """Writes a card called `mine` and loads it like a card of the user."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -30,7 +30,9 @@ class OwnSet:
         task_type: str = "multiclass",
         design: str = "shared",
     ) -> Callable[..., Dataset]:
-        """Write card and files; return a function that loads the set with further options."""
+        """Write the card and its files; return a function that loads the data set with
+        options.
+        """
         for name, content in files.items():
             (self.folder / "mine" / name).write_bytes(content)
         names = [name.removesuffix(".gz").removesuffix(".bz2") for name in files]
@@ -55,7 +57,9 @@ class OwnSet:
         options: dict[str, Any] | None = None,
         **kind: str,
     ) -> str:
-        """Return the text of the user error that loading raises, without the folder."""
+        """Return the message of the user error that loading raises, without the
+        folder.
+        """
         load = self.write(reader, files, options, **kind)
         with pytest.raises(UserError) as caught:
             load()
@@ -68,5 +72,5 @@ class OwnSet:
 
 @pytest.fixture
 def own_set(tmp_path: Path) -> OwnSet:
-    """Return a writer of one's own data sets."""
+    """Return a writer of data sets of the user."""
     return OwnSet(tmp_path)

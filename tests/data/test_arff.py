@@ -1,4 +1,6 @@
-"""ARFF: what is written comes back, quickly or value by value; what is wrong is named by line and column."""
+"""ARFF: written values are read exactly, quickly or one by one; errors name line and
+column.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,7 @@ def write_rows(X: np.ndarray, *, as_sparse: bool) -> str:
     as_sparse=st.booleans(),
     quick=st.booleans(),
 )
-def test_numbers_come_back_exactly(
+def test_numbers_are_read_exactly(
     tmp_path_factory: pytest.TempPathFactory,
     X: np.ndarray,
     as_sparse: bool,
@@ -85,7 +87,7 @@ def test_dense_sparse_and_mixed_rows_agree(tmp_path: Path, rows: str) -> None:
     )
 
 
-def test_blocks_do_not_change_the_result(
+def test_the_block_size_does_not_change_the_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(0)
@@ -101,7 +103,7 @@ def test_blocks_do_not_change_the_result(
 
 
 @pytest.mark.parametrize("quick", [True, False])
-def test_blanks_comments_empty_rows_and_case(
+def test_blanks_comments_empty_rows_and_upper_case_are_accepted(
     tmp_path: Path, quick: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not quick:
@@ -118,7 +120,7 @@ def test_blanks_comments_empty_rows_and_case(
     assert table.X.nnz == 3
 
 
-def test_names_quotes_and_escapes(tmp_path: Path) -> None:
+def test_names_may_contain_quotes_and_escapes(tmp_path: Path) -> None:
     text = (
         "@relation r\n@attribute TAG_m\\'usica {0,1}\n@attribute 'with space' numeric\n"
         "@attribute \"it's\" numeric\n@attribute 'don\\'t' numeric\n@attribute 50%,off numeric\n@data\n1,2,3,4,5\n"
@@ -135,7 +137,7 @@ def test_names_quotes_and_escapes(tmp_path: Path) -> None:
     np.testing.assert_array_equal(table.X, [[1, 2, 3, 4, 5]])
 
 
-def test_nominal_words_get_their_position(tmp_path: Path) -> None:
+def test_nominal_values_are_read_as_their_positions(tmp_path: Path) -> None:
     head = "@relation r\n@attribute colour {red, 'light blue', \"green,ish\"}\n@attribute n {5,7}\n@data\n"
     np.testing.assert_array_equal(
         parse(tmp_path, head + "'light blue',7\nred,5\n\"green,ish\", 5").X,
@@ -148,7 +150,7 @@ def test_nominal_words_get_their_position(tmp_path: Path) -> None:
     )
 
 
-def test_missing_values(tmp_path: Path) -> None:
+def test_missing_values_are_read_as_nan(tmp_path: Path) -> None:
     rows = "1,?,2\n?,1,?"
     np.testing.assert_array_equal(
         parse(tmp_path, HEAD + rows).X, [[1, np.nan, 2], [np.nan, 1, np.nan]]
@@ -224,7 +226,7 @@ def test_missing_values(tmp_path: Path) -> None:
         (HEAD.encode() + b"1,0,\xff\n", "t.arff:6:5: byte 0xff is not UTF-8 text"),
     ],
 )
-def test_what_is_wrong_is_named(
+def test_errors_are_located(
     tmp_path: Path, text: str | bytes, message: str | None
 ) -> None:
     found = complaint(tmp_path, text)
@@ -237,12 +239,12 @@ def test_unsorted_sparse_rows_are_sorted(tmp_path: Path) -> None:
     np.testing.assert_array_equal(X.toarray(), [[1, 0, 7]])
 
 
-def test_other_encodings(tmp_path: Path) -> None:
+def test_other_encodings_are_recognized(tmp_path: Path) -> None:
     text = "@relation r\n@attribute café numeric\n@data\n1\n".encode("latin-1")
     assert "not UTF-8 text" in complaint(tmp_path, text)
 
 
-def test_no_rows(tmp_path: Path) -> None:
+def test_a_file_without_rows_is_rejected(tmp_path: Path) -> None:
     assert parse(tmp_path, HEAD).X.shape == (0, 3)
 
 
@@ -266,8 +268,8 @@ def test_a_card_of_the_reader_table_names_target_and_tasks(own_set: Any) -> None
     assert data.categories == {"kind": ["cat", "dog"]}
 
 
-def test_a_question_mark_in_quotes_is_the_value_of_that_name(tmp_path: Path) -> None:
-    """Without quotes, or where no value has the name, it stands for a missing value."""
+def test_a_quoted_question_mark_is_the_value_of_that_name(tmp_path: Path) -> None:
+    """Unquoted, or if no value has that name, it is a missing value."""
     head = "@relation r\n@attribute c {'?',a}\n@attribute d {a,b}\n@attribute x numeric\n@data\n"
     found = dense(parse(tmp_path, head + "'?',a,1\n?,'?','?'\na,b,?\n"))
     np.testing.assert_array_equal(

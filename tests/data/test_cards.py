@@ -1,4 +1,4 @@
-"""Cards: the shipped ones are right, wrong ones are refused with file, line and column."""
+"""Shipped cards are valid; invalid ones are rejected with file, line and column."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def complaints(folder: Path, text: str) -> str:
     return caught.value.message.replace(f"{folder}/", "")
 
 
-def test_all_keys(tmp_path: Path) -> None:
+def test_a_card_may_have_all_keys(tmp_path: Path) -> None:
     card = read_card(write(tmp_path, GOOD))
     assert [f.name for f in card.needed()] == ["a.arff"]
     assert [f.name for f in card.needed("both")] == ["a.arff", "b.arff"]
@@ -67,7 +67,7 @@ def test_all_keys(tmp_path: Path) -> None:
     assert card.file("a.arff").compressions == ["plain", "gz", "bz2", "xz"]
 
 
-def test_unknown_variant_and_file_are_suggested(tmp_path: Path) -> None:
+def test_unknown_variants_and_files_get_suggestions(tmp_path: Path) -> None:
     card = read_card(write(tmp_path, GOOD))
     with pytest.raises(UnknownNameError, match="'both'"):
         card.variant("bot")
@@ -164,7 +164,9 @@ def test_unknown_variant_and_file_are_suggested(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_wrong_cards(tmp_path: Path, old: str, new: str, text: str) -> None:
+def test_invalid_cards_are_rejected(
+    tmp_path: Path, old: str, new: str, text: str
+) -> None:
     assert old in GOOD
     assert any(
         line.startswith(text)
@@ -172,7 +174,7 @@ def test_wrong_cards(tmp_path: Path, old: str, new: str, text: str) -> None:
     )
 
 
-def test_all_problems_at_once_in_order(tmp_path: Path) -> None:
+def test_all_problems_are_listed_in_order(tmp_path: Path) -> None:
     lines = complaints(
         tmp_path,
         GOOD.replace("title: Mine", "title: 1").replace(
@@ -194,11 +196,11 @@ def test_all_problems_at_once_in_order(tmp_path: Path) -> None:
         ("id: [", r"mine\.yaml:\d:\d: .*expected.*"),
     ],
 )
-def test_no_card(tmp_path: Path, text: str, message: str) -> None:
+def test_a_missing_card_is_reported(tmp_path: Path, text: str, message: str) -> None:
     assert re.fullmatch(message, complaints(tmp_path, text).splitlines()[0])
 
 
-def test_unreadable_cards(tmp_path: Path) -> None:
+def test_unreadable_cards_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot be read: No such file"):
         read_card(tmp_path / "absent.yaml")
     (tmp_path / "latin.yaml").write_bytes(b"title: caf\xe9")
@@ -209,7 +211,7 @@ def test_unreadable_cards(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("id", sorted(card_paths()))
-def test_shipped_cards(id: str) -> None:
+def test_shipped_cards_are_valid(id: str) -> None:
     card = load_card(id)
     assert card.licence
     assert card.citation
@@ -224,13 +226,15 @@ def test_shipped_cards(id: str) -> None:
         )
 
 
-def test_unknown_id_suggests(lacking) -> None:
+def test_an_unknown_id_gets_a_suggestion(lacking) -> None:
     with pytest.raises(UnknownNameError) as caught:
         load_card("delicius")
     assert not lacking(caught.value, "data set 'delicius'", "'delicious'?")
 
 
-def test_users_cards_are_found_but_never_replace_shipped_ones(tmp_path: Path) -> None:
+def test_cards_of_the_user_are_found_but_never_replace_shipped_ones(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "cards").mkdir()
     write(tmp_path / "cards", GOOD)
     (tmp_path / "cards" / "enron.yaml").write_text(GOOD)
@@ -239,6 +243,6 @@ def test_users_cards_are_found_but_never_replace_shipped_ones(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("id", ["../enron", "a/b", "", "Enron", "a.b", "-x", "a\n"])
-def test_ids_are_no_paths(id: str) -> None:
+def test_ids_cannot_be_paths(id: str) -> None:
     with pytest.raises(DataError, match="is not the name of a data set"):
         check_id(id)

@@ -42,13 +42,13 @@ def load(folder, reader):
         "{name: csv, options: {target: [v_1, v_2], drop: [id_1]}}",
     ],
 )
-def test_a_pattern_stands_for_all_columns_that_match(tmp_path, reader):
+def test_a_pattern_selects_all_matching_columns(tmp_path, reader):
     dataset = load(tmp_path, reader)
     assert dataset.tasks == ["v_1", "v_2"]
     assert dataset.features == ["x", "w"]
 
 
 @pytest.mark.parametrize("option", ["targets: 'u_*'", "targets: v_1, drop: 'u_*'"])
-def test_a_pattern_without_a_column_is_refused(tmp_path, option):
+def test_a_pattern_without_a_match_is_rejected(tmp_path, option):
     with pytest.raises(UserError, match=r"u_\*"):
         load(tmp_path, f"{{name: table, options: {{data: shops.csv, {option}}}}}")

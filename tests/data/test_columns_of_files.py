@@ -1,6 +1,6 @@
-"""From a file and the roles of its columns to rows, tasks, targets and features: every number where it belongs.
+"""From a file with column roles to rows, tasks, targets and features.
 
-Read through a card, as `mtlrun compare` does, and for new rows as `mtlrun predict` does.
+Files are read with a card, as by `mtlrun compare`, and new rows as by `mtlrun predict`.
 """
 
 import numpy as np
@@ -14,7 +14,9 @@ from mtlrun.errors import DataError, UnknownNameError
 
 
 def schools(n=24, tasks=3):
-    """Return pupils: number of the row, a feature, a mark, whether they passed, a level, a weight, a form, a day."""
+    """Return pupils: row number, feature, mark, whether they passed, level, weight,
+    form and day.
+    """
     rng = np.random.default_rng(0)
     number = np.arange(n)
     return pd.DataFrame(
@@ -32,7 +34,7 @@ def schools(n=24, tasks=3):
     )
 
 
-#: Columns without another role.
+#: Columns without another role
 EXTRA = ["mark", "passed", "level", "school", "w", "form", "day"]
 
 
@@ -64,9 +66,9 @@ def load(own_set):
 ROLES = {"targets": ["mark"], "task": "school"}
 
 
-def test_every_row_keeps_its_task_weight_group_and_time_when_others_are_left_out(load):
+def test_rows_keep_their_task_weight_group_and_time_if_others_are_left_out(load):
     frame = schools()
-    frame.loc[[0, 7, 13], "mark"] = np.nan  # no target
+    frame.loc[[0, 7, 13], "mark"] = np.nan  # No target
     small = schools(2).assign(school="tiny")
     frame = pd.concat([small, frame], ignore_index=True).assign(number=range(26))
     kept = frame[frame.mark.notna() & (frame.school != "tiny")]
@@ -94,7 +96,7 @@ def test_every_row_keeps_its_task_weight_group_and_time_when_others_are_left_out
             )
 
 
-def test_rows_of_one_time_have_one_rank(load):
+def test_rows_of_the_same_time_have_the_same_rank(load):
     frame = schools().assign(
         day=np.resize(["2024-01-05", "2023-06-01", "2024-01-05"], 24)
     )
@@ -102,7 +104,7 @@ def test_rows_of_one_time_have_one_rank(load):
     np.testing.assert_array_equal(time, np.resize([2, 1, 2], 24))
 
 
-def test_times_of_day_may_be_written_where_they_are_known(load):
+def test_times_may_be_given_if_they_are_known(load):
     frame = schools().assign(
         day=np.resize(["2024-01-05 18:30", "2024-01-05 00:00", "2024-01-04 09:15"], 24)
     )
@@ -110,7 +112,7 @@ def test_times_of_day_may_be_written_where_they_are_known(load):
     np.testing.assert_array_equal(time, np.resize([3, 2, 1], 24))
 
 
-def test_weights_that_are_all_0_or_no_weights_are_refused(load):
+def test_weights_that_are_all_0_or_not_weights_are_rejected(load):
     with pytest.raises(DataError, match="all rows have weight 0"):
         load(schools().assign(w=0.0), **ROLES, weight="w")
     for wrong in (-0.5, "", "heavy", np.inf):
@@ -120,13 +122,13 @@ def test_weights_that_are_all_0_or_no_weights_are_refused(load):
             load(frame, **ROLES, weight="w")
 
 
-def test_a_role_that_is_not_given_leaves_no_trace(load):
+def test_a_role_that_is_not_set_leaves_no_trace(load):
     assert load(schools(), **ROLES).source == {}
     assert load(schools(), **ROLES).splits == {}
 
 
 @pytest.mark.parametrize("rows", [1, 3, 4])
-def test_small_tasks_are_kept_unless_a_number_of_rows_is_given(load, rows):
+def test_small_tasks_are_kept_unless_a_minimum_number_of_rows_is_set(load, rows):
     frame = pd.concat(
         [schools(), schools(rows).assign(school="few")], ignore_index=True
     )
@@ -137,7 +139,7 @@ def test_small_tasks_are_kept_unless_a_number_of_rows_is_given(load, rows):
     assert load(frame, **ROLES, min_rows=rows + 1).tasks == ["s0", "s1", "s2"]
 
 
-def test_small_tasks_are_counted_and_so_are_those_with_one_row(load):
+def test_small_tasks_are_counted_as_are_tasks_with_a_single_row(load):
     frames = [
         schools(),
         schools(3).assign(school="three"),
@@ -148,7 +150,7 @@ def test_small_tasks_are_counted_and_so_are_those_with_one_row(load):
     assert "1 of them" in notes
 
 
-def test_rows_without_a_target_do_not_count_for_the_size_of_a_task(load):
+def test_rows_without_a_target_do_not_count_towards_the_size_of_a_task(load):
     frame = pd.concat([schools(), schools(5).assign(school="few")], ignore_index=True)
     frame.loc[[24, 25], "mark"] = np.nan
     assert "few" not in load(frame, **ROLES, min_rows=4).tasks
@@ -164,7 +166,7 @@ def test_a_task_without_any_target_is_left_out_and_counted(load):
     assert "left out: last" in found.notes
 
 
-def test_rows_of_a_shared_design_stay_as_long_as_one_target_is_known(load):
+def test_rows_of_a_shared_design_are_kept_if_at_least_one_target_is_known(load):
     frame = schools()
     frame["other"] = frame.a * 2
     frame.loc[[2, 3], "mark"] = np.nan
@@ -190,7 +192,7 @@ def test_rows_that_are_left_out_are_counted(load):
     assert "2 rows" in notes
 
 
-def test_tasks_are_sorted_numbers_by_their_size(load):
+def test_tasks_are_sorted_and_numbers_are_sorted_by_value(load):
     frame = schools().assign(school=np.resize([30, 4, 7.5], 24))
     found = load(frame, **ROLES)
     assert found.tasks == ["4", "7.5", "30"]
@@ -212,7 +214,7 @@ def test_test_rows_are_a_published_split(load):
     assert (train.tolist(), test.tolist()) == (list(range(22)), list(range(22, 30)))
 
 
-def test_a_wrong_cell_of_the_test_rows_is_named_there(load):
+def test_an_invalid_cell_in_the_test_rows_is_located_there(load):
     more = schools(9).astype({"a": object})
     more.loc[2, "a"] = "x"
     with pytest.raises(DataError, match=r"test\.csv:4.*'a'"):
@@ -223,7 +225,7 @@ def test_a_wrong_cell_of_the_test_rows_is_named_there(load):
         load(frame, schools(9), **ROLES)
 
 
-def test_tasks_that_only_the_test_rows_have_are_refused_unless_they_may_be_predicted(
+def test_tasks_that_occur_only_in_the_test_rows_are_rejected_unless_allowed(
     load,
 ):
     more = pd.concat(
@@ -236,7 +238,7 @@ def test_tasks_that_only_the_test_rows_have_are_refused_unless_they_may_be_predi
     assert found.tasks == ["new", "old", "s0", "s1", "s2"]
     with pytest.raises(DataError, match=r"1 task .*: new"):
         load(schools(), more[:4], **ROLES)
-    load(schools(), schools(4), **ROLES)  # all known
+    load(schools(), schools(4), **ROLES)  # All values are known
     with pytest.raises(UnknownNameError, match="'maen'"):
         load(schools(), unseen="maen", **ROLES)
 
@@ -253,7 +255,7 @@ def test_sparse_test_rows_have_the_columns_of_the_training_rows(own_set):
 
 
 @pytest.mark.parametrize("option", ["data", "test"])
-def test_a_file_that_the_card_does_not_have_is_named_with_the_card(own_set, option):
+def test_a_file_missing_in_the_card_is_named_with_the_card(own_set, option):
     content = schools().to_csv(index=False).encode()
     options = {
         "data": "rows.csv",
@@ -271,7 +273,7 @@ def test_a_file_that_the_card_does_not_have_is_named_with_the_card(own_set, opti
 # --- targets
 
 
-def test_labels_become_signs_and_keep_their_words(load):
+def test_labels_become_signs_and_keep_their_names(load):
     frame = schools()
     found = load(frame, targets=["passed"], task="school")
     np.testing.assert_array_equal(found.y, np.where(frame.passed == "yes", 1, -1))
@@ -296,9 +298,7 @@ def test_labels_become_signs_and_keep_their_words(load):
         ((0, 2), ["0", "2"], True),
     ],
 )
-def test_two_numbers_are_labels_of_which_the_larger_is_positive(
-    load, labels, words, noted
-):
+def test_two_numbers_are_labels_and_the_larger_is_positive(load, labels, words, noted):
     frame = schools()
     frame["mark"] = np.resize(labels, 24)
     found = load(frame, **ROLES)
@@ -306,7 +306,7 @@ def test_two_numbers_are_labels_of_which_the_larger_is_positive(
     np.testing.assert_array_equal(found.y, np.resize([-1, 1], 24))
     assert ("+1 means" in found.notes) is noted
     frame["other"] = frame.a
-    both = load(frame, targets=["mark", "other"])  # a number beside a number
+    both = load(frame, targets=["mark", "other"])  # Two different number types
     assert (both.task_type, both.labels) == ("regression", {})
     np.testing.assert_array_equal(both.y, frame[["mark", "other"]])
     as_numbers = load(frame, **ROLES, task_type="regression")
@@ -341,7 +341,7 @@ def test_classes_are_tasks_against_the_rest(load):
     assert numbered.tasks == ["1", "2", "3"]
 
 
-def test_classes_within_tasks(load):
+def test_classes_occur_within_tasks(load):
     frame = pd.concat(
         [schools(), schools(6).assign(school="one", level="low")], ignore_index=True
     )
@@ -366,10 +366,10 @@ def test_classes_within_tasks(load):
 
 
 @pytest.mark.parametrize("texts", [20, 21, 30])
-def test_a_target_of_many_texts_is_no_category(load, texts):
+def test_a_target_with_many_texts_is_not_a_category(load, texts):
     frame = schools(60)
     frame["level"] = np.resize([f"text {k}" for k in range(texts)], 60)
-    if texts <= 30:  # half of the rows
+    if texts <= 30:  # Half of the rows
         assert len(load(frame, targets=["level"]).tasks) == texts
     frame = frame[:40]
     if texts > 20:
@@ -382,7 +382,7 @@ def test_a_target_of_many_texts_is_no_category(load, texts):
         assert len(load(frame, targets=["level"]).tasks) == texts
 
 
-def test_what_is_inferred_is_noted_and_what_is_said_is_not(load):
+def test_inferred_roles_are_noted_and_explicit_ones_are_not(load):
     assert "inferred" in load(schools(), **ROLES).notes
     assert "inferred" not in load(schools(), **ROLES, task_type="regression").notes
 
@@ -393,7 +393,7 @@ def test_a_target_needs_two_values(load):
             load(schools().assign(mark=values), **ROLES)
 
 
-def test_one_target_without_tasks_is_refused_but_for_classes(load):
+def test_a_single_target_without_tasks_is_rejected_unless_it_has_classes(load):
     for target in ("mark", "passed"):
         with pytest.raises(DataError, match=rf"(?s)'{target}'.*task="):
             load(schools(), targets=[target])
@@ -402,7 +402,7 @@ def test_one_target_without_tasks_is_refused_but_for_classes(load):
 # --- roles
 
 
-def test_the_task_may_be_the_group_and_nothing_else_has_two_roles(load):
+def test_the_task_may_be_the_group_but_no_other_column_has_two_roles(load):
     found = load(schools(), **ROLES, group="school")
     np.testing.assert_array_equal(found.source["group"], found.task_id)
     for roles in (
@@ -420,7 +420,7 @@ def test_the_task_may_be_the_group_and_nothing_else_has_two_roles(load):
     "role",
     ["targets", "task", "weight", "group", "time", "drop", "categorical", "keep"],
 )
-def test_a_column_that_does_not_exist_is_named(load, role):
+def test_a_missing_column_is_named(load, role):
     given = {
         **ROLES,
         role: ["lenght"]
@@ -431,7 +431,7 @@ def test_a_column_that_does_not_exist_is_named(load, role):
         load(schools(), **given)
 
 
-def test_positive_labels_are_those_of_binary_targets(load):
+def test_positive_labels_are_accepted_only_for_binary_targets(load):
     roles = {"targets": ["level"], "task": "school", "positive": "mid"}
     assert load(schools(), **roles, task_type="binary").task_type == "binary"
     for other in ("regression", "multiclass"):
@@ -459,13 +459,13 @@ def test_a_column_that_numbers_the_rows_is_an_identifier(load):
     ]
     assert load(frame[["school", "mark", "number"]], **ROLES).features == [
         "number"
-    ]  # there is no other
+    ]  # It is the only feature.
     assert (
         load(frame[:19], **ROLES).features[0] == "number"
-    )  # few rows may differ by chance
+    )  # In a few rows values may differ by chance.
 
 
-def test_what_is_constant_within_tasks_is_named(load):
+def test_columns_that_are_constant_within_tasks_are_named(load):
     frame = schools().assign(
         size=lambda f: f.school.map(
             {name: k for k, name in enumerate(f.school.unique())}
@@ -475,7 +475,7 @@ def test_what_is_constant_within_tasks_is_named(load):
     assert "shift a task as a whole: size" in load(frame, **ROLES).notes
 
 
-def test_numbers_words_and_gaps_of_features(load):
+def test_numbers_text_and_missing_values_of_features_are_read(load):
     frame = schools().assign(
         colour=np.resize(["red", "blue", ""], 24), gap=np.resize([1.5, np.nan], 24)
     )
@@ -492,7 +492,7 @@ def test_numbers_words_and_gaps_of_features(load):
     ("words", "rows", "kept"),
     [(50, 60, True), (51, 60, False), (51, 102, True), (52, 102, False)],
 )
-def test_words_that_hardly_repeat_are_identifiers(load, words, rows, kept):
+def test_text_that_hardly_repeats_is_an_identifier(load, words, rows, kept):
     frame = schools(rows).assign(
         name=np.resize([f"name {k}" for k in range(words)], rows)
     )
@@ -503,7 +503,7 @@ def test_words_that_hardly_repeat_are_identifiers(load, words, rows, kept):
     assert "name" in load(frame, **ROLES, categorical=["name"]).features
 
 
-def test_remarks_are_identifiers_by_their_filled_cells(load):
+def test_remarks_are_identified_as_identifiers_by_their_filled_cells(load):
     frame = schools(400).assign(remark="")
     frame.loc[::7, "remark"] = [f"remark {k}" for k in range(58)]
     frame["mood"] = frame.form.where(frame.index % 7 == 0, "")
@@ -512,19 +512,19 @@ def test_remarks_are_identifiers_by_their_filled_cells(load):
     assert "remark" in found.notes
 
 
-def test_counts_are_no_identifiers_although_each_differs(load):
+def test_counts_are_not_identifiers_even_if_all_differ(load):
     counts = np.random.default_rng(0).permutation(np.arange(60) ** 2 + 11)
     found = load(schools(60).assign(people=counts), **ROLES)
     assert "people" in found.features
 
 
-def test_row_numbers_with_gaps_are_identifiers_by_their_filled_cells(load):
+def test_row_numbers_with_gaps_are_identified_by_their_filled_cells(load):
     numbers = pd.Series(np.arange(60.0)).where(np.arange(60) % 3 > 0)
     found = load(schools(60).assign(line=numbers), **ROLES)
     assert "line" not in found.features
 
 
-def test_dates_left_out_are_told_from_other_identifiers(load):
+def test_dropped_dates_are_reported_apart_from_other_identifiers(load):
     frame = schools(60).assign(born=pd.date_range("2010-01-01", periods=60).astype(str))
     notes = load(frame, **ROLES).notes
     assert "dates" in notes
@@ -544,7 +544,7 @@ def test_dates_left_out_are_told_from_other_identifiers(load):
         ["1.200,5", "2'000", "3 000"],
     ],
 )
-def test_numbers_in_another_notation_are_refused_unless_they_are_names(load, texts):
+def test_numbers_in_another_notation_are_rejected_unless_they_are_names(load, texts):
     frame = schools().assign(price=np.resize(texts, 24))
     with pytest.raises(
         DataError, match=r"(?s)rows\.csv:2: .*'price'.*categorical='price'"
@@ -557,12 +557,12 @@ def test_numbers_in_another_notation_are_refused_unless_they_are_names(load, tex
         "price"
         not in load(frame, **ROLES, drop=[*EXTRA[1:3], *EXTRA[4:], "price"]).features
     )
-    pair = frame.assign(price=np.resize(texts[:2], 24))  # two of them may be labels
+    pair = frame.assign(price=np.resize(texts[:2], 24))  # Two of them could be labels.
     assert "price" in load(pair, **ROLES).features
 
 
 @pytest.mark.parametrize(("words", "place"), [([5], 7), ([5, 6], 7), (range(20), 22)])
-def test_the_rarer_kind_of_a_mixed_column_is_pointed_at(load, words, place):
+def test_the_rarer_type_in_a_mixed_column_is_located(load, words, place):
     frame = schools().astype({"a": object})
     frame.loc[list(words), "a"] = "x"
     with pytest.raises(
@@ -582,7 +582,7 @@ def new_rows(tmp_path, text, *features, name="new.csv", **more):
     )
 
 
-def test_words_of_new_rows_have_the_numbers_of_the_training_rows(tmp_path):
+def test_text_in_new_rows_has_the_codes_of_the_training_rows(tmp_path):
     words = {"colour": ["blue", "red"], "code": ["10", "9"]}
     text = "code,a,colour\n9,1.5, red \n10,,blue\n9.0,2,\n"
     rows = new_rows(tmp_path, text, "a", "colour", "code", categories=words)
@@ -592,12 +592,12 @@ def test_words_of_new_rows_have_the_numbers_of_the_training_rows(tmp_path):
 @pytest.mark.parametrize(
     ("cell", "told"), [("inf", "inf"), ("four", "four"), ("-1e999", "inf")]
 )
-def test_a_cell_that_is_no_number_is_named(tmp_path, cell, told):
+def test_a_cell_that_is_not_a_number_is_located(tmp_path, cell, told):
     with pytest.raises(DataError, match=rf"new\.csv:3: .*'b'.*{told}"):
         new_rows(tmp_path, f"a,b\n1,2\n3,{cell}\n4,5\n", "a", "b")
 
 
-def test_gaps_pass_where_the_model_fills_them(tmp_path):
+def test_missing_values_are_accepted_if_the_model_imputes_them(tmp_path):
     text = "a,b\n1,2\n3,\n"
     np.testing.assert_array_equal(
         new_rows(tmp_path, text, "a", "b").X, [[1, 2], [3, np.nan]]
@@ -607,7 +607,7 @@ def test_gaps_pass_where_the_model_fills_them(tmp_path):
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_numbered_columns_of_sparse_files_start_where_those_of_the_training_rows_do(
+def test_numbered_columns_of_sparse_files_start_like_those_of_the_training_rows(
     tmp_path, first
 ):
     X = sparse.csr_matrix(np.array([[0, 0, 2.0, 0], [0, 0, 0, 0], [0, 3.0, 0, 0]]))

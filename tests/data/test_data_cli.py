@@ -1,4 +1,4 @@
-"""`mtlrun data`: what it prints and with which code it ends."""
+"""`mtlrun data`: output and exit codes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, *arguments: str) -> tuple[int, str]:
-    """Return the exit code and all output; a UserError counts as 2, as the command line makes it."""
+    """Return the exit code and all output; a UserError counts as 2, as on the command
+    line.
+    """
     result = CliRunner().invoke(app, [*arguments, "--data-dir", str(folder)])
     if isinstance(result.exception, UserError):
         return 2, result.output + f"Error: {result.exception}"
@@ -63,7 +65,7 @@ def run(folder: Path, *arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def test_list(folder: Path) -> None:
+def test_list_prints_all_data_sets(folder: Path) -> None:
     code, text = run(folder, "list")
     lines = {line.split()[0]: line.split() for line in text.splitlines() if line}
     assert code == 0
@@ -75,7 +77,7 @@ def test_list(folder: Path) -> None:
     assert f"Data directory: {folder}" in text
 
 
-def test_list_goes_on_after_a_broken_card(folder: Path, lacking: Any) -> None:
+def test_list_continues_after_a_broken_card(folder: Path, lacking: Any) -> None:
     (folder / "cards" / "bad.yaml").write_text("id: bad\n")
     code, text = run(folder, "list")
     assert code == 2
@@ -83,7 +85,7 @@ def test_list_goes_on_after_a_broken_card(folder: Path, lacking: Any) -> None:
     assert "My set" in text
 
 
-def test_info(folder: Path) -> None:
+def test_info_prints_the_card(folder: Path) -> None:
     code, text = run(folder, "info", "mine")
     assert code == 0
     assert f"t.arff: verified, sha256 {SHA}, {len(ARFF)} bytes, in t.arff" in text
@@ -96,14 +98,14 @@ def test_info(folder: Path) -> None:
     assert "extra.arff" not in text
 
 
-def test_info_when_statistics_differ(folder: Path) -> None:
+def test_info_reports_different_statistics(folder: Path) -> None:
     (folder / "cards" / "mine.yaml").write_text(CARD.replace("n: 3", "n: 4"))
     code, text = run(folder, "info", "mine")
     assert code == 2
     assert ["n", "3", "4", "DIFFERS"] in [line.split() for line in text.splitlines()]
 
 
-def test_info_without_the_files(folder: Path, lacking: Any) -> None:
+def test_info_works_without_the_files(folder: Path, lacking: Any) -> None:
     (folder / "mine" / "t.arff").unlink()
     code, text = run(folder, "info", "mine")
     assert code == 0
@@ -112,7 +114,7 @@ def test_info_without_the_files(folder: Path, lacking: Any) -> None:
     assert ["n", "3"] in [line.split() for line in text.splitlines()]
 
 
-def test_info_of_a_variant_and_of_simulated_data(folder: Path) -> None:
+def test_info_describes_a_variant_and_simulated_data(folder: Path) -> None:
     code, text = run(folder, "info", "mine", "--variant", "more")
     assert (code, "1 file missing." in text) == (0, True)
     code, text = run(folder, "info", "simulated-rmtl", "--variant", "value")
@@ -136,13 +138,15 @@ def test_info_of_a_variant_and_of_simulated_data(folder: Path) -> None:
         (["fetch", "mine", "enron", "--url", "https://example.org"], "--url"),
     ],
 )
-def test_wrong_names(folder: Path, arguments: list[str], message: str) -> None:
+def test_unknown_names_are_rejected(
+    folder: Path, arguments: list[str], message: str
+) -> None:
     code, text = run(folder, *arguments)
     assert code == 2
     assert message in text
 
 
-def test_verify(folder: Path) -> None:
+def test_verify_checks_the_files(folder: Path) -> None:
     code, text = run(folder, "verify", "mine", "gauss2d")
     assert code == 0
     assert text.splitlines() == [
@@ -152,7 +156,7 @@ def test_verify(folder: Path) -> None:
     ]
 
 
-def test_verify_without_names_skips_what_is_not_there(folder: Path) -> None:
+def test_verify_without_names_skips_missing_data(folder: Path) -> None:
     code, text = run(folder, "verify", "--files-only")
     assert code == 0
     assert f"mine: t.arff: ok, sha256 {SHA}" in text
@@ -177,7 +181,9 @@ def test_verify_without_names_skips_what_is_not_there(folder: Path) -> None:
         (lambda f: (f.unlink(), f.mkdir()), "t.arff: is a directory, expected a file"),
     ],
 )
-def test_verify_refuses(folder: Path, break_it: Any, message: str) -> None:
+def test_verify_fails_for_damaged_files(
+    folder: Path, break_it: Any, message: str
+) -> None:
     break_it(folder / "mine" / "t.arff")
     code, text = run(folder, "verify", "mine")
     assert code == 2
@@ -199,7 +205,7 @@ def test_verify_reports_wrong_statistics_and_unreadable_content(
     assert "t.arff:1:1: expected @relation" in text
 
 
-def test_add(folder: Path, tmp_path: Path) -> None:
+def test_add_copies_files_into_the_data_directory(folder: Path, tmp_path: Path) -> None:
     (folder / "mine" / "t.arff").unlink()
     given = tmp_path / "some name.bin"
     given.write_bytes(gzip.compress(ARFF))
@@ -256,7 +262,7 @@ def test_fetch_asks_before_it_downloads(
     assert len(asked) == 1
 
 
-def test_fetch_offline_says_what_to_do(
+def test_fetch_offline_prints_the_remedy(
     folder: Path, monkeypatch: pytest.MonkeyPatch, lacking: Any
 ) -> None:
     card = folder / "cards" / "mine.yaml"
@@ -271,7 +277,7 @@ def test_fetch_offline_says_what_to_do(
     assert not lacking(text, f"{folder}/mine/t.arff", SHA, f"{len(ARFF)} bytes")
 
 
-def test_progress_is_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_shown_only_on_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
@@ -291,7 +297,7 @@ def test_progress_is_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None
     assert "100%" in sys.stderr.getvalue()
 
 
-def test_help_and_list_import_no_numpy(folder: Path) -> None:
+def test_help_and_list_do_not_import_numpy(folder: Path) -> None:
     code = (
         "import sys\nfrom mtlrun.cli.data import app\n"
         f"app(['list', '--data-dir', {str(folder)!r}], standalone_mode=False)\n"

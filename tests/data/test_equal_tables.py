@@ -1,4 +1,6 @@
-"""What means missing, what a column is called and which columns there are does not depend on the container."""
+"""Missing values, column names and the set of columns do not depend on the
+container.
+"""
 
 import re
 import shlex
@@ -32,7 +34,7 @@ DECOMPOSED = unicodedata.normalize("NFD", COMPOSED)
 
 
 def table(rows=48, **columns):
-    """Return rows of three tasks with a number, a word and a target."""
+    """Return rows of three tasks with a number, a text and a target."""
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
         {
@@ -67,7 +69,7 @@ def containers(frame, folder):
 # --- missing values ---
 
 
-def test_texts_for_nothing_are_missing_in_every_container(tmp_path):
+def test_the_same_texts_are_missing_values_in_every_container(tmp_path):
     rows = len(MISSING)
     frame = pd.DataFrame({"word": list(MISSING), "x": np.arange(rows) + 0.5})
     frame = pd.concat([frame, pd.DataFrame({"word": ["u", "None"], "x": [1.5, 2.5]})])
@@ -76,7 +78,7 @@ def test_texts_for_nothing_are_missing_in_every_container(tmp_path):
         assert words.isna().tolist() == [True] * rows + [False] * 2, source
 
 
-def test_a_text_for_nothing_leaves_the_other_cells_numbers(tmp_path):
+def test_a_missing_value_marker_does_not_turn_a_numeric_column_into_text(tmp_path):
     (tmp_path / "t.csv").write_text("a,b\n1,NA \n2, 3\n4,#N/A\n")
     frame = read_table(tmp_path / "t.csv").frame
     np.testing.assert_array_equal(frame.b, [np.nan, 3, np.nan])
@@ -86,14 +88,14 @@ def test_a_text_for_nothing_leaves_the_other_cells_numbers(tmp_path):
     assert columns.b.dtype == "boolean"
 
 
-def test_a_label_that_says_nothing_is_no_class():
+def test_a_missing_label_is_not_a_class():
     words = np.resize(["yes", "no", "#N/A", "<NA>"], 48)
     data = dataset(table(y=words))
     assert data.labels["a"] == ["no", "yes"]
     assert "'#N/A', '<NA>'" in data.notes
 
 
-def test_a_model_that_knows_na_as_a_name_finds_it_in_a_frame_and_a_file(tmp_path):
+def test_a_model_with_a_task_named_na_finds_it_in_a_frame_and_a_file(tmp_path):
     schema = Schema(1, ("c",), table=True, categories={"c": ["EU", "NA"]})
     frame = pd.DataFrame({"c": ["NA", "EU", "?"]})
     frame.to_csv(tmp_path / "t.csv", index=False)
@@ -103,7 +105,7 @@ def test_a_model_that_knows_na_as_a_name_finds_it_in_a_frame_and_a_file(tmp_path
 
 
 @pytest.mark.parametrize("error", ["#DIV/0!", "#REF!", "#SPILL!", "#ЗНАЧ!", "Err:502"])
-def test_errors_of_spreadsheets_are_refused_in_every_container(tmp_path, error):
+def test_spreadsheet_errors_are_rejected_in_every_container(tmp_path, error):
     words = table().word.astype(object)
     words[3] = error
     frame = table(word=words)
@@ -120,7 +122,7 @@ def test_errors_of_spreadsheets_are_refused_in_every_container(tmp_path, error):
 # --- names of columns ---
 
 
-def test_columns_are_called_alike_in_every_normal_form_and_with_blanks(tmp_path):
+def test_column_names_agree_in_every_normal_form_and_with_blanks(tmp_path):
     frame = table().rename(
         columns={"x": f" {DECOMPOSED}\u00a0", "word": "my\u00a0word"}
     )
@@ -128,7 +130,7 @@ def test_columns_are_called_alike_in_every_normal_form_and_with_blanks(tmp_path)
         assert read_table(source).columns[:2] == [COMPOSED, "my word"], source
 
 
-def test_options_name_columns_in_every_normal_form():
+def test_options_match_columns_in_every_normal_form():
     frame = table().rename(columns={"x": COMPOSED})
     data = dataset(frame.assign(z=frame.y), drop=(DECOMPOSED, " z "), keep=("word",))
     assert data.features == ["word"]
@@ -137,14 +139,14 @@ def test_options_name_columns_in_every_normal_form():
 
 
 @pytest.mark.parametrize("twin", [DECOMPOSED, f"{COMPOSED} ", f"{COMPOSED}\u00a0"])
-def test_two_columns_of_one_name_are_refused_by_name(tmp_path, twin):
+def test_two_columns_with_the_same_name_are_rejected_by_name(tmp_path, twin):
     frame = table().rename(columns={"x": COMPOSED}).assign(**{twin: 1.0})
     for source in containers(frame, tmp_path):
         with pytest.raises(DataError, match=COMPOSED):
             read_table(source)
 
 
-def test_chunks_name_columns_in_every_normal_form(tmp_path):
+def test_chunks_match_columns_in_every_normal_form(tmp_path):
     pytest.importorskip("pyarrow")
     frame = table().drop(columns="word").rename(columns={"x": DECOMPOSED})
     frame.to_parquet(tmp_path / "t.parquet")
@@ -161,7 +163,7 @@ def test_names_with_commas_and_quotes_survive_a_list(names):
     assert separated(quoted_list(names), []) == names
 
 
-def test_a_whole_name_comes_before_a_list_of_names():
+def test_a_name_with_commas_takes_precedence_over_a_list_of_names():
     frame = pd.DataFrame(np.eye(5), columns=["a", "b", "a,b", "Oil, kg", "x*"])
     columns = table_of_frame(frame)
     assert matching(["a,b"], columns) == ("a,b",)
@@ -173,7 +175,7 @@ def test_a_whole_name_comes_before_a_list_of_names():
         matching(["a,Oil, kg"], columns)
 
 
-def test_the_order_of_tasks_is_a_list_or_whole_names():
+def test_the_order_of_tasks_is_a_list_or_single_names():
     frame = table(task=np.repeat(["a,b", "c", "d"], 16))
     assert dataset(frame, task_order=("d,c",)).tasks == ["d", "c", "a,b"]
     assert dataset(frame, task_order=("a,b", "d")).tasks == ["a,b", "d", "c"]
@@ -191,7 +193,7 @@ def test_a_named_index_is_a_column():
         np.testing.assert_array_equal(found.y, frame.y)
 
 
-def test_an_index_without_a_name_is_left_out_and_words_in_it_are_told():
+def test_an_unnamed_index_is_left_out_and_text_in_it_is_reported():
     frame = table()
     assert "index" not in dataset(frame.set_index(frame.index[::-1] * 7)).notes
     words = dataset(frame.set_axis([f"row {k}" for k in range(len(frame))]))
@@ -199,7 +201,7 @@ def test_an_index_without_a_name_is_left_out_and_words_in_it_are_told():
     assert "index" in words.notes
 
 
-def test_an_index_called_like_a_column_is_that_column_or_refused():
+def test_an_index_named_like_a_column_equals_that_column_or_is_rejected():
     frame = table()
     same = frame.set_index("x", drop=False)
     assert table_of_frame(same).columns == list(frame.columns)
@@ -211,7 +213,7 @@ def test_an_index_called_like_a_column_is_that_column_or_refused():
         table_of_frame(frame.set_index(twice))
 
 
-def test_an_index_that_arrow_numbers_is_no_column():
+def test_an_index_numbered_by_arrow_is_not_a_column():
     arrow = pytest.importorskip("pyarrow")
     frame = table().sample(frac=1.0, random_state=0)
     assert "__index_level_0__" in arrow.Table.from_pandas(frame).column_names
@@ -228,7 +230,7 @@ def mixed_table():
     return table(**{"grade, US": grades, "age": ages})
 
 
-def test_all_mixed_columns_are_refused_at_once_and_the_option_reads_them():
+def test_all_mixed_columns_are_rejected_at_once_and_an_option_accepts_them():
     with pytest.raises(DataError) as caught:
         dataset(mixed_table())
     error = caught.value
@@ -252,7 +254,7 @@ def test_mixed_columns_may_be_read_as_categories():
         dataset(table(), mixed="words")
 
 
-def test_all_numbers_written_as_text_are_refused_at_once():
+def test_all_numbers_written_as_text_are_rejected_at_once():
     shares = np.resize(["1%", "2%", "3%"], 48)
     prices = np.resize(["$1", "$2", "$3"], 48)
     with pytest.raises(DataError, match=r"'share'.*'price'.*\n.*--drop share,price"):
@@ -262,7 +264,7 @@ def test_all_numbers_written_as_text_are_refused_at_once():
 # --- names of tasks ---
 
 
-def test_classes_of_targets_whose_names_meet_are_tasks_of_their_own():
+def test_classes_of_targets_with_ambiguous_names_remain_separate_tasks():
     rows = 48
     frame = pd.DataFrame(
         {
@@ -285,14 +287,14 @@ def test_names_of_classes_are_equal_only_for_equal_parts(a, b, c, d):
     assert alike == ((a, b) == (c, d))
 
 
-def test_names_that_are_taken_get_a_number():
+def test_duplicate_names_get_a_number():
     assert distinct(["a", "a", "a (2)", "b"], ["b"]) == ["a", "a (3)", "a (2)", "b (2)"]
 
 
 # --- new rows ---
 
 
-def test_gaps_in_columns_that_were_complete_are_counted():
+def test_missing_values_in_complete_training_columns_are_counted():
     frame = table(gaps=np.where(np.arange(48) % 5, 1.5, np.nan))
     data = dataset(frame)
     words = {data.features.index(name): w for name, w in data.categories.items()}
@@ -316,7 +318,7 @@ def test_gaps_in_columns_that_were_complete_are_counted():
     assert new_rows(table_of_frame(frame), schema).said() == []
 
 
-def test_gaps_of_test_rows_are_told():
+def test_missing_values_in_test_rows_are_reported():
     test = table().astype({"x": object})
     test.loc[:4, "x"] = None
     roles = Roles(("y",), "task")
@@ -327,7 +329,7 @@ def test_gaps_of_test_rows_are_told():
 
 
 @pytest.mark.parametrize("output", ["pandas", "polars"])
-def test_features_are_arrays_whatever_scikit_learn_is_set_to(output):
+def test_features_are_arrays_whatever_the_scikit_learn_configuration(output):
     pytest.importorskip(output)
     data = dataset(table(gaps=np.where(np.arange(48) % 5, 1.5, np.nan)))
     step = TableFeatures({data.features.index("word"): data.categories["word"]})
@@ -338,13 +340,13 @@ def test_features_are_arrays_whatever_scikit_learn_is_set_to(output):
     np.testing.assert_array_equal(found, expected)
 
 
-# --- persons, and small tasks ---
+# --- people, and small tasks ---
 
 
 @pytest.mark.parametrize(
     "name", ["id", "ID", "pupil_id", "pupilId", "childid", "teacher"]
 )
-def test_numbers_of_persons_with_several_rows_are_told_once(name):
+def test_ids_of_people_with_several_rows_are_reported_once(name):
     frame = table().assign(**{name: np.arange(48) // 4 + 100})
     notes = dataset(frame).notes
     assert notes.count(f"--group {name} ") == 1
@@ -354,7 +356,7 @@ def test_numbers_of_persons_with_several_rows_are_told_once(name):
 
 
 @pytest.mark.parametrize("name", ["acid", "grid", "age", "solid"])
-def test_numbers_of_other_names_are_no_persons(name):
+def test_numbers_with_other_names_are_not_ids_of_people(name):
     frame = table().assign(**{name: np.arange(48) // 4 + 100})
     assert "--group" not in dataset(frame).notes
 
@@ -365,7 +367,7 @@ def test_tasks_with_fewer_rows_than_folds_are_named():
     assert short_tasks(data, 4) == ""
 
 
-def test_arff_takes_the_same_texts_for_nothing(tmp_path):
+def test_arff_accepts_the_same_missing_value_markers(tmp_path):
     head = (
         "@relation r\n@attribute x numeric\n@attribute c {u,NA,v}\n@attribute s string"
     )
@@ -377,7 +379,7 @@ def test_arff_takes_the_same_texts_for_nothing(tmp_path):
     assert found.column("x").isna().tolist() == missing
     assert found.column("c").isna().tolist() == missing
     assert found.column("s").isna().tolist() == [False, True, False, True, False]
-    # Words keep their numbers in the declaration, of which NA is the second.
+    # Words keep their positions in the declaration; NA is the second.
     np.testing.assert_array_equal(
         found.numbers(["c"], gaps=True)[:, 0], [0, np.nan, np.nan, np.nan, 2]
     )

@@ -23,33 +23,33 @@ def refused(content: bytes, **options) -> str:
     return str(caught.value)
 
 
-def test_sequences_over_several_lines():
+def test_sequences_may_span_several_lines():
     sequences, labels = parse(b"\n>one\nACG\nTAC\n\n>two\r\nGGG\r\nTTT\r\n")
     assert sequences.tolist() == [b"ACGTAC", b"GGGTTT"]
     assert sequences.dtype == "S6"
     assert labels is None
 
 
-def test_letters():
+def test_letters_are_checked():
     sequences, _ = parse(b">x\nacgtun\n>y\nRYSWKM\n")
     assert sequences.tolist() == [b"ACGTTN", b"RYSWKM"]
 
 
-def test_window():
+def test_a_window_of_each_sequence_is_read():
     assert parse(b">x\nAACCGGTT\n>y\nTTGGCCAA\n", window=(2, 6))[0].tolist() == [
         b"CCGG",
         b"GGCC",
     ]
 
 
-def test_labels_in_headers():
+def test_labels_are_read_from_headers():
     content = b"> chr=1, label=-1\nAC\n> label=1\nGT\n"
     sequences, labels = parse(content, label="label=([+-]?1)")
     assert sequences.tolist() == [b"AC", b"GT"]
     assert labels.tolist() == [-1, 1]
 
 
-def test_records_come_one_at_a_time():
+def test_records_are_read_one_at_a_time():
     def lines():
         yield b">a\n"
         yield b"AC\n"
@@ -64,7 +64,7 @@ letters = st.text(IUPAC.decode().replace("U", ""), min_size=1, max_size=12)
 
 
 @given(st.lists(letters, min_size=1, max_size=8), st.integers(1, 5))
-def test_what_is_written_is_read(sequences, width):
+def test_written_files_are_read_exactly(sequences, width):
     length = min(map(len, sequences))
     sequences = [s[:length].encode() for s in sequences]
     text = b""
@@ -115,12 +115,12 @@ GOLDEN = {
 
 
 @pytest.mark.parametrize("case", GOLDEN)
-def test_bad_files(case):
+def test_invalid_files_are_rejected(case):
     content, text = GOLDEN[case]
     assert refused(content) == text
 
 
-def test_bad_windows_and_labels():
+def test_invalid_windows_and_labels_are_rejected():
     assert refused(b">a\nACGT\n", window=(2, 6)) == (
         "t.fa: the window 2:6 does not fit into sequences of 4 bases"
     )
@@ -135,7 +135,7 @@ def test_bad_windows_and_labels():
     )
 
 
-def test_drop_repeats_keeps_the_first_of_a_label():
+def test_drop_repeats_keeps_the_first_occurrence_per_label():
     strings = np.array([b"B", b"A", b"B", b"C", b"A"])
     assert drop_repeats(strings, np.ones(5)).tolist() == [0, 1, 3]
     assert drop_repeats(strings, np.array([1, 1, -1, 1, 1])).tolist() == [0, 1, 2, 3]
@@ -192,14 +192,14 @@ def test_repeats_are_dropped_within_task_and_label(own_set):
     )
 
 
-def test_packed_files_and_header_labels(own_set):
+def test_compressed_files_and_header_labels_are_read(own_set):
     files = {"a.fa.bz2": bz2.compress(b">label=1\nAC\n>label=-1\nGG\n")}
     options = {"tasks": [{"name": "all", "labelled": ["a.fa"]}], "label": "label=(.+)"}
     data = own_set.write("fasta", files, options, **KIND)()
     assert data.y.tolist() == [1, -1]
 
 
-def test_golden_errors_of_a_set(own_set):
+def test_errors_of_a_data_set_are_located(own_set):
     whole = [TASKS[0], {**TASKS[1], "window": [0, 8]}]
     assert own_set.error("fasta", FILES, {"tasks": whole}, **KIND) == (
         "data set mine: its files have sequences of 4, 8 bases\nGive windows of the same length."
@@ -220,7 +220,7 @@ def test_golden_errors_of_a_set(own_set):
     )
 
 
-def test_truncated_gzip(own_set):
+def test_a_truncated_gzip_file_is_rejected(own_set):
     generator = np.random.default_rng(0)
     rows = b"".join(
         b">s\n" + bytes(generator.choice(list(b"ACGT"), 50)) + b"\n" for _ in range(200)

@@ -1,4 +1,6 @@
-"""Downloads against a server on the loopback: what it may do wrong, and what must never reach the data directory."""
+"""Downloads from a local server: its possible faults, and files that must never reach
+the data directory.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ Answer = Callable[[BaseHTTPRequestHandler], None]
 
 
 class Server:
-    """Answers every path with a function; remembers the requests."""
+    """Answers each path with a function and records the requests."""
 
     def __init__(self) -> None:
         self.answers: dict[str, Answer] = {}
@@ -104,7 +106,7 @@ def redirect(to: str, code: int = 302) -> Answer:
 
 
 def cut(body: bytes, at: int) -> Answer:
-    """Promise the whole body and hang up after `at` bytes."""
+    """Promise the complete body and close the connection after `at` bytes."""
     return lambda handler: send(handler, 200, body[:at], length=len(body))
 
 
@@ -136,7 +138,7 @@ def left(folder: Path) -> list[str]:
     [(CONTENT, "a.bin"), (gzip.compress(CONTENT), "a.bin.gz")],
     ids=["plain", "gz"],
 )
-def test_plain_and_compressed(
+def test_plain_and_compressed_files_are_downloaded(
     tmp_path: Path, server: Server, body: bytes, name: str
 ) -> None:
     path = fetch(tmp_path, server.url("/x", serve(body)))
@@ -144,7 +146,7 @@ def test_plain_and_compressed(
     assert left(tmp_path) == [name]
 
 
-def test_member_of_an_archive(tmp_path: Path, server: Server) -> None:
+def test_a_member_of_an_archive_is_downloaded(tmp_path: Path, server: Server) -> None:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("folder/other", b"other")
@@ -156,7 +158,7 @@ def test_member_of_an_archive(tmp_path: Path, server: Server) -> None:
     assert left(tmp_path) == ["a.bin"]
 
 
-def test_addresses_in_turn_and_all_reasons(
+def test_addresses_are_tried_in_order_and_all_failures_are_reported(
     tmp_path: Path, server: Server, lacking: Any
 ) -> None:
     bad = [
@@ -196,19 +198,21 @@ def test_addresses_in_turn_and_all_reasons(
     )
 
 
-def test_no_address(tmp_path: Path) -> None:
+def test_data_without_an_address_are_reported(tmp_path: Path) -> None:
     assert failure(tmp_path).startswith(
         "data set mine: could not download a.bin: the card knows no address for it\nWithout a network:"
     )
 
 
-def test_wrong_hash_never_reaches_its_place(tmp_path: Path, server: Server) -> None:
+def test_a_file_with_a_wrong_hash_never_reaches_the_data_directory(
+    tmp_path: Path, server: Server
+) -> None:
     text = failure(tmp_path, server.url("/x", serve(b"x" + CONTENT[1:])))
     assert f"expected sha256 {SHA}, found" in text
     assert left(tmp_path) == []
 
 
-def test_an_interrupted_download_leaves_nothing_and_starts_again(
+def test_an_interrupted_download_leaves_nothing_and_can_be_restarted(
     tmp_path: Path, server: Server
 ) -> None:
     url = server.url("/x", cut(CONTENT, 70_000))
@@ -252,7 +256,7 @@ def test_redirects_to_other_schemes_are_not_followed(
     assert not lacking(text, "file:///etc/hostname", "https")
 
 
-def test_circular_redirects(tmp_path: Path, server: Server) -> None:
+def test_circular_redirects_are_rejected(tmp_path: Path, server: Server) -> None:
     assert "too many redirects" in failure(tmp_path, server.url("/x", redirect("/x")))
 
 
@@ -265,13 +269,13 @@ def test_circular_redirects(tmp_path: Path, server: Server) -> None:
         "file://127.0.0.1/x",
     ],
 )
-def test_only_https(tmp_path: Path, url: str) -> None:
+def test_only_https_is_allowed(tmp_path: Path, url: str) -> None:
     with pytest.raises(DataError, match="only https addresses are fetched"):
         download(url, tmp_path / "x.part", limit=10)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_loopback_is_for_explicit_addresses_only(
+def test_the_loopback_is_allowed_only_for_explicit_addresses(
     tmp_path: Path, server: Server
 ) -> None:
     url = server.url("/a.bin", serve(CONTENT))
@@ -281,7 +285,9 @@ def test_loopback_is_for_explicit_addresses_only(
         fetch_dataset(make_card(), data_dir=tmp_path, url="http://example.org/a.bin")
 
 
-def test_explicit_address_with_other_content(tmp_path: Path, server: Server) -> None:
+def test_an_explicit_address_with_other_content_is_rejected(
+    tmp_path: Path, server: Server
+) -> None:
     with pytest.raises(DataError, match="the content is not a file of mine"):
         fetch_dataset(
             make_card(), data_dir=tmp_path, url=server.url("/a.bin", serve(b"else"))
@@ -289,7 +295,9 @@ def test_explicit_address_with_other_content(tmp_path: Path, server: Server) -> 
     assert left(tmp_path) == []
 
 
-def test_explicit_archive_with_several_files(tmp_path: Path, server: Server) -> None:
+def test_an_explicit_archive_may_contain_several_files(
+    tmp_path: Path, server: Server
+) -> None:
     more = b"more"
     specs = (
         FileSpec(name="a.bin", sha256=SHA),
@@ -310,7 +318,7 @@ def test_explicit_archive_with_several_files(tmp_path: Path, server: Server) -> 
     assert missing_files(card, data_dir=tmp_path) == []
 
 
-def test_what_is_there_is_verified_and_not_downloaded(
+def test_existing_files_are_verified_and_not_downloaded(
     tmp_path: Path, server: Server
 ) -> None:
     (tmp_path / "f").mkdir()
@@ -322,7 +330,7 @@ def test_what_is_there_is_verified_and_not_downloaded(
         fetch_dataset(card, data_dir=tmp_path)
 
 
-def test_interruption_by_the_user_leaves_no_half_file(
+def test_an_interrupt_by_the_user_leaves_no_partial_file(
     tmp_path: Path, server: Server
 ) -> None:
     def interrupt(*_: Any) -> None:
@@ -335,7 +343,7 @@ def test_interruption_by_the_user_leaves_no_half_file(
     assert fetch(tmp_path, url).read_bytes() == CONTENT
 
 
-def test_unwritable_directory(tmp_path: Path, server: Server) -> None:
+def test_an_unwritable_directory_is_reported(tmp_path: Path, server: Server) -> None:
     (tmp_path / "f").write_text("in the way")
     with pytest.raises(UserError, match=r"(?s)cannot write .*--data-dir"):
         fetch(tmp_path, server.url("/x", serve(CONTENT)))

@@ -1,4 +1,4 @@
-"""Files in their containers: found, decompressed, verified; what is wrong is refused in plain words."""
+"""Files in containers are found, decompressed and verified; errors are clear."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def tarred(mode: str, **members: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("suffix", PACK)
-def test_every_container(tmp_path: Path, suffix: str) -> None:
+def test_all_containers_are_read(tmp_path: Path, suffix: str) -> None:
     path = put(tmp_path, "a.txt" + suffix, PACK[suffix](CONTENT))
     found = verify(tmp_path)
     assert (found.path, found.sha256, found.size) == (path, SHA, len(CONTENT))
@@ -94,7 +94,7 @@ def test_every_container(tmp_path: Path, suffix: str) -> None:
 @pytest.mark.parametrize(
     "pack", [zipped, lambda **m: tarred("", **m), lambda **m: tarred("gz", **m)]
 )
-def test_members_of_archives(tmp_path: Path, pack: Any) -> None:
+def test_members_of_archives_are_read(tmp_path: Path, pack: Any) -> None:
     put(tmp_path, "all.bin", pack(b_txt=b"other", a_txt=CONTENT))
     card = make_card(
         containers=[
@@ -121,21 +121,21 @@ def test_members_of_archives(tmp_path: Path, pack: Any) -> None:
     assert "archive" in complaint(tmp_path, absent)
 
 
-def test_restricted_containers(tmp_path: Path) -> None:
+def test_restricted_containers_are_rejected(tmp_path: Path) -> None:
     put(tmp_path, "a.txt", CONTENT)
     assert "looked for f/a.txt.gz\n" in complaint(
         tmp_path, make_card(containers=["gz"])
     )
 
 
-def test_missing(tmp_path: Path) -> None:
+def test_missing_files_are_reported(tmp_path: Path) -> None:
     assert complaint(tmp_path) == (
         "data set mine: the file a.txt is missing; looked for f/a.txt, f/a.txt.gz, f/a.txt.bz2, f/a.txt.xz\n"
         "There is no download address for a.txt. Give a file that you have: mtlrun data add mine FILE"
     )
 
 
-def test_flipped_byte_shows_both_hashes(tmp_path: Path) -> None:
+def test_a_flipped_byte_is_reported_with_both_hashes(tmp_path: Path) -> None:
     flipped = b"L" + CONTENT[1:]
     put(tmp_path, "a.txt.gz", gzip.compress(flipped))
     assert complaint(tmp_path) == (
@@ -185,7 +185,7 @@ AGAIN = "\nPut a good copy in its place; a file that `mtlrun data fetch` downloa
         (".gz", lambda b: b[:-8] + b"\0" * 8, "the file is damaged (CRC check failed"),
     ],
 )
-def test_damaged_containers(
+def test_damaged_containers_are_rejected(
     tmp_path: Path, suffix: str, damage: Any, message: str
 ) -> None:
     put(tmp_path, "a.txt" + suffix, damage(PACK[suffix](CONTENT)))
@@ -194,14 +194,14 @@ def test_damaged_containers(
     assert text.endswith(AGAIN)
 
 
-def test_directory_for_a_file(tmp_path: Path) -> None:
+def test_a_directory_in_place_of_a_file_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "f" / "a.txt").mkdir(parents=True)
     assert complaint(tmp_path) == (
         "f/a.txt: is a directory, expected a file\nRemove the directory and put the file in its place."
     )
 
 
-def test_dangling_link(tmp_path: Path) -> None:
+def test_a_dangling_link_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "f").mkdir()
     (tmp_path / "f" / "a.txt").symlink_to(tmp_path / "nowhere")
     assert (
@@ -210,7 +210,9 @@ def test_dangling_link(tmp_path: Path) -> None:
     )
 
 
-def test_permission_denied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_denied_permission_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: Any) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -222,13 +224,13 @@ def test_permission_denied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     )
 
 
-def test_a_stale_copy_does_not_hide_the_right_one(tmp_path: Path) -> None:
+def test_a_stale_copy_does_not_hide_the_right_file(tmp_path: Path) -> None:
     put(tmp_path, "a.txt", b"old")
     put(tmp_path, "a.txt.gz", gzip.compress(CONTENT))
     assert verify(tmp_path).container == "gz"
 
 
-def test_a_bomb_is_not_unpacked_to_its_end(tmp_path: Path) -> None:
+def test_a_decompression_bomb_is_not_unpacked_to_its_end(tmp_path: Path) -> None:
     put(tmp_path, "a.txt.gz", gzip.compress(b"\0" * 50_000_000))
     assert "(more than " in complaint(tmp_path)
     size = int(complaint(tmp_path).split("(more than ")[1].split()[0])
@@ -242,7 +244,7 @@ def test_changed_files_are_hashed_again(tmp_path: Path) -> None:
     assert "the content is not that of mine/a.txt" in complaint(tmp_path)
 
 
-def test_unknown_hash_takes_any_content(tmp_path: Path) -> None:
+def test_an_unknown_hash_accepts_any_content(tmp_path: Path) -> None:
     put(tmp_path, "a.txt", b"anything")
     assert (
         verify(tmp_path, make_card(sha256=None, bytes=None)).sha256
@@ -256,14 +258,18 @@ def test_damage_found_while_reading_is_a_data_error(tmp_path: Path) -> None:
         DataFile("a.txt", path, "gz").read_bytes()
 
 
-def test_wrong_encoding_names_line_and_column(tmp_path: Path, lacking: Any) -> None:
+def test_errors_about_encodings_name_line_and_column(
+    tmp_path: Path, lacking: Any
+) -> None:
     path = put(tmp_path, "a.txt", "one\ncafé\n".encode("latin-1"))
     with pytest.raises(DataError) as caught:
         list(DataFile("a.txt", path, "plain").lines())
     assert not lacking(caught.value, f"{path}:2:4: ", "0xe9", "UTF-8")
 
 
-def test_data_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_data_directory_is_chosen_by_option_variable_or_default(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("MTLRUN_DATA", str(tmp_path / "env"))
     assert data_directory(tmp_path) == tmp_path
     assert data_directory() == tmp_path / "env"
@@ -276,7 +282,7 @@ def test_data_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("suffix", PACK)
-def test_add_recognises_content_under_any_name(tmp_path: Path, suffix: str) -> None:
+def test_add_recognizes_content_under_any_name(tmp_path: Path, suffix: str) -> None:
     given = tmp_path / "download(1)"
     given.write_bytes(PACK[suffix](CONTENT))
     (stored,) = add_file(make_card(), given, tmp_path / "data")
@@ -299,14 +305,14 @@ def test_add_unpacks_archives(tmp_path: Path, pack: Any) -> None:
     assert stored.read_bytes() == CONTENT
 
 
-def test_add_compresses_where_the_card_wants_it(tmp_path: Path) -> None:
+def test_add_compresses_if_the_card_requires_it(tmp_path: Path) -> None:
     given = tmp_path / "a.txt"
     given.write_bytes(CONTENT)
     (stored,) = add_file(make_card(containers=["xz"]), given, tmp_path)
     assert lzma.decompress(stored.path.read_bytes()) == CONTENT
 
 
-def test_add_refuses_other_content(tmp_path: Path) -> None:
+def test_add_rejects_other_content(tmp_path: Path) -> None:
     given = tmp_path / "a.txt"
     given.write_bytes(b"else")
     with pytest.raises(DataError) as caught:
@@ -320,7 +326,7 @@ def test_add_refuses_other_content(tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
 
 
-def test_add_by_name_where_the_hash_is_unknown(tmp_path: Path) -> None:
+def test_add_goes_by_name_if_the_hash_is_unknown(tmp_path: Path) -> None:
     card = make_card(sha256=None, bytes=None)
     (tmp_path / "b.txt").write_bytes(b"mine")
     with pytest.raises(DataError, match="not a file of mine") as caught:
@@ -337,14 +343,14 @@ def test_add_by_name_where_the_hash_is_unknown(tmp_path: Path) -> None:
     ("kind", "message"),
     [("absent", "there is no such file"), ("folder", "is a directory")],
 )
-def test_add_of_nothing(tmp_path: Path, kind: str, message: str) -> None:
+def test_add_of_nothing_is_rejected(tmp_path: Path, kind: str, message: str) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(DataError, match=message) as caught:
         add_file(make_card(), tmp_path / kind, tmp_path)
     assert caught.value.remedy == "Give the path of a file that you have."
 
 
-def test_add_where_nothing_can_be_written(tmp_path: Path) -> None:
+def test_add_reports_an_unwritable_directory(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("in the way")
     given = tmp_path / "a.txt"
     given.write_bytes(CONTENT)

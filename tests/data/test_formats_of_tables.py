@@ -1,4 +1,6 @@
-"""The same rows from every format: as a data set with the targets and tasks that the format names, and as new rows."""
+"""The same rows in every format: as data sets with the targets and tasks of the format,
+and as new rows.
+"""
 
 import gzip
 
@@ -34,7 +36,7 @@ def cells(*arrays):
 
 
 @pytest.mark.parametrize(("x", "y"), [("X", "Y"), ("feature", "label")])
-def test_matrices_of_matlab_are_features_and_targets(tmp_path, x, y):
+def test_matrices_in_matlab_files_are_features_and_targets(tmp_path, x, y):
     savemat(tmp_path / "t.mat", {x: X, y: Y, "other": np.ones((2, 2))})
     found = dataset(tmp_path / "t.mat")
     np.testing.assert_array_equal(found.X, X)
@@ -44,7 +46,7 @@ def test_matrices_of_matlab_are_features_and_targets(tmp_path, x, y):
     assert len(set(found.tasks)) == 2
 
 
-def test_the_pair_that_is_complete_is_read_and_features_alone_are_new_rows(tmp_path):
+def test_the_complete_pair_is_read_and_features_alone_are_new_rows(tmp_path):
     savemat(tmp_path / "t.mat", {"X": X + 1, "feature": X, "label": Y})
     np.testing.assert_array_equal(dataset(tmp_path / "t.mat").X, X)
     savemat(tmp_path / "u.mat", {"feature": X})
@@ -57,7 +59,7 @@ def test_the_pair_that_is_complete_is_read_and_features_alone_are_new_rows(tmp_p
         dataset(tmp_path / "v.mat")
 
 
-def test_cells_of_matlab_are_tasks(tmp_path):
+def test_cells_in_matlab_files_are_tasks(tmp_path):
     parts = [X[:4], X[4:8], X[8:]]
     savemat(
         tmp_path / "t.mat",
@@ -76,14 +78,16 @@ def test_cells_of_matlab_are_tasks(tmp_path):
 
 
 @pytest.mark.parametrize("ragged", [False, True])
-def test_targets_and_tasks_of_matlab_are_no_features_of_new_rows(tmp_path, ragged):
+def test_targets_and_tasks_in_matlab_files_are_not_features_of_new_rows(
+    tmp_path, ragged
+):
     parts = (
         {"X": cells(X[:4], X[4:]), "Y": cells(Y[:4, :1], Y[4:, :1])}
         if ragged
         else {"X": X, "Y": Y}
     )
     savemat(tmp_path / "t.mat", parts)
-    names = ("a", "b", "c")  # columns without names are taken in their order
+    names = ("a", "b", "c")  # Columns without names are taken in order.
     for schema in (
         Schema(3),
         Schema(3, names),
@@ -101,7 +105,7 @@ def test_targets_and_tasks_of_matlab_are_no_features_of_new_rows(tmp_path, ragge
 @pytest.mark.parametrize(
     "wrong", [np.ones(3) > 0, "text", np.ones((2, 2, 2)), np.ones((3, 2)) * 1j]
 )
-def test_other_variables_than_matrices_of_numbers_are_refused(tmp_path, wrong):
+def test_variables_other_than_numeric_matrices_are_rejected(tmp_path, wrong):
     savemat(tmp_path / "t.mat", {"X": wrong, "Y": np.ones((2, 1))})
     with pytest.raises(DataError, match=r"t\.mat"):
         read_table(tmp_path / "t.mat")
@@ -113,7 +117,7 @@ def test_other_variables_than_matrices_of_numbers_are_refused(tmp_path, wrong):
 # --- NumPy
 
 
-def test_arrays_of_numpy(tmp_path):
+def test_numpy_arrays_are_read(tmp_path):
     np.savez(tmp_path / "t.npz", X=X, task_id=TASKS)
     rows = read_rows(tmp_path / "t.npz", Schema(3))
     np.testing.assert_array_equal(rows.X, X)
@@ -128,7 +132,7 @@ def test_arrays_of_numpy(tmp_path):
     np.testing.assert_array_equal(read_rows(tmp_path / "u.npz", Schema(3)).X, X > 0)
 
 
-def test_a_sparse_matrix_of_scipy(tmp_path):
+def test_a_sparse_scipy_matrix_is_read(tmp_path):
     matrix = sparse.csr_matrix(np.where(X > 0, X, 0))
     sparse.save_npz(tmp_path / "t.npz", matrix)
     rows = read_rows(tmp_path / "t.npz", Schema(3))
@@ -151,7 +155,7 @@ def test_a_sparse_matrix_of_scipy(tmp_path):
     whole = sparse.csr_matrix(
         (matrix.data, matrix.indices + 3, matrix.indptr), shape=(12, 6)
     )
-    whole.indices[-1] = 99  # beyond its last column
+    whole.indices[-1] = 99  # Beyond its last column
     np.savez(
         tmp_path / "u.npz",
         data=whole.data,
@@ -164,7 +168,7 @@ def test_a_sparse_matrix_of_scipy(tmp_path):
 
 
 @pytest.mark.parametrize(("value", "told"), [(np.inf, "inf"), (np.nan, "no value")])
-def test_the_place_of_a_wrong_entry_of_a_sparse_matrix_is_named(tmp_path, value, told):
+def test_an_invalid_entry_of_a_sparse_matrix_is_located(tmp_path, value, told):
     matrix = np.where(X > 0, X, 0)
     matrix[7, 1] = value
     sparse.save_npz(tmp_path / "t.npz", sparse.csr_matrix(matrix))
@@ -172,7 +176,7 @@ def test_the_place_of_a_wrong_entry_of_a_sparse_matrix_is_named(tmp_path, value,
         read_rows(tmp_path / "t.npz", Schema(3))
 
 
-def test_sequences_of_numpy_and_fasta(tmp_path):
+def test_sequences_in_numpy_and_fasta_files_are_read(tmp_path):
     letters = [b"ACGT", b"TTTT", b"GGCC"]
     np.savez(tmp_path / "t.npz", X=np.array(letters), task_id=["worm", "fly", "worm"])
     (tmp_path / "t.fasta").write_text(
@@ -193,7 +197,7 @@ def svm(tmp_path, *lines, name="t.svm"):
     return tmp_path / name
 
 
-def test_query_ids_of_svmlight_are_tasks_where_there_are_several(tmp_path):
+def test_query_ids_of_svmlight_are_tasks_if_there_are_several(tmp_path):
     lines = [
         f"{y:g} qid:{t} 1:{a} 3:{b}"
         for (y, _), t, (a, b, _) in zip(Y, TASKS, X, strict=True)
@@ -215,7 +219,9 @@ def test_query_ids_of_svmlight_are_tasks_where_there_are_several(tmp_path):
     assert read_rows(svm(tmp_path, *one), wanted).tasks == ["1"] * 12
 
 
-def test_columns_beyond_those_of_the_model_are_ignored_and_others_are_zero(tmp_path):
+def test_columns_beyond_those_of_the_model_are_ignored_and_missing_ones_are_zero(
+    tmp_path,
+):
     path = svm(tmp_path, "0 1:1 2:2 9:9", "0 3:3")
     rows = read_rows(path, Schema(3, ("x3", "x1", "x5"), table=True))
     np.testing.assert_array_equal(rows.X.toarray(), [[0, 1, 0], [3, 0, 0]])
@@ -231,7 +237,7 @@ def test_a_table_has_at_most_a_million_columns(tmp_path):
         read_table(svm(tmp_path, "0 1000001:1"))
 
 
-def test_test_rows_of_several_labels_have_those_of_the_training_rows(tmp_path):
+def test_multilabel_test_rows_have_the_labels_of_the_training_rows(tmp_path):
     rows = read_table(
         svm(tmp_path, *["0,1 1:1 2:1", "1 2:2", " 1:3", "0 1:5"] * 3, name="rows.svm")
     )
@@ -264,7 +270,7 @@ HEAD = """\
     ("relation", "targets"),
     [("'t: -C -2'", ["c", "d"]), ("'t: -C 1'", ["a"]), ("'t: -C -3'", ["b", "c", "d"])],
 )
-def test_meka_says_which_columns_are_labels(tmp_path, relation, targets):
+def test_meka_declares_the_label_columns(tmp_path, relation, targets):
     rows = "".join(
         f"{k},{'high' if k % 3 else 'low'},{k % 2},{int(k > 5)}\n" for k in range(12)
     )
@@ -282,7 +288,7 @@ def test_meka_says_which_columns_are_labels(tmp_path, relation, targets):
         dataset(tmp_path / "t.arff")
 
 
-def test_meka_says_so_of_sparse_files_too(tmp_path):
+def test_meka_declares_the_label_columns_of_sparse_files_too(tmp_path):
     rows = "".join(
         f"{{0 {k + 1}, 1 {'high' if k % 3 else 'low'}, 2 {k % 2}, 3 {int(k > 5)}}}\n"
         for k in range(12)
@@ -293,7 +299,7 @@ def test_meka_says_so_of_sparse_files_too(tmp_path):
     assert (sorted(found.features), found.targets) == (["a", "b"], ["c", "d"])
 
 
-def test_declared_words_of_arff_are_words_or_their_place_in_the_declaration(tmp_path):
+def test_nominal_arff_values_are_names_or_their_positions(tmp_path):
     (tmp_path / "t.arff").write_text(
         HEAD.format("t") + "1,high,0,1\n2,low,1,1\n?,?,1,0\n"
     )
@@ -307,7 +313,7 @@ def test_declared_words_of_arff_are_words_or_their_place_in_the_declaration(tmp_
     np.testing.assert_array_equal(numbers.X, [[1, 1, 1], [0, 2, 1]])
 
 
-def test_empty_and_ambiguous_arff_files_are_refused(tmp_path):
+def test_empty_and_ambiguous_arff_files_are_rejected(tmp_path):
     (tmp_path / "t.arff").write_text(HEAD.format("t"))
     with pytest.raises(DataError, match=r"t\.arff: no rows") as empty:
         read_table(tmp_path / "t.arff")
@@ -338,7 +344,7 @@ def test_targets_and_tasks_may_be_columns_of_a_sparse_table(tmp_path):
     assert dataset(tmp_path / "t.arff", "y", task="task", drop=("x",)).features == ["z"]
 
 
-# --- what is named
+# --- error messages
 
 
 @pytest.mark.parametrize(
@@ -349,7 +355,7 @@ def test_a_damaged_file_is_named(tmp_path, suffix):
     path.write_bytes(b"\x00\x01 neither this nor that")
     with pytest.raises(DataError, match=rf"t\.{suffix}") as caught:
         read_table(path)
-    if suffix not in ("arff", "svm", "fasta"):  # of which the line is named
+    if suffix not in ("arff", "svm", "fasta"):  # The line is named.
         assert caught.value.remedy
 
 
@@ -363,7 +369,7 @@ def test_a_damaged_file_is_named(tmp_path, suffix):
         ({"X": X, "task_id": TASKS[:, None]}, "(12, 1)"),
     ],
 )
-def test_arrays_that_do_not_fit_are_named_with_a_remedy(tmp_path, arrays, told):
+def test_arrays_that_do_not_match_are_named_with_a_remedy(tmp_path, arrays, told):
     np.savez(tmp_path / "t.npz", **arrays)
     with pytest.raises(DataError, match=r"t\.npz: ") as caught:
         read_table(tmp_path / "t.npz")
@@ -372,7 +378,7 @@ def test_arrays_that_do_not_fit_are_named_with_a_remedy(tmp_path, arrays, told):
 
 
 def named_columns(path, kind):
-    """Write two rows of two features as a file of a kind."""
+    """Write two rows of two features in a format."""
     frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
     if kind == "csv":
         frame.to_csv(path, index=False)
@@ -397,7 +403,7 @@ def named_columns(path, kind):
 @pytest.mark.parametrize(
     "kind", ["csv", "xlsx", "parquet", "mat", "npz", "svm", "arff", "fasta"]
 )
-def test_a_file_that_does_not_fit_the_model_is_named(tmp_path, kind):
+def test_a_file_that_does_not_match_the_model_is_named(tmp_path, kind):
     path = tmp_path / f"t.{kind}"
     named_columns(path, kind)
     strings = kind == "fasta"
@@ -417,7 +423,7 @@ def workbook(path, rows):
     return path
 
 
-def test_a_first_row_of_numbers_is_no_header(tmp_path):
+def test_a_first_row_of_numbers_is_not_a_header(tmp_path):
     found = read_rows(workbook(tmp_path / "t.xlsx", [[1.5, 2], [3, 4]]), Schema(2))
     np.testing.assert_array_equal(found.X, [[1.5, 2], [3, 4]])
     by_name = read_rows(tmp_path / "t.xlsx", Schema(2, ("x2", "x1"), table=True))
@@ -445,7 +451,7 @@ def test_empty_rows_of_a_workbook_are_left_out_and_counted(tmp_path):
     ).tolist() == [[1], [2]]
 
 
-def test_columns_of_a_workbook_need_names_of_their_own(tmp_path):
+def test_columns_of_a_workbook_need_unique_names(tmp_path):
     for rows, told in (
         ([["a", None], [1, 2]], r":1: column 2"),
         ([[None, None], ["a", "a"], [1, 2]], r":2: .*'a'"),
@@ -454,7 +460,7 @@ def test_columns_of_a_workbook_need_names_of_their_own(tmp_path):
             read_table(workbook(tmp_path / "t.xlsx", rows))
 
 
-def test_words_for_nothing_are_missing_in_workbooks_as_in_text(tmp_path):
+def test_missing_value_markers_in_workbooks_match_those_in_text(tmp_path):
     rows = [["a", "b"], [1, "NA"], [2, "yes"], ["", "no"], [3, "None"]]
     wanted = Schema(2, ("a", "b"), table=True, categories={"b": ["no", "yes", "None"]})
     for path in (workbook(tmp_path / "t.xlsx", rows), tmp_path / "t.csv"):
@@ -469,14 +475,16 @@ def test_words_for_nothing_are_missing_in_workbooks_as_in_text(tmp_path):
     ("cell", "told"),
     [("=A2*2", "B3.*formula"), ("#DIV/0!", r"'b'.*#DIV/0!"), ("#N/A", None)],
 )
-def test_cells_that_only_look_empty_are_refused(tmp_path, cell, told):
-    """A formula whose value nobody has computed yet, and errors, would be filled as missing values are."""
+def test_cells_that_only_appear_empty_are_rejected(tmp_path, cell, told):
+    """A formula without a computed value, or an error, would otherwise be imputed like
+    a missing value.
+    """
     openpyxl = pytest.importorskip("openpyxl")
     path = workbook(
         tmp_path / "t.xlsx", [["a", "b"], [1, 2], [2, cell], [3, None], [4, 5]]
     )
     book = openpyxl.load_workbook(path)
-    other = book.create_sheet("other")  # which nobody reads
+    other = book.create_sheet("other")  # Unused columns
     other["A1"] = "=1+1"
     if cell.startswith("#"):
         book.worksheets[0]["B3"].data_type = "e"
@@ -490,7 +498,7 @@ def test_cells_that_only_look_empty_are_refused(tmp_path, cell, told):
         read_table(path).numbers(["b"])
 
 
-def test_parquet_and_compressed_text_read_as_the_frame(tmp_path):
+def test_parquet_and_compressed_text_match_the_frame(tmp_path):
     pytest.importorskip("pyarrow")
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(
         task=[f"t{t}" for t in TASKS], y=Y[:, 0]
@@ -512,7 +520,7 @@ def test_parquet_and_compressed_text_read_as_the_frame(tmp_path):
 
 
 @pytest.mark.parametrize("library", ["polars", "pyarrow"])
-def test_frames_of_other_libraries_read_as_those_of_pandas(library):
+def test_frames_of_other_libraries_match_those_of_pandas(library):
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(
         task=[f"t{t}" for t in TASKS], y=Y[:, 0]
     )
@@ -530,27 +538,27 @@ def test_frames_of_other_libraries_read_as_those_of_pandas(library):
     assert (found.features, found.tasks) == (expected.features, expected.tasks)
 
 
-def test_the_index_of_a_frame_does_not_matter_and_its_names_become_texts():
+def test_the_index_of_a_frame_is_ignored_and_its_names_become_strings():
     frame = pd.DataFrame(
         np.column_stack([X, Y[:, 0], TASKS]), index=np.arange(12)[::-1] * 7
     )
     found = make_dataset(table_of_frame(frame), Roles(("3",), "4"))
     np.testing.assert_array_equal(found.X, X)
     assert found.features == ["0", "1", "2"]
-    assert frame.columns.tolist() == [0, 1, 2, 3, 4]  # that of the user is as it was
+    assert frame.columns.tolist() == [0, 1, 2, 3, 4]  # The user's frame is unchanged.
 
 
 @pytest.mark.parametrize(
     "frame",
     [object(), 3, pd.DataFrame(), pd.DataFrame({"a": []}), pd.DataFrame({"a": [1j]})],
 )
-def test_what_is_no_table_is_refused(frame):
+def test_input_that_is_not_a_table_is_rejected(frame):
     with pytest.raises(DataError):
         table_of_frame(frame, "mine")
 
 
 @pytest.mark.parametrize("name", ["t.xls", "t.ods", "t.docx", "t"])
-def test_unknown_formats_are_refused_with_the_known_ones_or_how_to_save_it(
+def test_unknown_formats_are_rejected_with_the_supported_ones_or_a_remedy(
     tmp_path, name
 ):
     (tmp_path / name).write_text("a,b\n1,2\n")
@@ -559,7 +567,7 @@ def test_unknown_formats_are_refused_with_the_known_ones_or_how_to_save_it(
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.txt"])
-def test_suffixes_of_text_are_known_in_any_case(tmp_path, name):
+def test_suffixes_of_text_files_may_be_upper_case(tmp_path, name):
     for one in (name, name.upper()):
         (tmp_path / one).write_text("a\tb\n1\t2\n")
         np.testing.assert_array_equal(

@@ -10,7 +10,7 @@ from mtlrun.errors import DataError
 
 
 def patients(n_clinics=10, seed=0):
-    """Five patients in each clinic, six visits of each patient."""
+    """Return five patients in each clinic with six visits each."""
     clinic = np.repeat(np.arange(n_clinics), 30)
     patient = np.repeat(np.arange(5 * n_clinics), 6)
     y = np.random.default_rng(seed).normal(size=len(clinic))
@@ -18,7 +18,7 @@ def patients(n_clinics=10, seed=0):
 
 
 def days(n=240, seed=0):
-    """Rows of four shops on thirty days that all of them were open."""
+    """Return rows of four shops on thirty days on which all were open."""
     rng = np.random.default_rng(seed)
     return rng.integers(0, 4, n), rng.integers(0, 30, n), rng.normal(size=n)
 
@@ -62,7 +62,7 @@ def test_folds_of_groups_that_cross_tasks_are_balanced():
         assert np.bincount(tasks[test], minlength=4).min() >= 5
 
 
-def test_every_fold_has_both_labels_of_every_task_where_groups_allow_it():
+def test_folds_have_both_labels_of_every_task_if_groups_allow_it():
     tasks, groups, _ = patients()
     y = np.where(groups % 5 < 2, 1.0, -1.0)
     for train, _ in folds_of(tasks, groups, y, n_folds=2, labels=True):
@@ -82,7 +82,7 @@ def test_folds_depend_on_the_seed_but_not_on_the_order_or_names_of_rows(table):
     assert [set(test) for _, test in folds_of(tasks, groups, y, seed=1)] != folds
 
 
-def test_groups_of_different_sizes_are_dealt_anew_by_every_seed():
+def test_groups_of_different_sizes_are_reassigned_by_each_seed():
     rng = np.random.default_rng(0)
     groups = np.repeat(np.arange(40), np.arange(10, 50))
     y = rng.normal(size=len(groups))
@@ -95,7 +95,7 @@ def test_groups_of_different_sizes_are_dealt_anew_by_every_seed():
     assert max(sizes) < 1.2 * min(sizes)
 
 
-def test_few_groups_make_few_folds_and_a_single_one_is_refused():
+def test_few_groups_give_few_folds_and_a_single_group_is_rejected():
     y = np.arange(6.0)
     groups = np.array([0, 0, 1, 1, 2, 2])
     assert len(folds_of(None, groups, y)) == 3
@@ -104,7 +104,7 @@ def test_few_groups_make_few_folds_and_a_single_one_is_refused():
     assert "two groups" in error.value.remedy
 
 
-def test_a_random_split_takes_groups_and_leaves_training_rows_to_every_task():
+def test_a_random_split_keeps_groups_together_and_leaves_training_rows_in_every_task():
     tasks, groups, y = patients()
     for seed in range(3):
         train, _, test = split_rows(
@@ -115,7 +115,7 @@ def test_a_random_split_takes_groups_and_leaves_training_rows_to_every_task():
         assert set(tasks[train]) == set(tasks)
 
 
-def test_a_task_of_one_group_is_trained_on():
+def test_a_task_with_a_single_group_is_only_in_training():
     groups = np.repeat(np.arange(6), 5)
     tasks = np.where(groups == 3, 1, 0)
     y = np.random.default_rng(0).normal(size=30)
@@ -126,7 +126,7 @@ def test_a_task_of_one_group_is_trained_on():
         assert len(test) > 0
 
 
-def test_validation_rows_are_groups_of_their_own():
+def test_validation_rows_are_separate_groups():
     tasks, groups, y = patients()
     parts = split_rows(
         dataset(tasks, groups, y), "random", trial=0, seed=0, train=0.4, validation=0.2
@@ -138,7 +138,7 @@ def test_validation_rows_are_groups_of_their_own():
     assert not (seen[1] & seen[2])
 
 
-def test_a_part_of_the_rows_of_a_task_comes_from_all_its_groups():
+def test_a_subset_of_the_rows_of_a_task_comes_from_all_its_groups():
     tasks, groups, y = patients()
     data = dataset(tasks, groups, y)
     some = fewer_rows(data, np.arange(len(y)), 0.2, seed=0)
@@ -148,19 +148,19 @@ def test_a_part_of_the_rows_of_a_task_comes_from_all_its_groups():
     assert set(some) < set(more)
 
 
-def test_a_balanced_split_cannot_keep_groups():
+def test_a_balanced_split_cannot_keep_groups_together():
     with pytest.raises(DataError) as error:
         split_rows(dataset(*patients()), "balanced", trial=0, seed=0, train=0.5)
     assert "kfold" in error.value.remedy
 
 
-def test_folds_of_a_data_set_with_groups_deal_each_task_over_all_of_them():
+def test_folds_of_a_data_set_with_groups_distribute_each_task_over_all_folds():
     tasks, groups, y = patients()
     for _, test in fold_rows(dataset(tasks, groups, y), 5, 0):
         assert set(tasks[test]) == set(tasks)
 
 
-def test_the_validation_part_of_groups_is_a_part_of_all_rows():
+def test_the_validation_fraction_refers_to_all_rows():
     n = 200
     rng = np.random.default_rng(0)
     data = Dataset(

@@ -1,4 +1,6 @@
-"""Archives, containers and arrays of someone else: nothing outside the data directory, no bombs, no pickle."""
+"""Untrusted archives, containers and arrays: no files outside the data directory, no
+bombs, no pickle.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ NAMES: Any = {
 
 
 class Escapes:
-    """Leaves a file behind when it is unpickled."""
+    """Creates a file when unpickled."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -83,7 +85,7 @@ def tarred(*entries: tuple[str, bytes, bytes, str]) -> bytes:
 def add(
     folder: Path, content: bytes, name: str = "given.bin", card: Card | None = None
 ) -> list[str]:
-    """Add a file to a data directory; return every file that is new below the folder of the test."""
+    """Add a file to a data directory; return all new files below the test folder."""
     given = folder / name
     given.write_bytes(content)
     add_file(card or make_card(), given, folder / "data")
@@ -108,7 +110,7 @@ PATHS = [
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_names_of_members_decide_nothing(tmp_path: Path, path: str) -> None:
+def test_member_names_do_not_determine_paths(tmp_path: Path, path: str) -> None:
     entries = (
         [("before", b"x"), (path, CONTENT)]
         if path != "a.txt/"
@@ -119,7 +121,9 @@ def test_names_of_members_decide_nothing(tmp_path: Path, path: str) -> None:
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])
-def test_tar_members_that_lead_elsewhere(tmp_path: Path, pack: Any) -> None:
+def test_tar_members_that_point_elsewhere_are_rejected(
+    tmp_path: Path, pack: Any
+) -> None:
     secret = tmp_path / "secret"
     secret.write_bytes(CONTENT)
     reg, sym, hard = tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE
@@ -144,7 +148,7 @@ def test_tar_members_that_lead_elsewhere(tmp_path: Path, pack: Any) -> None:
     ]
 
 
-def test_of_several_members_of_one_name_the_last_counts(tmp_path: Path) -> None:
+def test_the_last_of_several_members_with_the_same_name_counts(tmp_path: Path) -> None:
     reg, sym = tarfile.REGTYPE, tarfile.SYMTYPE
     with pytest.raises(DataError, match="not a file of mine"):
         add(tmp_path, tarred(("a", reg, CONTENT, ""), ("a", sym, b"", "/etc/passwd")))
@@ -174,7 +178,9 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_limits")
 @pytest.mark.parametrize("kind", ["gz", "bz2", "xz", "zip", "tar.gz", "nested"])
-def test_what_expands_out_of_proportion_is_refused(tmp_path: Path, kind: str) -> None:
+def test_files_that_expand_out_of_proportion_are_rejected(
+    tmp_path: Path, kind: str
+) -> None:
     zeros = bytes(20 << 20)
     bomb = {
         "gz": lambda: gzip.compress(zeros),
@@ -192,7 +198,9 @@ def test_what_expands_out_of_proportion_is_refused(tmp_path: Path, kind: str) ->
 
 @pytest.mark.usefixtures("small_limits")
 @pytest.mark.parametrize("packed", [gzip.compress, bz2.compress, lzma.compress])
-def test_tables_of_users_do_not_expand_either(tmp_path: Path, packed: Any) -> None:
+def test_tables_of_users_are_checked_for_expansion_too(
+    tmp_path: Path, packed: Any
+) -> None:
     path = (
         tmp_path
         / {
@@ -207,13 +215,13 @@ def test_tables_of_users_do_not_expand_either(tmp_path: Path, packed: Any) -> No
             read()
 
 
-def test_a_good_file_that_is_compressed_well_is_taken(tmp_path: Path) -> None:
+def test_a_valid_file_that_compresses_well_is_accepted(tmp_path: Path) -> None:
     content = bytes(1 << 20)
     card = make_card(sha256=hashlib.sha256(content).hexdigest())
     assert add(tmp_path, gzip.compress(content), card=card) == ["data/f/a.txt.gz"]
 
 
-def test_archives_of_very_many_files(tmp_path: Path) -> None:
+def test_archives_with_very_many_files_are_rejected(tmp_path: Path) -> None:
     many = [(str(k), b"") for k in range(sizes.MEMBERS + 1)]
     for content in (
         zipped(many),
@@ -223,10 +231,10 @@ def test_archives_of_very_many_files(tmp_path: Path) -> None:
             add(tmp_path, content)
 
 
-def test_an_encrypted_zip(tmp_path: Path) -> None:
+def test_an_encrypted_zip_is_rejected(tmp_path: Path) -> None:
     content = bytearray(zipped([("a.txt", CONTENT)]))
     content[6] |= (
-        1  # the flag of encryption, in the member's header and in the directory
+        1  # The encryption flag is in the member's header and in the directory.
     )
     content[content.index(b"PK\x01\x02") + 8] |= 1
     with pytest.raises(DataError, match=r"the file is damaged \(.*encrypted"):
@@ -250,7 +258,9 @@ def test_object_arrays_are_not_unpickled(tmp_path: Path, name: str) -> None:
     assert not place.exists()
 
 
-def test_an_npz_that_promises_more_than_it_holds(tmp_path: Path) -> None:
+def test_an_npz_file_that_claims_more_data_than_it_has_is_rejected(
+    tmp_path: Path,
+) -> None:
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(
         header, {"descr": "<f8", "fortran_order": False, "shape": (1 << 40, 1 << 20)}
@@ -261,7 +271,7 @@ def test_an_npz_that_promises_more_than_it_holds(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small_limits")
-def test_an_npz_of_users_does_not_expand_either(tmp_path: Path) -> None:
+def test_an_npz_file_of_the_user_is_checked_for_expansion_too(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     np.savez_compressed(
         path, X=np.zeros((1 << 19, 1)), task_id=np.zeros(1 << 19, dtype=int)
@@ -278,7 +288,9 @@ def test_an_npz_of_users_does_not_expand_either(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "value", ["text", {"a": 1.0}, np.array([{"a": 1}], dtype=object)]
 )
-def test_texts_and_structures_of_matlab_are_refused(tmp_path: Path, value: Any) -> None:
+def test_texts_and_structures_in_matlab_files_are_rejected(
+    tmp_path: Path, value: Any
+) -> None:
     stream = io.BytesIO()
     scipy.io.savemat(stream, {"X": value})
     with pytest.raises(
@@ -300,7 +312,7 @@ def test_a_compressed_matlab_variable_cannot_be_a_bomb(
 
 
 @pytest.mark.parametrize("suffix", [".pkl", ".pickle", ".joblib", ".npy", ".exe"])
-def test_other_suffixes_are_refused(tmp_path: Path, suffix: str) -> None:
+def test_other_suffixes_are_rejected(tmp_path: Path, suffix: str) -> None:
     place = tmp_path / "unpickled"
     path = tmp_path / f"a{suffix}"
     path.write_bytes(pickle.dumps(Escapes(place)))
@@ -310,7 +322,7 @@ def test_other_suffixes_are_refused(tmp_path: Path, suffix: str) -> None:
     assert not place.exists()
 
 
-def test_nothing_in_the_package_unpickles() -> None:
+def test_nothing_in_the_package_unpickles_files() -> None:
     package = Path(files.__file__).parents[1]
     words = [
         "import pickle\n",
@@ -320,7 +332,7 @@ def test_nothing_in_the_package_unpickles() -> None:
         "yaml.Loader",
         "yaml.full_load",
     ]
-    # Messages between processes of one run, through their own pipes and sockets.
+    # Messages between processes of a run, through private pipes and sockets.
     between_processes = {"serving.py", "worker.py"}
     for path in package.rglob("*.py"):
         text = path.read_text(encoding="utf-8")
@@ -333,7 +345,7 @@ def test_nothing_in_the_package_unpickles() -> None:
         ), path
 
 
-def test_a_flipped_byte_is_refused_with_both_hashes(tmp_path: Path) -> None:
+def test_a_flipped_byte_is_rejected_with_both_hashes(tmp_path: Path) -> None:
     (tmp_path / "f").mkdir()
     wrong = bytes([CONTENT[0] ^ 1]) + CONTENT[1:]
     (tmp_path / "f" / "a.txt").write_bytes(wrong)

@@ -17,7 +17,7 @@ CODES = {np.dtype(text).newbyteorder("=").name: code for code, text in TYPES.ite
 
 
 def packed(array: np.ndarray) -> bytes:
-    """Write an array as IDX, by the format's own description."""
+    """Write an array as IDX, following the specification of the format."""
     head = struct.pack(
         ">BBBB", 0, 0, CODES[array.dtype.name], array.ndim
     ) + struct.pack(f">{array.ndim}I", *array.shape)
@@ -37,7 +37,7 @@ def images(n: int, seed: int = 0) -> np.ndarray:
         )
     )
 )
-def test_what_is_written_is_read(array):
+def test_written_files_are_read_exactly(array):
     again = read_idx(io.BytesIO(packed(array)), "f")
     assert again.dtype == array.dtype
     np.testing.assert_array_equal(again, array)
@@ -55,7 +55,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_files(case):
+def test_invalid_files_are_rejected(case):
     content, text = BAD[case]
     with pytest.raises(DataError) as caught:
         read_idx(io.BytesIO(content), "f")
@@ -63,7 +63,7 @@ def test_bad_files(case):
     assert text in str(caught.value)
 
 
-def test_labels_where_images_are_expected():
+def test_labels_in_place_of_images_are_rejected():
     with pytest.raises(DataError, match=r"^f: 1 dimension[^\0]*3[^\0]*swapped"):
         read_idx(io.BytesIO(packed(np.zeros(3, dtype=np.uint8))), "f", ndim=3)
 
@@ -82,7 +82,7 @@ def files(**changed: bytes) -> dict[str, bytes]:
     return {**content, **changed}
 
 
-def test_two_parts_are_stacked_row_by_row(own_set):
+def test_two_files_are_stacked_row_by_row(own_set):
     data = own_set.write("idx", files(), PARTS)()
     assert data.tasks == ["1", "7", "9"]
     assert data.y.tolist() == [1, 0, 1, 2, 1, 0]
@@ -93,7 +93,7 @@ def test_two_parts_are_stacked_row_by_row(own_set):
     assert test.tolist() == [4, 5]
 
 
-def test_scale_and_tasks(own_set):
+def test_images_are_scaled_and_get_tasks(own_set):
     load = own_set.write("idx", files(), PARTS)
     data = load(scale=255, tasks={"pairs": [[1, 7]]})
     assert data.tasks == ["1/7"]
@@ -102,7 +102,7 @@ def test_scale_and_tasks(own_set):
     assert data.splits["original"][0][1].tolist() == [3, 4]
 
 
-def test_golden_errors_of_a_set(own_set):
+def test_errors_of_a_data_set_are_located(own_set):
     assert (
         own_set.error("idx", files(la=packed(LABELS[:3])), PARTS)
         == "la: 3 labels for the 4 images of a"
@@ -114,7 +114,7 @@ def test_golden_errors_of_a_set(own_set):
     )
 
 
-def test_truncated_gzip(own_set):
+def test_a_truncated_gzip_file_is_rejected(own_set):
     content = files()
     content["a.gz"] = gzip.compress(content.pop("a"))[:-9]
     assert own_set.error("idx", content, PARTS).startswith(

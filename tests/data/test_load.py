@@ -1,4 +1,6 @@
-"""From a name to a data set: options, variants, samples, fingerprints, and the facts of the real files."""
+"""From a name to a data set: options, variants, samples, fingerprints, and statistics
+of real files.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ def mine(own_set: Any) -> Any:
     return own_set.write("mulan", {"t.arff": ARFF}, {"arff": ["t.arff"]}, "binary")
 
 
-def test_what_load_adds(mine: Any, own_set: Any) -> None:
+def test_load_adds_metadata(mine: Any, own_set: Any) -> None:
     data = mine()
     assert (data.id, data.title, data.simulated) == ("mine", "mine", False)
     assert data.fingerprint == dataset_fingerprint("mine", data_dir=own_set.folder)
@@ -46,11 +48,13 @@ def test_what_load_adds(mine: Any, own_set: Any) -> None:
     assert (data.n_samples, data.n_features, data.n_tasks) == (12, 1, 2)
 
 
-def test_options_win_over_the_card(mine: Any) -> None:
+def test_options_override_the_card(mine: Any) -> None:
     assert list(mine(split_rows={"half": 6}).splits) == ["half"]
 
 
-def test_unknown_options_variants_and_sets(mine: Any, lacking: Any) -> None:
+def test_unknown_options_variants_and_data_sets_are_rejected(
+    mine: Any, lacking: Any
+) -> None:
     with pytest.raises(UnknownNameError) as caught:
         mine(split_row=1)
     assert not lacking(caught.value, "mine", "'split_row'", "'split_rows'?")
@@ -72,7 +76,7 @@ def test_unknown_options_variants_and_sets(mine: Any, lacking: Any) -> None:
     "option",
     [{"seed": -1}, {"seed": 1.5}, {"seed": True}, {"sample": -1}, {"sample_seed": -1}],
 )
-def test_seeds_and_samples_are_whole_numbers(option: dict[str, Any]) -> None:
+def test_seeds_and_samples_are_integers(option: dict[str, Any]) -> None:
     with pytest.raises(DataError, match=f"{next(iter(option))} must be"):
         load_dataset("simulated-rmtl", **option)
     assert (
@@ -83,7 +87,7 @@ def test_seeds_and_samples_are_whole_numbers(option: dict[str, Any]) -> None:
     )
 
 
-def test_samples(mine: Any, own_set: Any) -> None:
+def test_samples_have_the_requested_number_of_rows(mine: Any, own_set: Any) -> None:
     data, whole = mine(sample=5, sample_seed=3), mine()
     rows = np.sort(np.random.default_rng(3).permutation(12)[:5])
     np.testing.assert_array_equal(data.X, whole.X[rows])
@@ -96,7 +100,7 @@ def test_samples(mine: Any, own_set: Any) -> None:
             mine(sample=wrong)
 
 
-def test_coding_of_binary_labels(mine: Any, own_set: Any) -> None:
+def test_binary_labels_are_encoded_as_signs(mine: Any, own_set: Any) -> None:
     plain, coded = mine(), mine(coding="0/1")
     assert np.array_equal(coded.y, (plain.y + 1) / 2)
     assert (plain.zero_one, coded.zero_one) == (False, True)
@@ -122,7 +126,7 @@ def test_samples_of_ragged_sets_keep_all_tasks() -> None:
     assert data.tasks == ["task 0", "task 1"]
 
 
-def test_fingerprints_tell_apart_what_differs_and_nothing_else(
+def test_fingerprints_differ_exactly_if_the_data_differ(
     mine: Any, own_set: Any
 ) -> None:
     def fingerprint(**options: Any) -> str:
@@ -146,7 +150,7 @@ def test_fingerprints_tell_apart_what_differs_and_nothing_else(
     assert fingerprint() == base
 
 
-def test_fingerprints_of_simulated_sets() -> None:
+def test_fingerprints_of_simulated_sets_depend_on_their_options() -> None:
     base = dataset_fingerprint("simulated-rmtl")
     assert base != dataset_fingerprint("simulated-rmtl", seed=1)
     assert dataset_fingerprint(
@@ -164,7 +168,7 @@ def test_simulated_targets_do_not_depend_on_threads() -> None:
     np.testing.assert_array_equal(*found)
 
 
-def test_fingerprints_parse_nothing(own_set: Any) -> None:
+def test_fingerprints_do_not_parse_files(own_set: Any) -> None:
     load = own_set.write(
         "mulan", {"t.arff": b"no arff at all"}, {"arff": ["t.arff"]}, "binary"
     )
@@ -173,7 +177,7 @@ def test_fingerprints_parse_nothing(own_set: Any) -> None:
         load()
 
 
-def test_containers_do_not_matter(mine: Any, own_set: Any) -> None:
+def test_the_container_does_not_change_the_data(mine: Any, own_set: Any) -> None:
     import gzip
 
     base = dataset_fingerprint("mine", data_dir=own_set.folder)
@@ -189,11 +193,11 @@ def test_containers_do_not_matter(mine: Any, own_set: Any) -> None:
         ("mulan:x", "Did you mean 'mulan'?"),
     ],
 )
-def test_readers_that_do_not_exist(own_set: Any, reader: str, message: str) -> None:
+def test_unknown_readers_are_rejected(own_set: Any, reader: str, message: str) -> None:
     assert message in own_set.error(reader, {"t.arff": ARFF})
 
 
-def test_the_package_offers_names_lazily() -> None:
+def test_the_package_imports_its_names_lazily() -> None:
     assert set(mtlrun.data.__all__) == set(mtlrun.data._HOMES)
     assert all(getattr(mtlrun.data, name) is not None for name in mtlrun.data.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
@@ -201,7 +205,7 @@ def test_the_package_offers_names_lazily() -> None:
 
 
 @pytest.mark.parametrize("id", MINE)
-def test_built_in_sets_are_what_their_cards_say(id: str) -> None:
+def test_built_in_sets_match_their_cards(id: str) -> None:
     data = load_dataset(id)
     card = load_card(id)
     wrong = [
@@ -217,14 +221,14 @@ def test_built_in_sets_are_what_their_cards_say(id: str) -> None:
 @pytest.mark.parametrize(
     "id", ["simulated-rmtl", "simulated-fetr", "gauss2d", "eurlex-like"]
 )
-def test_variants_of_simulated_sets_name_real_options(id: str) -> None:
+def test_variants_of_simulated_sets_use_existing_options(id: str) -> None:
     for name in load_card(id).variants:
         assert dataset_fingerprint(id, variant=name) != dataset_fingerprint(id)
 
 
 @pytest.mark.data
 @pytest.mark.parametrize("id", REAL)
-def test_real_sets_are_what_their_cards_say(id: str) -> None:
+def test_real_sets_match_their_cards(id: str) -> None:
     card = load_card(id)
     if not os.environ.get("MTLRUN_DATA") or missing_files(card):
         pytest.skip(f"MTLRUN_DATA does not hold {id}")
@@ -239,7 +243,7 @@ def test_real_sets_are_what_their_cards_say(id: str) -> None:
 
 
 @pytest.mark.data
-def test_delicious_in_particular() -> None:
+def test_delicious_has_the_published_statistics() -> None:
     if not os.environ.get("MTLRUN_DATA") or missing_files(load_card("delicious")):
         pytest.skip("MTLRUN_DATA does not hold delicious")
     data = load_dataset("delicious")
@@ -249,7 +253,7 @@ def test_delicious_in_particular() -> None:
     assert (len(train), len(test)) == (12920, 3185)
 
 
-def test_every_card_has_a_reader_that_exists() -> None:
+def test_every_card_uses_an_existing_reader() -> None:
     from mtlrun.data.load import source_function
 
     for id in card_paths():
@@ -271,14 +275,14 @@ def test_every_card_has_a_reader_that_exists() -> None:
         (5.4, 5, False),
     ],
 )
-def test_statistics_agree_in_the_decimals_given(
+def test_statistics_are_compared_with_the_decimals_of_the_card(
     found: float, expected: float, agrees: bool
 ) -> None:
     (fact,) = compare_statistics({"x": found}, {"x": expected})
     assert fact.agrees is agrees
 
 
-def test_statistics_that_one_side_lacks() -> None:
+def test_statistics_missing_on_one_side_are_reported() -> None:
     facts = {f.name: f.agrees for f in compare_statistics({"n": 1}, {"d": 2})}
     assert facts == {"n": True, "d": False}
 
@@ -313,12 +317,12 @@ X = np.ones((4, 2))
         ({"y": np.ones(4), "features": ["a"]}, "1 feature names for 2 columns"),
     ],
 )
-def test_contradictory_sets(fields: dict[str, Any], message: str) -> None:
+def test_contradictory_sets_are_rejected(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         Dataset(**{"X": X, "task_type": "regression", **fields})
 
 
-def test_statistics_of_every_kind_of_set() -> None:
+def test_statistics_describe_every_kind_of_set() -> None:
     ragged = Dataset(
         X=X,
         y=np.array([1.0, 2, 3, np.nan]),
@@ -346,7 +350,7 @@ def test_statistics_of_every_kind_of_set() -> None:
     ) == (1.0, 3, 1, 3)
 
 
-def test_taskdata() -> None:
+def test_data_sets_convert_to_task_data() -> None:
     shared = load_dataset("simulated-rmtl", n=20, d=3, m=2).taskdata()
     assert (shared.n_tasks, shared.n_features, shared.shared) == (2, 3, True)
     ragged = load_dataset("gauss2d", n=20).taskdata()
@@ -357,6 +361,6 @@ def test_taskdata() -> None:
         Dataset(X=X, y=np.arange(4), task_type="multiclass").taskdata()
 
 
-def test_missing_data_directory_is_no_accident(tmp_path: Path) -> None:
+def test_a_missing_data_directory_is_a_user_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="mtlrun data fetch enron"):
         load_dataset("enron", data_dir=tmp_path / "nowhere")

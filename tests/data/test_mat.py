@@ -35,7 +35,7 @@ def refused(content: bytes, *variables: str) -> str:
     return str(caught.value)
 
 
-def test_arrays_and_cells():
+def test_arrays_and_cells_are_read():
     content = packed(
         A=np.arange(6).reshape(2, 3), C=cells([[1, 2]], [[3], [4]]), S=sparse.eye(2)
     )
@@ -45,7 +45,7 @@ def test_arrays_and_cells():
     assert loaded["S"].tolist() == [[1, 0], [0, 1]]
 
 
-def test_only_what_is_asked_for_is_looked_at():
+def test_only_requested_variables_are_read():
     content = packed(A=np.eye(2), odd=np.array([{"x": 1}], dtype=object))
     assert list(read_mat(io.BytesIO(content), "t.mat", ["A"])) == ["A"]
 
@@ -64,7 +64,7 @@ SMALL = [
 ]
 
 
-def test_missing_variable(lacking):
+def test_a_missing_variable_is_reported(lacking):
     assert not lacking(refused(GOOD, "B"), "t.mat", "'B'", "Variables: A")
 
 
@@ -76,7 +76,7 @@ def test_missing_variable(lacking):
         b" " * 512 + b"\x89HDF\r\n\x1a\n",
     ],
 )
-def test_version_73_is_refused_with_the_remedy(content, lacking):
+def test_version_73_is_rejected_with_the_remedy(content, lacking):
     assert not lacking(refused(content, "A"), "t.mat", "7.3", "save(..., '-v7')")
 
 
@@ -97,13 +97,13 @@ def test_version_73_is_refused_with_the_remedy(content, lacking):
         "half a tag",
         "cut at the end",
         "overwritten",
-    ],  # GOOD names its time
+    ],  # GOOD contains its creation time.
 )
-def test_damaged_files(content, lacking):
+def test_damaged_files_are_rejected(content, lacking):
     assert not lacking(refused(content, "A"), "t.mat", "MATLAB", "save(..., '-v7')")
 
 
-def test_every_cut_is_refused():
+def test_truncated_files_are_rejected():
     for cut in range(0, len(GOOD) - 1, 97):
         assert refused(GOOD[:cut], "A").startswith("t.mat: ")
 
@@ -112,20 +112,20 @@ def test_every_cut_is_refused():
     ("variable", "kind"),
     [("s", "struct"), ("t", "char"), ("c", "cell of char"), ("n", "cell of cell")],
 )
-def test_structures_and_text_are_refused(variable, kind, lacking):
+def test_structures_and_text_are_rejected(variable, kind, lacking):
     content = packed(
         s={"x": 1}, t="text", c=cells([[1]], "text"), n=cells(cells([[1]]))
     )
     assert not lacking(refused(content, variable), "t.mat", variable, kind, "cells")
 
 
-def test_complex_numbers_are_refused():
+def test_complex_numbers_are_rejected():
     assert refused(packed(z=np.array([[1 + 2j]])), "z") == (
         "t.mat: z is not an array of real numbers (complex128)\nNumeric arrays and cells of them are read."
     )
 
 
-def test_sparse_cells():
+def test_sparse_cells_are_read():
     content = packed(C=cells([[1]], [[2]]))
     row = np.empty((1, 1), dtype=object)
     row[0, 0] = sparse.csc_matrix(np.array([[0, 3.0], [4, 0]]))
@@ -137,8 +137,8 @@ def test_sparse_cells():
 
 
 @given(data=st.data(), compressed=st.booleans())
-def test_altered_bytes_never_do_worse_than_a_refusal(data, compressed):
-    # Unknown data types in altered tags crash scipy; the tags are checked first.
+def test_altered_bytes_cause_at_worst_an_error(data, compressed):
+    # Unknown data types in altered tags crash scipy, so tags are checked first.
     content = bytearray(SMALL[compressed])
     for _ in range(data.draw(st.integers(1, 3))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(
@@ -156,7 +156,7 @@ X = [[[1, 2, 1], [3, 4, 1]], [[5, 6, 1]]]
 KIND = {"task_type": "regression", "design": "ragged"}
 
 
-def test_ragged_set(own_set):
+def test_a_ragged_set_is_read(own_set):
     content = packed(X=cells(*np.array(X, dtype=object)), Y=cells([[7], [250]], [[9]]))
     content = packed(
         X=cells(np.array(X[0], dtype=np.uint8), np.array(X[1], dtype=np.uint8)),
@@ -170,7 +170,7 @@ def test_ragged_set(own_set):
     assert data.tasks == ["1", "2"]
 
 
-def test_binary_labels_and_named_variables(own_set):
+def test_binary_labels_and_named_variables_are_read(own_set):
     content = packed(
         F=cells(np.ones((2, 3)), np.ones((1, 3))), L=cells([[0, 1]], [[1]])
     )
@@ -180,7 +180,7 @@ def test_binary_labels_and_named_variables(own_set):
     assert data.y.tolist() == [-1, 1, 1]
 
 
-def test_golden_errors_of_a_ragged_set(own_set):
+def test_errors_of_a_ragged_set_are_located(own_set):
     def error(X, Y, **options):
         return own_set.error("mat", {"t.mat": packed(X=X, Y=Y)}, options, **KIND)
 
@@ -260,7 +260,9 @@ def test_school_has_folds_and_published_splits(own_set):
 
 
 def word(letters: str) -> tuple[np.ndarray, np.ndarray]:
-    """A word whose letters have one black pixel: at row 0, column = position in the alphabet modulo 8."""
+    """Return an image whose only black pixel is at row 0, column = position in the
+    alphabet modulo 8.
+    """
     patterns = np.zeros((129, len(letters)), dtype=np.uint8)
     codes = np.array([string.ascii_lowercase.index(c) for c in letters], dtype=np.uint8)
     patterns[codes % 8 * 16, np.arange(len(letters))] = 1
@@ -278,7 +280,7 @@ def letters(*train: str, test: str = "zy") -> dict[str, np.ndarray]:
     }
 
 
-def test_letters_stand_upright(own_set):
+def test_letters_are_upright(own_set):
     data = own_set.write("letter", {"t.mat": packed(**letters("abc", "b"))})()
     assert data.tasks == list(string.ascii_lowercase)
     assert data.y.tolist() == [0, 1, 2, 1, 25, 24]
@@ -296,7 +298,7 @@ def test_letters_stand_upright(own_set):
 
 @pytest.fixture
 def small_sarcos(monkeypatch):
-    """Sizes of the SARCOS files cut to 6 training and 3 test rows."""
+    """Reduce SARCOS files to 6 training and 3 test rows."""
     monkeypatch.setattr(labelled, "TRAIN_ROWS", 6)
     monkeypatch.setattr(labelled, "TEST_ROWS", 3)
     values = np.round(np.random.default_rng(0).standard_normal((9, 28)), 6)
@@ -305,7 +307,7 @@ def small_sarcos(monkeypatch):
     return values[:6], tests
 
 
-def test_full_sarcos_counts_its_leak(own_set, small_sarcos):
+def test_full_sarcos_counts_its_leaked_rows(own_set, small_sarcos):
     train, tests = small_sarcos
     content = packed(sarcos_inv=train)
     files = {"train.mat": content, "test.mat": packed(sarcos_inv_test=tests)}
@@ -326,7 +328,7 @@ def test_full_sarcos_counts_its_leak(own_set, small_sarcos):
     assert [len(part) for part in clean.splits["fixed"][0]] == [5, 3]
 
 
-def test_golden_errors_of_sarcos(own_set, small_sarcos):
+def test_errors_of_sarcos_are_located(own_set, small_sarcos):
     train, tests = small_sarcos
     options = {"train": "train.mat", "test": "test.mat", "full": True, "blob": "0" * 40}
     content = packed(sarcos_inv=train)
@@ -349,7 +351,7 @@ def test_golden_errors_of_sarcos(own_set, small_sarcos):
     )
 
 
-def test_partial_sarcos_must_be_free_of_test_rows(own_set, small_sarcos):
+def test_partial_sarcos_must_not_contain_test_rows(own_set, small_sarcos):
     train, tests = small_sarcos
     header = ",".join(
         [
@@ -385,7 +387,7 @@ def test_partial_sarcos_must_be_free_of_test_rows(own_set, small_sarcos):
     )
 
 
-def test_git_blob_id_is_that_of_git():
+def test_the_git_blob_id_matches_git():
     # `printf 'hello\n' | git hash-object --stdin`
     assert (
         labelled.git_blob_id(b"hello\n") == "ce013625030ba8dba906f756967f9e9ca394464a"

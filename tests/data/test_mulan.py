@@ -1,4 +1,6 @@
-"""Multi-label sets: the labels are found by XML or MEKA's convention, in the right order, or not at all."""
+"""Multi-label sets: labels come from the XML file or MEKA's convention, in the right
+order, or are rejected.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ XML = (
 OPTIONS = {"arff": ["t.arff"], "xml": "t.xml"}
 
 
-def test_labels_in_the_order_of_the_xml(own_set: Any) -> None:
+def test_labels_have_the_order_of_the_xml_file(own_set: Any) -> None:
     data = own_set.write(
         "mulan", {"t.arff.gz": gzip.compress(ARFF), "t.xml": XML}, OPTIONS, "binary"
     )()
@@ -42,7 +44,9 @@ def test_labels_in_the_order_of_the_xml(own_set: Any) -> None:
     ("relation", "tasks"),
     [(b"-C 2", ["L1", "m'usica"]), (b"-C -1", ["w2"]), (b"-C 1", ["L1"])],
 )
-def test_mekas_convention(own_set: Any, relation: bytes, tasks: list[str]) -> None:
+def test_the_convention_of_meka_is_supported(
+    own_set: Any, relation: bytes, tasks: list[str]
+) -> None:
     text = (
         ARFF.replace(b"-C 2", relation).replace(b"5}", b"1}").replace(b"3 2}", b"3 1}")
     )
@@ -50,7 +54,7 @@ def test_mekas_convention(own_set: Any, relation: bytes, tasks: list[str]) -> No
     assert load().tasks == tasks
 
 
-def test_dense_rows_stay_dense_and_files_follow_each_other(own_set: Any) -> None:
+def test_dense_rows_stay_dense_and_files_are_stacked(own_set: Any) -> None:
     head = ARFF[: ARFF.index(b"{0 1,2 5}")]
     files = {
         "a.arff": head + b"1,0,5,6\n",
@@ -113,7 +117,7 @@ NO_LABELS = (
         ({"t.arff": ARFF.replace(b"{}", b"{0 1")}, {}, None),
     ],
 )
-def test_bad_sets(
+def test_invalid_sets_are_rejected(
     own_set: Any, files: dict[str, bytes], options: dict[str, Any], message: str | None
 ) -> None:
     given = {"t.arff": ARFF, "t.xml": XML, **files}
@@ -174,12 +178,12 @@ BOMB = (
         (b"plain text", "t.xml:1:1: not well-formed XML: syntax error"),
     ],
 )
-def test_wrong_xml(tmp_path: Path, text: bytes, message: str) -> None:
+def test_invalid_xml_is_rejected(tmp_path: Path, text: bytes, message: str) -> None:
     with pytest.raises(DataError) as caught:
         labels_of(tmp_path, text)
     found = str(caught.value).replace(f"{tmp_path}/", "")
     if (
         "DOCTYPE" in message
-    ):  # where in the document type expat stops depends on its version
+    ):  # Where expat stops in the document type depends on its version.
         found = re.sub(r"^t.xml:1:\d+:", "t.xml:1:N:", found)
     assert found == message

@@ -1,4 +1,6 @@
-"""Names are text as written, from reading to predicting; each test is about a kind of table, not about one file."""
+"""Names are stored as written, from reading to predicting; each test covers a kind of
+table.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,7 @@ def dataset(tmp_path, frame, *, name="t.csv", **roles):
     "names",
     [["07", "7", "8"], ["1.1", "1.10", "2"], ["1E1", "10", "x"], ["0x1", "1", "+1"]],
 )
-def test_tasks_groups_categories_and_labels_that_are_equal_numbers_stay_apart(
+def test_tasks_groups_categories_and_labels_that_are_equal_as_numbers_stay_apart(
     tmp_path, names
 ):
     data = dataset(
@@ -72,8 +74,10 @@ def test_tasks_groups_categories_and_labels_that_are_equal_numbers_stay_apart(
     assert shared.categories["c"] == sorted(names)
 
 
-def test_a_decimal_comma_in_names_is_that_of_the_file(tmp_path):
-    """Plain numbers are the same names in every container; 1,10 beside 1,1 is text, and new rows may have it."""
+def test_a_decimal_comma_in_names_is_kept(tmp_path):
+    """Plain numbers have the same names in every container; 1,10 beside 1,1 is text,
+    also in new rows.
+    """
     frame = BASE.assign(task=[0.25, -100.0, 3.0] * 8)
     (tmp_path / "c.csv").write_text(frame.to_csv(index=False, sep=";", decimal=","))
     data = make_dataset(read_table(tmp_path / "c.csv"), Roles(("y",), "task"))
@@ -104,7 +108,7 @@ def test_a_decimal_comma_in_names_is_that_of_the_file(tmp_path):
     ).tasks == ["1,1", "1,10"]
 
 
-def test_labels_with_zeros_in_front_are_texts_and_plain_numbers_are_numbers(tmp_path):
+def test_labels_with_leading_zeros_are_text_and_plain_numbers_are_numbers(tmp_path):
     for labels, kind in (
         (["01", "02"], "text"),
         (["1", "2"], "number"),
@@ -119,7 +123,7 @@ def test_labels_with_zeros_in_front_are_texts_and_plain_numbers_are_numbers(tmp_
         )
 
 
-def test_new_rows_are_read_by_the_known_names_whatever_else_the_file_holds(tmp_path):
+def test_new_rows_are_read_by_the_known_names_whatever_else_the_file_contains(tmp_path):
     words = {"r": ["01", "1", "NA"]}
     schema = Schema(
         2,
@@ -136,13 +140,13 @@ def test_new_rows_are_read_by_the_known_names_whatever_else_the_file_holds(tmp_p
     assert rows.new_words == {}
 
 
-def test_a_new_word_is_one_beyond_the_known_ones_and_counted():
+def test_a_new_category_gets_a_new_code_and_is_counted():
     codes, new = Known(["a", "b"], "c").codes(pd.Series(["b", "z", "z", None, "?"]))
     np.testing.assert_array_equal(codes, [1, 2, 2, np.nan, np.nan])
     assert new == {"z": 2}
 
 
-def test_typed_numbers_find_the_name_that_is_the_same_number_or_are_refused():
+def test_typed_numbers_match_the_name_of_the_same_number_or_are_rejected():
     assert Known(["01", "A"], "t").find(1) == "01"
     assert Known(["1", "2"], "t").find("1.0") == "1"
     assert Known(["1.0", "1.10"], "t").find("1.0") == "1.0"
@@ -152,7 +156,7 @@ def test_typed_numbers_find_the_name_that_is_the_same_number_or_are_refused():
         Known(["07", "7"], "t").find(7.0)
 
 
-def test_blanks_and_types_are_taken_off_before_names_are_told_apart():
+def test_blanks_and_types_are_removed_before_names_are_compared():
     data = make_dataset(
         table_of_frame(BASE.assign(task=["A", "A ", " A", "B"] * 6)),
         Roles(("y",), "task"),
@@ -162,7 +166,7 @@ def test_blanks_and_types_are_taken_off_before_names_are_told_apart():
     assert Names.of(pd.Series([1, "1", 1.0, "2"], dtype=object)).names == ["1", "2"]
 
 
-def test_letters_are_the_same_in_every_normal_form():
+def test_letters_are_equal_in_every_normal_form():
     composed, other = (unicodedata.normalize(form, "Évora") for form in ("NFC", "NFD"))
     frame = BASE.assign(
         task=[composed, other, "b"] * 8, word=[other, "c", composed] * 8
@@ -174,7 +178,7 @@ def test_letters_are_the_same_in_every_normal_form():
     assert Known(found.tasks, "task").find(other) == composed
 
 
-def test_tasks_are_sorted_and_an_order_may_be_given():
+def test_tasks_are_sorted_unless_an_order_is_given():
     assert name_order(["10", "9", "2.5"]) == ["2.5", "9", "10"]
     assert name_order(["w10", "w9", "a"]) == ["a", "w9", "w10"]
     table = table_of_frame(BASE.assign(task=["c", "a", "b"] * 8))
@@ -228,7 +232,7 @@ def test_dates_have_one_format_per_column():
         "-1:30:00.5 0:00:01 2:00:00",
     ],
 )
-def test_times_and_durations_stop_the_comparison(texts):
+def test_times_and_durations_are_rejected(texts):
     cells = np.array(texts.split("," if "days" in texts else " "), dtype=object)
     frame = pd.DataFrame(
         {
@@ -252,7 +256,7 @@ def test_times_and_durations_stop_the_comparison(texts):
         ("0,125 3,500", 0.125),
     ],
 )
-def test_a_comma_that_may_stand_between_thousands_is_refused(
+def test_an_ambiguous_thousands_separator_is_rejected(
     tmp_path, separator, cells, first
 ):
     rows = [f"{cell}{separator}a" for cell in cells.split()]
@@ -268,7 +272,7 @@ def test_a_comma_that_may_stand_between_thousands_is_refused(
     "form", ["{:,.1f} €", "{:_.1f}", "${:,.2f}", "CHF {:.2f}", "{:.1f} kg", "{:.1f}%"]
 )
 @pytest.mark.parametrize("blank", [",", "\u00a0", "\u202f", "'"])
-def test_written_numbers_stop_the_comparison(form, blank):
+def test_numbers_written_as_text_are_rejected(form, blank):
     amounts = [
         form.format(1000 * v).replace(",", blank).replace("_", blank)
         for v in RNG.normal(size=60).round(3)
@@ -280,7 +284,7 @@ def test_written_numbers_stop_the_comparison(form, blank):
         make_dataset(table_of_frame(frame), Roles(("y",), "task"))
 
 
-def test_weights_stay_with_their_rows_when_tasks_are_sorted_and_rows_left_out():
+def test_weights_follow_their_rows_if_tasks_are_sorted_and_rows_left_out():
     frame = BASE.assign(
         task=["b", "a", "few"] + ["a", "b"] * 10 + ["a"], w=np.arange(24.0)
     )
@@ -294,7 +298,7 @@ def test_weights_stay_with_their_rows_when_tasks_are_sorted_and_rows_left_out():
     assert [data.tasks[t] for t in data.task_id] == kept.task.tolist()
 
 
-def test_targets_that_are_constant_are_left_out_and_a_dropped_label_is_no_target(
+def test_constant_targets_are_dropped_and_a_dropped_label_is_not_a_target(
     tmp_path,
 ):
     frame = BASE.assign(a=BASE.x > 0, b=BASE.y > 0, c=False)
@@ -305,7 +309,7 @@ def test_targets_that_are_constant_are_left_out_and_a_dropped_label_is_no_target
     assert target_columns(table, targets="?", drop=("c", "x")) == ("a", "b")
 
 
-def test_texts_and_dates_of_arff_are_columns_and_sparse_words_are_categories(tmp_path):
+def test_texts_and_dates_of_arff_are_columns_and_sparse_text_is_categorical(tmp_path):
     path = tmp_path / "t.arff"
     texts = "@attribute id string\n@attribute day date 'yyyy-MM-dd'\n"
     head = "@attribute c {red,blue}\n@attribute x numeric\n@data\n"
@@ -334,7 +338,7 @@ def test_folders_name_columns(tmp_path):
     ) == ["01", "1"]
 
 
-def test_a_column_in_the_file_and_in_the_name_of_its_folder_is_refused(tmp_path):
+def test_a_column_in_both_the_file_and_its_folder_name_is_rejected(tmp_path):
     folder = tmp_path / "store=a"
     folder.mkdir()
     BASE.assign(store="b").to_csv(folder / "part.csv", index=False)
@@ -361,7 +365,7 @@ def test_columns_that_pandas_stores_as_an_index_are_columns_of_a_parquet_file(tm
     assert read_table(tmp_path / "v.parquet").columns == ["row", *frame.columns]
 
 
-def test_lists_in_cells_are_refused_wherever_a_number_or_a_name_is_needed(tmp_path):
+def test_lists_in_cells_are_rejected_if_a_number_or_a_name_is_needed(tmp_path):
     pytest.importorskip("pyarrow")
     BASE.assign(x=[[1.0, 2.0]] * len(BASE), task="a").to_parquet(tmp_path / "t.parquet")
     for schema in (
@@ -378,7 +382,7 @@ def test_lists_in_cells_are_refused_wherever_a_number_or_a_name_is_needed(tmp_pa
 
 
 @pytest.mark.parametrize("dtype", [np.float32, "Float32", "category", "float[pyarrow]"])
-def test_short_floats_are_named_by_their_own_digits(dtype):
+def test_float32_names_have_their_own_digits(dtype):
     if dtype == "float[pyarrow]":
         pytest.importorskip("pyarrow")
     column = pd.Series(np.array([0.1, 0.2, 0.1], dtype=np.float32), name="k").astype(
@@ -390,7 +394,7 @@ def test_short_floats_are_named_by_their_own_digits(dtype):
 # --- estimators ---
 
 
-def test_named_targets_go_by_name_everywhere():
+def test_named_targets_are_used_by_name_everywhere():
     X, Y = BASE[["x"]], pd.DataFrame({"a": 2 * BASE.x, "b": 5 - BASE.x})
     model = IndependentRidge(alpha=1e-6).fit(X, Y)
     assert model.score(X, Y[["b", "a"]]) == pytest.approx(1.0)
@@ -404,7 +408,7 @@ def test_named_targets_go_by_name_everywhere():
         model.score(X, Y.rename(columns={"a": "c"}))
 
 
-def test_class_weights_of_labels_that_do_not_occur_are_refused():
+def test_class_weights_of_absent_labels_are_rejected():
     y = np.where(BASE.x > 0, "yes", "no")
     with pytest.raises(ValueError, match="Yes"):
         TraceNormMTLClassifier(class_weight={"Yes": 3}).fit(BASE[["x"]], y)
@@ -449,7 +453,7 @@ def test_ids_are_compared_as_dates_and_not_across_types():
         (["0", "1", "2"], [0, 1, 2]),
     ],
 )
-def test_ids_of_another_type_are_refused(fitted, given):
+def test_ids_of_another_type_are_rejected(fitted, given):
     X = BASE[["x"]].to_numpy()
     model = IndependentRidge().fit(X, BASE.y, task_id=np.repeat(np.asarray(fitted), 8))
     with pytest.raises(ValueError, match="ids of that type"):
@@ -457,8 +461,10 @@ def test_ids_of_another_type_are_refused(fitted, given):
 
 
 @pytest.mark.parametrize("chain", [TemporalGroupLasso, FusedMTL])
-def test_a_chain_of_texts_with_numbers_in_them_is_warned_of(chain):
-    """Their order is that of texts, w10 before w2; with zeros in front, as numbers and as columns it is the same."""
+def test_a_chain_of_texts_that_contain_numbers_causes_a_warning(chain):
+    """Texts are ordered alphabetically, so w10 precedes w2; with leading zeros the
+    order matches that of numbers and columns.
+    """
     X = BASE[["x"]].to_numpy()
     with pytest.warns(UserWarning, match="w1, w10, w2"):
         chain().fit(X, BASE.y, task_id=["w1", "w2", "w10"] * 8)
@@ -473,7 +479,7 @@ def test_a_chain_of_texts_with_numbers_in_them_is_warned_of(chain):
         chain().fit(X, pd.DataFrame({"w2": BASE.y, "w10": BASE.y, "w1": -BASE.y}))
 
 
-def test_a_scorer_finds_the_tasks_inside_of_a_search_or_refuses():
+def test_a_scorer_finds_the_tasks_inside_a_search_or_raises_an_error():
     t = np.repeat([0, 1, 2], 8)
     X, y = np.column_stack([BASE.x, t]), BASE.y + 10 * t
     cv, model = (
@@ -517,7 +523,7 @@ def test_a_scorer_finds_the_tasks_behind_wrappers_and_steps_that_move_columns(wr
     )
 
 
-def test_a_scorer_refuses_a_model_that_knows_no_tasks():
+def test_a_scorer_rejects_a_model_without_tasks():
     X, y = (
         np.column_stack([RNG.normal(size=40), np.arange(40) % 2]),
         RNG.normal(size=40),
@@ -528,7 +534,7 @@ def test_a_scorer_refuses_a_model_that_knows_no_tasks():
     assert task_scorer("rmse", task_column=1)(model, X, y) < 0
 
 
-def test_probabilities_of_several_targets_go_through_cross_val_predict():
+def test_probabilities_of_several_targets_work_in_cross_val_predict():
     Y = np.column_stack([BASE.x > 0, BASE.y > 0, BASE.x > BASE.y]).astype(int)
     for method in ("predict", "decision_function", "predict_proba"):
         assert cross_val_predict(
@@ -536,7 +542,7 @@ def test_probabilities_of_several_targets_go_through_cross_val_predict():
         ).shape == (24, 3)
 
 
-def test_nothing_is_said_of_words_that_are_known():
+def test_known_categories_cause_no_message():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert Known(["a"], "c").codes(pd.Series(["a ", None]))[1] == {}

@@ -1,4 +1,4 @@
-"""New rows from every format arrive in the order of the model's features; what does not fit is refused."""
+"""New rows in every format get the order of the model's features, or are rejected."""
 
 import gzip
 
@@ -40,7 +40,7 @@ def test_columns_are_found_by_name(tmp_path, name, content):
     assert rows.ignored == (["comment"] if "comment" in content else [])
 
 
-def test_columns_without_names_are_taken_in_order(tmp_path):
+def test_unnamed_columns_are_taken_in_order(tmp_path):
     for name, content in [
         ("a.csv", "1,10\n2,20.5\n"),
         ("b.txt", "1 10\n2   20.5\n"),
@@ -51,7 +51,7 @@ def test_columns_without_names_are_taken_in_order(tmp_path):
         assert rows.tasks is None
 
 
-def test_compressed_table(tmp_path):
+def test_a_compressed_table_is_read(tmp_path):
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress(b"1,10\n2,20.5\n"))
     np.testing.assert_array_equal(read_rows(path, PLAIN).X, EXPECTED)
@@ -60,7 +60,7 @@ def test_compressed_table(tmp_path):
         read_rows(path, PLAIN)
 
 
-def test_numpy_archives(tmp_path):
+def test_numpy_archives_are_read(tmp_path):
     np.savez(tmp_path / "a.npz", X=EXPECTED, task_id=[1.0, 0.0])
     rows = read_rows(tmp_path / "a.npz", PLAIN)
     np.testing.assert_array_equal(rows.X, EXPECTED)
@@ -82,12 +82,12 @@ def test_matlab_cells_are_tasks(tmp_path):
     np.testing.assert_array_equal(read_rows(tmp_path / "b.mat", PLAIN).X, EXPECTED)
 
 
-def test_svmlight_has_the_width_of_the_model(tmp_path):
+def test_svmlight_rows_have_the_width_of_the_model(tmp_path):
     rows = read_rows(_write(tmp_path / "a.svm", "0 1:1\n0 1:2\n"), PLAIN)
     np.testing.assert_array_equal(rows.X.toarray(), [[1, 0], [2, 0]])
 
 
-def test_sequences(tmp_path):
+def test_sequences_are_read(tmp_path):
     wanted = Schema(4, strings=True, task_column="task")
     fasta = read_rows(_write(tmp_path / "a.fa", ">1\nACGT\n>2\nTTTT\n"), wanted)
     assert fasta.X.tolist() == [b"ACGT", b"TTTT"]
@@ -141,13 +141,15 @@ def test_sequences(tmp_path):
         ("a.npz", "no archive", PLAIN, "not an .npz archive"),
     ],
 )
-def test_what_does_not_fit_is_refused(tmp_path, name, content, wanted, text):
+def test_rows_that_do_not_match_the_model_are_rejected(
+    tmp_path, name, content, wanted, text
+):
     with pytest.raises(DataError) as caught:
         read_rows(_write(tmp_path / name, content), wanted)
     assert text in caught.value.message
 
 
-def test_files_that_are_none_and_wrong_arrays_are_refused(tmp_path):
+def test_invalid_files_and_arrays_are_rejected(tmp_path):
     with pytest.raises(DataError, match="no such file"):
         read_rows(tmp_path / "absent.csv", PLAIN)
     (tmp_path / "folder.csv").mkdir()

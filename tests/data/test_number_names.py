@@ -1,4 +1,6 @@
-"""Numbers that are names keep all their digits: two schools are never one because their numbers are long."""
+"""Numbers used as names keep all digits, so schools with long numbers are never
+merged.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,11 @@ LONG = [1234567.0, 1234568.0, 1234567.25]
         (1e-7, "1e-07"),
     ],
 )
-def test_texts(value, name):
+def test_numbers_are_formatted_exactly(value, name):
     assert number_name(value) == number_name(np.float64(value)) == name
 
 
-def test_all_names_of_different_numbers_differ():
+def test_names_of_different_numbers_differ():
     values = np.concatenate(
         [LONG, np.nextafter(LONG, 2e9), np.arange(2**53 - 3, 2**53 + 1, dtype=float)]
     )
@@ -45,7 +47,7 @@ def _table() -> pd.DataFrame:
     return frame.assign(y=frame.a)
 
 
-def test_tasks_and_categories_of_long_numbers_stay_apart():
+def test_tasks_and_categories_with_long_numbers_stay_apart():
     roles = Roles(targets=("y",), task="task", categorical=("code",))
     data = make_dataset(table_of_frame(_table()), roles)
     assert data.tasks == ["1234567", "1234567.25", "1234568"]

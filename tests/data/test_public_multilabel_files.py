@@ -1,4 +1,6 @@
-"""EUR-Lex and Mediamill from small files in the format of the public ones, with the shipped cards but for hashes."""
+"""EUR-Lex and Mediamill from small files in the public format; shipped cards except for
+the hashes.
+"""
 
 import hashlib
 import itertools
@@ -18,13 +20,15 @@ N, D, LABELS = 40, 12, 6
 
 
 def labels_xml(names):
-    """Return the list of labels as Mulan writes it."""
+    """Return the list of labels in Mulan's format."""
     lines = "".join(f'<label name="{name}"></label>\n' for name in names)
     return f'<?xml version="1.0" encoding="utf-8"?>\n<labels xmlns="http://mulan.sourceforge.net/labels">\n{lines}</labels>\n'
 
 
 def eurlex(X, Y):
-    """Return the texts of sparse documents: term weights, then 0/1 labels, the zeros left out."""
+    """Return the text of sparse documents: term weights, then 0/1 labels, without
+    zeros.
+    """
     names = [f"{i:02d}_10_{i}" for i in range(LABELS)]
     head = [f"@attribute {j} numeric" for j in range(D)] + [
         f"@attribute {name} {{0,1}}" for name in names
@@ -41,7 +45,7 @@ def eurlex(X, Y):
 
 
 def mediamill(X, Y):
-    """Return the texts of dense shots: real features, then the concepts."""
+    """Return the text of dense shots: real features, then concepts."""
     names = [f"Class{i + 1}" for i in range(LABELS)]
     head = [f"@ATTRIBUTE Att{j + 1} NUMERIC" for j in range(D)] + [
         f"@ATTRIBUTE {name} {{0, 1}}" for name in names
@@ -60,7 +64,9 @@ FORMATS = {"eurlex-dc": eurlex, "mediamill": mediamill}
 
 @pytest.fixture(params=FORMATS)
 def small(request, tmp_path):
-    """Put small files where a user puts the public ones; return (id of a card as shipped but for hashes, X, Y)."""
+    """Write small files where a user puts the public ones; return the id of the card, X
+    and Y.
+    """
     id = request.param
     rng = np.random.default_rng(0)
     X = np.round(
@@ -83,7 +89,7 @@ def small(request, tmp_path):
     return card["id"], X, Y
 
 
-def test_they_are_read_as_they_are(small, tmp_path):
+def test_they_are_read_unchanged(small, tmp_path):
     id, X, Y = small
     data = load_dataset(id, data_dir=tmp_path)
     assert sparse.issparse(data.X) == id.endswith("eurlex-dc")
@@ -116,7 +122,7 @@ def test_table_2_runs_on_them(small, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("id", FORMATS)
-def test_files_that_are_not_the_public_ones_are_refused(id, tmp_path):
+def test_files_with_other_content_are_rejected(id, tmp_path):
     card = yaml.safe_load((datasets_dir() / f"{id}.yaml").read_text(encoding="utf-8"))
     (tmp_path / card["folder"]).mkdir()
     for spec in card["files"]:
@@ -128,7 +134,7 @@ def test_files_that_are_not_the_public_ones_are_refused(id, tmp_path):
 
 
 @pytest.mark.parametrize("id", FORMATS)
-def test_where_they_are_absent_the_table_ends_with_the_remedy(
+def test_if_they_are_missing_the_table_prints_the_remedy(
     id, tmp_path, monkeypatch, lacking
 ):
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,6 @@
-"""Numbers whose squares leave the range of floats are refused where data are read, whatever the format."""
+"""Numbers whose squares leave the range of floats are rejected on reading, in every
+format.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ def _set(X, y=None, **given):
 
 
 @pytest.mark.parametrize("value", [0.0, LARGEST, -LARGEST, SMALLEST, -SMALLEST, np.nan])
-def test_what_can_be_squared_passes(value):
+def test_numbers_whose_squares_are_finite_are_accepted(value):
     X = np.array([[1.0, value], [2.0, value]])
     check_read(_set(X), "a set")
     check_read(_set(X, np.where(np.isnan(X), np.nan, X)), "a set")
@@ -41,7 +43,7 @@ def test_what_can_be_squared_passes(value):
 @pytest.mark.parametrize(
     ("value", "words"), [(1e200, "contains 1e+200"), (-3e151, "contains -3e+151")]
 )
-def test_a_large_feature_is_named_with_row_and_value(make, value, words):
+def test_a_large_feature_is_reported_with_row_and_value(make, value, words):
     X = np.array([[1.0, 2.0, 0.0], [0.0, 1e149, value]])
     with pytest.raises(DataError, match="divide it by a power of ten") as caught:
         check_read(_set(make(X), features=["a", "b", "c"]), "set s")
@@ -49,7 +51,9 @@ def test_a_large_feature_is_named_with_row_and_value(make, value, words):
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix])
-def test_a_column_of_vanishing_numbers_is_named_and_single_ones_pass(make, lacking):
+def test_a_column_of_tiny_numbers_is_reported_and_single_ones_are_accepted(
+    make, lacking
+):
     X = np.array([[1.0, 1e-200], [0.5, -3e-190], [0.0, 0.0]])
     with pytest.raises(DataError, match="multiply it by a power of ten") as caught:
         check_read(_set(make(X)), "set s")
@@ -58,12 +62,12 @@ def test_a_column_of_vanishing_numbers_is_named_and_single_ones_pass(make, lacki
     check_read(_set(make(X)), "set s")
 
 
-def test_a_gap_beside_a_vanishing_number_does_not_hide_it():
+def test_a_missing_value_beside_a_tiny_number_does_not_hide_it():
     with pytest.raises(DataError, match="feature 1 is 1e-200"):
         check_read(_set([[np.nan], [1e-200]]), "set s")
 
 
-def test_targets_and_weights_too():
+def test_targets_and_weights_are_checked_too():
     X = np.ones((3, 1))
     with pytest.raises(DataError, match=r"row 3: the target contains 1e\+160"):
         check_read(_set(X, [1, 2, 1e160]), "set s")
@@ -74,7 +78,7 @@ def test_targets_and_weights_too():
         check_read(_set(X, source={"weight": np.array([1e200, 1, 1])}), "set s")
 
 
-def test_sequences_and_empty_matrices_have_no_magnitude():
+def test_sequences_and_empty_matrices_are_not_checked():
     check_read(
         Dataset(X=np.array([b"ACGT"] * 2), y=np.array([1.0, -1.0]), task_type="binary"),
         "set s",
@@ -96,13 +100,13 @@ def _file(folder: Path, **changed) -> Path:
     return path
 
 
-def test_a_table_names_file_line_and_column(tmp_path):
+def test_errors_about_a_table_name_file_line_and_column(tmp_path):
     roles = Roles(targets=("y",), task="task")
     with pytest.raises(
         DataError, match=r"table\.csv:7: the feature 'b' contains 1e\+200"
     ):
         make_dataset(read_table(_file(tmp_path, b=(5, 1e200))), roles)
-    # Rows that are left out do not shift the line.
+    # Dropped rows do not shift the line number.
     path = _file(tmp_path, y=(2, np.nan), a=(9, -1e200))
     with pytest.raises(
         DataError, match=r"table\.csv:11: the feature 'a' contains -1e\+200"
@@ -117,7 +121,7 @@ def test_a_table_names_file_line_and_column(tmp_path):
         make_dataset(table_of_frame(frame), roles)
 
 
-def test_new_rows_are_refused_when_large_only(tmp_path):
+def test_new_rows_are_rejected_only_for_large_numbers(tmp_path):
     wanted = Schema(2, ("a", "b"), task_column="task")
     for table in (False, True):
         with pytest.raises(
@@ -133,6 +137,6 @@ def test_new_rows_are_refused_when_large_only(tmp_path):
     assert (small.X == 1e-200).all()
 
 
-def test_data_sets_by_name():
+def test_data_sets_loaded_by_name_are_checked():
     with pytest.raises(DataError, match=r"simulated-rmtl: row 1: .*'task 0'"):
         load_dataset("simulated-rmtl", n=10, d=3, m=2, noise=1e200, kind="value")

@@ -1,4 +1,6 @@
-"""The real files against the numbers that were measured when they were collected."""
+"""Statistics of the real files, compared with those measured when the data were
+collected.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ SETS = {
     "mnist": ("mtsvm-9000", "mtmkl"),
     "splice-uci": (None, "distinct", "one-vs-rest"),
     "breast-cancer": (None,),
-    # The tables of the atlas: groups, several targets, several labels.
+    # The tables of the atlas: groups, several targets, several labels
     **dict.fromkeys(
         [
             "sleepstudy",
@@ -63,7 +65,7 @@ SETS = {
     **dict.fromkeys(
         ["birds", "cal500", "emotions", "flags", "medical", "scene"], (None,)
     ),
-    # The fresh tables of its second edition, without the five largest ones.
+    # The new tables of its second edition, without the five largest
     **dict.fromkeys(
         [
             "bdf",
@@ -98,7 +100,7 @@ SETS = {
 
 @functools.lru_cache(maxsize=4)
 def load(id: str, variant: str | None = None, **options) -> Dataset:
-    """Load a set; skip where the folder or one of the files is absent."""
+    """Load a data set; skip if the folder or a file is missing."""
     if not os.environ.get("MTLRUN_DATA"):
         pytest.skip("MTLRUN_DATA is not set")
     card = load_card(id)
@@ -119,7 +121,7 @@ def decimals(number: int | float) -> int:
     ("id", "variant"),
     [(id, variant) for id, variants in SETS.items() for variant in variants],
 )
-def test_statistics_are_those_of_the_card(id, variant):
+def test_statistics_match_the_card(id, variant):
     check_statistics(load(id, variant), id, variant)
 
 
@@ -137,7 +139,7 @@ def class_counts(data: Dataset, rows: np.ndarray | None = None) -> dict[str, int
     return dict(zip(data.tasks, counts.tolist(), strict=True))
 
 
-def test_sarcos_partial():
+def test_sarcos_partial_matches_the_published_statistics():
     data = load("sarcos")
     ((train, test),) = data.splits["fixed"]
     assert (len(train), len(test)) == (2253, 4449)
@@ -146,7 +148,8 @@ def test_sarcos_partial():
         "partial: 2253 of the 44484 training rows, none of them in the test file"
         in data.notes
     )
-    # The linear model of the GPML book has an nMSE of 0.075 on torque 1 with all training rows; 0.0784 was found here.
+    # The linear model of the GPML book has an nMSE of 0.075 on torque 1 with all
+    # training rows; we measured 0.0784.
     inputs = np.column_stack((data.X, np.ones(len(data.X))))
     weights, *_ = np.linalg.lstsq(inputs[train], data.y[train, 0], rcond=None)
     error = (
@@ -155,7 +158,7 @@ def test_sarcos_partial():
     assert error == pytest.approx(0.0784, abs=5e-5)
 
 
-def test_sarcos_unbiased_is_a_part_of_the_partial_rows():
+def test_sarcos_unbiased_is_a_subset_of_the_partial_rows():
     rows = {row.tobytes() for row in load("sarcos").X[:2253]}
     data = load("sarcos", "unbiased")
     ((train, _),) = data.splits["fixed"]
@@ -163,7 +166,7 @@ def test_sarcos_unbiased_is_a_part_of_the_partial_rows():
     assert all(row.tobytes() in rows for row in data.X[train])
 
 
-def test_school():
+def test_school_matches_the_published_statistics():
     data = load("school")
     sizes = np.bincount(data.task_id)
     assert len(sizes) == 139
@@ -177,13 +180,13 @@ def test_school():
     assert (load("school", "bias").X[:, 27] == 1).all()
 
 
-def test_school_splits():
+def test_school_splits_match_the_published_fractions():
     data = load("school")
     published = data.splits["argyriou"]
     assert len(published) == 10
     assert {(len(train), len(test)) for train, test in published} == {(11472, 3890)}
     assert len({test.tobytes() for _, test in published}) == 10
-    # The published splits take their part of every school.
+    # The published splits sample from each school.
     for train, test in published:
         share = np.bincount(data.task_id[test], minlength=139) / np.bincount(
             data.task_id
@@ -201,7 +204,7 @@ def test_school_splits():
         assert np.abs(parts).max() < 1
 
 
-def test_landmine():
+def test_landmine_matches_the_published_statistics():
     data = load("landmine")
     sizes = [
         690, 690, 689, 508, 509, 509, 510, 511, 508, 509, 689, 688, 508, 510, 507,
@@ -217,7 +220,7 @@ def test_landmine():
     assert sum(sizes) == 14820
 
 
-def test_vehicle_and_robot():
+def test_vehicle_and_robot_match_the_published_statistics():
     assert class_counts(load("vehicle")) == {
         "opel": 212,
         "saab": 217,
@@ -235,7 +238,7 @@ def test_vehicle_and_robot():
     assert robot.features[0] == "S1"
 
 
-def test_segment():
+def test_segment_matches_the_published_statistics():
     data, other = load("segment"), load("segment", "statlog")
     ((train, test),) = data.splits["original"]
     assert set(class_counts(data, train).values()) == {30}
@@ -253,7 +256,7 @@ def test_segment():
     assert load("segment", "one-vs-one").n_tasks == 21
 
 
-def test_pendigits():
+def test_pendigits_matches_the_published_statistics():
     data = load("pendigits")
     ((train, test),) = data.splits["original"]
     assert list(class_counts(data, train).values()) == [
@@ -284,7 +287,7 @@ def test_pendigits():
     assert load("pendigits", "one-vs-one").n_tasks == 45
 
 
-def test_letter():
+def test_letter_matches_the_published_statistics():
     data = load("letter")
     counts = [
         4034, 1284, 2114, 1442, 4955, 921, 2472, 861, 4913, 189, 909, 3140, 1602,
@@ -301,7 +304,7 @@ def test_letter():
     assert first[[0, 1, 2, 13, 14, 15]].sum() == 0
 
 
-def test_letter_pairs():
+def test_letter_pairs_match_the_published_statistics():
     data = load("letter", "mtmkl")
     assert data.tasks == ["c/e", "g/y", "m/n", "a/g", "i/j", "a/o", "f/t", "h/n"]
     sizes = np.bincount(data.task_id)
@@ -309,7 +312,7 @@ def test_letter_pairs():
 
 
 @pytest.mark.slow
-def test_mnist():
+def test_mnist_matches_the_published_statistics():
     data = load("mnist")
     check_statistics(data, "mnist")
     ((train, test),) = data.splits["original"]
@@ -343,14 +346,14 @@ def test_mnist():
     assert pixels.std() == pytest.approx(0.30811, abs=5e-6)
 
 
-def test_mnist_tasks_of_the_graph_svm_paper():
+def test_mnist_tasks_match_the_graph_svm_paper():
     data = load("mnist", "mtsvm-9000")
     assert data.tasks == ["1/0", "7/9", "2/8"]
     assert np.bincount(data.task_id).tolist() == [3000, 3000, 3000]
     assert data.X.max() == 255
 
 
-def test_splice_uci():
+def test_splice_uci_matches_the_published_statistics():
     data = load("splice-uci")
     assert class_counts(data) == {"EI": 767, "IE": 768, "N": 1655}
     odd = [s for s in data.X if s.translate(None, b"ACGT")]
@@ -361,7 +364,7 @@ def test_splice_uci():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("variant", "site"), [(None, b"AG"), ("donor", b"GT")])
-def test_splice_windows(variant, site):
+def test_splice_windows_match_the_published_statistics(variant, site):
     data = load("splice-windows", variant)
     check_statistics(data, "splice-windows", variant)
     assert data.tasks == ["A. thaliana", "C. elegans", "D. melanogaster", "H. sapiens"]
@@ -378,7 +381,7 @@ def test_splice_windows(variant, site):
 
 
 @pytest.mark.slow
-def test_splice_c_elegans():
+def test_splice_c_elegans_matches_the_published_statistics():
     data = load("splice-c-elegans")
     check_statistics(data, "splice-c-elegans")
     assert data.X.dtype == "S398"

@@ -1,4 +1,6 @@
-"""Parts of the columns of a user's table: what becomes of them, and what is said where they do not fit."""
+"""Columns of a user's table with roles: their effect, and errors for unsuitable
+ones.
+"""
 
 import re
 
@@ -16,7 +18,9 @@ from mtlrun.errors import DataError, UnknownNameError
 
 
 def marks(n=24, tasks=3):
-    """Return rows of schools: two features, a mark, a grade of three letters, a weight and a day."""
+    """Return rows of schools: two features, a mark, a grade of three letters, a weight
+    and a day.
+    """
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, n)).round(3)
     return pd.DataFrame(
@@ -51,8 +55,8 @@ def with_cell(row, column, value):
 # --- targets ---
 
 
-def test_one_label_of_three_against_the_others():
-    """`--positive` makes a target of three words, or of three numbers, binary."""
+def test_one_label_of_three_is_separated_from_the_others():
+    """`--positive` makes a target with three words or numbers binary."""
     words = dataset_of(
         marks(), targets=("grade",), drop=("mark", "w", "day"), positive="L"
     )
@@ -79,7 +83,7 @@ def test_missing_labels_of_nullable_columns_are_masked(dtype):
     known = ~np.isnan(expected)
     np.testing.assert_array_equal(
         shared.y[:, 0], expected[known]
-    )  # rows without any target are left out
+    )  # Rows without any target are dropped.
 
 
 def test_missing_classes_are_masked_in_every_task():
@@ -195,7 +199,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_does_not_fit_is_named_with_its_remedy(case):
+def test_unsuitable_columns_are_reported_with_a_remedy(case):
     make, expected = REFUSED[case]
     with pytest.raises((DataError, UnknownNameError), match=expected):
         make()
@@ -204,7 +208,7 @@ def test_what_does_not_fit_is_named_with_its_remedy(case):
 # --- rows and features ---
 
 
-def test_columns_of_the_test_rows_may_be_missing_only_where_they_are_dropped():
+def test_columns_of_the_test_rows_may_be_missing_only_if_they_are_dropped():
     found = dataset_of(marks(), marks()[["b", "school", "mark", "a"]].assign(more=1))
     assert found.features == ["a", "b"]
     ((train, test),) = found.splits["test"]
@@ -223,11 +227,11 @@ def test_small_tasks_empty_columns_and_identifiers_are_left_out_with_a_note():
     assert re.search("as identifiers .*: name", found.notes)
     named = dataset_of(
         frame, min_rows=4, categorical=("name",)
-    )  # unless the user says that its words are categories
+    )  # Unless the user declares its words as categories.
     assert len(named.categories["name"]) == 62
 
 
-def test_dates_part_the_last_rows_of_each_task_from_its_earlier_ones():
+def test_dates_separate_the_last_rows_of_each_task_from_its_earlier_ones():
     found = dataset_of(
         marks(24, 1).sample(frac=1, random_state=0), task="school", time="day"
     )
@@ -241,7 +245,7 @@ def test_dates_part_the_last_rows_of_each_task_from_its_earlier_ones():
             assert last_trained < order[test][mine[test]].min()
 
 
-def test_blocks_of_time_part_earlier_from_later_rows():
+def test_time_blocks_separate_earlier_from_later_rows():
     tied = dataset_of(
         marks(24, 1).assign(day=np.maximum(np.arange(24), 20)),
         task="school",
@@ -267,7 +271,7 @@ SPARSE = """\
 
 
 def sparse_arff(path, names, rows, targets):
-    """Write rows as sparse ARFF, their columns in another order."""
+    """Write rows as sparse ARFF with the columns in another order."""
     lines = []
     for values, labels in zip(rows, targets, strict=True):
         cells = [f"{j} {v:g}" for j, v in enumerate([*values, *labels]) if v]
@@ -276,7 +280,7 @@ def sparse_arff(path, names, rows, targets):
     return path
 
 
-def test_sparse_test_rows_are_taken_by_the_names_of_their_columns(tmp_path):
+def test_sparse_test_rows_are_matched_by_the_names_of_their_columns(tmp_path):
     rng = np.random.default_rng(0)
     X, Y = rng.integers(0, 3, size=(12, 3)), rng.integers(0, 2, size=(12, 2))
     table = read_table(sparse_arff(tmp_path / "s.arff", "xyz", X, Y))
@@ -304,8 +308,8 @@ def test_sparse_test_rows_are_taken_by_the_names_of_their_columns(tmp_path):
         read_rows(tmp_path / "u.arff", wanted)
 
 
-def test_svmlight_rows_that_never_reach_the_last_column_are_predicted(tmp_path):
-    """The numbers that a file never writes are zeros, not missing features."""
+def test_svmlight_rows_that_end_before_the_last_column_are_predicted(tmp_path):
+    """Numbers that the file omits are zeros, not missing features."""
     path = tmp_path / "new.svm"
     path.write_text("0 qid:2 1:4.5\n0 qid:1 2:1\n")
     rows = read_rows(
@@ -316,7 +320,7 @@ def test_svmlight_rows_that_never_reach_the_last_column_are_predicted(tmp_path):
     assert rows.ignored == ["target", "x2"]
 
 
-def test_new_rows_with_words_among_numbers_are_named(tmp_path):
+def test_text_among_numbers_in_new_rows_is_located(tmp_path):
     path = tmp_path / "new.csv"
     path.write_text("a,b\n1,2\n3,four\n")
     with pytest.raises(DataError, match=r"new.csv:3: .*'b'.*'four'.*number"):
@@ -368,14 +372,14 @@ MISFITS = {
 
 
 @pytest.mark.parametrize("case", MISFITS)
-def test_matlab_variables_that_do_not_fit_together(tmp_path, case):
+def test_mismatched_matlab_variables_are_rejected(tmp_path, case):
     X, Y, expected = MISFITS[case]
     savemat(tmp_path / "t.mat", {"X": X, "Y": Y})
     with pytest.raises(DataError, match=f"t.mat: {expected}"):
         read_table(tmp_path / "t.mat")
 
 
-def test_a_cut_parquet_file_is_refused(tmp_path):
+def test_a_truncated_parquet_file_is_rejected(tmp_path):
     marks().to_parquet(tmp_path / "t.parquet")
     content = (tmp_path / "t.parquet").read_bytes()
     (tmp_path / "t.parquet").write_bytes(content[: len(content) // 2])
@@ -383,14 +387,14 @@ def test_a_cut_parquet_file_is_refused(tmp_path):
         read_table(tmp_path / "t.parquet")
 
 
-def test_dates_left_out_are_called_dates():
+def test_dropped_dates_are_called_dates():
     frame = marks(60).assign(exam=pd.date_range("2020-01-01", periods=60).astype(str))
     found = dataset_of(frame)
     assert "exam" not in found.features
     assert "left out as dates: exam\n--time" in found.notes
 
 
-def test_long_numbers_as_names_stay_apart_or_are_refused():
+def test_long_numbers_as_names_stay_apart_or_are_rejected():
     ids = [2**53 + 1 + k % 2 for k in range(60)]
     found = dataset_of(marks(60).assign(pupil=ids), categorical=("pupil",))
     assert found.categories["pupil"] == [str(n) for n in ids[:2]]
@@ -399,8 +403,8 @@ def test_long_numbers_as_names_stay_apart_or_are_refused():
         dataset_of(gaps, categorical=("pupil",))
 
 
-def test_numbers_of_which_some_are_stored_as_texts():
-    """As Excel does: all are numbers, and one word among them is named with its row."""
+def test_numbers_partly_stored_as_text_are_read_as_numbers():
+    """As written by Excel. A word among them is reported with its row."""
     found = dataset_of(with_cell(3, "a", "0.5"))
     assert found.categories == {}
     assert found.X[3, 0] == 0.5
@@ -423,7 +427,7 @@ def test_numbers_of_which_some_are_stored_as_texts():
         (["b", "a", "c"], "text", ["a", "b", "c"]),
     ],
 )
-def test_classes_keep_their_type_and_stand_in_its_order(cells, kind, classes):
+def test_classes_keep_their_type_and_its_order(cells, kind, classes):
     frame = marks(n=30).assign(
         grade=pd.Series(np.resize(np.array(cells, dtype=object), 30), dtype=object)
     )
@@ -440,7 +444,7 @@ def test_classes_keep_their_type_and_stand_in_its_order(cells, kind, classes):
 @pytest.mark.parametrize(
     ("words", "kind"), [(["2", "10", "1"], "number"), (["02", "10", "1"], "text")]
 )
-def test_numbers_with_zeros_in_front_are_texts_in_a_file(tmp_path, words, kind):
+def test_numbers_with_leading_zeros_are_text_in_a_file(tmp_path, words, kind):
     marks(30).assign(grade=np.resize(words, 30)).to_csv(tmp_path / "t.csv", index=False)
     roles = Roles(
         targets=("grade",), drop=("mark", "w", "day", "school"), task_type="multiclass"
@@ -450,7 +454,7 @@ def test_numbers_with_zeros_in_front_are_texts_in_a_file(tmp_path, words, kind):
     }
 
 
-def test_two_truth_values_stay_truth_values():
+def test_two_booleans_stay_booleans():
     found = dataset_of(
         marks().assign(grade=np.resize([True, False], 24)),
         targets=("grade",),
@@ -459,7 +463,7 @@ def test_two_truth_values_stay_truth_values():
     assert found.label_types == {"grade": "bool"}
 
 
-def test_a_task_of_one_class_is_named_and_a_task_of_two_is_not():
+def test_a_task_with_one_class_is_named_and_a_task_with_two_is_not():
     frame = marks().assign(
         grade=lambda f: np.where((f.school == "s1") | (f.index % 2 == 0), "yes", "no")
     )
@@ -473,7 +477,7 @@ def test_a_task_of_one_class_is_named_and_a_task_of_two_is_not():
 
 
 @pytest.mark.parametrize(("rows", "left"), [(18, False), (20, True)])
-def test_twenty_rows_are_enough_to_tell_a_number_of_rows(rows, left):
+def test_twenty_rows_are_enough_to_recognize_a_row_number(rows, left):
     frame = pd.concat([marks(18), marks(18)[: rows - 18]], ignore_index=True).assign(
         pupil=np.arange(rows)
     )
@@ -487,14 +491,14 @@ def test_nineteen_rows_are_not():
     assert "pupil" in dataset_of(frame).features
 
 
-def test_a_column_of_zeros_and_ones_that_is_constant_within_tasks_is_named():
+def test_a_binary_column_that_is_constant_within_tasks_is_named():
     frame = marks().assign(
         church=lambda f: (f.school == "s1").astype(int), mixed=np.resize([0, 1], 24)
     )
     assert "shift a task as a whole: church\n" in f"{dataset_of(frame).notes}\n"
 
 
-def test_a_star_keeps_every_column():
+def test_a_star_selects_all_columns():
     frame = marks().assign(pupil=np.arange(24), number=np.arange(24) * 3)
     assert dataset_of(frame).features == ["a", "b"]
     assert dataset_of(frame, keep=("*",)).features == ["a", "b", "pupil", "number"]

@@ -1,4 +1,6 @@
-"""Generators: the same numbers for the same arguments, and the properties that their docstrings promise."""
+"""Generators: equal arguments give equal numbers, and the properties in their
+docstrings hold.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def values(data: Dataset) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("generate", "options"), GENERATORS)
-def test_deterministic_and_seeded(generate: Any, options: dict[str, Any]) -> None:
+def test_generators_are_deterministic_and_seeded(
+    generate: Any, options: dict[str, Any]
+) -> None:
     first, again, other = (
         generate(**options),
         generate(**options),
@@ -59,10 +63,10 @@ def test_deterministic_and_seeded(generate: Any, options: dict[str, Any]) -> Non
         (simulate_eurlex, SMALL_DOCUMENTS, 0.024590, 21.688529, 308.329458),
     ],
 )
-def test_pinned_numbers(
+def test_generated_numbers_do_not_change(
     generate: Any, options: dict[str, Any], x: float, y: float, w: float
 ) -> None:
-    """A change here changes everybody's simulated results."""
+    """A change would affect the simulated results of all users."""
     data = generate(**options)
     X = values(data).ravel()
     found = [
@@ -96,7 +100,7 @@ def test_rmtl_signs_are_those_of_the_values() -> None:
     assert simulate_rmtl(outliers=0.001).truth["outliers"].size == 1
 
 
-def test_fetr_precisions() -> None:
+def test_fetr_precisions_match_their_definition() -> None:
     data = simulate_fetr(n=3000, d=12, m=8, l=0.5, u=2.0, noise=0.0)
     for name, size in (("Sigma1", 12), ("Sigma2", 8)):
         spectrum = np.linalg.eigvalsh(data.truth[name])
@@ -120,7 +124,7 @@ def test_fetr_coefficients_have_the_covariance_of_the_model() -> None:
     assert np.mean(found) == pytest.approx(d * m, rel=0.05)
 
 
-def test_families_share_what_they_say() -> None:
+def test_families_share_the_documented_structure() -> None:
     W = {
         family: simulate_families(family=family, rows=2).truth["W"]
         for family in FAMILIES
@@ -140,7 +144,7 @@ def test_families_share_what_they_say() -> None:
     assert W["sign-flipped"].sum() == pytest.approx(0)
     near = {
         family: w.mean(axis=1) @ w for family, w in W.items()
-    }  # with the mean of all tasks
+    }  # Including the mean of all tasks
     assert near["slopes"].min() > 0.6
     assert near["outliers"][5::6].max() < near["outliers"][[0, 1, 2, 3, 4, 6]].min()
 
@@ -148,12 +152,12 @@ def test_families_share_what_they_say() -> None:
 @pytest.mark.parametrize(
     "options", [{"family": "friends"}, {"d": 2}, {"noise": -1.0}, {"rows": 0}]
 )
-def test_families_refuse_impossible_options(options: dict[str, Any]) -> None:
+def test_families_reject_impossible_options(options: dict[str, Any]) -> None:
     with pytest.raises(DataError, match=next(iter(options))):
         simulate_families(**options)
 
 
-def test_gauss2d_bayes_error_and_balance() -> None:
+def test_gauss2d_has_the_bayes_error_and_balance_of_the_paper() -> None:
     data = simulate_gauss2d()
     assert data.task_id is not None
     assert np.bincount(data.task_id).tolist() == [50_000, 50_000]
@@ -169,7 +173,7 @@ def test_gauss2d_bayes_error_and_balance() -> None:
     assert np.arccos(cosine) == pytest.approx(0.3)
 
 
-def test_gauss2d_as_the_authors_made_it() -> None:
+def test_gauss2d_follows_the_authors_code() -> None:
     data = simulate_gauss2d(means="authors", seed=3)
     height = data.truth["means"][0, 1]
     assert -2 < height < 0
@@ -190,14 +194,14 @@ def test_gauss2d_as_the_authors_made_it() -> None:
     )
 
 
-def test_gauss2d_odd_sizes_and_more_tasks() -> None:
+def test_gauss2d_supports_odd_sizes_and_more_tasks() -> None:
     data = simulate_gauss2d(n=101, tasks=3)
     assert data.task_id is not None
     assert np.bincount(data.task_id).tolist() == [34, 34, 33]
     assert simulate_gauss2d(n=10, tasks=1).n_tasks == 1
 
 
-def test_eurlex_documents_and_labels() -> None:
+def test_eurlex_has_documents_and_labels() -> None:
     data = simulate_eurlex(**SMALL_DOCUMENTS)
     norms = np.sqrt(data.X.multiply(data.X).sum(axis=1))
     np.testing.assert_allclose(norms, 1.0)
@@ -266,7 +270,7 @@ def test_eurlex_has_the_shape_of_the_real_set() -> None:
         ),
     ],
 )
-def test_impossible_arguments(
+def test_impossible_arguments_are_rejected(
     generate: Any, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(DataError, match=message):

@@ -1,4 +1,6 @@
-"""Small files that claim to be large are refused before memory is taken, all with one message."""
+"""Small files that claim to be large are rejected before memory is allocated, with one
+kind of message.
+"""
 
 import contextlib
 import gzip
@@ -31,7 +33,7 @@ from mtlrun.utils import sizes
 from mtlrun.utils.arrays import NpzArchive
 from mtlrun.utils.sizes import SizeError
 
-#: No refusal takes more memory than this.
+#: Limit of the memory that an error may take
 FEW_BYTES = 1 << 30
 
 
@@ -61,7 +63,7 @@ def header(shape, descr="<f8"):
 
 
 def workbook(sheet):
-    """A workbook with another sheet of cells."""
+    """Return a workbook with another sheet of cells."""
     pytest.importorskip("openpyxl")
     content, made = io.BytesIO(), io.BytesIO()
     pd.DataFrame({"a": [1]}).to_excel(content, index=False)
@@ -165,7 +167,7 @@ TABLES = {
 @pytest.mark.slow
 @pytest.mark.usefixtures("traced")
 @pytest.mark.parametrize("case", TABLES)
-def test_tables_that_claim_too_much_are_refused(tmp_path, case):
+def test_tables_that_claim_too_much_are_rejected(tmp_path, case):
     name, make = TABLES[case]
     path = tmp_path / name
     path.write_bytes(make())
@@ -173,13 +175,13 @@ def test_tables_that_claim_too_much_are_refused(tmp_path, case):
         read_table(path)
     assert name in str(caught.value)
     assert caught.value.remedy
-    if "array" not in case:  # there it is damage
+    if "array" not in case:  # In this format it counts as damage.
         assert isinstance(caught.value, SizeError)
         assert "the limit is" in caught.value.message
 
 
 @pytest.mark.slow
-def test_large_tables_that_are_what_they_claim_are_read(tmp_path):
+def test_large_tables_of_the_claimed_size_are_read(tmp_path):
     pytest.importorskip("openpyxl")
     frame = pd.DataFrame(
         np.arange(60_000).reshape(600, 100) % 7, columns=[f"c{k}" for k in range(100)]
@@ -195,7 +197,7 @@ def test_large_tables_that_are_what_they_claim_are_read(tmp_path):
     assert read_table(tmp_path / "wide.csv").frame.shape == (2, 20_000)
 
 
-def test_a_workbook_that_is_written_in_another_way_is_read(tmp_path):
+def test_a_workbook_in_another_layout_is_read(tmp_path):
     cells = "<row r='1'><c r='A1'><v>1</v></c><c><v>2</v></c></row><row><c><v>3</v></c><c><v>4</v></c></row>"
     sheet = f'<worksheet xmlns="{XMLNS}"><sheetData>{cells}</sheetData></worksheet>'
     (tmp_path / "a.xlsx").write_bytes(workbook(sheet))
@@ -226,7 +228,7 @@ def test_packed_columns_do_not_expand(tmp_path):
         unpack_columns(tmp_path / PACKED)
 
 
-def test_packed_columns_that_claim_too_many_records_are_refused(tmp_path):
+def test_packed_columns_that_claim_too_many_records_are_rejected(tmp_path):
     content = {"schema": 1, "n_records": 10**12, "records": {"values": []}}
     text = json.dumps(content).encode()
     digest = hashlib.sha256(text).hexdigest().encode()
@@ -259,7 +261,7 @@ methods:
         (1, 2, list(range(1, 800))),
     ],
 )
-def test_experiments_of_too_many_cells_are_refused(tmp_path, trials, folds, values):
+def test_experiments_with_too_many_jobs_are_rejected(tmp_path, trials, folds, values):
     text = (
         EXPERIMENT.replace("TRIALS", str(trials))
         .replace("FOLDS", str(folds))
@@ -272,8 +274,8 @@ def test_experiments_of_too_many_cells_are_refused(tmp_path, trials, folds, valu
 
 @pytest.mark.usefixtures("traced")
 @pytest.mark.parametrize("folds", [5, 2_000_000_000])
-def test_grids_that_other_parts_of_a_file_name_are_counted(tmp_path, folds):
-    """Of an experiment, where a grid has a name, and of a training in chunks."""
+def test_grids_named_elsewhere_in_a_file_are_counted(tmp_path, folds):
+    """In an experiment, where grids have names, and in a training file for chunks."""
     values = json.dumps(list(range(1, 800)))
     named = (
         EXPERIMENT.replace("TRIALS", "1")
@@ -311,7 +313,7 @@ SIMULATED = [
     ("name", "size"),
     [(name, size) for name, every in SIMULATED for size in every.split()],
 )
-def test_simulated_data_of_too_many_numbers_are_refused(name, size):
+def test_simulated_data_with_too_many_numbers_are_rejected(name, size):
     with pytest.raises(SizeError, match="the limit is"):
         load_dataset(name, **{size: HUGE})
 
@@ -322,14 +324,14 @@ def test_simulated_data_of_too_many_numbers_are_refused(name, size):
 def test_the_strings_of_the_papers_are_not_too_many(n, length):
     with pytest.raises(
         DataError, match="shared <= 1"
-    ):  # refused after the sizes were looked at
+    ):  # The error occurs after the size check.
         load_dataset("simulated-splice", n=n, length=length, shared=2)
 
 
 @pytest.mark.parametrize(
     "asked", [{"splits": 2 << 40}, {"folds": 2 << 40}, {"repeats": 2 << 40}]
 )
-def test_comparisons_of_too_many_splits_are_refused(asked):
+def test_comparisons_with_too_many_splits_are_rejected(asked):
     with pytest.raises(UserError, match="the limit is"):
         CompareOptions(**asked)
     frame = pd.DataFrame({"x": range(40), "t": ["a", "b"] * 20, "y": range(40)})
@@ -337,7 +339,7 @@ def test_comparisons_of_too_many_splits_are_refused(asked):
         mtlrun.compare(frame, target="y", task="t", **asked)
 
 
-def test_our_own_archives_are_looked_at_first(tmp_path):
+def test_archives_written_by_mtlrun_are_checked_first(tmp_path):
     bomb = zipped(
         **{
             f"{name}.npy": header((1 << 42,))
@@ -363,7 +365,7 @@ def test_our_own_archives_are_looked_at_first(tmp_path):
         TaskStatistics.load(tmp_path / "s.npz")
 
 
-def test_a_changed_bit_of_an_archive_is_damage_or_changes_nothing():
+def test_a_changed_bit_in_an_archive_is_damage_or_changes_nothing():
     content = io.BytesIO()
     np.savez(content, a=np.arange(4.0))
     for place in range(len(content.getvalue())):
@@ -375,7 +377,7 @@ def test_a_changed_bit_of_an_archive_is_damage_or_changes_nothing():
             ).tolist() == [0, 1, 2, 3]
 
 
-def test_all_limits_have_one_message():
+def test_all_limits_have_the_same_kind_of_message():
     with pytest.raises(SizeError) as caught:
         sizes.allow("f.csv:3", 12345, 1000, "columns", "Do this.")
     assert (caught.value.message, caught.value.remedy) == (

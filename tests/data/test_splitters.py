@@ -1,4 +1,6 @@
-"""Splitters: partitions that keep every task (and label) in every part, with and without metadata routing."""
+"""Splitters keep every task (and label) in every part, with and without metadata
+routing.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ def make(sizes: list[int], seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarra
     return np.zeros((len(tasks), 2)), rng.integers(0, 3, len(tasks)), tasks
 
 
-def test_random_split_is_the_documented_one() -> None:
+def test_random_split_matches_its_documentation() -> None:
     train, test = random_split(10, 0.4, 3)
     order = np.random.default_rng(3).permutation(10)
     np.testing.assert_array_equal(train, order[:4])
@@ -52,7 +54,7 @@ def test_random_split_is_the_documented_one() -> None:
 
 @pytest.mark.filterwarnings("ignore:.*fewer rows than n_splits")
 @given(problem=problems, labels=st.booleans())
-def test_folds_share_out_every_stratum(
+def test_folds_distribute_every_stratum(
     problem: tuple[list[int], int, int, bool], labels: bool
 ) -> None:
     sizes, seed, k, shuffle = problem
@@ -86,7 +88,7 @@ def test_folds_share_out_every_stratum(
     labels=st.booleans(),
     train_size=st.one_of(st.floats(0.05, 0.95), st.integers(1, 30)),
 )
-def test_shuffle_split_takes_its_part_of_every_task(
+def test_shuffle_split_takes_its_fraction_of_each_task(
     problem: tuple[list[int], int, int, bool], labels: bool, train_size: float
 ) -> None:
     sizes, seed, k, _ = problem
@@ -138,7 +140,8 @@ def test_no_task_loses_its_last_row_to_validation(kind: str, validation: float) 
         parts = split_rows(
             data, kind, trial=0, seed=seed, validation=validation, **options
         )
-        # Validation is taken from the test rows, of a published split from the others.
+        # Validation rows are taken from the test rows of a published split, and
+        # otherwise from the training rows.
         place = 0 if kind == "published" else 2
         before = np.unique(ids[whole[place]])
         np.testing.assert_array_equal(np.unique(ids[parts[place]]), before)
@@ -166,7 +169,7 @@ def test_every_row_is_equally_likely() -> None:
     "splitter",
     [TaskStratifiedKFold(3, random_state=1), TaskShuffleSplit(3, random_state=1)],
 )
-def test_seeds_and_clones(splitter: Any) -> None:
+def test_seeds_and_clones_give_the_same_splits(splitter: Any) -> None:
     X, y, tasks = make([10, 12], 0)
     first = [test.tolist() for _, test in splitter.split(X, y, tasks)]
     assert first == [test.tolist() for _, test in splitter.split(X, y, tasks)]
@@ -178,7 +181,7 @@ def test_seeds_and_clones(splitter: Any) -> None:
 @pytest.mark.parametrize(
     "kind", ["groups", "task_id", "column", "sparse column", "named column", "polars"]
 )
-def test_where_the_ids_come_from(kind: str) -> None:
+def test_ids_come_from_the_documented_sources(kind: str) -> None:
     _, y, _ = make([20], 0)
     ids = np.arange(20) // 5
     X: Any = np.column_stack([ids, np.zeros(20)])
@@ -208,7 +211,7 @@ def test_without_ids_all_rows_are_one_task() -> None:
     assert sorted(sizes) == [2, 2, 3, 3]
 
 
-def test_few_rows_are_warned_of() -> None:
+def test_few_rows_cause_a_warning() -> None:
     X, y, tasks = make([8, 2, 1], 0)
     with pytest.warns(
         UserWarning, match="2 of 3 tasks have fewer rows than n_splits=3"
@@ -263,7 +266,7 @@ def test_few_rows_are_warned_of() -> None:
         ),
     ],
 )
-def test_bad_arguments(call: Any, message: str) -> None:
+def test_invalid_arguments_are_rejected(call: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call(*make([6, 6], 0))
 
@@ -272,7 +275,9 @@ def test_bad_arguments(call: Any, message: str) -> None:
     "splitter",
     [TaskStratifiedKFold(3, random_state=0), TaskShuffleSplit(3, random_state=0)],
 )
-def test_inside_scikit_learn_with_and_without_routing(splitter: Any) -> None:
+def test_splitters_work_inside_scikit_learn_with_and_without_routing(
+    splitter: Any,
+) -> None:
     X, y, tasks = make([12, 15], 0)
     model = DummyClassifier()
     plain = cross_val_score(model, X, y, cv=splitter, groups=tasks)

@@ -21,7 +21,7 @@ def frequencies(strings: np.ndarray) -> np.ndarray:
     return np.stack([(strings == c).mean(axis=0) for c in b"ACGT"], axis=1)
 
 
-def test_shape_and_site():
+def test_simulated_strings_have_a_shape_and_a_site():
     data = simulate_splice(n=2001, length=42)
     assert data.X.dtype == "S42"
     assert data.tasks == ["fly", "mouse", "human", "cow"]
@@ -32,7 +32,7 @@ def test_shape_and_site():
     assert all(s[69:71] == b"AG" for s in simulate_splice(n=50, length=141).X)
 
 
-def test_decoys_per_site():
+def test_every_site_has_decoys():
     data = simulate_splice(n=40000, decoys=9)
     assert (data.y > 0).mean() == pytest.approx(0.1, abs=0.01)
 
@@ -44,7 +44,8 @@ def test_letters_follow_the_weight_matrices_and_the_background():
         own = data.task_id == t
         sites = frequencies(strings[own & (data.y > 0)])
         decoys = frequencies(strings[own & (data.y < 0)])
-        # 15,000 draws: standard error at most 0.004; 1/256 more for the rounding of probabilities.
+        # 15,000 draws: the standard error is at most 0.004; 1/256 is added for rounded
+        # probabilities.
         np.testing.assert_allclose(
             sites[outside], data.truth["pwm"][t][outside], atol=0.024
         )
@@ -56,21 +57,21 @@ def test_letters_follow_the_weight_matrices_and_the_background():
         )
 
 
-def test_organisms_share_what_shared_says():
+def test_organisms_share_the_requested_fraction():
     same = simulate_splice(n=10, organisms=["mouse", "fly"], shared=1.0).truth["pwm"]
     np.testing.assert_allclose(same[0], same[1])
     other = simulate_splice(n=10, organisms=["mouse", "fly"], shared=0.0).truth["pwm"]
     assert np.abs(other[0] - other[1]).max() > 0.1
 
 
-def test_no_signal_without_strength():
+def test_zero_strength_gives_no_signal():
     data = simulate_splice(n=10, organisms=["worm", "cress"], strength=0.0)
     np.testing.assert_allclose(
         data.truth["pwm"][0], np.tile([0.32, 0.18, 0.18, 0.32], (42, 1))
     )
 
 
-def test_seeds():
+def test_seeds_determine_the_strings():
     one, again, other = (simulate_splice(n=100, seed=s) for s in (0, 0, 1))
     np.testing.assert_array_equal(one.X, again.X)
     assert (one.X != other.X).any()
@@ -86,13 +87,13 @@ def test_seeds():
         ({"n": 7}, "n = 7 is too small for 4 organisms"),
     ],
 )
-def test_out_of_range(options, text):
+def test_values_out_of_range_are_rejected(options, text):
     with pytest.raises(DataError) as caught:
         simulate_splice(**options)
     assert text in str(caught.value)
 
 
-def test_breast_cancer_stand_in():
+def test_breast_cancer_has_a_simulated_replacement():
     data = simulate_breast_cancer()
     assert data.X.shape == (474, 60)
     assert (
@@ -119,7 +120,7 @@ def test_responders_follow_the_weights():
 
 
 @pytest.mark.parametrize("id", ["simulated-splice", "simulated-breast-cancer"])
-def test_cards_say_that_they_are_simulated(id):
+def test_cards_state_that_they_are_simulated(id):
     data = load_dataset(id)
     assert data.simulated
     assert "imulated" in data.title

@@ -21,19 +21,19 @@ def refused(content: bytes) -> str:
     return str(caught.value)
 
 
-def test_one_task():
+def test_a_single_task_is_read():
     X, y, qid = read_svmlight(TEXT, "t.svm")
     assert X.toarray().tolist() == [[0.5, 0, 2], [0, 1, 0]]
     assert y.tolist() == [1, -1]
     assert qid.tolist() == [0, 0]
 
 
-def test_base():
+def test_the_index_base_is_detected():
     assert read_svmlight(TEXT, "t.svm", zero_based=True)[0].shape == (2, 4)
 
 
 @given(arrays(np.float64, (4, 3), elements=st.floats(-1e6, 1e6)))
-def test_what_is_written_is_read(X):
+def test_written_files_are_read_exactly(X):
     stream = io.BytesIO()
     dump_svmlight_file(X, np.arange(4), stream, zero_based=False)
     again, y, _ = read_svmlight(stream.getvalue(), "t.svm")
@@ -55,11 +55,11 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_the_first_line_that_cannot_be_read_is_named(case):
+def test_the_first_unreadable_line_is_named(case):
     content, line = BAD[case]
     assert refused(content).startswith(f"t.svm:{line}: ")
 
 
-def test_files_without_rows_and_with_some_tasks_are_refused():
+def test_files_without_rows_and_with_too_few_tasks_are_rejected():
     assert "no rows" in refused(b"")
     assert "1 of 2 rows have a qid" in refused(b"1 qid:1 1:1\n1 1:1\n")

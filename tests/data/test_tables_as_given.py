@@ -1,4 +1,6 @@
-"""Tables as people have them: separators, headers, workbooks, several labels per row, targets by pattern."""
+"""Real-world tables: separators, headers, workbooks, multilabel rows, targets by
+pattern.
+"""
 
 import sys
 
@@ -47,13 +49,15 @@ def read(tmp_path, text, name="t.csv"):
         ("alone\n1\n2\n", ["alone"], [1]),
     ],
 )
-def test_separators_and_decimal_commas_are_recognised(tmp_path, text, columns, first):
+def test_separators_and_decimal_commas_are_recognized(tmp_path, text, columns, first):
     table = read(tmp_path, text)
     assert table.columns == columns
     assert table.frame.iloc[0].tolist() == first
 
 
-def test_line_breaks_in_quoted_names_become_blanks_and_lines_are_counted_on(tmp_path):
+def test_line_breaks_in_quoted_names_become_blanks_and_line_numbers_stay_correct(
+    tmp_path,
+):
     table = read(tmp_path, 'hours,"grade\n (points)","of\r\nall"\n1,2,3\n4,5,six\n')
     assert table.columns == ["hours", "grade (points)", "of all"]
     assert table.frame.shape == (2, 3)
@@ -61,11 +65,11 @@ def test_line_breaks_in_quoted_names_become_blanks_and_lines_are_counted_on(tmp_
     assert table_of_frame(pd.DataFrame({"a\nb": [1]})).columns == ["a b"]
 
 
-def test_a_quote_that_stays_open_does_not_swallow_the_table(tmp_path):
+def test_an_open_quote_does_not_consume_the_table(tmp_path):
     assert read(tmp_path, 'size 5",b\n1,2\n3,4\n').columns == ['size 5"', "b"]
 
 
-def test_a_workbook_reads_as_the_csv_of_its_first_sheet(tmp_path):
+def test_a_workbook_matches_the_csv_of_its_first_sheet(tmp_path):
     pytest.importorskip("openpyxl")
     frame = FRAME.assign(hours=[None, *FRAME.hours[1:]])
     with pd.ExcelWriter(tmp_path / "t.xlsx") as book:
@@ -77,9 +81,7 @@ def test_a_workbook_reads_as_the_csv_of_its_first_sheet(tmp_path):
     assert found.where(0).endswith("t.xlsx:2")
 
 
-def test_a_workbook_that_is_none_and_one_without_the_package_are_refused(
-    tmp_path, monkeypatch
-):
+def test_an_invalid_workbook_and_a_missing_package_are_reported(tmp_path, monkeypatch):
     pytest.importorskip("openpyxl")
     (tmp_path / "t.xlsx").write_bytes(b"PK\x03\x04 no workbook")
     with pytest.raises(DataError, match=r"t\.xlsx: not a readable \.xlsx"):
@@ -92,12 +94,12 @@ def test_a_workbook_that_is_none_and_one_without_the_package_are_refused(
         read_table(tmp_path / "t.xlsx")
 
 
-def test_several_labels_per_row_of_svmlight_are_targets(tmp_path):
+def test_several_labels_per_svmlight_row_are_targets(tmp_path):
     X, Y = (
         sparse.random(30, 6, 0.5, format="csr", random_state=0),
         (RNG.random((30, 3)) < 0.5).astype(int),
     )
-    Y[0] = 0  # a row without labels
+    Y[0] = 0  # A row without labels
     for name, zero in (("zero.svm", True), ("one.svm", False)):
         dump_svmlight_file(
             X,
@@ -115,14 +117,15 @@ def test_several_labels_per_row_of_svmlight_are_targets(tmp_path):
             "binary",
         )
         assert data.features[0] == ("x0" if zero else "x1")
-    # A file of test rows in which neither a label nor the first column occurs has the columns of the training rows.
+    # Test rows without some labels and without the first column have the columns of the
+    # training rows.
     path = tmp_path / "test.svm"
     path.write_text("1,2 3:0.5\n")
     rows = read_table(path, like=read_table(tmp_path / "zero.svm"))
     assert rows.sparse.toarray().tolist() == [[0, 0, 0, 0.5, 0, 0]]
 
 
-def test_targets_by_pattern_by_position_and_by_a_list_of_labels(tmp_path):
+def test_targets_are_given_by_pattern_position_or_list_of_labels(tmp_path):
     table = table_of_frame(FRAME)
     assert target_columns(table, targets="y*") == ("y1", "y2")
     assert target_columns(table, targets=["y?", "level"]) == ("y1", "y2", "level")
@@ -141,7 +144,7 @@ def test_targets_by_pattern_by_position_and_by_a_list_of_labels(tmp_path):
         target_columns(table, "y1", last=2)
 
 
-def test_a_mulan_pair_is_given_as_one_argument_or_as_two(tmp_path):
+def test_a_mulan_pair_is_given_as_one_argument_or_two(tmp_path):
     (tmp_path / "t.arff").write_text(
         "@relation t\n@attribute a numeric\n@attribute b {0,1}\n@data\n1,0\n2,1\n"
     )
@@ -163,7 +166,7 @@ def test_a_mulan_pair_is_given_as_one_argument_or_as_two(tmp_path):
             label_list(data, labels, other=False)
 
 
-def test_classes_of_ragged_tasks_are_tasks_of_their_own_rows():
+def test_classes_of_ragged_tasks_are_tasks_with_separate_rows():
     frame = FRAME.assign(
         level=np.where(
             (FRAME.school == "north") & (FRAME.level == "top"), "mid", FRAME.level
@@ -184,7 +187,7 @@ def test_classes_of_ragged_tasks_are_tasks_of_their_own_rows():
         assert np.isnan(column[~mine]).all()
 
 
-def test_classes_beside_two_labels_and_a_task_with_one_class():
+def test_classes_beside_two_labels_and_a_task_with_a_single_class_are_handled():
     frame = FRAME.assign(passed=np.where(FRAME.y1 > 0, "yes", "no"))
     data = make_dataset(
         table_of_frame(frame), Roles(("level", "passed"), drop=("y1", "y2", "school"))
@@ -227,7 +230,7 @@ def test_classes_beside_two_labels_and_a_task_with_one_class():
         ),
     ],
 )
-def test_a_text_column_that_is_no_category_is_named_with_the_remedy(
+def test_a_text_column_that_is_not_a_category_is_reported_with_the_remedy(
     column, values, role, words
 ):
     frame = FRAME.drop(columns=["level", "y2"]).assign(
@@ -247,7 +250,7 @@ def test_a_text_column_that_is_no_category_is_named_with_the_remedy(
         assert part in str(caught.value)
 
 
-def test_dates_and_versions_are_no_written_numbers():
+def test_dates_and_versions_are_not_numbers_written_as_text():
     frame = FRAME.assign(
         day=[f"{k % 28 + 1:02d}.03.2020" for k in range(40)],
         part=np.resize(["1.2.3", "1.2.4", "2.0.0"], 40),
@@ -256,7 +259,7 @@ def test_dates_and_versions_are_no_written_numbers():
     assert {"day", "part", "level"} == set(data.categories)
 
 
-def test_messages_name_a_few_of_very_many_columns():
+def test_messages_list_only_a_few_of_very_many_columns():
     names = [f"gene {k}" for k in range(1185)]
     wide = pd.DataFrame(RNG.normal(size=(8, 1185)), columns=names)
     table = table_of_frame(wide.assign(school=np.repeat(["a", "b"], 4)))

@@ -12,7 +12,9 @@ from mtlrun.errors import DataError, UnknownNameError, UserError
 
 
 def multiclass(counts=(5, 3, 4), seed=0) -> Dataset:
-    """Rows whose only feature is their number, classes a, b, c ... shuffled."""
+    """Return rows whose only feature is their number, with shuffled classes a, b, c
+    ...
+    """
     y = np.random.default_rng(seed).permutation(
         np.repeat(np.arange(len(counts)), counts)
     )
@@ -42,7 +44,7 @@ def test_one_vs_one_is_ragged_with_the_rows_of_two_classes():
     assert made.features == ["row"]
 
 
-def test_pairs_give_the_sign_and_the_order():
+def test_pairs_determine_the_sign_and_the_order():
     data = multiclass()
     made = make_tasks(data, {"pairs": [("c", "a"), ("b", "c")]})
     assert made.tasks == ["c/a", "b/c"]
@@ -62,7 +64,7 @@ def test_one_vs_rest_shares_the_rows():
     assert made.taskdata().n_tasks == 3
 
 
-def test_choice_of_classes_keeps_their_order():
+def test_selected_classes_keep_their_order():
     data = multiclass()
     made = make_tasks(data, {"classes": ["c", "a"]})
     assert made.task_type == "multiclass"
@@ -81,12 +83,12 @@ def test_published_splits_follow_their_rows():
     assert set(made.source["row"][test]) <= set(range(6, 12))
 
 
-def test_nothing_asked_nothing_done():
+def test_without_options_nothing_changes():
     data = multiclass()
     assert make_tasks(data, None) is data
 
 
-def test_per_class_takes_at_most_so_many_and_all_of_small_classes():
+def test_per_class_limits_each_class_and_keeps_small_classes_complete():
     data = multiclass((50, 3, 20))
     made = make_tasks(data, {"per_class": 10})
     assert np.bincount(made.y).tolist() == [10, 3, 10]
@@ -96,14 +98,14 @@ def test_per_class_takes_at_most_so_many_and_all_of_small_classes():
     assert not np.array_equal(made.X, other.X)
 
 
-def test_a_class_draws_the_same_rows_whatever_the_other_classes():
+def test_a_class_draws_the_same_rows_regardless_of_other_classes():
     data = multiclass((50, 40, 30))
     all_three = make_tasks(data, {"per_class": 5})
     two = make_tasks(data, {"per_class": 5, "classes": ["b", "c"]})
     np.testing.assert_array_equal(all_three.X[all_three.y > 0], two.X)
 
 
-def test_per_task_takes_so_many_of_every_task():
+def test_per_task_limits_each_task():
     made = make_tasks(multiclass((30, 20, 25)), {"make": "one-vs-one", "per_task": 12})
     assert np.bincount(made.task_id).tolist() == [12, 12, 12]
     rows = made.source["row"].reshape(3, 12)
@@ -150,7 +152,7 @@ def test_subset_keeps_the_sources():
         ),
     ],
 )
-def test_golden_errors(tasks, text):
+def test_errors_are_located(tasks, text):
     with pytest.raises(UserError) as caught:
         make_tasks(multiclass(), tasks)
     assert str(caught.value) == text
@@ -172,7 +174,7 @@ def test_only_classes_become_tasks():
             6,
         ),  # 10% of the class of 60, not 10% of 1000 rows divided by 4 classes
         ([730, 100], 0.1, 10),
-        ([2205, 2097, 826, 328], 0.1, 32),  # the classes of robot and vehicle
+        ([2205, 2097, 826, 328], 0.1, 32),  # The class sizes of robot and vehicle
         ([2205, 2097, 826, 328], 0.2, 65),
         ([2205, 2097, 826, 328], 0.5, 164),
         ([212, 217, 218, 199], 0.1, 19),
@@ -214,7 +216,7 @@ def ragged(sizes=(10, 21, 30)) -> Dataset:
     )
 
 
-def test_the_papers_split_of_ragged_tasks_halves_the_rest_of_every_task():
+def test_the_papers_split_of_ragged_tasks_halves_the_rest_of_each_task():
     data = ragged()
     train, validation, test = paper_partition(data, 0.2, seed=1)
     assert sorted([*train, *validation, *test]) == list(range(61))
@@ -247,6 +249,6 @@ def test_the_papers_split_of_ragged_tasks_halves_the_rest_of_every_task():
         ),
     ],
 )
-def test_what_the_papers_split_refuses(data, fraction, text):
+def test_invalid_arguments_of_the_papers_split_are_rejected(data, fraction, text):
     with pytest.raises(DataError, match=re.escape(text)):
         paper_partition(data, fraction, 0)

@@ -1,4 +1,4 @@
-"""Tables of text: what is detected, what comes back exactly, and what is refused with its line."""
+"""Text tables: detected formats, exact values, and errors with line numbers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def parse(tmp_path):
 
 @pytest.fixture
 def refused(parse, tmp_path):
-    """Return the message of what the table, or its numbers but for columns called `word`, is refused with."""
+    """Return the message of the error raised for the table, or for its numbers except
+    columns named `word`.
+    """
 
     def message(content: bytes, **options) -> str:
         def read() -> None:
@@ -46,7 +48,7 @@ def refused(parse, tmp_path):
     return message
 
 
-def test_numbers_words_and_exact_texts(parse):
+def test_numbers_words_and_exact_texts_are_read(parse):
     table = parse(TABLE)
     assert table.columns == ["a", "b", "school"]
     assert table.named
@@ -60,7 +62,7 @@ def test_numbers_words_and_exact_texts(parse):
 
 @pytest.mark.parametrize("prefix", [b"\xef\xbb\xbf", b""])
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
-def test_byte_order_mark_and_line_ends(parse, prefix, end):
+def test_a_byte_order_mark_and_any_line_ends_are_accepted(parse, prefix, end):
     table = parse(prefix + TABLE.replace(b"\n", end))
     assert table.frame.shape == (2, 3)
     assert table.columns[0] == "a"
@@ -75,7 +77,7 @@ def test_separators_are_detected(parse, separator):
     assert table.numbers(["a", "b"]).tolist() == [[1, 2.5], [3, 4]]
 
 
-def test_decimal_commas_are_detected_where_commas_do_not_separate(parse, refused):
+def test_decimal_commas_are_detected_if_commas_do_not_separate(parse, refused):
     table = parse(b"a;b;c\n1,5;-2,25;x,1\n3;0,1e2;y\n")
     assert table.numbers(["a", "b"]).tolist() == [[1.5, -2.25], [3.0, 10.0]]
     assert table.frame["c"].tolist() == ["x,1", "y"]
@@ -95,7 +97,7 @@ def test_headers_are_detected(parse):
     assert parse(b"2001,2002\n3,4\n", header=True).columns == ["2001", "2002"]
 
 
-def test_blank_separated_without_header(parse):
+def test_blank_separated_tables_without_header_are_read(parse):
     table = parse(b"  1   2 van \n\n3 4 bus\n", delimiter=None, header=False, text=[-1])
     assert table.numbers(["x1", "x2"]).tolist() == [[1.0, 2.0], [3.0, 4.0]]
     assert table.frame["x3"].tolist() == ["van", "bus"]
@@ -107,7 +109,7 @@ def test_lines_before_the_table_are_skipped(parse):
     ).tolist() == [[1.0, 2.0]]
 
 
-def test_quoted_cells_may_hold_the_separator_and_line_breaks(parse, refused):
+def test_quoted_cells_may_contain_the_separator_and_line_breaks(parse, refused):
     assert parse(b'a,name\n1,"x, y"\n').frame["name"].tolist() == ["x, y"]
     assert refused(b'a,word\n1,"x\ny"\nz,w\n').startswith(
         "t.csv:4: column 'a' contains 'z'"
@@ -115,7 +117,7 @@ def test_quoted_cells_may_hold_the_separator_and_line_breaks(parse, refused):
 
 
 @pytest.mark.parametrize("cell", [b"", b"NA", b"nan", b"NaN", b"null", b"?"])
-def test_gaps_only_where_they_are_allowed(parse, refused, cell):
+def test_missing_values_are_accepted_only_if_allowed(parse, refused, cell):
     content = b"a,b\n1,2\n3," + cell + b"\n"
     values = parse(content).numbers(["b"], gaps=True)[:, 0]
     assert values[0] == 2
@@ -128,7 +130,7 @@ def test_gaps_only_where_they_are_allowed(parse, refused, cell):
 @given(
     st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20)
 )
-def test_numbers_survive_exactly(tmp_path_factory, values):
+def test_numbers_are_read_exactly(tmp_path_factory, values):
     path = tmp_path_factory.mktemp("exact") / "t.csv"
     path.write_text("x\n" + "\n".join(repr(v) for v in values) + "\n")
     assert (
@@ -190,29 +192,29 @@ WORDS = {
 
 
 @pytest.mark.parametrize("case", WORDS)
-def test_bad_tables_are_refused_with_their_place(refused, case):
+def test_errors_in_tables_are_located(refused, case):
     content, text = WORDS[case]
     assert refused(content).startswith(text)
 
 
-def test_bad_cell_in_a_blank_separated_file(refused):
+def test_an_invalid_cell_in_a_blank_separated_file_is_located(refused):
     assert refused(b"1 2\n  3  x\n", delimiter=None, header=False).startswith(
         "t.csv:2: column 'x2' contains 'x'"
     )
 
 
-def test_unknown_column(refused):
+def test_an_unknown_column_is_reported(refused):
     assert refused(TABLE, text=[-4]) == "t.csv: 3 columns, but column -4 is asked for"
 
 
-def test_signs():
+def test_signs_are_read():
     assert signs(np.array([0, 1, 1]), "t").tolist() == [-1, 1, 1]
     assert signs(np.array([-1.0, np.nan, 1.0]), "t")[[0, 2]].tolist() == [-1, 1]
     with pytest.raises(DataError, match="must be 0/1 or -1/\\+1, found 1, 2"):
         signs(np.array([1, 2]), "t")
 
 
-def test_ragged_set_with_a_task_column(own_set):
+def test_a_ragged_set_has_a_task_column(own_set):
     content = b"study,g1,g2,pcr,age\nB,1,2,1,x\nA,3,4,0,y\nB,5,6,0,z\n"
     load = own_set.write(
         "csv",
@@ -229,7 +231,7 @@ def test_ragged_set_with_a_task_column(own_set):
     assert data.y.tolist() == [1, -1, -1]
 
 
-def test_several_targets_are_a_shared_set_with_gaps(own_set):
+def test_several_targets_are_a_shared_set_with_missing_values(own_set):
     load = own_set.write(
         "csv",
         {"t.csv": b"x,u,v\n1,2,\n3,4,5\n4,1,2\n"},
@@ -242,7 +244,7 @@ def test_several_targets_are_a_shared_set_with_gaps(own_set):
     assert data.statistics()["missing"] == 1
 
 
-def test_classes_are_tasks_and_a_label_may_be_named_positive(own_set):
+def test_classes_are_tasks_and_the_positive_label_may_be_named(own_set):
     content = b"x;kind;pen\n1;cat;1\n2;dog;1\n3;cow;2\n4;dog;2\n"
     options = {"target": "kind", "delimiter": ";"}
     assert own_set.write("csv", {"t.csv": content}, options)().tasks == [
@@ -295,13 +297,15 @@ def test_classes_are_tasks_and_a_label_may_be_named_positive(own_set):
         ),
     ],
 )
-def test_errors_of_a_set(own_set, lacking, content, options, task_type, words):
+def test_errors_of_a_set_are_located(
+    own_set, lacking, content, options, task_type, words
+):
     assert not lacking(
         own_set.error("csv", {"t.csv": content}, options, task_type=task_type), *words
     )
 
 
-def test_truncated_gzip(own_set):
+def test_a_truncated_gzip_file_is_rejected(own_set):
     packed = gzip.compress(b"x,y\n" + b"1,2\n" * 1000)[:-12]
     text = own_set.error(
         "csv", {"t.csv.gz": packed}, {"target": "y"}, task_type="regression"
@@ -312,7 +316,7 @@ def test_truncated_gzip(own_set):
     )
 
 
-def test_own_table_for_the_breast_cancer_card(tmp_path):
+def test_a_table_of_the_user_fits_the_breast_cancer_card(tmp_path):
     stand_in = load_dataset("simulated-breast-cancer")
     frame = pd.DataFrame(stand_in.X, columns=stand_in.features)
     frame["pcr"] = (stand_in.y > 0).astype(int)
@@ -332,7 +336,7 @@ def test_own_table_for_the_breast_cancer_card(tmp_path):
     np.testing.assert_array_equal(data.y, stand_in.y)
 
 
-def test_a_first_row_of_thousands_of_cells_is_refused_before_it_is_parsed(
+def test_a_first_row_of_thousands_of_cells_is_rejected_before_parsing(
     tmp_path, monkeypatch
 ):
     (tmp_path / "t.csv").write_text("a,b\n" + ",".join(["1"] * 5000) + "\n1,2\n")

@@ -8,7 +8,7 @@ import pytest
 NAMES = ["dog", ["cat", "feline"]]
 
 
-def test_files_are_stacked_and_classes_ordered_as_named(own_set):
+def test_files_are_stacked_and_classes_have_the_given_order(own_set):
     files = {"a.dat": b"1 2 cat \n3 4 dog \n", "b.dat": b"5 6 cat \n"}
     load = own_set.write(
         "uci",
@@ -31,7 +31,7 @@ def test_files_are_stacked_and_classes_ordered_as_named(own_set):
     assert test.tolist() == [2]
 
 
-def test_header_and_lines_before_it(own_set):
+def test_headers_and_lines_before_them_are_skipped(own_set):
     data = own_set.write(
         "uci",
         {"a.csv": b"; made by hand\nu,v,kind\n1,2,x\n3,4,w\n"},
@@ -42,7 +42,7 @@ def test_header_and_lines_before_it(own_set):
     assert data.y.tolist() == [1, 0]
 
 
-def test_tasks_are_made(own_set):
+def test_tasks_are_created(own_set):
     data = own_set.write("uci", {"a.csv": b"1,a\n2,b\n3,a\n"}, {"label": 1})(
         tasks="one-vs-rest"
     )
@@ -75,19 +75,19 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_bad_files(own_set, case):
+def test_invalid_files_are_rejected(own_set, case):
     files, text = REFUSED[case]
     assert own_set.error("uci", files, {"label": -1, "classes": NAMES}).startswith(text)
 
 
-def test_wrong_number_of_feature_names(own_set):
+def test_a_wrong_number_of_feature_names_is_rejected(own_set):
     text = own_set.error(
         "uci", {"a.csv": b"1,2,cat\n"}, {"label": -1, "features": ["u"]}
     )
     assert text == "mine.yaml: 1 feature names for 2 columns"
 
 
-def test_truncated_gzip(own_set):
+def test_a_truncated_gzip_file_is_rejected(own_set):
     rows = b"".join(b"%d,%d,cat\n" % (k, k * k) for k in range(500))
     text = own_set.error("uci", {"a.csv.gz": gzip.compress(rows)[:-5]}, {"label": -1})
     assert text.startswith(
@@ -98,14 +98,14 @@ def test_truncated_gzip(own_set):
 SPLICE = b"EI,  FIRST-1,   ACGTN\nIE,SECOND,acgtr\n\nN, A-B, GGGGG\nN, A-C, GGGGG\n"
 
 
-def test_splice(own_set):
+def test_splice_is_read(own_set):
     data = own_set.write("uci:splice", {"s.data": SPLICE})()
     assert data.X.tolist() == [b"ACGTN", b"ACGTR", b"GGGGG", b"GGGGG"]
     assert data.tasks == ["EI", "IE", "N"]
     assert data.y.tolist() == [0, 1, 2, 2]
 
 
-def test_splice_distinct_and_tasks(own_set):
+def test_splice_may_be_reduced_to_distinct_rows_and_has_tasks(own_set):
     load = own_set.write("uci:splice", {"s.data": SPLICE})
     data = load(distinct=True, tasks="one-vs-one")
     assert data.notes == "1 repeated sequences dropped"
@@ -137,6 +137,6 @@ BAD_SPLICE = {
 
 
 @pytest.mark.parametrize("case", BAD_SPLICE)
-def test_bad_splice_files(own_set, case):
+def test_invalid_splice_files_are_rejected(own_set, case):
     content, text = BAD_SPLICE[case]
     assert own_set.error("uci:splice", {"s.data": content}).startswith(text)

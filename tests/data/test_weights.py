@@ -1,4 +1,6 @@
-"""What weights mean: rows of weight 0 are left out of a table, and a constant factor is taken off."""
+"""Meaning of weights: rows of weight 0 are dropped, and a constant factor is
+removed.
+"""
 
 import numpy as np
 import pandas as pd
@@ -30,7 +32,7 @@ def table(n=60, seed=0):
 
 
 def absurd_rows(frame):
-    """Rows of weight 0 whose other cells would each change something."""
+    """Return rows of weight 0, each with another cell that would change the result."""
     rows = frame.head(5).astype(object)
     rows["w"] = 0
     rows["y"] = 1e5
@@ -53,7 +55,7 @@ def same(first, second):
 
 @pytest.mark.parametrize("file", [True, False])
 @pytest.mark.parametrize("place", ["first", "last"])
-def test_a_row_of_weight_0_equals_an_absent_row_whatever_it_holds(
+def test_a_row_of_weight_0_equals_an_absent_row_whatever_it_contains(
     tmp_path, file, place
 ):
     frame = table()
@@ -83,7 +85,7 @@ def test_the_message_about_a_cell_names_its_row_in_the_file(tmp_path):
 
 
 @pytest.mark.parametrize("factor", [1e-300, 1e-3, 1000.0, 1e300])
-def test_one_factor_on_all_weights_changes_nothing(factor):
+def test_a_common_factor_of_all_weights_changes_nothing(factor):
     frame = table()
     first = make_dataset(table_of_frame(frame), Roles(**ROLES))
     second = make_dataset(
@@ -93,7 +95,7 @@ def test_one_factor_on_all_weights_changes_nothing(factor):
     assert first.source[WEIGHT].mean() == pytest.approx(1)
 
 
-def test_test_rows_do_not_decide_the_mean_of_the_weights():
+def test_test_rows_do_not_affect_the_mean_of_the_weights():
     frame = table()
     test = frame.head(9).assign(w=50)
     data = make_dataset(table_of_frame(frame), Roles(**ROLES), table_of_frame(test))
@@ -102,7 +104,7 @@ def test_test_rows_do_not_decide_the_mean_of_the_weights():
     assert len(tested) == 9
 
 
-def test_test_rows_of_weight_0_are_left_out():
+def test_test_rows_of_weight_0_are_dropped():
     frame = table()
     both = pd.concat([absurd_rows(frame), frame.astype(object)])
     test = pd.concat([absurd_rows(frame), frame.head(9).astype(object)])
@@ -121,7 +123,7 @@ def test_groups_with_training_and_test_rows_are_noted():
 
 
 @pytest.mark.parametrize("weight", [-1.0, np.nan, np.inf, "heavy"])
-def test_an_impossible_weight_is_refused_with_its_row(weight):
+def test_an_invalid_weight_is_rejected_with_its_row(weight):
     frame = table().astype({"w": object})
     frame.loc[4, "w"] = weight
     with pytest.raises(DataError, match="row 5") as error:
@@ -130,7 +132,7 @@ def test_an_impossible_weight_is_refused_with_its_row(weight):
 
 
 @pytest.mark.parametrize("part", ["all", "test"])
-def test_weights_that_are_all_0_are_refused(part):
+def test_weights_that_are_all_0_are_rejected(part):
     frame = table()
     test = None
     if part == "test":
@@ -142,7 +144,7 @@ def test_weights_that_are_all_0_are_refused(part):
     assert "positive weight" in error.value.remedy
 
 
-def test_groups_and_small_tasks_count_rows_of_positive_weight_only():
+def test_groups_and_small_tasks_count_only_rows_of_positive_weight():
     frame = table().assign(g=[f"g{k}" for k in np.arange(60) // 3])
     frame.loc[frame.g == "g0", "w"] = 0
     data = make_dataset(table_of_frame(frame), Roles(**ROLES, group="g"))
@@ -155,7 +157,7 @@ def test_groups_and_small_tasks_count_rows_of_positive_weight_only():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_moments_and_median_are_those_of_repeated_rows(seed):
+def test_moments_and_median_equal_those_of_repeated_rows(seed):
     rng = np.random.default_rng(seed)
     values = rng.integers(0, 9, 12).astype(float)
     values[3] = np.nan
@@ -173,7 +175,7 @@ def test_normalized_weights_do_not_overflow():
     assert found == pytest.approx([1.2, 1.2, 0.6])
 
 
-def test_weights_that_cannot_count_rows_are_warned_of_with_the_remedy():
+def test_weights_that_cannot_count_rows_cause_a_warning_with_the_remedy():
     with pytest.warns(WeightScaleWarning, match=r"np\.mean\(sample_weight\)"):
         warn_of_scale(np.full(5, 1e4), "HierarchicalMTL")
     with pytest.warns(WeightScaleWarning):

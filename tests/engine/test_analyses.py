@@ -1,4 +1,4 @@
-"""Experiments whose cells are measurements: what their files may say, their keys, how they are run and recorded."""
+"""Experiments whose jobs are analyses: valid files, keys, execution and records."""
 
 import json
 
@@ -51,7 +51,7 @@ def records(made):
     return [made.store().read(job.key) for job in jobs(made)]
 
 
-def test_a_measurement_is_computed_recorded_and_then_up_to_date(lab, trace):
+def test_an_analysis_is_computed_recorded_and_then_up_to_date(lab, trace):
     summary = lab.run(trace)
     assert (summary.n_ok, summary.exit_code) == (4, 0)
     made = lab.plan(trace)
@@ -75,14 +75,14 @@ def test_a_measurement_is_computed_recorded_and_then_up_to_date(lab, trace):
     build_report(made.folder)
 
 
-def test_repeats_have_seeds_of_their_own_that_methods_share(lab, trace):
+def test_repeats_have_their_own_seeds_which_methods_share(lab, trace):
     splits = {(row.method, row.trial): row.job.split for row in lab.plan(trace).rows}
     seeds = {place: split.seed for place, split in splits.items()}
     assert splits["short", 0].kind == "repeat"
     assert seeds["short", 0] == seeds["long", 0] != seeds["short", 1]
 
 
-def test_editing_the_measure_runs_it_again(lab, trace):
+def test_editing_the_analysis_reruns_it(lab, trace):
     lab.run(trace)
     path = lab.root / "lab" / "measures.py"
     path.write_text(path.read_text() + "# a comment\n")
@@ -93,12 +93,12 @@ def test_editing_the_measure_runs_it_again(lab, trace):
     assert "lab/measures.py changed" in changed[1]
 
 
-def test_only_the_wanted_cells_are_computed(lab, trace):
+def test_only_selected_jobs_are_computed(lab, trace):
     assert lab.run(trace, only=["method=long,trial=1"]).n_ok == 1
     assert states(lab.plan(trace)) == ["missing", "missing", "missing", "done"]
 
 
-def test_timed_kinds_are_serial_and_have_threads_in_their_keys(lab, trace):
+def test_timed_kinds_run_serially_and_have_threads_in_their_keys(lab, trace):
     assert lab.plan(trace).timed
     untimed = lab.plan(trace.replace("kind: trace", "kind: inspect"))
     assert not untimed.timed
@@ -124,7 +124,7 @@ def test_a_timeout_is_a_result_until_the_limit_is_raised(lab, trace):
     assert states(raised) == ["done", "failed"]
 
 
-def test_what_is_no_measurement_is_a_failed_row(lab, trace):
+def test_an_invalid_result_is_a_failed_row(lab, trace):
     summary = lab.run(trace.replace('walk", params: {steps: 5}', 'nothing"'))
     assert (summary.n_ok, summary.n_failed) == (2, 2)
     assert "not an AnalysisResult" in summary.failures[0].error
@@ -141,7 +141,7 @@ def test_not_converged_is_a_status(lab, trace):
     ]
 
 
-def test_an_axis_over_parameters_and_options(lab, trace):
+def test_an_axis_varies_parameters_and_options(lab, trace):
     text = trace.replace("kind: trace", "kind: scaling")
     made = lab.plan(text + "sweep: {name: steps, params: steps, values: [2, 4]}\n")
     assert [job.method.params["steps"] for job in jobs(made)] == [
@@ -236,12 +236,12 @@ def test_published_curves_are_in_run_json(lab, trace, tmp_path, monkeypatch):
         ),
     ],
 )
-def test_what_a_file_cannot_say(lab, trace, old, new, message):
+def test_invalid_files_are_rejected(lab, trace, old, new, message):
     with pytest.raises(ConfigError, match=message):
         lab.plan(trace.replace(old, new, 1))
 
 
-def test_an_analysis_without_parameters_has_no_axis(lab, trace):
+def test_an_analysis_without_parameters_cannot_have_an_axis(lab, trace):
     methods = "methods: [{label: a, measure: data-set-statistics}]\n"
     text = trace[: trace.index("methods:")].replace("[end, rows]", "[n]") + methods
     lab.plan(text)
@@ -249,7 +249,7 @@ def test_an_analysis_without_parameters_has_no_axis(lab, trace):
         lab.plan(text + "sweep: {name: a, params: steps, values: [1]}\n")
 
 
-def test_quantities_are_those_of_the_measures(lab):
+def test_quantities_are_those_of_the_analyses(lab):
     text = AUDIT.replace('audit", params: {published: mtmkl/table1.csv}', "walk")
     known = text.replace('"lab.measures:walk}', "data-set-statistics}").replace(
         "[end]", "[n, cardinalty]"
@@ -269,7 +269,7 @@ def walk(dataset, *, seed, more=0):
 """
 
 
-def test_quantities_that_a_function_of_the_user_declares_are_checked(lab, trace):
+def test_quantities_declared_by_a_function_of_the_user_are_checked(lab, trace):
     (lab.root / "lab" / "measures.py").write_text(DECLARED)
     text = trace.replace("steps: 5", "more: 1").replace("rows]", "steps]")
     with pytest.raises(ConfigError, match="unknown quantity 'stps'") as caught:
@@ -300,7 +300,7 @@ def test_a_file_of_published_numbers_must_exist(lab):
         lab.plan(AUDIT.replace("table1.csv", "tabel1.csv"))
 
 
-def test_the_registered_measure_runs(lab, tmp_path):
+def test_the_registered_analysis_runs(lab, tmp_path):
     text = f"""\
 schema: 1
 id: lab/facts

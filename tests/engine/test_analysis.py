@@ -1,4 +1,6 @@
-"""What measures declare: as they say themselves, and as it is stored so that nobody has to import them."""
+"""Declarations of analyses: as declared in code, and as stored so that no import is
+needed.
+"""
 
 import os
 import subprocess
@@ -33,7 +35,7 @@ def plain(dataset, *, seed): ...
 
 @pytest.fixture
 def walks(tmp_path, monkeypatch):
-    """A module of the user's own; the function writes another content."""
+    """Write a module of the user; return a function that changes its content."""
 
     def write(text):
         (tmp_path / "walks_of_mine.py").write_text(text)
@@ -46,7 +48,7 @@ def walks(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ANALYSES)
-def test_short_names_are_of_measures_whose_declarations_are_read_as_they_are(name):
+def test_short_names_belong_to_analyses_whose_declarations_match_the_code(name):
     module, _, function = ANALYSES[name].partition(":")
     found = getattr(import_module(module), function)
     summary, declaration = declared(ANALYSES[name])
@@ -81,7 +83,7 @@ def test_declarations_of_the_user_are_read_too(walks):
         "1 / 0",
     ],
 )
-def test_what_cannot_be_imported_is_not_known(walks, text):
+def test_a_failed_import_gives_no_declaration(walks, text):
     walks(text)
     assert declared("walks_of_mine:walk") is None
 
@@ -96,7 +98,7 @@ def test_what_cannot_be_imported_is_not_known(walks, text):
         ":walk",
     ],
 )
-def test_other_functions_may_return_anything(walks, path):
+def test_functions_without_a_declaration_may_return_anything(walks, path):
     assert declared(path) is None
     assert quantities_of(["data-set-statistics", path]) is None
     assert not needs_data(path)
@@ -110,19 +112,19 @@ def test_other_functions_may_return_anything(walks, path):
         ((["a"],), TypeError),
     ],
 )
-def test_a_declaration_must_fit_itself(arguments, error):
+def test_a_declaration_must_be_consistent(arguments, error):
     with pytest.raises(error, match="quantities"):
         Declaration(*arguments)
 
 
-def test_the_decorator_leaves_the_function_as_it_is():
+def test_the_decorator_leaves_the_function_unchanged():
     def function(dataset, *, seed): ...
 
     assert analysis({"a": "b"}, lower=["a"])(function) is function
     assert function.declaration == Declaration({"a": "b"}, ["a"])
 
 
-def test_quantities_are_known_without_numpy():
+def test_quantities_are_listed_without_importing_numpy():
     code = (
         "import sys\nfrom mtlrun.engine.analysis import ANALYSES\nfrom mtlrun.engine.methods import quantities_of\n"
         "assert len(quantities_of(ANALYSES)) > 20\nprint('numpy' in sys.modules)"
@@ -137,7 +139,7 @@ def test_quantities_are_known_without_numpy():
     assert run.stdout.strip() == "False", run.stderr
 
 
-def test_patterns_say_which_quantities_are_better_when_lower():
+def test_patterns_state_which_quantities_are_better_when_lower():
     texts = {"seconds_a": "s", "seconds_b": "s", "rows": "n", "auc": "AUC"}
     facts = Declaration(texts, lower=("seconds_*",), higher=("auc",)).facts()
     better = {name: fact["greater_is_better"] for name, fact in facts.items()}

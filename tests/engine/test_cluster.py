@@ -1,4 +1,6 @@
-"""A Dask cluster of real processes, some of them killed: the numbers of a serial run, and nothing lost."""
+"""A Dask cluster of real processes, some of them killed, gives the numbers of a serial
+run and loses nothing.
+"""
 
 import json
 import os
@@ -49,17 +51,19 @@ def spans():
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    """A scheduler and two workers with a nanny each, that is started again when it dies; yields the address."""
+    """Start a scheduler and two workers whose nannies restart them; yield the
+    address.
+    """
     folder = tmp_path_factory.mktemp("cluster")
     (folder / "errands.py").write_text(WORK)
     about = folder / "scheduler.json"
     paths = os.pathsep.join([str(folder), *(p for p in sys.path if p)])
-    # A piece of work may lose one worker; the second one is too many.
+    # An item may lose one worker; losing a second one is an error.
     settings = {
         "PYTHONPATH": paths,
         "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1",
     }
-    # Workers are copies of a process that has imported Dask.
+    # Workers are forked from a process that has imported Dask.
     settings["DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD"] = "forkserver"
     started = []
 
@@ -113,7 +117,9 @@ def cluster(tmp_path_factory):
         yield address
     finally:
         sys.path.remove(str(folder))
-        for process in started:  # with the workers of the nannies; politely, one that is just starting a worker hangs
+        # The workers of the nannies end as well; a graceful stop hangs if a worker is
+        # just starting.
+        for process in started:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
@@ -140,7 +146,7 @@ methods:
 
 
 class KillOne:
-    """A progress display that kills a worker with SIGKILL when some cells are done."""
+    """A progress display that kills a worker with SIGKILL after some jobs."""
 
     def __init__(self, address, after):
         self.address, self.after, self.done, self.pid = address, after, 0, None
@@ -187,7 +193,7 @@ def test_a_run_that_loses_a_worker_has_the_numbers_of_a_serial_run(cluster, tmp_
             assert scores[0] == scores[1]
 
 
-def test_sums_over_files_survive_a_worker_to_the_last_digit(
+def test_sums_over_files_survive_the_loss_of_a_worker_to_the_last_digit(
     cluster, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("mtlrun.chunks.sums.PROGRESS_SECONDS", 0.0)
@@ -215,11 +221,11 @@ def test_sums_over_files_survive_a_worker_to_the_last_digit(
         np.testing.assert_array_equal(far.products[key], product)
     assert heard[-1].startswith(
         f"{12 * 15 * 15 * 8 / 1e6:.1f} MB of sums"
-    )  # files x folds and tasks x half of 5 x 5
+    )  # Files x folds, and tasks x half of 5 x 5
 
 
 def finished_work(dask_scheduler):
-    """Count the pieces of work that workers have reported; the scheduler runs this."""
+    """Count the items that workers have reported; the scheduler runs this."""
     return sum(
         1
         for story in dask_scheduler.transition_log
@@ -227,11 +233,12 @@ def finished_work(dask_scheduler):
     )
 
 
-def test_blocks_of_one_fit_go_to_the_cluster_through_joblib(cluster):
+def test_blocks_of_one_fit_run_on_the_cluster_through_joblib(cluster):
     data = load_dataset("simulated-rmtl", n=80, d=20, m=12)
     model = DivideAndConquerRMTL(RobustMTL(lam=0.7), n_blocks=4).fit(data.X, data.y)
     with distributed.Client(cluster) as client, parallel_config(backend="dask"):
-        client.wait_for_workers(2, timeout=120)  # with one only joblib stays at home
+        # With a single block joblib runs locally.
+        client.wait_for_workers(2, timeout=120)
         before = client.run_on_scheduler(finished_work)
         far = DivideAndConquerRMTL(RobustMTL(lam=0.7), n_blocks=4).fit(data.X, data.y)
         assert client.run_on_scheduler(finished_work) >= before + 4
@@ -239,13 +246,13 @@ def test_blocks_of_one_fit_go_to_the_cluster_through_joblib(cluster):
     np.testing.assert_array_equal(far.low_rank_, model.low_rank_)
 
 
-def test_workers_with_other_sources_are_refused(cluster, monkeypatch):
+def test_workers_with_other_sources_are_rejected(cluster, monkeypatch):
     monkeypatch.setattr("mtlrun.engine.cluster.sources", os.getpid)
     with pytest.raises(ConfigError, match="different version of the mtlrun sources"):
         next(Pool(backend="dask", scheduler=cluster).run(len, iter([(0, ("x",))])))
 
 
-def test_a_worker_that_joins_late_with_other_sources_ends_the_run(cluster, tmp_path):
+def test_a_late_worker_with_other_sources_ends_the_run(cluster, tmp_path):
     from errands import work
 
     import mtlrun
@@ -310,7 +317,7 @@ def test_a_worker_that_joins_late_with_other_sources_ends_the_run(cluster, tmp_p
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_jobs_is_the_number_of_pieces_at_work(cluster, jobs):
+def test_jobs_limits_the_number_of_pending_items(cluster, jobs):
     from errands import spans
 
     found = [
@@ -323,7 +330,7 @@ def test_jobs_is_the_number_of_pieces_at_work(cluster, jobs):
     assert max(overlaps) <= jobs
 
 
-def test_jobs_is_the_size_of_the_cluster_on_this_machine(monkeypatch):
+def test_jobs_is_the_size_of_the_local_cluster(monkeypatch):
     made = []
 
     def client(*arguments, **options):
@@ -338,11 +345,11 @@ def test_jobs_is_the_size_of_the_cluster_on_this_machine(monkeypatch):
 
 
 def give_up_at_the_first(dask_scheduler):
-    """Let no worker be lost with a piece of work; the scheduler runs this."""
+    """Allow no item to lose a worker; the scheduler runs this."""
     dask_scheduler.allowed_failures = 0
 
 
-def test_work_that_kills_its_workers_is_given_up_and_its_neighbours_are_not(cluster):
+def test_items_that_kill_their_workers_fail_and_others_finish(cluster):
     from errands import work
 
     with distributed.Client(cluster, set_as_default=False) as client:
@@ -356,7 +363,7 @@ def test_work_that_kills_its_workers_is_given_up_and_its_neighbours_are_not(clus
     }
 
 
-def test_where_no_scheduler_answers(monkeypatch, lacking):
+def test_an_unreachable_scheduler_is_an_error(monkeypatch, lacking):
     monkeypatch.setattr("mtlrun.engine.cluster.SCHEDULER_TIMEOUT_S", 0.2)
     with pytest.raises(ConfigError) as refused:
         next(
@@ -367,7 +374,7 @@ def test_where_no_scheduler_answers(monkeypatch, lacking):
     assert not lacking(refused.value, "--scheduler tcp://127.0.0.1:9", "dask scheduler")
 
 
-def test_a_cluster_without_workers_or_with_threads_is_refused(monkeypatch):
+def test_a_cluster_without_workers_or_with_threads_is_rejected(monkeypatch):
     monkeypatch.setattr("mtlrun.engine.cluster.SCHEDULER_TIMEOUT_S", 0.2)
     options = {"processes": False, "dashboard_address": None}
     with (

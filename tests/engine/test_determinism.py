@@ -1,4 +1,6 @@
-"""The same seed gives the same numbers, whatever computes them, in whatever order, beside whatever else."""
+"""The same seed gives the same numbers, regardless of processes, order and other
+jobs.
+"""
 
 import functools
 
@@ -34,7 +36,9 @@ def text(lab, *methods, more=""):
 
 
 def numbers(lab, text):
-    """Return, by family, data set, method and trial, everything of a cell that is no matter of clocks and machines."""
+    """Return, by family, data set, method and trial, all fields of a job except times
+    and machine.
+    """
     made, found = lab.plan(text), {}
     store = made.store()
     for row in made.rows:
@@ -61,13 +65,13 @@ def numbers(lab, text):
 
 @functools.cache
 def computed_once():
-    """What `plain` found in the first test that asked for it."""
+    """Return the results of `plain`, computed by the first test that needs them."""
     return {}
 
 
 @pytest.fixture
 def plain(lab):
-    """The numbers of one process that does one cell after the other."""
+    """Return the numbers of a single process that computes one job after another."""
     found = computed_once()
     if not found:
         lab.run(text(lab, *METHODS))
@@ -88,7 +92,7 @@ def test_processes_and_threads_do_not_change_a_bit(lab, plain):
         assert numbers(lab, text(lab, *METHODS)) == plain
 
 
-def test_interrupted_and_continued_runs_have_the_same_numbers(lab, plain):
+def test_interrupted_and_resumed_runs_have_the_same_numbers(lab, plain):
     rng = np.random.default_rng(0)
     lab.run(text(lab, *METHODS))
     for _ in range(4):
@@ -99,14 +103,14 @@ def test_interrupted_and_continued_runs_have_the_same_numbers(lab, plain):
     run(lab.plan(text(lab, *METHODS)))
     found = numbers(
         lab, text(lab, *METHODS)
-    )  # without folds that were lost after all that needed them was done
+    )  # Without folds that were lost after all jobs that need them had finished
     assert found.items() <= plain.items()
     assert {name for name in found if name[0] == "fit"} == {
         name for name in plain if name[0] == "fit"
     }
 
 
-def test_more_methods_and_data_sets_in_another_order_change_nobody_elses_numbers(
+def test_additional_methods_and_another_order_of_data_sets_do_not_change_numbers(
     lab, plain
 ):
     lab.run(text(lab, "noisy"))

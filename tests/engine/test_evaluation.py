@@ -1,4 +1,4 @@
-"""One split of one data set: rows, scores, tasks without both classes."""
+"""One split of a data set: rows, scores, tasks without both classes."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ RAGGED = Dataset(
 )
 
 
-def test_random_split_of_a_shared_design_is_the_papers():
+def test_a_random_split_of_a_shared_design_follows_the_papers():
     dataset = load_dataset("simulated-rmtl", n=50, d=4, m=3, rank=2)
     train, _, test = split_rows(dataset, "random", train=0.4, trial=0, seed=7)
     order = np.random.default_rng(7).permutation(50)
@@ -31,7 +31,7 @@ def test_random_split_of_a_shared_design_is_the_papers():
     assert (test == order[20:]).all()
 
 
-def test_random_split_of_a_ragged_set_takes_a_part_of_every_task():
+def test_a_random_split_of_a_ragged_set_samples_each_task():
     train, validation, test = split_rows(RAGGED, "random", train=0.5, trial=0, seed=7)
     assert not len(validation)
     assert np.bincount(RAGGED.task_id[train]).tolist() == [7, 3]
@@ -43,7 +43,7 @@ def test_kfold_trials_are_the_folds_of_one_partition():
     assert sorted(np.concatenate(tests)) == list(range(20))
 
 
-def test_published_splits():
+def test_published_splits_are_used():
     rows = (np.arange(5), np.arange(5, 20))
     dataset = Dataset(**{**RAGGED.__dict__, "splits": {"ten": [rows]}})
     train, _, test = split_rows(dataset, "published", name="ten", trial=0, seed=0)
@@ -55,7 +55,7 @@ def test_published_splits():
         split_rows(dataset, "published", name="five", trial=0, seed=0)
 
 
-def test_folds_inside_a_ragged_set_hold_every_task_and_label():
+def test_folds_inside_a_ragged_set_contain_every_task_and_label():
     for _, test in fold_rows(RAGGED, 3, seed=0):
         assert set(RAGGED.task_id[test]) == {0, 1}
         assert set(RAGGED.y[test]) == {-1.0, 1.0}
@@ -117,7 +117,7 @@ def shared(y_train, y_test):
     )
 
 
-def test_a_task_of_one_class_is_fitted_but_has_no_auc():
+def test_a_task_with_a_single_class_is_fitted_but_has_no_auc():
     part = shared(
         [[1, 1, 1], [-1, 1, -1], [1, 1, 1], [-1, 1, 1]],
         [[1, 1, 1], [-1, -1, 1], [1, -1, 1]],
@@ -125,19 +125,19 @@ def test_a_task_of_one_class_is_fitted_but_has_no_auc():
     assert part.one_class.tolist() == [False, True, False]
     model = part.fit(Ridge())
     scores = part.score(model, part.predict(model), ["auc", "f1"], "task")
-    # the second has one class in training, the third in the test part
+    # The second task has one class in training, the third in the test rows.
     assert np.isnan(scores["auc"].per_task).tolist() == [False, True, True]
     assert scores["auc"].undefined == 2
     assert scores["auc"].mean == scores["auc"].per_task[0]
     assert not np.isnan(scores["f1"].per_task[1])
 
 
-def test_missing_labels_count_for_no_class():
+def test_missing_labels_belong_to_no_class():
     part = shared([[1, np.nan], [-1, 1], [1, np.nan]], [[1, 1], [-1, -1]])
     assert part.one_class.tolist() == [False, True]
 
 
-def test_tasks_of_a_ragged_set_are_scored_one_by_one():
+def test_tasks_of_a_ragged_set_are_scored_separately():
     class Constant:
         def fit(self, X, y, *, task_id):
             self.seen = task_id
@@ -157,7 +157,7 @@ def test_tasks_of_a_ragged_set_are_scored_one_by_one():
     assert scores["auc"].mean == pytest.approx(scores["auc"].per_task @ sizes / 20)
 
 
-def test_metrics_of_labels_take_the_classifiers_own_labels():
+def test_metrics_of_labels_use_the_labels_of_the_classifier():
     dataset = Dataset(
         X=np.array([[-2.0], [-1.0], [1.0], [2.0]]),
         y=np.array([-1.0, -1.0, 1.0, 1.0]),
@@ -174,7 +174,7 @@ def test_metrics_of_labels_take_the_classifiers_own_labels():
         )
 
 
-def test_labels_coded_as_zero_and_one_are_told_apart_at_one_half():
+def test_labels_coded_as_zero_and_one_are_separated_at_one_half():
     X, y = np.arange(8.0)[:, None], np.array([[0.0], [0], [0], [1], [0], [0], [1], [1]])
     part = TrainTestData.of(Dataset(X, y, "binary"), np.arange(4), np.arange(4, 8))
     assert part.one_class.tolist() == [False]
@@ -187,7 +187,7 @@ def test_labels_coded_as_zero_and_one_are_told_apart_at_one_half():
     assert (scores["accuracy"].mean, scores["auc"].mean) == (1.0, 1.0)
 
 
-def test_infinite_predictions_are_a_divergence():
+def test_infinite_predictions_count_as_divergence():
     class Diverging(Ridge):
         def predict(self, X):
             return np.full((len(X), 2), np.nan)
@@ -197,7 +197,7 @@ def test_infinite_predictions_are_a_divergence():
         part.predict(part.fit(Diverging()))
 
 
-def test_data_that_changed_since_the_plan_are_refused():
+def test_data_that_changed_after_planning_are_rejected():
     options = '{"d":4,"m":3,"n":50,"rank":2}'
     known = load_dataset("simulated-rmtl", n=50, d=4, m=3, rank=2)
     assert loaded("simulated-rmtl", options, known.fingerprint, None).n_samples == 50
@@ -205,7 +205,7 @@ def test_data_that_changed_since_the_plan_are_refused():
         loaded("simulated-rmtl", options, "0" * 64, None)
 
 
-def test_warnings_are_collected_and_those_about_convergence_marked():
+def test_warnings_are_collected_and_those_about_convergence_are_marked():
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning

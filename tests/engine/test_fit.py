@@ -1,4 +1,6 @@
-"""What a fit and a search are computed on, and what their records say of it: rows, features, parameters, facts."""
+"""Inputs of fits and searches, and their records: rows, features, parameters,
+metadata.
+"""
 
 import gc
 import warnings
@@ -109,7 +111,7 @@ def spies(lab):
 
 
 def made(task_type="binary", ragged=False):
-    """Return 60 rows of three tasks; their first feature is the number of the row."""
+    """Return 60 rows of three tasks; the first feature is the row number."""
     rng = np.random.default_rng(0)
     X = np.column_stack([np.arange(60.0), rng.normal(size=(60, 4))])
     W = rng.normal(size=(4, 3))
@@ -152,7 +154,8 @@ def cell_of(
     return Job(DatasetRef("made", {}, "0"), split, method, scoring, features, wanted)
 
 
-#: Splits by kind, as the cell of an experiment has them; all but the first two have a validation part.
+#: Splits by kind, as in jobs of experiments; all but the first two have validation
+#: rows.
 SPLITS = {
     "random": Split("random", 0, 5, train=0.6),
     "kfold": Split("kfold", 1, 5, folds=3),
@@ -194,7 +197,7 @@ def searched(job, data):
 
 
 @pytest.mark.parametrize("name", HELD)
-def test_a_search_on_the_validation_part_is_scored_there_and_the_fit_on_the_test_rows(
+def test_a_search_on_validation_rows_is_scored_there_and_the_fit_on_the_test_rows(
     spies, name
 ):
     data = made(ragged=name == "balanced")
@@ -208,7 +211,7 @@ def test_a_search_on_the_validation_part_is_scored_there_and_the_fit_on_the_test
 
 
 @pytest.mark.parametrize("name", ["random", "kfold", "validation"])
-def test_folds_of_a_search_are_parts_of_the_training_rows(spies, name):
+def test_folds_of_a_search_are_subsets_of_the_training_rows(spies, name):
     data = made()
     train = split_of(data, name)[0]
     job = cell_of(SPLITS[name], on="folds")
@@ -230,7 +233,7 @@ def test_folds_of_a_search_are_parts_of_the_training_rows(spies, name):
 
 
 @pytest.mark.parametrize("name", SPLITS)
-def test_no_search_depends_on_what_the_test_rows_hold(spies, name):
+def test_a_search_does_not_depend_on_the_test_rows(spies, name):
     data = made(ragged=name == "balanced")
     train, validation, test = split_of(data, name)
     on = "validation" if name in HELD else "folds"
@@ -245,7 +248,7 @@ def test_no_search_depends_on_what_the_test_rows_hold(spies, name):
     assert searched(job, spoiled(data, validation if name in HELD else train)) != before
 
 
-def test_no_fit_depends_on_what_the_test_and_validation_rows_hold(spies):
+def test_a_fit_does_not_depend_on_test_and_validation_rows(spies):
     data = made()
     train, validation, test = split_of(data, "validation")
     job = cell_of(SPLITS["validation"], features=Features("standardize"))
@@ -265,7 +268,7 @@ def test_no_fit_depends_on_what_the_test_and_validation_rows_hold(spies):
     )
 
 
-def test_features_of_a_search_are_learned_on_the_rows_it_fits(spies):
+def test_features_of_a_search_are_learned_on_the_rows_that_it_fits(spies):
     data = made()
     job = cell_of(SPLITS["random"], features=Features("standardize"), on="folds")
     for fold in job.folds:
@@ -313,7 +316,7 @@ def test_a_task_with_one_label_in_the_training_rows_has_no_auc(spies, ragged):
         ("table", lambda X: (X - X.mean(axis=0)) / X.std(axis=0)),
     ],
 )
-def test_scaled_features(kind, expected):
+def test_features_are_scaled_with_the_training_rows(kind, expected):
     plain = train_test_data(cell_of(SPLITS["random"]), made())[0]
     part = train_test_data(cell_of(SPLITS["random"], features=Features(kind)), made())[
         0
@@ -321,7 +324,7 @@ def test_scaled_features(kind, expected):
     np.testing.assert_allclose(part.train.X, expected(plain.train.X), atol=1e-12)
 
 
-def test_sparse_features_stay_sparse_when_they_are_standardised():
+def test_sparse_features_stay_sparse_when_standardized():
     data = made()
     data.X = sparse.csr_matrix(data.X)
     part, _ = train_test_data(
@@ -332,7 +335,7 @@ def test_sparse_features_stay_sparse_when_they_are_standardised():
     np.testing.assert_allclose(part.train.X.toarray(), plain / plain.std(axis=0))
 
 
-def test_words_of_a_table_become_columns():
+def test_categories_of_a_table_become_columns():
     data = replace(
         made(),
         features=["n", "a", "b", "c", "colour"],
@@ -361,13 +364,13 @@ def width(**options):
     )[0].train.X.shape[1]
 
 
-def test_sequences_become_letters_by_place_or_longer_words():
+def test_sequences_become_letters_by_position_or_longer_words():
     one_hot = train_test_data(
         cell_of(SPLITS["random"], features=Features("one-hot")), letters()
     )[0].train.X
     np.testing.assert_array_equal(
         np.ravel(one_hot.sum(axis=1)), 4
-    )  # one letter at each place
+    )  # One letter at each position
     assert one_hot.shape[1] == width(kind="weighted-degree", degree=1)
     assert width(kind="weighted-degree", degree=2) > one_hot.shape[1]
     assert width(kind="weighted-degree", degree=2, hash_bits=3) != width(
@@ -383,7 +386,7 @@ def facts_of(spies, name="Spy", data=None, timing=None, chosen=None, **params):
     return fit_job(job, data or made("regression"), chosen)
 
 
-def test_chosen_parameters_replace_those_of_the_method(spies):
+def test_selected_parameters_replace_those_of_the_method(spies):
     plain, chosen = (
         facts_of(spies, alpha=3.0),
         facts_of(spies, alpha=3.0, chosen={"alpha": 500.0}),
@@ -394,7 +397,7 @@ def test_chosen_parameters_replace_those_of_the_method(spies):
     assert plain.record.inputs == chosen.record.inputs
 
 
-def test_scores_are_those_of_the_predictions_of_the_test_rows(spies):
+def test_scores_are_computed_from_predictions_of_the_test_rows(spies):
     data = made("regression")
     data.y[:, 2] *= 10
     test = split_of(data, "random")[2]
@@ -410,7 +413,7 @@ def test_scores_are_those_of_the_predictions_of_the_test_rows(spies):
     assert fitted.part.test_rows.tolist() == test.tolist()
 
 
-def test_the_mean_over_samples_weighs_tasks_by_their_rows(spies):
+def test_the_mean_over_samples_weights_tasks_by_their_rows(spies):
     data = made("regression", ragged=True)
     data = data.subset(np.flatnonzero((data.task_id > 0) | (np.arange(60) < 24)))
     job = replace(
@@ -445,13 +448,13 @@ def test_the_mean_over_samples_weighs_tasks_by_their_rows(spies):
         ({"converged_": False}, {"converged": False}),
     ],
 )
-def test_what_a_solver_says_of_itself(spies, facts, expected):
+def test_the_record_contains_the_report_of_the_solver(spies, facts, expected):
     record = facts_of(spies, facts=facts).record
     assert record.solver == expected
     assert record.status == ("ok" if expected["converged"] else "not_converged")
 
 
-def test_warnings_are_kept_once_each_and_one_about_convergence_is_the_message(spies):
+def test_each_warning_is_kept_once_and_one_about_convergence_is_the_message(spies):
     record = facts_of(spies, "Talking").record
     assert record.status == "not_converged"
     assert (record.solver["converged"], record.solver["message"]) == (False, "fit 1")
@@ -467,7 +470,7 @@ def test_warnings_are_kept_once_each_and_one_about_convergence_is_the_message(sp
     assert facts_of(spies).record.log is None
 
 
-def test_warnings_are_collected_where_the_process_hears_none(spies):
+def test_warnings_are_collected_even_if_the_process_ignores_them(spies):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for _ in range(2):
@@ -510,7 +513,7 @@ def test_records_of_other_models_have_no_rank(spies):
     assert "rank" not in facts_of(spies).record.solver
 
 
-def test_no_truth_without_coefficients(spies):
+def test_without_coefficients_there_is_no_error_of_coefficients(spies):
     data = replace(made("regression", ragged=True), truth={"W": np.ones((5, 3))})
     job = replace(
         cell_of(SPLITS["random"], metrics=("mse",)),
@@ -519,7 +522,7 @@ def test_no_truth_without_coefficients(spies):
     assert "truth_error" not in fit_job(job, data).record.solver
 
 
-def test_seconds_of_blocks_are_summed_and_the_longest_is_that_of_parallel_workers(
+def test_seconds_of_blocks_are_summed_and_the_longest_counts_for_parallel_workers(
     spies,
 ):
     seconds = facts_of(
@@ -534,7 +537,7 @@ def test_seconds_of_blocks_are_summed_and_the_longest_is_that_of_parallel_worker
 
 @pytest.fixture
 def clock(spies, monkeypatch):
-    """A clock that goes on in fits (as long as `Slow.takes` says) and predictions (0.25 s) only."""
+    """A clock that advances only in fits (by `Slow.takes`) and predictions (0.25 s)."""
     monkeypatch.setattr(fit, "_warm_keys", set())
     spies.Slow.clock[0] = 100.0
     monkeypatch.setattr(fit.time, "perf_counter", lambda: spies.Slow.clock[0])
@@ -545,7 +548,7 @@ def clock(spies, monkeypatch):
     ("takes", "seconds", "kept"),
     [([3.0], 3.0, 3.0), ([9.0, 1.0, 4.0], 4.0, 4.0), ([2.0, 8.0, 1.0, 4.0], 3.0, 2.0)],
 )
-def test_the_time_of_a_fit_is_the_median_and_its_model_the_one_nearest_to_it(
+def test_the_time_of_a_fit_is_the_median_and_its_model_the_closest_repeat(
     clock, takes, seconds, kept
 ):
     clock.takes[:] = takes
@@ -564,11 +567,13 @@ def test_the_time_of_a_fit_is_the_median_and_its_model_the_one_nearest_to_it(
     assert (timing | host_info()).items() <= record.environment.items()
 
 
-def test_the_first_fit_of_a_method_on_a_data_set_is_not_timed_and_not_kept(clock):
+def test_the_first_fit_of_a_method_on_a_data_set_is_neither_timed_nor_kept(clock):
     timing = Timing(repeats=1, threads=1, warmup=True)
 
     def timed(cold, data=None, **params):
-        """Whether the first of two seconds is that of the timed fit, else that of a fit before it."""
+        """Return whether the first of two seconds belongs to the timed fit, not to a
+        fit before it.
+        """
         clock.takes[:] = [9.0, 2.0]
         record = facts_of(None, "Slow", data=data, timing=timing, **params).record
         assert record.log == ("took 2.0" if cold else "took 9.0")
@@ -576,16 +581,16 @@ def test_the_first_fit_of_a_method_on_a_data_set_is_not_timed_and_not_kept(clock
 
     assert timed(cold=True, random_state=0)
     assert timed(cold=False, random_state=0)
-    assert timed(cold=False, random_state=1)  # another seed runs the same code
+    assert timed(cold=False, random_state=1)  # Another seed runs the same code.
     assert timed(cold=True, alpha=2.0)
     assert timed(cold=True, data=replace(made("regression"), id="other"))
     dense = made("regression")
     assert timed(cold=True, data=replace(dense, X=sparse.csr_matrix(dense.X)))
     facts_of(None, "Spy", timing=timing, alpha=3.0)
-    assert timed(cold=True, alpha=3.0)  # another estimator
+    assert timed(cold=True, alpha=3.0)  # Another estimator
 
 
-def test_seeds_of_nested_estimators_are_the_same_code_but_their_other_parameters_are_not(
+def test_nested_seeds_do_not_need_another_first_fit_but_other_nested_parameters_do(
     clock,
 ):
     timing = Timing(repeats=1, threads=1, warmup=True)
@@ -602,13 +607,13 @@ def test_seeds_of_nested_estimators_are_the_same_code_but_their_other_parameters
     assert found == [2.0, 1.0, 3.0]
 
 
-def test_a_search_takes_the_seconds_of_all_its_candidates(clock):
+def test_a_search_counts_the_seconds_of_all_its_candidates(clock):
     clock.takes[:] = [5.0, 3.0]
     (fold, *_) = cell_of(SPLITS["random"], "Slow", on="folds").folds
-    assert score_candidates(fold, made()).seconds == {"total": 8.5}  # two predictions
+    assert score_candidates(fold, made()).seconds == {"total": 8.5}  # Two predictions
 
 
-def test_what_is_not_timed_is_fitted_once(clock):
+def test_untimed_jobs_are_fitted_once(clock):
     clock.takes[:] = [5.0]
     record = facts_of(None, "Slow").record
     assert (record.seconds["fit_all"], clock.takes) == ([5.0], [])
@@ -620,17 +625,17 @@ def test_what_is_not_timed_is_fitted_once(clock):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_threads_are_limited_while_it_is_fitted(spies, threads):
+def test_threads_are_limited_during_the_fit(spies, threads):
     with threadpool_limits(limits=3 - threads):
         facts_of(spies, timing=Timing(repeats=1, threads=threads, warmup=False))
         assert (
             max(spies.Spy.threads) == threads
-        )  # a library that was started with one thread keeps to it
-        facts_of(spies)  # not timed
+        )  # A library started with one thread keeps one thread.
+        facts_of(spies)  # Not timed
         assert spies.Spy.threads == {1}
 
 
-def test_a_search_is_computed_by_one_thread_and_says_where(spies):
+def test_a_search_runs_in_one_thread_and_records_the_machine(spies):
     (fold, *_) = cell_of(SPLITS["random"], on="folds").folds
     with threadpool_limits(limits=2):
         record = score_candidates(fold, made())
@@ -640,7 +645,9 @@ def test_a_search_is_computed_by_one_thread_and_says_where(spies):
 
 
 @pytest.mark.parametrize("collecting", [True, False])
-def test_garbage_is_not_collected_in_a_fit_and_as_before_after_it(spies, collecting):
+def test_garbage_collection_is_off_during_a_fit_and_restored_after_it(
+    spies, collecting
+):
     was = gc.isenabled()
     try:
         (gc.enable if collecting else gc.disable)()
@@ -653,7 +660,7 @@ def test_garbage_is_not_collected_in_a_fit_and_as_before_after_it(spies, collect
 # --- the record of a search
 
 
-def test_scores_of_a_search_are_those_of_its_method_with_each_candidate(spies):
+def test_scores_of_a_search_equal_those_of_the_method_with_each_candidate(spies):
     data = made()
     job = cell_of(SPLITS["random"], on="folds", metric="accuracy")
     for number, fold in enumerate(job.folds):
@@ -676,7 +683,7 @@ def test_scores_of_a_search_are_those_of_its_method_with_each_candidate(spies):
         assert record.status == "ok"
 
 
-def test_a_score_that_is_not_defined_anywhere_is_none(spies):
+def test_a_score_that_is_undefined_everywhere_is_none(spies):
     data = made()
     data.y[:] = np.where(
         np.isin(np.arange(60), split_of(data, "random")[0])[:, None], 1.0, data.y
@@ -686,7 +693,7 @@ def test_a_score_that_is_not_defined_anywhere_is_none(spies):
     assert selection["errors"] == [None, None]
 
 
-def test_only_several_candidates_of_one_model_start_warm(spies):
+def test_only_several_candidates_of_the_same_model_are_warm_started(spies):
     def warm(name, grid, data=None):
         (fold, *_) = cell_of(SPLITS["random"], name, on="folds", grid=grid).folds
         return score_candidates(fold, data or made())
@@ -720,7 +727,7 @@ def test_only_several_candidates_of_one_model_start_warm(spies):
         ),
     ],
 )
-def test_networks_and_ensembles_start_anew(spies, estimator, params, grid):
+def test_networks_and_ensembles_start_cold(spies, estimator, params, grid):
     data = made("regression", ragged=True)
     job = cell_of(
         SPLITS["random"],
@@ -732,7 +739,7 @@ def test_networks_and_ensembles_start_anew(spies, estimator, params, grid):
     assert score_candidates(job.folds[0], data).selection["warm_started"] is False
 
 
-def test_a_candidate_that_fails_says_why_and_the_others_are_scored(spies):
+def test_a_failed_candidate_has_a_reason_and_the_others_are_scored(spies):
     job = cell_of(SPLITS["random"], on="folds", grid={"alpha": ["much", 1.0]})
     (selection, *_) = searched(job, made())
     assert selection["scores"][0] is None
@@ -748,7 +755,7 @@ def test_candidates_that_do_not_converge_are_marked(spies):
     assert None not in selection["scores"]
 
 
-# ---------------------------------------------------------------------- what the methods of a table share
+# ------------------------------------------- data shared by the methods of a table
 
 
 @pytest.fixture
@@ -761,7 +768,7 @@ def parts_of(data, *names, **job):
     return [fit._prepare(cell_of(SPLITS[name], **job), data) for name in names]
 
 
-def test_methods_of_the_same_rows_share_them_and_no_others(no_parts):
+def test_methods_share_prepared_rows_only_for_the_same_rows(no_parts):
     data = made()
     first, again, other = parts_of(data, "random", "random", "validation")
     assert again[0] is first[0]
@@ -775,7 +782,7 @@ def test_methods_of_the_same_rows_share_them_and_no_others(no_parts):
     assert len(no_parts) == 4
 
 
-def test_of_prepared_rows_only_so_many_bytes_are_kept_those_used_last(
+def test_prepared_rows_are_limited_in_bytes_and_the_last_used_are_kept(
     no_parts, monkeypatch
 ):
     data = made()
@@ -791,5 +798,5 @@ def test_of_prepared_rows_only_so_many_bytes_are_kept_those_used_last(
     parts_of(data, "random", "validation", "random", "kfold")
     assert [split for _, split, *_ in no_parts] == [SPLITS["random"], SPLITS["kfold"]]
     monkeypatch.setattr(fit, "MAX_PREPARED_BYTES", 1)
-    parts_of(data, "published")  # larger than all that is allowed: alone
+    parts_of(data, "published")  # Larger than the limit: kept alone
     assert [split for _, split, *_ in no_parts] == [SPLITS["published"]]

@@ -1,4 +1,4 @@
-"""Global settings of scikit-learn and NumPy in a notebook change no number."""
+"""Global settings of scikit-learn and NumPy in a notebook do not change results."""
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ SETTINGS = [
 
 
 def cells():
-    """Return numbers with a gap beside words."""
+    """Return numbers with a missing value next to a text column."""
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=30), np.arange(30) % 3])
     X[4, 0] = np.nan
@@ -41,7 +41,7 @@ def test_scaled_features_are_the_same_arrays(kind, settings):
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 @pytest.mark.parametrize("is_sparse", [False, True])
-def test_features_of_tables_are_the_same_arrays(is_sparse, settings):
+def test_table_features_are_the_same_arrays(is_sparse, settings):
     X = np.nan_to_num(cells()) if is_sparse else cells()
     X = sparse.csr_matrix(X) if is_sparse else X
     expected = TableFeatures({1: ["u", "v", "w"]}).fit(X).transform(X)

@@ -1,4 +1,4 @@
-"""Files and paths that are too large are refused before they are read or made."""
+"""Oversized files and paths are rejected before they are read or created."""
 
 import errno
 import os
@@ -31,7 +31,7 @@ def test_a_sparse_table_larger_than_the_memory_is_not_read(tmp_path):
         Snapshot.of(DataFile(file.name, file, "plain"))
 
 
-def test_a_file_in_too_many_folders_is_an_error_of_the_system(tmp_path):
+def test_a_path_with_too_many_folders_is_an_operating_system_error(tmp_path):
     with pytest.raises(OSError, match="b/b/b") as error:
         write_atomic(TOO_DEEP / "file.txt", b"")
     assert error.value.errno == errno.ENAMETOOLONG
@@ -42,7 +42,7 @@ TOO_DEEP = Path(*["b"] * 1000)
 
 
 @pytest.mark.parametrize("folder", [TOO_LONG, TOO_DEEP], ids=["long", "deep"])
-def test_a_folder_of_results_leaves_room_for_its_files(folder):
+def test_a_results_folder_leaves_room_for_the_names_of_its_files(folder):
     with pytest.raises(UserError) as error:
         refuse_file(folder)
     assert "--output" in error.value.remedy

@@ -1,4 +1,4 @@
-"""What is known of classes and functions: the stored descriptions agree with the code, others are inspected."""
+"""Stored descriptions of classes and functions match the code; others are inspected."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from mtlrun.estimators.registry import METHODS
 from mtlrun.metrics import METRICS
 
 
-def test_properties_of_metrics_are_those_of_the_metrics():
+def test_stored_properties_of_metrics_match_the_metrics():
     facts = {
         name: (m.greater_is_better, m.needs, m.task_variance)
         for name, m in interfaces.METRIC_INFO.items()
@@ -23,7 +23,7 @@ def test_properties_of_metrics_are_those_of_the_metrics():
 @pytest.mark.parametrize(
     "name", [name for name, info in METHODS.items() if not info.foreign]
 )
-def test_the_registry_says_of_a_class_what_inspecting_it_says(name):
+def test_the_registry_matches_the_inspected_class(name):
     known, seen = (
         interface(METHODS[name].class_path),
         inspect_interface(METHODS[name].class_path),
@@ -37,7 +37,7 @@ def test_the_registry_says_of_a_class_what_inspecting_it_says(name):
     assert (known.rules, known.changes) == (seen.rules, seen.changes)
 
 
-def test_a_package_of_another_version_is_inspected(monkeypatch):
+def test_a_package_with_another_version_is_inspected(monkeypatch):
     path = "sklearn.linear_model:RidgeCV"
     stored = {"package": {"scikit-learn": "0.1"}, "names": ["something_else"]}
     monkeypatch.setitem(interfaces._STORED_INTERFACES, path, stored)
@@ -50,7 +50,7 @@ def test_a_package_of_another_version_is_inspected(monkeypatch):
     assert "alphas" in interface(path).names
 
 
-def test_classes_and_functions_of_the_user(own):
+def test_classes_and_functions_of_the_user_are_inspected(own):
     own.write(
         "kinds.py",
         """
@@ -101,7 +101,7 @@ def test_classes_and_functions_of_the_user(own):
         ("sklearn.linear_model:Rigde", "Did you mean 'Ridge'?"),
     ],
 )
-def test_unknown_modules_and_names(own, path, message):
+def test_unknown_modules_and_names_are_reported(own, path, message):
     with pytest.raises(ConfigError) as refused:
         interface(path)
     assert message in str(refused.value)
@@ -117,7 +117,7 @@ def test_unknown_modules_and_names(own, path, message):
         (b"raise SystemExit(3)\n", "SystemExit: 3"),
     ],
 )
-def test_modules_that_cannot_be_imported(own, source, message):
+def test_modules_that_cannot_be_imported_are_reported(own, source, message):
     (own.root / "own" / "models.py").write_bytes(source)
     with pytest.raises(ConfigError) as refused:
         interface("own.models:Ridge")

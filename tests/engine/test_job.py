@@ -1,4 +1,4 @@
-"""Seeds and keys."""
+"""Seeds and keys of jobs."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +8,7 @@ from mtlrun.engine.record import Record
 from mtlrun.utils.io import derive_seed, sha256_json
 
 
-def test_seeds_are_the_same_for_ever():
+def test_seeds_never_change():
     assert derive_seed(0, "enron", 0) == 2434440327
     assert derive_seed(0, "enron", 1) == 2616842476
     assert derive_seed(1, "enron", 0) == 4130836952
@@ -19,13 +19,13 @@ def test_seeds_are_valid_for_numpy_and_scikit_learn(base, names):
     assert 0 <= derive_seed(base, *names) < 2**32
 
 
-def test_seeds_keep_names_apart():
+def test_different_names_have_different_seeds():
     assert (
         derive_seed(0, "ab", "c") != derive_seed(0, "a", "bc") != derive_seed(0, "abc")
     )
 
 
-def test_keys_tell_values_apart_and_ignore_order():
+def test_keys_distinguish_values_and_ignore_order():
     assert sha256_json({"args": [1, -2]}) != sha256_json({"args": [1, 2]})
     assert sha256_json({"args": [0.5]}) != sha256_json({"args": [0, 5]})
     assert sha256_json({"a": 1, "b": 2}) == sha256_json({"b": 2, "a": 1})
@@ -42,7 +42,7 @@ INPUTS = {
 
 
 def why(versions=VERSIONS, **changed):
-    """Return why a cell of other versions or content is another one."""
+    """Return why a job with other versions or content has another key."""
     return explain(
         Record("old", "fit", INPUTS, VERSIONS),
         Record("new", "fit", {**INPUTS, **changed}, versions),

@@ -1,4 +1,4 @@
-"""Locks of runs and folders: one owner at a time, none once it has ended."""
+"""Locks of runs and folders have one owner at a time and are free after its end."""
 
 import os
 import subprocess
@@ -45,7 +45,9 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path, holder):
     assert said == []
 
 
-def test_who_waits_says_so_and_goes_on_when_the_other_ends(tmp_path, holder):
+def test_a_waiting_process_reports_it_and_continues_when_the_owner_ends(
+    tmp_path, holder
+):
     with exclusive_lock(tmp_path / "a.lock", holder.terminate) as refused:
         assert refused is None
         holder.wait()
@@ -53,7 +55,7 @@ def test_who_waits_says_so_and_goes_on_when_the_other_ends(tmp_path, holder):
     assert not is_locked(tmp_path / "never.lock")
 
 
-def test_of_many_one_at_a_time(tmp_path):
+def test_only_one_of_many_owners_holds_the_lock_at_a_time(tmp_path):
     inside = []
 
     def enter(number):
@@ -66,7 +68,7 @@ def test_of_many_one_at_a_time(tmp_path):
         list(pool.map(enter, range(200)))
 
 
-def test_a_folder_is_held_by_one_at_a_time_and_nothing_is_left_in_it(tmp_path):
+def test_a_folder_has_one_owner_at_a_time_and_the_lock_leaves_no_file(tmp_path):
     order = []
 
     def second():
@@ -83,7 +85,7 @@ def test_a_folder_is_held_by_one_at_a_time_and_nothing_is_left_in_it(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_error_that_is_not_about_locks_is_raised_and_nothing_stays_open(tmp_path):
+def test_errors_unrelated_to_locks_are_raised_and_no_file_stays_open(tmp_path):
     before = len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else 0
     with pytest.raises(FileNotFoundError), exclusive_lock(tmp_path / "none/a.lock"):
         pass

@@ -1,4 +1,4 @@
-"""Work spread over processes: same outcomes everywhere, limits kept, dead workers survived."""
+"""Work in several processes: identical outcomes, enforced limits, replaced workers."""
 
 import io
 import os
@@ -21,12 +21,16 @@ from mtlrun.errors import ConfigError, DataError
 
 @pytest.fixture(autouse=True)
 def workers_that_import_nothing(monkeypatch):
-    """What is worked on here needs no solver: importing them takes seconds."""
+    """Keep solvers out of the workers: these items need none, and importing them takes
+    seconds.
+    """
     monkeypatch.setattr("mtlrun.engine.worker.PRELOADED_MODULES", ())
 
 
 class Diverged(Exception):
-    """As that of `mtlrun.engine.evaluation`, which comes with all of scikit-learn: outcomes go by its name."""
+    """Imitates the class of `mtlrun.engine.evaluation`, which would import
+    scikit-learn; outcomes go by its name.
+    """
 
 
 def work(kind, value):
@@ -75,11 +79,11 @@ EXPECTED = {
 @pytest.mark.parametrize(
     "pool", [Pool(), Pool(2), Pool(2, "threading"), Pool(seconds=60)], ids=str
 )
-def test_outcomes_are_the_same_everywhere(pool):
+def test_outcomes_are_the_same_in_all_backends(pool):
     assert results(pool) == EXPECTED
 
 
-def test_units_are_taken_while_earlier_ones_run():
+def test_items_are_taken_while_earlier_ones_run():
     taken = []
 
     def units():
@@ -94,7 +98,7 @@ def test_units_are_taken_while_earlier_ones_run():
 
 
 @pytest.mark.slow
-def test_work_over_the_limit_is_stopped_and_the_rest_goes_on():
+def test_items_over_the_limit_are_stopped_and_the_rest_continues():
     found = results(
         Pool(seconds=3), [("slow", ("sleep", 600)), ("fast", ("return", 1))]
     )
@@ -105,7 +109,7 @@ def test_work_over_the_limit_is_stopped_and_the_rest_goes_on():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pool", [Pool(2), Pool(seconds=60)], ids=str)
-def test_a_worker_that_dies_takes_no_other_work_with_it_for_good(pool):
+def test_a_worker_that_dies_does_not_lose_other_items(pool):
     units = [("dead", ("die", 0)), *((i, ("return", i)) for i in range(12))]
     found = results(pool, units)
     assert found["dead"][0] == FAILED
@@ -129,7 +133,7 @@ def test_an_error_is_one_line_of_at_most_500_characters():
 
 
 def grow():
-    """Let the process count as one that has grown too much."""
+    """Report the memory of a process as grown too much."""
     serving.WORKER_MAX_GROWTH_BYTES = -1
     return os.getpid()
 
@@ -138,7 +142,7 @@ def watched(*_):
     return os.getpid(), any("watch" in thread.name for thread in threading.enumerate())
 
 
-def test_a_process_that_replaces_one_that_has_grown_ends_with_its_parent_too():
+def test_the_replacement_of_a_grown_process_ends_with_its_parent_too():
     with Pool(seconds=60).keep_workers() as pool:
         ((_, grown),) = pool.run(grow, [("a", ())])
         ((_, next_one),) = pool.run(watched, [("b", ())])
@@ -153,7 +157,7 @@ def allocate(n_bytes):
     return os.getpid()
 
 
-def test_a_process_is_replaced_when_its_memory_has_grown_by_a_gigabyte(monkeypatch):
+def test_a_process_is_replaced_after_growing_by_a_gigabyte(monkeypatch):
     monkeypatch.setattr("mtlrun.engine.serving.WORKER_MAX_GROWTH_BYTES", 1 << 26)
     requests = io.BytesIO()
     for n_bytes in (1, 1 << 25, 1 << 27):
@@ -176,7 +180,7 @@ def test_a_process_is_replaced_when_its_memory_has_grown_by_a_gigabyte(monkeypat
         ({"backend": "dask", "seconds": 1.0}, "limits.seconds does not work"),
     ],
 )
-def test_contradictions(options, message):
+def test_contradictory_options_are_rejected(options, message):
     with pytest.raises(ConfigError, match=message):
         Pool(**options)
 
@@ -187,7 +191,7 @@ def test_dask_without_its_package_is_a_user_error(monkeypatch):
         list(Pool(2, "dask").run(work, iter(UNITS)))
 
 
-def test_a_process_that_starts_too_slowly_ends_with_the_time_of_the_pool(
+def test_a_process_that_starts_too_slowly_ends_at_the_deadline_of_the_pool(
     monkeypatch, tmp_path
 ):
     (tmp_path / "slow_module.py").write_text("import time\ntime.sleep(600)\n")
@@ -220,7 +224,7 @@ linux_only = pytest.mark.skipif(
 
 
 @linux_only
-def test_processes_are_forked_from_a_server_that_has_nothing_of_the_program(
+def test_processes_are_forked_from_a_server_without_state_of_the_program(
     monkeypatch,
 ):
     monkeypatch.setitem(HELD, "here", "something")
@@ -237,11 +241,11 @@ def test_processes_are_forked_from_a_server_that_has_nothing_of_the_program(
 
 @pytest.mark.slow
 @linux_only
-def test_work_goes_on_after_the_server_of_the_processes_has_died():
+def test_work_continues_after_the_fork_server_dies():
     with Pool(2).keep_workers() as pool:
         ((_, server_pid),) = set(values(pool, held, 2))
         os.kill(server_pid, signal.SIGKILL)
-        # Processes that the server has forked end within seconds.
+        # Processes forked by the server end within seconds.
         time.sleep(2 * serving.PARENT_CHECK_S)
         outcomes = [
             outcome for _, outcome in pool.run(held, [(i, ()) for i in range(8)])
@@ -251,7 +255,7 @@ def test_work_goes_on_after_the_server_of_the_processes_has_died():
     assert set(statuses) <= {OK, FAILED}
 
 
-def test_no_process_is_left_when_a_pool_ends():
+def test_no_process_remains_after_a_pool_ends():
     with Pool(2).keep_workers() as pool:
         running = {os.getppid, os.getpid}
         pids = {pid for function in running for pid in values(pool, function, 4)}
@@ -262,7 +266,7 @@ def test_no_process_is_left_when_a_pool_ends():
             os.kill(pid, 0)
 
 
-def test_a_separate_process_does_the_same_as_a_forked_one(monkeypatch):
+def test_a_separate_process_gives_the_same_results_as_a_forked_one(monkeypatch):
     monkeypatch.setattr("mtlrun.engine.pool.create_workers", separate_workers)
     units = [*UNITS, ("dead", ("die", 0)), ("last", ("return", 6))]
     outcomes = results(Pool(seconds=60), units)
@@ -276,7 +280,7 @@ def separate_workers(n_workers):
 
 
 @pytest.mark.parametrize("server", [None, "forks"])
-def test_what_a_job_prints_is_no_reply(server):
+def test_printed_output_of_a_job_is_not_taken_for_its_result(server):
     worker = Worker(server and ForkServer())
     try:
         assert worker.call(Pool(), attempt, print, "words").status == OK
@@ -290,7 +294,7 @@ def test_a_signal_that_ends_a_worker_is_named():
     assert "SIGKILL" in results(Pool(seconds=60), units)["dead"][2]
 
 
-def test_a_value_that_cannot_be_sent_is_a_failure_of_one_item():
+def test_a_value_that_cannot_be_sent_fails_only_its_item():
     pool = Pool(seconds=60)
     outcomes = dict(pool.run(work, [("lock", ("lock", 0)), ("next", ("return", 1))]))
     assert outcomes["lock"].status == FAILED
@@ -307,7 +311,9 @@ print([outcome.value for _, outcome in Pool(seconds=60).run(double, [(1, (21,))]
 
 
 @pytest.mark.slow
-def test_a_script_without_a_guard_may_define_what_runs_in_processes(tmp_path):
+def test_a_script_without_a_main_guard_may_define_the_function_that_processes_run(
+    tmp_path,
+):
     (tmp_path / "script.py").write_text(SCRIPT)
     run = subprocess.run(
         [sys.executable, "script.py"],
@@ -320,5 +326,5 @@ def test_a_script_without_a_guard_may_define_what_runs_in_processes(tmp_path):
     assert run.stderr == ""
 
 
-def test_the_earlier_name_of_a_backend_is_understood():
+def test_the_former_name_of_a_backend_is_accepted():
     assert Pool(2, "loky") == Pool(2, "processes")

@@ -1,4 +1,4 @@
-"""What is seen while cells are computed."""
+"""Progress displays while jobs are computed."""
 
 import io
 
@@ -27,7 +27,7 @@ def tell(progress):
     progress.stop()
 
 
-def test_plain_output_is_one_line_per_cell_without_control_characters():
+def test_plain_output_is_one_line_per_job_without_control_characters():
     stream = io.StringIO()
     tell(PlainProgress(stream))
     assert stream.getvalue().splitlines() == [
@@ -46,7 +46,7 @@ def test_a_live_display_keeps_messages_and_failures():
     assert "[ 1/12]" not in stream.getvalue()
 
 
-def test_silence_says_nothing(capsys):
+def test_the_silent_display_prints_nothing(capsys):
     tell(Progress())
     assert capsys.readouterr() == ("", "")
 
@@ -61,7 +61,7 @@ def test_silence_says_nothing(capsys):
         ({"TERM": "dumb"}, Terminal(), PlainProgress),
     ],
 )
-def test_the_display_fits_where_it_is_seen(monkeypatch, environment, stream, expected):
+def test_the_display_fits_the_terminal(monkeypatch, environment, stream, expected):
     for name in ("CI", "NO_COLOR", "TERM"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
@@ -70,5 +70,5 @@ def test_the_display_fits_where_it_is_seen(monkeypatch, environment, stream, exp
     assert type(make_progress(quiet=True, stream=stream)) is Progress
 
 
-def test_long_times_have_no_decimals():
+def test_long_durations_have_no_decimals():
     assert cell_line(7, 9, "x", "ok", 1234.56, "") == "[7/9] x  ok  1235 s"

@@ -1,4 +1,4 @@
-"""Facts of the machine and of the sources: what is unknown is said to be unknown."""
+"""Metadata of the machine and the sources: missing values are recorded as unknown."""
 
 import subprocess
 
@@ -9,7 +9,7 @@ from mtlrun.engine import record as provenance
 
 @pytest.fixture
 def checkout(tmp_path, monkeypatch):
-    """Stand in a checkout of its own, with one commit."""
+    """Create a separate checkout with one commit."""
     monkeypatch.setattr(provenance, "checkout_dir", lambda: tmp_path)
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.c"]
     (tmp_path / "file").write_text("one")
@@ -18,7 +18,7 @@ def checkout(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_commit_and_whether_files_differ_from_it(checkout):
+def test_the_commit_and_local_changes_are_recorded(checkout):
     facts = provenance.source_info()
     assert len(facts["commit"]) == 40
     assert facts["dirty"] is False
@@ -28,7 +28,7 @@ def test_the_commit_and_whether_files_differ_from_it(checkout):
     assert provenance.source_info() == {**facts, "dirty": True}
 
 
-def test_results_that_a_run_has_written_are_no_change_of_its_sources(checkout):
+def test_results_written_by_a_run_do_not_count_as_changed_sources(checkout):
     (checkout / "results").mkdir()
     (checkout / "results" / "run.json").write_text("{}")
     git = ["git", "-C", str(checkout), "-c", "user.name=a", "-c", "user.email=a@b.c"]
@@ -40,7 +40,7 @@ def test_results_that_a_run_has_written_are_no_change_of_its_sources(checkout):
     assert provenance.source_info()["dirty"] is True
 
 
-def test_without_a_checkout_or_git_nothing_is_claimed(
+def test_without_a_checkout_or_git_the_commit_is_unknown(
     checkout, tmp_path_factory, monkeypatch
 ):
     unknown = {
@@ -61,7 +61,7 @@ def test_without_a_checkout_or_git_nothing_is_claimed(
     assert provenance.source_info() == unknown
 
 
-def test_a_package_that_is_not_installed_has_no_version(monkeypatch):
+def test_a_missing_package_has_no_version(monkeypatch):
     monkeypatch.setattr(provenance, "PACKAGES", ("numpy", "no-such-package-anywhere"))
     facts = provenance.host_info.__wrapped__()
     assert facts["packages"]["no-such-package-anywhere"] is None

@@ -1,4 +1,6 @@
-"""Records on disk: an altered line is refused, packed ones are the same bytes, published runs need nothing else."""
+"""Records on disk: altered lines are rejected, packing is byte-stable, published runs
+are self-contained.
+"""
 
 import gzip
 import json
@@ -50,7 +52,7 @@ def test_a_line_is_read_as_it_was_written():
         lambda line: line.replace('"record"', '"recorx"'),
     ],
 )
-def test_an_altered_line_is_refused_and_its_file_named(tmp_path, altered):
+def test_an_altered_line_is_rejected_and_its_file_named(tmp_path, altered):
     line = altered(record().line())
     with pytest.raises(ValueError, match=r"digest|not a record"):
         Record.from_line(line)
@@ -62,7 +64,7 @@ def test_an_altered_line_is_refused_and_its_file_named(tmp_path, altered):
     assert stored.load("a") is None
 
 
-def test_a_record_under_another_name_is_refused(tmp_path):
+def test_a_record_under_another_name_is_rejected(tmp_path):
     stored = Records(tmp_path)
     stored.cells_folder.mkdir()
     stored.path("b").write_text(record("a").line())
@@ -78,7 +80,7 @@ def read_packed(folder):
     return {key: stored.load(key) for key in stored.packed.records}
 
 
-def test_packing_is_stable_to_the_byte(tmp_path):
+def test_packing_gives_the_same_bytes_again(tmp_path):
     made = {key: record(key).content() for key in "cab"}
     content = pack(made.values())
     assert content == pack(made[key] for key in "abc")
@@ -121,7 +123,7 @@ def test_a_damaged_pack_of_earlier_versions_is_named(tmp_path, damage):
         unpack(tmp_path / EARLIER_PACKED)
 
 
-def test_keys_that_follow_from_the_rest_are_not_stored(lab):
+def test_keys_that_can_be_derived_are_not_stored(lab):
     lab.run()
     made = lab.plan()
     write_results(made)
@@ -142,7 +144,7 @@ def test_keys_that_follow_from_the_rest_are_not_stored(lab):
         assert packed.per_task == whole.per_task
 
 
-def test_a_packed_run_is_up_to_date_and_has_the_same_records_again(lab):
+def test_a_packed_run_is_up_to_date_and_has_the_same_records(lab):
     lab.run()
     made = lab.plan()
     write_results(made)
@@ -158,7 +160,7 @@ def files_of(folder):
 
 
 @pytest.mark.parametrize("scores", [[2 / 3, 1 / 7, None], [0.1, math.pi], [1.0], []])
-def test_scores_of_tasks_are_kept_to_the_last_digit(tmp_path, scores):
+def test_scores_of_tasks_keep_all_digits(tmp_path, scores):
     made = record(per_task={"auc": scores})
     other = record("b", per_task={"auc": scores[::-1]})
     content = pack(one.content() for one in (made, other))
@@ -166,7 +168,7 @@ def test_scores_of_tasks_are_kept_to_the_last_digit(tmp_path, scores):
     assert read_packed(tmp_path) == {"a": made, "b": other}
 
 
-def test_rounding_leaves_fractions_and_averages_alone():
+def test_rounding_does_not_affect_fractions_and_averages():
     made = record(per_task={"auc": [2 / 3, None], "mse": [math.pi, 0.5]})
     short = compact(made.content(), task_digits=7)
     assert short["per_task"] == {"auc": [2 / 3, None], "mse": [3.141593, 0.5]}
@@ -175,8 +177,8 @@ def test_rounding_leaves_fractions_and_averages_alone():
     assert stored_digits(short["per_task"]["auc"]) is None
 
 
-def test_figures_of_searches_follow_the_order_of_the_experiment():
-    """JSON sorts the names of a grid, but candidates stand in the order of the file."""
+def test_results_of_searches_follow_the_order_of_the_experiment():
+    """JSON sorts the names of a grid, but candidates have the order of the file."""
     grid = {"lam": [1, 2], "beta": [3, 4]}
     means = [0.1, 0.9, 0.2, 0.3]
     scores = {"scores": means, "errors": [None] * 4, "warm_started": True}
@@ -191,7 +193,7 @@ def test_figures_of_searches_follow_the_order_of_the_experiment():
     assert best_scores(earlier, "lam") == {1: 0.9, 2: 0.3}
 
 
-def test_a_published_run_has_the_report_of_its_cells(lab, tmp_path_factory):
+def test_a_published_run_has_the_same_report_as_its_jobs(lab, tmp_path_factory):
     text = lab.tiny + "keep: [predictions]\n"
     made = lab.plan(text)
     lab.run(text)
@@ -224,7 +226,7 @@ def test_a_compact_run_has_the_same_reports_and_is_up_to_date(lab):
     assert [state.name for state in job_states(lab.plan())] == ["done"] * len(made.rows)
 
 
-def test_a_compact_run_without_its_records_is_refused(lab):
+def test_a_compact_run_without_its_records_is_rejected(lab):
     lab.run()
     made = lab.plan()
     write_results(made)
@@ -236,7 +238,7 @@ def test_a_compact_run_without_its_records_is_refused(lab):
     assert lab.run().unchanged
 
 
-def test_compacting_leaves_an_altered_plan_altered(lab):
+def test_compacting_does_not_hide_an_altered_plan(lab):
     lab.run()
     made = lab.plan()
     write_results(made)
@@ -246,7 +248,7 @@ def test_compacting_leaves_an_altered_plan_altered(lab):
     assert build_report(made.folder).run.altered
 
 
-def test_cells_of_other_versions_are_named(lab, capsys):
+def test_jobs_of_other_versions_are_named(lab, capsys):
     lab.run()
     made = lab.plan()
     assert other_versions(made, job_states(made)) is None
@@ -267,7 +269,7 @@ def test_cells_of_other_versions_are_named(lab, capsys):
     )
 
 
-def test_a_cell_of_the_first_protocol_says_so(lab):
+def test_a_job_of_the_first_protocol_is_reported_as_such(lab):
     made = lab.plan()
     made.write()
     old = [Record("0" * 63 + str(i), "fit", {}, protocol=1) for i in range(4)]

@@ -1,4 +1,6 @@
-"""Runs: failures as rows, resume, two processes, interruption, timing; numbered as the runner's acceptance list."""
+"""Runs: failures as rows, resuming, two processes, interruption, timing; items are
+those of the acceptance list.
+"""
 
 import io
 import json
@@ -54,7 +56,7 @@ def messages(stream):
     return [line for line in stream.getvalue().splitlines() if not line.startswith("[")]
 
 
-def test_a_finished_run(lab):
+def test_a_finished_run_has_all_its_files(lab):
     stream = io.StringIO()
     summary = run(lab.plan(), progress=PlainProgress(stream))
     assert counts(summary) == (4, 0, 0, 0)
@@ -89,7 +91,7 @@ def test_a_finished_run(lab):
     assert lab.results()["weak", 0].selection == {}
 
 
-def test_item_1_failures_are_rows_and_the_other_cells_finish(lab):
+def test_item_1_failures_are_rows_and_other_jobs_finish(lab):
     stream = io.StringIO()
     summary = run(lab.plan(lab.tiny + FAILING), progress=PlainProgress(stream))
     assert counts(summary) == (6, 6, 0, 0)
@@ -118,7 +120,7 @@ def test_item_1_failures_are_rows_and_the_other_cells_finish(lab):
     assert (lab.output / summary.failures[0].file).exists()
 
 
-def test_an_edit_of_a_solver_reruns_its_cells_and_is_named(lab):
+def test_an_edited_solver_reruns_its_jobs_and_is_named(lab):
     text = lab.tiny + '  - {label: other, estimator: "sklearn.linear_model:Ridge"}\n'
     lab.run(text)
     lab.models.write_text(lab.models.read_text().replace("* np.inf", "* -np.inf"))
@@ -159,7 +161,7 @@ def test_item_2_a_finished_target_starts_no_solver(lab):
     assert out == "all 4 cells up to date\n"
 
 
-def test_an_up_to_date_run_leaves_all_files_alone(lab):
+def test_an_up_to_date_run_changes_no_file(lab):
     folder = lab.run().run_dir
     before = {
         path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()
@@ -170,7 +172,7 @@ def test_an_up_to_date_run_leaves_all_files_alone(lab):
     } == before
 
 
-def test_a_search_that_a_packed_cell_has_made_is_not_made_again(lab):
+def test_a_search_of_a_packed_job_is_not_repeated(lab):
     plain = lab.tiny.replace(
         "    grid: {alpha: [0.1, 10]}\n",
         "    grid: {alpha: [0.1, 10]}\n    select_with: {slow: 0}\n",
@@ -194,7 +196,7 @@ def test_a_search_that_a_packed_cell_has_made_is_not_made_again(lab):
     assert {record.family for record in lab.records().values()} == {"fit", "fold"}
 
 
-def test_force_computes_again(lab):
+def test_force_recomputes_all_jobs(lab):
     lab.run()
     before = {key: record.seconds for key, record in lab.records().items()}
     assert counts(lab.run(force=True, only=["method=strong"])) == (2, 0, 0, 0)
@@ -217,17 +219,17 @@ def wait_for(condition, seconds=240):
         time.sleep(0.02)
 
 
-def test_item_3_after_a_kill_exactly_the_missing_cells_are_computed(lab):
+def test_item_3_after_a_kill_exactly_the_missing_jobs_are_computed(lab):
     text = lab.tiny.replace("trials: 2", "trials: 5") + SLOW
     lab.write(text)
     process = lab.begin(
         run_here, LAB_PACE="1000"
-    )  # killed in the first slow fit, after all others
+    )  # Killed in the first slow fit, after all others.
     cells_folder = lab.output / "cells"
     wait_for(lambda: len(list(cells_folder.glob("*.json"))) == 20)
     process.kill()
     process.communicate()
-    finished = lab.records()  # every file can be read
+    finished = lab.records()  # All files are readable.
     assert len(finished) == 20
     before = {key: (cells_folder / f"{key}.json").read_text() for key in finished}
     stream = io.StringIO()
@@ -240,7 +242,7 @@ def test_item_3_after_a_kill_exactly_the_missing_cells_are_computed(lab):
     assert not any(map(is_locked, cells_folder.glob("*.lock")))
 
 
-def test_item_4_two_processes_compute_no_cell_twice(lab):
+def test_item_4_two_processes_compute_no_job_twice(lab):
     journal = lab.root / "journal"
     text = lab.tiny.replace("trials: 2", "trials: 4").replace(
         "params: {alpha: 0.001}", "params: {alpha: 0.001, slow: 0.1}"
@@ -257,7 +259,7 @@ def test_item_4_two_processes_compute_no_cell_twice(lab):
     assert (families(lab, "fit"), families(lab, "fold")) == (8, 8)
 
 
-def test_item_6_profiles_share_what_is_the_same_and_nothing_else(lab):
+def test_item_6_profiles_share_exactly_their_common_jobs(lab):
     text = (
         lab.tiny + "profiles: {smoke: {methods: [{label: weak, params: {alpha: 5}}]}}\n"
     )
@@ -267,7 +269,7 @@ def test_item_6_profiles_share_what_is_the_same_and_nothing_else(lab):
     assert (families(lab, "fit"), families(lab, "fold")) == (6, 4)
 
 
-def test_item_14_ctrl_c_keeps_what_is_finished(lab, monkeypatch):
+def test_item_14_ctrl_c_keeps_finished_jobs(lab, monkeypatch):
     class Impatient(PlainProgress):
         def job(self, name, status, seconds, note):
             super().job(name, status, seconds, note)
@@ -288,7 +290,7 @@ def test_item_14_ctrl_c_keeps_what_is_finished(lab, monkeypatch):
     assert counts(lab.run()) == (2, 0, 2, 0)
 
 
-def test_item_15_timed_cells_run_one_after_the_other_and_say_so(lab, lacking):
+def test_item_15_timed_jobs_run_one_after_another_and_a_message_says_so(lab, lacking):
     text = lab.tiny + "timing: {repeats: 3, threads: 1, baseline: weak}\n"
     stream = io.StringIO()
     run(lab.plan(text), n_jobs=2, backend="threading", progress=PlainProgress(stream))
@@ -322,12 +324,12 @@ def test_the_first_fit_of_a_method_is_not_timed(lab, monkeypatch, tmp_path):
     assert len(journal.read_text().splitlines()) == 2 * 2 + 1
     lab.run(
         lab.tiny + noisy, only=["method=noisy"]
-    )  # another seed in every trial, but the same code
+    )  # Each trial has another seed, but the same code.
     assert len(journal.read_text().splitlines()) == 2 * (2 * 2 + 1)
 
 
 @pytest.mark.slow
-def test_a_limit_makes_a_row_and_the_rest_finishes(lab):
+def test_a_job_over_the_limit_is_a_row_and_the_rest_finishes(lab):
     text = lab.tiny.replace("trials: 2", "trials: 1") + "limits: {seconds: 5}\n"
     text = text.replace(
         "  - label: weak",
@@ -344,7 +346,7 @@ def test_a_limit_makes_a_row_and_the_rest_finishes(lab):
     )
 
 
-def test_fail_fast_stops_and_leaves_the_rest(lab):
+def test_fail_fast_skips_the_remaining_jobs(lab):
     text = lab.tiny.replace(
         "  - label: strong", FAILING.splitlines()[0] + "\n  - label: strong"
     )
@@ -355,7 +357,7 @@ def test_fail_fast_stops_and_leaves_the_rest(lab):
     assert counts(lab.run(text)) == (4, 2, 0, 0)
 
 
-def test_fail_fast_at_a_failed_search_is_a_failure(lab):
+def test_fail_fast_stops_at_a_failed_search(lab):
     text = lab.tiny.replace(
         "  - label: strong", FAILING.splitlines()[3] + "\n  - label: strong"
     )
@@ -377,7 +379,7 @@ def test_block_methods_report_their_blocks(lab):
     assert record.params["base"]["estimator"] == "lab.models:Ridge"
 
 
-def test_a_damaged_cell_file_is_computed_again(lab):
+def test_a_damaged_job_file_is_recomputed(lab):
     lab.run()
     key = lab.plan().rows[0].job.key
     file = lab.output / "cells" / f"{key}.json"
@@ -391,13 +393,13 @@ def test_a_damaged_cell_file_is_computed_again(lab):
     assert counts(run(made)) == (1, 0, 3, 0)
 
 
-def test_a_folder_that_cannot_be_written_is_an_error(lab):
+def test_an_unwritable_folder_is_an_error(lab):
     lab.output.write_text("a file where the folder should be")
     with pytest.raises(OSError):
         lab.run()
 
 
-def test_estimators_that_know_no_tasks_are_fitted_to_every_task_alone(lab):
+def test_single_task_estimators_are_fitted_to_each_task_separately(lab):
     text = lab.tiny.replace(lab.data, "{id: gauss2d, n: 60}").replace(
         '"lab.models:Ridge"\n    params', "IndependentRidge\n    params"
     )

@@ -1,4 +1,4 @@
-"""Test scores are sealed by their records, and kept without loss."""
+"""Test scores are sealed by their records and stored without loss."""
 
 import io
 import shutil
@@ -32,7 +32,7 @@ FEW = {"methods": ["TraceNormMTL"], "splits": 3, "repeats": 1, "folds": 2}
 
 
 def flipped(path):
-    """Change one byte in the middle of a file."""
+    """Change a byte in the middle of a file."""
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 255
     path.write_bytes(content)
@@ -45,7 +45,7 @@ def swapped(path, other):
 
 
 def other_numbers(path):
-    """Write a sound file with other numbers."""
+    """Write a valid file with other numbers."""
     found = np.load(path)["scores"]
     path.write_bytes(npz({"scores": found + 1e-9}))
 
@@ -66,9 +66,7 @@ def compared(table, output, said=None):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", ["flip", "swap", "other", "empty"])
-def test_a_comparison_names_damaged_scores_and_computes_them_again(
-    table, tmp_path, damage
-):
+def test_a_comparison_names_damaged_scores_and_recomputes_them(table, tmp_path, damage):
     first = compared(table, tmp_path)
     files = sorted((tmp_path / "cells").glob("*.npz"))
     {
@@ -122,7 +120,7 @@ claims:
 """
 
 
-def test_a_packed_run_keeps_the_tests_on_scores_and_not_the_scores(lab):
+def test_a_packed_run_keeps_digests_of_scores_but_not_the_scores(lab):
     text = lab.tiny + "keep: [predictions]\n" + CLAIM
     made = lab.plan(text)
     run(made)
@@ -139,7 +137,7 @@ def test_a_packed_run_keeps_the_tests_on_scores_and_not_the_scores(lab):
     assert [result.text for result in again.claims[0].results] == before
 
 
-def test_a_packed_test_of_another_form_is_left_out():
+def test_a_packed_digest_in_another_format_is_left_out():
     test = PairedTest("wilcoxon", 4, 0.5, 3.0, 0.2, 3, 1, 0)
     tests = {("a", "b", "wilcoxon", 0.0): test}
     entries = storable_tests(tests)
@@ -148,7 +146,7 @@ def test_a_packed_test_of_another_form_is_left_out():
 
 
 def test_scores_have_all_digits_of_the_predictions(table, tmp_path):
-    table["y"] = table.y + 1.7e9  # of a clock in seconds
+    table["y"] = table.y + 1.7e9  # Of a clock in seconds
     result = compared(table, tmp_path)
     for path in (tmp_path / "cells").glob("*.npz"):
         record = Record.from_line(path.with_suffix(".json").read_text())
@@ -172,14 +170,14 @@ def test_scores_have_all_digits_of_the_predictions(table, tmp_path):
     )
 
 
-def test_predictions_as_csv_keep_what_tells_them_apart():
+def test_predictions_in_csv_keep_all_digits():
     values = [1.7e9 + 0.25, 1.7e9 + 0.5, 1e140]
     again = pd.read_csv(io.StringIO(to_csv(pd.DataFrame({"prediction": values}))))
     assert again["prediction"].tolist() == values
 
 
 @pytest.mark.parametrize(("limit", "enough"), [(5.0, True), (6.0, True), (4.0, False)])
-def test_a_measurement_stopped_at_the_same_limit_is_settled(limit, enough):
+def test_an_analysis_stopped_at_the_same_limit_is_not_repeated(limit, enough):
     record = Record("a", JobKind.ANALYSIS, {}, status=TIMEOUT, seconds={"limit": limit})
     assert is_settled(record, 5.0) is enough
 
@@ -191,7 +189,7 @@ def test_huge_targets_are_compared(table, tmp_path):
 
 
 def test_single_precision_of_earlier_versions_is_read_and_kept(tmp_path):
-    """Records without a digest of scores: those of published runs."""
+    """Published runs have records without a digest of scores."""
     stored = Records(tmp_path, tmp_path / "run")
     record = Record("a", "fit", {}, result={"predictions": "a.npz"})
     (tmp_path / "run").mkdir()
@@ -207,7 +205,7 @@ def test_single_precision_of_earlier_versions_is_read_and_kept(tmp_path):
 
 
 @pytest.mark.parametrize("forged", ["shape", "objects", "directory", "text"])
-def test_an_archive_that_claims_more_than_it_has_is_damaged(tmp_path, forged):
+def test_an_archive_that_claims_more_data_than_it_has_is_damaged(tmp_path, forged):
     stored = Records(tmp_path)
     stored.cells_folder.mkdir()
     record = Record("a", "fit", {}, result={"predictions": "a.npz"})

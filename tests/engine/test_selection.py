@@ -1,4 +1,4 @@
-"""Choice of parameters: scores, ties, edges, failures, warm starts."""
+"""Parameter selection: scores, ties, grid edges, failures, warm starts."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from mtlrun.errors import ConfigError
 def fit_of(
     lab, method='estimator: "lab.models:Ridge"', grid="{alpha: [0.1, 10]}", **search
 ):
-    """The cell of the first trial of a method with a search."""
+    """Return the job of the first trial of a method with a search."""
     text = lab.tiny.replace(
         'estimator: "lab.models:Ridge"\n    grid: {alpha: [0.1, 10]}',
         f"{method}\n    grid: {grid}",
@@ -53,7 +53,7 @@ def chosen(grid, *folds, greater=True):
     )
 
 
-def test_candidates_in_the_order_of_the_file():
+def test_candidates_have_the_order_of_the_file():
     assert candidates({"a": [1, 2], "b": ["x", "y"]}) == [
         {"a": 1, "b": "x"},
         {"a": 1, "b": "y"},
@@ -97,7 +97,7 @@ def test_the_direction_is_that_of_the_metric_of_the_search(lab):
         )
 
 
-def test_ties_and_edges_are_reported():
+def test_ties_and_grid_edges_are_reported():
     found = chosen({"a": [1, 3, 2], "b": ["x"], "c": [5]}, fold([0.1, 0.7, 0.7]))
     assert found["chosen"] == {"a": 3, "b": "x", "c": 5}
     assert found["ties"] == [{"a": 2, "b": "x", "c": 5}]
@@ -105,13 +105,13 @@ def test_ties_and_edges_are_reported():
     assert chosen({"a": [3, 1]}, fold([0.1, 0.7]))["edges"] == {"a": "low"}
 
 
-def test_of_equal_candidates_the_first_of_the_file_wins():
+def test_the_first_of_equal_candidates_wins():
     for order in ([1, 2], [2, 1]):
         found = chosen({"a": order}, fold([0.5, 0.5]))
         assert (found["chosen"], found["ties"]) == ({"a": order[0]}, [{"a": order[1]}])
 
 
-def test_edges_are_those_of_grids_of_numbers_with_several_values():
+def test_edges_exist_only_for_numeric_grids_with_several_values():
     grid = {
         "low": [1, 2, 3],
         "inside": [1, 2, 3],
@@ -129,7 +129,7 @@ def test_edges_are_those_of_grids_of_numbers_with_several_values():
     assert chosen({"a": [1, True, "x"]}, fold([0.6, 0.5, 0.5]))["edges"] == {}
 
 
-def test_everything_about_every_candidate_is_kept_by_fold():
+def test_all_results_of_candidates_are_kept_by_fold():
     first, second = fold([0.5, None], [None, "E: no"]), fold([0.7, 0.8])
     first |= {"undefined": [1, 2], "not_converged": [True, False], "warm_started": True}
     second |= {"undefined": [3, 4], "not_converged": [True, True]}
@@ -167,7 +167,7 @@ def test_undefined_folds_are_left_out():
     assert found["errors"] == {}
 
 
-def test_a_candidate_that_failed_in_a_fold_is_out():
+def test_a_candidate_that_failed_in_a_fold_is_excluded():
     found = chosen(
         {"a": [1, 2]}, fold([0.9, 0.6]), fold([None, 0.6], ["ValueError: no", None])
     )
@@ -178,7 +178,7 @@ def test_a_candidate_that_failed_in_a_fold_is_out():
     assert chosen({"a": [1]}, fold([None]))["chosen"] is None
 
 
-def test_a_fold_scores_every_candidate_on_rows_it_was_not_fitted_on(lab):
+def test_a_fold_scores_each_candidate_on_rows_outside_its_fit(lab):
     job = fit_of(lab, grid="{alpha: [0.1, 10, -1]}")
     outer, parts = (
         train_test_data(job, data())[0],
@@ -216,7 +216,7 @@ def test_an_error_is_one_line(lab):
     ]
 
 
-def test_a_diverging_candidate_is_an_error_and_a_lazy_one_is_noted(lab):
+def test_a_diverging_candidate_is_an_error_and_a_slow_one_is_noted(lab):
     diverging = scored(
         fit_of(lab, 'estimator: "lab.models:Diverging"', "{alpha: [1, 2]}")
     )
@@ -226,7 +226,7 @@ def test_a_diverging_candidate_is_an_error_and_a_lazy_one_is_noted(lab):
     assert None not in lazy["scores"]
 
 
-def test_warm_starts_go_from_strong_to_weak_regularisation(lab, monkeypatch, tmp_path):
+def test_warm_starts_go_from_strong_to_weak_regularization(lab, monkeypatch, tmp_path):
     journal = tmp_path / "journal"
     monkeypatch.setenv("LAB_JOURNAL", str(journal))
     job = fit_of(lab, grid="{alpha: [1, 100, 10]}")
@@ -246,7 +246,7 @@ def test_warm_starts_go_from_strong_to_weak_regularisation(lab, monkeypatch, tmp
     assert journal.read_text().splitlines() == ["fit 1 False"]
 
 
-def test_estimators_that_add_to_what_they_have_start_anew(lab):
+def test_estimators_that_accumulate_state_start_cold(lab):
     forest = fit_of(
         lab,
         'estimator: "sklearn.ensemble:RandomForestClassifier"',
@@ -255,7 +255,7 @@ def test_estimators_that_add_to_what_they_have_start_anew(lab):
     assert scored(forest)["warm_started"] is False
 
 
-def test_after_a_failure_the_path_starts_anew(lab, monkeypatch):
+def test_after_a_failure_the_path_starts_cold(lab, monkeypatch):
     calls, fit = [], TaskRows.fit
 
     def stumbling(rows, estimator):
@@ -270,7 +270,7 @@ def test_after_a_failure_the_path_starts_anew(lab, monkeypatch):
     assert result["errors"] == [None, None, "RuntimeError: stumbled"]
 
 
-def test_strong_means_small_for_weights_of_the_loss():
+def test_strong_regularization_means_a_small_weight_of_the_loss():
     found = candidates({"C": [1, 10, 0.1], "alpha": [2, 3]})
     assert [found[i] for i in strong_to_weak(found)][:3] == [
         {"C": 0.1, "alpha": 3},
@@ -279,7 +279,7 @@ def test_strong_means_small_for_weights_of_the_loss():
     ]
 
 
-def test_weights_of_the_loss_of_a_nested_estimator_are_known_by_their_own_name():
+def test_weights_of_the_loss_of_a_nested_estimator_are_recognized_by_their_name():
     found = candidates({"base__C": [10, 1], "beta__alpha": [1, 10]})
     assert [found[i] for i in strong_to_weak(found)] == [
         {"base__C": 1, "beta__alpha": 10},
@@ -289,7 +289,7 @@ def test_weights_of_the_loss_of_a_nested_estimator_are_known_by_their_own_name()
     ]
 
 
-def test_values_that_are_no_numbers_stay_together_in_the_order_of_the_file():
+def test_non_numeric_values_stay_together_in_the_order_of_the_file():
     found = candidates(
         {"alpha": [1, 2], "kernel": ["rbf", "linear", None], "scale": [True, False]}
     )
@@ -307,7 +307,7 @@ def test_values_that_are_no_numbers_stay_together_in_the_order_of_the_file():
 
 
 @pytest.mark.parametrize("metric", ["auc", "f1", "mse"])
-def test_any_metric_of_the_catalogue_can_choose(lab, metric):
+def test_any_metric_of_the_catalogue_can_select(lab, metric):
     job = fit_of(lab, metric=metric)
     assert (
         choice_of(job, [score_candidates(f, data()) for f in job.folds])["chosen"]
@@ -315,7 +315,7 @@ def test_any_metric_of_the_catalogue_can_choose(lab, metric):
     )
 
 
-def test_halving_goes_on_with_the_better_half_and_takes_its_mean(lab, monkeypatch):
+def test_halving_continues_with_the_better_half_and_uses_its_mean(lab, monkeypatch):
     text = lab.tiny.replace(
         "grid: {alpha: [0.1, 10]}", "grid: {alpha: [0.1, 10, 1000]}\n    halving: true"
     )
@@ -359,7 +359,7 @@ def test_halving_goes_on_with_the_better_half_and_takes_its_mean(lab, monkeypatc
     )
 
 
-def test_halving_leaves_out_candidates_that_fail(lab):
+def test_halving_drops_candidates_that_fail(lab):
     text = lab.tiny.replace(
         "grid: {alpha: [0.1, 10]}", "grid: {alpha: [-1, 10, 1]}\n    halving: true"
     )
@@ -369,6 +369,6 @@ def test_halving_leaves_out_candidates_that_fail(lab):
     assert any(score is not None for score in found["scores"])
 
 
-def test_halving_without_values_is_refused(lab):
+def test_halving_without_values_is_rejected(lab):
     with pytest.raises(ConfigError, match="halving"):
         lab.plan(lab.tiny.replace("grid: {alpha: [0.1, 10]}", "halving: true"))

@@ -1,4 +1,4 @@
-"""The methods of a comparison share the eigenbases of a training part."""
+"""The methods of a comparison share the eigendecompositions of a training set."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from mtlrun.problem.taskdata import TaskData
 
 @pytest.fixture
 def n_decompositions(monkeypatch):
-    """Count the eigenbases that are made."""
+    """Count the computed eigendecompositions."""
     made = []
     for name in ("SharedRotation", "TaskRotation"):
         cls = getattr(rotation, name)
@@ -44,13 +44,13 @@ def test_methods_share_one_decomposition_of_their_rows(n_decompositions):
         alone = method().fit(X, y, task_id=task_id)
         assert np.array_equal(fitted.coef_, alone.coef_)
         if method is JointFeatureMTL:
-            # The fit to the rows at hand has made a second one, and keeps none.
+            # The fit to the current rows has computed a second one, and keeps none.
             assert len(n_decompositions) == 2
     shared = [data for data in n_decompositions if data.shares_decompositions]
     assert len(shared) == 1
 
 
-def test_a_decomposition_is_kept_on_request_only(n_decompositions):
+def test_a_decomposition_is_kept_only_on_request(n_decompositions):
     X, y, task_id = ragged_rows()
     data = TaskData.from_stacked(X, y, task_id)
     assert rotation.prepare(data, True) is not rotation.prepare(data, True)

@@ -1,4 +1,6 @@
-"""Runs beside others: cells of other artefacts, other processes and other settings in one folder, interrupted cells."""
+"""Runs next to others: jobs of other paper items, other processes, other settings in
+one folder, interrupted jobs.
+"""
 
 import io
 import json
@@ -31,7 +33,7 @@ def computed(plan, **options):
     return summary, stream.getvalue()
 
 
-def test_artefacts_of_one_output_share_their_cells(lab):
+def test_items_with_the_same_output_share_their_jobs(lab):
     assert lab.run(lab.tiny + "keep: [predictions]\n").n_ok == 4
 
     def written():
@@ -51,17 +53,17 @@ def test_artefacts_of_one_output_share_their_cells(lab):
     assert (summary.n_ok, summary.n_cached) == (2, 4)
     now = written()
     assert files.items() <= now.items()
-    assert len(now) == len(files) + 2 * 2  # a record and its test scores
+    assert len(now) == len(files) + 2 * 2  # A record and its test scores
     assert not is_partial(build_report(made.folder))
 
 
-def test_status_counts_cells_of_other_artefacts_as_done(lab):
+def test_status_counts_jobs_of_other_items_as_done(lab):
     lab.run()
     made = lab.plan(other(lab))
     assert [state.name for state in job_states(made)] == ["done"] * 4 + ["missing"] * 2
 
 
-def test_a_run_whose_cells_are_all_done_elsewhere_is_up_to_date_and_has_a_report(lab):
+def test_a_run_whose_jobs_are_all_done_elsewhere_is_up_to_date_and_has_a_report(lab):
     first = lab.run()
     summary, lines = computed(
         lab.plan(lab.tiny.replace("id: lab/tiny", "id: paper/tiny"))
@@ -73,7 +75,7 @@ def test_a_run_whose_cells_are_all_done_elsewhere_is_up_to_date_and_has_a_report
     assert render(ours, "csv") == render(theirs, "csv")
 
 
-def test_other_numbers_are_not_shared_and_force_computes_what_is(lab):
+def test_other_numbers_are_not_shared_and_force_recomputes_shared_jobs(lab):
     lab.run()
     made = lab.plan(other(lab) + "seed: 3\n")
     assert {state.name for state in job_states(made)} == {"missing"}
@@ -84,7 +86,7 @@ def test_other_numbers_are_not_shared_and_force_computes_what_is(lab):
     assert (summary.n_ok, summary.n_cached) == (4, 0)
 
 
-def test_what_failed_in_another_artefact_is_tried_again(lab):
+def test_jobs_that_failed_in_another_item_are_retried(lab):
     broken = lab.tiny.replace("alpha: 0.001", "alpha: -1")
     lab.run(broken)
     made = lab.plan(broken.replace("lab/tiny", "lab/other"))
@@ -94,7 +96,7 @@ def test_what_failed_in_another_artefact_is_tried_again(lab):
     }
 
 
-def test_a_start_with_other_settings_says_what_it_replaces(lab):
+def test_a_run_with_other_settings_reports_the_table_it_replaces(lab):
     lab.run()
     _, lines = computed(lab.plan(overrides=["split.trials=1"]))
     message = (
@@ -106,7 +108,7 @@ def test_a_start_with_other_settings_says_what_it_replaces(lab):
     assert "held the table" not in lines
 
 
-def test_a_run_whose_table_is_replaced_says_so_at_its_end(lab):
+def test_a_run_whose_table_is_replaced_reports_it_at_its_end(lab):
     class Meanwhile(PlainProgress):
         def job(self, name, status, seconds, note):
             super().job(name, status, seconds, note)
@@ -121,7 +123,7 @@ def test_a_run_whose_table_is_replaced_says_so_at_its_end(lab):
     )
 
 
-def test_seconds_taken_beside_another_process_are_not_serial(lab):
+def test_seconds_measured_beside_another_process_are_not_serial(lab):
     text = lab.tiny + "timing: {repeats: 1}\n"
     made = lab.plan(text)
     (lab.output / "cells").mkdir(parents=True)
@@ -162,7 +164,7 @@ def test_finished_folds_survive_an_interrupted_search(lab, monkeypatch):
     assert {place: lab.results()[place].selection["scores"] for place in kept} == kept
 
 
-def test_a_search_whose_last_fold_was_finished_first_is_completed(lab):
+def test_a_search_whose_last_fold_finished_first_is_completed(lab):
     made = lab.plan()
     store, fold = made.store(), made.rows[0].job.folds[1]
     store.save(compute_job(fold, None, None)[0])
@@ -175,7 +177,7 @@ def test_a_search_whose_last_fold_was_finished_first_is_completed(lab):
     assert {**again, "seconds": 0} == {**kept, "seconds": 0}
 
 
-def test_a_run_has_the_same_lock_from_wherever_it_is_named(lab, monkeypatch):
+def test_a_run_has_the_same_lock_under_every_path(lab, monkeypatch):
     lab.output.mkdir(parents=True, exist_ok=True)
     monkeypatch.chdir(lab.output)
     for folder in (".", "lab/tiny/full"):

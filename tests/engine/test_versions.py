@@ -1,4 +1,6 @@
-"""Versions of what computes a cell: which changes make stored numbers out of date, and which do not."""
+"""Versions of the code behind a job: which changes outdate stored numbers, and which do
+not.
+"""
 
 import py_compile
 import sys
@@ -19,10 +21,10 @@ def changed(before, after):
     return {name for name in {*before, *after} if before.get(name) != after.get(name)}
 
 
-# --- versions that a person raises
+# --- versions raised by hand
 
 
-def test_versions_of_ours_are_numbers_and_of_packages_their_versions():
+def test_our_versions_are_integers_and_packages_have_their_version():
     import sklearn
 
     paths = [
@@ -77,9 +79,7 @@ def outdated(lab, text):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_raised_version_makes_the_cells_of_that_method_outdated_and_no_other(
-    lab, monkeypatch
-):
+def test_a_raised_version_outdates_the_jobs_of_that_method_only(lab, monkeypatch):
     text = TWO.replace("DATA", lab.data)
     lab.run(text, n_jobs=1)
     assert {state.name for state in job_states(lab.plan(text))} == {"done"}
@@ -94,14 +94,14 @@ def test_a_raised_version_makes_the_cells_of_that_method_outdated_and_no_other(
     for name, of in (
         ("RobustMTL", {"blocks"}),
         ("IndependentRidge", {"ridge"}),
-    ):  # nested, and searched
+    ):  # Nested and searched
         with monkeypatch.context() as patch:
             raised(patch, name)
             assert outdated(lab, text) == of
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_raised_protocol_or_generator_makes_all_cells_outdated(lab, monkeypatch):
+def test_a_raised_protocol_or_generator_outdates_all_jobs(lab, monkeypatch):
     text = TWO.replace("DATA", lab.data)
     lab.run(text, n_jobs=1)
     for module, name, value in (
@@ -120,17 +120,17 @@ def test_a_raised_protocol_or_generator_makes_all_cells_outdated(lab, monkeypatc
     assert data_load.SOURCE_CHANGES is methods.SOURCE_CHANGES
 
 
-def test_the_reason_of_several_versions_names_all_of_them(monkeypatch):
+def test_the_reason_names_all_changed_versions(monkeypatch):
     monkeypatch.setattr(methods, "PROTOCOL_CHANGES", ("first", "second", "third"))
     assert reason_of("protocol", 1, 2) == "first"
     assert reason_of("protocol", 2, 4) == "second; third"
     assert reason_of("NoSuchMethod", 1, 2) == ""
 
 
-# --- modules of the user's own
+# --- modules of the user
 
 
-def test_code_counts_also_in_a_module_that_is_only_imported(own):
+def test_code_in_imported_modules_counts_too(own):
     before = source_digests("own.models")
     assert set(before) == {"own/__init__.py", "own/models.py", "own/helper.py"}
     own.write(
@@ -146,14 +146,14 @@ def test_code_counts_also_in_a_module_that_is_only_imported(own):
     assert changed(before, source_digests("own.models")) == {"own/helper.py"}
 
 
-def test_a_class_attribute_of_any_name_counts(own):
+def test_class_attributes_with_any_name_count(own):
     own.write("models.py", "class Ridge:\n    facts = 1\n    def fit(self): ...\n")
     before = source_digests("own.models")
     own.write("models.py", "class Ridge:\n    facts = 2\n    def fit(self): ...\n")
     assert changed(before, source_digests("own.models")) == {"own/models.py"}
 
 
-def test_every_kind_of_import_is_followed(own):
+def test_all_kinds_of_imports_are_followed(own):
     own.write(
         "models.py",
         "from . import helper\ndef f():\n    from .part import number\n    import own.far.away\n",
@@ -199,7 +199,7 @@ def test_a_module_without_source_counts_by_its_bytes(own):
     assert changed(before, source_digests("own.models")) == {"own/binary.pyc"}
 
 
-def test_installed_packages_are_not_entered(own):
+def test_installed_packages_are_not_followed(own):
     own.write("models.py", "import sklearn.linear_model, numpy, json, mtlrun.metrics\n")
     assert set(source_digests("own.models")) == {"own/__init__.py", "own/models.py"}
 
@@ -209,7 +209,8 @@ def test_installed_packages_are_not_entered(own):
     ["lib/python3/dist-packages", ".local/lib/python3.11/site-packages", "target"],
 )
 def test_packages_are_installed_wherever_distributions_are(own, monkeypatch, folder):
-    # Debian's folder, the user's, and that of `pip install --target`: beside a package lies what it was installed from.
+    # Debian's folder, the user's, and that of `pip install --target` have the metadata
+    # of distributions.
     site = own.root / folder
     (site / "their").mkdir(parents=True)
     (site / "their" / "__init__.py").write_text("import own.helper\n")
@@ -226,10 +227,10 @@ def test_packages_are_installed_wherever_distributions_are(own, monkeypatch, fol
     methods._distributions_by_package.cache_clear()
 
 
-def test_a_package_on_the_path_is_the_users_own(tmp_path, monkeypatch):
+def test_a_package_on_the_path_belongs_to_the_user(tmp_path, monkeypatch):
     (tmp_path / "project" / "theirs").mkdir(parents=True)
     (tmp_path / "project" / "theirs" / "__init__.py").write_text("")
-    (tmp_path / "project" / "theirs.egg-info").mkdir()  # an editable installation
+    (tmp_path / "project" / "theirs.egg-info").mkdir()  # An editable installation
     monkeypatch.syspath_prepend(tmp_path / "project")
     assert set(source_digests("theirs")) == {"theirs/__init__.py"}
 
@@ -237,18 +238,18 @@ def test_a_package_on_the_path_is_the_users_own(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "source", [b"class Ridge(:\n", b"x = '\x00'\n", b"x = '\xff'\n"]
 )
-def test_a_file_that_is_no_python_is_named(own, source):
+def test_a_file_that_is_not_python_is_named(own, source):
     (own.root / "own" / "models.py").write_bytes(source)
     with pytest.raises(ConfigError, match=r"models\.py"):
         source_digests("own.models")
 
 
-def test_a_link_to_nowhere_is_no_module(own):
+def test_a_dangling_link_is_not_a_module(own):
     (own.root / "own" / "broken.py").symlink_to(own.root / "nowhere.py")
     assert set(source_digests("own.broken")) == {"own/__init__.py"}
 
 
-def test_tables_with_weights_or_groups_have_changes_of_their_own():
+def test_tables_with_weights_or_groups_have_their_own_list_of_changes():
     plain = methods.versions_of([], "reader:table")["reader:table"]
     weighted = methods.versions_of([], "reader:table+weight")["reader:table+weight"]
     both = "reader:table+group+weight"

@@ -1,4 +1,4 @@
-"""What the tests of all registered methods share: how to make them, data for them, and what a fit may say."""
+"""Fixtures for tests of all registered methods: instances, data, and checks of fits."""
 
 import functools
 import hashlib
@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from mtlrun.estimators.base import DegenerateModelWarning
 from mtlrun.estimators.registry import METHODS, build
 
-#: What the defaults are not made for: few tasks, and training of many epochs.
+#: Parameters unsuited to small data: for few tasks, or training with many epochs.
 SETTINGS = {
     "RobustMTL": {"lam": 0.8},
     "RobustMTLClassifier": {"lam": 0.8},
@@ -50,12 +50,12 @@ def pytest_generate_tests(metafunc):
 
 
 def can_sample(config, name):
-    """Whether a method need not be combined with everything."""
+    """Return whether the tests may sample the combinations of a method."""
     return name in config.settled_methods and not config.getoption("all_pairs")
 
 
 def take_in_turn(values, n, position):
-    """n of the values, those that follow on what the positions before have taken."""
+    """Return n of the values, starting after those of earlier positions."""
     return [values[(n * position + k) % len(values)] for k in range(n)]
 
 
@@ -66,7 +66,9 @@ def make(name):
 
 
 def targets(name, Y):
-    """Whole numbers for regressors; for classifiers signs, which are both there in every task."""
+    """Return integer targets, or signs for classifiers, with both signs in each
+    task.
+    """
     return (
         np.where(np.median(Y, axis=0) < Y, 1, -1)
         if METHODS[name].kind == "classifier"
@@ -75,7 +77,9 @@ def targets(name, Y):
 
 
 def arrange(name, layout, X, Y):
-    """Arguments of `fit`: two-dimensional targets, or one task per row in mixed order."""
+    """Return arguments of `fit`: two-dimensional targets, or one task per row in mixed
+    order.
+    """
     y = targets(name, Y).astype(float)
     if layout == "shared":
         return {"X": X, "y": y}
@@ -86,14 +90,16 @@ def arrange(name, layout, X, Y):
 
 @functools.cache
 def problem(n=30, d=5, T=3, seed=0):
-    """X of zeros and ones, targets that depend on it with noise; of 30 rows no column of X is constant."""
+    """Return binary X and noisy targets that depend on it; in 30 rows no column of X is
+    constant.
+    """
     rng = np.random.default_rng(seed)
     X = (rng.random((n, d)) < 0.5).astype(float)
     return X, X @ rng.normal(size=(d, T)) + 0.3 * rng.normal(size=(n, T)) + 1
 
 
 def fit(model, data):
-    """Fit without any warning but the two that say what they mean."""
+    """Fit without any warning except two that state their remedy."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -102,7 +108,7 @@ def fit(model, data):
 
 
 def scores(model, data):
-    """Scores of classifiers, predictions of regressors."""
+    """Return scores of classifiers or predictions of regressors."""
     predict = getattr(model, "decision_function", model.predict)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -113,14 +119,16 @@ def scores(model, data):
 
 @functools.cache
 def plain(name, layout, sparse=False):
-    """Scores of the fit on float64 arrays in C order (or canonical CSR), which the other forms must have as well."""
+    """Return the scores of a fit to float64 arrays in C order (or canonical CSR), the
+    reference for other forms.
+    """
     X, Y = problem()
     data = arrange(name, layout, sp.csr_array(X) if sparse else X, Y)
     return scores(fit(make(name), data), data)
 
 
 def digest(*values):
-    """A digest of everything that a fit could change in its arguments."""
+    """Return a digest of everything that a fit could change in its arguments."""
     total = hashlib.sha256()
     for value in values:
         if sp.issparse(value):
@@ -144,7 +152,7 @@ def digest(*values):
 
 
 class Matrix:
-    """The functions of this file, for the test modules."""
+    """Return the functions of this file, for the test modules."""
 
     make = staticmethod(make)
     targets = staticmethod(targets)
@@ -158,5 +166,5 @@ class Matrix:
 
 @pytest.fixture(scope="session")
 def matrix():
-    """The functions that make all methods, data for them, and fits."""
+    """Return the functions that create all methods, data and fits."""
     return Matrix

@@ -1,4 +1,4 @@
-"""What the registry and the documentation offer for each method can be used."""
+"""Options that the registry and the documentation advertise for each method work."""
 
 import warnings
 
@@ -14,7 +14,7 @@ every_layout = pytest.mark.parametrize("layout", ["shared", "ragged"])
 
 
 def choices(info):
-    """The values of each parameter that is a choice of words."""
+    """Return the values of each parameter with named choices."""
     for parameter, description in info.parameters.items():
         for kind, *values in description["rule"] or ():
             if kind == "choice":
@@ -33,7 +33,8 @@ GRIDS = [
 ]
 
 
-#: What choices need according to their documentation, where the method has it.
+#: Parameters that choices need according to their documentation, if the method has
+#: them.
 NEEDED = {
     ("solver", "cd"): {"loss": "squared"},
     ("variant", "accelerated"): {"solver": "ladm"},
@@ -48,7 +49,7 @@ PAPER = {"RobustMTL": {"solver": "apg"}, "RobustMTLClassifier": {"solver": "apg"
 
 
 def with_choice(model, parameter, value):
-    """The model with a choice, and with what this choice needs."""
+    """Return the model with a choice and the parameters that it needs."""
     needed = dict(NEEDED.get((parameter, value), {}))
     if (parameter, value) == ("variant", "paper"):
         needed = PAPER.get(type(model).__name__, {})
@@ -106,7 +107,7 @@ def test_the_registry_names_the_method_of_the_class(name):
 
 @every_layout
 @pytest.mark.parametrize("name", WITH_PATH)
-def test_a_path_begins_at_zero_and_its_models_are_those_of_fits(matrix, name, layout):
+def test_a_path_begins_at_zero_and_its_models_equal_single_fits(matrix, name, layout):
     data = data_of(matrix, name, layout)
     model = matrix.make(name).set_params(tol=1e-8, max_iter=20_000)
     path = model.path(**data, alphas=4, min_ratio=0.1)

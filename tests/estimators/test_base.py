@@ -1,4 +1,6 @@
-"""What all estimators share: layouts, task ids, unseen tasks, missing targets, labels, routing, messages."""
+"""Behavior of all estimators: layouts, task ids, unseen tasks, missing targets, labels,
+routing, messages.
+"""
 
 import numpy as np
 import pandas as pd
@@ -31,7 +33,7 @@ from mtlrun.estimators.mkl import GroupMKLClassifier
 
 @pytest.fixture
 def ragged():
-    """Three tasks with their own models, rows in random order, ids that are strings."""
+    """Return three tasks with different models, rows in random order and string ids."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 4))
     ids = np.array(["b", "a", "c"])[rng.integers(0, 3, size=60)]
@@ -43,7 +45,7 @@ def ragged():
 # ---------------------------------------------------------------- layouts
 
 
-def test_tasks_are_sorted_and_rows_keep_the_callers_order(ragged):
+def test_tasks_are_sorted_and_rows_keep_their_order(ragged):
     X, y, ids = ragged
     model = IndependentRidge(alpha=1e-6).fit(X, y, task_id=ids)
     assert model.tasks_.tolist() == ["a", "b", "c"]
@@ -56,7 +58,7 @@ def test_tasks_are_sorted_and_rows_keep_the_callers_order(ragged):
     assert_allclose(again.coef_, model.coef_, atol=1e-10)
 
 
-def test_a_target_without_ids_is_one_task(ragged):
+def test_a_target_without_ids_is_a_single_task(ragged):
     X, y, _ = ragged
     model = IndependentRidge().fit(X, y)
     assert model.coef_.shape == (1, 4)
@@ -65,7 +67,7 @@ def test_a_target_without_ids_is_one_task(ragged):
         model.predict(X, task_id=np.zeros(60))
 
 
-def test_shared_design_equals_the_same_rows_repeated_per_task(ragged):
+def test_a_shared_design_equals_the_same_rows_repeated_per_task(ragged):
     X, y, _ = ragged
     Y = np.column_stack([y, X[:, 1] + 1])
     shared = IndependentRidge().fit(X, Y)
@@ -121,7 +123,7 @@ def test_missing_labels_are_left_out(ragged):
 
 
 @pytest.mark.parametrize("position", [0, 2, -1])
-def test_the_task_column_is_no_feature(ragged, position):
+def test_the_task_column_is_not_a_feature(ragged, position):
     X, y, ids = ragged
     codes = np.unique(ids, return_inverse=True)[1]
     place = position % 5
@@ -145,7 +147,7 @@ def test_the_task_column_is_no_feature(ragged, position):
 
 
 @pytest.mark.parametrize("column", ["school", 4])
-def test_the_task_column_of_a_frame_goes_by_name_or_position(ragged, column):
+def test_the_task_column_of_a_frame_is_given_by_name_or_position(ragged, column):
     X, y, ids = ragged
     frame = pd.DataFrame(X, columns=list("pqrs")).assign(school=ids)
     model = IndependentRidge(task_column=column).fit(frame, y)
@@ -159,7 +161,7 @@ def test_the_task_column_of_a_frame_goes_by_name_or_position(ragged, column):
 
 
 @pytest.mark.parametrize("column", ["school", 4, -1])
-def test_the_task_column_of_a_polars_frame_goes_by_name_or_position(ragged, column):
+def test_the_task_column_of_a_polars_frame_is_given_by_name_or_position(ragged, column):
     polars = pytest.importorskip("polars", reason="polars is not installed")
     X, y, ids = ragged
     frame = pd.DataFrame(X, columns=list("pqrs")).assign(school=ids)
@@ -179,7 +181,7 @@ def test_the_task_column_of_a_polars_frame_goes_by_name_or_position(ragged, colu
             IndependentRidge(task_column=wrong).fit(data, y)
 
 
-def test_a_frame_may_have_columns_with_the_names_of_attributes(ragged):
+def test_column_names_may_equal_attribute_names_of_the_frame(ragged):
     X, y, ids = ragged
     frame = pd.DataFrame(
         X, columns=["columns", "column_names", "shape", "iloc"]
@@ -188,7 +190,7 @@ def test_a_frame_may_have_columns_with_the_names_of_attributes(ragged):
     assert_allclose(model.coef_, IndependentRidge().fit(X, y, task_id=ids).coef_)
 
 
-def test_nested_lists_with_a_column_of_strings_work():
+def test_nested_lists_with_a_string_column_work():
     model = IndependentRidge(alpha=0, task_column=0).fit(
         [["u", 0.0], ["u", 1.0], ["v", 0.0], ["v", 1.0]], [0, 1, 1, 0]
     )
@@ -198,7 +200,7 @@ def test_nested_lists_with_a_column_of_strings_work():
 # ---------------------------------------------------------------- messages
 
 
-def test_a_list_of_arrays_is_refused_with_the_remedy(ragged):
+def test_a_list_of_arrays_is_rejected_with_the_remedy(ragged):
     X, y, _ = ragged
     with pytest.raises(ValueError, match=r"list of 2 arrays.*task_id=np\.repeat"):
         IndependentRidge().fit([X, X], [y, y])
@@ -206,7 +208,7 @@ def test_a_list_of_arrays_is_refused_with_the_remedy(ragged):
         IndependentRidge().fit(X, y).predict([X, X])
 
 
-def test_ids_with_a_two_dimensional_target_are_refused(ragged):
+def test_ids_with_a_two_dimensional_target_are_rejected(ragged):
     X, y, ids = ragged
     with pytest.raises(ValueError, match="a 2-D y already has one column per task"):
         IndependentRidge().fit(X, np.column_stack([y, y]), task_id=ids)
@@ -247,9 +249,9 @@ def test_unknown_tasks_are_listed_or_get_the_mean(ragged):
         (np.array(["a", 1] * 30, dtype=object), "mixes strings with other types"),
     ],
 )
-def test_wrong_task_ids_are_explained(ragged, ids, message):
+def test_invalid_task_ids_are_reported(ragged, ids, message):
     X, y, _ = ragged
-    if message is None:  # numpy itself turns such a list into strings
+    if message is None:  # NumPy converts such a list to strings.
         assert IndependentRidge().fit(X, y, task_id=ids).tasks_.tolist() == ["1", "a"]
         return
     with pytest.raises(ValueError, match=message):
@@ -281,12 +283,12 @@ def test_objects_that_are_numbers_are_ids_as_well(ragged):
         (0, np.ones(4), "X must have two dimensions, got 1"),
     ],
 )
-def test_a_wrong_task_column_is_explained(column, X, message):
+def test_an_invalid_task_column_is_reported(column, X, message):
     with pytest.raises(ValueError, match=message):
         IndependentRidge(task_column=column).fit(X, [0, 1, 2, 3])
 
 
-def test_both_doors_at_once_are_refused(ragged):
+def test_task_ids_and_a_task_column_together_are_rejected(ragged):
     X, y, ids = ragged
     with pytest.raises(
         ValueError, match="either as task_id or in the column task_column=0"
@@ -303,7 +305,7 @@ def test_both_doors_at_once_are_refused(ragged):
         (np.zeros(60), "zero everywhere"),
     ],
 )
-def test_wrong_weights_are_explained(ragged, weights, message):
+def test_invalid_weights_are_reported(ragged, weights, message):
     X, y, _ = ragged
     with pytest.raises(ValueError, match=message):
         IndependentRidge().fit(X, y, sample_weight=weights)
@@ -322,7 +324,7 @@ def test_wrong_weights_are_explained(ragged, weights, message):
         (np.ones((3, 2)), np.column_stack([np.ones(3), np.full(3, np.nan)]), "no rows"),
     ],
 )
-def test_wrong_data_are_explained(X, y, message):
+def test_invalid_data_are_reported(X, y, message):
     with pytest.raises(ValueError, match=message):
         IndependentRidge().fit(X, y)
 
@@ -340,7 +342,7 @@ def test_parameters_are_checked_in_fit(ragged):
         IndependentRidge(unseen="maen").fit(X, y)
 
 
-def test_predict_before_fit_is_refused(ragged):
+def test_predict_before_fit_is_rejected(ragged):
     with pytest.raises(NotFittedError):
         IndependentRidge().predict(ragged[0])
 
@@ -381,7 +383,7 @@ def test_a_row_weight_applies_to_all_tasks_and_to_missing_targets(ragged):
 @pytest.mark.parametrize(
     "labels", [(-1, 1), (0, 1), ("no", "yes"), (False, True), (3.0, 7.0)]
 )
-def test_labels_of_any_kind_come_back(ragged, labels):
+def test_labels_of_any_kind_are_predicted(ragged, labels):
     X, _, ids = ragged
     positive = (X[:, 0] > 0).astype(int)
     y = np.array(labels)[positive]
@@ -401,7 +403,7 @@ def test_labels_of_any_kind_come_back(ragged, labels):
 
 
 @pytest.mark.parametrize(("label", "sign"), [(1, 1), (0, -1), (-1, -1), ("yes", 1)])
-def test_one_class_only_is_fitted(ragged, label, sign):
+def test_a_single_class_is_fitted(ragged, label, sign):
     X, _, ids = ragged
     model = IndependentLogistic().fit(X, np.full(60, label), task_id=ids)
     assert set(model.predict(X, task_id=ids).tolist()) == {label}
@@ -432,7 +434,7 @@ def test_labels_may_be_objects(ragged, labels):
 
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA], ids=["None", "NaN", "NA"])
 @pytest.mark.parametrize("labels", OBJECTS.values(), ids=OBJECTS)
-def test_labels_of_objects_may_be_missing_in_two_dimensions(ragged, labels, missing):
+def test_two_dimensional_object_labels_may_be_missing(ragged, labels, missing):
     X = ragged[0]
     signs = (X[:, :2] > 0).astype(int)
     masked = signs.astype(float)
@@ -461,12 +463,12 @@ def test_nullable_columns_are_labels_and_targets(ragged):
         assert_array_equal(clone(model).fit(X, nullable).coef_, model.coef_)
 
 
-def test_labels_of_mixed_types_are_refused(ragged):
+def test_labels_of_mixed_types_are_rejected(ragged):
     with pytest.raises(ValueError, match="y mixes strings with other types"):
         IndependentLogistic().fit(ragged[0], np.array(["yes", 0] * 30, dtype=object))
 
 
-def test_several_classes_and_continuous_labels_are_refused(ragged):
+def test_several_classes_and_continuous_labels_are_rejected(ragged):
     X, y, _ = ragged
     with pytest.raises(
         ValueError, match=r"Only binary classification is supported\..*3 classes"
@@ -483,10 +485,10 @@ def test_regressors_accept_signs_and_return_scores(ragged):
     assert len(np.unique(scores)) > 2
 
 
-# ---------------------------------------------------------------- scikit-learn's machinery
+# ---------------------------------------------------------------- scikit-learn tools
 
 
-def test_the_column_door_works_with_everything(ragged):
+def test_the_task_column_works_with_scikit_learn_tools(ragged):
     X, y, ids = ragged
     with_ids = np.column_stack([np.unique(ids, return_inverse=True)[1], X])
     scale = ColumnTransformer([("id", "passthrough", [0])], remainder=StandardScaler())
@@ -507,7 +509,7 @@ def test_the_column_door_works_with_everything(ragged):
     assert search.predict(with_ids).shape == (60,)
 
 
-def test_the_metadata_door_works_with_routing(ragged):
+def test_task_ids_work_with_metadata_routing(ragged):
     X, y, ids = ragged
     folds = KFold(3, shuffle=True, random_state=0)
     with config_context(enable_metadata_routing=True):
@@ -540,7 +542,7 @@ def test_a_pipeline_scores_with_weights(ragged):
 
 
 @pytest.mark.parametrize("kind", [np.float32, int, bool])
-def test_other_number_types_are_cast_and_nothing_is_modified(kind):
+def test_other_number_types_are_converted_and_inputs_are_not_modified(kind):
     rng = np.random.default_rng(0)
     X = (rng.normal(size=(20, 3)) > 0).astype(kind)
     y = rng.normal(size=20)
@@ -551,7 +553,7 @@ def test_other_number_types_are_cast_and_nothing_is_modified(kind):
     assert_allclose(model.coef_, IndependentRidge().fit(X.astype(float), y).coef_)
 
 
-def test_class_weights_are_those_of_scikit_learn_and_of_weights_by_hand():
+def test_class_weights_match_scikit_learn_and_explicit_weights():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(90, 3))
     y = np.where(X[:, 0] + rng.normal(size=90) > 0.8, 1.0, -1.0)
@@ -568,7 +570,7 @@ def test_class_weights_are_those_of_scikit_learn_and_of_weights_by_hand():
         theirs = LogisticRegression(C=1.0, class_weight=weights, tol=1e-9).fit(X, y)
         assert_allclose(ours.coef_, theirs.coef_, atol=1e-3)
     ids = np.repeat([0, 1, 2], 30)
-    y[ids == 2] = -1.0  # one class: its weights stay
+    y[ids == 2] = -1.0  # One class: its weights stay.
     weights = np.ones(90)
     for task in (0, 1):
         for sign in (-1, 1):
@@ -584,7 +586,7 @@ def test_class_weights_are_those_of_scikit_learn_and_of_weights_by_hand():
             by_hand.decision_function(X, task_id=ids),
             atol=1e-9,
         )
-    # Gaps of a shared design belong to no class.
+    # Missing values of a shared design belong to no class.
     Y = np.column_stack([y, y])
     Y[:20, 1] = np.nan
     own = [
@@ -596,6 +598,6 @@ def test_class_weights_are_those_of_scikit_learn_and_of_weights_by_hand():
 
 
 @pytest.mark.parametrize("weights", ["balance", {1.0: -1.0}, 2.0])
-def test_wrong_class_weights_are_refused(weights):
+def test_invalid_class_weights_are_rejected(weights):
     with pytest.raises(ValueError, match="class_weight must "):
         CMTL(class_weight=weights).fit([[0.0], [1.0]], [-1.0, 1.0])

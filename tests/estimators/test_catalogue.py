@@ -1,4 +1,6 @@
-"""Models with one norm: oracles from scikit-learn, certificates, invariances, warm starts."""
+"""Models with one norm: comparison with scikit-learn, certificates, invariances, warm
+starts.
+"""
 
 import pickle
 import warnings
@@ -39,7 +41,7 @@ def problem(n=40, d=6, T=3, seed=0, labels=False):
 
 
 def stacked(X, Y):
-    """The ragged form of a shared problem."""
+    """Return the ragged form of a shared problem."""
     n, T = Y.shape
     return np.vstack([X] * T), Y.T.ravel(), np.repeat(np.arange(T), n)
 
@@ -50,7 +52,7 @@ def stacked(X, Y):
 @pytest.mark.parametrize("solver", ["admm", "fista"])
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("shape", [(40, 6), (15, 25)])
-def test_rows_of_one_norm_are_scikit_learns_multi_task_lasso(shape, intercept, solver):
+def test_row_norms_match_scikit_learns_multi_task_lasso(shape, intercept, solver):
     X, Y = problem(*shape)
     oracle = MultiTaskLasso(
         4.0 / len(X), fit_intercept=intercept, tol=1e-12, max_iter=100000
@@ -84,7 +86,7 @@ def test_the_l1_model_is_scikit_learns_lasso_for_tasks_of_different_sizes(
         assert_allclose(model.coef_[t], oracle.coef_, atol=2e-4)
 
 
-def test_the_l1_logistic_model_is_scikit_learns():
+def test_the_l1_logistic_model_matches_scikit_learn():
     X, Y = problem(labels=True)
     model = SparseMTLClassifier(
         2.0, tol=1e-10, fit_intercept=False, max_iter=50000
@@ -96,7 +98,7 @@ def test_the_l1_logistic_model_is_scikit_learns():
         with warnings.catch_warnings():
             warnings.simplefilter(
                 "ignore"
-            )  # the spelling of an l1 penalty changes between versions
+            )  # The name of an l1 penalty changes between versions.
             if (
                 "penalty" in LogisticRegression().get_params()
                 and LogisticRegression().penalty == "l2"
@@ -106,8 +108,10 @@ def test_the_l1_logistic_model_is_scikit_learns():
         assert_allclose(model.coef_[t], oracle.coef_[0], atol=1e-3)
 
 
-def test_the_trace_norm_of_one_task_is_the_length_of_its_vector():
-    """On one task all of: trace norm, column norm; the solution solves a ridge problem with alpha / ||w||."""
+def test_the_trace_norm_of_a_single_task_is_the_length_of_its_vector():
+    """With one task, trace norm and column norm agree; the solution solves a ridge
+    problem with alpha / ||w||.
+    """
     X, Y = problem()
     w = (
         TraceNormMTL(5.0, fit_intercept=False, tol=1e-12, max_iter=50000)
@@ -120,7 +124,9 @@ def test_the_trace_norm_of_one_task_is_the_length_of_its_vector():
 
 @pytest.mark.parametrize("cls", REGRESSORS)
 def test_block_diagonal_stacking_turns_ragged_tasks_into_a_shared_design(cls):
-    """Features of task t in block t: the ragged l1 problem is the one-task problem on the block-diagonal design."""
+    """With the features of task t in block t, the ragged l1 problem has one task and a
+    block-diagonal design.
+    """
     X, Y = problem(T=2)
     ragged = cls(2.0, fit_intercept=False, tol=1e-10, max_iter=50000).fit(
         *stacked(X, Y)[:2], task_id=stacked(X, Y)[2]
@@ -135,7 +141,7 @@ def test_block_diagonal_stacking_turns_ragged_tasks_into_a_shared_design(cls):
         assert_allclose(one.coef_.reshape(2, -1), ragged.coef_, atol=1e-3)
 
 
-# ---------------------------------------------------------------- objective and certificate
+# ------------------------------------------------------------ objective and certificate
 
 
 def objective(model, X, Y):
@@ -175,7 +181,7 @@ def test_the_objective_is_the_documented_one_and_the_gap_certifies_it(model, sol
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
-def test_alpha_max_is_the_edge_of_zero(model):
+def test_alpha_max_is_the_smallest_strength_with_zero_coefficients(model):
     X, Y = problem(labels="Classifier" in str(model))
     edge = model.alpha_max(X, Y)
     assert not hasattr(model, "coef_")
@@ -216,13 +222,13 @@ def test_weights_are_repetitions_and_layouts_agree(model):
 
 @pytest.mark.parametrize("cls", CLASSIFIERS)
 @pytest.mark.parametrize("loss", LOSSES)
-def test_tasks_of_one_class_are_fitted(cls, loss):
+def test_tasks_of_a_single_class_are_fitted(cls, loss):
     X, Y = problem(labels=True)
     Y[:, 1] = -1
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore", ConvergenceWarning
-        )  # a logistic intercept of one class has no optimum
+        )  # A logistic intercept of a single class has no optimum.
         model = cls(1.0, loss=loss, max_iter=2000).fit(X, Y)
     assert (model.predict(X)[:, 1] == -1).all()
     assert model.score(X, Y) > 0.8
@@ -237,7 +243,7 @@ def test_tasks_of_one_class_are_fitted(cls, loss):
     ids=str,
 )
 @pytest.mark.parametrize("solver", ["admm", "fista"])
-def test_a_path_with_warm_starts_gives_the_same_models_with_fewer_iterations(
+def test_a_path_with_warm_starts_gives_the_same_models_in_fewer_iterations(
     model, solver
 ):
     X, Y = problem(n=60, d=20, labels="Classifier" in str(model))
@@ -260,7 +266,7 @@ def test_a_path_with_warm_starts_gives_the_same_models_with_fewer_iterations(
     assert warm.fit(X, Y).n_iter_ <= 2
 
 
-def test_the_decomposition_is_reused_for_the_same_content_only(monkeypatch):
+def test_the_decomposition_is_reused_only_for_the_same_content(monkeypatch):
     X, Y = problem()
     calls = []
     real = convex.prepare
@@ -270,7 +276,7 @@ def test_the_decomposition_is_reused_for_the_same_content_only(monkeypatch):
     model = TraceNormMTL(2.0, warm_start=True).fit(X, Y)
     model.set_params(alpha=1.0).fit(X.copy(), Y)
     assert len(calls) == 1
-    X[0, 0] += 1  # in place: the content counts, not the identity
+    X[0, 0] += 1  # In place: content counts, not identity.
     changed = model.fit(X, Y)
     assert len(calls) == 2
     assert_allclose(changed.coef_, TraceNormMTL(1.0).fit(X, Y).coef_, atol=1e-2)
@@ -279,7 +285,7 @@ def test_the_decomposition_is_reused_for_the_same_content_only(monkeypatch):
     assert len(calls) == 4
 
 
-def test_what_is_kept_for_warm_starts_is_not_saved():
+def test_warm_start_data_are_not_saved():
     X, Y = problem()
     model = TraceNormMTL(warm_start=True).fit(X, Y)
     again = pickle.loads(pickle.dumps(model))
@@ -288,11 +294,11 @@ def test_what_is_kept_for_warm_starts_is_not_saved():
     assert "warm_start_" not in vars(TraceNormMTL().fit(X, Y))
 
 
-# ---------------------------------------------------------------- convergence and parameters
+# ----------------------------------------------------------- convergence and parameters
 
 
 @pytest.mark.parametrize("solver", ["admm", "fista"])
-def test_stopping_early_warns_with_criterion_tolerance_iterations_and_knob(solver):
+def test_stopping_early_warns_with_criterion_tolerance_iterations_and_parameter(solver):
     X, Y = problem()
     message = r"TraceNormMTL did not converge: stopping criterion .* against tol=1e-12 after 3 iterations.*max_iter"
     with pytest.warns(ConvergenceWarning, match=message):
@@ -316,7 +322,7 @@ def test_stopping_early_warns_with_criterion_tolerance_iterations_and_knob(solve
         ),
     ],
 )
-def test_wrong_parameters_are_explained(params, message):
+def test_invalid_parameters_are_reported(params, message):
     X, Y = problem(labels=True)
     with pytest.raises(ValueError, match=message):
         SparseMTLClassifier(**params).fit(X, Y)
@@ -325,7 +331,7 @@ def test_wrong_parameters_are_explained(params, message):
 @pytest.mark.parametrize("cls", REGRESSORS + CLASSIFIERS)
 @pytest.mark.parametrize("solver", ["admm", "fista"])
 @pytest.mark.parametrize("rows", [1, 2])
-def test_very_few_rows_and_one_feature_are_fitted(cls, solver, rows):
+def test_very_few_rows_and_a_single_feature_are_fitted(cls, solver, rows):
     X = np.array([[1.0], [3.0]])[:rows]
     Y = np.array([[1, -1], [-1, 1]])[:rows]
     with warnings.catch_warnings():

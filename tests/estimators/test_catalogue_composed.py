@@ -1,4 +1,6 @@
-"""All models with a composed penalty: objectives, gaps, layouts, weights, paths, corners."""
+"""All models with a composed penalty: objectives, gaps, layouts, weights, paths,
+corners.
+"""
 
 import pickle
 import warnings
@@ -81,11 +83,13 @@ def fine(model, **params):
     return clone(model).set_params(**({"tol": 1e-9, "max_iter": 50000} | params))
 
 
-# ---------------------------------------------------------------- objective and certificate
+# ------------------------------------------------------------ objective and certificate
 
 
 def penalty(model):
-    """The penalties of the docstrings, written with plain numpy; W has tasks as rows, as `coef_`."""
+    """Penalties of the docstrings in plain NumPy; W has one row per task, like
+    `coef_`.
+    """
     W, p = model.coef_, model.get_params()
     d = np.diff(W, axis=0)
     rows = np.linalg.norm(W, axis=0).sum()
@@ -184,7 +188,7 @@ def test_no_small_step_improves_the_solution(model):
             assert objective(moved, X, Y) >= lowest - 1e-7 * (1 + lowest)
 
 
-# ---------------------------------------------------------------- layouts, weights, prediction
+# --------------------------------------------------------- layouts, weights, prediction
 
 
 @pytest.mark.every(3)
@@ -216,9 +220,9 @@ def test_weights_are_repetitions_and_layouts_agree(model):
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
-def test_tasks_of_different_lengths_with_a_task_column(model):
+def test_tasks_of_different_lengths_work_with_a_task_column(model):
     X, Y = data_for(model)
-    sizes = [40, 17, 4]  # the last one has fewer rows than features
+    sizes = [40, 17, 4]  # The last task has fewer rows than features.
     columns = np.column_stack(
         [np.repeat([0, 1, 2], sizes), np.vstack([X[:n] for n in sizes])]
     )
@@ -241,7 +245,7 @@ def test_classifiers_predict_classes_and_probabilities():
 
 @pytest.mark.parametrize("model", REGRESSORS, ids=str)
 @pytest.mark.parametrize("intercept", [True, False])
-def test_intercepts_are_not_penalised(model, intercept):
+def test_intercepts_are_not_penalized(model, intercept):
     X, Y = problem()
     fitted = fine(model, fit_intercept=intercept, tol=1e-8).fit(X, Y)
     if not intercept:
@@ -258,7 +262,7 @@ def test_intercepts_are_not_penalised(model, intercept):
 @pytest.mark.parametrize(
     "model", [m for m in REGRESSORS + CLASSIFIERS if hasattr(m, "alpha_max")], ids=str
 )
-def test_alpha_max_is_the_edge_of_zero(model):
+def test_alpha_max_is_the_smallest_strength_with_zero_coefficients(model):
     X, Y = data_for(model)
     edge = model.alpha_max(X, Y)
     assert not hasattr(model, "coef_")
@@ -270,9 +274,9 @@ def test_alpha_max_is_the_edge_of_zero(model):
 
 
 @pytest.mark.parametrize("model", [*REGRESSORS, *CLASSIFIERS[::3]], ids=str)
-def test_a_path_with_warm_starts_gives_the_same_models_with_fewer_iterations(model):
+def test_a_path_with_warm_starts_gives_the_same_models_in_fewer_iterations(model):
     X, Y = data_for(model, n=60, d=12)
-    # FISTA: a warm ADMM brings its old multipliers along, which help on most paths only.
+    # FISTA: a warm ADMM keeps old multipliers, which help on most but not all paths.
     cold, warm, iterations = (
         [],
         fine(model, solver="fista", tol=1e-6, warm_start=True),
@@ -291,7 +295,7 @@ def test_a_path_with_warm_starts_gives_the_same_models_with_fewer_iterations(mod
     assert admm.fit(X, Y).n_iter_ <= 20
 
 
-def test_fitted_models_can_be_stored():
+def test_fitted_models_can_be_pickled():
     X, Y = problem()
     for model in REGRESSORS:
         fitted = clone(model).set_params(warm_start=True).fit(X, Y)
@@ -305,7 +309,7 @@ def test_fitted_models_can_be_stored():
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
 @pytest.mark.parametrize("rows", [1, 2])
-def test_very_few_rows_one_feature_and_a_constant_one_are_fitted(model, rows):
+def test_very_few_rows_one_feature_and_a_constant_feature_are_fitted(model, rows):
     Y = np.array([[1, -1], [-1, 1]])[:rows]
     for X in (
         np.array([[1.0], [3.0]]),
@@ -319,13 +323,13 @@ def test_very_few_rows_one_feature_and_a_constant_one_are_fitted(model, rows):
 
 
 @pytest.mark.parametrize("model", CLASSIFIERS, ids=str)
-def test_tasks_of_one_class_are_fitted(model):
+def test_tasks_of_a_single_class_are_fitted(model):
     X, Y = problem(labels=True)
     Y[:, 1] = -1
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore", ConvergenceWarning
-        )  # a logistic intercept of one class has no optimum
+        )  # A logistic intercept of a single class has no optimum.
         fitted = clone(model).set_params(max_iter=1000).fit(X, Y)
     assert (fitted.predict(X)[:, 1] == -1).all()
 
@@ -351,6 +355,6 @@ def test_tasks_of_one_class_are_fitted(model):
         (ConvexASOClassifier(loss="hinge"), "loss must be one of"),
     ],
 )
-def test_wrong_parameters_are_explained(model, message):
+def test_invalid_parameters_are_reported(model, message):
     with pytest.raises(ValueError, match=message):
         model.fit(*data_for(model))

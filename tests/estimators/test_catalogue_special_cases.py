@@ -1,4 +1,6 @@
-"""Models with a composed penalty where they are known otherwise: special cases, scikit-learn, linear systems, cvxpy."""
+"""Composed penalties with known solutions: special cases, scikit-learn, linear systems,
+cvxpy.
+"""
 
 import warnings
 
@@ -72,7 +74,7 @@ def degenerate(model, X, Y):
         (DirtyMTL, 0.25, True, lambda: SparseMTL(1.5)),
     ],
 )
-def test_outside_the_mixture_range_one_part_is_left_and_a_warning_says_so(
+def test_outside_the_mixture_range_one_part_vanishes_with_a_warning(
     mixture, lam, own, simple
 ):
     X, Y = problem()
@@ -101,7 +103,7 @@ def test_the_warning_names_the_range(mixture, low, high):
         mixture(lam=0.7).fit(X, Y)
 
 
-def test_one_task_of_the_dirty_model_is_the_lasso():
+def test_the_dirty_model_of_a_single_task_is_the_lasso():
     X, Y = problem()
     oracle = Lasso(0.8 * 3.0 / 30, tol=1e-12, max_iter=100000).fit(X, Y[:, 0])
     assert_allclose(
@@ -109,7 +111,7 @@ def test_one_task_of_the_dirty_model_is_the_lasso():
     )
 
 
-def test_robust_features_find_the_outlier_task():
+def test_robust_features_detect_the_outlier_task():
     rng = np.random.default_rng(0)
     X, W = rng.normal(size=(100, 8)), np.zeros((8, 6))
     W[:2, :5], W[3:, 5] = 1.0, 2.0
@@ -144,7 +146,7 @@ def test_the_graph_model_solves_its_linear_system(graph):
     assert_allclose(model.coef_.ravel(), np.linalg.solve(system, right), atol=1e-4)
 
 
-def test_without_coupling_the_graph_model_is_ridge_regression_of_every_task():
+def test_without_coupling_the_graph_model_is_ridge_regression_of_each_task():
     X, y, ids = ragged()
     model = GraphMTL(0.0, ridge=2.0, **TIGHT).fit(X, y, task_id=ids)
     oracle = IndependentRidge(2.0).fit(X, y, task_id=ids)
@@ -184,7 +186,7 @@ def test_sparse_uncoupled_tasks_are_elastic_nets():
         assert_allclose(model.coef_[t], oracle.coef_, atol=1e-4)
 
 
-def test_a_graph_in_a_data_frame_goes_by_the_names_of_the_tasks():
+def test_a_graph_in_a_data_frame_is_indexed_by_task_names():
     X, y, ids = ragged()
     names = np.array(["d", "b", "c", "a"])
     A = np.random.default_rng(1).uniform(size=(4, 4))
@@ -200,7 +202,7 @@ def test_a_graph_in_a_data_frame_goes_by_the_names_of_the_tasks():
     )
 
 
-def test_isolated_tasks_and_single_tasks_are_allowed():
+def test_isolated_and_single_tasks_are_allowed():
     X, Y = problem()
     graph = np.zeros((4, 4))
     graph[0, 1] = graph[1, 0] = 1.0
@@ -254,7 +256,8 @@ def test_in_the_limit_all_ordered_tasks_are_equal(model):
     X, Y = problem()
     fitted = model.set_params(fit_intercept=False, **TIGHT).fit(X, Y)
     assert_allclose(fitted.coef_, np.tile(fitted.coef_.mean(axis=0), (4, 1)), atol=1e-4)
-    # One Lasso on the rows of all tasks: a row of T equal entries has the l2 norm sqrt(T) |w| and the l1 norm T |w|.
+    # One Lasso on the rows of all tasks: a row of T equal entries has l2 norm sqrt(T)
+    # |w| and l1 norm T |w|.
     strength = 2.0 * np.sqrt(4) if model.alpha else 4.0
     pooled = Lasso(strength / 120, fit_intercept=False, tol=1e-12, max_iter=100000)
     assert_allclose(
@@ -262,7 +265,7 @@ def test_in_the_limit_all_ordered_tasks_are_equal(model):
     )
 
 
-def test_special_cases_of_the_fused_model():
+def test_special_cases_of_the_fused_model_match_other_models():
     X, Y = problem()
     groups = FusedMTL(5.0, fusion=0.0, **TIGHT).fit(X, Y)
     assert_allclose(
@@ -274,7 +277,7 @@ def test_special_cases_of_the_fused_model():
     assert_allclose(one.coef_, SparseMTL(3.0, **TIGHT).fit(X, Y[:, 0]).coef_, atol=1e-4)
 
 
-def test_fused_tasks_have_pieces_of_equal_coefficients():
+def test_fused_tasks_have_segments_of_equal_coefficients():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 3))
     W = np.zeros((3, 10))
@@ -288,7 +291,7 @@ def test_fused_tasks_have_pieces_of_equal_coefficients():
     assert not model.coef_[:, 2].any()
 
 
-# ---------------------------------------------------------------- clusters and subspaces
+# --------------------------------------------------------------- clusters and subspaces
 
 
 @pytest.mark.parametrize(
@@ -303,7 +306,7 @@ def test_with_as_many_clusters_as_tasks_the_model_is_ridge_regression(model):
     )
 
 
-def test_clusters_and_subspaces_are_the_same_model_seen_from_two_sides():
+def test_clusters_and_subspaces_are_two_views_of_the_same_model():
     X, y, ids = ragged()
     tasks = ClusteredMTL(2.0, 0.1, 2, **TIGHT).fit(X, y, task_id=ids)
     features = ConvexASO(2.0, 0.1, 2, **TIGHT).fit(X, y, task_id=ids)
@@ -318,12 +321,12 @@ def test_clusters_and_subspaces_are_the_same_model_seen_from_two_sides():
     assert directions.shape == (len(weights), 5)
     assert weights.sum() == pytest.approx(2)
     assert_allclose(directions @ directions.T, np.eye(len(weights)), atol=1e-9)
-    # Both names have both sides.
+    # Both names have both views.
     assert_allclose(features.task_relation(), M, atol=1e-5)
     assert_allclose(tasks.shared_subspace()[1], weights, atol=1e-5)
 
 
-def test_an_alias_says_of_what_and_is_not_compared_by_default():
+def test_an_alias_names_its_class_and_is_not_compared_by_default():
     names = {name: info.alias_of for name, info in METHODS.items() if info.alias_of}
     assert names == {
         "ConvexASO": "ClusteredMTL",
@@ -349,7 +352,7 @@ def test_task_relation_shows_the_clusters():
         assert (np.abs(M[:3, 3:]) < 0.15).all()
 
 
-# ---------------------------------------------------------------- a modelling tool as oracle
+# ---------------------------------------------------------------- comparison with cvxpy
 
 
 def squares(X, y, ids, W, b):
@@ -416,7 +419,7 @@ ORACLES = [
 
 
 @pytest.mark.parametrize(("model", "form"), ORACLES, ids=[str(m) for m, _ in ORACLES])
-def test_optimum_agrees_with_a_conic_solver(model, form):
+def test_the_optimum_agrees_with_a_conic_solver(model, form):
     X, y, ids = ragged()
     P, Q, b, constraints = cp.Variable((5, 4)), cp.Variable((5, 4)), cp.Variable(4), []
     W = P + Q if hasattr(model, "lam") else P

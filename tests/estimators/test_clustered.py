@@ -1,4 +1,6 @@
-"""CMTL, FlexClus, Whom, CoClus, MeTaG: planted structure is found, limits are known models, gaps are closed."""
+"""CMTL, FlexClus, Whom, CoClus, MeTaG: planted structure is recovered, limits are known
+models, gaps close.
+"""
 
 import itertools
 
@@ -35,7 +37,7 @@ def planted(W, n=40, noise=0.3, seed=0):
 
 
 def clusters(seed=1, d=8):
-    """Six tasks in two clusters of three."""
+    """Return six tasks in two clusters of three."""
     centres = np.random.default_rng(seed).normal(size=(d, 2))
     return centres[:, [0, 0, 0, 1, 1, 1]]
 
@@ -46,7 +48,9 @@ def distances(coef):
 
 
 def found_clusters(model):
-    """Largest distance within the two planted clusters and smallest between them."""
+    """Return the largest distance within the two planted clusters and the smallest
+    between them.
+    """
     D = distances(model.coef_)
     return max(D[:3, :3].max(), D[3:, 3:].max()), D[:3, 3:].min()
 
@@ -75,7 +79,7 @@ def test_convex_models_are_certified(model):
     ],
     ids=["CMTL", "MeTaG"],
 )
-def test_clusters_of_tasks_are_found(model, W, n):
+def test_clusters_of_tasks_are_recovered(model, W, n):
     X, y, ids = planted(W, n=n)
     within, between = found_clusters(model.fit(X, y, task_id=ids))
     assert within < 0.25
@@ -88,7 +92,7 @@ def test_clusters_of_tasks_are_found(model, W, n):
 
 
 def test_clusters_may_differ_by_feature():
-    """Two features: tasks 0-2 agree with each other in the first, tasks 0, 3 in the second."""
+    """In the first of two features tasks 0-2 agree, in the second tasks 0 and 3."""
     W = np.array(
         [[2.0, 2.0, 2.0, -2.0, -2.0, -2.0], [1.5, -1.5, -1.5, 1.5, -1.5, -1.5]]
     )
@@ -116,7 +120,7 @@ def test_tasks_that_share_a_subspace_are_grouped(loss):
     assert model.objective_[-1] < one.objective_[-1]
 
 
-def test_several_starts_find_the_best_of_all_partitions():
+def test_several_starts_give_the_best_partition():
     rng = np.random.default_rng(2)
     W, X = rng.normal(size=(6, 6)), rng.normal(size=(24, 6))
     Y = np.where(X @ W + rng.normal(size=(24, 6)) > 0, 1, -1)
@@ -142,7 +146,7 @@ def test_several_starts_find_the_best_of_all_partitions():
     assert one.objective_[-1] > 1.01 * best
 
 
-def test_groups_are_repaired_by_moves():
+def test_moves_repair_groups():
     rng = np.random.default_rng(3)
     W = np.hstack(
         [rng.normal(size=(12, 1)) @ rng.normal(size=(1, 4)) for _ in range(3)]
@@ -153,15 +157,17 @@ def test_groups_are_repaired_by_moves():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_tasks_in_one_direction_cost_the_same_in_any_group(seed):
-    """Their groups have rank one, and ||W_g||_*^2 is a sum over tasks: no move gains."""
+def test_parallel_tasks_cost_the_same_in_any_group(seed):
+    """Groups have rank one, and ||W_g||_*^2 is a sum over tasks, so no move reduces
+    it.
+    """
     rng = np.random.default_rng(seed)
     W = np.outer(rng.normal(size=30), rng.normal(size=8))
     groups = [[0, 3, 4], [1, 6], [2, 5, 7]]
     assert move_tasks(W, groups) == groups
 
 
-def test_a_common_model_and_a_part_of_low_rank_are_told_apart():
+def test_a_common_model_and_a_low_rank_part_are_separated():
     rng = np.random.default_rng(4)
     common, part = (
         rng.normal(size=(10, 1)),
@@ -187,7 +193,7 @@ def data():
     return planted(clusters(), n=40)
 
 
-def test_equal_prices_are_ridge_regression_of_every_task(data):
+def test_equal_penalties_are_ridge_regression_of_each_task(data):
     X, y, ids = data
     alone = IndependentRidge(2 * 3.0 * 0.5).fit(X, signed(y), task_id=ids)
     options = {"tol": 1e-9}
@@ -196,13 +202,13 @@ def test_equal_prices_are_ridge_regression_of_every_task(data):
         Whom(1.5, 6, loss="squared", **options),
         FlexClus(
             0.0, ridge=3.0, own=3.0, **options
-        ),  # two equal halves: 1/(1/3 + 1/3) of ridge
+        ),  # Two equal halves: 1/(1/3 + 1/3) of ridge.
     ]
     for model in models:
         assert_allclose(model.fit(X, y, task_id=ids).coef_, alone.coef_, atol=1e-4)
 
 
-def test_strong_pulls_are_one_model_for_all_tasks():
+def test_strong_penalties_give_one_model_for_all_tasks():
     X, y, _ = planted(clusters(), n=40)
     Y = np.column_stack([y, np.roll(y, 1), np.sign(X[:, 0])])
     pooled = PooledRidge(2 * 3 * 0.5, fit_intercept=True).fit(X, Y)
@@ -216,7 +222,7 @@ def test_strong_pulls_are_one_model_for_all_tasks():
     )
 
 
-def test_no_pull_is_least_squares_of_every_task(data):
+def test_without_penalties_the_model_is_least_squares_of_each_task(data):
     X, y, ids = data
     alone = IndependentRidge(0.0).fit(X, signed(y), task_id=ids)
     assert_allclose(MeTaG(0.0).fit(X, y, task_id=ids).coef_, alone.coef_, atol=1e-8)
@@ -232,8 +238,8 @@ def test_no_pull_is_least_squares_of_every_task(data):
     )
 
 
-def test_levels_of_the_same_seminorm_are_one_level(data):
-    """MeTaG with H = 3 levels of strengths 4, 2, 1 is H = 1 with strength 1."""
+def test_levels_with_the_same_seminorm_are_one_level(data):
+    """MeTaG with H = 3 levels of strengths 4, 2, 1 equals H = 1 with strength 1."""
     X, y, ids = planted(clusters(d=3), n=15)
     levels = [cp.Variable((3, 6)) for _ in range(3)]
     b, W = cp.Variable(6), sum(levels)
@@ -251,7 +257,7 @@ def test_levels_of_the_same_seminorm_are_one_level(data):
     assert_allclose(model.coef_, W.value.T, atol=1e-3)
 
 
-def test_metag_takes_more_features_than_rows_and_weights():
+def test_metag_accepts_more_features_than_rows_and_weights():
     rng = np.random.default_rng(5)
     X, ids = rng.normal(size=(40, 30)), np.repeat(np.arange(4), 10)
     y = np.sign(X[:, 0] + 0.1 * rng.normal(size=40))
@@ -268,7 +274,7 @@ def test_metag_takes_more_features_than_rows_and_weights():
 
 
 @pytest.mark.parametrize("model", [CMTL, Whom, CoClus])
-def test_more_clusters_than_tasks_are_refused(model, data):
+def test_more_clusters_than_tasks_are_rejected(model, data):
     X, y, ids = data
     with pytest.raises(
         ValueError, match="n_task_clusters=7, but there are only 6 tasks; use at most 6"
@@ -289,7 +295,7 @@ def test_more_clusters_than_tasks_are_refused(model, data):
         (MeTaG(tol=0.0), r"tol must be a float in \(0, inf\)"),
     ],
 )
-def test_wrong_parameters_are_refused(model, message, data):
+def test_invalid_parameters_are_rejected(model, message, data):
     X, y, ids = data
     with pytest.raises(ValueError, match=message):
         model.fit(X, y, task_id=ids)
@@ -299,7 +305,7 @@ def test_wrong_parameters_are_refused(model, message, data):
     ("part", "clusters"),
     [(0.01, 1), (0.25, 1), (0.3, 2), (0.5, 3), (0.99, 6), (2, 2), (None, 3)],
 )
-def test_clusters_may_be_a_part_of_the_tasks(part, clusters):
+def test_clusters_may_be_given_as_a_fraction_of_the_tasks(part, clusters):
     X, y, ids = planted(np.eye(6), n=5)
     assert (
         CMTL(n_task_clusters=part).fit(X, y, task_id=ids).n_task_clusters_ == clusters
@@ -307,7 +313,7 @@ def test_clusters_may_be_a_part_of_the_tasks(part, clusters):
 
 
 @pytest.mark.parametrize("model", [CMTL, Whom, CoClus])
-def test_a_part_of_the_tasks_is_below_one(model):
+def test_a_fraction_of_the_tasks_is_below_one(model):
     with pytest.raises(
         ValueError,
         match=r"n_task_clusters must be an int in \[1, inf\) or a float in \(0, 1\)",
@@ -316,7 +322,7 @@ def test_a_part_of_the_tasks_is_below_one(model):
 
 
 @pytest.mark.parametrize("d", [4, 60])
-def test_metag_with_a_ridge_is_that_of_a_general_solver(d):
+def test_metag_with_a_ridge_matches_a_general_solver(d):
     W = np.random.default_rng(0).normal(size=(d, 3))
     X, y, ids = planted(W, n=12)
     model = MeTaG(alpha=0.7, ridge=0.4, tol=1e-7).fit(X, y, task_id=ids)
@@ -334,7 +340,7 @@ def test_metag_with_a_ridge_is_that_of_a_general_solver(d):
     assert_allclose(model.coef_.T, w.value, atol=1e-3)
 
 
-def test_metag_with_a_ridge_alone_is_ridge_regression_of_every_task():
+def test_metag_with_only_a_ridge_is_ridge_regression_of_each_task():
     X, y, ids = planted(np.eye(6))
     model = MeTaG(alpha=0.0, ridge=2.0).fit(X, y, task_id=ids)
     assert_allclose(
@@ -344,9 +350,7 @@ def test_metag_with_a_ridge_alone_is_ridge_regression_of_every_task():
 
 
 @pytest.mark.parametrize(("d", "ridge"), [(4, 0.0), (4, 3.0), (40, 3.0), (60, 3.0)])
-def test_from_a_finite_strength_on_metag_is_one_model_for_all_tasks_and_known_at_once(
-    d, ridge
-):
+def test_from_a_finite_strength_on_metag_gives_one_model_at_once(d, ridge):
     X, y, ids = planted(np.random.default_rng(0).normal(size=(d, 3)), n=12)
     y[ids == 2] *= -1
     least = _least_strength_of_equal_tasks(X, y, ids, ridge)
@@ -362,7 +366,9 @@ def test_from_a_finite_strength_on_metag_is_one_model_for_all_tasks_and_known_at
 
 
 def _least_strength_of_equal_tasks(X, y, ids, ridge):
-    """Flows that hold equal tasks in place are differences of gradients, divided by the number of tasks."""
+    """Flows that keep tasks equal are differences of gradients divided by the number of
+    tasks.
+    """
     T = ids.max() + 1
     X, y = (
         np.concatenate(
@@ -379,7 +385,7 @@ def _least_strength_of_equal_tasks(X, y, ids, ridge):
 
 
 @pytest.mark.parametrize("model", [MeTaG(tol=1e-7), CoClus(tol=1e-7)], ids=repr)
-def test_a_warm_start_on_the_same_data_decomposes_them_once_and_finds_the_same(model):
+def test_a_warm_start_decomposes_the_same_data_once_with_the_same_result(model):
     X, y, ids = planted(clusters(), n=6)
     model = clone(model).set_params(warm_start=True)
     names = {"MeTaG": ("alpha", "ridge"), "CoClus": ("low_rank", "shared")}[
@@ -402,7 +408,7 @@ def test_a_warm_start_on_the_same_data_decomposes_them_once_and_finds_the_same(m
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "squared_hinge"])
-def test_rounds_of_co_clusters_never_raise_the_objective_and_end_where_the_slope_is_zero(
+def test_rounds_of_co_clusters_never_increase_the_objective_and_end_at_zero_slope(
     loss,
 ):
     X, y, ids = planted(np.random.default_rng(2).normal(size=(3, 6)), n=30, noise=4.0)
@@ -415,14 +421,14 @@ def test_rounds_of_co_clusters_never_raise_the_objective_and_end_where_the_slope
     rest = (U[:, 1:] * s[1:]) @ Vt[1:]
     deviations = model.shared_ - model.shared_.mean(axis=0)
     scale = np.abs(X.T @ y).max()
-    assert_allclose(of_W + 4.0 * rest, 0.0, atol=1e-2 * scale)  # slope in Q
-    assert_allclose(of_W + deviations, 0.0, atol=1e-2 * scale)  # slope in P
+    assert_allclose(of_W + 4.0 * rest, 0.0, atol=1e-2 * scale)  # Slope in Q
+    assert_allclose(of_W + deviations, 0.0, atol=1e-2 * scale)  # Slope in P
     assert_allclose([slope[ids == t].sum() for t in range(6)], 0.0, atol=1e-2 * scale)
 
 
-def test_coclus_with_a_ridge_is_ridge_regression_where_its_parts_cost_nothing():
+def test_coclus_with_a_ridge_is_ridge_regression_if_its_parts_are_free():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(20, 30))  # fewer rows than features
+    X = rng.normal(size=(20, 30))  # Fewer rows than features
     y = np.where(X @ rng.normal(size=(30, 3)) > 0, 1.0, -1.0)
     free = CoClus(
         shared=0.0, low_rank=0.0, n_task_clusters=1, ridge=0.7, tol=1e-10

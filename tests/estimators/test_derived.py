@@ -1,4 +1,6 @@
-"""What is derived from the classes: the registry, docs/methods.md, the documentation of parameters."""
+"""Files and texts derived from the classes: the registry, docs/methods.md, parameter
+documentation.
+"""
 
 import ast
 import importlib.util
@@ -36,7 +38,7 @@ def files(registry_script):
     return registry_script.generated()
 
 
-def test_the_files_are_current(files):
+def test_the_derived_files_are_up_to_date(files):
     for path, text in files.items():
         assert path.read_text(encoding="utf-8") == text, (
             f"{path} is out of date, run: make generated"
@@ -44,7 +46,7 @@ def test_the_files_are_current(files):
 
 
 @pytest.mark.parametrize("damage", [None, "<<<<<<< HEAD\nx = 1\n=======\n"])
-def test_a_registry_that_cannot_be_read_is_emptied(
+def test_an_unreadable_registry_is_emptied(
     registry_script, tmp_path, monkeypatch, damage
 ):
     path = tmp_path / "registry_data.py"
@@ -58,7 +60,7 @@ def test_a_registry_that_cannot_be_read_is_emptied(
     assert path.read_text() == "METHODS = 1\n"
 
 
-def test_every_method_is_on_the_page_with_its_references(files, registry_script):
+def test_all_methods_are_on_the_page_with_their_references(files, registry_script):
     page = files[registry_script.PAGE].partition(registry_script.MARK)[2]
     for name, info in METHODS.items():
         assert re.search(rf"\b{name}\b", page)
@@ -70,7 +72,7 @@ def test_every_method_is_on_the_page_with_its_references(files, registry_script)
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_every_parameter_is_documented_once_with_its_default(name):
+def test_all_parameters_are_documented_once_with_their_default(name):
     cls = load_class(name)
     parts = sections(cls.__doc__)
     documented = [key for names in entries(parts["Parameters"]) for key in names]
@@ -88,7 +90,7 @@ def test_every_parameter_is_documented_once_with_its_default(name):
 
 
 @pytest.mark.parametrize("there", ["MultiTaskLasso", "Lasso", "Ridge"])
-def test_strengths_of_scikit_learn_are_converted_as_the_page_says(there):
+def test_strengths_are_converted_from_scikit_learn_as_on_the_page(there):
     rng = np.random.default_rng(0)
     n = 40
     X = rng.normal(size=(n, 4))
@@ -112,7 +114,7 @@ def test_strengths_of_scikit_learn_are_converted_as_the_page_says(there):
         np.testing.assert_allclose(model.fit(X, Y).coef_, oracle.coef_, atol=1e-4)
 
 
-# ---------------------------------------------------------------- classes of users
+# ---------------------------------------------------------------- classes of the user
 
 
 class Mine(RegressorMTL, BaseMTL):
@@ -157,7 +159,7 @@ class BelowHandWritten(HandWritten):
     other: str = "nothing"
 
 
-def test_fields_are_parameters_and_their_hints_rules():
+def test_fields_are_parameters_and_their_type_hints_are_rules():
     model = clone(Derived(1.0, rounds=2))
     assert model.get_params() == {
         "strength": 1.0,
@@ -174,14 +176,14 @@ def test_fields_are_parameters_and_their_hints_rules():
         Mine(strenght=1)
 
 
-def test_documentation_is_inherited_by_those_who_have_some():
+def test_documentation_is_inherited():
     assert "How strong." in Derived.__doc__
     assert "Of mine." in Derived.__doc__
     assert Derived.__doc__.index("strength :") < Derived.__doc__.index("task_column :")
     assert BelowHandWritten.__doc__ is None
 
 
-def test_a_hand_written_constructor_stays():
+def test_a_handwritten_constructor_is_kept():
     model = clone(HandWritten(extra=1))
     assert (model.rounds, model.extra) == (7, 1)
     assert list(inspect.signature(BelowHandWritten).parameters) == [
@@ -215,13 +217,13 @@ class WithHints(RegressorMTL, BaseMTL):
 @pytest.mark.parametrize(
     "wrong", [{"strength": -1.0}, {"strength": "2"}, {"unseen": "median"}]
 )
-def test_hints_of_a_written_constructor_are_rules(wrong):
+def test_type_hints_of_a_handwritten_constructor_are_rules(wrong):
     (name,) = wrong
     with pytest.raises(ValueError, match=f"{name} must be"):
         WithHints(**wrong).fit(np.eye(3), np.ones(3))
 
 
-def test_no_constructor_is_generated_that_would_drop_parameters_of_a_written_one():
+def test_no_generated_constructor_drops_parameters_of_a_handwritten_one():
     with pytest.raises(TypeError, match="WithHints"):
 
         class Both(Mine, WithHints):
@@ -229,7 +231,7 @@ def test_no_constructor_is_generated_that_would_drop_parameters_of_a_written_one
 
 
 @pytest.mark.parametrize("name", ["alpha", "gamma"])
-def test_a_parameter_that_the_constructor_of_a_method_would_ignore_is_refused(name):
+def test_a_parameter_that_the_constructor_of_a_method_would_ignore_is_rejected(name):
     body = {"__annotations__": {name: float}, name: 5.0}
     with pytest.raises(TypeError, match=rf"Below\.{name}.*ClassVar"):
         type("Below", (mtlrun.estimators.TraceNormMTL,), body)
@@ -247,7 +249,7 @@ class LooseAlpha(mtlrun.estimators.TraceNormMTL):
         super().__init__(alpha)
 
 
-def test_a_plain_hint_of_a_written_constructor_keeps_the_rule_of_the_base_class():
+def test_a_plain_type_hint_in_a_constructor_keeps_the_rule_of_the_base_class():
     with pytest.raises(ValueError, match=r"alpha must be a float in \[0, inf\)"):
         LooseAlpha(-1.0).fit(np.eye(3), np.eye(3))
 
@@ -263,13 +265,13 @@ class ShortCV(PathCV, Short):
     pass
 
 
-def test_the_path_of_a_model_in_the_short_form_has_no_strength_as_parameter():
+def test_the_path_of_a_short_form_model_has_no_strength_parameter():
     params = ShortCV().get_params()
     assert params["ridge"] == 0.5
     assert not {"alpha", "warm_start"} & set(params)
 
 
-def test_classes_for_users_write_their_constructor_in_their_file():
+def test_classes_for_users_have_their_constructor_in_their_file():
     n_written = 0
     for name in mtlrun.estimators.__all__:
         cls = getattr(mtlrun.estimators, name)

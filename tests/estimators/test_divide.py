@@ -1,4 +1,6 @@
-"""Divide and conquer: blocks, projection, parallel fits, and the base model as the limit of one block."""
+"""Divide and conquer: blocks, projection, parallel fits, and the base model as the
+limit of one block.
+"""
 
 import warnings
 
@@ -59,7 +61,7 @@ def test_blocks_have_floor_m_over_t_tasks_and_a_remainder(
 
 
 @pytest.mark.parametrize("partition", ["random", "contiguous", "clustered"])
-def test_with_fewer_tasks_than_blocks_every_task_is_a_block(partition):
+def test_with_fewer_tasks_than_blocks_each_task_is_a_block(partition):
     X, Y = problem(T=3)
     many, three = (
         DivideAndConquerRMTL(n_blocks=n, partition=partition).fit(X, Y) for n in (4, 3)
@@ -68,7 +70,7 @@ def test_with_fewer_tasks_than_blocks_every_task_is_a_block(partition):
     assert_array_equal(many.coef_, three.coef_)
 
 
-def test_clusters_put_similar_tasks_together():
+def test_clusters_group_similar_tasks():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 5))
     kinds = np.tile([0, 1, 2], 4)
@@ -78,7 +80,7 @@ def test_clusters_put_similar_tasks_together():
         assert all(len(set(kinds[block])) == 1 for block in blocks)
 
 
-def test_the_shuffle_depends_on_the_seed_only():
+def test_the_shuffle_depends_only_on_the_seed():
     data = TaskData.from_matrix(*problem())
     first, again, other = (
         np.concatenate(make_blocks(data, 3, "random", seed)) for seed in (0, 0, 1)
@@ -90,7 +92,7 @@ def test_the_shuffle_depends_on_the_seed_only():
 # ---------------------------------------------------------------- projection
 
 
-def test_the_column_space_is_orthonormal_and_of_the_right_rank():
+def test_the_column_space_is_orthonormal_with_the_right_rank():
     rng = np.random.default_rng(0)
     L = rng.normal(size=(6, 2)) @ rng.normal(size=(2, 4))
     U = column_space(L)
@@ -100,7 +102,7 @@ def test_the_column_space_is_orthonormal_and_of_the_right_rank():
     assert column_space(np.zeros((6, 4))).shape == (6, 0)
 
 
-def test_the_block_that_keeps_most_is_best_and_zero_blocks_can_be_skipped():
+def test_the_block_that_retains_most_is_the_best_and_zero_blocks_can_be_skipped():
     zero, small, large = (
         np.zeros((3, 2)),
         np.eye(3)[:, :2],
@@ -127,8 +129,8 @@ def test_low_rank_parts_are_projected_and_outlier_parts_are_not(projection):
         assert model.block_used_ == 0
 
 
-def test_a_first_block_without_low_rank_part_is_skipped_or_kills_it_as_printed():
-    """Pure noise in the first tasks: their low-rank part is zero."""
+def test_a_first_block_of_rank_zero_is_skipped_unless_the_variant_is_the_papers():
+    """The first tasks are pure noise: their low-rank part is zero."""
     X, Y = problem(T=9)
     Y[:, :3] = 0.01 * np.random.default_rng(1).normal(size=(40, 3))
     options = {"n_blocks": 3, "partition": "contiguous"}
@@ -146,7 +148,7 @@ def test_a_first_block_without_low_rank_part_is_skipped_or_kills_it_as_printed()
 
 @pytest.mark.parametrize("solver", ["admm", "fista", "apg"])
 @pytest.mark.parametrize("intercept", [True, False])
-def test_one_block_is_the_base_model(solver, intercept):
+def test_a_single_block_is_the_base_model(solver, intercept):
     X, Y = problem()
     inner = base(solver=solver, fit_intercept=intercept, max_iter=50000)
     model = DivideAndConquerRMTL(inner, 1, partition="contiguous").fit(X, Y)
@@ -158,8 +160,10 @@ def test_one_block_is_the_base_model(solver, intercept):
 
 
 @pytest.mark.parametrize("labels", [False, True])
-def test_every_block_is_the_base_model_on_its_tasks(labels):
-    """A shared design is decomposed once, which must not change what the blocks get."""
+def test_each_block_is_the_base_model_on_its_tasks(labels):
+    """A shared design is decomposed once, which must not change the data of the
+    blocks.
+    """
     X, Y = problem(labels=labels)
     inner = (
         RobustMTLClassifier(0.8, 0.3, loss="squared_hinge", solver="admm", tol=1e-6)
@@ -174,7 +178,7 @@ def test_every_block_is_the_base_model_on_its_tasks(labels):
 
 
 @pytest.mark.parametrize("solver", ["admm", "apg"])
-def test_ragged_masked_and_weighted_data(solver):
+def test_ragged_masked_and_weighted_data_are_fitted(solver):
     X, Y = problem()
     w = np.random.default_rng(1).integers(0, 3, size=40)
     inner = base(solver=solver, max_iter=50000, tol=1e-8)
@@ -192,7 +196,7 @@ def test_ragged_masked_and_weighted_data(solver):
     assert_allclose(masked.coef_, expected.coef_, atol=1e-3)
 
 
-def test_intercepts_are_the_best_ones_for_the_projected_coefficients():
+def test_intercepts_are_optimal_for_the_projected_coefficients():
     X, Y = problem()
     model = DivideAndConquerRMTL(base(), 3).fit(X, Y)
     assert_allclose((Y - model.predict(X)).mean(axis=0), 0, atol=1e-8)
@@ -204,7 +208,7 @@ def test_intercepts_are_the_best_ones_for_the_projected_coefficients():
     )
 
 
-def test_the_objective_is_that_of_all_tasks_at_the_joined_solution():
+def test_the_objective_covers_all_tasks_at_the_joined_solution():
     X, Y = problem()
     model = DivideAndConquerRMTL(base(), 3).fit(X, Y)
     value = (
@@ -227,7 +231,7 @@ def test_results_do_not_depend_on_the_number_of_processes():
     assert model.setup_seconds_ > 0
 
 
-def test_another_base_is_projected_as_a_whole():
+def test_the_coefficients_of_another_base_model_are_projected():
     X, Y = problem()
     model = DivideAndConquerRMTL(TraceNormMTL(2.0), 3).fit(X, Y)
     assert not model.outlier_.any()
@@ -238,7 +242,7 @@ def test_another_base_is_projected_as_a_whole():
 # ---------------------------------------------------------------- messages
 
 
-def test_warnings_of_blocks_come_once_with_their_number():
+def test_warnings_of_blocks_are_issued_once_with_a_count():
     X, Y = problem(T=12)
     with pytest.warns(DegenerateModelWarning) as record:
         DivideAndConquerRMTL(base(lam=0.4), 4).fit(X, Y)
@@ -267,13 +271,13 @@ def test_blocks_that_do_not_converge_are_counted():
         ({"n_jobs": 1.5}, "n_jobs must be an int or None"),
     ],
 )
-def test_wrong_parameters_are_explained(params, message):
+def test_invalid_parameters_are_reported(params, message):
     X, Y = problem()
     with pytest.raises(ValueError, match=message):
         DivideAndConquerRMTL(**{"n_blocks": 2, **params}).fit(X, Y)
 
 
-def test_a_loss_for_labels_refuses_other_targets():
+def test_a_loss_for_labels_rejects_other_targets():
     X, Y = problem()
     with pytest.raises(ValueError, match=r"-1 or \+1"):
         DivideAndConquerRMTL(RobustMTLClassifier(0.8, loss="squared_hinge"), 3).fit(
@@ -281,7 +285,7 @@ def test_a_loss_for_labels_refuses_other_targets():
         )
 
 
-def test_default_base_and_nested_parameters():
+def test_default_base_and_nested_parameters_can_be_set():
     X, Y = problem(T=12)
     model = DivideAndConquerRMTL(base(), 3).set_params(base__lam=0.9, base__beta=2.0)
     assert model.base.lam == 0.9

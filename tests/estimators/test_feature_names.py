@@ -1,4 +1,4 @@
-"""Estimators refuse frames whose columns have other names or another order than in fit."""
+"""Estimators reject frames whose column names or order differ from fit."""
 
 import numpy as np
 import pandas as pd
@@ -41,7 +41,7 @@ def table():
 
 
 @pytest.mark.parametrize("name", WRAPPERS)
-def test_a_wrapper_takes_no_columns_by_position(name):
+def test_a_wrapper_does_not_match_columns_by_position(name):
     X, y = table()
     model = WRAPPERS[name].fit(X, y, task_id=TASKS)
     model.predict(X, task_id=TASKS)
@@ -50,7 +50,7 @@ def test_a_wrapper_takes_no_columns_by_position(name):
 
 
 @pytest.mark.parametrize("name", TUNED)
-def test_a_tuned_model_takes_no_columns_by_position(name):
+def test_a_tuned_model_does_not_match_columns_by_position(name):
     X, y = table()
     model = TUNED[name].fit(X, y)
     model.predict(X)
@@ -60,7 +60,7 @@ def test_a_tuned_model_takes_no_columns_by_position(name):
 
 @pytest.mark.filterwarnings("ignore::mtlrun.estimators.base.DegenerateModelWarning")
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "MTNetwork"])
-def test_a_method_takes_no_columns_by_position(name):
+def test_a_method_does_not_match_columns_by_position(name):
     X, y = table()
     params = {"n_blocks": 2} if "n_blocks" in METHODS[name].parameters else {}
     model = build({"estimator": name, "params": params}).fit(X, y, task_id=TASKS)

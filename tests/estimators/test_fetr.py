@@ -23,7 +23,7 @@ def problem(n=60, d=5, T=4, seed=0):
 
 
 @pytest.mark.parametrize("model", [FETR, MTFRL])
-def test_the_parameters_may_be_given_in_their_order(model):
+def test_parameters_may_be_positional(model):
     one = model(1.0, 2.0, 0.1, 10.0, "cg", False, 1e-3, 7)
     names = (
         "eta",
@@ -62,7 +62,7 @@ def test_precisions_and_covariances_are_inverse_and_in_the_box(model):
 
 
 @pytest.mark.parametrize("model", BOTH, ids=str)
-def test_related_tasks_show_in_the_task_covariance(model):
+def test_the_task_covariance_shows_related_tasks(model):
     X, Y = problem()
     covariance = (
         clone(model).fit(X, pd.DataFrame(Y, columns=list("abcd"))).task_covariance_
@@ -76,7 +76,7 @@ def test_related_tasks_show_in_the_task_covariance(model):
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
 def test_repeated_rows_with_task_ids_equal_the_shared_design(model, kind):
     X, Y = problem()
-    # The same iteration with exact and with inexact W-steps: equal up to the tolerance.
+    # The same iteration with exact and inexact W-steps is equal up to the tolerance.
     model = clone(model).set_params(tol=1e-12, max_iter=3000, lower=0.5, upper=2.0)
     shared = clone(model).fit(kind(X), Y)
     ragged = clone(model).fit(
@@ -88,7 +88,7 @@ def test_repeated_rows_with_task_ids_equal_the_shared_design(model, kind):
     assert 0 <= shared.stop_crit_ <= 1e-12
 
 
-def test_without_prior_it_is_ridge_with_missing_targets_too():
+def test_without_the_prior_it_is_ridge_also_with_missing_targets():
     X, Y = problem()
     Y[::5, 1] = np.nan
     model = FETR(eta=2.0, rho=1e-10, tol=1e-13).fit(X, Y)
@@ -125,25 +125,25 @@ def test_weights_are_repetitions():
         ({"w_solver": "eigne"}, "did you mean 'eigen'"),
     ],
 )
-def test_bad_parameters_are_explained(model, params, message):
+def test_invalid_parameters_are_reported(model, params, message):
     X, Y = problem()
     with pytest.raises(ValueError, match=message):
         clone(model).set_params(**params).fit(X, Y)
 
 
-def test_a_fudge_factor_of_zero_is_refused():
+def test_a_fudge_factor_of_zero_is_rejected():
     with pytest.raises(ValueError, match="fudge must be"):
         MTFRL(fudge=0.0).fit(*problem())
 
 
 @pytest.mark.parametrize("solver", ["sylvester", "eigen"])
-def test_ragged_tasks_and_shared_solvers_do_not_go_together(solver):
+def test_solvers_for_shared_designs_reject_ragged_tasks(solver):
     X, Y = problem()
     with pytest.raises(ValueError, match="needs one design for all tasks"):
         FETR(w_solver=solver).fit(X, Y[:, 0], task_id=np.arange(60) % 3)
 
 
-def test_the_closed_form_refuses_with_its_memory(monkeypatch):
+def test_the_closed_form_error_names_its_memory(monkeypatch):
     monkeypatch.setattr(memory, "free_bytes", lambda: 10e9)
     X, Y = np.random.default_rng(0).normal(size=(5, 2000)), np.ones((5, 20))
     with pytest.raises(ValueError, match=r"2000 features and 20 tasks needs 12\.8 GB"):
@@ -151,19 +151,19 @@ def test_the_closed_form_refuses_with_its_memory(monkeypatch):
 
 
 @pytest.mark.parametrize("model", BOTH, ids=str)
-def test_tasks_with_one_sample_are_fitted(model):
+def test_tasks_with_a_single_sample_are_fitted(model):
     X, Y = problem()
     ids = np.repeat([0, 1, 2, 3], [30, 28, 1, 1])
     model = clone(model).fit(X, Y[np.arange(60), ids], task_id=ids)
     assert np.isfinite(model.coef_).all()
-    # Centred, such a task says nothing: its line passes through its only point.
+    # Centered, such a task has no information: its line passes through its only point.
     assert_allclose(
         model.predict(X[58:], task_id=ids[58:]), Y[[58, 59], [2, 3]], atol=1e-8
     )
 
 
 @pytest.mark.parametrize("model", BOTH, ids=str)
-def test_constant_and_collinear_columns_are_harmless(model):
+def test_constant_and_collinear_columns_are_fitted(model):
     X, Y = problem()
     odd = np.column_stack([X, np.full(60, 7.0), X[:, 0], 2 * X[:, 1]])
     model = clone(model).fit(odd, Y)
@@ -192,8 +192,10 @@ def test_stopping_early_warns():
 
 
 @pytest.mark.data
-def test_school_beats_ridge():
-    """139 ragged tasks, many with fewer rows than features in training: FETR predicts better than ridge alone."""
+def test_fetr_beats_ridge_on_school():
+    """On 139 ragged tasks, many with fewer training rows than features, FETR predicts
+    better than ridge.
+    """
     try:
         school = load_dataset("school")
     except Exception as error:

@@ -1,8 +1,10 @@
-"""Every registered method on small data against stored solutions: rewritten code must still find them.
+"""Every registered method reproduces its stored solution on small data.
 
-Dense and sparse X hold the same numbers and must lead to the same solution. The methods run to a tolerance at which
-any order of steps ends at the same digits. A change needs a raised version (`MethodMetadata.changes`); then ``python
-tests/estimators/test_frozen.py --write`` stores the solutions of that version, and of new cases.
+Dense and sparse X contain the same numbers and must give the same solution. The methods
+run to a tolerance at which any order of steps gives the same digits. A change needs a
+raised version (`MethodMetadata.changes`); then ``python
+tests/estimators/test_frozen.py --write`` stores the solutions of that version, and of
+new cases.
 """
 
 import json
@@ -21,9 +23,10 @@ from mtlrun.penalties import norms
 
 STORED = Path(__file__).with_name("frozen.json")
 
-#: Parameters of every method, as far as it has them.
+#: Parameters of all methods that have them
 TIGHT = {"tol": 1e-11, "max_iter": 20_000, "base__tol": 1e-11, "base__max_iter": 20_000}
-#: Other values where the defaults suit no three tasks, or where a tight tolerance is not reached.
+#: Values where the defaults do not suit three tasks, or where a method cannot reach a
+#: tight tolerance
 SETTINGS = {
     "DivideAndConquerRMTL": {"n_blocks": 2},
     "DivideAndConquerRMTLClassifier": {"n_blocks": 2},
@@ -35,16 +38,16 @@ SETTINGS = {
     "IndependentMKLClassifier": {"tol": 1e-6, "max_iter": 200},
     "SharedMKLClassifier": {"tol": 1e-6, "max_iter": 200},
 }
-#: Where coefficients may be further than 1e-6 from the stored ones, relative to the largest.
+#: Tolerances above 1e-6 for coefficients, relative to the largest one
 LOOSER = {
     "GroupMKLClassifier": 2e-3,
     "IndependentMKLClassifier": 2e-3,
     "SharedMKLClassifier": 2e-3,
-    # A gap of 4e-11, rounding of the likelihood, leaves so much.
+    # A gap of 4e-11, from rounding of the likelihood, allows this difference.
     "SmoothMTLClassifier": 1e-5,
 }
 
-#: Other parameters than the defaults: on ragged data with sample weights.
+#: Parameters other than the defaults, on ragged data with sample weights
 VARIANTS = [
     ("IndependentRidge", {"fit_intercept": False}),
     ("SparseMTL", {"solver": "fista"}),
@@ -122,7 +125,7 @@ VARIANTS = [
     ("MeTaG", {"ridge": 0.5}),
 ]
 
-#: Matrices besides the coefficients, of which the norms are compared.
+#: Matrices besides the coefficients whose norms are compared
 PARTS = (
     "low_rank_", "outlier_", "own_", "shared_", "theta_",
     "feature_covariance_", "task_covariance_", "feature_precision_", "task_precision_",
@@ -130,7 +133,9 @@ PARTS = (
 
 
 def arrange(name, layout, weighted):
-    """Arguments of `fit`: 40 rows of 4 features, a third of them zeros, and 3 tasks."""
+    """Return arguments of `fit`: 40 rows of 4 features, a third of them zeros, and 3
+    tasks.
+    """
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 4)) * (rng.random((40, 4)) < 0.7)
     W = np.array([[1, 1, 0.8], [0, 0.5, 0], [-0.7, -0.6, -1], [0, 0, 0]])
@@ -151,7 +156,9 @@ def arrange(name, layout, weighted):
 
 
 def solve(name, params, data):
-    """The solution as plain numbers; predictions stand for coefficients where there are none."""
+    """Return the solution as plain numbers, with predictions if there are no
+    coefficients.
+    """
     known = build(name).get_params()
     tight = {key: value for key, value in TIGHT.items() if key in known}
     model = build(
@@ -175,12 +182,12 @@ def solve(name, params, data):
 
 
 def cases():
-    """Name of a case -> method, parameters, layout, whether weighted."""
+    """Yield cases by name: method, parameters, layout, and whether weighted."""
     found = {}
     for name, info in METHODS.items():
         for layout in info.designs:
             found[f"{name}, {layout}"] = name, {}, layout, False
-            if info.extra != "nn":  # networks take no weights
+            if info.extra != "nn":  # Networks do not support weights.
                 found[f"{name}, {layout}, weighted"] = name, {}, layout, True
     for name, params in VARIANTS:
         words = ", ".join(f"{key}={value}" for key, value in params.items())
@@ -192,7 +199,7 @@ CASES = cases()
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_stored_solution_is_found_again(case, judge):
+def test_the_stored_solution_is_reproduced(case, judge):
     name, params, layout, weighted = CASES[case]
     if METHODS[name].extra == "nn":
         pytest.importorskip("torch", reason="PyTorch is not installed (extra nn)")
@@ -215,7 +222,7 @@ def test_the_stored_solution_is_found_again(case, judge):
 
 
 def versions_of_case(name, params):
-    """Versions of a method and of the methods inside it."""
+    """Return the versions of a method and of its nested methods."""
     spec = resolved(name, params, 0)
     return {
         key: value
@@ -225,11 +232,13 @@ def versions_of_case(name, params):
 
 
 def differences(name, stored, found):
-    """What differs from the stored solution by more than the tolerance of the fit."""
+    """Return the differences from the stored solution beyond the tolerance of the
+    fit.
+    """
     tolerance = SETTINGS.get(name, TIGHT).get("tol", 1e-11)
     problems = []
     for key, value in found.items():
-        if key == "gap":  # it only bounds an error
+        if key == "gap":  # It is only a bound of an error.
             problems += [key] * (value > max(2 * stored.get("gap", 0), tolerance))
             continue
         expected = np.array(stored[key])
@@ -253,18 +262,18 @@ def test_other_numbers_need_a_raised_version_and_a_raised_version_other_numbers(
         norms.TraceNorm, "prox", lambda self, W, step: prox(self, W, 1.001 * step)[0]
     )
     with pytest.raises(AssertionError, match="raise the version of what changed"):
-        test_the_stored_solution_is_found_again(case, judge)
+        test_the_stored_solution_is_reproduced(case, judge)
     monkeypatch.setitem(
         METHODS, name, replace(info, changes=[*info.changes, "a longer step"])
     )
     with pytest.raises(pytest.fail.Exception, match="run this file with --write"):
-        test_the_stored_solution_is_found_again(case, judge)
+        test_the_stored_solution_is_reproduced(case, judge)
     monkeypatch.undo()
     monkeypatch.setitem(
         METHODS, name, replace(info, changes=[*info.changes, "a longer step"])
     )
     with pytest.raises(pytest.fail.Exception, match="take the raised version back"):
-        test_the_stored_solution_is_found_again(case, judge)
+        test_the_stored_solution_is_reproduced(case, judge)
 
 
 def rounded(numbers):

@@ -1,4 +1,6 @@
-"""GraphSVC and the multi-task kernel SVM: limits of the coupling, inputs, equivalences and messages."""
+"""GraphSVC and the multi-task kernel SVM: limits of the coupling, inputs, equivalences,
+messages.
+"""
 
 import numpy as np
 import pandas as pd
@@ -24,7 +26,7 @@ from mtlrun.solvers.svm.kernel import (
 
 @pytest.fixture
 def tasks():
-    """Three tasks that have something in common, rows in random order, ids that are strings."""
+    """Return three related tasks, rows in random order and string ids."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(90, 4))
     ids = np.array(["b", "a", "c"])[rng.choice(3, size=90, p=[0.5, 0.3, 0.2])]
@@ -123,7 +125,7 @@ def test_an_intercept_is_a_constant_feature(tasks):
     assert GraphSVC().fit(X, y, task_id=ids).intercept_.tolist() == [0, 0, 0]
 
 
-def test_dual_coefficients_are_in_the_order_of_the_rows(tasks):
+def test_dual_coefficients_have_the_order_of_the_rows(tasks):
     X, y, ids = tasks
     model = GraphSVC(C=0.7, tol=1e-9, solver="dcd").fit(X, y, task_id=ids)
     v = np.stack(
@@ -136,7 +138,7 @@ def test_dual_coefficients_are_in_the_order_of_the_rows(tasks):
 
 
 @pytest.mark.parametrize("solver", ["dcd", "newton"])
-def test_tasks_of_one_class_are_carried_by_the_graph(tasks, solver):
+def test_the_graph_fits_tasks_with_a_single_class(tasks, solver):
     X, y, ids = tasks
     y = np.where(ids == "b", 1.0, y)
     y = np.where(ids == "c", -1.0, y)
@@ -148,7 +150,7 @@ def test_tasks_of_one_class_are_carried_by_the_graph(tasks, solver):
 
 
 @pytest.mark.parametrize("solver", ["dcd", "newton"])
-def test_shared_designs_with_missing_labels(tasks, solver):
+def test_shared_designs_may_have_missing_labels(tasks, solver):
     X, y, _ = tasks
     Y = np.column_stack([y, np.sign(X[:, 0])])
     Y[::4, 1] = np.nan
@@ -164,7 +166,7 @@ def test_shared_designs_with_missing_labels(tasks, solver):
     assert (model.dual_coef_[::4, 1] == 0).all()
 
 
-def test_sparse_input_gives_the_same(tasks):
+def test_sparse_input_gives_the_same_model(tasks):
     X, y, ids = tasks
     X = np.where(np.abs(X) < 0.5, 0, X)
     for solver in ("dcd", "newton"):
@@ -180,7 +182,7 @@ def test_sparse_input_gives_the_same(tasks):
         )
 
 
-def test_probabilities_come_with_the_logistic_loss(tasks):
+def test_the_logistic_loss_gives_probabilities(tasks):
     X, y, ids = tasks
     model = GraphSVC(loss="logistic").fit(X, y, task_id=ids)
     scores = model.decision_function(X, task_id=ids)
@@ -190,7 +192,7 @@ def test_probabilities_come_with_the_logistic_loss(tasks):
     assert not hasattr(GraphSVC(), "predict_proba")
 
 
-def test_a_warm_start_continues_along_C(tasks):
+def test_a_warm_start_continues_along_c(tasks):
     X, y, ids = tasks
     model = GraphSVC(C=1.0, tol=1e-6, solver="dcd", warm_start=True).fit(
         X, y, task_id=ids
@@ -210,7 +212,7 @@ def test_a_warm_start_continues_along_C(tasks):
         model.fit(X[:50], y[:50], task_id=ids[:50])
 
 
-def test_search_over_coupling_with_a_task_column(tasks):
+def test_a_search_over_coupling_works_with_a_task_column(tasks):
     X, y, ids = tasks
     frame = pd.DataFrame(X).assign(task=ids)
     frame.columns = frame.columns.astype(str)
@@ -220,7 +222,7 @@ def test_search_over_coupling_with_a_task_column(tasks):
     assert search.best_score_ > 0.7
 
 
-def test_a_run_cut_short_says_so(tasks):
+def test_a_fit_stopped_early_reports_it(tasks):
     X, y, ids = tasks
     with pytest.warns(
         ConvergenceWarning,
@@ -253,7 +255,7 @@ def words():
     "options",
     [{}, {"fit_intercept": True}, {"loss": "squared_hinge"}, {"variant": "paper"}],
 )
-def test_strings_are_their_features(words, options):
+def test_strings_equal_their_features(words, options):
     X, y, ids = words
     features = WeightedDegree(degree=3)
     model = GraphSVC(features=features, tol=1e-10, **options).fit(X, y, task_id=ids)
@@ -266,7 +268,7 @@ def test_strings_are_their_features(words, options):
     assert model.score(X, y, task_id=ids) > 0.9
 
 
-def test_strings_in_all_layouts(words):
+def test_strings_work_in_all_layouts(words):
     X, y, ids = words
     features = WeightedDegree(degree=2, normalize=True)
     shared = GraphSVC(features=features).fit(X, np.column_stack([y, -y]))
@@ -285,7 +287,7 @@ def test_strings_in_all_layouts(words):
 
 
 @pytest.mark.parametrize("estimator", [GraphSVC, MultiTaskKernelSVC])
-def test_strings_without_features_are_refused_with_the_remedy(words, estimator):
+def test_strings_without_features_are_rejected_with_the_remedy(words, estimator):
     X, y, ids = words
     for strings in (X, X.astype(str), X.astype(str).tolist()):
         with pytest.raises(
@@ -295,7 +297,7 @@ def test_strings_without_features_are_refused_with_the_remedy(words, estimator):
 
 
 @pytest.mark.parametrize("estimator", [GraphSVC, MultiTaskKernelSVC])
-def test_bad_strings_are_refused(words, estimator):
+def test_invalid_strings_are_rejected(words, estimator):
     X, y, ids = words
     model = estimator(features=WeightedDegree(degree=2))
     with pytest.raises(ValueError, match="unequal length"):
@@ -369,7 +371,7 @@ def test_the_kernel_svm_without_intercept_solves_the_problem_of_the_linear_one(
     assert found.objective_[-1] == pytest.approx(best.objective_[-1], rel=1e-6)
 
 
-def test_features_and_matrix_of_the_kernel():
+def test_features_and_matrix_of_the_kernel_agree():
     rng = np.random.default_rng(0)
     dense = rng.normal(size=(5, 2))
     codes = np.repeat([0, 1], [3, 2])
@@ -424,7 +426,9 @@ def test_polishing_gives_the_optimum_with_intercept(tasks):
     assert point.primal == pytest.approx(exact, rel=1e-8)
 
 
-def test_the_kernel_svm_on_shared_designs_weights_strings_and_one_class(tasks, words):
+def test_the_kernel_svm_handles_shared_designs_weights_strings_and_a_single_class(
+    tasks, words
+):
     X, y, _ = tasks
     Y = np.column_stack([y, -y])
     Y[0, 1] = np.nan
@@ -502,14 +506,14 @@ def test_the_kernel_svm_on_shared_designs_weights_strings_and_one_class(tasks, w
         (MultiTaskKernelSVC, {"C": 0.0}, "C must be"),
     ],
 )
-def test_bad_parameters_are_refused(tasks, estimator, change, message):
+def test_invalid_parameters_are_rejected(tasks, estimator, change, message):
     X, y, ids = tasks
     with pytest.raises(ValueError, match=message):
         estimator(**change).fit(X, y, task_id=ids)
 
 
 @pytest.mark.parametrize("estimator", [GraphSVC(), MultiTaskKernelSVC()])
-def test_bad_data_are_refused(tasks, estimator):
+def test_invalid_data_are_rejected(tasks, estimator):
     X, y, ids = tasks
     third = y.copy()
     third[0] = 0

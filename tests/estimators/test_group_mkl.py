@@ -41,7 +41,7 @@ def ragged():
     return X, np.where(y > 0, "yes", "no"), ids
 
 
-def test_tasks_get_the_kernel_they_need(ragged):
+def test_tasks_select_their_informative_kernel(ragged):
     X, y, ids = ragged
     model = GroupMKLClassifier(C=1.0, lam=0.5, kernels=SOME[:2]).fit(X, y, task_id=ids)
     assert model.tasks_.tolist() == ["u", "v", "w"]
@@ -54,7 +54,7 @@ def test_tasks_get_the_kernel_they_need(ragged):
     assert set(model.predict(X, task_id=ids)) == {"no", "yes"}
 
 
-def test_scores_are_those_of_libsvm_with_the_learnt_kernel(ragged):
+def test_scores_match_libsvm_with_the_learned_kernel(ragged):
     X, y, ids = ragged
     model = GroupMKLClassifier(lam=0.5, kernels=SOME, tol=1e-5).fit(X, y, task_id=ids)
     kernels = [LinearKernel(), PolynomialKernel(), GaussianKernel()]
@@ -69,7 +69,7 @@ def test_scores_are_those_of_libsvm_with_the_learnt_kernel(ragged):
         assert_allclose(found, svc.decision_function(K), atol=5e-3)
 
 
-def test_the_limits_have_estimators_of_their_own(ragged):
+def test_the_limits_have_separate_estimators(ragged):
     X, y, ids = ragged
     options = {"kernels": SOME, "tol": 1e-4}
     alone = IndependentMKLClassifier(**options).fit(X, y, task_id=ids)
@@ -124,7 +124,7 @@ def test_missing_labels_and_weights_of_zero_are_left_out(ragged):
     )
 
 
-def test_the_order_of_rows_has_no_influence(ragged):
+def test_the_order_of_rows_does_not_matter(ragged):
     X, y, ids = ragged
     order = np.random.default_rng(1).permutation(180)
     model = GroupMKLClassifier(kernels=SOME).fit(X, y, task_id=ids)
@@ -148,7 +148,7 @@ def test_a_task_with_one_class_predicts_it(ragged):
     assert set(model.predict(X[ids == "v"], task_id=ids[ids == "v"])) == {"no"}
 
 
-def test_the_printed_variant_says_that_it_cycles(ragged):
+def test_the_printed_variant_reports_cycling(ragged):
     X, y, ids = ragged
     model = GroupMKLClassifier(lam=0.5, kernels=SOME, variant="paper")
     with pytest.warns(
@@ -176,7 +176,7 @@ def test_a_warm_start_keeps_matrices_and_solution(ragged):
         assert_allclose(
             model.decision_function(rows, task_id=ids[: len(rows)]), expected, atol=0.02
         )
-        model.set_params(warm_start=False)  # predicts from the support vectors
+        model.set_params(warm_start=False)  # Predicts from the support vectors
         expected = model.decision_function(rows, task_id=ids[: len(rows)])
         model.set_params(warm_start=True)
         assert_allclose(
@@ -211,7 +211,7 @@ def test_changing_the_kernels_after_fit_does_not_change_predictions(ragged):
 
 
 @pytest.mark.parametrize(("lam", "seed"), [(0.0, 3), (0.1, 2), (np.inf, 0)])
-def test_weights_stay_in_the_simplex_ball_where_the_cost_binds_every_row(lam, seed):
+def test_weights_stay_in_the_simplex_ball_if_the_cost_binds_every_row(lam, seed):
     rng = np.random.default_rng(seed)
     rows = np.arange(120)
     X = rng.normal(size=(120, 3)) + (rows % 3 == 0)[:, None]
@@ -235,7 +235,7 @@ def test_a_small_cache_changes_nothing(ragged):
     )
 
 
-def test_precomputed_kernels_go_through_a_grid_search(ragged):
+def test_precomputed_kernels_work_in_a_grid_search(ragged):
     X, y, _ = ragged
     items = np.arange(180.0)[:, None]
     kernels = [
@@ -264,12 +264,12 @@ def test_precomputed_kernels_go_through_a_grid_search(ragged):
         ({"max_iter": 0}, "max_iter must be an int"),
     ],
 )
-def test_wrong_parameters_are_refused(params, message):
+def test_invalid_parameters_are_rejected(params, message):
     with pytest.raises(ValueError, match=message):
         GroupMKLClassifier(**params).fit([[0.0], [1.0]], [0, 1])
 
 
-def test_a_precomputed_kernel_of_the_wrong_size_is_refused(ragged):
+def test_a_precomputed_kernel_with_the_wrong_size_is_rejected(ragged):
     _, y, _ = ragged
     model = GroupMKLClassifier(kernels=[PrecomputedKernel(matrix=np.eye(100))])
     with pytest.raises(
@@ -279,7 +279,7 @@ def test_a_precomputed_kernel_of_the_wrong_size_is_refused(ragged):
         model.fit(np.arange(180.0)[:, None], y)
 
 
-def test_fewer_samples_than_folds_are_refused():
+def test_fewer_samples_than_folds_are_rejected():
     with pytest.raises(ValueError, match="5 folds need as many rows, there are 4"):
         next(
             TaskStratifiedKFold(5).split(

@@ -1,4 +1,6 @@
-"""Hierarchical regression: what it publishes, intervals, tasks never seen, tests, sums of rows, mixtures."""
+"""Hierarchical regression: attributes, intervals, new tasks, tests, sufficient
+statistics, mixtures.
+"""
 
 import os
 import warnings
@@ -20,7 +22,7 @@ from mtlrun.solvers.hierarchical.inference import half_chi2
 
 
 def table(seed=0, T=30, n=10, spread=(1.0, 0.8, 0.0), noise=0.5, mean=(3.0, 1.0, -1.0)):
-    """Tasks with intercepts and slopes around a mean."""
+    """Return tasks with intercepts and slopes around a mean."""
     rng = np.random.default_rng(seed)
     ids = np.repeat(np.arange(T), n)
     X = rng.normal(size=(T * n, 2))
@@ -35,7 +37,9 @@ def table(seed=0, T=30, n=10, spread=(1.0, 0.8, 0.0), noise=0.5, mean=(3.0, 1.0,
 
 @pytest.fixture
 def sleepstudy():
-    """Reaction times of 18 drivers over ten days, 308 first (Belenky et al. 2003)."""
+    """Return reaction times of 18 drivers over ten days, starting with driver 308
+    (Belenky et al. 2003).
+    """
     path = (
         Path(os.environ.get("MTLRUN_DATA") or "absent")
         / "grouped"
@@ -57,7 +61,7 @@ def shared(seed=0, n=30, T=4):
     return X, X @ rng.normal(size=(3, T)) + rng.normal(size=(n, T))
 
 
-def test_the_attributes_are_in_the_units_of_the_data():
+def test_attributes_have_the_units_of_the_data():
     X, y, ids, _ = table(T=200)
     model = HierarchicalMTL("diagonal").fit(
         X * [1.0, 100.0] + [0.0, 5.0], y, task_id=ids
@@ -78,8 +82,10 @@ def test_the_attributes_are_in_the_units_of_the_data():
 
 
 @pytest.mark.data
-def test_the_likelihood_and_variances_of_a_known_study_are_those_of_lme4(sleepstudy):
-    """Reaction ~ Days + (Days | Subject), and without the correlation: numbers printed in the paper on lme4."""
+def test_likelihood_and_variances_of_the_sleep_study_match_lme4(sleepstudy):
+    """Reaction ~ Days + (Days | Subject), and without the correlation: numbers printed
+    in the lme4 paper.
+    """
     X, y, ids = sleepstudy
     full = HierarchicalMTL("full").fit(X, y, task_id=ids)
     assert -2 * full.log_likelihood_ == pytest.approx(1743.6283, abs=2e-4)
@@ -119,11 +125,11 @@ def test_a_single_task_is_least_squares_with_its_standard_errors():
     assert_allclose(found.pooled[0, 1:], model.coef_[0], rtol=1e-8)
     assert_allclose(
         found.pooled[0, 0], y.mean(), rtol=1e-8
-    )  # the level at the mean of the columns
+    )  # The level at the mean of the columns
 
 
 @pytest.mark.parametrize("T", [8, 40])
-def test_intervals_hold_what_they_promise(T):
+def test_intervals_have_their_nominal_coverage(T):
     inside, new, coefficients = [], [], []
     for seed in range(30):
         X, y, ids, W = table(seed, T=T + 10, n=16)
@@ -143,7 +149,7 @@ def test_intervals_hold_what_they_promise(T):
     assert 0.90 < np.mean(coefficients) < 0.98
 
 
-def test_a_task_never_seen_gets_the_mean_and_the_variance_between_tasks():
+def test_a_new_task_gets_the_mean_and_the_variance_between_tasks():
     X, y, ids, _ = table()
     model = HierarchicalMTL("scalar", unseen="mean").fit(X, y, task_id=ids)
     mean, std = model.predict(X[:3], task_id=[-1, -1, -1], return_std=True)
@@ -181,7 +187,7 @@ def test_rows_of_a_shared_fit_may_name_their_task():
     assert_allclose(one[1], every[1][:, 2])
 
 
-def test_columns_that_may_not_differ_have_one_coefficient():
+def test_columns_with_equal_slopes_have_one_coefficient():
     X, y, ids, _ = table()
     frame = pd.DataFrame(X, columns=["price", "promo"])
     model = HierarchicalMTL("diagonal", slopes=["price"]).fit(frame, y, task_id=ids)
@@ -205,14 +211,14 @@ def test_more_columns_than_rows_have_a_ridge_mean():
     model = HierarchicalMTL("intercept").fit(X, y, task_id=ids)
     assert model.converged_
     assert np.abs(model.mean_coef_).argmax() == 0
-    assert np.abs(model.mean_coef_).max() < 2.0  # shrunk
+    assert np.abs(model.mean_coef_).max() < 2.0  # Shrunken
     assert model.predict(X, task_id=ids, return_std=True)[1].shape == (30,)
 
 
 # ---------------------------------------------------------------------- tests
 
 
-def test_tests_find_what_differs():
+def test_tests_detect_differing_slopes():
     X, y, ids, _ = table(T=40, spread=(1.0, 0.8, 0.0))
     model = HierarchicalMTL().fit(
         pd.DataFrame(X, columns=["price", "promo"]), y, task_id=ids
@@ -226,7 +232,7 @@ def test_tests_find_what_differs():
     assert promo.p_value > 0.05
     assert model.test("promo").p_value == pytest.approx(
         promo.p_value
-    )  # the larger p-value is not adjusted
+    )  # The larger p-value is not adjusted.
     assert model.test("price", method="bootstrap", draws=19).p_value == 0.05
     assert model.test([0, 1], method="f").p_value < 0.01
     with pytest.raises(ValueError, match="one variance"):
@@ -247,7 +253,7 @@ def test_simulated_tables_of_a_bootstrap_have_the_unit_of_y():
 
 
 def three_slopes():
-    """Return tasks of which one slope of three differs clearly and one a little."""
+    """Return tasks where one slope of three differs clearly and one slightly."""
     rng = np.random.default_rng(5)
     n_tasks = 25
     n = 12 * n_tasks
@@ -275,7 +281,9 @@ def test_holm_counts_all_slopes_that_may_differ_whichever_are_tested(tested):
 
 
 def same_designs(seed, spread):
-    """Return tasks with the same designs, so that the score test orders tables as F does."""
+    """Return tasks with the same designs, so that the score test orders tables like
+    F.
+    """
     rng = np.random.default_rng(seed)
     n_tasks = 8
     ids = np.repeat(np.arange(n_tasks), 6)
@@ -296,7 +304,7 @@ def sums_of_squares(x, y, ids):
 
 
 @pytest.mark.parametrize(("seed", "spread"), [(0, 0.0), (1, 0.5), (2, 0.7)])
-def test_the_exact_tests_have_the_p_value_of_f(seed, spread):
+def test_exact_tests_have_the_p_value_of_the_f_test(seed, spread):
     x, y, ids = same_designs(seed, spread)
     common, own = sums_of_squares(x, y, ids)
     statistic = ((common - own) / 7) / (own / (48 - 16))
@@ -309,8 +317,9 @@ def test_the_exact_tests_have_the_p_value_of_f(seed, spread):
     assert by_score.p_value == pytest.approx(expected, abs=0.025)
 
 
-def test_the_ratio_of_one_variance_is_judged_by_half_a_chi_square():
-    # 2.7055 is the 90% quantile of a chi-square of one degree, 5.4119 its 98% quantile.
+def test_the_ratio_of_one_variance_uses_half_a_chi_square():
+    # 2.7055 is the 90% quantile of a chi-square with one degree of freedom, 5.4119 its
+    # 98% quantile.
     assert half_chi2(2.7055) == pytest.approx(0.05, abs=1e-4)
     assert half_chi2(5.4119) == pytest.approx(0.01, abs=1e-4)
     assert half_chi2(0.0) == 1.0
@@ -320,7 +329,7 @@ def test_the_ratio_of_one_variance_is_judged_by_half_a_chi_square():
     assert found.p_value == pytest.approx(0.5 * chi2.sf(found.statistic, 1))
 
 
-def test_a_bootstrap_counts_the_table_itself():
+def test_a_bootstrap_counts_the_original_table():
     X, y, ids = three_slopes()
     model = HierarchicalMTL("diagonal").fit(X, y, task_id=ids)
     assert model.test("u", method="bootstrap", draws=9).p_value == pytest.approx(0.1)
@@ -329,7 +338,7 @@ def test_a_bootstrap_counts_the_table_itself():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["score", "f"])
-def test_exact_tests_have_uniform_p_values_where_nothing_differs(method):
+def test_exact_tests_have_uniform_p_values_under_the_null_hypothesis(method):
     p = []
     for seed in range(200):
         X, y, ids, _ = table(seed, T=12, n=6, spread=(1.0, 0.0, 0.0))
@@ -346,7 +355,7 @@ def test_tasks_with_too_few_rows_for_a_test_get_no_p_value():
     assert 0 < model.test("slopes").p_value <= 1
 
 
-# ---------------------------------------------------------------------- sums
+# ----------------------------------------------------------- sufficient statistics
 
 
 @pytest.mark.parametrize("covariance", ["scalar", "diagonal", "full"])
@@ -374,7 +383,7 @@ def test_chunks_statistics_and_rows_have_one_likelihood(covariance):
     assert chunks.test(draws=99).p_value == rows.test(draws=99).p_value
 
 
-# ---------------------------------------------------------------------- few tasks, other priors
+# -------------------------------------------------------------- few tasks, other priors
 
 
 def test_few_tasks_have_wider_intervals():
@@ -411,7 +420,7 @@ def test_student_gives_outlier_tasks_less_weight():
     assert student.coef_std_.shape == (40, 2)
 
 
-def test_clusters_are_found_and_named():
+def test_clusters_are_detected_and_named():
     X, y, ids, _ = table(T=40, n=12, spread=(0.1, 0.1, 0.1))
     kind = np.arange(40) % 2
     y = y + np.where(kind[ids] == 1, 4 * X[:, 1], 0.0)
@@ -430,14 +439,14 @@ def test_clusters_are_found_and_named():
 @pytest.mark.parametrize(
     "covariance", ["auto", "intercept", "scalar", "diagonal", "factor", "full"]
 )
-def test_odd_tables_are_no_errors(covariance, prior):
+def test_unusual_tables_cause_no_errors(covariance, prior):
     rng = np.random.default_rng(0)
     X, y, ids, _ = table(T=6, n=3)
     alone = np.arange(len(y))
     tables = [
-        (X, y, alone, None),  # tasks of one row
+        (X, y, alone, None),  # Tasks with a single row
         (np.column_stack([X, np.ones(len(y)), X.sum(axis=1)]), y, ids, None),
-        (rng.normal(size=(len(y), 20)), y, ids, None),  # more columns than rows
+        (rng.normal(size=(len(y), 20)), y, ids, None),  # More columns than rows
         (X, y, ids, (rng.random(len(y)) < 0.9) * 1.0 + (alone % 3 == 0)),
         (X, np.round(X[:, 0]), ids, None),
     ]
@@ -454,7 +463,7 @@ def test_odd_tables_are_no_errors(covariance, prior):
             assert 0 <= model.test(draws=19).p_value <= 1
 
 
-def test_a_model_of_scaled_columns_is_one_of_the_columns():
+def test_scaling_columns_gives_an_equivalent_model():
     X, y, ids, _ = table()
     factors = np.array([2.0, 0.01])
     direct = HierarchicalMTL("diagonal", unseen="mean").fit(X + 3, y, task_id=ids)
@@ -489,7 +498,7 @@ def test_scaled_targets_scale_the_standard_deviations(layout):
         assert_allclose(one[1], std[:, 3])
 
 
-# ---------------------------------------------------------------------- noises of their own
+# ------------------------------------------------------------- noise by task
 
 
 def noisy(seed=0, T=30, n=20, spread=0.8):
@@ -506,7 +515,7 @@ def noisy(seed=0, T=30, n=20, spread=0.8):
     )
 
 
-def test_noises_of_tasks_are_found_and_make_intervals_right():
+def test_noise_levels_of_tasks_are_estimated_and_intervals_are_right():
     X, y, ids, noise = noisy(n=100)
     train = np.arange(len(y)) % 2 == 0
     order, covered = np.argsort(noise), {}
@@ -531,7 +540,7 @@ def test_noises_of_tasks_are_found_and_make_intervals_right():
     )
 
 
-def test_a_task_never_seen_has_the_mean_of_the_noises():
+def test_a_new_task_has_the_mean_noise():
     X, y, ids, _ = noisy()
     model = HierarchicalMTL("scalar", noise="task", unseen="mean").fit(
         X, y, task_id=ids
@@ -550,7 +559,7 @@ def test_a_task_never_seen_has_the_mean_of_the_noises():
     )
 
 
-def test_noises_that_do_not_differ_leave_the_model_as_it_is():
+def test_equal_noise_levels_leave_the_model_unchanged():
     X, y, ids, _ = noisy(spread=0.0)
     common = HierarchicalMTL("scalar").fit(X, y, task_id=ids)
     model = HierarchicalMTL("scalar", noise="task").fit(X, y, task_id=ids)
@@ -562,7 +571,7 @@ def test_noises_that_do_not_differ_leave_the_model_as_it_is():
 
 @pytest.mark.every(3)
 @pytest.mark.parametrize("covariance", ["scalar", "diagonal", "full"])
-def test_units_and_order_change_no_noise(covariance):
+def test_units_and_order_do_not_change_noise_levels(covariance):
     X, y, ids, _ = noisy()
     options = {"covariance": covariance, "noise": "task", "tol": 1e-10}
     model = HierarchicalMTL(**options).fit(X, y, task_id=ids)
@@ -577,7 +586,7 @@ def test_units_and_order_change_no_noise(covariance):
     )
 
 
-def test_outputs_of_the_same_rows_have_noises_of_their_own():
+def test_targets_on_the_same_rows_have_their_own_noise_levels():
     rng = np.random.default_rng(0)
     X, scale = rng.normal(size=(60, 4)), np.array([0.1, 1.0, 3.0, 0.3, 0.1, 2.0])
     Y = X @ (
@@ -596,14 +605,14 @@ def test_outputs_of_the_same_rows_have_noises_of_their_own():
 
 
 @pytest.mark.parametrize("prior", ["student", "clusters"])
-def test_noises_of_their_own_go_with_other_priors(prior):
+def test_noise_by_task_works_with_other_priors(prior):
     X, y, ids, noise = noisy()
     model = HierarchicalMTL("scalar", prior, noise="task").fit(X, y, task_id=ids)
     assert np.corrcoef(np.log(model.noise_variances_), np.log(noise))[0, 1] > 0.8
     assert np.isfinite(model.predict(X, task_id=ids, return_std=True)[1]).all()
 
 
-def test_noises_from_sums_are_those_from_rows():
+def test_noise_levels_from_sums_match_those_from_rows():
     X, y, ids, _ = noisy()
     model = HierarchicalMTL("scalar", noise="task").fit(X, y, task_id=ids)
     data = TaskData.from_stacked(X, y, ids)
@@ -614,12 +623,13 @@ def test_noises_from_sums_are_those_from_rows():
     assert sums.noise_degrees_ == model.noise_degrees_
 
 
-# ---------------------------------------------------------------------- flat
-# likelihoods and invariances
+# ------------------------------------------- flat likelihoods and invariances
 
 
 def rare_category(seed=0, T=40, n=15):
-    """Tasks with slopes of their own, and a category that one training row has."""
+    """Return tasks with different slopes and a category that occurs in one training
+    row.
+    """
     X, y, ids, _ = table(seed, T=T, n=n)
     rare = np.zeros(len(y))
     rare[np.random.default_rng(seed).integers(len(y))] = 1.0
@@ -628,7 +638,7 @@ def rare_category(seed=0, T=40, n=15):
 
 @pytest.mark.parametrize("prior", ["normal", "student", "clusters"])
 @pytest.mark.parametrize("covariance", ["scalar", "diagonal", "full"])
-def test_a_category_of_one_row_has_no_slope_variance(covariance, prior):
+def test_a_category_with_a_single_row_has_no_slope_variance(covariance, prior):
     if covariance == "full" and prior != "normal":
         pytest.skip("starts from the normal fit, which is the same case")
     X, y, ids = rare_category()
@@ -642,7 +652,7 @@ def test_a_category_of_one_row_has_no_slope_variance(covariance, prior):
 
 
 @pytest.mark.parametrize(("n_tasks", "differs"), [(1, False), (2, False), (3, True)])
-def test_a_slope_needs_three_tasks_within_which_its_column_varies(n_tasks, differs):
+def test_a_slope_needs_three_tasks_in_which_its_column_varies(n_tasks, differs):
     X, y, ids, _ = table(T=12)
     column = np.where(ids < n_tasks, X[:, 0], 0.0) + 3.0 * ids
     y = y + np.array([0.0, 9.0, -9.0, *np.zeros(9)])[ids] * X[:, 0]
@@ -691,7 +701,7 @@ def test_names_and_order_of_the_tasks_change_no_prior(prior):
 
 @pytest.mark.parametrize("noise", ["common", "task"])
 @pytest.mark.parametrize("prior", ["student", "clusters"])
-def test_the_objective_is_the_likelihood_of_the_prior_that_predicts(prior, noise):
+def test_the_objective_is_the_likelihood_of_the_prior_used_to_predict(prior, noise):
     X, y, ids, W = table(T=30, n=12)
     W = np.where(np.arange(30)[:, None] % 2, W + 4.0, W - 4.0)
     y = W[ids, 0] + (X * W[ids, 1:]).sum(axis=1) + 0.5 * np.sin(np.arange(len(y)))
@@ -717,8 +727,7 @@ def test_clusters_need_three_rows_per_mean_and_column():
     assert model.labels_.tolist() == [0] * 8
 
 
-# ---------------------------------------------------------------------- masks and
-# weights
+# --------------------------------------------------------------- masks and weights
 
 MASKS = {
     "list": list,
@@ -750,20 +759,20 @@ def test_a_boolean_mask_selects_the_columns_whose_slopes_differ(kind):
         (pd.array([True, None], dtype="boolean"), "slopes must be"),
     ],
 )
-def test_what_is_no_mask_of_the_columns_is_refused(slopes, message):
+def test_an_invalid_column_mask_is_rejected(slopes, message):
     X, y, ids, _ = table()
     with pytest.raises(ValueError, match=message):
         HierarchicalMTL("diagonal", slopes=slopes).fit(X, y, task_id=ids)
 
 
-def test_a_single_boolean_is_no_column_to_test():
+def test_a_single_boolean_is_not_a_column_to_test():
     X, y, ids, _ = table()
     with pytest.raises(ValueError, match="tested"):
         HierarchicalMTL("diagonal").fit(X, y, task_id=ids).test(True)
 
 
 @pytest.mark.parametrize("weight", [1e300, 1e-300])
-def test_weights_that_count_too_many_or_too_few_rows_are_refused(weight):
+def test_weights_that_count_too_many_or_too_few_rows_are_rejected(weight):
     X, y, ids, _ = table()
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
@@ -773,7 +782,7 @@ def test_weights_that_count_too_many_or_too_few_rows_are_refused(weight):
             )
 
 
-def test_a_row_of_next_to_no_weight_is_as_good_as_absent():
+def test_a_row_with_negligible_weight_counts_as_absent():
     X, y, ids, _ = table()
     weights = np.where(np.arange(len(y)) % 5, 1.0, 1e-300)
     rows = weights == 1.0
@@ -782,7 +791,7 @@ def test_a_row_of_next_to_no_weight_is_as_good_as_absent():
     assert_allclose(some.coef_, fewer.coef_, rtol=1e-5)
 
 
-def test_a_task_whose_weights_are_all_negligible_is_named():
+def test_a_task_with_only_negligible_weights_is_named():
     X, y, ids, _ = table()
     weights = np.where(ids == 7, 1e-300, 1.0)
     with pytest.raises(ValueError, match=r"sample_weight.*task 7"):
@@ -790,7 +799,9 @@ def test_a_task_whose_weights_are_all_negligible_is_named():
 
 
 @pytest.mark.parametrize("prior", ["normal", "student", "clusters"])
-def test_a_column_of_rows_of_next_to_no_weight_is_as_good_as_constant(prior):
+def test_a_column_that_varies_only_in_rows_of_negligible_weight_counts_as_constant(
+    prior,
+):
     X, y, ids, _ = table()
     rare = (np.arange(len(y)) % 7 == 0).astype(float)
     weights = np.where(rare > 0, 1e-200, 1.0)

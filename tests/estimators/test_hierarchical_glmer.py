@@ -1,4 +1,6 @@
-"""Hierarchical logistic models against lme4 on real tables: its numbers, and how they were made, are in glmer.csv."""
+"""Hierarchical logistic models against lme4 on real tables; glmer.csv has its numbers
+and how to recompute them.
+"""
 
 import os
 from pathlib import Path
@@ -12,12 +14,12 @@ pytestmark = pytest.mark.data
 ORACLE = pd.read_csv(
     Path(__file__).with_name("glmer.csv"), comment="#", keep_default_na=False
 )
-# glmer ends a little above the minimum that it looks for.
+# glmer stops slightly above the minimum.
 ABOVE, BELOW = 1e-4, 0.05
 
 
 def column(frame, name):
-    """Return a column, or where one has a value."""
+    """Return a column, restricted to the rows where another has a value if given."""
     name, equals, value = name.partition("=")
     return (frame[name].astype(str) == value if equals else frame[name]).to_numpy(float)
 

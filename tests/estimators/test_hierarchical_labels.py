@@ -1,4 +1,6 @@
-"""Hierarchical classification: what it publishes, tasks never seen, tasks of one class, all layouts."""
+"""Hierarchical classification: attributes, new tasks, tasks of a single class, all
+layouts.
+"""
 
 import pickle
 import warnings
@@ -22,7 +24,9 @@ from mtlrun.metrics import auc_per_task
 
 
 def table(seed=0, T=30, n=20, spread=(1.0, 0.8, 0.0), mean=(0.5, 1.0, -1.0)):
-    """Labels of tasks with intercepts and slopes around a mean, and the coefficients."""
+    """Return labels of tasks with intercepts and slopes around a mean, and the
+    coefficients.
+    """
     rng = np.random.default_rng(seed)
     ids = np.repeat(np.arange(T), n)
     X = rng.normal(size=(T * n, 2))
@@ -39,7 +43,7 @@ def shared(seed=0, n=80, T=4):
     )
 
 
-def test_what_made_the_labels_is_found_in_the_units_of_the_data():
+def test_true_coefficients_are_recovered_in_the_units_of_the_data():
     X, y, ids, W = table(T=300, n=40)
     model = HierarchicalMTLClassifier("diagonal").fit(
         X * [1.0, 100.0] + [0.0, 5.0], y, task_id=ids
@@ -63,7 +67,7 @@ def test_what_made_the_labels_is_found_in_the_units_of_the_data():
     assert model.intercept_std_.shape == (300,)
 
 
-def test_the_objective_is_the_likelihood_and_the_price_of_squares():
+def test_the_objective_is_the_likelihood_plus_the_ridge_penalty():
     X, y, ids, _ = table()
     model = HierarchicalMTLClassifier("diagonal", ridge=2.0).fit(X, y, task_id=ids)
     scale = X.std(axis=0)
@@ -98,7 +102,7 @@ def test_a_single_task_is_logistic_regression():
     assert_allclose(found.alone, found.pooled, atol=2e-3)
 
 
-def test_partial_pooling_predicts_better_than_tasks_alone_or_as_one():
+def test_partial_pooling_predicts_better_than_separate_or_pooled_models():
     scores = []
     for seed in range(4):
         X, y, ids, W = table(seed, T=30, n=20)
@@ -119,7 +123,7 @@ def test_partial_pooling_predicts_better_than_tasks_alone_or_as_one():
     assert hierarchical > max(alone, pooled)
 
 
-def test_a_task_never_seen_gets_the_mean():
+def test_a_new_task_gets_the_mean():
     X, y, ids, _ = table()
     model = HierarchicalMTLClassifier("scalar", unseen="mean").fit(X, y, task_id=ids)
     odds = X[:3] @ model.mean_coef_ + model.mean_intercept_
@@ -135,7 +139,7 @@ def test_a_task_never_seen_gets_the_mean():
 
 
 @pytest.mark.parametrize("covariance", ["auto", "intercept", "scalar", "diagonal"])
-def test_tasks_of_one_class_are_fitted_and_reported(covariance):
+def test_tasks_of_a_single_class_are_fitted_and_reported(covariance):
     X, y, ids, _ = table()
     y[ids == 3], y[ids == 7] = "yes", "no"
     model = HierarchicalMTLClassifier(covariance).fit(X, y, task_id=ids)
@@ -150,7 +154,7 @@ def test_tasks_of_one_class_are_fitted_and_reported(covariance):
     assert set(only.predict(X, task_id=ids)) == {"yes"}
 
 
-def test_classes_that_a_column_separates_have_finite_coefficients():
+def test_separated_classes_have_finite_coefficients():
     X, _, ids, _ = table()
     y = np.where(X[:, 0] > 0, 1, 0)
     model = HierarchicalMTLClassifier().fit(X, y, task_id=ids)
@@ -159,7 +163,7 @@ def test_classes_that_a_column_separates_have_finite_coefficients():
     assert np.abs(model.coef_).max() < 100
 
 
-def test_columns_that_may_not_differ_have_one_coefficient():
+def test_columns_with_equal_slopes_have_one_coefficient():
     X, y, ids, _ = table()
     frame = pd.DataFrame(X, columns=["price", "promo"])
     model = HierarchicalMTLClassifier("diagonal", slopes=["price"]).fit(
@@ -177,7 +181,7 @@ def test_columns_that_may_not_differ_have_one_coefficient():
 
 
 @pytest.mark.parametrize("layout", ["shared", "masked", "ragged"])
-def test_every_layout_is_the_stacked_rows(layout):
+def test_all_layouts_equal_the_stacked_rows(layout):
     X, Y = shared()
     rows, tasks = np.nonzero(np.ones(Y.shape))
     if layout == "masked":
@@ -197,17 +201,17 @@ def test_every_layout_is_the_stacked_rows(layout):
     )
     atol = (
         0.1 if layout == "masked" else 1e-3
-    )  # columns are standardised over other rows
+    )  # Columns are standardized over other rows.
     assert_allclose(other.coef_, stacked.coef_, atol=atol)
 
 
-def test_a_model_keeps_no_rows():
+def test_a_model_stores_no_rows():
     X, y, ids, _ = table(T=10, n=1000)
     model = HierarchicalMTLClassifier("scalar").fit(X, y, task_id=ids)
     assert len(pickle.dumps(model)) < 20_000
 
 
-# ---------------------------------------------------------------------- do tasks differ?
+# --------------------------------------------------------------------- do tasks differ?
 
 
 @pytest.mark.parametrize(
@@ -218,7 +222,7 @@ def test_a_model_keeps_no_rows():
         ((0.5, 1.0, 0.0), True, True),
     ],
 )
-def test_the_tests_tell_what_tasks_differ_in(spread, every, slopes):
+def test_tests_detect_in_which_coefficients_tasks_differ(spread, every, slopes):
     X, y, ids, _ = table(T=40, n=30, spread=spread)
     model, rows = HierarchicalMTLClassifier(), {"task_id": ids}
     found = model.test(X, y, **rows), model.test(X, y, "slopes", **rows)
@@ -232,7 +236,7 @@ def test_the_tests_tell_what_tasks_differ_in(spread, every, slopes):
     assert all(test.method == "lrt" for test in (*found, *columns))
 
 
-def test_a_ratio_is_the_fall_of_the_objective_and_p_values_are_adjusted_for_all_slopes():
+def test_a_ratio_is_the_decrease_of_the_objective_and_p_values_are_adjusted_for_all_slopes():
     X, y, ids, _ = table(T=20, n=30)
     fits = {
         name: HierarchicalMTLClassifier(name, ridge=0.01, tol=1e-9)
@@ -252,18 +256,18 @@ def test_a_ratio_is_the_fall_of_the_objective_and_p_values_are_adjusted_for_all_
     assert one.statistic == pytest.approx(fixed - fits["diagonal"], abs=1e-5)
     assert one.p_value == pytest.approx(
         chi2.sf(one.statistic, 1), rel=1e-9
-    )  # half, for each of two slopes
+    )  # Half, for each of two slopes
 
 
-def test_two_variances_are_judged_by_the_mixture_of_three_chi_squares():
-    # Whatever the model, the printed p-value is the tail of 1/4, 1/2 and 1/4 of the
-    # chi-squares of 0, 1 and 2 degrees; draws of that mixture are another way to it.
+def test_two_variances_use_the_mixture_of_three_chi_squares():
+    # For any model, the printed p-value is the tail of a mixture, 1/4, 1/2 and 1/4, of
+    # chi-squares with 0, 1 and 2 degrees of freedom; draws from it give the same value.
     X, y, ids, _ = table(seed=6, T=20, spread=(0.25, 0.2, 0.0))
     found = HierarchicalMTLClassifier("diagonal").test(X, y, task_id=ids)
     rng = np.random.default_rng(0)
     parts = np.clip(rng.normal(size=(400_000, 2)), 0.0, None)
     draws = np.square(parts).sum(axis=1)
-    # A p-value far above the tolerance, so that other mixtures differ from it.
+    # The p-value is far above the tolerance, so that other mixtures would differ.
     assert 0.1 < found.p_value < 0.2
     assert found.p_value == pytest.approx(np.mean(draws >= found.statistic), abs=0.003)
     slopes = HierarchicalMTLClassifier("diagonal").test(X, y, "slopes", task_id=ids)
@@ -271,7 +275,7 @@ def test_two_variances_are_judged_by_the_mixture_of_three_chi_squares():
     assert slopes.p_value == pytest.approx(one, abs=0.003)
 
 
-def test_what_cannot_be_tested_is_said():
+def test_untestable_coefficients_are_reported():
     X, y, ids, _ = table(T=6)
     with pytest.raises(ValueError, match="slopes"):
         HierarchicalMTLClassifier(slopes=[0]).test(X, y, [1], task_id=ids)
@@ -282,12 +286,13 @@ def test_what_cannot_be_tested_is_said():
     )
 
 
-# ---------------------------------------------------------------------- priors,
-# averages, and what cannot be told
+# ------------------------------------- priors, averages, and unidentified coefficients
 
 
 def switching(seed=3, T=60, n=6):
-    """Labels that switch at most once per task, which asks for large variances."""
+    """Return labels that switch at most once per task, which suggests large
+    variances.
+    """
     rng = np.random.default_rng(seed)
     ids, time = np.repeat(np.arange(T), n), np.tile(np.arange(n), T).astype(float)
     change = np.where(rng.random(T) < 0.5, -1.0, rng.uniform(0, n, T))
@@ -325,19 +330,19 @@ def test_probabilities_of_a_shared_design_are_those_of_its_rows(layout):
         assert_allclose(found[:, t], one[:, 1])
 
 
-def test_variances_that_do_not_predict_are_not_chosen():
+def test_variances_that_do_not_improve_predictions_are_not_selected():
     X, y, ids = switching()
     models = {
         name: HierarchicalMTLClassifier(name).fit(X, y, task_id=ids)
         for name in ("intercept", "diagonal", "auto")
     }
-    # By AIC the diagonal, with two more variances, would be the better one.
+    # AIC would prefer the diagonal, with two more variances.
     fall = models["intercept"].objective_[-1] - models["diagonal"].objective_[-1]
     assert fall > 4
     assert models["auto"].structure_ == "intercept"
 
 
-def test_variances_that_predict_are_chosen():
+def test_variances_that_improve_predictions_are_selected():
     X, y, ids, _ = table(T=40, n=40, spread=(0.5, 2.0, 0.0))
     model = HierarchicalMTLClassifier().fit(X, y, task_id=ids)
     assert model.structure_ != "intercept"
@@ -345,14 +350,14 @@ def test_variances_that_predict_are_chosen():
 
 
 @pytest.mark.parametrize("covariance", ["auto", "scalar", "diagonal", "full"])
-def test_tasks_of_one_class_do_not_make_log_odds_explode(covariance):
+def test_tasks_of_a_single_class_keep_log_odds_moderate(covariance):
     X, y, ids = switching()
     model = HierarchicalMTLClassifier(covariance).fit(X, y, task_id=ids)
     assert np.sqrt(np.diag(model.covariance_))[0] < 6
     assert np.abs(model.decision_function(X, task_id=ids)).max() < 15
 
 
-def test_a_category_of_one_row_has_no_slope_variance():
+def test_a_category_with_a_single_row_has_no_slope_variance():
     X, y, ids, _ = table()
     rare = np.zeros(len(y))
     rare[7] = 1.0
@@ -409,7 +414,7 @@ def test_columns_that_separate_classes_without_a_prior_are_named(case, ridge):
 
 
 @pytest.mark.parametrize("weight", [1e300, 1e-300])
-def test_weights_that_count_too_many_or_too_few_rows_are_refused(weight):
+def test_weights_that_count_too_many_or_too_few_rows_are_rejected(weight):
     X, y, ids, _ = table()
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
@@ -419,7 +424,7 @@ def test_weights_that_count_too_many_or_too_few_rows_are_refused(weight):
             )
 
 
-def test_large_weights_end_soon_at_the_same_optimum():
+def test_large_weights_converge_quickly_to_the_same_optimum():
     X, y, ids, _ = table(T=12, n=40, mean=(0.0, 0.5, -0.5))
     models = [
         HierarchicalMTLClassifier("diagonal").fit(

@@ -56,7 +56,7 @@ def problem(n, d, T, seed=0, labels=False):
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_ridge_is_scikit_learns(shape, intercept, kind, weighted):
+def test_ridge_matches_scikit_learn(shape, intercept, kind, weighted):
     X, Y = problem(*shape, 3)
     w = np.random.default_rng(1).uniform(size=len(X)) if weighted else None
     oracle = Ridge(2.5, fit_intercept=intercept, solver="svd").fit(
@@ -71,7 +71,7 @@ def test_ridge_is_scikit_learns(shape, intercept, kind, weighted):
 
 @pytest.mark.parametrize("shape", [(30, 5), (5, 8)])
 @pytest.mark.parametrize("intercept", [True, False])
-def test_without_penalty_ridge_is_least_squares_of_least_norm(shape, intercept):
+def test_without_penalty_ridge_is_minimum_norm_least_squares(shape, intercept):
     X, Y = problem(*shape, 2)
     X[:, 0] = X[:, 1]
     W, b, *_ = solve_ridge(TaskData.from_matrix(X, Y), 0.0, fit_intercept=intercept)
@@ -84,7 +84,7 @@ def test_without_penalty_ridge_is_least_squares_of_least_norm(shape, intercept):
 
 
 @pytest.mark.parametrize("intercept", [True, False])
-def test_lasso_is_scikit_learns_per_task(intercept):
+def test_lasso_matches_scikit_learn_per_task(intercept):
     X, Y = problem(40, 6, 2)
     model = IndependentLasso(5.0, fit_intercept=intercept, tol=1e-12).fit(X, Y)
     for t in range(2):
@@ -93,7 +93,7 @@ def test_lasso_is_scikit_learns_per_task(intercept):
 
 
 @pytest.mark.parametrize("intercept", [True, False])
-def test_logistic_is_scikit_learns_per_task(intercept):
+def test_logistic_matches_scikit_learn_per_task(intercept):
     X, Y = problem(40, 6, 2, labels=True)
     model = IndependentLogistic(0.5, fit_intercept=intercept, tol=1e-10).fit(X, Y)
     for t in range(2):
@@ -106,7 +106,7 @@ def test_logistic_is_scikit_learns_per_task(intercept):
         )
 
 
-def test_svm_is_liblinears_per_task():
+def test_svm_matches_liblinear_per_task():
     X, Y = problem(40, 6, 2, labels=True)
     model = IndependentSVC(0.3, tol=1e-10, max_iter=100000).fit(X, Y)
     for t in range(2):
@@ -124,8 +124,8 @@ def test_svm_is_liblinears_per_task():
 @pytest.mark.parametrize(
     "model", REGRESSORS + CLASSIFIERS, ids=lambda m: type(m).__name__
 )
-def test_no_neighbour_has_a_smaller_objective(model):
-    """The reported objective is the documented one, and the solution minimises it."""
+def test_no_nearby_point_has_a_smaller_objective(model):
+    """The reported objective is the documented one, and the solution minimizes it."""
     X, Y = problem(50, 4, 2, labels=model in CLASSIFIERS)
     model.fit(X, Y)
     pooled = type(model).__name__.startswith("Pooled")
@@ -187,13 +187,15 @@ def test_a_pooled_model_is_the_single_task_model_of_all_rows(cls):
     )
 
 
-# ---------------------------------------------------------------- tasks of one class
+# ---------------------------------------------------------- tasks of a single class
 
 
 @pytest.mark.parametrize("rows", [8, 1])
 @pytest.mark.parametrize("label", [-1, 1])
-def test_an_svm_of_one_class_is_fitted_as_it_is(rows, label):
-    """Without an intercept, rows and their mirror images with half the C each are the same problem, of two classes."""
+def test_an_svm_of_a_single_class_is_fitted_without_intercept(rows, label):
+    """Without an intercept, rows and their mirror images with half of C each form the
+    same problem with two classes.
+    """
     X, _ = problem(rows, 4, 1)
     y = np.column_stack([np.full(rows, label), np.where(np.arange(rows) % 2, 1, -1)])
     model = IndependentSVC(0.1, tol=1e-10, max_iter=100000).fit(X, y)
@@ -205,7 +207,7 @@ def test_an_svm_of_one_class_is_fitted_as_it_is(rows, label):
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
-def test_one_class_tasks_with_intercept_are_constant(kind):
+def test_tasks_of_a_single_class_with_intercept_are_constant(kind):
     X, _ = problem(10, 4, 1)
     y = np.column_stack([np.ones(10), -np.ones(10), np.where(np.arange(10) % 2, 1, -1)])
     for model in (IndependentSVC(fit_intercept=True), IndependentLogistic()):
@@ -215,7 +217,7 @@ def test_one_class_tasks_with_intercept_are_constant(kind):
         assert model.coef_[2].any()
 
 
-def test_a_logistic_task_of_one_class_without_intercept_is_fitted_as_it_is():
+def test_a_logistic_task_of_a_single_class_is_fitted_without_intercept():
     X, _ = problem(10, 4, 1)
     y = np.column_stack([np.ones(10), np.where(np.arange(10) % 2, 1, -1)])
     w = IndependentLogistic(fit_intercept=False, tol=1e-10).fit(X, y).coef_[0]
@@ -223,7 +225,7 @@ def test_a_logistic_task_of_one_class_without_intercept_is_fitted_as_it_is():
     assert_allclose(gradient, 0, atol=1e-4)
 
 
-def test_rows_of_weight_zero_do_not_make_a_second_class():
+def test_rows_of_weight_zero_do_not_add_a_class():
     X, _ = problem(10, 4, 1)
     y = np.append(np.ones(9), -1)
     model = IndependentLogistic().fit(X, y, sample_weight=np.append(np.ones(9), 0))
@@ -242,7 +244,7 @@ def test_rows_of_weight_zero_do_not_make_a_second_class():
     ],
     ids=lambda m: type(m).__name__,
 )
-def test_stopping_early_warns_once_and_names_the_knob(model):
+def test_stopping_early_warns_once_and_names_the_parameter(model):
     X, Y = problem(40, 6, 3, labels=not isinstance(model, IndependentLasso))
     with pytest.warns(
         ConvergenceWarning, match="did not converge.*Increase max_iter"
@@ -305,8 +307,8 @@ def test_lasso_has_the_objective_of_scikit_learn(n, d, intercept, weighted):
         ((7, 9, 12), 1, 1e-3),
         ((20, 31, 25, 40), 6, 1e-3),
         ((20, 31, 25, 40), 6, 3.0),
-        ((5, 30, 11), 8, 0.3),  # one task has fewer rows than features
-        ((4, 3), 6, 0.3),  # all have
+        ((5, 30, 11), 8, 0.3),  # One task has fewer rows than features.
+        ((4, 3), 6, 0.3),  # All tasks have
     ],
 )
 def test_ragged_tasks_solved_together_have_the_objective_of_scikit_learn(
@@ -349,7 +351,7 @@ def test_ragged_tasks_solved_together_have_the_objective_of_scikit_learn(
             assert found == pytest.approx(best, rel=1e-6), (type(model).__name__, task)
 
 
-def test_features_that_are_constant_within_tasks_do_not_keep_a_lasso_from_being_solved_together(
+def test_features_constant_within_tasks_allow_solving_a_lasso_together(
     monkeypatch,
 ):
     rng = np.random.default_rng(3)
@@ -377,7 +379,7 @@ def test_features_that_are_constant_within_tasks_do_not_keep_a_lasso_from_being_
         assert found == pytest.approx(best, rel=1e-6)
 
 
-def test_models_of_one_search_do_not_multiply_the_columns_again(monkeypatch):
+def test_models_of_one_search_do_not_recompute_products_of_columns(monkeypatch):
     X, Y = problem(40, 3, 2)
     ids = np.repeat([0, 1], 20)
     made = []

@@ -1,8 +1,10 @@
-"""Every registered method on the same data in other forms: dense, sparse, frames, and ids of all types.
+"""Every registered method on the same data in several forms: dense, sparse, frames, id
+types.
 
-A new method is covered as soon as it is in the registry: by all forms until its solutions are stored, then by some.
-All forms hold exactly the same numbers (X of zeros and ones, whole targets), so that every dense one must give the same
-predictions to the last digits.
+A new method is covered as soon as it is in the registry: by all forms until its
+solutions are stored, then by some. All forms contain exactly the same numbers (binary
+X, integer targets), so that all dense forms must give the same predictions to the last
+digits.
 """
 
 import pickle
@@ -36,7 +38,7 @@ def read_only(array):
 
 
 def strided(array):
-    """The array as every other row and column of a larger one."""
+    """Return the array as every other row and column of a larger one."""
     wide = np.full(tuple(2 * size for size in array.shape), np.nan)
     view = wide[tuple(slice(None, None, 2) for _ in array.shape)]
     view[...] = array
@@ -44,15 +46,16 @@ def strided(array):
 
 
 def mapped(array):
-    """The array as a file that is mapped into memory for reading."""
+    """Return the array as a read-only memory-mapped file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "array.npy"
         np.save(path, array)
-        return np.load(path, mmap_mode="r")  # POSIX keeps a mapping whose file is gone
+        # POSIX keeps the mapping of a deleted file.
+        return np.load(path, mmap_mode="r")
 
 
 def in_frames(X, y, task_id=None):
-    """Frames whose row labels mean nothing."""
+    """Return frames with arbitrary row labels."""
     labels = np.arange(len(X))[::-1]
     frame = pd.DataFrame(X, columns=[f"f{j}" for j in range(X.shape[1])], index=labels)
     y = (
@@ -79,7 +82,7 @@ def in_polars(X, y, task_id=None):
 
 
 def each(change, **others):
-    """Change X, y and ids alike, or some of them differently."""
+    """Convert X, y and ids, together or separately."""
     return lambda **data: {
         key: others.get(key, change)(value) for key, value in data.items()
     }
@@ -129,7 +132,7 @@ def explicit_zeros(X):
 
 
 def unsorted(X):
-    """Indices of every row in descending order."""
+    """Sort the indices of every row in descending order."""
     X = sp.csr_array(X)
     for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True):
         X.indices[a:b] = X.indices[a:b][::-1]
@@ -139,7 +142,7 @@ def unsorted(X):
 
 
 def duplicated(X, kind=sp.coo_array):
-    """Every one as 0.25 + 0.75."""
+    """Store each 1 as 0.25 + 0.75."""
     X = sp.coo_array(X)
     again = [np.concatenate([a, a]) for a in (X.row, X.col)]
     return kind(
@@ -207,7 +210,8 @@ def test_sparse_forms_of_the_same_numbers_give_the_same_model(
 @every_layout
 @every_method
 def test_sparse_and_dense_designs_give_the_same_model(matrix, name, layout):
-    # Other arithmetic on the way to the same optimum: equal as far as the default tolerance goes.
+    # Another arithmetic on the way to the same optimum: equal up to the default
+    # tolerance.
     assert_allclose(
         matrix.plain(name, layout, sparse=True),
         matrix.plain(name, layout),
@@ -230,7 +234,7 @@ IDS = {
 
 
 @pytest.mark.rotate(kind=IDS, each=2)
-def test_task_ids_may_be_of_any_sortable_type(matrix, name, kind):
+def test_task_ids_may_have_any_sortable_type(matrix, name, kind):
     data = matrix.arrange(name, "ragged", *matrix.problem())
     data["task_id"] = IDS[kind][data["task_id"]]
     model = matrix.fit(matrix.make(name), data)
@@ -241,7 +245,7 @@ def test_task_ids_may_be_of_any_sortable_type(matrix, name, kind):
 
 
 @every_method
-def test_a_category_and_a_column_of_a_frame_are_ids_as_well(matrix, name):
+def test_a_category_and_a_frame_column_may_be_ids(matrix, name):
     data = matrix.arrange(name, "ragged", *matrix.problem())
     labels = np.array(["u", "v", "w"])[data["task_id"]]
     category = data | {"task_id": pd.Series(labels, dtype="category")}
@@ -259,7 +263,7 @@ def test_a_category_and_a_column_of_a_frame_are_ids_as_well(matrix, name):
 
 @every_layout
 @every_method
-def test_names_pickles_clones_and_second_fits(matrix, name, layout):
+def test_names_pickles_clones_and_refits_are_consistent(matrix, name, layout):
     data = in_frames(**matrix.arrange(name, layout, *matrix.problem()))
     model = matrix.fit(matrix.make(name), data)
     assert model.feature_names_in_.tolist() == ["f0", "f1", "f2", "f3", "f4"]
@@ -273,7 +277,7 @@ def test_names_pickles_clones_and_second_fits(matrix, name, layout):
     assert_array_equal(
         matrix.scores(matrix.fit(clone(model), data), data), matrix.scores(model, data)
     )
-    # Another fit forgets all of the first: shapes, tasks and names.
+    # A second fit forgets shapes, tasks and names of the first.
     small = matrix.arrange(name, LAYOUTS[layout == "shared"], *matrix.problem(20, 3, 2))
     matrix.fit(model, small)
     assert not hasattr(model, "feature_names_in_")
@@ -284,7 +288,7 @@ def test_names_pickles_clones_and_second_fits(matrix, name, layout):
 
 
 @every_method
-def test_searches_and_pipelines_reach_the_task_column(matrix, name):
+def test_searches_and_pipelines_support_the_task_column(matrix, name):
     data = matrix.arrange(name, "ragged", *matrix.problem(60))
     X = np.column_stack([data["task_id"], data["X"]])
     scaled = ColumnTransformer(

@@ -1,4 +1,4 @@
-"""Robust MTL on real data against optimal values known to seven digits."""
+"""Robust MTL on real data, compared with optimal values known to seven digits."""
 
 import os
 from functools import lru_cache
@@ -25,7 +25,7 @@ def load(name, **options):
 
 
 def enron():
-    """The 40% split of seed 0, as it is."""
+    """Return the 40% split of seed 0 without scaling."""
     data = load("enron")
     n = data.X.shape[0]
     rows = np.random.default_rng(0).permutation(n)[: int(0.4 * n)]
@@ -33,7 +33,7 @@ def enron():
 
 
 def check(model, optimum):
-    """The objective lies above the optimum by no more than the gap promises."""
+    """Assert that the objective exceeds the optimum by at most the gap."""
     assert model.converged_
     assert -1e-6 <= model.objective_[-1] / optimum - 1 <= model.gap_ + 1e-6
     assert model.gap_ <= 1e-4
@@ -50,11 +50,11 @@ def check(model, optimum):
         (0.3, 0.1, 145.38159),
     ],
 )
-def test_least_squares_on_enron(lam, beta, optimum):
+def test_least_squares_reaches_the_optimum_on_enron(lam, beta, optimum):
     check(RobustMTL(lam, beta, fit_intercept=False).fit(*enron()), optimum)
 
 
-def test_squared_hinge_on_enron():
+def test_squared_hinge_reaches_the_optimum_on_enron():
     check(
         RobustMTLClassifier(0.5, 0.01, loss="squared_hinge", fit_intercept=False).fit(
             *enron()
@@ -66,8 +66,10 @@ def test_squared_hinge_on_enron():
 @pytest.mark.parametrize(
     ("r1", "r2", "optimum"), [(500, 300, 1544432.30783), (500, 100, 1518668.19732)]
 )
-def test_ragged_tasks_of_school(r1, r2, optimum):
-    """sum of squares + r1 ||L||_* + r2 ||E||_{1,2}, with a constant feature."""
+def test_ragged_tasks_of_school_reach_the_optimum(r1, r2, optimum):
+    """The objective is sum of squares + r1 ||L||_* + r2 ||E||_{1,2}, with a constant
+    feature.
+    """
     data = load("school", variant="bias")
     assert data.X.shape[1] == 28
     model = RobustMTL(r2 / r1, 1 / r1, fit_intercept=False).fit(

@@ -1,4 +1,4 @@
-"""Forms that need little memory give what the dense ones give, and thousands of tasks or features are possible."""
+"""Memory-saving forms match dense ones and scale to thousands of tasks or features."""
 
 import tracemalloc
 
@@ -48,7 +48,7 @@ def peak_of(call):
 
 
 def assert_same_certificate(model, dense):
-    """Both certify their objective, and agree on it, which is 1e-8 apart at most."""
+    """Assert that both certify their objective and agree on it to 1e-8."""
     assert model.converged_
     assert dense.converged_
     assert -1e-12 <= model.gap_ <= 1e-10
@@ -59,7 +59,7 @@ def assert_same_certificate(model, dense):
 @pytest.mark.parametrize("sparsity", [0.0, 0.3])
 @pytest.mark.parametrize("solver", ["admm", "fista"])
 @pytest.mark.parametrize("graph", ["mean", "chain"])
-def test_named_graphs_are_what_their_matrices_are(graph, solver, sparsity):
+def test_named_graphs_equal_their_matrices(graph, solver, sparsity):
     X, y, ids = ragged(6, 12, 4)
     model = GraphMTL(2.0, graph, sparsity, 0.1, solver=solver, **TIGHT).fit(
         X, y, task_id=ids
@@ -73,7 +73,7 @@ def test_named_graphs_are_what_their_matrices_are(graph, solver, sparsity):
 @pytest.mark.parametrize("sparsity", [0.0, 0.3])
 @pytest.mark.parametrize("solver", ["admm", "fista"])
 @pytest.mark.parametrize("graph", ["mean", "chain"])
-def test_sparse_graphs_are_what_dense_ones_are(graph, solver, sparsity):
+def test_sparse_graphs_equal_dense_ones(graph, solver, sparsity):
     X, y, ids = ragged(6, 12, 4)
     A = similarity(graph, 6)
     model = GraphMTL(2.0, sp.csr_array(A), sparsity, 0.1, solver=solver, **TIGHT).fit(
@@ -85,7 +85,7 @@ def test_sparse_graphs_are_what_dense_ones_are(graph, solver, sparsity):
     )
 
 
-def test_sparse_graphs_of_classifiers_and_chains_of_targets():
+def test_sparse_graphs_work_for_classifiers_and_chains_of_targets():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 4))
     Y = np.where(X[:, :1] + rng.normal(size=(60, 5)) > 0, 1.0, -1.0)
@@ -100,7 +100,7 @@ def test_sparse_graphs_of_classifiers_and_chains_of_targets():
 
 @pytest.mark.parametrize("graph", ["all", "sparse"])
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
-def test_svms_of_equally_similar_tasks_are_what_their_matrix_says(graph, loss):
+def test_svms_of_equally_similar_tasks_match_their_matrix(graph, loss):
     X, y, ids = ragged(5, 12, 4)
     y, A = np.sign(y), np.ones((5, 5)) + np.eye(5)
     A = A if graph == "all" else similarity("chain", 5)
@@ -111,7 +111,7 @@ def test_svms_of_equally_similar_tasks_are_what_their_matrix_says(graph, loss):
 
 
 @pytest.mark.parametrize("graph", ["mean", "chain", "sparse"])
-def test_eight_thousand_tasks_of_five_rows(graph):
+def test_eight_thousand_tasks_with_five_rows_are_fitted(graph):
     n_tasks = 8_000
     X, y, ids = ragged(n_tasks, 5, 4)
     if graph == "sparse":
@@ -122,12 +122,12 @@ def test_eight_thousand_tasks_of_five_rows(graph):
     model = GraphMTL(graph=graph)
     assert (
         peak_of(lambda: model.fit(X, y, task_id=ids)) < 150e6
-    )  # a matrix of pairs has 512 MB
+    )  # A matrix of pairs has 512 MB.
     assert model.converged_
     assert 0 <= model.gap_ <= 1e-4
 
 
-def test_five_thousand_tasks_alone():
+def test_five_thousand_single_tasks_are_fitted():
     X, y, ids = ragged(5_000, 5, 4)
     model = IndependentRidge().fit(X, y, task_id=ids)
     rows = ids == 777
@@ -135,7 +135,7 @@ def test_five_thousand_tasks_alone():
     assert_allclose(model.coef_[777], one.coef_[0])
 
 
-def test_svms_of_twenty_thousand_tasks():
+def test_svms_of_twenty_thousand_tasks_are_fitted():
     X, y, ids = ragged(20_000, 5, 4)
     model = GraphSVC(C=0.1)
     assert peak_of(lambda: model.fit(X, np.where(y > 0, 1, -1), task_id=ids)) < 100e6
@@ -143,7 +143,7 @@ def test_svms_of_twenty_thousand_tasks():
 
 
 @pytest.mark.parametrize("n_labels", [3000])
-def test_three_thousand_labels(n_labels):
+def test_three_thousand_labels_are_fitted(n_labels):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 20))
     Y = X @ rng.normal(size=(20, n_labels)) + rng.normal(size=(60, n_labels))
@@ -153,14 +153,14 @@ def test_three_thousand_labels(n_labels):
     assert IndependentRidge().fit(X, Y).coef_.shape == (n_labels, 20)
 
 
-# ---------------------------------------------------------------- ridge without Gram matrices
+# ---------------------------------------------------------- ridge without Gram matrices
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 50.0])
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
 @pytest.mark.parametrize("shape", [(40, 6), (8, 15)])
-def test_ridge_by_conjugate_gradients_is_the_direct_one(
+def test_ridge_by_conjugate_gradients_matches_the_direct_solution(
     shape, kind, intercept, alpha, monkeypatch
 ):
     rng = np.random.default_rng(0)
@@ -183,8 +183,8 @@ def test_ridge_by_conjugate_gradients_is_the_direct_one(
 
 
 @pytest.mark.parametrize("estimator", [IndependentRidge, PooledRidge])
-def test_ridge_on_wide_sparse_data(estimator):
-    """One Gram matrix of the smaller side would have 80 GB."""
+def test_ridge_handles_wide_sparse_data(estimator):
+    """A single Gram matrix of the smaller side would need 80 GB."""
     rng, n = np.random.default_rng(0), 100_000
     X = sp.csr_array(
         (rng.random(3 * n), (np.repeat(np.arange(n), 3), rng.integers(n, size=3 * n))),
@@ -204,7 +204,7 @@ def test_ridge_on_wide_sparse_data(estimator):
     )
 
 
-def test_ridge_that_does_not_converge_says_what_helps(monkeypatch):
+def test_nonconvergence_of_ridge_names_the_remedy(monkeypatch):
     monkeypatch.setattr(memory, "KEPT", 0)
     monkeypatch.setattr("mtlrun.solvers.convex.ridge._MAX_ITER", 2)
     X = np.random.default_rng(0).normal(size=(30, 10))

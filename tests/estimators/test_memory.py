@@ -1,4 +1,6 @@
-"""What estimators say of the memory they need, against what they take; what does not fit is refused."""
+"""Memory estimates of estimators against measured use; models that do not fit are
+rejected.
+"""
 
 import tracemalloc
 import warnings
@@ -61,7 +63,7 @@ MODELS = [
     FlexClus(),
     Whom(),
 ]
-#: With terms in pairs of tasks, or of features.
+#: Methods with terms in pairs of tasks or features
 PAIRED = [
     FETR(),
     FETR(w_solver="cg"),
@@ -71,9 +73,9 @@ PAIRED = [
     GraphSVC(graph=[]),
     CoClus(),
 ]
-#: The estimate may be so many times too large.
+#: Allowed ratio of estimate to use
 FACTOR = 12
-#: Exact steps of SVMs, which not every fit makes, take up to so many bytes.
+#: Bytes of exact SVM steps, which only some fits need
 STEPS = 130e6
 
 
@@ -115,7 +117,7 @@ def data_of(X, y, ids):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("shape", ["tall", "wide", "labels", "ragged", "sparse"])
 @pytest.mark.parametrize("model", MODELS, ids=str)
-def test_the_estimate_bounds_what_a_fit_takes(model, shape):
+def test_the_estimate_bounds_the_memory_of_a_fit(model, shape):
     check_bounds(clone(model), *make(shape))
 
 
@@ -147,7 +149,7 @@ def check_bounds(model, X, y, ids):
         y = np.where(y > 0, 1, -1)
     if "max_iter" in model.get_params():
         model.set_params(max_iter=5)
-    model.fit(X, y, task_id=ids)  # compiles, and imports
+    model.fit(X, y, task_id=ids)  # Compiles and imports
     estimate = model._bytes(data_of(X, y, ids))
     tracemalloc.start()
     try:
@@ -165,7 +167,7 @@ def check_bounds(model, X, y, ids):
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
-def test_fits_that_would_not_fit_are_refused_before_they_begin(model, monkeypatch):
+def test_fits_that_exceed_the_memory_are_rejected_before_they_start(model, monkeypatch):
     monkeypatch.setattr(memory, "_SMALL", 0)
     monkeypatch.setattr(memory, "free_bytes", lambda: 1000.0)
     X, y, ids = make("ragged")
@@ -186,8 +188,10 @@ def wide_sparse(n=100_000):
     ), rng.normal(size=(n, 2))
 
 
-def test_features_by_features_is_made_only_on_demand(monkeypatch):
-    """On 1e5 features the covariance has 80 GB; the coefficients are learnt all the same."""
+def test_feature_covariances_are_computed_only_on_demand(monkeypatch):
+    """With 1e5 features the covariance needs 80 GB; the coefficients are learned
+    without it.
+    """
     monkeypatch.setattr(memory, "free_bytes", lambda: 16e9)
     X, Y = wide_sparse()
     model = MTFL(100.0, max_iter=50).fit(X, Y)
@@ -213,8 +217,8 @@ def test_the_covariance_on_demand_is_the_root_of_the_moment():
 @pytest.mark.parametrize(
     "model", [IndependentLasso(1e-3), GraphSVC(), MultiTaskKernelSVC()], ids=str
 )
-def test_sparse_data_with_long_indices_are_taken(model):
-    """scikit-learn's solvers take 32 bits only."""
+def test_sparse_data_with_long_indices_are_accepted(model):
+    """scikit-learn's solvers accept only 32 bits."""
     X, y, _ = make("sparse")
     X = sp.csr_array(
         (X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)), shape=X.shape
@@ -224,8 +228,8 @@ def test_sparse_data_with_long_indices_are_taken(model):
     assert np.isfinite(model.coef_).all()
 
 
-def test_penalties_that_need_a_wide_basis_do_without_where_it_is_large(monkeypatch):
-    """The eigenbasis of the rows is small here, that of the features is not."""
+def test_penalties_avoid_a_large_wide_basis(monkeypatch):
+    """The eigenbasis of the rows is small here, and that of the features is large."""
     X, Y, _ = make("sparse")
     data = data_of(X, Y, None)
     assert DirtyMTL()._solver_for(data) == "admm"
@@ -234,7 +238,7 @@ def test_penalties_that_need_a_wide_basis_do_without_where_it_is_large(monkeypat
     assert TraceNormMTL()._solver_for(data) == "admm"
 
 
-def test_features_of_very_many_tasks_are_sparse_or_refused(monkeypatch):
+def test_features_of_very_many_tasks_are_sparse_or_rejected(monkeypatch):
     rng = np.random.default_rng(0)
     n_tasks = 20_000
     X, ids = rng.normal(size=(2 * n_tasks, 3)), np.repeat(np.arange(n_tasks), 2)
@@ -248,7 +252,7 @@ def test_features_of_very_many_tasks_are_sparse_or_refused(monkeypatch):
     assert "encoding='number'" in caught.value.remedy
 
 
-def test_dense_and_sparse_features_of_tasks_are_the_same_model(monkeypatch):
+def test_dense_and_sparse_task_features_give_the_same_model(monkeypatch):
     X, y, ids = make("ragged")
     dense = TaskFeature(Ridge()).fit(X, y, task_id=ids)
     monkeypatch.setattr(memory, "KEPT", 0)
@@ -260,7 +264,7 @@ def test_dense_and_sparse_features_of_tasks_are_the_same_model(monkeypatch):
 
 
 @pytest.mark.parametrize("variant", ["mtn", "stn", "mtn-fetr"])
-def test_networks_that_would_not_fit_are_refused_before_they_are_made(
+def test_networks_that_exceed_the_memory_are_rejected_before_they_are_created(
     variant, monkeypatch
 ):
     monkeypatch.setattr(memory, "free_bytes", lambda: 8e9)

@@ -21,7 +21,7 @@ def problem(n=300, seed=0):
     return X, Y + 0.01 * rng.normal(size=Y.shape)
 
 
-def test_without_torch_the_message_says_what_to_install(monkeypatch):
+def test_without_torch_the_message_names_the_package_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ConfigError, match="needs PyTorch") as caught:
         MTNetwork().fit(*problem(20))
@@ -42,14 +42,14 @@ def test_without_torch_the_message_says_what_to_install(monkeypatch):
         ({"max_iter": 0}, "max_iter must be"),
     ],
 )
-def test_bad_parameters_are_explained(params, message):
+def test_invalid_parameters_are_reported(params, message):
     with pytest.raises(ValueError, match=message):
         MTNetwork(**params).fit(*problem(20))
 
 
 @pytest.mark.slow
 class TestTraining:
-    """What needs PyTorch."""
+    """Tests that need PyTorch."""
 
     @pytest.fixture(autouse=True)
     def torch(self):
@@ -58,7 +58,7 @@ class TestTraining:
         )
 
     @pytest.mark.parametrize("variant", VARIANTS)
-    def test_bent_functions_of_different_scales_are_learned(self, variant):
+    def test_nonlinear_functions_of_different_scales_are_learned(self, variant):
         X, Y = problem()
         model = MTNetwork(
             variant,
@@ -76,10 +76,10 @@ class TestTraining:
         assert hasattr(model, "task_covariance_") == (variant == "mtn-fetr")
 
     @pytest.mark.parametrize("variant", ["stn", "mtn-fetr"])
-    def test_early_stopping_keeps_the_epoch_with_the_least_error_on_rows_held_out(
+    def test_early_stopping_keeps_the_epoch_with_the_smallest_held_out_error(
         self, variant
     ):
-        """Targets of pure noise can only be learned by heart: stopping early stays near the mean."""
+        """Pure noise can only be memorized, so early stopping stays near the mean."""
         rng = np.random.default_rng(0)
         X, Y = rng.normal(size=(120, 5)), rng.normal(size=(120, 2))
         model = MTNetwork(
@@ -102,9 +102,10 @@ class TestTraining:
         ]
         assert errors[0] < 0.8 * errors[1]
 
-    def test_related_outputs_show_in_the_task_covariance(self):
+    def test_the_task_covariance_shows_related_outputs(self):
         X, Y = problem()
-        # In a wide box the scale moves from S1, which has null directions, to S2 until that is upper * I.
+        # In a wide box the scale moves from S1, which has null directions, to S2 until
+        # that equals upper * I.
         model = MTNetwork(
             "mtn-fetr",
             hidden=(16,),
@@ -124,7 +125,7 @@ class TestTraining:
         )
 
     @pytest.mark.parametrize("variant", VARIANTS)
-    def test_ragged_tasks_and_missing_targets(self, variant):
+    def test_ragged_tasks_and_missing_targets_are_fitted(self, variant):
         X, Y = problem()
         model = MTNetwork(
             variant,
@@ -152,7 +153,7 @@ class TestTraining:
         assert clone(model).fit(X, holes).score(X, Y) > 0.9
 
     def test_missing_targets_have_no_influence(self):
-        """Only the observed entries count, whatever stood in the others."""
+        """Only observed entries count, whatever values the others have."""
         X, Y = problem(60)
         Y[::2, 1] = np.nan
         model = MTNetwork("stn", hidden=(8,), max_iter=5, batch_size=1000).fit(X, Y)
@@ -169,7 +170,7 @@ class TestTraining:
         sparse = MTNetwork(hidden=(8,), max_iter=5).fit(sp.csr_matrix(X), Y)
         assert_allclose(sparse.predict(sp.csr_matrix(X)), dense.predict(X), rtol=1e-8)
 
-    def test_runs_repeat_and_leave_the_global_generator_alone(self, torch):
+    def test_runs_repeat_and_do_not_change_the_global_generator(self, torch):
         X, Y = problem(60)
         torch.manual_seed(5)
         expected = torch.rand(3).tolist()
@@ -183,7 +184,7 @@ class TestTraining:
         assert np.any(other.predict(X) != one)
 
     @pytest.mark.parametrize("variant", VARIANTS)
-    def test_constant_columns_and_targets_are_harmless(self, variant):
+    def test_constant_columns_and_targets_are_fitted(self, variant):
         X, Y = problem(40)
         X[:, 1], Y[:, 2] = 3.0, 5.0
         model = MTNetwork(variant, hidden=(8,), max_iter=40, learning_rate=0.01).fit(

@@ -45,7 +45,7 @@ class Model:
         (integer(), True, "p must be an int, got True"),
     ],
 )
-def test_a_wrong_value_is_named_with_what_is_allowed(rule, value, message):
+def test_an_invalid_value_is_reported_with_the_allowed_ones(rule, value, message):
     with pytest.raises(ValueError, match=message.replace("?", r"\?")):
         check_params(Model(value), {"p": rule})
 
@@ -67,7 +67,7 @@ def test_allowed_values_pass(rule, value):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_every_method_can_be_made_and_describes_itself(name):
+def test_every_method_can_be_created_and_describes_itself(name):
     info = get_method(name)
     estimator = build({"estimator": name})
     assert type(estimator).__name__ == name
@@ -76,7 +76,7 @@ def test_every_method_can_be_made_and_describes_itself(name):
     assert info.objective
     estimator_params = estimator.get_params(deep=True)
     for key in [*info.default_grid, *info.fast]:
-        # A nested parameter belongs to the default base, which is made in fit.
+        # The nested parameter belongs to the default base, which is created in fit.
         assert key in estimator_params or key.partition("__")[0] in estimator_params
     assert (estimator.__sklearn_tags__().estimator_type) == info.kind
 
@@ -88,7 +88,7 @@ def test_every_reference_is_used_and_has_its_key():
         assert text.count("{") == text.count("}")
 
 
-def test_names_of_methods_are_known_without_numpy():
+def test_names_of_methods_are_listed_without_importing_numpy():
     code = (
         "import sys, mtlrun.estimators.registry, mtlrun.estimators as e; assert 'RobustMTL' in dir(e); "
         "sys.exit(any(m in sys.modules for m in ('numpy', 'scipy', 'sklearn', 'pandas', 'pydantic')))"
@@ -98,12 +98,12 @@ def test_names_of_methods_are_known_without_numpy():
     assert not hasattr(mtlrun.estimators, "NoSuchModel")
 
 
-def test_unknown_method_is_answered_with_a_suggestion():
+def test_an_unknown_method_gets_a_suggestion():
     with pytest.raises(UnknownNameError, match="Did you mean 'IndependentRidge'"):
         get_method("IndependendRidge")
 
 
-def test_a_foreign_class_is_loaded_by_its_path():
+def test_an_external_class_is_loaded_by_its_path():
     assert (
         build({"estimator": "sklearn.linear_model:Ridge", "params": {"alpha": 3}}).alpha
         == 3
@@ -134,12 +134,12 @@ def test_a_foreign_class_is_loaded_by_its_path():
         ),
     ],
 )
-def test_a_wrong_specification_is_explained(spec, message):
+def test_an_invalid_specification_is_reported(spec, message):
     with pytest.raises(ConfigError, match=message):
         build(spec)
 
 
-def test_nested_estimators_are_built():
+def test_nested_estimators_are_created():
     spec = {
         "estimator": "sklearn.multiclass:OneVsRestClassifier",
         "params": {
@@ -158,7 +158,7 @@ def test_load_class_returns_the_class_itself():
 
 
 @pytest.mark.parametrize("left_out", ["cite", "complexity", "default_grid"])
-def test_a_class_has_to_say_its_source_its_cost_and_its_grid(left_out):
+def test_a_class_must_declare_its_source_its_cost_and_its_grid(left_out):
     said = {"cite": ("hoerl1970",), "complexity": "one solve", "default_grid": {}}
     assert MethodMetadata(**said).multitask
     del said[left_out]

@@ -1,4 +1,6 @@
-"""Paths of strengths, and models that choose theirs by cross-validation: the same as grid searches."""
+"""Regularization paths, and models with built-in cross-validation, match grid
+searches.
+"""
 
 import warnings
 
@@ -28,7 +30,7 @@ LAYOUTS = ["shared", "ragged", "masked"]
 
 
 def rows(layout, cls, n=90):
-    """Arguments of `fit` and folds that keep all tasks on both sides."""
+    """Return arguments of `fit` and folds with all tasks on both sides."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 4)) + np.array([0, 1, 0, -2])
     Y = X @ rng.normal(size=(4, 3)) + np.array([5, 0, -1]) + rng.normal(size=(n, 3))
@@ -49,7 +51,9 @@ def rows(layout, cls, n=90):
 
 
 def searched(model, data, folds, weights=None):
-    """Scores by strength and fold of plain fits of the model at every strength of the path."""
+    """Return scores by strength and fold of separate fits at each strength of the
+    path.
+    """
     base = next(
         cls
         for cls in type(model).__mro__
@@ -83,7 +87,7 @@ def searched(model, data, folds, weights=None):
 @pytest.mark.parametrize(
     ("cls", "layout"), [(cls, LAYOUTS[k % 3]) for k, cls in enumerate(CLASSES)]
 )
-def test_the_same_scores_as_plain_fits(cls, layout):
+def test_scores_match_separate_fits(cls, layout):
     data, folds = rows(layout, cls)
     folds = folds[:2]
     model = cls(alphas=3, min_ratio=0.05, cv=folds, **TIGHT).fit(**data)
@@ -101,7 +105,7 @@ def test_the_same_scores_as_plain_fits(cls, layout):
     "options", [{}, {"fit_intercept": False}, {"solver": "fista"}, {"scoring": "r2"}]
 )
 @pytest.mark.parametrize("layout", ["shared", "ragged", "masked"])
-def test_weights_and_options(layout, options):
+def test_weights_and_options_are_used(layout, options):
     data, folds = rows(layout, paths.TraceNormMTLCV)
     weights = np.random.default_rng(2).random(90) + 0.1
     model = paths.TraceNormMTLCV(alphas=[3.0, 30.0, 0.3], cv=folds, **options, **TIGHT)
@@ -112,7 +116,7 @@ def test_weights_and_options(layout, options):
     )
 
 
-def test_sparse_and_wide_designs_need_no_sums():
+def test_sparse_and_wide_designs_work_without_statistics():
     data, folds = rows("shared", paths.JointFeatureMTLCV)
     dense = paths.JointFeatureMTLCV(alphas=4, cv=folds, **TIGHT).fit(**data)
     sparse = paths.JointFeatureMTLCV(alphas=4, cv=folds, **TIGHT).fit(
@@ -137,7 +141,7 @@ def test_large_means_do_not_cancel():
     assert_allclose(moved.scores_path_, plain.scores_path_, rtol=1e-5)
 
 
-def test_a_search_of_scikit_learn_chooses_the_same():
+def test_a_search_of_scikit_learn_selects_the_same():
     data, folds = rows("shared", paths.JointFeatureMTLCV)
     model = paths.JointFeatureMTLCV(cv=folds, **TIGHT).fit(**data)
     base = paths.JointFeatureMTL(**TIGHT)
@@ -179,7 +183,7 @@ def test_tasks_without_training_rows_are_left_out_of_a_fold(monkeypatch):
     assert np.isfinite(model.scores_path_).all()
 
 
-def test_what_it_refuses_and_warns_of():
+def test_invalid_input_is_rejected_and_weak_grids_cause_warnings():
     data, folds = rows("shared", paths.TraceNormMTLCV)
     for options in (
         {"alphas": 0},
@@ -200,8 +204,8 @@ CLASSIFIERS = [name for name in vars(paths) if name.endswith("ClassifierCV")]
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
-def test_a_path_of_a_classifier_counts_the_labels_that_predict_gives(name):
-    """At the first strength all scores are 0, which `predict` takes for the label -1.
+def test_a_path_of_a_classifier_counts_the_predicted_labels(name):
+    """At the first strength all scores are 0, for which `predict` returns the label -1.
 
     The labels are balanced, so that the intercepts are 0 as well.
     """
@@ -237,5 +241,5 @@ CHECKED = [
         if k == 0 or j % 4 == k
     ],
 )
-def test_scikit_learn_check(estimator, check):
+def test_scikit_learn_checks_pass(estimator, check):
     check(estimator)

@@ -1,4 +1,4 @@
-"""PerTask equals fitting scikit-learn by hand, task by task, on every layout."""
+"""PerTask equals fitting scikit-learn by hand to each task, on every layout."""
 
 import numpy as np
 import pandas as pd
@@ -45,7 +45,7 @@ def test_ragged_regression_is_one_fit_per_task():
 
 
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA], ids=["None", "NaN", "NA"])
-def test_labels_of_objects_may_be_missing(missing):
+def test_object_labels_may_be_missing(missing):
     X, _, _ = _ragged()
     signs = (X[:, :2] > 0).astype(int)
     Y = signs.astype(object)
@@ -76,7 +76,7 @@ def test_polars_frames_are_split_by_task():
     assert shared.tasks_.tolist() == ["u", "v"]
 
 
-def test_shared_design_leaves_missing_targets_out():
+def test_a_shared_design_leaves_missing_targets_out():
     X, y, _ = _ragged()
     Y = np.column_stack([y, -y])
     Y[:20, 1] = np.nan
@@ -107,7 +107,7 @@ def test_scores_separate_the_labels(classifier):
     assert model.score(X, labels, task_id=ids) > 0.8
 
 
-def test_task_of_one_class_is_fitted_and_counted():
+def test_a_task_of_a_single_class_is_fitted_and_counted():
     X = np.arange(8.0)[:, None]
     Y = np.array([[-1, -1, 1]] * 4 + [[1, -1, 1]] * 4)
     model = PerTask(LogisticRegression()).fit(X, Y)
@@ -129,7 +129,7 @@ def test_weights_reach_the_estimator():
     assert_allclose(shared.coef_[1], LinearRegression().fit(X[::2], y[::2]).coef_)
 
 
-def test_wrong_use_is_refused():
+def test_invalid_use_is_rejected():
     X, y, ids = _ragged()
     with pytest.raises(ValueError, match="2-D y"):
         PerTask(Ridge()).fit(X, np.column_stack([y, y]), task_id=ids)
@@ -148,7 +148,7 @@ def test_wrong_use_is_refused():
         model.predict(X[:1], task_id=["d"])
 
 
-def test_takes_task_id():
+def test_fit_accepts_task_id():
     assert takes_task_id(PerTask(Ridge()))
     assert not takes_task_id(Ridge())
 
@@ -170,9 +170,7 @@ def test_tuned_ridge_is_ridge_cv_of_scikit_learn(weights):
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("is_weighted", [False, True])
-def test_tuned_ridge_leaves_out_each_row_with_the_intercept_that_it_moved(
-    seed, is_weighted
-):
+def test_tuned_ridge_accounts_for_the_intercept_of_each_left_out_row(seed, is_weighted):
     rng = np.random.default_rng(seed)
     n = 12
     X = rng.normal(size=(n, 3)) + 5
@@ -192,7 +190,7 @@ def test_tuned_ridge_leaves_out_each_row_with_the_intercept_that_it_moved(
     np.testing.assert_allclose(found.predict(X), best.predict(X))
 
 
-def test_tuned_logistic_finds_the_best_strength_and_takes_rare_labels():
+def test_tuned_logistic_selects_the_best_strength_and_handles_rare_labels():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 8))
     y = np.where(X[:, 0] + rng.normal(size=60) > 0, 1.0, -1.0)
@@ -231,7 +229,7 @@ def test_rows_of_an_unknown_task_get_the_mean_of_all_models():
         )
 
 
-def test_tuned_kernel_ridge_is_kernel_ridge_of_the_best_strength_and_width():
+def test_tuned_kernel_ridge_is_kernel_ridge_with_the_best_strength_and_width():
     rng = np.random.default_rng(0)
     X, weights = rng.normal(size=(30, 2)), rng.integers(1, 3, 30).astype(float)
     y = np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=30)
@@ -274,7 +272,7 @@ def test_tuned_kernel_ridge_is_kernel_ridge_of_the_best_strength_and_width():
     )
 
 
-def test_tuned_kernel_ridge_predicts_the_mean_of_what_it_cannot_learn():
+def test_tuned_kernel_ridge_predicts_the_mean_if_it_cannot_learn():
     X = np.ones((8, 1))
     model = TunedKernelRidge().fit(X, np.resize([1.0, -1.0], 8))
     assert model.alpha_ == np.inf

@@ -24,7 +24,7 @@ KERNELS = ["linear", "polynomial(2)"]
 
 
 class Problem(NamedTuple):
-    """A small problem with different coefficients in every task."""
+    """Return a small problem with different coefficients in each task."""
 
     X: np.ndarray
     y: np.ndarray
@@ -94,7 +94,8 @@ def pairs(W: np.ndarray) -> np.ndarray:
 def smallest_trace(
     W: np.ndarray, *, low: float, high: float, total: float, shift: float = 0.0
 ) -> float:
-    """Return the smallest tr(W (shift I + S)^-1 W') over low I <= S <= high I, tr S = total.
+    """Return the smallest tr(W (shift I + S)^-1 W') over low I <= S <= high I, tr S =
+    total.
 
     The best S has the eigenvectors of W'W. For singular values sigma_k its eigenvalues
     are clip(c sigma_k - shift, low, high), with the constant c that gives the sum.
@@ -119,7 +120,7 @@ def cmtl(data: Problem, model) -> float:
     mean = model.coef_.mean(axis=0)
     total = (model.n_task_clusters_ - 1) / model.between
     total += (N_TASKS - model.n_task_clusters_) / model.within
-    # Deviations from the mean add up to zero: S acts on the other T - 1 directions.
+    # Deviations from the mean sum to zero: S acts on the other T - 1 directions.
     others = np.linalg.svd(np.ones((1, N_TASKS)))[2][1:]
     trace = smallest_trace(
         others @ model.coef_, low=1 / model.within, high=1 / model.between, total=total
@@ -154,7 +155,7 @@ def metag(data: Problem, model) -> float:
 
 
 def graph(loss: float, model) -> float:
-    """All tasks are linked with weight 1 / T, which is the default graph."""
+    """The default graph links all tasks with weight 1 / T."""
     coupling = model.alpha / 2 * squares(pairs(model.coef_)) / N_TASKS
     sizes = model.ridge / 2 * squares(model.coef_)
     return loss + coupling + sizes + model.sparsity * absolute(model.coef_)
@@ -203,7 +204,7 @@ def matrix_normal(data: Problem, model) -> float:
 
 
 def features_learned(data: Problem, model) -> float:
-    # D is singular where W has not full rank: its generalized inverse is meant.
+    # D is singular if W does not have full rank; it stands for the generalized inverse.
     inverse = np.linalg.pinv(model.feature_covariance_, rcond=1e-9, hermitian=True)
     trace = np.trace(model.coef_ @ inverse @ model.coef_.T)
     return data.half_squares(model) + model.gamma * trace
@@ -217,7 +218,7 @@ def relations(data: Problem, model) -> float:
 
 
 def coupled_machines(data: Problem, model) -> float:
-    """All tasks are linked with weight 1, which is the default graph of machines."""
+    """The default graph of kernel machines links all tasks with weight 1."""
     A = np.ones((N_TASKS, N_TASKS))
     L = np.diag(A.sum(axis=1)) - A
     coupling = (L * (model.coef_ @ model.coef_.T)).sum()
@@ -226,7 +227,9 @@ def coupled_machines(data: Problem, model) -> float:
 
 
 def kernel_machines(data: Problem, model) -> float:
-    """Evaluate with w_t^m = theta_t^m sum_i a_i phi_m(x_i), a_i the dual coefficients."""
+    """Evaluate with w_t^m = theta_t^m sum_i a_i phi_m(x_i), a_i the dual
+    coefficients.
+    """
     value = 0.0
     for t in range(N_TASKS):
         support = model.support_vectors_[t]
@@ -272,7 +275,7 @@ def likelihood_of_labels(data: Problem, model) -> float:
     means = data.X.mean(axis=0)
     level = model.mean_intercept_ + model.mean_coef_ @ means
     mu = np.append(level, model.mean_coef_ * data.X.std(axis=0))
-    # Directions without variance have no differences to integrate over.
+    # Directions without variance need no integration.
     values, vectors = np.linalg.eigh(Sigma)
     root = vectors * np.sqrt(np.maximum(values, 0))
     total = 0.0
@@ -545,7 +548,7 @@ OBJECTIVES: dict[str, tuple[str, dict[str, object], Evaluate]] = {
     "RobustMTLClassifier": (
         f"{ROBUST}sum_t sum_i l(y_ti (x_ti'w_t + b_t))",
         {"lam": 0.7, "beta": 1.0, "tol": 1e-9, "max_iter": 50_000},
-        # The default loss of labels is squared, here without the factor 1/2.
+        # The default loss for labels is squared, here without the factor 1/2.
         lambda data, m: robust(data.squared_errors(m), m),
     ),
     "GraphSVC": (
@@ -579,7 +582,7 @@ OBJECTIVES: dict[str, tuple[str, dict[str, object], Evaluate]] = {
         lambda data, m: fused(data.logistic(m), m),
     ),
 }
-#: Methods whose objectives are computed a second time elsewhere, and where.
+#: Methods whose objectives are checked in another test, with its name
 ELSEWHERE = {
     "DivideAndConquerRMTL": "tests/estimators/test_divide.py",
     "DivideAndConquerRMTLClassifier": "tests/estimators/test_divide.py",
@@ -604,10 +607,10 @@ def test_the_printed_objective_is_the_one_that_is_minimized(name):
     model = load_class(name)(**parameters)
     model.fit(data.X, data.y, task_id=data.task)
     objective = np.atleast_1d(model.objective_)[-1]
-    # Predictions of kernel machines rest on rounded dual variables.
+    # Predictions of kernel machines use rounded dual variables.
     digits = 1e-3 if "kernels" in parameters else 1e-6
     assert_allclose(evaluate(data, model), objective, rtol=digits)
 
 
-def test_every_method_has_its_objective_checked():
+def test_the_objective_of_every_method_is_checked():
     assert set(OURS) == set(OBJECTIVES) | set(ELSEWHERE)

@@ -1,4 +1,6 @@
-"""MTFL and MTRL: certified, equal where they should be, and what the printed alternations reach."""
+"""MTFL and MTRL: certificates, equivalences, and the results of the printed
+alternations.
+"""
 
 import cvxpy as cp
 import numpy as np
@@ -29,7 +31,7 @@ def problem(layout="shared", n=40, d=5, T=4, seed=0):
 
 
 @pytest.mark.parametrize("solver", ["admm", "fista"])
-def test_a_generic_solver_finds_the_same(solver):
+def test_a_generic_solver_gives_the_same_solution(solver):
     X, Y, _ = problem()
     W, b = cp.Variable((5, 4)), cp.Variable((1, 4))
     loss = 0.5 * cp.sum_squares(Y - X @ W - np.ones((40, 1)) @ b)
@@ -57,7 +59,7 @@ def test_mtfl_is_mtrl_without_ridge(layout):
     [(MTFL(0.5), "shared"), (MTFL(0.5), "ragged"), (MTRL(0.5, 1.0), "masked")],
     ids=str,
 )
-def test_the_printed_alternation_comes_near_and_its_gap_says_how_near(model, layout):
+def test_the_printed_alternation_comes_close_and_its_gap_shows_how_close(model, layout):
     X, y, ids = problem(layout)
     direct = clone(model).set_params(**TIGHT).fit(X, y, task_id=ids)
     printed = clone(model).set_params(variant="paper", tol=1e-7).fit(X, y, task_id=ids)
@@ -67,7 +69,7 @@ def test_the_printed_alternation_comes_near_and_its_gap_says_how_near(model, lay
     assert np.all(np.diff(printed.objective_) <= 1e-9 * best)
 
 
-def test_the_covariance_is_the_minimiser_of_its_trace_term():
+def test_the_covariance_minimizes_its_trace_term():
     X, Y, _ = problem()
     model = MTFL(0.1, **TIGHT).fit(X, Y)
     assert model.feature_covariance_.shape == (5, 5)
@@ -104,7 +106,7 @@ def test_without_the_trace_term_it_is_ridge():
     assert_allclose(model.coef_, IndependentRidge(2.0).fit(X, Y).coef_, atol=1e-5)
 
 
-def test_a_path_goes_on_from_the_last_fit():
+def test_a_path_continues_from_the_last_fit():
     X, Y, _ = problem()
     model = MTFL(1.0, warm_start=True, tol=1e-8).fit(X, Y)
     again = model.set_params(gamma=1.01).fit(X, Y)
@@ -115,13 +117,13 @@ def test_a_path_goes_on_from_the_last_fit():
 @pytest.mark.parametrize(
     "model", [MTFL(variant="paper"), MTRL(), MTFL(), MTRL(variant="paper")], ids=str
 )
-def test_constant_targets_and_odd_columns_are_harmless(model):
+def test_constant_targets_and_unusual_columns_are_fitted(model):
     X, Y, _ = problem()
     model.fit(X, np.full((40, 2), 3.0))
     assert_allclose(model.coef_, 0, atol=1e-10)
     odd = np.column_stack([X, np.ones(40), X[:, 0]])
     assert np.isfinite(model.fit(odd, Y).coef_).all()
-    ids = np.repeat([0, 1], [39, 1])  # a task with one sample
+    ids = np.repeat([0, 1], [39, 1])  # A task with a single sample
     assert np.isfinite(model.fit(X, Y[:, 0], task_id=ids).coef_).all()
 
 
@@ -135,13 +137,13 @@ def test_constant_targets_and_odd_columns_are_harmless(model):
         (MTRL(variant="papre"), "did you mean 'paper'"),
     ],
 )
-def test_bad_parameters_are_explained(model, message):
+def test_invalid_parameters_are_reported(model, message):
     X, Y, _ = problem()
     with pytest.raises(ValueError, match=message):
         model.fit(X, Y)
 
 
-def test_the_rate_tells_what_a_slow_run_has_left_to_gain():
+def test_the_rate_shows_the_remaining_decrease_of_a_slow_run():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 8))
     W = rng.normal(size=(8, 2)) @ rng.normal(size=(2, 5))

@@ -1,4 +1,4 @@
-"""Robust MTL: objective, parts, regimes of lam, solvers, layouts, losses."""
+"""Robust MTL: objective, parts, ranges of lam, solvers, layouts, losses."""
 
 import warnings
 
@@ -19,7 +19,7 @@ from mtlrun.estimators.robust import (
 
 
 def problem(n=40, d=8, T=9, seed=0, labels=False):
-    """Rank two, the last task an outlier."""
+    """Return data of rank two whose last task is an outlier."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) + 0.3
     W = rng.normal(size=(d, 2)) @ rng.normal(size=(2, T))
@@ -29,7 +29,7 @@ def problem(n=40, d=8, T=9, seed=0, labels=False):
 
 
 def objective(model, X, Y):
-    """The documented objective, written out."""
+    """Compute the documented objective."""
     Z = X @ model.coef_.T + model.intercept_
     name = getattr(model, "loss", "squared")
     if name == "logistic":
@@ -78,7 +78,7 @@ def test_all_solvers_reach_the_optimum_of_the_documented_objective(
     assert np.any(fitted.intercept_) == intercept
 
 
-def test_the_outlier_task_is_found():
+def test_the_outlier_task_is_detected():
     X, Y = problem()
     model = RobustMTL(0.6, 0.3, tol=1e-8).fit(X, Y)
     norms = np.linalg.norm(model.outlier_, axis=1)
@@ -86,7 +86,7 @@ def test_the_outlier_task_is_found():
     assert norms[8] > 3 * norms[:8].max()
 
 
-# ---------------------------------------------------------------- regimes of lam
+# ---------------------------------------------------------------- ranges of lam
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -117,7 +117,7 @@ def test_up_to_one_over_root_m_the_low_rank_part_is_zero_and_tasks_are_separate(
     assert_allclose(model.coef_[3], alone.coef_[0], atol=1e-3)
 
 
-def test_inside_there_is_no_warning():
+def test_between_these_limits_there_is_no_warning():
     X, Y = problem()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -129,7 +129,7 @@ def test_inside_there_is_no_warning():
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
-def test_ragged_masked_sparse_and_weighted_data(model):
+def test_ragged_masked_sparse_and_weighted_data_are_fitted(model):
     X, Y = problem(labels="Classifier" in str(model))
     precise = clone(model).set_params(tol=1e-9, max_iter=100000)
     w = np.random.default_rng(1).integers(0, 3, size=40)
@@ -160,7 +160,7 @@ def test_the_order_of_tasks_does_not_matter():
 
 
 @pytest.mark.parametrize("loss", ["squared", "squared_hinge"])
-def test_tasks_of_one_class_are_fitted(loss):
+def test_tasks_of_a_single_class_are_fitted(loss):
     X, Y = problem(labels=True)
     Y[:, 2] = 1
     model = RobustMTLClassifier(0.6, 1.0, loss=loss).fit(X, Y)
@@ -168,7 +168,7 @@ def test_tasks_of_one_class_are_fitted(loss):
     assert (model.predict(X)[:, 2] == 1).all()
 
 
-def test_squared_classifier_is_the_regressor_on_signs():
+def test_the_squared_classifier_is_the_regressor_on_signs():
     X, Y = problem(labels=True)
     scores = RobustMTL(0.6, 0.3).fit(X, Y.astype(float)).predict(X)
     model = RobustMTLClassifier(0.6, 0.3).fit(X, np.where(Y > 0, "yes", "no"))
@@ -176,7 +176,7 @@ def test_squared_classifier_is_the_regressor_on_signs():
     assert_array_equal(model.predict(X) == "yes", scores > 0)
 
 
-# ---------------------------------------------------------------- the paper's solvers and stopping rules
+# ----------------------------------------------- the paper's solvers and stopping rules
 
 
 def test_apg_as_printed_stops_by_its_own_rule():
@@ -224,7 +224,7 @@ def test_ladm_corrected_solves_the_same_problem(model, shape):
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
-def test_ladm_with_part_after_part_solves_the_same_problem(model):
+def test_ladm_with_sequential_parts_solves_the_same_problem(model):
     X, Y = problem(labels="Classifier" in str(model))
     model = clone(model).set_params(fit_intercept=False)
     best = clone(model).set_params(tol=1e-7, max_iter=100000).fit(X, Y)
@@ -238,7 +238,7 @@ def test_ladm_with_part_after_part_solves_the_same_problem(model):
 
 
 @pytest.mark.parametrize("solver", ["apg", "ladm"])
-def test_the_papers_form_takes_another_way_to_the_same_iterates(solver):
+def test_the_papers_form_computes_the_same_iterates_in_another_way(solver):
     X, Y = problem()
     ours = RobustMTL(0.6, 0.3, solver=solver, stop="paper", fit_intercept=False).fit(
         X, Y
@@ -274,7 +274,7 @@ def test_a_smaller_eps_means_more_iterations_and_a_better_objective():
     assert rough.objective_[-1] > fine.objective_[-1]
 
 
-def test_not_converging_by_the_papers_rule_names_eps():
+def test_nonconvergence_by_the_papers_rule_names_eps():
     X, Y = problem()
     with pytest.warns(
         ConvergenceWarning,
@@ -316,7 +316,7 @@ def test_not_converging_by_the_papers_rule_names_eps():
         ({"eps": 0}, "eps must be"),
     ],
 )
-def test_wrong_parameters_are_explained(params, message):
+def test_invalid_parameters_are_reported(params, message):
     X, Y = problem()
     with pytest.raises(ValueError, match=message):
         RobustMTL(**params).fit(X, Y)
@@ -326,7 +326,7 @@ def test_wrong_parameters_are_explained(params, message):
 
 
 @pytest.mark.parametrize("solver", ["admm", "fista"])
-def test_paths_of_both_parameters_start_warm(solver):
+def test_paths_of_both_parameters_are_warm_started(solver):
     X, Y = problem()
     path = [(0.6, 0.3), (0.55, 0.3), (0.55, 0.35), (0.5, 0.4)]
     warm = RobustMTL(solver=solver, tol=1e-6, max_iter=100000, warm_start=True)
@@ -339,7 +339,7 @@ def test_paths_of_both_parameters_start_warm(solver):
     assert iterations > 0
 
 
-def test_a_path_may_cross_the_regimes():
+def test_a_path_may_cross_the_ranges_of_lam():
     X, Y = problem()
     warm = RobustMTL(beta=0.3, tol=1e-6, warm_start=True)
     for lam in (0.2, 0.6, 1.2, 0.6):

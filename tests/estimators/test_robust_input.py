@@ -1,4 +1,6 @@
-"""Robust MTL and divide and conquer: bad input, the smallest shapes, sparse designs that must stay sparse."""
+"""Robust MTL and divide and conquer: invalid input, minimal shapes, sparse designs that
+stay sparse.
+"""
 
 import numpy as np
 import pytest
@@ -34,7 +36,7 @@ def models(solver="auto"):
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("model", models(), ids=lambda m: type(m).__name__)
 @pytest.mark.parametrize("sparse", [False, True])
-def test_values_that_are_not_finite_are_refused(model, value, sparse):
+def test_non_finite_values_are_rejected(model, value, sparse):
     X, Y = problem()
     spoiled = X.copy()
     spoiled[3, 2] = value
@@ -42,13 +44,13 @@ def test_values_that_are_not_finite_are_refused(model, value, sparse):
         model.fit(sp.csr_array(spoiled) if sparse else spoiled, Y)
     with pytest.raises(ValueError, match=r"NaN|infinity"):
         model.fit(X, np.where(np.arange(20) == 4, value, Y[:, 0]))
-    if np.isinf(value):  # a NaN in a matrix of targets is a missing target
+    if np.isinf(value):  # A NaN in a matrix of targets is a missing target.
         with pytest.raises(ValueError, match="infinity"):
             model.fit(X, np.where(np.arange(20)[:, None] == 4, value, Y))
 
 
 @pytest.mark.parametrize("model", models(), ids=lambda m: type(m).__name__)
-def test_a_task_without_targets_is_refused(model):
+def test_a_task_without_targets_is_rejected(model):
     X, Y = problem()
     Y[:, 2] = np.nan
     with pytest.raises(ValueError, match=r"task 2 has no"):
@@ -67,7 +69,7 @@ def test_a_task_without_targets_is_refused(model):
     ],
 )
 @pytest.mark.parametrize("divide", [False, True])
-def test_parameters_out_of_range_are_refused(params, message, divide):
+def test_parameters_out_of_range_are_rejected(params, message, divide):
     base = RobustMTL(**params)
     with pytest.raises(ValueError, match=message):
         (DivideAndConquerRMTL(base, 2) if divide else base).fit(*problem())
@@ -75,7 +77,7 @@ def test_parameters_out_of_range_are_refused(params, message, divide):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("shape", [(1, 4, 3), (6, 1, 3), (6, 4, 1), (1, 1, 1)])
-def test_one_row_one_feature_one_task(solver, shape):
+def test_one_row_one_feature_and_one_task_are_fitted(solver, shape):
     X, Y = problem(*shape)
     for model in models(solver):
         for fit_intercept in (True, False):
@@ -90,14 +92,14 @@ def test_one_row_one_feature_one_task(solver, shape):
             assert np.isfinite(model.predict(X)).all()
 
 
-def test_with_more_blocks_than_tasks_every_task_is_a_block():
+def test_with_more_blocks_than_tasks_each_task_is_a_block():
     X, Y = problem(T=3)
     many, three = (DivideAndConquerRMTL(RobustMTL(0.6), t).fit(X, Y) for t in (50, 3))
     assert [len(block) for block in many.blocks_] == [1, 1, 1]
     assert_allclose(many.coef_, three.coef_)
 
 
-def test_constant_designs_and_targets():
+def test_constant_designs_and_targets_are_fitted():
     X, Y = problem()
     for solver in SOLVERS:
         for model in models(solver):
@@ -106,7 +108,7 @@ def test_constant_designs_and_targets():
 
 
 @pytest.mark.parametrize("lam", [0.4, 1.0])
-def test_a_degenerate_lam_is_warned_about_by_every_solver(lam):
+def test_every_solver_warns_about_a_degenerate_lam(lam):
     for solver in SOLVERS:
         with pytest.warns(
             DegenerateModelWarning, match=r"Both parts need 0.408 < lam < 1"
@@ -120,7 +122,7 @@ def test_a_degenerate_lam_is_warned_about_by_every_solver(lam):
 @pytest.mark.parametrize("shape", [(400, 20), (20, 400)])
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("loss", ["squared", "squared_hinge"])
-def test_a_sparse_design_is_never_made_dense_beyond_the_smaller_side(
+def test_a_sparse_design_is_never_densified_beyond_the_smaller_side(
     monkeypatch, shape, solver, loss
 ):
     n, d = shape
@@ -147,7 +149,7 @@ def test_a_sparse_design_is_never_made_dense_beyond_the_smaller_side(
 
 
 @pytest.mark.parametrize("solver", ["apg", "ladm"])
-def test_paths_of_the_papers_solvers_start_warm_too(solver):
+def test_paths_of_the_papers_solvers_are_warm_started_too(solver):
     X, Y = problem(60, 8)
     warm, saved = RobustMTL(solver=solver, eps=1e-6, warm_start=True), 0
     for lam, beta in ((0.6, 0.3), (0.58, 0.3), (0.58, 0.33)):

@@ -1,4 +1,4 @@
-"""Every registered method on degenerate data, on extreme scales, and on what must be refused."""
+"""Every registered method on degenerate data, extreme scales and invalid input."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ every_method = pytest.mark.parametrize("name", METHODS)
 REGRESSORS = [name for name, info in METHODS.items() if info.kind == "regressor"]
 every_layout = pytest.mark.parametrize("layout", ["shared", "ragged"])
 
-# ---------------------------------------------------------------- degenerate data and extreme scales
+# --------------------------------------------------- degenerate data and extreme scales
 
 
 def with_column(value):
@@ -45,7 +45,7 @@ CORNERS = {
 @pytest.mark.every(3)
 @every_layout
 @pytest.mark.rotate(corner=CORNERS, each=3)
-def test_degenerate_data_give_finite_models_and_true_certificates(
+def test_degenerate_data_give_finite_models_and_valid_certificates(
     matrix, name, layout, corner
 ):
     shape, change = CORNERS[corner]
@@ -56,7 +56,7 @@ def test_degenerate_data_give_finite_models_and_true_certificates(
 
 @every_layout
 @pytest.mark.rotate(factor=[1e8, 1e-8, 1e14, 1e-70], each=1)
-def test_features_of_any_scale(matrix, name, layout, factor):
+def test_features_may_have_any_scale(matrix, name, layout, factor):
     X, Y = matrix.problem(30, 4, 3)
     data = matrix.arrange(name, layout, X + 0.1 * np.arange(4), Y)
     assert not defects(matrix, name, data | {"X": factor * data["X"]})
@@ -64,19 +64,21 @@ def test_features_of_any_scale(matrix, name, layout, factor):
 
 @every_layout
 @pytest.mark.rotate(REGRESSORS, factor=[1e8, 1e-8, 1e55, 1e-70], each=2)
-def test_targets_of_any_scale(matrix, name, layout, factor):
+def test_targets_may_have_any_scale(matrix, name, layout, factor):
     data = matrix.arrange(name, layout, *matrix.problem(30, 4, 3))
     assert not defects(matrix, name, data | {"y": factor * data["y"]})
 
 
 def defects(matrix, name, data):
-    """Return what is wrong with a model of the data: numbers that are not finite, a gap above the tolerance."""
+    """Return problems of a fitted model: non-finite numbers, or a gap above the
+    tolerance.
+    """
     model = matrix.make(name)
-    if "max_iter" in model.get_params():  # the scales need more
+    if "max_iter" in model.get_params():  # These scales need more iterations.
         model.set_params(max_iter=300)
     matrix.fit(model, data)
     scores, gap = matrix.scores(model, data), getattr(model, "gap_", None)
-    # The tolerance of LIBSVM is no gap.
+    # The tolerance of LIBSVM is not a gap.
     certified = gap is not None and model.converged_ and name != "MultiTaskKernelSVC"
     found = {
         "shape of scores": scores.shape != data["y"].shape,
@@ -88,7 +90,7 @@ def defects(matrix, name, data):
 
 
 @every_method
-def test_one_task_may_be_written_in_three_ways(matrix, name):
+def test_a_single_task_may_be_given_in_three_ways(matrix, name):
     X, Y = matrix.problem(T=1)
     y = matrix.targets(name, Y)
     forms = (
@@ -102,10 +104,10 @@ def test_one_task_may_be_written_in_three_ways(matrix, name):
     assert_allclose(column[:, 0], one, rtol=1e-6, atol=1e-6)
     assert_allclose(
         ids, one, rtol=0.01, atol=0.01
-    )  # solvers of another layout, on the way to the same optimum
+    )  # Solvers for another layout, on the way to the same optimum
 
 
-# Of networks no more can be said than that they learn.
+# For networks only learning can be checked.
 @pytest.mark.parametrize(
     "name", [name for name in REGRESSORS if METHODS[name].extra != "nn"]
 )
@@ -119,11 +121,11 @@ def test_a_constant_target_is_predicted(matrix, name, layout):
     )
 
 
-# ---------------------------------------------------------------- what is refused
+# ---------------------------------------------------------------- invalid input
 
 
 def spoiled(key, value, at=(0,)):
-    """Put a value into an argument."""
+    """Insert a value into an argument."""
 
     def change(data):
         array = np.array(data[key], dtype=object if isinstance(value, str) else float)
@@ -197,7 +199,7 @@ REFUSED = {
 
 @pytest.mark.every(3)
 @pytest.mark.rotate(case=REFUSED, each=5)
-def test_what_cannot_be_fitted_is_refused_by_name(matrix, name, case):
+def test_invalid_input_is_rejected_by_name(matrix, name, case):
     change, message = REFUSED[case]
     data = matrix.arrange(name, "ragged", *matrix.problem())
     model = matrix.make(name)
@@ -208,7 +210,7 @@ def test_what_cannot_be_fitted_is_refused_by_name(matrix, name, case):
 
 
 @pytest.mark.parametrize("name", REGRESSORS)
-def test_targets_whose_squares_do_not_exist_are_refused(matrix, name):
+def test_targets_whose_squares_overflow_are_rejected(matrix, name):
     for layout in ("shared", "ragged"):
         data = matrix.arrange(name, layout, *matrix.problem())
         y = np.abs(data["y"]) + 1
@@ -223,7 +225,7 @@ def test_targets_whose_squares_do_not_exist_are_refused(matrix, name):
 @pytest.mark.parametrize(
     "name", [name for name, info in METHODS.items() if info.kind == "classifier"]
 )
-def test_labels_that_are_not_two_classes_are_refused(matrix, name):
+def test_labels_that_are_not_two_classes_are_rejected(matrix, name):
     data = matrix.arrange(name, "ragged", *matrix.problem())
     with pytest.raises(
         ValueError, match=r"Only binary classification is supported.*3 classes"
@@ -257,7 +259,7 @@ def test_prediction_needs_a_fit_known_tasks_and_the_same_features(matrix, name):
 
 
 @every_method
-def test_weights_are_taken_as_documented_or_refused(matrix, name):
+def test_weights_are_used_as_documented_or_rejected(matrix, name):
     model, data = matrix.make(name), matrix.arrange(name, "ragged", *matrix.problem())
     if name == "MTNetwork":
         with pytest.raises(TypeError, match="sample_weight"):

@@ -1,4 +1,6 @@
-"""Task ids through scikit-learn: metadata routing, columns of X, splitters and scorers."""
+"""Task ids through scikit-learn: metadata routing, columns of X, splitters and
+scorers.
+"""
 
 import warnings
 from inspect import signature
@@ -35,7 +37,8 @@ def routing():
         yield
 
 
-# Those of `mtlrun.estimators.tuned` learn one task; `PerTask` hands them the rows of each.
+# Estimators of `mtlrun.estimators.tuned` learn a single task; `PerTask` passes them the
+# rows of each.
 PUBLIC_CLASSES = [
     getattr(mtlrun.estimators, name)
     for name in mtlrun.estimators.__all__
@@ -47,7 +50,7 @@ PUBLIC_CLASSES = [
     "cls",
     [cls for cls in PUBLIC_CLASSES if "task_id" in signature(cls.fit).parameters],
 )
-def test_every_estimator_asks_for_task_ids(cls, routing):
+def test_every_estimator_requests_task_ids(cls, routing):
     asked = get_routing_for_object(cls.__new__(cls))
     for method in ("fit", "predict", "score", "decision_function", "predict_proba"):
         if hasattr(cls, method):
@@ -78,7 +81,7 @@ def test_a_search_passes_the_ids_to_model_splitter_and_scorer(routing, metric):
     )
 
 
-def test_several_scorers_and_steps_at_once(routing):
+def test_several_scorers_and_steps_work_together(routing):
     labels = np.where(y > 0, "yes", "no")
     scoring = {name: task_scorer(name) for name in ("auc", "accuracy", "log_loss")}
     pipeline = make_pipeline(StandardScaler(), TraceNormMTLClassifier())
@@ -107,7 +110,9 @@ def test_missing_targets_do_not_count():
 
 
 def tables():
-    """The same rows with the ids as a column, by kind of table; and what that column is called there."""
+    """Return the same rows with ids as a column, by table type, and the name of that
+    column.
+    """
     codes = np.unique(TASKS, return_inverse=True)[1]
     frame = pd.DataFrame({"a": X[:, 0], "town": TASKS, "b": X[:, 1], "c": X[:, 2]})
     step = ColumnTransformer(
@@ -133,7 +138,7 @@ def tables():
 
 
 @pytest.mark.parametrize("kind", tables())
-def test_ids_in_a_column_of_any_table(kind):
+def test_ids_may_be_a_column_of_any_table(kind):
     table, column = tables()[kind]
     search = GridSearchCV(
         TraceNormMTL(task_column=column),
@@ -148,7 +153,7 @@ def test_ids_in_a_column_of_any_table(kind):
 
 
 @pytest.mark.parametrize("scoring", [None, "rmse"])
-def test_folds_that_know_no_tasks_are_warned_of_once(scoring, monkeypatch):
+def test_folds_that_ignore_tasks_cause_one_warning(scoring, monkeypatch):
     monkeypatch.setattr("mtlrun.metrics._WARNED", set())
     table = np.column_stack([X, np.unique(TASKS, return_inverse=True)[1]])
     scorer = scoring and task_scorer(scoring)
@@ -165,10 +170,10 @@ def test_folds_that_know_no_tasks_are_warned_of_once(scoring, monkeypatch):
     assert sum("TaskStratifiedKFold" in text for text in texts) == 1
     assert (
         len(texts) <= 2
-    )  # the other one is scikit-learn's, of scores that are not finite
+    )  # The other warning is scikit-learn's, about scores that are not finite.
 
 
-def test_some_unseen_tasks_leave_the_score_of_the_others():
+def test_the_score_ignores_rows_of_some_unseen_tasks():
     model = TraceNormMTL(alpha=0.1).fit(X[:60], y[:60], task_id=TASKS[:60])
     with pytest.warns(UserWarning, match="TaskStratifiedKFold"):
         part = model.score(X, y, task_id=TASKS)

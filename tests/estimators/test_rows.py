@@ -1,4 +1,6 @@
-"""Rows read once for many models: every model must fit and predict them as its public methods do."""
+"""Rows prepared once for many models: each model must fit and predict them as its
+public methods do.
+"""
 
 import warnings
 
@@ -47,7 +49,7 @@ def check(model, X, y, ids, weights):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         plain = clone(model).fit(X, y, **given(task_id=ids, sample_weight=weights))
-        for _ in range(2):  # the second reads nothing again
+        for _ in range(2):  # The second call prepares nothing again.
             found = rows.fit(clone(model))
             expected = predict_scores(plain, test.X, test.task_id)
             assert_allclose(test.predict(found), expected, rtol=1e-9, atol=1e-12)
@@ -84,7 +86,7 @@ def test_scaled_targets_are_scaled_once(model, sparse, layout):
     check(model, *problem(layout, False, weighted=False, sparse=sparse))
 
 
-def test_models_with_other_weights_of_classes_read_other_rows():
+def test_models_with_other_class_weights_prepare_the_rows_again():
     X, y, ids, _ = problem("ragged", True, False)
     rows = TaskRows(X, y, ids)
     for weight in (None, "balanced", {1.0: 5.0, -1.0: 1.0}):
@@ -96,7 +98,7 @@ def test_models_with_other_weights_of_classes_read_other_rows():
         )
 
 
-def test_warm_starts_go_on():
+def test_warm_starts_continue():
     X, y, ids, _ = problem("ragged", False, False)
     rows = TaskRows(X, y, ids)
     model = build(
@@ -114,7 +116,7 @@ def test_warm_starts_go_on():
     assert_allclose(rows.fit(model).coef_, cold.coef_, atol=1e-5)
 
 
-def test_what_a_model_refuses_is_refused():
+def test_input_that_a_model_rejects_is_rejected():
     X, y, ids, _ = problem("ragged", False, False)
     with pytest.raises(ValueError, match="alpha"):
         TaskRows(X, y, ids).fit(

@@ -1,6 +1,6 @@
 """scikit-learn's own checks for the registered methods and for variants.
 
-The one exception is named: weights of smooth regressors are precisions, not numbers of rows.
+The only exception: weights of smooth regressors are precisions, not numbers of rows.
 """
 
 import importlib.util
@@ -22,8 +22,8 @@ from mtlrun.estimators.robust import RobustMTL, RobustMTLClassifier
 from mtlrun.estimators.svm import GraphSVC, MultiTaskKernelSVC
 
 TORCH = importlib.util.find_spec("torch") is not None
-# Coordinate descent, L-BFGS and LIBSVM take another path over repeated rows than over weighted ones, and one of the
-# checks compares predictions to seven digits.
+# Coordinate descent, L-BFGS and LIBSVM reach the optimum on another path for repeated
+# rows than for weighted ones, and one check compares predictions to seven digits.
 TIGHT = {"tol": 1e-10, "max_iter": 100_000}
 SMALL_NETWORK = {"hidden": (8,), "max_iter": 15, "learning_rate": 0.03}
 SETTINGS = {
@@ -42,7 +42,7 @@ SETTINGS = {
     "SmoothPooledClassifier": {"tol": 1e-15},
     "SmoothIndependentClassifier": {"tol": 1e-15},
 }
-#: Their weights are precisions, of which a constant factor changes nothing: they are no numbers of rows.
+#: Their weights are precisions, not numbers of rows: a constant factor changes nothing.
 PRECISIONS = ("SmoothMTL", "SmoothPooled", "SmoothIndependent")
 WEIGHTS_ARE_COUNTS = (
     "check_sample_weight_equivalence_on_dense_data",
@@ -82,7 +82,7 @@ VARIANTS = [
 ]
 
 
-#: Checks of every method in `make test`: its interface as an estimator.
+#: Checks that `make test` runs for each method: its interface as an estimator
 ESSENTIAL = {
     "check_dict_unchanged",
     "check_estimators_dtypes",
@@ -98,7 +98,7 @@ ESSENTIAL = {
     "check_sample_weight_equivalence_on_dense_data",
     "check_set_params",
 }
-#: Of its other checks, a method goes through the first of so many in `make test`.
+#: `make test` runs the first of every n other checks of a method.
 OTHER_CHECKS = 12
 
 
@@ -114,9 +114,9 @@ def checks_of(estimator, position, always):
     ----------
     estimator : estimator
     position : int
-        Place among the estimators, which go through different checks in `make test`.
+        Position among the estimators; `make test` runs other checks for each.
     always : collection of str
-        Names of the checks that `make test` does not leave out.
+        Names of the checks that `make test` always runs.
     """
     generator = estimator_checks_generator(estimator, mark=None)
     for number, (model, check) in enumerate(generator):
@@ -148,7 +148,7 @@ def pytest_generate_tests(metafunc):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_scikit_learn_check(estimator, check):
+def test_scikit_learn_checks_pass(estimator, check):
     check(estimator)
 
 

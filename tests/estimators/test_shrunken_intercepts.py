@@ -51,7 +51,7 @@ def test_the_fit_minimizes_the_documented_objective(weights):
     assert model.objective_[-1] == pytest.approx(objective(fitted), rel=1e-6)
 
 
-def test_the_ratio_is_that_of_a_model_with_random_levels_by_reml():
+def test_the_ratio_is_the_reml_estimate_of_a_model_with_random_intercepts():
     ids = np.repeat(np.arange(30), 8)
     rng = np.random.default_rng(1)
     design = rng.normal(size=(len(ids), 2))
@@ -63,7 +63,7 @@ def test_the_ratio_is_that_of_a_model_with_random_levels_by_reml():
     assert 0.1 < ratio < 10
 
 
-def test_levels_that_do_not_differ_become_equal_and_distinct_ones_stay():
+def test_equal_intercepts_are_merged_and_different_ones_stay():
     rng = np.random.default_rng(0)
     ids = np.repeat(np.arange(20), 10)
     design = rng.normal(size=(200, 2))
@@ -124,7 +124,7 @@ def test_a_warm_start_changes_nothing():
     np.testing.assert_allclose(model.intercept_, cold.intercept_, atol=1e-4)
 
 
-def test_more_columns_than_rows_are_no_obstacle():
+def test_more_columns_than_rows_are_supported():
     wide = RNG.normal(size=(len(IDS), 80))
     model = TraceNormMTL(intercepts="shrunken").fit(wide, Y, task_id=IDS)
     assert np.isfinite(model.intercept_).all()
@@ -138,12 +138,12 @@ def test_more_columns_than_rows_are_no_obstacle():
         ("GraphMTLClassifier", X, np.where(Y > 10, 1, -1), "free"),
     ],
 )
-def test_impossible_cases_are_refused_with_a_remedy(model, design, y, remedy):
+def test_impossible_cases_are_rejected_with_a_remedy(model, design, y, remedy):
     made = build(model).set_params(intercepts="shrunken")
     with pytest.raises(ValueError, match=remedy):
         made.fit(design, y, task_id=IDS)
 
 
-def test_sums_of_rows_are_refused():
+def test_sufficient_statistics_are_rejected():
     with pytest.raises(ValueError, match="needs the rows"):
         GraphMTL(intercepts="shrunken").partial_fit(X, Y, task_id=IDS)

@@ -1,4 +1,4 @@
-"""Task similarity: a correlation of what the model learned, against its definition in NumPy."""
+"""Task similarity: correlations of the learned parameters, compared with NumPy."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,9 @@ from mtlrun.estimators import (
 
 @pytest.fixture(scope="module")
 def shared():
-    """Two pairs of tasks: the second of a pair is the first, up to its sign, and pairs use other features."""
+    """Return two pairs of tasks: those of a pair agree up to the sign, and pairs use
+    different features.
+    """
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 6))
     first, second = X[:, 0] + X[:, 1], X[:, 3] - X[:, 4]
@@ -38,7 +40,7 @@ def test_a_covariance_becomes_a_correlation(model, shared):
     found = model.fit(*shared).task_similarity_
     assert found == pytest.approx(_correlation(model.task_covariance_))
     assert found.diagonal() == pytest.approx(1)
-    if isinstance(model, MTRL):  # the others keep their covariances within bounds
+    if isinstance(model, MTRL):  # The others keep their covariances within bounds.
         assert found[0, 2] < -0.9
         assert found[1, 3] > 0.9 > abs(found[0, 1])
 
@@ -52,13 +54,13 @@ def test_a_graph_gives_the_correlation_of_its_prior(shared):
     assert found[3, :3] == pytest.approx(0)
 
 
-def test_clusters_of_the_relaxed_matrix(shared):
+def test_the_relaxed_matrix_shows_clusters(shared):
     model = ClusteredMTL(alpha=1.0, eta=0.1, n_clusters=2).fit(*shared)
     assert model.task_similarity_ == pytest.approx(_correlation(model.task_relation()))
     assert model.task_similarity_[1, 3] > 0.9
 
 
-def test_groups_are_ones_and_zeros(shared):
+def test_groups_give_zeros_and_ones(shared):
     X, Y = shared
     model = Whom(n_task_clusters=2).fit(X, np.sign(Y))
     expected = [
@@ -68,14 +70,14 @@ def test_groups_are_ones_and_zeros(shared):
     assert np.array_equal(model.task_similarity_, np.array(expected, dtype=float))
 
 
-def test_kernel_weights_are_compared_by_their_cosine(shared):
+def test_kernel_weights_are_compared_by_cosine(shared):
     X, Y = shared
     model = GroupMKLClassifier().fit(X, np.sign(Y))
     unit = model.theta_ / np.linalg.norm(model.theta_, axis=1, keepdims=True)
     assert model.task_similarity_ == pytest.approx(unit @ unit.T)
 
 
-def test_other_and_unfitted_models_have_none(shared):
+def test_other_and_unfitted_models_have_no_similarity(shared):
     assert not any(
         hasattr(model, "task_similarity_")
         for model in (MTRL(), GraphMTL(), ClusteredMTL())
@@ -84,7 +86,7 @@ def test_other_and_unfitted_models_have_none(shared):
         JointFeatureMTL().fit(*shared).task_similarity_  # noqa: B018
 
 
-def test_a_task_without_coefficients_is_like_no_other(shared):
+def test_a_task_without_coefficients_is_similar_to_no_other(shared):
     X, Y = shared
     found = MTRL(lam1=0.1, lam2=1.0).fit(X, Y * [1, 1, 1, 0]).task_similarity_
     assert found[3].tolist() == [0.0, 0.0, 0.0, 1.0]

@@ -29,7 +29,7 @@ OWN = ("level", "slopes", "smooth", "additive")
 
 
 def table(n_tasks=8, p=3, seed=0, sizes=(3, 5, 8, 9, 12, 4, 30, 17)):
-    """Rows of tasks that differ in level, slope and curve."""
+    """Return rows of tasks that differ in level, slope and curve."""
     rng = np.random.default_rng(seed)
     task = np.repeat(np.arange(n_tasks), sizes)
     X = rng.normal(size=(len(task), p))
@@ -41,7 +41,9 @@ def table(n_tasks=8, p=3, seed=0, sizes=(3, 5, 8, 9, 12, 4, 30, 17)):
 
 
 def dense_covariance(model, X, task, levels=None):
-    """Covariance of the functions in units of s2, by the definitions of the kernels."""
+    """Return the covariance of the functions in units of s2, from the definitions of
+    the kernels.
+    """
     z = (X - model._standardizer.mean) / model._standardizer.std
     clipped = np.clip(z, -3, 3)
     p = z.shape[1]
@@ -65,14 +67,14 @@ def dense_covariance(model, X, task, levels=None):
 
 
 def dense_projection(V, weight):
-    """P and V^-1 1 / f of V + diag(1 / weight)."""
+    """Return P and V^-1 1 / f of V + diag(1 / weight)."""
     inverse = np.linalg.inv(V + np.diag(1 / weight))
     ones = inverse.sum(axis=1)
     return inverse - np.outer(ones, ones) / ones.sum(), ones / ones.sum(), inverse
 
 
 def with_known_variances(model):
-    """Return a copy of a model that takes its variances for the true ones."""
+    """Return a copy of a model that treats its variances as known."""
     certain = copy(model)
     certain._posterior = replace(model._posterior, uncertainty=None)
     return certain
@@ -88,7 +90,7 @@ def fitted():
 # ---------------------------------------------------------------- dense algebra
 
 
-def test_the_criterion_is_that_of_dense_algebra(fitted):
+def test_the_criterion_matches_dense_algebra(fitted):
     model, X, y, task, weight = fitted
     w = weight / weight.mean()
     v = (y - np.average(y, weights=w)) / np.sqrt(
@@ -104,7 +106,7 @@ def test_the_criterion_is_that_of_dense_algebra(fitted):
     )
 
 
-def test_predictions_and_their_deviations_are_those_of_dense_algebra(fitted):
+def test_predictions_and_standard_deviations_match_dense_algebra(fitted):
     model, X, y, task, weight = fitted
     w = weight / weight.mean()
     rng = np.random.default_rng(1)
@@ -126,13 +128,15 @@ def test_predictions_and_their_deviations_are_those_of_dense_algebra(fitted):
     assert_allclose(model.predict(X_new, task_id=task_new), mean, atol=1e-8)
 
 
-def test_slopes_of_variances_are_those_of_differences(fitted):
+def test_derivatives_of_variances_match_finite_differences(fitted):
     model, X, _, _, _ = fitted
     posterior = model._posterior
     theta = posterior.own_theta
 
     def variance(own_theta):
-        """Prediction error of task 2 in units of s2, common functions known."""
+        """Return the prediction error of task 2 in units of s2 for known common
+        functions.
+        """
         rows = model._rows(X[:4] + 0.3)
         own = posterior.task_rows(2)
         kernels = posterior.data.design.own_kernels(own.rows, own.rows)
@@ -150,7 +154,7 @@ def test_slopes_of_variances_are_those_of_differences(fitted):
         assert_allclose(slopes[:, part], np.maximum(expected, 0), atol=1e-6)
 
 
-def test_the_excess_of_estimated_weights_is_that_of_differences(fitted):
+def test_the_error_of_estimated_weights_matches_finite_differences(fitted):
     model, X, _, _, _ = fitted
     posterior = model._posterior
     theta = posterior.own_theta
@@ -176,7 +180,7 @@ def test_the_excess_of_estimated_weights_is_that_of_differences(fitted):
     _, excess = posterior._own_slopes(rows, 2, 1e-6 * root @ root.T)
     assert_allclose(excess, 1e-6 * expected, rtol=1e-5, atol=1e-14)
 
-    # Rough estimates: the rows of the task say nothing, and no less.
+    # Rough estimates: the rows of the task add no information, but do no harm.
     k = np.tensordot(theta, between, 1)
     _, excess = posterior._own_slopes(rows, 2, 1e12 * root @ root.T)
     assert_allclose(excess, (weights(theta) * k).sum(axis=1))
@@ -185,19 +189,19 @@ def test_the_excess_of_estimated_weights_is_that_of_differences(fitted):
 @pytest.mark.parametrize(
     ("slope", "rate", "limit", "mean"),
     [
-        (4.0, 0.0, 1e9, 0.25),  # the standard deviation is half normal
-        (0.0, 2.0, 1e3, 0.5),  # exponential
-        (0.0, 0.0, 0.3, 0.1),  # uniform
+        (4.0, 0.0, 1e9, 0.25),  # The standard deviation is half-normal
+        (0.0, 2.0, 1e3, 0.5),  # Exponential
+        (0.0, 0.0, 0.3, 0.1),  # Uniform
     ],
 )
-def test_the_mean_of_a_variance_estimated_as_zero_is_that_of_its_density(
+def test_the_mean_of_a_variance_estimated_as_zero_matches_its_density(
     slope, rate, limit, mean
 ):
     value = mean_at_zero(slope, curvature=0.0, rate=rate, limit=limit)
     assert value == pytest.approx(mean, rel=0.01)
 
 
-def test_a_variance_of_zero_is_not_taken_for_certain():
+def test_a_variance_of_zero_is_not_treated_as_certain():
     task = np.repeat(np.arange(6), 4)
     x = np.tile([-1.0, -0.5, 0.5, 1.0], 6)
     y = x + 0.1 * np.tile([1.0, -1.0, -1.0, 1.0], 6)
@@ -211,7 +215,7 @@ def test_a_variance_of_zero_is_not_taken_for_certain():
     assert std[0] > 1.05 * expected[0]
 
 
-def test_few_tasks_make_deviations_of_new_tasks_larger():
+def test_few_tasks_increase_the_standard_deviations_of_new_tasks():
     factors = []
     for n_tasks in (3, 30):
         rng = np.random.default_rng(0)
@@ -227,7 +231,7 @@ def test_few_tasks_make_deviations_of_new_tasks_larger():
     assert 1.0 < factors[1] < 1.1
 
 
-def test_leave_one_out_predictions_are_those_of_fits_without_the_row(fitted):
+def test_leave_one_out_predictions_match_fits_without_the_row(fitted):
     model, X, y, task, weight = fitted
     w = weight / weight.mean()
     V = dense_covariance(model, X, task)
@@ -242,7 +246,9 @@ def test_leave_one_out_predictions_are_those_of_fits_without_the_row(fitted):
 
 @pytest.fixture(params=["kernels", "features"])
 def marginal(request, monkeypatch):
-    """A criterion whose larger tasks have kernels or features; its dense matrices."""
+    """Return a criterion whose larger tasks have kernels or features, and its dense
+    matrices.
+    """
     if request.param == "features":
         monkeypatch.setattr(smooth_blocks, "MAX_EXACT_ROWS", 10)
     X, y, task, weight = table()
@@ -267,7 +273,7 @@ def marginal(request, monkeypatch):
     return made, matrices, data
 
 
-def test_derivatives_are_those_of_dense_algebra(marginal):
+def test_derivatives_match_dense_algebra(marginal):
     criterion, matrices, data = marginal
     theta = np.random.default_rng(2).uniform(0.1, 1.0, len(matrices))
     value = criterion(theta)
@@ -293,7 +299,7 @@ def test_derivatives_are_those_of_dense_algebra(marginal):
     )
 
 
-def test_the_gradient_is_that_of_differences(marginal):
+def test_the_gradient_matches_finite_differences(marginal):
     criterion, matrices, _ = marginal
     theta = np.random.default_rng(3).uniform(0.1, 1.0, len(matrices))
     gradient = criterion(theta).gradient
@@ -302,7 +308,7 @@ def test_the_gradient_is_that_of_differences(marginal):
         assert gradient[i] == pytest.approx(rise / 2e-5, abs=1e-6)
 
 
-def test_large_tasks_have_features_that_predict_as_kernels_do(monkeypatch):
+def test_large_tasks_have_features_that_predict_like_kernels(monkeypatch):
     rng = np.random.default_rng(0)
     task = np.repeat([0, 1, 2], [90, 60, 20])
     X = rng.uniform(-2, 2, size=(170, 2))
@@ -329,7 +335,7 @@ def test_large_tasks_have_features_that_predict_as_kernels_do(monkeypatch):
 # ---------------------------------------------------------------- special cases
 
 
-def test_with_linear_parts_only_it_is_the_hierarchical_model():
+def test_with_only_linear_parts_it_is_the_hierarchical_model():
     rng = np.random.default_rng(4)
     task = np.repeat(np.arange(30), 12)
     X = rng.normal(size=(360, 3))
@@ -347,7 +353,7 @@ def test_with_linear_parts_only_it_is_the_hierarchical_model():
     )
 
 
-def test_curves_of_tasks_are_found():
+def test_curves_of_tasks_are_recovered():
     rng = np.random.default_rng(5)
     task = np.repeat(np.arange(20), 30)
     X = rng.uniform(-1.7, 1.7, size=(600, 2))
@@ -363,7 +369,7 @@ def test_curves_of_tasks_are_found():
 # ---------------------------------------------------------------- certificate
 
 
-def test_the_objective_never_rises_and_the_gap_says_what_is_left():
+def test_the_objective_never_increases_and_the_gap_bounds_the_rest():
     X, y, task, weight = table()
     rough = SmoothMTL(tol=0.5).fit(X, y, task_id=task, sample_weight=weight)
     fine = SmoothMTL(tol=1e-9).fit(X, y, task_id=task, sample_weight=weight)
@@ -439,7 +445,7 @@ def test_scale_and_shift_of_the_columns_do_not_matter():
 
 
 @pytest.mark.parametrize("factor", [0.01, 1.0, 7.0])
-def test_a_constant_factor_on_all_weights_changes_nothing(factor):
+def test_a_constant_factor_of_all_weights_changes_nothing(factor):
     X, y, task, weight = table()
     expected = SmoothMTL().fit(X, y, task_id=task, sample_weight=weight)
     model = SmoothMTL().fit(X, y, task_id=task, sample_weight=factor * weight)
@@ -473,7 +479,7 @@ def test_without_target_parts_columns_of_targets_are_tasks_like_others():
     )
 
 
-def test_another_choice_of_centers_hardly_changes_the_predictions():
+def test_other_centers_hardly_change_the_predictions():
     X, y, task, _ = table()
     models = [
         SmoothMTL(n_centers=40, random_state=seed).fit(X, y, task_id=task)
@@ -495,7 +501,7 @@ def test_a_pickled_model_predicts_the_same(fitted):
 # ---------------------------------------------------------------- large tables
 
 
-def test_variances_of_large_tables_come_from_whole_tasks():
+def test_variances_of_large_tables_are_estimated_from_complete_tasks():
     X, y, task, _ = table()
     model = SmoothMTL(max_rows=40).fit(X, y, task_id=task)
     data = model._posterior.data
@@ -507,7 +513,7 @@ def test_variances_of_large_tables_come_from_whole_tasks():
     assert np.isfinite(model.predict(X, task_id=task, return_std=True)).all()
 
 
-def test_blocks_that_do_not_fit_into_memory_are_made_again(monkeypatch):
+def test_blocks_that_exceed_the_memory_are_recomputed(monkeypatch):
     X, y, task, _ = table()
     expected = SmoothMTL(max_rows=40).fit(X, y, task_id=task)
     n_bytes = smooth_blocks.BlockList(expected._posterior.data).n_bytes
@@ -546,7 +552,7 @@ def test_degenerate_tables_give_finite_predictions(corner):
     assert model.converged_
 
 
-def test_constant_targets_are_predicted_with_no_deviation():
+def test_constant_targets_are_predicted_with_zero_standard_deviation():
     X, y, task, _ = table()
     model = SmoothMTL().fit(X, np.full(len(y), 1e6), task_id=task)
     mean, std = model.predict(X, task_id=task, return_std=True)
@@ -571,13 +577,13 @@ def test_a_new_task_is_less_certain_than_a_known_one():
     assert np.all(new > known)
 
 
-def test_an_unknown_part_is_refused_by_name():
+def test_an_unknown_part_is_rejected_by_name():
     X, y, task, _ = table()
     with pytest.raises(ValueError, match="task_parts must be"):
         SmoothMTL(task_parts=("levels",)).fit(X, y, task_id=task)
 
 
-# ---------------------------------------------------------------- further groups
+# ---------------------------------------------------------------- additional groups
 
 
 def grouped_table(nested, seed=9):
@@ -597,7 +603,7 @@ def grouped_table(nested, seed=9):
 
 
 @pytest.mark.parametrize("nested", [True, False])
-def test_levels_of_further_groups_are_those_of_dense_algebra(nested):
+def test_levels_of_additional_groups_match_dense_algebra(nested):
     frame, y, task, pupil = grouped_table(nested)
     parts = (("linear",), ("level", "slopes"))
     model = SmoothMTL(*parts, levels=("pupil",), unseen="mean", tol=1e-10)
@@ -665,7 +671,7 @@ def test_an_unknown_group_has_level_zero_and_its_variance():
     assert np.all(unknown > known)
 
 
-def test_groups_of_arrays_are_named_by_position():
+def test_groups_in_arrays_are_named_by_position():
     frame, y, task, pupil = grouped_table(nested=False)
     X = np.column_stack([task, pupil, frame["x"]])
     model = SmoothMTL(levels=(1,), task_column=0).fit(X, y)
@@ -673,7 +679,7 @@ def test_groups_of_arrays_are_named_by_position():
     assert_allclose(model.predict(X), expected.predict(frame, task_id=task), atol=1e-6)
 
 
-def test_too_many_crossed_groups_are_refused_with_the_limit(monkeypatch):
+def test_too_many_crossed_groups_are_rejected_with_the_limit(monkeypatch):
     frame, y, task, _ = grouped_table(nested=False)
     monkeypatch.setattr("mtlrun.estimators.smooth_base.MAX_CROSSED_LEVELS", 10)
     with pytest.raises(ValueError, match=r"25 groups .* at most 10"):
@@ -683,7 +689,7 @@ def test_too_many_crossed_groups_are_refused_with_the_limit(monkeypatch):
 # ---------------------------------------------------------------- attributes
 
 
-def test_the_tests_of_parts_say_which_parts_are_needed():
+def test_the_tests_of_parts_show_which_parts_are_needed():
     rng = np.random.default_rng(10)
     task = np.repeat(np.arange(20), 20)
     X = rng.uniform(-2, 2, size=(400, 2))
@@ -699,7 +705,7 @@ def test_the_tests_of_parts_say_which_parts_are_needed():
         assert tests[part].sentence
 
 
-def test_the_statistic_of_a_part_is_that_of_a_model_without_it():
+def test_the_statistic_of_a_part_compares_a_model_without_it():
     X, y, task, _ = table()
     parts = (("linear",), ("level", "slopes"))
     model = SmoothMTL(*parts, tol=1e-9).fit(X, y, task_id=task)
@@ -709,7 +715,7 @@ def test_the_statistic_of_a_part_is_that_of_a_model_without_it():
     assert level.statistic == pytest.approx(expected, abs=1e-5)
 
 
-def test_shares_of_the_variance_add_up():
+def test_variance_shares_add_up():
     X, y, task, _ = table()
     shares = SmoothMTL().fit(X, y, task_id=task).variance_shares_
     assert sum(shares.values()) == pytest.approx(1.0)
@@ -733,7 +739,7 @@ def test_partial_dependence_is_the_average_prediction():
     assert lower < common.mean < upper
 
 
-def test_the_deviation_of_one_row_is_that_of_its_prediction():
+def test_the_standard_deviation_of_a_single_row_matches_its_prediction():
     X, y, task, _ = table()
     model = SmoothMTL().fit(X[:, :1], y, task_id=task)
     curve = model.partial_dependence(0, task=3, values=[0.3], n_rows=1)
@@ -745,7 +751,7 @@ def test_the_deviation_of_one_row_is_that_of_its_prediction():
 @pytest.mark.parametrize(
     ("column", "task"), [("d", None), (7, None), ("constant", None), ("a", 99)]
 )
-def test_what_has_no_curve_is_refused_by_name(column, task):
+def test_inputs_without_a_curve_are_rejected_by_name(column, task):
     X, y, ids, _ = table()
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(constant=1.0)
     model = SmoothMTL().fit(frame, y, task_id=ids)
@@ -762,7 +768,7 @@ def test_baselines_share_all_or_nothing():
     assert [part for part in pooled.variances_ if "task" in part] == ["task level"]
     independent = SmoothIndependent().fit(X, y, task_id=task)
     assert all(part.startswith("task") for part in independent.variances_)
-    # Beside its level a pooled function is the same for all tasks.
+    # Except for its level, a pooled function is the same for all tasks.
     first, second = (pooled.predict(X, task_id=np.full(len(X), t)) for t in (2, 5))
     assert np.ptp(first - second) < 1e-9
 
@@ -780,7 +786,7 @@ def labelled_table(seed=11, n_tasks=15, n=20):
 
 
 @pytest.mark.parametrize("max_exact_rows", [400, 10])
-def test_the_gradient_of_laplaces_criterion_is_that_of_differences(
+def test_the_gradient_of_laplaces_criterion_matches_finite_differences(
     monkeypatch, max_exact_rows
 ):
     X, y, task, weight = labelled_table()
@@ -794,7 +800,7 @@ def test_the_gradient_of_laplaces_criterion_is_that_of_differences(
         assert gradient[i] == pytest.approx(rise / 2e-4, abs=2e-5)
 
 
-def test_laplaces_criterion_is_that_of_dense_algebra():
+def test_laplaces_criterion_matches_dense_algebra():
     X, y, task, weight = labelled_table()
     model = SmoothMTLClassifier().fit(X, y, task_id=task, sample_weight=weight)
     data = model._training
@@ -853,7 +859,7 @@ def test_probabilities_are_averaged_over_the_posterior():
     assert np.abs(new - 0.5).max() < 0.5 - 1e-6
 
 
-def test_tasks_of_one_class_are_fitted():
+def test_tasks_of_a_single_class_are_fitted():
     X, y, task, _ = labelled_table()
     y = np.where(task < 3, 1, y)
     proba = SmoothMTLClassifier().fit(X, y, task_id=task).predict_proba(X, task_id=task)

@@ -34,7 +34,7 @@ def fitted():
 
 
 def same_model(model, fitted, X=None, columns=None):
-    """Assert that a model has the predictions of the fitted one for all rows."""
+    """Assert that a model predicts like the fitted one for all rows."""
     expected, rows, _ = fitted
     mean, std = model.predict(rows if X is None else X, return_std=True)
     columns = np.arange(mean.shape[1]) if columns is None else columns
@@ -46,7 +46,7 @@ def same_model(model, fitted, X=None, columns=None):
 # ---------------------------------------------------------------------- pieces
 
 
-def test_mixing_weights_are_the_best_of_a_grid():
+def test_mixing_weights_match_the_best_on_a_grid():
     rng = np.random.default_rng(1)
     weights = rng.uniform(0.5, 2.0, size=40)
     grid = np.linspace(0, 1, 41)
@@ -76,7 +76,7 @@ def test_components_rotate_back_to_the_targets():
     assert_allclose(covariance, np.diag(np.diag(covariance)), atol=1e-9)
 
 
-def test_leave_one_out_errors_of_targets_are_those_of_fits_without_the_row():
+def test_leave_one_out_errors_of_targets_match_fits_without_the_row():
     X, Y = rows_and_targets(n=30, n_targets=2)
     parts = {"target_parts": ("targets",), "common_parts": ("linear",)}
     model = SmoothMTL(**parts).fit(X, Y)
@@ -115,7 +115,7 @@ def test_units_of_columns_and_targets_do_not_matter(fitted):
     assert_allclose(model.predict(X), scale * expected.predict(X) + 3.0, rtol=1e-5)
 
 
-def test_a_constant_factor_on_all_weights_changes_nothing():
+def test_a_constant_factor_of_all_weights_changes_nothing():
     X, Y = rows_and_targets()
     weights = np.random.default_rng(2).uniform(0.5, 2.0, size=len(X))
     expected = SmoothMTL(**QUICK).fit(X, Y, sample_weight=weights)
@@ -124,7 +124,7 @@ def test_a_constant_factor_on_all_weights_changes_nothing():
         same_model(model, (expected, X, Y))
 
 
-def test_rows_of_weight_zero_and_without_targets_are_left_out():
+def test_rows_with_weight_zero_or_without_targets_are_left_out():
     X, Y = rows_and_targets()
     kept = np.arange(len(X)) % 5 > 0
     expected = SmoothMTL(**QUICK).fit(X[kept], Y[kept])
@@ -150,11 +150,11 @@ def test_components_and_forests_are_mixed_with_the_targets(fitted):
         other = SmoothMTL(target_parts=parts, **QUICK).fit(X, Y)
         used = [name for name, weight in other.mixture_.items() if weight.any()]
         assert set(used) <= set(parts)
-        # The mixture is better for errors of rows that it has not seen.
+        # The mixture has smaller errors on unseen rows.
         assert np.square(model.loo_ - Y).mean() < np.square(other.loo_ - Y).mean()
 
 
-def test_the_mixture_of_a_lone_target_is_the_best_for_rows_that_it_has_not_seen():
+def test_the_mixture_of_a_single_target_is_best_for_unseen_rows():
     X, Y = rows_and_targets()
     errors = []
     for parts in (("targets",), ("forest",), ("ridge",), TARGET_PARTS):
@@ -164,13 +164,13 @@ def test_the_mixture_of_a_lone_target_is_the_best_for_rows_that_it_has_not_seen(
     assert (errors[-1] <= np.min(errors[:-1], axis=0) + 1e-9).all()
 
 
-def test_errors_of_all_targets_count_as_much_as_those_of_one_in_its_mixture(fitted):
+def test_the_mixture_weights_the_errors_of_all_targets_like_those_of_one(fitted):
     data = fitted[0]._training_targets
     noise = np.random.default_rng(2).normal(size=(2, *data.targets.shape))
     std = data.targets.std(axis=0)
     held_out = [data.targets + std * scale for scale in noise]
     mixture = smooth_targets.mix(held_out, data, np.ones(2, dtype=bool), is_joint=True)
-    # Weights of two predictions are the minimum of a parabola.
+    # The weights of two predictions minimize a parabola.
     products = np.einsum("knj,lnj->jkl", noise, noise)
     own = products + products.mean(axis=0)
     first = own[:, 1, 1] - own[:, 0, 1]
@@ -178,7 +178,7 @@ def test_errors_of_all_targets_count_as_much_as_those_of_one_in_its_mixture(fitt
     assert_allclose(mixture[0], expected, atol=1e-9)
 
 
-def test_ridge_predictions_of_left_out_rows_are_those_of_fits_without_them():
+def test_ridge_predictions_of_left_out_rows_match_fits_without_them():
     X, Y = rows_and_targets(n=25, n_targets=2)
     weight = np.random.default_rng(4).uniform(0.5, 2.0, size=25)
     model = SmoothMTL(target_parts=("ridge",), **QUICK)
@@ -230,7 +230,7 @@ def test_few_rows_and_a_constant_target_are_fitted(n):
     assert_allclose(mean[:, 3], 4.0)
 
 
-def test_one_column_of_targets_is_one_task():
+def test_a_single_target_column_is_a_single_task():
     X, Y = rows_and_targets()
     wide = SmoothMTL(**QUICK).fit(X, Y[:, :1])
     long = SmoothMTL(**QUICK).fit(X, Y[:, 0])
@@ -238,14 +238,14 @@ def test_one_column_of_targets_is_one_task():
     assert not hasattr(wide, "mixture_")
 
 
-def test_constant_columns_leave_the_means():
+def test_constant_columns_leave_only_the_means():
     _, Y = rows_and_targets()
     model = SmoothMTL(**QUICK).fit(np.ones((len(Y), 2)), Y)
     assert_allclose(model.predict(np.ones((1, 2)))[0], Y.mean(axis=0), atol=1e-9)
     assert list(model.mixture_) == ["targets", "components"]
 
 
-def test_intervals_hold_about_as_many_targets_as_promised():
+def test_intervals_have_about_their_nominal_coverage():
     X, Y = rows_and_targets(n=150, noise=0.5)
     model = SmoothMTL(**QUICK).fit(X[:75], Y[:75])
     mean, std = model.predict(X[75:], return_std=True)
@@ -253,7 +253,7 @@ def test_intervals_hold_about_as_many_targets_as_promised():
     assert 0.9 < share < 0.99
 
 
-def test_task_ids_pick_targets_and_unknown_ones_get_the_mean(fitted):
+def test_task_ids_select_targets_and_unknown_ones_get_the_mean(fitted):
     _, X, Y = fitted
     model = SmoothMTL(unseen="mean", **QUICK).fit(X, Y)
     mean, std = model.predict(X[:2], return_std=True)
@@ -263,7 +263,7 @@ def test_task_ids_pick_targets_and_unknown_ones_get_the_mean(fitted):
     assert deviation[1] >= np.sqrt(mean[1].var())
 
 
-def test_parts_are_tested_and_drawn_for_every_target(fitted):
+def test_parts_are_tested_and_drawn_for_each_target(fitted):
     model, X, _ = fitted
     tests = model.part_tests()
     assert [test.task for test in tests] == np.repeat(range(4), 4).tolist()
@@ -275,14 +275,14 @@ def test_parts_are_tested_and_drawn_for_every_target(fitted):
         model.partial_dependence(0)
 
 
-def test_every_target_has_variances_that_add_up_with_the_noise(fitted):
+def test_the_variances_of_each_target_add_up_with_the_noise(fitted):
     model, _, Y = fitted
     total = sum(model.variance_shares_.values())
     assert_allclose(total, np.ones(Y.shape[1]))
     assert model.noise_variance_.shape == (Y.shape[1],)
 
 
-def test_levels_are_shared_by_no_target_and_known_to_all():
+def test_levels_of_groups_are_estimated_for_all_targets():
     X, Y = rows_and_targets(n=90, noise=0.1)
     group = np.arange(90) % 6
     shift = np.linspace(-3, 3, 6)
@@ -296,7 +296,7 @@ def test_levels_are_shared_by_no_target_and_known_to_all():
     assert (std[1] > 2 * std[0]).all()
 
 
-def test_the_independent_baseline_fits_every_target_alone():
+def test_the_independent_baseline_fits_each_target_separately():
     X, Y = rows_and_targets()
     model = SmoothIndependent(**QUICK).fit(X, Y)
     assert list(model.mixture_) == ["targets", "forest", "ridge"]

@@ -1,4 +1,4 @@
-"""Models fitted to sums over rows are those fitted to the rows."""
+"""Models fitted to sufficient statistics equal those fitted to the rows."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def data(layout, seed=0):
     return X, Y, {}
 
 
-def test_all_models_with_the_squared_loss_are_here():
+def test_all_models_with_the_squared_loss_are_tested():
     assert {
         "IndependentRidge",
         "TraceNormMTL",
@@ -79,7 +79,7 @@ def test_statistics_give_the_model_of_the_rows(name, layout, intercept):
 
 
 @pytest.mark.parametrize("layout", ["shared", "ragged"])
-def test_partial_fits_end_where_one_fit_does(layout):
+def test_partial_fits_end_at_the_solution_of_one_fit(layout):
     X, y, ids = data(layout)
     whole = estimators.TraceNormMTL(alpha=5.0, tol=1e-9).fit(X, y, **ids)
     model = estimators.TraceNormMTL(alpha=5.0, tol=1e-9)
@@ -97,11 +97,11 @@ def test_partial_fits_end_where_one_fit_does(layout):
     cold = estimators.TraceNormMTL(alpha=5.0, tol=1e-9).fit_statistics(
         again.statistics_
     )
-    assert again.objective_[0] < cold.objective_[0]  # it starts near its end
+    assert again.objective_[0] < cold.objective_[0]  # It starts near the solution.
     assert again.objective_[-1] == pytest.approx(cold.objective_[-1], rel=1e-8)
 
 
-def test_rows_of_another_layout_are_refused_and_change_nothing():
+def test_rows_of_another_layout_are_rejected_and_change_nothing():
     X, y, ids = data("ragged")
     model = estimators.SparseMTL().partial_fit(X, y, **ids)
     coef = model.coef_
@@ -128,7 +128,7 @@ def test_sites_send_statistics_and_not_rows(tmp_path):
 
 
 @pytest.mark.parametrize("layout", ["shared", "ragged", "masked"])
-def test_large_arrays_in_single_precision_are_read_in_blocks(layout, monkeypatch):
+def test_large_single_precision_arrays_are_read_in_blocks(layout, monkeypatch):
     X, y, ids = data(layout)
     X, whole = np.float32(np.tile(X, (2, 1))), np.concatenate([y, y])
     ids = {name: np.concatenate([values, values]) for name, values in ids.items()}
@@ -158,5 +158,5 @@ def test_large_arrays_in_single_precision_are_read_in_blocks(layout, monkeypatch
     read.clear()
     estimators.RobustMTL(lam=0.7, solver="apg", tol=0.1).fit(
         X, whole, **ids
-    )  # an algorithm of the paper
+    )  # An algorithm of the paper
     assert not read

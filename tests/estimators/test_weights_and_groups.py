@@ -1,4 +1,4 @@
-"""Weights and groups in baselines, wrappers and models that are tuned inside `fit`."""
+"""Weights and groups in baselines, wrappers and models with built-in tuning."""
 
 import numpy as np
 import pytest
@@ -59,7 +59,9 @@ def rows(labels=False, n=90, seed=0):
 
 
 def repeats(n=240, n_groups=24, seed=0):
-    """Rows that hardly differ within a group, of targets that X does not explain."""
+    """Return rows that hardly differ within a group, with targets that X does not
+    explain.
+    """
     rng = np.random.default_rng(seed)
     groups = np.repeat(np.arange(n_groups), n // n_groups)
     X = rng.normal(size=(n_groups, 8))[groups] + 0.01 * rng.normal(size=(n, 8))
@@ -84,7 +86,9 @@ def test_a_row_of_weight_0_equals_an_absent_row(name):
 
 @pytest.mark.parametrize("layout", ["task_id", "column", "sparse"])
 @pytest.mark.parametrize("name", ["GraphSVC", "MultiTaskKernelSVC"])
-def test_a_row_of_weight_0_may_hold_anything_and_has_a_dual_variable_of_0(name, layout):
+def test_a_row_of_weight_0_may_contain_anything_and_has_a_dual_variable_of_0(
+    name, layout
+):
     X, y, tasks, weights = rows(labels=True)
     ids = np.unique(tasks, return_inverse=True)[1]
     unused = weights == 0
@@ -110,7 +114,7 @@ def test_a_row_of_weight_0_may_hold_anything_and_has_a_dual_variable_of_0(name, 
 
 
 @pytest.mark.parametrize("model", [TunedRidge(), TunedKernelRidge(), TunedLogistic()])
-def test_models_that_tune_themselves_do_not_count_rows_of_weight_0(model):
+def test_models_with_built_in_tuning_do_not_count_rows_of_weight_0(model):
     X, y, _, weights = rows(labels=True)
     X[weights == 0] = 1e6
     used = weights > 0
@@ -149,14 +153,14 @@ def test_an_entry_of_weight_0_is_a_missing_target_of_a_shared_design(name):
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_a_task_of_weight_0_is_refused(name):
+def test_a_task_of_weight_0_is_rejected(name):
     X, y, tasks, _ = rows()
     with pytest.raises(ValueError, match="'q' has no row of positive weight"):
         PLAIN[name].fit(X, y, task_id=tasks, sample_weight=(tasks != "q") * 1.0)
 
 
 @pytest.mark.parametrize("weight", [0.0, -1.0, np.nan, np.inf])
-def test_impossible_weights_are_refused(weight):
+def test_impossible_weights_are_rejected(weight):
     X, y, tasks, weights = rows()
     weights[:] = weight
     for model in PLAIN.values():
@@ -165,14 +169,14 @@ def test_impossible_weights_are_refused(weight):
 
 
 @pytest.mark.parametrize("factor", [1e300, 1e-200])
-def test_weights_out_of_range_are_refused_with_the_remedy(factor):
+def test_weights_out_of_range_are_rejected_with_the_remedy(factor):
     X, y, tasks, weights = rows(labels=True)
     for model in (*PLAIN.values(), HierarchicalMTL(), HierarchicalMTLClassifier()):
         with pytest.raises(ValueError, match=r"np\.max\(sample_weight\)"):
             model.fit(X, y, task_id=tasks, sample_weight=factor * weights)
 
 
-def test_scales_of_targets_are_those_of_repeated_rows_also_with_huge_weights():
+def test_scales_of_targets_match_repeated_rows_even_for_huge_weights():
     _, y, _, weights = rows()
     scaled, center, scale = scaled_targets(y, weights)
     repeated = np.repeat(y, weights.astype(int))
@@ -185,7 +189,7 @@ def test_scales_of_targets_are_those_of_repeated_rows_also_with_huge_weights():
     "model",
     [HierarchicalMTL(), HierarchicalMTLClassifier(), SmoothIndependentClassifier()],
 )
-def test_mixed_models_warn_of_weights_that_do_not_count_rows(model):
+def test_mixed_models_warn_about_weights_that_do_not_count_rows(model):
     X, y, tasks, weights = rows(labels=True)
     with pytest.warns(WeightScaleWarning, match="sample_weight /"):
         model.fit(X, y, task_id=tasks, sample_weight=100 * weights)
@@ -195,8 +199,8 @@ def test_mixed_models_warn_of_weights_that_do_not_count_rows(model):
 
 
 @pytest.mark.parametrize("n_groups", [3, 8, 40])
-def test_the_strength_of_ridge_is_that_of_leaving_out_groups(n_groups):
-    """Errors by brute force, for groups of more and of fewer rows than columns."""
+def test_the_strength_of_ridge_is_selected_by_leaving_out_groups(n_groups):
+    """Errors match brute force, for groups with more or fewer rows than columns."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(40, 5))
     groups = np.arange(40) % n_groups
@@ -213,7 +217,7 @@ def test_the_strength_of_ridge_is_that_of_leaving_out_groups(n_groups):
 
 
 @pytest.mark.parametrize("cls", [TunedRidge, TunedKernelRidge])
-def test_groups_of_single_rows_are_leaving_out_rows(cls):
+def test_groups_of_single_rows_equal_leaving_out_rows(cls):
     X, y, _, _ = rows()
     first = cls().fit(X, y)
     second = cls().fit(X, y, groups=np.arange(len(y)))
@@ -222,14 +226,14 @@ def test_groups_of_single_rows_are_leaving_out_rows(cls):
 
 
 @pytest.mark.parametrize("cls", [TunedRidge, TunedKernelRidge])
-def test_repeated_rows_ask_for_a_strong_penalty_once_groups_are_given(cls):
+def test_repeated_rows_need_a_strong_penalty_once_groups_are_known(cls):
     X, y, _, groups = repeats()
     alphas = [1e-4, 1e5]
     assert cls(alphas).fit(X, y).alpha_ == 1e-4
     assert cls(alphas).fit(X, y, groups=groups).alpha_ >= 1e5
 
 
-def test_the_strength_of_logistic_regression_is_chosen_on_other_groups():
+def test_the_strength_of_logistic_regression_is_selected_on_other_groups():
     X, y, _, groups = repeats()
     labels = np.where(y > 0, "yes", "no")
     alphas = [1e-3, 1.0, 1e3]
@@ -254,7 +258,7 @@ def test_the_path_is_cross_validated_on_other_groups():
 
 
 class SeenGroups(ClassifierMixin, BaseEstimator):
-    """Scores of the second column; notes the groups, which the first one holds."""
+    """Scores the second column and records the groups, which are in the first."""
 
     parts = []  # noqa: RUF012
 
@@ -290,7 +294,7 @@ def test_probabilities_are_calibrated_on_rows_of_other_groups():
         ScaledTargets(TaskFeature(TunedRidge([1e-4, 100.0]))),
     ],
 )
-def test_wrappers_hand_groups_on(wrapper):
+def test_wrappers_pass_groups_on(wrapper):
     X, y, tasks, groups = repeats()
 
     def strengths(**more):
@@ -317,7 +321,7 @@ def test_early_stopping_of_networks_holds_out_groups():
 
 @pytest.mark.parametrize("model", [PerTask(TunedRidge()), TraceNormMTLCV(alphas=3)])
 @pytest.mark.parametrize("wrong", ["short", "missing"])
-def test_groups_that_do_not_fit_the_rows_are_refused(model, wrong):
+def test_groups_that_do_not_match_the_rows_are_rejected(model, wrong):
     X, y, tasks, groups = repeats()
     names = groups.astype(object)
     if wrong == "short":

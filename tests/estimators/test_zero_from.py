@@ -1,4 +1,4 @@
-"""From which sparsity on all coefficients of a graph model are zero."""
+"""The sparsity from which all coefficients of a graph model are zero."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from mtlrun.estimators.graph import GraphMTL, GraphMTLClassifier
     "model",
     [GraphMTL(alpha=2.0), GraphMTLClassifier(alpha=2.0), GraphMTL(fit_intercept=False)],
 )
-def test_sparsity_of_graphs(model, ragged):
+def test_the_advertised_sparsity_of_graphs_gives_zero_coefficients(model, ragged):
     model, rng = clone(model), np.random.default_rng(0)
     X = rng.normal(size=(40, 4)) + 0.5
     y = X @ rng.normal(size=(4, 3)) + rng.normal(size=(40, 3))

@@ -12,7 +12,7 @@ from mtlrun.estimators.relationship import FETR
 from mtlrun.features import FourierFeatures
 
 
-def test_scikit_learns_checks_pass():
+def test_scikit_learn_checks_pass():
     check_estimator(FourierFeatures(5))
 
 
@@ -25,7 +25,7 @@ def test_products_approximate_the_gaussian_kernel(orthogonal):
     assert_allclose(np.linalg.norm(phi, axis=1), 1)
 
 
-def test_the_mean_over_seeds_is_the_kernel_and_orthogonal_ones_err_less():
+def test_the_mean_over_seeds_is_the_kernel_and_orthogonal_features_err_less():
     X = np.random.default_rng(1).normal(size=(6, 16)) / 4
     kernel = rbf_kernel(X, gamma=1.0)
     errors = {}
@@ -48,7 +48,7 @@ def test_blocks_are_orthogonal():
     assert V.shape == (4, 7)
 
 
-def test_gamma_scale_is_that_of_scikit_learn():
+def test_gamma_scale_matches_scikit_learn():
     X = 3 * np.random.default_rng(0).normal(size=(20, 4)) + 1
     assert FourierFeatures(2).fit(X).gamma_ == pytest.approx(1 / (4 * X.var()))
     assert FourierFeatures(2).fit(sp.csr_array(X)).gamma_ == pytest.approx(
@@ -57,7 +57,7 @@ def test_gamma_scale_is_that_of_scikit_learn():
     assert FourierFeatures(2).fit(np.ones((5, 4))).gamma_ == 0.25
 
 
-def test_sparse_and_dense_agree_and_seeds_count():
+def test_sparse_and_dense_agree_and_seeds_matter():
     X = np.random.default_rng(0).normal(size=(8, 3))
     phi = FourierFeatures(4).fit_transform(X)
     assert_allclose(FourierFeatures(4).fit_transform(sp.csr_array(X)), phi, atol=1e-14)
@@ -65,12 +65,12 @@ def test_sparse_and_dense_agree_and_seeds_count():
     assert np.any(FourierFeatures(4, random_state=1).fit_transform(X) != phi)
 
 
-def test_names_of_the_features():
+def test_features_have_names():
     names = FourierFeatures(2).fit(np.zeros((2, 3))).get_feature_names_out()
     assert names.tolist() == ["cos0", "sin0", "cos1", "sin1"]
 
 
-def test_in_front_of_fetr_curves_are_learned():
+def test_with_fetr_curves_are_learned():
     X = np.random.default_rng(0).uniform(-3, 3, size=(300, 1))
     Y = np.column_stack([np.sin(X[:, 0]), -np.sin(X[:, 0])])
     linear = FETR(0.01, 1e-3).fit(X[:200], Y[:200]).score(X[200:], Y[200:])
@@ -86,6 +86,6 @@ def test_in_front_of_fetr_curves_are_learned():
         ({"gamma": "auto"}, "'scale'"),
     ],
 )
-def test_bad_parameters_are_explained(params, message):
+def test_invalid_parameters_are_reported(params, message):
     with pytest.raises(ValueError, match=message):
         FourierFeatures(**params).fit(np.zeros((2, 2)))

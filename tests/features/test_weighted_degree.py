@@ -1,4 +1,6 @@
-"""Weighted-degree features against a kernel counted letter by letter; designs made on the fly; what is refused."""
+"""Weighted-degree features against a kernel counted letter by letter; designs computed
+on the fly; errors.
+"""
 
 import pickle
 
@@ -39,23 +41,23 @@ def strings(n=12, length=9, alphabet="ACGT", seed=0):
             st.text("ACGTN", min_size=n, max_size=n), min_size=1, max_size=5
         )
     ),
-    st.integers(1, 6),  # the matrix has up to 12 * 4^7 / 3 columns
+    st.integers(1, 6),  # The matrix has up to 12 * 4^7 / 3 columns.
 )
-def test_inner_products_are_the_kernel(words, degree):
+def test_inner_products_equal_the_kernel(words, degree):
     X = WeightedDegree(degree=degree).fit_transform(np.array(words))
     expected = [[kernel(a, b, degree) for b in words] for a in words]
     assert_allclose((X @ X.T).toarray(), expected, atol=1e-12)
 
 
-def test_columns_are_those_of_the_exact_index():
+def test_columns_match_the_exact_index():
     X = WeightedDegree(degree=2).fit_transform(np.array([b"CAT"]))
-    # Positions 1 and 2 have 4 letters and 16 pairs, position 3 has letters only.
+    # Positions 1 and 2 have 4 letters and 16 pairs; position 3 has only letters.
     assert X.shape == (1, 44)
     assert X.indices.tolist() == [1, 4 + 4 * 1 + 0, 20 + 0, 24 + 4 * 0 + 3, 40 + 3]
     assert_allclose(X.data**2, [2 / 3, 1 / 3, 2 / 3, 1 / 3, 2 / 3])
 
 
-def test_names_of_columns():
+def test_columns_have_names():
     transformer = WeightedDegree(degree=2)
     X = transformer.fit_transform(np.array([b"CAT"]))
     names = transformer.get_feature_names_out()
@@ -63,7 +65,7 @@ def test_names_of_columns():
     assert names[X.indices].tolist() == ["1:C", "1:CA", "2:A", "2:AT", "3:T"]
 
 
-def test_the_papers_size_of_a_string():
+def test_a_string_has_the_number_of_features_in_the_paper():
     X = WeightedDegree(degree=8).fit_transform(strings(1, 42))
     assert (X @ X.T).toarray().item() == pytest.approx(39.67, abs=5e-3)
     assert X.shape == (1, 3087416)
@@ -71,7 +73,7 @@ def test_the_papers_size_of_a_string():
 
 
 @pytest.mark.parametrize("alphabet", ["ACGT", "ACGTN"])
-def test_normalised_strings_have_norm_one(alphabet):
+def test_normalized_strings_have_norm_one(alphabet):
     X = WeightedDegree(degree=4, normalize=True).fit_transform(
         strings(alphabet=alphabet)
     )
@@ -101,7 +103,7 @@ def test_hashing_keeps_kernels_on_average():
 
 @pytest.mark.parametrize("options", [{}, {"normalize": True}, {"hash_bits": 5}])
 @pytest.mark.parametrize("alphabet", ["ACGT", "ACGTRN"])
-def test_rows_on_the_fly_are_those_of_the_matrix(options, alphabet):
+def test_rows_on_the_fly_equal_those_of_the_matrix(options, alphabet):
     words = strings(alphabet=alphabet)
     transformer = WeightedDegree(degree=3, **options).fit(words)
     X, design = transformer.transform(words), transformer.design(words)
@@ -123,7 +125,7 @@ def test_rows_on_the_fly_are_those_of_the_matrix(options, alphabet):
         lambda s: pd.DataFrame({"s": s}),
     ],
 )
-def test_strings_of_all_kinds_give_the_same(kind):
+def test_all_string_types_give_the_same_features(kind):
     words = strings()
     expected = WeightedDegree(degree=3).fit_transform(words).toarray()
     assert_allclose(
@@ -135,7 +137,7 @@ def test_strings_of_all_kinds_give_the_same(kind):
     )
 
 
-def test_small_letters_and_rna_are_read():
+def test_lower_case_letters_and_rna_are_read():
     transformer = WeightedDegree(degree=2).fit(["ACGT"])
     expected = transformer.transform(["ACGT"]).toarray()
     assert_allclose(transformer.transform(["acgu"]).toarray(), expected)
@@ -152,7 +154,7 @@ def test_packing_takes_a_quarter_of_a_byte_per_letter():
     assert dna.unknown.size == 0
 
 
-def test_it_is_a_transformer():
+def test_the_step_is_a_scikit_learn_transformer():
     words = strings(40)
     y = np.array([1 if word[0] in "AC" else -1 for word in words])
     model = make_pipeline(clone(WeightedDegree(degree=2)), LinearSVC()).fit(words, y)
@@ -181,7 +183,7 @@ def test_it_is_a_transformer():
         (np.array(["ACGT", np.nan], dtype=object), "string 1 is nan"),
     ],
 )
-def test_bad_strings_are_refused(words, message):
+def test_invalid_strings_are_rejected(words, message):
     with pytest.raises(ValueError, match=message):
         WeightedDegree(degree=2).fit_transform(words)
 
@@ -196,12 +198,12 @@ def test_bad_strings_are_refused(words, message):
         ({"degree": 15}, "more than 2147483647; hash them"),
     ],
 )
-def test_bad_parameters_are_refused(options, message):
+def test_invalid_parameters_are_rejected(options, message):
     with pytest.raises(ValueError, match=message):
         WeightedDegree(**options).fit(strings(2, 20))
 
 
-def test_another_length_is_refused_later():
+def test_strings_of_another_length_are_rejected_in_transform():
     transformer = WeightedDegree(degree=2).fit(["ACGT"])
     with pytest.raises(
         ValueError, match="strings of 3 letters, fitted on strings of 4"

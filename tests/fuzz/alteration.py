@@ -1,4 +1,6 @@
-"""Ways to alter stored models and records, as a disk, a wrong copy or an attacker would: deterministic by a seed."""
+"""Ways to alter stored models and records, as a disk, a bad copy or an attacker would;
+deterministic by seed.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,13 @@ import numpy as np
 
 from mtlrun.utils.io import DIGEST, sealed, sha256_json
 
-#: Values that take the place of others in JSON, of every type and size.
+#: Replacement values for JSON, of all types and sizes
 VALUES: list[Any] = [
     *(None, True, False, 0, 1, -1, 2**31, -(2**63), 10**30, 0.5, -1e308, 1e-320),
     *(float("nan"), float("inf"), "", "x", "\x1b[2J", "../../x", "9" * 500),
     *([], [1], [[]], [None] * 40, {}, {"a": 1}, ["a", "a"], {"": []}),
 ]
-#: Names of classes that take the place of others in the schema of an archive.
+#: Replacement names for classes in the schema of an archive
 CLASSES = [
     ("builtins", "eval"),
     ("builtins", "list"),
@@ -37,7 +39,7 @@ CLASSES = [
 
 
 def alter_bytes(rng: random.Random, content: bytes) -> bytes:
-    """Flip a bit, cut the end off, or change, insert, remove or repeat a piece."""
+    """Flip a bit, truncate, or change, insert, remove or repeat a piece."""
     if not content:
         return b"\0"
     data = bytearray(content)
@@ -60,7 +62,7 @@ def alter_bytes(rng: random.Random, content: bytes) -> bytes:
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield every container of a JSON value with every key or index in it."""
+    """Yield each container in a JSON value with each of its keys or indices."""
     keys: list[Any] = []
     if isinstance(value, dict):
         keys = list(value)
@@ -72,7 +74,9 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def alter_json(rng: random.Random, value: Any) -> Any:
-    """Change up to three places of a JSON value: other types and sizes, missing and exchanged keys."""
+    """Change up to three values of a JSON value: other types and sizes, missing and
+    swapped keys.
+    """
     value = copy.deepcopy(value)
     for _ in range(rng.choice([1, 1, 1, 2, 3])):
         places = list(_places(value))
@@ -98,7 +102,7 @@ def alter_json(rng: random.Random, value: Any) -> Any:
 
 
 def _alter_classes(rng: random.Random, schema: Any) -> Any:
-    """Put another class in the place of one that an archive names, or exchange two members."""
+    """Replace a class named in an archive, or swap two members."""
     schema = copy.deepcopy(schema)
     nodes = [
         container[key]
@@ -131,7 +135,7 @@ def alter_array(rng: random.Random, content: bytes) -> bytes:
         array = array[None] if rng.random() < 0.5 else array.T
     elif action == 2:
         kinds = ["<f4", "<f8", "<i8", "<i4", "|b1", "<U3", "<c16", ">f8", "|S2"]
-        # Tables of trees and texts cannot become every other type.
+        # Arrays of trees and texts cannot have any type.
         with np.errstate(all="ignore"), contextlib.suppress(TypeError, ValueError):
             array = array.astype(rng.choice(kinds))
     elif action == 3 and array.size and array.dtype.kind in "fiu":
@@ -151,7 +155,9 @@ def alter_array(rng: random.Random, content: bytes) -> bytes:
 
 
 def alter_zip(rng: random.Random, content: bytes) -> bytes:
-    """Change one member of an archive, exchange two, or leave one out; the archive itself stays sound."""
+    """Change a member of an archive, swap two, or remove one; the archive itself stays
+    valid.
+    """
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         compression = archive.infolist()[0].compress_type
         members = {name: archive.read(name) for name in archive.namelist()}
@@ -182,18 +188,18 @@ def alter_zip(rng: random.Random, content: bytes) -> bytes:
 
 
 def alter_sealed(rng: random.Random, content: bytes) -> bytes:
-    """Change a JSON object; most of the time its digest is made to fit again."""
+    """Change a JSON object, usually with a matching digest."""
     value = json.loads(content)
     altered = alter_json(rng, value)
     if isinstance(altered, dict) and DIGEST in value and rng.random() < 0.8:
         altered.pop(DIGEST, None)
-        with contextlib.suppress(ValueError):  # NaN has no digest
+        with contextlib.suppress(ValueError):  # NaN has no digest.
             altered = sealed(altered)
     return json.dumps(altered).encode()
 
 
 def alter_record(rng: random.Random, content: bytes) -> bytes:
-    """Change the record of a cell, with a digest that fits again most of the time."""
+    """Change the record of a job, usually with a matching digest."""
     line = json.loads(content)
     if rng.random() < 0.1:
         return json.dumps(alter_json(rng, line)).encode()
@@ -220,7 +226,7 @@ def alter_packed(rng: random.Random, content: bytes) -> bytes:
 
 
 def alter_file(rng: random.Random, name: str, content: bytes) -> bytes:
-    """Return another content for a stored file, by its name and the folder it is in.
+    """Return altered content for a stored file, depending on its name and folder.
 
     Parameters
     ----------

@@ -1,4 +1,6 @@
-"""How many inputs a reader is tried on: ``python -m pytest tests/fuzz --fuzz-examples 10000``."""
+"""Number of inputs per reader: ``python -m pytest tests/fuzz --fuzz-examples
+10000``.
+"""
 
 from __future__ import annotations
 
@@ -24,5 +26,5 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def fuzz_examples(pytestconfig: pytest.Config) -> int:
-    """Return how many inputs every reader is tried on."""
+    """Return the number of inputs per reader."""
     return int(pytestconfig.getoption("--fuzz-examples", default=DEFAULT))

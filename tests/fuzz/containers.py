@@ -1,4 +1,6 @@
-"""A table in every container that holds one, and tables that are hard to keep: names, types, gaps, order of columns."""
+"""A table in every container, and tables that are hard to store: names, types, gaps,
+column order.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 
 from mtlrun.data.frames import dump_frame, typed
 
-#: Texts that look like numbers, dates, truth values, formulas or gaps.
+#: Texts that look like numbers, dates, booleans, formulas or missing values
 LOOKALIKES = [
     "01",
     "1",
@@ -42,7 +44,9 @@ WORDS = st.sampled_from(LOOKALIKES) | _LETTERS
 
 
 def _arff(frame: pd.DataFrame, path: Path, *, sparse: bool) -> Path:
-    """Write words as nominal attributes; sparse rows leave out zeros and first words, as Weka does."""
+    """Write words as nominal attributes; sparse rows omit zeros and first words, as in
+    Weka.
+    """
 
     def quoted(text: str) -> str:
         return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
@@ -121,7 +125,7 @@ def _arrow(frame: pd.DataFrame, path: Path) -> Any:
 
 
 def _renamed(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return names of columns and words as another system writes the same letters."""
+    """Return column names and words in another Unicode normal form."""
 
     def other(text: Any) -> Any:
         if not isinstance(text, str):
@@ -134,7 +138,9 @@ def _renamed(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_markers(frame: pd.DataFrame, marker: str) -> pd.DataFrame:
-    """Return a frame whose missing numbers and words are texts for nothing."""
+    """Return a frame with missing value markers in place of missing numbers and
+    words.
+    """
     marked = frame.copy()
     for name in frame.columns:
         missing = frame[name].isna()
@@ -151,7 +157,9 @@ def _arff_with_markers(frame: pd.DataFrame, path: Path) -> Path:
 
 
 def _with_words_of_markers(frame: pd.DataFrame, path: Path) -> Path:
-    """Write a Parquet file whose words say NULL; numbers keep their gaps."""
+    """Write a Parquet file in which missing words are "NULL"; numbers keep their
+    missing values.
+    """
     words = frame.word.astype(object)
     if frame.word.isna().any():
         words = words.mask(frame.word.isna(), "NULL")
@@ -159,7 +167,7 @@ def _with_words_of_markers(frame: pd.DataFrame, path: Path) -> Path:
     return path
 
 
-#: Containers by the suffix of their file; what they return is read.
+#: Containers by file suffix; each returns the path to read.
 CONTAINERS: dict[str, Callable[[pd.DataFrame, Path], Any]] = {
     ".csv": _written("to_csv"),
     ".tsv": _written("to_csv", sep="\t"),
@@ -202,7 +210,9 @@ CONTAINERS: dict[str, Callable[[pd.DataFrame, Path], Any]] = {
 
 @st.composite
 def names(draw: st.DrawFn, rows: int, words: st.SearchStrategy[str]) -> pd.Series:
-    """Return a column of names of one type: texts, integers, floats, truth values or days."""
+    """Return a column of names of one type: texts, integers, floats, booleans or
+    dates.
+    """
     kind = draw(
         st.sampled_from(["text", "text", "text", "integer", "float", "bool", "day"])
     )
@@ -221,7 +231,7 @@ def names(draw: st.DrawFn, rows: int, words: st.SearchStrategy[str]) -> pd.Serie
     return column.astype(object) if kind == "text" else column
 
 
-#: What is to be predicted, and its type: of rows that belong to tasks, or several columns of all rows.
+#: Kinds of targets: the number or label of each row of a task, or several columns.
 KINDS = {
     "numbers": "regression",
     "labels": "binary",
@@ -251,7 +261,9 @@ _CLASSES = [
 
 @st.composite
 def targets(draw: st.DrawFn, kind: str, scores: np.ndarray) -> dict[str, pd.Series]:
-    """Return the targets of a table, made from scores; labels of one type, some of several targets missing."""
+    """Return targets computed from scores; labels have one type, and some of several
+    targets are missing.
+    """
     if kind in ("numbers", "targets"):
         found = {
             "y": pd.Series(scores.round(6)),
@@ -280,7 +292,9 @@ def targets(draw: st.DrawFn, kind: str, scores: np.ndarray) -> dict[str, pd.Seri
 def tables(
     draw: st.DrawFn, words: st.SearchStrategy[str] = WORDS, kind: str = "numbers"
 ) -> pd.DataFrame:
-    """Return a table of targets ``y`` (and ``z``), tasks, groups, categories, and numbers with gaps."""
+    """Return a table with targets ``y`` (and ``z``), tasks, groups, categories, and
+    numbers with gaps.
+    """
     rows = draw(st.integers(16, 24))
     seed = draw(st.integers(0, 2**16))
     rng = np.random.default_rng(seed)

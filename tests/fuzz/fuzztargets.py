@@ -1,7 +1,7 @@
-"""The readers of files from elsewhere as functions of bytes, and what must hold of them on any bytes at all.
+"""Readers of untrusted files as functions of bytes, and the properties they must have.
 
-A reader returns or raises a `UserError` that names the file, within `SECONDS` of processor time and `MEMORY` bytes more
-than before.
+A reader returns, or raises a `UserError` that names the file, within `SECONDS` of
+processor time and `MEMORY` additional bytes.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from mtlrun.utils.yaml import load_file
 NAME = "fuzzed-file"
 SECONDS = 10.0
 MEMORY = 600 << 20
-#: The content that the card of `read_archive` knows.
+#: The content expected by the card of `read_archive`
 CONTENT = b"known content\n"
-#: The experiments that we ship.
+#: The shipped experiments
 CONFIGS = Path(__file__).parents[2] / "configs"
-#: Characters of a message: it is for people.
+#: Maximum length of a message, in characters
 LONGEST = 20_000
 
 
 class HangError(BaseException):
-    """The time of one input is over; no reader may catch this."""
+    """The time of an input has expired; no reader may catch this."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def memory_file(content: bytes) -> MemoryFile:
 
 
 def card(task_type: str = "binary", **more: Any) -> Card:
-    """Return the card of a data set that no file describes."""
+    """Return the card of a data set without a card file."""
     names = {"id": "fuzzed", "title": "Fuzzed", "licence": "none", "citation": "none"}
     made = Card(
         task_type=task_type, design="shared", reader=Source(name="x"), **names, **more
@@ -74,7 +74,7 @@ def card(task_type: str = "binary", **more: Any) -> Card:
 
 
 def read_arff(content: bytes) -> None:
-    """Read an ARFF file as such, as a multi-label set of MEKA, and as a user's table."""
+    """Read an ARFF file by itself, as a MEKA multi-label set, and as a user's table."""
     file = memory_file(content)
     table.read_table_file(file, ".arff")
     arff.read({NAME: file}, card(), arff=[NAME])
@@ -97,7 +97,7 @@ def read_idx(content: bytes) -> None:
 
 
 def read_csv(content: bytes) -> None:
-    """Read a table as the readers of cards do, with and without a header."""
+    """Read a table as readers of cards do, with and without a header."""
     for delimiter, header, text in (
         (",", True, ()),
         (",", False, (-1,)),
@@ -146,7 +146,9 @@ def read_splice(content: bytes) -> None:
 
 
 def read_archive(content: bytes) -> None:
-    """Add a file, compressed or an archive, to a data set; nothing but its own folder may change."""
+    """Add a file, possibly compressed or an archive, to a data set; only its folder may
+    change.
+    """
     root = Path(_folder().name)
     path = root / NAME
     path.write_bytes(content)
@@ -163,12 +165,14 @@ def read_archive(content: bytes) -> None:
 
 
 def read_yaml(content: bytes) -> None:
-    """Read a YAML file with its places."""
+    """Read a YAML file with positions."""
     load_file(_written(content))
 
 
 def read_experiment(content: bytes) -> None:
-    """Read and check an experiment; the printed tables of its paper lie beside it, as in configs/."""
+    """Read and check an experiment; the published tables are next to it, as in
+    configs/.
+    """
     paper = re.search(rb"^id: ([a-z]{1,20})/", content, re.MULTILINE)
     path = _written(content)
     for table_file in CONFIGS.glob(f"{paper[1].decode()}/*.csv") if paper else ():
@@ -207,12 +211,13 @@ READERS: dict[str, Callable[[bytes], None]] = {
 
 
 def check(name: str, content: bytes) -> str | None:
-    """Try a reader on some bytes; return the message of its error, None when it accepts them.
+    """Run a reader on some bytes; return its error message, or None if it accepts them.
 
     Raises
     ------
     AssertionError
-        If anything else than a `UserError` comes out, its message lacks the file or is long, or a limit is passed.
+        If anything else than a `UserError` comes out, its message lacks the file or is
+        long, or a limit is passed.
     """
     try:
         with warnings.catch_warnings(), limited():
@@ -220,7 +225,7 @@ def check(name: str, content: bytes) -> str | None:
             READERS[name](content)
     except UserError as error:
         text = str(error)
-        # What an experiment extends is a file of its own.
+        # The extended experiment is a separate file.
         assert NAME in text or (name == "experiment" and "configs/" in text), (
             f"no file in the message {text[:200]!r}"
         )
@@ -243,7 +248,7 @@ def check(name: str, content: bytes) -> str | None:
 
 @contextmanager
 def limited() -> Iterator[None]:
-    """Bound processor time and address space of what runs inside (the latter on Linux)."""
+    """Limit processor time and, on Linux, address space of the code inside."""
     before = signal.signal(signal.SIGVTALRM, _over)
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     pages = Path("/proc/self/statm")

@@ -1,8 +1,10 @@
-"""A coverage-guided fuzzer of one reader: ``python tests/fuzz/guided.py arff --seconds 300``. Needs the extra `fuzz`.
+"""A coverage-guided fuzzer of one reader: ``python tests/fuzz/guided.py arff --seconds
+300``. Needs the extra `fuzz`.
 
-It starts from the regression corpus and a few valid files, keeps the inputs that reach new lines of mtlrun in FOLDER,
-and stops at the first input that violates `fuzztargets.check`, which it writes to FOLDER/crash-*: put that file into
-tests/corpus once it is understood.
+It starts from the regression corpus and a few valid files, keeps inputs that reach new
+lines of mtlrun in FOLDER, and stops at the first input that violates
+`fuzztargets.check`, which it writes to FOLDER/crash-*. Move that file to tests/corpus
+once it is understood.
 """
 
 from __future__ import annotations

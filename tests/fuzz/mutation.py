@@ -1,4 +1,6 @@
-"""Hypothesis strategies: valid files of every format with what they hold, and ways to spoil them."""
+"""Hypothesis strategies: valid files of every format with their content, and ways to
+corrupt them.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from mtlrun.utils.io import configs_dir, datasets_dir
 
-#: A valid file and what a reader must find in it.
+#: A valid file and its content
 Valid = tuple[bytes, Any]
 
 NUMBERS = [
@@ -139,7 +141,7 @@ _NAMES = st.text(
 
 @st.composite
 def mutated(draw: st.DrawFn, valid: st.SearchStrategy[Valid]) -> bytes:
-    """Draw a valid file and spoil it a few times."""
+    """Draw a valid file and corrupt it a few times."""
     content = draw(valid)[0]
     for spoil in draw(st.lists(st.sampled_from(_SPOILERS), min_size=1, max_size=5)):
         content = spoil(draw, content)
@@ -176,7 +178,7 @@ def _truncate(draw: st.DrawFn, content: bytes) -> bytes:
 
 
 def _lines(draw: st.DrawFn, content: bytes) -> bytes:
-    """Drop, repeat or exchange lines."""
+    """Drop, repeat or swap lines."""
     lines = content.split(b"\n")
     one, other = (draw(st.integers(0, len(lines) - 1)) for _ in range(2))
     how = draw(st.sampled_from(["drop", "repeat", "exchange"]))
@@ -275,7 +277,7 @@ _SPOILERS: list[Callable[[st.DrawFn, bytes], bytes]] = [
 
 @st.composite
 def arff_files(draw: st.DrawFn) -> Valid:
-    """Draw a dense or sparse ARFF file; found are the names and the values."""
+    """Draw a dense or sparse ARFF file; its content is names and values."""
     names = draw(st.lists(_NAMES, min_size=1, max_size=4, unique=True))
     words = [
         draw(st.none() | st.lists(_NAMES, min_size=2, max_size=3, unique=True))
@@ -328,7 +330,7 @@ def _is_number(text: str) -> bool:
 
 @st.composite
 def xml_files(draw: st.DrawFn) -> Valid:
-    """Draw a list of labels; found are their names."""
+    """Draw a list of labels; its content is their names."""
     names = draw(st.lists(_NAMES, min_size=1, max_size=6, unique=True))
     labels = "\n".join(f"<label name={quoteattr(name)}></label>" for name in names)
     return (
@@ -339,7 +341,7 @@ def xml_files(draw: st.DrawFn) -> Valid:
 
 @st.composite
 def fasta_files(draw: st.DrawFn) -> Valid:
-    """Draw sequences of one length; found are the sequences and the labels of the headers."""
+    """Draw sequences of one length; the content is sequences and header labels."""
     length, wide = draw(st.integers(1, 30)), draw(st.integers(1, 30))
     sequences = draw(
         st.lists(
@@ -395,7 +397,7 @@ def csv_files(draw: st.DrawFn) -> Valid:
 
 @st.composite
 def user_csv_files(draw: st.DrawFn) -> Valid:
-    """Draw a table with a column of tasks and one of words; found are the words."""
+    """Draw a table with a task column and a text column; its content is the text."""
     words = draw(
         st.lists(
             st.text(st.characters(categories=["L", "Zs", "P"]), max_size=5),
@@ -429,7 +431,7 @@ def mat_files(draw: st.DrawFn) -> Valid:
     return b"MATLAB 5.0 MAT-file".ljust(116) + stream.getvalue()[116:], (
         X,
         Y,
-    )  # without the time
+    )  # Without the time
 
 
 @st.composite
@@ -472,7 +474,7 @@ def splice_files(draw: st.DrawFn) -> Valid:
 
 @st.composite
 def archive_files(draw: st.DrawFn) -> Valid:
-    """Draw a file that holds `CONTENT`: compressed, or in an archive with others."""
+    """Draw a file that contains `CONTENT`: compressed, or in an archive with others."""
     kind = draw(
         st.sampled_from(
             ["plain", "gz", "bz2", "xz", "zip", "tar", "tar.gz", "tar.bz2", "tar.xz"]
@@ -527,9 +529,7 @@ def _glob(pattern: str) -> list[Any]:
 
 _PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "plain": bytes,
-    "gz": partial(
-        gzip.compress, mtime=0
-    ),  # what is drawn must be the same the next time
+    "gz": partial(gzip.compress, mtime=0),  # Drawn files must be reproducible.
     "bz2": bz2.compress,
     "xz": lzma.compress,
 }

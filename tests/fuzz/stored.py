@@ -1,4 +1,6 @@
-"""Folders with a stored model of every type, and with a run and a comparison, for `test_stored.py`."""
+"""Folders with a stored model of each type, a run and a comparison, for
+`test_stored.py`.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ methods:
 
 
 def rows() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return features, labels of all tasks, and the task of every row."""
+    """Return features, labels of all tasks, and the task of each row."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((N_ROWS, N_FEATURES))
     noise = 0.3 * rng.standard_normal((N_ROWS, N_TASKS))
@@ -84,7 +86,9 @@ def _params(name: str) -> dict[str, Any]:
 
 
 def estimators() -> Iterator[tuple[str, Any, Any]]:
-    """Yield a name, an estimator that is not fitted and a feature step of every type of model that can be saved."""
+    """Yield a name, an unfitted estimator and a feature step for each type of model
+    that can be saved.
+    """
     for name, info in METHODS.items():
         if info.extra == "nn":
             try:
@@ -97,7 +101,7 @@ def estimators() -> Iterator[tuple[str, Any, Any]]:
         GaussianNB(),
         GradientBoostingRegressor(n_estimators=3),
         HistGradientBoostingClassifier(max_iter=3, min_samples_leaf=2),
-        KNeighborsRegressor(3, algorithm="brute"),  # a tree has to be trusted by name
+        KNeighborsRegressor(3, algorithm="brute"),  # Trees must be trusted by name.
         LogisticRegression(),
         RandomForestClassifier(3, max_depth=3),
         Ridge(),
@@ -109,7 +113,7 @@ def estimators() -> Iterator[tuple[str, Any, Any]]:
 
 
 def write_models(root: Path) -> Iterator[tuple[Path, Path]]:
-    """Write a model of every type, and yield its folder with a table of new rows."""
+    """Write a model of each type; yield its folder and a table of new rows."""
     X, Y, task_id = rows()
     table = pd.DataFrame(X[:6], columns=NAMES)
     table.to_csv(root / "shared.csv", index=False)
@@ -149,13 +153,15 @@ def _mixed_table(labels: bool) -> pd.DataFrame:
 
 
 def run_command(*words: object) -> tuple[int, str]:
-    """Run a command in this process; return its exit code and what it printed."""
+    """Run a command in this process; return its exit code and output."""
     result = CliRunner().invoke(app, [str(word) for word in words], prog_name="mtlrun")
     return result.exit_code, result.output
 
 
 def write_comparisons(root: Path) -> Iterator[tuple[Path, Path]]:
-    """Write comparisons with categories and gaps, and yield the folder of each with its table."""
+    """Write comparisons with categories and missing values; yield the folder of each
+    and its table.
+    """
     for kind in ("numbers", "labels"):
         table = root / f"{kind}.csv"
         _mixed_table(kind == "labels").to_csv(table, index=False)

@@ -1,4 +1,6 @@
-"""Inputs that once got through, or nearly: every file of tests/corpus is refused (bad-*) or read (ok-*)."""
+"""Inputs that once caused problems: files of tests/corpus are rejected (bad-*) or read
+(ok-*).
+"""
 
 from pathlib import Path
 
@@ -12,12 +14,12 @@ FILES = sorted(path for path in CORPUS.glob("*/*") if path.is_file())
 @pytest.mark.parametrize(
     "path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}"
 )
-def test_corpus(path):
+def test_files_of_the_corpus_are_rejected_or_read(path):
     refused = check(path.parent.name, path.read_bytes())
     assert path.name.startswith("bad-" if refused else "ok-"), refused
 
 
-def test_every_reader_has_a_corpus_and_every_file_a_line():
+def test_every_reader_has_a_corpus_and_every_file_is_described():
     assert {path.parent.name for path in FILES} == set(READERS)
     lines = (CORPUS / "README.md").read_text(encoding="utf-8").splitlines()
     listed = {line.split("`")[1] for line in lines if line.startswith("* `")}

@@ -1,4 +1,6 @@
-"""Readers on spoiled files and on arbitrary bytes: a clear error or a right result, in bounded time and memory."""
+"""Readers of corrupted files and arbitrary bytes: a clear error or a right result, in
+bounded time and memory.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from mtlrun.data.formats import sequences as strings
 
 
 def quiet(examples: int, **more: object) -> settings:
-    """Return settings for so many inputs; fewer than 1000 are the same in every run: no change fails by chance."""
+    """Return Hypothesis settings; fewer than 1000 examples are the same in every run,
+    so no change fails by chance.
+    """
     always = {
         "deadline": None,
         "suppress_health_check": list(HealthCheck),
@@ -30,7 +34,7 @@ def quiet(examples: int, **more: object) -> settings:
 
 @pytest.mark.every(3)
 @pytest.mark.parametrize("name", READERS)
-def test_spoiled_files(
+def test_corrupted_files_cause_clear_errors_or_right_results(
     name: str, fuzz_examples: int, pytestconfig: pytest.Config
 ) -> None:
     refused = 0
@@ -48,7 +52,7 @@ def test_spoiled_files(
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_arbitrary_bytes(name: str, fuzz_examples: int) -> None:
+def test_arbitrary_bytes_cause_clear_errors(name: str, fuzz_examples: int) -> None:
     @quiet(max(10, fuzz_examples // 5))
     @given(st.binary(max_size=300))
     def try_one(content: bytes) -> None:

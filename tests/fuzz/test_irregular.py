@@ -1,4 +1,6 @@
-"""Pipes, sockets, devices, folders and loops of links in the place of files: no command waits, crashes or fills memory."""
+"""Pipes, sockets, devices, folders and link loops in place of files: no command hangs,
+crashes or fills memory.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ import pytest
 import stored
 from fuzztargets import limited
 
-#: Seconds after which a command counts as waiting forever.
+#: Seconds after which a command counts as hanging
 WALL_SECONDS = 60
 
 pytestmark = [
@@ -34,7 +36,7 @@ def _socket(path: Path) -> None:
         os.chdir(here)
 
 
-#: What stands in the place of a file, and how it is made.
+#: Replacements for a file, and functions that create them
 KINDS: dict[str, Callable[[Path], None]] = {
     "pipe": os.mkfifo,
     "socket": _socket,
@@ -45,12 +47,12 @@ KINDS: dict[str, Callable[[Path], None]] = {
 
 
 class _WaitsError(BaseException):
-    """A command has waited too long."""
+    """A command has taken too long."""
 
 
 @contextmanager
 def not_waiting() -> Iterator[None]:
-    """Raise an error where what runs inside takes too long, by the clock on the wall."""
+    """Raise an error if the code inside takes too long by wall clock."""
 
     def stop(number: int, frame: object) -> None:
         raise _WaitsError
@@ -66,7 +68,9 @@ def not_waiting() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with an experiment, its run, a comparison and the data of a card."""
+    """Return a folder with an experiment, its run, a comparison and the data of a
+    card.
+    """
     root = tmp_path_factory.mktemp("home")
     stored.write_run(root)
     next(stored.write_comparisons(root))
@@ -75,7 +79,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _files(root: Path) -> list[str]:
-    """Return one file of every name: of cells, one record and one file of scores."""
+    """Return one file of each name; of jobs, one record and one file of scores."""
     by_name: dict[str, Path] = {}
     for path in sorted(root.rglob("*")):
         if path.is_file():
@@ -116,7 +120,7 @@ def _commands(root: Path) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_command_waits_for_what_is_no_file(
+def test_no_command_waits_for_an_irregular_file(
     home: Path, tmp_path: Path, kind: str
 ) -> None:
     failures = []
@@ -125,7 +129,7 @@ def test_no_command_waits_for_what_is_no_file(
     commands = _commands(copy)
     for number, name in enumerate(_files(home)):
         # All commands on all files would take minutes: each file is tried with every
-        # eighth command, and with all that read it by its name.
+        # eighth command, and with all that read it by name.
         for position, words in enumerate(commands):
             is_named = any(str(copy / name) == str(word) for word in words)
             if (position + number) % 8 and not is_named:

@@ -1,6 +1,7 @@
-"""Altered models and records: one message that names the file and exit code 2, or results that are still valid.
+"""Altered models and records cause an error naming the file, or still valid results.
 
-``python -m pytest tests/fuzz/test_stored.py --fuzz-examples 2000`` tries 2,000 alterations.
+``python -m pytest tests/fuzz/test_stored.py --fuzz-examples 2000`` tries 2,000
+alterations.
 """
 
 from __future__ import annotations
@@ -19,19 +20,21 @@ from fuzztargets import LONGEST, HangError, limited
 
 from mtlrun.utils.io import DIGEST, sealed
 
-#: Fitting a model of every type takes half a minute, so these run with the slow tests
+#: Fitting a model of each type takes half a minute, so these run with the slow tests
 #: and in the fuzzing step of CI.
 pytestmark = pytest.mark.slow
 
-#: Exit codes of commands that had their say: done, a cell failed or disagrees, refused.
+#: Regular exit codes: done, a job failed or disagrees, invalid input
 CODES = (0, 1, 2)
-#: Files of the folder of a model.
+#: Files in the folder of a model
 MODEL_FILES = ("model.skops", "model.json", "coefficients.npz")
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Path, Path]]:
-    """Return folders of models, each with new rows: all methods, and the best ones of comparisons."""
+    """Return folders of models, each with new rows: all methods, and the best of
+    comparisons.
+    """
     root = tmp_path_factory.mktemp("models")
     made = list(stored.write_models(root))
     return made + [
@@ -46,7 +49,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def mend_digests(rng: random.Random, folder: Path) -> None:
-    """Make the digests of a model fit its files, most of the time, as one who forges a file would."""
+    """Update the digests of a model to match its files, usually, as a forger would."""
     facts = json.loads((folder / "model.json").read_text())
     if rng.random() < 0.85:
         for name in facts["files"]:
@@ -63,7 +66,8 @@ def check(words: tuple[object, ...], names: tuple[str, ...], seed: int) -> int:
     Raises
     ------
     AssertionError
-        If it hangs, takes too much memory, ends in another way than with a message, or the message names no file.
+        If it hangs, takes too much memory, ends in another way than with a message, or
+        the message names no file.
     """
     about = f"seed {seed}: mtlrun {' '.join(map(str, words))}"
     try:
@@ -83,7 +87,9 @@ def check(words: tuple[object, ...], names: tuple[str, ...], seed: int) -> int:
 def altered(
     source: Path, folder: Path, names: tuple[str, ...], seed: int
 ) -> random.Random:
-    """Copy a folder and alter one of its files; return the random numbers that go on from there."""
+    """Copy a folder and alter one of its files; return the random generator in its
+    state after that.
+    """
     rng = random.Random(seed)
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(source, folder)
@@ -96,12 +102,12 @@ def altered(
 
 
 def each_seed(n: int, n_cases: int) -> Iterator[tuple[int, int]]:
-    """Yield seeds, each with the case that it is tried on."""
+    """Yield seeds, each with its case."""
     for seed in range(n):
         yield seed, seed % n_cases
 
 
-def test_altered_models_predict_or_are_refused_by_name(
+def test_altered_models_predict_or_are_rejected_by_name(
     models: list[tuple[Path, Path]], tmp_path: Path, fuzz_examples: int
 ) -> None:
     refused = 0
@@ -129,7 +135,7 @@ def _commands(root: Path, folder: Path) -> list[tuple[object, ...]]:
     ]
 
 
-def test_altered_records_are_named_or_computed_again(
+def test_altered_records_are_named_or_recomputed(
     run: Path, tmp_path: Path, fuzz_examples: int
 ) -> None:
     home = run.parents[3]
@@ -147,7 +153,7 @@ def test_altered_records_are_named_or_computed_again(
         check(rng.choice(commands), (str(tmp_path / "home"),), seed)
 
 
-def test_a_sound_model_and_run_are_not_refused(
+def test_an_unaltered_model_and_run_are_accepted(
     models: list[tuple[Path, Path]], run: Path, tmp_path: Path
 ) -> None:
     for folder, table in models:

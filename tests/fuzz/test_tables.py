@@ -1,4 +1,6 @@
-"""The same table in another container is the same table, and models take new rows from any of them, or refuse them."""
+"""A table is the same in every container, and models accept new rows from any of them
+or reject them.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ from mtlrun.features.table import TableFeatures
 from mtlrun.model.files import load_model, save_model
 from mtlrun.model.fitted import Model
 
-#: What the columns are, by the kind of the targets.
+#: Roles of the columns, by kind of targets
 ROLES = {
     kind: Roles(
         ("y", "z"),
@@ -46,7 +48,8 @@ ROLES = {
     )
     for kind, task_type in KINDS.items()
 }
-#: What is trained on them: a model of every kind of targets, and one that takes its variances from the rows.
+#: Trained models: one for each kind of targets, and one that estimates variances from
+#: the rows
 TRAINED = [(kind, IndependentRidge) for kind in KINDS] + [("numbers", HierarchicalMTL)]
 QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
 pytest.importorskip("polars")
@@ -55,7 +58,7 @@ pytest.importorskip("openpyxl")
 
 
 def quiet(examples: int) -> settings:
-    """Return settings for so many tables; fewer than 1000 are the same in every run."""
+    """Return Hypothesis settings; fewer than 1000 tables are the same in every run."""
     return settings(
         max_examples=examples,
         derandomize=examples < 1000,
@@ -72,7 +75,7 @@ def written(frame: pd.DataFrame, container: str, folder: Path) -> Table:
 def fitted(
     table: Table, kind: str, estimator_class: type = IndependentRidge
 ) -> tuple[Model, Dataset]:
-    """Fit a model to a table, and return it with what the table became."""
+    """Fit a model to a table; return it with the data set."""
     data = make_dataset(table, ROLES[kind])
     step = TableFeatures(
         {data.features.index(name): words for name, words in data.categories.items()}
@@ -103,7 +106,9 @@ def fitted(
 
 
 def by_name(data: Dataset) -> dict[str, Any]:
-    """Return everything that a data set says of its rows, whatever the order of its features."""
+    """Return all contents of a data set by row, regardless of the order of its
+    features.
+    """
     X = data.X.toarray() if hasattr(data.X, "toarray") else data.X
     what = {
         "tasks": data.tasks,
@@ -132,7 +137,7 @@ def test_every_container_keeps_a_table(container: str, fuzz_examples: int) -> No
             table = written(frame, container, Path(folder))
             if (
                 table.sparse is not None and frame.gaps.isna().any()
-            ):  # sparse rows have no gaps
+            ):  # Sparse rows cannot have missing values.
                 with pytest.raises(DataError):
                     make_dataset(table, ROLES[kind])
                 return
@@ -140,7 +145,7 @@ def test_every_container_keeps_a_table(container: str, fuzz_examples: int) -> No
                 found = by_name(make_dataset(table, ROLES[kind]))
             except (
                 DataError
-            ):  # 1,5 beside the word 1.10: no telling which mark is the decimal one
+            ):  # 1,5 beside the text 1.10: the decimal mark is ambiguous.
                 assert container == ".comma.csv"
                 assert (
                     frame.astype(str)[["task", "word", "group"]]
@@ -161,10 +166,12 @@ def test_every_container_keeps_a_table(container: str, fuzz_examples: int) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "estimator_class"), TRAINED)
-def test_new_rows_are_read_by_the_names_of_the_training_rows(
+def test_new_rows_are_matched_by_the_names_of_the_training_rows(
     kind: str, estimator_class: type, fuzz_examples: int
 ) -> None:
-    """Trained from one container and predicted from another: the same answers, or refused by an error."""
+    """Trained from one container and predicted from another: the same predictions, or
+    an error.
+    """
     taken, examples = (
         0,
         fuzz_examples if (kind, estimator_class) == TRAINED[0] else fuzz_examples // 2,
@@ -189,21 +196,21 @@ def test_new_rows_are_read_by_the_names_of_the_training_rows(
         with tempfile.TemporaryDirectory() as name, warnings.catch_warnings():
             warnings.simplefilter(
                 "error", UserWarning
-            )  # a word that the model does not know would be said
+            )  # A category unknown to the model would be reported.
             warnings.simplefilter(
                 "ignore", ConvergenceWarning
-            )  # targets without noise: rounding decides
+            )  # Targets without noise depend on rounding.
             folder = Path(name)
             try:
                 model, known = fitted(
                     written(frame, first, folder), kind, estimator_class
                 )
-            except UserError:  # a task that is called NA in a csv file
+            except UserError:  # A task named NA in a CSV file
                 return
-            if known.n_samples < len(frame):  # tasks of one class are left out
+            if known.n_samples < len(frame):  # Tasks with a single class are left out.
                 return
             X, task_id = known.X, known.task_id
-            if kind == "classes":  # the tasks of the rows are columns of the data set
+            if kind == "classes":  # The tasks of the rows are columns of the data set.
                 table = read_table(
                     CONTAINERS[first](frame, folder / f"t{first}"), like=model.schema
                 )
@@ -221,7 +228,9 @@ def test_new_rows_are_read_by_the_names_of_the_training_rows(
                     except (
                         UserError,
                         ValueError,
-                    ):  # ValueError: a gap in a row for a model of sparse rows
+                        # ValueError: a missing value in a row for a model of sparse
+                        # rows.
+                    ):
                         continue
                     assert found.dtype == expected.dtype
                     compare = (

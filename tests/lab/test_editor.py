@@ -1,4 +1,4 @@
-"""The JSON schema for editors accepts what mtlrun accepts and points at what it refuses."""
+"""The JSON schema for editors accepts what mtlrun accepts and marks what it rejects."""
 
 import copy
 import json
@@ -27,7 +27,8 @@ TRAIN = {
 
 
 def _without_methods(schema):
-    """Take the list of registered methods out of a schema and return both: it grows with every method.
+    """Take the list of registered methods out of a schema and return both: it grows
+    with every method.
 
     The names of measures and of their quantities are left out too, for the same reason.
     """
@@ -41,7 +42,7 @@ def _without_methods(schema):
     tuple(map(int, pydantic.VERSION.split(".")[:2])) < (2, 10),
     reason="older releases of pydantic put it in other words",
 )
-def test_the_committed_schema_is_current():
+def test_the_committed_schema_is_up_to_date():
     committed, rest = _without_methods(
         json.loads(COMMITTED.read_text(encoding="utf-8"))
     )
@@ -52,11 +53,11 @@ def test_the_committed_schema_is_current():
     assert set(committed) <= set(METHODS)
 
 
-def test_the_schema_knows_every_method():
+def test_the_schema_lists_every_method():
     assert set(_without_methods(config_schema())[0]) == set(METHODS)
 
 
-def test_it_is_a_json_schema():
+def test_the_schema_is_valid_json_schema():
     Draft202012Validator.check_schema(config_schema())
 
 
@@ -82,7 +83,7 @@ TRACE = {
         ({"methods": []}, False),
     ],
 )
-def test_measurements_pass_and_their_mistakes_are_marked(change, good):
+def test_analyses_pass_and_their_mistakes_are_marked(change, good):
     assert VALIDATOR.is_valid({**TRACE, **change}) is good
 
 
@@ -92,7 +93,7 @@ def test_measurements_pass_and_their_mistakes_are_marked(change, good):
     ids=lambda p: f"{p.parent.name}/{p.stem}",
 )
 def test_all_shipped_files_pass(path):
-    content = load_file(path, path.name).data  # YAML 1.2: `on` is a text
+    content = load_file(path, path.name).data  # In YAML 1.2 `on` is a string.
     assert [error.message for error in VALIDATOR.iter_errors(content)] == []
 
 

@@ -1,4 +1,4 @@
-"""Files that extend another experiment: what is merged, where values come from, how problems are reported."""
+"""Files that extend another experiment: merging, origin of values, error messages."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def child(lab):
     return load
 
 
-def test_everything_but_the_name_is_taken_over(lab, child):
+def test_all_fields_but_the_name_are_inherited(lab, child):
     made, base = (
         child(profile="full"),
         load_experiment(lab.root / "base.yaml", profile="full"),
@@ -49,7 +49,7 @@ def test_everything_but_the_name_is_taken_over(lab, child):
     assert made.paper_datasets == base.paper_datasets
 
 
-def test_mappings_are_merged_lists_replaced_methods_merged_by_label(child):
+def test_mappings_are_merged_lists_are_replaced_and_methods_are_merged_by_label(child):
     more = """\
 metrics: [accuracy]
 split: {trials: 5}
@@ -63,7 +63,7 @@ methods:
     assert spec.methods[1].params == {"alpha": 0.001, "slow": 0.5}
 
 
-def test_profiles_of_both_files_are_laid_over(child):
+def test_profiles_of_both_files_are_applied(child):
     assert child(profile="quick").spec.split.trials == 1
     more = "profiles: {quick: {split: {train: 0.3}}, own: {metrics: [accuracy]}}\n"
     quick = child(more, profile="quick").spec
@@ -73,7 +73,7 @@ def test_profiles_of_both_files_are_laid_over(child):
     assert child(more, profile="own").profiles == ("quick", "smoke", "own", "full")
 
 
-def test_problems_name_the_file_they_are_in(lab, child):
+def test_problems_name_the_right_file(lab, child):
     (lab.root / "base.yaml").write_text(lab.tiny.replace("[auc]", "[acu]"))
     with pytest.raises(ConfigError, match=r"base.yaml:7:11: unknown metric 'acu'"):
         child()
@@ -81,7 +81,7 @@ def test_problems_name_the_file_they_are_in(lab, child):
         child("metrics: [ac]\n")
 
 
-def test_circles_and_missing_files_are_refused(lab, child):
+def test_cycles_and_missing_files_are_rejected(lab, child):
     (lab.root / "base.yaml").write_text(lab.tiny + "extends: child.yaml\n")
     with pytest.raises(ConfigError, match="which extends this file"):
         child()
@@ -94,7 +94,7 @@ def test_circles_and_missing_files_are_refused(lab, child):
         )
 
 
-def test_a_chain_of_files(lab, child):
+def test_chains_of_files_are_followed(lab, child):
     lab.write(CHILD + "metrics: [accuracy]\n", "middle.yaml")
     text = CHILD.replace("base.yaml", "middle.yaml")
     assert load_experiment(
@@ -113,7 +113,7 @@ def test_a_shipped_experiment_can_be_extended(lab):
     )
 
 
-# --- what an inherited profile replaces, and claims on other data ---
+# --- values replaced by an inherited profile, and claims about other data ---
 
 CLAIM = """\
 claims:
@@ -121,7 +121,7 @@ claims:
 """
 
 
-def test_a_value_that_an_inherited_profile_replaces_is_named_with_both_lines(child):
+def test_a_value_replaced_by_an_inherited_profile_is_named_with_both_lines(child):
     made = child("split: {trials: 7}\n", profile="quick")
     (warning,) = made.warnings
     assert "child.yaml:6" in warning
@@ -129,14 +129,14 @@ def test_a_value_that_an_inherited_profile_replaces_is_named_with_both_lines(chi
     assert made.spec.split.trials == 1
 
 
-def test_a_profile_of_the_file_itself_has_the_last_word_without_a_warning(child):
+def test_a_profile_of_the_file_itself_takes_precedence_without_a_warning(child):
     more = "split: {trials: 7}\nprofiles: {quick: {split: {trials: 7}}}\n"
     made = child(more, profile="quick")
     assert made.warnings == ()
     assert made.spec.split.trials == 7
 
 
-def test_additions_and_other_profiles_are_no_reason_for_a_warning(child):
+def test_additions_and_other_profiles_cause_no_warning(child):
     method = '  - {label: new, estimator: "lab.models:Ridge"}\n'
     assert child(f"methods:\n{method}", profile="smoke").warnings == ()
     assert child("split: {trials: 7}\n", profile="full").warnings == ()
@@ -152,7 +152,7 @@ def test_additions_and_other_profiles_are_no_reason_for_a_warning(child):
         ("split: {trials: 7}\npaper: {cite: P, artefact: T}\n", "paper"),
     ],
 )
-def test_inherited_claims_on_another_setting_are_marked(lab, more, source):
+def test_inherited_claims_about_another_setting_are_marked(lab, more, source):
     tiny = lab.tiny.partition("claims:")[0]
     lab.write(tiny + CLAIM, "base.yaml")
     made = load_experiment(lab.write(CHILD + more, "child.yaml"), profile="full")
@@ -160,7 +160,7 @@ def test_inherited_claims_on_another_setting_are_marked(lab, more, source):
     assert claim.source == source
 
 
-def test_claims_of_a_paper_are_asked_of_its_own_data_sets(lab, child):
+def test_claims_of_a_paper_refer_to_its_data_sets(lab, child):
     base = load_experiment(lab.root / "base.yaml", profile="full")
     made = child("datasets: [{id: simulated-rmtl, n: 40, d: 5, m: 4}]\n")
     assert made.paper_datasets == base.paper_datasets

@@ -1,4 +1,6 @@
-"""Disks, permissions, clocks and other processes: nothing finished is lost, nothing wrong is believed."""
+"""Disks, permissions, clocks and other processes: finished work is never lost, and
+wrong results never used.
+"""
 
 import ctypes
 import errno
@@ -24,7 +26,7 @@ from mtlrun.utils.io import write_atomic
 from mtlrun.utils.processes import is_locked, timing_lock
 
 RUN = "lab/tiny/full"
-#: What the disk answers.
+#: Errors of the disk
 FAULTS = {
     "disk full": "No space left on device",
     "file too large": "File too large",
@@ -34,7 +36,7 @@ FAULTS = {
 
 
 def start(disk):
-    """Run the command line; return how it went and what lies on the disk."""
+    """Run the command line; return its result and the files on the disk."""
     result = CliRunner().invoke(app, ["reproduce", "tiny.yaml", "-o", str(disk)])
     files = sorted(
         str(path.relative_to(disk)) for path in disk.rglob("*") if path.is_file()
@@ -49,7 +51,9 @@ def start(disk):
 
 
 def start_twice(fault, disk, own_mounts):
-    """Run the command line on a disk with a fault and again when it is mended; print how it went."""
+    """Run the command line on a faulty disk, and again after its repair; print the
+    results.
+    """
     disk.mkdir()
     if fault == "disk full":
         own_mounts()
@@ -88,12 +92,12 @@ def start_twice(fault, disk, own_mounts):
 
 
 def obey_permissions():
-    """Give up the capabilities by which permissions do not count for root."""
+    """Drop the capabilities that exempt root from permissions."""
     if os.geteuid() == 0:
         libc = ctypes.CDLL(None, use_errno=True)
         header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
         assert libc.capget(header, sets) == 0
-        for k in range(3):  # effective, permitted, inheritable
+        for k in range(3):  # Effective, permitted, inheritable
             sets[k] &= ~0b110  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
         assert libc.capset(header, sets) == 0
 
@@ -101,7 +105,7 @@ def obey_permissions():
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="faults are made as Linux has them")
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_disk_that_refuses_ends_the_run_with_a_remedy_and_the_rest_is_computed_later(
+def test_a_faulty_disk_ends_the_run_with_a_remedy_and_the_rest_is_computed_later(
     lab, fault, request
 ):
     own_mounts = request.getfixturevalue("own_mounts") if fault == "disk full" else None
@@ -123,7 +127,7 @@ def test_a_disk_that_refuses_ends_the_run_with_a_remedy_and_the_rest_is_computed
     assert (second["code"], len(second["cells"])) == (0, 16)
     assert (
         first["cells"].items() <= second["cells"].items()
-    )  # finished cells were not written again
+    )  # Finished jobs were not written again.
     assert not [name for name in second["files"] if name.endswith(".tmp")]
     numbers = [
         [cell for i, cell in enumerate(line.split(",")) if i != 4]
@@ -162,7 +166,7 @@ DAMAGES = {
 
 
 @pytest.mark.slow
-def test_a_damaged_cell_is_named_and_computed_again_never_believed(lab):
+def test_a_damaged_job_is_reported_and_recomputed(lab):
     text = lab.tiny + "keep: [predictions]\n"
     made = lab.plan(text)
     run(made)
@@ -192,7 +196,7 @@ def test_a_damaged_cell_is_named_and_computed_again_never_believed(lab):
         assert again.selection["scores"] == good.selection["scores"], name
 
 
-def test_a_damaged_fold_is_computed_again_when_its_search_is_needed(lab):
+def test_a_damaged_fold_is_recomputed_if_its_search_needs_it(lab):
     made = lab.plan()
     run(made)
     store, job = made.store(), made.rows[0].job
@@ -200,12 +204,12 @@ def test_a_damaged_fold_is_computed_again_when_its_search_is_needed(lab):
     good, written = store.load(fold.key), store.path(fold.key).read_text()
     for name, damage in DAMAGES.items():
         damaged = damage(written)
-        if damaged == written:  # a fold has no such field
+        if damaged == written:  # A fold has no such field.
             continue
         store.path(fold.key).write_text(damaged)
         assert (
             computed(lab.plan())[0].n_cached == 4
-        )  # what was chosen stands in the cells that used it
+        )  # The jobs that use the selected values store them.
         store.path(job.key).unlink()
         summary, lines = computed(lab.plan())
         assert (summary.n_ok, summary.n_cached) == (1, 3), name
@@ -213,7 +217,7 @@ def test_a_damaged_fold_is_computed_again_when_its_search_is_needed(lab):
         assert store.load(fold.key).selection == good.selection, name
 
 
-def test_a_cell_under_the_name_of_another_or_without_its_scores_is_damaged(lab):
+def test_a_job_with_another_name_or_without_its_scores_is_damaged(lab):
     text = lab.tiny + "keep: [predictions]\n"
     made = lab.plan(text)
     run(made)
@@ -231,7 +235,7 @@ def test_a_cell_under_the_name_of_another_or_without_its_scores_is_damaged(lab):
     assert {state.name for state in job_states(lab.plan(text))} == {"done"}
 
 
-def test_damaged_provenance_is_not_believed(lab):
+def test_damaged_provenance_is_not_trusted(lab):
     made = lab.plan()
     made.folder.mkdir(parents=True)
     (made.folder / "provenance.json").write_text("[]")
@@ -240,7 +244,7 @@ def test_damaged_provenance_is_not_believed(lab):
     assert len(json.loads((made.folder / "provenance.json").read_text())["runs"]) == 1
 
 
-def test_what_killed_processes_left_is_cleared_up_and_what_living_ones_write_is_not(
+def test_leftovers_of_killed_processes_are_removed_and_files_of_running_ones_are_kept(
     lab,
 ):
     made = lab.plan()
@@ -260,7 +264,7 @@ def test_what_killed_processes_left_is_cleared_up_and_what_living_ones_write_is_
     assert all(path.exists() for path in alive)
 
 
-def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
+def test_a_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
     write_atomic(tmp_path / "a", "old")
 
     def full(number):
@@ -274,11 +278,11 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path, monkeypat
     ]
 
 
-def test_a_clock_that_was_set_back_hides_no_work_and_repeats_none(lab):
+def test_a_clock_that_was_set_back_hides_and_repeats_no_work(lab):
     made = lab.plan()
     run(made)
     cells = list((lab.output / "cells").glob("*.json"))
-    for path in cells:  # written when the clock was a day ahead
+    for path in cells:  # Written when the clock was a day ahead
         os.utime(path, (time.time() + 86400,) * 2)
     assert computed(lab.plan())[0].n_cached == 4
     assert computed(lab.plan(), force=True)[0].n_ok == 4
@@ -319,7 +323,7 @@ def test_a_moved_folder_is_up_to_date_and_has_the_same_report(lab):
     ] == before
 
 
-def test_seconds_are_taken_by_one_process_of_a_machine_at_a_time(lab):
+def test_only_one_process_per_machine_measures_seconds_at_a_time(lab):
     lines: list[str] = []
     theirs = ExitStack()
     theirs.enter_context(timing_lock(lines.append))
@@ -336,15 +340,15 @@ def test_seconds_are_taken_by_one_process_of_a_machine_at_a_time(lab):
     store, keys = made.store(), [row.job.key for row in made.rows]
     assert not any(
         store.path(key).exists() for key in keys
-    )  # searches are done, timed cells are not
+    )  # Searches are done, timed jobs are not.
     theirs.close()
     thread.join(240)
     assert all(store.load(key).environment["serial"] for key in keys)
-    with timing_lock(lines.append):  # it was given back
+    with timing_lock(lines.append):  # It was released.
         assert lines == []
 
 
-def test_where_no_timing_lock_can_be_made_the_run_goes_on_and_says_so(
+def test_without_a_timing_lock_the_run_continues_with_a_message(
     lab, tmp_path, monkeypatch
 ):
     (tmp_path / "file").write_text("")
@@ -354,7 +358,7 @@ def test_where_no_timing_lock_can_be_made_the_run_goes_on_and_says_so(
     assert lines.count("cannot tell whether other timed runs are in progress") == 1
 
 
-def test_a_link_in_the_place_of_the_timing_lock_is_not_followed(tmp_path, monkeypatch):
+def test_a_link_in_place_of_the_timing_lock_is_not_followed(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     folder = tmp_path / f"mtlrun-{os.getuid()}"
     folder.mkdir()

@@ -1,4 +1,4 @@
-"""Small cells are handed to processes several at once, with the records of cells alone, whatever happens to one."""
+"""Small jobs are passed to processes in batches; records equal those of single jobs."""
 
 import pytest
 
@@ -8,12 +8,12 @@ from mtlrun.engine.run import BATCH_SECONDS, Runner
 
 @pytest.fixture
 def many(lab):
-    """An experiment of twelve small cells, with two folds of a search for each."""
+    """Return an experiment of twelve small jobs, each with two folds of a search."""
     return lab.tiny.replace("trials: 2", "trials: 12").partition("  - label: weak")[0]
 
 
 def handed(monkeypatch):
-    """How many cells processes are handed at once."""
+    """Return how many jobs processes receive at once."""
     sizes, at_once = [], Runner._batch_size
     monkeypatch.setattr(
         Runner, "_batch_size", lambda *given: sizes.append(at_once(*given)) or sizes[-1]
@@ -23,7 +23,7 @@ def handed(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.every(3)
-def test_small_cells_go_together_and_give_the_same_records(lab, many, monkeypatch):
+def test_small_jobs_run_in_batches_and_give_the_same_records(lab, many, monkeypatch):
     alone = lab.run(many)
     assert alone.n_ok == 12
     expected = {
@@ -41,7 +41,7 @@ def test_small_cells_go_together_and_give_the_same_records(lab, many, monkeypatc
     assert found == expected
 
 
-def test_large_cells_and_cells_with_limits_go_alone(lab, many):
+def test_large_jobs_and_jobs_with_limits_run_alone(lab, many):
     runner = Runner(lab.plan(many))
     for seconds, pool, size in (
         (BATCH_SECONDS, Pool(2), 1),
@@ -52,11 +52,11 @@ def test_large_cells_and_cells_with_limits_go_alone(lab, many):
         assert runner._batch_size(12, pool) == size
     runner.last_seconds = 1e-3
     with Pool(2).keep_workers() as pool:
-        assert runner._batch_size(12, pool) == 3  # two parts for each process
+        assert runner._batch_size(12, pool) == 3  # Two batches per process
 
 
 @pytest.mark.slow
-def test_a_cell_that_kills_its_process_takes_no_other_with_it(lab, many, monkeypatch):
+def test_a_job_that_kills_its_process_affects_no_other(lab, many, monkeypatch):
     lab.models.write_text(
         lab.models.read_text().replace(
             "if self.alpha < 0:", "if self.alpha == 7:\n            os._exit(3)"

@@ -1,4 +1,6 @@
-"""Readings of a protocol: layers over file and profile, with cells of their own in the same run."""
+"""Interpretations of a protocol: layers over file and profile, with separate jobs in
+the same run.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ def file(tmp_path):
     return path
 
 
-def test_a_reading_is_a_layer_over_the_profile(file):
+def test_an_interpretation_is_a_layer_over_the_profile(file):
     made = load_experiment(file, profile="small", overrides=["seed=3"])
     few, strong = made.others
     assert (made.interpretation, few.interpretation, strong.interpretation) == (
@@ -71,7 +73,7 @@ def test_a_reading_is_a_layer_over_the_profile(file):
     validate_file(file)
 
 
-def test_a_reading_that_changes_nothing_of_a_profile_is_left_out(file):
+def test_an_interpretation_that_changes_nothing_of_a_profile_is_left_out(file):
     file.write_text(
         FILE.replace("split: {train: 0.2}", "datasets: {digits: {sample: 20}}")
     )
@@ -80,7 +82,7 @@ def test_a_reading_that_changes_nothing_of_a_profile_is_left_out(file):
     ] == ["strong"]
 
 
-def test_cells_are_computed_for_the_readings_asked_for(file, tmp_path):
+def test_only_requested_interpretations_are_computed(file, tmp_path):
     made = load_experiment(file, profile="small")
 
     def wanted(reading):
@@ -100,7 +102,7 @@ def test_cells_are_computed_for_the_readings_asked_for(file, tmp_path):
         wanted("fewer")
 
 
-def test_readings_share_the_cells_that_they_do_not_change(file, tmp_path):
+def test_interpretations_share_unchanged_jobs(file, tmp_path):
     file.write_text(FILE.replace('"*": {metrics: [rmse, mse]}, one: {n: 40}, ', ""))
     rows = plan(
         load_experiment(file, profile="small"), interpretation="all", output=tmp_path
@@ -110,7 +112,7 @@ def test_readings_share_the_cells_that_they_do_not_change(file, tmp_path):
     assert len({keys["", "Ridge"], keys["strong", "Ridge"], keys["few", "Ridge"]}) == 3
 
 
-def test_one_folder_holds_all_readings(file, tmp_path):
+def test_one_folder_contains_all_interpretations(file, tmp_path):
     made = load_experiment(file, profile="small")
     run(plan(made, output=tmp_path))
     main = build_report(made.folder(tmp_path))
@@ -124,7 +126,7 @@ def test_one_folder_holds_all_readings(file, tmp_path):
     ]
     assert report.others[0].rows[0].value("rmse") > report.rows[0].value(
         "rmse"
-    )  # fewer rows
+    )  # Fewer rows
     assert not report.run.altered
     path = made.folder(tmp_path) / "run.json"
     path.write_text(path.read_text().replace("Two data sets", "Ten data sets"))
@@ -138,12 +140,13 @@ def test_one_folder_holds_all_readings(file, tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "place"),
     [
-        ("main: {rule: convention}", "changes: {seed: 1}", ":12:3"),  # no main reading
+        # No main interpretation.
+        ("main: {rule: convention}", "changes: {seed: 1}", ":12:3"),
         (
             "main: {rule: convention}",
             "main: {rule: published level}",
             ":14:11",
-        ),  # level of what?
+        ),  # A level without a subject
         (
             "main: {rule: convention}",
             "main: {rule: published level, of: [Rigde]}",
@@ -154,7 +157,9 @@ def test_one_folder_holds_all_readings(file, tmp_path):
         ("Ridge: {params", "Rigde: {params", ":21:17"),
     ],
 )
-def test_wrong_readings_are_refused_at_their_place(file, old, new, place):
+def test_invalid_interpretations_are_rejected_with_their_location(
+    file, old, new, place
+):
     assert old in FILE
     file.write_text(FILE.replace(old, new))
     with pytest.raises(ConfigError) as caught:
@@ -202,7 +207,7 @@ def test_one_line_changes_a_group_of_methods_or_a_field_of_all_checks(file):
         load_experiment(file, profile="small")
 
 
-def test_runs_with_readings_are_merged_reading_by_reading(file, tmp_path):
+def test_runs_with_interpretations_are_merged_by_interpretation(file, tmp_path):
     made = load_experiment(file, profile="small")
     for output, reading in (("one", "half"), ("two", "all")):
         run(plan(made, interpretation=reading, output=tmp_path / output))

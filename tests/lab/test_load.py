@@ -1,4 +1,6 @@
-"""Experiment files: golden error texts, profiles, overrides, origins, the catalogue."""
+"""Experiment files: expected error messages, profiles, overrides, origins, the
+catalogue.
+"""
 
 import re
 
@@ -210,7 +212,7 @@ GOLDEN = {
 
 
 @pytest.mark.parametrize("case", GOLDEN)
-def test_problems_have_place_excerpt_and_suggestion(lab, case):
+def test_problems_have_location_excerpt_and_suggestion(lab, case):
     text, expected = GOLDEN[case]
     found = problems_of(lab, text)
     assert found.startswith(expected)
@@ -271,7 +273,7 @@ def test_problems_have_a_remedy(lab, case):
     assert remedy in found
 
 
-def test_all_problems_of_a_file_at_once(lab):
+def test_all_problems_of_a_file_are_reported_at_once(lab):
     text = changed(
         "trials: 3",
         "trails: 3",
@@ -283,7 +285,7 @@ def test_all_problems_of_a_file_at_once(lab):
         for line in found.splitlines()
         if line.startswith("bad.yaml")
     ]
-    # 'auc' is unknown to the reference too, once the metric is misspelt
+    # A reference with 'auc' is unknown too if the metric is misspelled.
     assert places == [
         "bad.yaml:5:12",
         "bad.yaml:6:35",
@@ -292,14 +294,14 @@ def test_all_problems_of_a_file_at_once(lab):
     ]
 
 
-def test_what_is_missing_is_missing_in_the_file_that_was_given(lab):
+def test_missing_fields_are_reported_in_the_given_file(lab):
     lab.write(VALID, "base.yaml")
     found = problems_of(lab, "# mine\nextends: base.yaml\nseed: 1\n")
     assert "bad.yaml:2:1: missing key 'id'" in found
     assert "base.yaml" not in found.replace("extends: base.yaml", "")
 
 
-def test_profiles_that_are_no_mapping(lab):
+def test_profiles_must_be_mappings(lab):
     path = lab.write(
         VALID.partition("profiles:")[0] + "profiles: [smoke]\n", "bad.yaml"
     )
@@ -307,14 +309,14 @@ def test_profiles_that_are_no_mapping(lab):
         validate_file(path)
 
 
-def test_data_sets_may_come_from_a_profile_alone(lab):
+def test_data_sets_may_be_set_only_in_a_profile(lab):
     path = lab.write(changed("datasets: [digits]\n", ""))
     experiment = load_experiment(path, profile="smoke")
     assert [d.id for d in experiment.spec.datasets] == ["simulated-rmtl"]
     assert experiment.paper_datasets == ()
 
 
-def test_a_profile_changes_what_it_names(lab):
+def test_a_profile_changes_only_its_fields(lab):
     experiment = load_experiment(lab.write(VALID), profile="smoke")
     assert experiment.spec.split.trials == 1
     assert experiment.spec.split.train == 0.4
@@ -323,20 +325,20 @@ def test_a_profile_changes_what_it_names(lab):
     assert experiment.paper_datasets == ("digits",)
 
 
-def test_quick_is_the_default_profile_where_it_exists(lab):
+def test_quick_is_the_default_profile_if_it_exists(lab):
     text = VALID + "  quick: {split: {trials: 2}}\n"
     assert load_experiment(lab.write(text)).profile == "quick"
     assert load_experiment(lab.write(text), profile="full").spec.split.trials == 3
 
 
-def test_unknown_profile(lab):
+def test_an_unknown_profile_is_rejected(lab):
     with pytest.raises(
         UnknownNameError, match=r"tiny\.yaml[^\0]*'smok'[^\0]*'smoke'\?"
     ):
         load_experiment(lab.write(VALID), profile="smok")
 
 
-def test_mistakes_in_a_profile_have_their_place_there(lab):
+def test_mistakes_in_a_profile_are_located_there(lab):
     text = (
         VALID
         + "  bad: {id: x, split: {trials: no}, methods: [{label: ony}, {label: two, params: {alpa: 1}}]}\n"
@@ -354,7 +356,7 @@ def test_mistakes_in_a_profile_have_their_place_there(lab):
     ]
 
 
-def test_override_beats_profile_beats_file(lab):
+def test_overrides_take_precedence_over_profiles_and_profiles_over_the_file(lab):
     path = lab.write(VALID)
 
     def load(*overrides, **options):
@@ -406,11 +408,11 @@ def test_override_beats_profile_beats_file(lab):
         ("timing.repeats.x=1", "--set timing.repeats.x=1: 'repeats' is not a mapping"),
     ],
 )
-def test_wrong_overrides_name_themselves(lab, override, expected):
+def test_invalid_overrides_are_named(lab, override, expected):
     assert problems_of(lab, VALID, overrides=[override]).startswith(expected)
 
 
-def test_names_of_experiments(tmp_path):
+def test_experiments_have_names(tmp_path):
     for name, extra in (
         ("a/table1", ""),
         ("b/table1", "default_for: table1\n"),
@@ -472,7 +474,7 @@ def test_a_file_without_id_has_no_run_folder(tmp_path):
     assert caught.value.remedy == f"See all problems: mtlrun validate {path}"
 
 
-def test_a_stopped_check_names_its_parameter_by_a_text(tmp_path):
+def test_a_stopped_check_names_its_parameter_as_text(tmp_path):
     path = tmp_path / "a.yaml"
     check = (
         "over: two, at_least: 3, stopped: {below: one, at_least: [1], quantity: auc}"

@@ -1,4 +1,6 @@
-"""Data sets with a split, metrics and features of their own; validation parts; kept predictions; ranks in files."""
+"""Data sets with their own split, metrics and features; validation rows; stored
+predictions; ranks in files.
+"""
 
 import numpy as np
 import pytest
@@ -22,7 +24,7 @@ def own(lab, extra, label="second"):
     return f"[{lab.data}, {lab.data[:-1]}, label: {label}, {extra}}}]"
 
 
-def test_the_key_has_nothing_new_where_nothing_is_said(lab):
+def test_unset_options_do_not_change_the_key(lab):
     job = lab.plan().rows[0].job
     content, fold = job.content(), job.folds[0].content()
     assert "features" not in content
@@ -60,7 +62,7 @@ def test_a_data_set_may_have_its_own_split_metrics_and_features(lab):
     build_report(made.folder)
 
 
-def test_the_experiment_needs_no_split_when_every_data_set_has_one(lab):
+def test_the_experiment_needs_no_split_if_each_data_set_has_one(lab):
     entries = f"[{lab.data[:-1]}, split: {{train: 0.5}}}}]"
     assert [
         row.job.split.train for row in lab.plan(with_datasets(lab, entries, "")).rows
@@ -83,7 +85,7 @@ def test_the_experiment_needs_no_split_when_every_data_set_has_one(lab):
         ),
     ],
 )
-def test_what_a_data_set_cannot_say(lab, extra, message):
+def test_invalid_options_of_a_data_set_are_rejected(lab, extra, message):
     with pytest.raises(ConfigError, match=message):
         lab.plan(with_datasets(lab, own(lab, extra)))
 
@@ -109,7 +111,7 @@ def test_features_are_learned_on_the_training_rows():
     assert with_features(rows, None) == (rows, None)
 
 
-def test_features_are_part_of_the_key_and_of_the_numbers(lab):
+def test_features_are_part_of_the_key_and_affect_the_numbers(lab):
     plain = lab.tiny
     lab.run(plain)
     made = lab.plan(plain + "features: standardize\n")
@@ -131,7 +133,7 @@ def parts(dataset, **more):
     "dataset",
     [("simulated-rmtl", {"n": 60, "d": 8, "m": 6, "rank": 2}), ("landmine-like", {})],
 )
-def test_the_parts_are_disjoint_and_of_the_asked_sizes(dataset):
+def test_the_parts_are_disjoint_and_have_the_requested_sizes(dataset):
     name, options = dataset
     loaded = load_dataset(name, **options) if options else ragged()
     train, validation, test = parts(loaded, validation=0.4)
@@ -153,7 +155,7 @@ def test_the_parts_are_disjoint_and_of_the_asked_sizes(dataset):
     assert not np.array_equal(validation, parts(loaded, seed=8, validation=0.4)[1])
 
 
-def test_a_validation_part_that_leaves_nothing_is_refused():
+def test_a_validation_fraction_that_leaves_no_rows_is_rejected():
     loaded = load_dataset("simulated-rmtl", n=60, d=8, m=6, rank=2)
     with pytest.raises(
         ValueError, match=r"validation=0.001 leaves a part empty \(0 of 42 rows\)"
@@ -174,7 +176,7 @@ def ragged():
     )
 
 
-def test_published_training_rows_give_up_a_part():
+def test_published_training_rows_provide_the_validation_rows():
     dataset = ragged()
     dataset.splits["own"] = [(np.arange(60), np.arange(60, 90))]
     split = {
@@ -190,7 +192,7 @@ def test_published_training_rows_give_up_a_part():
     assert np.bincount(dataset.task_id[validation]).tolist() == [5, 10]
 
 
-def test_selection_on_the_validation_part(lab):
+def test_selection_uses_the_validation_rows(lab):
     text = lab.tiny.replace("train: 0.5", "train: 0.3, validation: 0.3").replace(
         "{folds: 2}", "{on: validation}"
     )
@@ -225,12 +227,12 @@ def test_selection_on_the_validation_part(lab):
         ),
     ],
 )
-def test_what_a_validation_part_cannot_be(lab, split, selection, message):
+def test_an_invalid_validation_part_is_rejected(lab, split, selection, message):
     with pytest.raises(ConfigError, match=message):
         lab.plan(lab.tiny.replace("train: 0.5", split).replace("{folds: 2}", selection))
 
 
-def test_predictions_are_kept_where_asked_for(lab):
+def test_predictions_are_stored_on_request(lab):
     made = lab.plan(lab.tiny + "keep: [predictions]\n")
     job, plain = made.rows[0].job, lab.plan().rows[0].job
     assert job.key != plain.key
@@ -287,7 +289,7 @@ reference:
     build_report(made.folder)
 
 
-def test_a_training_file_has_its_sections_itself(lab):
+def test_a_training_file_has_the_same_sections(lab):
     from mtlrun.lab.load import load_training
 
     text = """\

@@ -1,4 +1,4 @@
-"""Plans: which cells there are, what they share, what makes them outdated."""
+"""Plans: their jobs, shared results, and reasons for recomputing."""
 
 import dataclasses
 import json
@@ -38,7 +38,7 @@ def left(made):
     return missing_jobs(made, made.store())
 
 
-def test_cells_in_the_order_of_the_table(lab):
+def test_jobs_have_the_order_of_the_table(lab):
     made = lab.plan()
     assert [row.name for row in made.rows] == [
         "simulated-rmtl/strong/trial 0",
@@ -54,7 +54,7 @@ def test_cells_in_the_order_of_the_table(lab):
     assert made.rows[2].job.folds == ()
 
 
-def test_a_place_is_read_as_it_was_planned(lab):
+def test_a_result_key_survives_a_round_trip(lab):
     made = lab.plan()
     written = json.loads(json.dumps(made.run_json()))["cells"]
     names = [field.name for field in dataclasses.fields(ResultKey)]
@@ -74,7 +74,7 @@ def test_a_place_is_read_as_it_was_planned(lab):
             ResultKey.read({**good, **wrong})
 
 
-def test_identical_searches_are_one_cell(lab):
+def test_identical_searches_are_one_job(lab):
     made = lab.plan(lab.tiny + SHARED)
     by_method = {row.method: row.job for row in made.rows if row.trial == 0}
     folds = {
@@ -86,7 +86,7 @@ def test_identical_searches_are_one_cell(lab):
     assert by_method["same search"].key != by_method["same search again"].key
 
 
-def test_adding_a_method_or_a_data_set_changes_no_other_cell(lab):
+def test_adding_a_method_or_a_data_set_changes_no_other_job(lab):
     before = keys(lab.plan())
     more = lab.tiny.replace("datasets: [", "datasets: [{id: gauss2d, n: 40}, ") + (
         '  - {label: third, estimator: "lab.models:Noisy"}\n'
@@ -94,7 +94,7 @@ def test_adding_a_method_or_a_data_set_changes_no_other_cell(lab):
     assert before.items() <= keys(lab.plan(more)).items()
 
 
-def test_a_label_is_no_part_of_the_key_but_everything_that_counts_is(lab):
+def test_the_key_contains_all_that_counts_but_no_label(lab):
     base = {row.trial: row.job.key for row in lab.plan().rows if row.method == "weak"}
     renamed = {
         row.trial: row.job.key
@@ -119,7 +119,7 @@ def test_a_label_is_no_part_of_the_key_but_everything_that_counts_is(lab):
         assert not set(changed) & set(base.values()), new
 
 
-def test_a_profile_counts_by_what_it_changes(lab):
+def test_a_profile_affects_keys_only_by_its_changes(lab):
     text = lab.tiny + "profiles: {quick: {}, other: {split: {train: 0.4}}}\n"
     assert keys(lab.plan(text)) == keys(lab.plan(text, profile="full"))
     assert not set(keys(lab.plan(text)).values()) & set(
@@ -133,7 +133,7 @@ def test_limits_and_deviations_are_not_part_of_the_key(lab):
     )
 
 
-def test_seeds_of_estimators_and_splits(lab):
+def test_estimators_and_splits_have_their_own_seeds(lab):
     text = lab.tiny + (
         '  - {label: noisy, estimator: "lab.models:Noisy"}\n'
         '  - {label: set, estimator: "lab.models:Noisy", params: {random_state: 5}}\n'
@@ -172,7 +172,7 @@ def test_nested_estimators_are_resolved_and_their_versions_count(lab):
     )
 
 
-def test_only(lab):
+def test_only_selects_jobs(lab):
     assert [c.name for c in lab.plan(only=["method=str*,trial=1"]).wanted] == [
         "simulated-rmtl/strong/trial 1"
     ]
@@ -191,7 +191,7 @@ def test_an_unknown_option_of_a_data_set_names_the_file(lab):
         lab.plan(lab.tiny.replace("n: 60", "rows: 60"))
 
 
-def test_outdated_cells_say_why(lab):
+def test_outdated_jobs_have_a_reason(lab):
     run(lab.plan())
     reasons = {}
     for name, text in {
@@ -213,7 +213,7 @@ def test_outdated_cells_say_why(lab):
     ]
 
 
-def test_an_edited_comment_reruns_nothing_and_edited_arithmetic_what_uses_it(lab):
+def test_an_edited_comment_reruns_nothing_and_edited_arithmetic_reruns_its_users(lab):
     run(lab.plan())
     lab.helper.write_text("# why\n" + lab.helper.read_text())
     assert left(lab.plan()) == ([], [])
@@ -231,7 +231,7 @@ def test_an_edited_comment_reruns_nothing_and_edited_arithmetic_what_uses_it(lab
     )
 
 
-def test_run_json_lists_the_whole_plan(lab):
+def test_run_json_lists_the_complete_plan(lab):
     text = lab.tiny + "profiles: {quick: {split: {trials: 1}}}\n"
     experiment = load_experiment(lab.write(text), overrides=["seed=4"])
     facts = plan(experiment, output=lab.output, only=["method=weak"]).run_json()
@@ -255,7 +255,7 @@ def test_run_json_lists_the_whole_plan(lab):
     assert facts["paper_datasets"] == ["simulated-rmtl"]
 
 
-def test_the_command_names_a_data_folder_only_if_an_option_did(
+def test_the_command_names_a_data_folder_only_if_an_option_set_it(
     lab, tmp_path, monkeypatch
 ):
     def command():
@@ -269,7 +269,7 @@ def test_the_command_names_a_data_folder_only_if_an_option_did(
     assert "--data-dir" not in command()
 
 
-def test_two_data_sets_of_one_id_need_labels(lab):
+def test_two_data_sets_with_the_same_id_need_labels(lab):
     text = lab.tiny.replace(
         f"[{lab.data}]", f"[{lab.data}, {{id: simulated-rmtl, label: larger, n: 80}}]"
     )
@@ -278,7 +278,7 @@ def test_two_data_sets_of_one_id_need_labels(lab):
         lab.plan(text.replace("label: larger, ", ""))
 
 
-def test_profiles_of_the_same_content_share_their_cells(lab):
+def test_profiles_with_the_same_content_share_their_jobs(lab):
     text = (
         lab.tiny
         + "profiles:\n  demo: {claims: []}\n  smoke: {split: {trials: 1}, seed: 5}\n"
@@ -291,7 +291,7 @@ def test_profiles_of_the_same_content_share_their_cells(lab):
 
 
 @pytest.mark.slow
-def test_an_up_to_date_experiment_is_checked_without_its_solvers(lab):
+def test_an_up_to_date_experiment_is_checked_without_importing_solvers(lab):
     methods = """\
   - {label: one, estimator: RobustMTL, grid: {lam: [0.1, 1]}}
   - {label: measured, estimator: "sklearn.linear_model:RidgeCV"}
@@ -311,8 +311,8 @@ def test_an_up_to_date_experiment_is_checked_without_its_solvers(lab):
     assert out.strip() == "[]"
 
 
-def test_keys_are_these(lab):
-    # To the byte, on every machine: a change of this test makes all stored results outdated.
+def test_keys_never_change(lab):
+    # To the byte, on every machine: a change here makes all stored results outdated.
     text = lab.tiny.partition("  - label: strong")[0]
     fit = (
         lab.plan(

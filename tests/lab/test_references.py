@@ -1,4 +1,4 @@
-"""Reference numbers that stand in a printed table beside the experiment."""
+"""Reference numbers in a published table next to the experiment."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def write(tmp_path):
     return write
 
 
-def test_the_numbers_of_a_table_take_the_place_of_its_entry(write):
+def test_the_numbers_of_a_table_replace_its_entry(write):
     path = write("data set,STL,MTL\nschool,84.50 (2),.9±.05\nlandmine,-,1\n")
     first, *others = load_experiment(path).config["reference"]
     assert first["value"] == 0.5
@@ -104,21 +104,21 @@ def test_columns_may_be_quantities_and_rows_tasks(write):
         ),
     ],
 )
-def test_a_bad_cell_is_named_by_its_place(write, table, place):
+def test_an_invalid_cell_is_located(write, table, place):
     path = write(table)
     with pytest.raises(ConfigError, match=place) as caught:
         validate_file(path)
     assert "as printed" in caught.value.remedy
 
 
-def test_all_bad_cells_are_named_at_once(write):
+def test_all_invalid_cells_are_located_at_once(write):
     with pytest.raises(
         ConfigError, match=r"csv:2: column 'STL'.*\n.*csv:3: column 'STL'"
     ):
         validate_file(write("data set,STL,MTL\nschool,a,1\nlandmine,b,2\n"))
 
 
-def test_an_unknown_method_is_named_where_the_table_is(write):
+def test_an_unknown_method_is_located_in_the_table(write):
     with pytest.raises(ConfigError, match=r"table\.yaml:12:\d+: unknown method 'MTFL'"):
         validate_file(write("data set,STL,MTFL\nschool,1,2\n"))
 
@@ -137,14 +137,14 @@ def test_a_missing_table_and_unknown_fields_are_named(write, tmp_path):
         validate_file(path)
 
 
-def test_decimals_are_those_printed(tmp_path):
+def test_the_printed_decimals_are_kept(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("data set,a,b,c\nx,84.50,3,.98\n")
     assert [number.decimals for number in read_printed(path, "t.csv")] == [2, 0, 2]
 
 
 @pytest.mark.parametrize("field", ["absolute", "relative", "sigmas", "error_rate"])
-def test_the_numbers_of_a_table_take_over_its_tolerance(write, field):
+def test_the_numbers_inherit_the_tolerance_of_their_table(write, field):
     experiment = EXPERIMENT.replace("n: 20}", f"{field}: 0.1, n: 20}}")
     _, *numbers = load_experiment(
         write("data set,STL\nschool,84.5\n", experiment)

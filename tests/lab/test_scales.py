@@ -1,4 +1,4 @@
-"""Columns that differ widely in scale are reported before a run of one's own begins."""
+"""Columns with very different scales are reported before a run."""
 
 import numpy as np
 import pandas as pd
@@ -29,7 +29,7 @@ methods: [{label: ridge, estimator: IndependentRidge}]
 
 @pytest.fixture
 def warnings_of(tmp_path):
-    """Return the warnings of an experiment on a table with columns of these scales."""
+    """Return the warnings for an experiment on a table with columns of these scales."""
     (tmp_path / "data" / "cards").mkdir(parents=True)
     (tmp_path / "data" / "mine").mkdir()
     (tmp_path / "data" / "cards" / "mine.yaml").write_text(CARD)
@@ -51,7 +51,7 @@ def warnings_of(tmp_path):
     return run
 
 
-def test_columns_that_differ_widely_are_reported_with_the_remedy(warnings_of):
+def test_columns_with_very_different_scales_are_reported_with_the_remedy(warnings_of):
     (line,) = warnings_of([1.0, 1e6])
     assert "mine" in line
     assert "features: standardize" in line
@@ -61,7 +61,7 @@ def test_standardized_columns_are_not_reported(warnings_of):
     assert warnings_of([1.0, 1e6], "features: standardize\n") == []
 
 
-def test_columns_of_similar_scale_are_not_reported(warnings_of):
+def test_columns_with_similar_scales_are_not_reported(warnings_of):
     assert warnings_of([1.0, 100.0]) == []
 
 

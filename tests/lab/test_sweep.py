@@ -1,4 +1,4 @@
-"""Sweeps: the axis in the cells, in run.json and in the folder's figures; what a file may not say about it."""
+"""Sweeps: the axis in the jobs, in run.json and in figures; invalid axes."""
 
 import pytest
 
@@ -30,28 +30,28 @@ def swept(lab, axis):
     return lab.tiny.replace("kind: evaluate", "kind: sweep") + f"sweep: {axis}\n"
 
 
-def test_a_ratio_changes_the_split_and_not_its_seed(lab):
+def test_a_ratio_changes_the_split_but_not_its_seed(lab):
     made = lab.plan(swept(lab, "{name: ratio, split: train, values: [0.3, 0.6]}"))
     assert [row.dataset for row in made.rows][::4] == [
         "simulated-rmtl (ratio 0.3)",
         "simulated-rmtl (ratio 0.6)",
     ]
     assert [row.job.split.train for row in made.rows][::4] == [0.3, 0.6]
-    assert len({row.job.split.seed for row in made.rows}) == 2  # one per trial
+    assert len({row.job.split.seed for row in made.rows}) == 2  # One per trial
     assert {(c["dataset"], c["value"]) for c in made.run_json()["cells"]} == {
         ("simulated-rmtl (ratio 0.3)", 0.3),
         ("simulated-rmtl (ratio 0.6)", 0.6),
     }
 
 
-def test_a_data_set_can_be_left_out_at_some_values(lab):
+def test_a_data_set_may_be_left_out_at_some_values(lab):
     axis = "{name: ratio, split: train, values: [0.3, 0.6], leave_out: {simulated-rmtl: [0.3], other: [0.6]}}"
     assert {row.dataset for row in lab.plan(swept(lab, axis)).rows} == {
         "simulated-rmtl (ratio 0.6)"
     }
 
 
-def test_a_cell_is_that_of_the_experiment_without_the_axis(lab):
+def test_a_job_equals_that_of_the_experiment_without_the_axis(lab):
     made = lab.plan(swept(lab, "{name: ratio, split: train, values: [0.3, 0.5]}"))
     plain = lab.plan()
     assert [row.job.key for row in made.rows[4:]] == [row.job.key for row in plain.rows]
@@ -63,7 +63,7 @@ def test_an_option_changes_the_data(lab):
     assert len({facts["fingerprint"] for facts in made.datasets[""].values()}) == 2
 
 
-def test_parameters_change_in_the_methods_that_have_them(lab):
+def test_parameters_change_only_in_methods_that_have_them(lab):
     head = swept(lab, "{name: size, params: [base__alpha, n_blocks], values: [2, 3]}")
     text = head[: head.index("methods:")] + BLOCKS + head[head.index("sweep:") :]
     cells = {"weak": [], "blocks": []}
@@ -107,7 +107,7 @@ def test_parameters_change_in_the_methods_that_have_them(lab):
         ),
     ],
 )
-def test_what_an_axis_cannot_be(lab, axis, message):
+def test_an_invalid_axis_is_rejected(lab, axis, message):
     with pytest.raises(ConfigError, match=message):
         lab.plan(swept(lab, axis))
 
@@ -119,7 +119,7 @@ def test_kind_and_section_belong_together(lab):
         lab.plan(lab.tiny + "sweep: {name: a, option: d, values: [4]}\n")
 
 
-def test_an_unknown_option_is_named_with_its_place(lab):
+def test_an_unknown_option_is_located(lab):
     with pytest.raises(ConfigError, match="dd"):
         lab.plan(swept(lab, "{name: a, option: dd, values: [4]}"))
 
@@ -127,7 +127,7 @@ def test_an_unknown_option_is_named_with_its_place(lab):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["fig2", "sensitivity-lambda", "simulated-features"]
-)  # split, parameter, option
+)  # Split, parameter, option
 def test_the_shipped_sweeps_run_and_are_then_up_to_date(name, tmp_path):
     made = plan(load_experiment(f"dcrmtl/{name}", profile="smoke"), output=tmp_path)
     summary = run(made)
@@ -145,7 +145,7 @@ def test_the_demo_is_valid_and_has_several_splits(name):
     assert load_experiment(f"dcrmtl/{name}", profile="demo").spec.split.n_trials >= 2
 
 
-def test_lambda_is_swept_through_all_three_regimes():
+def test_lambda_is_swept_through_all_three_ranges():
     values = load_experiment(
         "dcrmtl/sensitivity-lambda", profile="full"
     ).spec.sweep.values
@@ -156,7 +156,7 @@ def test_lambda_is_swept_through_all_three_regimes():
         assert sum(v >= 1 for v in values) >= 2
 
 
-def test_partitioning_differs_in_the_strategy_alone(tmp_path):
+def test_partitioning_differs_only_in_the_strategy(tmp_path):
     made = plan(
         load_experiment("dcrmtl/partitioning", profile="smoke"), output=tmp_path
     )
@@ -165,7 +165,7 @@ def test_partitioning_differs_in_the_strategy_alone(tmp_path):
     assert strategies == {None, "random", "contiguous", "clustered"}
 
 
-def test_the_error_of_the_coefficients_is_measured_where_they_are_known(tmp_path):
+def test_the_error_of_the_coefficients_is_computed_if_they_are_known(tmp_path):
     made = plan(
         load_experiment("dcrmtl/simulated-tasks", profile="smoke"), output=tmp_path
     )

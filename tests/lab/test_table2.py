@@ -1,4 +1,6 @@
-"""dcrmtl/table2: ten algorithms, their searches shared, every claim that the table decides."""
+"""dcrmtl/table2: ten algorithms, their shared searches, and all claims that the table
+decides.
+"""
 
 from collections import Counter
 
@@ -23,7 +25,7 @@ LABELS = [
 
 
 def under(experiment, reading):
-    """Return the experiment under one of its readings."""
+    """Return the experiment under one of its interpretations."""
     return next(
         one for one in (experiment, *experiment.others) if one.interpretation == reading
     )
@@ -34,7 +36,7 @@ def smoke(tmp_path):
     return plan(load_experiment("table2", profile="smoke"), output=tmp_path)
 
 
-def test_the_bare_name_is_the_table_of_the_first_paper():
+def test_the_unqualified_name_is_the_table_of_the_first_paper():
     experiment = load_experiment("table2")
     assert (experiment.id, experiment.profile) == ("dcrmtl/table2", "quick")
     assert [m.label for m in experiment.spec.methods] == LABELS
@@ -71,7 +73,7 @@ def test_every_claim_of_the_demo_is_judged_on_its_simulated_data():
     assert quantities == {"seconds", "auc"}
 
 
-def test_readings_change_the_coding_the_intercept_and_the_rules():
+def test_interpretations_change_the_encoding_the_intercept_and_the_rules():
     def methods(reading):
         spec = under(load_experiment("table2", profile="quick"), reading).spec
         (coding,) = {data.options["coding"] for data in spec.datasets}
@@ -98,7 +100,7 @@ def test_readings_change_the_coding_the_intercept_and_the_rules():
 
 
 @pytest.mark.parametrize("profile", ["quick", "real", "full"])
-def test_the_protocol_of_the_paper(profile):
+def test_the_protocol_is_that_of_the_paper(profile):
     spec = load_experiment("table2", profile=profile).spec
     assert (
         spec.split.kind,
@@ -110,20 +112,20 @@ def test_the_protocol_of_the_paper(profile):
         assert all(len(spec.grids[name]) >= 5 for name in method.grid.values())
 
 
-def test_algorithms_of_one_objective_share_a_search(smoke):
+def test_algorithms_with_the_same_objective_share_a_search(smoke):
     shared = Counter(row.job.folds[0].key for row in smoke.wanted)
-    # RMTL, its quarter blocks and its tenth blocks by two solvers each; the other four alone
+    # RMTL, and its quarter and tenth blocks with two solvers each; the other four alone
     assert sorted(shared.values()) == [1, 1, 1, 1, 2, 2, 2]
 
 
-def test_ten_rows_and_nothing_left_to_do(smoke, tmp_path):
+def test_ten_rows_are_computed_and_nothing_is_left(smoke, tmp_path):
     summary = run(smoke)
     assert (summary.n_ok, summary.failures) == (10, [])
     again = plan(load_experiment("table2", profile="smoke"), output=tmp_path)
     assert missing_jobs(again, again.store()) == ([], [])
 
 
-def test_claims_on_eurlex_are_asked_of_the_stand_in_at_one_precision():
+def test_claims_about_eurlex_are_tested_on_simulated_data_at_one_precision():
     spec = load_experiment("dcrmtl/speed").spec
     assert [claim.id for claim in spec.claims] == [
         f"dcrmtl-{i}-simulated"

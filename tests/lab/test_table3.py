@@ -1,4 +1,4 @@
-"""dcrmtl/table3: table2 with the squared hinge, on the same splits."""
+"""dcrmtl/table3: table2 with the squared hinge loss, on the same splits."""
 
 from collections import Counter
 
@@ -38,7 +38,7 @@ def test_the_protocol_is_that_of_table_2(profile):
     ]
 
 
-def test_every_method_with_a_choice_of_loss_has_the_squared_hinge():
+def test_every_method_with_a_choice_of_loss_uses_the_squared_hinge():
     for method in load_experiment("dcrmtl/table3").spec.methods:
         params = (
             method.params["base"]["params"]
@@ -51,7 +51,7 @@ def test_every_method_with_a_choice_of_loss_has_the_squared_hinge():
 
 
 @pytest.mark.slow
-def test_ten_rows_and_nothing_left_to_do(tmp_path):
+def test_ten_rows_are_computed_and_nothing_is_left(tmp_path):
     made = plan(load_experiment("dcrmtl/table3", profile="smoke"), output=tmp_path)
     assert sorted(Counter(row.job.folds[0].key for row in made.wanted).values()) == [
         1,

@@ -1,4 +1,4 @@
-"""Training files: golden texts for what is wrong, short and long forms, overrides."""
+"""Training files: expected error messages, short and long forms, overrides."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def test_short_and_long_forms_are_the_same(write):
     )
 
 
-def test_overrides_reach_into_short_forms(write):
+def test_overrides_work_with_short_forms(write):
     training = load_training(
         write(GOOD),
         overrides=[
@@ -64,7 +64,7 @@ def test_overrides_reach_into_short_forms(write):
     assert training.config["metrics"] == ["f1"]
 
 
-def test_all_problems_at_once_with_their_places(write):
+def test_all_problems_are_located_at_once(write):
     text = (
         GOOD.replace("digits", "digist")
         .replace("IndependentRidge", "IndependentRigde")
@@ -138,7 +138,7 @@ def test_all_problems_at_once_with_their_places(write):
         (("schema: 1", "schema: 2"), "'schema' must be 1"),
     ],
 )
-def test_one_problem(write, change, text):
+def test_each_problem_is_reported(write, change, text):
     with pytest.raises(ConfigError) as caught:
         load_training(write(GOOD.replace(*change)))
     assert text in caught.value.message
@@ -159,7 +159,7 @@ def test_overrides_are_checked_too(write, lacking):
     )
 
 
-def test_training_files_and_experiments_are_told_apart(write):
+def test_training_files_and_experiments_are_distinguished(write):
     with pytest.raises(
         ConfigError, match=r"training file[^\0]*mtlrun reproduce dcrmtl/table2"
     ):
@@ -170,7 +170,7 @@ def test_training_files_and_experiments_are_told_apart(write):
         load_training("no-such-name")
 
 
-def test_validate_knows_training_files(write):
+def test_validate_accepts_training_files(write):
     assert validate_file(write(GOOD)).name == "a.yaml"
     with pytest.raises(ConfigError, match="unknown metric 'acu'"):
         validate_file(write(GOOD.replace("auc", "acu")))
@@ -185,7 +185,7 @@ def test_validate_knows_training_files(write):
     ],
 )
 def test_a_mapping_in_place_of_a_name_is_reported(write, old, new):
-    """On targets that are numbers, names of metrics are compared with a list."""
+    """With numeric targets, names of metrics are compared with a list."""
     text = GOOD.replace("digits", "school").replace(
         old.replace("digits", "school"), new
     )

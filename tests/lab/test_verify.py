@@ -1,4 +1,6 @@
-"""Stored numbers are computed again: how well they agree is said, and nothing is replaced."""
+"""Stored numbers are recomputed: their agreement is reported, and nothing is
+replaced.
+"""
 
 import json
 import shutil
@@ -39,7 +41,7 @@ def stored(lab):
 
 @pytest.fixture
 def finished(lab):
-    """The folder of a finished run of two methods."""
+    """Return the folder of a finished run of two methods."""
     text = lab.tiny.partition("  - label: strong")[0] + METHODS
     lab.run(text, n_jobs=1)
     before = stored(lab)
@@ -48,7 +50,7 @@ def finished(lab):
 
 
 def alter(lab, change):
-    """Change the stored records of a run; they stay sound."""
+    """Change the stored records of a run; they stay valid."""
     for key, record in lab.records().items():
         (lab.output / "cells" / f"{key}.json").write_text(change(record).line())
 
@@ -67,7 +69,7 @@ def test_numbers_of_the_same_code_are_equal_and_the_report_says_so(finished):
     )
 
 
-def test_another_number_is_named_with_its_digits(lab):
+def test_a_different_number_is_reported_with_its_digits(lab):
     text = lab.tiny.partition("  - label: strong")[0] + METHODS
     lab.run(text, n_jobs=1)
     folder = lab.plan(text).folder
@@ -91,8 +93,10 @@ DIFFERENT = {"stl": 0.65, "proposed": 0.65, "gain": 0.0}
 
 
 @pytest.mark.parametrize(("moved", "digits"), [(1 / 360, 2.5), (0.05, 1.1)])
-def test_a_difference_of_shares_agrees_to_the_digits_of_the_shares(moved, digits):
-    """One row of 360 that changes sides leaves no digit of a gain of 0, and says nothing of the code."""
+def test_a_difference_of_fractions_agrees_to_the_digits_of_the_fractions(moved, digits):
+    """If one row of 360 changes sides, a gain of 0 has no common digits, which does not
+    indicate changed code.
+    """
     made = {
         "key": "a",
         "family": "measure",
@@ -107,7 +111,7 @@ def test_a_difference_of_shares_agrees_to_the_digits_of_the_shares(moved, digits
     assert found["gain"] == pytest.approx(found["proposed"], abs=0.3)
 
 
-def test_a_choice_that_is_not_made_again_is_seen_by_a_repeated_search_only(lab):
+def test_only_a_repeated_search_detects_a_different_selection(lab):
     text = lab.tiny.partition("  - label: strong")[0] + METHODS
     lab.run(text, n_jobs=1, only=["method=ridge"])
     folder = lab.plan(text).folder
@@ -140,7 +144,9 @@ def test_a_changed_solver_does_not_agree(finished, monkeypatch):
     }
 
 
-def test_what_cannot_be_tried_is_counted_with_the_reason(finished, monkeypatch):
+def test_jobs_that_cannot_be_recomputed_are_counted_with_the_reason(
+    finished, monkeypatch
+):
     monkeypatch.setattr(
         methods, "SOURCE_CHANGES", {"generator:rmtl": ("another seed",)}
     )
@@ -149,7 +155,7 @@ def test_what_cannot_be_tried_is_counted_with_the_reason(finished, monkeypatch):
     assert not (finished / "verified.json").exists()
 
 
-def test_the_cheapest_of_every_method_come_first_and_a_sample_is_one(finished):
+def test_the_cheapest_job_of_each_method_comes_first_and_a_sample_has_one(finished):
     assert len([*verify([finished], sample=2)]) == 2
     found = json.loads((finished / "verified.json").read_text())
     labels = {
@@ -173,7 +179,7 @@ def test_cells_of_two_runs_are_tried_once_and_count_for_both(finished, lab):
     (other / "verified.json").unlink()
 
 
-def test_an_error_is_no_agreement(finished, monkeypatch):
+def test_an_error_does_not_agree(finished, monkeypatch):
     monkeypatch.setattr("mtlrun.lab.verify.compute_job", lambda *_: 1 / 0)
     assert all(
         "ZeroDivisionError" in trial.error and not trial.agrees
@@ -181,7 +187,7 @@ def test_an_error_is_no_agreement(finished, monkeypatch):
     )
 
 
-def test_a_cell_follows_from_its_record(lab):
+def test_a_job_can_be_rebuilt_from_its_record(lab):
     text = lab.tiny + "features: standardize\ntiming: {repeats: 2}\n"
     for row in lab.plan(text).rows:
         for job in (row.job, *row.job.folds):
@@ -197,17 +203,17 @@ def test_a_cell_follows_from_its_record(lab):
 # --- the committed runs
 
 
-#: Methods whose version was raised and whose stored cells have not been computed again:
-#: `Whom` 2 moves tasks between groups in an order that their names do not decide.
+#: Methods with a raised version whose stored jobs have not been recomputed: `Whom` 2
+#: moves tasks between groups in an order that does not depend on their names.
 WAITING_FOR_COMPUTATION = {
     "mtmkl/table1": ["Whom"],
     "mtmkl/table2": ["Whom"],
 }
 
 
-#: Runs of which some cells were computed from a tree with uncommitted changes, before new
-#: runs had to come from clean commits. A run that was computed again is taken off.
-#: In that of `mtmkl/sharing` only the files of this run itself differed from the commit.
+#: Runs with some jobs computed from a tree with uncommitted changes, before new runs
+#: had to come from clean commits. Recomputed runs are removed from the list. In
+#: `mtmkl/sharing` only the files of this run differed from the commit.
 FROM_CHANGED_TREES = {
     "atlas/curve/quick",
     "atlas/gain/quick",
@@ -240,7 +246,7 @@ def test_new_runs_are_computed_from_clean_commits(committed_run):
 
 
 @pytest.mark.slow
-def test_no_committed_cell_is_out_of_date(committed_run):
+def test_no_committed_job_is_outdated(committed_run):
     id, profile = (
         committed_run.parent.relative_to(RESULTS).as_posix(),
         committed_run.name,
@@ -254,7 +260,8 @@ def test_no_committed_cell_is_out_of_date(committed_run):
     except DataError:
         pytest.skip("MTLRUN_DATA does not hold its data")
     states = job_states(made)
-    # Five settings of one table have targets of a single value in a part of the rows: their failure is the result.
+    # Five settings of one table have targets with a single value in some of the rows,
+    # so failure is the right result.
     known = {"failed"} if id == "atlas/gain" else set()
     waiting = WAITING_FOR_COMPUTATION.get(id, ())
     judged = {
@@ -273,8 +280,9 @@ def test_no_committed_cell_is_out_of_date(committed_run):
 
 
 @pytest.mark.slow
-def test_reworded_errors_and_renamed_functions_leave_committed_cells_done(tmp_path):
-    # In a copy of the package in which one of the most used modules has other words and a function another name.
+def test_reworded_errors_and_renamed_functions_do_not_outdate_committed_jobs(tmp_path):
+    # In a copy of the package, a widely used module has other messages and a renamed
+    # function.
     shutil.copytree(
         Path(mtlrun.__file__).parent,
         tmp_path / "mtlrun",
@@ -314,7 +322,7 @@ def test_reworded_errors_and_renamed_functions_leave_committed_cells_done(tmp_pa
     assert done.stdout.endswith("40 cells: 40 done\n"), done.stderr
 
 
-def test_a_record_says_what_made_it(lab):
+def test_a_record_names_the_code_behind_it(lab):
     lab.run(n_jobs=1)
     made = {tuple(sorted(record.made_by)) for record in lab.records().values()}
     assert made == {("commit", "dirty", "mtlrun", "package")}

@@ -1,4 +1,6 @@
-"""dcrmtl/wilcoxon: signed-rank tests for every number of blocks, and what an experiment of that kind needs."""
+"""dcrmtl/wilcoxon: signed-rank tests for all numbers of blocks, and the requirements of
+such experiments.
+"""
 
 import numpy as np
 import pytest
@@ -20,7 +22,7 @@ def test_every_profile_is_valid(profile):
     assert spec.split.n_trials >= 2, "a single split gives no p-value"
 
 
-def test_all_numbers_of_blocks_of_the_paper_are_tested():
+def test_all_numbers_of_blocks_in_the_paper_are_tested():
     assert load_experiment("dcrmtl/wilcoxon", profile="full").spec.sweep.values == list(
         range(2, 11)
     )
@@ -38,14 +40,14 @@ def smoke(tmp_path_factory):
     solvers["checks"] = [
         {**check, "dataset": "simulated-rmtl (t 2)"} for check in solvers["checks"]
     ]
-    run(made)  # nothing is computed; run.json takes the data set that this profile has
+    run(made)  # Nothing is computed; run.json takes the data set of this profile.
     return made.folder
 
 
-def test_a_p_value_for_every_pair_and_number_of_blocks(smoke):
+def test_every_pair_and_number_of_blocks_has_a_p_value(smoke):
     *_, divided, solvers = build_report(smoke).claims
     assert len(divided.results) == 2 * 2
-    assert len(solvers.results) == 1  # it does not depend on t
+    assert len(solvers.results) == 1  # It does not depend on t.
     assert all(
         0 <= result.found <= 1 for result in [*divided.results, *solvers.results]
     )
@@ -53,7 +55,7 @@ def test_a_p_value_for_every_pair_and_number_of_blocks(smoke):
     assert "2 splits of up to 720 pairs" in divided.results[0].text
 
 
-def test_spoiled_scores_flip_the_claims_on_predictions(smoke, monkeypatch):
+def test_corrupted_scores_flip_the_claims_about_predictions(smoke, monkeypatch):
     def verdicts(shift):
         """Judge scores that differ by +-1 between the methods, and by a shift."""
         signs = np.tile([1.0, -1.0], 100)
@@ -72,7 +74,7 @@ def test_spoiled_scores_flip_the_claims_on_predictions(smoke, monkeypatch):
     assert verdicts(shift=1.0) == {Verdict.NOT_CONFIRMED}
 
 
-def test_readings_say_what_is_paired():
+def test_interpretations_state_what_is_paired():
     main = load_experiment("dcrmtl/wilcoxon", profile="quick")
     readings = {one.interpretation: one for one in (main, *main.others)}
 
@@ -92,7 +94,7 @@ def test_readings_say_what_is_paired():
     assert kept.grids == {"lam": [0.2], "beta": [0.001]}
 
 
-def test_what_the_kind_needs(lab):
+def test_required_fields_are_checked(lab):
     with pytest.raises(ConfigError, match="a check of the kind 'paired'"):
         lab.plan(lab.tiny.replace("kind: evaluate", "kind: test"))
 

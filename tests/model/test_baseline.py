@@ -1,4 +1,4 @@
-"""A trained model stands beside the mean of each task."""
+"""Scores of a trained model are reported next to those of the mean of each task."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_baseline_of_numbers_is_the_training_mean_of_each_task(rng):
     assert found["metrics"]["mse"] == pytest.approx(np.mean(found["per_task"]["mse"]))
 
 
-def test_gaps_of_several_targets_are_left_out_of_the_mean(rng):
+def test_missing_values_of_several_targets_are_left_out_of_the_mean(rng):
     y = rng.normal(size=(24, 2))
     y[TRAIN[:8], 1] = np.nan
     _, found = scores_of(("mse",), y=y, task_type="regression")
@@ -81,14 +81,14 @@ def test_gaps_of_several_targets_are_left_out_of_the_mean(rng):
     assert found["per_task"]["mse"][1] == pytest.approx(expected)
 
 
-def test_one_task_has_one_mean(rng):
+def test_a_single_task_has_one_mean(rng):
     y = rng.normal(size=24)
     _, found = scores_of(("mse",), y=y, task_type="regression")
     expected = np.mean((y[TEST] - y[TRAIN].mean()) ** 2)
     assert found["metrics"]["mse"] == pytest.approx(expected)
 
 
-def test_the_baseline_of_labels_is_the_larger_class_and_chance(rng):
+def test_the_baseline_of_labels_is_the_larger_class_with_chance_level(rng):
     y = np.where(np.arange(24) % 6 < 4, 1.0, -1.0)
     _, found = scores_of(
         ("accuracy", "balanced_accuracy", "auc", "log_loss"), y=y, task_type="binary"
@@ -103,7 +103,7 @@ def test_the_baseline_of_labels_is_the_larger_class_and_chance(rng):
     assert metrics["log_loss"] == pytest.approx(expected)
 
 
-def test_a_task_without_training_rows_gets_the_mean_of_all(rng):
+def test_a_task_without_training_rows_gets_the_mean_of_all_tasks(rng):
     y = rng.normal(size=24)
     task = np.zeros(24, dtype=int)
     task[TEST[-4:]] = 1
@@ -134,7 +134,7 @@ def test_the_direction_of_a_metric_decides(metric, score, baseline, verdict):
     assert compare_with_baseline(metric, score, baseline) == verdict
 
 
-def test_each_score_that_is_worse_is_named_with_both_numbers():
+def test_each_worse_score_is_reported_with_both_numbers():
     lines = baseline_warnings(RESULT)
     assert len(lines) == 2
     assert all("worse than the mean of the task" in line for line in lines)
@@ -153,7 +153,7 @@ def test_results_of_earlier_versions_have_only_scores_with_a_known_baseline():
     ]
 
 
-def test_every_score_has_its_baseline_beside_it():
+def test_every_score_has_its_baseline_next_to_it():
     table = score_table(RESULT)
     assert [row[1:] for row in table.rows] == [
         [1.05, 1.0, WORSE],
@@ -165,7 +165,7 @@ def test_every_score_has_its_baseline_beside_it():
     assert south[-1] == WORSE
 
 
-def test_the_page_says_in_red_what_is_worse():
+def test_the_page_marks_worse_scores_in_red():
     page = training_page(RESULT, {}, TESTED, None, regression=True)
     assert page.count('<li class="bad badge">') == 2
     assert '<li class="bad badge">cross-validated normalized MSE 1.05: worse' in page

@@ -1,4 +1,6 @@
-"""``mtlrun plot MODEL --kind curve``: curves of a smooth model in the units of its table."""
+"""``mtlrun plot MODEL --kind curve``: curves of a smooth model in the units of its
+table.
+"""
 
 import re
 
@@ -21,7 +23,7 @@ FARMS = [f"farm {letter}" for letter in "abcde"]
 
 
 def milk_table(with_gaps=False):
-    """Return yields in liters over days of the year, far from zero and one."""
+    """Return yields in liters by day of the year, far from zero and one."""
     rng = np.random.default_rng(0)
     task = np.repeat(np.arange(5), 12)
     days = rng.uniform(100, 300, size=task.size)
@@ -76,19 +78,19 @@ def test_the_figure_names_column_target_and_tasks(folder, tmp_path):
     assert ">farm c<" not in text
 
 
-def test_the_curve_of_a_task_is_what_the_model_predicts(folder):
-    """With one column there is nothing to average over."""
+def test_the_curve_of_a_task_equals_the_predictions_of_the_model(folder):
+    """With a single column nothing is averaged."""
     model = load_model(folder)
     curve = ModelCurves(folder, model, "day").curve(2)
     rows = pd.DataFrame({"day": curve.values, "farm": FARMS[2]})
     np.testing.assert_allclose(curve.mean, model.predict(rows), rtol=1e-8)
     assert 100 < curve.values.min() < curve.values.max() < 300
-    # Bands are narrower than intervals of new targets, which contain noise.
+    # Bands are narrower than intervals of new targets, which include noise.
     noise = model.deviations(*model.read(rows))
     assert ((curve.high - curve.low) / (2 * 1.96) < noise).all()
 
 
-def test_all_panels_have_one_axis_that_shows_every_band(folder):
+def test_all_panels_share_one_axis_that_shows_every_band(folder):
     panels = curve_panels(folder, load_model(folder), "day")
     assert [panel.title for panel in panels] == [
         "all tasks",
@@ -104,7 +106,7 @@ def test_all_panels_have_one_axis_that_shows_every_band(folder):
     assert sum(line.background for line in panels[0].curves) == 5
 
 
-def test_columns_with_gaps_keep_their_units(mixed):
+def test_columns_with_missing_values_keep_their_units(mixed):
     curve = ModelCurves(mixed, load_model(mixed), "day").curve(None)
     assert 100 < curve.values.min() < 130
     assert 270 < curve.values.max() < 300
@@ -120,13 +122,13 @@ def test_columns_with_gaps_keep_their_units(mixed):
         (["--kind", "path", "--tasks", "farm a"], "--kind curve"),
     ],
 )
-def test_what_cannot_be_drawn_ends_with_a_remedy(mixed, tmp_path, arguments, remedy):
+def test_errors_about_curves_have_a_remedy(mixed, tmp_path, arguments, remedy):
     result = plot(mixed, *arguments, "-o", tmp_path / "a.svg")
     assert result.exit_code == 2
     assert remedy in result.output
 
 
-def test_a_smooth_model_is_drawn_by_the_curve_of_its_first_column_of_numbers(
+def test_a_smooth_model_is_drawn_by_the_curve_of_its_first_numeric_column(
     mixed, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
@@ -137,7 +139,7 @@ def test_a_smooth_model_is_drawn_by_the_curve_of_its_first_column_of_numbers(
     assert ">day<" in file.read_text()
 
 
-def test_a_model_without_curves_is_refused(tmp_path):
+def test_a_model_without_curves_is_rejected(tmp_path):
     folder = saved_model(tmp_path, milk_table(), "PooledRidge")
     with pytest.raises(UserError) as caught:
         plot_model(folder, "curve", tmp_path / "a.svg", column="day")
@@ -152,7 +154,7 @@ def test_a_run_has_no_columns(tmp_path):
 
 
 def fitted_model(X, y, step=None, **facts):
-    """Return a model of two targets over the same rows."""
+    """Return a model of two targets on the same rows."""
     features = X if step is None else step.fit_transform(X)
     estimator = mtlrun.estimators.SmoothMTL(task_parts=("level", "smooth"))
     estimator.fit(features, y)
@@ -174,28 +176,28 @@ def shared_rows():
     return X, y + 0.1 * rng.normal(size=y.shape)
 
 
-def test_targets_over_the_same_rows_have_a_panel_with_their_own_axis(shared_rows):
+def test_targets_on_the_same_rows_have_panels_with_separate_axes(shared_rows):
     panels = curve_panels("", fitted_model(*shared_rows), "b")
     assert [panel.quantity for panel in panels] == ["fat", "water"]
     assert {panel.limits for panel in panels} == {None}
 
 
 @pytest.mark.parametrize("step", [None, MinMaxScaler(), TableFeatures()])
-def test_curves_stand_at_values_of_the_column(shared_rows, step):
+def test_curves_are_drawn_at_values_of_the_column(shared_rows, step):
     model = fitted_model(*shared_rows, step)
     values = ModelCurves("", model, "b").original_values()
-    # Every row is there once per target.
+    # Each row occurs once per target.
     expected = np.quantile(shared_rows[0][:, 1], [0.02, 0.98])
     np.testing.assert_allclose(values[[0, -1]], expected, rtol=1e-8)
 
 
-def test_features_that_mix_columns_are_refused(shared_rows):
+def test_features_that_mix_columns_are_rejected(shared_rows):
     with pytest.raises(UserError) as caught:
         ModelCurves("", fitted_model(*shared_rows, Normalizer()), "b")
     assert "table" in caught.value.remedy
 
 
-def test_columns_without_names_go_by_position(shared_rows):
+def test_columns_without_names_are_numbered(shared_rows):
     inputs = {"n_features": 2, "names": []}
     model = fitted_model(*shared_rows, input=inputs)
     assert curve_panels("", model, "1")[0].axis == "1"
@@ -203,7 +205,7 @@ def test_columns_without_names_go_by_position(shared_rows):
         ModelCurves("", model, "2")
 
 
-def test_a_constant_column_is_refused(shared_rows):
+def test_a_constant_column_is_rejected(shared_rows):
     X, y = shared_rows
     model = fitted_model(np.column_stack([X[:, 0], np.ones(40)]), y)
     with pytest.raises(UserError) as caught:
@@ -211,10 +213,10 @@ def test_a_constant_column_is_refused(shared_rows):
     assert "--column" in caught.value.remedy
 
 
-def test_the_title_names_the_method_and_not_what_scales_its_targets(folder, tmp_path):
+def test_the_title_names_the_method_and_not_the_target_scaling(folder, tmp_path):
     file = tmp_path / "curve.svg"
     plot(folder, "--kind", "curve", "--column", "day", "-o", file)
-    # A smooth method brings its baselines; the best of them is saved.
+    # A smooth method adds its baselines; the best method is saved.
     assert re.search(
         r">Smooth(MTL|Pooled|Independent) on data-frame<", file.read_text()
     )
@@ -231,7 +233,8 @@ def test_curves_of_labels_are_log_odds_of_the_named_label(tmp_path):
     curve = curves.curve(0)
     rows = pd.DataFrame({"day": curve.values, "farm": FARMS[0]})
     chances = model.predict_proba(rows)[:, list(model.classes_).index("low")]
-    # Averaging over the posterior moves chances towards one half, not across it.
+    # Averaging over the posterior moves probabilities towards one half, but never
+    # across it.
     clear = np.abs(curve.mean) > 0.1
     np.testing.assert_array_equal((curve.mean > 0)[clear], (chances > 0.5)[clear])
     assert clear.sum() > 5

@@ -1,4 +1,4 @@
-"""``mtlrun show MODEL`` says how a prediction comes about."""
+"""``mtlrun show MODEL`` explains how predictions are computed."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ COLUMNS = np.column_stack([RNG.normal(50, 10, size=20), RNG.normal(size=20)])
 
 
 def model_of(estimator, y, *, step=None, task_type="regression", **facts):
-    """Return a fitted model of two shops, whose columns are temperature and wind."""
+    """Return a fitted model of two shops with the columns temperature and wind."""
     features = COLUMNS if step is None else step.fit_transform(COLUMNS)
     estimator.fit(features, y, task_id=TASK)
     about = {
@@ -29,7 +29,7 @@ def model_of(estimator, y, *, step=None, task_type="regression", **facts):
     return Model(estimator, step, about | facts)
 
 
-def test_a_winning_mean_of_each_task_is_explained_in_the_units_of_the_target():
+def test_a_selected_task_mean_is_explained_in_the_units_of_the_target():
     y = np.where(TASK == 0, 200.0, 100.0) + np.tile([1.0, -1.0], 10)
     first, values = prediction_lines(model_of(ScaledTargets(TaskMean()), y))
     assert "mean of the task" in first
@@ -42,7 +42,7 @@ def test_the_mean_of_labels_is_the_share_of_the_positive_one():
     assert values.split(", ") == ["  east 0.3", "west 0.8"]
 
 
-def test_the_last_value_is_called_so():
+def test_the_last_value_is_described_as_such():
     (line,) = prediction_lines(model_of(LastValue(), np.arange(20.0)))
     assert "last value" in line
 
@@ -84,7 +84,7 @@ def test_the_scale_of_transformed_targets_is_named():
     assert "scale of log" in prediction_lines(model)[1]
 
 
-def test_a_compared_model_has_the_name_of_its_method_first():
+def test_a_compared_model_starts_with_the_name_of_its_method():
     config = {"title": "IndependentRidge on shops.csv"}
     model = model_of(IndependentRidge(), COLUMNS[:, 0], config=config)
     assert model_lines(model)[0] == "IndependentRidge on shops.csv"

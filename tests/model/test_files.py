@@ -1,4 +1,6 @@
-"""Models on disk: what is loaded predicts what was saved, is readable without mtlrun, and runs no unknown code."""
+"""Models on disk: loaded models predict as saved ones, are readable without mtlrun, and
+run no unknown code.
+"""
 
 import hashlib
 import io
@@ -54,7 +56,7 @@ def _facts(**changes):
 
 
 class Foreign(Ridge):
-    """An estimator that mtlrun knows nothing of."""
+    """An estimator unknown to mtlrun."""
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -64,7 +66,7 @@ def test_every_method_survives_a_round_trip(tmp_path, name):
         pytest.importorskip("torch")
     params = {}
     if name.startswith(("Robust", "Divide")):
-        params = {"lam": 0.8}  # the default is for more tasks
+        params = {"lam": 0.8}  # The default is for more tasks.
     if name.startswith("Divide"):
         params = {"base": {"estimator": "RobustMTL", "params": params}, "n_blocks": 2}
     shared = build({"estimator": name, "params": params}).fit(X, Y)
@@ -85,7 +87,7 @@ def test_every_method_survives_a_round_trip(tmp_path, name):
         )
 
 
-def test_coefficients_and_facts_are_readable_with_numpy_and_json(tmp_path):
+def test_coefficients_and_metadata_are_readable_with_numpy_and_json(tmp_path):
     step = StandardScaler().fit(X)
     model = build("IndependentRidge").fit(step.transform(X), Y)
     save_model(tmp_path, Model(model, step, _facts()))
@@ -102,7 +104,7 @@ def test_coefficients_and_facts_are_readable_with_numpy_and_json(tmp_path):
     )
 
 
-def test_names_of_one_hot_features(tmp_path):
+def test_one_hot_features_have_names(tmp_path):
     strings = np.array([b"AC", b"GT"] * 5)
     step = WeightedDegree(degree=1).fit(strings)
     model = build("IndependentRidge").fit(step.transform(strings), np.arange(10.0))
@@ -113,7 +115,7 @@ def test_names_of_one_hot_features(tmp_path):
     assert load_model(tmp_path).scores(strings).shape == (10,)
 
 
-def test_model_without_coefficients_replaces_those_of_an_earlier_one(tmp_path):
+def test_a_model_without_coefficients_removes_those_of_an_earlier_one(tmp_path):
     save_model(tmp_path, Model(build("IndependentRidge").fit(X, Y), None, _facts()))
     bayes = PerTask(GaussianNB()).fit(X, Y)
     save_model(tmp_path, Model(bayes, None, _facts()))
@@ -121,7 +123,7 @@ def test_model_without_coefficients_replaces_those_of_an_earlier_one(tmp_path):
     np.testing.assert_array_equal(load_model(tmp_path).labels(X), bayes.predict(X))
 
 
-def test_sparse_input(tmp_path):
+def test_sparse_input_works(tmp_path):
     model = build("IndependentRidge").fit(sp.csr_matrix(X), Y)
     save_model(tmp_path, Model(model, None, _facts()))
     np.testing.assert_allclose(
@@ -129,7 +131,7 @@ def test_sparse_input(tmp_path):
     )
 
 
-def test_fourier_features_in_front_of_a_model(tmp_path):
+def test_fourier_features_may_precede_a_model(tmp_path):
     step = FourierFeatures(8).fit(X)
     model = build({"estimator": "FETR", "params": {}}).fit(step.transform(X), Y)
     save_model(tmp_path, Model(model, step, _facts()))
@@ -140,7 +142,7 @@ def test_fourier_features_in_front_of_a_model(tmp_path):
     )
 
 
-def test_unknown_types_are_refused_unless_trusted(tmp_path):
+def test_unknown_types_are_rejected_unless_trusted(tmp_path):
     save_model(tmp_path, Model(PerTask(Foreign()).fit(X, Y), None, _facts()))
     name = f"{Foreign.__module__}.Foreign"
     with pytest.raises(
@@ -156,7 +158,7 @@ def test_unknown_types_are_refused_unless_trusted(tmp_path):
         assert load_model(tmp_path, [trusted]).scores(X).shape == Y.shape
 
 
-def test_trees_load_without_trust_and_a_forged_one_is_refused(tmp_path):
+def test_trees_load_without_trust_and_a_forged_one_is_rejected(tmp_path):
     tree = PerTask(DecisionTreeClassifier(random_state=0)).fit(X, Y)
     save_model(tmp_path, Model(tree, None, _facts()))
     np.testing.assert_array_equal(load_model(tmp_path).labels(X), tree.predict(X))
@@ -171,7 +173,7 @@ def test_trees_load_without_trust_and_a_forged_one_is_refused(tmp_path):
 
 
 def _with_function(function):
-    """Return a model whose predictions call a function on every row."""
+    """Return a model whose predictions call a function on each row."""
     pipeline = make_pipeline(FunctionTransformer(function), Ridge())
     return Model(PerTask(pipeline).fit(X, Y), None, _facts())
 
@@ -202,7 +204,7 @@ def test_other_partials_load_only_if_partials_are_trusted(tmp_path, function):
     np.testing.assert_array_equal(loaded.scores(X), model.scores(X))
 
 
-def test_a_partial_in_a_hidden_place_is_refused(tmp_path):
+def test_a_partial_in_a_hidden_place_is_rejected(tmp_path):
     model = PerTask(Ridge()).fit(X, Y)
     model.extra_ = defaultdict(partial(np.multiply, 2.0))
     save_model(tmp_path, Model(model, None, _facts()))
@@ -224,15 +226,15 @@ def test_a_partial_of_a_function_that_is_trusted_by_name_loads(tmp_path):
     np.testing.assert_array_equal(loaded.scores(X), model.scores(X))
 
 
-def test_our_types_do_not_include_anything_that_runs_code():
-    containers = "mtlrun.solvers.hierarchical."  # of arrays, without code of their own
+def test_our_types_include_nothing_that_runs_code():
+    containers = "mtlrun.solvers.hierarchical."  # Of arrays, without code
     assert all(
         name.startswith(("mtlrun.estimators.", "mtlrun.features.", containers))
         for name in models.TRUSTED
     )
 
 
-def test_other_files_are_refused(tmp_path):
+def test_other_files_are_rejected(tmp_path):
     with pytest.raises(DataError, match="no model here"):
         load_model(tmp_path)
     save_model(tmp_path, Model(build("IndependentRidge").fit(X, Y), None, _facts()))
@@ -254,13 +256,13 @@ def test_other_files_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["model.json", "model.skops", "coefficients.npz"])
-def test_one_changed_character_of_any_file_is_refused(tmp_path, name):
+def test_a_changed_character_in_any_file_is_rejected(tmp_path, name):
     save_model(tmp_path, Model(build("IndependentRidge").fit(X, Y), None, _facts()))
     assert load_model(tmp_path).facts["tasks"] == _facts()["tasks"]
     content = (tmp_path / name).read_bytes()
     if (
         name == "model.json"
-    ):  # still a description of a model: one task has another name
+    ):  # Still a valid description of a model, with another task name
         place = content.index(b'"tasks"')
         changed = content[:place] + content[place:].replace(b'"a"', b'"b"', 1)
         reason = "changed after it was written"
@@ -273,7 +275,7 @@ def test_one_changed_character_of_any_file_is_refused(tmp_path, name):
         load_model(tmp_path)
 
 
-def test_a_missing_folder_is_named_itself(tmp_path):
+def test_a_missing_folder_is_named(tmp_path):
     with pytest.raises(DataError, match=r"absent: no model here"):
         load_model(tmp_path / "absent")
     with pytest.raises(DataError, match=r"absent: no model here"):
@@ -281,7 +283,7 @@ def test_a_missing_folder_is_named_itself(tmp_path):
 
 
 def _forged(folder, archive):
-    """Put an archive in the place of a model's, with the hash that goes with it."""
+    """Replace the archive of a model, and its hash."""
     (folder / "model.skops").write_bytes(archive)
     facts = json.loads((folder / "model.json").read_text())
     facts.pop(DIGEST)
@@ -292,7 +294,7 @@ def _forged(folder, archive):
 @pytest.mark.parametrize(
     "change", ["no zip", "loader", "content", "protocol", "pickled array"]
 )
-def test_a_forged_archive_is_refused(tmp_path, change):
+def test_a_forged_archive_is_rejected(tmp_path, change):
     save_model(tmp_path, Model(build("IndependentRidge").fit(X, Y), None, _facts()))
     with zipfile.ZipFile(tmp_path / "model.skops") as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
@@ -324,7 +326,7 @@ def _compressed(members, schema):
 
 
 def _sparse_bomb(members, schema):
-    """A sparse matrix of 300 kB in the file, and of 300 MB in memory."""
+    """Return a sparse matrix of 300 kB in the file and 300 MB in memory."""
     content = io.BytesIO()
     with (
         zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as inner,
@@ -338,7 +340,7 @@ def _sparse_bomb(members, schema):
 
 
 def _one_array_many_times(members, schema):
-    """20 arrays of 14 MB that are one member."""
+    """Return 20 arrays of 14 MB that share one member."""
     array = next(name for name in members if name.endswith(".npy"))
     big = io.BytesIO()
     np.save(big, np.zeros(14 << 17))
@@ -370,7 +372,7 @@ def _one_array_many_times(members, schema):
     [_compressed, _sparse_bomb, _one_array_many_times],
     ids=lambda f: f.__name__,
 )
-def test_an_archive_that_expands_is_refused_before_it_is_read(
+def test_an_archive_that_expands_is_rejected_before_it_is_read(
     tmp_path, attack, monkeypatch
 ):
     save_model(tmp_path, Model(Ridge().fit(X, Y), None, _facts()))
@@ -388,7 +390,7 @@ def test_an_archive_that_expands_is_refused_before_it_is_read(
     assert "Train the model again" in caught.value.remedy
 
 
-def test_what_skops_cannot_store_is_said(tmp_path):
+def test_types_that_skops_cannot_store_are_reported(tmp_path):
     model = build("IndependentRidge").fit(X, Y)
     model.alpha = threading.Lock()
     with pytest.raises(UserError, match="cannot be saved without pickle"):
@@ -396,13 +398,13 @@ def test_what_skops_cannot_store_is_said(tmp_path):
     assert not (tmp_path / "model.json").exists()
 
 
-def test_tasks_by_name_and_those_without_names_by_position():
+def test_tasks_go_by_name_and_unnamed_tasks_by_position():
     model = Model(None, None, _facts(design="ragged"))
     assert model.codes(["b", "a"], "x.csv").tolist() == [1, 0]
     for positions in (
         ["3"],
         np.array([0, 3]),
-    ):  # they mean nothing to tasks with names of their own
+    ):  # They have no meaning for named tasks.
         with pytest.raises(UnknownNameError):
             model.codes(positions, "x.csv")
     counted = Model(
@@ -423,7 +425,7 @@ def test_tasks_by_name_and_those_without_names_by_position():
 
 
 @pytest.mark.slow
-def test_a_model_is_saved_and_read_without_torch(tmp_path):
+def test_a_network_is_saved_and_read_without_torch(tmp_path):
     save_model(tmp_path, Model(Ridge().fit(X, Y), None, _facts()))
     code = (
         "import sys; from pathlib import Path; from mtlrun.model.files import Model, load_model, save_model, used\n"
@@ -436,7 +438,7 @@ def test_a_model_is_saved_and_read_without_torch(tmp_path):
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
 
 
-def test_what_a_loaded_model_raises_names_the_model(tmp_path):
+def test_errors_of_a_loaded_model_name_the_model(tmp_path):
     with pytest.raises(DataError, match=tmp_path.name), used(tmp_path):
         np.zeros(3)[7]
     with pytest.raises(UserError, match="mine"), used(tmp_path):

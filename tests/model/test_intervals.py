@@ -1,4 +1,6 @@
-"""Intervals from errors on other rows, transformed targets, and the table of predictions."""
+"""Intervals from errors on other rows, transformed targets, and the table of
+predictions.
+"""
 
 import json
 
@@ -29,7 +31,7 @@ def errors_of(values, tasks, predicted=None):
     return Errors(values, predicted, np.asarray(tasks), np.arange(len(values)) % 5)
 
 
-def test_intervals_hold_new_values_of_tasks_with_noise_of_their_own():
+def test_intervals_cover_new_values_of_tasks_with_different_noise():
     noise = np.exp(RNG.normal(size=40))
     tasks = np.repeat(np.arange(40), 30)
     errors = errors_of(RNG.normal(size=1200) * noise[tasks], tasks)
@@ -38,7 +40,7 @@ def test_intervals_hold_new_values_of_tasks_with_noise_of_their_own():
     new = RNG.normal(size=1200) * noise[tasks]
     is_inside = (new >= below) & (new <= above)
     assert 0.93 <= is_inside.mean() <= 0.97
-    # Noisy tasks have wider intervals.
+    # Tasks with more noise have wider intervals.
     width = (above - below)[::30]
     assert np.corrcoef(width, noise)[0, 1] > 0.9
 
@@ -58,7 +60,7 @@ def test_few_errors_give_wide_intervals_and_none_an_infinite_one():
     assert np.isinf(none.ends(np.array([0]), None, 0.95)).all()
 
 
-def test_targets_on_the_same_rows_have_quantiles_of_their_own():
+def test_targets_on_the_same_rows_have_separate_quantiles():
     tasks = np.tile([0, 1], 200)
     errors = errors_of(np.tile([1.0, 100.0], 200) * RNG.normal(size=400), tasks)
     intervals = Intervals.of(errors, 2, is_shared=True)
@@ -66,7 +68,7 @@ def test_targets_on_the_same_rows_have_quantiles_of_their_own():
     assert 30 < (above[1] - below[1]) / (above[0] - below[0]) < 300
 
 
-def test_stored_intervals_are_those_that_were_learnt():
+def test_stored_intervals_equal_the_learned_ones():
     errors = errors_of(RNG.normal(size=3000), RNG.integers(0, 3, 3000))
     learnt = Intervals.of(errors, 3, is_shared=False)
     read = Intervals.from_dict(json.loads(json.dumps(learnt.to_dict())))
@@ -77,7 +79,7 @@ def test_stored_intervals_are_those_that_were_learnt():
         np.testing.assert_allclose(first, second, rtol=0.02)
 
 
-def test_errors_that_grow_with_the_prediction_ask_for_a_transformation():
+def test_errors_that_grow_with_the_prediction_suggest_a_transformation():
     predicted = RNG.uniform(1, 10, 300)
     growing = errors_of(
         predicted * RNG.normal(size=300) / 5, np.zeros(300, int), predicted
@@ -119,7 +121,7 @@ def compared(tmp_path_factory):
     return frame, result, load_model(folder / "model")
 
 
-def test_predictions_of_a_transformed_target_are_in_its_units(compared):
+def test_predictions_of_a_transformed_target_have_its_units(compared):
     frame, result, model = compared
     table = model.predict_table(frame, interval=0.95)
     assert (table["lower"] > 0).all()
@@ -131,7 +133,7 @@ def test_predictions_of_a_transformed_target_are_in_its_units(compared):
     np.testing.assert_allclose(result.predict(frame), table["prediction"])
 
 
-def test_means_of_a_transformed_target_lie_above_its_medians(compared):
+def test_means_of_a_transformed_target_exceed_its_medians(compared):
     frame, _, model = compared
     X, tasks = model.read(frame)
     assert (model.means(X, tasks) > model.answers(X, tasks)).mean() > 0.9
@@ -150,7 +152,7 @@ def test_new_tasks_keep_their_names_and_have_wider_intervals(compared):
     assert log_width[5:].mean() > log_width[:5].mean()
 
 
-def test_the_measured_coverage_is_stored_and_said(compared):
+def test_the_measured_coverage_is_stored_and_printed(compared):
     _, result, model = compared
     shares = model.about["intervals"]["coverage"]
     assert set(shares) == {"known", "new"}
@@ -158,7 +160,7 @@ def test_the_measured_coverage_is_stored_and_said(compared):
     assert len(result.board.interval_lines) == 2
 
 
-def test_a_model_that_is_fitted_again_keeps_the_transformation(compared):
+def test_a_refitted_model_keeps_the_transformation(compared):
     frame, _, model = compared
     again = load_again(model).fit(frame)
     np.testing.assert_allclose(again.predict(frame), model.predict(frame), rtol=1e-6)
@@ -168,7 +170,7 @@ def load_again(model):
     return type(model)(model.estimator, model.step, model.facts)
 
 
-def test_an_unknown_identifier_is_no_misspelt_one():
+def test_an_unknown_id_does_not_count_as_a_misspelled_one():
     frame = patients(6)
     model = mtlrun.compare(frame, **OPTIONS).model
     with pytest.raises(UnknownNameError) as caught:
@@ -180,7 +182,9 @@ def test_an_unknown_identifier_is_no_misspelt_one():
 @pytest.mark.parametrize(
     ("transform", "value"), [("log", 0.0), ("sqrt", -1.0), ("logit", 1.0)]
 )
-def test_targets_without_a_transformed_value_are_refused(transform, value):
+def test_targets_outside_the_domain_of_the_transformation_are_rejected(
+    transform, value
+):
     frame = patients(3).assign(value=RNG.uniform(0.1, 0.9, 24))
     frame.loc[4, "value"] = value
     roles = Roles(("value",), "patient", transform=transform)
@@ -217,7 +221,7 @@ def test_errors_of_a_task_count_as_often_as_they_are_independent(correlation):
     assert n_independent(errors, tasks) == pytest.approx(expected, rel=0.1)
 
 
-def test_intervals_of_new_tasks_hold_the_stated_share_with_few_tasks():
+def test_intervals_of_new_tasks_have_their_coverage_with_few_tasks():
     rng = np.random.default_rng(0)
     tasks = np.repeat(np.arange(5), 8)
     inside = []

@@ -1,4 +1,6 @@
-"""A model file whose tables lead out of themselves, or in a circle, is refused before anything predicts with it."""
+"""Model files whose tables have invalid or circular references are rejected before
+predicting.
+"""
 
 import numpy as np
 import pytest
@@ -32,7 +34,7 @@ FACTS = {
     "estimator": {"name": "R"},
     "dataset": {"id": "d"},
 }
-#: What sparse matrices need.
+#: Types needed by sparse matrices
 TRUSTED = ["scipy.sparse._csr.csr_array"]
 REMEDY = "get it from somebody you trust"
 BOOSTED = HistGradientBoostingRegressor(
@@ -46,7 +48,9 @@ def _loaded(folder, model):
 
 
 def _set(field, value, where=None):
-    """Return what changes one field of the first node of a boosted tree for which `where` holds."""
+    """Return a function that changes one field of the first node of a boosted tree for
+    which `where` holds.
+    """
 
     def change(model):
         nodes = model._predictors[0][0].nodes
@@ -79,7 +83,7 @@ def _no_nodes(model):
         _no_nodes,
     ],
 )
-def test_boosted_trees_stay_inside_of_their_tables(tmp_path, change):
+def test_indices_of_boosted_trees_stay_inside_their_tables(tmp_path, change):
     whole = PerTask(BOOSTED).fit(X, Y)
     np.testing.assert_array_equal(
         _loaded(tmp_path / "whole", whole).scores(X), whole.predict(X)
@@ -106,7 +110,7 @@ def _state(tree, field, place, value):
     ("field", "value"),
     [("left_child", 10_000), ("right_child", 0), ("left_child", -7), ("feature", 4)],
 )
-def test_trees_stay_inside_of_their_tables(kind, field, value):
+def test_indices_of_trees_stay_inside_their_tables(kind, field, value):
     forest = kind(n_estimators=3, random_state=0).fit(X, Y[:, 0])
     check_indices({"estimator": forest}, "model.skops", REMEDY)
     _state(np.ravel(forest.estimators_).tolist()[1].tree_, field, 0, value)
@@ -129,21 +133,21 @@ def test_trees_have_the_features_of_their_forest():
     ("name", "value"),
     [("node_count", 0), ("node_count", 1 << 40), ("max_depth", 2), ("max_depth", -1)],
 )
-def test_trees_have_the_size_that_they_state(name, value):
+def test_trees_have_the_stated_size(name, value):
     tree = ExtraTreesRegressor(1, random_state=0).fit(X, Y).estimators_[0]
     setattr(tree.tree_, name, value)
     with pytest.raises(DataError):
         check_indices(tree, "model.skops", REMEDY)
 
 
-def test_a_node_of_a_tree_has_one_parent():
+def test_a_tree_node_has_one_parent():
     tree = ExtraTreesRegressor(1, random_state=0).fit(X, Y).estimators_[0].tree_
     _state(tree, "left_child", 0, tree.children_right[0])
     with pytest.raises(DataError):
         check_indices(tree, "model.skops", REMEDY)
 
 
-def test_a_part_of_a_forest_cannot_hide_the_features_of_its_tree():
+def test_a_nested_forest_cannot_hide_the_features_of_its_tree():
     boosted, other = (
         GradientBoostingRegressor(n_estimators=2, random_state=0).fit(x, Y[:, 0])
         for x in (X[:, :2], X)
@@ -164,7 +168,7 @@ def test_a_part_of_a_forest_cannot_hide_the_features_of_its_tree():
         (1, lambda order: order[:-1]),
     ],
 )
-def test_neighbours_are_rows(algorithm, table, change):
+def test_neighbors_are_rows(algorithm, table, change):
     model = KNeighborsRegressor(3, algorithm=algorithm, leaf_size=3).fit(X, Y)
     check_indices(model, "model.skops", REMEDY)
     state = list(model._tree.__getstate__())
@@ -187,7 +191,7 @@ def test_support_vectors_have_coefficients(tmp_path, name):
         check_indices(model, "model.skops", REMEDY)
 
 
-def test_sparse_matrices_have_columns(tmp_path):
+def test_indices_of_sparse_matrices_are_columns(tmp_path):
     model = build("GraphSVC").fit(X, np.sign(Y))
     model.graph = sp.csr_array(np.eye(2))
     assert _loaded(tmp_path / "whole", model).estimator.graph.shape == (2, 2)
@@ -196,7 +200,7 @@ def test_sparse_matrices_have_columns(tmp_path):
         _loaded(tmp_path / "changed", model)
 
 
-def test_forged_places_of_string_features_are_not_used():
+def test_forged_positions_of_string_features_are_not_used():
     strings = np.array([b"ACGTA", b"CCGTA", b"ACGAA"])
     step = WeightedDegree(3).fit(strings)
     before = step.transform(strings).toarray()
@@ -207,7 +211,7 @@ def test_forged_places_of_string_features_are_not_used():
         step.transform(strings)
 
 
-def test_string_features_need_as_many_coefficients():
+def test_string_features_need_a_matching_number_of_coefficients():
     strings = np.array([b"ACGTA", b"CCGTA", b"ACGAA"])
     model = build(
         {"estimator": "GraphSVC", "params": {"features": WeightedDegree(3)}}

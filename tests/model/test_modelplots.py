@@ -1,4 +1,6 @@
-"""``mtlrun plot MODEL``: similarities of the tasks, coefficients, and the search of the parameters."""
+"""``mtlrun plot MODEL``: similarities of the tasks, coefficients, and the search of
+the parameters.
+"""
 
 import numpy as np
 import pytest
@@ -34,7 +36,7 @@ def test_every_kind_is_drawn(model, kind, tmp_path):
     assert "MTRL on simulated-fetr" in file.read_text()
 
 
-def test_the_figures_show_the_numbers_of_the_model(model):
+def test_figures_show_the_numbers_of_the_model(model):
     loaded = load_model(model)
     assert np.allclose(
         modelplots._tasks(model, loaded).values, loaded.estimator.task_similarity_
@@ -54,7 +56,7 @@ def test_a_linear_model_is_drawn_by_its_coefficients(model, tmp_path, monkeypatc
     assert modelplots.default_kind(model, column="x") == "curve"
 
 
-def test_a_model_with_nothing_to_draw_leads_to_show(tmp_path):
+def test_a_model_without_figures_refers_to_show(tmp_path):
     (tmp_path / "mine.yaml").write_text(
         "schema: 1\nid: my/mean\nkind: train\ndataset: simulated-fetr\n"
         "method: {estimator: 'mtlrun.estimators.baselines:TaskMean'}\n"
@@ -76,7 +78,7 @@ def test_an_unknown_kind_names_the_others(model):
     assert "coefficients" in result.output
 
 
-def test_a_model_without_similarities_says_which_have_them(model):
+def test_a_model_without_similarities_names_models_that_have_them(model):
     loaded = load_model(model)
     loaded.estimator = object()
     with pytest.raises(UserError) as caught:

@@ -1,4 +1,6 @@
-"""Plots and predictions with intervals: a hierarchical model from `compare` to the terminal."""
+"""Plots and predictions with intervals: a hierarchical model from `compare` to the
+terminal.
+"""
 
 import numpy as np
 import pandas as pd
@@ -49,7 +51,7 @@ def folder(tmp_path_factory):
     return home, next(home.rglob("model.json")).parent, lines
 
 
-def test_compare_says_how_tasks_differ_before_it_fits_anything(folder):
+def test_compare_prints_how_tasks_differ_before_any_fit(folder):
     lines = folder[2]
     (place,) = [k for k, line in enumerate(lines) if line.startswith("tasks explain")]
     assert "slopes differ in price (" in lines[place]
@@ -57,7 +59,7 @@ def test_compare_says_how_tasks_differ_before_it_fits_anything(folder):
     assert place < min(k for k, line in enumerate(lines) if "rmse" in line)
 
 
-def test_intervals_are_written_beside_predictions(folder, tmp_path):
+def test_intervals_are_written_next_to_predictions(folder, tmp_path):
     home, model, _ = folder
     out = tmp_path / "out.csv"
     arguments = [
@@ -77,8 +79,8 @@ def test_intervals_are_written_beside_predictions(folder, tmp_path):
     assert table.is_known_task.all()
     loaded = load_model(model)
     std = loaded.deviations(*loaded.read(shops(1)))
-    # The model's standard deviations are the scale; left-out rows say how many of them.
-    # Errors above and below may differ.
+    # The model's standard deviations set the scale, and held-out rows the multiples,
+    # which may differ above and below.
     for half_width in (table.upper - table.prediction, table.prediction - table.lower):
         factor = half_width / std
         np.testing.assert_allclose(factor, factor[0], rtol=1e-4)
@@ -92,7 +94,7 @@ def test_intervals_are_written_beside_predictions(folder, tmp_path):
 @pytest.mark.parametrize(
     ("interval", "word"), [("1.5", "--interval"), ("0", "--interval")]
 )
-def test_an_interval_that_is_no_probability_is_refused(folder, interval, word):
+def test_an_invalid_coverage_is_rejected(folder, interval, word):
     home, model, _ = folder
     result = CliRunner().invoke(
         app, ["predict", str(model), str(home / "new.csv"), "--interval", interval]
@@ -143,7 +145,7 @@ def test_figures_with_intervals_are_drawn(folder, kind, tmp_path):
     assert ">shop 3<" in text
 
 
-def test_the_figures_show_the_numbers_of_the_model(folder):
+def test_figures_show_the_numbers_of_the_model(folder):
     model = load_model(folder[1])
     pooled = np.column_stack([model.estimator.coef_])
     panels = {panel.quantity: panel for panel in modelplots._intervals(model)}
@@ -159,7 +161,7 @@ def test_the_figures_show_the_numbers_of_the_model(folder):
     assert np.ptp(alone) > np.ptp(kept)
 
 
-def test_tasks_bear_the_names_of_the_table(folder):
+def test_tasks_have_the_names_of_the_table(folder):
     model = load_model(folder[1])
     shop_names = {f"shop {t}" for t in range(12)}
     for panel in modelplots._intervals(model):

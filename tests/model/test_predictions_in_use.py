@@ -1,4 +1,4 @@
-"""What a saved model returns to a program that predicts with it."""
+"""Return values of a saved model in a program that predicts with it."""
 
 import warnings
 
@@ -17,7 +17,7 @@ FAST = {"splits": 2, "repeats": 1, "folds": 2}
 
 
 def rows():
-    """Return rows of three schools with two targets; every third one is large."""
+    """Return rows of three schools with two targets, every third of them large."""
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(90, 3)), columns=list("abc"))
     frame["size"] = np.resize(["large", "small", "small"], 90)
@@ -76,7 +76,7 @@ def test_an_array_gives_an_array_before_and_after_saving(two_targets):
         np.testing.assert_array_equal(predicted, result.predict(new).to_numpy())
 
 
-def test_tools_of_scikit_learn_take_the_model_as_an_estimator(schools):
+def test_scikit_learn_tools_accept_the_model_as_an_estimator(schools):
     _, loaded = schools
     frame = rows().drop(columns="z")
     X = frame.drop(columns="y")
@@ -93,7 +93,7 @@ def test_tools_of_scikit_learn_take_the_model_as_an_estimator(schools):
     assert GridSearchCV(loaded, values, cv=2).fit(X, y).best_score_ > 0.5
 
 
-def test_each_row_is_flagged_and_nothing_warns(schools):
+def test_each_row_is_flagged_without_warnings(schools):
     _, loaded = schools
     new = rows().drop(columns=["y", "z"]).iloc[:4].set_axis(list("pqrs"))
     new.loc["q", "size"] = "huge"
@@ -112,7 +112,7 @@ def test_each_row_is_flagged_and_nothing_warns(schools):
     np.testing.assert_array_equal(table["prediction"], predicted)
 
 
-def test_one_row_is_predicted_as_in_a_batch(schools):
+def test_a_single_row_is_predicted_as_in_a_batch(schools):
     _, loaded = schools
     new = rows().drop(columns=["y", "z"])
     batch = loaded.predict_table(new)
@@ -123,7 +123,7 @@ def test_one_row_is_predicted_as_in_a_batch(schools):
         )
 
 
-def test_a_table_has_the_ends_of_intervals(schools):
+def test_a_table_has_the_limits_of_intervals(schools):
     result, loaded = schools
     new = rows().drop(columns=["y", "z"])
     table = loaded.predict_table(new, interval=0.9)

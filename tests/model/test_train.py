@@ -1,4 +1,4 @@
-"""What `mtlrun train` computes equals the same steps done by hand with the library."""
+"""`mtlrun train` computes the same as the library called step by step."""
 
 import json
 import socket
@@ -38,7 +38,7 @@ STRINGS = "dataset={id: simulated-splice, n: 200}"
 
 @pytest.fixture
 def run(tmp_path):
-    """Train the base file with changes; returns the outcome."""
+    """Train the base file with changes; return the result."""
     path = tmp_path / "small.yaml"
     path.write_text(BASE, encoding="utf-8")
 
@@ -50,7 +50,7 @@ def run(tmp_path):
     return train_with
 
 
-def test_numbers_and_files_of_a_plain_fit(run):
+def test_a_plain_fit_has_the_right_numbers_and_files(run):
     outcome = run()
     data = load_dataset("simulated-fetr", n=80, d=5, m=3)
     rows, test = random_split(80, 0.5, derive_seed(7, "simulated-fetr", 0))
@@ -85,7 +85,7 @@ def test_the_same_file_gives_the_same_numbers(run):
     )
 
 
-def test_search_takes_the_best_candidate_and_reports_edges(run):
+def test_a_search_selects_the_best_candidate_and_reports_grid_edges(run):
     outcome = run("method.grid.alpha=[0.001, 1000000.0]", "selection.folds=3")
     found = outcome.result["selection"]
     assert found["chosen"] == {"alpha": 0.001}
@@ -96,7 +96,7 @@ def test_search_takes_the_best_candidate_and_reports_edges(run):
     assert outcome.result["per_task"] == by_hand.result["per_task"]
 
 
-def test_search_with_another_metric_and_other_parameters(run):
+def test_a_search_may_use_another_metric_and_other_parameters(run):
     outcome = run(
         "method.estimator=IndependentLasso",
         "method.params={alpha: 1.0, tol: 1.0e-6}",
@@ -108,7 +108,7 @@ def test_search_with_another_metric_and_other_parameters(run):
     assert outcome.result["params"]["tol"] == 1e-6
 
 
-def test_estimator_that_knows_no_tasks_is_fitted_task_by_task(run):
+def test_a_single_task_estimator_is_fitted_task_by_task(run):
     outcome = run(
         "method={estimator: 'sklearn.svm:LinearSVR', grid: {C: [0.1, 10]}}",
         "selection.folds=2",
@@ -121,7 +121,7 @@ def test_estimator_that_knows_no_tasks_is_fitted_task_by_task(run):
     assert np.load(outcome.folder / "coefficients.npz")["coef"].shape == (3, 5)
 
 
-def test_regressor_for_several_outputs_gets_them_together(run):
+def test_a_regressor_with_several_outputs_gets_them_together(run):
     outcome = run(
         "method={estimator: 'sklearn.linear_model:MultiTaskLasso', params: {alpha: 0.01}}"
     )
@@ -130,7 +130,7 @@ def test_regressor_for_several_outputs_gets_them_together(run):
     assert model.facts["estimator"]["per_task"] is False
 
 
-def test_features_are_learned_on_training_rows_only(run):
+def test_features_are_learned_only_on_training_rows(run):
     outcome = run("features=standardize")
     data = load_dataset("simulated-fetr", n=80, d=5, m=3)
     rows, test = random_split(80, 0.5, derive_seed(7, "simulated-fetr", 0))
@@ -165,7 +165,7 @@ def test_max_abs_keeps_a_sparse_design_sparse(run):
         ("unit-rows", lambda X, rows: X / np.linalg.norm(X, axis=1, keepdims=True)),
     ],
 )
-def test_scaling_to_a_range_and_to_unit_rows(run, kind, scaled):
+def test_features_are_scaled_to_a_range_or_to_unit_rows(run, kind, scaled):
     outcome = run(f"features={kind}")
     data = load_dataset("simulated-fetr", n=80, d=5, m=3)
     rows, _ = random_split(80, 0.5, derive_seed(7, "simulated-fetr", 0))
@@ -176,7 +176,7 @@ def test_scaling_to_a_range_and_to_unit_rows(run, kind, scaled):
     )
 
 
-def test_strings_through_one_hot_features(run):
+def test_strings_become_one_hot_features(run):
     changes = (
         STRINGS,
         "features=one-hot",
@@ -203,7 +203,7 @@ def test_strings_through_one_hot_features(run):
     assert outcome.result["counts"]["undefined_auc"] == np.isnan(ours).sum()
 
 
-def test_weighted_degree_features(run):
+def test_strings_become_weighted_degree_features(run):
     step = "features={kind: weighted-degree, degree: 3, normalize: true}"
     outcome = run(
         STRINGS, step, "method={estimator: IndependentLogistic}", "metrics=[accuracy]"
@@ -225,19 +225,19 @@ def test_refit_changes_the_model_and_not_the_numbers(run):
     assert_allclose(load_model(again.folder).scores(data.X), whole.predict(data.X))
 
 
-def test_of_a_kfold_split_the_first_fold_is_tested(run):
+def test_the_first_fold_of_a_kfold_split_is_tested(run):
     found = run("split={kind: kfold, folds: 4}").result["counts"]
     assert (found["n_train"], found["n_test"]) == (60, 20)
 
 
-def test_several_splits_are_refused_and_so_is_an_impossible_one(run):
+def test_several_splits_and_impossible_ones_are_rejected(run):
     with pytest.raises(ConfigError, match="evaluates one split"):
         run("split.trials=3")
     with pytest.raises(ConfigError, match="leaves a part empty"):
         run("split.train=0.0001")
 
 
-def test_what_a_killed_process_left_among_the_cells_is_removed(run, tmp_path):
+def test_leftovers_of_a_killed_process_are_removed(run, tmp_path):
     gone = subprocess.Popen(["true"])
     gone.wait()
     stray = tmp_path / f"out/cells/.{socket.gethostname()}-{gone.pid}-x.tmp"
@@ -250,7 +250,7 @@ def test_what_a_killed_process_left_among_the_cells_is_removed(run, tmp_path):
 
 def test_a_model_of_another_configuration_is_not_overwritten(run):
     run()
-    run()  # the same configuration may be run again
+    run()  # The same configuration may run again.
     with pytest.raises(UserError, match="trained with other settings"):
         run("method.params.alpha=3.0")
     outcome = run("method.params.alpha=3.0", force=True)
@@ -289,13 +289,13 @@ def test_a_model_of_another_configuration_is_not_overwritten(run):
         ),
     ],
 )
-def test_wrong_files_are_explained(run, overrides, text):
+def test_invalid_files_are_reported(run, overrides, text):
     with pytest.raises(ConfigError) as caught:
         run(*overrides)
     assert text in caught.value.message
 
 
-def test_multi_class_sets(tmp_path, run):
+def test_multiclass_sets_are_trained(tmp_path, run):
     folder = tmp_path / "data"
     (folder / "cards").mkdir(parents=True)
     (folder / "mine").mkdir()
@@ -338,7 +338,7 @@ def test_multi_class_sets(tmp_path, run):
     assert set(table["label"]) <= {"red", "green", "blue"}
 
 
-def test_ragged_data_with_a_scikit_learn_estimator(run):
+def test_ragged_data_work_with_a_scikit_learn_estimator(run):
     outcome = run(
         STRINGS,
         "features=one-hot",

@@ -1,4 +1,4 @@
-"""Quadratic forms over the tasks without their matrices, against the matrices."""
+"""Quadratic forms over tasks without matrices, compared with the matrices."""
 
 import tracemalloc
 
@@ -12,7 +12,7 @@ from mtlrun.problem.operator import conjugate_gradients
 
 
 def ring(n_tasks):
-    """Return a sparse similarity with neighbours in a ring and some random pairs."""
+    """Return a sparse similarity of neighbors in a ring and some random pairs."""
     rng = np.random.default_rng(0)
     far = sp.random_array((n_tasks, n_tasks), density=0.05, rng=rng)
     near = sp.diags_array(
@@ -59,7 +59,7 @@ def test_forms_agree_with_their_matrices(name, n_tasks, strength, ridge):
 
 @pytest.mark.parametrize("name", ["mean", "chain"])
 @pytest.mark.parametrize("n_tasks", [1, 2, 9])
-def test_eigenvectors_are_orthonormal_and_diagonalise(name, n_tasks):
+def test_eigenvectors_are_orthonormal_and_diagonalize(name, n_tasks):
     form, L = base(name, n_tasks)
     V = form.rotate(np.eye(n_tasks))
     np.testing.assert_allclose(V.T @ V, np.eye(n_tasks), atol=1e-14)
@@ -68,14 +68,14 @@ def test_eigenvectors_are_orthonormal_and_diagonalise(name, n_tasks):
 
 
 @pytest.mark.parametrize("name", ["mean", "chain", "sparse"])
-def test_off_the_range_the_inverse_is_infinite(name):
+def test_outside_the_range_the_inverse_is_infinite(name):
     form, _ = base(name, 5)
     assert not form.is_definite
     assert form.inverse_energy(np.ones((1, 5))) == np.inf
 
 
-def test_an_inexact_inverse_is_never_below(monkeypatch):
-    """A certificate rests on it."""
+def test_an_inexact_inverse_is_never_too_small(monkeypatch):
+    """A certificate relies on it."""
     form = base("sparse", 40)[0].scaled(100.0, 1e-2)
     W = np.random.default_rng(1).normal(size=(5, 40))
     exact = DenseForm(form.matrix).inverse_energy(W)
@@ -122,7 +122,7 @@ def test_conjugate_gradients_solve_columns_of_any_size():
     assert not conjugate_gradients(lambda V: G @ V, B, max_iter=2).converged
 
 
-def test_conjugate_gradients_give_the_solution_of_least_norm():
+def test_conjugate_gradients_give_the_minimum_norm_solution():
     A = np.random.default_rng(0).normal(size=(5, 12))
     b = A.T @ np.ones((5, 1))
     np.testing.assert_allclose(

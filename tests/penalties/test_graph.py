@@ -1,4 +1,4 @@
-"""Task graphs: Laplacian, coupling matrix, its limits, and what is refused."""
+"""Task graphs: Laplacian, coupling matrix, its limits, and invalid graphs."""
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ TASKS = np.array(["a", "b", "c"])
 CHAIN = np.array([[0.0, 2.0, 0.0], [2.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
 
 
-def test_all_is_ones_plus_identity_and_has_a_known_inverse():
+def test_the_complete_graph_is_ones_plus_identity_with_a_known_inverse():
     A = check_similarity("all", np.arange(29))
     assert_allclose(A, np.ones((29, 29)) + np.eye(29))
     coupling = couple_tasks(A)
@@ -29,7 +29,7 @@ def test_all_is_ones_plus_identity_and_has_a_known_inverse():
     assert coupling.common == pytest.approx((1 / 30, 1 / 30))
 
 
-def test_laplacian_of_a_chain():
+def test_the_laplacian_of_a_chain_is_tridiagonal():
     assert_allclose(laplacian(CHAIN), [[2, -2, 0], [-2, 3, -1], [0, -1, 1]])
     assert_allclose(laplacian(CHAIN + np.diag([5, 6, 7])), laplacian(CHAIN))
 
@@ -63,11 +63,11 @@ def test_equal_similarities_take_the_short_form(A, strength):
 
 
 @pytest.mark.parametrize("A", [CHAIN, np.ones((3, 3))])
-def test_a_strong_coupling_pools(A):
+def test_a_strong_coupling_pools_tasks(A):
     assert_allclose(couple_tasks(A, 1e12).matrix, np.full((3, 3), 1 / 3), atol=1e-10)
 
 
-def test_a_frame_named_by_tasks_may_have_any_order():
+def test_a_frame_with_task_names_may_have_any_order():
     order = ["c", "a", "b"]
     frame = pd.DataFrame(CHAIN, index=list("abc"), columns=list("abc")).loc[
         order, order
@@ -80,7 +80,7 @@ def test_a_frame_named_by_tasks_may_have_any_order():
         check_similarity(frame.rename(index={"b": "x"}), TASKS)
 
 
-def test_rounding_is_no_asymmetry_and_groups_are_allowed():
+def test_rounding_does_not_count_as_asymmetry_and_groups_are_allowed():
     A = CHAIN.copy()
     A[0, 1] *= 1 + 1e-15
     A = check_similarity(A, TASKS)
@@ -113,7 +113,7 @@ def test_rounding_is_no_asymmetry_and_groups_are_allowed():
         ([["a"]], "graph must be numeric"),
     ],
 )
-def test_bad_graphs_are_refused(graph, message):
+def test_invalid_graphs_are_rejected(graph, message):
     with pytest.raises(ValueError, match=message):
         check_similarity(graph, TASKS)
 
@@ -136,7 +136,7 @@ def test_a_sparse_similarity_stays_sparse():
         (np.where(CHAIN > 1, np.nan, CHAIN), "NaN"),
     ],
 )
-def test_wrong_sparse_similarities_are_refused_like_dense_ones(wrong, message):
+def test_invalid_sparse_similarities_are_rejected_like_dense_ones(wrong, message):
     for graph in (wrong, sp.csr_array(wrong)):
         with pytest.raises(ValueError, match=message):
             check_similarity(graph, TASKS)
@@ -161,6 +161,6 @@ def test_equal_similarities_of_many_tasks_need_no_matrix():
     "make",
     [lambda t: couple_graph("all", t).matrix, lambda t: check_similarity("all", t)],
 )
-def test_matrices_of_all_pairs_are_refused_where_they_do_not_fit(make):
+def test_matrices_of_all_pairs_are_rejected_if_they_exceed_the_memory(make):
     with pytest.raises(MemoryLimitError, match="1000000 tasks"):
         make(np.arange(10**6))

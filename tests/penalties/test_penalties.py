@@ -26,13 +26,13 @@ W = np.array([[3.0, -4.0, 0.0], [0.0, 0.0, 0.0]])
         (TraceNorm(2.0), 10, 2.5),
     ],
 )
-def test_values_and_dual_norms_by_hand(penalty, value, dual_norm):
+def test_values_and_dual_norms_match_hand_calculations(penalty, value, dual_norm):
     assert penalty.value(W) == pytest.approx(value)
     assert penalty.dual_norm(W) == pytest.approx(dual_norm)
     assert penalty.is_norm
 
 
-def test_squared_frobenius_by_hand():
+def test_the_squared_frobenius_norm_matches_a_hand_calculation():
     penalty = SquaredFrobenius(2.0)
     assert penalty.value(W) == 25.0
     assert penalty.conjugate(W) == 6.25
@@ -42,7 +42,7 @@ def test_squared_frobenius_by_hand():
         penalty.dual_norm(W)
 
 
-def test_proxes_by_hand():
+def test_proximal_operators_match_hand_calculations():
     np.testing.assert_allclose(L1(1.0).prox(W, 0.5), [[2.5, -3.5, 0], [0, 0, 0]])
     np.testing.assert_allclose(L21(1.0).prox(W, 2.5), [[1.5, -2, 0], [0, 0, 0]])
     np.testing.assert_allclose(L12(1.0).prox(W, 3.5), [[0, -0.5, 0], [0, 0, 0]])
@@ -50,7 +50,7 @@ def test_proxes_by_hand():
 
 
 @pytest.mark.parametrize("penalty_class", ALL)
-def test_no_strength_means_no_penalty(penalty_class):
+def test_zero_strength_means_no_penalty(penalty_class):
     penalty = penalty_class(0.0)
     assert penalty.is_zero
     assert penalty.value(W) == 0
@@ -60,7 +60,7 @@ def test_no_strength_means_no_penalty(penalty_class):
 
 
 @pytest.mark.parametrize("penalty_class", ALL)
-def test_prox_of_zero_is_zero_and_new(penalty_class):
+def test_the_prox_of_zero_is_zero_and_a_new_array(penalty_class):
     zero = np.zeros((3, 2))
     out = penalty_class(1.5).prox(zero, 1.0)
     assert np.all(out == 0)
@@ -69,7 +69,7 @@ def test_prox_of_zero_is_zero_and_new(penalty_class):
 
 
 @pytest.mark.parametrize("penalty_class", ALL)
-def test_prox_value_is_the_value_of_the_prox(penalty_class):
+def test_prox_value_is_the_value_at_the_prox(penalty_class):
     Z = np.random.default_rng(0).normal(size=(6, 4))
     penalty = penalty_class(1.3)
     V, value = penalty.prox_value(Z, 0.6)
@@ -79,13 +79,13 @@ def test_prox_value_is_the_value_of_the_prox(penalty_class):
 
 @pytest.mark.parametrize("penalty_class", ALL)
 @pytest.mark.parametrize("alpha", [-1.0, np.nan, np.inf])
-def test_strength_must_be_finite_and_not_negative(penalty_class, alpha):
+def test_the_strength_must_be_finite_and_not_negative(penalty_class, alpha):
     with pytest.raises(ValueError, match="alpha"):
         penalty_class(alpha)
 
 
 @pytest.mark.parametrize("penalty_class", ALL)
-def test_rotation_invariance_is_what_it_says(penalty_class):
+def test_rotation_invariant_penalties_are_invariant(penalty_class):
     rng = np.random.default_rng(1)
     Z, Q = rng.normal(size=(5, 3)), np.linalg.qr(rng.normal(size=(5, 5)))[0]
     penalty = penalty_class(0.7)
@@ -98,7 +98,7 @@ def test_rotation_invariance_is_what_it_says(penalty_class):
 
 
 @pytest.mark.parametrize("penalty_class", NORMS)
-def test_column_dual_norms(penalty_class):
+def test_column_norms_have_their_dual_norms(penalty_class):
     Z = np.random.default_rng(2).normal(size=(5, 3))
     penalty = penalty_class(0.7)
     if penalty.by_column:
@@ -110,13 +110,13 @@ def test_column_dual_norms(penalty_class):
             penalty.column_dual_norms(Z)
 
 
-def test_squared_trace_norm_by_hand():
+def test_the_squared_trace_norm_matches_hand_calculations():
     penalty = SquaredTraceNorm(2.0)
-    assert penalty.value(W) == pytest.approx(50)  # one singular value, 5
+    assert penalty.value(W) == pytest.approx(50)  # One singular value, 5
     assert penalty.conjugate(W) == pytest.approx(25 / 8)
     # c = 0.5: k = 1, S = 5 / (1 + 2c), so sigma = S
     np.testing.assert_allclose(penalty.prox(W, 0.25), W / 2, atol=1e-15)
-    # Singular values 3 and 1, c = 0.25: S = 4 / 2, both are shrunk by 1.
+    # Singular values 3 and 1, c = 0.25: S = 4 / 2, both are reduced by 1.
     np.testing.assert_allclose(
         penalty.prox(np.diag([3.0, 1.0]), 0.125), np.diag([2.0, 0.0]), atol=1e-15
     )
@@ -134,7 +134,7 @@ def test_the_conjugate_of_a_norm_is_the_indicator_of_its_dual_ball(norm):
     assert norm(2.0).conjugate(1.01 * Z) == np.inf
 
 
-def test_what_a_penalty_is_not_is_said_by_its_name():
+def test_missing_properties_of_a_penalty_are_reported_with_its_name():
     with pytest.raises(
         TypeError, match="SquaredFrobenius is not a norm; use conjugate"
     ):

@@ -1,4 +1,6 @@
-"""Penalties of clusters: values against their definitions, proxes against a general solver, conjugates."""
+"""Penalties of clusters: values against definitions, proximal operators against a
+general solver, conjugates.
+"""
 
 import cvxpy as cp
 import numpy as np
@@ -24,7 +26,9 @@ def matrix(seed=0, d=4, T=6):
 @pytest.mark.parametrize("p", PENALTIES, ids=lambda p: repr(p)[:30])
 @pytest.mark.parametrize("step", [0.1, 1.0, 7.0])
 def test_the_prox_is_optimal(p, step):
-    """Three-point inequality: value(V) + <.., ..> is minimal at the prox against random and nearby points."""
+    """Three-point inequality: value(V) + <.., ..> is minimal at the prox, compared with
+    random and nearby points.
+    """
     W = matrix()
     V = p.prox(W, step)
     best = step * p.value(V) + 0.5 * np.sum((V - W) ** 2)
@@ -49,14 +53,14 @@ def test_the_conjugate_is_tight_at_a_prox(p):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_singular_values_of_zero_stay_zero(seed):
+def test_zero_singular_values_stay_zero(seed):
     rng = np.random.default_rng(seed)
     W = np.outer(rng.normal(size=8), rng.normal(size=6))
     p = GroupTrace(0.3, ((0, 2, 3), (1, 4, 5)))
     assert p.value(W) == pytest.approx(0.3 * np.sum(W**2), rel=1e-12)
 
 
-def test_the_cluster_norm_is_the_best_covariance():
+def test_the_cluster_norm_uses_the_best_covariance():
     W, p = matrix(5), ClusterNorm(0.7, 3, 0.5, 1.0, 6.0)
     D = W - W.mean(axis=1, keepdims=True)
     squares = (
@@ -76,7 +80,7 @@ def test_the_cluster_norm_is_the_best_covariance():
     assert p.value(W) == pytest.approx(expected, rel=1e-6)
 
 
-def test_tasks_in_r_clusters_pay_the_between_price_only():
+def test_tasks_in_r_clusters_pay_only_the_between_penalty():
     rng = np.random.default_rng(0)
     W = rng.normal(size=(10, 3))[:, [0, 0, 1, 1, 2, 2]]
     D = W - W.mean(axis=1, keepdims=True)
@@ -87,15 +91,15 @@ def test_tasks_in_r_clusters_pay_the_between_price_only():
     assert p.value(spread) > 1.1 * np.sum(D**2)
 
 
-def test_the_pairs_of_a_feature_are_all_pairs():
+def test_all_pairs_of_a_feature_are_counted():
     W, p = matrix(6), FeatureClusters(0.2, 0.4)
     pairs = sum(abs(W[:, s] - W[:, t]).sum() for s in range(6) for t in range(s))
     assert p.value(W) == pytest.approx(0.2 * pairs + 0.4 * np.sum(W**2))
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
-def test_rows_of_any_size_are_clustered_apart(scale):
-    """All rows go through one isotonic regression: none may influence another."""
+def test_rows_of_any_size_are_clustered_separately(scale):
+    """All rows share one isotonic regression, and none may influence another."""
     W = (
         matrix(7, d=50)
         * scale
@@ -107,7 +111,7 @@ def test_rows_of_any_size_are_clustered_apart(scale):
     assert_allclose(whole, alone, atol=1e-10 * scale)
 
 
-def test_a_strong_pull_makes_rows_equal():
+def test_a_strong_penalty_makes_rows_equal():
     W = matrix(8)
     V = FeatureClusters(100.0, 1e-9).prox(W, 1.0)
     assert_allclose(V, np.repeat(W.mean(axis=1, keepdims=True), 6, axis=1), atol=1e-6)
@@ -122,12 +126,12 @@ def test_a_strong_pull_makes_rows_equal():
         (lambda: GroupTrace(-1.0, ((0,),)), "alpha must be non-negative"),
     ],
 )
-def test_wrong_parameters_are_refused(make, message):
+def test_invalid_parameters_are_rejected(make, message):
     with pytest.raises(ValueError, match=message):
         make()
 
 
-def test_without_strength_only_zero_has_a_finite_conjugate():
+def test_with_zero_strength_only_zero_has_a_finite_conjugate():
     for p in (ClusterNorm(0.0, 2, 1.0, 1.0, 2.0), GroupTrace(0.0, ((0, 1),))):
         assert p.conjugate(np.zeros((2, 2))) == 0.0
         assert p.conjugate(np.ones((2, 2))) == np.inf

@@ -1,4 +1,4 @@
-"""Gram-based singular value tools against the full SVD."""
+"""Gram-based singular value functions against the full SVD."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def test_gram_svt_agrees_with_the_svd(name, ratio):
 
 
 @pytest.mark.parametrize("offset", [-1e-6, -1e-10, 0.0, 1e-10, 1e-6])
-def test_svt_at_a_singular_value(offset):
+def test_svt_works_at_a_singular_value(offset):
     Z = with_spectrum((25, 18), np.array([10.0, 6.0, 2.0, 0.5]))
     threshold = 2.0 * (1.0 + offset)
     np.testing.assert_allclose(
@@ -61,7 +61,7 @@ def test_svt_returns_the_singular_values_of_its_matrix():
     assert trace_norm(matrix) == pytest.approx(sigma.sum())
 
 
-def test_svt_leaves_its_argument_alone():
+def test_svt_does_not_change_its_argument():
     Z = MATRICES["square"].copy()
     for threshold in (0.0, 1.0, 1e9):
         out, _ = svt(Z, threshold)
@@ -70,7 +70,7 @@ def test_svt_leaves_its_argument_alone():
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_values_that_are_not_finite_are_refused(bad):
+def test_non_finite_values_are_rejected(bad):
     with pytest.raises(ValueError, match=r"NaN|inf"):
         svt(np.array([[bad, 1.0], [0.0, 1.0]]), 0.5)
     with pytest.raises(ValueError, match=r"NaN|inf"):
@@ -78,16 +78,16 @@ def test_values_that_are_not_finite_are_refused(bad):
 
 
 @pytest.mark.parametrize("name", MATRICES)
-def test_norms(name):
+def test_norms_match_numpy(name):
     Z = MATRICES[name]
     assert spectral_norm(Z) == pytest.approx(np.linalg.norm(Z, 2), rel=1e-12)
     assert trace_norm(Z) == pytest.approx(np.linalg.norm(Z, "nuc"), rel=1e-12)
 
 
-def test_spectral_norm_of_an_empty_matrix():
+def test_the_spectral_norm_of_an_empty_matrix_is_zero():
     assert spectral_norm(np.zeros((0, 3))) == 0.0
 
 
-def test_small_gram_takes_the_smaller_side():
+def test_small_gram_uses_the_smaller_side():
     assert small_gram(np.ones((5, 2))).shape == (2, 2)
     assert small_gram(np.ones((2, 5))).shape == (2, 2)

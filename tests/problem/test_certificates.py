@@ -1,4 +1,4 @@
-"""Duality gaps: feasibility, values at known optima, intercepts, unpenalised parts."""
+"""Duality gaps: feasibility, values at known optima, intercepts, unpenalized parts."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def shared_data(rng, n=12, d=4, T=3, labels=False):
     return TaskData.from_matrix(X, np.where(Y >= 0, 1.0, -1.0) if labels else Y)
 
 
-def test_relative_gap():
+def test_relative_gaps_are_computed():
     assert relative_gap(10.0, 9.0, null=20.0) == pytest.approx(0.1)
     assert relative_gap(1e-9, 0.5e-9, null=2e-9) == pytest.approx(0.5)
     assert relative_gap(0.5, 0.25, null=1e4) == pytest.approx(0.025)
@@ -39,7 +39,7 @@ def test_relative_gap():
     assert relative_gap(1.0, np.nan, null=1.0) == np.inf
     assert (
         relative_gap(1e20, 1e20, null=0.0, gap=1.0) == 1e-20
-    )  # a gap that is known without cancellation
+    )  # A gap known without cancellation
 
 
 # ---------------------------------------------------------------------- feasibility
@@ -69,7 +69,7 @@ def test_scaled_points_are_feasible_and_touch_a_constraint(rng, penalties):
     )
 
 
-def test_columns_are_scaled_before_the_whole(rng):
+def test_columns_are_scaled_before_the_whole_matrix(rng):
     Z = np.diag([10.0, 1.0])
     np.testing.assert_allclose(feasible_scale(Z, [L12(1.0)]), [0.1, 1.0])
     np.testing.assert_allclose(feasible_scale(Z, [TraceNorm(1.0)]), [0.1, 0.1])
@@ -79,12 +79,12 @@ def test_columns_are_scaled_before_the_whole(rng):
     np.testing.assert_allclose(feasible_scale(Z, [SquaredFrobenius(1.0)]), [1.0, 1.0])
 
 
-def test_no_strength_leaves_no_room():
+def test_zero_strength_leaves_only_zero():
     assert feasible_scale(np.ones((2, 2)), [L12(0.0)]).tolist() == [0, 0]
     assert feasible_scale(np.ones((2, 2)), [TraceNorm(0.0)]).tolist() == [0, 0]
 
 
-# ---------------------------------------------------------------------- values at known optima
+# --------------------------------------------------------------- values at known optima
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -135,7 +135,7 @@ def test_zero_is_optimal_for_strong_penalties(rng, loss):
     assert abs(gap.relative) < 1e-14
 
 
-def test_dual_value_matches_the_papers_formulas(rng):
+def test_the_dual_value_matches_the_formulas_of_the_papers(rng):
     beta, data = 0.4, shared_data(rng, labels=True)
     penalties = [TraceNorm(1.0), L12(0.6)]
     operator, Y = TaskOperator(data), data.Y
@@ -151,7 +151,7 @@ def test_dual_value_matches_the_papers_formulas(rng):
     ) == pytest.approx(value)
 
 
-def test_primal_value_adds_parts_and_penalties(rng):
+def test_the_primal_value_adds_parts_and_penalties(rng):
     data = shared_data(rng)
     parts, b = rng.normal(size=(2, 4, 3)), rng.normal(size=3)
     penalties = [TraceNorm(1.0), L12(0.5)]
@@ -181,7 +181,7 @@ def test_numbers_of_parts_and_penalties_must_agree(rng):
 
 @pytest.mark.parametrize("loss", [SquaredLoss(), LogisticLoss(), SquaredHingeLoss()])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_free_intercepts_demand_sums_of_zero(rng, loss, weighted):
+def test_free_intercepts_require_sums_of_zero(rng, loss, weighted):
     data = shared_data(rng, labels=True)
     if weighted:
         data = TaskData.from_matrix(data.X, data.Y, weights=rng.random(12))
@@ -199,7 +199,7 @@ def test_constant_targets_need_only_an_intercept(rng):
     assert gap.primal == gap.dual == 0
 
 
-def test_gap_uses_the_best_intercept_for_the_dual_point(rng):
+def test_the_gap_uses_the_best_intercept_for_the_dual_point(rng):
     data = shared_data(rng)
     b = data.Y.mean(axis=0)
     penalties, zero = [L12(1e6)], np.zeros((1, 4, 3))
@@ -210,7 +210,7 @@ def test_gap_uses_the_best_intercept_for_the_dual_point(rng):
     assert off.primal > exact.primal
 
 
-def test_task_of_one_class_with_intercept(rng):
+def test_a_task_of_a_single_class_has_an_intercept(rng):
     data = TaskData.from_matrix(rng.normal(size=(6, 2)), np.ones((6, 1)))
     for loss in (SquaredHingeLoss(), LogisticLoss()):
         gap = duality_gap(data, loss, [L12(1.0)], np.zeros((1, 2, 1)), np.array([40.0]))
@@ -218,7 +218,7 @@ def test_task_of_one_class_with_intercept(rng):
         assert gap.relative < 1e-12
 
 
-# ---------------------------------------------------------------------- unpenalised parts
+# ---------------------------------------------------------------- unpenalized parts
 
 
 @pytest.mark.parametrize("penalty_class", [L1, L12, TraceNorm, SquaredFrobenius])
@@ -257,7 +257,7 @@ def test_least_squares_is_certified(rng, penalty_class, intercept, layout):
     assert away.dual == pytest.approx(gap.dual, rel=1e-9)
 
 
-def test_unpenalised_logistic_regression_is_certified_at_its_optimum(rng):
+def test_unpenalized_logistic_regression_is_certified_at_its_optimum(rng):
     X = rng.normal(size=(40, 2))
     y = np.where(rng.random(40) < 0.5, 1.0, -1.0)
     data, loss, w = (

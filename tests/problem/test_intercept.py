@@ -1,4 +1,4 @@
-"""Unpenalised intercepts: centring and exact minimisation."""
+"""Unpenalized intercepts: centering and exact minimization."""
 
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ IMPLICIT = {
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_centred_problem_has_the_coefficients_of_the_original(name):
+def test_the_centered_problem_has_the_coefficients_of_the_original(name):
     data = PROBLEMS[name]
     centred = centre(data)
     assert (centred.operator.shift is not None) == (name in IMPLICIT)
@@ -78,7 +78,7 @@ def test_centred_problem_has_the_coefficients_of_the_original(name):
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_centred_products_leave_the_original_alone(name):
+def test_centered_products_do_not_change_the_original(name):
     data = PROBLEMS[name]
     targets = data.targets.copy()
     X = data.X.toarray() if data.sparse else data.X.copy()
@@ -96,19 +96,19 @@ def test_centred_products_leave_the_original_alone(name):
     np.testing.assert_array_equal(data.X.toarray() if data.sparse else data.X, X)
 
 
-def test_centring_a_sparse_design_keeps_it():
+def test_centering_a_sparse_design_keeps_it_sparse():
     data = PROBLEMS["shared sparse"]
     assert centre(data).data.X is data.X
 
 
-def test_centred_targets_stay_zero_where_masked():
+def test_centered_targets_stay_zero_where_masked():
     data = PROBLEMS["masked"]
     assert np.all(centre(data).data.targets[~data.observed] == 0)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
 @pytest.mark.parametrize("loss_class", LOSSES.values())
-def test_optimal_intercept_minimises(name, loss_class):
+def test_the_optimal_intercept_minimizes(name, loss_class):
     data = PROBLEMS[name]
     loss = loss_class(2.0)
     rng = np.random.default_rng(3)
@@ -130,13 +130,13 @@ def test_optimal_intercept_minimises(name, loss_class):
         assert np.all(total(b - h) >= best - 1e-9 * (1 + best))
 
 
-def test_squared_loss_needs_no_search():
+def test_the_squared_loss_needs_no_search():
     data = TaskData.from_matrix(np.ones((3, 1)), np.array([[1.0], [2.0], [1e6]]))
     b = optimal_intercept(data, SquaredLoss(5.0), np.zeros((3, 1)))
     assert b[0] == pytest.approx(1000003.0 / 3.0, rel=1e-14)
 
 
-def test_extreme_predictions_find_their_intercept():
+def test_extreme_predictions_have_an_optimal_intercept():
     data = TaskData.from_matrix(
         np.ones((4, 1)), np.array([[1.0], [1.0], [-1.0], [-1.0]])
     )
@@ -148,7 +148,7 @@ def test_extreme_predictions_find_their_intercept():
 
 @pytest.mark.parametrize("loss", [LogisticLoss(), SquaredHingeLoss(), HingeLoss()])
 @pytest.mark.parametrize("label", [-1.0, 1.0])
-def test_a_task_of_one_class_has_no_loss_left(loss, label):
+def test_a_task_of_a_single_class_has_zero_loss(loss, label):
     data = TaskData.from_matrix(np.ones((4, 1)), np.full((4, 1), label))
     z = np.array([[0.0], [-3.0], [7.0], [1.0]])
     b = optimal_intercept(data, loss, z)

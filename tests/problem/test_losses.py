@@ -1,4 +1,4 @@
-"""Losses: values, stability, domains, refusals."""
+"""Losses: values, stability, domains, errors."""
 
 import numpy as np
 import pytest
@@ -19,19 +19,19 @@ def targets(loss_class, rng, size):
     return rng.choice([-1.0, 1.0], size) if loss_class.labels else rng.normal(size=size)
 
 
-def test_registry():
+def test_losses_are_registered():
     assert set(LOSSES) == {"squared", "logistic", "squared_hinge", "hinge"}
     assert all(LOSSES[name](2.0).scale == 2.0 for name in LOSSES)
 
 
 @pytest.mark.parametrize("loss_class", LOSSES.values())
 @pytest.mark.parametrize("scale", [0.0, -1.0, np.nan, np.inf])
-def test_scale_must_be_positive(loss_class, scale):
+def test_the_scale_must_be_positive(loss_class, scale):
     with pytest.raises(ValueError, match="scale"):
         loss_class(scale)
 
 
-def test_values_by_hand():
+def test_values_match_hand_calculations():
     z, y = np.array([0.5, -2.0, 3.0]), np.array([1.0, 1.0, -1.0])
     m = y * z
     assert SquaredLoss(4.0).value(z, y) == pytest.approx(2.0 * np.sum((y - z) ** 2))
@@ -45,7 +45,7 @@ def test_values_by_hand():
     )
 
 
-def test_paper_scaling():
+def test_losses_have_the_scaling_of_the_papers():
     beta, z, y = 0.3, np.array([0.2, 1.5]), np.array([1.0, -1.0])
     assert SquaredLoss(2 * beta).value(z, y) == pytest.approx(
         beta * np.sum((z - y) ** 2)
@@ -56,7 +56,7 @@ def test_paper_scaling():
 
 
 @pytest.mark.parametrize("loss_class", SMOOTH)
-def test_gradient_and_hessian_against_differences(loss_class):
+def test_gradient_and_hessian_match_finite_differences(loss_class):
     rng = np.random.default_rng(0)
     loss, z = loss_class(1.7), rng.normal(size=12)
     y, w = targets(loss_class, rng, 12), rng.random(12)
@@ -70,7 +70,7 @@ def test_gradient_and_hessian_against_differences(loss_class):
     assert np.all(loss.hessian(z, y) <= loss.curvature * (1 + 1e-12))
 
 
-def test_hinge_subgradient():
+def test_the_hinge_has_a_subgradient():
     z, y = np.array([2.0, 0.0, 1.0]), np.ones(3)
     assert HingeLoss(2.0).gradient(z, y).tolist() == [0, -2, 0]
     assert HingeLoss().curvature == np.inf
@@ -78,7 +78,7 @@ def test_hinge_subgradient():
     assert HingeLoss().hessian(z, y).tolist() == [0, 0, 0]
 
 
-def test_logistic_is_stable_for_huge_margins():
+def test_the_logistic_loss_is_stable_for_huge_margins():
     loss, z, y = LogisticLoss(), np.array([1e4, -1e4, 800.0, -800.0]), np.ones(4)
     with np.errstate(all="raise", under="ignore"):
         np.testing.assert_allclose(loss.values(z, y), [0, 1e4, 0, 800])
@@ -91,7 +91,7 @@ def test_logistic_is_stable_for_huge_margins():
 
 @pytest.mark.parametrize("loss_class", LOSSES.values())
 @pytest.mark.parametrize("step", [1e-3, 1.0, 1e3])
-def test_prox_against_a_scalar_search(loss_class, step):
+def test_the_prox_matches_a_scalar_search(loss_class, step):
     rng = np.random.default_rng(1)
     loss, z = loss_class(0.8), np.array([-30.0, -2.0, 0.0, 0.3, 0.99, 1.0, 5.0])
     y = targets(loss_class, rng, 7)
@@ -105,7 +105,7 @@ def test_prox_against_a_scalar_search(loss_class, step):
 
 
 @pytest.mark.parametrize("loss_class", LOSSES.values())
-def test_prox_of_weight_zero_stays(loss_class):
+def test_a_prox_with_weight_zero_does_nothing(loss_class):
     z = np.array([0.3, -0.2])
     np.testing.assert_array_equal(
         loss_class().prox(z, np.array([0.0, 1.0]), 2.0, np.zeros(2)), z
@@ -151,7 +151,7 @@ def test_conjugates_are_infinite_outside_their_domain():
     assert np.isfinite(SquaredLoss().conjugate(wrong_sign, y))
 
 
-def test_logistic_conjugate_at_the_ends_of_its_domain():
+def test_the_logistic_conjugate_is_right_at_the_ends_of_its_domain():
     loss, y = LogisticLoss(3.0), np.array([1.0, -1.0])
     assert loss.conjugate(np.zeros(2), y) == 0.0
     assert loss.conjugate(np.array([-3.0, 3.0]), y) == 0.0
@@ -175,7 +175,7 @@ def test_labels_of_any_positive_weight_are_checked():
         LogisticLoss().check_targets(y, np.array([1.0, 0.25]))
 
 
-def test_the_squared_hinge_is_flat_from_its_kink_on():
+def test_the_squared_hinge_is_flat_beyond_its_kink():
     z = np.array([0.5, 1.0, 2.0])
     np.testing.assert_array_equal(
         SquaredHingeLoss(3.0).hessian(z, np.ones(3)), [3.0, 0.0, 0.0]

@@ -1,4 +1,4 @@
-"""The limits of memory: what is granted, what is refused, and how the machine is asked."""
+"""Memory limits: granted and rejected sizes, and how free memory is determined."""
 
 import pickle
 
@@ -8,7 +8,7 @@ from mtlrun.errors import MemoryLimitError, UserError
 from mtlrun.problem import memory
 
 
-def test_what_does_not_fit_is_refused_with_size_and_remedy(monkeypatch):
+def test_oversized_requests_are_rejected_with_size_and_remedy(monkeypatch):
     monkeypatch.setattr(memory, "free_bytes", lambda: 8e9)
     memory.require(7.9e9, "a matrix", "Use a smaller one.")
     with pytest.raises(MemoryLimitError) as caught:
@@ -22,10 +22,10 @@ def test_what_does_not_fit_is_refused_with_size_and_remedy(monkeypatch):
     assert isinstance(error, ValueError)
     assert (
         pickle.loads(pickle.dumps(error)).remedy == error.remedy
-    )  # workers send it back
+    )  # Workers send it back.
 
 
-def test_processes_that_work_at_once_share_the_memory(monkeypatch):
+def test_simultaneous_processes_share_the_memory(monkeypatch):
     monkeypatch.setattr(memory, "free_bytes", lambda: 8e9)
     with memory.shared_by(4):
         memory.require(1.9e9, "a matrix", "")
@@ -34,18 +34,18 @@ def test_processes_that_work_at_once_share_the_memory(monkeypatch):
     memory.require(2.1e9, "a matrix", "")
 
 
-def test_small_needs_do_not_ask_the_machine(monkeypatch):
+def test_small_requests_do_not_query_the_machine(monkeypatch):
     monkeypatch.setattr(memory, "free_bytes", lambda: pytest.fail("asked"))
     memory.require(1e6, "a matrix", "")
 
 
-def test_what_may_be_kept_does_not_depend_on_the_machine(monkeypatch):
+def test_the_size_of_caches_does_not_depend_on_the_machine(monkeypatch):
     monkeypatch.setattr(memory, "free_bytes", lambda: pytest.fail("asked"))
     assert memory.fits(memory.KEPT)
     assert not memory.fits(memory.KEPT + 1)
 
 
-def test_the_machine_tells_what_is_free():
+def test_free_memory_is_read_from_the_machine():
     assert 1e6 < memory.free_bytes() < 1e15
 
 
@@ -59,7 +59,7 @@ def test_a_container_has_its_own_limit(tmp_path, monkeypatch):
     assert memory.free_bytes() == 2e6
 
 
-def test_a_limited_process_has_less(monkeypatch):
+def test_a_limited_process_has_less_memory(monkeypatch):
     resource = pytest.importorskip("resource")
     monkeypatch.setattr(resource, "getrlimit", lambda which: (1 << 60, 1 << 60))
     assert memory.free_bytes() < 1 << 60

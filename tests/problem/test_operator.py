@@ -28,7 +28,7 @@ def rng():
 
 @pytest.mark.parametrize("batch_entries", [0, 5_000])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_ragged_products_are_those_of_the_tasks(
+def test_ragged_products_equal_those_of_single_tasks(
     rng, sparse, batch_entries, monkeypatch
 ):
     monkeypatch.setattr(operator_module, "_BATCH_ENTRIES", batch_entries)
@@ -59,7 +59,7 @@ def test_very_uneven_tasks_are_not_padded(rng):
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_shared_products(rng, sparse):
+def test_shared_products_equal_those_of_single_tasks(rng, sparse):
     X = designs(rng, (6,), sparse=sparse)[0]
     operator = TaskOperator(TaskData.from_matrix(X, np.zeros((6, 3))))
     W, b, R = rng.normal(size=(D, 3)), rng.normal(size=3), rng.normal(size=(6, 3))
@@ -68,7 +68,7 @@ def test_shared_products(rng, sparse):
     assert isinstance(operator.forward(W), np.ndarray)
 
 
-def test_forward_returns_new_memory(rng):
+def test_forward_returns_a_new_array(rng):
     data = TaskData.from_list(designs(rng), [np.zeros(n) for n in SIZES])
     operator, W = TaskOperator(data), np.ones((D, 3))
     first = operator.forward(W)
@@ -79,7 +79,7 @@ def test_forward_returns_new_memory(rng):
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_grams_of_a_shared_design(rng, sparse, weighted):
+def test_a_shared_design_has_one_gram_matrix(rng, sparse, weighted):
     X = designs(rng, (6,), sparse=sparse)[0]
     w = rng.random(6) if weighted else None
     operator = TaskOperator(TaskData.from_matrix(X, np.zeros((6, 2))))
@@ -89,7 +89,7 @@ def test_grams_of_a_shared_design(rng, sparse, weighted):
     np.testing.assert_allclose(operator.outer_gram(w), scaled @ scaled.T, atol=1e-14)
 
 
-def test_gram_with_weights_by_task(rng):
+def test_gram_matrices_may_have_weights_by_task(rng):
     X, w = designs(rng, (6,))[0], rng.random((6, 2))
     grams = TaskOperator(TaskData.from_matrix(X, np.zeros((6, 2)))).gram(w)
     for t in range(2):
@@ -97,7 +97,7 @@ def test_gram_with_weights_by_task(rng):
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_grams_of_ragged_tasks(rng, sparse):
+def test_ragged_tasks_have_separate_gram_matrices(rng, sparse):
     Xs = designs(rng, sparse=sparse)
     data = TaskData.from_list(Xs, [np.zeros(n) for n in SIZES])
     w = rng.random(sum(SIZES))
@@ -117,7 +117,7 @@ def test_grams_of_ragged_tasks(rng, sparse):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("shifted", [False, True])
 @pytest.mark.parametrize("exact", [False, True])
-def test_norm_of_a_shared_design(
+def test_the_norm_of_a_shared_design_is_its_spectral_norm(
     rng, shape, sparse, weighted, shifted, exact, monkeypatch
 ):
     if not exact:
@@ -136,7 +136,7 @@ def test_norm_of_a_shared_design(
     assert norm >= truth * (1 - 1e-14)
 
 
-def test_norm_is_the_largest_over_tasks_not_of_the_stack(rng):
+def test_the_norm_is_the_largest_over_tasks_and_not_that_of_the_stack(rng):
     Xs = designs(rng)
     data = TaskData.from_list(Xs, [np.zeros(n) for n in SIZES])
     assert TaskOperator(data).norm() == pytest.approx(
@@ -146,14 +146,14 @@ def test_norm_is_the_largest_over_tasks_not_of_the_stack(rng):
     assert TaskOperator(shared).norm() == pytest.approx(np.linalg.norm(Xs[0], 2))
 
 
-def test_norm_with_weights_by_task_is_an_upper_bound(rng):
+def test_the_norm_with_weights_by_task_is_an_upper_bound(rng):
     X, w = rng.normal(size=(8, 3)), rng.random((8, 4))
     norm = TaskOperator(TaskData.from_matrix(X, np.zeros((8, 4)))).norm(w)
     exact = max(np.linalg.norm(np.sqrt(w[:, [t]]) * X, 2) for t in range(4))
     assert exact <= norm <= np.linalg.norm(X, 2)
 
 
-def test_iterative_norm_of_centred_one_hot_features(rng, monkeypatch):
+def test_the_iterative_norm_works_for_centered_one_hot_features(rng, monkeypatch):
     monkeypatch.setattr(operator_module, "_EXACT_NORM_SIZE", 1)
     X = np.eye(4)[rng.integers(0, 4, 30)]
     operator = TaskOperator(
@@ -165,7 +165,7 @@ def test_iterative_norm_of_centred_one_hot_features(rng, monkeypatch):
 
 
 @pytest.mark.parametrize("exact", [False, True])
-def test_norm_of_a_zero_design(exact, monkeypatch):
+def test_the_norm_of_a_zero_design_is_zero(exact, monkeypatch):
     if not exact:
         monkeypatch.setattr(operator_module, "_EXACT_NORM_SIZE", 1)
     operator = TaskOperator(TaskData.from_matrix(np.zeros((6, 4)), np.zeros((6, 1))))

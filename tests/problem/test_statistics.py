@@ -1,4 +1,6 @@
-"""Statistics of rows: sums that can be added, subtracted, scaled and stored, against the rows themselves."""
+"""Sufficient statistics can be added, subtracted, scaled and stored; compared with the
+rows.
+"""
 
 import numpy as np
 import pytest
@@ -12,7 +14,9 @@ LAYOUTS = ("shared", "masked", "ragged", "cell-weighted", "sparse")
 
 
 def rows(layout, n=90, seed=0):
-    """Return X, y, task ids and weights of one layout, with features and targets far from zero."""
+    """Return X, y, task ids and weights of a layout, with features and targets far from
+    zero.
+    """
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 4)) + np.array([1000, 0, -30, 0])
     Y = X @ rng.normal(size=(4, 3)) + rng.normal(size=(n, 3)) + [0, 1e4, 5]
@@ -32,7 +36,7 @@ def some(data, chosen):
 
 
 def check_equal(a, b):
-    """Compare what the squared loss of both is, centred and not."""
+    """Compare the squared loss of both, centered and not."""
     assert a.tasks.tolist() == b.tasks.tolist()
     assert a.n_rows.tolist() == b.n_rows.tolist()
     W = np.random.default_rng(1).normal(size=(a.n_features, a.n_tasks))
@@ -52,7 +56,7 @@ def check_equal(a, b):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_the_loss_is_that_of_the_rows(layout):
+def test_the_loss_equals_that_of_the_rows(layout):
     X, y, ids, w = rows(layout)
     stats = TaskStatistics.of(X, y, ids, w)
     data, x_mean, y_mean = stats.sufficient_statistics(centred=True)
@@ -78,7 +82,7 @@ def test_the_loss_is_that_of_the_rows(layout):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_parts_add_up_and_folds_are_subtracted(layout):
+def test_statistics_are_additive_and_folds_are_subtracted(layout):
     data = rows(layout)
     n = len(data[1])
     whole = TaskStatistics.of(*data)
@@ -92,7 +96,7 @@ def test_parts_add_up_and_folds_are_subtracted(layout):
         chunks[0] - whole
 
 
-def test_tasks_may_come_later():
+def test_tasks_may_be_added_later():
     X, y, ids, w = rows("ragged")
     first = ids != "north"
     a, b = (TaskStatistics.of(*some((X, y, ids, w), part)) for part in (first, ~first))
@@ -122,14 +126,14 @@ def test_features_are_scaled():
 
 
 @pytest.mark.parametrize("layout", ["shared", "ragged"])
-def test_they_are_stored_without_pickle(layout, tmp_path):
+def test_statistics_are_stored_without_pickle(layout, tmp_path):
     stats = TaskStatistics.of(*rows(layout), features=["a", "b", "c", "d"])
     again = TaskStatistics.load(stats.save(tmp_path / "s.npz"))
     check_equal(again, stats)
     assert again.features == ("a", "b", "c", "d")
 
 
-def test_other_files_are_refused(tmp_path):
+def test_other_files_are_rejected(tmp_path):
     stored = TaskStatistics.of(*rows("shared")).save(tmp_path / "s.npz")
     (tmp_path / "x.npz").write_bytes(b"no archive")
     np.savez(tmp_path / "y.npz", a=1)

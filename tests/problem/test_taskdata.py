@@ -1,4 +1,4 @@
-"""TaskData: layouts, refusals, views, order."""
+"""TaskData: layouts, errors, views, order."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def test_labels_keep_their_types(rng):
     ]
 
 
-def test_from_list_turns_all_sparse_when_one_is(rng):
+def test_from_list_makes_all_tasks_sparse_if_one_is(rng):
     Xs, ys = ragged_arrays(rng)
     data = TaskData.from_list([Xs[0], sp.csc_matrix(Xs[1]), Xs[2]], ys)
     assert data.sparse
@@ -53,7 +53,7 @@ def test_from_list_turns_all_sparse_when_one_is(rng):
     np.testing.assert_array_equal(data.task(1)[0].toarray(), Xs[1])
 
 
-def test_from_list_with_weights_of_some_tasks(rng):
+def test_from_list_may_have_weights_of_some_tasks(rng):
     Xs, ys = ragged_arrays(rng)
     data = TaskData.from_list(Xs, ys, weights=[None, np.arange(1, 6), None])
     assert data.weights.tolist() == [1, 1, 1, 1, 2, 3, 4, 5, 1, 1]
@@ -68,7 +68,7 @@ def test_from_list_with_weights_of_some_tasks(rng):
         [(1, 2), (0, 1), (1, 2), (1, 1), (0, 1), (1, 2)],
     ],
 )
-def test_from_stacked_sorts_stably_and_unsorts(rng, labels):
+def test_from_stacked_sorts_stably_and_can_be_undone(rng, labels):
     X, y = rng.normal(size=(6, 2)), np.arange(6.0)
     data = TaskData.from_stacked(X, y, labels, weights=y + 1)
     assert data.y.tolist() == [1, 4, 3, 0, 2, 5]
@@ -79,7 +79,7 @@ def test_from_stacked_sorts_stably_and_unsorts(rng, labels):
     np.testing.assert_array_equal(data.X, X[data.order])
 
 
-def test_from_stacked_sorted_rows_stay_views(rng):
+def test_from_stacked_keeps_sorted_rows_as_views(rng):
     X, y, w = rng.normal(size=(5, 2)), rng.normal(size=5), np.ones(5)
     data = TaskData.from_stacked(X, y, [0, 0, 1, 1, 1], weights=w)
     assert data.order is None
@@ -121,7 +121,7 @@ def test_missing_targets_become_zero_weights(rng):
     assert w0.tolist() == [1, 3, 4]
 
 
-def test_task_of_masked_data_without_weights_has_none(rng):
+def test_a_task_of_masked_data_without_weights_has_none(rng):
     Y = np.array([[1.0, np.nan], [2.0, 3.0]])
     data = TaskData.from_matrix(rng.normal(size=(2, 1)), Y)
     assert data.task(1)[2] is None
@@ -158,7 +158,7 @@ def test_any_sparse_form_becomes_csr(rng, form):
     np.testing.assert_array_equal(data.X.toarray(), X[[1, 3, 0, 2, 4]])
 
 
-def test_sparse_input_keeps_explicit_zeros_adds_duplicates_and_stays_unchanged():
+def test_sparse_input_keeps_explicit_zeros_adds_duplicates_and_is_unchanged():
     X = sp.csr_array(
         (np.array([1.0, 2.0, 0.0]), np.array([1, 1, 0]), np.array([0, 2, 3])),
         shape=(2, 2),
@@ -175,7 +175,7 @@ def test_sparse_input_keeps_explicit_zeros_adds_duplicates_and_stays_unchanged()
     )
 
 
-# ---------------------------------------------------------------------- refusals
+# ---------------------------------------------------------------------- errors
 
 X3, Y3 = np.ones((3, 2)), np.ones((3, 2))
 
@@ -289,7 +289,7 @@ X3, Y3 = np.ones((3, 2)), np.ones((3, 2))
         ),
     ],
 )
-def test_wrong_input_is_refused_by_name(build, message):
+def test_invalid_input_is_rejected_by_name(build, message):
     with pytest.raises(ValueError, match=message):
         build()
 
@@ -299,7 +299,7 @@ def test_huge_values_are_finite():
     assert data.X.max() == 1e308
 
 
-def test_layouts_name_their_own_targets(rng):
+def test_layouts_name_their_targets(rng):
     shared = TaskData.from_matrix(X3, Y3)
     ragged = TaskData.from_stacked(X3, np.ones(3), [0, 0, 0])
     with pytest.raises(AttributeError, match="not y"):
@@ -308,10 +308,10 @@ def test_layouts_name_their_own_targets(rng):
         _ = ragged.Y
 
 
-# ---------------------------------------------------------------------- fields and parts
+# --------------------------------------------------------------------- fields and parts
 
 
-def test_sum_by_task_and_spread(rng):
+def test_sums_by_task_can_be_spread(rng):
     Xs, ys = ragged_arrays(rng)
     data = TaskData.from_list(Xs, ys)
     np.testing.assert_allclose(data.sum_by_task(data.y), [y.sum() for y in ys])
@@ -331,7 +331,7 @@ def test_effective_weights_have_the_shape_of_the_field():
 
 @pytest.mark.parametrize("indices", [[1, 2], [2, 0], [1]])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_subset_of_ragged_tasks(rng, indices, sparse):
+def test_a_subset_of_ragged_tasks_keeps_its_rows(rng, indices, sparse):
     Xs, ys = ragged_arrays(rng)
     data = TaskData.from_list(
         [sp.csr_array(X) if sparse else X for X in Xs], ys, weights=[y**2 for y in ys]
@@ -345,7 +345,7 @@ def test_subset_of_ragged_tasks(rng, indices, sparse):
         np.testing.assert_array_equal(w, ys[t] ** 2)
 
 
-def test_subset_of_shared_tasks_keeps_the_design(rng):
+def test_a_subset_of_shared_tasks_keeps_the_design(rng):
     X, Y = rng.normal(size=(5, 3)), rng.normal(size=(5, 4))
     Y[0, 3] = np.nan
     data = TaskData.from_matrix(X, Y)
@@ -359,7 +359,7 @@ def test_subset_of_shared_tasks_keeps_the_design(rng):
     assert masked.weights[:, 0].tolist() == [0, 1, 1, 1, 1]
 
 
-def test_select_rows(rng):
+def test_rows_are_selected(rng):
     X, Y = rng.normal(size=(5, 3)), rng.normal(size=(5, 2))
     Y[0, 1] = np.nan
     data = TaskData.from_matrix(X, Y, weights=np.arange(1.0, 6.0))
@@ -375,7 +375,7 @@ def test_select_rows(rng):
     ragged = TaskData.from_stacked(
         X, np.arange(5.0), ["b", "a", "c", "b", "c"], weights=np.arange(1.0, 6.0)
     )
-    part = ragged.select_rows([4, 2])  # rows of `ragged.X`, which is sorted by task
+    part = ragged.select_rows([4, 2])  # Rows of `ragged.X`, which is sorted by task
     assert (part.tasks.tolist(), part.y.tolist(), part.weights.tolist()) == (
         ["b", "c"],
         [3.0, 4.0],

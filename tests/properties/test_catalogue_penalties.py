@@ -1,4 +1,6 @@
-"""Penalties of the catalogue: proxes, dual norms and conjugates against what defines them and against cvxpy."""
+"""Penalties of the catalogue: proximal operators, dual norms and conjugates against
+their definitions and cvxpy.
+"""
 
 import numpy as np
 import pytest
@@ -39,7 +41,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 def chain(T):
-    """Laplacian of a path."""
+    """Return the Laplacian of a path."""
     D = np.diff(np.eye(T), axis=0)
     return D.T @ D
 
@@ -90,7 +92,9 @@ def test_prox_satisfies_the_three_point_inequality(name, Z, alpha, step, seed):
 @pytest.mark.parametrize("name", ALL)
 @given(Z=matrices, alpha=strengths, step=strengths, seed=seeds)
 def test_prox_points_are_dual_pairs(name, Z, alpha, step, seed):
-    """G = (Z - P) / step is a subgradient at P: value(P) + conjugate(G) = <P, G>; elsewhere it is an inequality."""
+    """G = (Z - P) / step is a subgradient at P: value(P) + conjugate(G) = <P, G>;
+    elsewhere it is an inequality.
+    """
     penalty, rng = ALL[name](alpha, Z.shape[1]), np.random.default_rng(seed)
     P = penalty.prox(Z, step)
     G = (Z - P) / step
@@ -101,7 +105,7 @@ def test_prox_points_are_dual_pairs(name, Z, alpha, step, seed):
         )
         assert np.vdot(P, G) == pytest.approx(penalty.value(P), abs=1e-9 * scale)
         return
-    G = G * feasible_scale(G, [penalty])  # rounding
+    G = G * feasible_scale(G, [penalty])  # Rounding
     assert penalty.value(P) + penalty.conjugate(G) == pytest.approx(
         np.vdot(P, G), abs=1e-7 * scale
     )
@@ -123,7 +127,9 @@ def test_prox_is_firmly_nonexpansive(name, Z, alpha, step, seed):
 @pytest.mark.parametrize("name", NORMS)
 @given(Z=matrices, alpha=strengths, seed=seeds)
 def test_dual_norm_bounds_all_inner_products(name, Z, alpha, seed):
-    """<Z, W> <= dual_norm(Z) value(W), and the prox vanishes from dual_norm(Z) on and not before."""
+    """<Z, W> <= dual_norm(Z) value(W), and the prox is zero exactly from strength
+    dual_norm(Z) on.
+    """
     penalty, W = (
         NORMS[name](alpha, Z.shape[1]),
         np.random.default_rng(seed).normal(size=Z.shape),
@@ -154,7 +160,7 @@ def test_rotations_of_the_features_change_nothing(name, Z, alpha, step, seed):
 
 
 @given(Z=matrices, alpha=strengths, step=strengths)
-def test_degenerate_cases_are_the_simple_penalties(Z, alpha, step):
+def test_degenerate_cases_equal_simple_penalties(Z, alpha, step):
     T = Z.shape[1]
     eye = np.eye(T)
     pairs = [
@@ -202,11 +208,12 @@ def test_small_eta_is_the_squared_k_support_norm():
     c=st.floats(1e-3, 10),
     k=st.integers(1, 8),
 )
-def test_boxes_are_filled_to_the_brim(a, c, k):
+def test_boxes_are_filled_completely(a, c, k):
     q = fill_boxes(a, c, k)
     assert np.all((q >= 0) & (q <= 1))
     assert q.sum() == pytest.approx(min(k, np.count_nonzero(a)), rel=1e-9)
-    # Where q is inside, the slopes a^2 / (c + q)^2 agree; empty boxes have smaller slopes, full ones larger.
+    # Where q is inside, the slopes a^2 / (c + q)^2 agree; empty boxes have smaller
+    # slopes, full ones larger.
     slopes = a / (c + q)
     inside = (q > 1e-9) & (q < 1 - 1e-9)
     if inside.any() and np.count_nonzero(a) > k:
@@ -219,7 +226,7 @@ def test_boxes_are_filled_to_the_brim(a, c, k):
 @given(z=arrays(np.float64, st.integers(1, 12), elements=entries), strength=strengths)
 def test_total_variation_satisfies_its_optimality_conditions(z, strength):
     v = total_variation_prox(z[None], strength)[0]
-    u = np.cumsum(z - v)  # multipliers of the differences
+    u = np.cumsum(z - v)  # Multipliers of the differences
     tolerance = 1e-9 * (1 + np.abs(z).sum())
     assert abs(u[-1]) <= tolerance
     assert np.all(np.abs(u[:-1]) <= strength + tolerance)
@@ -229,11 +236,11 @@ def test_total_variation_satisfies_its_optimality_conditions(z, strength):
     )
 
 
-# ---------------------------------------------------------------- a modelling tool as oracle
+# ---------------------------------------------------------------- comparison with cvxpy
 
 
 def oracle_value(penalty, V, T):
-    """The formulas of the docstrings in cvxpy."""
+    """Return the formulas of the docstrings in cvxpy."""
     if isinstance(penalty, L1Inf):
         return penalty.alpha * cp.sum(cp.max(cp.abs(V), axis=1))
     if isinstance(penalty, FusedGroup):
@@ -275,7 +282,7 @@ def test_prox_agrees_with_a_conic_solver(name):
     np.testing.assert_allclose(P, V.value, atol=2e-3)
 
 
-# ---------------------------------------------------------------- parameters and mixtures
+# -------------------------------------------------------------- parameters and mixtures
 
 
 @pytest.mark.parametrize(
@@ -289,12 +296,12 @@ def test_prox_agrees_with_a_conic_solver(name):
         (lambda: L1Inf(-1.0), "alpha must be non-negative"),
     ],
 )
-def test_wrong_parameters_are_refused(make, message):
+def test_invalid_parameters_are_rejected(make, message):
     with pytest.raises(ValueError, match=message):
         make()
 
 
-def test_conjugates_off_their_domain_are_infinite():
+def test_conjugates_are_infinite_outside_their_domain():
     Z = np.array([[1.0, 1.0]])
     assert TaskQuadratic(1.0, DenseForm(chain(2))).conjugate(Z) == np.inf
     assert TaskQuadratic(1.0, DenseForm(chain(2))).conjugate(
@@ -311,8 +318,10 @@ def test_conjugates_off_their_domain_are_infinite():
 
 @pytest.mark.parametrize(("first", "second"), [(L1Inf, L1), (TraceNorm, L1)])
 @given(W=matrices)
-def test_mixture_ranges_are_those_of_the_norms(first, second, W):
-    """lam <= low: the second norm is never dearer, so the first part is not needed; and the other way round."""
+def test_mixture_ranges_match_the_norms(first, second, W):
+    """If lam <= low, the second norm is never larger, so the first part is not needed;
+    and the reverse.
+    """
     low, high = mixture_range(first, second, W.shape)
     assert low * second(1.0).value(W) <= first(1.0).value(W) * (1 + 1e-9) + 1e-12
     assert first(1.0).value(W) <= high * second(1.0).value(W) * (1 + 1e-9) + 1e-12

@@ -1,4 +1,6 @@
-"""Duality gaps bound the distance from the optimum: never negative, zero at the optimum, right against cvxpy."""
+"""Duality gaps bound the distance from the optimum: never negative, zero at the
+optimum, consistent with cvxpy.
+"""
 
 import numpy as np
 import pytest
@@ -46,11 +48,13 @@ def problem(seed, layout="ragged", n=9, d=3, T=3):
 
 
 def solve(data, loss, penalties, intercept, steps=3000):
-    """Accelerated proximal gradient with restarts: slow, plain, independent of the package's solvers."""
+    """Run accelerated proximal gradient with restarts: slow, simple, independent of the
+    package's solvers.
+    """
     operator, w = TaskOperator(data), data.effective_weights()
     total = data.sum_by_task(
         np.ones_like(data.targets) if w is None else w
-    ).max()  # the intercepts' own curvature
+    ).max()  # The curvature of the intercepts
     L = (
         len(penalties)
         * loss.curvature
@@ -89,7 +93,7 @@ def solve(data, loss, penalties, intercept, steps=3000):
     strength=st.floats(1e-2, 10),
     free=st.booleans(),
 )
-def test_gap_is_never_negative(layout, model, seed, size, strength, free):
+def test_the_gap_is_never_negative(layout, model, seed, size, strength, free):
     data, rng = problem(seed % 50, layout), np.random.default_rng(seed)
     penalties = MODELS[model](strength)
     parts = size * rng.normal(size=(len(penalties), 3, 3))
@@ -105,7 +109,7 @@ def test_gap_is_never_negative(layout, model, seed, size, strength, free):
 @pytest.mark.parametrize("loss_class", SMOOTH)
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("model", MODELS)
-def test_gap_vanishes_at_the_optimum_and_bounds_every_iterate(
+def test_the_gap_vanishes_at_the_optimum_and_bounds_every_iterate(
     loss_class, intercept, model
 ):
     data, loss, penalties = problem(7), loss_class(1.3), MODELS[model](0.8)
@@ -119,7 +123,7 @@ def test_gap_vanishes_at_the_optimum_and_bounds_every_iterate(
 
 
 @pytest.mark.parametrize("layout", ["shared", "masked"])
-def test_gap_vanishes_in_the_other_layouts(layout):
+def test_the_gap_vanishes_in_the_other_layouts(layout):
     data, penalties = problem(3, layout), MODELS["low rank + columns"](0.8)
     for loss_class in SMOOTH:
         parts, b = solve(data, loss_class(), penalties, intercept=True)
@@ -127,7 +131,9 @@ def test_gap_vanishes_in_the_other_layouts(layout):
 
 
 def cvxpy_optimum(data, loss, penalties, intercept):
-    """Solve the same problem as a conic program, written from the formulas of the docstrings."""
+    """Solve the same problem as a conic program, written from the formulas of the
+    docstrings.
+    """
     cp = pytest.importorskip("cvxpy")
     d, T = data.n_features, data.n_tasks
     parts = [cp.Variable((d, T)) for _ in penalties]
@@ -171,7 +177,7 @@ def cvxpy_optimum(data, loss, penalties, intercept):
         (SquaredLoss(0.5), "l1", True),
     ],
 )
-def test_optimum_agrees_with_a_conic_solver(loss, model, intercept):
+def test_the_optimum_agrees_with_a_conic_solver(loss, model, intercept):
     data, penalties = problem(11), MODELS[model](0.7)
     optimum, solution, b = cvxpy_optimum(data, loss, penalties, intercept)
     assert primal_value(data, loss, penalties, solution, b) == pytest.approx(
@@ -183,8 +189,10 @@ def test_optimum_agrees_with_a_conic_solver(loss, model, intercept):
     assert gap.dual == pytest.approx(optimum, rel=1e-6)
 
 
-def test_hinge_optimum_is_certified_with_its_dual_point():
-    """The hinge has no gradient at the margin: the dual point comes from the solver, here from cvxpy."""
+def test_the_hinge_optimum_is_certified_with_its_dual_point():
+    """The hinge is not differentiable at the margin, so the dual point comes from the
+    solver, here cvxpy.
+    """
     cp = pytest.importorskip("cvxpy")
     data, loss, penalties = (
         problem(5, "shared"),

@@ -1,9 +1,9 @@
-"""What must not change a model: the order and names of rows, tasks and columns, and units.
+"""Models do not depend on the order and names of rows, tasks and columns, nor on units.
 
-Every registered method is tried with its defaults, and with each value of each parameter
-that has a list of values (losses, priors, variants, solvers). A new method needs no entry
-here. `EXCEPTIONS` has what the mathematics of a method does not allow, with the reason;
-`STRENGTHS` says how strengths follow the unit of y.
+Every registered method is tested with its defaults, and with each value of each
+parameter with named choices (losses, priors, variants, solvers). A new method needs no
+entry here. `EXCEPTIONS` lists invariances that the mathematics of a method rules out,
+with the reason; `STRENGTHS` states how strengths scale with the unit of y.
 """
 
 import functools
@@ -16,14 +16,15 @@ import pytest
 from mtlrun.estimators import independent
 from mtlrun.estimators.registry import METHODS, build
 
-# A power of two is exact, so that a solver without units of its own repeats every step.
+# Multiplying by a power of two is exact, so solvers without absolute constants repeat
+# every step.
 UNIT = 2.0**-30
 ZERO = 1e5
 OFFSET = np.array([2000.0, -300.0, 0.5])
 
-#: Power of the unit of y by which a strength is multiplied. Strengths that are not named
-#: stay: a squared loss has the square of the unit, and so has a squared norm. A norm of
-#: the coefficients needs one factor more.
+#: Power of the unit of y by which a strength is multiplied. Other strengths do not
+#: change: the squared loss and a squared norm both have the square of the unit. A norm
+#: of the coefficients needs one more factor.
 STRENGTHS = {
     "IndependentLasso": {"alpha": 1},
     "PooledLasso": {"alpha": 1},
@@ -36,18 +37,18 @@ STRENGTHS = {
     "GraphMTL": {"sparsity": 1},
     "TemporalGroupLasso": {"alpha": 1},
     "FusedMTL": {"alpha": 1, "fusion": 1, "sparsity": 1},
-    # The strength stands before the loss.
+    # The strength multiplies the loss.
     "RobustMTL": {"beta": -1},
     "DivideAndConquerRMTL": {"base__beta": -1},
-    # Added to the squares of singular values of the coefficients.
+    # Added to the squares of singular values of the coefficients
     "MTFL": {"eps": 2},
     "MTRL": {"eps": 2},
-    # Each precision matrix has the inverse unit, and so have the ends of its box.
+    # Each precision matrix has the inverse unit, as do the limits of its box.
     "FETR": {"rho": 2, "lower": -1, "upper": -1},
     "MTFRL": {"rho": 2, "lower": -1, "upper": -1, "fudge": 1},
 }
 
-#: Parameters of all cases, as far as a method has them.
+#: Parameters of all cases, for methods that have them
 PRECISE = {
     "tol": 1e-9,
     "max_iter": 5000,
@@ -56,7 +57,7 @@ PRECISE = {
 }
 KERNELS = {"tol": 1e-5, "max_iter": 300, "kernels": ["linear", "gaussian(2)"]}
 SETTINGS = {
-    # Neither part is zero for these, and blocks differ.
+    # With these, neither part is zero, and blocks differ.
     "RobustMTL": {"lam": 0.8, "beta": 0.1},
     "RobustMTLClassifier": {"lam": 0.8},
     "DivideAndConquerRMTL": {"n_blocks": 2, "base__lam": 0.8, "base__beta": 0.1},
@@ -66,11 +67,11 @@ SETTINGS = {
     "SharedMKLClassifier": KERNELS,
     "MTNetwork": {"hidden": (4,), "max_iter": 3},
     "PooledSVC": {"tol": 1e-5, "max_iter": 20_000},
-    # Its rounds are slow at the end; after as many of them, models agree all the same.
+    # It converges slowly; models agree after the same number of rounds.
     "CoClus": {"tol": 1e-6, "max_iter": 300},
     "MTFRL": {"tol": 1e-6, "max_iter": 50},
 }
-#: Values that converge slowly, for which fewer digits suffice.
+#: Values that converge slowly and are compared with fewer digits
 SLOW = {
     ("variant", "paper"): {"tol": 1e-5},
     ("variant", "backtracking"): {"tol": 1e-6},
@@ -79,16 +80,16 @@ SLOW = {
     ("w_solver", "gradient"): {"tol": 1e-6},
     ("solver", "subspace"): {"tol": 1e-6},
 }
-#: Parameters whose values are no other models.
+#: Parameters that do not change the model
 NO_MODELS = {"unseen", "class_weight", "gram"}
-#: Methods of which a solver does not solve the problem.
+#: Methods with a solver that does not solve the problem
 REFUSED = {
     ("SparseMTLClassifier", "cd"),
     ("JointFeatureMTLClassifier", "cd"),
     ("TraceNormMTL", "cd"),
     ("TraceNormMTLClassifier", "cd"),
 }
-#: What a value of a parameter needs beside it, as far as the method has it.
+#: Other parameters that a value needs, if the method has them
 PARTNERS = {
     ("solver", "cd"): {"layout": "shared"},
     ("solver", "subspace"): {"layout": "shared"},
@@ -121,7 +122,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Data:
-    """Training rows, and new rows to be predicted."""
+    """Training rows, and new rows to predict."""
 
     X: np.ndarray
     y: np.ndarray
@@ -132,7 +133,7 @@ class Data:
 
 
 def listed_values(rule):
-    """Return the values that the rule of a parameter lists."""
+    """Return the values listed in the rule of a parameter."""
     values = []
     for kind, *arguments in rule or []:
         if kind == "choice":
@@ -141,7 +142,9 @@ def listed_values(rule):
 
 
 def cases():
-    """Return every method with its defaults, and with each listed value of a parameter."""
+    """Return every method with its defaults, and with each listed value of a
+    parameter.
+    """
     everything = []
     for name, info in METHODS.items():
         everything += [Case(name), Case(name, layout="shared")]
@@ -210,12 +213,12 @@ def predicted(model, data):
     return np.asarray(predict(data.new_X, **arguments))
 
 
-# ---------------------------------------------------------------- what is changed
+# ---------------------------------------------------------------- transformations
 
 
 @dataclass(frozen=True)
 class Change:
-    """Other data of the same model, and the predictions that they lead to."""
+    """Other data for the same model, and the predictions for them."""
 
     data: Data
     back: object = staticmethod(lambda scores: scores)
@@ -235,7 +238,7 @@ def columns_in_another_order(data):
 
 
 def tasks_in_another_order(data):
-    """Give ragged tasks names that sort in another order; move the columns of y."""
+    """Give ragged tasks names that sort in another order; permute the columns of y."""
     order = np.array([3, 2, 0, 4, 1])
     if data.tasks is None:
         moved = replace(data, y=data.y[:, order])
@@ -256,7 +259,7 @@ def tasks_with_other_names(data):
 
 
 def weights_for_repeated_rows(data):
-    """Rows are repeated up to three times; a row of weight 0 is left out."""
+    """Repeat rows up to three times; drop a row of weight 0."""
     repeats = np.random.default_rng(1).integers(0, 4, 60)
     repeated = np.repeat(np.arange(60), repeats)
     tasks = None if data.tasks is None else data.tasks[repeated]
@@ -300,7 +303,8 @@ BATCHES = "a network is trained on random batches of rows, from random weights"
 PRECISIONS = (
     "weights are precisions: a constant factor changes nothing, but more rows say more"
 )
-#: (method, parameter and value or None, change) -> why the model changes with it.
+#: (method, parameter and value or None, transformation) -> reason why the model
+#: changes.
 EXCEPTIONS = {
     ("IndependentSVC", None, another_zero_of_X): DOT_PRODUCTS,
     ("PooledSVC", None, another_zero_of_X): DOT_PRODUCTS,
@@ -336,7 +340,9 @@ for change in (
 
 
 def reason_of(case, change):
-    """Return why a change may change the model of a case, None where it may not."""
+    """Return why a transformation may change the model of a case, or None if it may
+    not.
+    """
     for choice in (None, *case.params):
         reason = EXCEPTIONS.get((case.method, choice, change))
         if reason is not None:
@@ -345,20 +351,20 @@ def reason_of(case, change):
 
 
 def groups_of(case):
-    """Return the changes that are made one by one, or several at once to save time."""
+    """Return the transformations applied one by one, or combined to save time."""
     zeros = [another_zero_of_X]
     groups = [[weights_for_repeated_rows]]
     if METHODS[case.method].kind == "regressor":
         zeros.append(another_zero_of_y)
         groups.append([another_unit_of_y])
     if case.params:
-        # Two changes of names in turn would be one of them.
+        # Two changes of names in a row would equal one.
         return [*groups, ORDERS[:3], zeros]
     return [*groups, *([change] for change in [*ORDERS, *zeros])]
 
 
 def trials():
-    """Return each case with the changes that it must stand."""
+    """Return each case with its transformations."""
     everything = []
     for case in cases():
         for group in groups_of(case):
@@ -372,7 +378,7 @@ def trials():
 
 @functools.cache
 def usual(case):
-    """Return the model of a case, and its predictions."""
+    """Return the model of a case and its predictions."""
     data = example(METHODS[case.method].kind, case.layout)
     model = fitted(case, data)
     return model, predicted(model, data)
@@ -408,7 +414,9 @@ CERTIFIED += ["GraphMTL", "FusedMTL", "TemporalGroupLasso", "ClusteredMTL", "MTR
 @pytest.mark.parametrize("layout", ["ragged", "shared"])
 @pytest.mark.parametrize("method", CERTIFIED)
 def test_the_gap_of_an_unfinished_run_has_no_unit(method, layout):
-    """Small targets used to make every gap small, since it was divided by at least 1."""
+    """With small targets, gaps were once too small, because they were divided by at
+    least 1.
+    """
     case, data = (
         Case(method, (("solver", "fista"),), layout),
         example("regressor", layout),
@@ -423,7 +431,7 @@ def test_the_gap_of_an_unfinished_run_has_no_unit(method, layout):
 
 @pytest.mark.parametrize("offset", [2e3, 1e6])
 @pytest.mark.parametrize("method", ["IndependentLogistic", "PooledLogistic"])
-def test_a_logistic_regression_on_years_is_that_on_ages(method, offset):
+def test_logistic_regressions_on_years_and_on_ages_agree(method, offset):
     data = example("classifier", "ragged")
     moved = replace(data, X=data.X + offset, new_X=data.new_X + offset)
     expected = predicted(fitted(Case(method), data), data)

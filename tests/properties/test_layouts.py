@@ -1,4 +1,4 @@
-"""The layouts of TaskData are different spellings of the same linear map and the same loss."""
+"""The layouts of TaskData represent the same linear map and the same loss."""
 
 import numpy as np
 import pytest
@@ -165,7 +165,7 @@ def test_sorting_rows_can_be_undone(seed, T):
 
 
 @given(seed=seeds, T=st.integers(2, 6), sparse=st.booleans())
-def test_blocks_of_tasks_put_together_are_the_whole(seed, T, sparse):
+def test_blocks_of_tasks_combine_to_all_tasks(seed, T, sparse):
     rng = np.random.default_rng(seed)
     for data in (ragged(rng, 3, T, sparse, True), shared(rng, 3, T, sparse, False)):
         W = rng.normal(size=(3, T))

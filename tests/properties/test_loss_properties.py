@@ -1,4 +1,4 @@
-"""What every loss must satisfy, whatever predictions, targets and weights."""
+"""Properties of every loss for any predictions, targets and weights."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,9 @@ sizes = st.floats(1e-2, 1e3)
 
 
 def draw(loss_class, seed, size, n=8):
-    """Return predictions (some exactly at a margin of one), targets and positive weights."""
+    """Return predictions (some exactly at a margin of one), targets and positive
+    weights.
+    """
     rng = np.random.default_rng(seed)
     y = rng.choice([-1.0, 1.0], n) if loss_class.labels else rng.normal(size=n)
     z = size * rng.normal(size=n)
@@ -27,7 +29,7 @@ def draw(loss_class, seed, size, n=8):
 
 @pytest.mark.parametrize("loss_class", SMOOTH)
 @given(seed=seeds, scale=scales, size=st.floats(1e-2, 10))
-def test_gradient_is_the_slope(loss_class, seed, scale, size):
+def test_the_gradient_is_the_slope(loss_class, seed, scale, size):
     loss = loss_class(scale)
     z, y, w = draw(loss_class, seed, size)
     h = 1e-5
@@ -39,7 +41,7 @@ def test_gradient_is_the_slope(loss_class, seed, scale, size):
 
 @pytest.mark.parametrize("loss_class", SMOOTH)
 @given(seed=seeds, scale=scales, size=sizes)
-def test_gradient_is_lipschitz_and_monotone(loss_class, seed, scale, size):
+def test_the_gradient_is_lipschitz_and_monotone(loss_class, seed, scale, size):
     loss = loss_class(scale)
     z, y, _ = draw(loss_class, seed, size)
     v = z + np.random.default_rng(seed + 1).normal(size=z.shape)
@@ -66,7 +68,7 @@ def test_fenchel_young_equality_at_the_gradient(loss_class, seed, scale, size):
 
 @pytest.mark.parametrize("loss_class", CLASSES)
 @given(seed=seeds, scale=scales, size=sizes)
-def test_fenchel_young_inequality_elsewhere(loss_class, seed, scale, size):
+def test_fenchel_young_inequality_holds_elsewhere(loss_class, seed, scale, size):
     loss = loss_class(scale)
     z, y, w = draw(loss_class, seed, size)
     rng = np.random.default_rng(seed + 1)

@@ -1,4 +1,4 @@
-"""What every penalty must satisfy, whatever the matrix."""
+"""Properties of every penalty for any matrix."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,9 @@ def moreau(penalty, V, Z, step):
 
 
 def project(penalty, Z, radius):
-    """Project on {dual_norm(Z / radius) <= 1}, written independently of the proxes."""
+    """Project on {dual_norm(Z / radius) <= 1}, independently of the proximal
+    operators.
+    """
     bound = radius * penalty.alpha
     if isinstance(penalty, L1):
         return np.clip(Z, -bound, bound)
@@ -80,7 +82,8 @@ def test_dual_norm_bounds_all_inner_products(penalty_class, Z, alpha, seed):
     penalty, W = penalty_class(alpha), np.random.default_rng(seed).normal(size=Z.shape)
     product = penalty.dual_norm(Z) * penalty.value(W)
     assert np.vdot(Z, W) <= product * (1 + 1e-12) + 1e-12
-    # The bound is attained: the direction in which the projection on the unit ball pulls Z back is a maximiser.
+    # The bound is attained: the direction in which the projection on the unit ball
+    # moves Z is a maximizer.
     if np.any(Z):
         best = Z - project(penalty, Z, 0.999999 * penalty.dual_norm(Z))
         assert np.vdot(Z, best) >= penalty.dual_norm(Z) * penalty.value(best) * (
@@ -109,7 +112,7 @@ def test_prox_points_are_dual_pairs(penalty_class, Z, alpha, step):
 
 @pytest.mark.parametrize("penalty_class", ALL)
 @given(Z=matrices, alpha=strengths, step=strengths)
-def test_prox_takes_strength_and_step_as_a_product_and_spares_its_argument(
+def test_prox_uses_strength_and_step_only_as_a_product_and_keeps_its_argument(
     penalty_class, Z, alpha, step
 ):
     kept = Z.copy()
@@ -123,7 +126,9 @@ def test_prox_takes_strength_and_step_as_a_product_and_spares_its_argument(
 
 @given(Z=matrices, alpha=strengths, ridge=strengths, step=strengths, seed=seeds)
 def test_squared_trace_norm_with_ridge(Z, alpha, ridge, step, seed):
-    """Prox and conjugate of the sum: three-point inequality, dual pairs, Fenchel-Young."""
+    """Prox and conjugate of the sum: three-point inequality, dual pairs,
+    Fenchel-Young.
+    """
     penalty, rng = SquaredTraceNorm(alpha, ridge), np.random.default_rng(seed)
     P = penalty.prox(Z, step)
     lowest = moreau(penalty, P, Z, step)

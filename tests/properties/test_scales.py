@@ -1,7 +1,8 @@
-"""Columns of any scales: what says that it has converged is near the optimum, and what is not says so.
+"""Columns of any scale: converged models are near the optimum, and others warn.
 
-In the limit, a column of a huge scale is not penalised and one of a tiny scale is not there: the optimum is that of the
-other columns with the huge ones projected out, which is well conditioned. Nothing here is computed with a Gram matrix.
+In the limit, a column of huge scale is not penalized and one of tiny scale is absent:
+the optimum is that of the other columns with the huge ones projected out, which is well
+conditioned. These tests use no Gram matrix.
 """
 
 import warnings
@@ -21,7 +22,7 @@ from mtlrun.problem.losses import is_graded, right_singular
 from mtlrun.problem.statistics import TaskStatistics
 
 N, D, T = 60, 6, 4
-#: Estimator, parameters, penalties and factor of the squared loss.
+#: Estimator, parameters, penalties and factor of the squared loss
 MODELS = {
     "trace norm": ("TraceNormMTL", {}, [TraceNorm(1.0)], 1.0),
     "trace norm, fista": ("TraceNormMTL", {"solver": "fista"}, [TraceNorm(1.0)], 1.0),
@@ -43,7 +44,7 @@ MODELS = {
     ),
     "ridge": ("IndependentRidge", {}, [SquaredFrobenius(1.0)], 1.0),
 }
-#: Weak strengths, for solutions near least squares.
+#: Weak strengths, for solutions near least squares
 WEAK = {
     "alpha": 1e-6,
     "beta": 1e3,
@@ -53,7 +54,7 @@ WEAK = {
     "ridge": 1e-6,
     "gamma": 1e-6,
 }
-#: Powers of ten of the columns, and the value of one cell.
+#: Powers of ten of the columns, and the value of one cell
 SCALES = {
     "plain": ([0] * D, None),
     "a feature of sd 1e9": ([9, 0, 0, 0, 0, 0], None),
@@ -63,7 +64,7 @@ SCALES = {
     "a cell of 1e9": ([0] * D, 1e9),
     "a cell of 1e14": ([0] * D, 1e14),
 }
-#: Their penalties are not weak with these parameters.
+#: With these parameters their penalties are not weak.
 STRONG = {"MTRL", "FusedMTL", "TemporalGroupLasso", "MTNetwork"}
 
 
@@ -78,7 +79,9 @@ def _made(powers, cell=None, n=N, seed=0):
 
 
 def _fitted(name, params, X, Y, layout="shared"):
-    """Return a fitted model and its predictions (n, T); it warns if it has not converged."""
+    """Return a fitted model and its predictions (n, T); it warns if it has not
+    converged.
+    """
     model = build({"estimator": name, "params": params})
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -99,13 +102,17 @@ def _orthonormal(X):
 
 
 def _squares_left(X, Y):
-    """Return the sum of squares that a regression on the columns and a constant leaves."""
+    """Return the residual sum of squares of a regression on the columns and a
+    constant.
+    """
     Q = _orthonormal(np.column_stack([np.ones(len(X)), X - X.mean(axis=0)]))
     return np.sum(np.square(Y - Q @ (Q.T @ Y)))
 
 
 def _least(powers, X, Y, name, params, penalties, scale):
-    """Return the least objective: that of a model of the other columns, fitted to what the huge columns leave."""
+    """Return the smallest objective: a model of the other columns, fitted to the
+    residuals of the huge ones.
+    """
     powers = np.array(powers)
     huge = X[:, powers > 0] - X[:, powers > 0].mean(axis=0)
     Q = _orthonormal(np.column_stack([np.ones(len(X)), huge]))
@@ -147,7 +154,7 @@ def _parts(model, n_parts):
     seed=st.integers(0, 5),
 )
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
-def test_what_has_converged_is_near_the_optimum(model, powers, layout, seed):
+def test_converged_models_are_near_the_optimum(model, powers, layout, seed):
     name, params, penalties, scale = MODELS[model]
     X, Y = _made(powers, seed=seed)
     fitted = _fitted(
@@ -205,7 +212,7 @@ def test_weak_penalties_lead_to_least_squares(name, scales):
         "IndependentLogistic",
     ],
 )
-def test_classifiers_that_have_converged_are_near_the_optimum(name, loss, scales):
+def test_converged_classifiers_are_near_the_optimum(name, loss, scales):
     powers, _ = SCALES[scales]
     known = build(name).get_params()
     params = {"loss": loss} if "loss" in known else {}
@@ -229,7 +236,7 @@ def test_classifiers_that_have_converged_are_near_the_optimum(name, loss, scales
         assert model.converged_
 
 
-def test_a_cell_of_a_classifier():
+def test_a_single_cell_of_a_classifier_may_have_any_scale():
     X, Y = _made(*SCALES["a cell of 1e14"])
     Y = np.where(np.median(Y, axis=0) < Y, 1.0, -1.0)
     model = _fitted("RobustMTLClassifier", {"beta": 1e3}, X, Y)
@@ -242,7 +249,7 @@ def test_a_cell_of_a_classifier():
 )
 @pytest.mark.parametrize("solver", ["auto", "fista"])
 @pytest.mark.parametrize("offset", [1e6, 1e8, 1e12])
-def test_targets_far_from_zero_without_intercept(name, solver, offset):
+def test_targets_far_from_zero_are_fitted_without_intercept(name, solver, offset):
     X, Y = _made([0] * D)
     X, Y = np.column_stack([np.ones(N), X]), Y + offset
     known = build(name).get_params()
@@ -262,7 +269,7 @@ def test_targets_far_from_zero_without_intercept(name, solver, offset):
 
 @pytest.mark.parametrize("alpha", [0.0, 1e-6])
 @pytest.mark.parametrize("powers", [(9, 0), (14, 7)])
-def test_ridge_of_few_rows(alpha, powers):
+def test_ridge_with_few_rows_is_accurate(alpha, powers):
     X, Y = _made([*powers, *[0] * 38], n=20)
     model = _fitted("IndependentRidge", {"alpha": alpha}, X, Y)
     assert model.converged_
@@ -270,7 +277,7 @@ def test_ridge_of_few_rows(alpha, powers):
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_statistics_of_columns_of_mixed_scales(shared):
+def test_statistics_of_columns_with_mixed_scales_are_accurate(shared):
     X, Y = _made([9, 0, 0, 4, 0, 0])
     ids = None if shared else np.repeat(np.arange(T), N)
     X, Y = (X, Y) if shared else (np.vstack([X] * T), Y.T.ravel())
@@ -292,13 +299,13 @@ def test_singular_values_are_accurate_at_any_scale(shape):
     np.testing.assert_allclose(V.T @ V, np.eye(min(shape)), atol=1e-13)
     rest = X[:, 1:] - np.outer(
         X[:, 0], (X[:, 0] @ X[:, 1:]) / (X[:, 0] @ X[:, 0])
-    )  # what the large column leaves
+    )  # Residuals of the large column
     np.testing.assert_allclose(
         squares[:-1], np.sort(np.linalg.svd(rest)[1][: min(shape) - 1] ** 2), rtol=1e-9
     )
 
 
-def test_noise_is_left_out_at_any_scale():
+def test_noise_is_dropped_at_any_scale():
     X = np.random.default_rng(0).normal(size=(30, 5))
     X[:, 0] *= 1e12
     X[:, 4] = X[:, 2] + X[:, 3]
@@ -308,7 +315,7 @@ def test_noise_is_left_out_at_any_scale():
     assert V.shape == (3, 1)
 
 
-def test_constant_columns_are_not_small_ones():
+def test_constant_columns_do_not_count_as_small():
     whole = np.array([1e4, 1.0, 25.0])
     assert not is_graded(np.array([1e4, 1.0, 1e-28]), whole)
     assert is_graded(np.array([1e4, 1e-12, 25.0]), np.array([1e4, 1e-12, 25.0]))
@@ -320,7 +327,7 @@ def test_constant_columns_are_not_small_ones():
 
 @pytest.mark.parametrize("model", [HierarchicalMTL, HierarchicalMTLClassifier])
 @pytest.mark.parametrize("offset", [0.0, 1e3, 1e6, 1e9, 1e12])
-def test_a_hierarchical_model_uses_a_feature_far_from_zero_or_says_that_it_does_not(
+def test_a_hierarchical_model_uses_a_feature_far_from_zero_or_reports_that_it_does_not(
     model, offset
 ):
     rng = np.random.default_rng(0)

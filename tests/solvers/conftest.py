@@ -1,4 +1,6 @@
-"""Small problems in all layouts, and their optimal values from an independent modelling tool."""
+"""Small problems in all layouts, and their optimal values from an independent
+solver.
+"""
 
 import contextlib
 import warnings
@@ -29,7 +31,7 @@ LAYOUTS = [
 
 
 def make(layout, labels=False, seed=0, d=4, T=3):
-    """Return tiny data of a layout: T tasks, d features, not centred."""
+    """Return tiny data of a layout: T tasks, d features, not centered."""
     rng = np.random.default_rng(seed)
     n = 3 if layout in ("wide", "short") else 9
     sizes = (
@@ -88,7 +90,7 @@ def optimum(data, loss, penalties, fit_intercept):
         (cp.CLARABEL, {}),
         (cp.SCS, {"eps": 1e-8, "max_iters": 50000}),
     ):
-        # Where the first tool fails or is not sure of itself, the second one is asked.
+        # If the first solver fails or is inaccurate, the second one is used.
         with warnings.catch_warnings(), contextlib.suppress(cp.error.SolverError):
             warnings.simplefilter("ignore", UserWarning)
             problem.solve(solver=solver, **options)
@@ -125,14 +127,18 @@ def _loss(loss, z, y, w):
 
 @pytest.fixture(scope="session", autouse=True)
 def one_blas_thread():
-    """Small matrices: threads cost more than they bring, many times more when the machine is busy."""
+    """Limit threads: for small matrices they cost more than they save, much more on a
+    busy machine.
+    """
     with threadpool_limits(1):
         yield
 
 
 @dataclass(frozen=True)
 class SmallProblems:
-    """Functions that make small problems and solve them with a conic solver."""
+    """Return functions that create small problems and solve them with a conic
+    solver.
+    """
 
     make: Callable
     optimum: Callable
@@ -140,5 +146,5 @@ class SmallProblems:
 
 @pytest.fixture(scope="session")
 def small():
-    """The helpers of this file, for the test modules."""
+    """Return the helpers of this file, for the test modules."""
     return SmallProblems(make=make, optimum=optimum)

@@ -1,4 +1,6 @@
-"""ADMM: optima in all layouts, honest gaps, warm starts, degenerate models, scikit-learn as an oracle."""
+"""ADMM: optima in all layouts, valid gaps, warm starts, degenerate models, comparison
+with scikit-learn.
+"""
 
 import numpy as np
 import pytest
@@ -41,7 +43,7 @@ MODELS = {
 @pytest.mark.every(7)
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_optimum_against_cvxpy(small, model, layout):
+def test_the_optimum_matches_cvxpy(small, model, layout):
     data, loss, penalties = small.make(layout), SquaredLoss(0.7), MODELS[model]
     for fit_intercept in (False, True):
         result = solve_admm(
@@ -70,7 +72,7 @@ def test_every_gap_on_the_way_bounds_the_true_distance(small, model, layout):
     for _, primal, dual in result.gaps:
         assert (
             dual <= best.objective[-1] + slack
-        )  # every dual value is below every primal value
+        )  # Every dual value is below every primal value.
         assert primal >= lowest - slack
     primals, duals = [p for _, p, _ in result.gaps], [d for _, _, d in result.gaps]
     assert primals == sorted(primals, reverse=True)
@@ -84,7 +86,7 @@ def test_every_gap_on_the_way_bounds_the_true_distance(small, model, layout):
 
 
 def test_the_reported_gap_is_confirmed_in_the_original_coordinates(small):
-    # The certificate of the solver never leaves the eigenbasis; the one of core knows no basis at all.
+    # The solver computes its certificate in the eigenbasis; that of core uses no basis.
     for layout in ("shared", "wide", "ragged"):
         data, loss, penalties = small.make(layout), SquaredLoss(1.0), MODELS["robust"]
         result = solve_admm(data, loss, penalties, tol=1e-10, max_iter=20000)
@@ -104,7 +106,7 @@ def regression(n=40, d=12, T=4, seed=0):
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("shape", [(40, 12), (10, 25)])
-def test_multi_task_lasso(fit_intercept, shape):
+def test_the_multi_task_lasso_matches_scikit_learn(fit_intercept, shape):
     X, Y = regression(*shape)
     theirs = MultiTaskLasso(
         alpha=0.8, fit_intercept=fit_intercept, tol=1e-12, max_iter=100000
@@ -122,7 +124,7 @@ def test_multi_task_lasso(fit_intercept, shape):
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
-def test_lasso_per_task_with_weights(fit_intercept):
+def test_lasso_per_task_with_weights_matches_scikit_learn(fit_intercept):
     X, Y = regression()
     w = np.random.default_rng(1).uniform(0.2, 2.0, len(X))
     data = TaskData.from_matrix(X, Y, weights=w)
@@ -140,7 +142,7 @@ def test_lasso_per_task_with_weights(fit_intercept):
         assert_allclose(ours.W[:, t], theirs.coef_, atol=1e-5)
 
 
-def test_ridge_on_ragged_tasks(small):
+def test_ridge_on_ragged_tasks_matches_scikit_learn(small):
     data = small.make("ragged")
     ours = solve_admm(
         data, SquaredLoss(1.0), [SquaredFrobenius(2.0)], fit_intercept=True, tol=1e-12
@@ -197,7 +199,7 @@ def test_a_shared_design_equals_its_ragged_copy():
     assert results[0].objective[-1] == pytest.approx(results[1].objective[-1], rel=1e-8)
 
 
-# ---------------------------------------------------------------------- degenerate models
+# -------------------------------------------------------------------- degenerate models
 
 
 def test_lam_of_one_or_more_is_the_trace_norm(small):
@@ -209,7 +211,7 @@ def test_lam_of_one_or_more_is_the_trace_norm(small):
         assert_allclose(robust.W, trace.W, atol=1e-4)
 
 
-def test_small_lam_leaves_nothing_of_low_rank(small):
+def test_a_small_lam_leaves_no_low_rank_part(small):
     data, loss = small.make("shared"), SquaredLoss(2.0)
     lam = 0.99 / np.sqrt(3)
     robust = solve_admm(data, loss, [TraceNorm(1.0), L12(lam)], tol=1e-9)
@@ -228,7 +230,7 @@ def test_strong_penalties_give_exact_zeros_and_the_mean(small):
 
 
 @pytest.mark.parametrize("layout", ["shared", "wide", "ragged", "short"])
-def test_a_part_without_penalty_is_least_squares(small, layout):
+def test_an_unpenalized_part_is_least_squares(small, layout):
     data = small.make(layout)
     result = solve_admm(data, SquaredLoss(1.0), [TraceNorm(0.0), L12(1.0)], tol=1e-9)
     residual = 0.0
@@ -240,7 +242,7 @@ def test_a_part_without_penalty_is_least_squares(small, layout):
 
 @pytest.mark.parametrize("shape", [(1, 4, 3), (6, 1, 3), (6, 4, 1), (1, 1, 1)])
 @pytest.mark.parametrize("fit_intercept", [False, True])
-def test_one_row_one_feature_one_task(small, shape, fit_intercept):
+def test_one_row_one_feature_and_one_task_are_fitted(small, shape, fit_intercept):
     n, d, T = shape
     rng = np.random.default_rng(0)
     data = TaskData.from_matrix(rng.normal(size=(n, d)), rng.normal(size=(n, T)))
@@ -256,12 +258,12 @@ def test_one_row_one_feature_one_task(small, shape, fit_intercept):
     )
 
 
-# ---------------------------------------------------------------------- use
+# ---------------------------------------------------------------------- options
 
 
 @pytest.mark.parametrize("layout", ["shared", "wide", "ragged", "masked"])
 @pytest.mark.parametrize("model", ["robust", "rMTFL"])
-def test_a_warm_start_ends_where_the_cold_one_does(small, layout, model):
+def test_a_warm_start_ends_at_the_cold_solution(small, layout, model):
     data, loss, penalties = small.make(layout), SquaredLoss(1.0), MODELS[model]
     near = [type(p)(1.05 * p.alpha) for p in penalties]
     rotation = prepare(data, fit_intercept=True)
@@ -300,7 +302,7 @@ def test_a_path_of_warm_starts_is_shorter(layout):
     assert warm < 0.8 * cold
 
 
-def test_a_start_may_use_parts_that_are_not_needed(small):
+def test_a_start_may_include_parts_that_are_not_needed(small):
     data, loss = small.make("shared"), SquaredLoss(1.0)
     mixed = solve_admm(data, loss, [TraceNorm(1.0), L12(0.8)], tol=1e-8)
     trace = solve_admm(data, loss, [TraceNorm(1.0), L12(1.2)], start=mixed, tol=1e-8)
@@ -338,7 +340,7 @@ def test_units_of_the_targets_do_not_matter(small, factor):
     assert_allclose(other.W / factor, plain.W, atol=1e-3)
 
 
-def test_callback_sees_the_gaps_and_can_stop(small):
+def test_the_callback_sees_the_gaps_and_can_stop(small):
     data, seen = small.make("shared"), []
     result = solve_admm(
         data,
@@ -347,7 +349,7 @@ def test_callback_sees_the_gaps_and_can_stop(small):
         tol=1e-9,
         callback=lambda *a: seen.append(a),
     )
-    assert seen == result.gaps[:-1]  # a run that has converged asks nobody
+    assert seen == result.gaps[:-1]  # A converged run does not call it.
     stopped = solve_admm(
         data, SquaredLoss(1.0), MODELS["robust"], tol=1e-9, callback=lambda *a: True
     )
@@ -356,7 +358,7 @@ def test_callback_sees_the_gaps_and_can_stop(small):
     assert "callback" in stopped.message
 
 
-def test_too_few_iterations_are_told(small):
+def test_too_few_iterations_are_reported(small):
     result = solve_admm(
         small.make("shared"), SquaredLoss(1.0), MODELS["robust"], tol=1e-12, max_iter=7
     )
@@ -366,7 +368,7 @@ def test_too_few_iterations_are_told(small):
     assert "max_iter=7" in result.message
 
 
-def test_what_does_not_fit_is_refused(small):
+def test_unsupported_problems_are_rejected(small):
     data, penalties = small.make("shared"), MODELS["robust"]
     with pytest.raises(ValueError, match="needs SquaredLoss"):
         solve_admm(data, LogisticLoss(), penalties)

@@ -16,7 +16,8 @@ from mtlrun.solvers.robust import solve_apg
 
 pytestmark = pytest.mark.data
 
-# 40% of the rows, labels -1/+1, X as it is, no intercept; ||L||_* + lam ||E||_{1,2} + beta * sum of losses.
+# 40% of the rows, labels -1/+1, X unscaled, no intercept; ||L||_* + lam ||E||_{1,2} +
+# beta * sum of losses.
 ENRON = {
     (1.0, 0.01): 75.2555,
     (1.0, 0.1): 226.7194,
@@ -60,13 +61,13 @@ def enron():
 def school():
     dataset = load("school")
     X = np.asarray(dataset.X, dtype=float)
-    if X.shape[1] == 27:  # the constant column is part of these optima
+    if X.shape[1] == 27:  # The constant column belongs to these optima.
         X = np.column_stack([X, np.ones(len(X))])
     return TaskData.from_stacked(X, dataset.y, dataset.task_id)
 
 
 @pytest.mark.parametrize(("lam", "beta"), ENRON)
-def test_enron(enron, lam, beta):
+def test_enron_reaches_the_known_optima(enron, lam, beta):
     data, rotation = enron
     penalties = [TraceNorm(1.0), L12(lam)]
     result = solve_admm(data, SquaredLoss(2 * beta), penalties, rotation=rotation)
@@ -76,7 +77,7 @@ def test_enron(enron, lam, beta):
 
 
 @pytest.mark.parametrize(("lam", "beta"), [(0.5, 0.01), (0.5, 0.1)])
-def test_enron_squared_hinge(enron, lam, beta):
+def test_enron_with_the_squared_hinge_reaches_the_known_optimum(enron, lam, beta):
     data, rotation = enron
     result = solve_split(
         data, SquaredHingeLoss(2 * beta), [TraceNorm(1.0), L12(lam)], rotation=rotation
@@ -87,7 +88,9 @@ def test_enron_squared_hinge(enron, lam, beta):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("lam", "beta"), [(0.3, 0.01), (0.3, 0.1)])
-def test_enron_squared_hinge_with_small_lam(enron, lam, beta):
+def test_enron_with_the_squared_hinge_and_small_lam_reaches_the_known_optimum(
+    enron, lam, beta
+):
     data, rotation = enron
     result = solve_split(
         data, SquaredHingeLoss(2 * beta), [TraceNorm(1.0), L12(lam)], rotation=rotation
@@ -95,7 +98,7 @@ def test_enron_squared_hinge_with_small_lam(enron, lam, beta):
     assert result.objective[-1] == pytest.approx(ENRON_HINGE[lam, beta], rel=1e-4)
 
 
-def test_apg_stops_where_the_papers_rule_stops_it(enron):
+def test_apg_stops_by_the_rule_of_the_paper(enron):
     data, _ = enron
     result = solve_apg(data, SquaredLoss(0.02), [TraceNorm(1.0), L12(1.0)])
     assert result.info["rule"] == "26"
@@ -119,7 +122,7 @@ def test_fista_agrees_on_enron(enron):
 
 
 @pytest.mark.slow
-def test_delicious():
+def test_delicious_reaches_the_known_optima():
     data = forty_percent("delicious")
     rotation = prepare(data)
     optima = (
@@ -137,7 +140,7 @@ def test_delicious():
 
 
 @pytest.mark.parametrize(("r1", "r2"), SCHOOL)
-def test_school(school, r1, r2):
+def test_school_reaches_the_known_optima(school, r1, r2):
     penalties = [TraceNorm(r1), L12(r2)]
     result = solve_admm(school, SquaredLoss(2.0), penalties)
     best, outliers = SCHOOL[r1, r2]

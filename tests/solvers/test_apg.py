@@ -1,4 +1,6 @@
-"""APG-RMTL: the paper's iteration, step and stopping rules; the fast variant; the gap as a rule."""
+"""APG-RMTL: iteration, step and stopping rules of the paper; the fast variant; the gap
+as a rule.
+"""
 
 import numpy as np
 import pytest
@@ -16,7 +18,9 @@ LOSSES = [SquaredLoss(0.7), SquaredHingeLoss(0.8), LogisticLoss(1.5)]
 
 
 def backtracked(X, Y, beta, lam, steps):
-    """Accelerated steps with a curvature that is doubled from that of the loss on, line by line."""
+    """Run accelerated steps, doubling the curvature from that of the loss, line by
+    line.
+    """
     d, T = X.shape[1], Y.shape[1]
     old = now = np.zeros((2, d, T))
     t_old, gamma = 1.0, 2.0 * beta
@@ -45,7 +49,7 @@ def backtracked(X, Y, beta, lam, steps):
 
 
 @pytest.mark.parametrize("shape", [(30, 6), (5, 12)])
-def test_the_iterates_of_backtracking_are_those_written_out(shape):
+def test_iterates_of_backtracking_match_a_line_by_line_version(shape):
     rng = np.random.default_rng(1)
     X, Y = rng.normal(size=shape), rng.normal(size=(shape[0], 4))
     how = {"variant": "backtracking", "form": "paper", "stop": "gap", "tol": 1e-14}
@@ -64,7 +68,7 @@ def test_the_iterates_of_backtracking_are_those_written_out(shape):
 
 
 def written_out(X, Y, beta, lam, steps):
-    """The method of Chen, Zhou & Ye (2011) for least squares, line by line."""
+    """Run the method of Chen, Zhou & Ye (2011) for least squares, line by line."""
     d, T = X.shape[1], Y.shape[1]
     L = 4.0 * beta * np.linalg.norm(X, 2) ** 2
     old = now = np.zeros((2, d, T))
@@ -86,7 +90,7 @@ def written_out(X, Y, beta, lam, steps):
 
 @pytest.mark.parametrize("shape", [(30, 6), (5, 12)])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_the_iterates_are_those_of_the_paper(shape, sparse):
+def test_iterates_match_those_of_the_paper(shape, sparse):
     rng = np.random.default_rng(0)
     X = np.where(rng.random(shape) < 0.6, rng.normal(size=shape), 0.0)
     Y = rng.normal(size=(shape[0], 4))
@@ -122,7 +126,7 @@ def test_all_variants_reach_the_optimum_by_the_gap(small, loss, layout):
         assert result.gap <= 1e-5
 
 
-def test_intercepts_of_the_squared_loss(small):
+def test_the_squared_loss_has_intercepts(small):
     data = small.make("shared")
     ours = solve_apg(
         data, SquaredLoss(1.0), ROBUST, stop="gap", fit_intercept=True, tol=1e-7
@@ -140,12 +144,12 @@ def test_rule_26_compares_objectives(small):
     assert changes[-1] <= eps
     assert np.all(changes[:-1] > eps)
     assert result.stop_crit == pytest.approx(changes[-1])
-    assert len(F) == result.n_iter + 1  # the value at the start comes first
+    assert len(F) == result.n_iter + 1  # The value at the start comes first.
     assert result.gap == pytest.approx((F[-1] - result.gaps[-1][2]) / max(1.0, F[-1]))
 
 
 def test_rule_25_compares_every_part(small):
-    # A start at the optimum does not move: both rules hold, (25) is asked first.
+    # A start at the optimum does not move: both rules hold, and (25) is checked first.
     data = small.make("shared")
     best = solve_admm(data, SquaredLoss(1.0), ROBUST, tol=1e-12, max_iter=20000)
     result = solve_apg(data, SquaredLoss(1.0), ROBUST, start=best)
@@ -154,9 +158,9 @@ def test_rule_25_compares_every_part(small):
     assert result.converged
 
 
-def test_the_papers_rules_stop_far_from_the_optimum_where_convergence_is_slow():
+def test_the_papers_rules_stop_far_from_the_optimum_if_convergence_is_slow():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(80, 20)) + 5.0  # not centred, hence badly conditioned
+    X = rng.normal(size=(80, 20)) + 5.0  # Not centered, hence badly conditioned
     Y = X @ rng.normal(size=(20, 2)) @ rng.normal(size=(2, 10)) + rng.normal(
         size=(80, 10)
     )
@@ -168,7 +172,7 @@ def test_the_papers_rules_stop_far_from_the_optimum_where_convergence_is_slow():
     assert stopped.objective[-1] > certified.objective[-1] * (1 + 1e-4)
 
 
-def test_callbacks(small):
+def test_callbacks_are_called(small):
     data, seen = small.make("shared"), []
     result = solve_apg(
         data,
@@ -184,7 +188,7 @@ def test_callbacks(small):
     assert "callback" in stopped.message
 
 
-def test_what_does_not_fit_is_refused(small):
+def test_unsupported_problems_are_rejected(small):
     data = small.make("shared", labels=True)
     with pytest.raises(ValueError, match="variant must be one of"):
         solve_apg(data, SquaredLoss(), ROBUST, variant="quick")

@@ -1,4 +1,4 @@
-"""The choice of a solver for the convex models, line by line of its table."""
+"""The automatic choice of a solver for convex models, row by row of its table."""
 
 import numpy as np
 import pytest
@@ -24,18 +24,18 @@ ROBUST = [TraceNorm(1.0), L12(0.7)]
         ("shared", ROBUST, "admm"),
     ],
 )
-def test_least_squares(small, layout, penalties, chosen):
+def test_least_squares_uses_the_expected_solver(small, layout, penalties, chosen):
     assert choose_solver(small.make(layout), SquaredLoss(), penalties) == chosen
 
 
-def test_few_labels_are_solved_by_fista_and_many_by_admm(small, monkeypatch):
+def test_few_labels_use_fista_and_many_use_admm(small, monkeypatch):
     data = small.make("ragged", labels=True)
     assert choose_solver(data, LogisticLoss(), ROBUST) == "fista"
     monkeypatch.setattr("mtlrun.solvers.convex.auto.SMALL_LABELS", 0)
     assert choose_solver(data, LogisticLoss(), ROBUST) == "admm"
 
 
-def test_eigenbases_that_are_too_large_are_done_without(small, monkeypatch):
+def test_too_large_eigenbases_are_avoided(small, monkeypatch):
     data = small.make("ragged")
     assert solver_bytes(data, SquaredLoss(), ROBUST, "admm") > 0
     monkeypatch.setattr(memory, "KEPT", 10)
@@ -43,7 +43,7 @@ def test_eigenbases_that_are_too_large_are_done_without(small, monkeypatch):
     assert solver_bytes(data, SquaredLoss(), ROBUST, "fista") == 0
 
 
-def test_all_solvers_find_the_same_optimum(small):
+def test_all_solvers_reach_the_same_optimum(small):
     data, loss, penalties = small.make("shared"), SquaredLoss(), [L21(1.0)]
     options = {"start": None, "fit_intercept": True, "tol": 1e-9, "max_iter": 20000}
     found = [

@@ -1,4 +1,6 @@
-"""Graph-regularised SVM solvers: against cvxpy, LIBLINEAR and LIBSVM, in all layouts, with honest gaps."""
+"""Graph-regularized SVM solvers against cvxpy, LIBLINEAR and LIBSVM, in all layouts,
+with valid gaps.
+"""
 
 import contextlib
 import io
@@ -47,7 +49,9 @@ def losses(name, z):
 
 
 def primal_and_dual(data, coupling, loss, C, result, intercept=False):
-    """Compute both objectives from coefficients and dual variables, in the plainest way."""
+    """Compute both objectives from coefficients and dual variables, as directly as
+    possible.
+    """
     W, alpha = (
         np.vstack([result.W, result.intercept]) if intercept else result.W,
         result.info["alpha"],
@@ -86,7 +90,7 @@ def primal_and_dual(data, coupling, loss, C, result, intercept=False):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_optimum_is_cvxpys(loss):
+def test_the_optimum_matches_cvxpy(loss):
     data, coupling, C = ragged(), graph(), 0.7
     W = cp.Variable((5, 3))
     root = np.linalg.cholesky(coupling.inverse)
@@ -111,7 +115,7 @@ def test_optimum_is_cvxpys(loss):
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_one_task_is_liblinears(solver, loss, intercept):
+def test_a_single_task_matches_liblinear(solver, loss, intercept):
     data = ragged(sizes=(60,), seed=3)
     result = solver(data, ALONE, loss=loss, C=0.5, fit_intercept=intercept, tol=1e-12)
     options = {
@@ -130,10 +134,11 @@ def test_one_task_is_liblinears(solver, loss, intercept):
     assert_allclose(result.intercept, np.ravel(oracle.intercept_), atol=1e-4)
 
 
-def test_hinge_is_libsvms_with_the_multi_task_kernel():
+def test_the_hinge_matches_libsvm_with_the_multi_task_kernel():
     data, coupling = ragged(sizes=(20, 15, 10)), graph()
     result = solve_block_dcd(data, coupling, C=2.0, tol=1e-10)
-    # Every example also with both signs turned, each at half the cost: the intercept is 0 by symmetry.
+    # Each example is repeated with both signs flipped, at half the cost each: the
+    # intercept is 0 by symmetry.
     task = np.repeat([0, 1, 2], data.sizes)
     X, y, task = (
         np.vstack([data.X, -data.X]),
@@ -151,7 +156,7 @@ def test_hinge_is_libsvms_with_the_multi_task_kernel():
 
 
 @pytest.mark.data
-def test_landmine_optimum():
+def test_the_landmine_optimum_is_reached():
     from mtlrun.data.load import load_dataset
 
     if not os.path.isfile(
@@ -179,13 +184,13 @@ def test_landmine_optimum():
 @pytest.mark.parametrize("tol", [1e-1, 1e-7])
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_the_gap_is_honest(solver, loss, tol, intercept):
+def test_the_gap_is_valid(solver, loss, tol, intercept):
     data, coupling = ragged(), graph()
     result = solver(data, coupling, loss=loss, C=3.0, tol=tol, fit_intercept=intercept)
     primal, dual = primal_and_dual(data, coupling, loss, 3.0, result, intercept)
     assert result.objective[-1] == pytest.approx(primal, rel=1e-12)
     if solver is solve_block_dcd or loss == "hinge":
-        # Coefficients are those of the dual variables.
+        # Coefficients match the dual variables.
         assert result.gap == pytest.approx((primal - dual) / max(1, primal), abs=1e-12)
     else:
         assert (primal - dual) / max(1, primal) <= result.gap + 1e-12
@@ -195,7 +200,7 @@ def test_the_gap_is_honest(solver, loss, tol, intercept):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_the_dual_never_falls(loss):
+def test_the_dual_never_decreases(loss):
     result = solve_block_dcd(ragged(), graph(), loss=loss, C=5.0, tol=1e-9)
     duals = [dual for _, _, dual in result.gaps]
     assert np.all(np.diff(duals) >= -1e-9 * duals[-1])
@@ -213,9 +218,7 @@ def test_all_variants_reach_the_same_optimum(form, step):
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 @pytest.mark.parametrize("intercept", [False, True])
-def test_exact_steps_for_free_support_vectors_reach_the_accuracy_of_floats(
-    loss, intercept
-):
+def test_exact_steps_for_free_support_vectors_reach_machine_precision(loss, intercept):
     data, coupling = ragged(sizes=(60, 40, 80)), graph()
     options = {"loss": loss, "C": 10.0, "fit_intercept": intercept}
     with_steps = solve_block_dcd(data, coupling, tol=1e-13, **options)
@@ -231,7 +234,7 @@ def test_exact_steps_for_free_support_vectors_reach_the_accuracy_of_floats(
     assert_allclose(sparse.W, with_steps.W, atol=1e-5)
 
 
-def test_exact_steps_bear_equal_rows():
+def test_exact_steps_handle_equal_rows():
     data = ragged(sizes=(30, 20))
     double = TaskData.from_list(
         [np.vstack([data.task(t)[0]] * 3) for t in range(2)],
@@ -289,7 +292,7 @@ def test_dense_csr_and_strings_are_the_same(loss, form, coupling):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("loss", LOSSES)
-def test_a_shared_design_is_the_stacked_one(solver, loss):
+def test_a_shared_design_equals_the_stacked_one(solver, loss):
     rng = np.random.default_rng(1)
     X, Y = (
         rng.normal(size=(25, 4)),
@@ -332,7 +335,7 @@ def test_weights_are_repetitions(solver, loss):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("loss", LOSSES)
-def test_rows_of_zeros_and_equal_rows_do_no_harm(solver, loss):
+def test_rows_of_zeros_and_equal_rows_are_handled(solver, loss):
     X = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
     data = TaskData.from_list([X], [np.array([1.0, 1, -1, 1, -1])])
     result = solver(data, ALONE, loss=loss, C=1.0, tol=1e-6)
@@ -341,7 +344,7 @@ def test_rows_of_zeros_and_equal_rows_do_no_harm(solver, loss):
     assert_allclose(result.info["alpha"][[0, 4]], at_zero, atol=1e-3)
 
 
-def test_read_only_data_are_left_alone():
+def test_read_only_data_are_not_changed():
     data = ragged()
     for X in (data.X, sp.csr_array(data.X)):
         for array in (
@@ -371,7 +374,7 @@ def test_a_warm_start_along_C_saves_work(loss):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_a_start_outside_the_bounds_is_moved_inside(solver):
+def test_a_start_outside_the_bounds_is_projected(solver):
     data = ragged()
     result = solver(data, graph(), loss="logistic", start=np.full(58, 7.0), tol=1e-6)
     assert result.converged
@@ -388,7 +391,7 @@ def test_runs_are_repeatable_and_seeds_matter():
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_stops(solver):
+def test_runs_stop_at_each_limit(solver):
     data = ragged()
     short = solver(data, graph(), C=100.0, tol=0, max_iter=2)
     assert not short.converged
@@ -408,7 +411,7 @@ def test_stops(solver):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_floats_end_a_run_that_asks_too_much(solver):
+def test_rounding_ends_a_run_with_an_unreachable_tolerance(solver):
     result = solver(
         ragged(), graph(), loss="squared_hinge", C=1.0, tol=0, max_iter=100000
     )
@@ -434,20 +437,20 @@ def test_floats_end_a_run_that_asks_too_much(solver):
     ],
 )
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_bad_arguments_are_refused(solver, change, message):
+def test_invalid_arguments_are_rejected(solver, change, message):
     arguments = {"data": ragged(), "coupling": graph(), **change}
     with pytest.raises(ValueError, match=message):
         solver(arguments.pop("data"), arguments.pop("coupling"), **arguments)
 
 
 @pytest.mark.parametrize("change", [{"form": "blocks"}, {"step": "long"}])
-def test_bad_variants_are_refused(change):
+def test_invalid_variants_are_rejected(change):
     with pytest.raises(ValueError, match="form must be 'block' or 'example'"):
         solve_block_dcd(ragged(), graph(), **change)
 
 
 @pytest.mark.slow
-def test_plain_python_gives_the_same_numbers():
+def test_uncompiled_python_gives_the_same_numbers():
     code = """
 import numpy as np
 from mtlrun.penalties.graph import couple_tasks

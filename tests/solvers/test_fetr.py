@@ -1,4 +1,6 @@
-"""Relationship learning: W-solvers, precision updates against a generic solver, descent, limits."""
+"""Relationship learning: W-solvers, precision updates against a generic solver,
+descent, limits.
+"""
 
 import cvxpy as cp
 import numpy as np
@@ -67,7 +69,7 @@ def make_data(layout, n=40, d=5, m=4, seed=0):
         return TaskData.from_matrix(X, Y, weights=rng.uniform(0.5, 2, size=Y.shape))
     rows = [
         rng.permutation(n)[: 3 + 7 * t] for t in range(m)
-    ]  # the first task has fewer rows than features
+    ]  # The first task has fewer rows than features.
     return TaskData.from_list(
         [X[r] for r in rows], [Y[r, t] for t, r in enumerate(rows)]
     )
@@ -112,7 +114,7 @@ def test_all_w_solvers_agree(layout):
     st.floats(1e-2, 1e2),
     st.integers(0, 99),
 )
-def test_the_diagonalised_solver_solves_the_equations(d, m, n, eta, rho, seed):
+def test_the_diagonalized_solver_solves_the_equations(d, m, n, eta, rho, seed):
     system = make_system("shared", seed, eta, rho, n=n, d=d, m=m)
     W = solve_eigen(system).W
     size = (
@@ -136,7 +138,7 @@ def test_the_shared_solution_equals_the_ragged_one_on_repeated_rows():
     assert solve_cg(repeated, tol=1e-12).n_iter <= 2
 
 
-def test_the_paper_step_contracts_at_the_rate_of_theory_and_the_full_gradient_diverges():
+def test_the_papers_step_contracts_at_the_theoretical_rate_and_the_full_gradient_diverges():
     system = make_system("ragged", rho=0.2)
     for low, high in (system.spectrum, box_spectrum(system, 0.3, 3.0)):
         exact = solve_closed(system).W
@@ -171,7 +173,7 @@ def test_a_warm_start_at_the_solution_needs_no_iteration():
     assert solve_gradient(system, start=W, tol=1e-10).n_iter == 0
 
 
-def test_the_closed_form_is_refused_with_its_memory(monkeypatch):
+def test_the_closed_form_error_names_its_memory(monkeypatch):
     monkeypatch.setattr(memory, "free_bytes", lambda: 20e9)
     assert closed_form_bytes(1000, 1000) == 8 * 10**12
     big = CoupledSystem(
@@ -185,7 +187,7 @@ def test_the_closed_form_is_refused_with_its_memory(monkeypatch):
 
 
 @pytest.mark.parametrize("method", [solve_sylvester, solve_eigen])
-def test_shared_solvers_refuse_designs_by_task(method):
+def test_solvers_for_shared_designs_reject_designs_by_task(method):
     with pytest.raises(
         ValueError,
         match=r"needs one design for all tasks.*there is no Sylvester equation",
@@ -193,7 +195,7 @@ def test_shared_solvers_refuse_designs_by_task(method):
         method(make_system("masked"))
 
 
-def test_an_unknown_method_is_refused():
+def test_an_unknown_method_is_rejected():
     with pytest.raises(ValueError, match="got 'newton'"):
         solve_w(make_system("shared"), "newton")
 
@@ -204,7 +206,7 @@ def test_an_unknown_method_is_refused():
 @pytest.mark.parametrize("rank", [1, 2, 4])
 @pytest.mark.parametrize("count", [3, 7])
 @pytest.mark.parametrize("box", [(0.01, 100.0), (0.5, 2.0)])
-def test_the_precision_update_is_that_of_a_generic_solver(rank, count, box):
+def test_the_precision_update_matches_a_generic_solver(rank, count, box):
     rng = np.random.default_rng(rank)
     factor = rng.normal(size=(4, rank)) * 2
     A = factor @ factor.T
@@ -221,7 +223,7 @@ def test_the_precision_update_is_that_of_a_generic_solver(rank, count, box):
     assert np.linalg.eigvalsh(ours)[-1] <= box[1] * (1 + 1e-10)
 
 
-def test_precision_updates_by_hand():
+def test_precision_updates_match_hand_calculations():
     A = np.diag([0.0, 1.0, 4.0, 1e6])
     assert_allclose(
         exact_precision(A, 2, 0.01, 100.0).matrix, np.diag([100, 2, 0.5, 0.01])
@@ -243,7 +245,7 @@ def test_moments_are_the_derivatives_of_the_trace():
     assert np.vdot(task_moment(W, S1), S2) == pytest.approx(trace)
 
 
-def test_a_precision_knows_its_inverse_logarithm_and_determinant():
+def test_a_precision_has_its_inverse_logarithm_and_determinant():
     S = spd(5, np.random.default_rng(1))
     P = project(S, 1e-3, 1e3)
     assert_allclose(P.matrix, S, atol=1e-12)
@@ -256,7 +258,7 @@ def test_a_precision_knows_its_inverse_logarithm_and_determinant():
 @pytest.mark.parametrize(
     ("lower", "upper"), [(1.0, 1.0), (2.0, 1.0), (0.0, 1.0), (-1.0, 1.0), (1.0, np.inf)]
 )
-def test_an_empty_box_is_refused(lower, upper):
+def test_an_empty_box_is_rejected(lower, upper):
     with pytest.raises(ValueError, match="0 < lower < upper < inf, got lower="):
         check_box(lower, upper)
 
@@ -280,7 +282,7 @@ def objective_by_definition(data, W, b, S1, S2, eta, rho):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("intercept", [True, False])
-def test_the_objective_is_that_of_the_paper_and_never_rises(layout, intercept):
+def test_the_objective_is_that_of_the_paper_and_never_increases(layout, intercept):
     data = make_data(layout)
     states = []
     result = solve_fetr(
@@ -328,7 +330,9 @@ def test_the_objective_does_not_determine_the_scales_of_the_precisions():
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_result_is_stationary_in_every_block(layout):
-    """No W, and no S1 or S2 in the box, is better while the other two blocks stay: a generic solver finds none."""
+    """No other W, and no S1 or S2 in the box, is better for the other two blocks fixed,
+    according to a generic solver.
+    """
     data = make_data(layout)
     result = solve_fetr(data, 0.5, 0.3, tol=1e-13, max_iter=5000, fit_intercept=True)
     state, problem = (
@@ -362,7 +366,7 @@ def test_the_fit_does_not_depend_on_the_w_solver(solver):
 
 
 @pytest.mark.parametrize("layout", ["shared", "ragged"])
-def test_without_prior_it_is_ridge(layout):
+def test_without_the_prior_it_is_ridge(layout):
     data = make_data(layout)
     W = solve_fetr(data, 0.8, 1e-10, fit_intercept=True, tol=1e-13).W
     for t in range(data.n_tasks):
@@ -383,8 +387,8 @@ def test_acceleration_saves_rounds_and_keeps_descending():
     assert plain.info["undone"] == 0
 
 
-def test_a_rising_objective_is_an_error(monkeypatch):
-    """The invariant is checked: with an S-step that minimises nothing the run stops with an error."""
+def test_an_increasing_objective_is_an_error(monkeypatch):
+    """With an S-step that minimizes nothing, the run stops with an error."""
     import mtlrun.solvers.relationship.fetr as module
 
     rounds = iter(range(100))
@@ -404,7 +408,7 @@ def test_strengths_must_be_positive(name, value):
         solve_fetr(make_data("shared"), **{"eta": 1.0, "rho": 1.0, name: value})
 
 
-def test_gram_matrices_that_do_not_fit_are_refused(monkeypatch):
+def test_gram_matrices_that_exceed_the_memory_are_rejected(monkeypatch):
     monkeypatch.setattr(memory, "_SMALL", 0)
     monkeypatch.setattr(memory, "free_bytes", lambda: 100)
     with pytest.raises(MemoryLimitError, match=r"5 features and 4 tasks"):
@@ -432,7 +436,8 @@ def test_flip_flop_ends_at_its_fixed_point():
         task_moment(result.W, state.feature.matrix), data.n_features, 0.01, 100.0, 1e-2
     )
     assert_allclose(again.matrix, state.task.matrix, rtol=1e-4, atol=1e-8)
-    # In a wide box the fudge factor has its price: the objective ends above that of the exact updates.
+    # In a wide box the fudge factor has a cost: the objective ends above that of the
+    # exact updates.
     wide = {"lower": 1e-4, "upper": 1e4, "tol": 1e-12, "max_iter": 3000}
     exact = solve_fetr(data, 1.0, 0.5, **wide)
     assert (
@@ -485,7 +490,7 @@ def test_the_covariance_of_a_matrix_of_rank_one_has_rank_one(shape):
     )
 
 
-def test_the_covariance_minimises_the_trace_term():
+def test_the_covariance_minimizes_the_trace_term():
     W = np.random.default_rng(0).normal(size=(4, 6))
     D, trace = root_covariance(W)
     best = np.trace(W.T @ D.covariance @ W)

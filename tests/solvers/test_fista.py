@@ -1,4 +1,6 @@
-"""FISTA: optima for every smooth loss and layout, both forms of the squared loss, agreement with ADMM."""
+"""FISTA: optima for every smooth loss and layout, both forms of the squared loss,
+agreement with ADMM.
+"""
 
 import numpy as np
 import pytest
@@ -44,7 +46,7 @@ MODELS = {
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_optimum_against_cvxpy(small, layout, loss, model):
+def test_the_optimum_matches_cvxpy(small, layout, loss, model):
     data, penalties = small.make(layout, labels=loss.labels), MODELS[model]
     for fit_intercept in (False, True):
         if (
@@ -52,7 +54,7 @@ def test_optimum_against_cvxpy(small, layout, loss, model):
             and isinstance(loss, LogisticLoss)
             and layout in ("wide", "short")
         ):
-            continue  # separable by the intercept alone: no minimiser
+            continue  # Separable by the intercept alone: no minimizer exists.
         result = solve_fista(
             data, loss, penalties, fit_intercept=fit_intercept, tol=1e-6
         )
@@ -63,7 +65,7 @@ def test_optimum_against_cvxpy(small, layout, loss, model):
         assert value == pytest.approx(best, rel=1e-5, abs=1e-6)
         assert result.gaps[-1][2] <= best + 1e-5 * max(
             1.0, best
-        )  # the dual value is below the optimum
+        )  # The dual value is below the optimum.
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,9 @@ def test_optimum_against_cvxpy(small, layout, loss, model):
     ["shared", "sparse", "weighted", "ragged", "ragged-weighted", "cell-weighted"],
 )
 @pytest.mark.parametrize("fit_intercept", [False, True])
-def test_both_forms_of_the_squared_loss_are_one_function(small, layout, fit_intercept):
+def test_both_forms_of_the_squared_loss_are_the_same_function(
+    small, layout, fit_intercept
+):
     data, loss, rng = small.make(layout), SquaredLoss(1.3), np.random.default_rng(0)
     field, gram = (
         FieldLoss(data, loss, fit_intercept),
@@ -89,21 +93,20 @@ def test_both_forms_of_the_squared_loss_are_one_function(small, layout, fit_inte
     )
     assert field.excess(f0, field.gradient(f0), f1) == pytest.approx(expected)
     assert field.curvature >= gram.curvature * (1 - 1e-12)
-    if layout != "cell-weighted":  # there a bound is all that is asked for
+    if layout != "cell-weighted":  # There only a bound is required.
         assert field.curvature == pytest.approx(gram.curvature)
     assert_allclose(field.intercept(f0), gram.intercept(g0))
     assert field.value(f0.beyond(f1, 0.3)) == pytest.approx(
         gram.value(g0.beyond(g1, 0.3))
     )
-    # the Gram form leaves what no coefficients can fit out of the scaling, so its dual is never worse
+    # The Gram form excludes the unexplainable part from the scaling, so its dual is
+    # never worse.
     penalties = [TraceNorm(0.5), L12(0.4)]
     assert gram.dual(g0, penalties) >= field.dual(f0, penalties) - 1e-9
 
 
 @pytest.mark.parametrize("layout", ["shared", "ragged"])
-def test_a_gram_loss_that_is_not_sharp_has_lower_but_valid_dual_values(
-    small, layout, monkeypatch
-):
+def test_a_loose_gram_loss_has_lower_but_valid_dual_values(small, layout, monkeypatch):
     data, loss, penalties = (
         small.make(layout),
         SquaredLoss(1.3),
@@ -132,7 +135,7 @@ def test_a_gram_loss_that_is_not_sharp_has_lower_but_valid_dual_values(
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
-def test_gradients_by_finite_differences(small, loss):
+def test_gradients_match_finite_differences(small, loss):
     data = small.make("masked", labels=loss.labels)
     form, rng = FieldLoss(data, loss, fit_intercept=True), np.random.default_rng(1)
     W, b, dW, db = (
@@ -188,7 +191,7 @@ def test_both_forms_lead_to_the_same_optimum(small, layout, monkeypatch):
 @pytest.mark.every(2)
 @pytest.mark.parametrize("shape", [(60, 20, 6), (15, 40, 6)])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_fista_and_admm_agree_where_features_are_badly_scaled(shape, sparse):
+def test_fista_and_admm_agree_for_badly_scaled_features(shape, sparse):
     n, d, T = shape
     rng = np.random.default_rng(2)
     X = np.where(rng.random((n, d)) < 0.5, rng.normal(size=(n, d)), 0.0) * np.logspace(
@@ -209,7 +212,7 @@ def test_fista_and_admm_agree_where_features_are_badly_scaled(shape, sparse):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
-def test_warm_starts(small, loss):
+def test_warm_starts_save_iterations(small, loss):
     data, penalties = small.make("shared", labels=loss.labels), MODELS["robust"]
     cold = solve_fista(data, loss, penalties, fit_intercept=True, tol=1e-6)
     again = solve_fista(data, loss, penalties, start=cold, fit_intercept=True, tol=1e-6)
@@ -226,7 +229,7 @@ def test_warm_starts(small, loss):
         data, loss, [TraceNorm(0.95), L12(0.72)], fit_intercept=True, tol=1e-6
     )
     assert near.objective[-1] == pytest.approx(from_zero.objective[-1], rel=3e-6)
-    # parts that are not needed are added to those that are
+    # Unneeded parts are added to the others.
     merged = solve_fista(
         data, loss, [TraceNorm(0.9), L12(2.0)], start=cold, fit_intercept=True, tol=1e-6
     )
@@ -234,7 +237,7 @@ def test_warm_starts(small, loss):
     assert not merged.parts[1].any()
 
 
-def test_the_dual_values_are_those_of_core(small):
+def test_the_dual_values_match_core(small):
     data, penalties, loss = (
         small.make("ragged", labels=True),
         MODELS["robust"],
@@ -247,7 +250,7 @@ def test_the_dual_values_are_those_of_core(small):
     assert dual == pytest.approx(result.gaps[-1][2], rel=1e-6)
 
 
-def test_zero_designs_callbacks_and_refusals(small):
+def test_zero_designs_callbacks_and_errors_are_handled(small):
     zeros = TaskData.from_matrix(np.zeros((5, 3)), np.ones((5, 2)))
     result = solve_fista(zeros, SquaredLoss(1.0), [TraceNorm(1.0)])
     assert result.converged

@@ -1,4 +1,6 @@
-"""Marginal likelihood of hierarchical models: derivatives, invariances, closed forms, another package's optima."""
+"""Marginal likelihood of hierarchical models: derivatives, invariances, closed forms,
+optima of other packages.
+"""
 
 import itertools
 
@@ -24,7 +26,7 @@ from mtlrun.solvers.hierarchical.posterior import posterior_of
 
 
 def ragged(seed=0, T=25, rows=(2, 12), d=3, noise=1.0, spread=(0.8, 0.0, 1.0, 0.3)):
-    """Tasks of their own rows; the coefficients of some columns differ."""
+    """Return ragged tasks; the coefficients of some columns differ."""
     rng = np.random.default_rng(seed)
     ids = np.repeat(np.arange(T), rng.integers(*rows, size=T))
     X = (
@@ -66,7 +68,7 @@ def compressed(layout):
 @pytest.mark.parametrize("shrink", [False, True])
 @pytest.mark.parametrize("method", ["reml", "ml"])
 @pytest.mark.parametrize("layout", ["ragged", "shared", "short", "masked"])
-def test_gradient_and_hessian_are_the_differences(layout, method, shrink):
+def test_gradient_and_hessian_match_finite_differences(layout, method, shrink):
     data = compressed(layout)
     p = data.p
     m = Marginal(data, None, method, np.arange(1, p) if shrink else None)
@@ -91,7 +93,7 @@ def test_gradient_and_hessian_are_the_differences(layout, method, shrink):
 
 
 @pytest.mark.parametrize("kind", ["full", "factor"])
-def test_chain_rules_of_the_factors_are_the_differences(kind):
+def test_chain_rules_of_the_factors_match_finite_differences(kind):
     m = Marginal(compressed("ragged"))
     diagonal = GroupedVariances(m.scale, np.minimum(np.arange(4), 1))
     structure = (
@@ -108,7 +110,7 @@ def test_chain_rules_of_the_factors_are_the_differences(kind):
     assert_allclose(found, numeric, atol=2e-6 * np.abs(numeric).max())
 
 
-def test_a_matrix_and_its_diagonal_have_one_value():
+def test_a_matrix_and_its_diagonal_have_the_same_value():
     m = Marginal(compressed("ragged"))
     theta = np.array([0.5, 0.1, 2.0, 0.0])
     a, b = m(theta), m(np.diag(theta))
@@ -145,7 +147,7 @@ def test_the_value_is_that_of_the_normal_density():
     shrink=st.booleans(),
     method=st.sampled_from(["reml", "ml"]),
 )
-def test_newton_never_rises_and_ends_with_a_certificate(seed, shrink, method):
+def test_newton_never_increases_and_ends_with_a_certificate(seed, shrink, method):
     rng = np.random.default_rng(seed)
     d, T = int(rng.integers(1, 4)), int(rng.integers(3, 30))
     X, y, ids = ragged(
@@ -162,14 +164,14 @@ def test_newton_never_rises_and_ends_with_a_certificate(seed, shrink, method):
     fit = newton(m, structure)
     assert (np.diff(fit.path) < 0).all()
     assert fit.converged
-    # No coordinate step lowers D: the variances that are zero have a gradient that is not negative.
+    # No coordinate step lowers D: variances at zero have a nonnegative gradient.
     scaled = fit.value.G * structure.unit
     assert (scaled[fit.x == 0] > -1e-3).all()
     assert_allclose((scaled * np.square(fit.x))[fit.x > 0], 0.0, atol=1e-2)
 
 
 @pytest.mark.parametrize("method", ["reml", "ml"])
-def test_an_em_step_lowers_the_criterion_and_rests_at_its_minimum(method):
+def test_an_em_step_lowers_the_criterion_and_stays_at_its_minimum(method):
     m = Marginal(compressed("ragged"), None, method)
     before = m(np.diag(np.array([0.5, 0.1, 2.0, 0.3])))
     after = m(before.Theta - before.Theta @ before.G @ before.Theta / m.data.T)
@@ -191,12 +193,12 @@ def test_more_freedom_never_fits_worse():
     full = fits[-1]
     root = np.sqrt(full.m.scale)
     scaled = root[:, None] * full.fit.value.G * root
-    assert np.linalg.eigvalsh(scaled)[0] > -1e-2  # no direction to add
+    assert np.linalg.eigvalsh(scaled)[0] > -1e-2  # No direction to add
     assert_allclose(full.fit.value.G @ full.fit.value.Theta, 0.0, atol=1e-2)
 
 
 @pytest.mark.parametrize("name", ["scalar", "diagonal", "full"])
-def test_order_units_and_positions_change_nothing(name):
+def test_order_units_and_positions_do_not_matter(name):
     X, y, ids = ragged(T=30, rows=(5, 15))
     base = fit_covariance(problem(X, y, ids), name)
     order = np.random.default_rng(4).permutation(len(y))
@@ -213,7 +215,7 @@ def test_order_units_and_positions_change_nothing(name):
         )
 
 
-def test_one_row_per_task_says_nothing_about_levels():
+def test_one_row_per_task_gives_no_information_about_levels():
     X, y, _ = ragged(T=30, rows=(2, 3))
     made = problem(X, y, np.arange(len(y)))
     fit = fit_covariance(made, "intercept")
@@ -223,7 +225,7 @@ def test_one_row_per_task_says_nothing_about_levels():
 
 @pytest.mark.every(2)
 @pytest.mark.parametrize("name", ["intercept", "scalar", "diagonal", "full", "auto"])
-def test_degenerate_tables_have_an_answer(name):
+def test_degenerate_tables_have_a_solution(name):
     X, y, ids = ragged(T=8, rows=(2, 5))
     tables = {
         "constant column": (np.column_stack([X, np.full(len(X), 7.3)]), y),
@@ -269,7 +271,7 @@ def test_a_balanced_one_way_layout_has_the_variances_of_its_mean_squares():
     )
 
 
-def test_a_variance_between_that_would_be_negative_is_zero():
+def test_a_negative_variance_between_tasks_becomes_zero():
     y = np.tile([-1.0, 0.0, 1.0], 5) + np.repeat([0.01, -0.01, 0.0, 0.0, 0.0], 3)
     data = of_data(
         TaskData.from_stacked(np.zeros((15, 1)), y, np.repeat(np.arange(5), 3))
@@ -332,7 +334,7 @@ def test_the_posterior_is_that_of_one_large_regression():
 
 @pytest.mark.parametrize("layout", ["ragged", "shared", "masked"])
 @pytest.mark.parametrize("intercept", [True, False])
-def test_sums_of_chunks_have_the_likelihood_of_the_rows(layout, intercept):
+def test_statistics_of_chunks_have_the_likelihood_of_the_rows(layout, intercept):
     rng = np.random.default_rng(8)
     if layout == "ragged":
         X, y, ids = ragged(T=20, rows=(4, 15))
@@ -362,7 +364,7 @@ def test_sums_of_chunks_have_the_likelihood_of_the_rows(layout, intercept):
         assert one.criterion == pytest.approx(two.criterion, rel=1e-8)
 
 
-def test_a_weight_of_two_is_a_row_twice():
+def test_a_weight_of_two_equals_a_repeated_row():
     X, y, ids = ragged(T=10, rows=(3, 9))
     w = np.random.default_rng(9).integers(0, 3, size=len(y))
     w[np.unique(ids, return_index=True)[1]] = 2
@@ -395,9 +397,7 @@ def test_tasks_of_very_different_sizes_are_split_and_have_the_same_likelihood():
 
 @pytest.mark.parametrize("name", ["intercept", "scalar", "slopes", "diagonal"])
 @pytest.mark.parametrize("shape", ["ragged", "shared"])
-def test_student_priors_with_fixed_eigenvectors_have_the_criterion_of_all_others(
-    name, shape
-):
+def test_student_priors_with_fixed_eigenvectors_have_the_same_criterion(name, shape):
     X, y, ids = ragged() if shape == "ragged" else (*shared(), None)
     data = of_data(
         TaskData.from_stacked(X, y, ids)
@@ -424,7 +424,7 @@ def test_student_priors_with_fixed_eigenvectors_have_the_criterion_of_all_others
 
 
 @pytest.mark.parametrize("k", [1, 8, 9, 28])
-def test_triangles_are_inverted_by_halves(k):
+def test_triangular_matrices_are_inverted_by_halves(k):
     C = np.tril(np.random.default_rng(k).normal(size=(3, k, k))) / np.sqrt(
         k
     ) + 2 * np.eye(k)

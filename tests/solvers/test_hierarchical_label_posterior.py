@@ -1,4 +1,6 @@
-"""Posteriors of labels: variances, averages and leave-one-out losses against dense computations; separated classes."""
+"""Posteriors of labels: variances, averages and leave-one-out losses against dense
+algebra; separated classes.
+"""
 
 import numpy as np
 import pytest
@@ -24,7 +26,7 @@ def table(seed=0, T=8, n=12):
 
 
 def laplace(X, y, ids, weights=None, columns=None):
-    """The criterion, with columns standardized as those of another table."""
+    """Return the criterion, with columns standardized like those of another table."""
     data = TaskData.from_stacked(X, y, ids, weights=weights)
     scaled = columns or standardised(data, True)
     m = Laplace(rows_of(data, scaled), data.n_tasks, np.arange(3), 0.1)
@@ -32,7 +34,7 @@ def laplace(X, y, ids, weights=None, columns=None):
 
 
 def at_best_mean(m, theta=THETA):
-    """The value where the mean is the best one for given variances."""
+    """Return the value at the best mean for given variances."""
     value = m(np.zeros(3), theta)
     for _ in range(30):
         step = np.linalg.solve(value.information, value.g_mu)
@@ -50,7 +52,7 @@ def test_variances_of_log_odds_are_those_of_one_large_regression(n):
     A = columns.apply(X)
     odds = (A * m.coefficients(value)[ids]).sum(axis=1)
     curvature = expit(odds) * expit(-odds)
-    # All log-odds together: V = A Sigma A' within tasks, and mu with the covariance C.
+    # All log-odds together: V = A Sigma A' within tasks, and mu with covariance C.
     same = ids[:, None] == ids
     V = same * ((A * THETA) @ A.T)
     solved = np.linalg.inv(V + np.diag(1 / curvature))
@@ -64,7 +66,7 @@ def test_variances_of_log_odds_are_those_of_one_large_regression(n):
     assert_allclose(posterior.variances(A, -1), new, rtol=1e-5)
 
 
-def test_leave_one_out_losses_are_those_of_fits_without_the_row():
+def test_leave_one_out_losses_match_fits_without_the_row():
     X, y, ids = table()
     m, columns = laplace(X, y, ids)
     losses = []
@@ -84,7 +86,7 @@ def test_leave_one_out_losses_are_those_of_fits_without_the_row():
     )
 
 
-def test_a_weight_of_two_is_a_row_twice_when_it_is_left_out():
+def test_a_weight_of_two_equals_a_repeated_row_when_left_out():
     X, y, ids = table()
     m, columns = laplace(X, y, ids, weights=np.full(len(y), 2.0))
     twice, _ = laplace(
@@ -100,7 +102,7 @@ def test_a_weight_of_two_is_a_row_twice_when_it_is_left_out():
 # ---------------------------------------------------------------------- columns
 
 
-def test_a_column_varies_where_it_is_not_its_mean():
+def test_a_column_varies_if_it_differs_from_its_mean():
     R = np.zeros((3, 4, 3))
     R[:, :3, 0] = 1.0
     R[0, :3, 1] = [2.0, 2.0, 2.0]
@@ -139,7 +141,7 @@ def test_a_direction_of_few_columns_is_named():
     assert separating_columns(A[:, 1:], A[:, 3] > 0.3, False) == []
 
 
-def test_a_one_that_is_lost_in_rounding_is_no_error():
+def test_a_one_lost_in_rounding_is_not_an_error():
     rng = np.random.default_rng(0)
     V = rng.normal(size=(1, 6, 2))
     V = 1e25 * V @ V.transpose(0, 2, 1)

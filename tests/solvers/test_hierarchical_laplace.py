@@ -1,4 +1,4 @@
-"""Laplace's approximation: derivatives, brute force, invariances, tables without an ordinary answer."""
+"""Laplace's approximation: derivatives, brute force, invariances, degenerate tables."""
 
 import itertools
 
@@ -23,7 +23,9 @@ from mtlrun.solvers.hierarchical.logistic import (
 
 
 def table(seed=0, T=20, rows=(3, 15), d=2, spread=(1.0, 0.0, 0.8)):
-    """Labels 0 and 1 of tasks of their own rows; the coefficients of some columns differ."""
+    """Return labels 0 and 1 of ragged tasks; the coefficients of some columns
+    differ.
+    """
     rng = np.random.default_rng(seed)
     ids = np.repeat(np.arange(T), rng.integers(*rows, size=T))
     X = rng.normal(size=(len(ids), d))
@@ -56,12 +58,12 @@ def criterion(layout, random):
     return Laplace(rows_of(data, standardised(data, True)), 4, np.array(random), 0.3)
 
 
-# ---------------------------------------------------------------------- value and derivatives
+# ---------------------------------------------------------------- value and derivatives
 
 
 @pytest.mark.parametrize("random", [[0, 1, 2], [0], [0, 2]])
 @pytest.mark.parametrize("layout", ["ragged", "weighted", "shared", "masked"])
-def test_the_gradient_is_the_differences(layout, random):
+def test_the_gradient_matches_finite_differences(layout, random):
     m = criterion(layout, random)
     rng, q, step = np.random.default_rng(5), len(random), 1e-5
     root = rng.normal(size=(q, q))
@@ -84,7 +86,7 @@ def test_the_gradient_is_the_differences(layout, random):
     assert_allclose(at.G, numeric, atol=1e-6 * np.abs(numeric).max())
 
 
-def test_a_matrix_and_its_diagonal_have_one_value_and_a_zero_variance_is_none():
+def test_a_matrix_and_its_diagonal_have_the_same_value_and_a_zero_variance_adds_nothing():
     m = criterion("ragged", [0, 1, 2])
     mu, theta = np.array([0.5, -1.0, 0.3]), np.array([0.7, 0.0, 2.0])
     a, b = m(mu, theta), m(mu, np.diag(theta))
@@ -94,7 +96,7 @@ def test_a_matrix_and_its_diagonal_have_one_value_and_a_zero_variance_is_none():
     assert a.criterion == pytest.approx(without.criterion, rel=1e-12)
 
 
-def test_the_value_is_the_height_and_the_curvature_at_the_mode():
+def test_the_value_consists_of_height_and_curvature_at_the_mode():
     X, y, ids = table(T=5, rows=(2, 8))
     m = problem(X, y, ids).m
     mu, Theta = np.array([0.3, 1.0, -0.5]), np.diag([0.8, 0.5, 1.5]) + 0.2
@@ -122,7 +124,7 @@ def test_the_value_is_the_height_and_the_curvature_at_the_mode():
 
 
 @pytest.mark.parametrize("n", [3, 30, 300])
-def test_the_value_nears_the_integral_with_more_rows_per_task(n):
+def test_the_value_approaches_the_integral_with_more_rows_per_task(n):
     rng = np.random.default_rng(6)
     T, sd, mean = 4, 1.2, 0.4
     y = rng.integers(0, 2, size=(T, n)).astype(float)
@@ -161,7 +163,7 @@ def test_the_value_nears_the_integral_with_more_rows_per_task(n):
     seed=st.integers(0, 10**6),
     name=st.sampled_from(["intercept", "scalar", "diagonal"]),
 )
-def test_the_criterion_never_rises_and_ends_with_a_certificate(seed, name):
+def test_the_criterion_never_increases_and_ends_with_a_certificate(seed, name):
     rng = np.random.default_rng(seed)
     X, y, ids = table(
         seed, T=int(rng.integers(4, 20)), rows=(3, 12), spread=2 * rng.random(3)
@@ -193,7 +195,7 @@ def test_more_freedom_never_fits_worse():
 
 
 @pytest.mark.parametrize("name", ["scalar", "diagonal", "full"])
-def test_order_units_positions_and_names_of_classes_change_nothing(name):
+def test_order_units_positions_and_class_names_do_not_matter(name):
     X, y, ids = table(T=25, rows=(8, 20))
     base = fit_logistic(problem(X, y, ids, ridge=1e-3), name)
     order = np.random.default_rng(7).permutation(len(y))
@@ -238,7 +240,7 @@ def test_a_model_without_tasks_is_logistic_regression():
 @pytest.mark.parametrize(
     "name", ["none", "intercept", "scalar", "diagonal", "full", "auto"]
 )
-def test_tables_without_an_ordinary_answer_have_one(name):
+def test_degenerate_tables_have_a_solution(name):
     X, y, ids = table(T=8, rows=(2, 6))
     tables = {
         "every task of one class": (X, (ids % 2).astype(float), ids),
@@ -264,7 +266,7 @@ def test_tables_without_an_ordinary_answer_have_one(name):
         assert (np.diff(model.fit.path) <= 1e-12 * (1 + abs(model.fit.path[0]))).all()
 
 
-def test_tasks_of_very_different_sizes_are_worked_on_apart():
+def test_tasks_of_very_different_sizes_are_processed_separately():
     X, y, ids = table(T=30, rows=(1, 4))
     X2, y2, ids2 = table(seed=1, T=1, rows=(300, 301))
     both = problem(np.vstack([X, X2]), np.append(y, y2), np.append(ids, ids2 + 30)).m

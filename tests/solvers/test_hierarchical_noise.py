@@ -1,4 +1,6 @@
-"""Noises of their own for tasks: derivatives, the optimum of an independent criterion, another package, recovery."""
+"""Noise levels by task: derivatives, the optimum of an independent criterion, another
+package, recovery.
+"""
 
 from dataclasses import replace
 
@@ -21,7 +23,9 @@ from mtlrun.solvers.hierarchical.fit import (
 
 
 def rows(seed=0, T=12, n=(4, 15), spread=0.8, shared=False):
-    """Tasks with noises whose logarithms have a standard deviation of `spread`."""
+    """Return tasks with noise levels whose logarithms have a standard deviation of
+    `spread`.
+    """
     rng = np.random.default_rng(seed)
     noises = np.exp(spread * rng.normal(size=T))
     W = rng.normal(size=3) + 0.6 * rng.normal(size=(T, 3))
@@ -68,13 +72,15 @@ def common(problem, name):
 @pytest.mark.parametrize("method", ["reml", "ml"])
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("name", ["scalar", "full"])
-def test_slopes_in_the_noises_are_the_differences(shared, method, shrink, name):
+def test_derivatives_in_the_noise_levels_match_finite_differences(
+    shared, method, shrink, name
+):
     problem = problem_of(rows(shared=shared)[0], method=method, shrink=shrink)
     v = np.exp(0.5 * np.random.default_rng(1).normal(size=problem.data.T))
     kappa = 0.7 if shrink else None
     start = fit_covariance(problem, name)
 
-    def at(logs):  # at a covariance that stays, relative to s2
+    def at(logs):  # At a fixed covariance relative to s2
         m = replace(problem, data=weighted(problem.data, np.exp(logs))).marginal()
         value = m(start.fit.value.Theta, kappa)
         return replace(
@@ -90,7 +96,9 @@ def test_slopes_in_the_noises_are_the_differences(shared, method, shrink, name):
 
 
 def dense(data, method):
-    """The criterion F of dense rows in (log noises, log variances of levels and slopes), written down anew."""
+    """Return the criterion F of dense rows in (log noise, log variances of levels and
+    slopes), implemented independently.
+    """
     X = np.column_stack(
         [np.ones(data.n_rows), (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)]
     )
@@ -111,14 +119,14 @@ def dense(data, method):
 
 
 @pytest.mark.parametrize("method", ["reml", "ml"])
-def test_the_optimum_is_that_of_dense_rows_by_another_solver(method):
+def test_the_optimum_matches_another_solver_on_dense_rows(method):
     data, _ = rows(T=5, n=(5, 9))
     problem = problem_of(data, method=method)
     found = solved(problem, common(problem, "scalar"), 6.0)
     assert found.converged
     F, T = dense(data, method), data.n_tasks
 
-    def penalised(x):  # the last number is log s2
+    def penalised(x):  # The last number is log s2.
         logs = x[:T] - x[-1]
         norm = -2 * (3.0 * np.log(3.0) - gammaln(3.0))
         return F(x[:-1], 6.0) + (6.0 * (logs + np.exp(-logs)) + norm).sum()
@@ -136,7 +144,7 @@ def test_the_optimum_is_that_of_dense_rows_by_another_solver(method):
     assert_allclose(x, other.x, atol=1e-2)
 
 
-def test_the_covariance_is_that_of_statsmodels_on_weighted_rows():
+def test_the_covariance_matches_statsmodels_on_weighted_rows():
     mixed = pytest.importorskip("statsmodels.regression.mixed_linear_model")
     data, _ = rows(T=30, n=(8, 15))
     problem = problem_of(data)
@@ -158,7 +166,7 @@ def test_the_covariance_is_that_of_statsmodels_on_weighted_rows():
 
 @pytest.mark.parametrize("name", ["intercept", "scalar", "diagonal", "factor", "full"])
 @pytest.mark.parametrize("shared", [False, True])
-def test_the_objective_never_rises_and_ends_with_a_certificate(name, shared):
+def test_the_objective_never_increases_and_ends_with_a_certificate(name, shared):
     problem = problem_of(rows(seed=3, shared=shared)[0])
     found = own_noise(problem, fit_covariance(problem, name))
     assert found.converged
@@ -168,7 +176,7 @@ def test_the_objective_never_rises_and_ends_with_a_certificate(name, shared):
 
 
 @pytest.mark.parametrize("degrees", [4.0, 16.0])
-def test_noises_and_their_degrees_are_found(degrees):
+def test_noise_levels_and_their_degrees_of_freedom_are_recovered(degrees):
     rng = np.random.default_rng(0)
     v = degrees / rng.chisquare(degrees, size=300)
     ids = np.repeat(np.arange(300), 30)
@@ -186,7 +194,7 @@ def test_noises_and_their_degrees_are_found(degrees):
     assert np.corrcoef(np.log(found.v), np.log(v))[0, 1] > 0.8
 
 
-def test_equal_noises_are_common():
+def test_equal_noise_levels_become_a_common_one():
     chosen = []
     for seed in range(20):
         problem = problem_of(rows(seed, T=25, n=(6, 12), spread=0.0)[0])
@@ -196,10 +204,10 @@ def test_equal_noises_are_common():
         chosen.append(found.degrees)
     assert (
         np.isinf(chosen).sum() >= 12
-    )  # half of them, where chance makes the noises differ by more
+    )  # Half of them, where noise levels differ more by chance
 
 
-def test_a_perfect_fit_has_a_noise():
+def test_a_perfect_fit_has_positive_noise():
     data, _ = rows(T=8)
     y = data.targets.copy()
     y[ids_of(data) == 0] = 1.0

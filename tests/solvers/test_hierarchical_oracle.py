@@ -1,4 +1,4 @@
-"""Real tables: criteria of lme4, which were computed by hand, are reached or beaten."""
+"""Real tables: criteria of lme4, computed separately, are reached or improved."""
 
 import os
 import runpy
@@ -37,7 +37,7 @@ def problems():
 def test_the_optimum_is_not_above_that_of_lme4(row):
     found = fit_covariance(problems()[row.table], row.covariance)
     assert found.criterion <= row.criterion + 1e-5
-    assert found.criterion >= row.criterion - 1e-3  # the same likelihood
+    assert found.criterion >= row.criterion - 1e-3  # The same likelihood
     assert found.fit.converged
     assert (np.diff(found.fit.path) < 0).all()
     if row.covariance != "full":

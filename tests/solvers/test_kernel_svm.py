@@ -1,4 +1,6 @@
-"""The kernel SVM without intercept: optima of other solvers, kinds of rows, degenerate problems, stopping."""
+"""The kernel SVM without intercept: optima of other solvers, row types, degenerate
+problems, stopping.
+"""
 
 import numpy as np
 import pytest
@@ -27,7 +29,7 @@ EXACT = {"tol": 1e-9, "max_iter": 10**8}
 
 
 def problem(seed=0, width=5, scale=1.0):
-    """Return ragged tasks, one of a single row, with costs that differ."""
+    """Return ragged tasks with different costs, one of them with a single row."""
     rng = np.random.default_rng(seed)
     designs = [
         scale * rng.normal(size=(n, width)) * (rng.random((n, width)) < 0.7)
@@ -41,7 +43,9 @@ def problem(seed=0, width=5, scale=1.0):
 
 
 def mirrored(designs, coupling, y, cost):
-    """Return LIBSVM's dual variables for rows (x, y) and (-x, -y) with half the cost each: no intercept is optimal."""
+    """Return LIBSVM's dual variables for rows (x, y) and (-x, -y) with half the cost
+    each: the optimum has no intercept.
+    """
     K = kernel_matrix(designs, coupling)
     model = SVC(kernel="precomputed", C=1.0, tol=1e-10)
     model.fit(
@@ -55,7 +59,7 @@ def mirrored(designs, coupling, y, cost):
 
 
 def gap_of(designs, coupling, y, cost, alpha):
-    """Return the relative duality gap of dual variables that are within their bounds."""
+    """Return the relative duality gap of feasible dual variables."""
     assert (alpha >= 0).all()
     assert (alpha <= cost).all()
     point = certify_kernel(
@@ -67,7 +71,7 @@ def gap_of(designs, coupling, y, cost, alpha):
 @pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 @pytest.mark.parametrize("precompute", [True, False])
-def test_the_optimum_is_that_of_three_other_solvers(graph, kind, precompute):
+def test_the_optimum_matches_three_other_solvers(graph, kind, precompute):
     designs, y, cost = problem()
     coupling = couple_tasks(GRAPHS[graph], 1.3)
     rows = [sp.csr_array(X) for X in designs] if kind == "sparse" else designs
@@ -92,13 +96,13 @@ def test_the_optimum_is_that_of_three_other_solvers(graph, kind, precompute):
         assert_allclose(found.W.T, W, atol=1e-7)
     assert_allclose(
         found.W.T, libsvm.W, atol=1e-4
-    )  # LIBSVM has its kernel in single precision
+    )  # LIBSVM stores its kernel in single precision.
     assert found.objective[-1] == pytest.approx(exact.primal, rel=1e-9)
 
 
 @pytest.mark.parametrize("options", [{}, {"normalize": True}, {"hash_bits": 8}])
 @pytest.mark.parametrize("precompute", [True, False])
-def test_strings_are_their_features(options, precompute):
+def test_strings_equal_their_features(options, precompute):
     rng = np.random.default_rng(0)
     strings = np.array(
         [
@@ -129,7 +133,7 @@ def test_strings_are_their_features(options, precompute):
     ("least", "most", "cache"), [(6, 10, 1e-9), (6, 10, 0.002), (20, 40, 200)]
 )
 @pytest.mark.parametrize("kind", ["narrow", "wide", "sparse"])
-def test_parts_and_caches_that_are_too_small_find_the_same_optimum(
+def test_small_parts_and_caches_give_the_same_optimum(
     monkeypatch, kind, least, most, cache
 ):
     monkeypatch.setattr(svm_kernel, "_LEAST", least)
@@ -166,7 +170,7 @@ def test_least_used_rows_leave_the_cache():
 
 
 @pytest.mark.parametrize("precompute", [True, False])
-def test_one_class_costs_of_zero_rows_of_zeros_and_duplicates(precompute):
+def test_single_classes_zero_costs_zero_rows_and_duplicates_are_handled(precompute):
     designs, y, cost = problem()
     coupling = couple_tasks(GRAPHS["all"])
     one = solve_without_intercept(
@@ -195,7 +199,7 @@ def test_one_class_costs_of_zero_rows_of_zeros_and_duplicates(precompute):
 
 
 @pytest.mark.parametrize("nothing", ["cost", "features"])
-def test_nothing_to_learn(nothing):
+def test_without_information_the_solution_is_zero(nothing):
     designs, y, cost = problem()
     if nothing == "cost":
         cost[:] = 0.0
@@ -228,7 +232,7 @@ def test_the_violation_stops_in_the_units_of_the_margins(scale):
         assert worst == pytest.approx(found.info["violation"], rel=1e-6, abs=1e-10)
 
 
-def test_gap_steps_and_callbacks_stop():
+def test_gap_steps_and_callbacks_stop_a_run():
     designs, y, cost = problem()
     arguments = designs, couple_tasks(GRAPHS["all"]), y, cost
     found = solve_without_intercept(*arguments, tol=0.0, gap=1e-3, max_iter=10**8)
@@ -249,7 +253,7 @@ def test_gap_steps_and_callbacks_stop():
         solve_without_intercept(*arguments, gap=-1.0)
 
 
-def test_where_floats_end_a_run_ends():
+def test_rounding_ends_a_run():
     designs, y, cost = problem()
     found = solve_without_intercept(
         designs, couple_tasks(GRAPHS["all"]), y, cost, tol=0.0, max_iter=10**15

@@ -1,4 +1,4 @@
-"""Kernels against scikit-learn's, their normalisation, their names and what they refuse."""
+"""Kernels against scikit-learn's; normalization, names, errors."""
 
 import copy
 
@@ -37,13 +37,13 @@ X, Z = rng.normal(size=(12, 3)), rng.normal(size=(7, 3))
     ],
 )
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
-def test_values_are_scikit_learns(kernel, oracle, kind):
+def test_values_match_scikit_learn(kernel, oracle, kind):
     assert_allclose(kernel(kind(X), kind(Z)), oracle, atol=1e-12)
 
 
 @pytest.mark.parametrize("kernel", default_kernels())
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
-def test_normalised_kernels_have_a_diagonal_of_one_and_are_semidefinite(kernel, kind):
+def test_normalized_kernels_have_a_diagonal_of_one_and_are_semidefinite(kernel, kind):
     K = kernel(kind(X))
     assert_allclose(np.diag(K), 1.0, atol=1e-12)
     assert_allclose(K, K.T, atol=1e-12)
@@ -53,7 +53,7 @@ def test_normalised_kernels_have_a_diagonal_of_one_and_are_semidefinite(kernel, 
     assert_allclose(kernel(kind(X), kind(Z)), raw(X, Z) / scale, atol=1e-12)
 
 
-def test_a_row_of_zeros_has_a_normalised_kernel_of_zero():
+def test_a_row_of_zeros_has_a_normalized_kernel_of_zero():
     K = LinearKernel()(np.vstack([X, np.zeros(3)]))
     assert np.all(K[-1] == 0)
     assert np.isfinite(K).all()
@@ -87,18 +87,18 @@ def test_a_precomputed_kernel_is_looked_up_by_position():
         (np.ones(3), "2 dimension"),
     ],
 )
-def test_a_matrix_that_is_no_kernel_is_refused(matrix, message):
+def test_an_invalid_kernel_matrix_is_rejected(matrix, message):
     with pytest.raises(ValueError, match=message):
         PrecomputedKernel(matrix=matrix)
 
 
 @pytest.mark.parametrize("position", [12.0, -1.0, 0.5])
-def test_positions_outside_the_matrix_are_refused(position):
+def test_positions_outside_the_matrix_are_rejected(position):
     with pytest.raises(ValueError, match=r"has 12 items, but column 0 of X holds"):
         PrecomputedKernel(matrix=np.eye(12))(np.array([[0.0], [position]]))
 
 
-def test_kernels_are_made_from_names():
+def test_kernels_are_created_from_names():
     names = [
         "linear",
         "polynomial",
@@ -130,19 +130,19 @@ def test_kernels_are_made_from_names():
         (3, "a kernel must be"),
     ],
 )
-def test_unknown_kernels_are_refused(spec, message):
+def test_unknown_kernels_are_rejected(spec, message):
     with pytest.raises(ValueError, match=message):
         make_kernel(spec)
 
 
-def test_an_empty_set_and_a_negative_shift_are_refused():
+def test_an_empty_set_and_a_negative_shift_are_rejected():
     with pytest.raises(ValueError, match="kernels is empty"):
         make_kernels([])
     with pytest.raises(ValueError, match="shift must be non-negative"):
         PolynomialKernel(shift=-1.0)
 
 
-def test_the_mean_is_that_of_the_normalised_kernels():
+def test_the_mean_is_that_of_the_normalized_kernels():
     rng = np.random.default_rng(0)
     X, Z = rng.normal(size=(7, 3)), rng.normal(size=(4, 3))
     mean = make_kernels("mean")[0]

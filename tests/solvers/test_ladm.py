@@ -1,4 +1,6 @@
-"""LADM-RMTL: what the printed algorithms do, and that the corrected ones reach the optimum."""
+"""LADM-RMTL: behavior of the printed algorithms; the corrected ones reach the
+optimum.
+"""
 
 import cvxpy as cp
 import numpy as np
@@ -37,7 +39,7 @@ def problem(n, d=20, T=8, labels=False, seed=0):
 def test_as_printed_it_stops_at_once_with_zeros(loss, n):
     data = problem(n, labels=loss.labels)
     sigma = np.linalg.norm(data.X.T @ data.Y, 2)
-    assert 1e-6 * sigma < 1.0  # the condition; all columns: 1e-6 ||X'y_i|| < lam
+    assert 1e-6 * sigma < 1.0  # The condition, for all columns: 1e-6 ||X'y_i|| < lam
     assert 1e-6 * np.linalg.norm(data.X.T @ data.Y, axis=0).max() < 0.7
     result = solve_ladm(data, loss, ROBUST, variant="paper")
     assert result.n_iter == 1
@@ -46,7 +48,7 @@ def test_as_printed_it_stops_at_once_with_zeros(loss, n):
     assert not result.W.any()
 
 
-def test_past_zero_it_goes_on_and_stops_by_the_same_rule():
+def test_past_zero_it_continues_and_stops_by_the_same_rule():
     data = problem(10)
     result = solve_ladm(data, SquaredLoss(2.0), ROBUST, variant="paper-past-zero")
     assert result.converged
@@ -55,7 +57,7 @@ def test_past_zero_it_goes_on_and_stops_by_the_same_rule():
     assert max(result.stop_crit, 0.0) <= 1e-5
 
 
-def test_as_printed_it_moves_where_the_condition_fails():
+def test_as_printed_it_moves_if_the_condition_fails():
     data = problem(60)
     sigma = np.linalg.norm(data.X.T @ data.Y, 2)
     for mu, moves in ((0.9 / sigma, False), (1.1 / sigma, True)):
@@ -66,7 +68,7 @@ def test_as_printed_it_moves_where_the_condition_fails():
         assert result.W.any() == moves
 
 
-def test_with_more_rows_than_features_the_printed_one_is_least_squares_whatever_lam():
+def test_with_more_rows_than_features_the_printed_algorithm_is_least_squares_for_any_lam():
     data = problem(60, T=2)
     ols = np.linalg.lstsq(data.X, data.Y, rcond=None)[0]
     for lam in (0.4, 0.7, 1.5):
@@ -74,11 +76,11 @@ def test_with_more_rows_than_features_the_printed_one_is_least_squares_whatever_
             data, SquaredLoss(2.0), [TraceNorm(1.0), L12(lam)], variant="paper", mu=0.05
         )
         assert_allclose(result.W, ols, rtol=1e-2, atol=1e-2)
-        assert result.info["feasibility"] > 1e-2  # there is no solution
+        assert result.info["feasibility"] > 1e-2  # No solution exists.
         assert result.info["objective"] == "constrained"
 
 
-def test_the_stacked_step_is_the_number_of_tasks_too_small():
+def test_the_stacked_step_is_too_small_by_the_number_of_tasks():
     data = problem(10)
     ragged = TaskData.from_list([data.X] * 8, list(data.Y.T))
     corrected = solve_ladm(
@@ -116,7 +118,9 @@ def constrained_optimum(data, lam):
     "layout", ["shared", "sparse", "weighted", "ragged", "masked", "cell-weighted"]
 )
 @pytest.mark.parametrize("fit_intercept", [False, True])
-def test_the_penalised_optimum_of_least_squares(small, layout, fit_intercept):
+def test_the_corrected_algorithm_reaches_the_optimum_of_least_squares(
+    small, layout, fit_intercept
+):
     data, loss = small.make(layout), SquaredLoss(1.0)
     result = solve_ladm(data, loss, ROBUST, eps=1e-6, fit_intercept=fit_intercept)
     best = solve_admm(data, loss, ROBUST, fit_intercept=fit_intercept, tol=1e-7)
@@ -135,7 +139,9 @@ def test_the_penalised_optimum_of_least_squares(small, layout, fit_intercept):
     ids=lambda loss: type(loss).__name__,
 )
 @pytest.mark.parametrize("layout", ["shared", "wide", "ragged", "masked"])
-def test_the_penalised_optimum_of_losses_on_classes(small, loss, layout):
+def test_the_corrected_algorithm_reaches_the_optimum_of_losses_for_labels(
+    small, loss, layout
+):
     data = small.make(layout, labels=True)
     for fit_intercept in (False, True):
         if fit_intercept and layout == "wide":
@@ -154,7 +160,7 @@ def test_the_penalised_optimum_of_losses_on_classes(small, loss, layout):
 )
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("variant", ["accelerated", "balanced"])
-def test_falling_mu_certifies_the_optimum_of_least_squares(
+def test_decreasing_mu_certifies_the_optimum_of_least_squares(
     small, layout, fit_intercept, variant
 ):
     data, loss = small.make(layout), SquaredLoss(1.0)
@@ -181,7 +187,7 @@ def test_falling_mu_certifies_the_optimum_of_least_squares(
 @pytest.mark.parametrize("layout", ["shared", "ragged", "masked"])
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("variant", ["accelerated", "balanced"])
-def test_falling_mu_certifies_the_optimum_of_losses_on_classes(
+def test_decreasing_mu_certifies_the_optimum_of_losses_for_labels(
     small, loss, layout, fit_intercept, variant
 ):
     data = small.make(layout, labels=True)
@@ -192,7 +198,7 @@ def test_falling_mu_certifies_the_optimum_of_losses_on_classes(
     assert result.objective[-1] == pytest.approx(best.objective[-1], rel=1.1e-4)
 
 
-def test_accelerated_mu_falls_as_one_over_the_iterations_and_not_without_curvature(
+def test_accelerated_mu_decreases_like_one_over_the_iterations_but_not_without_curvature(
     small,
 ):
     data, loss = problem(60), SquaredLoss(3.0)
@@ -218,13 +224,13 @@ def test_accelerated_mu_falls_as_one_over_the_iterations_and_not_without_curvatu
 @pytest.mark.every(3)
 @pytest.mark.parametrize("scale", [0.3, 1.0, 30.0])
 @pytest.mark.parametrize("beta", [0.02, 0.5])
-def test_accelerated_needs_fewer_iterations_than_apg_at_one_gap_whatever_the_scale(
+def test_accelerated_needs_fewer_iterations_than_apg_at_the_same_gap_for_any_scale(
     scale, beta
 ):
     rng = np.random.default_rng(3)
     X = scale * (
         rng.random((80, 120)) < rng.uniform(0.01, 0.5, 120)
-    )  # badly conditioned, as words are
+    )  # Badly conditioned, like word counts
     data = TaskData.from_matrix(
         X, np.sign(X @ rng.normal(size=(120, 3)) @ rng.normal(size=(3, 15)) + 0.1)
     )
@@ -242,11 +248,11 @@ def test_accelerated_needs_fewer_iterations_than_apg_at_one_gap_whatever_the_sca
 
 
 @pytest.mark.parametrize("beta", [0.02, 5.0])
-def test_balanced_needs_fewer_iterations_than_apg_also_where_the_loss_weighs_much(beta):
+def test_balanced_needs_fewer_iterations_than_apg_even_for_a_large_loss_weight(beta):
     rng = np.random.default_rng(5)
     X = rng.random((600, 120)) < np.geomspace(
         0.005, 0.2, 120
-    )  # as words of a text; much of y is out of reach
+    )  # Like word counts of a text; much of y cannot be explained.
     data = TaskData.from_matrix(
         X.astype(float), np.sign(X @ rng.normal(size=(120, 15)) - 1.5)
     )
@@ -265,7 +271,7 @@ def test_balanced_needs_fewer_iterations_than_apg_also_where_the_loss_weighs_muc
     )
 
 
-def test_warm_start_and_callback():
+def test_warm_start_and_callback_work():
     data, loss = problem(60), SquaredLoss(2.0)
     cold = solve_ladm(data, loss, ROBUST)
     warm = solve_ladm(data, loss, ROBUST, start=cold)
@@ -281,7 +287,7 @@ def test_warm_start_and_callback():
     )
 
 
-def test_what_does_not_fit_is_refused():
+def test_unsupported_problems_are_rejected():
     data = problem(10, labels=True)
     with pytest.raises(ValueError, match="variant must be one of"):
         solve_ladm(data, SquaredLoss(), ROBUST, variant="printed")

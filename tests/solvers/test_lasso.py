@@ -1,4 +1,6 @@
-"""Block coordinate descent: optima, certificates, and the ways in which sets and Gram matrices are chosen."""
+"""Block coordinate descent: optima, certificates, and the choice of sets and Gram
+matrices.
+"""
 
 import numpy as np
 import pytest
@@ -18,7 +20,9 @@ LOSS = SquaredLoss(0.7)
 
 
 def problem(n, d, T, sparse=False, weights=False, seed=0):
-    """Return data with correlated features of different sizes and few relevant ones."""
+    """Return data with correlated features of different scales and few relevant
+    ones.
+    """
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) + 0.5 * rng.normal(size=(n, 1)) + 0.3
     X *= rng.uniform(0.5, 3.0, d)
@@ -34,7 +38,7 @@ def problem(n, d, T, sparse=False, weights=False, seed=0):
 
 
 def strength(data, penalty, share):
-    """Return a share of the strength from which on nothing is left."""
+    """Return a fraction of the smallest strength with zero coefficients."""
     X = data.X.toarray() if data.sparse else data.X
     w = np.ones(len(X)) if data.weights is None else data.weights
     Y = data.targets - np.average(data.targets, axis=0, weights=w)
@@ -44,7 +48,7 @@ def strength(data, penalty, share):
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("layout", ["shared", "wide", "sparse", "weighted"])
 @pytest.mark.parametrize("penalty", [L21(0.6), L1(0.4)], ids=["rows", "entries"])
-def test_optimum_against_cvxpy(small, penalty, layout, fit_intercept):
+def test_the_optimum_matches_cvxpy(small, penalty, layout, fit_intercept):
     data = small.make(layout)
     result = solve_block_cd(
         data, LOSS, [penalty], fit_intercept=fit_intercept, tol=1e-8
@@ -58,7 +62,7 @@ def test_optimum_against_cvxpy(small, penalty, layout, fit_intercept):
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("weights", [False, True])
 @pytest.mark.parametrize("penalty", [L21, L1])
-def test_all_ways_end_in_a_certified_optimum(
+def test_all_variants_end_at_a_certified_optimum(
     monkeypatch, penalty, weights, sparse, way
 ):
     data = problem(60, 150, 4, sparse, weights)
@@ -74,11 +78,11 @@ def test_all_ways_end_in_a_certified_optimum(
         monkeypatch.setattr(lasso, "_SETS", 10**6)
     elif (
         way == "sets"
-    ):  # _LARGEST keeps the full matrix away, but lets every set have its own
+    ):  # _LARGEST prevents the full matrix, but each set may have its own.
         monkeypatch.setattr(lasso.Design, "_by_residuals", lambda self, size: False)
     result = solve_block_cd(data, LOSS, [p], fit_intercept=True, tol=1e-7)
     assert result.converged
-    # certified by the code that all solvers share, at the intercepts published
+    # Certified by the code shared by all solvers, at the fitted intercepts
     gap = duality_gap(data, LOSS, [p], result.parts, result.intercept)
     assert gap.relative <= 1.01e-7
     assert gap.primal == pytest.approx(result.objective[-1], rel=1e-9)
@@ -89,7 +93,7 @@ def test_all_ways_end_in_a_certified_optimum(
 
 @pytest.mark.parametrize(("penalty", "oracle"), [(L21, MultiTaskLasso), (L1, Lasso)])
 @pytest.mark.parametrize("shape", [(200, 30, 5), (40, 120, 5)])
-def test_scikit_learn_finds_the_same(penalty, oracle, shape):
+def test_scikit_learn_gives_the_same_solution(penalty, oracle, shape):
     data = problem(*shape)
     p = strength(data, penalty, 0.2)
     ours = solve_block_cd(data, LOSS, [p], fit_intercept=True, tol=1e-12)
@@ -100,7 +104,7 @@ def test_scikit_learn_finds_the_same(penalty, oracle, shape):
     assert_allclose(ours.intercept, theirs.intercept_, atol=1e-5)
 
 
-def test_growing_sets_and_a_gram_matrix_that_comes_to_pay(monkeypatch):
+def test_sets_grow_and_a_gram_matrix_is_used_once_it_is_cheaper(monkeypatch):
     monkeypatch.setattr(lasso, "_FIRST", 2)
     monkeypatch.setattr(lasso, "_SETS", 0)
     monkeypatch.setattr(lasso, "_GRADIENTS", 0)
@@ -115,7 +119,7 @@ def test_growing_sets_and_a_gram_matrix_that_comes_to_pay(monkeypatch):
     assert run[0.01].info["design"].complete
 
 
-def test_edges_of_the_path_and_columns_without_information():
+def test_ends_of_the_path_and_columns_without_information_are_handled():
     data = problem(50, 20, 3)
     for penalty in (L21, L1):
         above = solve_block_cd(
@@ -129,7 +133,7 @@ def test_edges_of_the_path_and_columns_without_information():
         )
         assert below.W.any()
     X = data.X.copy()
-    X[:, 3], X[:, 4] = 0.0, 7.0  # nothing; a constant, that is nothing once centred
+    X[:, 3], X[:, 4] = 0.0, 7.0  # Zero; a constant, which is zero once centered
     for design in (X, sp.csr_array(X)):
         flat = TaskData.from_matrix(design, data.targets)
         result = solve_block_cd(flat, LOSS, [L21(0.5)], fit_intercept=True, tol=1e-9)
@@ -140,7 +144,7 @@ def test_edges_of_the_path_and_columns_without_information():
     assert solve_block_cd(zeros, LOSS, [L1(1.0)]).converged
 
 
-def test_warm_starts_bring_the_design_along():
+def test_warm_starts_reuse_the_design():
     data = problem(100, 40, 3)
     cold = solve_block_cd(
         data, LOSS, [strength(data, L21, 0.1)], fit_intercept=True, tol=1e-8
@@ -156,7 +160,7 @@ def test_warm_starts_bring_the_design_along():
     assert not plain.intercept.any()
 
 
-def test_what_it_refuses_and_when_it_stops(small):
+def test_invalid_problems_are_rejected_and_limits_stop_a_run(small):
     data = problem(50, 20, 3)
     cases = [
         (data, LOSS, [TraceNorm(1.0)]),
@@ -195,7 +199,7 @@ def test_what_it_refuses_and_when_it_stops(small):
 
 
 @pytest.mark.parametrize("penalty", [L21, L1])
-def test_admm_takes_over_where_coordinate_descent_gets_stuck(monkeypatch, penalty):
+def test_admm_takes_over_if_coordinate_descent_stalls(monkeypatch, penalty):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(90, 2)) @ rng.normal(size=(2, 60)) + 0.2 * rng.normal(
         size=(90, 60)
@@ -210,7 +214,7 @@ def test_admm_takes_over_where_coordinate_descent_gets_stuck(monkeypatch, penalt
     assert duality_gap(
         data, LOSS, [p], result.parts, result.intercept
     ).primal == pytest.approx(result.objective[-1])
-    assert "rho" in result.info  # of ADMM
+    assert "rho" in result.info  # Of ADMM
     again = solve_lasso(data, LOSS, [p], start=result, fit_intercept=True, tol=1e-6)
     assert again.n_iter <= 5
     easy = solve_lasso(

@@ -1,4 +1,6 @@
-"""Multi-task MKL: optimality, certificate, limits, warm starts; the printed algorithm cycles."""
+"""Multi-task MKL: optimality, certificate, limits, warm starts; the printed
+algorithm cycles.
+"""
 
 from dataclasses import replace
 
@@ -21,7 +23,9 @@ KERNELS = [
 
 
 def toy(seed=0, n=60):
-    """Five tasks of two kinds: quadratic in two features, or a wave along a third."""
+    """Return five tasks of two kinds: quadratic in two features, or a wave along a
+    third.
+    """
     rng = np.random.default_rng(seed)
     designs = [rng.normal(size=(n, 4)) for _ in range(5)]
     kinds = [
@@ -46,7 +50,7 @@ def machines(data=None, C=1.0, accuracy=1e-5, kernels=KERNELS, max_bytes=1e9):
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.1, 1.0, 5.0, 20.0])
-def test_the_gap_closes_and_the_objective_never_rises(lam):
+def test_the_gap_closes_and_the_objective_never_increases(lam):
     tasks = machines()
     found = solve_group_mkl(tasks, lam, tol=1e-4)
     assert found.converged
@@ -71,7 +75,9 @@ def _primal_of_libsvm(tasks, t, theta):
 
 @pytest.mark.parametrize("lam", [0.0, 0.3])
 def test_value_and_weights_are_those_of_a_general_solver(lam):
-    """min over theta of max over alpha, as one conic problem in the machines and theta."""
+    """Solve min over theta of max over alpha as one conic problem in the machines and
+    theta.
+    """
     designs, labels = toy(n=20)
     designs, labels = designs[1:4], labels[1:4]
     kernels = KERNELS[:3]
@@ -111,7 +117,9 @@ def test_bounds_hold_from_the_first_iteration():
 
 
 def test_similar_tasks_share_their_weights():
-    """Between the limits the weights are equal within two kinds of tasks and differ between them."""
+    """Between the limits, weights are equal within the two kinds of tasks and differ
+    between them.
+    """
     rng = np.random.default_rng(0)
     designs = [rng.normal(size=(60, 2)) for _ in range(6)]
     labels = [
@@ -160,7 +168,7 @@ def test_the_printed_algorithm_cycles_where_the_corrected_one_converges(lam):
     assert corrected.converged
     assert max(printed.objective) > 1.2 * corrected.objective[-1]
     assert max(np.diff(printed.objective)) > 1.0, "the printed algorithm is no descent"
-    # Going on repeats the cycle: the period and the values stay.
+    # Continuing repeats the cycle: the period and the values do not change.
     again = solve_alternating(machines(), lam, start=printed)
     assert len(again.info["cycle"]) == len(printed.info["cycle"])
     assert_allclose(
@@ -168,8 +176,8 @@ def test_the_printed_algorithm_cycles_where_the_corrected_one_converges(lam):
     )
 
 
-def test_the_printed_algorithm_converges_where_one_kernel_is_best_for_all():
-    # The other kernel is constant but for rounding, of no use to any task.
+def test_the_printed_algorithm_converges_if_one_kernel_is_best_for_all_tasks():
+    # The other kernel is constant up to rounding and useless for all tasks.
     found = solve_alternating(
         machines(kernels=[KERNELS[1], GaussianKernel(spread=1e4)]), 1.0
     )
@@ -178,7 +186,7 @@ def test_the_printed_algorithm_converges_where_one_kernel_is_best_for_all():
     assert found.gap <= 1e-3
 
 
-def test_the_printed_algorithm_stops_at_its_limit_of_iterations():
+def test_the_printed_algorithm_stops_at_its_iteration_limit():
     found = solve_alternating(machines(), 0.1, max_iter=2)
     assert (found.n_iter, found.converged) == (2, False)
     assert "max_iter=2" in found.message
@@ -198,20 +206,20 @@ def test_a_warm_start_saves_most_machines():
         solve_group_mkl(machines(kernels=KERNELS[:2]), 0.1, start=first)
 
 
-def test_matrices_beyond_the_memory_limit_are_computed_anew():
+def test_matrices_beyond_the_memory_limit_are_recomputed():
     designs, _ = toy()
     size = 6 * 60 * 60 * 8
     some = machines(max_bytes=2.5 * size)
     found = solve_group_mkl(some, 0.1)
     assert (
         sum(some.grams[t] is some.grams[t] for t in range(5)) == 2
-    )  # the others are made anew each time
+    )  # The others are recomputed each time.
     assert_allclose(found.theta, solve_group_mkl(machines(), 0.1).theta, atol=1e-2)
     shared = GramStore(KERNELS, [designs[0]] * 5, 1.5 * size)
     assert all(shared[t] is shared[0] for t in range(5))
 
 
-def test_a_task_of_one_class_is_the_constant_of_its_class():
+def test_a_task_of_a_single_class_predicts_that_class():
     designs, labels = toy()
     labels[1] = np.full(60, -1.0)
     found = solve_group_mkl(machines((designs, labels)), 1.0)
@@ -220,7 +228,7 @@ def test_a_task_of_one_class_is_the_constant_of_its_class():
     assert not found.points[1].dual.any()
 
 
-def test_machines_are_as_accurate_as_asked_even_for_a_large_cost():
+def test_machines_reach_the_requested_accuracy_even_for_a_large_cost():
     tasks = machines(C=300.0, accuracy=1e-4)
     points = [tasks.solve(t, np.full(6, 1 / 6)) for t in range(5)]
     assert all(p.high - p.low <= 1e-4 * p.high for p in points)
@@ -228,7 +236,7 @@ def test_machines_are_as_accurate_as_asked_even_for_a_large_cost():
 
 
 @pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
-def test_machines_are_those_of_libsvm_wherever_they_start(C):
+def test_machines_match_libsvm_from_any_start(C):
     tasks = machines(C=C, accuracy=1e-8)
     first, theta = np.full(6, 1 / 6), np.array([0.3, 0.0, 0.5, 0.0, 0.2, 0.0])
     cold = tasks.solve(1, theta)
@@ -238,7 +246,8 @@ def test_machines_are_those_of_libsvm_wherever_they_start(C):
     dual = np.zeros(60)
     dual[svc.support_] = svc.dual_coef_[0]
     assert_allclose(cold.dual, dual, atol=1e-4 * C)
-    # From other weights, from another cost, and with costs that change by different factors.
+    # From other weights, from another cost, and with costs that change by different
+    # factors
     tasks.solve(1, first)
     dearer = machines(C=3 * C, accuracy=1e-8)
     dearer.solve(1, first)
@@ -255,7 +264,7 @@ def test_machines_are_those_of_libsvm_wherever_they_start(C):
     assert np.all(weighted.dual * tasks.labels[1] <= C * rows)
 
 
-def test_without_any_kernel_the_machine_is_the_larger_class():
+def test_without_any_kernel_the_machine_predicts_the_larger_class():
     designs, labels = toy()
     labels[0] = np.where(np.arange(60) < 40, 1.0, -1.0)
     point = machines((designs, labels)).solve(0, np.zeros(6))
@@ -264,7 +273,7 @@ def test_without_any_kernel_the_machine_is_the_larger_class():
     assert point.dual.sum() == pytest.approx(0.0)
 
 
-def test_slopes_are_derivatives():
+def test_slopes_match_derivatives():
     tasks, theta = machines(accuracy=1e-9), np.array([0.2, 0.1, 0.1, 0.3, 0.2, 0.1])
     base = tasks.solve(0, theta)
     for m in range(6):
@@ -287,13 +296,15 @@ def test_a_callback_stops_the_run():
 
 
 @pytest.mark.parametrize("lam", [-1.0, np.nan])
-def test_a_wrong_strength_is_refused(lam):
+def test_an_invalid_strength_is_rejected(lam):
     with pytest.raises(ValueError, match="lam must not be negative"):
         solve_group_mkl(machines(), lam)
 
 
-def test_a_bound_above_its_value_by_rounding_does_not_stop_the_descent():
-    """As of exact machines on Image: each dual value is one unit of the last digit above the primal one."""
+def test_a_bound_that_rounding_puts_above_its_value_does_not_stop_the_descent():
+    """As with exact machines on Image: each dual value is one unit of the last digit
+    above the primal one.
+    """
     tasks = machines()
     solve, calls = tasks.solve, []
 

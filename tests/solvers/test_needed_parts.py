@@ -1,4 +1,4 @@
-"""Parts that are left out are not needed: the penalty of the other part is never larger."""
+"""A part is left out if the penalty of the other part is never larger."""
 
 import math
 
@@ -21,7 +21,7 @@ NORMS = [L1, L12, L21, TraceNorm]
 SHAPES = [(4, 4), (4, 3), (2, 5), (1, 4), (4, 1), (1, 1)]
 
 
-def test_the_three_regimes_of_robust_mtl():
+def test_robust_mtl_has_three_ranges_of_lam():
     shape = (10, 16)
     assert needed_parts([TraceNorm(1.0), L12(1.0)], shape) == [0]
     assert needed_parts([TraceNorm(1.0), L12(0.99)], shape) == [0, 1]
@@ -30,7 +30,9 @@ def test_the_three_regimes_of_robust_mtl():
 
 
 def least_alpha(p, q, shape):
-    """Return the smallest alpha for which p(alpha) is left out next to q(1), by bisection."""
+    """Return the smallest alpha for which p(alpha) is left out beside q(1), by
+    bisection.
+    """
     low, high = 0.1, 100.0
     for _ in range(60):
         middle = math.sqrt(low * high)
@@ -46,7 +48,7 @@ def least_alpha(p, q, shape):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("p", NORMS)
 @pytest.mark.parametrize("q", NORMS)
-def test_a_part_is_left_out_where_the_other_is_never_dearer(p, q, shape):
+def test_a_part_is_left_out_if_the_other_never_costs_more(p, q, shape):
     rng = np.random.default_rng(0)
     d, T = shape
     corner, row, column = np.zeros(shape), np.zeros(shape), np.zeros(shape)
@@ -65,7 +67,7 @@ def test_a_part_is_left_out_where_the_other_is_never_dearer(p, q, shape):
         )
     worst = max(q(1.0).value(W) / p(1.0).value(W) for W in trials)
     assert least_alpha(p, q, shape) >= worst * (1 - 1e-9)
-    if shape == (4, 4):  # and no later than necessary
+    if shape == (4, 4):  # No later than necessary
         assert least_alpha(p, q, shape) == pytest.approx(worst)
 
 
@@ -77,7 +79,7 @@ def test_penalties_without_a_dual_norm_and_single_ones_are_kept():
 
 
 @pytest.mark.parametrize("lam", [0.2, 1.0, 1.5])
-def test_the_optimum_is_the_same_with_and_without(small, lam, monkeypatch):
+def test_the_optimum_is_the_same_with_and_without_the_part(small, lam, monkeypatch):
     data = small.make("shared")
     loss, penalties = SquaredLoss(2.0), [TraceNorm(1.0), L12(lam)]
     with_ = solve_admm(data, loss, penalties, tol=1e-8)

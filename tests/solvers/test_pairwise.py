@@ -1,4 +1,4 @@
-"""Tasks coupled in pairs: against a general convex solver, limits of lam, and certificates."""
+"""Tasks coupled in pairs: a general convex solver, limits of lam, and certificates."""
 
 import cvxpy as cp
 import numpy as np
@@ -39,7 +39,7 @@ def exact(slopes, curvature, lam):
 
 @pytest.mark.parametrize("lam", [0.01, 0.2, 0.6, 3.0])
 @pytest.mark.parametrize("curvature", [0.0, 0.5, 8.0])
-def test_the_theta_step_is_that_of_a_general_solver(lam, curvature):
+def test_the_theta_step_matches_a_general_solver(lam, curvature):
     slopes, start = problem()
     c = np.full((5, 1), curvature) * np.linspace(0.5, 1.5, 5)[:, None]
     oracle, value = exact(slopes, c * np.ones_like(slopes), lam)
@@ -109,20 +109,20 @@ def test_the_projection_is_the_nearest_point_of_the_simplex_ball(seed, M, scale)
     assert np.all(W >= 0)
     assert np.all(W.sum(axis=1) <= 1 + 1e-12)
     corners = np.vstack([np.zeros(M), np.eye(M)])
-    # The variational inequality at all corners characterises a projection.
+    # The variational inequality at all corners characterizes a projection.
     assert np.all(
         ((V - W)[:, None] * (corners - W[:, None])).sum(axis=2) <= 1e-9 * (1 + scale)
     )
 
 
-def test_linear_functions_are_minimised_at_corners():
+def test_linear_functions_are_minimized_at_corners():
     G = np.array([[1.0, 2.0], [-1.0, -3.0], [0.0, 0.0]])
     W = minimise_on_simplex_ball(G, np.zeros((3, 1)))
     assert W.tolist() == [[0, 0], [0, 1], [0, 0]]
     assert linear_minimum(G) == -3.0 == np.vdot(G, W)
 
 
-def test_pair_distances_are_those_of_all_pairs():
+def test_pair_distances_cover_all_pairs():
     W = np.random.default_rng(0).normal(size=(6, 3))
     expected = sum(np.linalg.norm(W[s] - W[t]) for s in range(6) for t in range(s))
     assert pair_distances(W) == pytest.approx(expected)

@@ -1,4 +1,6 @@
-"""Algorithm 2 of the MT-MKL paper, taken literally, and with the updates corrected one by one."""
+"""Algorithm 2 of the MT-MKL paper as printed, and with its updates corrected one by
+one.
+"""
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ START = np.full((T, M), 1.0 / M)
 SLOPES = -np.random.default_rng(0).uniform(0, 5, size=(T, M))
 
 
-def test_taken_literally_it_diverges():
+def test_as_printed_it_diverges():
     found = consensus(START, SLOPES, LAM)
     assert not found.stopped
     assert found.sizes[0] < 10
@@ -21,7 +23,7 @@ def test_taken_literally_it_diverges():
 
 
 @pytest.mark.parametrize("left", FIXES)
-def test_each_of_the_three_updates_misses_the_optimum_by_itself(left):
+def test_each_single_correction_misses_the_optimum(left):
     best = fuse(
         START,
         SimplexQuadratic(SLOPES, np.zeros((T, 1))),
@@ -39,7 +41,7 @@ def test_each_of_the_three_updates_misses_the_optimum_by_itself(left):
     assert not np.allclose(wrong, theta, atol=1e-2)
 
 
-def test_corrected_it_stops_after_a_few_tens_of_iterations_near_the_optimum():
+def test_corrected_it_stops_near_the_optimum_after_tens_of_iterations():
     best = fuse(
         START,
         SimplexQuadratic(SLOPES, np.zeros((T, 1))),

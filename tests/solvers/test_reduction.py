@@ -76,7 +76,7 @@ def test_the_iterates_are_the_same_in_both_forms(solve, options, case, fit_inter
     )
     if (
         options.get("stop") == "gap"
-    ):  # what no coefficients can fit makes the eigenbasis' certificate better
+    ):  # Excluding the unexplainable part improves the certificate of the eigenbasis.
         assert ours.n_iter <= direct.n_iter
         return
     assert ours.n_iter == direct.n_iter
@@ -92,7 +92,7 @@ def test_the_iterates_are_the_same_in_both_forms(solve, options, case, fit_inter
 
 
 @pytest.mark.parametrize("solve", [solve_apg, solve_ladm])
-def test_warm_starts_and_given_bases(solve):
+def test_warm_starts_and_given_bases_work(solve):
     data, loss = CASES["sparse"], SquaredLoss(0.6)
     rotation = prepare(data)
     cold = solve(data, loss, ROBUST, rotation=rotation)
@@ -110,7 +110,7 @@ def test_warm_starts_and_given_bases(solve):
         solve(data, loss, ROBUST, form="rotated")
 
 
-def test_reduced_data_keep_every_norm():
+def test_reduced_data_keep_all_norms():
     data = CASES["rank 3"]
     rotation = prepare(data)
     small = rotation.diagonal_data()
@@ -125,7 +125,7 @@ def test_reduced_data_keep_every_norm():
     )
 
 
-def test_only_problems_that_know_no_basis_are_reduced():
+def test_only_problems_without_a_basis_are_reduced():
     data, loss = CASES["tall"], SquaredLoss(1.0)
     weighted = TaskData.from_matrix(data.X, data.targets, weights=np.ones(30))
     gaps = np.array(data.targets)

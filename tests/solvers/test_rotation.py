@@ -1,4 +1,6 @@
-"""Eigenbases: they reproduce the designs, in every layout, sparse as dense, with weights and centring."""
+"""Eigenbases reproduce the designs in every layout, sparse or dense, with weights and
+centering.
+"""
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ LAYOUTS = [*SHARED, "ragged", "short", "ragged-weighted", "masked", "cell-weight
 
 
 def designs(data, fit_intercept):
-    """Return the weighted, centred design and targets of every task, written out."""
+    """Return the weighted, centered design and targets of each task."""
     out = []
     for t in range(data.n_tasks):
         X, y, w = data.task(t)
@@ -90,7 +92,7 @@ def test_scores_and_pull_are_adjoint_and_predict(small, layout, fit_intercept):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("fit_intercept", [False, True])
-def test_the_slope_is_that_of_the_rows_and_needs_no_basis_of_many_features(
+def test_the_slope_matches_the_rows_and_needs_no_basis_of_many_features(
     small, layout, fit_intercept
 ):
     data = small.make(layout)
@@ -126,7 +128,7 @@ def test_intercepts_are_optimal(small, layout):
     assert_allclose(prepare(data).intercept(W), 0.0)
 
 
-def test_uncentred_intercepts_predict_the_same(small):
+def test_uncentered_intercepts_predict_the_same(small):
     data = small.make("shared")
     rotation = prepare(data, fit_intercept=True)
     rng = np.random.default_rng(5)
@@ -154,7 +156,7 @@ def test_sparse_equals_dense(shape, fit_intercept, weighted):
 
 
 @pytest.mark.parametrize("shape", [(12, 40), (40, 12)])
-def test_ill_conditioned_designs_keep_orthonormal_bases(shape):
+def test_ill_conditioned_designs_have_orthonormal_bases(shape):
     rng = np.random.default_rng(7)
     U, _ = np.linalg.qr(rng.normal(size=(shape[0], 12)))
     V, _ = np.linalg.qr(rng.normal(size=(shape[1], 12)))
@@ -168,7 +170,7 @@ def test_ill_conditioned_designs_keep_orthonormal_bases(shape):
     assert_allclose(rotation.lift(Q), rotation.basis @ Q, atol=1e-12)
 
 
-def test_repeated_rows_lower_the_rank():
+def test_repeated_rows_reduce_the_rank():
     rng = np.random.default_rng(8)
     X = rng.normal(size=(6, 20))
     data = TaskData.from_matrix(np.vstack([X, X]), rng.normal(size=(12, 3)))
@@ -176,7 +178,7 @@ def test_repeated_rows_lower_the_rank():
 
 
 @pytest.mark.parametrize("shape", [(5, 3), (3, 5), (1, 4), (4, 1)])
-def test_a_design_of_zeros(shape):
+def test_a_design_of_zeros_has_an_empty_basis(shape):
     Y = np.ones((shape[0], 2))
     rotation = prepare(TaskData.from_matrix(np.zeros(shape), Y))
     assert rotation.rank == 1
@@ -202,7 +204,9 @@ def test_retarget_equals_a_fresh_rotation(small, layout, fit_intercept):
     assert_allclose(reused.intercept(W), fresh.intercept(W), atol=1e-12)
 
 
-def test_too_many_bytes_are_refused_with_the_remedy(small, monkeypatch):
+def test_a_basis_that_exceeds_the_memory_is_rejected_with_the_remedy(
+    small, monkeypatch
+):
     monkeypatch.setattr(memory, "_SMALL", 0)
     monkeypatch.setattr(memory, "free_bytes", lambda: 1000)
     with pytest.raises(MemoryLimitError, match="solve_fista"):

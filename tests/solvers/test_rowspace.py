@@ -1,4 +1,6 @@
-"""The span of few distinct rows: rotation-invariant models are the same in its coordinates."""
+"""The span of few distinct rows: rotation-invariant models are the same in its
+coordinates.
+"""
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ D = 40
 
 
 def pairs(seed=0, n=6, classes=3):
-    """One-vs-one tasks of three classes: every example is in two tasks."""
+    """Return one-vs-one tasks of three classes: every example is in two tasks."""
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(classes, n, D)) + 2.0 * rng.normal(size=(classes, 1, D))
     Xs, ys = [], []
@@ -24,7 +26,7 @@ def pairs(seed=0, n=6, classes=3):
     return TaskData.from_list(Xs, ys)
 
 
-def test_products_are_those_of_the_design():
+def test_products_equal_those_of_the_design():
     data = pairs()
     small, basis = in_row_space(data)
     assert basis.shape == (D, 18)
@@ -41,7 +43,7 @@ def test_the_model_is_the_same(model, monkeypatch):
 
 
 def _both(data, model, monkeypatch):
-    """Fit without and with the span of the rows."""
+    """Fit with and without the span of the rows."""
     found = []
     for function in (lambda d: (d, None), in_row_space):
         monkeypatch.setattr("mtlrun.problem.rotation.in_row_space", function)
@@ -53,7 +55,7 @@ def _both(data, model, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["shared", "sparse", "many rows"])
-def test_other_designs_stay_as_they_are(kind):
+def test_other_designs_do_not_change(kind):
     data = pairs(n=14) if kind == "many rows" else pairs()
     if kind == "sparse":
         data = data.with_design(sp.csr_array(data.X))

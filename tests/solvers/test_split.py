@@ -1,4 +1,6 @@
-"""ADMM split at the predictions: optima for every loss and layout, masks with one basis, warm starts."""
+"""ADMM split at the predictions: optima for every loss and layout, masks with one
+basis, warm starts.
+"""
 
 import numpy as np
 import pytest
@@ -34,7 +36,7 @@ MODELS = {
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_optimum_against_cvxpy(small, layout, loss, model):
+def test_the_optimum_matches_cvxpy(small, layout, loss, model):
     data, penalties = small.make(layout, labels=loss.labels), MODELS[model]
     for fit_intercept in (False, True):
         if (
@@ -42,7 +44,7 @@ def test_optimum_against_cvxpy(small, layout, loss, model):
             and isinstance(loss, LogisticLoss)
             and layout in ("wide", "short")
         ):
-            continue  # separable by the intercept alone: no minimiser
+            continue  # Separable by the intercept alone: no minimizer exists.
         result = solve_split(
             data, loss, penalties, fit_intercept=fit_intercept, tol=1e-6
         )
@@ -71,7 +73,7 @@ def badly_scaled(labels=True):
     ids=lambda loss: type(loss).__name__,
 )
 @pytest.mark.parametrize("fit_intercept", [False, True])
-def test_agrees_with_fista(small, loss, fit_intercept):
+def test_it_agrees_with_fista(small, loss, fit_intercept):
     data, penalties = badly_scaled(), [TraceNorm(1.0), L12(0.7)]
     ours = solve_split(data, loss, penalties, fit_intercept=fit_intercept, tol=1e-5)
     theirs = solve_fista(
@@ -82,7 +84,7 @@ def test_agrees_with_fista(small, loss, fit_intercept):
     assert ours.objective[-1] == pytest.approx(theirs.objective[-1], rel=2e-5)
 
 
-def test_agrees_with_the_two_block_admm_for_the_squared_loss(small):
+def test_it_agrees_with_the_two_block_admm_for_the_squared_loss(small):
     data, penalties = badly_scaled(labels=False), [TraceNorm(1.0), L12(0.7)]
     ours = solve_split(data, SquaredLoss(1.0), penalties, fit_intercept=True, tol=1e-6)
     theirs = solve_admm(data, SquaredLoss(1.0), penalties, fit_intercept=True, tol=1e-6)
@@ -90,18 +92,18 @@ def test_agrees_with_the_two_block_admm_for_the_squared_loss(small):
     assert_allclose(ours.intercept, theirs.intercept, rtol=0.02, atol=0.05)
 
 
-def test_masked_data_need_one_basis_only(small):
+def test_masked_data_need_only_one_basis(small):
     data = small.make("masked", labels=True)
     result = solve_split(data, SquaredHingeLoss(1.0), MODELS["robust"], tol=1e-6)
     state = result.info["state"]
     assert state.M.shape == data.targets.shape
     assert_allclose(
         state.V[~data.observed], 0.0, atol=1e-12
-    )  # no force where nothing is known
+    )  # Missing targets have no influence.
 
 
 @pytest.mark.parametrize("layout", ["shared", "ragged", "masked"])
-def test_warm_starts(small, layout):
+def test_warm_starts_save_iterations(small, layout):
     data, loss, penalties = (
         small.make(layout, labels=True),
         SquaredHingeLoss(1.0),
@@ -138,7 +140,7 @@ def test_warm_starts(small, layout):
         assert_array_equal(before, now)
 
 
-def test_a_rotation_serves_data_with_other_weights(small):
+def test_a_rotation_can_be_reused_with_other_weights(small):
     plain, weighted = (
         small.make("shared", labels=True),
         small.make("weighted", labels=True),

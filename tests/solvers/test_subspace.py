@@ -1,4 +1,6 @@
-"""Locally optimal subspace descent against ADMM in the eigenbasis, whose optimum it must find without one."""
+"""Locally optimal subspace descent reaches the optimum of ADMM without its
+eigenbasis.
+"""
 
 import numpy as np
 import pytest
@@ -19,7 +21,9 @@ ROBUST = [TraceNorm(1.0), L12(0.5)]
 
 
 def wide(sparse=True, weights=False, seed=0):
-    """Two common directions, three tasks of their own, and a feature that is large everywhere."""
+    """Return two common directions, three separate tasks, and a feature that is large
+    everywhere.
+    """
     rng = np.random.default_rng(seed)
     n, d, T = 80, 60, 12
     X = rng.normal(size=(n, d))
@@ -38,7 +42,7 @@ def wide(sparse=True, weights=False, seed=0):
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("weights", [False, True])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_it_finds_the_optimum(sparse, weights, intercept, tol):
+def test_it_reaches_the_optimum(sparse, weights, intercept, tol):
     data, loss = wide(sparse, weights), SquaredLoss(0.05)
     best = solve_admm(
         data, loss, ROBUST, fit_intercept=intercept, tol=1e-10, max_iter=50000
@@ -52,7 +56,7 @@ def test_it_finds_the_optimum(sparse, weights, intercept, tol):
     )
     assert found.gaps[-1][2] <= best.objective[-1] * (
         1 + 1e-7
-    )  # the dual value is a bound
+    )  # The dual value is a bound.
     assert found.info["rank"] > 0
     assert found.info["outliers"] > 0
 
@@ -61,7 +65,7 @@ def test_it_finds_the_optimum(sparse, weights, intercept, tol):
     "penalties",
     [[TraceNorm(3.0)], [L12(2.0), TraceNorm(3.0)], [TraceNorm(1.0), L12(5.0)]],
 )
-def test_penalties_in_any_order_and_strength(penalties):
+def test_penalties_may_have_any_order_and_strength(penalties):
     data, loss = wide(), SquaredLoss(0.3)
     best = solve_admm(data, loss, penalties, tol=1e-10, max_iter=50000)
     found = solve_subspace(data, loss, penalties, tol=1e-8)
@@ -77,7 +81,7 @@ def test_a_penalty_too_strong_gives_zero_at_once():
     assert not found.parts.any()
 
 
-def test_a_warm_start_goes_on_where_it_ended():
+def test_a_warm_start_continues_from_the_last_solution():
     data, loss = wide(), SquaredLoss(0.05)
     cold = solve_subspace(data, loss, ROBUST, tol=1e-6)
     for start in (cold, cold.parts):
@@ -86,14 +90,14 @@ def test_a_warm_start_goes_on_where_it_ended():
         assert again.objective[-1] <= cold.objective[-1] * (1 + 1e-9)
 
 
-def test_a_step_that_raises_the_objective_is_taken_back(monkeypatch):
+def test_a_step_that_increases_the_objective_is_undone(monkeypatch):
     data, loss, calls = wide(), SquaredLoss(0.05), []
     step = subspace._step
 
     def spoiled(problem, point, at, gap, careful):
         new = step(problem, point, at, gap, careful)
         calls.append(careful)
-        if len(calls) in (3, 6, 7, 8):  # three in a row double the precision
+        if len(calls) in (3, 6, 7, 8):  # Three in a row double the precision.
             new.E *= 1.5
         return new
 
@@ -106,7 +110,7 @@ def test_a_step_that_raises_the_objective_is_taken_back(monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_products_are_those_of_the_centred_and_weighted_design(dtype):
+def test_products_equal_those_of_the_centered_and_weighted_design(dtype):
     data = wide(weights=True)
     problem = WideProblem.of(data, 1.0, 1.0, True).astype(dtype)
     X, w = data.X.toarray(), data.weights
@@ -130,7 +134,7 @@ def test_products_are_those_of_the_centred_and_weighted_design(dtype):
         )
 
 
-def test_eigenvalues_that_stand_out_are_deflated():
+def test_outlying_eigenvalues_are_deflated():
     data = wide(sparse=False)
     problem = WideProblem.of(data, 1.0, 1.0, False)
     exact = np.linalg.eigvalsh(data.X.T @ data.X)
@@ -139,7 +143,7 @@ def test_eigenvalues_that_stand_out_are_deflated():
     assert problem.level == pytest.approx(exact[:-1].sum() / 60, rel=1e-6)
 
 
-def test_the_clipped_certificate_is_at_least_that_of_one_factor_for_all():
+def test_the_clipped_certificate_is_at_least_that_of_a_common_factor():
     data = wide()
     problem = WideProblem.of(data, 0.1, 0.5, False)
     W = solve_admm(data, SquaredLoss(0.1), ROBUST, max_iter=5, tol=0).W
@@ -176,12 +180,12 @@ def test_the_clipped_certificate_is_at_least_that_of_one_factor_for_all():
         ),
     ],
 )
-def test_other_problems_are_refused(data, loss, penalties):
+def test_other_problems_are_rejected(data, loss, penalties):
     with pytest.raises(ValueError, match="TraceNorm and L12"):
         solve_subspace(data, loss, penalties)
 
 
-def test_auto_takes_it_for_designs_whose_eigenbasis_costs_more():
+def test_auto_selects_it_for_designs_whose_eigenbasis_is_more_expensive():
     loss = SquaredLoss()
     for n, chosen in ((500, "admm"), (6000, "subspace")):
         X = sp.random_array(
@@ -196,7 +200,7 @@ def test_auto_takes_it_for_designs_whose_eigenbasis_costs_more():
     assert choose_solver(data, loss, [L21(1.0)]) == "lasso"
 
 
-def test_the_model_reaches_it_by_name():
+def test_the_model_selects_it_by_name():
     data = wide(sparse=False)
     options = {"lam": 0.5, "beta": 0.05, "tol": 1e-7}
     ours = RobustMTL(solver="subspace", **options).fit(data.X, data.targets)

@@ -36,7 +36,7 @@ def test_shifted_systems_are_solved(n, order):
     assert_allclose(X, expected, atol=1e-12 * np.abs(expected).max())
 
 
-def test_a_pencil_becomes_one_matrix():
+def test_a_pencil_is_reduced_to_one_matrix():
     rng = np.random.default_rng(0)
     A, B = spd(6, rng), spd(6, rng)
     before = B.copy()
@@ -47,13 +47,13 @@ def test_a_pencil_becomes_one_matrix():
     assert_allclose(B, before, rtol=0)
 
 
-def test_an_indefinite_second_matrix_is_refused():
+def test_an_indefinite_second_matrix_is_rejected():
     with pytest.raises(LinAlgError, match="not positive definite: pivot 2"):
         reduce_pencil(np.asfortranarray(np.eye(2)), np.diag([1.0, -1.0]))
 
 
 @pytest.mark.parametrize(("d", "m"), [(1, 1), (1, 4), (4, 1), (2, 7), (7, 2), (5, 5)])
-def test_either_side_may_be_the_diagonal_one(d, m):
+def test_either_matrix_may_be_diagonal(d, m):
     rng = np.random.default_rng(d * 10 + m)
     S2 = spd(m, rng)
     system = CoupledSystem(

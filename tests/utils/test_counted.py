@@ -1,4 +1,4 @@
-"""Numbers with their nouns, and the sentences that hold them."""
+"""Numbers with their nouns, and sentences that contain them."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,6 @@
-"""Errors travel between processes as they are; what is no record, and what JSON does not hold."""
+"""Errors pass unchanged between processes; invalid records, and values that JSON
+lacks.
+"""
 
 import json
 import pickle
@@ -21,7 +23,7 @@ from mtlrun.utils.io import jsonable
         UnknownNameError("method", "SparsMTL", ["SparseMTL", "FETR"]),
     ],
 )
-def test_an_error_comes_back_from_a_worker_process_as_it_was(error):
+def test_an_error_from_a_worker_process_is_unchanged(error):
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is type(error)
     assert (again.message, again.remedy, str(again)) == (
@@ -32,12 +34,12 @@ def test_an_error_comes_back_from_a_worker_process_as_it_was(error):
 
 
 @pytest.mark.parametrize("text", ["[]", "{", json.dumps({"schema": 1, "key": "k"})])
-def test_what_is_no_record_is_refused(text):
+def test_an_invalid_record_is_rejected(text):
     with pytest.raises(ValueError):
         Record.from_line(text)
 
 
-def test_values_that_json_does_not_hold():
+def test_values_that_json_lacks_are_converted():
     found = jsonable(
         {
             1: {3, 1, 2},

@@ -1,4 +1,4 @@
-"""Functions are compiled when they are called first, once, and kept on disk where that is possible."""
+"""Functions are compiled on first use, once, and cached on disk if possible."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ print("numba" in sys.modules)
 
 
 @pytest.mark.slow
-def test_models_of_matrix_products_load_no_compiler():
+def test_models_of_matrix_products_do_not_import_the_compiler():
     run = subprocess.run(
         [sys.executable, "-c", BY_BLAS], capture_output=True, text=True, check=True
     )
@@ -62,7 +62,7 @@ def quadruple(x):
     return double(double(x))
 
 
-def test_a_place_that_cannot_be_written_only_costs_the_cache(monkeypatch):
+def test_an_unwritable_folder_only_disables_the_cache(monkeypatch):
     monkeypatch.setattr("mtlrun.utils.jitcache._possible_bases", lambda *_: [])
     assert quadruple(2.5) == 10.0
     assert double(1.0) == 2.0
@@ -87,7 +87,9 @@ print(twice(1.0), sum(twice.stats.cache_hits.values()))
 
 @pytest.fixture
 def modules(tmp_path):
-    """Three modules, one of them compiled and run by `call`, which returns its number and how much came from disk."""
+    """Write three modules, one compiled and run by `call`, which returns its number and
+    the count of cache hits.
+    """
     cache, package = tmp_path / "cache", tmp_path / "kernels"
     cache.mkdir()
     package.mkdir()
@@ -121,7 +123,7 @@ def modules(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
-def test_machine_code_is_of_the_sources_of_all_that_it_contains(modules):
+def test_machine_code_depends_on_the_sources_of_everything_it_contains(modules):
     write, call, _ = modules
     assert call() == (6.0, 0)
     assert call() == (6.0, 1)
@@ -134,7 +136,7 @@ def test_machine_code_is_of_the_sources_of_all_that_it_contains(modules):
 
 @pytest.mark.slow
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
-def test_machine_code_of_earlier_sources_is_removed_when_it_is_unused(modules):
+def test_machine_code_of_earlier_sources_is_removed_when_unused(modules):
     write, call, cache = modules
     call()
     (old,) = (cache / "kernels.inside").iterdir()

@@ -1,4 +1,6 @@
-"""Files of a folder replaced at once: kills at every step, foreign files, two at a time, folders from elsewhere."""
+"""Files of a folder replaced at once: kills at every step, foreign files, two writers,
+folders from elsewhere.
+"""
 
 import os
 import shutil
@@ -37,7 +39,7 @@ def replace_all(folder):
         put(new, NEW)
 
 
-def test_new_files_come_obsolete_ones_go_and_others_stay(tmp_path):
+def test_new_files_appear_obsolete_ones_disappear_and_others_stay(tmp_path):
     put(tmp_path / "deep/place", OLD | FOREIGN)
     before = os.stat(tmp_path / "deep/place").st_ino
     replace_all(tmp_path / "deep/place")
@@ -46,7 +48,7 @@ def test_new_files_come_obsolete_ones_go_and_others_stay(tmp_path):
     }
     assert (
         os.stat(tmp_path / "deep/place").st_ino == before
-    )  # a shell or a mount may hold it
+    )  # A shell or a mount may use it.
     replace_all(tmp_path / "another/place")
     assert content(tmp_path / "another/place") == NEW
 
@@ -79,16 +81,17 @@ def test_a_kill_at_any_step_leaves_the_old_files_or_the_new_ones(tmp_path, kille
         seen.append(found == NEW | FOREIGN)
         replace_all(folder)
         assert content(folder) == NEW | FOREIGN, n
-        assert not list(folder.rglob(".*")), n  # what the dead process left is tidied
+        # Leftovers of the killed process are removed.
+        assert not list(folder.rglob(".*")), n
         if not dead:
             break
-    assert seen == sorted(seen)  # one step decides
+    assert seen == sorted(seen)  # A single step decides.
     assert seen.count(False) > 5
     assert seen.count(True) > 5
 
 
 @pytest.mark.slow
-def test_a_kill_while_another_process_completes_is_completed_by_the_next(
+def test_if_a_process_is_killed_while_completing_another_the_next_one_completes_it(
     tmp_path, killed
 ):
     put(tmp_path / "start", OLD | FOREIGN)
@@ -118,7 +121,7 @@ def _decided(start, folder, killed, n):
     return (folder / READY).is_dir()
 
 
-def test_of_two_at_once_the_later_end_wins_with_all_its_files(tmp_path):
+def test_of_two_simultaneous_writers_the_later_one_wins_with_all_its_files(tmp_path):
     with publish(tmp_path) as first:
         put(first, {"a": "1", "b": "1"})
         with publish(tmp_path) as second:
@@ -131,7 +134,7 @@ def test_of_two_at_once_the_later_end_wins_with_all_its_files(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a.txt", "sub"])
-def test_a_folder_or_a_file_in_the_way_is_refused_before_anything_is_moved(
+def test_a_folder_or_a_file_in_the_way_is_rejected_before_anything_is_moved(
     tmp_path, name
 ):
     put(tmp_path, {"z.txt": "old"})
@@ -186,7 +189,7 @@ def test_a_folder_from_elsewhere_moves_and_deletes_nothing_outside(tmp_path, tra
     assert content(outside) == {"files/key": "secret", "key": "secret"}
 
 
-def test_a_relative_folder_and_the_one_we_stand_in(tmp_path, monkeypatch):
+def test_a_relative_folder_and_the_current_folder_work(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for folder in (Path("."), Path("here")):
         put(folder, OLD)

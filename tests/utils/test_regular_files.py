@@ -1,4 +1,4 @@
-"""What is opened is a regular file: no reader waits for a pipe, or reads a device."""
+"""Only regular files are opened: no reader waits for a pipe or reads a device."""
 
 import ast
 import os
@@ -19,10 +19,10 @@ from mtlrun.utils.processes import exclusive_lock, is_locked
 PACKAGE = Path(str(mtlrun.__file__)).parent
 posix = pytest.mark.skipif(os.name != "posix", reason="files of POSIX systems")
 
-#: Calls that open a file without looking at its type.
+#: Calls that open a file without checking its type
 METHODS = ("read_text", "read_bytes", "resolve")
 FUNCTIONS = ("open", "np.load", "np.loadtxt", "np.fromfile", "json.load")
-#: Modules that may use them, and why.
+#: Modules that may use them, and the reason
 EXCEPTIONS = {
     "__main__.py": "the null device for standard streams that are closed",
     "cli/plot.py": "`Path.resolve`, for the name of a folder",
@@ -35,7 +35,7 @@ EXCEPTIONS = {
     "comparison/result.py": "`DataFile.read_bytes`",
     "utils/outputs.py": "pipes and devices that the user named as outputs, and an example",
     "penalties/coupled.py": "`resolve` of a quadratic form",
-    # Below data/ files are `DataFile`, which opens regular files only.
+    # Below data/ files are `DataFile`, which opens only regular files.
     "chunks/table.py": "`DataFile.open`",
     "chunks/stored.py": "files of this run, in a temporary folder of its own",
     "chunks/sums.py": "files of this run, in a temporary folder of its own",
@@ -45,7 +45,7 @@ EXCEPTIONS = {
 
 
 def _calls(tree: ast.AST) -> list[str]:
-    """Return the calls that open files, as they are written."""
+    """Return the calls that open files, as source text."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     names = [ast.unparse(call.func) for call in calls]
     opened_by_mode = [
@@ -76,14 +76,14 @@ def test_files_are_opened_by_open_regular():
     assert not wrong
 
 
-def test_the_check_above_sees_calls():
+def test_the_check_above_detects_calls():
     tree = ast.parse('p.read_text(); open("a"); p.open("rb"); np.load(p); f.open()')
     assert len(_calls(tree)) == 4
 
 
 @posix
 @pytest.mark.parametrize("kind", ["pipe", "device"])
-def test_a_pipe_or_device_is_refused_at_once(tmp_path, kind):
+def test_a_pipe_or_device_is_rejected_at_once(tmp_path, kind):
     path = tmp_path / "a.json"
     if kind == "pipe":
         os.mkfifo(path)
@@ -95,7 +95,7 @@ def test_a_pipe_or_device_is_refused_at_once(tmp_path, kind):
         read_raw(path)
 
 
-def test_a_folder_is_refused(tmp_path):
+def test_a_folder_is_rejected(tmp_path):
     with pytest.raises(IsADirectoryError):
         read_file(tmp_path)
 
@@ -106,14 +106,14 @@ def test_text_is_read_with_plain_line_ends(tmp_path):
 
 
 @posix
-def test_a_loop_of_links_is_no_output(tmp_path):
+def test_a_link_loop_is_not_a_valid_output(tmp_path):
     (tmp_path / "loop").symlink_to("loop")
     with pytest.raises(OSError, match="loop"):
         write_output(tmp_path / "loop", "text")
 
 
 @posix
-def test_a_pipe_is_no_lock(tmp_path):
+def test_a_pipe_is_not_a_valid_lock(tmp_path):
     os.mkfifo(tmp_path / "a.lock")
     assert not is_locked(tmp_path / "a.lock")
     with pytest.raises(IrregularFileError), exclusive_lock(tmp_path / "a.lock"):
@@ -129,7 +129,7 @@ def test_a_record_that_is_a_pipe_is_damaged(tmp_path):
         records.read("k")
 
 
-def test_locks_of_long_names_are_short_and_different(tmp_path):
+def test_locks_for_long_names_are_short_and_different(tmp_path):
     folders = [tmp_path / ("a" * 125) / ("b" * 125) / end for end in ("full", "demo")]
     names = [Store(tmp_path, folder).lock.name for folder in folders]
     assert max(map(len, names)) <= MAX_LOCK_BYTES + len(".lock")
@@ -138,7 +138,7 @@ def test_locks_of_long_names_are_short_and_different(tmp_path):
 
 
 @posix
-def test_reading_a_pipe_with_a_writer_is_refused_too(tmp_path):
+def test_reading_a_pipe_with_a_writer_is_rejected_too(tmp_path):
     path = tmp_path / "p"
     os.mkfifo(path)
     writer = threading.Thread(target=lambda: os.close(os.open(path, os.O_RDWR)))

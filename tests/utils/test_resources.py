@@ -7,7 +7,7 @@ from mtlrun.utils import io as resources
 
 
 @pytest.mark.parametrize("function", [resources.configs_dir, resources.datasets_dir])
-def test_found_in_this_installation(function):
+def test_files_are_found_in_this_installation(function):
     assert function().is_dir()
 
 
@@ -20,7 +20,7 @@ def _layout(root, monkeypatch, *folders):
     return package
 
 
-def test_wheel_layout(tmp_path, monkeypatch):
+def test_files_are_found_in_a_wheel(tmp_path, monkeypatch):
     package = _layout(
         tmp_path, monkeypatch, "mtlrun/_configs", "mtlrun/_datasets", "configs"
     )
@@ -29,7 +29,7 @@ def test_wheel_layout(tmp_path, monkeypatch):
     assert resources.checkout_dir() is None
 
 
-def test_checkout_layout(tmp_path, monkeypatch):
+def test_files_are_found_in_a_checkout(tmp_path, monkeypatch):
     _layout(tmp_path, monkeypatch, "configs", "datasets")
     (tmp_path / "pyproject.toml").touch()
     assert resources.configs_dir() == tmp_path / "configs"
@@ -37,7 +37,7 @@ def test_checkout_layout(tmp_path, monkeypatch):
     assert resources.checkout_dir() == tmp_path
 
 
-def test_a_folder_beside_an_installed_package_is_not_taken_for_ours(
+def test_a_folder_beside_an_installed_package_is_not_confused_with_ours(
     tmp_path, monkeypatch
 ):
     _layout(tmp_path, monkeypatch, "configs")

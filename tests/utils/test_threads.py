@@ -1,4 +1,4 @@
-"""Threads of BLAS while small matrices are multiplied."""
+"""BLAS threads during products of small matrices."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def _two_threads():
         yield
 
 
-def test_small_matrices_have_one_thread_and_larger_ones_what_they_had():
+def test_small_matrices_use_one_thread_and_larger_ones_keep_their_number():
     before = blas_threads()
     with one_thread_if_small(SMALL):
         assert blas_threads() == {1}
@@ -36,7 +36,7 @@ def test_small_matrices_have_one_thread_and_larger_ones_what_they_had():
         assert blas_threads() == before
 
 
-def test_threads_are_given_back_after_an_error():
+def test_threads_are_restored_after_an_error():
     before = blas_threads()
     with pytest.raises(ZeroDivisionError), one_thread_if_small(1):
         raise ZeroDivisionError
@@ -50,7 +50,9 @@ def test_threads_are_given_back_after_an_error():
         (HierarchicalMTLClassifier, logistic, "minimize"),
     ],
 )
-def test_hierarchical_models_are_fitted_by_one_thread(model, module, name, monkeypatch):
+def test_hierarchical_models_are_fitted_with_one_thread(
+    model, module, name, monkeypatch
+):
     seen = []
     solve = getattr(module, name)
 

@@ -1,4 +1,6 @@
-"""YAML files: places of all values, plain data only, every refusal with its place."""
+"""YAML files: locations of all values, plain data only, every error with its
+location.
+"""
 
 import json
 
@@ -21,7 +23,7 @@ from mtlrun.utils.yaml import (
 )
 
 
-def test_places_of_keys_and_values():
+def test_keys_and_values_have_locations():
     document = load_text("a: 1\nb:\n  - {c: long word}\n", "f.yaml")
     assert document.data == {"a": 1, "b": [{"c": "long word"}]}
     assert nearest(document.places, ("b", 0, "c")) == Position(
@@ -57,7 +59,7 @@ def test_places_of_keys_and_values():
         ("[1, {a: b}]", [1, {"a": "b"}]),
     ],
 )
-def test_scalars_are_those_of_yaml_1_2(text, value):
+def test_scalars_follow_yaml_1_2(text, value):
     data = load_text(f"x: {text}\n", "f").data["x"]
     assert data == value
     assert type(data) is type(value)
@@ -122,26 +124,26 @@ GOLDEN = {
 
 
 @pytest.mark.parametrize("case", GOLDEN)
-def test_refusals(case):
+def test_errors_are_located(case):
     text, expected = GOLDEN[case]
     with pytest.raises(ConfigError) as refused:
         load_text(text, "f.yaml")
     assert str(refused.value) == expected
 
 
-def test_deep_nesting_is_refused_before_it_recurses():
+def test_deep_nesting_is_rejected_before_recursion():
     with pytest.raises(ConfigError, match="nested more than 40 levels deep"):
         load_text("a: " + "[" * 100_000, "f")
 
 
-def test_exploding_aliases_are_refused():
+def test_exploding_aliases_are_rejected():
     lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 9)]
     with pytest.raises(ConfigError, match="more than 50000 values"):
         load_text("\n".join(lines), "f")
 
 
-def test_files_that_cannot_be_read(tmp_path):
+def test_unreadable_files_are_rejected(tmp_path):
     with pytest.raises(ConfigError, match="cannot be read: No such file"):
         load_file(tmp_path / "none.yaml")
     with pytest.raises(ConfigError, match="is a folder, not a file"):
@@ -158,13 +160,13 @@ def test_files_that_cannot_be_read(tmp_path):
         load_file(big)
 
 
-def test_byte_order_mark_is_accepted(tmp_path):
+def test_a_byte_order_mark_is_accepted(tmp_path):
     path = tmp_path / "bom.yaml"
     path.write_bytes(b"\xef\xbb\xbfa: 1\n")
     assert load_file(path).data == {"a": 1}
 
 
-def test_long_lines_are_cut_around_the_place_and_long_lists_of_problems_are_counted():
+def test_long_lines_are_cut_around_the_location_and_long_lists_of_problems_are_counted():
     text = f"a: {'x' * 300}here\n"
     document = load_text(text, "f")
     shown = render([YamlProblem(Mark(1, 304, 4), "what")], document).splitlines()
@@ -203,19 +205,19 @@ PLAIN = st.recursive(
         ("a: \udcff\n", "f.yaml:1:4: the character \\udcff may not stand in YAML"),
     ],
 )
-def test_what_a_terminal_or_a_reader_would_not_see_is_refused(text, complaint):
+def test_invisible_characters_are_rejected(text, complaint):
     with pytest.raises(ConfigError) as refused:
         load_text(text, "f.yaml")
     assert str(refused.value).splitlines()[0] == complaint
 
 
 @given(PLAIN)
-def test_json_reads_back(data):
+def test_json_is_accepted(data):
     text = json.dumps(data, ensure_ascii=False)
     try:
         reference = yaml.safe_load(
             text
-        )  # PyYAML knows which characters no YAML may hold
+        )  # PyYAML knows the characters that YAML does not allow.
     except yaml.YAMLError:
         return
     found = load_text(text, "f").data
@@ -223,7 +225,7 @@ def test_json_reads_back(data):
 
 
 @given(st.text(alphabet="ab:-[]{}&*!#'\"\n\t <>|%@,?\\0", max_size=60))
-def test_any_text_is_read_or_refused_with_a_place(text):
+def test_any_text_is_read_or_rejected_with_a_location(text):
     refused = ""
     try:
         load_text(text, "f")

@@ -1,4 +1,4 @@
-"""What the gains of the atlas say, on gains that were made up so that the answers are known."""
+"""Analyses of the gains of the atlas, on made-up gains with known answers."""
 
 import runpy
 from pathlib import Path
@@ -25,7 +25,7 @@ ROWS = (5, 20, 100)
 
 
 def gains(rule, seeds=(0, 1), kinds=("groups", "targets"), tables=12):
-    """Return gains that follow a rule of the properties, which are random."""
+    """Return gains that follow a rule of random properties."""
     rng = np.random.default_rng(0)
     found = []
     for table in range(tables):
@@ -79,7 +79,7 @@ def write(tmp_path, monkeypatch):
     return written
 
 
-def test_means_over_the_seeds_and_one_seed(write):
+def test_means_are_taken_over_the_seeds_or_one_seed(write):
     name = write(gains(lambda t, _: 0.1))
     assert read_gains(name)["gain"].tolist() == pytest.approx([0.1005] * 36)
     assert read_gains(name, 1)["gain"].tolist() == pytest.approx([0.101] * 36)
@@ -88,7 +88,7 @@ def test_means_over_the_seeds_and_one_seed(write):
         read_gains(name, 2)
 
 
-def test_a_file_without_a_date_is_refused(tmp_path, monkeypatch):
+def test_a_file_without_a_date_is_rejected(tmp_path, monkeypatch):
     monkeypatch.setattr(
         "mtlrun.comparison.atlas.published_path", lambda name: tmp_path / name
     )
@@ -98,7 +98,7 @@ def test_a_file_without_a_date_is_refused(tmp_path, monkeypatch):
     assert "atlas_tables" in caught.value.remedy
 
 
-def test_summary_counts_what_gains_by_number_of_rows(write):
+def test_the_summary_counts_gains_by_number_of_rows(write):
     name = write(gains(lambda t, _: {5: 0.2, 20: 0.02, 100: -0.2}[t["rows_per_task"]]))
     found = summary(None, seed=0, published=name)
     assert found.values["settings"] == 36
@@ -124,7 +124,7 @@ def test_summary_counts_what_gains_by_number_of_rows(write):
 
 
 @pytest.mark.slow
-def test_a_gain_that_follows_from_the_properties_is_foretold_and_noise_is_not(write):
+def test_a_gain_that_follows_from_the_properties_is_predicted_and_noise_is_not(write):
     linear = write(
         gains(
             lambda t, _: 0.3 - 0.1 * np.log(t["rows_per_task"]) + 0.3 * t["tasks_share"]
@@ -145,8 +145,10 @@ def test_a_gain_that_follows_from_the_properties_is_foretold_and_noise_is_not(wr
 
 
 @pytest.mark.slow
-def test_a_table_left_out_tells_nothing_of_itself(write):
-    """Tables of one gain each, without any property that says so: the sign of the rest is wrong for each of them."""
+def test_a_table_left_out_reveals_nothing_about_itself(write):
+    """Each table has one gain without any informative property, so the sign of the
+    other tables is wrong for each.
+    """
     frame = gains(lambda t, _: 0.0)
     frame["gain"] = np.where(
         frame["table"].isin(["t0", "t1", "t2", "t3", "t4", "t5"]), 0.1, -0.1
@@ -157,7 +159,7 @@ def test_a_table_left_out_tells_nothing_of_itself(write):
 
 
 @pytest.mark.slow
-def test_real_tables_are_foretold_with_simulated_ones_learnt_from(write):
+def test_real_tables_can_be_predicted_from_simulated_ones(write):
     name = write(gains(lambda t, rng: rng.normal(), kinds=("groups", "simulated")))
     assert prediction(None, seed=0, published=name, real=True).values["tables"] == 6
 
@@ -168,9 +170,7 @@ def few_draws(monkeypatch):
 
 
 @pytest.mark.parametrize("real", [False, True])
-def test_no_setting_of_a_table_is_learnt_from_when_it_is_foretold(
-    write, few_draws, real
-):
+def test_no_setting_of_a_table_is_used_to_predict_it(write, few_draws, real):
     kinds = ("groups", "simulated")
     frame = gains(lambda t, rng: rng.normal(0, 0.4), seeds=(0,), kinds=kinds)
     found = prediction(None, seed=0, published=write(frame), real=real).values
@@ -197,7 +197,7 @@ def test_no_setting_of_a_table_is_learnt_from_when_it_is_foretold(
     assert (found["settings"], found["tables"]) == (len(y), 6 if real else 12)
 
 
-def test_negative_transfer_and_ranks(write):
+def test_negative_transfer_and_ranks_match_the_definitions(write):
     made = gains(lambda t, _: 0.1, seeds=(0,))
     lines = []
     for _, row in made.iterrows():
@@ -245,7 +245,7 @@ def test_negative_transfer_and_ranks(write):
     assert (shown.rows, shown.columns[0]) == (["A", "B"], "groups, few")
 
 
-def test_one_kind_is_shown_by_table_and_few_tables_are_not_ranked(write):
+def test_one_kind_is_listed_by_table_and_few_tables_are_not_ranked(write):
     made = gains(lambda t, _: 0.1, seeds=(0,), tables=8)
     errors = {"A": 0.5, "IndependentRidge": 0.6, "IndependentLogistic": 0.6}
     lines = [
@@ -273,7 +273,7 @@ def test_one_kind_is_shown_by_table_and_few_tables_are_not_ranked(write):
 
 
 @pytest.mark.slow
-def test_the_files_are_made_of_a_run(tmp_path, capsys, monkeypatch):
+def test_the_files_are_created_from_a_run(tmp_path, capsys, monkeypatch):
     folder = tmp_path / "runs"
     chosen = ["--profile", "smoke", "--only", "method=5 rows,method=20 rows"]
     assert (

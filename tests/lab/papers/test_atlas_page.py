@@ -42,17 +42,17 @@ def interval(low, high, digits=2):
 
 @lru_cache
 def page():
-    """The page on one line."""
+    """Return the page as a single line."""
     return " ".join(PAGE.read_text("utf-8").split())
 
 
 def says(text):
-    """Whether the page has this text, and says it once."""
+    """Return whether the page has this text exactly once."""
     return page().count(text) == 1
 
 
 def table(head):
-    """Return the rows of the table of the page whose first column has this name."""
+    """Return the rows of the table on the page whose first column has this name."""
     lines = PAGE.read_text("utf-8").splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith(f"| {head} "))
     rows = []
@@ -70,7 +70,7 @@ def run(artefact):
 
 @lru_cache
 def values(artefact):
-    """Return the quantities of every method of an artefact."""
+    """Return the quantities of each method of a paper item."""
     with (RESULTS / artefact / "quick" / "table.csv").open(encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
     return {
@@ -85,7 +85,9 @@ def values(artefact):
 
 @lru_cache
 def lines():
-    """Return table, kind, number of rows, seed and the quantities of every finished cell of atlas/gain."""
+    """Return table, kind, number of rows, seed and the quantities of each finished job
+    of atlas/gain.
+    """
     found = []
     kinds = (
         pd.read_csv(ROOT / "configs" / "atlas" / "gains.csv", comment="#")
@@ -118,7 +120,9 @@ def real():
 
 @lru_cache
 def of_methods():
-    """Return every method that shares in every cell, with its gain over single-task models."""
+    """Return each multi-task method in each job, with its gain over single-task
+    models.
+    """
     found = []
     for label in run("gain").datasets:
         for method in run("gain").methods:
@@ -168,7 +172,7 @@ def test_the_shipped_gains_are_those_of_the_run():
     )
 
 
-def test_what_was_computed():
+def test_the_page_counts_the_computed_jobs():
     done, planned = len(lines()), len(run("gain").planned)
     tables = settings().groupby("kind")["table"].nunique()
     assert says(
@@ -189,7 +193,7 @@ def test_what_was_computed():
     assert failed == {("sf1", f"{rows} rows") for rows in (5, 10, 20)}
 
 
-def test_groups_in_short():
+def test_the_summary_of_groups_matches_the_run():
     groups = settings()[settings()["kind"] == "groups"]
     mine = of_methods()[
         (of_methods()["kind"] == "groups")
@@ -215,7 +219,7 @@ def test_groups_in_short():
     )
 
 
-def test_targets_in_short():
+def test_the_summary_of_targets_matches_the_run():
     targets = settings()[settings()["kind"] == "targets"]
     mine = method_means()[
         (method_means()["kind"] == "targets")
@@ -229,7 +233,7 @@ def test_targets_in_short():
     )
 
 
-def test_by_rows_per_task():
+def test_gains_by_rows_per_task_match_the_run():
     wanted = []
     for rows, part in settings().groupby("rows"):
         halves = [part[part["kind"] != "simulated"], part[part["kind"] == "simulated"]]
@@ -246,7 +250,7 @@ def test_by_rows_per_task():
     )
 
 
-def test_by_kind_of_table():
+def test_gains_by_kind_of_table_match_the_run():
     wanted = []
     for kind, name in KINDS.items():
         found, mine = values("curve")[name], settings()[settings()["kind"] == kind]
@@ -268,7 +272,7 @@ def test_by_kind_of_table():
     )
 
 
-def test_claims_on_gains():
+def test_claims_about_gains_match_the_run():
     unrelated = (
         lines()[lines()["table"] == "unrelated tasks"].groupby("rows")["helps"].sum()
     )
@@ -291,7 +295,7 @@ def test_claims_on_gains():
     assert says(f"in all {len(claimed)} comparisons")
 
 
-def test_negative_transfer():
+def test_negative_transfer_matches_the_run():
     found = method_means()[method_means()["kind"].isin(REAL)]
     wanted = []
     for name, part in found.groupby("method"):
@@ -337,13 +341,13 @@ def rankings(kind):
 
 
 def told_apart(ranking):
-    """Return the pairs that Nemenyi's test tells apart, the better method first."""
+    """Return the pairs that Nemenyi's test separates, the better method first."""
     difference = critical_difference(len(ranking.methods), len(ranking.values))
     ranks = ranking.average
     return {(a, b) for a in ranks for b in ranks if ranks[b] - ranks[a] >= difference}
 
 
-def test_ranks_with_groups():
+def test_ranks_with_groups_match_the_run():
     few, some = rankings("groups")
     assert says(
         f"{few.average['HierarchicalMTL']:.1f} of {len(few.methods)} methods with 5 or 10 rows"
@@ -358,7 +362,7 @@ def test_ranks_with_groups():
         assert not {"PooledRidge+Task", "GradientBoosting+Task"} & behind
 
 
-def test_ranks_with_several_targets_and_of_simulated_tables():
+def test_ranks_with_several_targets_and_of_simulated_tables_match_the_run():
     regimes = rankings("several-targets")
     assert [told_apart(ranking) for ranking in regimes] == [
         set(),
@@ -376,7 +380,9 @@ def test_ranks_with_several_targets_and_of_simulated_tables():
 
 @lru_cache
 def mixed():
-    """Return the runs of the statistician's tools, and those of them that all tools fitted, by model."""
+    """Return the runs of the statistical packages, and those fitted by all of them, by
+    model.
+    """
     found = pd.read_csv(RESULTS / "mixed_models.csv", comment="#").set_index(
         ["table", "rows", "seed"]
     )
@@ -384,19 +390,19 @@ def mixed():
 
 
 def fitted_by_all(model):
-    """Return the runs that every tool fitted."""
+    """Return the runs that every package fitted."""
     known = mixed()[model]["error"].notna().groupby(level=[0, 1, 2]).all()
     return mixed()[model].loc[known[known].index]
 
 
 def asked_of(model):
-    """Return the runs that were tried: not slopes of many columns."""
+    """Return the attempted runs: not slopes of many columns."""
     return mixed()[model][
         ~mixed()[model]["note"].astype(str).str.startswith("more than 5")
     ]
 
 
-def test_mixed_models():
+def test_mixed_models_match_the_run():
     wanted = []
     for model, name in (("intercept", "random intercept"), ("slopes", "random slopes")):
         asked, whole = asked_of(model), fitted_by_all(model)
@@ -462,7 +468,7 @@ def test_the_errors_of_our_model_are_those_of_the_run():
     assert shown.to_numpy() == pytest.approx(best.loc[shown.index].to_numpy(), rel=1e-3)
 
 
-def test_foretelling():
+def test_predictions_of_gains_match_the_run():
     head = "gain of real tables over"
     names = ["foretold", "foretold over linear", "foretold over single-task models"]
     found = [values("methods")[f"{name}, real tables"] for name in names]
@@ -499,7 +505,7 @@ def test_foretelling():
         )
 
 
-def test_the_share_of_the_noise():
+def test_the_share_of_the_noise_matches_the_run():
     def noise(method):
         (record,) = results_of(run("methods"), "published", method)
         rows = {
@@ -526,7 +532,7 @@ def test_the_share_of_the_noise():
     assert says(f"{points(second[2])} to {points(second[3])} with the second.")
 
 
-def test_what_the_second_seed_changes():
+def test_the_effect_of_the_second_seed_matches_the_run():
     found = values("curve")
     assert says(
         f"their rank correlation is {found['all tables']['seeds']:.2f}, not 0.8."
@@ -552,7 +558,7 @@ def test_what_the_second_seed_changes():
     assert says(f"with 5 rows it is {a} and {b} of {n}.")
 
 
-def test_the_figures_are_there():
+def test_the_figures_exist():
     shown = re.findall(r"!\[[^]]*\]\(([^)]*)\)", PAGE.read_text("utf-8"))
     assert len(shown) >= 3
     assert [path for path in shown if not (PAGE.parent / path).is_file()] == []

@@ -1,4 +1,6 @@
-"""The second edition of the atlas: paired learners, means over tables, and its registered files."""
+"""The second edition of the atlas: paired learners, means over tables, and its
+registered files.
+"""
 
 import csv
 import math
@@ -54,7 +56,7 @@ def errors(result):
 # ---------------------------------------------------------------- paired learners
 
 
-def test_partial_sharing_helps_tasks_that_differ_a_little():
+def test_partial_sharing_helps_tasks_that_differ_slightly():
     values = measure(families("slopes")).values
     assert values["partial"] > 0.05
 
@@ -64,7 +66,7 @@ def test_full_sharing_harms_unrelated_tasks():
     assert values["full"] < -0.1 < values["partial"]
 
 
-def test_every_method_has_a_line_and_every_level_one_that_is_selected():
+def test_every_method_has_a_line_and_every_level_a_selected_one():
     known = errors(measure(families("equal")))
     expected = {(6, method, level) for method, level in LINEAR.items()}
     assert set(known) == expected | {(6, SELECTED, level) for level in LEVELS}
@@ -77,19 +79,19 @@ def test_numbers_of_rows_that_most_tasks_lack_are_left_out():
     assert result.lines
 
 
-def test_a_table_without_enough_rows_is_refused():
+def test_a_table_without_enough_rows_is_rejected():
     with pytest.raises(DataError) as caught:
         measure(families("equal"), rows=[500])
     assert caught.value.remedy
 
 
-def test_an_unknown_level_of_sharing_is_refused():
+def test_an_unknown_level_of_sharing_is_rejected():
     with pytest.raises(ConfigError) as caught:
         measure(families("equal"), sharing={"PooledRidge": "much"})
     assert "partial" in caught.value.remedy
 
 
-def test_targets_of_the_same_rows_have_forests_but_no_trees_without_the_task():
+def test_targets_on_the_same_rows_have_forests_but_no_trees_without_the_task():
     data = families("equal")
     first = data.task_id == 0
     data.X = data.X[first]
@@ -115,14 +117,14 @@ def test_tasks_without_training_rows_are_predicted():
     assert seen != known
 
 
-def test_new_tasks_need_rows_that_belong_to_tasks():
+def test_new_tasks_need_ragged_rows():
     data = families("equal")
     data.task_id = None
     with pytest.raises(DataError, match="no new tasks"):
         measure(data, new_tasks=True)
 
 
-def test_the_verdict_of_compare_is_that_of_its_interval():
+def test_the_verdict_of_compare_follows_from_its_interval():
     values = verdict(
         families("slopes"), seed=0, rows=8, sharing=LINEAR, folds=3, search=2
     ).values
@@ -142,13 +144,13 @@ def test_trees_stop_before_they_fit_noise():
     assert signal.n_rounds_ < MAX_ROUNDS
 
 
-def test_trees_of_few_rows_are_their_mean():
+def test_trees_with_few_rows_predict_their_mean():
     y = np.arange(8.0)
     model = StoppedTreesRegressor().fit(y[:, np.newaxis], y)
     assert model.predict(y[:, np.newaxis]) == pytest.approx(y.mean())
 
 
-def test_trees_of_labels_order_them():
+def test_trees_of_labels_rank_them():
     X = np.linspace(-1, 1, 80)[:, np.newaxis]
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
     model = StoppedTreesClassifier().fit(X, y)
@@ -185,7 +187,7 @@ def mean_of(frame):
     return mixed_mean(frame["value"], frame["table"], frame["source"])
 
 
-def test_the_mean_and_its_error_are_those_of_statsmodels():
+def test_the_mean_and_its_error_match_statsmodels():
     from statsmodels.formula.api import mixedlm
 
     frame = simulated_effects(0.1, n_sources=12)
@@ -211,20 +213,20 @@ def test_intervals_of_the_mean_cover_the_truth():
     assert np.mean(covered) >= 0.8
 
 
-def test_rows_and_tables_of_one_source_are_not_counted_as_independent():
+def test_rows_and_tables_of_one_source_do_not_count_as_independent():
     frame = simulated_effects(0.05, n_sources=8)
     pooled = frame["value"].std() / math.sqrt(len(frame))
     assert mean_of(frame).error > 2 * pooled
     assert mean_of(frame).df == 7
 
 
-def test_one_source_has_no_interval():
+def test_a_single_source_has_no_interval():
     found = mean_of(simulated_effects(0.05, n_sources=1))
     assert math.isnan(found.low)
     assert found.mean == pytest.approx(0.05, abs=0.2)
 
 
-def test_values_that_are_not_finite_are_refused():
+def test_values_that_are_not_finite_are_rejected():
     with pytest.raises(ValueError, match="finite"):
         mixed_mean([1.0, math.nan], ["a", "b"], ["a", "b"])
 
@@ -254,7 +256,7 @@ def lines_of(effect, n_tables=8, kind="groups", prefix="t", method="MTL"):
 
 @pytest.fixture
 def published(monkeypatch, tmp_path):
-    """Return a function that writes lines where the analyses look for them."""
+    """Return a function that writes lines to the file that the analyses read."""
 
     def write(lines, head=HEAD):
         path = tmp_path / "lines.csv"
@@ -264,7 +266,7 @@ def published(monkeypatch, tmp_path):
     return write
 
 
-def test_a_true_effect_is_found_and_a_spoiled_one_flips(published):
+def test_a_true_effect_is_detected_and_a_corrupted_one_flips(published):
     published(lines_of(0.1))
     found = analyses.sharing(None, seed=0, learner="linear").values
     assert 0.095 < found["low"] < 0.1 < found["high"] < 0.105
@@ -276,7 +278,7 @@ def test_a_true_effect_is_found_and_a_spoiled_one_flips(published):
     assert (spoiled["better"], spoiled["worse"]) == (0, 8)
 
 
-def test_effects_within_one_percent_count_as_the_same(published):
+def test_effects_within_one_percent_count_as_equal(published):
     published(lines_of(0.004))
     found = analyses.sharing(None, seed=0, learner="linear").values
     assert (found["better"], found["same"], found["worse"]) == (0, 8, 0)
@@ -290,7 +292,7 @@ def test_a_learner_that_was_not_computed_has_no_numbers(published):
     assert found.lines
 
 
-def test_a_file_without_lines_says_what_to_compute(published):
+def test_a_file_without_lines_is_rejected_with_the_remedy(published):
     for run in (analyses.best, analyses.cost):
         published([])
         found = run(None, seed=0)
@@ -300,7 +302,7 @@ def test_a_file_without_lines_says_what_to_compute(published):
     assert analyses.calibration(None, seed=0).lines
 
 
-def test_pvalues_are_adjusted_within_a_table(published):
+def test_p_values_are_adjusted_within_a_table(published):
     published(lines_of(0.1) + lines_of(0.0, kind="targets", prefix="uu"))
     result = analyses.sharing(None, seed=0, learner="linear")
     table = result.tables["By kind of table"]
@@ -310,7 +312,7 @@ def test_pvalues_are_adjusted_within_a_table(published):
     assert [row["Holm"] for row in rows] == pytest.approx(adjusted, rel=1e-3)
 
 
-def test_an_effect_that_fades_with_rows_has_a_falling_slope(published):
+def test_an_effect_that_fades_with_rows_has_a_negative_slope(published):
     fading = []
     for line in lines_of(0.0):
         cells = line.split(",")
@@ -324,9 +326,9 @@ def test_an_effect_that_fades_with_rows_has_a_falling_slope(published):
     assert found["effect_few"] > found["effect_many"]
 
 
-def test_the_best_methods_are_chosen_by_inner_scores_and_not_by_errors(published):
+def test_the_best_methods_are_selected_by_inner_scores_and_not_by_errors(published):
     lines = lines_of(0.1)
-    # A method whose inner score is bad, but whose error is by far the smallest.
+    # A method with a bad inner score but by far the smallest error
     lucky = [
         line.replace("Ridge,none,1.0,1.0", "Lucky,none,0.01,9.0") for line in lines
     ]
@@ -335,7 +337,7 @@ def test_the_best_methods_are_chosen_by_inner_scores_and_not_by_errors(published
     assert found["effect"] == pytest.approx(0.1, abs=0.01)
 
 
-def test_the_rule_of_kinds_is_right_where_groups_gain_and_targets_lose(published):
+def test_the_rule_of_kinds_is_right_if_groups_gain_and_targets_lose(published):
     good = lines_of(0.1) + lines_of(-0.1, kind="targets", prefix="uu")
     published(good)
     found = analyses.best(None, seed=0).values
@@ -345,7 +347,7 @@ def test_the_rule_of_kinds_is_right_where_groups_gain_and_targets_lose(published
     assert analyses.best(None, seed=0).values["right"] == 0.0
 
 
-def test_only_fresh_tables_are_taken_where_asked(published):
+def test_only_new_tables_are_used_on_request(published):
     stale = [line.replace(",1,0,rows", ",0,0,rows") for line in lines_of(0.1)]
     published(
         [line for line in stale if ",0,0,rows" in line] + lines_of(0.1, prefix="vv")
@@ -354,12 +356,12 @@ def test_only_fresh_tables_are_taken_where_asked(published):
     assert analyses.best(None, seed=0).values["tables"] == 16
 
 
-def test_points_that_another_one_beats_are_not_on_the_front():
+def test_dominated_points_are_not_on_the_front():
     points = [(1.0, 5.0), (2.0, 3.0), (3.0, 4.0), (4.0, 1.0), (math.nan, 0.0)]
     assert analyses.pareto_front(points) == {0, 1, 3}
 
 
-def test_methods_of_all_learners_are_set_against_their_cost(published):
+def test_methods_of_all_learners_are_plotted_against_their_cost(published):
     published(lines_of(0.1))
     result = analyses.cost(None, seed=0, reference="Ridge")
     (row,) = result.tables["Cost and gain"]["rows"]
@@ -379,24 +381,24 @@ def verdict_lines(gains, decision="helps"):
     ]
 
 
-def test_verdicts_are_held_against_the_other_seeds(published):
+def test_verdicts_are_compared_with_the_other_seeds(published):
     published(verdict_lines([0.1, 0.12, 0.08]), VERDICT_HEAD)
     found = analyses.calibration(None, seed=0).values
     assert (found["hold"], found["useful"], found["verdicts"]) == (1.0, 1.0, 12)
-    # The first seed gains by luck: the other ones lose.
+    # The first seed gains by luck; the others lose.
     published(verdict_lines([0.1, -0.12, -0.1]), VERDICT_HEAD)
     spoiled = analyses.calibration(None, seed=0).values
     assert spoiled["hold"] == pytest.approx(0.0)
 
 
-def test_tables_without_a_verdict_that_it_helps_have_no_share(published):
+def test_tables_without_a_positive_verdict_have_no_share(published):
     published(verdict_lines([0.0, 0.01], "cannot tell"), VERDICT_HEAD)
     found = analyses.calibration(None, seed=0).values
     assert math.isnan(found["hold"])
     assert found["covered"] == 1.0
 
 
-# ---------------------------------------------------------------- what is registered
+# ---------------------------------------------------------------- registered files
 
 
 def registered_tables():
@@ -412,7 +414,7 @@ def test_every_table_of_the_atlas_is_described():
     assert computed == set(tables)
 
 
-def test_the_kind_of_a_table_is_that_of_its_card():
+def test_the_kind_of_a_table_matches_its_card():
     for name, line in registered_tables().items():
         card = load_card(name)
         kind = "groups"
@@ -423,7 +425,7 @@ def test_the_kind_of_a_table_is_that_of_its_card():
         assert line["kind"] == kind, name
 
 
-def test_fresh_tables_are_those_that_the_first_edition_did_not_compute():
+def test_new_tables_are_those_missing_from_the_first_edition():
     text = published_path("atlas/gains.csv").read_text("utf-8")
     first = set(re.findall(r"^([^,#]+),", text, re.MULTILINE))
     for name, line in registered_tables().items():
@@ -439,7 +441,7 @@ def test_every_claim_has_an_analysis_and_no_learner_is_left_out():
     assert len(sharing_spec.claims) >= 10
 
 
-def test_a_compacted_run_is_continued_where_it_stopped(tmp_path):
+def test_a_compact_run_is_resumed_where_it_stopped(tmp_path):
     options = {"profile": "smoke", "output": tmp_path, "jobs": 1}
     first = reproduce("atlas/pairs", only=["dataset=equal tasks"], **options)
     folder = first.run.folder
@@ -449,6 +451,6 @@ def test_a_compacted_run_is_continued_where_it_stopped(tmp_path):
     (before,) = results_of(first.run, "equal tasks", "linear, few rows")
     whole = reproduce("atlas/pairs", **options)
     (after,) = results_of(whole.run, "equal tasks", "linear, few rows")
-    # Seconds of a computation that was repeated would differ.
+    # Seconds of repeated computations would differ.
     assert after.seconds == before.seconds
     assert len(results_of(whole.run, "unrelated tasks", "linear, few rows")) == 1

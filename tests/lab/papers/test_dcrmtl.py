@@ -1,4 +1,4 @@
-"""Statistics of data sets, and the codings of labels against plain numpy."""
+"""Statistics of data sets, and encodings of labels against plain NumPy."""
 
 import gzip
 import os
@@ -17,7 +17,7 @@ from mtlrun.lab.spec import Experiment
 from mtlrun.utils.io import derive_seed
 
 
-def test_statistics_of_a_shared_set_with_gaps():
+def test_a_shared_set_with_missing_values_has_statistics():
     dataset = load_dataset("simulated-rmtl", n=60, d=8, m=6, rank=2)
     dataset.y[:15, 0] = np.nan
     found = data_set_statistics(dataset, seed=0)
@@ -28,7 +28,7 @@ def test_statistics_of_a_shared_set_with_gaps():
     assert found.values["positive_share"] == pytest.approx(share)
 
 
-def test_statistics_of_labels_numbers_and_classes():
+def test_labels_numbers_and_classes_have_statistics():
     rows, ids = np.zeros((5, 2)), np.array([0, 0, 0, 1, 1])
     labels = Dataset(
         rows, np.array([1.0, -1, np.nan, 1, 1]), "binary", task_id=ids, tasks=["a", "b"]
@@ -47,7 +47,7 @@ def test_statistics_of_labels_numbers_and_classes():
 
 
 def auc(y, scores):
-    """Count the pairs that are in order."""
+    """Count the pairs in the right order."""
     difference = scores[y > 0][:, None] - scores[y <= 0]
     return np.mean((difference > 0) + 0.5 * (difference == 0))
 
@@ -79,7 +79,7 @@ def enron():
         if line.strip()
     ]
     table = np.zeros((len(rows), len(names)))
-    for i, row in enumerate(rows):  # {140 1,388 1}: the places of the ones
+    for i, row in enumerate(rows):  # {140 1,388 1}: the positions of the ones
         table[i, [int(entry.split()[0]) for entry in row.strip("{}").split(",")]] = 1.0
     labels = re.findall(r'label name="([^"]*)"', (folder / "enron.xml").read_text())
     columns = [names.index(label) for label in labels]
@@ -91,7 +91,7 @@ def enron():
 @pytest.mark.parametrize(
     ("coding", "intercept"), [("0/1", False), ("-1/+1", False), ("-1/+1", True)]
 )
-def test_ridge_on_enron_is_that_of_plain_numpy_under_every_coding_of_the_labels(
+def test_ridge_on_enron_matches_plain_numpy_for_all_encodings_of_the_labels(
     coding, intercept, tmp_path
 ):
     X, Y = enron()
@@ -140,19 +140,19 @@ def with_rows(n_rows, n_features, noise):
     )
 
 
-def test_the_constraint_can_be_met_with_as_many_features_as_training_rows():
+def test_the_constraint_is_feasible_with_as_many_features_as_training_rows():
     values = equality_constraint(with_rows(50, 20, noise=1.0), seed=0).values
     assert values["training_rows"] == values["design_rank"] == 20
     assert values["constraint_residual"] < 1e-12
 
 
-def test_the_constraint_cannot_be_met_with_more_rows_than_features():
+def test_the_constraint_is_infeasible_with_more_rows_than_features():
     values = equality_constraint(with_rows(500, 20, noise=1.0), seed=0).values
     assert values["design_rank"] == 20
     assert values["constraint_residual"] > 0.1
 
 
-def test_exactly_linear_targets_meet_the_constraint_with_any_number_of_rows():
+def test_exactly_linear_targets_are_feasible_with_any_number_of_rows():
     values = equality_constraint(with_rows(500, 20, noise=0.0), seed=0).values
     assert values["constraint_residual"] < 1e-12
 

@@ -1,4 +1,6 @@
-"""Measures of relationship learning: what they return, what they refuse, and the audit of the printed table."""
+"""Analyses of relationship learning: results, errors, and the audit of the printed
+table.
+"""
 
 from decimal import Decimal
 
@@ -45,7 +47,7 @@ def named(measure, found):
 
 
 @pytest.mark.parametrize("solver", ["closed", "gradient", "cg", "sylvester", "eigen"])
-def test_every_solver_comes_to_the_residual(solver):
+def test_every_solver_reaches_the_residual(solver):
     found = named(
         w_step_seconds, w_step_seconds(SMALL, seed=1, solver=solver, tol=1e-6)
     )
@@ -62,7 +64,7 @@ def test_the_seed_draws_the_precision_matrices():
     assert first == again != other
 
 
-def test_a_closed_form_that_is_too_large_is_named_with_its_size_and_not_tried():
+def test_a_closed_form_that_is_too_large_is_reported_with_its_size_and_not_tried():
     found = named(
         w_step_seconds, w_step_seconds(SMALL, seed=0, solver="closed", max_gb=1e-6)
     )
@@ -74,7 +76,7 @@ def test_a_closed_form_that_is_too_large_is_named_with_its_size_and_not_tried():
     )
 
 
-def test_an_unknown_solver_is_refused():
+def test_an_unknown_solver_is_rejected():
     with pytest.raises(ValueError, match=r"must be one of .* got 'newton'"):
         w_step_seconds(SMALL, seed=0, solver="newton")
 
@@ -82,7 +84,7 @@ def test_an_unknown_solver_is_refused():
 @pytest.mark.parametrize(
     "measure", [w_step_seconds, fetr_convergence, fetr_covariances, learning_curve]
 )
-def test_other_data_are_refused(measure):
+def test_other_data_are_rejected(measure):
     with pytest.raises(ValueError, match="whose tasks share their rows"):
         measure(RAGGED, seed=0)
 
@@ -91,7 +93,7 @@ def test_other_data_are_refused(measure):
 
 
 @pytest.mark.parametrize("algorithm", ["coordinate", "extrapolated", "flip-flop"])
-def test_algorithms_are_followed_to_their_end(algorithm):
+def test_algorithms_run_until_convergence(algorithm):
     found = named(
         fetr_convergence,
         fetr_convergence(SMALL, seed=0, algorithm=algorithm, rho=0.1, seconds=2.0),
@@ -105,16 +107,14 @@ def test_algorithms_are_followed_to_their_end(algorithm):
         <= found.values["seconds_run"]
     )
     assert found.values["iterations_to_1e-6"] <= found.values["iterations"]
-    if (
-        algorithm != "flip-flop"
-    ):  # the best objective is that of coordinate minimization
+    if algorithm != "flip-flop":  # Coordinate minimization reaches the best objective.
         assert abs(found.values["final_excess"]) < 1e-6
 
 
 @pytest.mark.parametrize(
     "algorithm", ["projected-gradient", "projected-gradient-exact"]
 )
-def test_what_does_not_arrive_counts_with_all_its_seconds(algorithm):
+def test_runs_that_do_not_reach_the_objective_count_with_all_their_seconds(algorithm):
     found = named(
         fetr_convergence,
         fetr_convergence(
@@ -127,7 +127,7 @@ def test_what_does_not_arrive_counts_with_all_its_seconds(algorithm):
     assert len(found.curves["excess"].x) <= 300
 
 
-def test_what_ends_elsewhere_has_no_seconds_to_the_best_objective():
+def test_runs_that_end_elsewhere_have_no_seconds_to_the_best_objective():
     found = fetr_convergence(
         SMALL, seed=0, algorithm="flip-flop", rho=0.1, fudge=1.0, seconds=30.0
     )
@@ -135,7 +135,7 @@ def test_what_ends_elsewhere_has_no_seconds_to_the_best_objective():
     assert np.isnan(found.values["seconds_at_least"])
 
 
-def test_an_unknown_algorithm_is_refused():
+def test_an_unknown_algorithm_is_rejected():
     with pytest.raises(
         ValueError, match=r"algorithm must be one of coordinate, .* got 'newton'"
     ):
@@ -157,7 +157,9 @@ def test_the_fudge_factor_moves_flip_flop_away_from_the_best_objective():
 
 @pytest.fixture(scope="module")
 def gaussian():
-    """Rows of a linear model with unit noise: the error of least squares on n rows is known."""
+    """Return rows of a linear model with unit noise, for which the error of least
+    squares on n rows is known.
+    """
     rng = np.random.default_rng(0)
     X = rng.normal(size=(10600, 10))
     Y = X @ rng.normal(size=(10, 2)) + rng.normal(size=(10600, 2))
@@ -177,7 +179,7 @@ def gaussian():
 @pytest.mark.parametrize(
     ("method", "grid"), [("STL", {"alpha": [1e-3, 1e3]}), ("FETR", {"rho": [1e-3]})]
 )
-def test_the_extrapolated_error_is_that_of_a_fit_to_more_rows(gaussian, method, grid):
+def test_the_extrapolated_error_matches_a_fit_to_more_rows(gaussian, method, grid):
     params = {
         "method": method,
         "grid": grid,
@@ -189,7 +191,7 @@ def test_the_extrapolated_error_is_that_of_a_fit_to_more_rows(gaussian, method, 
     train, test = gaussian.splits["fixed"][0]
     noise = least_errors(
         gaussian.X[test], gaussian.y[test]
-    )  # of 10,000 rows: the variance of the noise, nearly
+    )  # With 10,000 rows: nearly the variance of the noise.
     half = np.array(found.per_task["half_width"])
     assert np.all(np.abs(np.array(found.per_task["extrapolated"]) - noise) < half)
     assert np.all((half > 0.001) & (half < 0.05))
@@ -206,7 +208,8 @@ def test_the_extrapolated_error_is_that_of_a_fit_to_more_rows(gaussian, method, 
     )
     np.testing.assert_allclose(found.per_task["mse"], errors, rtol=1e-3)
     assert found.per_task["bound"] == list(noise)
-    # On average over the training rows it is sigma^2 (1 + 1/n) (1 + d / (n - d - 2)), which makes the slope about 11.
+    # Averaged over training rows it is sigma^2 (1 + 1/n) (1 + d / (n - d - 2)), which
+    # gives a slope of about 11.
     assert 6 < found.values["slope"] < 16
     assert f"{'alpha' if method == 'STL' else 'rho'} 0.001" in found.lines[0]
     assert np.isnan(found.per_task["distance"][0]) == (
@@ -218,7 +221,7 @@ def test_the_extrapolated_error_is_that_of_a_fit_to_more_rows(gaussian, method, 
     ("printed", "inside"),
     [("1.05", True), ("1.06", False), ("1.1", True), ("0.8", False)],
 )
-def test_a_printed_number_lies_inside_the_interval_or_not(printed, inside):
+def test_a_printed_number_is_inside_the_interval_or_not(printed, inside):
     distance = _distance(
         Printed({}, "STL", Decimal(printed)), extrapolated=1.0, half=0.05
     )
@@ -229,7 +232,7 @@ def test_a_printed_number_lies_inside_the_interval_or_not(printed, inside):
     ("params", "message"),
     [({"method": "STN"}, "one of STL"), ({"groups": 1}, "groups must be")],
 )
-def test_bad_learning_curves_are_refused(params, message):
+def test_invalid_learning_curves_are_rejected(params, message):
     with pytest.raises(ValueError, match=message):
         learning_curve(SMALL, seed=0, **params)
 
@@ -237,7 +240,7 @@ def test_bad_learning_curves_are_refused(params, message):
 # ---------------------------------------------------------------- covariances
 
 
-def test_covariances_are_those_of_the_estimator_with_the_names_of_tasks_and_features():
+def test_covariances_are_those_of_the_estimator_with_names_of_tasks_and_features():
     found = named(fetr_covariances, fetr_covariances(SMALL, seed=0, rho=0.5))
     data = training_data(SMALL)
     model = FETR(1.0, 0.5, tol=1e-10, max_iter=5000).fit(data.X, data.Y)
@@ -256,7 +259,7 @@ def test_covariances_are_those_of_the_estimator_with_the_names_of_tasks_and_feat
     assert "eigenvalues of the task precision" in found.lines[0]
 
 
-def test_where_the_box_decides_there_is_no_correlation():
+def test_if_the_box_is_active_there_is_no_correlation():
     found = fetr_covariances(SMALL, seed=0, lower=0.999, upper=1.0, scale_targets=True)
     assert found.values["task_bounds"] == 7
     narrow = fetr_covariances(SMALL, seed=0, lower=1e-7, upper=1e-6)
@@ -269,16 +272,16 @@ def test_blocks_of_features_are_compared_by_the_size_of_their_correlations():
     assert np.isnan(_block_ratio(correlation[:7, :7]))
     assert np.isnan(
         fetr_covariances(SMALL, seed=0, rho=0.5).values["feature_blocks"]
-    )  # six features
+    )  # Six features
 
 
-def test_tasks_of_the_paper_are_needed():
+def test_tasks_of_the_paper_are_required():
     few = load_dataset("simulated-fetr", n=60, d=6, m=5)
     with pytest.raises(ValueError, match="at least 6 tasks, not 5"):
         fetr_covariances(few, seed=0)
 
 
-def test_training_rows_are_those_of_the_published_split_and_standardised():
+def test_training_rows_follow_the_published_split_and_are_standardized():
     rows = np.arange(40)
     dataset = Dataset(
         **{**SMALL.__dict__, "splits": {"fixed": [(rows, np.arange(40, 60))]}}
@@ -292,7 +295,7 @@ def test_training_rows_are_those_of_the_published_split_and_standardised():
 # ---------------------------------------------------------------- audit
 
 
-def test_the_printed_table_does_not_say_consistently_lower():
+def test_the_printed_table_does_not_show_consistently_lower_errors():
     found = named(audit_table, audit_table(None, seed=0))
     assert {
         k: found.values[k] for k in ("comparisons", "lower", "equal", "higher")
@@ -310,7 +313,7 @@ def test_the_printed_table_does_not_say_consistently_lower():
     assert ["MTFRL", "SARCOS, joint 2", 22.68, 22.6, "higher", 22.5914] in table["rows"]
 
 
-def test_printed_errors_at_the_bound_of_linear_models_have_no_order():
+def test_printed_errors_near_the_bound_of_linear_models_have_no_order():
     found = audit_table(None, seed=0)
     assert found.values["near_bound"] == 9
     assert found.values["below_bound"] == 0

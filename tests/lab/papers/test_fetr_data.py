@@ -1,4 +1,6 @@
-"""The numbers of the FETR experiments on the real data against plain numpy, one split each."""
+"""The numbers of the FETR experiments on the real data against plain numpy, one
+split each.
+"""
 
 import gzip
 import os
@@ -37,7 +39,9 @@ def matrix(name, tmp_path):
 
 
 def record(experiment, method, tmp_path):
-    """Compute one method of an experiment under its main reading, and return its first split."""
+    """Compute one method of an experiment under its main interpretation; return its
+    first split.
+    """
     made = plan(
         load_experiment(experiment, profile="quick"),
         output=tmp_path,
@@ -51,7 +55,7 @@ def record(experiment, method, tmp_path):
 
 @pytest.fixture(scope="module")
 def sarcos(tmp_path_factory):
-    """The uniform training rows that are not in the test file, and the test rows."""
+    """Return uniformly drawn training rows outside the test file, and the test rows."""
     tests = matrix("sarcos/sarcos_inv_test.mat", tmp_path_factory.mktemp("sarcos"))[
         "sarcos_inv_test"
     ]
@@ -76,7 +80,7 @@ def least_squares(train, test):
     )
 
 
-def test_least_squares_on_sarcos_and_the_bound_of_the_audit(sarcos):
+def test_least_squares_on_sarcos_matches_the_bound_of_the_audit(sarcos):
     train, tests = sarcos
     errors = least_squares(train, tests)
     np.testing.assert_allclose(
@@ -97,7 +101,7 @@ def test_stl_on_sarcos_is_nearly_least_squares(sarcos, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_learning_curve_of_least_squares_on_sarcos(sarcos):
+def test_the_learning_curve_of_least_squares_on_sarcos_is_reproduced(sarcos):
     """Means over many random subsets of four sizes, fitted by sigma^2 (1 + c/n)."""
     train, tests = sarcos
     rng = np.random.default_rng(7)
@@ -133,7 +137,9 @@ def test_the_learning_curve_of_least_squares_on_sarcos(sarcos):
 
 
 def leave_one_out_ridge(X, y, alphas):
-    """Return the ridge solution of the parameter with the least leave-one-out error."""
+    """Return the ridge solution of the parameter with the smallest leave-one-out
+    error.
+    """
     mean, level = X.mean(axis=0), y.mean()
     A, b = X - mean, y - level
     best = (np.inf, None)
@@ -147,7 +153,7 @@ def leave_one_out_ridge(X, y, alphas):
 
 
 @pytest.mark.slow
-def test_stl_on_school_trained_on_two_tenths(tmp_path):
+def test_stl_on_school_trained_on_two_tenths_is_reproduced(tmp_path):
     content = matrix("school/school.mat", tmp_path)
     schools = [
         (X.astype(float)[:, :27], y.ravel().astype(float))
@@ -171,4 +177,4 @@ def test_stl_on_school_trained_on_two_tenths(tmp_path):
     found = record("fetr/school", "STL", tmp_path)
     assert found.counts["n_train"] == len(train) < 0.2 * 15362
     assert found.metrics["nmse_all"] == pytest.approx(np.mean(own), rel=1e-3)
-    assert 0.94 < np.mean(own) < 1.03  # printed: 0.988
+    assert 0.94 < np.mean(own) < 1.03  # As published: 0.988

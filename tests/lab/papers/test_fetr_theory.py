@@ -58,7 +58,7 @@ def test_the_smallest_matching_has_no_excess_in_any_order():
     assert matching_excess(values[::-1], spectrum) == pytest.approx(0, abs=1e-14)
 
 
-def test_the_excess_is_that_over_the_smallest_matching_of_all_permutations():
+def test_the_excess_is_relative_to_the_smallest_matching_of_all_permutations():
     values = np.array([1.0, 2.0, 4.0])
     spectrum = np.array([3.0, 1.0, 0.5])
     weights = [
@@ -77,7 +77,7 @@ def test_the_closed_form_is_certified_in_any_unit(moment, scale):
 
 
 @pytest.mark.parametrize("change", [0.9, 1.1])
-def test_a_matrix_beside_the_minimum_has_a_gap(moment, change):
+def test_a_matrix_other_than_the_minimum_has_a_gap(moment, change):
     exact = exact_precision(moment, 5, *BOX)
     moved = Precision(np.clip(change * exact.values, *BOX), exact.vectors)
     assert step_gap(moved, moment, 5, *BOX) > 1e-4
@@ -88,7 +88,7 @@ def test_the_flip_flop_step_is_not_the_minimum(moment):
     assert step_gap(biased, moment, 5, *BOX) > 1e-4
 
 
-def test_the_gap_bounds_what_any_feasible_matrix_gains(moment):
+def test_the_gap_bounds_the_gain_of_any_feasible_matrix(moment):
     rng = np.random.default_rng(2)
     point = Precision.scalar(6, 1.0)
 

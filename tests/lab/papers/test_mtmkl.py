@@ -1,4 +1,4 @@
-"""Experiments on multi-task MKL: files, split, measures."""
+"""Experiments on multi-task MKL: files, splits, analyses."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -43,7 +43,7 @@ def plane():
 
 
 @pytest.mark.parametrize("profile", ["smoke", "demo", "quick", "full"])
-def test_table_2_is_made_of_the_cells_of_table_1(profile):
+def test_table_2_consists_of_jobs_of_table_1(profile):
     one, two = (
         load_experiment(f"mtmkl/{name}", profile=profile).spec
         for name in ("table1", "table2")
@@ -107,7 +107,7 @@ def test_the_published_cells_are_those_of_the_tables():
             ] == pytest.approx(value / 100)
 
 
-def test_the_balanced_split_keeps_an_example_in_one_part_of_all_tasks():
+def test_the_balanced_split_keeps_an_example_on_one_side_in_all_tasks():
     digits = load_dataset(
         "digits",
         tasks={"make": "one-vs-one", "classes": ["1", "3", "8"], "per_class": 30},
@@ -121,7 +121,7 @@ def test_the_balanced_split_keeps_an_example_in_one_part_of_all_tasks():
         12,
         12,
         12,
-    ]  # 6 rows, in two tasks each
+    ]  # 6 rows, each in two tasks
 
 
 def test_the_weights_of_tasks_that_gain_from_it_are_the_same(plane):
@@ -136,7 +136,7 @@ def test_the_weights_of_tasks_that_gain_from_it_are_the_same(plane):
     assert set(strong.values) == set(kernel_weights.declaration.quantities)
 
 
-def test_groups_are_chains_of_near_weights():
+def test_groups_are_chains_of_close_weights():
     theta = np.array([[0.5, 0.5], [0.0, 1.0], [0.51, 0.49], [0.52, 0.48]])
     assert count_groups(theta) == 2
     assert count_groups(theta[[0, 3]]) == 2
@@ -157,7 +157,7 @@ def test_the_printed_algorithm_cycles_and_the_corrected_one_ends(plane):
     assert set(printed.values) == set(algorithm.declaration.quantities)
 
 
-def test_the_audit_finds_what_does_not_follow(tmp_path):
+def test_the_audit_finds_inconsistencies(tmp_path):
     summary = run(
         plan(load_experiment("mtmkl/audit", profile="smoke"), output=tmp_path)
     )
@@ -176,7 +176,7 @@ def test_the_audit_finds_what_does_not_follow(tmp_path):
     assert set(values[10]) == set(table_audit.declaration.quantities)
 
 
-def test_the_authors_protocol_reports_the_best_of_its_test_accuracies(plane):
+def test_the_authors_protocol_reports_its_best_test_accuracy(plane):
     found = protocols(
         plane,
         seed=1,
@@ -201,7 +201,7 @@ def test_the_authors_protocol_reports_the_best_of_its_test_accuracies(plane):
     assert set(found.values) == set(protocols.declaration.quantities)
 
 
-def test_the_authors_code_repaired_reports_the_best_of_its_iterates_with_the_first(
+def test_the_repaired_authors_code_reports_its_best_iterate_including_the_first(
     plane,
 ):
     options = {
@@ -225,7 +225,7 @@ def test_the_authors_code_repaired_reports_the_best_of_its_iterates_with_the_fir
     )
     assert found.values["off_equal_large"] < found.values["off_equal_small"]
     assert set(found.values) == set(repaired.declaration.quantities)
-    # The first iterate: a machine per task on the mean of the kernels, C = 1.
+    # The first iterate: one machine per task on the mean kernel, C = 1.
     train, _, test = paper_partition(plane, 0.2, 1)
     ids = plane.task_id
     right = []
@@ -242,7 +242,7 @@ def test_the_authors_code_repaired_reports_the_best_of_its_iterates_with_the_fir
     assert found.values["first"] == pytest.approx(np.mean(right), abs=0.005)
 
 
-def test_algorithm_2_is_run_on_the_slopes_of_equal_weights(plane):
+def test_algorithm_2_starts_with_the_slopes_at_equal_weights(plane):
     printed, corrected = (
         algorithm_2(plane, seed=0, variant=v, kernels=KERNELS)
         for v in ("paper", "corrected")
@@ -257,7 +257,7 @@ def test_algorithm_2_is_run_on_the_slopes_of_equal_weights(plane):
         algorithm_2(plane, seed=0, variant="other", kernels=KERNELS)
 
 
-def test_the_repaired_update_brings_weights_to_equal_ones_and_is_no_minimiser():
+def test_the_repaired_update_moves_weights_to_equal_ones_and_does_not_minimize():
     slopes = -np.random.default_rng(0).uniform(size=(5, 4))
     start = np.full((5, 4), 0.25)
     strong, n_iter = repaired_update(start, slopes, 1000.0)
@@ -266,14 +266,14 @@ def test_the_repaired_update_brings_weights_to_equal_ones_and_is_no_minimiser():
     best, _ = Coupling(1000.0, 5, 4).step(start, slopes, np.zeros((5, 1)), 1e-6)
     assert (
         np.abs(best - np.eye(4)[slopes.sum(axis=0).argmin()]).max() < 1e-3
-    )  # one kernel for all
+    )  # One kernel for all tasks
     weak, _ = repaired_update(start, slopes, 0.1)
     assert weak.min() >= 0
     assert weak.sum(axis=1) == pytest.approx(1, abs=0.05)
     assert (weak.argmax(axis=1) == slopes.argmin(axis=1)).all()
 
 
-def test_a_machine_without_bound_variables_serves_larger_costs():
+def test_a_machine_without_bound_variables_is_reused_for_larger_costs():
     rng = np.random.default_rng(0)
     X, costs = rng.normal(size=(30, 2)), (0.01, 1.0, 1e3, 1e5)
     y = np.where(X[:, 0] * X[:, 1] > 0, 1.0, -1.0)
@@ -289,7 +289,7 @@ def test_a_machine_without_bound_variables_serves_larger_costs():
         assert point.low == pytest.approx(machine.solve(0, theta).low, rel=1e-6), C
 
 
-def test_random_splits_are_made_task_by_task():
+def test_random_splits_are_drawn_task_by_task():
     digits = load_dataset(
         "digits",
         tasks={"make": "one-vs-one", "classes": ["1", "3", "8"], "per_class": 30},
@@ -318,7 +318,7 @@ def test_random_splits_are_made_task_by_task():
         protocols(digits, seed=5, split="rows")
 
 
-def test_sharing_is_that_of_models_fitted_one_by_one(plane):
+def test_sharing_matches_models_fitted_one_by_one(plane):
     found = sharing(
         plane,
         seed=3,
@@ -376,7 +376,7 @@ def test_the_gain_of_the_named_tasks_leaves_the_others_out():
     assert _mean_of_named(gains, dataset) == 2.0
 
 
-def test_groups_of_tasks_need_the_kernel_that_they_are_made_for():
+def test_groups_of_tasks_need_their_kernel():
     data = load_dataset("simulated-kernel-groups", rows=400, noise=0.0)
     for kernel, good in (("linear", slice(0, 4)), ("polynomial(2)", slice(4, 8))):
         model = GroupMKLClassifier(C=10.0, kernels=[kernel]).fit(
@@ -388,7 +388,7 @@ def test_groups_of_tasks_need_the_kernel_that_they_are_made_for():
         assert np.delete(accuracy, np.r_[good]).max() < 0.8
 
 
-def test_tasks_that_are_learned_together_are_those_of_models_of_a_few_tasks(plane):
+def test_tasks_learned_together_match_models_of_a_few_tasks(plane):
     given = {
         "seed": 5,
         "train": 0.2,
@@ -430,11 +430,11 @@ def test_tasks_that_are_learned_together_are_those_of_models_of_a_few_tasks(plan
     assert found["together"] == 2
     assert (
         tasks_together(plane, together=3, **given).values["together"] == 2
-    )  # two groups of at most three
+    )  # Two groups of at most three tasks
     assert tasks_together(plane, together=99, **given).values["together"] == 4
 
 
-def test_the_bound_of_theorem_1_is_below_what_it_bounds(plane):
+def test_the_bound_of_theorem_1_is_below_its_target(plane):
     found = theorem_1(
         plane, seed=0, train=0.2, features="standardize", kernels=KERNELS, draws=4000
     )
@@ -447,7 +447,8 @@ def test_the_bound_of_theorem_1_is_below_what_it_bounds(plane):
         apart = ((rows[:, None] - rows[None]) ** 2).sum(axis=2)
         gram = (units @ units.T + np.exp(-apart / 2)) / 2
         signs = rng.choice([-1, 1], size=(4000, len(rows)))
-        # The supremum over ||w|| <= 1 is the length of the signed sum of the rows' images.
+        # The supremum over ||w|| <= 1 is the norm of the signed sum of the rows'
+        # images.
         total += np.sqrt(((signs @ gram) * signs).sum(axis=1)).mean()
     assert found.values["complexity"] == pytest.approx(total / len(train), rel=0.02)
     gamma = found.values["fails_below"]
@@ -457,7 +458,7 @@ def test_the_bound_of_theorem_1_is_below_what_it_bounds(plane):
     )
     assert found.values["gamma_most"] == pytest.approx(
         np.sqrt(8)
-    )  # two tasks at one corner, two at the other
+    )  # Two tasks at one corner, two at the other
     ratio = found.curves["bound over complexity"]
     assert (ratio.y[0], ratio.marks["equal"]) == (0.0, gamma)
     assert ratio.y[-1] == pytest.approx(
@@ -465,7 +466,7 @@ def test_the_bound_of_theorem_1_is_below_what_it_bounds(plane):
     )
 
 
-def test_without_a_penalty_weights_are_those_of_tasks_alone_and_groups_lie_between(
+def test_without_a_penalty_weights_match_separate_tasks_and_groups_lie_between(
     plane,
 ):
     found = kernel_weights(
@@ -477,7 +478,7 @@ def test_without_a_penalty_weights_are_those_of_tasks_alone_and_groups_lie_betwe
     assert found.values["groups_between"] == sum(1 < n < 4 for n in counts)
 
 
-def test_groups_of_equally_good_candidates_span_the_groups_of_the_first(plane):
+def test_groups_of_equally_good_candidates_span_those_of_the_first(plane):
     analysis = kernel_weights(
         plane, seed=1, train=0.3, kernels=KERNELS, C=(1.0,), lam=(1e-6, 1e-5, 1e4, 1e5)
     )
@@ -506,12 +507,12 @@ def test_without_ties_the_range_of_groups_is_one_number(plane):
         theorem_1,
     ],
 )
-def test_measures_need_tasks_with_rows_of_their_own(measure):
+def test_analyses_need_ragged_tasks(measure):
     with pytest.raises(DataError, match="share their rows"):
         measure(load_dataset("digits"), seed=0)
 
 
-def test_that_three_tasks_share_their_weights_needs_others_that_differ(plane):
+def test_shared_weights_of_three_tasks_need_other_tasks_for_comparison(plane):
     named = dataclasses.replace(plane, tasks=["a/g", "a/o", "g/y", "c/e"])
     same = kernel_weights(
         named, seed=0, train=0.3, kernels=KERNELS, lam=(100.0,)

@@ -1,4 +1,4 @@
-"""The audit of the published MT-MKL tables finds by itself what is known to be wrong in them, and nothing else."""
+"""The audit of the published MT-MKL tables finds the known errors and no others."""
 
 from dataclasses import replace
 
@@ -34,7 +34,7 @@ def rejected(a, column="rejected"):
     return list(a.methods.index[a.methods[column]])
 
 
-def test_the_columns_of_20_and_50_per_cent_come_out_but_for_metag(audits):
+def test_the_columns_of_20_and_50_percent_are_reproduced_except_for_metag(audits):
     for size in (20, 50):
         assert set(audits[size].reproduced) == set(audits[size].methods.index) - {
             "MeTaG"
@@ -61,7 +61,7 @@ def test_the_wrong_rank_of_metag_on_pen_explains_its_statistic(audits):
     assert statistic.reason == "follows from the printed average ranks"
 
 
-def test_a_truncated_rank_explains_metag_at_50_per_cent(audits):
+def test_a_truncated_rank_explains_metag_at_50_percent(audits):
     assert wrong(audits[50], "rank") == {}
     assert (
         wrong(audits[50], "average rank")["MeTaG"].reason
@@ -71,7 +71,7 @@ def test_a_truncated_rank_explains_metag_at_50_per_cent(audits):
     assert (statistic.printed, round(statistic.recomputed, 2)) == (2.61, 2.62)
 
 
-def test_no_number_of_the_10_per_cent_column_comes_out(audits):
+def test_no_number_of_the_10_percent_column_is_reproduced(audits):
     a = audits[10]
     assert a.reproduced == []
     expected = {
@@ -89,11 +89,11 @@ def test_no_number_of_the_10_per_cent_column_comes_out(audits):
     assert {where: (d.printed, d.recomputed) for where, d in average.items()} == {
         "MeTaG": (5.0, 4.0)
     }
-    # Its p-values are not those of its own statistics either.
+    # Its p-values do not match its own statistics either.
     assert set(wrong(a, "p-value of the printed statistic")) == set(expected)
 
 
-def test_the_numbers_of_methods_dominated(audits):
+def test_numbers_of_dominated_methods_are_reproduced(audits):
     assert {size: len(rejected(a)) for size, a in audits.items()} == {
         10: 3,
         20: 6,
@@ -115,7 +115,7 @@ def test_friedman_rejects_equal_methods_at_every_size(audits):
     assert [a.friedman.n_blocks for a in audits.values()] == [6, 7, 7]
 
 
-def test_the_measure_has_the_numbers_a_table_and_sentences(audits):
+def test_the_audit_has_numbers_a_table_and_sentences(audits):
     measured = table_audit(None, seed=0, size=10)
     assert measured.values["not_reproduced"] == 7
     assert measured.values["findings"] == len(audits[10].discrepancies)
@@ -135,8 +135,10 @@ def test_the_measure_has_the_numbers_a_table_and_sentences(audits):
     assert "MeTaG on Pen: rank 5, printed 4" in map(str, audits[20].discrepancies)
 
 
-def test_tables_that_agree_have_no_discrepancy():
-    """Print what follows from random accuracies, and the audit is content; change one digit, and it is not."""
+def test_consistent_tables_have_no_discrepancy():
+    """Tables computed from random accuracies pass the audit; with one changed digit
+    they fail.
+    """
     rng = np.random.default_rng(0)
     methods = list(read_published(20).accuracy.columns)
     accuracy = pd.DataFrame(rng.uniform(50, 99, (5, 8)).round(2), columns=methods)

@@ -1,4 +1,4 @@
-"""Measures of graph-regularised SVMs."""
+"""Analyses of graph-regularized SVMs."""
 
 import itertools
 
@@ -29,7 +29,7 @@ def names(measure):
     return set(measure.declaration.quantities)
 
 
-def test_sizes_are_those_that_the_svm_sees(plane, strings):
+def test_sizes_count_the_rows_that_the_svm_sees(plane, strings):
     assert mtsvm.svm_statistics(plane, seed=0).values["dimension"] == 2
     found = mtsvm.svm_statistics(strings, seed=0)
     assert found.values["dimension"] == sum((42 - k + 1) * 4**k for k in range(1, 9))
@@ -37,7 +37,7 @@ def test_sizes_are_those_that_the_svm_sees(plane, strings):
     assert set(found.values) == names(mtsvm.svm_statistics)
 
 
-def test_parts_are_of_every_task_and_contain_each_other(plane):
+def test_subsets_contain_every_task_and_are_nested(plane):
     small, large = (
         mtsvm_runs.part_of(plane, fraction, seed=1) for fraction in (0.1, 0.5)
     )
@@ -50,7 +50,7 @@ def test_parts_are_of_every_task_and_contain_each_other(plane):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("solver", ["block", "paper", "newton"])
-def test_ascent_is_followed_to_the_optimum(plane, solver):
+def test_dual_ascent_is_followed_to_the_optimum(plane, solver):
     found = mtsvm.svm_convergence(plane, seed=0, solver=solver, C=1.0)
     data = plane.taskdata()
     links = couple_tasks(check_similarity("all", data.tasks))
@@ -95,7 +95,7 @@ def test_the_kernel_svm_is_followed_to_the_same_optimum_with_both_objectives(pla
         assert curve.y[0] > 1 > curve.y[-1] == min(curve.y)
 
 
-def test_the_kernel_svm_with_intercept_is_measured_against_its_exact_optimum(plane):
+def test_the_kernel_svm_with_intercept_is_compared_with_its_exact_optimum(plane):
     cvxpy = pytest.importorskip("cvxpy")
     found = mtsvm.svm_convergence(
         plane, seed=0, solver="mtk-intercept", C=1.0, tolerances=[1.0, 1e-1, 1e-4]
@@ -114,7 +114,7 @@ def test_the_kernel_svm_with_intercept_is_measured_against_its_exact_optimum(pla
     assert len(found.curves["function difference"].y) >= len(mtsvm._EARLY_SHARES) + 3
 
 
-def test_a_difference_below_the_accuracy_of_the_optimum_is_no_number():
+def test_a_difference_below_the_accuracy_of_the_optimum_has_no_value():
     differences = np.array([1.0, 1e-5, 1e-9])
     well, badly = (
         mtsvm_runs.ReferenceOptimum(10.0, accuracy, "") for accuracy in (2e-9, 1e-4)
@@ -123,7 +123,7 @@ def test_a_difference_below_the_accuracy_of_the_optimum_is_no_number():
     assert np.isnan(badly.resolved(differences)).tolist() == [False, True, True]
 
 
-def test_an_optimum_that_is_not_known_gives_no_difference(plane, monkeypatch):
+def test_an_unknown_optimum_gives_no_difference(plane, monkeypatch):
     monkeypatch.setattr(mtsvm_runs, "polish", lambda *args: None)
     found = mtsvm.svm_convergence(
         plane, seed=0, solver="mtk-intercept", C=1.0, tolerances=[1.0, 0.3]
@@ -132,7 +132,7 @@ def test_an_optimum_that_is_not_known_gives_no_difference(plane, monkeypatch):
     assert np.isnan(found.values["function_difference"])
 
 
-def test_similarity_of_the_tasks_comes_with_the_data(plane):
+def test_the_similarity_of_tasks_comes_with_the_data(plane):
     theirs = load_dataset("gauss2d", n=100, means="authors")
     assert np.allclose(mtsvm_runs.couple(theirs).inverse, [[1.5, -0.5], [-0.5, 1.5]])
     assert np.allclose(mtsvm_runs.couple(plane).inverse, [[2, -1], [-1, 2]])
@@ -147,13 +147,13 @@ def test_a_precision_is_a_gap_or_a_distance_of_the_dual():
     assert mtsvm_runs.time_to(points, 1e-2, "dual") == 2.0
     assert np.isnan(
         mtsvm_runs.time_to(points[:2], 1e-2, "dual")
-    )  # the best dual value is not certified
+    )  # The best dual value is not certified.
     with pytest.raises(ValueError, match="precision must be gap or dual"):
         mtsvm_runs.time_to(points, 1e-2, "primal")
 
 
 @pytest.mark.slow
-def test_seconds_to_a_precision(plane, strings):
+def test_seconds_to_a_precision_are_measured(plane, strings):
     for solver, data in (
         ("block", plane),
         ("kernel", plane),
@@ -173,7 +173,7 @@ def test_seconds_to_a_precision(plane, strings):
 
 
 @pytest.mark.slow
-def test_a_solver_out_of_time_has_no_seconds(plane, strings):
+def test_a_solver_that_runs_out_of_time_has_no_seconds(plane, strings):
     for solver, data, options in (
         ("block", plane, {}),
         ("mtk-intercept", strings, {"tolerances": [1.0]}),
@@ -186,7 +186,7 @@ def test_a_solver_out_of_time_has_no_seconds(plane, strings):
         assert "not at 1e-09" in found.lines[0]
 
 
-def test_seconds_over_the_rows(plane):
+def test_seconds_are_reported_by_number_of_rows(plane):
     found = mtsvm.svm_scaling(plane, seed=0, fractions=[1.0, 0.5], C=1.0)
     assert set(found.values) == names(mtsvm.svm_scaling) - {
         "times_block",
@@ -214,7 +214,7 @@ def test_seconds_are_compared_on_the_same_rows(plane):
     ] * 2
 
 
-def test_the_kernel_svm_is_not_given_sizes_that_take_too_long(plane):
+def test_the_kernel_svm_skips_sizes_that_take_too_long(plane):
     found = mtsvm.svm_scaling(
         plane, seed=0, solver="kernel", fractions=[0.2, 1.0], C=1.0, seconds=1e-9
     )
@@ -223,7 +223,7 @@ def test_the_kernel_svm_is_not_given_sizes_that_take_too_long(plane):
     assert found.lines
 
 
-def test_every_certificate_is_timed_by_the_clock_that_is_given(plane, monkeypatch):
+def test_every_certificate_is_timed_by_the_given_clock(plane, monkeypatch):
     ticks = itertools.count()
     monkeypatch.setitem(mtsvm_runs.CLOCKS, "processor", lambda: float(next(ticks)))
     data = plane.taskdata()
@@ -242,9 +242,9 @@ def test_every_certificate_is_timed_by_the_clock_that_is_given(plane, monkeypatc
 
 
 @pytest.mark.parametrize("solver", ["block", "paper", "kernel"])
-def test_runs_are_precise_where_the_objective_is_near_zero(solver):
-    # Two classes far apart, in large units: the least objective is 1e-6 of that of no
-    # model, so that a gap can be small beside the latter only.
+def test_runs_are_precise_if_the_objective_is_near_zero(solver):
+    # Two distant classes in large units: the smallest objective is 1e-6 of that of the
+    # zero model, so a gap can be small only relative to the latter.
     rng = np.random.default_rng(0)
     y = np.tile([-1.0, 1.0], 30)
     X = 1000 * (y[:, None] + 0.1 * rng.normal(size=(60, 2)))
@@ -254,8 +254,8 @@ def test_runs_are_precise_where_the_objective_is_near_zero(solver):
     assert mtsvm_runs.certificates(result)[-1].gap <= 1e-5
 
 
-def test_libsvm_is_timed_by_the_clock_that_is_given(plane, monkeypatch):
-    # A processor that does not work at all.
+def test_libsvm_is_timed_by_the_given_clock(plane, monkeypatch):
+    # A processor clock that never advances
     monkeypatch.setitem(mtsvm_runs.CLOCKS, "processor", lambda: 5.0)
     data = plane.taskdata()
     links = couple_tasks(check_similarity("all", data.tasks))
@@ -265,7 +265,7 @@ def test_libsvm_is_timed_by_the_clock_that_is_given(plane, monkeypatch):
     assert {run.seconds for run in sweep.runs} == {0.0}
 
 
-def test_unknown_solvers_are_refused(plane):
+def test_unknown_solvers_are_rejected(plane):
     with pytest.raises(ValueError, match="solver must be one of"):
         mtsvm.svm_seconds(plane, seed=0, solver="smo")
 
@@ -305,7 +305,7 @@ def test_transfer_holds_rows_out_and_balances_classes(strings):
 @pytest.mark.parametrize(
     "change", [{"model": "none"}, {"target": "yeast"}, {"other_rows": 10**4}]
 )
-def test_transfer_refuses(strings, change):
+def test_transfer_rejects_invalid_data(strings, change):
     with pytest.raises(ValueError, match=r"unknown model|too few to train"):
         svm_transfer(strings, seed=0, **{**SMALL, **change})
 

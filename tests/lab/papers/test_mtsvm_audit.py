@@ -1,4 +1,4 @@
-"""The audit of the stored runs reads off them what can be read by eye."""
+"""The audit of the stored runs gives the values that can be read by eye."""
 
 import runpy
 from pathlib import Path
@@ -16,13 +16,14 @@ def test_the_numbers_of_gauss2d_are_those_of_the_files():
     values = stored_runs(None, seed=0, data_set="gauss2d", optimum=1466.56).values
     assert values["dcd_difference"] == 2.91e-11
     assert values["kernel_difference"] == 0.000174
-    assert values["speed_up"] == pytest.approx(0.462 / 0.001)  # both at 1020 or below
+    assert values["speed_up"] == pytest.approx(0.462 / 0.001)  # Both at 1020 or below
     assert values["speed_up_precision"] == pytest.approx(1020 / 1466.56)
     assert values["speed_up_useful"] == pytest.approx(0.774 / 0.017)
     assert values["orders_at_one_time"] == pytest.approx(np.log10(1440 / 2.91e-11))
     assert values["speed_up_rows"] == pytest.approx(1157.04 / 2.129)
     assert values["speed_up_all_rows"] == pytest.approx(3998 / 13.589)
-    # From 1 to 8 ms of 17 DCD comes from 1020 to 277; the kernel solver from 1440 at 16 ms to 1110 at 79.
+    # From 1 to 8 of 17 ms DCD falls from 1020 to 277; the kernel solver falls from 1440
+    # at 16 ms to 1110 at 79.
     mean = np.log10(1020 / 2.91e-11) / np.log10(17)
     assert values["dcd_first_pace"] == pytest.approx(np.log10(1020 / 277) / mean)
     mean = np.log10(1440 / 0.000174) / np.log10(0.774 / 0.016)
@@ -35,7 +36,8 @@ def test_the_numbers_of_gauss2d_are_those_of_the_files():
     assert values["mean_steepness"] == pytest.approx(
         mean / (np.log10(1020 / 2.91e-11) / np.log10(17))
     )
-    # In a tenth of its 774 ms the kernel solver comes from 1440 to 1110, DCD in a tenth of its 17 ms nowhere.
+    # In a tenth of its 774 ms the kernel solver falls from 1440 to 1110; DCD does not
+    # fall in a tenth of its 17 ms.
     assert values["first_tenth"] == pytest.approx(
         10 * np.log10(1440 / 1110) / np.log10(1440 / 0.000174)
     )
@@ -43,7 +45,7 @@ def test_the_numbers_of_gauss2d_are_those_of_the_files():
     assert values["kernel_rows"] == 200_000
 
 
-def test_a_made_up_pair_of_runs(monkeypatch):
+def test_a_made_up_pair_of_runs_gives_the_expected_numbers(monkeypatch):
     curves = {
         "a": [
             StoredCurve(np.array([1.0, 4.0]), np.array([10.0, 1.0])),
@@ -61,17 +63,17 @@ def test_a_made_up_pair_of_runs(monkeypatch):
     assert values == {
         "dcd_difference": 1.0,
         "kernel_difference": 2.0,
-        "orders_at_one_time": 2.0,  # at 4 s, 1 against 100
+        "orders_at_one_time": 2.0,  # At 4 s: 1 against 100
         "times_more_precise": 1.0,
-        "speed_up": 6.0,  # to 10: 6 s against 1 s
+        "speed_up": 6.0,  # To 10: 6 s against 1 s
         "speed_up_precision": 1e-3,
         "speed_up_useful": 6.0,
         "speed_up_rows": 0.5,
         "speed_up_all_rows": 0.5,
-        "dcd_first_pace": pytest.approx(1.0),  # all in one step
+        "dcd_first_pace": pytest.approx(1.0),  # All in one step
         "kernel_first_pace": pytest.approx(1.0),
         "first_pace": pytest.approx(1.0),
-        "first_tenth": 0.0,  # before 0.4 and 0.8 s nothing is known but where they begin
+        "first_tenth": 0.0,  # Before 0.4 and 0.8 s only the start values are known.
         "mean_steepness": pytest.approx(np.log10(50)),
         "steepness": pytest.approx(np.log10(2.5) / np.log10(8 / 6) * np.log10(4)),
         "exponent_difference": pytest.approx(np.nan, nan_ok=True),
@@ -83,7 +85,7 @@ def test_a_made_up_pair_of_runs(monkeypatch):
     assert np.isnan(far["speed_up_useful"])
 
 
-def test_data_sets_without_curves_are_refused():
+def test_data_sets_without_curves_are_rejected():
     with pytest.raises(ValueError, match="0 curves of 'splice'"):
         stored_runs(None, seed=0, data_set="splice", optimum=1.0)
     with pytest.raises(ConfigError, match="no file of published numbers"):
@@ -106,7 +108,8 @@ def with_curves(monkeypatch, **curves):
 
 
 def test_a_slow_first_phase_of_our_curves_has_a_small_pace(monkeypatch):
-    # Two orders of magnitude in a hundredfold time: first none and two, or one and one.
+    # Two orders of magnitude in a hundredfold time: first none, then two, or one and
+    # one.
     slow = ([1.0, 10.0, 100.0], [100.0, 100.0, 1.0])
     steady = ([1.0, 10.0, 100.0], [100.0, 10.0, 1.0])
     values = with_curves(monkeypatch, dcd=slow, kernel=steady)
@@ -115,7 +118,7 @@ def test_a_slow_first_phase_of_our_curves_has_a_small_pace(monkeypatch):
     assert values["first_pace"] == pytest.approx(1.0)
     assert values["steepness"] == pytest.approx(0.5)
     assert values["mean_steepness"] == pytest.approx(1.0)
-    # A tenth of the time is 10 s, until which the second one gains half.
+    # A tenth of the time is 10 s, in which the second curve gains half.
     assert values["dcd_first_tenth"] == 0.0
     assert values["kernel_first_tenth"] == pytest.approx(5.0)
 

@@ -1,4 +1,6 @@
-"""Numbers behind verdicts, found again with numpy, SciPy and scikit-learn alone, on one split each."""
+"""Numbers behind verdicts, recomputed with only NumPy, SciPy and scikit-learn on one
+split each.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +34,7 @@ def rows_of(n, train, seed=0):
     return order[: int(train * n)], order[int(train * n) :]
 
 
-# ---------------------------------------------------------------- LADM against APG on Enron
+# ------------------------------------------------------------ LADM against APG on Enron
 
 
 # X is diagonal here, given by its singular values s of shape (rank, 1).
@@ -53,7 +55,9 @@ def primal(L, E, residual, lam, beta):
 
 
 def dual(point, s, Y, lam, beta):
-    """Value at the best feasible multiple of a point: <Q, Y> - ||Q||^2 / (4 beta), X'Q of norms up to 1 and lam."""
+    """Return the value at the best feasible multiple of a point: <Q, Y> - ||Q||^2 / (4
+    beta), X'Q of norms up to 1 and lam.
+    """
     image = s * point
     longest = min(
         1 / np.linalg.norm(image, 2), lam / np.linalg.norm(image, axis=0).max()
@@ -86,7 +90,9 @@ def iterations_of_apg(s, Y, lam, beta, tol, every=5):
 
 
 def iterations_of_ladm(s, Y, lam, beta, tol, every=5):
-    """Both parts in one step of half the length, the loss exactly, a penalty parameter from 2 beta down."""
+    """Update both parts in one step of half the length, the loss exactly, the penalty
+    parameter from 2 beta downwards.
+    """
     tau = 1 / (1.02 * s.max() ** 2)
     mu = 2 * beta
     W = np.zeros((2, *Y.shape))
@@ -119,8 +125,9 @@ def test_ladm_takes_fewer_iterations_than_apg_on_enron(coding):
     U, s, _ = np.linalg.svd(X, full_matrices=False)
     assert np.sum(Y**2) - np.sum((U.T @ Y) ** 2) < 1e-8 * np.sum(
         Y**2
-    )  # the rows are independent
-    # In the bases of the singular vectors X is diagonal; norms and products stay what they are.
+    )  # The rows are independent.
+    # In the bases of the singular vectors X is diagonal; norms and products do not
+    # change.
     lam, beta, tol = 1.0, 0.02, 1e-3
     ladm = iterations_of_ladm(s[:, None], U.T @ Y, lam, beta, tol)
     apg = iterations_of_apg(s[:, None], U.T @ Y, lam, beta, tol)
@@ -139,11 +146,11 @@ def test_ladm_takes_fewer_iterations_than_apg_on_enron(coding):
     assert theirs == pytest.approx(apg, rel=0.1, abs=30)
 
 
-# ---------------------------------------------------------------- single-task learning at C = 1 on Vehicle
+# --------------------------------------------- single-task learning at C = 1 on Vehicle
 
 
 @pytest.mark.data
-def test_single_tasks_with_equal_weights_and_c_1_are_scikit_learns_on_vehicle():
+def test_single_tasks_with_equal_weights_and_c_1_match_scikit_learn_on_vehicle():
     data = loaded("vehicle", tasks={"make": "one-vs-one"})
     found, expected = [], []
     for task in range(data.n_tasks):
@@ -184,21 +191,23 @@ def test_single_tasks_with_equal_weights_and_c_1_are_scikit_learns_on_vehicle():
     assert found == pytest.approx(expected, abs=0.01)
     assert (
         0.72 < np.mean(found) < 0.83
-    )  # printed: 79.7 for single tasks; parameters chosen, 84
+    )  # As published: 79.7 for single tasks; with selected parameters 84.
 
 
-# ---------------------------------------------------------------- the kernel solver against coordinate ascent, Landmine
+# -------------------------------- the kernel solver against coordinate ascent, Landmine
 
 C, TOL = 10.0, 1e-4
 
 
 def similarity(T):
-    """(I + L)^-1 of the graph that joins every task with every other."""
+    """Return (I + L)^-1 of the complete graph."""
     return np.linalg.inv((T + 1) * np.eye(T) - np.ones((T, T)))
 
 
 def steps_of_kernel_solver(X, y, task, M):
-    """Single steps, each along the dual variable that gains most: one row of the kernel matrix, one of the gradient."""
+    """Take single steps along the dual variable with the largest gain: one row of the
+    kernel matrix and one of the gradient each.
+    """
     K = (X @ X.T) * M[np.ix_(task, task)] * np.outer(y, y)
     alpha, gradient, diagonal = np.zeros(len(y)), np.ones(len(y)), np.diag(K)
     for step in range(1, 10**6):
@@ -218,7 +227,9 @@ def steps_of_kernel_solver(X, y, task, M):
 
 
 def sweeps_of_ascent(X, y, task, M, exact):
-    """Algorithm 1: sweeps over the rows, in another order each; the printed step lacks M_tt."""
+    """Run Algorithm 1: sweeps over the rows in random order; the printed step lacks
+    M_tt.
+    """
     Z, rng = X * y[:, None], np.random.default_rng(0)
     alpha, V = np.zeros(len(y)), np.zeros((len(M), X.shape[1]))
     curvature = np.sum(X**2, axis=1) * (np.diag(M)[task] if exact else 1.0)
@@ -266,17 +277,19 @@ def test_the_kernel_solver_needs_less_work_than_the_printed_ascent_on_landmine()
     for _, primal, dual in (kernel, printed, exact):
         assert dual <= optimum * (1 + 1e-8)
         assert optimum <= primal * (1 + 1e-8)
-    # Multiplications: a row of the kernel and of the gradient, against T weights and d features per row of a sweep.
+    # Multiplications: a row of the kernel and of the gradient, against T weights and d
+    # features per row of a sweep.
     ratio = kernel[0] * n * (d + 1) / (printed[0] * n * T * d)
-    assert 0.05 < ratio < 0.5  # in seconds, on 1483 to 14,820 rows: 0.22 to 0.34
-    # Its printed reason, that T is large, is not all: with M_tt = 1/15 in the step the same sweeps are far fewer.
+    assert 0.05 < ratio < 0.5  # In seconds, on 1483 to 14,820 rows: 0.22 to 0.34
+    # The printed reason, a large T, is incomplete: with M_tt = 1/15 in the step the
+    # same method needs far fewer sweeps.
     assert M[0, 0] == pytest.approx(1 / 15)
     assert printed[0] > 5 * exact[0]
 
 
-def test_the_recorded_ratio_on_landmine_follows_from_its_cell_and_decides_the_claim():
+def test_the_recorded_ratio_on_landmine_follows_from_its_job_and_decides_the_claim():
     run = read_run(RESULTS / "mtsvm" / "fig2" / "quick")
-    # LIBSVM, the rival that the paper names.
+    # LIBSVM, the competitor in the paper
     (place,) = jobs_of(run, "landmine", "MTK with intercept")
     record = run.records[place.key]
     ratio = record.metrics["times_paper"]
@@ -295,25 +308,29 @@ def test_the_recorded_ratio_on_landmine_follows_from_its_cell_and_decides_the_cl
         ).claims
         return next(claim.verdict for claim in claims if claim.id == "mtsvm-4-landmine")
 
-    # A factor within 0.3 of one is too small to tell.
+    # A factor within 0.3 of one is too small to decide.
     assert abs(ratio - 1) < 0.3
     assert verdict(ratio) == Verdict.UNDECIDED
     assert verdict(0.4) == Verdict.CONFIRMED
     assert verdict(2.5) == Verdict.NOT_CONFIRMED
 
 
-# ---------------------------------------------------------------- iterations of FETR on SARCOS
+# --------------------------------------------------------- iterations of FETR on SARCOS
 
 
 def clipped(moment, count):
-    """Minimise tr(S A) - count log|S| over the S with eigenvalues in [0.01, 100]; return S and log|S|."""
+    """Minimize tr(S A) - count log|S| over S with eigenvalues in [0.01, 100]; return S
+    and log|S|.
+    """
     values, vectors = np.linalg.eigh(moment)
     best = np.clip(count / np.maximum(values, 1e-300), 0.01, 100)
     return (vectors * best) @ vectors.T, np.log(best).sum()
 
 
 def objectives_of_fetr(G, R, yy, eta, rho, rounds):
-    """Minimise in turn over W, S1 and S2; return the objectives and the last fit term."""
+    """Minimize in turn over W, S1 and S2; return the objectives and the last fit
+    term.
+    """
     d, m = R.shape
     S1, S2, found = np.eye(d), np.eye(m), []
     for _ in range(rounds):
@@ -336,7 +353,7 @@ def test_fetr_needs_fewer_than_ten_iterations_at_the_size_of_the_paper(rows, few
     X, Y = data.X[train], data.y[train]
     assert len(X) == 1345
     X, Y = (X - X.mean(axis=0)) / X.std(axis=0), Y - Y.mean(axis=0)
-    scale = rows / len(X)  # as if there were so many rows of this kind
+    scale = rows / len(X)  # As if there were this many rows of this kind
     found, fit = objectives_of_fetr(
         scale * X.T @ X, scale * X.T @ Y, scale * np.sum(Y**2), scale, 1.0, 400
     )

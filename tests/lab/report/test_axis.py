@@ -13,7 +13,9 @@ from mtlrun.tables.figures import Figure, Line, Panel
 
 @pytest.fixture
 def sweep(maker):
-    """Two values of t, both splits of every method; the second method has no number at t = 4."""
+    """Return two values of t with both splits of each method; the second method has no
+    result at t = 4.
+    """
     maker.info["kind"] = "sweep"
     maker.config["sweep"] = {
         "name": "t",
@@ -44,7 +46,7 @@ def sweep(maker):
     return maker
 
 
-def test_curves_hold_means_and_deviations_over_the_splits(sweep):
+def test_curves_have_means_and_standard_deviations_over_the_splits(sweep):
     (figure,) = build_report(sweep.write()).figures
     assert (figure.name, figure.axis, figure.values, figure.log) == (
         "alpha",
@@ -81,13 +83,13 @@ def test_the_report_has_a_table_along_the_axis_and_names_the_figure(sweep):
     assert lines.count("alpha: A note.") == 1, "the same data are described once"
 
 
-def test_a_quantity_that_the_experiment_names_is_drawn(sweep):
+def test_a_quantity_named_in_the_experiment_is_drawn(sweep):
     sweep.config["sweep"]["quantities"] = ["n_iter"]
     (figure,) = build_report(sweep.write()).figures
     assert [panel.quantity for panel in figure.panels] == ["iterations"]
 
 
-def test_marks_of_the_axis_may_depend_on_the_tasks(sweep):
+def test_axis_ticks_may_depend_on_the_tasks(sweep):
     sweep.config["sweep"]["marks"] = {"1/sqrt(m)": "1/sqrt(tasks)", "one": 1}
     folder = sweep.write()
     (figure,) = build_report(folder).figures
@@ -96,7 +98,7 @@ def test_marks_of_the_axis_may_depend_on_the_tasks(sweep):
     assert "one" in (folder / "marks.svg").read_text()
 
 
-def test_published_curves_lie_under_those_of_a_sweep(sweep):
+def test_published_curves_are_drawn_below_those_of_a_sweep(sweep):
     entry = {
         "dataset": "alpha",
         "method": "APG-RMTL",
@@ -117,7 +119,7 @@ def test_published_curves_lie_under_those_of_a_sweep(sweep):
     assert labels[-1] == "APG-RMTL (published)"
 
 
-def test_the_files_of_a_sweep_are_the_same_twice(sweep, tmp_path):
+def test_the_files_of_a_sweep_are_reproducible(sweep, tmp_path):
     report = build_report(sweep.write())
     first = {p.name: p.read_bytes() for p in write_report(report, tmp_path / "a")}
     second = {p.name: p.read_bytes() for p in write_report(report, tmp_path / "b")}
@@ -126,7 +128,7 @@ def test_the_files_of_a_sweep_are_the_same_twice(sweep, tmp_path):
     assert (tmp_path / "a" / "figures" / "alpha.svg").is_file()
 
 
-def test_no_figures_without_an_axis(maker, tmp_path):
+def test_without_an_axis_there_are_no_figures(maker, tmp_path):
     report = build_report(maker.fill().write())
     assert report.figures == []
     write_report(report, tmp_path / "out")
@@ -149,14 +151,14 @@ def made(values, n_curves=3, **panel):
     )
 
 
-def test_axes_are_logarithmic_where_asked():
+def test_axes_are_logarithmic_on_request():
     axes = draw(made([1, 10], log=True, x_log=True)).axes[0]
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     axes = draw(made([1, 10], log=False)).axes[0]
     assert (axes.get_xscale(), axes.get_yscale()) == ("linear", "linear")
 
 
-def test_words_on_the_axis_are_ticks():
+def test_text_values_on_the_axis_are_ticks():
     axes = draw(made(["random", "clustered"], log=False)).axes[0]
     assert [tick.get_text() for tick in axes.get_xticklabels()] == [
         "random",
@@ -164,7 +166,7 @@ def test_words_on_the_axis_are_ticks():
     ]
 
 
-def test_every_method_has_its_own_look():
+def test_every_method_has_its_own_style():
     lines = [
         c.lines[0]
         for c in draw(made([1, 2], n_curves=14, log=False)).axes[0].containers
@@ -179,7 +181,7 @@ def test_every_method_has_its_own_look():
     )
 
 
-def test_svg_has_no_date_and_keeps_its_text(tmp_path):
+def test_svg_files_have_no_date_and_keep_their_text(tmp_path):
     figure = made([1, 2], log=False)
     first, again = tmp_path / "first.svg", tmp_path / "again.svg"
     write_drawing(figure, first)

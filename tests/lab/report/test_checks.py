@@ -1,4 +1,4 @@
-"""What a check of a claim may say."""
+"""Valid and invalid checks of claims."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ OTHER_GOOD = [
 
 
 @pytest.mark.parametrize("check", [*GOOD, *OTHER_GOOD], ids=lambda c: c["kind"])
-def test_good_checks(check):
+def test_valid_checks_are_accepted(check):
     assert Check(**check).kind == check["kind"]
 
 
-def test_every_kind_is_covered():
+def test_every_kind_is_tested():
     assert {c["kind"] for c in GOOD} == set(CHECKS)
 
 
@@ -81,7 +81,7 @@ def test_every_kind_is_covered():
         ),
     ],
 )
-def test_bad_checks(change, field, words):
+def test_invalid_checks_are_rejected(change, field, words):
     with pytest.raises(ValidationError) as caught:
         Check(**{**GOOD[0], **change})
     problems = caught.value.errors()
@@ -94,7 +94,7 @@ def test_order_needs_two_methods():
         Check(kind="order", quantity="auc", methods=["A"])
 
 
-def test_a_size_lies_within_a_factor_of_two():
+def test_a_size_is_met_within_a_factor_of_two():
     assert Check(kind="value", quantity="auc", of="A", about=3).bounds == (1.5, 6)
     assert Check(kind="value", quantity="auc", of="A", at_most=3).bounds == (
         float("-inf"),
@@ -102,7 +102,7 @@ def test_a_size_lies_within_a_factor_of_two():
     )
 
 
-def test_as_list():
+def test_checks_convert_to_a_list():
     assert (as_list(None), as_list("a"), as_list([1]), as_list((1, 2))) == (
         [],
         ["a"],
@@ -111,8 +111,10 @@ def test_as_list():
     )
 
 
-def test_a_quantity_with_words_of_its_own_has_one_meaning_in_all_analyses():
-    """`spoken` knows the name only: two analyses must not mean different things by it."""
+def test_a_quantity_with_a_phrase_has_one_meaning_in_all_analyses():
+    """`spoken` uses only the name, so two analyses must not use it with different
+    meanings.
+    """
     stored = json.loads(registry_data.INTERFACES)
     meanings: dict[str, set[str]] = {}
     declared = [entry.get("declaration") for entry in stored.values()]
@@ -120,5 +122,5 @@ def test_a_quantity_with_words_of_its_own_has_one_meaning_in_all_analyses():
         for quantity, text in declaration.get("quantities", {}).items():
             meanings.setdefault(quantity, set()).add(text)
     ambiguous = {name for name, texts in meanings.items() if len(texts) > 1}
-    assert "residual" in ambiguous  # the solver's in FETR, the copies' in MT-MKL
+    assert "residual" in ambiguous  # Of the solver in FETR, of the copies in MT-MKL
     assert [name for name in ambiguous if name in quantities._NAMES] == []

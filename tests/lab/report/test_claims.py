@@ -37,7 +37,7 @@ def ratio(at_least: float, **fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("bound", "verdict"), [(4.0, "confirmed"), (4.1, "not confirmed")]
 )
-def test_ratio(maker, bound, verdict):
+def test_a_ratio_is_checked(maker, bound, verdict):
     claim = verdict_of(maker.fill(), ratio(bound))
     assert claim.verdict == verdict
     assert (
@@ -55,7 +55,7 @@ def test_ratio(maker, bound, verdict):
         (1.9, "not confirmed"),
     ],
 )
-def test_a_size_holds_within_a_factor_of_two(maker, about, verdict):
+def test_a_size_is_met_within_a_factor_of_two(maker, about, verdict):
     check = {
         "kind": "ratio",
         "quantity": "seconds",
@@ -91,7 +91,7 @@ def test_a_bound_can_only_lie_beyond_a_size(maker, about, bound, verdict):
     assert verdict_of(maker.fill(), check).verdict == verdict
 
 
-def test_differences_within_the_ties_are_none(maker):
+def test_differences_within_the_ties_do_not_count(maker):
     maker.trials = 6
     maker.fill()
     check = {
@@ -108,7 +108,7 @@ def test_differences_within_the_ties_are_none(maker):
     assert tied.results[0].found == 1.0
 
 
-def test_difference_with_lists_tests_every_pair(maker):
+def test_a_difference_of_lists_tests_every_pair(maker):
     check = {
         "kind": "difference",
         "quantity": "auc",
@@ -117,7 +117,7 @@ def test_difference_with_lists_tests_every_pair(maker):
         "at_least": 0.015,
     }
     claim = verdict_of(maker.fill(), check)
-    assert claim.verdict == "not confirmed"  # not more than half of them
+    assert claim.verdict == "not confirmed"  # Not more than half of them
     assert [f.holds for f in claim.results] == [False, True]
     assert claim.why.startswith(
         "1 of 2 comparisons hold; contradicted by auc of APG-RMTL minus One Norm on alpha: 1.00 points"
@@ -134,13 +134,13 @@ def test_difference_with_lists_tests_every_pair(maker):
         (["APG-RMTL", DC, "One Norm"], "increasing", "not confirmed"),
     ],
 )
-def test_order(maker, methods, direction, verdict):
+def test_an_order_is_checked(maker, methods, direction, verdict):
     check = {"kind": "order", "quantity": "seconds", "methods": methods}
     check |= {"direction": direction} if direction else {}
     assert verdict_of(maker.fill(), check).verdict == verdict
 
 
-def test_value_between_bounds(maker):
+def test_a_value_between_bounds_is_confirmed(maker):
     check = {
         "kind": "value",
         "quantity": "auc",
@@ -153,7 +153,7 @@ def test_value_between_bounds(maker):
     assert verdict_of(maker, {**check, "at_most": 0.73}).verdict == "confirmed"
 
 
-def test_paired_by_trial(maker):
+def test_a_paired_test_uses_trials(maker):
     maker.trials = 6
     maker.fill()
     check = {
@@ -167,11 +167,11 @@ def test_paired_by_trial(maker):
     assert claim.verdict == "confirmed"
     assert claim.results[0].found == pytest.approx(
         2 / 64
-    )  # six differences of one sign
+    )  # Six differences with the same sign
 
 
 @pytest.mark.parametrize("quantity", ["auc", "seconds"])
-def test_a_significant_difference_against_the_claim_does_not_hold(maker, quantity):
+def test_a_significant_difference_against_the_claim_fails(maker, quantity):
     maker.trials = 6
     for trial in range(6):
         maker.cell(
@@ -188,14 +188,15 @@ def test_a_significant_difference_against_the_claim_does_not_hold(maker, quantit
     better = verdict_of(maker, {**check, "of": DC, "over": "One Norm"})
     worse = verdict_of(maker, {**check, "of": "One Norm", "over": DC})
     assert (better.verdict, worse.verdict) == ("confirmed", "not confirmed")
-    assert better.results[0].found == worse.results[0].found  # the same p-value
+    assert better.results[0].found == worse.results[0].found  # The same p-value
     assert worse.why.endswith("but One Norm is the worse one")
 
 
-def test_paired_by_task_averages_the_splits_first(maker):
+def test_a_paired_test_by_task_averages_the_splits_first(maker):
     for trial in range(2):
         values = [0.5 + 0.01 * t for t in range(8)]
-        shift = 0.1 if trial == 0 else -0.1  # the splits cancel: no difference per task
+        # The splits cancel: no difference per task.
+        shift = 0.1 if trial == 0 else -0.1
         maker.cell("alpha", "One Norm", trial, per_task={"auc": values})
         maker.cell("alpha", DC, trial, per_task={"auc": [v + shift for v in values]})
     check = {
@@ -209,7 +210,7 @@ def test_paired_by_task_averages_the_splits_first(maker):
     assert verdict_of(maker, check).verdict == "confirmed"
 
 
-def test_corrected_t_takes_the_overlap_from_the_counts(maker):
+def test_the_corrected_t_test_takes_the_overlap_from_the_counts(maker):
     maker.trials = 5
     maker.fill()
     for trial in range(5):
@@ -232,7 +233,7 @@ def test_corrected_t_takes_the_overlap_from_the_counts(maker):
     assert found["corrected_t"] > found["t"]
 
 
-def test_one_split_gives_no_p_value(maker):
+def test_a_single_split_gives_no_p_value(maker):
     maker.trials = 1
     check = {
         "kind": "paired",
@@ -249,7 +250,7 @@ def test_one_split_gives_no_p_value(maker):
 
 
 @pytest.mark.parametrize(("bound", "value"), [("at_least", 0.2), ("at_most", 0.05)])
-def test_a_signed_rank_test_of_too_few_pairs_decides_nothing(maker, bound, value):
+def test_a_signed_rank_test_with_too_few_pairs_decides_nothing(maker, bound, value):
     maker.trials = 3
     check = {
         "kind": "paired",
@@ -258,20 +259,21 @@ def test_a_signed_rank_test_of_too_few_pairs_decides_nothing(maker, bound, value
         "over": "One Norm",
         bound: value,
     }
-    claim = verdict_of(maker.fill(), check)  # three differences of one sign: p = 2 / 8
+    # Three differences with the same sign: p = 2 / 8.
+    claim = verdict_of(maker.fill(), check)
     assert claim.verdict == "undecided"
     assert claim.results[0].found == pytest.approx(0.25)
     assert "3 pairs give no p-value below 0.25" in claim.why
 
 
-def test_data_set_that_was_not_run(maker):
+def test_a_data_set_that_was_not_run_is_reported(maker):
     claim = verdict_of(maker.fill(), ratio(2.0, dataset="delicious"))
     assert claim.verdict == "not testable here"
     assert claim.why == "data set delicious is not in this run (profile quick: alpha)"
     assert claim.accepted
 
 
-def test_claim_without_data_set_needs_data_of_the_paper(maker):
+def test_a_claim_without_data_sets_needs_data_of_the_paper(maker):
     maker.info["paper_datasets"] = ["delicious"]
     maker.info["datasets"]["alpha"]["simulated"] = True
     claim = verdict_of(maker.fill(), ratio(2.0))
@@ -282,14 +284,14 @@ def test_claim_without_data_set_needs_data_of_the_paper(maker):
     )
 
 
-def test_tested_in_part_is_partly_and_accepted(maker):
+def test_a_partly_tested_claim_is_partly_confirmed_and_accepted(maker):
     claim = verdict_of(maker.fill(), ratio(2.0, dataset=["alpha", "delicious"]))
     assert claim.verdict == "partly"
     assert "not tested, because data set delicious" in claim.why
     assert claim.accepted
 
 
-def test_failed_method_is_named(maker):
+def test_a_failed_method_is_named(maker):
     maker.fill()
     for trial in range(2):
         maker.fail("alpha", DC, trial)
@@ -314,24 +316,24 @@ def test_a_finished_run_without_the_number_is_undecided(maker):
     assert f"{DC} on alpha has no auc" in claim.why
 
 
-def test_splits_behind_a_number_are_told(maker):
+def test_the_number_of_splits_is_reported(maker):
     maker.fill()
     maker.fail("alpha", DC, 1)
     assert verdict_of(maker, ratio(2.0)).why.endswith(", from 1 of 2 splits")
 
 
-def test_expected_verdict_is_accepted(maker):
+def test_an_expected_verdict_is_accepted(maker):
     assert not verdict_of(maker.fill(), ratio(99.0)).accepted
     expected = {"verdict": "not confirmed", "set": "2026-11-20", "from": "quick"}
     assert verdict_of(maker, ratio(99.0), expect=expected).accepted
 
 
-def test_not_testable_by_declaration(maker):
+def test_a_claim_may_be_declared_not_testable(maker):
     claim = verdict_of(maker.fill(), ratio(2.0), not_testable="the figures are lost")
     assert (claim.verdict, claim.why) == ("not testable here", "the figures are lost")
 
 
-# --- how many comparisons hold
+# --- counting comparisons
 
 
 def result(word: str) -> CheckResult:
@@ -356,7 +358,7 @@ def result(word: str) -> CheckResult:
         ("none", "not testable here", "not testable here"),
     ],
 )
-def test_verdict_of_comparisons(words, verdict, of_a_conjunction):
+def test_counted_comparisons_give_a_verdict(words, verdict, of_a_conjunction):
     results = [result(word) for word in words.split()]
     assert verdict_of_results(results) == verdict
     assert verdict_of_results(results, conjunction=True) == of_a_conjunction
@@ -372,17 +374,17 @@ def test_verdict_of_comparisons(words, verdict, of_a_conjunction):
         ("bad bad open", "not confirmed"),
     ],
 )
-def test_what_usually_is_so_holds_above_one_half(words, verdict):
+def test_a_usual_result_needs_more_than_half(words, verdict):
     results = [result(word) for word in words.split()]
     assert verdict_of_results(results, usually=True) == verdict
 
 
-def test_a_claim_says_all_or_usually_but_not_both():
+def test_a_claim_uses_all_or_usually_but_not_both():
     with pytest.raises(ValidationError):
         Claim(id="c", text="so", all=True, usually=True)
 
 
-def test_an_expectation_takes_the_words_of_the_pages():
+def test_an_expectation_uses_the_words_of_the_pages():
     for word in ("does not hold", "not confirmed"):
         stated = {"verdict": word, "set": "2026-11-20", "from": "quick"}
         assert Expectation.model_validate(stated).verdict == "not confirmed"
@@ -391,7 +393,7 @@ def test_an_expectation_takes_the_words_of_the_pages():
 @pytest.mark.parametrize(
     ("drift", "verdict"), [(0.01, "confirmed"), (0.2, "undecided")]
 )
-def test_a_fit_that_did_not_converge_decides_beyond_what_it_can_still_move(
+def test_a_fit_that_did_not_converge_decides_only_beyond_its_remaining_change(
     maker, drift, verdict
 ):
     maker.fill()
@@ -405,7 +407,7 @@ def test_a_fit_that_did_not_converge_decides_beyond_what_it_can_still_move(
     assert verdict_of(maker, check).verdict == "undecided"
 
 
-# --- what decides nothing
+# --- undecided comparisons
 
 
 @pytest.mark.parametrize(
@@ -427,8 +429,8 @@ def test_differences_below_one_standard_error_are_undecided(maker, shift, verdic
 
 
 @pytest.mark.parametrize("drop", [0.001, 0.002, 0.004, 0.01, 0.02])
-def test_a_difference_on_one_split_alone_does_not_decide(maker, drop):
-    """Its mean is its standard error, up to rounding."""
+def test_a_difference_on_a_single_split_decides_nothing(maker, drop):
+    """The mean equals the standard error, up to rounding."""
     maker.trials = 5
     maker.fill()
     for trial in range(5):
@@ -455,7 +457,7 @@ def test_a_single_split_is_judged_by_its_tasks(maker):
     assert claim.verdict == "undecided"
     assert (
         "less than the 5.8 points that" in claim.why
-    )  # standard error of .1, -.1, .01
+    )  # Standard error of .1, -.1, .01
 
 
 def test_the_smallest_effect_of_a_ratio_is_relative(maker):
@@ -464,8 +466,8 @@ def test_the_smallest_effect_of_a_ratio_is_relative(maker):
     assert verdict_of(maker, ratio(3.7, effect=0.05)).verdict == "confirmed"
 
 
-def test_a_speed_up_over_fits_that_did_not_converge_is_not_confirmed(maker):
-    """The faster method was stopped early: its true speed-up is below the measured 4."""
+def test_a_speedup_over_fits_that_did_not_converge_is_not_confirmed(maker):
+    """The faster method was stopped early: its true speedup is below the measured 4."""
     maker.fill()
     maker.records["alpha", DC, 1].status = "not_converged"
     assert verdict_of(maker, ratio(2.0)).verdict == "undecided"
@@ -483,7 +485,7 @@ def test_a_speed_up_over_fits_that_did_not_converge_is_not_confirmed(maker):
         ("upper", {"at_most": 9.0}, "confirmed"),
     ],
 )
-def test_a_bound_decides_its_own_side_only(maker, bound, limit, verdict):
+def test_a_bound_decides_only_its_side(maker, bound, limit, verdict):
     check = {
         "kind": "ratio",
         "quantity": "seconds",
@@ -506,7 +508,7 @@ def test_a_bound_decides_its_own_side_only(maker, bound, limit, verdict):
         (60, "lower", {"at_most": 5}, "not confirmed"),
     ],
 )
-def test_what_is_a_bound_can_depend_on_where_a_run_was_stopped(
+def test_whether_a_number_is_a_bound_may_depend_on_where_a_run_stopped(
     maker, rows, bound, limit, verdict
 ):
     maker.measure("trace", ["factor", "largest_n"])
@@ -528,7 +530,7 @@ def test_what_is_a_bound_can_depend_on_where_a_run_was_stopped(
 @pytest.mark.parametrize(
     ("seconds", "verdict"), [(19.0, "not confirmed"), (21.0, "undecided")]
 )
-def test_a_run_is_stopped_at_the_limit_it_was_given(maker, seconds, verdict):
+def test_a_run_is_stopped_at_its_limit(maker, seconds, verdict):
     maker.measure("trace", ["difference", "seconds_run"])
     maker.config["methods"][0]["params"]["seconds"] = 20
     maker.measurement(
@@ -558,6 +560,6 @@ def test_a_run_is_stopped_at_the_limit_it_was_given(maker, seconds, verdict):
         (None, "text"),
     ],
 )
-def test_a_claim_counts_with_the_part_of_the_paper_that_it_is_about(where, group):
+def test_a_claim_counts_for_its_part_of_the_paper(where, group):
     claim = ClaimVerdict("c", "it is so", where, "confirmed", "")
     assert part_of_paper(claim) == group

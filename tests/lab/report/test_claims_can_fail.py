@@ -1,6 +1,8 @@
-"""Every check and every claim can hold and can fail: numbers made to satisfy it do, spoiled ones do not.
+"""Every check and every claim can hold and can fail: suitable numbers pass, corrupted
+ones fail.
 
-First every check of every experiment, on invented rows; then every claim of the committed runs, on their own records.
+First all checks of all experiments on made-up rows, then all claims of the committed
+runs on their records.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ TRIALS = range(8)
 
 
 def shipped(path: Path) -> Iterator[Any]:
-    """Yield every check of every claim of an experiment, under every reading, but those on p-values and ranks."""
+    """Yield all checks of all claims of an experiment, by interpretation, except those
+    of p-values and ranks.
+    """
     main = load_experiment(path, profile="full")
     for one in (main, *main.others):
         for claim in one.config.get("claims", ()):
@@ -73,7 +77,9 @@ def as_list(value: Any) -> list[Any]:
 def stop(
     rows: list[MethodResult], check: dict[str, Any], config: dict[str, Any]
 ) -> MethodResult:
-    """Let rows be those of runs that were stopped; return the row of the method that they are compared with."""
+    """Mark rows as runs that were stopped; return the row of the method that they are
+    compared with.
+    """
     stopped = check["stopped"]
     params = {method["label"]: method["params"] for method in config["methods"]}
     for row in rows:
@@ -86,7 +92,7 @@ def stop(
 
 
 def numbers(check: dict[str, Any], good: bool) -> dict[str, float]:
-    """Return a value per method with which the check holds, or does not."""
+    """Return a value per method with which the check holds, or fails."""
     kind, low, high, about = (
         check.get(name) for name in ("kind", "at_least", "at_most", "about")
     )
@@ -136,7 +142,7 @@ def numbers(check: dict[str, Any], good: bool) -> dict[str, float]:
     [entry.path for entry in artefacts()],
     ids=[entry.id for entry in artefacts()],
 )
-def test_a_spoiled_record_flips_every_check(path):
+def test_corrupted_records_flip_every_check(path):
     for config, name, check in shipped(path):
         dataset = (as_list(check.get("dataset")) or ["alpha"])[0]
         for late in (False, True)[: 2 if "stopped" in check else 1]:
@@ -158,14 +164,14 @@ def test_a_spoiled_record_flips_every_check(path):
                 assert held == {True: {None}, False: {None}}, name
             elif late or (
                 check.get("bound") is not None and "stopped" not in check
-            ):  # a bound decides one side only
+            ):  # A bound decides only one side.
                 assert held[True] != held[False], name
             else:
                 assert held == {True: {True}, False: {False}}, name
 
 
 def feasible_range(check: dict[str, Any]) -> tuple[float, float]:
-    """Return between which numbers that of a check can lie at all."""
+    """Return the possible range of the number of a check."""
     quantity, kind = str(check.get("quantity")), check["kind"]
     facts = METRIC_INFO.get(quantity)
     share = quantity in SHARES or (facts is not None and facts.greater_is_better)
@@ -185,7 +191,7 @@ def feasible_range(check: dict[str, Any]) -> tuple[float, float]:
     [entry.path for entry in artefacts()],
     ids=[entry.id for entry in artefacts()],
 )
-def test_no_check_has_a_bound_that_every_number_keeps(path):
+def test_no_check_has_a_bound_that_all_numbers_satisfy(path):
     for _, name, check in shipped(path):
         if check["kind"] in ("order", "rejections"):
             continue
@@ -196,7 +202,7 @@ def test_no_check_has_a_bound_that_every_number_keeps(path):
 
 
 def test_zero_coefficients_refute_theorem_1_of_dc_rmtl():
-    """Divided and undivided models without a low-rank part have the same errors."""
+    """Divided and undivided models without a low-rank part have equal errors."""
     experiment = load_experiment("dcrmtl/theorem1")
     claim = next(
         Claim.model_validate(c)
@@ -221,14 +227,16 @@ def test_zero_coefficients_refute_theorem_1_of_dc_rmtl():
     assert verdict(rank=5) == Verdict.CONFIRMED
 
 
-# --- the claims of the committed runs, on their records
+# --- claims of the committed runs, on their records
 
-#: Metrics of which less is better, in paired checks.
+#: Metrics of paired checks where lower is better
 LOWER = ("nmse", "nmse_all")
 
 
 def rows_touched(run: Run, check: dict[str, Any]) -> list[str]:
-    """Return the labels of the data sets that a check looks at; a group of data sets stands in theirs."""
+    """Return the labels of the data sets of a check; a group of data sets is
+    expanded.
+    """
     named = as_list(check.get("dataset")) or list(run.datasets)
     ids = {label: run.datasets[label].get("id") for label in run.datasets}
     return [
@@ -239,7 +247,9 @@ def rows_touched(run: Run, check: dict[str, Any]) -> list[str]:
 
 
 def wanted(check: dict[str, Any], methods: list[str], good: bool) -> dict[str, float]:
-    """Return a value per method with which the check holds, or does not; ranks follow from scores of 0 to 1."""
+    """Return a value per method with which the check holds, or fails; ranks follow from
+    scores of 0 to 1.
+    """
     if check["kind"] == "rejections" and check.get("over"):
         worse = good == ("at_least" in check)
         return {
@@ -250,7 +260,7 @@ def wanted(check: dict[str, Any], methods: list[str], good: bool) -> dict[str, f
         return {**dict.fromkeys(methods, 0.5), check["control"]: float(good)}
     of, over = as_list(check.get("of")), as_list(check.get("over"))
     if check.get("quantity") == "average_rank":
-        best = good == ("at_most" in check)  # the best one has the smallest rank
+        best = good == ("at_most" in check)  # The best method has the smallest rank.
         return {**dict.fromkeys(over, 0.5), **dict.fromkeys(of, float(best))}
     if check["kind"] == "paired":
         apart = good == ("at_most" in check)
@@ -261,7 +271,9 @@ def wanted(check: dict[str, Any], methods: list[str], good: bool) -> dict[str, f
 def with_value(
     record: Record, quantity: str, value: float, trial: int, lower: bool
 ) -> Record:
-    """Return a finished record with another number, a little different in every split and task."""
+    """Return a finished record with another number, slightly different in each split
+    and task.
+    """
     value = value + 1e-6 * trial * value if not lower else 1 - value + 1e-6 * trial
     names = (
         [quantity]
@@ -307,7 +319,7 @@ def spoiled(run: Run, claim: dict[str, Any], good: bool) -> Run:
 
 
 def evidence(run: Run, claim: dict[str, Any]) -> Evidence:
-    """Return what a claim is judged on: ranks, which take long, only where it asks for them."""
+    """Return the inputs of a claim; ranks, which take long, only if it needs them."""
     rows = method_results(run)
     ranks = any(
         c["kind"] == "rejections" or c.get("quantity") == "average_rank"
@@ -316,7 +328,7 @@ def evidence(run: Run, claim: dict[str, Any]) -> Evidence:
     return Evidence(run, rows, rank_groups(run, rows) if ranks else [])
 
 
-def test_a_spoiled_record_flips_every_claim(committed_run):
+def test_corrupted_records_flip_every_claim(committed_run):
     run = read_run(committed_run)
     made = {claim.id: claim.verdict for claim in judged(run).claims}
     for claim in run.config.get("claims") or ():
@@ -334,7 +346,7 @@ def test_a_spoiled_record_flips_every_claim(committed_run):
         assert bad.verdict == Verdict.NOT_CONFIRMED, claim["id"]
         if all(result.holds is not None for result in good.results):
             assert good.verdict == Verdict.CONFIRMED, claim["id"]
-        else:  # not everything was run here, or a bound decides one side only
+        else:  # Some jobs are missing, or a bound decides only one side.
             assert good.verdict in (
                 Verdict.PARTLY,
                 Verdict.MOSTLY,

@@ -1,4 +1,6 @@
-"""The comparisons behind a claim, on rows made by hand: what decides, at its limits too, and what decides nothing."""
+"""Comparisons behind a claim, on made-up rows: which decide, including at their limits,
+and which do not.
+"""
 
 import math
 import statistics
@@ -33,7 +35,9 @@ def row(
     tasks=(),
     **fields,
 ):
-    """Return a result with a value per split; cells that are planned and have none failed, unless a status is given."""
+    """Return a result with one value per split; jobs without a value failed, unless a
+    status is given.
+    """
     samples = dict(enumerate(values)) if quantity else {}
     return made(
         dataset,
@@ -57,7 +61,7 @@ def made(
     tasks=None,
     task_names=(),
 ):
-    """Return a result of cells made by hand."""
+    """Return a result from made-up jobs."""
     trials = sorted({t for values in samples.values() for t in values})
     statuses = ["ok"] * len(trials)
     if not trials:
@@ -128,7 +132,7 @@ def test_both_bounds_must_hold():
 
 
 @pytest.mark.parametrize("direction", ["increasing", "decreasing", None])
-def test_equal_values_are_in_no_order(direction):
+def test_equal_values_have_no_order(direction):
     methods = {"kind": "order", "quantity": "auc", "methods": ["A", "B"], "effect": 0}
     methods |= {"direction": direction} if direction else {}
     assert only(methods, row("A", 0.5), row("B", 0.5)).holds is False
@@ -136,7 +140,7 @@ def test_equal_values_are_in_no_order(direction):
     assert (found.holds, found.found) == (direction != "decreasing", 0.25)
 
 
-def test_an_order_is_compared_from_neighbour_to_neighbour():
+def test_an_order_is_compared_between_neighbors():
     methods = {
         "kind": "order",
         "quantity": "auc",
@@ -147,7 +151,7 @@ def test_an_order_is_compared_from_neighbour_to_neighbour():
     assert [one.holds for one in found] == [True, False]
 
 
-def test_every_pair_every_task_and_every_data_set_is_compared():
+def test_every_pair_task_and_data_set_is_compared():
     tasks = {"auc": {0: [0.1, 0.2], 1: [0.1, 0.2]}}
     rows = [
         row(method, 0.5, 0.5, dataset=dataset, tasks=tasks, task_names=["s", "t"])
@@ -170,7 +174,7 @@ def test_every_pair_every_task_and_every_data_set_is_compared():
     } == {0.2}
 
 
-def test_no_ratio_to_zero():
+def test_a_ratio_to_zero_is_undefined():
     found = only(check("ratio", at_least=1), row("A", 2.0), row("B", 0.0))
     assert (found.holds, found.undecided, found.answer) == (None, False, "not tested")
     assert "0" in found.why
@@ -180,7 +184,7 @@ def test_no_ratio_to_zero():
 # --- data sets
 
 
-def test_a_claim_without_data_sets_is_about_those_of_the_paper():
+def test_a_claim_without_data_sets_refers_to_those_of_the_paper():
     rows = [row("A", 0.5), row("A", 0.9, dataset="beta")]
     both = {"datasets": {"alpha": {"id": "a1"}, "beta": {"id": "b1"}}}
     wanted = check("value", at_least=0)
@@ -204,7 +208,7 @@ def test_a_claim_without_data_sets_is_about_those_of_the_paper():
     assert "gone" in named[0].why
 
 
-def test_other_data_are_called_simulated_when_all_of_them_are():
+def test_data_are_called_simulated_if_all_of_them_are():
     for second in (True, False):
         both = {
             "datasets": {"alpha": {"simulated": True}, "beta": {"simulated": second}},
@@ -215,7 +219,7 @@ def test_other_data_are_called_simulated_when_all_of_them_are():
         ) is second
 
 
-def test_several_sets_of_one_id_are_all_looked_at():
+def test_all_sets_with_the_same_id_are_used():
     swept = {
         "datasets": {"alpha (0.1)": {"id": "alpha"}, "alpha (0.2)": {"id": "alpha"}}
     }
@@ -225,10 +229,10 @@ def test_several_sets_of_one_id_are_all_looked_at():
     ] == [0.1, 0.2]
 
 
-# --- what is missing
+# --- missing results
 
 
-def test_what_was_not_run_failed_or_has_no_number_is_told_apart():
+def test_missing_failed_and_undefined_results_are_distinguished():
     def lacking(*rows):
         found = only(check("difference", at_least=0), row("B", 0.5), *rows)
         assert (found.holds, found.found) == (None, None)
@@ -247,7 +251,7 @@ def test_what_was_not_run_failed_or_has_no_number_is_told_apart():
         assert "alpha" in found.why
 
 
-def test_a_task_must_be_known_in_every_row():
+def test_a_task_must_exist_in_every_row():
     tasks = {"auc": {0: [0.1, 0.2]}}
     known = row("A", 0.5, tasks=tasks, task_names=["s", "t"])
     wanted = check("difference", task="t", at_most=0)
@@ -261,7 +265,7 @@ def test_a_task_must_be_known_in_every_row():
     assert (absent.holds, "B" in absent.why) == (None, True)
 
 
-def test_the_splits_behind_a_number_are_told_where_some_are_missing():
+def test_the_number_of_splits_is_reported_if_some_are_missing():
     few, all_ = row("A", 0.5, 0.6, planned=5), row("B", 0.1, 0.2)
     for rows in ((few, all_), (all_, few)):
         assert (
@@ -279,7 +283,7 @@ def test_the_splits_behind_a_number_are_told_where_some_are_missing():
     )
 
 
-# --- what is too close
+# --- close results
 
 
 @pytest.mark.parametrize(
@@ -319,7 +323,7 @@ def test_only_splits_of_both_rows_count_for_the_smallest_effect():
     assert effect(a, b) == pytest.approx(statistics.stdev([0.1, 0.2]) / math.sqrt(2))
 
 
-def test_logarithms_of_what_is_not_positive_do_not_count():
+def test_logarithms_need_positive_values():
     a, b = row("A", 1.0, 0.0, 4.0, -1.0), row("B", 1.0, 1.0, 1.0, 1.0)
     assert effect(a, b, of=math.log) == pytest.approx(
         statistics.stdev([0.0, math.log(4)]) / math.sqrt(2)
@@ -327,7 +331,7 @@ def test_logarithms_of_what_is_not_positive_do_not_count():
     assert effect(a, b) > effect(a, b, of=math.log)
 
 
-def test_a_single_split_counts_by_its_tasks_where_both_are_defined():
+def test_a_single_split_counts_by_its_tasks_if_both_are_defined():
     a, b = (
         row("A", 0.5, tasks={"auc": {0: [0.1, 0.4, None, 0.8]}}),
         row("B", 0.5, tasks={"auc": {0: [0.0, 0.0, 0.0]}}),
@@ -337,7 +341,7 @@ def test_a_single_split_counts_by_its_tasks_where_both_are_defined():
     assert effect(row("A", 0.5, tasks={"auc": {0: [0.1]}})) == 0
 
 
-def test_a_difference_as_large_as_the_smallest_effect_decides():
+def test_a_difference_equal_to_the_smallest_effect_decides():
     rows = row("A", 0.75), row("B", 0.25)
     assert only(check("difference", at_least=0.25, effect=0.25), *rows).holds is True
     assert only(check("difference", at_least=0.75, effect=0.25), *rows).holds is False
@@ -350,7 +354,7 @@ def test_a_difference_as_large_as_the_smallest_effect_decides():
     )
 
 
-def test_fits_that_stopped_early_decide_nothing_but_how_early():
+def test_fits_that_stopped_early_decide_only_about_stopping():
     stopped = row("A", 0.5, 0.5, status="not_converged", affected=1)
     found = only(check("value", at_least=0), stopped)
     assert (found.holds, found.undecided) == (None, True)
@@ -379,10 +383,10 @@ def test_fits_that_stopped_early_decide_nothing_but_how_early():
         ("not_converged", "not_converged", {"at_least": 2}, None),
     ],
 )
-def test_seconds_of_a_fit_that_did_not_converge_bound_a_speed_up(
+def test_seconds_of_a_fit_that_did_not_converge_bound_a_speedup(
     slow, fast, limits, holds
 ):
-    """The speed-up is 4 as measured; the true one is larger, smaller, or unknown."""
+    """The measured speedup is 4; the true one is larger, smaller, or unknown."""
     rows = (
         row("A", 4.0, 4.0, quantity="seconds", status=slow),
         row("B", 1.0, 1.0, quantity="seconds", status=fast),
@@ -399,7 +403,7 @@ def test_seconds_of_a_fit_that_did_not_converge_bound_a_speed_up(
     ("quantity", "facts", "lower_is_better"),
     [("auc", {}, False), ("mse", {}, True), ("own", {"own": False}, True)],
 )
-def test_a_p_value_speaks_for_the_better_method_only(quantity, facts, lower_is_better):
+def test_a_p_value_supports_only_the_better_method(quantity, facts, lower_is_better):
     small, large = [1.0, 1.1, 1.2, 1.3, 1.4, 1.5], [2.01, 2.12, 2.23, 2.34, 2.45, 2.56]
     good, bad = (small, large) if lower_is_better else (large, small)
     rows = row("A", *good, quantity=quantity), row("B", *bad, quantity=quantity)
@@ -413,7 +417,8 @@ def test_a_p_value_speaks_for_the_better_method_only(quantity, facts, lower_is_b
     turned = {**wanted, "of": "B", "over": "A"}
     assert only({**wanted, "at_most": 0.05}, *rows, **info).holds is True
     assert only({**turned, "at_most": 0.05}, *rows, **info).holds is False
-    for one in (wanted, turned):  # that they do not differ is false in both directions
+    # A claim of no difference is false in both directions.
+    for one in (wanted, turned):
         assert only({**one, "at_least": 0.05}, *rows, **info).holds is False
 
 
@@ -425,17 +430,17 @@ def test_equal_rows_do_not_differ_in_either_direction():
 
 
 @pytest.mark.parametrize("test", ["wilcoxon", "t"])
-def test_too_few_pairs_can_decide_nothing_in_a_signed_rank_test(test):
+def test_too_few_pairs_cannot_decide_in_a_signed_rank_test(test):
     rows = [row("A", 0.7, 0.8, 0.91), row("B", 0.1, 0.21, 0.3)]
     wanted = {"kind": "paired", "quantity": "auc", "of": "A", "over": "B", "test": test}
-    rank = test == "wilcoxon"  # three pairs: the smallest p-value is 0.25
+    rank = test == "wilcoxon"  # Three pairs: the smallest p-value is 0.25.
     assert only({**wanted, "at_most": 0.25}, *rows).undecided is rank
     assert only({**wanted, "at_most": 0.26}, *rows).undecided is False
     assert only({**wanted, "at_least": 0.25}, *rows).undecided is rank
     assert only({**wanted, "at_least": 0.26}, *rows).undecided is False
 
 
-def test_the_unit_of_a_test_is_the_split_unless_it_is_the_task():
+def test_a_test_compares_splits_unless_it_compares_tasks():
     tasks = {"auc": {t: [0.1 * k + 0.01 * k * k for k in range(7)] for t in range(2)}}
     other = {"auc": {t: [0.0] * 7 for t in range(2)}}
     rows = [row("A", 0.5, 0.6, tasks=tasks), row("B", 0.1, 0.3, tasks=other)]
@@ -446,7 +451,7 @@ def test_the_unit_of_a_test_is_the_split_unless_it_is_the_task():
         "over": "B",
         "at_most": 0.9,
     }
-    assert only(wanted, *rows).found == 0.5  # two splits
+    assert only(wanted, *rows).found == 0.5  # Two splits
     assert only({**wanted, "unit": "task"}, *rows).found < 0.05
 
 
@@ -464,7 +469,7 @@ def test_rejections_are_counted_against_the_control():
     wanted = {"kind": "rejections", "control": "A"}
     group = ranking("A", "B", "C")
     found = only({**wanted, "at_least": 1}, groups=[group])
-    assert (found.holds, found.found) == (True, 1.0)  # B is too close to A
+    assert (found.holds, found.found) == (True, 1.0)  # B is too close to A.
     assert only({**wanted, "at_least": 2}, groups=[group]).holds is False
     assert only({**wanted, "at_most": 1}, groups=[group]).holds is True
     near, far = (
@@ -479,7 +484,7 @@ def test_rejections_are_counted_against_the_control():
     assert "Z" in absent.text
 
 
-def test_groups_are_looked_at_by_name():
+def test_groups_are_found_by_name():
     groups = [ranking("A", "B", label="n 1"), ranking("B", "A", label="n 2")]
     wanted = {
         "kind": "value",
@@ -501,11 +506,13 @@ def test_groups_are_looked_at_by_name():
     assert elsewhere[0].undecided is False
 
 
-# --- runs that were stopped
+# --- stopped runs
 
 
 def stopped(seconds, of="A", other=None, limit=20, **stopped):
-    """Whether the number of A counts as a bound (True), as a number (False) or decides nothing (None)."""
+    """Return whether the number of A is a bound (True), a number (False) or decides
+    nothing (None).
+    """
     rows = [
         made(
             "alpha",
@@ -524,18 +531,18 @@ def stopped(seconds, of="A", other=None, limit=20, **stopped):
     )
     inside = only(wanted, *rows, config=config)
     outside = only({**wanted, "at_most": 0.1}, *rows, config=config)
-    assert inside.holds is True  # an upper bound below the limit
+    assert inside.holds is True  # An upper bound below the limit
     return outside.holds is None
 
 
-def test_a_run_that_took_all_its_seconds_was_stopped():
+def test_a_run_that_used_all_its_seconds_was_stopped():
     assert stopped(20.0, at_least="seconds")
     assert stopped(21.0, at_least="seconds")
     assert not stopped(19.9, at_least="seconds")
     assert not stopped(None, at_least="seconds")
 
 
-def test_a_run_that_fell_short_of_another_was_stopped():
+def test_a_run_that_ended_before_another_was_stopped():
     assert stopped(3.0, other=4.0, below="B")
     assert not stopped(4.0, other=4.0, below="B")
     assert not stopped(5.0, other=4.0, below="B")
@@ -546,7 +553,7 @@ def test_a_run_that_fell_short_of_another_was_stopped():
 # --- claims
 
 
-def test_a_claim_is_accepted_unless_a_comparison_speaks_against_it():
+def test_a_claim_is_accepted_unless_a_comparison_contradicts_it():
     def claim(verdict, *holds, expect="confirmed"):
         found = [CheckResult("it", one) for one in holds]
         return ClaimVerdict("c", "so", None, verdict, "", expect, found).accepted
@@ -559,14 +566,14 @@ def test_a_claim_is_accepted_unless_a_comparison_speaks_against_it():
     assert not claim("partly", True, False, expect="not confirmed")
 
 
-def test_comparisons_that_were_made_are_counted():
+def test_available_comparisons_are_counted():
     found = [CheckResult("it", True), CheckResult("it", False), CheckResult("it", None)]
     found.append(CheckResult("it", None, undecided=True))
     assert ClaimVerdict("c", "so", None, "partly", "", results=found).tested == 3
     assert [one.answer for one in found] == ["yes", "no", "not tested", "undecided"]
 
 
-def test_readings_under_which_nothing_can_be_said_do_not_count():
+def test_undecided_interpretations_do_not_count():
     def holding(*verdicts):
         return ClaimVerdict(
             "c", "so", None, "", "", readings=dict(enumerate(verdicts))
@@ -590,7 +597,7 @@ def test_readings_under_which_nothing_can_be_said_do_not_count():
     )
 
 
-def test_the_place_of_a_claim_says_whose_it_is():
+def test_the_place_of_a_claim_names_its_source():
     def place(where, source="paper"):
         return ClaimVerdict("c", "so", where, "", "", source=source).place
 
@@ -601,7 +608,7 @@ def test_the_place_of_a_claim_says_whose_it_is():
     assert place(None, "ours")
 
 
-def test_a_claim_keeps_what_the_experiment_says_of_it():
+def test_a_claim_keeps_its_fields_from_the_experiment():
     evidence = Evidence(Run(Path(), INFO, []), [row("A", 0.5)])
     claim = {"id": "4", "text": "so", "checks": [check("value", at_least=0)]}
     plain = judge(claim, evidence)
@@ -636,7 +643,7 @@ def test_a_claim_keeps_what_the_experiment_says_of_it():
     )
 
 
-def test_a_reason_in_one_line_names_the_first_comparisons_and_counts_the_others():
+def test_a_one_line_reason_names_the_first_comparisons_and_counts_the_others():
     evidence = Evidence(Run(Path(), INFO, []), [row(name, 0.5) for name in "ABCDEFGH"])
     fails = [check("value", of=name, at_least=1) for name in "ABCDE"]
     open_ = [check("value", of=name, at_least=0.4, effect=0.2) for name in "FG"]

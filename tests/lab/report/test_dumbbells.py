@@ -1,4 +1,4 @@
-"""Published numbers joined to ours: a figure per printed table."""
+"""Published numbers joined to ours: one figure per printed table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ PUBLISHED = {"One Norm": 0.7005, "APG-RMTL": 0.9, "LADM-DC-RMTL-10%": 0.7205}
 
 @pytest.fixture
 def compared(maker):
-    """A run whose paper prints an AUC for each of three methods; the second one differs from ours."""
+    """Return a run whose paper prints an AUC for each of three methods; the second
+    differs from ours.
+    """
     maker.config["reference"] = [
         {"dataset": "alpha", "method": method, "quantity": "auc", "value": value}
         for method, value in PUBLISHED.items()
@@ -36,7 +38,7 @@ def figures_of(folder):
 
 
 @pytest.mark.parametrize("name", ["fetr/school/quick", "mtsvm/table2/quick"])
-def test_each_printed_number_stands_beside_ours(name):
+def test_each_printed_number_is_next_to_ours(name):
     report, figures = figures_of(RESULTS / name)
     shown = [
         (pair.published, pair.ours, pair.agrees)
@@ -59,7 +61,7 @@ def test_only_numbers_that_agree_are_discs(compared):
     assert {pair.label: pair.published for pair in figure.pairs} == PUBLISHED
 
 
-def test_numbers_per_cent_are_drawn_per_cent(compared):
+def test_numbers_in_percent_are_drawn_in_percent(compared):
     compared.config["table"] = {"percent": True}
     _, (figure,) = figures_of(compared.fill().write())
     first = figure.pairs[0]
@@ -78,11 +80,11 @@ def test_a_published_number_without_ours_keeps_its_ring(compared):
     assert "1 not computed" in figure.caption
 
 
-def test_a_run_without_numbers_of_ours_has_no_dumbbell(compared):
+def test_a_run_without_our_numbers_has_no_dumbbell(compared):
     assert figures_of(compared.write())[1] == []
 
 
-def test_the_page_has_the_dumbbell_with_its_words(compared):
+def test_the_page_has_the_dumbbell_with_its_caption(compared):
     report, (figure,) = figures_of(compared.fill().write())
     assert f'alt="{figure.caption}"' in html_report(report)
     text = svg(figure)
@@ -90,7 +92,7 @@ def test_the_page_has_the_dumbbell_with_its_words(compared):
     assert all(word in text for word in (">published<", ">ours, out of tolerance<"))
 
 
-def test_names_of_neighbors_stand_once_and_do_not_overlap():
+def test_names_of_neighbors_occur_once_and_do_not_overlap():
     pairs = [
         PublishedPair(f"method {i}", i, i + 0.5, 0.2, bool(i % 2)) for i in range(12)
     ]

@@ -1,4 +1,4 @@
-"""Reports are rebuilt byte for byte on a machine that has neither data nor solvers."""
+"""Reports are rebuilt byte for byte on a machine without data and solvers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from mtlrun.lab.report.formats import FILES, render
 from mtlrun.lab.report.summary import read_overview, render_overview
 
 RESULTS = Path(__file__).parents[3] / "results"
-#: Rebuilds every run below a folder with everything refused that computes; tells what it wrote and what was asked for.
+#: Rebuilds every run below a folder while all imports of solvers and data fail; prints
+#: what it wrote and tried to import.
 CODE = """
 import hashlib, importlib.abc, json, sys
 from pathlib import Path
@@ -52,7 +53,7 @@ if pages:
     found["all"] = {form: hashlib.sha256(text.encode()).hexdigest() for form, text in summaries.items()}
 print(json.dumps(found))
 """
-#: Runs that are rebuilt, with all kinds of tables and figures, and those whose pages are made.
+#: Rebuilt runs, with all kinds of tables and figures, and those with pages
 FEW = ["dcrmtl/table1/real", "fetr/fig3/quick", "mtsvm/fig3/quick"]
 PAGES = ["mtsvm/fig3/quick"]
 
@@ -78,7 +79,7 @@ def rebuild(
 
 
 @pytest.mark.slow
-def test_the_same_bytes_in_another_place_language_and_zone(tmp_path):
+def test_bytes_do_not_depend_on_place_language_and_time_zone(tmp_path):
     home, few = tmp_path / "home", tmp_path / "few"
     home.mkdir()
     for name in FEW:
@@ -95,7 +96,7 @@ def test_the_same_bytes_in_another_place_language_and_zone(tmp_path):
     elsewhere |= {
         "HOME": str(home),
         "MPLCONFIGDIR": mpl.get_cachedir(),
-    }  # else fonts are searched for seconds
+    }  # Otherwise the search for fonts takes seconds.
     found = rebuild(tmp_path / "linked", tmp_path, *PAGES, **elsewhere, COLUMNS="40")
     here = read_overview(few)
     assert found.pop("all") == {

@@ -1,4 +1,4 @@
-"""Files of the report: the same bytes everywhere, complete, escaped."""
+"""Files of a report are reproducible, complete and escaped."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def table_of(text: str) -> str:
 
 @pytest.fixture
 def full(maker):
-    """A run with a failure, a search, claims, references and two machines."""
+    """Return a run with a failure, a search, claims, references and two machines."""
     maker.fill(("alpha", "beta"))
     maker.fail(
         "beta",
@@ -83,7 +83,7 @@ def full(maker):
     return maker
 
 
-def test_claims_are_counted_by_whose_they_are(maker):
+def test_claims_are_counted_by_source(maker):
     maker.fill(("alpha",))
     check = {"kind": "value", "quantity": "auc", "of": "One Norm", "at_least": 0.0}
     sources = {
@@ -107,7 +107,7 @@ def test_claims_are_counted_by_whose_they_are(maker):
     assert "* **holds**: c (our own claim): so." in text
 
 
-def test_files_are_lines_of_unix(full):
+def test_files_have_unix_line_ends(full):
     folder = full.write()
     for path in write_report(build_report(folder), folder):
         text = path.read_bytes()
@@ -115,7 +115,7 @@ def test_files_are_lines_of_unix(full):
         assert text.endswith(b"\n")
 
 
-def test_no_path_of_the_machine_in_the_report(full):
+def test_the_report_contains_no_path_of_the_machine(full):
     folder = full.write()
     report = build_report(folder)
     assert not [
@@ -123,7 +123,7 @@ def test_no_path_of_the_machine_in_the_report(full):
     ]
 
 
-def test_markdown_has_the_sections_in_order(full):
+def test_markdown_has_all_sections_in_order(full):
     text = markdown(build_report(full.write()))
     titles = [line[3:] for line in text.splitlines() if line.startswith("## ")]
     assert titles == [
@@ -162,11 +162,11 @@ def test_markdown_has_the_sections_in_order(full):
         "AUC is averaged over the labels where it is defined.",
     ],
 )
-def test_markdown_says(full, line):
+def test_markdown_contains(full, line):
     assert line in markdown(build_report(full.write())).splitlines()
 
 
-def test_search_row(full):
+def test_a_search_has_a_row(full):
     report = build_report(full.write())
     section = next(s for s in report.sections if s.title == "Parameter search")
     assert section.grids[0].rows == [
@@ -181,7 +181,7 @@ def test_search_row(full):
     ]
 
 
-def test_errors_stay_on_their_line(full):
+def test_errors_stay_on_one_line(full):
     report = build_report(full.write())
     section = next(s for s in report.sections if s.title == "Failures")
     (line,) = section.lines
@@ -191,13 +191,13 @@ def test_errors_stay_on_their_line(full):
     assert line in markdown(report).splitlines()
 
 
-def test_aligned_columns(full):
+def test_columns_are_aligned(full):
     text = markdown(build_report(full.write()))
     table = table_of(text).splitlines()
     assert len({len(line) for line in table}) == 1
 
 
-def test_one_split_has_no_p_values_and_no_spread(maker):
+def test_a_single_split_has_no_p_values_and_no_standard_deviation(maker):
     maker.trials = 1
     text = markdown(build_report(maker.fill().write()))
     table = table_of(text)
@@ -208,7 +208,7 @@ def test_one_split_has_no_p_values_and_no_spread(maker):
     assert [row["auc_std"] for row in rows] == ["", "", ""]
 
 
-def test_partial_run_is_called_partial(maker):
+def test_a_partial_run_is_marked_as_partial(maker):
     maker.fill()
     maker.skip("alpha", DC, 1)
     report = build_report(maker.write())
@@ -218,7 +218,7 @@ def test_partial_run_is_called_partial(maker):
     assert section.grids[0].rows == [["alpha", 1, DC]]
 
 
-def test_nothing_computed_yet(maker):
+def test_an_empty_run_has_a_report(maker):
     for method in maker.info["methods"]:
         maker.skip("alpha", method, 0)
     report = build_report(maker.write())
@@ -227,7 +227,7 @@ def test_nothing_computed_yet(maker):
     assert {row.status for row in report.rows} == {"missing"}
 
 
-def test_csv_reads_back(full):
+def test_csv_can_be_read_back(full):
     rows = list(csv.DictReader(io.StringIO(csv_table(build_report(full.write())))))
     assert len(rows) == 6
     assert rows[0] == {
@@ -245,7 +245,7 @@ def test_csv_reads_back(full):
     }
 
 
-def test_json_is_strict_and_holds_the_trials(full):
+def test_json_is_strict_and_contains_the_trials(full):
     full.records["alpha", "APG-RMTL", 0].solver["objective"] = float("inf")
     content = json.loads(
         json_report(build_report(full.write())),
@@ -271,12 +271,12 @@ def test_simulated_data_are_marked(maker):
     assert "**alpha (simulated)**" in markdown(build_report(maker.fill().write()))
 
 
-def test_unknown_format(maker):
+def test_an_unknown_format_is_rejected(maker):
     with pytest.raises(UnknownNameError, match="unknown format 'mdd'"):
         render(build_report(maker.fill().write()), "mdd")
 
 
-def test_a_full_disk_leaves_no_half_file(maker, monkeypatch):
+def test_a_full_disk_leaves_no_partial_file(maker, monkeypatch):
     folder = maker.fill().write()
 
     def full_disk(fd: int) -> None:
@@ -290,7 +290,7 @@ def test_a_full_disk_leaves_no_half_file(maker, monkeypatch):
     ]
 
 
-def test_seconds_are_said_not_to_be_at_equal_accuracy(maker):
+def test_the_report_says_that_seconds_are_not_at_equal_accuracy(maker):
     maker.fill()
     maker.records["alpha", "One Norm", 1].solver["gap"] = 2e-3
     for trial in range(2):

@@ -1,4 +1,6 @@
-"""Results as a tidy table: one row per cell of runs, comparisons and trainings, against their own files."""
+"""Results as a tidy table: one row per job of runs, comparisons and trainings, compared
+with their files.
+"""
 
 import json
 
@@ -16,7 +18,7 @@ from mtlrun.lab.report.frames import load_results
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """A run, a comparison and a training below one folder."""
+    """Return a run, a comparison and a training below one folder."""
     root = tmp_path_factory.mktemp("results")
     mtlrun.reproduce(
         "table2", profile="smoke", output=root, only=["method=*-RMTL,method=RidgeReg"]
@@ -48,7 +50,7 @@ def root(tmp_path_factory):
 
 
 @pytest.mark.every(2)
-def test_a_tree_has_a_row_for_every_cell_of_every_table(root):
+def test_a_tree_has_a_row_for_each_job_of_each_table(root):
     found = load_results(root)
     planned = len(
         json.loads((root / "compare" / "x" / "compare.json").read_text())["cells"]
@@ -79,7 +81,7 @@ def test_a_tree_has_a_row_for_every_cell_of_every_table(root):
     }
 
 
-def test_the_numbers_are_those_of_the_files(root):
+def test_numbers_equal_those_in_the_files(root):
     found = load_results(root)
     stored = json.loads((root / "train" / "my" / "model" / "metrics.json").read_text())
     row = found[found.kind == "train"].iloc[0]
@@ -101,7 +103,7 @@ def test_the_numbers_are_those_of_the_files(root):
     assert auc.to_dict() == pytest.approx(shown)
 
 
-def test_what_was_not_computed_is_missing_and_no_number(root):
+def test_results_not_computed_are_missing_values(root):
     found = load_results(root / "dcrmtl" / "table2" / "smoke")
     missing = found[found.status == "missing"]
     assert len(missing) == 7
@@ -113,7 +115,7 @@ def test_what_was_not_computed_is_missing_and_no_number(root):
     assert missing.auc.isna().all()
 
 
-def test_parquet_keeps_the_table(root, tmp_path):
+def test_parquet_preserves_the_table(root, tmp_path):
     for target, more in (
         (root, ["--out", str(tmp_path / "all.parquet")]),
         (root / "compare" / "x", []),
@@ -130,7 +132,7 @@ def test_parquet_keeps_the_table(root, tmp_path):
     )
 
 
-def test_a_damaged_folder_is_left_out_of_a_tree_and_refused_by_name(root, tmp_path):
+def test_a_damaged_folder_is_skipped_in_a_tree_and_rejected_by_name(root, tmp_path):
     bad = root / "dcrmtl" / "table9" / "smoke"
     bad.mkdir(parents=True)
     (bad / "run.json").write_text("{")
@@ -146,7 +148,7 @@ def test_a_damaged_folder_is_left_out_of_a_tree_and_refused_by_name(root, tmp_pa
     assert "results/runs" in caught.value.remedy
 
 
-def test_objects_show_themselves(root):
+def test_objects_have_a_readable_repr(root):
     report = mtlrun.load_run(root / "dcrmtl" / "table2" / "smoke")
     assert (
         repr(report)

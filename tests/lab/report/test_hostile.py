@@ -1,4 +1,6 @@
-"""A results folder of someone else: its names inject nothing, its keys escape nowhere, its damage is a clear error."""
+"""An untrusted results folder: names inject nothing, keys stay inside, damage causes
+clear errors.
+"""
 
 import json
 import re
@@ -28,7 +30,7 @@ HOSTILE = {
 
 
 def _spoil(maker, text):
-    """Put a text wherever a name or a sentence may stand."""
+    """Insert a text wherever a name or a sentence is allowed."""
     info = maker.info
     info.update(
         title=text,
@@ -116,7 +118,7 @@ def test_names_inject_nothing(folder_maker, tmp_path, text):
     assert "<img" not in drawn
 
 
-def test_cells_of_csv_are_no_formulas():
+def test_csv_cells_are_not_formulas():
     grid = ReportTable(
         [Column("=a"), Column("b", "number")],
         [["=1+1", -1.5], ["-1", 2.0], ["@x", 1.0], ["+1 of 2", 0.5]],
@@ -144,7 +146,7 @@ def test_cells_of_csv_are_no_formulas():
         "a\0b",
     ],
 )
-def test_keys_that_name_other_files_are_refused(maker, key):
+def test_keys_that_name_other_files_are_rejected(maker, key):
     folder = maker.fill().write()
     content = json.loads((folder / "run.json").read_text())
     content["cells"][0]["key"] = key
@@ -188,7 +190,7 @@ GOOD_SEARCH = {
         {"edges": {"alpha": [1]}},
     ],
 )
-def test_a_cell_whose_search_is_none_is_told_and_left_out(maker, wrong):
+def test_a_job_with_an_invalid_search_is_reported_and_skipped(maker, wrong):
     maker.fill()
     maker.cell("alpha", "One Norm", 0, selection={**GOOD_SEARCH, **wrong})
     maker.cell(
@@ -227,7 +229,7 @@ def test_a_cell_whose_search_is_none_is_told_and_left_out(maker, wrong):
         ),
     ],
 )
-def test_a_plan_that_is_none_is_refused(tmp_path, text):
+def test_an_invalid_plan_is_rejected(tmp_path, text):
     (tmp_path / "run.json").write_text(text, encoding="latin-1")
     with pytest.raises(DataError, match=r"run\.json"):
         build_report(tmp_path)
@@ -244,13 +246,13 @@ def test_a_plan_that_is_none_is_refused(tmp_path, text):
         ('"params": {}', '"params": ' + "[" * 100_000 + "]" * 100_000),
     ],
 )
-def test_a_cell_that_is_none_is_told_and_left_out(maker, old, new):
+def test_an_invalid_job_is_reported_and_skipped(maker, old, new):
     folder = maker.fill().write()
     maker.change(old, new, "alpha", "One Norm", 0)
     assert build_report(folder).run.unreadable == ["alpha/One Norm/trial 0"]
 
 
-def test_merging_follows_no_links_and_takes_no_foreign_cells(folder_maker, tmp_path):
+def test_merging_follows_no_links_and_takes_no_foreign_jobs(folder_maker, tmp_path):
     here = folder_maker(tmp_path / "here")
     for trial in range(2):
         here.skip("alpha", "One Norm", trial)
@@ -274,7 +276,7 @@ def test_merging_follows_no_links_and_takes_no_foreign_cells(folder_maker, tmp_p
     assert not list(here.cells.glob("*.npz"))
 
 
-def test_the_page_of_numbers_beyond_all_bounds(maker):
+def test_the_page_can_show_numbers_of_any_size(maker):
     maker.fill()
     maker.cell("alpha", "One Norm", 0, auc=1e149, fit=1e149)
     maker.cell("alpha", "One Norm", 1, auc=-1e149, fit=5e-324)

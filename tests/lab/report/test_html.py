@@ -1,4 +1,6 @@
-"""The HTML report: complete, escaped, self-contained; opened in a browser where there is one."""
+"""The HTML report is complete, escaped, self-contained, and opens in a browser if
+available.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ VOID = {"meta", "link", "br", "img", "hr", "input"}
 
 
 class Checker(HTMLParser):
-    """Notes ids, links, and tags that are not closed in order."""
+    """Records ids, links, and tags that are not closed in order."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -64,7 +66,9 @@ class Checker(HTMLParser):
 
 @pytest.fixture(scope="module")
 def swept(folder_maker, tmp_path_factory):
-    """A run with everything: an axis, claims, references, a failure, text that must be escaped."""
+    """Return a run with an axis, claims, references, a failure and text that must be
+    escaped.
+    """
     maker = folder_maker(tmp_path_factory.mktemp("html"))
     maker.info["kind"] = "sweep"
     maker.info["title"] = "A <table> & more"
@@ -138,24 +142,24 @@ def test_the_page_is_complete(made):
     assert [word for word in words if word not in made] == []
 
 
-def test_what_users_write_is_escaped(made):
+def test_text_of_users_is_escaped(made):
     assert "<script>alert(1)" not in made
     assert "&lt;script&gt;alert(1)" in made
     assert "DC &lt;b&gt;fast" in made
     assert "<title>A &lt;table&gt; &amp; more</title>" in made
 
 
-def test_nothing_is_loaded_from_elsewhere(made):
+def test_no_external_resources_are_loaded(made):
     assert all(address.startswith("data:") for address in Checker(made).loads)
     assert "@import" not in made
     assert not re.search(r"url\((?!#)", made)
 
 
-def test_the_page_is_the_same_twice(swept, made):
+def test_the_page_is_reproducible(swept, made):
     assert render(build_report(swept.folder), "html") == made
 
 
-def test_numbers_are_sorted_by_their_value_and_not_by_their_text(made):
+def test_numbers_are_sorted_by_value_and_not_as_text(made):
     assert re.search(
         r'data-value="0\.71" title="0\.71"><a class="ours best" href="#cell-0">0\.7100 ± 0\.0141',
         made,
@@ -172,11 +176,11 @@ def test_numbers_are_sorted_by_their_value_and_not_by_their_text(made):
         ("not run", "none"),
     ],
 )
-def test_tones(word, class_):
+def test_verdicts_have_colors(word, class_):
     assert tone_of(word, TONES) == class_
 
 
-def test_sections_alone_are_a_page():
+def test_sections_can_be_rendered_as_a_page():
     grid = ReportTable([Column("a"), Column("b", "score")], [["x|y", 0.5]])
     sections = [
         Section("One", ["* first `code`", "* second"]),
@@ -190,7 +194,7 @@ def test_sections_alone_are_a_page():
 
 
 @pytest.mark.slow
-def test_the_index_of_runs(swept):
+def test_the_index_lists_all_runs(swept):
     folder, tmp_path = swept.write(), swept.folder.parents[2]
     runner = CliRunner()
     done = runner.invoke(app, ["report", str(folder), "--format", "html"])
@@ -237,7 +241,7 @@ def test_a_damaged_run_is_named_in_the_index(swept):
     shutil.rmtree(folder.with_name("full"))
 
 
-def test_a_file_may_be_named(maker, tmp_path):
+def test_the_output_may_be_a_file(maker, tmp_path):
     folder = maker.fill().write()
     out = tmp_path / "elsewhere" / "made.html"
     done = CliRunner().invoke(
@@ -249,7 +253,9 @@ def test_a_file_may_be_named(maker, tmp_path):
 
 
 def browse(path, width, tmp_path) -> tuple[str, str]:
-    """Open a file in headless Chromium; return the page after its script and what was said on the console."""
+    """Open a file in headless Chromium; return the page after its script and the
+    console output.
+    """
     options = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
     options += " --disable-component-update --disable-sync --dump-dom --enable-logging=stderr --virtual-time-budget=2000"
     command = [
@@ -288,7 +294,7 @@ document.title = JSON.stringify({ up, down, first, second, ...size });
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 @pytest.mark.parametrize("width", [1200, 500])
-def test_in_a_browser(made, tmp_path, width):
+def test_the_page_works_in_a_browser(made, tmp_path, width):
     path, page = tmp_path / "report.html", made
     path.write_text(page.replace("</body>", f"{TRIAL}</body>"), encoding="utf-8")
     dom, console = browse(path, width, tmp_path)

@@ -1,4 +1,4 @@
-"""The same run under several readings of its paper."""
+"""The same run under several interpretations of its paper."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ LABELS = ["One Norm", "APG-RMTL"]
 
 @pytest.fixture
 def two_readings(maker):
-    """Return what writes a run: under the second reading the order of the methods is that of the given scores."""
+    """Return a function that writes a run; under the second interpretation methods are
+    ordered by the given scores.
+    """
     maker.info["methods"] = LABELS
     check = {"kind": "order", "quantity": "auc", "methods": LABELS}
     maker.config["claims"] = [{"id": "c", "text": "it is so", "checks": [check]}]
@@ -56,7 +58,7 @@ def two_readings(maker):
     return write
 
 
-def test_a_claim_that_flips_depends_on_the_reading(two_readings):
+def test_a_claim_that_flips_depends_on_the_interpretation(two_readings):
     report = two_readings(0.8, 0.6)
     (claim,) = report.claims
     assert claim.verdict == "depends on the reading"
@@ -68,11 +70,11 @@ def test_a_claim_that_flips_depends_on_the_reading(two_readings):
     assert [row.value("auc") for row in report.rows] == [
         0.70,
         0.75,
-    ]  # the table is that of the main reading
+    ]  # The table is that of the main interpretation.
     assert [row.value("auc") for row in report.others[0].rows] == [0.8, 0.6]
 
 
-def test_a_claim_that_holds_under_all_readings_is_confirmed(two_readings):
+def test_a_claim_that_holds_under_all_interpretations_is_confirmed(two_readings):
     (claim,) = two_readings(0.6, 0.8).claims
     assert (claim.verdict, claim.holding) == (
         "confirmed",
@@ -80,14 +82,14 @@ def test_a_claim_that_holds_under_all_readings_is_confirmed(two_readings):
     )
 
 
-def test_a_reading_that_is_not_plausible_decides_nothing(two_readings):
+def test_an_implausible_interpretation_decides_nothing(two_readings):
     (claim,) = two_readings(0.8, 0.6, plausible=False).claims
     assert claim.verdict == "confirmed"
     assert claim.readings["other"] == "not confirmed"
     assert claim.holding.endswith("(other for comparison only)")
 
 
-def test_a_reading_without_cells_waits(two_readings):
+def test_an_interpretation_without_jobs_is_pending(two_readings):
     report = two_readings()
     assert not report.others
     assert not is_partial(report)
@@ -95,7 +97,7 @@ def test_a_reading_without_cells_waits(two_readings):
     assert "Not computed: other." in markdown(report)
 
 
-def test_a_reading_that_only_shares_cells_with_another_one_waits(two_readings):
+def test_an_interpretation_with_only_shared_jobs_is_pending(two_readings):
     folder = two_readings(0.8, 0.6).run.folder
     plan = json.loads((folder / "run.json").read_text())
     shared = next(cell for cell in plan["cells"] if cell.get("reading") == "other")
@@ -108,7 +110,7 @@ def test_a_reading_that_only_shares_cells_with_another_one_waits(two_readings):
     assert not is_partial(report)
 
 
-def test_a_cell_of_two_other_readings_counts_once(two_readings):
+def test_a_job_of_two_other_interpretations_counts_once(two_readings):
     folder = two_readings(0.8, 0.6).run.folder
     plan = json.loads((folder / "run.json").read_text())
     shared, moved, *_ = (
@@ -124,7 +126,7 @@ def test_a_cell_of_two_other_readings_counts_once(two_readings):
     assert report.job_counts["planned"] == planned
 
 
-def test_the_report_shows_the_readings_side_by_side_and_the_level_that_chose_the_main_one(
+def test_the_report_shows_interpretations_side_by_side_and_the_level_behind_the_main_one(
     two_readings,
 ):
     text = markdown(two_readings(0.8, 0.6))
@@ -139,18 +141,18 @@ def test_the_report_shows_the_readings_side_by_side_and_the_level_that_chose_the
     assert ["other", "Also plausible.", "decides", "12.7"] in rows
 
 
-def test_failures_of_other_readings_are_listed(two_readings, maker):
+def test_failures_of_other_interpretations_are_listed(two_readings, maker):
     maker.fail("alpha", "APG-RMTL other", 1, error="ValueError: not so")
     text = markdown(two_readings(0.8))
     assert "failed: alpha / APG-RMTL / trial 1 [other]: ValueError: not so" in text
 
 
-def test_pages_show_readings(two_readings):
+def test_pages_show_interpretations(two_readings):
     page = html_report(two_readings(0.8, 0.6))
     assert "holds under 1, does not hold under 1 of 2 interpretations" in page
 
 
-def test_an_altered_plan_is_told(two_readings, maker):
+def test_an_altered_plan_is_reported(two_readings, maker):
     two_readings(0.8, 0.6)
     path = maker.folder / "run.json"
     plan = json.loads(path.read_text())
@@ -162,7 +164,7 @@ def test_an_altered_plan_is_told(two_readings, maker):
 
 
 @pytest.mark.skipif(not RUN.is_dir(), reason="needs a checkout")
-def test_a_reading_of_the_same_cells_shows_the_quantities_that_it_adds():
+def test_an_interpretation_with_the_same_jobs_shows_its_additional_quantities():
     report = build_report(RUN)
     added = [table for table in report.interpretation_tables if table.lines]
     (table,) = added

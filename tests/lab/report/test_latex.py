@@ -1,4 +1,4 @@
-"""The report for LaTeX: well-formed by its own account, and compiled where there is a LaTeX."""
+"""The LaTeX report is well formed, and compiles if LaTeX is installed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RUNS = [
     for name in ("dcrmtl/table2/real", "fetr/fig3/quick", "mtmkl/audit/quick")
 ]
 LATEX = shutil.which("pdflatex") or shutil.which("tectonic")
-#: Commands of LaTeX itself and of booktabs; nothing else may be used.
+#: Commands of LaTeX and booktabs; no others are allowed.
 ALLOWED = {
     *(
         "begin",
@@ -63,7 +63,7 @@ NASTY = r"50% & more_x #1 $5 ~a ^2 \input{/etc/passwd} {b} <c> |d| ± λ ≤ …
 
 
 def problems(text: str) -> list[str]:
-    """Return what LaTeX would stumble over."""
+    """Return everything that LaTeX would reject."""
     found = []
     lines = [line for line in text.splitlines() if not line.startswith("%")]
     body = "\n".join(lines)
@@ -72,8 +72,8 @@ def problems(text: str) -> list[str]:
         for name in re.findall(r"\\([A-Za-z]+)", body)
         if name not in ALLOWED
     ]
-    plain = re.sub(r"\\[\\&%$#_{}]", "", body)  # escaped characters and ends of rows
-    plain = re.sub(r"\$\\[a-z]+\$", "", plain)  # symbols
+    plain = re.sub(r"\\[\\&%$#_{}]", "", body)  # Escaped characters and row ends
+    plain = re.sub(r"\$\\[a-z]+\$", "", plain)  # Symbols
     found += [f"bare {c!r}" for c in "%$#_~^" if c in plain]
     depth = 0
     for c in plain:
@@ -122,7 +122,7 @@ def test_tables_of_committed_runs_are_well_formed(folder):
 
 @pytest.fixture
 def nasty(maker):
-    """A run whose names hold everything that LaTeX interprets."""
+    """Return a run whose names contain all special characters of LaTeX."""
     maker.info["title"] = NASTY
     maker.info["methods"] = [NASTY, "plain"]
     maker.info["datasets"] = {NASTY: {"id": NASTY, "title": NASTY}}
@@ -140,7 +140,7 @@ def nasty(maker):
     return maker
 
 
-def test_nothing_that_users_write_is_interpreted(nasty):
+def test_text_of_users_is_not_interpreted(nasty):
     text = latex(build_report(nasty.write()))
     assert problems(text) == []
     assert r"\input{/etc" not in text
@@ -154,18 +154,18 @@ def test_nothing_that_users_write_is_interpreted(nasty):
     "broken",
     [r"a & b & c \\", r"50% of \\", r"a_1 & b \\", r"{a & b \\", r"\siunitx{a} & b \\"],
 )
-def test_the_check_sees_mistakes(broken):
+def test_the_check_detects_mistakes(broken):
     good = tex_grid(ReportTable([Column("x"), Column("y")], [["1", "2"]]))
     assert problems(good) == []
     assert problems(good.replace(r"1 & 2 \\", broken)) != []
 
 
-def test_a_line_break_or_a_tab_ends_no_row():
+def test_a_line_break_or_a_tab_does_not_end_a_row():
     assert escape_tex("a\n\nb\t c") == "a b c"
 
 
 @pytest.mark.skipif(LATEX is None, reason="no LaTeX on this machine")
-def test_it_compiles(nasty, tmp_path):
+def test_the_report_compiles(nasty, tmp_path):
     report = tmp_path / "report.tex"
     head = [
         line[1:].strip()
@@ -193,7 +193,7 @@ def test_it_compiles(nasty, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_transposed_table_has_the_same_numbers_and_stays_well_formed():
+def test_a_transposed_table_has_the_same_numbers_and_is_well_formed():
     report = build_report(RUNS[0])
     upright, turned = (
         latex(report, transpose=transpose, metrics=["auc"])
@@ -211,6 +211,6 @@ def test_a_transposed_table_has_the_same_numbers_and_stays_well_formed():
 
 
 @pytest.mark.slow
-def test_a_metric_that_no_table_shows_is_refused_with_those_that_are():
+def test_a_metric_that_no_table_shows_is_rejected_with_the_available_ones():
     with pytest.raises(UnknownNameError, match="auc"):
         latex(build_report(RUNS[0]), metrics=["rmse"])

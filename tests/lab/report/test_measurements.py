@@ -1,4 +1,4 @@
-"""Reports of measurements: inspect, trace, scaling and audit."""
+"""Reports of analyses: inspect, trace, scaling and audit."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def curve(y, x=(0.0, 1.0, 2.0), **fields):
 
 @pytest.fixture
 def trace(maker):
-    """Two repeats of two methods, a published curve of one of them and of a third method."""
+    """Return two repeats of two methods, a published curve of one of them and of a
+    third method.
+    """
     maker.measure("trace", ["seconds_to_1e-4"], repeats=2)
     for method, factor in (("DCD", 1.0), ("MTK", 10.0)):
         for trial in range(2):
@@ -116,7 +118,7 @@ def test_a_method_without_a_variant_of_a_curve_is_drawn_with_the_plain_one(trace
     )
 
 
-def test_no_band_where_the_repeats_have_no_common_x(trace):
+def test_without_a_common_x_there_is_no_band(trace):
     trace.records["alpha", "DCD", 1].result["curves"]["objective"]["x"] = [
         0.0,
         1.5,
@@ -139,7 +141,7 @@ def test_published_curves_are_thin_and_dashed(trace):
     assert legend == ["DCD", "MTK", "MTK (published)", "SVMLight (published)"]
 
 
-def test_a_report_that_lost_a_figure_has_to_be_written_again(trace, tmp_path):
+def test_a_report_that_lost_a_figure_must_be_rewritten(trace, tmp_path):
     report = build_report(trace.write())
     *_, figure = write_report(report, tmp_path)
     assert figure.suffix == ".svg"
@@ -148,7 +150,7 @@ def test_a_report_that_lost_a_figure_has_to_be_written_again(trace, tmp_path):
     assert not is_written(report, tmp_path)
 
 
-def test_the_report_of_a_trace(trace):
+def test_a_trace_has_a_report(trace):
     text = lines_of(markdown(build_report(trace.write())))
     assert text[text.index("**alpha**") + 2] == "method seconds to 1e-4"
     assert "DCD **1.5 ± 0.71**" in text
@@ -159,7 +161,7 @@ def test_the_report_of_a_trace(trace):
     assert "DCD made C 10" in text
 
 
-def test_scaling_tells_what_ran_into_the_limit(maker):
+def test_scaling_reports_runs_that_reached_the_limit(maker):
     sweep = {"name": "n", "option": "n", "values": [10, 100], "scale": "log"}
     maker.measure(
         "scaling", ["seconds"], sweep=sweep, limits={"seconds": 120.0}, repeats=2
@@ -205,7 +207,7 @@ def test_scaling_tells_what_ran_into_the_limit(maker):
     assert "alpha (n 100),MTK,,,0,timeout,2" in csv_table(report).splitlines()
 
 
-def test_inspect_has_a_line_per_data_set_and_the_published_number_beside(maker):
+def test_inspect_has_a_line_per_data_set_next_to_the_published_number(maker):
     maker.measure("inspect", ["tasks", "density"])
     maker.info["methods"] = ["statistics"]
     maker.config["methods"] = [
@@ -232,7 +234,7 @@ def test_inspect_has_a_line_per_data_set_and_the_published_number_beside(maker):
     )
 
 
-def test_audits_tell_sentences_and_tables(maker):
+def test_audits_report_sentences_and_tables(maker):
     maker.measure("audit", ["findings"])
     maker.info.update(methods=["Tables"], datasets={}, paper_datasets=[])
     maker.config["methods"] = [{"label": "Tables", "measure": "made", "params": {}}]
@@ -294,7 +296,7 @@ def test_matrices_are_heat_maps(maker):
     assert "<image" not in text
 
 
-def test_measurements_are_not_ranked(maker):
+def test_analyses_are_not_ranked(maker):
     maker.measure("trace", ["seconds"])
     maker.info["methods"] = ["a", "b", "c"]
     for place, method in enumerate(maker.info["methods"]):
@@ -303,7 +305,7 @@ def test_measurements_are_not_ranked(maker):
     assert "Comparison of methods" not in titles
 
 
-def test_a_quantity_may_have_the_name_of_a_fact_of_the_runner(maker):
+def test_a_quantity_may_be_named_like_a_field_of_the_runner(maker):
     maker.measure("trace", ["seconds", "n_iter"])
     for trial, seconds in enumerate((1.0, 2.0, 6.0)):
         values = {"seconds": seconds, "n_iter": 7}

@@ -1,4 +1,4 @@
-"""Cells of two machines in one report."""
+"""Jobs of two machines in one report."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RUN = "made/table1/quick"
 
 
 def rewritten(path, **fields):
-    """Write a record with other fields, as if it had been computed so."""
+    """Write a record with other fields, as if it had been computed with them."""
     record = Record.from_line(path.read_text())
     for name, value in fields.items():
         setattr(record, name, value)
@@ -35,7 +35,7 @@ def rewritten(path, **fields):
 
 
 def packed(output):
-    """Leave only the run folder, with its cells in it; return it."""
+    """Keep only the run folder, with its jobs in it; return it."""
     stored = Records(output)
     keys = [path.stem for path in stored.cells_folder.glob("*.json")]
     content = pack(stored.load(key).content() for key in keys)
@@ -46,7 +46,9 @@ def packed(output):
 
 @pytest.fixture
 def halves(maker, tmp_path):
-    """Outputs of the whole run, and of two with a part of its cells each; the second has a search and kept scores."""
+    """Return outputs of the complete run and of two parts; the second has a search and
+    stored scores.
+    """
     maker.fill()
     maker.search("alpha", "One Norm", 1, {"alpha": [1, 2]}, [0.5, 0.4])
     maker.records["alpha", "One Norm", 1].result = {"predictions": "made.npz"}
@@ -75,7 +77,7 @@ def halves(maker, tmp_path):
 @pytest.mark.parametrize(
     "form", ["the folder of a run", "a published run", "a folder of runs"]
 )
-def test_a_merged_report_is_that_of_one_machine(halves, form):
+def test_a_merged_report_equals_that_of_one_machine(halves, form):
     whole, first, second = halves
     other = (
         packed(second)
@@ -88,7 +90,7 @@ def test_a_merged_report_is_that_of_one_machine(halves, form):
     there = {path.name for path in (whole / "cells").glob("*.json")}
     assert {path.name for path in (first / "cells").glob("*.json")} >= there
     scores = [np.load(path)["scores"] for path in (first / "cells").glob("*.npz")]
-    # A packed run has the tests on its scores, and no scores.
+    # A packed run has digests of its scores, but no scores.
     expected = [] if form == "a published run" else [[0, 1, 2]]
     assert [values.tolist() for values in scores] == expected
     if form != "a folder of runs":
@@ -103,7 +105,7 @@ def test_a_merged_report_is_that_of_one_machine(halves, form):
     assert all(writer(ours) == writer(theirs) for writer in FILES.values())
 
 
-def test_what_was_merged_is_in_the_run_folder_too(halves, tmp_path):
+def test_merged_jobs_are_in_the_run_folder(halves, tmp_path):
     _, first, second = halves
     merge(first / RUN, second / RUN)
     before = {name: writer(build_report(first / RUN)) for name, writer in FILES.items()}
@@ -114,7 +116,7 @@ def test_what_was_merged_is_in_the_run_folder_too(halves, tmp_path):
     } == before
 
 
-def test_what_is_not_taken_is_counted(halves):
+def test_skipped_jobs_are_counted(halves):
     _, first, second = halves
     (second / "cells" / "foreign.json").write_text(Record("foreign", "fit", {}).line())
     (second / "cells" / f"alpha-{DC}-0.json").write_text("{")
@@ -127,7 +129,7 @@ def test_what_is_not_taken_is_counted(halves):
     )
 
 
-def test_a_failed_cell_is_replaced_by_a_finished_one(halves):
+def test_a_failed_job_is_replaced_by_a_finished_one(halves):
     whole, first, _ = halves
     rewritten(first / "cells" / "alpha-APG-RMTL-0.json", status="failed")
     assert len(jobs_with_outcome(read_run(first / RUN), FAILED)) == 1
@@ -145,7 +147,7 @@ def test_nothing_is_written_twice(halves):
     } == before
 
 
-def test_only_folders_of_runs_are_merged(halves, tmp_path, lacking):
+def test_only_run_folders_are_merged(halves, tmp_path, lacking):
     empty = tmp_path / "empty"
     empty.mkdir()
     with pytest.raises(DataError) as refused:
@@ -164,7 +166,7 @@ def test_only_folders_of_runs_are_merged(halves, tmp_path, lacking):
     )
 
 
-def test_a_cell_that_is_here_keeps_its_numbers(halves):
+def test_an_existing_job_keeps_its_numbers(halves):
     whole, first, _ = halves
     path = whole / "cells" / "alpha-APG-RMTL-0.json"
     rewritten(path, metrics={"auc": 0.99})
@@ -174,7 +176,7 @@ def test_a_cell_that_is_here_keeps_its_numbers(halves):
 
 
 @pytest.mark.parametrize("other", ["version", "experiment"])
-def test_a_run_with_another_plan_is_refused_and_nothing_copied(halves, other):
+def test_a_run_with_another_plan_is_rejected_and_nothing_is_copied(halves, other):
     _, first, second = halves
     path = second / RUN / "run.json"
     plan = json.loads(path.read_text())
@@ -199,7 +201,7 @@ def test_a_run_with_another_plan_is_refused_and_nothing_copied(halves, other):
     } == before
 
 
-def test_the_command(halves):
+def test_the_command_merges_folders(halves):
     _, first, second = halves
     done = CliRunner().invoke(
         app, ["report", str(first / RUN), "--merge", str(second / RUN)]
@@ -210,7 +212,7 @@ def test_the_command(halves):
     assert "6 of 6 cells done." in (first / RUN / "report.md").read_text()
 
 
-def test_a_merge_waits_for_the_process_that_computes_the_run_and_says_so(halves):
+def test_a_merge_waits_for_the_process_that_computes_the_run_and_reports_it(halves):
     _, first, second = halves
     running = ExitStack()
     running.enter_context(exclusive_lock(Store(first, first / RUN).lock))

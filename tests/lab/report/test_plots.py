@@ -27,7 +27,7 @@ from mtlrun.tables.figures import Figure, HeatMap
 
 @pytest.fixture
 def searched(maker):
-    """A search over alpha and beta behind every split of one method."""
+    """Return a search over alpha and beta in each split of one method."""
     maker.fill()
     for trial in range(2):
         grid = {"alpha": [0.1, 1.0, 10.0, 100.0], "beta": [1.0, 2.0]}
@@ -40,7 +40,7 @@ def searched(maker):
     return maker
 
 
-def test_a_path_takes_the_best_of_the_other_parameters(searched):
+def test_a_path_uses_the_best_values_of_the_other_parameters(searched):
     (figure,) = path_figures(read_run(searched.write()))
     alpha, beta = figure.panels
     assert (alpha.axis, alpha.x_log, alpha.quantity) == (
@@ -59,13 +59,13 @@ def test_a_path_takes_the_best_of_the_other_parameters(searched):
 @pytest.mark.parametrize(
     ("suffix", "magic"), [(".svg", b"<?xml"), (".png", b"\x89PNG"), (".pdf", b"%PDF")]
 )
-def test_formats(searched, tmp_path, suffix, magic):
+def test_all_formats_are_written(searched, tmp_path, suffix, magic):
     out = tmp_path / f"made{suffix}"
     assert plot(searched.write(), "path", out) == [out]
     assert out.read_bytes().startswith(magic)
 
 
-def test_critical_differences(maker, tmp_path):
+def test_critical_differences_are_drawn(maker, tmp_path):
     maker.trials = 4
     folder = maker.fill().write()
     first, second = tmp_path / "a.svg", tmp_path / "b.svg"
@@ -82,7 +82,7 @@ def test_critical_differences(maker, tmp_path):
     )
 
 
-def test_rankings_of_measurements_are_drawn_below_each_other(maker, tmp_path):
+def test_rankings_of_analyses_are_stacked(maker, tmp_path):
     folder = maker.fill().write()
     run = build_report(folder).run
     place = next(iter(results_of(run, "alpha", run.methods[0])))
@@ -104,7 +104,7 @@ def test_rankings_of_measurements_are_drawn_below_each_other(maker, tmp_path):
     assert text.count(">one (1.00)<") == 2
 
 
-def test_numbers_of_a_heat_map_have_room():
+def test_numbers_in_a_heat_map_have_room():
     rows, columns = [f"row {i}" for i in range(34)], [f"column {j}" for j in range(6)]
     panel = HeatMap("gain", [[-0.004] * 5 + [None]] * 34, rows, columns, 0.0)
     canvas = draw(Figure("map", "A map", [panel]))
@@ -125,7 +125,7 @@ def test_methods_that_differ_by_less_than_the_critical_difference_share_a_bar():
     assert alike([1.0, 2.0], 1.0) == []
 
 
-def test_several_data_sets_are_several_files(searched, tmp_path):
+def test_several_data_sets_give_several_files(searched, tmp_path):
     searched.fill(("beta",))
     for trial in range(2):
         chosen = searched.records["alpha", "One Norm", trial].selection
@@ -136,19 +136,19 @@ def test_several_data_sets_are_several_files(searched, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["trace", "scaling", "heatmap", "path"])
-def test_nothing_to_draw_is_told_with_what_is_needed(maker, tmp_path, kind):
+def test_if_nothing_can_be_drawn_the_message_has_the_remedy(maker, tmp_path, kind):
     with pytest.raises(UserError, match="nothing to draw"):
         plot(maker.fill().write(), kind, tmp_path / "a.svg")
 
 
-def test_what_there_is_instead_is_told(searched, tmp_path):
+def test_the_available_kinds_are_listed(searched, tmp_path):
     folder = searched.write()
     with pytest.raises(UserError) as found:
         plot(folder, "trace", tmp_path / "a.svg")
     assert re.search(r"This run has something for --kind .*path\.$", found.value.remedy)
 
 
-def test_the_command(searched, tmp_path):
+def test_the_command_draws_figures(searched, tmp_path):
     folder = str(searched.write())
     runner = CliRunner()
     done = runner.invoke(
@@ -167,7 +167,7 @@ def test_the_command(searched, tmp_path):
     assert ".pdf" in form.stderr
 
 
-def test_the_protocol_tells_where_parameters_were_chosen_and_what_a_data_set_has_of_its_own(
+def test_the_protocol_lists_where_parameters_were_selected_and_what_differs_by_data_set(
     searched,
 ):
     searched.config["selection"] = {"on": "validation", "metric": "auc"}
@@ -182,7 +182,7 @@ def test_the_protocol_tells_where_parameters_were_chosen_and_what_a_data_set_has
     assert "Different for alpha: split (kfold, folds 10), metrics [auc]." in text
 
 
-def test_a_figure_without_data_is_titled_by_its_analysis_alone(maker, tmp_path):
+def test_a_figure_without_data_is_titled_only_by_its_analysis(maker, tmp_path):
     folder = maker.fill().write()
     run = build_report(folder).run
     record = next(iter(results_of(run, "alpha", run.methods[0])))
@@ -202,7 +202,7 @@ def test_a_figure_without_data_is_titled_by_its_analysis_alone(maker, tmp_path):
     assert figure.title == run.methods[0]
 
 
-def test_the_numbers_of_a_small_matrix_are_a_table_too(maker):
+def test_the_numbers_of_a_small_matrix_are_also_a_table(maker):
     run = build_report(maker.fill().write()).run
     record = next(iter(results_of(run, "alpha", run.methods[0])))
     small = {
@@ -219,7 +219,7 @@ def test_the_numbers_of_a_small_matrix_are_a_table_too(maker):
     ]
 
 
-def test_what_is_above_the_center_is_blue():
+def test_values_above_the_center_are_blue():
     values = [[-1.0, 1.0]]
     panel = HeatMap("gain", values, ["a"], ["loss", "gain"], centre=0.0)
     mesh = draw(Figure("map", "A map", [panel])).axes[0].collections[0]

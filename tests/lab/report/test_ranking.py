@@ -1,4 +1,6 @@
-"""The section `statistics`: ranks, tests, claims on them; checks and references of single tasks and of predictions."""
+"""The section `statistics`: ranks, tests and claims about them; checks and references
+of single tasks and predictions.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ DC = "LADM-DC-RMTL-10%"
 
 @pytest.fixture
 def ranked(maker):
-    """Six data sets; the last method is always best, the others change places."""
+    """Return six data sets; the last method is always best, the others vary."""
     maker.config["statistics"] = {"metric": "auc", "control": DC, "significance": 0.05}
     maker.info["paper_datasets"] = list(DATA)
     for place, dataset in enumerate(DATA):
@@ -32,7 +34,7 @@ def claim(maker, **check):
     return build_report(maker.write()).claims[0]
 
 
-def test_groups_and_their_tests(ranked):
+def test_groups_have_their_tests(ranked):
     run = read_run(ranked.write())
     (group,) = rank_groups(run, method_results(run))
     assert group.average == {
@@ -87,10 +89,10 @@ def test_the_smallest_effect_of_an_average_rank_is_its_standard_error_over_the_d
     assert found.verdict == "undecided"
     assert (
         "by 0.067, less than the 0.17 that" in found.why
-    )  # ranks 3, 2, 2, 2, 2, 2: 0.408 / sqrt(6)
+    )  # Ranks 3, 2, 2, 2, 2, 2: 0.408 / sqrt(6)
 
 
-def test_references_of_average_ranks(ranked):
+def test_average_ranks_may_have_references(ranked):
     ranked.config["reference"] = [
         {
             "dataset": "all data sets",
@@ -112,7 +114,7 @@ def test_references_of_average_ranks(ranked):
 @pytest.mark.parametrize(
     ("at_least", "verdict"), [(2, "confirmed"), (3, "not confirmed")]
 )
-def test_rejections(ranked, at_least, verdict):
+def test_rejections_are_counted(ranked, at_least, verdict):
     found = claim(ranked, kind="rejections", control=DC, at_least=at_least)
     assert found.verdict == verdict
     assert found.why.startswith(
@@ -120,7 +122,7 @@ def test_rejections(ranked, at_least, verdict):
     )
 
 
-def test_a_control_that_ranks_worse_rejects_nothing(ranked):
+def test_a_control_with_a_worse_rank_rejects_nothing(ranked):
     assert (
         claim(ranked, kind="rejections", control="One Norm", at_least=1)
         .results[0]
@@ -130,7 +132,7 @@ def test_a_control_that_ranks_worse_rejects_nothing(ranked):
 
 
 def along_axis(ranked, groups):
-    """Rank the data sets of every value of an axis, with scores of a sign."""
+    """Rank the data sets for each value of an axis, with scores of a sign."""
     ranked.config["sweep"] = {"name": "train", "split": "train", "values": list(groups)}
     records, facts = dict(ranked.records), ranked.info["datasets"]["alpha"]
     ranked.records.clear()
@@ -152,7 +154,7 @@ def along_axis(ranked, groups):
                 )
 
 
-def test_differences_of_ranks_count_beyond_the_standard_error_of_their_own_group(
+def test_differences_of_ranks_count_beyond_the_standard_error_of_their_group(
     ranked,
 ):
     along_axis(ranked, {0.1: (DATA[:2], 1), 0.2: (DATA, 1)})
@@ -167,7 +169,7 @@ def test_differences_of_ranks_count_beyond_the_standard_error_of_their_own_group
     assert few.undecided
     assert (
         "less than the 1 that" in few.why
-    )  # three methods on two data sets: sqrt(3 * 4 / 12)
+    )  # Three methods on two data sets: sqrt(3 * 4 / 12)
     assert many.holds  # -0.667, beyond sqrt(3 * 4 / 36) = 0.577
 
 
@@ -183,7 +185,7 @@ def test_groups_follow_the_axis(ranked):
     assert unknown.verdict == "not testable here"
 
 
-def test_what_cannot_be_ranked_is_told(ranked):
+def test_data_that_cannot_be_ranked_are_reported(ranked):
     for trial in range(2):
         ranked.fail("zeta", "One Norm", trial)
     sections = {s.title: s for s in build_report(ranked.write()).sections}
@@ -192,7 +194,7 @@ def test_what_cannot_be_ranked_is_told(ranked):
     assert "Not ranked: zeta (no auc of One Norm)." in lines
 
 
-def test_a_data_set_with_metrics_of_its_own_is_ranked_by_the_first(ranked):
+def test_a_data_set_with_its_own_metrics_is_ranked_by_the_first(ranked):
     ranked.config["metrics"] = ["auc", "mse"]
     ranked.config["datasets"] = [*DATA[:-1], {"id": "zeta", "metrics": ["mse"]}]
     for method, value in {"One Norm": 0.3, "APG-RMTL": 0.1, DC: 0.2}.items():
@@ -217,7 +219,7 @@ def test_ranks_on_other_data_than_the_papers_decide_nothing(ranked):
     )
 
 
-def test_less_is_better_where_the_registry_says_so(ranked):
+def test_the_registry_states_where_lower_is_better(ranked):
     ranked.info["quantities"] = {"auc": {"text": "", "greater_is_better": False}}
     run = read_run(ranked.write())
     assert rank_groups(run, method_results(run))[0].average[DC] == 3.0
@@ -241,7 +243,7 @@ def joints(maker):
     return maker
 
 
-def test_references_of_single_tasks(joints):
+def test_single_tasks_may_have_references(joints):
     joints.config["reference"] = [
         {
             "dataset": "alpha",
@@ -264,7 +266,7 @@ def test_references_of_single_tasks(joints):
     assert (ninth.verdict, ninth.why) == ("not run", "no task 'joint 9' known")
 
 
-def test_checks_of_single_tasks(joints, lacking):
+def test_single_tasks_may_have_checks(joints, lacking):
     found = claim(
         joints,
         kind="difference",
@@ -286,7 +288,7 @@ def test_checks_of_single_tasks(joints, lacking):
     assert not lacking(unknown.why, "task 'knee'", "alpha")
 
 
-def test_names_of_tasks_may_stand_with_the_data_set(joints):
+def test_names_of_tasks_may_follow_the_data_set(joints):
     for record in joints.records.values():
         record.result = {}
     joints.info["datasets"]["alpha"]["tasks"] = ["joint 1", "joint 2", "joint 3"]
@@ -363,7 +365,7 @@ def test_a_p_value_of_predictions_at_its_bound_is_inside(maker):
     assert one(at_least=0, test="t").found not in (smallest, largest)
 
 
-def test_without_kept_predictions_there_is_no_test(maker):
+def test_without_stored_predictions_there_is_no_test(maker):
     found = claim(
         maker.fill(),
         kind="paired",

@@ -1,4 +1,4 @@
-"""Printed numbers beside ours."""
+"""Printed numbers next to ours."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def auc(value: float, **fields: Any) -> dict[str, Any]:
     }
 
 
-def test_within_and_outside(maker):
+def test_numbers_within_and_outside_the_tolerance_are_distinguished(maker):
     report = report_with(
         maker.fill(),
         auc(0.715),
@@ -42,7 +42,7 @@ def test_within_and_outside(maker):
     ]
 
 
-def test_exactly_at_the_limit_is_within(maker):
+def test_a_number_at_the_limit_is_within(maker):
     maker.cell("alpha", "APG-RMTL", 0, auc=0.3)
     report = report_with(
         maker, auc(0.1, absolute=0.2, decimals=3)
@@ -50,7 +50,7 @@ def test_exactly_at_the_limit_is_within(maker):
     assert report.references[0].verdict == "within"
 
 
-def test_printed_precision_counts(maker):
+def test_the_printed_precision_counts(maker):
     report = report_with(maker.fill(), auc(0.71), auc(0.71, decimals=4))
     assert [r.verdict for r in report.references] == ["within", "outside"]
 
@@ -70,12 +70,12 @@ def test_printed_precision_counts(maker):
             None,
             1,
             0.001,
-        ),  # one split: the absolute tolerance alone
-        (auc(0.7, decimals=4), 0.04, 4, 0.001),  # no printed spread
+        ),  # One split: only the absolute tolerance
+        (auc(0.7, decimals=4), 0.04, 4, 0.001),  # No printed standard deviation
         (auc(0.7, decimals=4, absolute=0.02), 0.04, 4, 0.02),
     ],
 )
-def test_tolerance_rule(entry, std, n, tolerance):
+def test_the_tolerance_rule_is_documented(entry, std, n, tolerance):
     rules = [{"quantity": "seconds", "absolute": 9.0}, {"absolute": 0.001, "sigmas": 2}]
     found = tolerance_of(
         Reference(**entry), [Tolerance(**rule) for rule in rules], std, n
@@ -83,7 +83,7 @@ def test_tolerance_rule(entry, std, n, tolerance):
     assert found[0] == pytest.approx(tolerance)
 
 
-def test_relative_tolerance_of_a_speedup(maker):
+def test_a_speedup_has_a_relative_tolerance(maker):
     entry = {
         "dataset": "alpha",
         "method": "LADM-DC-RMTL-10%",
@@ -107,7 +107,7 @@ def test_relative_tolerance_of_a_speedup(maker):
         ({"method": "One Norm"}, "no auc (failed)"),
     ],
 )
-def test_not_run_has_a_reason_and_is_no_problem(maker, change, why):
+def test_a_missing_result_has_a_reason_and_is_no_problem(maker, change, why):
     maker.fill()
     for trial in range(2):
         maker.fail("alpha", "One Norm", trial)
@@ -125,7 +125,7 @@ def test_entries_of_other_profiles_are_left_out(maker):
     assert [(r.value, r.source) for r in report.references] == [(0.71, "stored")]
 
 
-def test_numbers_of_another_source_are_no_printed_ones(maker):
+def test_numbers_of_another_source_do_not_count_as_printed(maker):
     report = report_with(maker.fill(), auc(0.71, source="stored"))
     assert len(report.references) == 1
     assert not any("printed number" in line for line in report.summary)

@@ -1,4 +1,4 @@
-"""Interpretations of a paper stand beside each other, each table and each number once."""
+"""Interpretations of a paper side by side, with each table and each number once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def names_and_texts(section):
     return [column.name for column in grid.columns], grid.texts()
 
 
-def test_a_table_stands_once_with_a_column_per_interpretation():
+def test_a_table_occurs_once_with_a_column_per_interpretation():
     tables = {
         "plain": [table("AUC", enron=[0.7, 0.8])],
         "other": [table("AUC", enron=[0.6, 0.9])],
@@ -46,7 +46,7 @@ def test_interpretations_with_the_same_numbers_share_a_column():
     assert columns[2:] == ["plain (main); two", "one; three"]
 
 
-def test_a_table_that_no_other_interpretation_has_is_not_repeated():
+def test_a_table_unique_to_one_interpretation_is_not_repeated():
     tables = {
         "plain": [table("AUC", enron=[0.7, 0.8]), table("seconds", enron=[1.0, 2.0])],
         "other": [table("AUC", enron=[0.6, 0.9]), table("rank", enron=[1.0, 2.0])],
@@ -65,11 +65,11 @@ def test_a_table_that_no_interpretation_changes_is_not_repeated():
 
 
 @pytest.mark.parametrize("empty", [{}, {"plain": [table("AUC", enron=[0.7, 0.8])]}])
-def test_one_interpretation_needs_no_comparison(empty):
+def test_a_single_interpretation_needs_no_comparison(empty):
     assert side_by_side(empty, AXES) == []
 
 
-def test_rows_that_an_interpretation_lacks_stay_empty():
+def test_rows_missing_in_an_interpretation_stay_empty():
     tables = {
         "plain": [table("AUC", enron=[0.7, 0.8], bibtex=[0.5, None])],
         "other": [table("AUC", enron=[0.6, None])],

@@ -1,4 +1,6 @@
-"""JSON files in folders of results that were altered, their digests recomputed: one message, never a crash."""
+"""Altered JSON files with recomputed digests in results folders cause one message,
+never a crash.
+"""
 
 import copy
 import json
@@ -33,7 +35,7 @@ RUN, MODEL = "dcrmtl/table2/smoke", "compare/t/model"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Results of a run, a comparison and the model in it."""
+    """Return results of a run, and a comparison with its model."""
     root = tmp_path_factory.mktemp("stored")
     before = Path.cwd()
     os.chdir(root)
@@ -62,7 +64,7 @@ def made(tmp_path_factory):
     return root / "runs"
 
 
-#: The files, and what reads them.
+#: The files and the commands that read them
 FILES = {
     f"{RUN}/run.json": lambda root: render(build_report(root / RUN), "md"),
     f"{RUN}/provenance.json": lambda root: render(build_report(root / RUN), "md"),
@@ -77,7 +79,9 @@ FILES = {
 
 
 def places(value, depth=4, path=()):
-    """Yield the paths of the parts of a value, of lists and of long mappings the first ones."""
+    """Yield the paths of the parts of a value; only the first ones of lists and of long
+    mappings.
+    """
     if path:
         yield path
     parts = (
@@ -94,7 +98,7 @@ def places(value, depth=4, path=()):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
-def test_altered_files_are_refused_or_read(made, name):
+def test_altered_files_are_rejected_or_read(made, name):
     file, read = made / name, FILES[name]
     before = file.read_text()
     content = json.loads(before)
@@ -126,7 +130,7 @@ def test_altered_files_are_refused_or_read(made, name):
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "null", '{"a": NaN}', "\xff", "[" * 100_000]
 )
-def test_what_is_no_json_object_has_one_message(tmp_path, name, text):
+def test_a_file_without_a_json_object_has_one_message(tmp_path, name, text):
     (tmp_path / name).write_text(text, encoding="latin-1")
     with pytest.raises(DataError) as caught:
         read_json(tmp_path / name)
@@ -134,7 +138,7 @@ def test_what_is_no_json_object_has_one_message(tmp_path, name, text):
     assert caught.value.remedy
 
 
-def test_json_of_too_many_bytes_is_not_read(tmp_path, monkeypatch):
+def test_oversized_json_is_not_read(tmp_path, monkeypatch):
     monkeypatch.setattr("mtlrun.utils.sizes.JSON_BYTES", 100)
     (tmp_path / "run.json").write_text(json.dumps({"title": "x" * 100}))
     with pytest.raises(DataError, match="the limit is 100"):
@@ -161,7 +165,7 @@ def test_a_plan_without_a_digest_counts_as_altered(made):
         file.write_text(before)
 
 
-def test_a_damaged_pack_matters_only_without_the_cells(made, tmp_path):
+def test_a_damaged_pack_matters_only_without_the_job_files(made, tmp_path):
     shutil.copytree(made, tmp_path / "runs")
     folder = tmp_path / "runs" / RUN
     (folder / PACKED).write_bytes((folder / PACKED).read_bytes()[:-20])
@@ -206,7 +210,7 @@ def test_a_damaged_pack_matters_only_without_the_cells(made, tmp_path):
         {"statistics": {"metric": "auc"}},
     ],
 )
-def test_what_a_report_reads_of_an_experiment_is_checked(maker, change):
+def test_the_fields_of_an_experiment_used_by_a_report_are_checked(maker, change):
     maker.config.update(change)
     with pytest.raises(DataError) as caught:
         build_report(maker.fill().write())

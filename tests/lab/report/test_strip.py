@@ -1,4 +1,4 @@
-"""The strip of verdicts: a square per claim of a paper."""
+"""The strip of verdicts: one square per claim of a paper."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from mtlrun.tables.squares import SQUARE_COLOURS, SQUARE_SIGNS
 
 @pytest.fixture
 def judged(maker):
-    """Return the folder of results with one run: a claim that holds, one that fails, one without data."""
+    """Return a results folder with one run: a claim that holds, one that fails, one
+    without data.
+    """
     better = {"kind": "order", "quantity": "auc", "methods": ["APG-RMTL", "One Norm"]}
     worse = {**better, "methods": better["methods"][::-1]}
     absent = {**better, "methods": ["LADM-DC-RMTL-10%", "One Norm"]}
@@ -35,7 +37,7 @@ def judged(maker):
     return maker.write().parents[2]
 
 
-def test_each_claim_is_a_square_of_its_verdict(judged):
+def test_each_claim_is_a_square_with_its_verdict(judged):
     overview = read_overview(judged)
     strip = verdict_strip(overview)
     squares = {name: kind for row in strip.rows for kind, name in row.squares}
@@ -50,12 +52,12 @@ def test_each_claim_is_a_square_of_its_verdict(judged):
     assert set(squares.values()) == {"holds", "fails", "untested"}
 
 
-def test_a_square_has_the_words_of_its_verdict():
+def test_a_square_has_the_text_of_its_verdict():
     words = {verdict: SQUARES[kind] for verdict, kind in _squares_of_verdicts().items()}
     assert words == {verdict: verdict.label for verdict in VERDICTS}
 
 
-def test_the_index_begins_with_the_strip_and_its_counts_in_words(judged):
+def test_the_index_begins_with_the_strip_and_its_counts(judged):
     page = render_overview(read_overview(judged), "html", judged)
     (alt,) = re.findall(r'<img alt="([^"]+)"', page)
     assert "holds: 1" in alt
@@ -69,7 +71,7 @@ def test_papers_without_a_title_are_left_out(judged):
     assert verdict_strip(overview, {"made": "Ours"}).rows[0].title == "Ours"
 
 
-def test_squares_are_in_the_order_of_the_verdicts_and_bear_the_claim():
+def test_squares_are_ordered_by_verdict_and_name_the_claim():
     squares = [("fails", "a"), ("holds", "b"), ("untested", "c"), ("holds", "d")]
     text = svg(Strip("s", "Claims", [StripRow("Paper", squares)]))
     drawn = re.findall(rf'id="((?:{"|".join(SQUARES)})-\w+)"', text)
@@ -77,7 +79,7 @@ def test_squares_are_in_the_order_of_the_verdicts_and_bear_the_claim():
     assert ">undecided<" not in text, "the legend names only what is there"
 
 
-def test_signs_of_squares_differ_without_their_colors():
+def test_symbols_of_squares_differ_without_color():
     assert set(SQUARE_COLOURS) == set(SQUARES)
     signs = [str(SQUARE_SIGNS.get(kind)) for kind in SQUARES]
     assert len(set(signs)) == len(SQUARES)
@@ -92,6 +94,6 @@ def luminance(color):
 
 
 @pytest.mark.parametrize("kind", SQUARES)
-def test_a_sign_can_be_read_on_its_square(kind):
+def test_symbols_are_readable_on_their_squares(kind):
     fill, ink = map(luminance, SQUARE_COLOURS[kind])
     assert (max(fill, ink) + 0.05) / (min(fill, ink) + 0.05) >= 4.5

@@ -1,4 +1,4 @@
-"""Rows of the table: means, spreads, medians, speed-ups, statuses."""
+"""Rows of the table: means, standard deviations, medians, speedups, statuses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def rows_of(maker) -> dict[tuple[str, str], MethodResult]:
     return {(r.dataset, r.method): r for r in method_results(read_run(maker.write()))}
 
 
-def test_mean_std_median_and_speedup(maker):
+def test_rows_have_mean_std_median_and_speedup(maker):
     for trial, (auc, fit) in enumerate([(0.6, 9.0), (0.7, 1.0), (0.8, 2.0)]):
         maker.cell("alpha", "APG-RMTL", trial, auc=auc, fit=fit)
         maker.cell("alpha", DC, trial, auc=auc, fit=fit / 4)
@@ -29,7 +29,7 @@ def test_mean_std_median_and_speedup(maker):
     assert (row.n, row.status) == (3, "ok")
 
 
-def test_one_split_has_no_spread(maker):
+def test_a_single_split_has_no_standard_deviation(maker):
     maker.cell("alpha", "APG-RMTL", 0)
     row = rows_of(maker)["alpha", "APG-RMTL"]
     assert row.std("auc") is None
@@ -37,13 +37,13 @@ def test_one_split_has_no_spread(maker):
     assert std([1.0]) is None
 
 
-def test_spread_has_the_decimals_of_the_mean(maker):
+def test_the_standard_deviation_has_the_decimals_of_the_mean(maker):
     maker.cell("alpha", "APG-RMTL", 0, auc=0.7)
     maker.cell("alpha", "APG-RMTL", 1, auc=0.7002)
     assert mean_std(rows_of(maker)["alpha", "APG-RMTL"], "auc") == "0.7001 ± 0.0001"
 
 
-def test_undefined_metric_is_left_out_and_counted(maker):
+def test_an_undefined_metric_is_left_out_and_counted(maker):
     maker.cell("alpha", "APG-RMTL", 0, auc=None)
     maker.cell("alpha", "APG-RMTL", 1, auc=0.9)
     row = rows_of(maker)["alpha", "APG-RMTL"]
@@ -53,7 +53,7 @@ def test_undefined_metric_is_left_out_and_counted(maker):
     assert range_text(row.counts("undefined_auc")) == "1"
 
 
-def test_tasks_of_one_class_are_told(maker):
+def test_tasks_of_a_single_class_are_reported(maker):
     run = read_run(maker.fill().write())
     rows = method_results(run)
     note = "only one class in the training part for 1-2, AUC undefined for 1 of 3 tasks in each split"
@@ -72,7 +72,7 @@ def test_failures_are_rows(maker, status):
     assert (row.status, row.status_text, row.n) == (status, f"{status} 1/2", 1)
 
 
-def test_all_failed_is_still_a_row(maker):
+def test_a_method_that_always_failed_is_still_a_row(maker):
     maker.fill()
     for trial in range(2):
         maker.fail("alpha", "APG-RMTL", trial)
@@ -82,7 +82,7 @@ def test_all_failed_is_still_a_row(maker):
     assert rows["alpha", DC].speedup is None
 
 
-def test_not_computed_is_partial_or_missing(maker):
+def test_missing_jobs_make_a_row_partial_or_missing(maker):
     maker.fill()
     maker.skip("alpha", "APG-RMTL", 1)
     maker.skip("alpha", DC, 0)
@@ -92,14 +92,14 @@ def test_not_computed_is_partial_or_missing(maker):
     assert rows["alpha", DC].status_text == "missing"
 
 
-def test_not_converged_counts_as_number(maker):
+def test_a_job_that_did_not_converge_has_a_number(maker):
     maker.fill()
     maker.cell("alpha", DC, 0, status="not_converged")
     row = rows_of(maker)["alpha", DC]
     assert (row.status_text, row.n) == ("not_converged 1/2", 2)
 
 
-def test_speedup_uses_common_splits_only(maker):
+def test_a_speedup_uses_only_common_splits(maker):
     maker.cell("alpha", "APG-RMTL", 0, fit=8.0)
     maker.fail("alpha", "APG-RMTL", 1)
     maker.cell("alpha", DC, 0, fit=2.0)
@@ -116,7 +116,7 @@ def test_blocks_give_parallel_seconds(maker):
     assert result_grid(run, rows).columns[-1].name == "seconds_parallel_median"
 
 
-def test_without_blocks_a_worker_per_block_makes_no_difference(maker):
+def test_without_blocks_the_number_of_workers_makes_no_difference(maker):
     maker.cell("alpha", "APG-RMTL", 0, fit=8.0)
     run = read_run(maker.write())
     rows = [row for row in method_results(run) if row.n]
@@ -127,7 +127,7 @@ def test_without_blocks_a_worker_per_block_makes_no_difference(maker):
     ]
 
 
-def test_columns_of_the_csv(maker):
+def test_the_csv_has_the_documented_columns(maker):
     run = read_run(maker.fill().write())
     names = [c.name for c in result_grid(run, method_results(run)).columns]
     assert names[:8] == [
@@ -142,13 +142,13 @@ def test_columns_of_the_csv(maker):
     ]
 
 
-def test_order_is_that_of_the_experiment(maker):
+def test_rows_have_the_order_of_the_experiment(maker):
     maker.info["methods"] = [DC, "APG-RMTL", "One Norm"]
     maker.fill(("alpha",))
     assert [m for _, m in rows_of(maker)] == [DC, "APG-RMTL", "One Norm"]
 
 
-def test_two_methods_may_share_a_cell(maker):
+def test_two_methods_may_share_a_job(maker):
     record = maker.cell("alpha", "APG-RMTL", 0)
     maker.records["alpha", "One Norm", 0] = record
     rows = rows_of(maker)
@@ -172,7 +172,7 @@ def test_stale_files_are_ignored_and_damaged_ones_noted(maker):
     ]
 
 
-def test_not_a_run_folder(tmp_path):
+def test_other_folders_are_rejected(tmp_path):
     with pytest.raises(DataError, match=r"no run\.json here"):
         read_run(tmp_path)
     (tmp_path / "run.json").write_text("[1, 2")

@@ -24,11 +24,12 @@ def printed(maker, width: int = 80, **options) -> str:
 
 
 @pytest.mark.parametrize("width", [60, 80])
-def test_names_are_whole_and_lines_fit(maker, width):
+def test_names_are_complete_and_lines_fit(maker, width):
     maker.fill()
     maker.records["alpha", DC, 0].seconds.update(blocks_sum=0.4, blocks_max=0.1)
     text = printed(maker, width)
-    # In a pipe a sentence is one line, to be searched and counted; only tables are set to the width.
+    # In a pipe a sentence is one line, for searching and counting; only tables fit the
+    # width.
     sentences = ("alpha: only ", "±: ", "The best number", "To finish it")
     assert all(
         len(line) <= width
@@ -40,7 +41,7 @@ def test_names_are_whole_and_lines_fit(maker, width):
     assert "…" not in text
 
 
-def test_everything_is_there_at_80_columns(maker):
+def test_everything_is_shown_at_80_columns(maker):
     maker.fill()
     maker.records["alpha", DC, 0].seconds.update(blocks_sum=0.4, blocks_max=0.1)
     rows = [
@@ -66,14 +67,14 @@ def test_two_metrics_with_speedups_fit_into_80_columns(maker):
     assert values == [*["0.7205", "±", "0.0007"] * 2, "0.500", "4.00x"]
 
 
-def test_plain_outside_a_terminal(maker):
+def test_output_outside_a_terminal_is_plain(maker):
     maker.fill()
     text = printed(maker)
     assert "\x1b" not in text
     assert "\r" not in text
 
 
-def test_coloured_on_a_terminal(maker):
+def test_output_on_a_terminal_is_colored(maker):
     assert "\x1b[" in printed(
         maker.fill(), force_terminal=True, color_system="standard"
     )
@@ -87,7 +88,7 @@ def test_failures_are_repeated_with_their_first_line(maker):
     assert "and then" not in text
 
 
-def test_equal_failures_are_one_line(maker):
+def test_equal_failures_are_merged(maker):
     maker.fill()
     for trial in range(2):
         maker.fail("alpha", DC, trial)
@@ -97,7 +98,7 @@ def test_equal_failures_are_one_line(maker):
     ]
 
 
-def test_many_failures_are_cut(maker):
+def test_many_failures_are_truncated(maker):
     maker.fill(tuple("abcdefghijkl"))
     for dataset in "abcdefghijkl":
         maker.fail(dataset, DC, 1)
@@ -106,7 +107,7 @@ def test_many_failures_are_cut(maker):
     assert "... and 2 more failures, see report.md" in text
 
 
-def test_claims_and_references(maker):
+def test_claims_and_references_are_shown(maker):
     check = {
         "kind": "ratio",
         "quantity": "seconds",
@@ -131,7 +132,7 @@ def test_claims_and_references(maker):
     assert lines[ours + 1][:2] == ["printed", "0.71"]
 
 
-def test_edges_of_grids_are_told(maker):
+def test_grid_edges_are_reported(maker):
     maker.fill()
     for method in maker.info["methods"]:
         maker.records["alpha", method, 1].selection = {
@@ -144,7 +145,7 @@ def test_edges_of_grids_are_told(maker):
     )
 
 
-def test_printed_numbers_of_measurements_that_were_not_run_are_counted_with_their_reason(
+def test_printed_numbers_without_a_result_are_counted_with_their_reason(
     maker,
 ):
     maker.measure("audit", ["findings"])
@@ -202,7 +203,7 @@ def test_the_outcome_comes_first_and_warnings_last(maker):
     assert lines[-1].startswith("end of the grid")
 
 
-def test_further_claims_add_up_with_those_that_were_not_tested(maker):
+def test_additional_claims_are_counted_with_those_not_tested(maker):
     check = {"kind": "ratio", "quantity": "seconds", "of": "APG-RMTL", "over": DC}
     bounds = [*({"at_least": 5} for _ in range(4)), {"at_least": 2}]
     maker.config["claims"] = [
@@ -222,7 +223,7 @@ def test_further_claims_add_up_with_those_that_were_not_tested(maker):
 @pytest.mark.parametrize(
     ("exact", "ours"), [(8.0, "4 times"), (None, "at least 4 times")]
 )
-def test_a_quantity_of_runs_that_were_stopped_is_a_bound(maker, exact, ours):
+def test_a_quantity_of_stopped_runs_is_a_bound(maker, exact, ours):
     maker.measure("trace", ["seconds_to_1e-6", "seconds_at_least"])
     maker.measurement(
         "alpha", "DCD", metrics={"seconds_to_1e-6": 2.0, "seconds_at_least": 2.0}
@@ -285,7 +286,7 @@ def test_a_scaling_is_a_table_along_its_axis(maker):
     assert ["100", "25", "25"] in lines
 
 
-def test_what_audits_say_is_printed(maker):
+def test_results_of_audits_are_printed(maker):
     maker.measure("audit", ["findings"])
     maker.measurement(
         "alpha",
@@ -296,7 +297,7 @@ def test_what_audits_say_is_printed(maker):
     assert "[Table 2] does not follow." in printed(maker)
 
 
-def test_many_quantities_are_lines(maker):
+def test_many_quantities_are_listed_in_lines(maker):
     names = [f"a_rather_long_quantity_{i}" for i in range(9)]
     maker.measure("trace", names)
     maker.info["methods"] = [f"Method number {i}" for i in range(5)]
@@ -309,7 +310,7 @@ def test_many_quantities_are_lines(maker):
     text = printed(maker)
     lines = [
         line for line in text.splitlines() if ": made " not in line
-    ]  # a sentence is one line
+    ]  # A sentence is one line.
     assert all(len(line) <= 80 for line in lines)
     rows = [
         line.split()

@@ -1,4 +1,6 @@
-"""Names are never broken on 80 columns: those of every shipped experiment, with numbers in every cell."""
+"""Names are never broken at 80 columns: those of every shipped experiment, with numbers
+in every cell.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ EXPERIMENTS = [entry.id for entry in artefacts()]
 
 
 def filled(name: str) -> Run:
-    """Return a run of an experiment as it would be read, with long numbers everywhere."""
+    """Return a run of an experiment as read from disk, with long numbers everywhere."""
     experiment = load_experiment(name)
     spec = experiment.spec
     family = JobKind.ANALYSIS if spec.is_analysis else JobKind.FIT
@@ -70,7 +72,7 @@ def spec_of_one(run: Run) -> bool:
 
 @pytest.mark.every(4)
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_names_are_whole_at_80_columns(name, monkeypatch):
+def test_names_are_complete_at_80_columns(name, monkeypatch):
     run = filled(name)
     monkeypatch.setattr(build, "read_run", lambda folder: run)
     report = build.build_report(Path("nowhere"))
@@ -83,7 +85,7 @@ def test_names_are_whole_at_80_columns(name, monkeypatch):
         tables = [line for line in text.splitlines() if options or ":" not in line]
         assert [line for line in tables if len(line) > 80] == []
         if spec_of_one(run):
-            continue  # such a table does not name its only method
+            continue  # Such a table does not name its only method.
         assert [
             method
             for method in run.methods
@@ -91,5 +93,5 @@ def test_names_are_whole_at_80_columns(name, monkeypatch):
         ] == []
 
 
-def test_every_experiment_was_tried():
+def test_every_experiment_was_tested():
     assert len(EXPERIMENTS) >= 29

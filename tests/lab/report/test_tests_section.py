@@ -1,4 +1,4 @@
-"""Experiments of the kind test: a line for every comparison."""
+"""Experiments of the kind test have one line per comparison."""
 
 from mtlrun.lab.report.build import build_report
 

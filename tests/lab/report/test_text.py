@@ -34,12 +34,12 @@ from mtlrun.tables.report_table import (
         (2e7, "2.00e+07"),
     ],
 )
-def test_significant(value, text):
+def test_significant_digits_are_rounded(value, text):
     assert significant(value) == text
 
 
 @given(st.floats(min_value=1e-12, max_value=1e12))
-def test_significant_keeps_three_digits(value):
+def test_at_least_three_digits_are_kept(value):
     assert float(significant(value)) == pytest.approx(value, rel=5.1e-3)
 
 
@@ -57,11 +57,11 @@ def test_significant_keeps_three_digits(value):
         (True, "text", "True"),
     ],
 )
-def test_show(value, kind, text):
+def test_values_are_formatted(value, kind, text):
     assert show(value, kind) == text
 
 
-def test_exact_rounds_below_the_noise():
+def test_exact_values_are_rounded_below_the_noise():
     assert rounded({"a": [0.1 + 0.2, float("nan"), 3], 1: "x"}) == {
         "a": [0.3, None, 3],
         "1": "x",
@@ -129,7 +129,7 @@ def test_tex_escapes_every_special_character():
         ),
     ],
 )
-def test_bounds_are_said_as_people_say_them(check, found, printed, ours):
+def test_bounds_are_written_in_words(check, found, printed, ours):
     methods = (
         {"of": ["A"]} if check["kind"] == "value" else {"of": ["A"], "over": ["B"]}
     )
@@ -140,7 +140,7 @@ def test_bounds_are_said_as_people_say_them(check, found, printed, ours):
     assert numbers_of(claim) == (printed, ours)
 
 
-def test_labels_with_commas_are_told_apart():
+def test_labels_with_commas_are_separated():
     run = SimpleNamespace(datasets={})
     results = [
         SimpleNamespace(dataset=name, found=1.0)

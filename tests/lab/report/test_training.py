@@ -39,7 +39,7 @@ def rng():
     return np.random.default_rng(0)
 
 
-def test_scores_parameters_and_the_largest_coefficients_first(tested, rng):
+def test_scores_parameters_and_the_largest_coefficients_come_first(tested, rng):
     coef = rng.normal(size=(2, MAX_FEATURES + 5))
     coef[:, 3] = [-40, 20]
     names = [f"x{j}" for j in range(coef.shape[1])]
@@ -60,7 +60,7 @@ def test_scores_parameters_and_the_largest_coefficients_first(tested, rng):
     assert len(shown) == MAX_FEATURES
 
 
-def test_few_tasks_have_a_colour_each_and_many_share_one(tested, rng):
+def test_few_tasks_have_separate_colors_and_many_share_one(tested, rng):
     assert [curve.label for curve in prediction_figure(tested).panels[0].curves] == [
         "task 0",
         "task 1",
@@ -72,7 +72,7 @@ def test_few_tasks_have_a_colour_each_and_many_share_one(tested, rng):
     assert "one of 3" in figure.title
 
 
-def test_the_area_under_the_roc_curve_is_that_of_scikit_learn(rng):
+def test_the_area_under_the_roc_curve_matches_scikit_learn(rng):
     truth = np.where(rng.random(50) < 0.4, 1.0, -1.0)
     score = truth + 2 * rng.normal(size=50)
     alone = ("one class", np.ones(5), rng.normal(size=5))
@@ -80,7 +80,7 @@ def test_the_area_under_the_roc_curve_is_that_of_scikit_learn(rng):
     assert np.trapezoid(curve.y, curve.x) == pytest.approx(roc_auc_score(truth, score))
 
 
-def test_shared_and_own_weights_are_the_mean_and_the_difference_from_it():
+def test_shared_weights_are_the_mean_and_others_are_differences_from_it():
     coef = np.array([[1.0, 5.0, 0.0], [3.0, 5.0, 0.0]])
     tested = [("north", np.zeros(2), np.zeros(2)), ("south", np.zeros(2), np.zeros(2))]
     _, (largest, own) = _largest((coef, ["a", "b", "c"]), tested)
