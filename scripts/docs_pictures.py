@@ -550,14 +550,20 @@ def draw_evaluation() -> Figure:
 
 
 def draw_verdict() -> Figure:
-    """Draw the leaderboard and the verdict of the comparison on the home page."""
+    """Draw the verdict and the methods of the comparison on the home page.
+
+    Both are drawn as on the page of the comparison.
+    """
     result = mtlrun.compare(
         GRADES,
         target="grade",
         task="school",
         methods=["HierarchicalMTL", "GraphMTL"],
     )
-    fig = forest(result.leaderboard)
+    # Narrow enough to be read on a phone.
+    fig, (top, bottom) = plt.subplots(2, figsize=(4.8, 4.8), layout="constrained")
+    result.plot_verdict(top)
+    result.plot(bottom)
     fig.suptitle(textwrap.fill(result.verdict, 60), fontsize=9, fontweight="bold")
     return fig
 

@@ -588,10 +588,9 @@ def _show_files(result: Comparison, folder: Path) -> None:
     model = folder / "model"
     command = ["mtlrun predict", shlex.quote(str(model)), "FILE", trust_options(model)]
     say(f"report: {folder / 'leaderboard.html'} (also .md, .json, .csv; tasks.csv)")
-    text = f"best model, {result.saved}: {model}"
+    say(f"best model, {result.saved}: {model}")
     settings = folder / "chosen.yaml"
     if settings.is_file():
-        text += f" (settings: {settings})"
-    say(text)
+        say(f"its settings: {settings}")
     say(f"predict new rows: {' '.join(filter(None, command))}")
     say(f"how it predicts: mtlrun show {shlex.quote(str(model))}")

@@ -128,10 +128,12 @@ def say_columns(rows: Sequence[Sequence[object]]) -> None:
 
 
 def complain(message: str, remedy: str | None = None) -> None:
-    """Print an error and what to do about it."""
-    say(f"error: {message}", error=True)
-    if remedy:
-        say(remedy, error=True)
+    """Print an error and what to do about it; a terminal breaks lines between words."""
+    console = messages()
+    for text in filter(None, (f"error: {message}", remedy)):
+        for paragraph in text.splitlines():
+            for line in prose_lines(paragraph, console):
+                say(line, error=True)
 
 
 def _console(stream: TextIO) -> Console:

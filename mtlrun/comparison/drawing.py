@@ -144,12 +144,19 @@ def _color(interval: Interval) -> str:
 
 
 def _limits(intervals: Sequence[Interval]) -> tuple[float, float]:
-    """Return the ends of an axis of gains; a few very long intervals are cut."""
+    """Return the ends of an axis of gains.
+
+    A few very long intervals are cut, and a few very distant values are left out.
+    """
     lows = [interval.low for interval in intervals]
     highs = [interval.high for interval in intervals]
-    distance_of_values = _distance(_values(intervals), 0.85)
+    distances = np.abs(_values(intervals))
+    distance_of_values = _distance(distances, 0.85)
     distance_of_ends = _distance([*lows, *highs], 0.85)
     reach = 1.5 * max(distance_of_values, distance_of_ends) or 1.0
+    # A point at the very edge would be drawn as half a point.
+    largest = distances[distances <= 3 * distance_of_values].max(initial=0.0)
+    reach = max(reach, 1.1 * float(largest))
     low = max(min(0.0, *lows), -reach)
     high = min(max(0.0, *highs), reach)
     margin = 0.04 * (high - low) or 1.0
@@ -184,9 +191,12 @@ def _set_gain_axis(ax: Axes, picture: _GainPicture, name: str) -> None:
     else:
         axis = ax.yaxis
         ax.set_ylabel(picture.axis)
+    # Differences of the AUC have three decimals: more of their labels would touch.
+    n_bins = 4
     if picture.measure != AUC:
         axis.set_major_formatter(FuncFormatter(_percent_tick))
-    axis.set_major_locator(MaxNLocator(nbins=6, min_n_ticks=3))
+        n_bins = 6
+    axis.set_major_locator(MaxNLocator(nbins=n_bins, min_n_ticks=3))
 
 
 def _percent_tick(value: float, _: int | None) -> str:
@@ -700,7 +710,7 @@ def draw_panel(ax: Axes, picture: PredictionsPicture, panel: TaskPanel) -> None:
         panel.x,
         panel.y,
         "o",
-        color=STRATEGY_COLORS["multi-task"],
+        color=STRATEGY_COLORS[picture.points_of],
         markersize=2.2,
         alpha=0.45,
         markeredgewidth=0,

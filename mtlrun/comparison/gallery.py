@@ -57,6 +57,8 @@ MULTITASK_NAME = STRATEGY_NAMES[MULTITASK]
 #: more tasks, pictures show the clearest gains and losses.
 MAX_TASK_LINES = 40
 MAX_PANELS = 12
+#: Of many tasks, those with fewer rows get no small panel: a few points show nothing.
+MIN_PANEL_ROWS = 8
 #: Points of a small panel; of more rows, evenly spaced ones are shown.
 MAX_POINTS = 150
 #: Rows that a line through the points of a panel needs.
@@ -359,7 +361,14 @@ class ComparisonPictures:
                 f" Shown are {len(positions)} of {len(present)} tasks: the clearest "
                 "gains, the clearest losses and the largest others."
             )
+            smallest = min(self.sizes[t] for t in present)
+            smallest_shown = min(self.sizes[t] for t in positions)
+            if smallest < MIN_PANEL_ROWS <= smallest_shown:
+                selection += (
+                    f" Tasks with fewer than {MIN_PANEL_ROWS} rows are left out."
+                )
         panels = [self._panel(held_out, t) for t in positions]
+        points_of = _strategy_of_points(held_out)
         if self.has_labels:
             return PredictionsPicture(
                 "Observed share against predicted probability",
@@ -369,6 +378,7 @@ class ComparisonPictures:
                 "Each point is a fifth of the tested rows of a task: the observed "
                 "share of positive labels against the predicted probability. Dotted: "
                 f"equal.{selection}{self._probability_note()}",
+                points_of,
                 is_probability=True,
             )
         return PredictionsPicture(
@@ -376,11 +386,12 @@ class ComparisonPictures:
             "predicted",
             "observed",
             panels,
-            "Tested rows of each task: points are predictions of the multi-task "
+            f"Tested rows of each task: points are predictions of the {points_of} "
             f"models (evenly spaced ones, if there are more than {MAX_POINTS}). "
             "Lines: observed on predicted values by least squares; the closer to the "
             "dotted diagonal, the better the predictions are scaled."
             f"{selection}",
+            points_of,
         )
 
     def shrinkage(self, tasks: Sequence[str] = ()) -> ShrinkagePicture:
@@ -670,8 +681,15 @@ class ComparisonPictures:
         return self.held_out
 
     def _panel_positions(self, positions: Sequence[int]) -> list[int]:
-        """Choose the tasks of the small panels, in the order of their gains."""
+        """Choose the tasks of the small panels, in the order of their gains.
+
+        Tasks with fewer than `MIN_PANEL_ROWS` rows are left out if there are enough
+        others.
+        """
         third = MAX_PANELS // 3
+        large = [t for t in positions if self.sizes[t] >= MIN_PANEL_ROWS]
+        if len(large) >= MAX_PANELS:
+            positions = large
         clearness = {}
         for t in positions:
             interval = self.task_gains[t] if self.task_gains else None
@@ -794,16 +812,20 @@ def _least_squares(x: Array, y: Array) -> list[tuple[float, float]]:
     return [(low, intercept + slope * low), (high, intercept + slope * high)]
 
 
+def _strategy_of_points(held_out: HeldOutPredictions) -> str:
+    """Return the strategy whose predictions are drawn as points: multi-task, if any."""
+    if MULTITASK_NAME in held_out.predicted:
+        return MULTITASK_NAME
+    return next(iter(held_out.predicted))
+
+
 def _evenly_spaced(
     held_out: HeldOutPredictions, is_task: Array
 ) -> tuple[list[float], list[float]]:
     """Return predictions and targets of at most about `MAX_POINTS` rows of a task."""
-    strategy = MULTITASK_NAME
-    if MULTITASK_NAME not in held_out.predicted:
-        strategy = next(iter(held_out.predicted))
     observed = held_out.observed[is_task]
     step = -(-len(observed) // MAX_POINTS) or 1
-    predicted = held_out.predicted[strategy][is_task]
+    predicted = held_out.predicted[_strategy_of_points(held_out)][is_task]
     return predicted[::step].tolist(), observed[::step].tolist()
 
 

@@ -267,6 +267,12 @@ def next_steps(board: Leaderboard) -> list[str]:
         return []
     multitask = board.best(MULTITASK)
     decision = board.answer.decision
+    if not any(entry.family == MULTITASK for entry in board.entries):
+        return [
+            "For a verdict, name a multi-task method, too: --methods HierarchicalMTL, "
+            "for example, or --methods default. Until then use "
+            f"{best.label}, which has the best score."
+        ]
     if multitask is None or decision in (CANNOT_TELL, NO_VERDICT):
         return [
             "To decide, get more rows, or let more splits run (--repeats, a larger "
@@ -336,10 +342,10 @@ def leaderboard_grid(board: Leaderboard) -> ReportTable:
         "gain:gain",
         "low:gain",
         "high:gain",
-        "p (exploratory):small",
+        "p (exploratory):pvalue",
         "better in",
         "splits:count",
-        "seconds:seconds",
+        "seconds:fixed-2",
     )
     ranked = board.ranked()
     for rank, entry in zip(_ranks(ranked), ranked, strict=True):
@@ -636,7 +642,7 @@ def rows_per_task(dataset: Dataset, rows: np.ndarray) -> float:
 def curve_grid(curve: pd.DataFrame) -> ReportTable:
     """Return the curve as a table of the report."""
     kinds = {
-        "part": "seconds",
+        "part": "fixed-2",
         "rows per task": "count",
         "gain": "gain",
         "low": "gain",

@@ -45,11 +45,14 @@ class PageFigure:
     title, caption : str
     svgs : list of str
         One picture, or several panels.
+    strategies : list of str
+        Strategies whose lines the panels show, for their legend.
     """
 
     title: str
     caption: str
     svgs: list[Markup] = field(default_factory=list)
+    strategies: list[str] = field(default_factory=list)
 
 
 def comparison_page(
@@ -73,7 +76,7 @@ def comparison_page(
         Shrinkage of coefficients.
     """
     answer = board.answer
-    panels = _predictions_figure(pictures)
+    panels = predictions_figure(pictures)
     remarks = []
     if pictures.held_out is None:
         remarks.append(
@@ -127,15 +130,20 @@ def _figures(pictures: ComparisonPictures) -> list[PageFigure]:
     return figures
 
 
-def _predictions_figure(pictures: ComparisonPictures) -> PageFigure | None:
-    from mtlrun.comparison.drawing import panel_svgs
+def predictions_figure(pictures: ComparisonPictures) -> PageFigure | None:
+    """Return observed against predicted values, a panel per task; None without them."""
+    from mtlrun.comparison.drawing import STRATEGY_COLORS, panel_svgs
 
     try:
         picture = pictures.predictions()
     except PictureError:
         return None
     svgs = [Markup(svg) for svg in panel_svgs(picture, "predictions")]
-    return PageFigure(picture.title, picture.caption, svgs)
+    shown: set[str] = set()
+    for panel in picture.panels:
+        shown |= panel.lines.keys()
+    strategies = [name for name in STRATEGY_COLORS if name in shown]
+    return PageFigure(picture.title, picture.caption, svgs, strategies)
 
 
 def _coefficient_figures(

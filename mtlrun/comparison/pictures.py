@@ -367,6 +367,8 @@ class PredictionsPicture:
     title, x_axis, y_axis : str
     panels : list of TaskPanel
     caption : str
+    points_of : str
+        Strategy whose predictions the points show.
     is_probability : bool
         Whether both axes run from 0 to 1.
     """
@@ -376,6 +378,7 @@ class PredictionsPicture:
     y_axis: str
     panels: list[TaskPanel]
     caption: str
+    points_of: str
     is_probability: bool = False
 
     @property

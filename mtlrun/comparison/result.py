@@ -63,6 +63,7 @@ from mtlrun.tables.report_table import (
     ReportTable,
     Section,
     csv_grid,
+    fixed_kind,
     html_block,
     text_lines,
 )
@@ -980,7 +981,9 @@ def _coefficient_table(coefficients: pd.DataFrame) -> ReportTable:
     features = coefficients.drop(columns="intercept")
     sizes = features.abs().mean().sort_values(ascending=False, kind="stable")
     names = ["intercept", *sizes.index[:MAX_SHOWN_FEATURES]]
-    columns = [Column(sanitize(name), "number") for name in names]
+    columns = []
+    for name in names:
+        columns.append(Column(sanitize(name), fixed_kind(coefficients[name])))
     rows = []
     for task, values in coefficients[names].iterrows():
         rows.append([sanitize(str(task)), *map(float, values)])

@@ -26,6 +26,7 @@ from mtlrun.engine.pool import Pool
 from mtlrun.engine.record import NOT_CONVERGED, Record
 from mtlrun.engine.run import Runner
 from mtlrun.metrics import get_metric
+from mtlrun.tables.report_table import show
 
 #: Label of a method, and number of a split.
 MethodSplit = tuple[str, int]
@@ -340,6 +341,7 @@ class CompareSchedule:
         """Say which methods were stopped, and how far they were behind."""
         n_splits = len(self.evaluation.rows)
         everywhere = []
+        mostly = []
         for entry in self.entries.values():
             if not entry.stopped:
                 continue
@@ -348,15 +350,22 @@ class CompareSchedule:
             if len(entry.stopped) == n_splits:
                 everywhere.append(f"{entry.label} ({text})")
                 continue
-            note = f"stopped early in {len(entry.stopped)} of {n_splits} splits"
+            share = f"{len(entry.stopped)} of {n_splits} splits"
+            note = f"stopped early in {share}"
             if len(entry.stopped) > n_splits / 2:
                 note += f" ({text} behind), tested in the others"
+                mostly.append(f"{entry.label} ({share}, {text})")
             entry.notes.append(note)
         if everywhere:
             self.left_out.append(
                 "stopped in all splits after the first inner folds, and not tested, "
                 "because they were too far behind the best method of their kind "
                 f"(median distance): {', '.join(everywhere)}"
+            )
+        if mostly:
+            self.left_out.append(
+                "stopped in most splits after the first inner folds, and tested and "
+                f"ranked on the others alone (median distance): {', '.join(mostly)}"
             )
 
     def _report_unfinished(self) -> None:
@@ -411,12 +420,12 @@ class CompareSchedule:
             error = entry.errors[0] if entry.errors else "no score"
             return f"{label}: {error}"
         line = (
-            f"{label}: {self.evaluation.metric} {entry.score:.4g} in "
+            f"{label}: {self.evaluation.metric} {show(entry.score, 'score')} in "
             f"{len(entry.scores)} splits"
         )
         if entry.failures:
             line += f", failed in {len(entry.failures)} splits ({entry.errors[0]})"
-        line += f", {sum(entry.seconds):.3g} s"
+        line += f", {sum(entry.seconds):.2f} s"
         if record.key not in self.runner.computed:
             line += ", computed before"
         return line

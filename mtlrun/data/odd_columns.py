@@ -16,12 +16,21 @@ from mtlrun.errors import listed
 
 #: A target of up to this many different texts holds categories.
 MIN_TEXTS = 20
-#: Names of columns that number persons, and how many of them such a column has.
-_ID_NAME = re.compile(
-    r"(?i:(^|.*[^a-z])(id|uid|pid|nr)|person|pupil|student|patient|teacher|subject"
-    r"|participant|respondent|child|customer|user|animal)|.*[a-z]I[dD]"
-    r"|(?i:(person|pupil|student|patient|teacher|subject|child|customer|user)(id|nr))"
+#: Words for what has several rows, as names of columns or parts of them.
+_PERSONS = (
+    "person|pupil|student|patient|teacher|doctor|subject|subj|participant|respondent"
+    "|resp|child|customer|client|user|employee|worker|member|player|case|household|hh"
+    "|animal"
 )
+#: Words of `_PERSONS` that mean something else when they stand alone.
+_NOT_ALONE = "resp|case|hh"
+#: Names of columns that number persons.
+_ID_NAME = re.compile(
+    rf"(?i:(^|.*[^a-z])(id|uid|pid|nr)|id(no|nr|num)|id[ _.-].+)|.*[a-z]I[dD]"
+    rf"|(?i:(?!({_NOT_ALONE})$)({_PERSONS}))"
+    rf"|(?i:({_PERSONS})[ _.-]?(id|nr|no|num|number|code))"
+)
+#: Columns with fewer different values do not number persons.
 MIN_PERSONS = 10
 #: Filled cells from which on a column of whole numbers may be an identifier.
 MIN_NUMBERED = 20
@@ -129,15 +138,17 @@ def repeated_ids(columns: Iterable[pd.Series]) -> list[str]:
             names.append(name)
     if not names:
         return []
-    which = "columns of persons"
+    question = "are these columns of persons"
+    ignored = "ignores them"
     if len(names) == 1:
-        which = "a column of persons"
+        question = "is it a column of persons"
+        ignored = "ignores it"
     example = shlex.quote(names[0])
     return [
-        f"values repeat in {listed([repr(name) for name in names])}; is it {which}? "
+        f"values repeat in {listed([repr(name) for name in names])}; {question}? "
         f"--group {example} keeps the rows of a person together, "
         f"--also-grouped-by {example} gives each a level (SmoothMTL), "
-        f"{drop_option(names)} ignores it"
+        f"{drop_option(names)} {ignored}"
     ]
 
 

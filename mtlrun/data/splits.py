@@ -563,8 +563,10 @@ def short_tasks(dataset: Dataset, n_folds: int) -> str:
         return ""
     names = listed([f"{dataset.tasks[t]} ({sizes[t]})" for t in short])
     tasks = counted(short.size, "task has", "tasks have")
+    missing = "it" if short.size == 1 else "them"
     return (
-        f"{tasks} fewer rows than the {n_folds} folds, so some folds lack them: {names}"
+        f"{tasks} fewer rows than the {n_folds} folds, so some folds lack {missing}: "
+        f"{names}"
     )
 
 

@@ -29,7 +29,7 @@ from mtlrun.model.files import (
     transformed_names,
 )
 from mtlrun.tables.figures import Figure, HeatMap, Line, Panel
-from mtlrun.tables.report_table import Column, ReportTable, number
+from mtlrun.tables.report_table import Column, ReportTable, fixed_kind, show
 from mtlrun.utils.arrays import NpzArchive
 from mtlrun.utils.outputs import write_output
 from mtlrun.utils.text import sanitize
@@ -313,18 +313,18 @@ def interval_grid(model: Model, tasks: Sequence[str]) -> ReportTable:
     It has the columns in which tasks differ most.
     """
     estimates, columns = estimates_of(model)
-    table = ReportTable.of("task")
+    table = ReportTable.of("task", rows=[[sanitize(task)] for task in tasks])
     for column in columns:
-        table.columns.append(Column(sanitize(estimates.names[column]), "number"))
-    for index, task in enumerate(tasks):
-        row = [sanitize(task)]
-        for column in columns:
-            value = float(estimates.pooled[index, column])
-            half = HALF_LENGTH * float(estimates.std[index, column])
-            low = number(value - half, 3)
-            high = number(value + half, 3)
-            row.append(f"{number(value, 3)} ({low} to {high})")
-        table.rows.append(row)
+        values = estimates.pooled[:, column]
+        half = HALF_LENGTH * estimates.std[:, column]
+        low = values - half
+        high = values + half
+        kind = fixed_kind([*low, *high], digits=3)
+        cells = []
+        for numbers in zip(values, low, high, strict=True):
+            texts = [show(float(value), kind) for value in numbers]
+            cells.append("{} ({} to {})".format(*texts))
+        table.add(Column(sanitize(estimates.names[column]), "number"), cells)
     return table
 
 

@@ -42,9 +42,11 @@ STATUS_TONES = {
 #: Table cells with more characters than this get a minimum width.
 LONG_ENTRY = 40
 #: Columns whose entries are never broken into lines.
-UNBROKEN_COLUMNS = ("dataset", "method", "status", "verdict")
+UNBROKEN_COLUMNS = ("dataset", "method", "status", "task", "verdict")
 #: Columns whose entries are drawn as badges.
 BADGE_COLUMNS = ("status", "verdict")
+#: An option of a command, which a browser would break behind its hyphens.
+_OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 #: The mean in texts such as ``0.812 ± 0.004``.
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:e[-+]?\d+)?")
 
@@ -188,9 +190,10 @@ def _quoted_tex(table: ReportTable) -> str:
 
 
 def _with_code(text: str) -> Markup:
-    """Escape a text, and mark up what stands between backticks as code."""
+    """Escape a text, and mark up code in backticks and the options of commands."""
     escaped = str(escape(text))
-    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", escaped))
+    with_options = _OPTION.sub(r'<span class="option">\g<0></span>', escaped)
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", with_options))
 
 
 def _entry(column: Column, value: object, tones: Mapping[str, str]) -> dict[str, Any]:
@@ -223,10 +226,12 @@ def _css_classes(column: Column, text: str, tones: Mapping[str, str]) -> list[st
     classes = []
     if column.kind != "text":
         classes.append("right")
-    if column.name in UNBROKEN_COLUMNS:
-        classes.append("whole")
-    if len(text) > LONG_ENTRY:
+    is_long = len(text) > LONG_ENTRY
+    if is_long:
         classes.append("long")
+    # Names of tasks can be whole sentences.
+    if column.name in UNBROKEN_COLUMNS and not (is_long and column.name == "task"):
+        classes.append("whole")
     if column.name in BADGE_COLUMNS:
         classes += [tone_of(text, tones), "badge"]
     return classes

@@ -31,7 +31,7 @@ class Column:
     name : str
         Header.
     kind : {"text", "score", "seconds", "duration", "number", "ratio", "count", \
-            "small", "gain"}
+            "small", "gain", "pvalue", "fixed-0" to "fixed-9"}
         How values are formatted (see `show`). Text is aligned to the left, other kinds
         are aligned to the right.
     """
@@ -241,6 +241,13 @@ def number(value: float, digits: int = 4) -> str:
     return text
 
 
+def pvalue(value: float) -> str:
+    """Format a p-value with three decimals, or as below 0.001."""
+    if 0 <= value < 5e-4:
+        return "<0.001"
+    return f"{value:.3f}"
+
+
 def _ratio(value: float) -> str:
     return f"{significant(value)}x"
 
@@ -255,7 +262,30 @@ _FORMATS: dict[str, Callable[[float], str]] = {
     "small": "{:.2g}".format,
     # Gains are shares: small and large ones of a column have the same decimals.
     "gain": "{:.4f}".format,
+    "pvalue": pvalue,
 }
+#: Most decimals of a column whose numbers all have the same number of decimals.
+MAX_DECIMALS = 9
+for _decimals in range(MAX_DECIMALS + 1):
+    _FORMATS[f"fixed-{_decimals}"] = f"{{:.{_decimals}f}}".format
+
+
+def fixed_kind(values: Iterable[float], digits: int = 4) -> str:
+    """Return the kind of a column whose numbers all have the same number of decimals.
+
+    The largest number has `digits` significant digits. Columns of very large or very
+    small numbers are of kind "number".
+    """
+    sizes = [abs(value) for value in values if math.isfinite(value)]
+    largest = max(sizes, default=0.0)
+    if largest == 0:
+        return "fixed-0"
+    # The exponent of the rounded number: 9.9996 is shown as 10.00.
+    exponent = int(f"{largest:.{digits - 1}e}".partition("e")[2])
+    n_decimals = max(digits - 1 - exponent, 0)
+    if largest >= 1e6 or n_decimals > MAX_DECIMALS:
+        return "number"
+    return f"fixed-{n_decimals}"
 
 
 def show(value: object, kind: str = "text") -> str:

@@ -9,8 +9,8 @@ import io
 import pytest
 from rich.console import Console
 
-from mtlrun.cli.console import MAX_PROSE_WIDTH, prose_lines
-from mtlrun.tables.report_table import ReportTable
+from mtlrun.cli.console import MAX_PROSE_WIDTH, complain, prose_lines
+from mtlrun.tables.report_table import ReportTable, fixed_kind, show
 
 SENTENCE = (
     "  Multi-task learning: " + "fourteen percent better than separate models, " * 9
@@ -39,6 +39,44 @@ def test_a_file_or_a_pipe_gets_unwrapped_lines():
 def test_a_path_is_never_broken():
     lines = prose_lines(f"report: {PATH}", terminal(40))
     assert PATH in [line.strip() for line in lines]
+
+
+def test_errors_on_a_terminal_end_their_lines_between_words(monkeypatch):
+    console = terminal(40)
+    monkeypatch.setattr("mtlrun.cli.console.messages", lambda: console)
+    complain(
+        "first line\n" + SENTENCE.strip(), f"Name {PATH} instead, or leave it out."
+    )
+    lines = console.file.getvalue().splitlines()
+    assert lines[0] == "error: first line"
+    assert all(len(line) <= 40 for line in lines if PATH not in line)
+    assert PATH in [line.strip() for line in lines]
+
+
+def test_p_values_of_a_column_have_the_same_decimals():
+    pvalues = [0.64, 0.0421, 0.0035, 0.00037, 1e-12, 0.0, 1.0]
+    table = ReportTable.of("p:pvalue", rows=[[value] for value in pvalues])
+    texts = [text for (text,) in table.texts()]
+    assert texts[:3] == ["0.640", "0.042", "0.004"]
+    assert texts[3:] == ["<0.001", "<0.001", "<0.001", "1.000"]
+
+
+@pytest.mark.parametrize(
+    ("values", "texts"),
+    [
+        ([1.706, -0.02494, 0.6], ["1.706", "-0.025", "0.600"]),
+        ([9.99996, 0.5], ["10.00", "0.50"]),
+        ([120345.0, 0.6], ["120345", "1"]),
+        ([0.00012347, float("nan"), 0.0], ["0.0001235", "-", "0.0000000"]),
+        ([3e9, 2.0], ["3.000e+09", "2"]),
+        ([0.0, 0.0], ["0", "0"]),
+        ([float("inf")], ["inf"]),
+        ([], []),
+    ],
+)
+def test_numbers_of_a_column_have_the_same_decimals(values, texts):
+    kind = fixed_kind(values)
+    assert [show(value, kind) for value in values] == texts
 
 
 def test_gains_in_a_column_have_the_same_number_of_decimals():

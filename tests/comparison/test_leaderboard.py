@@ -14,6 +14,7 @@ from mtlrun.comparison.leaderboard import (
     leaderboard_grid,
     leaderboard_json,
     markdown,
+    next_steps,
 )
 from mtlrun.comparison.verdict import (
     ALTERNATIVES,
@@ -424,6 +425,14 @@ def test_the_report_has_numbers_and_sentences():
     assert {name for name, _, every in made.hurt(made.best(TRIVIAL)) if every} == set(
         made.tasks
     )
+
+
+def test_without_a_multi_task_method_the_next_step_is_to_name_one():
+    made = board(WHERE, *three(0.9)[:2])
+    (text,) = next_steps(made)
+    assert "--methods" in text
+    assert "Alone" in text
+    assert "--methods" not in " ".join(next_steps(board(WHERE, *three(0.9))))
 
 
 def test_failed_methods_come_last_without_a_rank():

@@ -26,6 +26,7 @@ from mtlrun.comparison.gallery import (
     MAX_TASK_LINES,
     read_pictures,
 )
+from mtlrun.comparison.page import predictions_figure
 from mtlrun.comparison.picture_numbers import pictures_of
 from mtlrun.comparison.pictures import (
     PICTURES,
@@ -324,6 +325,17 @@ def test_without_multi_task_methods_there_is_no_verdict_to_draw(ragged):
     draw(pictures.of_kind("methods"))
 
 
+def test_without_multi_task_methods_the_panels_name_whose_points_they_show(ragged):
+    predicted = dict(ragged.held_out.predicted)
+    del predicted["multi-task"]
+    held_out = replace(ragged.held_out, predicted=predicted)
+    picture = replace(ragged.pictures, held_out=held_out).predictions()
+    assert picture.points_of == "separate"
+    assert "multi-task" not in picture.caption
+    figure = predictions_figure(replace(ragged.pictures, held_out=held_out))
+    assert figure.strategies == ["separate", "pooled"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
@@ -433,6 +445,34 @@ def many_tasks(pictures, n_tasks=139):
         matrix=[[0.1] * len(pictures.methods)] * n_tasks,
         held_out=held_out,
     )
+
+
+def test_a_value_that_is_not_very_distant_lies_inside_the_axis(ragged):
+    gains = [
+        Interval("Joint", 0.075, 0.003, 0.147),
+        Interval("Graph", 0.066, 0.013, 0.118),
+        Interval("Alone", -0.057, -0.116, 0.003),
+        Interval("Pooled", -0.398, -0.617, -0.18),
+    ]
+    pictures = replace(ragged.pictures, method_gains=gains, trivial_methods=[])
+    low, high = draw(pictures.method_intervals()).get_xlim()
+    assert -0.6 < low < -0.42
+    assert 0.147 < high < 0.2
+
+
+def test_small_tasks_have_no_panels_where_there_are_enough_others(ragged):
+    pictures = many_tasks(ragged.pictures)
+    small = sorted(range(139), key=lambda t: -pictures.task_gains[t].clearness)[:6]
+    sizes = [3 if t in small else 10 for t in range(139)]
+    picture = replace(pictures, sizes=sizes).predictions()
+    assert len(picture.panels) == MAX_PANELS
+    names = {panel.name for panel in picture.panels}
+    assert not names & {f"task {t}" for t in small}
+    assert "fewer than" in picture.caption
+    assert "fewer than" not in pictures.predictions().caption
+    all_small = replace(pictures, sizes=[3] * 139).predictions()
+    assert len(all_small.panels) == MAX_PANELS
+    assert "fewer than" not in all_small.caption
 
 
 def test_with_many_tasks_the_clearest_gains_are_drawn_and_the_caption_mentions_it(

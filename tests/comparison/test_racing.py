@@ -204,13 +204,13 @@ def test_a_race_stops_methods_and_changes_no_score(short_list, tmp_path):
                     entries[entry.label].inner[split], rel=0.01
                 )
                 assert entry.scores[split] == entries[entry.label].scores[split]
-    # Methods stopped in all splits are listed. A method stopped in one split of three
+    # Methods stopped in most splits are listed. A method stopped in one split of three
     # has all scores, and one stopped in two splits has the score of the third.
     for entry in stopped:
         n_stopped = len(entry.stopped)
         assert len(entry.scores) == {1: 3, 2: 1, 3: 0}[n_stopped]
         assert not entry.stopped.keys() & entry.inner.keys()
-        if n_stopped == 3:
+        if n_stopped >= 2:
             assert any(entry.label in line for line in raced.board.left_out)
     assert raced.board.answer.decision == full.board.answer.decision
     # The folder also serves a comparison without racing.

@@ -344,7 +344,21 @@ def test_features_are_arrays_whatever_the_scikit_learn_configuration(output):
 
 
 @pytest.mark.parametrize(
-    "name", ["id", "ID", "pupil_id", "pupilId", "childid", "teacher"]
+    "name",
+    [
+        "id",
+        "ID",
+        "pupil_id",
+        "pupilId",
+        "childid",
+        "teacher",
+        "id_pupil",
+        "student_number",
+        "pupil-no",
+        "caseid",
+        "hhid",
+        "idno",
+    ],
 )
 def test_ids_of_people_with_several_rows_are_reported_once(name):
     frame = table().assign(**{name: np.arange(48) // 4 + 100})
@@ -355,7 +369,18 @@ def test_ids_of_people_with_several_rows_are_reported_once(name):
     assert "--group" not in dataset(frame, group=name).notes
 
 
-@pytest.mark.parametrize("name", ["acid", "grid", "age", "solid"])
+def test_columns_of_ids_of_people_are_mentioned_in_one_line():
+    persons = np.arange(48) // 4 + 100
+    frame = table().assign(pupil=persons, teacher=persons[::-1])
+    lines = [line for line in dataset(frame).notes.splitlines() if "--group" in line]
+    assert len(lines) == 1
+    assert "'pupil'" in lines[0]
+    assert "--drop pupil,teacher " in lines[0]
+
+
+@pytest.mark.parametrize(
+    "name", ["acid", "grid", "age", "solid", "case", "hh", "idea", "number", "pupils"]
+)
 def test_numbers_with_other_names_are_not_ids_of_people(name):
     frame = table().assign(**{name: np.arange(48) // 4 + 100})
     assert "--group" not in dataset(frame).notes

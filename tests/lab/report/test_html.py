@@ -193,6 +193,22 @@ def test_sections_can_be_rendered_as_a_page():
     assert "Made &lt;by hand&gt;" in text
 
 
+def test_options_of_commands_are_not_broken_behind_their_hyphens():
+    section = Section("One", ["* say `--drop a` or --time-blocks, not a--b or -- c"])
+    text = html_page("Page", [], [section])
+    options = re.findall(r'<span class="option">(.*?)</span>', text)
+    assert options == ["--drop", "--time-blocks"]
+    assert '<code><span class="option">--drop</span> a</code>' in text
+
+
+def test_names_of_tasks_are_wrapped_only_where_they_are_long():
+    rows = [["School of the Holy Cross 1"], ["word " * 12]]
+    grid = ReportTable.of("task", rows=rows)
+    text = html_page("Page", [], [Section("One", [], [grid])])
+    classes = [value.split() for value in re.findall(r'<td class="([^"]*)"', text)]
+    assert classes == [["whole"], ["long"]]
+
+
 @pytest.mark.slow
 def test_the_index_lists_all_runs(swept):
     folder, tmp_path = swept.write(), swept.folder.parents[2]
