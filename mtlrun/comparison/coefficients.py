@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from mtlrun.estimators.hierarchical import Estimates
 
 
+def coefficient_title(name: str) -> str:
+    """Return the title of a picture of the coefficients or levels of the tasks."""
+    if name == "level":
+        return "Level of each task"
+    return f"Coefficient of {name}"
+
+
 def coefficient_arrows(
     model: Model, tasks: Sequence[str], column: str | None = None
 ) -> list[ShrinkagePicture]:
@@ -64,9 +71,7 @@ def coefficient_arrows(
             "Shrinkage: arrows lead from the estimate of a task alone to that of the "
             f"hierarchical model; cross: mean of all tasks.{selection}"
         )
-        title = f"Coefficient of {name}"
-        if name == "level":
-            title = "Level of each task"
+        title = coefficient_title(name)
         center = "mean of all tasks"
         pictures.append(ShrinkagePicture(title, name, arrows, caption, center))
     return pictures

@@ -12,6 +12,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from mtlrun.comparison.coefficients import coefficient_title
 from mtlrun.comparison.gallery import ComparisonPictures
 from mtlrun.comparison.leaderboard import Leaderboard, next_steps
 from mtlrun.comparison.pictures import PictureError, ShrinkagePicture
@@ -164,7 +165,7 @@ def _coefficient_figures(
     for index, panel in enumerate(panels):
         if not isinstance(panel, Panel) or not panel.x_names:
             continue
-        title = f"Coefficient of {panel.quantity} with its 95% interval"
+        title = f"{coefficient_title(panel.quantity)} with its 95% interval"
         single = Figure("coefficients", "", [panel])
         svg = inline_figure(draw(single), f"coefficients-{index}", title)
         caption = "Coefficient of each task; band: 95% interval of their mean."
