@@ -131,7 +131,7 @@ def complain(message: str, remedy: str | None = None) -> None:
     """Print an error and what to do about it; a terminal breaks lines between words."""
     console = messages()
     for text in filter(None, (f"error: {message}", remedy)):
-        for paragraph in text.splitlines():
+        for paragraph in text.split("\n"):
             for line in prose_lines(paragraph, console):
                 say(line, error=True)
 
