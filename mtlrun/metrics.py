@@ -536,8 +536,8 @@ def task_scorer(
 
     Searches and cross-validation take it as ``scoring``. It takes `task_id` as metadata
     (with ``enable_metadata_routing=True`` it needs no request), or the ids from a
-    column of X. Metrics of which lower values are better are negated. Targets of a 2-D `y` may
-    be NaN.
+    column of X. Metrics of which lower values are better are negated. Targets of a 2-D
+    `y` may be NaN.
 
     Parameters
     ----------

@@ -1,11 +1,12 @@
 """Tests that compare methods over splits or data sets.
 
-Tables have one row per block (data set, or split of one data set) and one column per method. Demsar, "Statistical
-Comparisons of Classifiers over Multiple Data Sets", JMLR 7 (2006), is the source of methods that cite
-no other source.
+Tables have one row per block (data set, or split of one data set) and one column per
+method. Demsar, "Statistical Comparisons of Classifiers over Multiple Data Sets", JMLR 7
+(2006), is the source of methods that cite no other source.
 
-Tail probabilities come from `scipy.special`, since importing `scipy.stats` takes longer than
-making a report. It is imported where it is needed: reports without tests do not wait for it.
+Tail probabilities come from `scipy.special`, since importing `scipy.stats` takes longer
+than making a report. It is imported where it is needed: reports without tests do not
+wait for it.
 """
 
 from __future__ import annotations
@@ -63,9 +64,10 @@ def paired_test(
     a, b : array-like of shape (n,)
         Values of two methods on the same blocks.
     kind : {"wilcoxon", "t", "corrected_t"}
-        Wilcoxon signed rank (zero differences dropped; exact up to 50 pairs, also with ties, else the normal
-        approximation), Student's t, or the resampled t of Nadeau and Bengio (Machine Learning 52, 2003), whose variance
-        1/n is replaced by 1/n + test_over_train since training parts overlap.
+        Wilcoxon signed rank (zero differences dropped; exact up to 50 pairs, also with
+        ties, else the normal approximation), Student's t, or the resampled t of Nadeau
+        and Bengio (Machine Learning 52, 2003), whose variance 1/n is replaced by 1/n +
+        test_over_train since training parts overlap.
     test_over_train : float, optional
         Test rows over training rows of a split; needed by ``corrected_t``.
 
@@ -132,7 +134,8 @@ def _wilcoxon(difference: np.ndarray) -> tuple[float, float]:
     positive = float(ranks[nonzero > 0].sum())
     if len(nonzero) > EXACT_LIMIT:
         return positive, _normal_pvalue(positive, ranks)
-    # Mid-ranks are multiples of one half, so twice the sum of ranks is an integer: count the sign patterns for each.
+    # Mid-ranks are multiples of one half, so twice the sum of ranks is an integer:
+    # count the sign patterns for each.
     doubled = np.rint(2 * ranks).astype(int)
     ways = np.zeros(doubled.sum() + 1)
     ways[0] = 1.0
@@ -188,7 +191,8 @@ def rank_table(table: ArrayLike, *, greater_is_better: bool = True) -> np.ndarra
     Raises
     ------
     ValueError
-        If the table is not 2-D or has a NaN: drop the row, or decide what a failed method is worth.
+        If the table is not 2-D or has a NaN: drop the row, or decide what a failed
+        method is worth.
     """
     values = _table(table)
     ordered = values
@@ -205,9 +209,11 @@ class FriedmanTest:
     ----------
     n_blocks, n_methods : int
     chi2, chi2_pvalue : float
-        Friedman's statistic and its chi-square p-value with n_methods - 1 degrees of freedom.
+        Friedman's statistic and its chi-square p-value with n_methods - 1 degrees of
+        freedom.
     f, f_pvalue : float
-        Iman and Davenport's F = (n - 1) chi2 / (n (k - 1) - chi2) with (k - 1) and (k - 1)(n - 1) degrees of freedom.
+        Iman and Davenport's F = (n - 1) chi2 / (n (k - 1) - chi2) with (k - 1) and (k -
+        1)(n - 1) degrees of freedom.
     """
 
     n_blocks: int
@@ -284,7 +290,8 @@ class ControlTest:
     column : int
         Of the method in the table.
     z : float
-        ``(R - R_control) / sqrt(k (k + 1) / (6 n))``, positive where the method ranks worse than the control.
+        ``(R - R_control) / sqrt(k (k + 1) / (6 n))``, positive where the method ranks
+        worse than the control.
     pvalue, adjusted : float
         Two-sided, by the normal distribution; adjusted by Holm's method.
     alpha : float
@@ -343,7 +350,8 @@ def control_tests(
 def holm(pvalues: ArrayLike) -> np.ndarray:
     """Return p-values adjusted by Holm's step-down method, in the order given; NaNs stay and do not count.
 
-    The i-th smallest of m is multiplied by m - i + 1, cut at 1, and made at least as large as those before it.
+    The i-th smallest of m is multiplied by m - i + 1, cut at 1, and made at least as
+    large as those before it.
 
     Raises
     ------

@@ -31,11 +31,13 @@ The models below are the keys of a card. An example::
     statistics: {n: 1702, d: 1001}     # keys of Dataset.statistics(); floats are compared to the decimals given
     notes: ...
 
-A reader is a function ``read(files: dict[str, DataFile], card: Card, *, option=default, ...) -> Dataset``. `files` are
-the verified files of the variant by their name on the card; see ``mtlrun.data.files.DataFile`` (``open()``,
-``read_bytes()``, ``lines()``, ``where(line, column)``). It sets X, y, task_id, task_type, tasks, features, splits;
-``load_dataset`` adds id, title, fingerprint, simulated, options and the card's notes. For a wrong file the reader
-raises a ``DataError`` that starts with ``file:line:column``. A generator has the same form without `files` and `card`.
+A reader is a function ``read(files: dict[str, DataFile], card: Card, *, option=default,
+...) -> Dataset``. `files` are the verified files of the variant by their name on the
+card; see ``mtlrun.data.files.DataFile`` (``open()``, ``read_bytes()``, ``lines()``,
+``where(line, column)``). It sets X, y, task_id, task_type, tasks, features, splits;
+``load_dataset`` adds id, title, fingerprint, simulated, options and the card's notes.
+For a wrong file the reader raises a ``DataError`` that starts with
+``file:line:column``. A generator has the same form without `files` and `card`.
 """
 
 from __future__ import annotations
@@ -255,7 +257,8 @@ class Card(StrictModel):
 def card_paths(data_dir: Path | None = None) -> dict[str, Path]:
     """Return the path of each card by id.
 
-    Shipped cards win over cards of other packages, and these over the user's cards in ``<data-dir>/cards``.
+    Shipped cards win over cards of other packages, and these over the user's cards in
+    ``<data-dir>/cards``.
     """
     paths: dict[str, Path] = {}
     if data_dir is None:
@@ -372,7 +375,8 @@ def check_id(id: str) -> str:
     Raises
     ------
     DataError
-        If it has other characters than lower-case letters, digits, ``-`` and ``_`` (a path, for instance).
+        If it has other characters than lower-case letters, digits, ``-`` and ``_`` (a
+        path, for instance).
     """
     if not ID_PATTERN.fullmatch(id):
         raise DataError(

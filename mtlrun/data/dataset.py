@@ -61,21 +61,23 @@ def check_sizes(**sizes: Any) -> None:
 class Dataset:
     """A data set: exactly the arguments of an estimator's ``fit``, with its names and its origin.
 
-    A *ragged* set has 1-D `y` and a `task_id` per row; a *shared* set has one X for all tasks, 2-D `y` (one column per
-    task, NaN where a target is missing) and no `task_id`. A multi-class set has 1-D `y` of class numbers 0..k-1.
+    A *ragged* set has 1-D `y` and a `task_id` per row; a *shared* set has one X for all
+    tasks, 2-D `y` (one column per task, NaN where a target is missing) and no
+    `task_id`. A multi-class set has 1-D `y` of class numbers 0..k-1.
 
     Attributes
     ----------
     X : ndarray or csr_matrix of shape (n, d), or ndarray of shape (n,) and dtype S<d>
         Features, float64; string sets hold byte strings of d letters each.
     y : ndarray of shape (n,) or (n, n_tasks)
-        Targets, float64; -1/+1 for binary tasks (0/1 if `load_dataset` got that option). Class numbers (int64)
-        for multi-class sets.
+        Targets, float64; -1/+1 for binary tasks (0/1 if `load_dataset` got that
+        option). Class numbers (int64) for multi-class sets.
     task_type : {"binary", "regression", "multiclass"}
     task_id : ndarray of shape (n,) or None
         Index into `tasks` (0..T-1) of each row of a ragged set.
     tasks : list of str
-        Names of the tasks (of the classes, in a multi-class set); ``task 0`` ... when not given.
+        Names of the tasks (of the classes, in a multi-class set); ``task 0`` ... when
+        not given.
     features : list of str
         Names of the columns of X; empty when they have none.
     id, title, simulated, fingerprint, notes : str, str, bool, str, str
@@ -83,29 +85,32 @@ class Dataset:
     options : dict
         The reader's options that were used.
     truth : dict of str to ndarray
-        Parameters of a simulator: ``W`` (d, T), ``outliers``, ``noise`` ... Empty for real data.
+        Parameters of a simulator: ``W`` (d, T), ``outliers``, ``noise`` ... Empty for
+        real data.
     splits : dict of str to list of (train, test)
         Published splits as pairs of row-index arrays.
     source : dict of str to ndarray
-        For tasks made of classes: ``row`` and ``label`` of each row in the multi-class set. Rows of one source row are
-        the same example and belong into the same part of a split. For tables of a user, as
-        far as its roles say: ``weight`` of each row (positive, with mean 1 over the
-        training rows), its ``group`` (stays on one side of a split) or its ``time``
-        (later rows are test rows).
+        For tasks made of classes: ``row`` and ``label`` of each row in the multi-class
+        set. Rows of one source row are the same example and belong into the same part
+        of a split. For tables of a user, as far as its roles say: ``weight`` of each
+        row (positive, with mean 1 over the training rows), its ``group`` (stays on one
+        side of a split) or its ``time`` (later rows are test rows).
     categories : dict of str to list of str
-        Words of the features that hold words: X has the position of the word, NaN where the cell is empty. Numeric
-        features of such sets may be NaN as well; both need a feature step.
+        Words of the features that hold words: X has the position of the word, NaN where
+        the cell is empty. Numeric features of such sets may be NaN as well; both need a
+        feature step.
     levels : dict of str to ndarray of int
-        Further groups of a user's table: a column of names, as the position of the name of
-        each row in `level_names`. They are not columns of X, see `with_levels`.
+        Further groups of a user's table: a column of names, as the position of the name
+        of each row in `level_names`. They are not columns of X, see `with_levels`.
     level_names : dict of str to list of str
         Names of the groups of each column of `levels`.
     targets : list of str
         Columns of a user's table that hold the targets.
     labels : dict of str to list of str
-        Meaning of the labels of a user's table, in its own words, by target of a shared design or by task of a ragged
-        one. Two words mean -1 and +1. More are classes of which each has a task of its own, against the rest; where
-        they are ragged tasks, `y` is 2-D, and NaN outside of the task of a row.
+        Meaning of the labels of a user's table, in its own words, by target of a shared
+        design or by task of a ragged one. Two words mean -1 and +1. More are classes of
+        which each has a task of its own, against the rest; where they are ragged tasks,
+        `y` is 2-D, and NaN outside of the task of a row.
     label_types : dict of str to {"number", "bool", "text"}
         Of what type the labels of a target are in the table.
     clock : Clock or None
@@ -304,12 +309,14 @@ class Dataset:
         Returns
         -------
         dict
-            ``n`` rows, ``d`` features, ``tasks``, ``x_nnz`` non-zeros of X, ``x_density`` (not of strings).
-            Binary: ``positives``; with
-            a shared design also ``cardinality`` (labels per row), ``density`` (cardinality / tasks), ``labelsets``
-            (distinct label rows), ``unlabelled`` (rows without a label), ``label_min`` and ``label_max`` (positives of
-            the rarest and of the most frequent label). Regression: ``y_mean``, ``y_var`` (pooled). Ragged: ``task_min``
-            and ``task_max`` rows per task. ``missing`` targets where there are any.
+            ``n`` rows, ``d`` features, ``tasks``, ``x_nnz`` non-zeros of X,
+            ``x_density`` (not of strings). Binary: ``positives``; with a shared design
+            also ``cardinality`` (labels per row), ``density`` (cardinality / tasks),
+            ``labelsets`` (distinct label rows), ``unlabelled`` (rows without a label),
+            ``label_min`` and ``label_max`` (positives of the rarest and of the most
+            frequent label). Regression: ``y_mean``, ``y_var`` (pooled). Ragged:
+            ``task_min`` and ``task_max`` rows per task. ``missing`` targets where there
+            are any.
         """
         n = self.n_samples
         d = self.n_features
@@ -409,13 +416,14 @@ def check_read(
     name : str
         The file or data set, for messages.
     where : callable, optional
-        ``where(row)`` says where a row of `data` is; by default rows are counted from 1.
+        ``where(row)`` says where a row of `data` is; by default rows are counted from
+        1.
 
     Raises
     ------
     DataError
-        For a number beyond 1e150, and for a feature or target whose numbers are not all zero and all below 1e-150;
-        names the column, the value and the remedy.
+        For a number beyond 1e150, and for a feature or target whose numbers are not all
+        zero and all below 1e-150; names the column, the value and the remedy.
     """
     parts: list[tuple[Any, str, Sequence[str]]] = []
     if not data.strings:

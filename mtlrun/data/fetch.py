@@ -1,7 +1,7 @@
 """Files of a card from the network or from the user.
 
-Downloads try every address in turn and are verified before use. Files of the user are recognized by their content,
-whatever their name and container.
+Downloads try every address in turn and are verified before use. Files of the user are
+recognized by their content, whatever their name and container.
 """
 
 from __future__ import annotations
@@ -74,8 +74,9 @@ def fetch_dataset(
         Fetch what this variant needs; default: what the card needs without a variant.
     data_dir : path, optional
     url : str, optional
-        Use this address instead of the addresses of the card; its content (a file, compressed or not, or an archive of
-        several) is recognized by its content. Only here ``http://127.0.0.1`` is allowed, else https only.
+        Use this address instead of the addresses of the card; its content (a file,
+        compressed or not, or an archive of several) is recognized by its content. Only
+        here ``http://127.0.0.1`` is allowed, else https only.
     report : callable, optional
         Told about the progress.
     timeout : float, default=30
@@ -89,7 +90,8 @@ def fetch_dataset(
     Raises
     ------
     DataError
-        If no address gives the right content (says which file to put where), or a file that is there already is wrong.
+        If no address gives the right content (says which file to put where), or a file
+        that is there already is wrong.
     UserError
         If the data directory cannot be written.
     """
@@ -344,10 +346,12 @@ def add_file(
     ----------
     card : Card
     path : path
-        The file; plain, .gz, .bz2, .xz, or a zip or tar archive. It is copied, never changed.
+        The file; plain, .gz, .bz2, .xz, or a zip or tar archive. It is copied, never
+        changed.
     data_dir : path, optional
     name : str, optional
-        Name of the file, if it is not the name of `path`; only needed where a card has no hash.
+        Name of the file, if it is not the name of `path`; only needed where a card has
+        no hash.
 
     Returns
     -------
@@ -357,7 +361,8 @@ def add_file(
     Raises
     ------
     DataError
-        If the card has no files, the file cannot be read, or its content is none of the card's.
+        If the card has no files, the file cannot be read, or its content is none of the
+        card's.
     UserError
         If it cannot be stored.
     """
@@ -432,7 +437,8 @@ def store(
 ) -> DataFile:
     """Copy recognized content to its place in the data directory, whole or not at all.
 
-    Compressed files stay compressed where the card takes that container; members of archives are unpacked.
+    Compressed files stay compressed where the card takes that container; members of
+    archives are unpacked.
 
     Raises
     ------

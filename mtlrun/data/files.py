@@ -64,7 +64,8 @@ _TOLD = (
 )
 #: Further errors of the modules of archives for damaged, forged and encrypted files.
 _SURPRISES = (ValueError, OverflowError, RuntimeError, TypeError, struct.error)
-#: Bytes of a snapshot that are kept in memory; a larger one is a temporary file without a name.
+#: Bytes of a snapshot that are kept in memory; a larger one is a temporary file without
+#: a name.
 _IN_MEMORY = 64 << 20
 
 #: Endings of containers of one file, and these containers by their ending.
@@ -72,7 +73,8 @@ SUFFIXES = {"plain": "", "gz": ".gz", "bz2": ".bz2", "xz": ".xz"}
 CONTAINERS = {suffix: container for container, suffix in SUFFIXES.items() if suffix}
 _MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "xz": b"\xfd7zXZ\x00"}
 
-#: Digests seen by this process, by what would change with the content: path, member, size, time and inode.
+#: Digests seen by this process, by what would change with the content: path, member,
+#: size, time and inode.
 _SEEN: dict[tuple[Any, ...], tuple[str, int]] = {}
 
 
@@ -110,9 +112,10 @@ class DataFile:
         Raises
         ------
         DataError
-            If the container is damaged, also while it is being read, or the content does not fit into memory. Writing
-            elsewhere meanwhile takes `mtlrun.utils.io.writing`: another error of the disk would count as one of this
-            file.
+            If the container is damaged, also while it is being read, or the content
+            does not fit into memory. Writing elsewhere meanwhile takes
+            `mtlrun.utils.io.writing`: another error of the disk would count as one of
+            this file.
         """
         with (
             reading(self.path),
@@ -278,7 +281,8 @@ def verify_file(
     Raises
     ------
     DataError
-        If it is missing, a directory, unreadable, damaged, or its content is not what the card says.
+        If it is missing, a directory, unreadable, damaged, or its content is not what
+        the card says.
     """
     possible = candidates(card, spec, data_directory(data_dir))
     places = [candidate for candidate in possible if os.path.lexists(candidate.path)]
@@ -341,7 +345,8 @@ def digest(file: DataFile, limit: int | None = None) -> tuple[str, int]:
     Parameters
     ----------
     limit : int, optional
-        Stop one piece after this many bytes: a wrong (or malicious) archive is not unpacked to its end.
+        Stop one piece after this many bytes: a wrong (or malicious) archive is not
+        unpacked to its end.
 
     Raises
     ------
@@ -498,7 +503,8 @@ def _bounded(inner: IO[bytes], path: Path) -> io.BufferedReader:
 def reading(path: Path) -> Iterator[None]:
     """Turn what the operating system and the decompressors raise about `path` into a DataError with a remedy.
 
-    Nothing may be written inside: an error of writing would be reported as one of this file.
+    Nothing may be written inside: an error of writing would be reported as one of this
+    file.
     """
     try:
         yield
@@ -507,7 +513,8 @@ def reading(path: Path) -> Iterator[None]:
         for kind, text, remedy in _TOLD:
             if isinstance(error, kind):
                 raise DataError(f"{path}: {text}", remedy or again) from None
-        # bz2 tells of damage by an OSError without a number, zipfile by a place in front of the file.
+        # bz2 tells of damage by an OSError without a number, zipfile by a place in
+        # front of the file.
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise DataError(
                 f"{path}: cannot be read: {error.strerror}",

@@ -41,7 +41,8 @@ def column_name(name: Any) -> str:
 
 def column_names(table: Any) -> list[Any] | None:
     """Return the names of the columns of a data frame (pandas, polars, pyarrow); None for anything else."""
-    # Of the class: a pandas frame offers its columns as attributes, and one may have this name.
+    # Of the class: a pandas frame offers its columns as attributes, and one may have
+    # this name.
     attribute = "columns"
     if hasattr(type(table), "column_names"):
         attribute = "column_names"
@@ -177,8 +178,8 @@ def plain_ids(values: Any) -> Array:
 def plain_values(values: Array, name: str) -> tuple[Array, Array]:
     """Return an array of objects as numbers or booleans, where all are such, and where entries are missing.
 
-    Missing are NaN, None, NaT and pandas' NA. All become NaN, booleans then numbers. Strings stay objects, and an array
-    that does not hold objects stays as it is.
+    Missing are NaN, None, NaT and pandas' NA. All become NaN, booleans then numbers.
+    Strings stay objects, and an array that does not hold objects stays as it is.
 
     Parameters
     ----------
@@ -296,9 +297,10 @@ def is_frame(arrays: Mapping[str, Any]) -> bool:
 def dump_frame(frame: pd.DataFrame) -> bytes:
     """Return a data frame with the columns of `typed` as an archive; equal frames give equal bytes.
 
-    ``columns`` has the names. Column j is ``j.values`` (with ``j.missing``, where integers or booleans have gaps), or
-    ``j.codes`` (-1 for missing) into ``j.words``, which are numbers in a column of categories; what is neither number
-    nor date is stored as text.
+    ``columns`` has the names. Column j is ``j.values`` (with ``j.missing``, where
+    integers or booleans have gaps), or ``j.codes`` (-1 for missing) into ``j.words``,
+    which are numbers in a column of categories; what is neither number nor date is
+    stored as text.
     """
     names = list(map(str, frame.columns))
     arrays: dict[str, Any] = {COLUMNS: np.array(names, dtype=str)}
@@ -369,9 +371,10 @@ def load_frame(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
 def typed(column: pd.Series) -> pd.Series:
     """Return a column as numbers, booleans, dates or texts of one kind, whatever holds them.
 
-    Decimals become floats, and columns of objects the type that all their cells have. Categories stay categories, also
-    of numbers. Integers and booleans with gaps stay what they are (``Int64``, ``boolean``); times lose their zone and
-    are UTC. A column of objects of several types stays as it is.
+    Decimals become floats, and columns of objects the type that all their cells have.
+    Categories stay categories, also of numbers. Integers and booleans with gaps stay
+    what they are (``Int64``, ``boolean``); times lose their zone and are UTC. A column
+    of objects of several types stays as it is.
 
     Raises
     ------
@@ -453,7 +456,8 @@ def no_date(cell: Any) -> Any:
 
 # ---------------------------------------------------------------------- dates: one format for a whole column, or none
 
-#: Days, months and years as numbers, and the orders in which they are read; a time may follow.
+#: Days, months and years as numbers, and the orders in which they are read; a time may
+#: follow.
 _PARTS = re.compile(
     r"\d{1,4}([-/. ]+)\d{1,2}\1\d{1,4}(?:(?P<blank>[ T,]+)(?P<time>\d{1,2}:\d{2}(?::\d{2})?(?P<part>\.\d+)?))?"
 )
@@ -464,12 +468,14 @@ _REMEDY = "Write dates as 2023-12-31, all in one way, or choose another column."
 def instants(column: pd.Series, table: str) -> pd.Series:
     """Return a column of numbers or dates as something that can be ranked, NaN or NaT where a cell is neither.
 
-    Texts are dates in ISO order, or in the one order of day, month and year that fits the whole column.
+    Texts are dates in ISO order, or in the one order of day, month and year that fits
+    the whole column.
 
     Raises
     ------
     DataError
-        If more than one order fits and they rank the rows differently, or the column mixes dates with texts.
+        If more than one order fits and they rank the rows differently, or the column
+        mixes dates with texts.
     """
     if is_numeric_dtype(column) or is_datetime64_any_dtype(column):
         return column

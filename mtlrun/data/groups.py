@@ -2,9 +2,9 @@
 
 Groups are dealt one after the other, large ones first, each to the part that so far has
 the smallest share of the rows of the group. With ``n[g, c]`` the rows of group g in
-column c (a task, or a label of a task), ``N[c]`` their number, ``R[k, c]`` the rows that
-part k has received and ``s[k]`` the share of the rows that it is to receive, group g
-goes to the part with the smallest
+column c (a task, or a label of a task), ``N[c]`` their number, ``R[k, c]`` the rows
+that part k has received and ``s[k]`` the share of the rows that it is to receive, group
+g goes to the part with the smallest
 
     sum over c of n[g, c] / N[c] * R[k, c] / (N[c] s[k]),
 

@@ -38,8 +38,8 @@ def read_csv(
     Parameters
     ----------
     target : str or list of str
-        Column of the targets; several columns are the tasks of a shared design, in which values may be missing.
-        ``v_*`` stands for all columns that match.
+        Column of the targets; several columns are the tasks of a shared design, in
+        which values may be missing. ``v_*`` stands for all columns that match.
     task : str, optional
         Column that names the task of each row.
     drop : str or list of str
@@ -96,19 +96,21 @@ def read_uci(
     skip : int, default=0
         Lines to skip at the start of each file.
     classes : list of str or of (str, str), optional
-        The labels that may occur in the order of the class numbers, each alone or with the name to use; default: all
-        labels that occur, sorted.
+        The labels that may occur in the order of the class numbers, each alone or with
+        the name to use; default: all labels that occur, sorted.
     features : list of str, optional
         Names of the other columns, if there is no header.
     split : str, optional
-        Name for the published split: all files but the last for training, the last one for test.
+        Name for the published split: all files but the last for training, the last one
+        for test.
     tasks : str or mapping, optional
         See `mtlrun.data.tasks.make_tasks`.
 
     Raises
     ------
     DataError
-        With file, line and column of a cell that is not a number; for files of unequal width, and labels outside `classes`.
+        With file, line and column of a cell that is not a number; for files of unequal
+        width, and labels outside `classes`.
     """
     name_of_word = _class_names(classes)
     tables = [
@@ -187,9 +189,9 @@ def _check_classes(table: Table, column: str, words: Sequence[str]) -> None:
 
 
 # ---------------------------------------------------------------------- SARCOS inverse dynamics
-# 21 joint positions, velocities and accelerations against 7 torques, on a shared design. 4446 of the 4449 test rows of
-# this benchmark are also training rows. The full variant keeps them unless `clean` is set, the partial one is free of
-# them.
+# 21 joint positions, velocities and accelerations against 7 torques, on a shared
+# design. 4446 of the 4449 test rows of this benchmark are also training rows. The full
+# variant keeps them unless `clean` is set, the partial one is free of them.
 
 N_INPUTS = 21
 N_TORQUES = 7
@@ -201,7 +203,8 @@ SARCOS_FEATURES = [
 SARCOS_TASKS = [f"torque{j}" for j in range(1, 8)]
 TRAIN_ROWS = 44484
 TEST_ROWS = 4449
-#: `source_bits` of the rebuilt file: 8 marks rows that somebody drew uniformly from the full training file.
+#: `source_bits` of the rebuilt file: 8 marks rows that somebody drew uniformly from the
+#: full training file.
 UNIFORM_DRAW = 8
 
 
@@ -224,20 +227,23 @@ def read_sarcos(
     files : mapping of str to DataFile
     card : Card
     train, test : str
-        Their files. Partial: the table of the training rows that could be rebuilt, of which
-        those in the test file are always left out. Full: the original ``sarcos_inv.mat``.
+        Their files. Partial: the table of the training rows that could be rebuilt, of
+        which those in the test file are always left out. Full: the original
+        ``sarcos_inv.mat``.
     full : bool, default=False
         Which of the two `train` is.
     blob : str, optional
-        Git's id of the full training file (what ``git hash-object`` prints); its sha256 is not known to us.
+        Git's id of the full training file (what ``git hash-object`` prints); its sha256
+        is not known to us.
     clean : bool, default=False
         Full: leave out the training rows that are in the test file.
     unbiased : bool, default=False
-        Partial: keep only the training rows that are a uniform sample of the full file (1345 of 2253); the others
-        favor large torques.
+        Partial: keep only the training rows that are a uniform sample of the full file
+        (1345 of 2253); the others favor large torques.
     leaked : bool, default=False
-        Partial: also train on the rebuilt rows that are in the test file (4446 of its 4449). Errors are then errors on
-        training rows, which show how far the leak can lower them and nothing else.
+        Partial: also train on the rebuilt rows that are in the test file (4446 of its
+        4449). Errors are then errors on training rows, which show how far the leak can
+        lower them and nothing else.
 
     Returns
     -------
@@ -247,8 +253,8 @@ def read_sarcos(
     Raises
     ------
     DataError
-        If a file has another shape, the full file is not the one of that id, or a row of the partial
-        file is in the test file after all.
+        If a file has another shape, the full file is not the one of that id, or a row
+        of the partial file is in the test file after all.
     """
     if (full and (unbiased or leaked)) or (clean and not full):
         text = "'clean' requires the full training file, 'unbiased' and 'leaked' the partial one"

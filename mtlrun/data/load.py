@@ -36,14 +36,16 @@ READERS = {
     "uci:splice": "formats.sequences:read_splice",
 }
 
-#: Why what a reader or a generator returns changed, a line for each time: ``reader:mulan`` or ``generator:rmtl`` -> its
-#: version is one more than their number. Stored results of earlier versions are out of date.
+#: Why what a reader or a generator returns changed, a line for each time:
+#: ``reader:mulan`` or ``generator:rmtl`` -> its version is one more than their number.
+#: Stored results of earlier versions are out of date.
 SOURCE_CHANGES: dict[str, tuple[str, ...]] = {
     "reader:table": (
         "tasks are sorted, and names are text as written",
         "columns with another whole number in every row are identifiers",
     ),
-    # Tables with these roles have changes of their own, in addition to the changes of all tables.
+    # Tables with these roles have changes of their own, in addition to the changes of
+    # all tables.
     "reader:table+group": ("the groups of every task are dealt over all folds",),
     "reader:table+time": ("the last rows of each task are tested",),
     "reader:table+weight": ("weights have mean 1, and rows of weight 0 are left out",),
@@ -51,7 +53,8 @@ SOURCE_CHANGES: dict[str, tuple[str, ...]] = {
 #: Roles of columns that stand in the name of the reader.
 _VERSIONED_ROLES = ("group", "time", "weight")
 
-#: The least value of options that several data sets have, and what lies above the largest.
+#: The least value of options that several data sets have, and what lies above the
+#: largest.
 _LEAST = {"seed": 0, "sample_seed": 0, "sample": 1}
 _MOST = 10**18
 
@@ -85,10 +88,11 @@ def load_dataset(
     sample_seed : int, default=0
         Seed of that draw.
     coding : {"-1/+1", "0/1"}, default="-1/+1"
-        Numbers that stand for the two labels of binary tasks. It matters to least squares without an intercept;
-        classifiers fit -1/+1 in any case.
+        Numbers that stand for the two labels of binary tasks. It matters to least
+        squares without an intercept; classifiers fit -1/+1 in any case.
     **options
-        Options of the card's reader or generator; they override the options of the variant and the card.
+        Options of the card's reader or generator; they override the options of the
+        variant and the card.
 
     Returns
     -------
@@ -99,8 +103,9 @@ def load_dataset(
     UnknownNameError
         If there is no such data set, variant or option; near names are suggested.
     DataError
-        If a file is missing, damaged, or not what the card says, `sample` exceeds the rows, `coding` is unknown or not
-        for these targets, or numbers are too large or too small to be squared.
+        If a file is missing, damaged, or not what the card says, `sample` exceeds the
+        rows, `coding` is unknown or not for these targets, or numbers are too large or
+        too small to be squared.
 
     Examples
     --------
@@ -130,7 +135,8 @@ def load_dataset(
     function = source_function(card)
     check_options(id, {"sample": sample, "sample_seed": sample_seed}, ())
     options = _with_defaults(card, chosen.options, function)
-    # One thread: how matrix products round, and with it simulated targets, depends on how many there are.
+    # One thread: how matrix products round, and with it simulated targets, depends on
+    # how many there are.
     with threadpool_limits(limits=1):
         arguments = () if card.simulated else (files, card)
         dataset = function(*arguments, **options)
@@ -170,10 +176,11 @@ def dataset_fingerprint(
 ) -> str:
     """Return the sha256 of everything that decides the loaded data; parses nothing.
 
-    It covers the contents of the files (which are verified), the name of the reader or generator, the options that are
-    given and the sampling; not the version of the reader, which is part of the key of a cell, and no defaults: nothing
-    is imported.
-    Parameters and errors are as in `load_dataset`, but names of options are not checked.
+    It covers the contents of the files (which are verified), the name of the reader or
+    generator, the options that are given and the sampling; not the version of the
+    reader, which is part of the key of a cell, and no defaults: nothing is imported.
+    Parameters and errors are as in `load_dataset`, but names of options are not
+    checked.
     """
     return _prepare(id, data_dir, **options)[-1]
 
@@ -197,8 +204,8 @@ def source_path(card: Card) -> str:
 def source_name(card: Card) -> str:
     """Return what the version of a reader or generator stands under.
 
-    ``reader:mulan``, ``generator:rmtl``, and ``reader:table+weight`` for a table of a user
-    with a column of weights.
+    ``reader:mulan``, ``generator:rmtl``, and ``reader:table+weight`` for a table of a
+    user with a column of weights.
     """
     name = card.source.name
     if card.simulated:
@@ -278,7 +285,8 @@ def check_options(
     UnknownNameError
         With the nearest names.
     DataError
-        For a seed that is not a whole number of at least 0, and a sample that is not a whole number of rows.
+        For a seed that is not a whole number of at least 0, and a sample that is not a
+        whole number of rows.
     """
     names = [*available, "variant", "sample", "sample_seed", "coding"]
     for name, value in options.items():
@@ -341,7 +349,8 @@ def compare_statistics(
         wanted = expected.get(name)
         agrees = wanted is None or ours == wanted
         if isinstance(wanted, float) and ours is not None:
-            # A hair more than half a unit, for binary fractions and for tables that cut instead of rounding the last 5.
+            # A hair more than half a unit, for binary fractions and for tables that cut
+            # instead of rounding the last 5.
             agrees = abs(ours - wanted) <= 0.5001 * 10.0 ** int(
                 Decimal(repr(wanted)).as_tuple().exponent
             )

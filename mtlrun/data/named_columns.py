@@ -37,14 +37,16 @@ def target_columns(
     labels : Path, optional
         Mulan's list of labels.
     drop : sequence of str
-        Columns that are not targets, although a list of labels, a pattern or the format of the file names them.
+        Columns that are not targets, although a list of labels, a pattern or the format
+        of the file names them.
 
     Raises
     ------
     UnknownNameError
         For a name or pattern without a column.
     DataError
-        For more than one way, a number that leaves no feature, or a list of labels of another table.
+        For more than one way, a number that leaves no feature, or a list of labels of
+        another table.
     """
     if sum(map(bool, (target, targets, last, labels))) > 1:
         raise DataError(

@@ -1,9 +1,10 @@
 """Names in tables (tasks, groups, categories, labels): text as written, one text per value, known ones found again.
 
-A cell of text is its name, without blanks at the ends and with composed letters (the normal form NFC): é is one letter,
-whether a file writes it as one or as e with an accent. A typed cell (of a data frame, Parquet, Excel, MATLAB) is named
-as it would be written: ``7`` for 7.0, ``True``, ``2024-01-31``. New rows are read by the names that the training rows
-had, so that ``01`` stays ``01`` whatever else stands in the column.
+A cell of text is its name, without blanks at the ends and with composed letters (the
+normal form NFC): é is one letter, whether a file writes it as one or as e with an
+accent. A typed cell (of a data frame, Parquet, Excel, MATLAB) is named as it would be
+written: ``7`` for 7.0, ``True``, ``2024-01-31``. New rows are read by the names that
+the training rows had, so that ``01`` stays ``01`` whatever else stands in the column.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ class Names:
     names : list of str
         Different names in the order in which they occur.
     merged : list of str
-        Names that are written in several ways, which differ by blanks at the ends, by type (1 and the text 1) or by the
-        normal form of their letters.
+        Names that are written in several ways, which differ by blanks at the ends, by
+        type (1 and the text 1) or by the normal form of their letters.
     """
 
     codes: np.ndarray
@@ -80,7 +81,8 @@ class Names:
         Raises
         ------
         DataError
-            For cells that are not names: lists, and floats so large that different integers are the same.
+            For cells that are not names: lists, and floats so large that different
+            integers are the same.
         """
         codes, values = _factorized(column)
         texts = []
@@ -150,8 +152,8 @@ class Known:
     def find(self, value: Any) -> str:
         """Return the name of a cell: the training name that it matches, if there is one.
 
-        Text has to be the same, but for ``.0`` that is written behind whole numbers where cells are empty. Typed
-        numbers are compared as numbers, dates as dates.
+        Text has to be the same, but for ``.0`` that is written behind whole numbers
+        where cells are empty. Typed numbers are compared as numbers, dates as dates.
 
         Raises
         ------
@@ -207,8 +209,9 @@ class Known:
     def codes(self, column: pd.Series) -> tuple[np.ndarray, dict[str, int]]:
         """Return the position of each cell among the names, and how often others occur.
 
-        Positions are floats: NaN where missing, one beyond the last for another name. A text that stands for a missing
-        value, such as NA, is a name only where it is known.
+        Positions are floats: NaN where missing, one beyond the last for another name. A
+        text that stands for a missing value, such as NA, is a name only where it is
+        known.
         """
         codes, values = _factorized(column)
         counts = np.bincount(codes[codes >= 0], minlength=len(values))
@@ -410,8 +413,8 @@ def _part(part: str) -> tuple[bool, int, str]:
 def as_written(column: pd.Series, decimal: str = ".") -> pd.Series:
     """Return a column of texts as names: whole numbers that pandas wrote as floats, ``7.0``, lose their ``.0``.
 
-    That holds for columns of which every cell is a number as Python writes it, but for a decimal comma if the file has
-    it, so that different cells stay different.
+    That holds for columns of which every cell is a number as Python writes it, but for
+    a decimal comma if the file has it, so that different cells stay different.
     """
     column = column.astype("category")
     texts = [str(name).strip().replace(decimal, ".") for name in column.cat.categories]

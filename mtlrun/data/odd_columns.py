@@ -99,8 +99,8 @@ def is_numbering(column: pd.Series) -> bool:
     """Whether a column numbers the rows: another whole number in every filled cell.
 
     Counts and amounts differ in every row, too. So the column must be called like an
-    identifier, or the numbers must be consecutive for the most part, in the order of the
-    rows, or long and of the same length.
+    identifier, or the numbers must be consecutive for the most part, in the order of
+    the rows, or long and of the same length.
     """
     if not is_numeric_dtype(column) or is_bool_dtype(column):
         return False

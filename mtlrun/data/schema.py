@@ -31,13 +31,15 @@ class Schema:
     n_features : int
         Columns of X; letters per row if `strings`.
     features : tuple of str
-        Their names; empty if the model knows none: columns are then taken in the order of the file.
+        Their names; empty if the model knows none: columns are then taken in the order
+        of the file.
     strings : bool
         Whether X holds sequences of letters.
     task_column : str or None
         Column that names the task of each row; None if the model needs no tasks.
     table : bool
-        Whether the model was fitted on a table of words, numbers and empty cells (`mtlrun.data.roles`).
+        Whether the model was fitted on a table of words, numbers and empty cells
+        (`mtlrun.data.roles`).
     categories : mapping of str to list of str
         Words of its columns of words.
     tasks : tuple of str
@@ -102,8 +104,8 @@ class NewRows:
     ----------
     X : ndarray, csr_matrix, or byte strings of shape (n,)
     tasks : list of str, ndarray of int or None
-        The task of each row as the file names it, or its position among the tasks of the model; None if the file does
-        not say.
+        The task of each row as the file names it, or its position among the tasks of
+        the model; None if the file does not say.
     ignored : list of str
         Columns of the file that are not features of the model.
     new_words : dict of str to dict of str to int
@@ -226,7 +228,8 @@ def new_rows(table: Table, schema: Schema) -> NewRows:
     Raises
     ------
     DataError
-        If the columns differ from the model's, a cell does not fit, or a number is too large.
+        If the columns differ from the model's, a cell does not fit, or a number is too
+        large.
     """
     tasks, task_columns = _tasks(table, schema)
     is_beyond = None

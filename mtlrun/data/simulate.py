@@ -24,7 +24,8 @@ AT_CONTENT = {
 }
 BASES = np.frombuffer(b"ACGT", dtype=np.uint8)
 LEVELS = 256
-#: Bases before the site that lean towards pyrimidines, and bases around the site that carry a consensus.
+#: Bases before the site that lean towards pyrimidines, and bases around the site that
+#: carry a consensus.
 TRACT = 16
 CONSENSUS = 4
 _CHUNK = 1 << 16
@@ -54,19 +55,22 @@ def simulate_rmtl(
 ) -> Dataset:
     """Low-rank tasks with a few outlier tasks, the model of robust multi-task learning; one shared design.
 
-    X ~ N(0, 1), W = L + E with L = U V' / sqrt(rank) (U, V ~ N(0, 1)) and E zero except for ``outliers * m`` columns
-    ~ N(0, 4) (variance 4), y = X w + N(0, (noise * std)^2) with the standard deviation of the task's own X w.
+    X ~ N(0, 1), W = L + E with L = U V' / sqrt(rank) (U, V ~ N(0, 1)) and E zero except
+    for ``outliers * m`` columns ~ N(0, 4) (variance 4), y = X w + N(0, (noise * std)^2)
+    with the standard deviation of the task's own X w.
 
     Parameters
     ----------
     n, d, m : int
-        Rows, features, tasks. The scaling experiments use n=500 with d in 200..3200, m=200 or m in 100..1600, d=500.
+        Rows, features, tasks. The scaling experiments use n=500 with d in 200..3200,
+        m=200 or m in 100..1600, d=500.
     rank : int, default=5
         Rank of L.
     outliers : float, default=0.1
         Part of the tasks that are outliers (at least one unless 0).
     noise : float, default=0.1
-        Standard deviation of the noise, relative to the standard deviation of the noise-free targets.
+        Standard deviation of the noise, relative to the standard deviation of the
+        noise-free targets.
     kind : {"sign", "value"}, default="sign"
         Labels -1/+1, or the values themselves (regression).
     seed : int, default=0
@@ -133,18 +137,21 @@ def simulate_fetr(
 ) -> Dataset:
     """Tasks whose coefficients are matrix-normal, the model of feature and task relationship learning; shared design.
 
-    X uniform in [0, 1]; Sigma1 (d, d) and Sigma2 (m, m) are random precision matrices with log-uniform spectra in
-    [l, u]; W = Sigma1^{-1/2} Z Sigma2^{-1/2} with Z ~ N(0, 1); Y = X W + N(0, (noise * std)^2). The paper's text has
-    lost its generator; X and the spectra are the paper's as far as known, the rest is ours.
+    X uniform in [0, 1]; Sigma1 (d, d) and Sigma2 (m, m) are random precision matrices
+    with log-uniform spectra in [l, u]; W = Sigma1^{-1/2} Z Sigma2^{-1/2} with Z ~ N(0,
+    1); Y = X W + N(0, (noise * std)^2). The paper's text has lost its generator; X and
+    the spectra are the paper's as far as known, the rest is ours.
 
     Parameters
     ----------
     n, d, m : int
-        Rows, features, tasks. The optimizer experiment uses n=10000 and d, m up to 1000.
+        Rows, features, tasks. The optimizer experiment uses n=10000 and d, m up to
+        1000.
     l, u : float, default=0.01, 100
         Bounds of the spectra.
     noise : float, default=0.1
-        Standard deviation of the noise, relative to the standard deviation of the task's X w.
+        Standard deviation of the noise, relative to the standard deviation of the
+        task's X w.
     seed : int, default=0
 
     Returns
@@ -190,9 +197,11 @@ def simulate_gauss2d(
 ) -> Dataset:
     """Two Gaussians with unit covariance per task in the plane, balanced. Ragged design.
 
-    Task t has the class means +mu_t and -mu_t. "rotated": |mu_t| = -Phi^{-1}(bayes_error), so that the best classifier
-    (linear, without intercept) errs with that probability, and the directions of the mu_t are spread evenly over
-    `angle` radians. "authors": all tasks have mu = (-1.5, -s), s uniform on (0, 2), and come with a similarity.
+    Task t has the class means +mu_t and -mu_t. "rotated": |mu_t| =
+    -Phi^{-1}(bayes_error), so that the best classifier (linear, without intercept) errs
+    with that probability, and the directions of the mu_t are spread evenly over `angle`
+    radians. "authors": all tasks have mu = (-1.5, -s), s uniform on (0, 2), and come
+    with a similarity.
 
     Parameters
     ----------
@@ -209,13 +218,15 @@ def simulate_gauss2d(
     Returns
     -------
     Dataset
-        ``truth``: ``means`` (tasks, 2), W (2, tasks) = 2 mu_t, ``bayes_error``; of "authors" the ``similarity`` of the
-        tasks, too: 1 on the diagonal, 1/2 next to it.
+        ``truth``: ``means`` (tasks, 2), W (2, tasks) = 2 mu_t, ``bayes_error``; of
+        "authors" the ``similarity`` of the tasks, too: 1 on the diagonal, 1/2 next to
+        it.
 
     Raises
     ------
     DataError
-        If there is less than one row per class and task, the error is outside (0, 0.5), or there are no such means.
+        If there is less than one row per class and task, the error is outside (0, 0.5),
+        or there are no such means.
     """
     check_sizes(n=n, tasks=tasks)
     allow_simulated((n, 2), (tasks, tasks))
@@ -263,8 +274,9 @@ def simulate_kernel_groups(
 ) -> Dataset:
     """Binary tasks in two groups: a line separates the classes, or a pair of lines (a product). Ragged design.
 
-    Tasks of a group need the same kernel (linear, or polynomial of degree 2), but no task has the direction of
-    another, so that only the choice of the kernel can be shared. Rows are N(0, I).
+    Tasks of a group need the same kernel (linear, or polynomial of degree 2), but no
+    task has the direction of another, so that only the choice of the kernel can be
+    shared. Rows are N(0, I).
 
     Parameters
     ----------
@@ -324,11 +336,13 @@ def simulate_families(
 ) -> Dataset:
     """Linear tasks of which it is known what they have in common. Ragged regression.
 
-    Rows are N(0, I), coefficients w_t of length 1, y = x'w_t + N(0, noise^2), so that noise 1 leaves half of the
-    variance to the model. Directions are drawn uniformly. By family, w_t is
+    Rows are N(0, I), coefficients w_t of length 1, y = x'w_t + N(0, noise^2), so that
+    noise 1 leaves half of the variance to the model. Directions are drawn uniformly. By
+    family, w_t is
 
     * equal: one direction for all tasks;
-    * slopes: that direction plus a change of half its length in a direction of the task's own;
+    * slopes: that direction plus a change of half its length in a direction of the
+      task's own;
     * low-rank: a direction in a plane that all tasks share;
     * shared-features: a direction of the task's own among the same three features;
     * clusters: one of three directions;
@@ -409,10 +423,12 @@ def simulate_eurlex(
 ) -> Dataset:
     """Documents of the size and sparsity of EUR-Lex with directory codes; shared CSR design, binary labels.
 
-    Per row `draws` terms with replacement from P(j) ~ j^-0.7, distinct ones kept (about 258 of 5000), value
-    Exp(1) * -log P(j), rows scaled to norm 1. W = U V' / sqrt(rank), entries of U, V ~ N(0, 1), `outliers` columns
-    replaced by N(0, 1). Scores X W + N(0, (0.1 std)^2), std per label; the rows with the top scores get the label, as
-    many as a Zipf law with exponent 0.8 (in random order of the labels) says, at least `least`, `cardinality` per row.
+    Per row `draws` terms with replacement from P(j) ~ j^-0.7, distinct ones kept (about
+    258 of 5000), value Exp(1) * -log P(j), rows scaled to norm 1. W = U V' /
+    sqrt(rank), entries of U, V ~ N(0, 1), `outliers` columns replaced by N(0, 1).
+    Scores X W + N(0, (0.1 std)^2), std per label; the rows with the top scores get the
+    label, as many as a Zipf law with exponent 0.8 (in random order of the labels) says,
+    at least `least`, `cardinality` per row.
 
     Parameters
     ----------
@@ -434,7 +450,8 @@ def simulate_eurlex(
     Raises
     ------
     DataError
-        If a size is not positive, there are more outliers than labels, or the labels do not fit the rows.
+        If a size is not positive, there are more outliers than labels, or the labels do
+        not fit the rows.
     """
     check_sizes(n=n, d=d, m=m, draws=draws, rank=rank, least=least)
     allow_simulated((n, draws), (d, m), (n, m), (d, rank), (m, rank))
@@ -522,11 +539,12 @@ def simulate_breast_cancer(
 ) -> Dataset:
     """Draw 474 patients x 60 genes in 3 studies with a binary response. Nothing in it was measured on anybody.
 
-    ``x = F z + e``: z has `factors` standard normal factors; F (genes x factors) has independent normal entries such
-    that factors and noise e each explain half of a gene's variance of 1 on average; every study has its own shift of
-    the means, of scale 0.3.
-    The score of a patient is ``x'(shared * u + (1 - shared) * v_t)``, scaled to unit variance inside each study, plus
-    logistic noise of scale 0.5; the share `response` of each study with the highest sums responds.
+    ``x = F z + e``: z has `factors` standard normal factors; F (genes x factors) has
+    independent normal entries such that factors and noise e each explain half of a
+    gene's variance of 1 on average; every study has its own shift of the means, of
+    scale 0.3. The score of a patient is ``x'(shared * u + (1 - shared) * v_t)``, scaled
+    to unit variance inside each study, plus logistic noise of scale 0.5; the share
+    `response` of each study with the highest sums responds.
 
     Parameters
     ----------
@@ -600,11 +618,14 @@ def simulate_splice(
 ) -> Dataset:
     """Draw acceptor windows and decoys.
 
-    Every window has AG at positions ``(length - 2) // 2`` and the next (20 and 21 of 42). Decoys have background bases
-    elsewhere: independent, with the organism's A + T content. Sites draw the base at position p from a position weight
-    matrix proportional to ``background * exp(strength * (shared * g[p] + (1 - shared) * h[p]))``: g leans to T and C
-    in the 16 bases before the site and to a random consensus in the 4 bases on each side of it, and is the same for all
-    organisms; h is made alike, with another consensus for every organism. Probabilities are multiples of 1/256.
+    Every window has AG at positions ``(length - 2) // 2`` and the next (20 and 21 of
+    42). Decoys have background bases elsewhere: independent, with the organism's A + T
+    content. Sites draw the base at position p from a position weight matrix
+    proportional to ``background * exp(strength * (shared * g[p] + (1 - shared) *
+    h[p]))``: g leans to T and C in the 16 bases before the site and to a random
+    consensus in the 4 bases on each side of it, and is the same for all organisms; h is
+    made alike, with another consensus for every organism. Probabilities are multiples
+    of 1/256.
 
     Parameters
     ----------
@@ -625,7 +646,8 @@ def simulate_splice(
     Returns
     -------
     Dataset
-        Ragged and binary, `X` byte strings, `truth`: ``pwm`` (organisms, length, 4) and ``site``.
+        Ragged and binary, `X` byte strings, `truth`: ``pwm`` (organisms, length, 4) and
+        ``site``.
 
     Raises
     ------

@@ -21,7 +21,8 @@ from mtlrun.utils.io import derive_seed
 
 Rows = np.ndarray
 
-#: Rows that a task keeps if only a part is trained on: enough for the folds of a search.
+#: Rows that a task keeps if only a part is trained on: enough for the folds of a
+#: search.
 MIN_PART = 4
 
 #: Keys of `Dataset.source` that splits and fits respect.
@@ -53,7 +54,8 @@ def random_split(n: int, train: float, seed: int) -> tuple[np.ndarray, np.ndarra
     Returns
     -------
     train, test : ndarray of int
-        The first ``int(train * n)`` of ``default_rng(seed).permutation(n)``, and the rest.
+        The first ``int(train * n)`` of ``default_rng(seed).permutation(n)``, and the
+        rest.
 
     Raises
     ------
@@ -164,12 +166,14 @@ class _TaskSplitter(BaseCrossValidator):
         y : array-like of shape (n,), optional
             Class labels; needed with ``labels=True``.
         groups, task_id : array-like of shape (n,), optional
-            Task of each row (two names for the same thing). Without them all rows are one task.
+            Task of each row (two names for the same thing). Without them all rows are
+            one task.
 
         Raises
         ------
         ValueError
-            If lengths differ, there are fewer rows than folds, or y holds no class labels but they are needed.
+            If lengths differ, there are fewer rows than folds, or y holds no class
+            labels but they are needed.
         """
         tasks = self._tasks(X, groups, task_id)
         yield from self._parts(tasks, self._strata(tasks, y))
@@ -213,8 +217,9 @@ class _TaskSplitter(BaseCrossValidator):
 class TaskStratifiedKFold(_TaskSplitter):
     """K folds, each with its share of each task (and with `labels` of each label in it).
 
-    Sizes of a fold's part of a task differ by at most one row, and so do the sizes of the folds. A task with fewer rows
-    than folds is missing in some test parts, which is warned of; a task of one row is missing in a training part.
+    Sizes of a fold's part of a task differ by at most one row, and so do the sizes of
+    the folds. A task with fewer rows than folds is missing in some test parts, which is
+    warned of; a task of one row is missing in a training part.
 
     Parameters
     ----------
@@ -224,7 +229,8 @@ class TaskStratifiedKFold(_TaskSplitter):
     labels : bool, default=False
         Stratify by task and label; y must hold class labels.
     task_column : int or str, optional
-        Column of X with the task ids, used when neither `groups` nor `task_id` is given.
+        Column of X with the task ids, used when neither `groups` nor `task_id` is
+        given.
     random_state : int, RandomState or None, default=None
 
     Examples
@@ -293,12 +299,14 @@ class TaskShuffleSplit(_TaskSplitter):
     ----------
     n_splits : int, default=10
     train_size : float or int, default=0.75
-        Part (in (0, 1)) or number of rows of each task to train on. A task of two rows or more has at least one row in
-        either part; a task of one row is trained on.
+        Part (in (0, 1)) or number of rows of each task to train on. A task of two rows
+        or more has at least one row in either part; a task of one row is trained on.
     labels : bool, default=False
-        Stratify by task and label: every label's part differs from `train_size` by less than one row.
+        Stratify by task and label: every label's part differs from `train_size` by less
+        than one row.
     task_column : int or str, optional
-        Column of X with the task ids, used when neither `groups` nor `task_id` is given.
+        Column of X with the task ids, used when neither `groups` nor `task_id` is
+        given.
     random_state : int, RandomState or None, default=None
     """
 
@@ -339,7 +347,8 @@ class TaskShuffleSplit(_TaskSplitter):
             for first, last in pairwise(starts):
                 size = last - first
                 count = self._train_count(size)
-                # count of size places, evenly spread over the strata, from a random phase
+                # count of size places, evenly spread over the strata, from a random
+                # phase
                 steps = np.floor(np.arange(size + 1) * count / size + rng.uniform())
                 train[order[first:last]] = np.diff(steps) > 0
             yield np.flatnonzero(train), np.flatnonzero(~train)
@@ -371,10 +380,12 @@ def split_rows(
     ----------
     dataset : Dataset
     kind : {"random", "kfold", "published", "balanced"}
-        See `mtlrun.lab.spec.SplitSpec`. The training rows of a random split do not depend on `validation`, which is
-        taken out of its test rows; a published split gives some of its training rows to validation.
+        See `mtlrun.lab.spec.SplitSpec`. The training rows of a random split do not
+        depend on `validation`, which is taken out of its test rows; a published split
+        gives some of its training rows to validation.
     trial : int
-        From 0: number of the fold (further partitions follow the first), or of the published split.
+        From 0: number of the fold (further partitions follow the first), or of the
+        published split.
     seed : int
         Of this trial; of all folds of a partition, for ``kfold``.
     train, folds, name, validation
@@ -438,9 +449,9 @@ def _rows_by_task(dataset: Dataset, rows: Rows, seed: int) -> dict[int, Rows]:
 def fewer_rows(dataset: Dataset, rows: Rows, part: float, seed: int) -> Rows:
     """Return a random part of rows, of each task for ragged data; a larger part holds the smaller ones.
 
-    A task keeps at least `MIN_PART` rows. A whole number counts the rows of each task; a
-    smaller task keeps all its rows. Rows of groups are taken from all groups of a task in
-    turn, so that searches have groups to hold out.
+    A task keeps at least `MIN_PART` rows. A whole number counts the rows of each task;
+    a smaller task keeps all its rows. Rows of groups are taken from all groups of a
+    task in turn, so that searches have groups to hold out.
     """
     shuffled = list(_rows_by_task(dataset, rows, seed).values())
     if GROUP in dataset.source:
@@ -635,9 +646,10 @@ def paper_partition(
     Parameters
     ----------
     dataset : Dataset
-        If its tasks were made from classes, the examples behind them are split, so that an example is in the same part
-        in all tasks, and every class has as many training rows as the smallest one gives. Other ragged data sets are
-        split task by task.
+        If its tasks were made from classes, the examples behind them are split, so that
+        an example is in the same part in all tasks, and every class has as many
+        training rows as the smallest one gives. Other ragged data sets are split task
+        by task.
     fraction : float
         Training part, strictly between 0 and 1.
     seed : int
@@ -650,8 +662,8 @@ def paper_partition(
     Raises
     ------
     DataError
-        If the tasks share their rows and were not made from classes, the fraction is out of range, or a part of a task
-        would be empty.
+        If the tasks share their rows and were not made from classes, the fraction is
+        out of range, or a part of a task would be empty.
     """
     if "label" in dataset.source:
         _, first, example = np.unique(
@@ -670,7 +682,8 @@ def task_partition(
 ) -> tuple[Rows, Rows, Rows]:
     """Split every task by itself, whatever its classes: parameters, parts and errors as of `paper_partition`.
 
-    Where tasks were made from classes, an example can be in different parts of two tasks.
+    Where tasks were made from classes, an example can be in different parts of two
+    tasks.
     """
     if dataset.task_id is None:
         text = f"the tasks of {dataset.id or 'this data set'} share their rows and were not made from classes"

@@ -1,7 +1,8 @@
 """Tables: rows with named columns, from a file of any format or from a data frame, and the columns that a user names.
 
-`read_table` is the one reader of a user's table: `mtlrun compare` and the card reader ``table`` make a `Dataset` of it
-(`mtlrun.data.roles`), `mtlrun predict` takes the columns that a model needs (`mtlrun.data.schema`).
+`read_table` is the one reader of a user's table: `mtlrun compare` and the card reader
+``table`` make a `Dataset` of it (`mtlrun.data.roles`), `mtlrun predict` takes the
+columns that a model needs (`mtlrun.data.schema`).
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ from mtlrun.utils.sizes import (
 if TYPE_CHECKING:
     from mtlrun.data.schema import Schema
 
-#: Columns of formats without names: the target and the task of svmlight files and MATLAB cells, and sequences.
+#: Columns of formats without names: the target and the task of svmlight files and
+#: MATLAB cells, and sequences.
 TARGET = "target"
 TASK = "task"
 SEQUENCE = "sequence"
@@ -101,7 +103,8 @@ class Table:
     name : str
         The file, for messages.
     frame : DataFrame
-        Numbers and words; NaN or None where missing. Of a sparse table only the columns that are not features.
+        Numbers and words; NaN or None where missing. Of a sparse table only the columns
+        that are not features.
     sparse : csr_matrix or None
         Features of a sparse table.
     names : list of str
@@ -111,17 +114,22 @@ class Table:
     default_task : str or None
         Column of tasks that the format itself has.
     words : dict of str to list of str
-        Columns whose values are declared in the file, and the values in the order of the declaration.
+        Columns whose values are declared in the file, and the values in the order of
+        the declaration.
     named : bool
-        Whether the columns have names of their own; otherwise they are called x1, x2, ...
+        Whether the columns have names of their own; otherwise they are called x1, x2,
+        ...
     numbered_tasks : bool
-        Whether the tasks are numbered in the order of the file (cells of a MATLAB file).
+        Whether the tasks are numbered in the order of the file (cells of a MATLAB
+        file).
     order : list of str
-        Names of all columns of a sparse table in the order of the file, if words stand among the features.
+        Names of all columns of a sparse table in the order of the file, if words stand
+        among the features.
     locate : callable or None
         ``locate(row)`` returns the place of a row in the file.
     written : callable or None
-        ``written(name)`` returns a column of numbers as the file writes it: ``07`` for 7. None where numbers are typed.
+        ``written(name)`` returns a column of numbers as the file writes it: ``07`` for
+        7. None where numbers are typed.
     source : Snapshot or None
         The file as it was read; None for a data frame.
     notes : list of str
@@ -228,7 +236,8 @@ class Table:
         Raises
         ------
         DataError
-            With the place of the first word, infinite value or (without `gaps`) missing value.
+            With the place of the first word, infinite value or (without `gaps`) missing
+            value.
         """
         if self.sparse is not None and set(names) <= set(self.names):
             X = self._sparse_columns(names)
@@ -321,12 +330,14 @@ class Table:
     def stacked(self, other: Table, needed: Sequence[str]) -> Table:
         """Return the rows of two tables below each other.
 
-        The other table may lack columns that are not `needed`; columns that only it has are left out.
+        The other table may lack columns that are not `needed`; columns that only it has
+        are left out.
 
         Raises
         ------
         DataError
-            If the other table lacks a needed column, or one is sparse and the other dense.
+            If the other table lacks a needed column, or one is sparse and the other
+            dense.
         """
         missing = [name for name in needed if name not in set(other.columns)]
         if missing:
@@ -391,12 +402,14 @@ def _inferred(column: pd.Series) -> pd.Series:
 def read_table(source: Path | str | Any, like: Table | Schema | None = None) -> Table:
     """Read a table; the suffix of a file determines its format, after a suffix of compression (.gz, .bz2, .xz).
 
-    * ``.csv``, ``.tsv``, ``.txt``: separated by commas, semicolons, tabs or blanks, with or without a header.
+    * ``.csv``, ``.tsv``, ``.txt``: separated by commas, semicolons, tabs or blanks,
+      with or without a header.
     * ``.parquet`` (needs pyarrow), ``.xlsx`` (the first sheet; needs openpyxl).
     * ``.arff``: dense or sparse; nominal values that are not numbers are words.
-    * ``.mat``: `X` and `Y` (or `feature` and `label`), cells with a matrix per task, or one matrix each; `Y` may be
-      absent.
-    * ``.svm``, ``.svmlight``, ``.libsvm``: the target and one task per ``qid``, or several labels, each a target.
+    * ``.mat``: `X` and `Y` (or `feature` and `label`), cells with a matrix per task, or
+      one matrix each; `Y` may be absent.
+    * ``.svm``, ``.svmlight``, ``.libsvm``: the target and one task per ``qid``, or
+      several labels, each a target.
     * ``.npz``: `X` (and `task_id`), or what ``scipy.sparse.save_npz`` writes.
     * ``.fa``, ``.fasta``: one sequence per row.
 
@@ -404,13 +417,14 @@ def read_table(source: Path | str | Any, like: Table | Schema | None = None) -> 
     ----------
     source : path, or data frame (pandas, polars, pyarrow, or anything that pandas turns into one)
     like : Table or Schema, optional
-        Columns of the training rows, when other rows are read: zeros at the end of sparse rows are not written.
+        Columns of the training rows, when other rows are read: zeros at the end of
+        sparse rows are not written.
 
     Raises
     ------
     DataError
-        If the file is absent, damaged, empty, of another format or not in UTF-8, with line and column where known; if
-        the data frame is empty or repeats a name.
+        If the file is absent, damaged, empty, of another format or not in UTF-8, with
+        line and column where known; if the data frame is empty or repeats a name.
     """
     if not isinstance(source, str | Path):
         return table_of_frame(source, like=like)

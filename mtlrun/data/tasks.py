@@ -1,8 +1,9 @@
 """Binary tasks made from the classes of a multi-class data set.
 
-One-vs-one tasks are ragged (a task has the rows of its two classes); one-vs-rest tasks share all rows. Every row keeps
-the number and the class of its example in the multi-class set (`Dataset.source`), so that a split can put all rows of
-an example in the same part.
+One-vs-one tasks are ragged (a task has the rows of its two classes); one-vs-rest tasks
+share all rows. Every row keeps the number and the class of its example in the
+multi-class set (`Dataset.source`), so that a split can put all rows of an example in
+the same part.
 """
 
 from __future__ import annotations
@@ -31,13 +32,17 @@ def make_tasks(dataset: Dataset, tasks: str | Mapping[str, Any] | None) -> Datas
     dataset : Dataset
         A multi-class data set.
     tasks : None, str or mapping
-        None returns the data set unchanged. ``"one-vs-one"`` and ``"one-vs-rest"`` are short for ``{make: ...}``. Keys:
+        None returns the data set unchanged. ``"one-vs-one"`` and ``"one-vs-rest"`` are
+        short for ``{make: ...}``. Keys:
 
-        * ``make``: one of the two; without it (and without ``pairs``) the data set stays multi-class.
-        * ``pairs``: for one-vs-one, pairs of class names, the first being +1; default all pairs in class order.
+        * ``make``: one of the two; without it (and without ``pairs``) the data set
+          stays multi-class.
+        * ``pairs``: for one-vs-one, pairs of class names, the first being +1; default
+          all pairs in class order.
         * ``classes``: names of the classes to keep, in this order.
         * ``per_class``: at most this many rows per class, drawn without replacement.
-        * ``per_task``: at most this many rows per one-vs-one task, drawn after the tasks were made.
+        * ``per_task``: at most this many rows per one-vs-one task, drawn after the
+          tasks were made.
         * ``seed``: seed of the draws, default 0.
 
     Returns

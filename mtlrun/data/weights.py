@@ -8,10 +8,11 @@
 * **A weight of k counts as k equal rows** in the loss of an estimator and in scores.
   Leave-one-out and cross-validation inside an estimator still hold out rows, not
   repetitions.
-* **`compare` and `train` normalize weights to mean 1** over the rows of the table, those
-  of a file of test rows left out. One constant factor on all weights therefore changes nothing there. Estimators
-  take weights as they are: a factor acts like a smaller regularization strength, and in
-  mixed models, which estimate the noise, like more rows.
+* **`compare` and `train` normalize weights to mean 1** over the rows of the table,
+  those of a file of test rows left out. One constant factor on all weights therefore
+  changes nothing there. Estimators take weights as they are: a factor acts like a
+  smaller regularization strength, and in mixed models, which estimate the noise, like
+  more rows.
 * Weights are finite and not negative, and at least one is positive.
 """
 

@@ -1,6 +1,7 @@
 """Transformers in front of linear models.
 
-`WeightedDegree` turns DNA strings into sparse k-mer indicators, `FourierFeatures` approximates the Gaussian kernel.
+`WeightedDegree` turns DNA strings into sparse k-mer indicators, `FourierFeatures`
+approximates the Gaussian kernel.
 """
 
 from __future__ import annotations

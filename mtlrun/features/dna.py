@@ -44,7 +44,8 @@ class PackedDNA:
     Attributes
     ----------
     letters : ndarray of shape (n, ceil(length / 4)), uint8
-        Codes A C G T = 0 1 2 3, the first letter in the lowest bits; 0 where the base is not known.
+        Codes A C G T = 0 1 2 3, the first letter in the lowest bits; 0 where the base
+        is not known.
     unknown : ndarray of shape (n, ceil(length / 8)), uint8
         A bit per letter, the first lowest; of shape (0, 0) when all bases are known.
     length : int
@@ -93,7 +94,8 @@ def letters_of(X: Any) -> Array:
     Raises
     ------
     ValueError
-        If X holds something else, nothing, empty strings, or strings of different lengths.
+        If X holds something else, nothing, empty strings, or strings of different
+        lengths.
     """
     strings = np.asarray(X)
     if strings.ndim == 2 and strings.shape[1] == 1:
@@ -137,7 +139,8 @@ def pack(letters: Array) -> PackedDNA:
     Raises
     ------
     ValueError
-        With string and position (counted from 1) of the first letter that is none of IUPAC's for DNA.
+        With string and position (counted from 1) of the first letter that is none of
+        IUPAC's for DNA.
     """
     n, length = letters.shape
     packed = np.empty((n, -(-length // 4)), dtype=np.uint8)
@@ -173,8 +176,9 @@ _MAX_EXACT = np.iinfo(np.int32).max
 class StringDesign:
     """A design matrix of weighted-degree features that is never stored: rows are made from packed DNA when needed.
 
-    It has what the solvers and linear models ask of a design: `shape`, rows by index or slice, products with
-    coefficients, and `rows` for compiled code. `WeightedDegree.design` makes it.
+    It has what the solvers and linear models ask of a design: `shape`, rows by index or
+    slice, products with coefficients, and `rows` for compiled code.
+    `WeightedDegree.design` makes it.
 
     Parameters
     ----------
@@ -333,25 +337,28 @@ def _all_rows(rows: Rows) -> tuple[Array, Array, Array]:
 class WeightedDegree(TransformerMixin, BaseEstimator):
     """Weighted-degree features of DNA strings of one length, whose inner products are the weighted-degree kernel.
 
-    For every position p and k = 1..degree with room for k letters there is an indicator of the k-mer that starts at
-    p, with the value ``sqrt(beta_k)``, ``beta_k = 2 (degree - k + 1) / (degree (degree + 1))``. Its column is
-    ``offset(p, k) + code``; the code has the letters A C G T = 0 1 2 3 as digits of base 4. Small letters count as
-    capitals and U as T. A k-mer with one of IUPAC's letters for sets of bases (R Y S W K M B D H V N) has no feature;
-    any other letter is refused.
+    For every position p and k = 1..degree with room for k letters there is an indicator
+    of the k-mer that starts at p, with the value ``sqrt(beta_k)``, ``beta_k = 2 (degree
+    - k + 1) / (degree (degree + 1))``. Its column is ``offset(p, k) + code``; the code
+    has the letters A C G T = 0 1 2 3 as digits of base 4. Small letters count as
+    capitals and U as T. A k-mer with one of IUPAC's letters for sets of bases (R Y S W
+    K M B D H V N) has no feature; any other letter is refused.
 
-    ``transform`` gives a CSR matrix, 12 bytes per feature. ``GraphSVC(features=WeightedDegree())`` makes the same
-    features on the fly from a quarter of a byte per letter instead.
+    ``transform`` gives a CSR matrix, 12 bytes per feature.
+    ``GraphSVC(features=WeightedDegree())`` makes the same features on the fly from a
+    quarter of a byte per letter instead.
 
     Parameters
     ----------
     degree : int, default 8
         Longest k-mers, 1..31.
     normalize : bool, default False
-        Divide by sqrt(k(x, x)), so that C means the same as for other features; else k(x, x) of a string of 42
-        letters is 39.67.
+        Divide by sqrt(k(x, x)), so that C means the same as for other features; else
+        k(x, x) of a string of 42 letters is 39.67.
     hash_bits : int, optional
-        Hash features into ``2^hash_bits`` columns (1..28) with random signs, for degrees whose exact index would be
-        too long: it has about ``length * 4^(degree + 1) / 3`` columns.
+        Hash features into ``2^hash_bits`` columns (1..28) with random signs, for
+        degrees whose exact index would be too long: it has about ``length * 4^(degree +
+        1) / 3`` columns.
 
     Attributes
     ----------
@@ -362,8 +369,9 @@ class WeightedDegree(TransformerMixin, BaseEstimator):
 
     References
     ----------
-    Rätsch and Sonnenburg, Accurate splice site prediction for C. elegans, 2004; on the fly: Sonnenburg and Franc,
-    COFFIN: a computational framework for linear SVMs, ICML 2010.
+    Rätsch and Sonnenburg, Accurate splice site prediction for C. elegans, 2004; on the
+    fly: Sonnenburg and Franc, COFFIN: a computational framework for linear SVMs, ICML
+    2010.
 
     Examples
     --------
@@ -431,7 +439,8 @@ class WeightedDegree(TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            For another length than in `fit`, or a letter that is none of IUPAC's (with string and position).
+            For another length than in `fit`, or a letter that is none of IUPAC's (with
+            string and position).
         """
         check_is_fitted(self)
         return self._design(letters_of(X))

@@ -16,16 +16,19 @@ Array = np.ndarray[Any, np.dtype[Any]]
 class FourierFeatures(TransformerMixin, BaseEstimator):
     """Random Fourier features of the Gaussian kernel ``exp(-gamma ||x - z||^2)``, orthogonal by default.
 
-    ``phi(x) = (cos(x'v_1), sin(x'v_1), cos(x'v_2), ...) / sqrt(n_frequencies)`` with frequencies v_k of the normal
-    distribution with variance 2 gamma, so that ``phi(x)'phi(z)`` has the kernel as its mean and ``||phi(x)|| = 1``.
-    Orthogonal frequencies (drawn in blocks of n_features) have the same distribution one by one and a smaller error.
+    ``phi(x) = (cos(x'v_1), sin(x'v_1), cos(x'v_2), ...) / sqrt(n_frequencies)`` with
+    frequencies v_k of the normal distribution with variance 2 gamma, so that
+    ``phi(x)'phi(z)`` has the kernel as its mean and ``||phi(x)|| = 1``. Orthogonal
+    frequencies (drawn in blocks of n_features) have the same distribution one by one
+    and a smaller error.
 
     Parameters
     ----------
     n_frequencies : int, default 100
         Half the number of features made.
     gamma : float or {"scale"}, default "scale"
-        "scale" is 1 / (n_features * variance of all entries of X), as in scikit-learn's SVC.
+        "scale" is 1 / (n_features * variance of all entries of X), as in scikit-learn's
+        SVC.
     orthogonal : bool, default True
         Orthogonal within blocks, with the lengths of independent normal vectors.
     random_state : int, RandomState or None, default 0
@@ -38,8 +41,8 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
 
     References
     ----------
-    Rahimi and Recht, Random features for large-scale kernel machines, NIPS 2007; Yu et al., Orthogonal random
-    features, NIPS 2016.
+    Rahimi and Recht, Random features for large-scale kernel machines, NIPS 2007; Yu et
+    al., Orthogonal random features, NIPS 2016.
 
     Examples
     --------

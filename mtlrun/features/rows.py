@@ -1,16 +1,19 @@
 """Rows of any design inside compiled code: dense, CSR, or DNA strings whose features are made on the fly.
 
-One set of compiled functions serves all three: `Rows` has the arrays of each kind, empty where they are not used, so
-that nothing is compiled twice. With NUMBA_DISABLE_JIT=1 the same functions run as plain Python.
+One set of compiled functions serves all three: `Rows` has the arrays of each kind,
+empty where they are not used, so that nothing is compiled twice. With
+NUMBA_DISABLE_JIT=1 the same functions run as plain Python.
 
-Loops over rows unpack `Rows` once and call the small functions below with single arrays: numba counts references to
-every array that it takes out of a tuple or hands to a function with branches, which costs more than a short row. Loops
-over the entries of a row count with unsigned integers, and columns are unsigned: a signed index might be negative and
-is tested at every access, which makes them 2.5 times slower.
+Loops over rows unpack `Rows` once and call the small functions below with single
+arrays: numba counts references to every array that it takes out of a tuple or hands to
+a function with branches, which costs more than a short row. Loops over the entries of a
+row count with unsigned integers, and columns are unsigned: a signed index might be
+negative and is tested at every access, which makes them 2.5 times slower.
 
-Weighted-degree features of a string of L letters (A C G T = 0 1 2 3): for every position p and k = 1..K with
-p + k <= L one indicator per k-mer that starts at p, with the value sqrt(2 (K - k + 1) / (K (K + 1))). Its index is
-``start[p] + (4^k - 4) / 3 + code``, where `code` has the letters as digits of base 4, the first one highest.
+Weighted-degree features of a string of L letters (A C G T = 0 1 2 3): for every
+position p and k = 1..K with p + k <= L one indicator per k-mer that starts at p, with
+the value sqrt(2 (K - k + 1) / (K (K + 1))). Its index is ``start[p] + (4^k - 4) / 3 +
+code``, where `code` has the letters as digits of base 4, the first one highest.
 """
 
 from __future__ import annotations
@@ -48,7 +51,8 @@ class Rows(NamedTuple):
     start : ndarray of shape (L + 1,), int64
         Index of the first feature of each position, and the number of features.
     buckets : int
-        0 for the exact index, else a power of two: features are hashed into this many signed columns.
+        0 for the exact index, else a power of two: features are hashed into this many
+        signed columns.
     """
 
     kind: int
@@ -81,7 +85,8 @@ def make_rows(design: Any, bias: float = 0.0) -> Rows:
     if hasattr(design, "rows"):
         return design.rows(bias)
     if isinstance(design, np.ndarray):
-        # Compiled code knows writeable arrays only: a read-only one (a memory map) is copied.
+        # Compiled code knows writeable arrays only: a read-only one (a memory map) is
+        # copied.
         return empty_rows(DENSE, bias)._replace(
             dense=np.require(design, np.float64, ["C", "A", "W"])
         )

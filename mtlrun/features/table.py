@@ -21,7 +21,8 @@ from mtlrun.problem.taskdata import as_weights
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
-#: Decorator: scikit-learn's transformers return arrays, whatever the global settings are.
+#: Decorator: scikit-learn's transformers return arrays, whatever the global settings
+#: are.
 as_arrays: Callable[[Decorated], Decorated] = config_context(transform_output="default")
 
 #: Maximum number of columns of a column of words; rarer words share one.
@@ -35,11 +36,12 @@ class TableFeatures(  # type: ignore[call-arg]
 ):
     """Learns from training rows how columns become features.
 
-    Numbers: a missing value becomes the median of its column, and a 0/1 column says where it was missing; then mean 0
-    and variance 1. Words, given by their numbers: one 0/1 column per word that occurs, the rarest ones sharing one
-    beyond 50; a missing cell is a word of its own, a new word is all zeros. Numbers of a sparse X are divided by the
-    largest absolute value of their column. All by scikit-learn (SimpleImputer, StandardScaler, OneHotEncoder,
-    MaxAbsScaler).
+    Numbers: a missing value becomes the median of its column, and a 0/1 column says
+    where it was missing; then mean 0 and variance 1. Words, given by their numbers: one
+    0/1 column per word that occurs, the rarest ones sharing one beyond 50; a missing
+    cell is a word of its own, a new word is all zeros. Numbers of a sparse X are
+    divided by the largest absolute value of their column. All by scikit-learn
+    (SimpleImputer, StandardScaler, OneHotEncoder, MaxAbsScaler).
 
     Parameters
     ----------
@@ -81,8 +83,8 @@ class TableFeatures(  # type: ignore[call-arg]
         X : ndarray or sparse matrix of shape (n_samples, n_features)
             NaN where a cell is missing; only stored entries of a sparse matrix count.
         sample_weight : array-like of shape (n_samples,), optional
-            A row of weight k counts as k rows in medians, means, variances and in how rare
-            a word is; a row of weight 0 does not count at all.
+            A row of weight k counts as k rows in medians, means, variances and in how
+            rare a word is; a row of weight 0 does not count at all.
 
         Returns
         -------
@@ -346,8 +348,8 @@ def _by_rank(codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return rows in which the frequent words of each column occur twice, rare ones once.
 
     `OneHotEncoder` takes no weights: it counts rows to tell which words share a column.
-    So that it counts weights, it is shown each word that keeps a column of its own twice
-    and the others once. All columns get as many rows, by more rows of the most
+    So that it counts weights, it is shown each word that keeps a column of its own
+    twice and the others once. All columns get as many rows, by more rows of the most
     frequent word.
     """
     columns = []

@@ -23,11 +23,13 @@ from mtlrun.problem.penalty import Penalty, check_number
 class ClusterNorm(Penalty):
     """alpha (mean * T ||w_mean||^2 + min_S tr(D S^{-1} D')), D = W - w_mean 1', for T tasks in r clusters.
 
-    S ranges over the symmetric matrices on the complement of 1 with eigenvalues between 1/within and 1/between and
-    trace (r - 1)/between + (T - r)/within: a convex relaxation of ``between * variance between clusters + within *
-    variance within clusters``.
+    S ranges over the symmetric matrices on the complement of 1 with eigenvalues between
+    1/within and 1/between and trace (r - 1)/between + (T - r)/within: a convex
+    relaxation of ``between * variance between clusters + within * variance within
+    clusters``.
 
-    Jacob, Bach and Vert, Clustered multi-task learning: a convex formulation, NIPS 2008.
+    Jacob, Bach and Vert, Clustered multi-task learning: a convex formulation, NIPS
+    2008.
 
     Parameters
     ----------
@@ -98,8 +100,8 @@ class ClusterNorm(Penalty):
 class GroupTrace(Penalty):
     """alpha sum over groups g of tasks of ||W_g||_*^2, W_g the columns of the group.
 
-    The prox shrinks the singular values of W_g by 2 step alpha times their sum after shrinking; the conjugate is
-    sum_g ||Z_g||_2^2 / (4 alpha).
+    The prox shrinks the singular values of W_g by 2 step alpha times their sum after
+    shrinking; the conjugate is sum_g ||Z_g||_2^2 / (4 alpha).
 
     Parameters
     ----------
@@ -151,9 +153,10 @@ class GroupTrace(Penalty):
 class FeatureClusters(Penalty):
     """alpha sum over features j and pairs s < t of |w_js - w_jt| + ridge ||W||_F^2.
 
-    Equal entries of a row form a cluster, so tasks may cluster differently in every feature. The prox of a row: divide
-    by 1 + 2 step ridge, sort, subtract step alpha (2 rank - T - 1) / (1 + 2 step ridge), fit the nearest non-decreasing
-    sequence, undo the sorting. The conjugate is ||prox of the first term at Z||_F^2 / (4 ridge).
+    Equal entries of a row form a cluster, so tasks may cluster differently in every
+    feature. The prox of a row: divide by 1 + 2 step ridge, sort, subtract step alpha (2
+    rank - T - 1) / (1 + 2 step ridge), fit the nearest non-decreasing sequence, undo
+    the sorting. The conjugate is ||prox of the first term at Z||_F^2 / (4 ridge).
 
     Parameters
     ----------
@@ -208,7 +211,8 @@ def _cluster_rows(Z: np.ndarray, strength: float) -> np.ndarray:
     d, T = Z.shape
     order = np.argsort(Z, axis=1, kind="stable")
     targets = np.take_along_axis(Z, order, axis=1) - strength * _tilt(T)
-    # One call for all rows: each is lifted so far above the one before that no fit crosses from row to row.
+    # One call for all rows: each is lifted so far above the one before that no fit
+    # crosses from row to row.
     low = targets.min(axis=1)
     high = targets.max(axis=1)
     lift = np.concatenate([[0.0], np.cumsum(high[:-1] - low[1:])])[:, None]

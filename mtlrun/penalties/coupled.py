@@ -1,9 +1,11 @@
 """Quadratic coupling of tasks, alone or together with a norm on the same coefficients, and total variation along tasks.
 
-The quadratic ones have a symmetric positive semidefinite (T, T) matrix M and the term 1/2 tr(W M W') = 1/2 sum_st M_st
-<w_s, w_t>; with M = strength * Laplacian this is strength/2 sum_{s<t} A_st ||w_s - w_t||^2. M is given as a `TaskForm`:
-`MeanForm` and `ChainForm` know their eigenvectors, `SparseForm` has as many entries as the graph has edges: none of
-them makes a (T, T) matrix, so that tens of thousands of tasks are possible. `DenseForm` is any other matrix.
+The quadratic ones have a symmetric positive semidefinite (T, T) matrix M and the term
+1/2 tr(W M W') = 1/2 sum_st M_st <w_s, w_t>; with M = strength * Laplacian this is
+strength/2 sum_{s<t} A_st ||w_s - w_t||^2. M is given as a `TaskForm`: `MeanForm` and
+`ChainForm` know their eigenvectors, `SparseForm` has as many entries as the graph has
+edges: none of them makes a (T, T) matrix, so that tens of thousands of tasks are
+possible. `DenseForm` is any other matrix.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from mtlrun.problem.operator import conjugate_gradients
 from mtlrun.problem.penalty import Penalty, check_number
 from mtlrun.utils.jit import compiled
 
-# Eigenvalues of M below this, relative to the largest and times the number of tasks, are zero.
+# Eigenvalues of M below this, relative to the largest and times the number of tasks,
+# are zero.
 _ROUNDING = 4.0 * np.finfo(np.float64).eps
 # Up to this number of tasks, a product with the matrix of eigenvectors is faster than
 # the cosine transform.
@@ -268,7 +271,8 @@ class SparseForm(_Scaled):
                 return float("inf")
             return 0.0
         X, R = self._solve(Z, 0.0, 1.0)
-        # Z M^{-1} Z' = X (Z + R)' + R M^{-1} R', whose last term is at most ||R||^2 / ridge: never too low.
+        # Z M^{-1} Z' = X (Z + R)' + R M^{-1} R', whose last term is at most ||R||^2 /
+        # ridge: never too low.
         return float(np.vdot(X, Z + R)) + float(np.vdot(R, R)) / self.ridge
 
     def _solve(
@@ -326,9 +330,10 @@ class TaskQuadratic(Penalty):
 class CoupledL21(Penalty):
     """alpha sum_j ||w^j||_2 + 1/2 tr(W M W'), w^j the rows (features).
 
-    In the eigenbasis of M, values mu, both prox and conjugate of a row are z_i x / (d_i x + 1) with d = 1 + step mu and
-    d = mu and the x >= 0 for which ||z / (d x + 1)|| = alpha (times step for the prox); 0 for ||z|| <= alpha. The
-    conjugate is inf where the part of a row of Z in the null space of M is longer than alpha.
+    In the eigenbasis of M, values mu, both prox and conjugate of a row are z_i x / (d_i
+    x + 1) with d = 1 + step mu and d = mu and the x >= 0 for which ||z / (d x + 1)|| =
+    alpha (times step for the prox); 0 for ||z|| <= alpha. The conjugate is inf where
+    the part of a row of Z in the null space of M is longer than alpha.
 
     Parameters
     ----------
@@ -373,9 +378,10 @@ class CoupledL21(Penalty):
 class CoupledL1(Penalty):
     """alpha sum |w| + 1/2 tr(W M W').
 
-    The prox of a row is a Lasso with one coefficient per task, solved by coordinate descent; so is the conjugate, for
-    which any W gives a safe upper bound: 1/2 tr(V M^{-1} V') with V = Z - clip(Z - W M, -alpha, alpha). Both begin at
-    the last prox: where a solver converges, that is the maximizer of the conjugate.
+    The prox of a row is a Lasso with one coefficient per task, solved by coordinate
+    descent; so is the conjugate, for which any W gives a safe upper bound: 1/2 tr(V
+    M^{-1} V') with V = Z - clip(Z - W M, -alpha, alpha). Both begin at the last prox:
+    where a solver converges, that is the maximizer of the conjugate.
 
     Parameters
     ----------
@@ -442,8 +448,9 @@ class CoupledL1(Penalty):
 def _shortened(Z: np.ndarray, curvature: np.ndarray, threshold: float) -> np.ndarray:
     """Return, per row, argmin_v 1/2 sum_i curvature_i v_i^2 - <z, v> + threshold ||v||_2; threshold > 0.
 
-    With x = ||v|| / threshold, v_i = z_i x / (curvature_i x + 1), where 1 / ||z / (curvature x + 1)|| = 1 / threshold.
-    The left side is a power mean of linear functions, hence concave: Newton's steps from below never pass the root.
+    With x = ||v|| / threshold, v_i = z_i x / (curvature_i x + 1), where 1 / ||z /
+    (curvature x + 1)|| = 1 / threshold. The left side is a power mean of linear
+    functions, hence concave: Newton's steps from below never pass the root.
     """
     size = np.sqrt(np.square(Z).sum(axis=1))
     rows = np.flatnonzero(size > threshold)
@@ -513,15 +520,16 @@ def _descend(
 class FusedGroup(Penalty):
     """alpha sum_j ||w^j||_2 + sparsity sum |w_jt| + fusion sum_jt |w_j,t+1 - w_jt|, w^j the rows (features).
 
-    Prox: total variation, then soft threshold, then row shrinkage, in this order (Zhou et al., Modeling disease
-    progression via fused sparse group lasso, KDD 2012). The dual norm of a row z is the largest <z, v> / value(v),
-    found by going from c to that ratio at v = prox of c * value at z.
+    Prox: total variation, then soft threshold, then row shrinkage, in this order (Zhou
+    et al., Modeling disease progression via fused sparse group lasso, KDD 2012). The
+    dual norm of a row z is the largest <z, v> / value(v), found by going from c to that
+    ratio at v = prox of c * value at z.
 
     Parameters
     ----------
     alpha, sparsity, fusion : float
-        Non-negative. `alpha` and `sparsity` must not both be zero unless all three are: a row of equal entries would
-        cost nothing, and the penalty would be no norm.
+        Non-negative. `alpha` and `sparsity` must not both be zero unless all three are:
+        a row of equal entries would cost nothing, and the penalty would be no norm.
 
     Raises
     ------
@@ -585,9 +593,9 @@ class FusedGroup(Penalty):
 def total_variation_prox(Z: np.ndarray, strength: float) -> np.ndarray:
     """Return, for every row z, argmin_v 1/2 ||v - z||^2 + strength * sum_t |v_{t+1} - v_t|, exactly.
 
-    Dynamic programming over the derivative of the cost-to-come, a piecewise linear function clipped to
-    [-strength, strength] from one entry to the next (Johnson, A dynamic programming algorithm for the fused lasso and
-    L0-segmentation, JCGS 2013).
+    Dynamic programming over the derivative of the cost-to-come, a piecewise linear
+    function clipped to [-strength, strength] from one entry to the next (Johnson, A
+    dynamic programming algorithm for the fused lasso and L0-segmentation, JCGS 2013).
 
     Parameters
     ----------
@@ -616,7 +624,8 @@ def _smooth_rows(Z: np.ndarray, strength: float) -> np.ndarray:
         left = T
         right = T - 1
         for t in range(T - 1):
-            # The derivative is x - z_t - strength before the first knot (+ strength after the last), 0 for t = 0.
+            # The derivative is x - z_t - strength before the first knot (+ strength
+            # after the last), 0 for t = 0.
             bound = 0.0
             if t > 0:
                 bound = strength

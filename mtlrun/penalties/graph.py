@@ -15,7 +15,8 @@ from mtlrun.problem.taskdata import as_array, as_design, check_finite, is_sparse
 # An ndarray or a sparse array of shape (T, T), which have no common static type; where
 # the user gives it, also "all" or a DataFrame.
 Similarity = Any
-# Entries of a similarity that differ by less than this, relative to the largest, count as equal.
+# Entries of a similarity that differ by less than this, relative to the largest, count
+# as equal.
 _SYMMETRY = 1e-12
 
 
@@ -23,16 +24,17 @@ _SYMMETRY = 1e-12
 class TaskCoupling:
     """How tasks share what they learn: M = (I + coupling * L)^{-1} for a graph Laplacian L.
 
-    The penalty ``1/2 sum_t ||w_t||^2 + coupling/2 sum_st L_st w_s'w_t`` is ``1/2 tr(W M^{-1} W')``. M is symmetric,
-    has eigenvalues in (0, 1], non-negative entries and rows that sum to one.
+    The penalty ``1/2 sum_t ||w_t||^2 + coupling/2 sum_st L_st w_s'w_t`` is ``1/2 tr(W
+    M^{-1} W')``. M is symmetric, has eigenvalues in (0, 1], non-negative entries and
+    rows that sum to one.
 
     Parameters
     ----------
     n_tasks : int
         Number of tasks T.
     common : (float, float) or None
-        (a, b) with M = a I + b 11' when all pairs of tasks are equally similar; then ``W M`` costs O(d T), and no
-        matrix of all pairs is made.
+        (a, b) with M = a I + b 11' when all pairs of tasks are equally similar; then
+        ``W M`` costs O(d T), and no matrix of all pairs is made.
     given : (ndarray, ndarray) or None
         M and its inverse otherwise.
     """
@@ -111,8 +113,8 @@ def check_similarity(
     Parameters
     ----------
     graph : "all", array-like or sparse matrix of shape (T, T), or DataFrame
-        "all" stands for all ones plus the identity, as in the published runs. A DataFrame whose rows and columns are
-        named by the tasks is put into their order.
+        "all" stands for all ones plus the identity, as in the published runs. A
+        DataFrame whose rows and columns are named by the tasks is put into their order.
     tasks : ndarray of shape (T,)
         Labels of the tasks.
     isolated : bool, default False
@@ -125,8 +127,9 @@ def check_similarity(
     Raises
     ------
     ValueError
-        If the shape is wrong, an entry is NaN, infinite or negative, the matrix is not symmetric, or a task has no
-        similarity to any other (which would be a problem of its own) though `isolated` is False.
+        If the shape is wrong, an entry is NaN, infinite or negative, the matrix is not
+        symmetric, or a task has no similarity to any other (which would be a problem of
+        its own) though `isolated` is False.
     MemoryLimitError
         If a dense matrix of all pairs would not fit into memory.
     """
@@ -178,7 +181,8 @@ def check_similarity(
 def _largest(A: Similarity) -> tuple[float, int, int]:
     """Return the largest entry of a square matrix, and its row and column.
 
-    If the largest entries of a sparse matrix are zeros, the position of one is returned.
+    If the largest entries of a sparse matrix are zeros, the position of one is
+    returned.
     """
     row, column = np.unravel_index(int(A.argmax()), A.shape)
     return float(A[row, column]), int(row), int(column)
@@ -235,7 +239,8 @@ def couple_tasks(similarity: Similarity, coupling: float = 1.0) -> TaskCoupling:
     similarity : ndarray or csr_array of shape (T, T)
         As `check_similarity` returns it.
     coupling : float, default 1.0
-        0 leaves the tasks independent; for a connected graph, M tends to 11'/T (one pooled model) as it grows.
+        0 leaves the tasks independent; for a connected graph, M tends to 11'/T (one
+        pooled model) as it grows.
 
     Raises
     ------
@@ -248,7 +253,8 @@ def couple_tasks(similarity: Similarity, coupling: float = 1.0) -> TaskCoupling:
         A = similarity.toarray()
     else:
         A = similarity
-    # The Laplacian of n_tasks equally similar tasks is similarity * (T I - 11'), whose inverse is known.
+    # The Laplacian of n_tasks equally similar tasks is similarity * (T I - 11'), whose
+    # inverse is known.
     other = A[~np.eye(n_tasks, dtype=bool)]
     if n_tasks == 1 or coupling == 0 or np.all(other == other[0]):
         return _couple_equals(

@@ -18,8 +18,9 @@ import scipy.linalg
 
 from mtlrun.problem.penalty import Penalty, check_number
 
-# Eigenvalues of a Gram matrix carry an error of about eps * sigma_1^2, so singular values near a threshold tau carry
-# eps * sigma_1^2 / tau; below this ratio tau / sigma_1 the full SVD is taken instead.
+# Eigenvalues of a Gram matrix carry an error of about eps * sigma_1^2, so singular
+# values near a threshold tau carry eps * sigma_1^2 / tau; below this ratio tau /
+# sigma_1 the full SVD is taken instead.
 _GRAM_RATIO = 1e-5
 # Up to this size, computing all eigenvectors is faster than computing a part of them.
 _SMALL = 32
@@ -28,9 +29,10 @@ _SMALL = 32
 def small_gram(Z: np.ndarray) -> np.ndarray:
     """Return Z'Z or ZZ', whichever is smaller.
 
-    Its eigenvalues are squared singular values with an error of eps * sigma_1^2: an exact zero may come out as
-    1e-16 sigma_1^2, and its root as 1e-8 sigma_1. They serve for the largest singular value and where only squares
-    count; a sum of singular values takes the SVD.
+    Its eigenvalues are squared singular values with an error of eps * sigma_1^2: an
+    exact zero may come out as 1e-16 sigma_1^2, and its root as 1e-8 sigma_1. They serve
+    for the largest singular value and where only squares count; a sum of singular
+    values takes the SVD.
     """
     if Z.shape[1] <= Z.shape[0]:
         return Z.T @ Z
@@ -68,8 +70,9 @@ def trace_norm(Z: np.ndarray) -> float:
 def svt(Z: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
     """Soft-threshold the singular values of Z: the prox of threshold * trace norm.
 
-    One eigendecomposition of the smaller Gram matrix, of which only the part above the threshold is computed;
-    where that would lose accuracy (a threshold below 1e-5 of the largest singular value) the full SVD is used.
+    One eigendecomposition of the smaller Gram matrix, of which only the part above the
+    threshold is computed; where that would lose accuracy (a threshold below 1e-5 of the
+    largest singular value) the full SVD is used.
 
     Parameters
     ----------
@@ -82,7 +85,8 @@ def svt(Z: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
     matrix : ndarray of shape (d, T)
         A new array.
     sigma : ndarray of shape (rank,)
-        Positive singular values of `matrix` (already shrunk), in descending order; their sum is its trace norm.
+        Positive singular values of `matrix` (already shrunk), in descending order;
+        their sum is its trace norm.
 
     Raises
     ------
@@ -126,21 +130,25 @@ def svt_full(Z: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
 class SpectralBox(Penalty):
     """alpha eta (1 + eta) min_q sum_i sigma_i^2 / (eta + q_i) subject to 0 <= q <= 1, sum(q) <= k.
 
-    sigma are the singular values of W. It equals ``alpha eta (1 + eta) min_M tr(W (eta I + M)^{-1} W')`` over symmetric
-    M with 0 <= M <= I and tr(M) <= k: the k leading directions cost alpha eta, all others alpha (1 + eta), times the
-    squared singular value. With r = alpha eta (1 + eta) and c = eta + 2 r step the prox multiplies singular value a_i
-    by (eta + q_i) / (c + q_i), where q = clip(a / nu - c, 0, 1) sums to k; the conjugate is
-    (eta ||Z||_F^2 + sum of the k largest squared singular values) / (4 r).
+    sigma are the singular values of W. It equals ``alpha eta (1 + eta) min_M tr(W (eta
+    I + M)^{-1} W')`` over symmetric M with 0 <= M <= I and tr(M) <= k: the k leading
+    directions cost alpha eta, all others alpha (1 + eta), times the squared singular
+    value. With r = alpha eta (1 + eta) and c = eta + 2 r step the prox multiplies
+    singular value a_i by (eta + q_i) / (c + q_i), where q = clip(a / nu - c, 0, 1) sums
+    to k; the conjugate is (eta ||Z||_F^2 + sum of the k largest squared singular
+    values) / (4 r).
 
-    Zhou, Chen and Ye, Clustered multi-task learning via alternating structure optimization, NIPS 2011 (the objective);
-    McDonald, Pontil and Stamos, New perspectives on k-support and cluster norms, JMLR 2016 (the norm in closed form).
+    Zhou, Chen and Ye, Clustered multi-task learning via alternating structure
+    optimization, NIPS 2011 (the objective); McDonald, Pontil and Stamos, New
+    perspectives on k-support and cluster norms, JMLR 2016 (the norm in closed form).
 
     Parameters
     ----------
     alpha : float
         Non-negative strength.
     eta : float
-        Positive; the smaller, the cheaper are the k leading directions relative to the others.
+        Positive; the smaller, the cheaper are the k leading directions relative to the
+        others.
     k : int
         At least 1.
 
@@ -231,7 +239,8 @@ def fill_boxes(a: np.ndarray, c: float, k: int) -> np.ndarray:
 
     full, begun = state(breaks)
     filled = full + breaks * (sums[begun] - sums[full]) - c * (begun - full)
-    # The filling is linear between breaks; it is 0 at the first and above k at the last.
+    # The filling is linear between breaks; it is 0 at the first and above k at the
+    # last.
     last = int(np.clip(np.searchsorted(filled, k, side="left"), 1, len(breaks) - 1))
     low = filled[last - 1]
     high = filled[last]
@@ -343,8 +352,9 @@ class SquaredFrobenius(Penalty):
 class SquaredTraceNorm(Penalty):
     """alpha ||W||_*^2 + ridge/2 ||W||_F^2; prox and conjugate act on the singular values.
 
-    For singular values a_1 >= a_2 >= ... and c = alpha * step (no ridge) the prox has (a_i - 2cS)_+, where
-    S = sum_{i<=k} a_i / (1 + 2ck) is its trace norm and k the largest index with a_k > 2cS; the conjugate is
+    For singular values a_1 >= a_2 >= ... and c = alpha * step (no ridge) the prox has
+    (a_i - 2cS)_+, where S = sum_{i<=k} a_i / (1 + 2ck) is its trace norm and k the
+    largest index with a_k > 2cS; the conjugate is
     ||Z||_2^2 / (4 alpha).
 
     Parameters
@@ -389,7 +399,8 @@ class SquaredTraceNorm(Penalty):
         if self.ridge == 0:
             return float(self._per_alpha(np.asarray(0.25 * spectral_norm(Z) ** 2)))
         z = np.linalg.svd(Z, compute_uv=False)
-        # The maximizer of <z, w> - value(w) is the prox, with step 1 / ridge, of alpha ||.||_*^2 alone at z / ridge.
+        # The maximizer of <z, w> - value(w) is the prox, with step 1 / ridge, of alpha
+        # ||.||_*^2 alone at z / ridge.
         w = SquaredTraceNorm(self.alpha)._shrunk(z / self.ridge, 1.0 / self.ridge)
         return float(z @ w) - self._of(w)
 
@@ -425,7 +436,8 @@ def _shrink(norms: np.ndarray, threshold: float) -> np.ndarray:
 class L1Inf(Penalty):
     """alpha * sum over rows (features) of their largest absolute entry.
 
-    Prox: per row x - (projection of x on the l1 ball of radius alpha * step); dual norm: largest l1 norm of a row.
+    Prox: per row x - (projection of x on the l1 ball of radius alpha * step); dual
+    norm: largest l1 norm of a row.
     """
 
     def value(self, W: np.ndarray) -> float:
@@ -455,7 +467,8 @@ def project_rows_l1(Z: np.ndarray, radius: float) -> np.ndarray:
     descending = -np.sort(-size[outside], axis=1)
     excess = np.cumsum(descending, axis=1) - radius
     thresholds = excess / np.arange(1, Z.shape[1] + 1)
-    # The threshold over the k largest entries rises while the k-th entry is above it: the largest is the right one.
+    # The threshold over the k largest entries rises while the k-th entry is above it:
+    # the largest is the right one.
     threshold = thresholds.max(axis=1)[:, None]
     rows = Z[outside]
     projected[outside] = rows - np.clip(rows, -threshold, threshold)
@@ -465,9 +478,11 @@ def project_rows_l1(Z: np.ndarray, radius: float) -> np.ndarray:
 def needed_parts(penalties: Sequence[Penalty], shape: tuple[int, int]) -> list[int]:
     """Return the positions of the penalties that an optimal W = sum of parts needs; the other parts are zero there.
 
-    Part k is not needed when some other penalty j has penalty_j(W) <= penalty_k(W) for all W: what is in part k can
-    move to part j. In terms of dual norms ||.||_k* <= c ||.||_j* and alpha_k >= c alpha_j, with the best constants c.
-    For robust MTL (||L||_* + lam ||E||_{1,2}, m tasks) E is not needed for lam >= 1, nor L for lam <= 1/sqrt(m).
+    Part k is not needed when some other penalty j has penalty_j(W) <= penalty_k(W) for
+    all W: what is in part k can move to part j. In terms of dual norms ||.||_k* <= c
+    ||.||_j* and alpha_k >= c alpha_j, with the best constants c. For robust MTL
+    (||L||_* + lam ||E||_{1,2}, m tasks) E is not needed for lam >= 1, nor L for lam <=
+    1/sqrt(m).
 
     Parameters
     ----------

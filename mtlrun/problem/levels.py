@@ -1,20 +1,20 @@
 """Task intercepts that are shrunken towards their mean, for the squared loss.
 
 Model: ``y_i = x_i' w_t + b_t + e_i`` for the rows i of task t, with levels ``b_t`` of
-mean m and variance tau^2, and noise of variance sigma^2. The columns of x are centered by
-their weighted means over all rows, so that b_t is the level at the mean row: another zero
-of a column changes no prediction. For given w, the levels minimize
+mean m and variance tau^2, and noise of variance sigma^2. The columns of x are centered
+by their weighted means over all rows, so that b_t is the level at the mean row: another
+zero of a column changes no prediction. For given w, the levels minimize
 
     1/2 sum_i v_i (y_i - x_i' w_t - b_t)^2 + rho / 2 sum_t (b_t - m)^2,
 
-where v are weights and ``rho = sigma^2 / tau^2``. With n_t the weight of a task and bars
-for its weighted means, the minimum is at
+where v are weights and ``rho = sigma^2 / tau^2``. With n_t the weight of a task and
+bars for its weighted means, the minimum is at
 
     b_t = m + n_t / (n_t + rho) (ybar_t - m - xbar_t' w_t).
 
-There, the objective is a sum of squares without intercepts, of the rows
-``x_i - theta_t xbar_t`` and ``y_i - m - theta_t (ybar_t - m)`` with
-``(1 - theta_t)^2 = rho / (n_t + rho)``: the quasi-demeaned rows of a random-effects model.
+There, the objective is a sum of squares without intercepts, of the rows ``x_i - theta_t
+xbar_t`` and ``y_i - m - theta_t (ybar_t - m)`` with ``(1 - theta_t)^2 = rho / (n_t +
+rho)``: the quasi-demeaned rows of a random-effects model.
 
 The ratio rho and m come from a model with one coefficient vector for all tasks, by
 restricted maximum likelihood (REML), so that there is nothing to tune.
@@ -115,7 +115,8 @@ class ShrunkenLevels:
     def penalty(self, W: Array, intercepts: Array) -> float:
         """Return the penalty ``rho / 2 sum_t (b_t - m)^2`` of coefficients and intercepts.
 
-        The intercepts (T,) are those at zero columns; b_t are the levels at the mean row.
+        The intercepts (T,) are those at zero columns; b_t are the levels at the mean
+        row.
         """
         levels = intercepts + self.center @ W
         return self.ratio / 2 * float(np.sum((levels - self.mean) ** 2))

@@ -1,7 +1,8 @@
 """Losses on fields: elementwise functions of a prediction z and a target y.
 
-The loss of a data set is ``sum_i w_i l(z_i, y_i)`` without 1/n; `scale` multiplies it. Weights broadcast against the
-field; an entry of weight 0 (a masked target has y = 0) contributes nothing anywhere.
+The loss of a data set is ``sum_i w_i l(z_i, y_i)`` without 1/n; `scale` multiplies it.
+Weights broadcast against the field; an entry of weight 0 (a masked target has y = 0)
+contributes nothing anywhere.
 """
 
 from __future__ import annotations
@@ -211,8 +212,9 @@ class LogisticLoss(Loss):
     def prox_step(
         self, z: np.ndarray, y: np.ndarray, t: np.ndarray | float
     ) -> np.ndarray:
-        # The new margin u is the root of the increasing h(u) = u - m - t scale expit(-u), which is convex for u < 0
-        # and concave for u > 0: from max(0, m) Newton's steps never pass the root.
+        # The new margin u is the root of the increasing h(u) = u - m - t scale
+        # expit(-u), which is convex for u < 0 and concave for u > 0: from max(0, m)
+        # Newton's steps never pass the root.
         m = y * z
         top = np.broadcast_to(self.scale * t, m.shape)
         u = np.maximum(0.0, m)
@@ -303,20 +305,25 @@ LOSSES: dict[str, type[Loss]] = {
 
 
 # ---------------------------------------------------------------------- graded designs
-# Designs whose columns differ so much in scale that a Gram matrix loses the small ones in the rounding of the large: it
-# has errors of eps times its largest eigenvalue, and directions whose singular value is below sqrt(eps) of the largest,
-# about, are noise there. Scaling the columns would change the penalty. A Jacobi SVD of the rows has relative errors
-# that do not depend on the scales of the columns (Drmac and Veselic, 2008; LAPACK's dgejsv).
+# Designs whose columns differ so much in scale that a Gram matrix loses the small ones
+# in the rounding of the large: it has errors of eps times its largest eigenvalue, and
+# directions whose singular value is below sqrt(eps) of the largest, about, are noise
+# there. Scaling the columns would change the penalty. A Jacobi SVD of the rows has
+# relative errors that do not depend on the scales of the columns (Drmac and Veselic,
+# 2008; LAPACK's dgejsv).
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _EPS = float(np.finfo(np.float64).eps)
-# Beyond this ratio of the norms of two columns, eigenvalues of a Gram matrix may be off by 1e-6 of themselves.
+# Beyond this ratio of the norms of two columns, eigenvalues of a Gram matrix may be off
+# by 1e-6 of themselves.
 _RATIO = 1e5
-# Size that centering leaves of a constant column, relative to the column: exactly, or with means subtracted from sums.
+# Size that centering leaves of a constant column, relative to the column: exactly, or
+# with means subtracted from sums.
 _DUST = 1e-13
 _DUST_OF_SUMS = 1e-7
-# A singular value is noise below this times eps, relative to the columns that its vector combines, and their number.
+# A singular value is noise below this times eps, relative to the columns that its
+# vector combines, and their number.
 _NOISE = 8.0
 
 
@@ -328,7 +335,8 @@ def is_graded(squares: Array, totals: Array, *, sums: bool = False) -> Array:
     squares : ndarray of shape (..., d)
         Squared norms of the columns.
     totals : ndarray of shape (..., d)
-        Those before centering: what is tiny next to them is rounding of a constant column.
+        Those before centering: what is tiny next to them is rounding of a constant
+        column.
     sums : bool, default False
         Whether the means were subtracted from sums of squares, not from the rows.
     """
@@ -349,8 +357,9 @@ def is_dust(squares: Array, totals: Array, *, sums: bool = False) -> Array:
 def right_singular(A: Array, sizes: Array) -> tuple[Array, Array]:
     """Return squared singular values, in ascending order, and right singular vectors (d, r) of a matrix (n, d).
 
-    Every singular value and every entry of the vectors is accurate relative to itself, as far as the condition of the
-    matrix with columns (for n < d: and rows) of norm one allows. Noise is left out, but for one direction.
+    Every singular value and every entry of the vectors is accurate relative to itself,
+    as far as the condition of the matrix with columns (for n < d: and rows) of norm one
+    allows. Noise is left out, but for one direction.
 
     Parameters
     ----------

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from mtlrun.errors import MemoryLimitError
 
-#: Eigenbases, Gram and kernel matrices up to this size are kept where that is faster than doing without. The limit is
-#: the same on every machine, so that the choice of an algorithm is reproducible.
+#: Eigenbases, Gram and kernel matrices up to this size are kept where that is faster
+#: than doing without. The limit is the same on every machine, so that the choice of an
+#: algorithm is reproducible.
 KEPT = 2 << 30
 #: Requests up to this size are granted without a look at the machine.
 _SMALL = 256 << 20

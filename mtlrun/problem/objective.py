@@ -18,8 +18,9 @@ from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.taskdata import TaskData, quotient
 
-#: The least objective that a gap is divided by, as a part of the null objective. Without
-#: a least value, the gap of a model that fits its targets exactly would be 0 / 0.
+#: The least objective that a gap is divided by, as a part of the null objective.
+#: Without a least value, the gap of a model that fits its targets exactly would be 0 /
+#: 0.
 NULL_SHARE = 1e-3
 
 
@@ -77,9 +78,9 @@ def null_objective(data: TaskData, loss: Loss) -> float:
     """Return the loss of zero coefficients, at which all penalties are zero.
 
     For the squared loss every task has its mean as intercept, whether or not the model
-    has intercepts, so that targets far from zero do not make all gaps look small. Losses
-    of labels are taken at scores of 0: labels have no units, and the loss of a task of
-    one class would vanish with its best intercept.
+    has intercepts, so that targets far from zero do not make all gaps look small.
+    Losses of labels are taken at scores of 0: labels have no units, and the loss of a
+    task of one class would vanish with its best intercept.
     """
     z = np.zeros(data.targets.shape)
     if not loss.labels:
@@ -90,7 +91,8 @@ def null_objective(data: TaskData, loss: Loss) -> float:
 def feasible_scale(Z: np.ndarray, penalties: Sequence[Penalty]) -> np.ndarray:
     """Return factors c (T,) in [0, 1] such that Z * c satisfies every norm's dual constraint.
 
-    Columns are scaled one by one for the penalties that are sums over columns, then all by one factor for the others.
+    Columns are scaled one by one for the penalties that are sums over columns, then all
+    by one factor for the others.
 
     Parameters
     ----------
@@ -226,8 +228,8 @@ def duality_gap(
 
     Notes
     -----
-    The dual point is made from minus the gradient of the loss at the iterate, with the intercepts that are best for its
-    coefficients.
+    The dual point is made from minus the gradient of the loss at the iterate, with the
+    intercepts that are best for its coefficients.
 
     Examples
     --------
@@ -339,7 +341,8 @@ class Centred:
     Attributes
     ----------
     data : TaskData
-        Centered targets, the original weights. Its `X` is centered only where the operator has no `shift`.
+        Centered targets, the original weights. Its `X` is centered only where the
+        operator has no `shift`.
     operator : TaskOperator
         Products with the centered design; solvers use this one, never `data.X`.
     x_mean : ndarray of shape (d,) or (d, T)
@@ -388,8 +391,9 @@ def is_far_from_zero(data: TaskData) -> bool:
 def centre(data: TaskData, *, targets: bool = True) -> Centred:
     """Remove the weighted mean of each task from the design, and from the targets.
 
-    Dense designs are copied and centered; a sparse one, and a shared one with weights or missing targets by task, stays
-    as it is and the operator subtracts the means. With the centered operator A and targets y, the Gram form is
+    Dense designs are copied and centered; a sparse one, and a shared one with weights
+    or missing targets by task, stays as it is and the operator subtracts the means.
+    With the centered operator A and targets y, the Gram form is
     ``A.gram(data.weights)`` and ``A.adjoint(w * y)``.
 
     Parameters
@@ -434,8 +438,9 @@ def optimal_intercept(
 ) -> np.ndarray:
     """Return b (T,) that minimizes the loss of z + b, task by task.
 
-    Safeguarded Newton steps on the derivative, which increases in b, for all tasks at once; one step for the squared
-    loss. A task of one class has no minimizer under the logistic loss; its b makes the derivative vanish within `tol`.
+    Safeguarded Newton steps on the derivative, which increases in b, for all tasks at
+    once; one step for the squared loss. A task of one class has no minimizer under the
+    logistic loss; its b makes the derivative vanish within `tol`.
 
     Parameters
     ----------
@@ -446,7 +451,8 @@ def optimal_intercept(
     start : ndarray of shape (T,), optional
         First guess; default zeros.
     tol : float, default 1e-12
-        Largest derivative allowed, relative to scale times the total weight of the task.
+        Largest derivative allowed, relative to scale times the total weight of the
+        task.
     """
     w = data.effective_weights()
     total = data.sum_by_task(data.full_weights())

@@ -13,11 +13,13 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from mtlrun.problem.taskdata import Design, TaskData, dense, is_sparse
 
-# Up to this size the norm of a design comes from an exact eigenvalue of its smaller Gram matrix.
+# Up to this size the norm of a design comes from an exact eigenvalue of its smaller
+# Gram matrix.
 _EXACT_NORM_SIZE = 2000
 # Lanczos approaches an eigenvalue from below; step sizes need an upper bound.
 _LANCZOS_MARGIN = 1e-6
-# Mean entries of a dense task below which the call per task costs more than its product.
+# Mean entries of a dense task below which the call per task costs more than its
+# product.
 _BATCH_ENTRIES = 5_000
 
 
@@ -29,7 +31,8 @@ class TaskOperator:
     data : TaskData
         Its weights and mask are *not* applied: they belong to the loss.
     shift : ndarray of shape (d,) or (d, T), optional
-        Subtracted from each row (of each task) without touching the design: X_t becomes X_t - 1 shift_t'.
+        Subtracted from each row (of each task) without touching the design: X_t becomes
+        X_t - 1 shift_t'.
     """
 
     def __init__(self, data: TaskData, shift: np.ndarray | None = None) -> None:
@@ -73,7 +76,8 @@ class TaskOperator:
         Returns
         -------
         ndarray
-            Shape (d, d) for a shared design with one weight per row and one shift, else one Gram per task, (T, d, d).
+            Shape (d, d) for a shared design with one weight per row and one shift, else
+            one Gram per task, (T, d, d).
         """
         if self._uniform(weights):
             return _gram(self.data.X, weights, self.shift)
@@ -103,17 +107,20 @@ class TaskOperator:
     def norm(self, weights: np.ndarray | None = None) -> float:
         """Return max over tasks of the largest singular value of diag(sqrt(weights)) X_t.
 
-        This is the norm of the operator; the stacked matrix of a shared design would be sqrt(T) times too large.
+        This is the norm of the operator; the stacked matrix of a shared design would be
+        sqrt(T) times too large.
 
         Parameters
         ----------
         weights : ndarray of shape (n,), (n, T) or (N,), optional
-            With shape (n, T), the upper bound from the largest weight of each row is returned.
+            With shape (n, T), the upper bound from the largest weight of each row is
+            returned.
 
         Returns
         -------
         float
-            Exact where min(n_t, d) is at most 2000, else from Lanczos iterations with a margin of 1e-6.
+            Exact where min(n_t, d) is at most 2000, else from Lanczos iterations with a
+            margin of 1e-6.
         """
         if self.data.shared and weights is not None and weights.ndim == 2:
             weights = weights.max(axis=1)
@@ -310,7 +317,8 @@ def conjugate_gradients(
     apply : callable
         Returns A V for V of the shape of `right`.
     right : ndarray of shape (n, k)
-        In the range of A; the solution of least norm is returned where there are many (without `diagonal`).
+        In the range of A; the solution of least norm is returned where there are many
+        (without `diagonal`).
     diagonal : ndarray of shape (n,) or (n, k), optional
         Positive numbers near the diagonal of A, to precondition with.
     tol : float, default 1e-13

@@ -34,11 +34,14 @@ class Penalty(ABC):
 
     alpha: float
 
-    #: Unchanged under W -> Q W for orthogonal Q (d, d), so that solvers may rotate the features.
+    #: Unchanged under W -> Q W for orthogonal Q (d, d), so that solvers may rotate the
+    #: features.
     rotation_invariant: ClassVar[bool] = False
-    #: alpha times a norm: `dual_norm` is its dual norm / alpha, and Z is dual feasible iff dual_norm(Z) <= 1.
+    #: alpha times a norm: `dual_norm` is its dual norm / alpha, and Z is dual feasible
+    #: iff dual_norm(Z) <= 1.
     is_norm: ClassVar[bool] = True
-    #: A sum (over tasks) of norms of the columns: the dual constraint holds column by column (`column_dual_norms`).
+    #: A sum (over tasks) of norms of the columns: the dual constraint holds column by
+    #: column (`column_dual_norms`).
     by_column: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

@@ -1,7 +1,8 @@
 """The squared loss as a quadratic in the coefficients: through Gram matrices, or in eigenbases (`rotation`).
 
-`Gram` keeps X'X and X'y, whose products cost d^2 instead of n d per task. Both are condensed from the rows, and lose in
-rounding what is small next to the rest: `row_primal` and `row_dual` certify by the rows themselves.
+`Gram` keeps X'X and X'y, whose products cost d^2 instead of n d per task. Both are
+condensed from the rows, and lose in rounding what is small next to the rest:
+`row_primal` and `row_dual` certify by the rows themselves.
 """
 
 from __future__ import annotations
@@ -31,17 +32,21 @@ from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData, quotient
 
-# Eigenvalues of a Gram matrix below this, relative to the largest and times its size, are rounding.
+# Eigenvalues of a Gram matrix below this, relative to the largest and times its size,
+# are rounding.
 ROUNDING = 4.0 * np.finfo(np.float64).eps
 # Making and using Gram matrices takes this many times their memory.
 GRAM_COPIES = 3
-# Gradients of the form and of the rows that differ by this part of a tolerance, relative to their size, are equal.
+# Gradients of the form and of the rows that differ by this part of a tolerance,
+# relative to their size, are equal.
 _AGREEMENT = 1e-2
 # Values of the form are off by about this many eps of the energy.
 _CANCELLED = 1e3
-# Where the largest eigenvalue is that many times the least, it matters what is lost in its rounding.
+# Where the largest eigenvalue is that many times the least, it matters what is lost in
+# its rounding.
 CONDITION = 1e10
-# A dense product runs about this many times as fast per multiplication as one with a sparse matrix.
+# A dense product runs about this many times as fast per multiplication as one with a
+# sparse matrix.
 _DENSE_ADVANTAGE = 50
 # Up to this size the largest eigenvalue of a Gram matrix is computed exactly.
 EXACT_SIZE = 2000
@@ -50,7 +55,8 @@ EXACT_SIZE = 2000
 class Quadratic(ABC):
     """``1/2 sum_t ||y_t - X_t w_t||^2``, rows weighted, every task centered where intercepts are fitted.
 
-    Coordinates of the coefficients are (r, T) arrays: the (d, T) coefficients themselves for a `Gram`.
+    Coordinates of the coefficients are (r, T) arrays: the (d, T) coefficients
+    themselves for a `Gram`.
 
     Attributes
     ----------
@@ -62,7 +68,8 @@ class Quadratic(ABC):
     cross : ndarray of shape (r, T)
         X'y in coordinates.
     energy, explained : ndarray of shape (T,)
-        Squared norms of the (centered, weighted) targets and of their projections on the range of X.
+        Squared norms of the (centered, weighted) targets and of their projections on
+        the range of X.
     """
 
     cross: np.ndarray
@@ -125,7 +132,8 @@ class Quadratic(ABC):
     ) -> float:
         """Return minus the conjugate of the loss at the residual of Q, its part in the range of X scaled per task.
 
-        The part outside the range of X is free and stays as it is; only the rest must be scaled to become feasible.
+        The part outside the range of X is free and stays as it is; only the rest must
+        be scaled to become feasible.
         """
         linear, square = self._moments(Q, image)
         value = scale * (self.explained - linear) - 0.5 * scale**2 * (
@@ -211,8 +219,8 @@ class Quadratic(ABC):
     ) -> float:
         """Return the dual value at the feasible point made from the residual of W (d, T), from the rows.
 
-        It is valid however inaccurate the form is. With `sharp` only what can be fitted is scaled, as the form does it,
-        which takes two products more.
+        It is valid however inaccurate the form is. With `sharp` only what can be fitted
+        is scaled, as the form does it, which takes two products more.
         """
         data = self._moved
         operator = self.operator
@@ -298,8 +306,9 @@ class Gram(Quadratic):
     data : TaskData
     fit_intercept : bool, default False
     sharp : bool, default True
-        Leave what no coefficients can fit out of the scaling of dual points, which takes the eigenvectors of the Gram
-        matrices (once); without it, dual values are valid but lower.
+        Leave what no coefficients can fit out of the scaling of dual points, which
+        takes the eigenvectors of the Gram matrices (once); without it, dual values are
+        valid but lower.
 
     Raises
     ------
@@ -427,7 +436,8 @@ def gram_pays(data: TaskData) -> bool:
 
 # ---------------------------------------------------------------------- is what a run says of its end true of the rows?
 
-#: A key of `SolverResult.info`: what helps is another scale of the data, not more iterations.
+#: A key of `SolverResult.info`: what helps is another scale of the data, not more
+#: iterations.
 BADLY_SCALED = "badly_scaled"
 # A gap from the rows has rounding of its own: relative to the tolerance, and absolute.
 _SLACK = 1e-2
@@ -461,7 +471,8 @@ def confirm(
         Of the loss.
     tol : float
     at : callable, optional
-        Returns the coefficients (d, T) whose residual makes the dual point; default the sum of the parts.
+        Returns the coefficients (d, T) whose residual makes the dual point; default the
+        sum of the parts.
     """
     if not result.converged:
         return

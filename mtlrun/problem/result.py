@@ -13,7 +13,8 @@ from mtlrun.problem.objective import Gap, relative_gap
 
 Callback = Callable[[int, float, float], Any]
 
-# A gap below the first threshold that is not halved in this many checks will not improve.
+# A gap below the first threshold that is not halved in this many checks will not
+# improve.
 _FLOATS = 1e-13
 _PATIENCE = 3
 
@@ -33,13 +34,15 @@ class SolverResult:
     n_iter : int
         Iterations done.
     objective : list of float
-        Primal values at the iterations where they were computed; the last one belongs to `parts`.
+        Primal values at the iterations where they were computed; the last one belongs
+        to `parts`.
     gap : float or None
         Last relative duality gap, None where the solver has no certificate.
     gaps : list of (iteration, primal, dual)
         History of the certificate.
     stop_crit : float or None
-        Final value of the stopping criterion (the gap unless another rule was requested).
+        Final value of the stopping criterion (the gap unless another rule was
+        requested).
     message : str
         Why the solver stopped.
     info : dict
@@ -242,8 +245,8 @@ def relative_changes(
 ) -> list[float]:
     """Return ||new_k - old_k||_F / max(least, ||old_k||_F) for every part.
 
-    With `least` 1 this is equation (25) of Pan et al. (2015), which depends on the units
-    of the targets.
+    With `least` 1 this is equation (25) of Pan et al. (2015), which depends on the
+    units of the targets.
     """
     return [
         float(np.linalg.norm(a - b)) / max(least, float(np.linalg.norm(b)))

@@ -1,8 +1,10 @@
 """Eigenbases of the designs, in which the squared loss is diagonal.
 
-With X = U S V' (one design for all tasks) every penalty that does not change under rotations of the features keeps its
-value in the coordinates Q = V'W, and iterates that start in the row space of X stay there; so a solver can work on
-matrices of min(n, d) rows with an elementwise data step. Tasks with designs of their own have one such basis each.
+With X = U S V' (one design for all tasks) every penalty that does not change under
+rotations of the features keeps its value in the coordinates Q = V'W, and iterates that
+start in the row space of X stay there; so a solver can work on matrices of min(n, d)
+rows with an elementwise data step. Tasks with designs of their own have one such basis
+each.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import CONDITION, ROUNDING, Quadratic
 from mtlrun.problem.taskdata import EIGENVECTORS, TaskData, dense, quotient
 
-# X'U/s is orthonormal to about eps * (s_max / s_min)^2; up to this departure it is good enough to lift a solution.
+# X'U/s is orthonormal to about eps * (s_max / s_min)^2; up to this departure it is good
+# enough to lift a solution.
 _ORTHONORMAL = 1e-8
 # Decomposing takes about this many times the memory of the bases.
 _COPIES = 4
@@ -40,8 +43,8 @@ _ZERO = 1e-13
 class Rotation(Quadratic):
     """Coordinates in which the loss is diagonal, for every task.
 
-    Built by `prepare`; may be used for any number of fits on the same data, whatever the penalties. r is the rank of a
-    shared design or the largest rank of a task.
+    Built by `prepare`; may be used for any number of fits on the same data, whatever
+    the penalties. r is the rank of a shared design or the largest rank of a task.
 
     Attributes
     ----------
@@ -154,8 +157,9 @@ class Rotation(Quadratic):
 class SharedRotation(Rotation):
     """One basis for all tasks: X (centered, rows times the root of their weights) = U diag(s) V'.
 
-    The eigenvectors come from the Gram matrix of the smaller side, so that a sparse X is never densified beyond
-    min(n, d) x d; with n < d only U is formed, and V when a caller needs it.
+    The eigenvectors come from the Gram matrix of the smaller side, so that a sparse X
+    is never densified beyond min(n, d) x d; with n < d only U is formed, and V when a
+    caller needs it.
     """
 
     def __init__(self, data: TaskData, fit_intercept: bool = False) -> None:
@@ -208,8 +212,9 @@ class SharedRotation(Rotation):
     def diagonal_data(self) -> TaskData:
         """Return data with a diagonal design that have this least-squares problem, for unweighted rows.
 
-        One row per coordinate, diag(s) against U'y_t, and a row of zeros against the length of what no coefficients
-        can fit: for every task an orthogonal transformation of the rows of the (centered) design and targets.
+        One row per coordinate, diag(s) against U'y_t, and a row of zeros against the
+        length of what no coefficients can fit: for every task an orthogonal
+        transformation of the rows of the (centered) design and targets.
         """
         s = np.sqrt(self.squares[:, 0])
         targets = quotient(self.cross, s[:, None])
@@ -230,8 +235,9 @@ class SharedRotation(Rotation):
     def slope(self, W: np.ndarray) -> np.ndarray:
         if self._has_basis:
             return super().slope(W)
-        # From the rows, as V itself takes far longer. They give V'V = I + E where squares are inexact, and the
-        # coordinates of which W is made are (I + E)^-1 V'W = (2 - V'V) V'W up to the square of E.
+        # From the rows, as V itself takes far longer. They give V'V = I + E where
+        # squares are inexact, and the coordinates of which W is made are (I + E)^-1 V'W
+        # = (2 - V'V) V'W up to the square of E.
         Q = self._coordinates(W)
         return self.lift(
             self.cross - self.squares * (2.0 * Q - self._coordinates(self.lift(Q)))
@@ -261,7 +267,8 @@ class SharedRotation(Rotation):
             _REMEDY,
         )
         V = self._from_rows(self._vectors / self._roots.T)
-        # Small singular values make V'V = R'R depart from I a little; X = U diag(s) R (V / R)', diag(s) R ~ diag(s).
+        # Small singular values make V'V = R'R depart from I a little; X = U diag(s) R
+        # (V / R)', diag(s) R ~ diag(s).
         factor = scipy.linalg.cholesky(V.T @ V, check_finite=False)
         return scipy.linalg.solve_triangular(
             factor, V.T, trans="T", check_finite=False
@@ -383,10 +390,11 @@ def prepare(
     Parameters
     ----------
     data : TaskData
-        A shared design with one weight per row gives a `SharedRotation`; ragged tasks, and shared ones with missing
-        targets or weights by task, a `TaskRotation`.
+        A shared design with one weight per row gives a `SharedRotation`; ragged tasks,
+        and shared ones with missing targets or weights by task, a `TaskRotation`.
     fit_intercept : bool, default False
-        Center every task (with its weights), which removes an unpenalized intercept; a sparse X stays sparse.
+        Center every task (with its weights), which removes an unpenalized intercept; a
+        sparse X stays sparse.
     rotation : Rotation, optional
         Returned if it was made from these data.
 
@@ -532,9 +540,10 @@ def find_basis(
 def in_row_space(data: TaskData) -> tuple[TaskData, np.ndarray | None]:
     """Return ragged data in coordinates of the span of their rows, and the basis (d, r); else the data and None.
 
-    Tasks made one-vs-one share their examples: 45 tasks of 80 rows may have 400 distinct rows in 784 features. Where
-    penalties keep their value under rotations of the features, the solution lies in the span of the rows, and every
-    product is that many times cheaper in an orthonormal basis of it.
+    Tasks made one-vs-one share their examples: 45 tasks of 80 rows may have 400
+    distinct rows in 784 features. Where penalties keep their value under rotations of
+    the features, the solution lies in the span of the rows, and every product is that
+    many times cheaper in an orthonormal basis of it.
 
     Parameters
     ----------

@@ -1,6 +1,7 @@
 """Data of several tasks by their sums: all that squared-loss models need, in d^2 numbers per design.
 
-Sums can be added and subtracted: rows may come in chunks, from several sites, or leave as the test part of a fold.
+Sums can be added and subtracted: rows may come in chunks, from several sites, or leave
+as the test part of a fold.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from mtlrun.utils.outputs import write_output
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _SCHEMA = 1
-# Eigenvalues of a Gram matrix below this, relative to the largest and times its size, are rounding.
+# Eigenvalues of a Gram matrix below this, relative to the largest and times its size,
+# are rounding.
 _ROUNDING = 8.0 * np.finfo(np.float64).eps
 # Arrays of a file, by the names of the attributes.
 _ARRAYS = ("weight", "x", "xx", "y", "yy", "xy", "n_rows", "x_shift", "y_shift")
@@ -44,11 +46,13 @@ class TaskStatistics:
     Attributes
     ----------
     tasks : ndarray of shape (T,)
-        Sorted labels of the tasks; of a shared design the names or positions of the targets.
+        Sorted labels of the tasks; of a shared design the names or positions of the
+        targets.
     shared : bool
         Whether all tasks have the same rows and weights.
     weight : ndarray of shape (G,)
-        Sum of the weights of the rows; G is 1 where all tasks share rows and weights, else T.
+        Sum of the weights of the rows; G is 1 where all tasks share rows and weights,
+        else T.
     x, xx : ndarray of shape (G, d) and (G, d, d)
         Weighted sums of x and x x', of ``x - x_shift``.
     y, yy : ndarray of shape (T,)
@@ -102,13 +106,15 @@ class TaskStatistics:
         ----------
         X : array-like or sparse matrix of shape (n, d)
         y : array-like of shape (n,) or (n, T)
-            One target per row with `task_id`; else one column per task, NaN where a target is missing.
+            One target per row with `task_id`; else one column per task, NaN where a
+            target is missing.
         task_id : array-like of shape (n,), optional
         sample_weight : array-like of shape (n,) or (n, T), optional
         features : sequence of str, optional
             Names of the columns.
         like : TaskStatistics, optional
-            Take its shift, as for the chunks after the first; default: the means of these rows.
+            Take its shift, as for the chunks after the first; default: the means of
+            these rows.
 
         Raises
         ------
@@ -254,7 +260,8 @@ class TaskStatistics:
     ) -> TaskStatistics:
         """Return the statistics of the features times factors (d,); ``1 / std`` standardizes them.
 
-        Targets are taken less `center`, times `targets`: a number for all tasks or one for each.
+        Targets are taken less `center`, times `targets`: a number for all tasks or one
+        for each.
         """
         f = np.asarray(factors, dtype=np.float64)
         return replace(
@@ -310,7 +317,8 @@ class TaskStatistics:
     def sufficient_statistics(self, *, centred: bool) -> tuple[TaskData, Array, Array]:
         """Return data of d + 1 rows per design with the same squared loss, and the means taken off if `centred`.
 
-        With the means off, the loss is that with the best intercepts, ``y_mean - x_mean w``.
+        With the means off, the loss is that with the best intercepts, ``y_mean - x_mean
+        w``.
 
         Returns
         -------
@@ -345,7 +353,8 @@ class TaskStatistics:
         graded = is_graded(
             squares, squares + self.weight[:, None] * np.square(x_mean), sums=True
         )
-        # Any root of X'X will do. With columns of different sizes, take the root for columns scaled to one size.
+        # Any root of X'X will do. With columns of different sizes, take the root for
+        # columns scaled to one size.
         sizes = np.where(
             graded[:, None] & (squares > 0), np.sqrt(np.maximum(squares, 0.0)), 1.0
         )

@@ -1,6 +1,7 @@
 """Data of several tasks: designs, targets and weights, checked once at the door.
 
-Everything becomes float64 in C order, or CSR; arrays that are so already are not copied.
+Everything becomes float64 in C order, or CSR; arrays that are so already are not
+copied.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from numpy.typing import ArrayLike
 if TYPE_CHECKING:
     from mtlrun.problem.levels import ShrunkenLevels
 
-# A float64 C-ordered ndarray or a csr_array; their common operations have no common static type.
+# A float64 C-ordered ndarray or a csr_array; their common operations have no common
+# static type.
 Design = Any
 
 
@@ -59,7 +61,8 @@ def as_design(X: Design, name: str = "X") -> Design:
     Raises
     ------
     ValueError
-        If it is not two-dimensional and numeric, has no features, or holds values that are not finite.
+        If it is not two-dimensional and numeric, has no features, or holds values that
+        are not finite.
     """
     if is_sparse(X):
         if X.ndim != 2:
@@ -196,9 +199,10 @@ def unique_labels(task_id: object) -> tuple[np.ndarray, np.ndarray]:
 class TaskData:
     """T tasks with d features, in one of two layouts; built by the ``from_*`` constructors.
 
-    *Ragged*: every task has its own rows; `X` is (N, d) with rows sorted by task, `targets` is (N,).
-    *Shared*: one `X` of shape (n, d) serves all tasks, `targets` is (n, T).
-    An array of the shape of `targets` is called a *field*. All floats are float64; nothing here is ever modified.
+    *Ragged*: every task has its own rows; `X` is (N, d) with rows sorted by task,
+    `targets` is (N,). *Shared*: one `X` of shape (n, d) serves all tasks, `targets` is
+    (n, T). An array of the shape of `targets` is called a *field*. All floats are
+    float64; nothing here is ever modified.
 
     Attributes
     ----------
@@ -211,11 +215,13 @@ class TaskData:
     offsets : ndarray of shape (T + 1,) or None
         Ragged: task t has the rows ``offsets[t]:offsets[t + 1]``. Shared: None.
     weights : ndarray of shape (N,), (n,) or (n, T), or None
-        Non-negative; a weight of k counts as k repetitions. With masked targets it is (n, T) and 0 where masked.
+        Non-negative; a weight of k counts as k repetitions. With masked targets it is
+        (n, T) and 0 where masked.
     observed : ndarray of bool, shape (n, T), or None
         Where targets are known; None when all are.
     order : ndarray of shape (N,) or None
-        Row ``order[i]`` of the caller's array became row i; None when rows were not moved.
+        Row ``order[i]`` of the caller's array became row i; None when rows were not
+        moved.
 
     Examples
     --------
@@ -301,7 +307,8 @@ class TaskData:
         Raises
         ------
         ValueError
-            On wrong shapes, infinite values, negative weights, or a task without any observed row of positive weight.
+            On wrong shapes, infinite values, negative weights, or a task without any
+            observed row of positive weight.
         """
         design = as_design(X)
         Y = as_array(Y, "Y", ndim=2)
@@ -332,7 +339,8 @@ class TaskData:
     ) -> TaskData:
         """Build ragged data from stacked rows and a task label per row.
 
-        Rows are sorted stably by task (`order` remembers how); nothing is copied when they are sorted already.
+        Rows are sorted stably by task (`order` remembers how); nothing is copied when
+        they are sorted already.
 
         Parameters
         ----------
@@ -345,8 +353,8 @@ class TaskData:
         Raises
         ------
         ValueError
-            On wrong shapes, values that are not finite, labels that are missing or cannot be sorted, negative weights,
-            or a task without positive weight.
+            On wrong shapes, values that are not finite, labels that are missing or
+            cannot be sorted, negative weights, or a task without positive weight.
         """
         design = as_design(X)
         y = as_array(y, "y", ndim=1)
@@ -396,7 +404,8 @@ class TaskData:
         Raises
         ------
         ValueError
-            On lists of different lengths, an empty task, or what the other constructors refuse.
+            On lists of different lengths, an empty task, or what the other constructors
+            refuse.
         """
         if not len(Xs) == len(ys) == (len(Xs) if weights is None else len(weights)) > 0:
             raise ValueError(
@@ -539,7 +548,8 @@ class TaskData:
     def task(self, t: int) -> tuple[Design, np.ndarray, np.ndarray | None]:
         """Return design, targets and weights (or None) of task t; views unless rows are missing.
 
-        Rows with a missing target are left out, so that algorithms that work task by task can ignore masks.
+        Rows with a missing target are left out, so that algorithms that work task by
+        task can ignore masks.
         """
         t = range(self.n_tasks)[t]
         if self.offsets is not None:
@@ -598,7 +608,8 @@ class TaskData:
         rows : array-like of int, shape (k,)
             Of `X`; their order counts for a shared design only.
         complete : bool, default True
-            Refuse to leave a task of a shared design without observed rows of positive weight.
+            Refuse to leave a task of a shared design without observed rows of positive
+            weight.
 
         Raises
         ------

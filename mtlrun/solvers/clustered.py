@@ -21,12 +21,14 @@ from mtlrun.solvers.pairwise import Flows, TaskTerm, fuse, pair_distances
 #
 # A part near the mean of the tasks plus a part of low rank, not convex.
 
-# The equations for W are solved to this share of their residual at the last W, within this many steps.
+# The equations for W are solved to this share of their residual at the last W, within
+# this many steps.
 _INNER = 1e-1
 _INNER_STEPS = 50
 # How often parts and subspace are matched to one W.
 _MATCHES = 5
-# On columns of mixed scales: a step that still gains this part of the objective was not made, for rounding.
+# On columns of mixed scales: a step that still gains this part of the objective was not
+# made, for rounding.
 _STALLED = 1e-3
 # Eigenvalues of a (T, T) matrix below this, relative to the largest, are zero.
 _ROUNDING = 1e-12
@@ -58,11 +60,14 @@ def solve_coclus(
 ) -> SolverResult:
     """Minimize loss(P + Q) + shared sum_t ||p_t - mean||^2 + low_rank sum_{i>k} sigma_i(Q)^2 + ridge ||P + Q||^2.
 
-    With S the subspace of tasks spanned by the k leading right singular vectors of Q, the last term is the smallest
+    With S the subspace of tasks spanned by the k leading right singular vectors of Q,
+    the last term is the smallest
     ||Q (I - S)||^2 over subspaces. For a given S the best parts of W = P + Q are linear in W and leave a quadratic
-    tr(W A W'), A a (T, T) matrix. So rounds of two steps, none of which raises the objective: W by conjugate gradients
-    (preconditioned with the eigenbases of the tasks), then P, Q and S in closed form. A loss other than the squared one
-    is replaced by its quadratic upper bound at the last W. The first S is nothing: all of Q is penalized.
+    tr(W A W'), A a (T, T) matrix. So rounds of two steps, none of which raises the
+    objective: W by conjugate gradients (preconditioned with the eigenbases of the
+    tasks), then P, Q and S in closed form. A loss other than the squared one is
+    replaced by its quadratic upper bound at the last W. The first S is nothing: all of
+    Q is penalized.
 
     Parameters
     ----------
@@ -77,7 +82,8 @@ def solve_coclus(
         Non-negative.
     fit_intercept : bool, default True
     tol : float, default 1e-5
-        Decrease of the objective in one round, relative to the objective at zero, to stop at.
+        Decrease of the objective in one round, relative to the objective at zero, to
+        stop at.
     max_iter : int, default 500
         Rounds.
     space : RowSpace, optional
@@ -86,7 +92,8 @@ def solve_coclus(
     Returns
     -------
     SolverResult
-        parts (P, Q); `gap` is None (the problem is not convex), `stop_crit` the last relative decrease.
+        parts (P, Q); `gap` is None (the problem is not convex), `stop_crit` the last
+        relative decrease.
     """
     if space is None:
         space = RowSpace.of(data, fit_intercept)
@@ -255,8 +262,9 @@ class _Equations:
 #
 # Least squares by the iteration of `mtlrun.solvers.pairwise`.
 
-# The first step of the flows is this part of the typical curvature. These multiples of the last step are tried in the
-# order given, until one of them solves the problem; the best one goes on.
+# The first step of the flows is this part of the typical curvature. These multiples of
+# the last step are tried in the order given, until one of them solves the problem; the
+# best one goes on.
 _FIRST = 0.3
 _TRIALS = (1.0, 0.1, 10.0)
 _TRIAL_LENGTH = 30
@@ -318,9 +326,10 @@ class LeastSquares(TaskTerm):
     def _dual(self, W: np.ndarray, flows: Flows, lam: float) -> float:
         """Return the dual value at the residuals of W, shifted and scaled to be feasible.
 
-        A dual point theta needs X_t'theta_t = div p_t with flows of norm at most lam. Moving all tasks by one vector (a
-        pooled least-squares fit) makes sum_t X_t'theta_t = 0; what is left between X'theta and div p is spread evenly
-        over the pairs; then everything is scaled.
+        A dual point theta needs X_t'theta_t = div p_t with flows of norm at most lam.
+        Moving all tasks by one vector (a pooled least-squares fit) makes sum_t
+        X_t'theta_t = 0; what is left between X'theta and div p is spread evenly over
+        the pairs; then everything is scaled.
         """
         rotation = self.rotation
         W = self.centre(W)

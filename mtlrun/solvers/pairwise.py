@@ -1,17 +1,19 @@
 """Tasks pulled together in pairs: sum_t f_t(w_t) + lam * sum_{s<t} ||w_s - w_t||_2 by consensus ADMM.
 
-One iteration serves every f whose prox is known: the quadratic on the simplex of multi-task MKL, the squared loss of
-MeTaG. Rows are tasks here, (T, d).
+One iteration serves every f whose prox is known: the quadratic on the simplex of
+multi-task MKL, the squared loss of MeTaG. Rows are tasks here, (T, d).
 
-Consensus ADMM keeps two local copies per pair. Their scaled multipliers are opposite after the first iteration, so one
-*flow* p_st per pair is enough (p_st = -rho u, of norm at most lam by construction), and eliminating the copies gives::
+Consensus ADMM keeps two local copies per pair. Their scaled multipliers are opposite
+after the first iteration, so one *flow* p_st per pair is enough (p_st = -rho u, of norm
+at most lam by construction), and eliminating the copies gives::
 
     p_st <- projection of p_st + sigma (w_s - w_t) on the ball of radius lam            sigma = rho / 2
     w_t  <- prox of f_t / weight at  w_t - (1/weight) sum_s (2 p_ts - previous p_ts)    weight = rho (T - 1)
 
-The same iteration converges with the smaller weight = T sigma (a primal-dual step: the squared norm of w -> all
-differences is T), which is what is used. A flow is a certificate as it stands: for all w,
-lam ||w_s - w_t|| >= <p_st, w_s - w_t>, so min_w sum_t f_t(w_t) + <div p_t, w_t> is a lower bound.
+The same iteration converges with the smaller weight = T sigma (a primal-dual step: the
+squared norm of w -> all differences is T), which is what is used. A flow is a
+certificate as it stands: for all w, lam ||w_s - w_t|| >= <p_st, w_s - w_t>, so min_w
+sum_t f_t(w_t) + <div p_t, w_t> is a lower bound.
 """
 
 from __future__ import annotations
@@ -145,7 +147,8 @@ def fuse(
     lam : float
         Not negative.
     flows : Flows
-        Start of the multipliers; changed in place to where the run ended, for the next one.
+        Start of the multipliers; changed in place to where the run ended, for the next
+        one.
     sigma : float
         Step of the flows, positive; about (size of the flows) / (size of W).
     tol : float
@@ -211,14 +214,16 @@ def project_simplex_ball(V: np.ndarray) -> np.ndarray:
 def _lower_rows(W: np.ndarray) -> None:
     """Subtract from the positive entries of rows with a sum above 1 what brings it down to 1, in place.
 
-    The threshold of `mtlrun.penalties.norms.project_rows_l1`, compiled: `fuse` needs it in every iteration.
+    The threshold of `mtlrun.penalties.norms.project_rows_l1`, compiled: `fuse` needs it
+    in every iteration.
     """
     for t in range(len(W)):
         row = W[t]
         if row.sum() <= 1.0:
             continue
         descending = -np.sort(-row)
-        # The threshold over the k largest entries rises while the k-th entry is above it: the largest is the right one.
+        # The threshold over the k largest entries rises while the k-th entry is above
+        # it: the largest is the right one.
         total = -1.0
         threshold = 0.0
         for k in range(len(row)):

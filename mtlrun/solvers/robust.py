@@ -1,6 +1,7 @@
 """The solvers of the papers on robust multi-task learning: APG-RMTL, and LADM-RMTL (Pan, Xia, Yin, Liu, 2015).
 
-APG is the accelerated proximal gradient method that they compare with, LADM linearized alternating directions.
+APG is the accelerated proximal gradient method that they compare with, LADM linearized
+alternating directions.
 """
 
 from __future__ import annotations
@@ -95,22 +96,26 @@ def solve_apg(
 
         sum_i w_i l((X (L + E))_i, y_i) + sum_k penalty_k(W_k),   W_1 = L, W_2 = E
 
-    FISTA on (L, E) jointly with the fixed step 1 / (2 * curvature * max_t sigma_max(X_t)^2): both blocks see the whole
-    residual, hence the 2; curvature = 2 beta for the paper's losses. ``variant="paper"`` takes a full SVD every time;
-    ``"fast"`` the eigendecomposition of the smaller Gram matrix and the gradient restart.
+    FISTA on (L, E) jointly with the fixed step 1 / (2 * curvature * max_t
+    sigma_max(X_t)^2): both blocks see the whole residual, hence the 2; curvature = 2
+    beta for the paper's losses. ``variant="paper"`` takes a full SVD every time;
+    ``"fast"`` the eigendecomposition of the smaller Gram matrix and the gradient
+    restart.
 
     The squared loss of a shared design without gaps is run in its eigenbasis, which
     changes no iterate. Elsewhere products are computed as in `solve_fista`: a sparse X
     stays sparse, or X'X is used where it is cheaper. With ``form="paper"`` all products
     are with X itself and every SVD is full.
 
-    ``variant="backtracking"`` has the form of the public implementation that these authors are likely to have run: a
-    curvature that starts at the one of the loss and is doubled until the quadratic bound holds, every value and gradient
-    from X anew, and a second SVD of each iterate for the value of its trace norm. It finds the same solution and takes
-    longer; it is there for comparisons of seconds with the papers.
+    ``variant="backtracking"`` has the form of the public implementation that these
+    authors are likely to have run: a curvature that starts at the one of the loss and
+    is doubled until the quadratic bound holds, every value and gradient from X anew,
+    and a second SVD of each iterate for the value of its trace norm. It finds the same
+    solution and takes longer; it is there for comparisons of seconds with the papers.
 
-    The paper's stop (Pan et al. 2015, Section VII): every part changes by at most eps relative to max(1, its norm),
-    equation (25), or the objective by at most eps of itself, equation (26).
+    The paper's stop (Pan et al. 2015, Section VII): every part changes by at most eps
+    relative to max(1, its norm), equation (25), or the objective by at most eps of
+    itself, equation (26).
 
     Parameters
     ----------
@@ -129,25 +134,27 @@ def solve_apg(
     start : SolverResult or ndarray of shape (n_parts, d, T), optional
         Warm start; the paper starts at zero.
     rotation : Rotation, optional
-        From `prepare` with the same data and `fit_intercept`; made if not given and needed.
+        From `prepare` with the same data and `fit_intercept`; made if not given and
+        needed.
     fit_intercept : bool, default False
     tol : float, default 1e-4
     max_iter : int, default 20000
     callback : callable, optional
-        With ``stop="gap"`` called with (iteration, best primal, best dual) at every check, with ``stop="paper"`` with
-        (iteration, objective, nan) at every iteration; stops the run by returning True.
+        With ``stop="gap"`` called with (iteration, best primal, best dual) at every
+        check, with ``stop="paper"`` with (iteration, objective, nan) at every
+        iteration; stops the run by returning True.
 
     Returns
     -------
     SolverResult
-        `gap` belongs to the last iterate (best values with ``stop="gap"``); `info` has ``rule``, the rule that was
-        met ("25", "26", "gap" or None).
+        `gap` belongs to the last iterate (best values with ``stop="gap"``); `info` has
+        ``rule``, the rule that was met ("25", "26", "gap" or None).
 
     Raises
     ------
     ValueError
-        If an option is unknown, the loss is not smooth, the rotation belongs to other data, or `start` has a wrong
-        shape.
+        If an option is unknown, the loss is not smooth, the rotation belongs to other
+        data, or `start` has a wrong shape.
     """
     check_choice("variant", variant, "paper", "fast", "backtracking")
     check_choice("stop", stop, "paper", "gap")
@@ -313,7 +320,8 @@ MU_MAX = 1e10
 _STEP_MARGIN = 1.02
 # Corrected: largest ||violation of the constraint||_F / ||Y||_F at the end.
 _FEASIBILITY = 1e-5
-# Iterates move slowly when mu * sqrt(eta) * ||change||_F / ||Y||_F is below this times eps (LADMAP, eq. 24).
+# Iterates move slowly when mu * sqrt(eta) * ||change||_F / ||Y||_F is below this times
+# eps (LADMAP, eq. 24).
 _SLOW = 0.1
 # Relative to the parts themselves, whatever the units of the targets are.
 _TINY = float(np.finfo(np.float64).tiny)
@@ -322,7 +330,8 @@ _FAR = 0.5
 _GROSS = 0.1
 # Factor of this and mu when iterates hardly move and the gap is still too large.
 _FINER = 0.1
-# Balanced: mu falls while the residual of the parts is at least this part of the residual of the multiplier.
+# Balanced: mu falls while the residual of the parts is at least this part of the
+# residual of the multiplier.
 _LAG = 0.1
 
 
@@ -347,41 +356,52 @@ def solve_ladm(
 ) -> SolverResult:
     """Run LADM on ||L||_* + lam ||E||_{1,2} (or other penalties) with least squares or squared hinge.
 
-    ``variant="paper"`` is what is printed. Least squares (Algorithm 3) solves the constrained problem
-    ``min sum_k penalty_k(W_k) s.t. y_i = X_i w_i`` (`loss.scale` does not appear), the squared hinge (Algorithm 4) its
-    penalized problem; tau = 1 / (1.02 sigma_max^2) of the *stacked* designs, mu grows by 1.9 at every iteration, and
-    rule (25) alone stops. As mu starts at 1e-6, both shrinkages annihilate the first iterates and the rule holds at
-    once with W = 0, whenever 1e-6 sigma_max(A'Y) < 1 (and 1e-6 ||X_i'y_i|| < lam for all tasks).
-    ``"paper-past-zero"`` is the same, but does not stop while all parts are zero.
+    ``variant="paper"`` is what is printed. Least squares (Algorithm 3) solves the
+    constrained problem ``min sum_k penalty_k(W_k) s.t. y_i = X_i w_i`` (`loss.scale`
+    does not appear), the squared hinge (Algorithm 4) its penalized problem; tau = 1 /
+    (1.02 sigma_max^2) of the *stacked* designs, mu grows by 1.9 at every iteration, and
+    rule (25) alone stops. As mu starts at 1e-6, both shrinkages annihilate the first
+    iterates and the rule holds at once with W = 0, whenever 1e-6 sigma_max(A'Y) < 1
+    (and 1e-6 ||X_i'y_i|| < lam for all tasks). ``"paper-past-zero"`` is the same, but
+    does not stop while all parts are zero.
 
-    The other variants solve the penalized problem, ``sum_i w_i l(M_i, y_i) + sum_k penalty_k(W_k)`` subject to ``M =
-    A(W)``, with tau from the operator norm max_i sigma_max(X_i), and stop on rule (25) together with a feasibility
-    test. ``"accelerated"`` and ``"corrected"`` make a joint linearized step in all parts (half the printed length for
-    two, over-relaxed by 1.6) and an exact one in M; ``"sequential"`` updates part after part with the printed step
-    and without over-relaxation, in the order of Algorithm 4.
+    The other variants solve the penalized problem, ``sum_i w_i l(M_i, y_i) + sum_k
+    penalty_k(W_k)`` subject to ``M = A(W)``, with tau from the operator norm max_i
+    sigma_max(X_i), and stop on rule (25) together with a feasibility test.
+    ``"accelerated"`` and ``"corrected"`` make a joint linearized step in all parts
+    (half the printed length for two, over-relaxed by 1.6) and an exact one in M;
+    ``"sequential"`` updates part after part with the printed step and without
+    over-relaxation, in the order of Algorithm 4.
 
-    They differ in mu. ``"corrected"`` and ``"sequential"`` begin at the printed 1e-6 and let mu grow, but only while
-    the iterates move slowly (LADMAP: Lin, Liu & Su 2011). ``"accelerated"`` begins at the curvature c of the loss (2
-    beta for the paper's) and divides mu by sqrt(1 + 2 mu / c) at every iteration, so that mu is near c / k at
-    iteration k. These are the step sizes of Algorithm 2 of Chambolle & Pock (2011), since the conjugate of a loss of
-    curvature c is strongly convex: the rate is O(1/k^2) where a fixed mu has O(1/k), and no constant has to be tuned
-    to the data. A loss without curvature (the hinge) has mu as in ``"corrected"``.
+    They differ in mu. ``"corrected"`` and ``"sequential"`` begin at the printed 1e-6
+    and let mu grow, but only while the iterates move slowly (LADMAP: Lin, Liu & Su
+    2011). ``"accelerated"`` begins at the curvature c of the loss (2 beta for the
+    paper's) and divides mu by sqrt(1 + 2 mu / c) at every iteration, so that mu is near
+    c / k at iteration k. These are the step sizes of Algorithm 2 of Chambolle & Pock
+    (2011), since the conjugate of a loss of curvature c is strongly convex: the rate is
+    O(1/k^2) where a fixed mu has O(1/k), and no constant has to be tuned to the data. A
+    loss without curvature (the hinge) has mu as in ``"corrected"``.
 
-    ``"balanced"`` is ``"accelerated"``, but mu stays where it is at iterations where the multiplier lags behind the
-    parts: P < D / 10, where P is the norm of the parts times the residual of their optimality condition and D the norm
-    of the multiplier times the violation of the constraint, both as residuals of one step (Goldstein et al. 2013,
-    "Adaptive primal-dual hybrid gradient methods"). It costs a product with A' more, and far fewer iterations where
-    the loss weighs so much more than the penalties that mu = c / k becomes too small for the parts. In the eigenbasis
-    its certificate scales only what coefficients can reach of the residual, as in the other solvers.
+    ``"balanced"`` is ``"accelerated"``, but mu stays where it is at iterations where
+    the multiplier lags behind the parts: P < D / 10, where P is the norm of the parts
+    times the residual of their optimality condition and D the norm of the multiplier
+    times the violation of the constraint, both as residuals of one step (Goldstein et
+    al. 2013, "Adaptive primal-dual hybrid gradient methods"). It costs a product with
+    A' more, and far fewer iterations where the loss weighs so much more than the
+    penalties that mu = c / k becomes too small for the parts. In the eigenbasis its
+    certificate scales only what coefficients can reach of the residual, as in the other
+    solvers.
 
-    Least squares on a shared design without gaps and weights is run in the eigenbasis of the design, where its products
-    are elementwise; this changes no iterate (`SharedRotation.diagonal_data`). With ``form="paper"`` products are with X
-    itself, and the SVD of each iterate is full.
+    Least squares on a shared design without gaps and weights is run in the eigenbasis
+    of the design, where its products are elementwise; this changes no iterate
+    (`SharedRotation.diagonal_data`). With ``form="paper"`` products are with X itself,
+    and the SVD of each iterate is full.
 
     Parameters
     ----------
     data : TaskData
-        Weights count in the penalized objective; the constrained one knows observed (positive weight) or not.
+        Weights count in the penalized objective; the constrained one knows observed
+        (positive weight) or not.
     loss : SquaredLoss or SquaredHingeLoss
         All but the paper's variant take any loss with a prox.
     penalties : sequence of Penalty
@@ -395,29 +415,34 @@ def solve_ladm(
     start : SolverResult or ndarray of shape (n_parts, d, T), optional
         Warm start of the parts; as printed also of mu, if a result of this function.
     rotation : Rotation, optional
-        From `prepare` with the same data and `fit_intercept`; made if not given and needed.
+        From `prepare` with the same data and `fit_intercept`; made if not given and
+        needed.
     fit_intercept : bool, default False
-        Unpenalized intercepts: by centring for the squared loss; as variables in the corrected variant for others.
+        Unpenalized intercepts: by centring for the squared loss; as variables in the
+        corrected variant for others.
     tol : float, default 1e-4
         For ``stop="gap"``.
     max_iter : int, default 20000
     mu : float, optional
-        First penalty parameter; default 1e-6, as printed, and the curvature of the loss if accelerated.
+        First penalty parameter; default 1e-6, as printed, and the curvature of the loss
+        if accelerated.
     callback : callable, optional
-        Called with (iteration, objective, nan) at every iteration; stops the run by returning True.
+        Called with (iteration, objective, nan) at every iteration; stops the run by
+        returning True.
 
     Returns
     -------
     SolverResult
-        `objective` holds the values of the objective that is solved (constrained: of the penalties alone). `gap` is the
-        relative duality gap of the penalized objective at the end, None for a constrained run. `info` has
-        ``objective``, ``mu``, ``tau`` and ``feasibility``.
+        `objective` holds the values of the objective that is solved (constrained: of
+        the penalties alone). `gap` is the relative duality gap of the penalized
+        objective at the end, None for a constrained run. `info` has ``objective``,
+        ``mu``, ``tau`` and ``feasibility``.
 
     Raises
     ------
     ValueError
-        If an option is unknown, the loss does not fit the variant, the rotation belongs to other data, or `start` has
-        a wrong shape.
+        If an option is unknown, the loss does not fit the variant, the rotation belongs
+        to other data, or `start` has a wrong shape.
     """
     _check_options(variant, form, stop, loss, fit_intercept)
     basis = None
@@ -448,7 +473,8 @@ def solve_ladm(
     first = start_parts(start, len(penalties), (data.n_features, data.n_tasks))
     if first is not None:
         run.begin_at(first if basis is None else basis.rotate(first))
-        # The corrected run takes a mu of its own: the last one, grown to stop that run, would freeze this one.
+        # The corrected run takes a mu of its own: the last one, grown to stop that run,
+        # would freeze this one.
         if run.printed and isinstance(start, SolverResult):
             run.mu = start.info.get("mu", run.mu)
     run.mu = run.mu if mu is None else mu
@@ -760,7 +786,8 @@ class _BalancedRun(_AcceleratedRun):
             operator=self.operator,
         )
         if self.rotated:
-            # The last row of an eigenbasis holds what no coefficients can fit: its part need not be scaled.
+            # The last row of an eigenbasis holds what no coefficients can fit: its part
+            # need not be scaled.
             theta = np.vstack([theta[:-1], self.loss.scale * self.data.targets[-1:]])
         return value_at_dual(theta, Z, self.data, self.loss, self.penalties)
 
@@ -838,7 +865,8 @@ def _until_gap(run: _LadmIteration, eps: float, tracker: Tracker) -> SolverResul
             break
         change = max(relative_changes(run.parts, before, least=_TINY))
         if change <= eps and run.violation <= _FEASIBILITY:
-            # Rule (25) holds too early: a smaller mu takes longer steps, and must not grow for as little.
+            # Rule (25) holds too early: a smaller mu takes longer steps, and must not
+            # grow for as little.
             eps = _FINER * eps
             slow = _FINER * slow
             run.mu = _FINER * run.mu

@@ -1,8 +1,9 @@
 """ARFF files: dense and sparse rows, quoted names, nominal values, comments, missing values; multi-label sets of them.
 
-The rows are parsed in blocks of bounded size. A block whose rows are plain numbers goes to numpy at once; any other
-block is read value by value, which also finds the line and column of errors. `read` takes the multi-label sets
-as Mulan (an XML list of labels next to the file) and MEKA (``-C n`` in the relation) write them.
+The rows are parsed in blocks of bounded size. A block whose rows are plain numbers goes
+to numpy at once; any other block is read value by value, which also finds the line and
+column of errors. `read` takes the multi-label sets as Mulan (an XML list of labels next
+to the file) and MEKA (``-C n`` in the relation) write them.
 """
 
 from __future__ import annotations
@@ -49,12 +50,13 @@ class Attribute:
     raw : str
         As written, without quotes.
     codes : dict of str to float, or None
-        Number of each nominal value: itself where all values are different numbers, else its position. None = numeric
-        column.
+        Number of each nominal value: itself where all values are different numbers,
+        else its position. None = numeric column.
     line : int
         Where it is declared.
     open : bool
-        Whether values are texts that are not declared (string, date): they are numbered from 1 as they come.
+        Whether values are texts that are not declared (string, date): they are numbered
+        from 1 as they come.
     """
 
     name: str
@@ -474,20 +476,24 @@ def read(
     arff : list of str
         Files whose rows follow each other; all have the same columns.
     xml : str, optional
-        File with Mulan's list of labels; their order there is the order of the tasks. Without it the first columns are
-        labels (the last ones if negative), as many as MEKA writes into the relation as ``-C n``.
+        File with Mulan's list of labels; their order there is the order of the tasks.
+        Without it the first columns are labels (the last ones if negative), as many as
+        MEKA writes into the relation as ``-C n``.
     split_rows : dict of str to int, optional
-        Published splits by name: this many first rows are the training part, the others the test part.
+        Published splits by name: this many first rows are the training part, the others
+        the test part.
 
     Returns
     -------
     Dataset
-        X is CSR when the rows of the files are sparse, else dense; NaN stands for ``?``.
+        X is CSR when the rows of the files are sparse, else dense; NaN stands for
+        ``?``.
 
     Raises
     ------
     DataError
-        With ``file:line:column`` of the error, a label that is not a column, or files that do not fit together.
+        With ``file:line:column`` of the error, a label that is not a column, or files
+        that do not fit together.
     """
     tables = [read_arff(files[name]) for name in arff]
     first = tables[0]

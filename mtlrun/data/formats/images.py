@@ -92,11 +92,13 @@ def read(
     Parameters
     ----------
     parts : list of (images, labels)
-        Pairs of files; with two of them ``splits["original"]`` is the first against the second.
+        Pairs of files; with two of them ``splits["original"]`` is the first against the
+        second.
     scale : float, default=1.0
         Every pixel is divided by this (255 gives 0..1).
     tasks : str or mapping, optional
-        See `mtlrun.data.tasks.make_tasks`; rows are chosen before pixels become float64.
+        See `mtlrun.data.tasks.make_tasks`; rows are chosen before pixels become
+        float64.
 
     Raises
     ------
@@ -186,9 +188,9 @@ def read_letter(
 ) -> Dataset:
     """Read the letters of handwritten words (container of the Shogun project), classes a..z.
 
-    The first file holds cells ``patterns_*`` of shape (129, word length), with the pixels
-    column by column, and ``labels_*`` with 0 for a. The last row of a cell holds ones and
-    is dropped. A row of X is one upright 16 x 8 image, row by row.
+    The first file holds cells ``patterns_*`` of shape (129, word length), with the
+    pixels column by column, and ``labels_*`` with 0 for a. The last row of a cell holds
+    ones and is dropped. A row of X is one upright 16 x 8 image, row by row.
 
     Parameters
     ----------
@@ -198,8 +200,8 @@ def read_letter(
     Returns
     -------
     Dataset
-        Multi-class; ``splits["words"]`` is the file's division into training and test words, so that the letters of
-        one word stay together.
+        Multi-class; ``splits["words"]`` is the file's division into training and test
+        words, so that the letters of one word stay together.
     """
     file = next(iter(files.values()))
     variables = ["patterns_train", "labels_train", "patterns_test", "labels_test"]

@@ -1,7 +1,8 @@
 """MATLAB files of version 5 to 7: numeric arrays and cells of numeric arrays, read by scipy.
 
-scipy trusts the tags of the elements: an unknown data type in a damaged file ends the process with a segmentation
-fault. The structure of a file is therefore checked before scipy reads it.
+scipy trusts the tags of the elements: an unknown data type in a damaged file ends the
+process with a segmentation fault. The structure of a file is therefore checked before
+scipy reads it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from mtlrun.utils.sizes import CELLS, CELLS_PER_BYTE, allow, expansion
 if TYPE_CHECKING:
     from mtlrun.data.cards import Card
 
-#: scipy has no error class of its own for damage: each of these was seen on cut or altered files.
+#: scipy has no error class of its own for damage: each of these was seen on cut or
+#: altered files.
 _DAMAGE = (
     MatReadError,
     ValueError,
@@ -78,14 +80,15 @@ def read_mat(
     Returns
     -------
     dict
-        A numeric variable is its array (2-D at least, as MATLAB keeps it); a cell array is the list of its cells in
-        column-major order, each a numeric array.
+        A numeric variable is its array (2-D at least, as MATLAB keeps it); a cell array
+        is the list of its cells in column-major order, each a numeric array.
 
     Raises
     ------
     DataError
-        If the file is damaged or not a MATLAB file of version 5 to 7, a variable is missing, or it is neither numeric
-        nor a cell of numeric arrays (structures, functions and Java or MATLAB objects are refused).
+        If the file is damaged or not a MATLAB file of version 5 to 7, a variable is
+        missing, or it is neither numeric nor a cell of numeric arrays (structures,
+        functions and Java or MATLAB objects are refused).
     """
     content = stream.read()
     if (
@@ -148,7 +151,8 @@ def read(
     Raises
     ------
     DataError
-        For what `read_mat` and `task_cells` refuse, empty cells, NaN, and a last column that is not constant.
+        For what `read_mat` and `task_cells` refuse, empty cells, NaN, and a last column
+        that is not constant.
     """
     file = next(iter(files.values()))
     name = file.where()
@@ -197,12 +201,15 @@ def read_school(
     data : str
         The file with the cells X (27 features and a column of ones) and Y.
     argyriou : list of str
-        Files with the variables ``tr`` and ``tst``, 1-based rows; they become ``splits["argyriou"]``.
+        Files with the variables ``tr`` and ``tst``, 1-based rows; they become
+        ``splits["argyriou"]``.
     bias : bool, default=False
-        Keep the column of ones as a 28th feature (papers whose models have no intercept do).
+        Keep the column of ones as a 28th feature (papers whose models have no intercept
+        do).
     folds : int, default=10
-        Folds of ``splits["folds"]``, each with its share of each school (`TaskStratifiedKFold`). The paper that uses
-        ten folds does not say how it drew them.
+        Folds of ``splits["folds"]``, each with its share of each school
+        (`TaskStratifiedKFold`). The paper that uses ten folds does not say how it drew
+        them.
     seed : int, default=0
         Seed of the folds.
 
@@ -224,7 +231,8 @@ def read_school(
         file = file_called(files, name, card)
         with file.open() as stream:
             content = read_mat(stream, file.where(), ("tr", "tst"))
-        # Stored in the smallest integer type that holds them: subtracting 1 needs a wider one.
+        # Stored in the smallest integer type that holds them: subtracting 1 needs a
+        # wider one.
         train, test = (
             np.sort(np.asarray(content[key]).ravel().astype(np.int64)) - 1
             for key in ("tr", "tst")
@@ -365,13 +373,15 @@ def list_variables(content: bytes, wanted: Collection[str]) -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        ``numeric``, ``cell``, ``sparse``, ``char``, ``struct`` ...; ``cell of char`` and the like for a wanted cell
-        array in which not all cells are numeric or sparse.
+        ``numeric``, ``cell``, ``sparse``, ``char``, ``struct`` ...; ``cell of char``
+        and the like for a wanted cell array in which not all cells are numeric or
+        sparse.
 
     Raises
     ------
     ValueError
-        If an element does not fit into the file or has a type that its place does not allow.
+        If an element does not fit into the file or has a type that its place does not
+        allow.
     zlib.error
         If a compressed element is damaged.
     """

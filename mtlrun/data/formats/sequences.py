@@ -1,8 +1,9 @@
 """DNA strings of one length, kept as numpy byte strings: FASTA files and the UCI splice junctions.
 
-Letters: A, C, G, T and IUPAC's letters for sets of bases (R Y S W K M B D H V N); U is read as T, lower case as upper
-case. A k-mer with a letter for a set has no weighted-degree feature. Anything else, gaps ('-', '.') included, is
-refused with line and column.
+Letters: A, C, G, T and IUPAC's letters for sets of bases (R Y S W K M B D H V N); U is
+read as T, lower case as upper case. A k-mer with a letter for a set has no
+weighted-degree feature. Anything else, gaps ('-', '.') included, is refused with line
+and column.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ def iterate_fasta(stream: IO[bytes], name: str) -> Iterator[tuple[bytes, bytes, 
     Raises
     ------
     DataError
-        For text before the first header, a header without a sequence, and letters outside IUPAC.
+        For text before the first header, a header without a sequence, and letters
+        outside IUPAC.
     """
     header: bytes | None = None
     pieces: list[bytes] = []
@@ -149,7 +151,8 @@ def read_fasta(
     Raises
     ------
     DataError
-        For unequal lengths, a window that does not fit, headers without a label, and what `iterate_fasta` refuses.
+        For unequal lengths, a window that does not fit, headers without a label, and
+        what `iterate_fasta` refuses.
     """
     pattern = None
     if label:
@@ -203,13 +206,14 @@ def read(
     Parameters
     ----------
     tasks : list of mapping
-        Per task its ``name``, lists of files under ``positive`` and ``negative`` or under ``labelled`` (see `label`),
-        and under ``window`` the [start, stop] of the part of the sequences to keep, if not all.
+        Per task its ``name``, lists of files under ``positive`` and ``negative`` or
+        under ``labelled`` (see `label`), and under ``window`` the [start, stop] of the
+        part of the sequences to keep, if not all.
     label : str, optional
         Regular expression that finds +1 or -1 in the headers of ``labelled`` files.
     distinct : bool, default=True
-        Keep the first of equal sequences of one task and label. Repeats that fall into both parts of a split would
-        make the test too easy.
+        Keep the first of equal sequences of one task and label. Repeats that fall into
+        both parts of a split would make the test too easy.
 
     Returns
     -------
@@ -306,7 +310,8 @@ def read_splice(
     Parameters
     ----------
     classes : list of str
-        The labels in the order of the class numbers: exon/intron (donor), intron/exon (acceptor), neither.
+        The labels in the order of the class numbers: exon/intron (donor), intron/exon
+        (acceptor), neither.
     distinct : bool, default=False
         Keep the first of equal sequences of one class; the file repeats some.
     tasks : str or mapping, optional
@@ -320,7 +325,8 @@ def read_splice(
     Raises
     ------
     DataError
-        With line and column: not three fields, an unknown class, a letter outside IUPAC, another length.
+        With line and column: not three fields, an unknown class, a letter outside
+        IUPAC, another length.
     """
     file = next(iter(files.values()))
     sequences: list[bytes] = []

@@ -53,7 +53,8 @@ def read_svmlight(
     Raises
     ------
     DataError
-        With the first line that is not of this form, or has a number that is not finite.
+        With the first line that is not of this form, or has a number that is not
+        finite.
     """
     try:
         X, y, qid = _parsed(content, zero_based, multilabel)

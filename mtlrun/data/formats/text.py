@@ -34,7 +34,8 @@ DETECT = "detect"
 _SEPARATORS = ",;\t"
 COMPLETE = "Check that the file was saved completely."
 _DECIMAL = r"(?:^|[;\t])\s*\"?[-+]?\d*{}\d+\"?\s*(?=[;\t]|$)"
-#: A number with commas that may stand in front of decimals or between thousands, and one where they are decimal.
+#: A number with commas that may stand in front of decimals or between thousands, and
+#: one where they are decimal.
 _COMMA = r"(?:^|[;\t])\s*\"?[-+]?{}\"?\s*(?=[;\t]|$)"
 _AMBIGUOUS = re.compile(_COMMA.format(r"[1-9]\d{0,2},\d{3}"), re.MULTILINE)
 _CLEAR = re.compile(
@@ -44,7 +45,8 @@ _DECIMALS = re.compile(r"\s*[-+]?\d*,?\d+\s*")
 _NOT_BLANK = re.compile(r"\S")
 _QUOTED = re.compile('"[^"]*"')
 _OPENED = re.compile(r'(?:^|[,;\t])\s*"')
-#: Rows that are looked at to detect the separator, and lines that a header in quotes may have.
+#: Rows that are looked at to detect the separator, and lines that a header in quotes
+#: may have.
 _SAMPLE = 20
 _HEADER_LINES = 50
 
@@ -61,7 +63,8 @@ class TextTable(NamedTuple):
     locate : callable
         ``locate(row)`` is ``file:line``.
     written : callable
-        ``written(column)`` reads a column again, as text: ``07`` and ``1.10`` where the frame has 7 and 1.1.
+        ``written(column)`` reads a column again, as text: ``07`` and ``1.10`` where the
+        frame has 7 and 1.1.
     """
 
     frame: pd.DataFrame
@@ -86,18 +89,21 @@ def read_text(
     file : DataFile
         UTF-8 text, with or without a byte order mark.
     delimiter : str or None, default="detect"
-        One character; None stands for any run of blanks. Comma, semicolon, tab and blanks are detected. Where the
-        separator is not a comma, so is a decimal comma. A name with line breaks in quotes becomes one line.
+        One character; None stands for any run of blanks. Comma, semicolon, tab and
+        blanks are detected. Where the separator is not a comma, so is a decimal comma.
+        A name with line breaks in quotes becomes one line.
     header : bool, optional
-        Whether the first line (after `skip`) names the columns. By default it does unless all its cells are numbers;
-        numbers in quotes are names, too, and 0, 1, 2, ... as pandas writes for columns without names.
+        Whether the first line (after `skip`) names the columns. By default it does
+        unless all its cells are numbers; numbers in quotes are names, too, and 0, 1, 2,
+        ... as pandas writes for columns without names.
     skip : int, default=0
         Lines to skip at the start.
     text : sequence of int
-        Positions of columns kept as texts, where nothing stands for a missing value; negative ones count from the end.
+        Positions of columns kept as texts, where nothing stands for a missing value;
+        negative ones count from the end.
     names : mapping of str to collection of str, optional
-        Columns of names, which are read as text, and the names of a model: ``NA`` is one
-        of them, or missing.
+        Columns of names, which are read as text, and the names of a model: ``NA`` is
+        one of them, or missing.
 
     Returns
     -------
@@ -106,8 +112,8 @@ def read_text(
     Raises
     ------
     DataError
-        For a file that is empty or not UTF-8, a header that repeats or lacks a name, and rows of unequal length, with
-        the line.
+        For a file that is empty or not UTF-8, a header that repeats or lacks a name,
+        and rows of unequal length, with the line.
     """
     name = file.where()
     content = decode(file.read_bytes(), name)

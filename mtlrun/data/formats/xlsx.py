@@ -18,15 +18,15 @@ from mtlrun.utils.sizes import SHEET_CELLS, SHEET_CELLS_PER_BYTE, allow, allow_m
 def read_sheet(raw: bytes, name: str) -> pd.DataFrame:
     """Return the first sheet of a workbook; row 0 is its first line, NaN is empty.
 
-    A sheet with a single cell in its last corner is a table of 17 thousand million cells: they are counted while rows
-    are read.
+    A sheet with a single cell in its last corner is a table of 17 thousand million
+    cells: they are counted while rows are read.
 
     Raises
     ------
     SizeError
     DataError
-        Names the first formula without a value, which would be read as empty. Formulas have no values where a program
-        wrote the file and nobody has opened it since.
+        Names the first formula without a value, which would be read as empty. Formulas
+        have no values where a program wrote the file and nobody has opened it since.
     """
     with zipfile.ZipFile(io.BytesIO(raw)) as archive:
         allow_members(name, archive.infolist(), len(raw))

@@ -1,7 +1,7 @@
 """ADMM in the eigenbases of the designs, for any sum of penalties with a closed-form prox, stopped on the duality gap.
 
-`solve_admm` is the two-block form for the squared loss. `solve_split` also splits off the predictions and takes any
-loss with a closed-form prox.
+`solve_admm` is the two-block form for the squared loss. `solve_split` also splits off
+the predictions and takes any loss with a closed-form prox.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
 from mtlrun.problem.rotation import Rotation, SharedRotation, prepare
 from mtlrun.problem.taskdata import TaskData, without_weights
 
-# Over-relaxation, schedule and limits were found by trial on school, enron and simulated data, from 0.01 to 100 times
-# the best rho; balancing for ever need not converge.
+# Over-relaxation, schedule and limits were found by trial on school, enron and
+# simulated data, from 0.01 to 100 times the best rho; balancing for ever need not
+# converge.
 RELAXATION = 1.6
 _UNTIL = 300
 _DEAD_ZONE = 1.3
@@ -54,9 +55,11 @@ def balance(
     Parameters
     ----------
     W, before, Z, U : sequences of ndarray
-        Data-step variables, prox copies before and after the iteration, scaled multipliers.
+        Data-step variables, prox copies before and after the iteration, scaled
+        multipliers.
     bias : float, default 1.0
-        Below one rho ends lower, where the primal residual is 1 / bias^2 times the dual one.
+        Below one rho ends lower, where the primal residual is 1 / bias^2 times the dual
+        one.
     """
     primal = _distance(W, Z) / max(_norm(W), _norm(Z), _TINY)
     dual = _distance(Z, before) / max(_norm(U), _TINY)
@@ -155,11 +158,13 @@ def solve_admm(
 
         scale/2 sum_t ||y_t - X_t sum_k w_kt - b_t||^2 + sum_k penalty_k(W_k)      (rows weighted, if data have weights)
 
-    The data step is elementwise in the eigenbasis (one for a shared design, else one per task). If the design is shared
-    and all penalties are invariant under rotations, everything happens in min(n, d) x T coordinates. Parts that cannot
-    be needed are left out (`needed_parts`). The penalty parameter rho is guessed from a ridge solution, balanced during
-    the first 300 iterations and frozen then. The certificate takes the primal value at the prox copies and the dual
-    value at the data-step variable, scaled per task where a penalty allows; the best of both are kept.
+    The data step is elementwise in the eigenbasis (one for a shared design, else one
+    per task). If the design is shared and all penalties are invariant under rotations,
+    everything happens in min(n, d) x T coordinates. Parts that cannot be needed are
+    left out (`needed_parts`). The penalty parameter rho is guessed from a ridge
+    solution, balanced during the first 300 iterations and frozen then. The certificate
+    takes the primal value at the prox copies and the dual value at the data-step
+    variable, scaled per task where a penalty allows; the best of both are kept.
 
     Parameters
     ----------
@@ -168,7 +173,8 @@ def solve_admm(
     penalties : sequence of Penalty
         One per part.
     start : SolverResult or ndarray of shape (n_parts, d, T), optional
-        Warm start: the result of an earlier run on the same data (its multipliers are used too) or parts.
+        Warm start: the result of an earlier run on the same data (its multipliers are
+        used too) or parts.
     rotation : Rotation, optional
         From `prepare` with the same data and `fit_intercept`; computed if not given.
     fit_intercept : bool, default False
@@ -177,7 +183,8 @@ def solve_admm(
         Relative duality gap to stop at.
     max_iter : int, default 5000
     callback : callable, optional
-        Called with (iteration, best primal, best dual) at every check of the gap; stops the run by returning True.
+        Called with (iteration, best primal, best dual) at every check of the gap; stops
+        the run by returning True.
 
     Returns
     -------
@@ -187,7 +194,8 @@ def solve_admm(
     Raises
     ------
     ValueError
-        If the loss is not the squared loss, the rotation belongs to other data, or `start` has a wrong shape.
+        If the loss is not the squared loss, the rotation belongs to other data, or
+        `start` has a wrong shape.
     """
     if not isinstance(loss, SquaredLoss):
         raise ValueError(
@@ -227,8 +235,8 @@ def solve_admm(
 class _Space:
     """The coordinates in which an iteration runs.
 
-    Rotated: (r, T) coordinates of a shared basis, where all penalties allow it. Otherwise (d, T) coefficients, rotated
-    for the data step only.
+    Rotated: (r, T) coordinates of a shared basis, where all penalties allow it.
+    Otherwise (d, T) coefficients, rotated for the data step only.
     """
 
     def __init__(self, rotation: Rotation, penalties: list[Penalty]) -> None:
@@ -298,7 +306,8 @@ def _iterate(
     below = rotation.squares + rho / K / scale
     for it in range(1, tracker.max_iter + 1):
         due = tracker.due(it)
-        # q are the coordinates of S = argmin scale/2 ||y - X S||^2 + rho/(2 K) ||S - sum_k (z_k - u_k)||^2
+        # q are the coordinates of S = argmin scale/2 ||y - X S||^2 + rho/(2 K) ||S -
+        # sum_k (z_k - u_k)||^2
         start = space.coordinates(total(Z) - total(U))
         change = rotation.cross - rotation.squares * start
         change /= below
@@ -314,7 +323,8 @@ def _iterate(
         Z = []
         moved *= RELAXATION
         for p, z, u in zip(space.penalties, before, U, strict=True):
-            # u + RELAXATION * (z - u + moved) + (1 - RELAXATION) * z, the point whose prox is taken, in place of u
+            # u + RELAXATION * (z - u + moved) + (1 - RELAXATION) * z, the point whose
+            # prox is taken, in place of u
             u *= 1.0 - RELAXATION
             u += z
             u += moved
@@ -370,7 +380,8 @@ def _first_iterate(
     return Z, [multiplier.copy() for _ in Z], rho
 
 
-# Where the residuals of the predictions should balance; with 1 the number of iterations triples on hard problems.
+# Where the residuals of the predictions should balance; with 1 the number of iterations
+# triples on hard problems.
 _FIELD_BIAS = 0.45
 
 
@@ -414,10 +425,12 @@ def solve_split(
 
         sum_i w_i l(M_i, y_i) + sum_k penalty_k(Z_k)   s.t.   Z_k = W_k,   M = X sum_k W_k + b
 
-    The step in (W, b) is a ridge problem with the designs of all tasks, elementwise in their eigenbases; weights and
-    masks belong to the prox of the loss, so that masked shared data need one basis only. Both penalty parameters are
-    balanced during the first 300 iterations. The primal value is taken at the prox copies with the best intercepts for
-    them, the dual value at the multipliers of the predictions, which always lie in the domain of the conjugate.
+    The step in (W, b) is a ridge problem with the designs of all tasks, elementwise in
+    their eigenbases; weights and masks belong to the prox of the loss, so that masked
+    shared data need one basis only. Both penalty parameters are balanced during the
+    first 300 iterations. The primal value is taken at the prox copies with the best
+    intercepts for them, the dual value at the multipliers of the predictions, which
+    always lie in the domain of the conjugate.
 
     Parameters
     ----------
@@ -436,7 +449,8 @@ def solve_split(
         Relative duality gap to stop at.
     max_iter : int, default 10000
     callback : callable, optional
-        Called with (iteration, best primal, best dual) at every check of the gap; stops the run by returning True.
+        Called with (iteration, best primal, best dual) at every check of the gap; stops
+        the run by returning True.
 
     Returns
     -------
@@ -446,7 +460,8 @@ def solve_split(
     Raises
     ------
     ValueError
-        If the rotation belongs to other data or has weights, or `start` has a wrong shape.
+        If the rotation belongs to other data or has weights, or `start` has a wrong
+        shape.
     """
     rotation = prepare(without_weights(data), fit_intercept, rotation)
     shape = (data.n_features, data.n_tasks)

@@ -6,17 +6,35 @@
 problem                                                                   solver      method
 ========================================================================  ==========  ================================
 squared loss, one L1 or L21 penalty, one design, at most weights by row   "lasso"     coordinate descent, then ADMM
-                                                                                      once that would be faster
+                                                                                      once
+                                                                                      that
+                                                                                      would
+                                                                                      be
+                                                                                      faster
 logistic or squared hinge loss with at most 2000 labels                   "fista"     accelerated proximal gradient:
-                                                                                      takes a weight of k exactly as
-                                                                                      k repetitions
+                                                                                      takes
+                                                                                      a
+                                                                                      weight
+                                                                                      of
+                                                                                      k
+                                                                                      exactly
+                                                                                      as
+                                                                                      k
+                                                                                      repetitions
 squared loss, trace norm and perhaps L12, one design without missing      "subspace"  locally optimal subspace
 targets, its eigenbasis more expensive than 30 products X'XW                          descent, without an eigenbasis
 eigenbases of the designs take at most 2 GB                               "admm"      ADMM; with labels it also
 (`mtlrun.problem.memory.KEPT`)                                                        splits off the predictions
 all others                                                                "fista"     through Gram matrices for the
-                                                                                      squared loss where these are
-                                                                                      cheaper than the rows
+                                                                                      squared
+                                                                                      loss
+                                                                                      where
+                                                                                      these
+                                                                                      are
+                                                                                      cheaper
+                                                                                      than
+                                                                                      the
+                                                                                      rows
 ========================================================================  ==========  ================================
 
 "cd" is coordinate descent alone, for the problems of the first line.
@@ -86,7 +104,8 @@ def solve_convex(
         The problem.
     solver : {"auto", "lasso", "cd", "subspace", "admm", "fista"}, default "auto"
     rotation : Rotation, optional
-        From `prepare` with `decomposed(data, loss)` and the same `fit_intercept`; only "admm" uses it.
+        From `prepare` with `decomposed(data, loss)` and the same `fit_intercept`; only
+        "admm" uses it.
     **options
         `start`, `fit_intercept`, `tol`, `max_iter`, as for each solver.
 

@@ -12,12 +12,12 @@ where W_j is row j; with T = 1 it is a Lasso. There are two ways to minimize it:
   entries. A visit costs T times the non-zeros of the column, so most epochs leave out
   the rows that are zero.
 
-In `descend_residual`, A = X - ones means', and the means are never subtracted. Let
-F = B - X W, up to a multiple of `ones` in each column, and s = ones'F. Columns of A and B
+In `descend_residual`, A = X - ones means', and the means are never subtracted. Let F =
+B - X W, up to a multiple of `ones` in each column, and s = ones'F. Columns of A and B
 are orthogonal to `ones`, so the residual is F - ones s' / |ones|^2.
 
-Only the epochs are compiled, as plain loops. Plain loops compile in half a second, array
-expressions in ten.
+Only the epochs are compiled, as plain loops. Plain loops compile in half a second,
+array expressions in ten.
 """
 
 from __future__ import annotations
@@ -275,8 +275,8 @@ def _epochs(
 ) -> int:
     """Minimize over each row in turn, in at most `max_epochs` epochs.
 
-    Returns the number of epochs, with a minus sign if the gap is small enough or nothing
-    moved. `values` receives the objective and the dual objective.
+    Returns the number of epochs, with a minus sign if the gap is small enough or
+    nothing moved. `values` receives the objective and the dual objective.
     """
     k, T = W.shape
     for epoch in range(1, max_epochs + 1):

@@ -1,10 +1,12 @@
 """Squared loss with row norms (or entries) on a design that all tasks share: coordinate descent, and ADMM behind it.
 
-Coordinate descent works on growing sets of features: those in use and those nearest to entering, as the dual point
-ranks them; features that the gap proves to be zero are left out (Ndiaye et al., "Gap safe screening rules for sparsity
-enforcing penalties", JMLR 2017; Massias, Gramfort and Salmon, "Celer", ICML 2018). The problem of a set is solved by
-coordinate descent with Anderson acceleration (Bertrand and Massias, AISTATS 2021), through its Gram matrix or, where a
-column has few entries for the size of the set, through the residuals.
+Coordinate descent works on growing sets of features: those in use and those nearest to
+entering, as the dual point ranks them; features that the gap proves to be zero are left
+out (Ndiaye et al., "Gap safe screening rules for sparsity enforcing penalties", JMLR
+2017; Massias, Gramfort and Salmon, "Celer", ICML 2018). The problem of a set is solved
+by coordinate descent with Anderson acceleration (Bertrand and Massias, AISTATS 2021),
+through its Gram matrix or, where a column has few entries for the size of the set,
+through the residuals.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ _SETS = 3
 _GRADIENTS = 4
 #: Largest number of features for which that matrix is computed: it then takes 1 GB.
 _LARGEST = 11_000
-#: Sets with this many times more features than a column has entries are solved through residuals.
+#: Sets with this many times more features than a column has entries are solved through
+#: residuals.
 _WIDE = 4
 #: Up to this many features, all are worked on at once.
 _SMALL = 128
@@ -95,9 +98,11 @@ def solve_block_cd(
         A shared design without missing targets; weights by row.
     loss : SquaredLoss
     penalties : sequence of one Penalty
-        `L21` (all tasks at once, row by row) or `L1` (task by task), of positive strength.
+        `L21` (all tasks at once, row by row) or `L1` (task by task), of positive
+        strength.
     start : SolverResult or ndarray of shape (1, d, T), optional
-        Warm start; the result of an earlier run on the same data brings what was computed from the data too.
+        Warm start; the result of an earlier run on the same data brings what was
+        computed from the data too.
     fit_intercept : bool, default False
         Unpenalized intercepts, by centring (implicit for a sparse design).
     tol : float, default 1e-4
@@ -107,7 +112,8 @@ def solve_block_cd(
     max_work : float, optional
         Multiplications in the epochs to stop after, about.
     callback : callable, optional
-        Called with (iteration, best primal, best dual) whenever a set has been solved; a true answer stops.
+        Called with (iteration, best primal, best dual) whenever a set has been solved;
+        a true answer stops.
 
     Returns
     -------
@@ -182,7 +188,8 @@ class Design:
             self._B = moved.targets
         else:
             self._B = root[:, None] * moved.targets
-        # A = X - ones means' where the means are not subtracted from X itself; ones = root.
+        # A = X - ones means' where the means are not subtracted from X itself; ones =
+        # root.
         if self._centred is None or self._centred.operator.shift is None:
             self._means = None
         else:
@@ -533,7 +540,8 @@ class _LassoIteration:
     ) -> tuple[np.ndarray, float]:
         """Return the features of a group to work on and the gap to get to."""
         chosen = self._choose(tightness, shrink, used, gap)
-        # With the Gram matrix of all features, a task whose coefficients do not move costs nothing: keep all to the end.
+        # With the Gram matrix of all features, a task whose coefficients do not move
+        # costs nothing: keep all to the end.
         if self.design.complete and (not self.rows or 2 * len(chosen) > len(used)):
             return np.arange(len(used)), _BEYOND * share
         return chosen, max(_BEYOND * share, _PROGRESS * gap)
@@ -586,8 +594,9 @@ def solve_lasso(
 ) -> SolverResult:
     """Minimize by `solve_block_cd`; go on by `solve_admm` once that would have been cheaper from the beginning.
 
-    Coordinate descent is the faster one while few features are in use. With weak penalties and correlated features it
-    needs thousands of epochs, where ADMM needs tens of iterations after an eigendecomposition of the design.
+    Coordinate descent is the faster one while few features are in use. With weak
+    penalties and correlated features it needs thousands of epochs, where ADMM needs
+    tens of iterations after an eigendecomposition of the design.
 
     Parameters
     ----------

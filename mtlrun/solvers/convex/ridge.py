@@ -23,7 +23,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _GRAMS = 4
 _TOL = 1e-12
 _MAX_ITER = 5000
-# Corrections in an accurate eigenbasis, and changes of the predictions that are none, relative to the targets.
+# Corrections in an accurate eigenbasis, and changes of the predictions that are none,
+# relative to the targets.
 _REFINEMENTS = 10
 _STILL = 1e-7
 
@@ -40,13 +41,14 @@ class Ridge(NamedTuple):
 def solve_ridge(data: TaskData, alpha: float, *, fit_intercept: bool = True) -> Ridge:
     """Minimize 1/2 sum_ti w_i (y_ti - x_i'w_t - b_t)^2 + alpha/2 ||W||_F^2.
 
-    Through the smaller Gram matrix of X where that fits into memory (`mtlrun.problem.memory.KEPT`), else by conjugate
-    gradients with X alone.
+    Through the smaller Gram matrix of X where that fits into memory
+    (`mtlrun.problem.memory.KEPT`), else by conjugate gradients with X alone.
 
     Parameters
     ----------
     data : TaskData
-        Shared design of shape (n, d) with at most one weight per row. A sparse one stays sparse.
+        Shared design of shape (n, d) with at most one weight per row. A sparse one
+        stays sparse.
     alpha : float
         With 0 the solution of least norm is returned.
     fit_intercept : bool, default True

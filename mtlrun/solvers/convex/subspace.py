@@ -1,10 +1,12 @@
 """Locally optimal subspace descent for a low-rank part plus outlier tasks on a wide shared design.
 
-No eigendecomposition of the design is needed: every step minimizes the objective exactly over a small subspace for the
-low-rank part L, and over that subspace and three directions of its own for every outlier task (column of E), as
-locally optimal conjugate gradient methods do for eigenvectors. New directions are gradients and a few conjugate
-gradient steps on the Hessian, from which its largest eigenvalues are deflated. The large matrices are in single
-precision where the tolerance allows; sums and the certificate at the end are in double precision.
+No eigendecomposition of the design is needed: every step minimizes the objective
+exactly over a small subspace for the low-rank part L, and over that subspace and three
+directions of its own for every outlier task (column of E), as locally optimal conjugate
+gradient methods do for eigenvectors. New directions are gradients and a few conjugate
+gradient steps on the Hessian, from which its largest eigenvalues are deflated. The
+large matrices are in single precision where the tolerance allows; sums and the
+certificate at the end are in double precision.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
 from mtlrun.problem.taskdata import Design, TaskData
 from mtlrun.utils.jit import summing
 
-# Eigenvalues of the Hessian this many times above its mean are deflated, at most this many.
+# Eigenvalues of the Hessian this many times above its mean are deflated, at most this
+# many.
 _OUTLIER = 4.0
 _DEFLATED = 6
 
@@ -97,8 +100,8 @@ def column_products(A: Array, B: Array) -> Array:
 class WideProblem:
     """Squared loss with rows weighted and centred, in one precision: ``scale/2 ||Y - A W||^2 + ||L||_* + lam ||E||``.
 
-    ``A = diag(root) (X - 1 mean')``; `mean` is None without intercepts. `vectors` are eigenvectors of A'A with the
-    largest eigenvalues, `level` the mean of the others.
+    ``A = diag(root) (X - 1 mean')``; `mean` is None without intercepts. `vectors` are
+    eigenvectors of A'A with the largest eigenvalues, `level` the mean of the others.
     """
 
     A: Any
@@ -251,8 +254,9 @@ class WideProblem:
     def certify(self, W: Array, penalty: float) -> Certificate:
         """Return the objective at coefficients with this penalty, and the dual value of the residuals made feasible.
 
-        Columns of X'theta are scaled down to `lam`; then its singular values are clipped at 1 on the side of the tasks,
-        theta V diag(min(1, 1/sigma)) V', which lets no column grow and only changes the directions that are too long.
+        Columns of X'theta are scaled down to `lam`; then its singular values are
+        clipped at 1 on the side of the tasks, theta V diag(min(1, 1/sigma)) V', which
+        lets no column grow and only changes the directions that are too long.
         """
         theta = self.forward(W)
         np.subtract(self.Y, theta, out=theta)
@@ -301,27 +305,32 @@ def _squares(A: Design) -> float:
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Below this tolerance the large matrices are in double precision, whose products take twice as long.
+#: Below this tolerance the large matrices are in double precision, whose products take
+#: twice as long.
 SINGLE = 1e-5
 # Conjugate gradient steps for directions of L, and for directions of E where at least
 # this part of the tasks are in it.
 _STEPS_L = (3, 9)
 _STEPS_E = 4
 _MANY = 0.25
-# Largest number of steps of the small problem, and of new singular vectors that enter L in one step.
+# Largest number of steps of the small problem, and of new singular vectors that enter L
+# in one step.
 _SMALL_STEPS = 300
 _NEW = 3
-# New directions with less than this part outside of the others are dropped: for bases and for columns of E.
+# New directions with less than this part outside of the others are dropped: for bases
+# and for columns of E.
 _FRESH = 2e-3
 _PARALLEL = 1e-2
-# Seconds of an eigendecomposition per cube of the size, products X'XW of a run, operations per second in such products
-# and seconds of the rest: one core, measured on documents of the size of EUR-Lex.
+# Seconds of an eigendecomposition per cube of the size, products X'XW of a run,
+# operations per second in such products and seconds of the rest: one core, measured on
+# documents of the size of EUR-Lex.
 _EIGEN = 1.6e-10
 _PRODUCTS = 30
 _SPARSE_RATE = 3e10
 _DENSE_RATE = 1.5e11
 _SETUP = 2.0
-# Rounding of the single-precision objective, and steps without progress after which the precision is doubled.
+# Rounding of the single-precision objective, and steps without progress after which the
+# precision is doubled.
 _NOISE = 1e-6
 _PATIENCE = 3
 
@@ -370,8 +379,9 @@ def solve_subspace(
 
         scale/2 sum_t ||y_t - X (l_t + e_t) - b_t||^2 + alpha ||L||_* + lam sum_t ||e_t||_2      (rows weighted)
 
-    Best where the design is wide in both directions (thousands of rows and of features) and L has a low rank. A step
-    that would raise the objective is taken back and made again with more care, in the end in double precision.
+    Best where the design is wide in both directions (thousands of rows and of features)
+    and L has a low rank. A step that would raise the objective is taken back and made
+    again with more care, in the end in double precision.
 
     Parameters
     ----------
@@ -388,13 +398,14 @@ def solve_subspace(
         Relative duality gap to stop at, in double precision.
     max_iter : int, default 500
     callback : callable, optional
-        Called with (iteration, best primal, best dual) at every certificate in double precision.
+        Called with (iteration, best primal, best dual) at every certificate in double
+        precision.
 
     Returns
     -------
     SolverResult
-        `info` has ``rank``, ``outliers`` (the number of columns of E that are not zero) and ``state``, which a warm
-        start takes in place of the parts.
+        `info` has ``rank``, ``outliers`` (the number of columns of E that are not zero)
+        and ``state``, which a warm start takes in place of the parts.
 
     Raises
     ------
@@ -408,8 +419,8 @@ def solve_subspace(
     low = next(k for k, p in enumerate(penalties) if isinstance(p, TraceNorm))
     out = next((k for k, p in enumerate(penalties) if isinstance(p, L12)), None)
     null = null_objective(data, loss)
-    # Coefficients are divided by the size of the targets where these have unusual units,
-    # and the objective by the strength of the trace norm.
+    # Coefficients are divided by the size of the targets where these have unusual
+    # units, and the objective by the strength of the trace norm.
     size = _unusual_size(data, null / loss.scale)
     data = data.with_targets(data.targets / size)
     unit = size * penalties[low].alpha
@@ -515,7 +526,8 @@ def _descend(
 class _Point:
     """``L = U B`` with orthonormal U, the columns of E that are not zero, and what is known of their images.
 
-    `H` is the Hessian X'X; `P` are the last changes of the columns of E, `before` the U of the last step.
+    `H` is the Hessian X'X; `P` are the last changes of the columns of E, `before` the U
+    of the last step.
     """
 
     U: Array
@@ -670,7 +682,8 @@ class _Own:
     mix : ndarray of shape (a, 3, 3)
         Combinations: direction k of task j is ``sum_i along[i][:, j] mix[j, i, k]``.
     M, gradient, K : ndarrays of shape (a, 3, 3), (a, 3), (a, p, 3)
-        Hessian of the directions, minus the slopes of the loss along them, and their products with the images of U.
+        Hessian of the directions, minus the slopes of the loss along them, and their
+        products with the images of U.
     b, g : ndarrays of shape (p, a), (a, 3)
         The columns of E in terms of U and of the directions.
     """
@@ -785,7 +798,8 @@ def _directions(
 def _orthonormal(N: Array) -> tuple[Array, Array]:
     """Return combinations (a, 3, 3) that make three vectors with Gram matrices N orthonormal, in their order.
 
-    Vectors that are zero, or nearly parallel to earlier ones, are left out. Also returns the first vector in the new ones.
+    Vectors that are zero, or nearly parallel to earlier ones, are left out. Also
+    returns the first vector in the new ones.
     """
     size = np.sqrt(np.maximum(np.einsum("mii->mi", N), 0.0))
     inverse = np.divide(
@@ -823,9 +837,10 @@ def _orthonormal(N: Array) -> tuple[Array, Array]:
 class _Small:
     """``||B||_* + lam sum_j |(b_j, g_j)| + scale/2 (quadratic)`` in coordinates in which the Hessian of U is diagonal.
 
-    Column t of the coefficients is B_t, for active tasks B_j + b_j in terms of U and g_j in terms of its directions.
-    The linear terms R and C follow from the gradient at the point of departure, whose products with U and with the
-    directions are `gradient` and `slopes`: products with the data alone would lose it in their rounding.
+    Column t of the coefficients is B_t, for active tasks B_j + b_j in terms of U and
+    g_j in terms of its directions. The linear terms R and C follow from the gradient at
+    the point of departure, whose products with U and with the directions are `gradient`
+    and `slopes`: products with the data alone would lose it in their rounding.
     """
 
     scale: float

@@ -1,8 +1,9 @@
 """Every task in at most p rows that have the same normal likelihood as all of its rows.
 
-The likelihood sees the rows of a task through X'X, X'y, y'y and their number alone. A QR factorization of [X y] gives
-k = min(n, p) rows R and targets z with R'R = X'X and R'z = X'y, and what no coefficients explain, rest = y'y - z'z.
-Rows of zeros change nothing, so tasks of about the same k are padded to one array, a `Block`.
+The likelihood sees the rows of a task through X'X, X'y, y'y and their number alone. A
+QR factorization of [X y] gives k = min(n, p) rows R and targets z with R'R = X'X and
+R'z = X'y, and what no coefficients explain, rest = y'y - z'z. Rows of zeros change
+nothing, so tasks of about the same k are padded to one array, a `Block`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ VARYING_TASKS = 3
 _VARIES = 1e-6
 #: Numbers in the padded rows of tasks that are factorized at a time.
 _BATCH = 1 << 22
-# Padding all tasks to the longest may make this many times the work before they are split by length.
+# Padding all tasks to the longest may make this many times the work before they are
+# split by length.
 _WASTE = 4.0
 
 
@@ -180,7 +182,8 @@ class Columns:
     Attributes
     ----------
     mean, scale : ndarray of shape (d,)
-        Taken off and divided by; without an intercept the mean is 0 and the scale the root mean square.
+        Taken off and divided by; without an intercept the mean is 0 and the scale the
+        root mean square.
     center : float
         Taken off all targets.
     intercept : bool
@@ -201,7 +204,8 @@ class Columns:
         if not intercept:
             size = np.sqrt(np.square(std) + np.square(mean))
             return cls(0.0 * mean, np.where(size > 0, size, 1.0), 0.0, False)
-        # A constant column adds nothing to the intercept: an infinite scale makes it zero.
+        # A constant column adds nothing to the intercept: an infinite scale makes it
+        # zero.
         return cls(mean, np.where(varies, std, np.inf), center, True)
 
     @property
@@ -356,7 +360,8 @@ def _factorised(
 def by_length(sizes: Array, width: int, batch: int) -> list[tuple[Array, int]]:
     """Return tasks of about the same number of rows, of `width` numbers each, in batches, and the rows of the longest.
 
-    A batch has at most `batch` numbers once all tasks are padded; tasks without rows are left out.
+    A batch has at most `batch` numbers once all tasks are padded; tasks without rows
+    are left out.
     """
     power = np.ceil(np.log2(np.maximum(sizes, 1))).astype(int)
     batches = []

@@ -1,8 +1,9 @@
 """Do tasks differ at all, only in their level, in which slopes? Tests on compressed tasks, and of logistic models.
 
 score      An exact Monte Carlo test of the score of a common variance of the tested columns, after what tasks may
-           differ in was projected out task by task. Its null distribution has no unknown parameter, so draws of normal
-           numbers give an exact p-value whatever the sizes of the tasks; nothing is fitted.
+           differ in was projected out task by task. Its null distribution has no
+           unknown parameter, so draws of normal numbers give an exact p-value whatever
+           the sizes of the tasks; nothing is fitted.
 f          The classical exact F test; it needs tasks with more rows than columns.
 lrt        The restricted likelihood ratio of a single variance, against half a chi-square of one degree.
 bootstrap  The same statistic against tasks simulated from the model without the tested variances.
@@ -30,7 +31,8 @@ from mtlrun.solvers.hierarchical.logistic import (
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# Numbers drawn at a time; singular values below this, relative to the largest, are zero.
+# Numbers drawn at a time; singular values below this, relative to the largest, are
+# zero.
 _DRAWN = 1 << 23
 _ZERO = 1e-9
 
@@ -200,7 +202,8 @@ def ratio_test(
 ) -> SignificanceTest:
     """Test the variances of the columns `tested` in a diagonal covariance by the restricted likelihood ratio.
 
-    Against half a chi-square, for a single variance; with `draws` against as many simulated tables.
+    Against half a chi-square, for a single variance; with `draws` against as many
+    simulated tables.
     """
     large = fit_covariance(problem, "diagonal")
     small = _without(problem, large, tested)

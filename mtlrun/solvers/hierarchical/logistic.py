@@ -1,8 +1,8 @@
 """Hierarchical logistic models: Laplace's marginal likelihood with its exact gradient, and covariances fitted to it.
 
-The labels of task t are Bernoulli with log-odds eta_t = X_t (mu + u_t), u_t = S v_t, v_t ~ N(0, I), where S is the root
-of Theta and zero outside of the random columns. At the mode of v_t, with p the probabilities, W = p (1 - p), E = X S
-and M = I + E'WE::
+The labels of task t are Bernoulli with log-odds eta_t = X_t (mu + u_t), u_t = S v_t,
+v_t ~ N(0, I), where S is the root of Theta and zero outside of the random columns. At
+the mode of v_t, with p the probabilities, W = p (1 - p), E = X S and M = I + E'WE::
 
     D = sum_t [-2 log p(y_t | eta_t) + v_t'v_t + log|M|]
         + sum_j [c_j mu_j^2 + d_j Theta_jj]
@@ -60,13 +60,13 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _BATCH = 1 << 21
 #: Standard deviation, in log-odds, of a prior that says nothing.
 VAGUE = 100.0
-#: Prices of the mean and of the variance of the level, as shares of the prices of slopes.
-#: Classes may be rare, which is a matter of the mean; and levels of tasks differ by
-#: more than slopes per standard deviation do.
+#: Prices of the mean and of the variance of the level, as shares of the prices of
+#: slopes. Classes may be rare, which is a matter of the mean; and levels of tasks
+#: differ by more than slopes per standard deviation do.
 LEVEL_MEAN_SHARE = 0.02
 LEVEL_VARIANCE_SHARE = 0.2
-#: Newton steps for the modes (or for a model without tasks) and halvings of each; a mode is found when a step would
-#: gain less.
+#: Newton steps for the modes (or for a model without tasks) and halvings of each; a
+#: mode is found when a step would gain less.
 _STEPS = 100
 _HALVINGS = 40
 _MODE = 1e-16
@@ -142,7 +142,8 @@ class LaplaceValue:
         dD/dTheta, symmetric.
     g_mu : ndarray of shape (p,)
     information : ndarray of shape (p, p)
-        Half the expected second derivative of D in mu; its inverse is the covariance of mu.
+        Half the expected second derivative of D in mu; its inverse is the covariance of
+        mu.
     squares : ndarray of shape (q, q)
         Expected second derivative of D in the diagonal of Theta.
     """
@@ -266,7 +267,8 @@ class Laplace:
     def alone(self, value: LaplaceValue) -> Array:
         """Return the coefficients of each task without the others, (T, p); NaN for tasks whose rows do not suffice.
 
-        Each has a prior of its own about the mean, so wide that it only matters where rows say nothing.
+        Each has a prior of its own about the mean, so wide that it only matters where
+        rows say nothing.
         """
         free = self.with_random(np.arange(self.p))
         vague = free(value.mu, np.full(self.p, VAGUE**2))
@@ -431,8 +433,8 @@ def _loadings(Z: Array, S: Array) -> tuple[Array, Array | None]:
 def _modes(block: PaddedRows, E: Array, base: Array, a: Array) -> tuple[Array, ...]:
     """Return the modes by Newton steps for all tasks at once, halved where a task gets worse, and what belongs there.
 
-    That is eta and the logarithms of the probabilities, their derivatives and the weights W in eta, all (m, n), and
-    I + E'WE (m, k, k).
+    That is eta and the logarithms of the probabilities, their derivatives and the
+    weights W in eta, all (m, n), and I + E'WE (m, k, k).
     """
     eye = np.eye(E.shape[2])
     turned = E.transpose(0, 2, 1)
@@ -572,9 +574,11 @@ def _shared(A: Array, data: TaskData) -> list[PaddedRows]:
 
 # ---------------------------------------------------------------------- fits
 
-#: Information that a parameter of a covariance needs: the variance of the labels, summed over all rows.
+#: Information that a parameter of a covariance needs: the variance of the labels,
+#: summed over all rows.
 INFORMATION = 10.0
-#: Standard deviations in log-odds, on standardized columns, at most: where every task has one class they have no end.
+#: Standard deviations in log-odds, on standardized columns, at most: where every task
+#: has one class they have no end.
 LARGEST = 50.0
 # Runs of L-BFGS, each in units of the information where the one before ended.
 _RUNS = 10
@@ -582,8 +586,8 @@ _RUNS = 10
 _ZERO = 1e-3
 # Smallest root of a variance at the start, and when it leaves zero.
 _SMALL = 0.05
-# The predicted reduction below which a step that lowers nothing is rounding, and the share
-# of the criterion that is.
+# The predicted reduction below which a step that lowers nothing is rounding, and the
+# share of the criterion that is.
 _ROUNDING = 1e-5
 _DIGITS = 1e-14
 
@@ -864,8 +868,8 @@ def _minimised(
 ) -> LaplaceFit:
     """Minimize D over mu and the parameters of a structure.
 
-    Zero is a stationary point of each square. Where the gradient in Theta itself says that a variance should not be
-    zero it is freed, and L-BFGS starts again.
+    Zero is a stationary point of each square. Where the gradient in Theta itself says
+    that a variance should not be zero it is freed, and L-BFGS starts again.
     """
     before = m.n_evaluations
     p = m.p

@@ -1,14 +1,16 @@
 """Restricted (or plain) marginal likelihood of y_t = X_t w_t + e, w_t = mu + u_t, u_t ~ N(0, s2 Theta), e ~ N(0, s2).
 
-Minus twice its logarithm, D, with its derivatives. With R_t, z_t the compressed rows of a task (`compress`)::
+Minus twice its logarithm, D, with its derivatives. With R_t, z_t the compressed rows of
+a task (`compress`)::
 
     V_t = I + R_t Theta R_t',  A_t = R_t' V_t^-1 R_t,  a_t = R_t' V_t^-1 z_t,  M = sum_t A_t,  mu = M^-1 sum_t a_t
     h_t = a_t - A_t mu,  r2 = sum_t (rest_t + z_t' V_t^-1 z_t) - mu' sum_t a_t,  s2 = r2 / nu,  nu = N - rank
     D = nu (log(2 pi s2) + 1) + sum_t log|V_t| + log|M|
     dD/dTheta = sum_t A_t - sum_t h_t h_t' / s2 - sum_t A_t M^-1 A_t
 
-For "ml" the terms of M are left out and nu is N. A ridge prior mu_j ~ N(0, s2 kappa) of the columns `shrunk` makes
-their mean one more random effect, common to all tasks. No inverse of Theta occurs: it may be singular.
+For "ml" the terms of M are left out and nu is N. A ridge prior mu_j ~ N(0, s2 kappa) of
+the columns `shrunk` makes their mean one more random effect, common to all tasks. No
+inverse of Theta occurs: it may be singular.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ from mtlrun.solvers.hierarchical.compress import Block, Compressed
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Of the squares of one row, and of all rows of a table with few rows, this share counts as noise whatever the rows
-#: say: a perfect fit has a likelihood.
+#: Of the squares of one row, and of all rows of a table with few rows, this share
+#: counts as noise whatever the rows say: a perfect fit has a likelihood.
 _FLOOR = 1e-9
 _FLOOR_FEW = 1e-6
 # Of targets that do not vary at all.
@@ -40,7 +42,8 @@ _ATTEMPTS = 4
 _CHUNK = 1 << 23
 # Rows of triangular matrices that are inverted at once.
 _SMALL = 8
-#: With more random columns the Hessian is the average information alone, which needs no sums over pairs of columns.
+#: With more random columns the Hessian is the average information alone, which needs no
+#: sums over pairs of columns.
 WIDE = 256
 
 
@@ -285,7 +288,8 @@ class Marginal:
         value : Value
             At a diagonal Theta.
         indicator : ndarray of shape (p_r, g)
-            Its diagonal is indicator times the variances of g groups of columns. With shrunk columns kappa is one more.
+            Its diagonal is indicator times the variances of g groups of columns. With
+            shrunk columns kappa is one more.
         """
         s2 = value.s2
         h = value.h
@@ -429,7 +433,8 @@ class _Sums:
             float(np.square(self.common["P"]).sum()),
         )
 
-    # The prior of the mean is a random effect of all tasks together, with the columns X_S.
+    # The prior of the mean is a random effect of all tasks together, with the columns
+    # X_S.
 
     def _start_common(self) -> None:
         m = self.m
@@ -505,8 +510,8 @@ def cholesky_of_one_plus(V: Array) -> Array:
 def inverse_by_halves(C: Array) -> Array:
     """Return the inverses of lower triangular matrices (m, k, k), twice as fast as numpy.
 
-    Their rounding differs. A normal fit must not use them: the priors that start from it
-    would stop elsewhere.
+    Their rounding differs. A normal fit must not use them: the priors that start from
+    it would stop elsewhere.
     """
     k = C.shape[1]
     if k <= _SMALL:

@@ -32,8 +32,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 #: Degrees of freedom to try, in addition to infinity; scales per distribution.
 DEGREES = (10.0, 4.0, 2.0)
 SCALES = 9
-#: Slope of the criterion at which the fit of a distribution ends, in units in which its curvature is about 2; the most
-#: parameters whose inverse Hessian is kept.
+#: Slope of the criterion at which the fit of a distribution ends, in units in which its
+#: curvature is about 2; the most parameters whose inverse Hessian is kept.
 GRADIENT = 1e-3
 MOST_DENSE = 500
 #: The predicted fall of the criterion below which the fit of a distribution counts as
@@ -46,14 +46,16 @@ CLUSTERS = (2, 3, 4, 6)
 TASKS_PER_CLUSTER = 3
 #: No larger number is tried after this many numbers in a row do not lower BIC.
 WORSE = 2
-#: Starts of EM, each of a few steps; the steps of the best of them, and the fall that ends these.
+#: Starts of EM, each of a few steps; the steps of the best of them, and the fall that
+#: ends these.
 STARTS = 3
 SHORT = 10
 STEPS = 100
 FALL = 1e-2
 # The largest logarithm of a variance.
 _FAR = 300.0
-# A ridge of the means of clusters towards the common mean, as a share of the information of one task.
+# A ridge of the means of clusters towards the common mean, as a share of the
+# information of one task.
 _RIDGE = 1e-3
 
 
@@ -67,7 +69,8 @@ class Mixture:
     criterion : float
         Minus twice the logarithm of the likelihood, not restricted.
     task_weights : ndarray of shape (T,)
-        Student: the mean of 1 / s given the rows of a task, small for an outlier. Ones for clusters.
+        Student: the mean of 1 / s given the rows of a task, small for an outlier. Ones
+        for clusters.
     labels : ndarray of int, shape (T,)
         The most likely cluster of each task; zeros for Student.
     degrees : float
@@ -360,7 +363,8 @@ class _Basis:
     values : ndarray of shape (m or 1, k)
         Eigenvalues of R D R', D the units of the columns whose variance is the same.
     single : ndarray of shape (m or 1, k)
-        The column with a variance of its own in its unit, in the eigenbasis U; zeros where there is none.
+        The column with a variance of its own in its unit, in the eigenbasis U; zeros
+        where there is none.
     R, z : ndarray of shape (m or 1, k, p), (m, k)
         U' R and U' z.
     groups : tuple of int
@@ -413,7 +417,8 @@ def _bases(result: Result) -> list[_Basis] | None:
 class _Corrected:
     """What `_Spectrum` is, from a fixed basis: there V_s is a diagonal D_s plus s a times the product of one vector.
 
-    The formula of Sherman and Morrison solves with it, in sums over k numbers per task and scale.
+    The formula of Sherman and Morrison solves with it, in sums over k numbers per task
+    and scale.
     """
 
     def __init__(
@@ -524,7 +529,8 @@ def _clustered(result: Result, start: Posterior, K: int, lowest: float = np.inf)
             best.criterion
         ):  # equal ones differ in rounding
             best = run
-    # A step lowers the criterion by less than the one before it, so all steps together by half of so much at most.
+    # A step lowers the criterion by less than the one before it, so all steps together
+    # by half of so much at most.
     if K == 1 or best.bic - 0.5 * STEPS * best.fall < lowest:
         best.solve(STEPS)
     return best

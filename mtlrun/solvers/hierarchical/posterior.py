@@ -36,11 +36,13 @@ class Posterior:
         Variance of the noise.
     data : Compressed
     explicit : ndarray of shape (T, p, p) or None
-        Covariances of the tasks if they differ from the ones of a single set of variances.
+        Covariances of the tasks if they differ from the ones of a single set of
+        variances.
     new : ndarray of shape (p, p) or None
         The same for a new task.
     v : ndarray of shape (T,) or None
-        Where tasks have noises of their own, these in units of s2; `data` are then divided by their roots.
+        Where tasks have noises of their own, these in units of s2; `data` are then
+        divided by their roots.
     v_rows : ndarray of shape (T,) or None
         Likewise the mean of what new rows of the tasks have.
     v_new : float

@@ -15,7 +15,8 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from mtlrun.errors import suggest
 from mtlrun.problem.taskdata import Design, as_array, as_design, check_finite, is_sparse
 
-# Eigenvalues of a precomputed kernel above minus this times the largest count as rounding.
+# Eigenvalues of a precomputed kernel above minus this times the largest count as
+# rounding.
 _INDEFINITE = 1e-8
 
 
@@ -26,7 +27,8 @@ class Kernel(ABC):
     Parameters
     ----------
     normalise : bool, default True
-        Use ``k(x, z) / sqrt(k(x, x) k(z, z))`` instead of k(x, z), and 0 where that is 0 / 0.
+        Use ``k(x, z) / sqrt(k(x, x) k(z, z))`` instead of k(x, z), and 0 where that is
+        0 / 0.
     """
 
     normalise: bool = True
@@ -79,7 +81,8 @@ class InnerProducts:
     """
 
     def __init__(self, X: Design, Z: Design = None) -> None:
-        # Sparse, with duplicate entries summed: norms of rows would take them one by one.
+        # Sparse, with duplicate entries summed: norms of rows would take them one by
+        # one.
         if is_sparse(X):
             X = as_design(X)
         Z = as_design(Z) if is_sparse(Z) else Z

@@ -1,9 +1,11 @@
 """The support vector machines of multi-task multiple kernel learning: one task at given kernel weights.
 
-Sequential minimal optimization of the dual with a weighted sum of kernels, from any feasible point. The pair of a step
-is chosen by second-order information (Fan, Chen and Lin 2005, the rule of LIBSVM). In contrast to LIBSVM it starts from
-the last solution, forms only those rows of the summed kernel matrix that it visits, and keeps the image of the solution
-under every kernel, from which the gradient at other kernel weights follows without a product.
+Sequential minimal optimization of the dual with a weighted sum of kernels, from any
+feasible point. The pair of a step is chosen by second-order information (Fan, Chen and
+Lin 2005, the rule of LIBSVM). In contrast to LIBSVM it starts from the last solution,
+forms only those rows of the summed kernel matrix that it visits, and keeps the image of
+the solution under every kernel, from which the gradient at other kernel weights follows
+without a product.
 """
 
 from __future__ import annotations
@@ -108,7 +110,8 @@ def ascend(
         room = upper[i] - dual[i]
         left = dual[j] - lower[j]
         step = min(step, room, left)
-        # Bounds are met exactly: a point that is short of its bound by rounding would be chosen again and again.
+        # Bounds are met exactly: a point that is short of its bound by rounding would
+        # be chosen again and again.
         dual[i] = upper[i] if step == room else dual[i] + step
         dual[j] = lower[j] if step == left else dual[j] - step
         for k in range(n):
@@ -168,12 +171,13 @@ def _add_images(stack: np.ndarray, change: np.ndarray, images: np.ndarray) -> No
 
 # ---------------------------------------------------------------------- machines
 
-# Violation of the optimality conditions to stop at: first (LIBSVM's default), the smallest tried, and by what it is
-# multiplied when a machine is not accurate.
+# Violation of the optimality conditions to stop at: first (LIBSVM's default), the
+# smallest tried, and by what it is multiplied when a machine is not accurate.
 _LOOSE = 1e-3
 _TIGHT = 1e-10
 _REDUCE = 0.1
-# Up to this relative difference, the middle of the optimal intercepts is taken, not the lowest.
+# Up to this relative difference, the middle of the optimal intercepts is taken, not the
+# lowest.
 _ROUNDING = 1e-12
 # Steps of one machine at most: this many, or this many per row.
 _STEPS = 10_000_000
@@ -269,11 +273,13 @@ class SvmTasks:
     ----------
     grams : GramStore
     labels : sequence of ndarray of shape (n_t,)
-        -1 and +1; a task may have one class only (its machine is the constant of that class).
+        -1 and +1; a task may have one class only (its machine is the constant of that
+        class).
     costs : sequence of ndarray of shape (n_t,)
         C times the weight of the row, positive.
     accuracy : float
-        Largest gap between primal and dual value of a machine, relative to the primal value.
+        Largest gap between primal and dual value of a machine, relative to the primal
+        value.
     """
 
     def __init__(
@@ -406,6 +412,7 @@ def _best_intercept(scores: np.ndarray, y: np.ndarray, C: np.ndarray) -> float:
     """Return a b that minimizes sum_i C_i max(0, 1 - y_i (scores_i + b)), a weighted quantile of y - scores."""
     breaks = y - scores
     order = np.argsort(breaks)
-    # The slope in b is minus the cost of the positives at first, and rises by C_i at every break.
+    # The slope in b is minus the cost of the positives at first, and rises by C_i at
+    # every break.
     first = np.searchsorted(np.cumsum(C[order]), C[y > 0].sum())
     return float(breaks[order[min(first, len(order) - 1)]])

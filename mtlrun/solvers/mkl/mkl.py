@@ -29,10 +29,12 @@ class Coupling:
     Parameters
     ----------
     lam : float
-        0: every task has its own weights; infinity: one vector of weights for all tasks.
+        0: every task has its own weights; infinity: one vector of weights for all
+        tasks.
     n_tasks, n_kernels : int
     flows : Flows, optional
-        Multipliers to begin with; kept up to date by every step. None where lam is 0 or infinite.
+        Multipliers to begin with; kept up to date by every step. None where lam is 0 or
+        infinite.
 
     Raises
     ------
@@ -70,7 +72,8 @@ class Coupling:
         -------
         new : ndarray of shape (T, M)
         pull : ndarray of shape (T, M)
-            With <pull, theta> <= coupling(theta) for all theta: what makes the lower bound.
+            With <pull, theta> <= coupling(theta) for all theta: what makes the lower
+            bound.
         """
         if self.lam == 0:
             return minimise_on_simplex_ball(
@@ -99,15 +102,19 @@ class Coupling:
 _BACKTRACK = 2.0
 # Smallest decrease required, relative to curvature * ||step||^2.
 _DECREASE = 1e-3
-# A task's curvature estimate is kept within these multiples of the estimate for all tasks.
+# A task's curvature estimate is kept within these multiples of the estimate for all
+# tasks.
 _FLATTER = 1e-2
 _STEEPER = 1e3
-# The smallest curvature relative to the slope: where all alpha are at their bounds, J_t is linear, and the projection
-# of a step of any length would leave the simplex ball by rounding.
+# The smallest curvature relative to the slope: where all alpha are at their bounds, J_t
+# is linear, and the projection of a step of any length would leave the simplex ball by
+# rounding.
 _FLATTEST = 1e-6
-# Accuracy of the theta-step relative to tol * objective; tightened when the step is too coarse to move.
+# Accuracy of the theta-step relative to tol * objective; tightened when the step is too
+# coarse to move.
 _INNER = 0.05
-# A theta this close to an earlier one counts as the same: the alternating algorithm cycles.
+# A theta this close to an earlier one counts as the same: the alternating algorithm
+# cycles.
 _SAME = 1e-3
 
 
@@ -123,14 +130,15 @@ class MklResult:
     converged : bool
     n_iter : int
     objective : list of float
-        Primal values; for the corrected variant the best so far, the last one belonging to theta.
+        Primal values; for the corrected variant the best so far, the last one belonging
+        to theta.
     gap : float
         Relative gap between the primal value at theta and a rigorous lower bound.
     gaps : list of (iteration, primal, dual)
     message : str
     info : dict
-        ``n_fits`` (SVMs trained), ``curvature``, ``flows`` and, for the printed algorithm, ``cycle``: the objective
-        values that repeat (empty when none do).
+        ``n_fits`` (SVMs trained), ``curvature``, ``flows`` and, for the printed
+        algorithm, ``cycle``: the objective values that repeat (empty when none do).
     """
 
     theta: np.ndarray
@@ -156,15 +164,18 @@ def solve_group_mkl(
     """Minimize over the kernel weights theta_t of each task, in the simplex ball {theta >= 0, sum(theta) <= 1}::
 
         F(theta) = sum_t J_t(theta_t) + lam sum_{s<t} ||theta_s - theta_t||_2
-        J_t(theta_t) = max_alpha 1'alpha - 1/2 sum_m theta_t^m alpha'Y_t K_t^m Y_t alpha,  0 <= alpha <= C, alpha'y = 0
+        J_t(theta_t) = max_alpha 1'alpha - 1/2 sum_m theta_t^m alpha'Y_t K_t^m Y_t
+        alpha,  0 <= alpha <= C, alpha'y = 0
 
-    F is convex and J_t has the gradient q_t^m = -1/2 alpha'Y K^m Y alpha. Proximal gradient: the first curvature of a
-    step is the one of the last move, task by task (Barzilai and Borwein; the SpaRSA method of Wright, Nowak and Figueiredo
-    2009), raised until F decreases; the prox of the pairs and the simplex balls is by consensus ADMM
-    (`mtlrun.solvers.pairwise`), whose flows are carried over.
+    F is convex and J_t has the gradient q_t^m = -1/2 alpha'Y K^m Y alpha. Proximal
+    gradient: the first curvature of a step is the one of the last move, task by task
+    (Barzilai and Borwein; the SpaRSA method of Wright, Nowak and Figueiredo 2009),
+    raised until F decreases; the prox of the pairs and the simplex balls is by
+    consensus ADMM (`mtlrun.solvers.pairwise`), whose flows are carried over.
 
-    The certificate is rigorous: the primal value belongs to the machines at (theta, alpha, b), not their dual value;
-    the lower bound is sum_t 1'alpha_t + min(0, min_m (q_t + div p_t)^m) with flows p_st of norm at most lam.
+    The certificate is rigorous: the primal value belongs to the machines at (theta,
+    alpha, b), not their dual value; the lower bound is sum_t 1'alpha_t + min(0, min_m
+    (q_t + div p_t)^m) with flows p_st of norm at most lam.
 
     Parameters
     ----------
@@ -177,7 +188,8 @@ def solve_group_mkl(
         Relative gap to stop at.
     max_iter : int, default 500
     callback : callable, optional
-        Called with (iteration, best primal, best bound); stops the run by returning True.
+        Called with (iteration, best primal, best bound); stops the run by returning
+        True.
 
     Returns
     -------
@@ -185,8 +197,9 @@ def solve_group_mkl(
 
     References
     ----------
-    Yousefi, Georgiopoulos and Anagnostopoulos, Multi-task learning with group-specific feature space sharing,
-    ECML PKDD 2015: the objective. Their alternating algorithm is `solve_alternating`.
+    Yousefi, Georgiopoulos and Anagnostopoulos, Multi-task learning with group-specific
+    feature space sharing, ECML PKDD 2015: the objective. Their alternating algorithm is
+    `solve_alternating`.
     """
     coupling, theta = _begin(tasks, lam, start)
     tracker = Tracker(tol, max_iter, callback, null=tasks.null)
@@ -207,8 +220,9 @@ def solve_group_mkl(
             break
         while True:
             new_points = [tasks.solve(t, new[t]) for t in range(tasks.n_tasks)]
-            # A lower bound against an upper one: inexact SVMs must not make a good step look bad. Nor must rounding,
-            # which can put the bound of an exact SVM above its value; no step is shorter than none.
+            # A lower bound against an upper one: inexact SVMs must not make a good step
+            # look bad. Nor must rounding, which can put the bound of an exact SVM above
+            # its value; no step is shorter than none.
             low = sum(p.low for p in new_points) + coupling.value(new)
             enough = _DECREASE * float(np.sum(curvature * np.square(new - theta)))
             if low <= primal - enough or np.array_equal(new, theta):
@@ -263,11 +277,13 @@ def solve_alternating(
 ) -> MklResult:
     """Run the alternating algorithm as printed: SVMs at theta, then theta from the *linear* problem at their alpha.
 
-    This is alternating best response on a saddle point, no descent, and it cycles on most data. The run ends when an
-    earlier theta comes back (`info["cycle"]` then holds the objective values that repeat) or the gap is closed. The
-    inner consensus ADMM is the correct one: the printed updates (12) and (14) to (17) diverge.
+    This is alternating best response on a saddle point, no descent, and it cycles on
+    most data. The run ends when an earlier theta comes back (`info["cycle"]` then holds
+    the objective values that repeat) or the gap is closed. The inner consensus ADMM is
+    the correct one: the printed updates (12) and (14) to (17) diverge.
 
-    Parameters and return value are as in `solve_group_mkl`; `theta` is the last iterate, whatever its objective.
+    Parameters and return value are as in `solve_group_mkl`; `theta` is the last
+    iterate, whatever its objective.
     """
     coupling, theta = _begin(tasks, lam, start)
     tracker = Tracker(tol, max_iter, callback, null=tasks.null)

@@ -1,9 +1,10 @@
 """Feature and task relationship learning (Zhao, Stretcu, Smola and Gordon, 2017), and the alternations before it.
 
-The matrix-normal prior gives rho [tr(S1 W S2 W') - m log|S1| - d log|S2|] for W (d, m), as a function of one of the
-precision matrices: rho [tr(S A) - k log|S|] with the moment A = W S2 W' and k = m, or A = W'S1 W and k = d.
-`solve_fetr` descends over W and both matrices in turn. `solve_alternating` is what MTFL and MTRL were published with:
-W for a given covariance, then the covariance of W.
+The matrix-normal prior gives rho [tr(S1 W S2 W') - m log|S1| - d log|S2|] for W (d, m),
+as a function of one of the precision matrices: rho [tr(S A) - k log|S|] with the moment
+A = W S2 W' and k = m, or A = W'S1 W and k = d. `solve_fetr` descends over W and both
+matrices in turn. `solve_alternating` is what MTFL and MTRL were published with: W for a
+given covariance, then the covariance of W.
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ def exact_precision(
 ) -> Precision:
     """Minimize tr(S A) - count log|S| subject to lower I <= S <= upper I.
 
-    With A = U diag(nu) U' the solution is U diag(clip(count / nu, lower, upper)) U'; nu = 0 gives `upper`.
+    With A = U diag(nu) U' the solution is U diag(clip(count / nu, lower, upper)) U'; nu
+    = 0 gives `upper`.
 
     Parameters
     ----------
@@ -92,7 +94,8 @@ def exact_precision(
         0 < lower < upper.
     """
     nu, U = scipy.linalg.eigh(moment, driver="evd", check_finite=False)
-    # count / nu <= upper exactly where nu >= count / upper; this also meets nu = 0 and negative rounding.
+    # count / nu <= upper exactly where nu >= count / upper; this also meets nu = 0 and
+    # negative rounding.
     return Precision(np.clip(count / np.maximum(nu, count / upper), lower, upper), U)
 
 
@@ -101,7 +104,8 @@ def flip_flop_precision(
 ) -> Precision:
     """Return (A / count + fudge I)^{-1}, its eigenvalues clipped to [lower, upper].
 
-    The maximum-likelihood update of Zhang and Schneider (2010) with their fudge factor, which biases it.
+    The maximum-likelihood update of Zhang and Schneider (2010) with their fudge factor,
+    which biases it.
     """
     nu, U = scipy.linalg.eigh(moment, driver="evd", check_finite=False)
     return Precision(
@@ -146,12 +150,14 @@ def _symmetric(A: np.ndarray) -> np.ndarray:
 
 FetrCallback = Callable[[int, float, "FetrState"], Any]
 
-# The objective carries rounding of about eps * condition * (sum of the sizes of its terms); a rise beyond this
-# fraction is an error of the algorithm.
+# The objective carries rounding of about eps * condition * (sum of the sizes of its
+# terms); a rise beyond this fraction is an error of the algorithm.
 _ROUNDING = 1e-9
-# An inexact W-step shrinks its residual by this factor: more would be lost in the next S-step.
+# An inexact W-step shrinks its residual by this factor: more would be lost in the next
+# S-step.
 _INEXACT = 0.01
-# Rounds that an extrapolation looks back on, and the cut-off of its least-squares problem.
+# Rounds that an extrapolation looks back on, and the cut-off of its least-squares
+# problem.
 _DEPTH = 6
 _RCOND = 1e-8
 # Rounds that still gain more than this fraction are not extrapolated.
@@ -170,7 +176,8 @@ class FetrState:
 class FetrProblem:
     """Data in Gram form and the objective
 
-    ``sum_t ||y_t - X_t w_t - b_t||^2 + eta ||W||_F^2 + rho [tr(S1 W S2 W') - m log|S1| - d log|S2|]``.
+    ``sum_t ||y_t - X_t w_t - b_t||^2 + eta ||W||_F^2 + rho [tr(S1 W S2 W') - m log|S1|
+    - d log|S2|]``.
 
     Parameters
     ----------
@@ -186,7 +193,8 @@ class FetrProblem:
     Raises
     ------
     ValueError
-        For parameters out of range, or if one Gram matrix per task would not fit into memory.
+        For parameters out of range, or if one Gram matrix per task would not fit into
+        memory.
     """
 
     def __init__(
@@ -218,8 +226,8 @@ class FetrProblem:
     def start(self) -> FetrState:
         """Return W = 0 and the multiple of I in the middle of the box for both matrices.
 
-        The middle is the geometric mean, which is 1 for the default box and has the unit
-        of a precision for any other.
+        The middle is the geometric mean, which is 1 for the default box and has the
+        unit of a precision for any other.
         """
         middle = float(np.sqrt(self.lower * self.upper))
         return FetrState(
@@ -287,12 +295,14 @@ def solve_fetr(
 
     The first S1 and S2 are sqrt(lower upper) I, which is I for the default box.
 
-    The W-step is exact, or for the iterative solvers inexact from the last W, which never raises the objective either;
-    the S-steps are exact in closed form. That a round does not raise the objective is checked every time.
+    The W-step is exact, or for the iterative solvers inexact from the last W, which
+    never raises the objective either; the S-steps are exact in closed form. That a
+    round does not raise the objective is checked every time.
 
-    Where W shrinks along a direction while its precision grows, rounds gain little each; Anderson's extrapolation of
-    (log S1, log S2) over the last rounds speeds this up. An extrapolated round that raises the objective is undone, and
-    the run ends only with rounds that were not extrapolated.
+    Where W shrinks along a direction while its precision grows, rounds gain little
+    each; Anderson's extrapolation of (log S1, log S2) over the last rounds speeds this
+    up. An extrapolated round that raises the objective is undone, and the run ends only
+    with rounds that were not extrapolated.
 
     Parameters
     ----------
@@ -306,8 +316,9 @@ def solve_fetr(
     accelerate : bool, default True
         False is the paper's plain iteration.
     fudge : float, optional
-        Replace the exact S-steps by flip-flop ones with this fudge factor (Zhang and Schneider, 2010). These minimize
-        nothing, so that the objective may rise and only the last iterate counts; there is no acceleration then.
+        Replace the exact S-steps by flip-flop ones with this fudge factor (Zhang and
+        Schneider, 2010). These minimize nothing, so that the objective may rise and
+        only the last iterate counts; there is no acceleration then.
     fit_intercept : bool, default False
         Unpenalized intercepts.
     tol : float, default 1e-5
@@ -318,7 +329,8 @@ def solve_fetr(
     max_iter : int, default 500
         Rounds of the three steps, those undone included.
     callback : callable, optional
-        Called with (round, objective, `FetrState`) after every accepted round; stops the run by returning True.
+        Called with (round, objective, `FetrState`) after every accepted round; stops
+        the run by returning True.
     estimate_rate : bool, default False
         Estimate the linear rate of a run that converged, at the cost of one more round.
 
@@ -328,9 +340,9 @@ def solve_fetr(
         `stop_crit` is the larger of the two fractions; `objective` has the value after
         every accepted round. `info`: ``state`` (`FetrState`), ``w_iterations`` (of each
         W-step), ``undone`` (extrapolations), ``residual`` (of the equations for W,
-        relative to X'y), and ``rate``, the gain of a further round divided by the gain of
-        the last one (None unless `estimate_rate`). The problem is not convex: there is no duality
-        gap.
+        relative to X'y), and ``rate``, the gain of a further round divided by the gain
+        of the last one (None unless `estimate_rate`). The problem is not convex: there
+        is no duality gap.
 
     Raises
     ------
@@ -575,7 +587,8 @@ def root_covariance(A: np.ndarray, eps: float = 0.0) -> tuple[Precision, float]:
     size = len(A)
     if A.shape[1] > size:
         A = np.linalg.qr(A.T).R.T
-    # Not from eigenvalues of A A': an exact zero comes out as 1e-16 there, and its root as 1e-8.
+    # Not from eigenvalues of A A': an exact zero comes out as 1e-16 there, and its root
+    # as 1e-8.
     U, sigma, _ = np.linalg.svd(A)
     roots = np.sqrt(np.square(np.pad(sigma, (0, size - len(sigma)))) + eps)
     trace = float(roots.sum())
@@ -597,9 +610,10 @@ def solve_alternating(
 ) -> SolverResult:
     """Minimize ``sum_t 1/2 ||y_t - X_t w_t - b_t||^2 + ridge/2 ||W||_F^2 + alpha tr(D^{-1} (moment + eps I))`` in turn.
 
-    The variables are W and a matrix D of trace 1, the moment is W'W (``over="tasks"``: MTRL) or W W'
-    (``over="features"``: MTFL). Without eps, minimizing over D leaves ``alpha ||W||_*^2`` in both cases; eps keeps D
-    invertible, moves the solution, and makes the iteration crawl where singular values of W vanish.
+    The variables are W and a matrix D of trace 1, the moment is W'W (``over="tasks"``:
+    MTRL) or W W' (``over="features"``: MTFL). Without eps, minimizing over D leaves
+    ``alpha ||W||_*^2`` in both cases; eps keeps D invertible, moves the solution, and
+    makes the iteration crawl where singular values of W vanish.
 
     Parameters
     ----------
@@ -618,8 +632,8 @@ def solve_alternating(
     Returns
     -------
     SolverResult
-        `gap` is the true relative duality gap, of the problem without eps; `stop_crit` is the relative decrease.
-        `info` has ``covariance`` (`Precision`, D).
+        `gap` is the true relative duality gap, of the problem without eps; `stop_crit`
+        is the relative decrease. `info` has ``covariance`` (`Precision`, D).
 
     Raises
     ------

@@ -21,7 +21,8 @@ from mtlrun.solvers.relationship.fetr import (
 
 #: Weights (inputs, outputs) and biases (outputs,) of one layer.
 Layer = tuple[np.ndarray, np.ndarray]
-# Early stopping holds out one row in this many, and waits this many epochs for a lower error on them.
+# Early stopping holds out one row in this many, and waits this many epochs for a lower
+# error on them.
 _HELD_OUT = 10
 _PATIENCE = 10
 
@@ -47,7 +48,8 @@ class TrainedNetwork:
     objective : list of float
         Mean of the objective over the batches of each epoch.
     feature, task : Precision or None
-        Of the rows (hidden units) and columns (tasks) of the last weights, with a prior.
+        Of the rows (hidden units) and columns (tasks) of the last weights, with a
+        prior.
     """
 
     layers: list[Layer]
@@ -101,13 +103,15 @@ def train_network(
         1/N [sum of squares + prior of the last weights W] + weight_decay/2 * (sum of squares of all weights)
         prior = eta ||W||_F^2 + rho [tr(S1 W S2 W') - T log|S1| - h log|S2|]
 
-    W is learned by back-propagation like the layers below; after every epoch S1 and S2 are replaced by their exact
-    minimizers with eigenvalues in a box. Columns of X and targets should be about of unit scale.
+    W is learned by back-propagation like the layers below; after every epoch S1 and S2
+    are replaced by their exact minimizers with eigenvalues in a box. Columns of X and
+    targets should be about of unit scale.
 
     Parameters
     ----------
     data : TaskData
-        Any layout, without weights except for missing targets; a sparse X is made dense.
+        Any layout, without weights except for missing targets; a sparse X is made
+        dense.
     hidden : tuple of int
         Units of the hidden layers.
     prior : Prior, optional
@@ -117,10 +121,11 @@ def train_network(
     batch_size : int, default 256
     epochs : int, default 100
     early_stopping : bool, default False
-        Hold a tenth of the rows out, stop when ten epochs have not lowered the squared error on them, and return the
-        network of the epoch in which it was lowest.
+        Hold a tenth of the rows out, stop when ten epochs have not lowered the squared
+        error on them, and return the network of the epoch in which it was lowest.
     seed : int, default 0
-        Of the first weights and of the order of the rows; torch's global generator is not touched.
+        Of the first weights and of the order of the rows; torch's global generator is
+        not touched.
     groups : array-like of shape (n_rows,), optional
         Early stopping holds out whole groups; of a single group it holds out nothing.
 

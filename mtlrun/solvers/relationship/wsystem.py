@@ -1,6 +1,7 @@
 """Linear systems of coupled ridge regressions, (G_t + eta I) w_t + rho (S1 W S2)_t = c_t, by five solvers.
 
-With one Gram matrix for all tasks this is a (generalized) Sylvester equation; with one per task it is not.
+With one Gram matrix for all tasks this is a (generalized) Sylvester equation; with one
+per task it is not.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class CoupledSystem:
     eta, rho : float
         Non-negative.
     task_spectrum : (ndarray of shape (T,), ndarray of shape (T, T)), optional
-        Eigenvalues and eigenvectors (in columns) of S2 where they are known: a step saved.
+        Eigenvalues and eigenvectors (in columns) of S2 where they are known: a step
+        saved.
     """
 
     gram: np.ndarray
@@ -145,8 +147,9 @@ def solve_gradient(
 ) -> Solution:
     """Descend along half the gradient with the step 2 / (largest + smallest eigenvalue). Any layout.
 
-    The iteration converges linearly, by (k - 1) / (k + 1) per step for the condition number k. (The paper's step
-    belongs to half the gradient; with the full gradient it diverges.)
+    The iteration converges linearly, by (k - 1) / (k + 1) per step for the condition
+    number k. (The paper's step belongs to half the gradient; with the full gradient it
+    diverges.)
 
     Parameters
     ----------
@@ -157,8 +160,8 @@ def solve_gradient(
         Relative residual to stop at.
     max_iter : int, default 100000
     spectrum : (float, float), optional
-        Bounds of the eigenvalues; default: `system.spectrum`, from the actual S1 and S2. The paper has
-        ``box_spectrum``, which knows only the box that contains them.
+        Bounds of the eigenvalues; default: `system.spectrum`, from the actual S1 and
+        S2. The paper has ``box_spectrum``, which knows only the box that contains them.
     """
     low, high = system.spectrum if spectrum is None else spectrum
     step = 2.0 / (low + high)
@@ -194,8 +197,9 @@ def solve_cg(
 ) -> Solution:
     """Solve by conjugate gradients. Any layout.
 
-    With one Gram matrix per task they are preconditioned by the exact solver of the system with their mean. With one
-    for all tasks that would be the solution, so the plain iteration is used.
+    With one Gram matrix per task they are preconditioned by the exact solver of the
+    system with their mean. With one for all tasks that would be the solution, so the
+    plain iteration is used.
 
     Parameters
     ----------
@@ -256,9 +260,11 @@ def solve_sylvester(system: CoupledSystem) -> Solution:
 def solve_eigen(system: CoupledSystem) -> Solution:
     """Solve by diagonalizing one side and tridiagonalising the other: both are symmetric. Shared design only.
 
-    With S1 = L L', M = L^{-1} (G + eta I) L^{-T} and S2 = Q diag(b) Q', the columns of Z = L' W Q solve
-    (M + rho b_j I) z_j = (L^{-1} C Q)_j, for which a tridiagonal form of M is enough. Of M and S2 the smaller one is
-    diagonalized (S2 where `task_spectrum` has done it already), so that no eigenvectors of the larger one are needed.
+    With S1 = L L', M = L^{-1} (G + eta I) L^{-T} and S2 = Q diag(b) Q', the columns of
+    Z = L' W Q solve (M + rho b_j I) z_j = (L^{-1} C Q)_j, for which a tridiagonal form
+    of M is enough. Of M and S2 the smaller one is diagonalized (S2 where
+    `task_spectrum` has done it already), so that no eigenvectors of the larger one are
+    needed.
 
     Raises
     ------
@@ -295,7 +301,8 @@ def solve_w(
     ----------
     system : CoupledSystem
     method : {"auto", "eigen", "cg", "gradient", "sylvester", "closed"}, default "auto"
-        "auto" is "eigen" for a shared design, else "cg". "eigen" and "sylvester" need a shared design.
+        "auto" is "eigen" for a shared design, else "cg". "eigen" and "sylvester" need a
+        shared design.
     start : ndarray of shape (d, T), optional
     tol : float, default 1e-10
         Relative residual at which the iterative ones stop.
@@ -304,7 +311,8 @@ def solve_w(
     Raises
     ------
     ValueError
-        If the method is unknown, needs a shared design that is not there, or too much memory.
+        If the method is unknown, needs a shared design that is not there, or too much
+        memory.
     """
     if method == "auto":
         method = "eigen" if system.shared else "cg"
@@ -380,7 +388,8 @@ class Tridiagonal:
     off : ndarray of shape (n - 1,)
         The entries of T.
     reflectors : ndarray of shape (n - 1, n - 1)
-        Fortran order; LAPACK's elementary reflectors of P, which leaves the first coordinate as it is.
+        Fortran order; LAPACK's elementary reflectors of P, which leaves the first
+        coordinate as it is.
     scales : ndarray of shape (n - 1,)
         Their factors.
     """

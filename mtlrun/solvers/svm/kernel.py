@@ -22,9 +22,11 @@ from mtlrun.utils.jit import comparing, compiled, inner
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# Rows with more non-zeros than that make LIBSVM's own products of rows slower than a matrix made beforehand.
+# Rows with more non-zeros than that make LIBSVM's own products of rows slower than a
+# matrix made beforehand.
 _FEW_ENTRIES = 32
-# Changes of the set of free support vectors that `polish` solves for, and margins that count as violated.
+# Changes of the set of free support vectors that `polish` solves for, and margins that
+# count as violated.
 _ROUNDS = 60
 _SLACK = 1e-10
 
@@ -49,7 +51,8 @@ def augmented_features(designs: Sequence[Any], coupling: TaskCoupling) -> Any:
 
     Returns
     -------
-    csr_array of shape (N, r * d), or of the columns that have entries where these are too many
+    csr_array of shape (N, r * d), or of the columns that have entries where these are
+    too many
         With two copies of each row when all tasks are equally similar.
     """
     F = coupling.factor()
@@ -150,8 +153,8 @@ class KernelPoint:
     W : ndarray of shape (n_tasks, d)
     margins : ndarray of shape (n,)
     primal, gap : float
-        The gap is a sum of non-negative terms, valid for dual variables whose sum over the labels is 0 (any, without
-        intercept).
+        The gap is a sum of non-negative terms, valid for dual variables whose sum over
+        the labels is 0 (any, without intercept).
     """
 
     alpha: Array
@@ -202,9 +205,11 @@ def polish(
 ) -> KernelPoint | None:
     """Return the optimum to the accuracy of floats, by an active-set method that begins at `alpha`.
 
-    The support vectors off their bounds have margins of exactly 1, and with intercept the dual variables sum to 0 over
-    the labels: one system of equations. Variables that leave their bounds, and rows whose margins are on the wrong side
-    of 1, are moved, until there are none. Returns the best point on the way, None if there is none that is feasible.
+    The support vectors off their bounds have margins of exactly 1, and with intercept
+    the dual variables sum to 0 over the labels: one system of equations. Variables that
+    leave their bounds, and rows whose margins are on the wrong side of 1, are moved,
+    until there are none. Returns the best point on the way, None if there is none that
+    is feasible.
 
     Parameters
     ----------
@@ -270,14 +275,17 @@ def polish(
 
 # ---------------------------------------------------------------------- without an intercept
 #
-# The dual variables are then tied by nothing but their bounds, so that a step can move a single one. The gradient of
-# all variables is kept. In turn, variables that are free or violate the optimality conditions most are chosen; with the
-# kernel matrix of these few, the one whose exact step gains most is moved, again and again; then rows of the kernel,
-# made when needed and kept in a cache, bring the gradient of all others up to date.
+# The dual variables are then tied by nothing but their bounds, so that a step can move
+# a single one. The gradient of all variables is kept. In turn, variables that are free
+# or violate the optimality conditions most are chosen; with the kernel matrix of these
+# few, the one whose exact step gains most is moved, again and again; then rows of the
+# kernel, made when needed and kept in a cache, bring the gradient of all others up to
+# date.
 
 # Rows whose largest gain is noted together.
 _BLOCK = 64
-# Up to this many features, computing a row of the kernel is faster than reading it from memory.
+# Up to this many features, computing a row of the kernel is faster than reading it from
+# memory.
 _NARROW = 16
 # A part has twice as many variables as are free, within these bounds.
 _LEAST = 1000
@@ -298,7 +306,8 @@ class _Kernel(NamedTuple):
     full_matrix : ndarray of shape (n, n)
         The matrix, or empty: then rows are made of features.
     dense : ndarray of shape (d, n)
-        Features of a dense design, columns times label over the root of the diagonal; else empty.
+        Features of a dense design, columns times label over the root of the diagonal;
+        else empty.
     values, columns, indptr : ndarray
         The same of a sparse design, row by row.
     down, places, starts : ndarray
@@ -414,17 +423,21 @@ def solve_without_intercept(
     max_iter : int, default 1,000,000
         Steps.
     precompute : bool, default True
-        Make the kernel matrix beforehand, by products of matrices, in 8 N^2 bytes; else rows when they are needed.
+        Make the kernel matrix beforehand, by products of matrices, in 8 N^2 bytes; else
+        rows when they are needed.
     cache_size : float, default 200
-        Megabytes for rows made when needed; of more than 16 dense features: fewer are faster made again.
+        Megabytes for rows made when needed; of more than 16 dense features: fewer are
+        faster made again.
     callback : callable, optional
-        Called with (iteration, primal, dual) after every twentieth part of the steps; a true answer stops.
+        Called with (iteration, primal, dual) after every twentieth part of the steps; a
+        true answer stops.
 
     Returns
     -------
     SolverResult
-        ``info``: ``alpha`` (N,), ``violation``, and ``seconds`` of the certificates since the call, the making of the
-        kernel included. The gradient is made anew before a run counts as converged, free of rounding that steps leave.
+        ``info``: ``alpha`` (N,), ``violation``, and ``seconds`` of the certificates
+        since the call, the making of the kernel included. The gradient is made anew
+        before a run counts as converged, free of rounding that steps leave.
 
     Raises
     ------
@@ -433,8 +446,8 @@ def solve_without_intercept(
 
     References
     ----------
-    Steinwart, Hush and Scovel, Training SVMs without offset, Journal of Machine Learning Research, 2011, for single
-    variables and their choice by gain.
+    Steinwart, Hush and Scovel, Training SVMs without offset, Journal of Machine
+    Learning Research, 2011, for single variables and their choice by gain.
     """
     tracker = Tracker(gap, max_iter, callback, null=float(cost.sum()))
     owner = np.repeat(np.arange(len(designs)), [X.shape[0] for X in designs])

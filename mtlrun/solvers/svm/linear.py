@@ -269,9 +269,10 @@ def solve_block_dcd(
 ) -> SolverResult:
     """Minimize ``1/2 sum_t ||w_t||^2 + coupling/2 sum_st L_st w_s'w_t + C sum_i weight_i l(y_i w_t(i)'x_i)``.
 
-    l is ``max(0, 1 - z)``, its square, or ``log(1 + exp(-z))``. The dual has one variable per entry and
-    ``w_t = sum_s M_ts v_s``, ``v_t = sum_{i in t} alpha_i y_i x_i``; every step maximizes it exactly in one variable.
-    Tasks are visited in random order, and w_t is kept while the rows of task t are visited in random order: a row
+    l is ``max(0, 1 - z)``, its square, or ``log(1 + exp(-z))``. The dual has one
+    variable per entry and ``w_t = sum_s M_ts v_s``, ``v_t = sum_{i in t} alpha_i y_i
+    x_i``; every step maximizes it exactly in one variable. Tasks are visited in random
+    order, and w_t is kept while the rows of task t are visited in random order: a row
     costs O(nnz), entering a task O(T d), or O(d) when all tasks are equally similar.
 
     Parameters
@@ -286,29 +287,33 @@ def solve_block_dcd(
     start : ndarray, optional
         Dual variables, a field: ``info["alpha"]`` of a run with another C, say.
     tol : float, default 1e-4
-        Relative duality gap. The gap is a sum of non-negative terms and as accurate as the floats it is made of.
+        Relative duality gap. The gap is a sum of non-negative terms and as accurate as
+        the floats it is made of.
     max_iter : int, default 10000
-        Visits of as many rows as there are. There are more sweeps: variables that are likely to stay at their bounds
-        are left out until the next certificate, which looks at all of them again.
+        Visits of as many rows as there are. There are more sweeps: variables that are
+        likely to stay at their bounds are left out until the next certificate, which
+        looks at all of them again.
     seed : int, default 0
         Of the random orders.
     form : {"block", "example"}, default "block"
-        "example" visits the examples of all tasks in one random order and computes w_t'x from all v_s, O(T nnz), as
-        the paper's algorithm does.
+        "example" visits the examples of all tasks in one random order and computes
+        w_t'x from all v_s, O(T nnz), as the paper's algorithm does.
     step : {"exact", "printed"}, default "exact"
-        "printed" divides by ||x||^2 as equation 17 of the paper does, "exact" by M_tt ||x||^2.
+        "printed" divides by ||x||^2 as equation 17 of the paper does, "exact" by M_tt
+        ||x||^2.
     fast : bool, optional
-        Leave more variables out than LIBLINEAR does, and solve for the free support vectors together, across all
-        tasks, where they are few and it is cheap compared with the sweeps so far (not for the logistic loss). Default:
-        in block form with the exact step.
+        Leave more variables out than LIBLINEAR does, and solve for the free support
+        vectors together, across all tasks, where they are few and it is cheap compared
+        with the sweeps so far (not for the logistic loss). Default: in block form with
+        the exact step.
     callback : callable, optional
         Called with (iteration, primal, dual); a true answer stops.
 
     Returns
     -------
     SolverResult
-        ``info``: ``alpha`` (a field) and ``seconds`` of the certificates. An iteration is as much work as a visit of
-        all rows.
+        ``info``: ``alpha`` (a field) and ``seconds`` of the certificates. An iteration
+        is as much work as a visit of all rows.
 
     Raises
     ------

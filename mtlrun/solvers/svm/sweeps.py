@@ -5,8 +5,9 @@ Task t has the entries ``offsets[t] .. offsets[t + 1] - 1``. With
 v_t = sum_e alpha_e y_e x_e over the entries of task t, the coefficients are
 w_t = sum_s M_ts v_s.
 
-All functions work in place on `State`. They are compiled once for all kinds of designs and losses. numba does not
-notice changes of imported functions: touch this file after editing `mtlrun.features.rows`.
+All functions work in place on `State`. They are compiled once for all kinds of designs
+and losses. numba does not notice changes of imported functions: touch this file after
+editing `mtlrun.features.rows`.
 """
 
 from __future__ import annotations
@@ -56,12 +57,14 @@ class Problem(NamedTuple):
         Whether M = a I + b 11' with ``b = share``.
     share : float
     mixing : ndarray of shape (T, R)
-        The coefficients of an entry of task t are ``mixing[t] @ W`` for the matrix W (R, D) that a sweep changes: M for
-        the rows of V, ones where W has the coefficients of the task at hand.
+        The coefficients of an entry of task t are ``mixing[t] @ W`` for the matrix W
+        (R, D) that a sweep changes: M for the rows of V, ones where W has the
+        coefficients of the task at hand.
     gain : ndarray of shape (T,)
         By what a step along v_t moves them: 1, or M_tt.
     row_cost, entry_cost : float
-        Mean number of non-zeros per row; what entering and leaving a task costs, in rows.
+        Mean number of non-zeros per row; what entering and leaving a task costs, in
+        rows.
     """
 
     rows: Rows
@@ -94,13 +97,15 @@ class State(NamedTuple):
     w : ndarray of shape (1, D)
         Coefficients of the task at hand; V itself if there is one task.
     rest : ndarray of shape (D,)
-        The part that does not come from the task's own row of V; empty if there is one task.
+        The part that does not come from the task's own row of V; empty if there is one
+        task.
     active : ndarray of shape (E,), int32
         The entries of each task, active ones first.
     n_active : ndarray of shape (T,), int64
     limits : ndarray of shape (3,)
-        Entries at a bound are left out when their gradient is above the first or below the second. The third is the
-        part of the extreme gradients that makes a limit: 1 in LIBLINEAR, less leaves out more.
+        Entries at a bound are left out when their gradient is above the first or below
+        the second. The third is the part of the extreme gradients that makes a limit: 1
+        in LIBLINEAR, less leaves out more.
     random : ndarray of shape (1,), uint64
         State of the random generator, not 0.
     """
@@ -242,7 +247,8 @@ def _visit(
 ) -> int:
     """Go once through the first n of some entries, in random order; return how many stay active.
 
-    `W` is changed (see `Problem.mixing`); `seen` collects extremes of gradients, visits and changes.
+    `W` is changed (see `Problem.mixing`); `seen` collects extremes of gradients, visits
+    and changes.
     """
     # Taken out of the tuples once: numba counts references each time.
     kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = (
@@ -319,7 +325,8 @@ def block_sweeps(
     Returns
     -------
     spread : float
-        Largest minus smallest projected gradient of the last sweep; at most `eps` when that is why it ended.
+        Largest minus smallest projected gradient of the last sweep; at most `eps` when
+        that is why it ended.
     work : float
         Rows visited, and rows that could have been visited while tasks were entered.
     changes : float
@@ -399,7 +406,8 @@ def _loss_and_gap(loss: int, alpha: float, cap: float, z: float) -> tuple[float,
             return cap * h * h, cap * d * d
         return 0.0, alpha * alpha / (4.0 * cap) + alpha * (z - 1.0)
     a = alpha / cap
-    # log(1 + exp(-z)) and log(1 + exp(z)), minus the logarithms of the probabilities of error and success
+    # log(1 + exp(-z)) and log(1 + exp(z)), minus the logarithms of the probabilities of
+    # error and success
     up = np.log1p(np.exp(-abs(z)))
     wrong = up + max(z, 0.0)
     right = up + max(-z, 0.0)
@@ -445,8 +453,8 @@ def _add_rows(p: Problem, alphas: np.ndarray, V: np.ndarray) -> None:
 def certify(p: Problem, s: State) -> tuple[float, float]:
     """Compute the primal value and the duality gap, and choose the active entries.
 
-    Entries at a bound whose gradient is beyond `limits` are left out; all others, those wrongly left
-    out before included, become active.
+    Entries at a bound whose gradient is beyond `limits` are left out; all others, those
+    wrongly left out before included, become active.
 
     Returns
     -------
