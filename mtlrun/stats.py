@@ -84,7 +84,9 @@ def paired_test(
     Examples
     --------
     >>> from mtlrun.stats import paired_test
-    >>> test = paired_test([0.9, 0.8, 0.85, 0.95, 0.7, 0.9], [0.7, 0.75, 0.7, 0.85, 0.65, 0.65])
+    >>> a = [0.9, 0.8, 0.85, 0.95, 0.7, 0.9]
+    >>> b = [0.7, 0.75, 0.7, 0.85, 0.65, 0.65]
+    >>> test = paired_test(a, b)
     >>> round(test.pvalue, 3)
     0.031
     """
@@ -95,13 +97,15 @@ def paired_test(
         overlap = test_over_train
     if overlap is None or overlap < 0:
         raise ValueError(
-            "corrected_t needs test_over_train, the test rows over the training rows of a split"
+            "corrected_t needs test_over_train, the test rows over the training rows "
+            "of a split"
         )
     first = np.asarray(a, dtype=float)
     second = np.asarray(b, dtype=float)
     if first.shape != second.shape or first.ndim != 1:
         raise ValueError(
-            f"a and b must be 1-D of the same length, got {first.shape} and {second.shape}"
+            "a and b must be 1-D of the same length, got "
+            f"{first.shape} and {second.shape}"
         )
     difference = first - second
     difference = difference[~np.isnan(difference)]
@@ -146,7 +150,10 @@ def _wilcoxon(difference: np.ndarray) -> tuple[float, float]:
 
 
 def _normal_pvalue(positive: float, ranks: np.ndarray) -> float:
-    """Return the two-sided p-value of a sum of positive ranks by the normal distribution."""
+    """Return the two-sided p-value of a sum of positive ranks.
+
+    It is computed from the normal distribution.
+    """
     n = len(ranks)
     mean = n * (n + 1) / 4
     _, counts = np.unique(ranks, return_counts=True)
@@ -225,7 +232,9 @@ class FriedmanTest:
 
 
 def friedman(table: ArrayLike) -> FriedmanTest:
-    """Test whether all methods rank alike, with correction for ties; the direction of the metric does not matter.
+    """Test whether all methods rank alike, with correction for ties.
+
+    The direction of the metric does not matter.
 
     Parameters
     ----------
@@ -274,7 +283,10 @@ def friedman(table: ArrayLike) -> FriedmanTest:
 
 
 def critical_difference(n_methods: int, n_blocks: int, alpha: float = 0.05) -> float:
-    """Return the difference of average ranks from which on Nemenyi's test calls two methods different."""
+    """Return the critical difference of average ranks in Nemenyi's test.
+
+    From this difference on, two methods differ.
+    """
     from scipy.stats import studentized_range  # no other module has it
 
     q = float(studentized_range.ppf(1 - alpha, n_methods, np.inf))
@@ -315,7 +327,9 @@ def control_tests(
     level: float = 0.05,
     greater_is_better: bool = True,
 ) -> list[ControlTest]:
-    """Test every method against a control by Holm's method; the smallest p-value comes first.
+    """Test each method against a control by Holm's method.
+
+    The smallest p-value comes first.
 
     Parameters
     ----------
@@ -348,7 +362,9 @@ def control_tests(
 
 
 def holm(pvalues: ArrayLike) -> np.ndarray:
-    """Return p-values adjusted by Holm's step-down method, in the order given; NaNs stay and do not count.
+    """Return p-values adjusted by Holm's step-down method, in the same order.
+
+    NaNs stay NaN and do not count.
 
     The i-th smallest of m is multiplied by m - i + 1, cut at 1, and made at least as
     large as those before it.
@@ -378,6 +394,7 @@ def _table(table: Any) -> np.ndarray:
     if np.isnan(values).any():
         row, column = np.argwhere(np.isnan(values))[0]
         raise ValueError(
-            f"the value of method {column} in block {row} is missing; drop the block or the method"
+            f"the value of method {column} in block {row} is missing; drop the block "
+            "or the method"
         )
     return values

@@ -1,4 +1,7 @@
-"""Data sets: cards, files, tables, simulators and splits. Importing the package imports no numpy."""
+"""Data sets: cards, files, tables, simulators and splits.
+
+Importing the package does not import NumPy.
+"""
 
 from __future__ import annotations
 

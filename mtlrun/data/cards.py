@@ -1,4 +1,6 @@
-"""Cards: one YAML file per data set, saying what it is, where its files are and how they are read.
+"""Cards: one YAML file per data set.
+
+A card says what the data set is, where its files are and how to read them.
 
 The models below are the keys of a card. An example::
 
@@ -99,7 +101,7 @@ Statistics = dict[str, int | float]
 
 
 class Archive(StrictModel):
-    """A zip or tar archive (below the card's folder) and the member that is the file."""
+    """A zip or tar archive below the card's folder, and the member that is the file."""
 
     archive: BelowFolder
     member: str
@@ -119,7 +121,10 @@ def _none_if_unknown(value: Any) -> Any:
 
 
 class FileSpec(StrictModel):
-    """One file of a data set; `sha256` (None = unknown) and `bytes` describe the decompressed content."""
+    """One file of a data set.
+
+    `sha256` (None if unknown) and `bytes` describe the decompressed content.
+    """
 
     name: BelowFolder
     sha256: Annotated[
@@ -144,7 +149,7 @@ class FileSpec(StrictModel):
 
     @property
     def compressions(self) -> list[str]:
-        """How the file may be stored by itself: ``plain``, ``gz``, ...; at least in one way."""
+        """Containers that the file may be stored in: ``plain``, ``gz`` and so on."""
         return [c for c in self.containers if isinstance(c, str)] or ["plain"]
 
     @property
@@ -164,7 +169,10 @@ class Source(StrictModel):
 
 
 class Variant(StrictModel):
-    """A set of options, with the files it needs and what it should look like; `name` is its key on the card."""
+    """A set of options with the files it needs, and its statistics.
+
+    `name` is its key on the card.
+    """
 
     options: dict[str, Any] = {}
     uses: list[str] | None = None
@@ -224,7 +232,10 @@ class Card(StrictModel):
         raise UnknownNameError(f"file of {self.id}", name, [f.name for f in self.files])
 
     def variant(self, name: str | None) -> Variant:
-        """Return a variant, completed by the card's own options and files; None is the card itself."""
+        """Return a variant, completed by the card's options and files.
+
+        None stands for the card itself.
+        """
         base_options = self.source.options
         if name is None:
             return Variant(
@@ -295,7 +306,9 @@ def load_card(id: str, data_dir: Path | None = None) -> Card:
 
 
 def read_card(path: Path) -> Card:
-    """Read and validate one card; all problems are reported at once, as ``file:line:column``.
+    """Read and validate one card.
+
+    All problems are reported at once, as ``file:line:column``.
 
     Raises
     ------

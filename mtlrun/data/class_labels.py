@@ -152,7 +152,7 @@ def classes_of_tasks(
 
 
 def class_names(make: DatasetBuilder, name: str) -> Names:
-    """Return the labels of a target, sorted: by value if they are numbers, else as texts.
+    """Return the sorted labels of a target: by value if numeric, else as texts.
 
     Their type is stored in ``make.label_types``. Numbers that a file of text writes in
     more than one way, or with zeros in front, are texts.

@@ -1,4 +1,4 @@
-"""Time since the first row of a task: a feature, and what baselines of next rows need."""
+"""Time since the first row of a task, a feature that baselines of next rows need."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Clock:
 
     @property
     def last_column(self) -> str:
-        """Name of the same column where it is the last one, for methods that need it."""
+        """Name of the same column if it is the last one, for methods that need it."""
         return f"{self.feature} (last column)"
 
     @property
@@ -94,7 +94,7 @@ class Clock:
     def elapsed(
         self, table: Table, tasks: Sequence[str] | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the times of new rows, and the times since the first row of their task.
+        """Return the times of new rows, and since the first row of their task.
 
         A task without training rows begins with the first of the new rows.
 

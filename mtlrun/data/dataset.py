@@ -59,7 +59,7 @@ def check_sizes(**sizes: Any) -> None:
 
 @dataclass
 class Dataset:
-    """A data set: exactly the arguments of an estimator's ``fit``, with its names and its origin.
+    """A data set: the arguments of an estimator's ``fit``, with names and origin.
 
     A *ragged* set has 1-D `y` and a `task_id` per row; a *shared* set has one X for all
     tasks, 2-D `y` (one column per task, NaN where a target is missing) and no
@@ -228,7 +228,10 @@ class Dataset:
         return len(self.tasks)
 
     def subset(self, rows: np.ndarray) -> Dataset:
-        """Return the data set of these rows, in this order; published splits are dropped, tasks are kept."""
+        """Return the data set of these rows, in this order.
+
+        Published splits are dropped, tasks are kept.
+        """
         if self.task_id is None:
             task_id = None
         else:
@@ -276,7 +279,10 @@ class Dataset:
         return replace(self, X=X, features=[*self.features, self.clock.last_column])
 
     def sum_by_task(self, values: np.ndarray) -> np.ndarray:
-        """Sum values, of the shape of `y`, over the rows of each task; a single task of a 1-D `y` without tasks."""
+        """Sum values of the shape of `y` over the rows of each task.
+
+        A 1-D `y` without tasks is a single task.
+        """
         if self.task_id is not None:
             return np.bincount(self.task_id, weights=values, minlength=self.n_tasks)
         return np.atleast_1d(values.sum(axis=0)).astype(float)
@@ -304,7 +310,7 @@ class Dataset:
         return TaskData.from_matrix(self.X, Y, tasks=self.tasks)
 
     def statistics(self) -> dict[str, int | float]:
-        """Return the facts that a card states under ``statistics`` and that `data info` prints.
+        """Return the statistics that a card states and `data info` prints.
 
         Returns
         -------
@@ -479,7 +485,10 @@ def check_large(
 
 
 def _check_small(X: Any, name: str, kind: str, columns: Sequence[str]) -> None:
-    """Refuse a matrix with a column whose numbers are not all zero and all so small that their squares vanish."""
+    """Raise an error for a column whose squares would all vanish.
+
+    That is a column whose numbers are not all zero, and all too small.
+    """
     values = X
     if sparse.issparse(X):
         values = X.data
@@ -500,7 +509,7 @@ def _check_small(X: Any, name: str, kind: str, columns: Sequence[str]) -> None:
 
 
 def _largest(values: Any) -> float:
-    """Return the largest absolute value, without a copy of the matrix; NaN is ignored."""
+    """Return the largest absolute value without a copy of the matrix; ignore NaN."""
     entries = values
     if sparse.issparse(values):
         entries = values.data

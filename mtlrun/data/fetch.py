@@ -122,7 +122,9 @@ def fetch_file(
     report: Report | None = None,
     timeout: float = 30.0,
 ) -> DataFile:
-    """Download one file from the first address that has the right content, and store it.
+    """Download one file from the first address with the right content.
+
+    It is stored in the data directory.
 
     Parameters are as in `fetch_dataset`.
 
@@ -157,7 +159,10 @@ def fetch_file(
 def _downloaded(
     card: Card, name: str, url: str, data_dir: str | Path | None, **options: Any
 ) -> Iterator[Path]:
-    """Download an address into a temporary folder next to the files of a card; options as in `download`."""
+    """Download an address into a temporary folder next to the files of a card.
+
+    Options are as in `download`.
+    """
     folder = data_directory(data_dir) / card.folder
     with writing(folder, WRITABLE):
         folder.mkdir(parents=True, exist_ok=True)
@@ -234,7 +239,10 @@ def download(
 
 
 def _check_address(url: str, first: str) -> None:
-    """Refuse addresses but https, and this machine if the address that the user gave is there."""
+    """Raise an error for addresses other than https.
+
+    This machine is allowed if the address of the user is there.
+    """
     short_url = shorten(url, MAX_SHOWN_URL)
     if re.search(r"[\s\\]", url) or hidden(
         url
@@ -340,7 +348,7 @@ def add_file(
     data_dir: str | Path | None = None,
     name: str | None = None,
 ) -> list[DataFile]:
-    """Store a file that the user has, or the members of an archive, as files of a data set.
+    """Store a file of the user, or members of an archive, as files of a data set.
 
     Parameters
     ----------
@@ -402,7 +410,9 @@ def add_file(
 def recognise(
     path: Path, specs: Iterable[FileSpec], name: str | None = None
 ) -> dict[str, DataFile]:
-    """Return which files of a card a file holds: itself, decompressed, or as members of an archive.
+    """Return which files of a card a file contains.
+
+    It can be a file itself, decompressed, or an archive with such members.
 
     Files whose hash the card does not know are recognized by their name.
 
@@ -473,7 +483,9 @@ def store(
 def _contents(
     path: Path, name: str, sizes: Collection[int | None]
 ) -> Iterator[DataFile]:
-    """Yield everything that a file may stand for; the name is that without folders and suffixes of compression.
+    """Yield all that a file may stand for.
+
+    Names are without folders and suffixes of compression.
 
     Members of archives must have one of the wanted `sizes` (None: any).
     """
@@ -489,7 +501,10 @@ def _contents(
 
 
 def _members(path: Path) -> list[tuple[str, int]]:
-    """Return the names and sizes of the regular files of an archive, nothing for other files."""
+    """Return names and sizes of the regular files of an archive.
+
+    They are empty for other files.
+    """
     if is_zip(path):
         with open_zip(path) as archive:
             infos = archive.infolist()

@@ -1,4 +1,4 @@
-"""Find the files of a card, look into their containers, and refuse what is not what the card says."""
+"""Find the files of a card, open their containers, and check their content."""
 
 from __future__ import annotations
 
@@ -157,7 +157,10 @@ class DataFile:
 
 @dataclass(frozen=True)
 class Snapshot(DataFile):
-    """The decompressed content of a file as it was at one moment, whatever becomes of the file."""
+    """The decompressed content of a file at one moment.
+
+    It does not change with the file.
+    """
 
     content: Any = None
 
@@ -201,7 +204,9 @@ class Snapshot(DataFile):
 
 
 def data_directory(data_dir: str | Path | None = None) -> Path:
-    """Return the data directory: the argument, else ``$MTLRUN_DATA``, else the platform's cache folder.
+    """Return the data directory.
+
+    It is the argument, else ``$MTLRUN_DATA``, else the platform's cache folder.
 
     Raises
     ------
@@ -250,14 +255,20 @@ def find_file(
 def missing_files(
     card: Card, variant: str | None = None, data_dir: str | Path | None = None
 ) -> list[FileSpec]:
-    """Return the files that a variant needs and that are not in the data directory (their content is not checked)."""
+    """Return the files of a variant that are not in the data directory.
+
+    Their content is not checked.
+    """
     return [
         spec for spec in card.needed(variant) if find_file(card, spec, data_dir) is None
     ]
 
 
 def get_it(card: Card, files: Iterable[FileSpec], extra: str = "") -> str:
-    """Say how to get missing files of a card; `extra` are further options of the commands."""
+    """Return how to get missing files of a card.
+
+    `extra` are further options of the commands.
+    """
     add = f"mtlrun data add {card.id} FILE{extra}"
     without_address = dict.fromkeys(spec.name for spec in files if not spec.urls)
     if without_address:
@@ -271,7 +282,9 @@ def get_it(card: Card, files: Iterable[FileSpec], extra: str = "") -> str:
 def verify_file(
     card: Card, spec: FileSpec, data_dir: str | Path | None = None
 ) -> DataFile:
-    """Find a file and check its content; of several containers the first right one is taken.
+    """Find a file and check its content.
+
+    Of several containers, the first right one is used.
 
     Returns
     -------
@@ -383,7 +396,10 @@ def digest(file: DataFile, limit: int | None = None) -> tuple[str, int]:
 def open_content(
     path: Path, container: str, member: str | None = None
 ) -> Iterator[IO[bytes]]:
-    """Open the decompressed content of a container; errors come from the standard library and `_Bounded`."""
+    """Open the decompressed content of a container.
+
+    Errors come from the standard library and `_Bounded`.
+    """
     with ExitStack() as stack:
         inner: Any
         if container != "archive":
@@ -456,7 +472,10 @@ def _surprises() -> Iterator[None]:
 
 
 def container_of(path: Path) -> str:
-    """Return how a file is compressed, by its first bytes: ``gz``, ``bz2``, ``xz`` or ``plain``."""
+    """Return how a file is compressed, by its first bytes.
+
+    It is ``gz``, ``bz2``, ``xz`` or ``plain``.
+    """
     with open_regular(path) as stream:
         start = stream.read(8)
     for name, magic in _MAGIC.items():
@@ -466,7 +485,10 @@ def container_of(path: Path) -> str:
 
 
 class _Bounded(io.RawIOBase):
-    """Decompressed content that ends with an error where it grows out of proportion to its container."""
+    """Decompressed content that raises an error when it is out of proportion.
+
+    It must not be too large for its container.
+    """
 
     def __init__(self, inner: IO[bytes], path: Path) -> None:
         self.inner = inner
@@ -501,7 +523,9 @@ def _bounded(inner: IO[bytes], path: Path) -> io.BufferedReader:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn what the operating system and the decompressors raise about `path` into a DataError with a remedy.
+    """Turn errors of the operating system and of decompressors into a DataError.
+
+    The DataError names `path` and a remedy.
 
     Nothing may be written inside: an error of writing would be reported as one of this
     file.
@@ -541,7 +565,9 @@ def _mismatch(
 
 
 def data_file(path: Path) -> tuple[DataFile, str]:
-    """Return a file with its container (``.gz``, ``.bz2``, ``.xz``) and the suffix that determines its format.
+    """Return a file, its container (``.gz``, ``.bz2``, ``.xz``) and its suffix.
+
+    The suffix determines its format.
 
     Raises
     ------
@@ -568,7 +594,10 @@ def data_file(path: Path) -> tuple[DataFile, str]:
 
 
 def suffix_of(path: Path) -> str:
-    """Return the suffix that determines the format of a file, without suffixes of compression."""
+    """Return the suffix that determines the format of a file.
+
+    Suffixes of compression do not count.
+    """
     name = path.name
     if path.suffix.lower() in CONTAINERS:
         name = path.stem

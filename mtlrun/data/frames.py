@@ -1,4 +1,7 @@
-"""Columns of data frames and arrays by name or position, by what their cells are, as dates, and in numpy archives."""
+"""Columns of data frames and arrays, as typed cells, dates and archives.
+
+Columns are found by name or position.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ def column_name(name: Any) -> str:
 
 
 def column_names(table: Any) -> list[Any] | None:
-    """Return the names of the columns of a data frame (pandas, polars, pyarrow); None for anything else."""
+    """Return the column names of a pandas, polars or pyarrow frame, else None."""
     # Of the class: a pandas frame offers its columns as attributes, and one may have
     # this name.
     attribute = "columns"
@@ -83,7 +86,9 @@ def take_column(X: Any, column: int | str) -> tuple[Array, int]:
 
 
 def ordered_columns(y: Any, names: Sequence[Any]) -> Any:
-    """Return targets with their columns in the order of the names; those without names of their own stay as they are.
+    """Return targets with their columns in the order of the names.
+
+    Targets without column names stay as they are.
 
     Parameters
     ----------
@@ -134,7 +139,11 @@ def _position(column: int | str, names: list[Any] | None, n_columns: int) -> int
 
 
 def drop_column(X: Any, position: int) -> Any:
-    """Return X without one column: a data frame of the same kind, CSR for a sparse matrix, else an ndarray."""
+    """Return X without one column.
+
+    A data frame stays of its kind, a sparse matrix becomes CSR, anything else an
+    ndarray.
+    """
     X = _indexable(X)
     rest = take(X, [j for j in range(X.shape[1]) if j != position], axis=1)
     if is_sparse(rest):
@@ -152,7 +161,9 @@ def _indexable(X: Any) -> Any:
 
 
 def plain_ids(values: Any) -> Array:
-    """Return ids as an array in which equal ones are equal: dates, of whatever unit and type, as datetime64 in UTC.
+    """Return ids as an array in which equal ids are equal.
+
+    Dates of any unit and type become datetime64 in UTC.
 
     The unit is the microsecond, but for dates that need a finer one.
     """
@@ -176,7 +187,9 @@ def plain_ids(values: Any) -> Array:
 
 
 def plain_values(values: Array, name: str) -> tuple[Array, Array]:
-    """Return an array of objects as numbers or booleans, where all are such, and where entries are missing.
+    """Return an array of objects as numbers or booleans, if all cells are such.
+
+    Also return where entries are missing.
 
     Missing are NaN, None, NaT and pandas' NA. All become NaN, booleans then numbers.
     Strings stay objects, and an array that does not hold objects stays as it is.
@@ -227,7 +240,10 @@ COLUMNS = "columns"
 
 
 def whole_frame(stored: pd.DataFrame) -> pd.DataFrame:
-    """Return the frame of a Parquet file with all columns of the file: pandas makes an index of some of them."""
+    """Return the frame of a Parquet file with all columns of the file.
+
+    Pandas would make some of them an index.
+    """
     levels = [
         name
         for name in stored.index.names
@@ -295,7 +311,9 @@ def is_frame(arrays: Mapping[str, Any]) -> bool:
 
 
 def dump_frame(frame: pd.DataFrame) -> bytes:
-    """Return a data frame with the columns of `typed` as an archive; equal frames give equal bytes.
+    """Return a data frame with the columns of `typed` as an archive.
+
+    Equal frames give equal bytes.
 
     ``columns`` has the names. Column j is ``j.values`` (with ``j.missing``, where
     integers or booleans have gaps), or ``j.codes`` (-1 for missing) into ``j.words``,
@@ -313,7 +331,7 @@ def dump_frame(frame: pd.DataFrame) -> bytes:
 
 
 def _column_arrays(column: pd.Series) -> dict[str, Array]:
-    """Return the arrays that `dump_frame` stores of a column, by the ends of their names."""
+    """Return the arrays of a column in `dump_frame`, by the ends of their names."""
     dtype = column.dtype
     if isinstance(dtype, np.dtype) and dtype.kind in "fiubM":
         return {"values": column.to_numpy()}
@@ -369,7 +387,7 @@ def load_frame(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
 
 
 def typed(column: pd.Series) -> pd.Series:
-    """Return a column as numbers, booleans, dates or texts of one kind, whatever holds them.
+    """Return a column as numbers, booleans, dates or texts of one kind.
 
     Decimals become floats, and columns of objects the type that all their cells have.
     Categories stay categories, also of numbers. Integers and booleans with gaps stay
@@ -399,7 +417,10 @@ def typed(column: pd.Series) -> pd.Series:
 
 
 def _without_gaps(column: pd.Series) -> pd.Series:
-    """Return numbers or booleans of a nullable type as numpy's, where no cell is missing or they are floats."""
+    """Return numbers or booleans of a nullable type as NumPy's.
+
+    That needs floats, or a column without missing cells.
+    """
     has_gaps = column.isna().any()
     if is_bool_dtype(column.dtype):
         if has_gaps:
@@ -448,7 +469,10 @@ def nameable(column: pd.Series) -> bool:
 
 
 def no_date(cell: Any) -> Any:
-    """Return a cell that is not a number only because pandas would count the nanoseconds of a date."""
+    """Return a cell that is a date, not a number of nanoseconds.
+
+    Pandas would count the nanoseconds.
+    """
     if isinstance(cell, dt.date | np.datetime64):
         return str(cell)
     return cell
@@ -466,7 +490,9 @@ _REMEDY = "Write dates as 2023-12-31, all in one way, or choose another column."
 
 
 def instants(column: pd.Series, table: str) -> pd.Series:
-    """Return a column of numbers or dates as something that can be ranked, NaN or NaT where a cell is neither.
+    """Return a column of numbers or dates as something that can be ranked.
+
+    Cells that are neither become NaN or NaT.
 
     Texts are dates in ISO order, or in the one order of day, month and year that fits
     the whole column.
@@ -516,7 +542,10 @@ def _readings(texts: pd.Series) -> dict[str, pd.Series]:
 
 
 def _readings_of_unique(unique: pd.Series) -> dict[str, pd.Series]:
-    """Return the ways to read different texts as dates; ISO order excludes the others."""
+    """Return the ways to read different texts as dates.
+
+    Texts in ISO order can be read in one way only.
+    """
     iso = _read(unique, "ISO8601")
     if iso is not None:
         return {"ISO": iso}

@@ -68,7 +68,7 @@ def group_folds(
 def group_split(
     groups: Any, strata: Any, y: Any, train: float, seed: int
 ) -> tuple[Rows, Rows]:
-    """Return the rows of groups that hold about a part `train` of the rows, and the others.
+    """Split groups: about a part `train` of the rows, and the others.
 
     Every column of `strata` has rows in the first part. See `group_folds` for the
     parameters.

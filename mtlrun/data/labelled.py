@@ -1,4 +1,7 @@
-"""Card readers of tables with targets and tasks, with a column of classes, and of SARCOS (text or MATLAB)."""
+"""Card readers of tables with targets and tasks, or with classes, and of SARCOS.
+
+SARCOS is read from text or MATLAB files.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,9 @@ def read_csv(
     positive: str | None = None,
     delimiter: str | None = ",",
 ) -> Dataset:
-    """Read the first file, a text table with a header: ragged with a task column, shared with several targets.
+    """Read the first file, a text table with a header, as targets and tasks.
+
+    With a task column the data set is ragged; with several targets it is shared.
 
     Parameters
     ----------
@@ -83,7 +88,9 @@ def read_uci(
     split: str | None = None,
     tasks: str | Mapping[str, Any] | None = None,
 ) -> Dataset:
-    """Read text tables with a class column, stacked in the order of the card, as a multi-class data set.
+    """Read text tables with a class column as a multi-class data set.
+
+    The tables are stacked in the order of the card.
 
     Parameters
     ----------
@@ -330,7 +337,10 @@ def _partial_rows(
 
 
 def git_blob_id(content: bytes) -> str:
-    """Return the id under which git stores a file of this content (a sha1 of a header and the content)."""
+    """Return Git's id of a file with this content.
+
+    It is the SHA-1 of a header and the content.
+    """
     return hashlib.sha1(
         b"blob %d\0" % len(content) + content, usedforsecurity=False
     ).hexdigest()

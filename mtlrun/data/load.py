@@ -1,4 +1,4 @@
-"""From the name of a data set to a `Dataset`, to its fingerprint, and to the check of its statistics."""
+"""Data sets by name: loading, fingerprints and checks of statistics."""
 
 from __future__ import annotations
 
@@ -186,7 +186,9 @@ def dataset_fingerprint(
 
 
 def source_path(card: Card) -> str:
-    """Return ``module:function`` of the reader or generator that a card names; imports nothing.
+    """Return ``module:function`` of the reader or generator that a card names.
+
+    Nothing is imported.
 
     Raises
     ------
@@ -251,7 +253,10 @@ def _prepare(
     coding: str = CODINGS[0],
     **options: Any,
 ) -> tuple[Card, Variant, dict[str, DataFile], str]:
-    """Return the card, the variant with all options given, its verified files, and the fingerprint."""
+    """Return the card, the variant, its verified files, and the fingerprint.
+
+    The variant has all options.
+    """
     if coding not in CODINGS:
         raise DataError(
             f"data set {id}: coding must be one of {', '.join(CODINGS)}, not {coding!r}"
@@ -278,7 +283,9 @@ def _prepare(
 def check_options(
     id: str, options: Mapping[str, Any], available: Iterable[str]
 ) -> None:
-    """Refuse options that the reader or generator of a data set does not have, and seeds and samples that are none.
+    """Raise an error for unknown options, and for invalid seeds and samples.
+
+    The reader or generator of a data set knows its options.
 
     Raises
     ------
@@ -327,7 +334,10 @@ def _with_defaults(
 
 @dataclass(frozen=True)
 class Fact:
-    """One statistic: what was computed, what the card expects (None = says nothing), and whether they agree."""
+    """One statistic: the computed value, the card's value, and whether they agree.
+
+    The card's value is None if it states none.
+    """
 
     name: str
     found: int | float | None

@@ -82,7 +82,9 @@ def _without(names: Sequence[str], drop: Sequence[str]) -> tuple[str, ...]:
 def label_list(
     data: Any, labels: str | Path | None, *, other: bool
 ) -> tuple[Any, Path | None]:
-    """Return a table and Mulan's list of its labels, given as a pair or as a file of the same name.
+    """Return a table and Mulan's list of its labels.
+
+    They are a pair, or files of the same name.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Names in tables (tasks, groups, categories, labels): text as written, one text per value, known ones found again.
+"""Names in tables: of tasks, groups, categories and labels.
 
 A cell of text is its name, without blanks at the ends and with composed letters (the
 normal form NFC): é is one letter, whether a file writes it as one or as e with an
@@ -101,7 +101,7 @@ class Names:
         return cls(_recoded(codes, texts, names), names, merged)
 
     def sorted(self, first: Sequence[str] = ()) -> Names:
-        """Return the same names in order: `first`, then the others as in `name_order`."""
+        """Return the same names: `first`, then the others as in `name_order`."""
         rest = set(self.names) - set(first)
         names = [*first, *name_order(rest)]
         return Names(_recoded(self.codes, self.names, names), names, self.merged)
@@ -150,7 +150,7 @@ class Known:
                 self.numbers[float(name)].append(name)
 
     def find(self, value: Any) -> str:
-        """Return the name of a cell: the training name that it matches, if there is one.
+        """Return the name of a cell: the training name that it matches, if any.
 
         Text has to be the same, but for ``.0`` that is written behind whole numbers
         where cells are empty. Typed numbers are compared as numbers, dates as dates.
@@ -233,7 +233,10 @@ class Known:
 
 
 def _factorized(column: pd.Series) -> tuple[np.ndarray, list[Any]]:
-    """Return codes (-1 for missing) and the different cells; texts, of whatever kind of column, as Python's."""
+    """Return codes (-1 for missing) and the different cells.
+
+    Texts of any kind of column become Python's.
+    """
     try:
         codes, values = pd.factorize(column)
     except TypeError:
@@ -391,7 +394,10 @@ def _quoted_part(part: str) -> str:
 
 
 def name_order(names: Iterable[str]) -> list[str]:
-    """Return names in order: by value if all are numbers, else as texts in which digits count as numbers (w2 < w10)."""
+    """Return names in order: by value if all are numbers, else as texts.
+
+    Digits in texts count as numbers: w2 comes before w10.
+    """
     unique_names = sorted(set(names))
     if all(map(is_number, unique_names)):
         return sorted(unique_names, key=float)
@@ -411,7 +417,9 @@ def _part(part: str) -> tuple[bool, int, str]:
 
 
 def as_written(column: pd.Series, decimal: str = ".") -> pd.Series:
-    """Return a column of texts as names: whole numbers that pandas wrote as floats, ``7.0``, lose their ``.0``.
+    """Return a column of texts as names.
+
+    Whole numbers that pandas wrote as floats, ``7.0``, lose their ``.0``.
 
     That holds for columns of which every cell is a number as Python writes it, but for
     a decimal comma if the file has it, so that different cells stay different.
@@ -452,7 +460,10 @@ def _canonical(text: str) -> bool:
 
 
 def is_plain(names: Iterable[str]) -> bool:
-    """Whether names are numbers, each written in its one way but for a plus sign, and mean no more than the numbers."""
+    """Whether names mean no more than the numbers that they are.
+
+    Each number must be written in one way, except for a plus sign.
+    """
     texts = [name.removeprefix("+") for name in names]
     return len(set(texts)) == len(texts) and all(map(_canonical, texts))
 
@@ -477,7 +488,10 @@ _WITH_UNIT = re.compile(rf"[-+−–]?\s?{_AMOUNT}\s*(?P<unit>[^\W\d_].{{0,11}})
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a finite number; Python's 1_000 and digits of other scripts do not count."""
+    """Whether a text is a finite number.
+
+    Python's 1_000 and digits of other scripts do not count.
+    """
     try:
         return text.isascii() and "_" not in text and math.isfinite(float(text))
     except ValueError:
@@ -485,21 +499,31 @@ def is_number(text: str) -> bool:
 
 
 def number_name(value: float) -> str:
-    """Return a number that names something (a task, a class, a category) as text: ``7`` for 7.0, all digits kept."""
+    """Return a number that names a task, class or category as text.
+
+    It is ``7`` for 7.0; all digits are kept.
+    """
     if abs(value) < EXACT_INTEGERS and value == int(value):
         return f"{value + 0.0:.0f}"
     return str(float(value))
 
 
 def whole(digits: str) -> int:
-    """Return the integer that a text of digits stands for; Python itself converts a few thousand digits at most."""
+    """Return the integer that a text of digits stands for.
+
+    Python itself converts at most a few thousand digits.
+    """
     if len(digits) < _INDEX_DIGITS:
         return int(digits)
     return sys.maxsize
 
 
 def written_numbers(names: Sequence[str], many: int) -> bool:
-    """Whether names are numbers with marks, such as 1 234,5 or $3, or more than `many` numbers with one unit."""
+    """Whether names look like measured numbers.
+
+    They are numbers with marks, such as 1 234,5 or $3, or more than `many` numbers with
+    one unit.
+    """
     if all(map(_WRITTEN_NUMBER.fullmatch, names)):
         return True
     if len(names) <= many:

@@ -1,4 +1,4 @@
-"""Columns that are probably not what they seem: mixed cells, written numbers, persons."""
+"""Columns that are probably not what they seem: mixed cells, numbers, persons."""
 
 from __future__ import annotations
 

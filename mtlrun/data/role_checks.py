@@ -119,7 +119,10 @@ def _check_design(table: Table, roles: Roles) -> None:
 
 
 def check_single_labels(roles: Roles) -> None:
-    """Refuse to leave out tasks with several classes, which are columns of one design."""
+    """Raise an error if tasks with several classes would be left out.
+
+    They are columns of one design.
+    """
     if roles.new_tasks:
         raise DataError(
             "tasks with more than two labels cannot be left out as a whole",

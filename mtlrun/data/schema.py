@@ -90,7 +90,11 @@ class Schema:
 
     @property
     def columns(self) -> Sequence[str]:
-        """Names of the features; of a model that takes them by position, the last one of ``x1``, ``x2``, ..."""
+        """Names of the features.
+
+        For a model that takes them by position, it is the last of ``x1``, ``x2`` and so
+        on.
+        """
         if self.table:
             return self.features
         return (f"x{self.n_features}",)
@@ -223,7 +227,9 @@ def read_rows(path: Path, schema: Schema) -> NewRows:
 
 
 def new_rows(table: Table, schema: Schema) -> NewRows:
-    """Take the columns that a model needs, by name where both the table and the model have names, else in their order.
+    """Take the columns that a model needs.
+
+    They are taken by name if both the table and the model have names, else by position.
 
     Raises
     ------

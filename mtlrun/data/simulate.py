@@ -1,4 +1,7 @@
-"""Simulated data with known truth. The same arguments give the same numbers, up to the rounding of matrix products."""
+"""Simulated data with known truth.
+
+The same arguments give the same numbers, up to the rounding of matrix products.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,9 @@ def simulate_rmtl(
     kind: str = "sign",
     seed: int = 0,
 ) -> Dataset:
-    """Low-rank tasks with a few outlier tasks, the model of robust multi-task learning; one shared design.
+    """Low-rank tasks with a few outlier tasks, on one shared design.
+
+    This is the model of robust multi-task learning.
 
     X ~ N(0, 1), W = L + E with L = U V' / sqrt(rank) (U, V ~ N(0, 1)) and E zero except
     for ``outliers * m`` columns ~ N(0, 4) (variance 4), y = X w + N(0, (noise * std)^2)
@@ -135,7 +140,9 @@ def simulate_fetr(
     noise: float = 0.1,
     seed: int = 0,
 ) -> Dataset:
-    """Tasks whose coefficients are matrix-normal, the model of feature and task relationship learning; shared design.
+    """Tasks whose coefficients are matrix-normal, on one shared design.
+
+    This is the model of feature and task relationship learning.
 
     X uniform in [0, 1]; Sigma1 (d, d) and Sigma2 (m, m) are random precision matrices
     with log-uniform spectra in [l, u]; W = Sigma1^{-1/2} Z Sigma2^{-1/2} with Z ~ N(0,
@@ -195,7 +202,7 @@ def simulate_gauss2d(
     bayes_error: float = 0.07,
     seed: int = 0,
 ) -> Dataset:
-    """Two Gaussians with unit covariance per task in the plane, balanced. Ragged design.
+    """Two balanced Gaussians with unit covariance per task in the plane; ragged design.
 
     Task t has the class means +mu_t and -mu_t. "rotated": |mu_t| =
     -Phi^{-1}(bayes_error), so that the best classifier (linear, without intercept) errs
@@ -272,7 +279,10 @@ def simulate_gauss2d(
 def simulate_kernel_groups(
     *, rows: int = 200, tasks: int = 8, d: int = 6, noise: float = 0.1, seed: int = 0
 ) -> Dataset:
-    """Binary tasks in two groups: a line separates the classes, or a pair of lines (a product). Ragged design.
+    """Binary tasks in two groups, on a ragged design.
+
+    A line separates the classes of one group. A pair of lines (a product) separates the
+    classes of the other.
 
     Tasks of a group need the same kernel (linear, or polynomial of degree 2), but no
     task has the direction of another, so that only the choice of the kernel can be
@@ -421,7 +431,9 @@ def simulate_eurlex(
     least: int = 8,
     seed: int = 0,
 ) -> Dataset:
-    """Documents of the size and sparsity of EUR-Lex with directory codes; shared CSR design, binary labels.
+    """Documents of the size and sparsity of EUR-Lex with directory codes.
+
+    The design is shared and CSR, the labels are binary.
 
     Per row `draws` terms with replacement from P(j) ~ j^-0.7, distinct ones kept (about
     258 of 5000), value Exp(1) * -log P(j), rows scaled to norm 1. W = U V' /
@@ -494,7 +506,10 @@ def _documents(
 
 
 def _zipf_counts(n: int, m: int, cardinality: float, least: int) -> np.ndarray:
-    """Return m label frequencies ~ k^-0.8 in [least, n] whose sum is as near to n * cardinality as it gets."""
+    """Return m label frequencies ~ k^-0.8 in [least, n].
+
+    Their sum is as near to n * cardinality as possible.
+    """
     shape = np.arange(1, m + 1) ** -0.8
     fine = least * m <= n * cardinality <= n * m and least <= n
     _require(
@@ -537,7 +552,9 @@ def simulate_breast_cancer(
     response: float = 0.25,
     seed: int = 0,
 ) -> Dataset:
-    """Draw 474 patients x 60 genes in 3 studies with a binary response. Nothing in it was measured on anybody.
+    """Draw 474 patients x 60 genes in 3 studies with a binary response.
+
+    All numbers are random: no patient was measured.
 
     ``x = F z + e``: z has `factors` standard normal factors; F (genes x factors) has
     independent normal entries such that factors and noise e each explain half of a
@@ -734,7 +751,10 @@ def _signal(generator: np.random.Generator, length: int, site: int) -> np.ndarra
 
 
 def _levels(probabilities: np.ndarray) -> np.ndarray:
-    """Return, for every position, the base of each of 256 equally likely levels: (length, 256) uint8."""
+    """Return the bases of 256 equally likely levels of each position.
+
+    The result has shape (length, 256) and type uint8.
+    """
     upper = np.round(np.cumsum(probabilities, axis=1) * LEVELS)
     code = (np.arange(LEVELS)[None, :, None] >= upper[:, None, :3]).sum(axis=2)
     return BASES[code]

@@ -1,4 +1,4 @@
-"""Splits of rows: splitters in scikit-learn's interface, and the splits and folds that experiments ask for."""
+"""Splits of rows: scikit-learn splitters, and splits and folds of experiments."""
 
 from __future__ import annotations
 
@@ -81,7 +81,10 @@ def random_split(n: int, train: float, seed: int) -> tuple[np.ndarray, np.ndarra
 def time_folds(
     time: np.ndarray, n_folds: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield (train, test) rows: fold k is tested after training on all rows before it, as often as times allow."""
+    """Yield (train, test) rows of each fold.
+
+    Fold k is tested after training on all rows before it, as often as times allow.
+    """
     borders = np.unique(
         np.quantile(time, np.arange(1, n_folds + 1) / (n_folds + 1), method="higher")
     )
@@ -140,7 +143,7 @@ SHORT_TASKS = ".* fewer rows than n_splits"
 
 
 class _TaskSplitter(BaseCrossValidator):
-    """The common part of the splitters: where task ids come from, and how labels are stratified."""
+    """Base class of the splitters: task ids, and stratification by labels."""
 
     # Task ids may be routed under either name; scikit-learn calls them groups.
     __metadata_request__split = {"groups": True, "task_id": True}  # noqa: RUF012
@@ -182,10 +185,16 @@ class _TaskSplitter(BaseCrossValidator):
     def _parts(
         self, tasks: np.ndarray, strata: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield training and test rows of each split, given the number of each row's task and of its label."""
+        """Yield training and test rows of each split.
+
+        `tasks` and `strata` are the numbers of each row's task and label.
+        """
 
     def _tasks(self, X: Any, groups: Any, task_id: Any) -> np.ndarray:
-        """Return the number 0..T-1 of each row's task; all rows are one task when there are no ids."""
+        """Return the number 0..T-1 of each row's task.
+
+        Without ids, all rows are one task.
+        """
         if hasattr(X, "shape"):
             n = X.shape[0]
         else:
@@ -215,7 +224,9 @@ class _TaskSplitter(BaseCrossValidator):
 
 
 class TaskStratifiedKFold(_TaskSplitter):
-    """K folds, each with its share of each task (and with `labels` of each label in it).
+    """K folds, each with its share of each task.
+
+    With `labels`, each fold also has its share of each label of a task.
 
     Sizes of a fold's part of a task differ by at most one row, and so do the sizes of
     the folds. A task with fewer rows than folds is missing in some test parts, which is
@@ -374,7 +385,9 @@ def split_rows(
     name: str | None = None,
     validation: float | None = None,
 ) -> tuple[Rows, Rows, Rows]:
-    """Return the training, validation and test rows of one trial; without `validation` that part is empty.
+    """Return the training, validation and test rows of one trial.
+
+    Without `validation`, the validation part is empty.
 
     Parameters
     ----------
@@ -437,7 +450,10 @@ def split_rows(
 
 
 def _rows_by_task(dataset: Dataset, rows: Rows, seed: int) -> dict[int, Rows]:
-    """Return the rows of each task in a random order; in a shared design, all rows belong to one task."""
+    """Return the rows of each task in a random order.
+
+    In a shared design, all rows belong to one task.
+    """
     if dataset.task_id is None:
         tasks = np.zeros(dataset.n_samples, dtype=int)
     else:
@@ -447,7 +463,9 @@ def _rows_by_task(dataset: Dataset, rows: Rows, seed: int) -> dict[int, Rows]:
 
 
 def fewer_rows(dataset: Dataset, rows: Rows, part: float, seed: int) -> Rows:
-    """Return a random part of rows, of each task for ragged data; a larger part holds the smaller ones.
+    """Return a random part of rows, of each task for ragged data.
+
+    A larger part contains the smaller ones.
 
     A task keeps at least `MIN_PART` rows. A whole number counts the rows of each task;
     a smaller task keeps all its rows. Rows of groups are taken from all groups of a
@@ -607,7 +625,10 @@ def _published(dataset: Dataset, name: str, trial: int) -> tuple[Rows, Rows]:
 def _take(
     dataset: Dataset, rows: Rows, part: float, of: Rows, seed: int
 ) -> tuple[Rows, Rows]:
-    """Return rows without those taken at random, and those: as many as `part` of the rows `of`, task by task."""
+    """Return the rows that are left, and randomly taken ones.
+
+    For each task, as many are taken as `part` of the rows `of`.
+    """
     if GROUP in dataset.source:
         return _take_groups(dataset, rows, part * len(of) / len(rows), seed)
     mine = _rows_by_task(dataset, rows, seed)
@@ -641,7 +662,9 @@ def _take_groups(
 def paper_partition(
     dataset: Dataset, fraction: float, seed: int
 ) -> tuple[Rows, Rows, Rows]:
-    """Split as the multiple-kernel paper does: a fraction of each task for training, the rest halved.
+    """Split as in the paper on multiple-kernel learning.
+
+    A fraction of each task is for training; the rest is halved.
 
     Parameters
     ----------
@@ -680,7 +703,9 @@ def paper_partition(
 def task_partition(
     dataset: Dataset, fraction: float, seed: int
 ) -> tuple[Rows, Rows, Rows]:
-    """Split every task by itself, whatever its classes: parameters, parts and errors as of `paper_partition`.
+    """Split each task separately, regardless of its classes.
+
+    Parameters, parts and errors are as in `paper_partition`.
 
     Where tasks were made from classes, an example can be in different parts of two
     tasks.
@@ -694,7 +719,10 @@ def task_partition(
 def _halved_rest(
     labels: Rows, fraction: float, seed: int, equal: bool = False
 ) -> tuple[Rows, Rows, Rows]:
-    """Return a fraction of the rows of each label (of all equally many, if wanted), and two halves of the others."""
+    """Return a fraction of the rows of each label, and two halves of the others.
+
+    All labels can have equally many rows in the fraction.
+    """
     if not 0 < fraction < 1:
         raise DataError(
             f"the training fraction must lie strictly between 0 and 1, not {fraction}"
@@ -720,7 +748,10 @@ def _halved_rest(
 
 
 def class_rows(labels: Rows, label: int, seed: int) -> Rows:
-    """Return the rows of one class in a random order that depends on its number and the seed only."""
+    """Return the rows of one class in a random order.
+
+    The order depends on the number of the class and the seed only.
+    """
     return np.random.default_rng([seed, int(label)]).permutation(
         np.flatnonzero(labels == label)
     )

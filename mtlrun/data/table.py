@@ -1,4 +1,6 @@
-"""Tables: rows with named columns, from a file of any format or from a data frame, and the columns that a user names.
+"""Tables: rows with named columns, and the columns that a user names.
+
+A table is read from a file of any format, or from a data frame.
 
 `read_table` is the one reader of a user's table: `mtlrun compare` and the card reader
 ``table`` make a `Dataset` of it (`mtlrun.data.roles`), `mtlrun predict` takes the
@@ -167,7 +169,7 @@ class Table:
         return words_by_column
 
     def where(self, row: int) -> str:
-        """Return the place of a row, for messages: ``file:line``, or the number of the row."""
+        """Return the location of a row for messages: ``file:line``, or its number."""
         if self.locate is None:
             return f"{self.name}: row {row + 1}"
         return self.locate(row)
@@ -190,7 +192,10 @@ class Table:
         return pd.Series(values, name=name)
 
     def text(self, name: str) -> pd.Series:
-        """Return a column of names: as the file writes them where its numbers are no more than texts."""
+        """Return a column of names.
+
+        They are as the file writes them if its numbers are no more than texts.
+        """
         column = self.column(name)
         if (
             self.written is None
@@ -229,7 +234,9 @@ class Table:
                 raise DataError(text, remedy)
 
     def numbers(self, names: Sequence[str], *, gaps: bool = False) -> Any:
-        """Return columns of numbers as a float64 matrix, CSR if all of them are features of a sparse table.
+        """Return columns of numbers as a float64 matrix.
+
+        It is CSR if all of them are features of a sparse table.
 
         Declared words count as their number in the declaration.
 
@@ -400,7 +407,10 @@ def _inferred(column: pd.Series) -> pd.Series:
 
 
 def read_table(source: Path | str | Any, like: Table | Schema | None = None) -> Table:
-    """Read a table; the suffix of a file determines its format, after a suffix of compression (.gz, .bz2, .xz).
+    """Read a table from a file or a data frame.
+
+    The suffix of a file determines its format, after a suffix of compression (.gz,
+    .bz2, .xz).
 
     * ``.csv``, ``.tsv``, ``.txt``: separated by commas, semicolons, tabs or blanks,
       with or without a header.
@@ -579,7 +589,10 @@ def text_table(file: DataFile, **options: Any) -> Table:
 
 
 def optional_module(name: str, extra: str, location: str) -> Any:
-    """Return a module that some files need; without its package, a DataError about the file says what to install."""
+    """Return a module that some files need.
+
+    Without its package, a DataError about the file says what to install.
+    """
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -590,7 +603,10 @@ def optional_module(name: str, extra: str, location: str) -> Any:
 
 
 def _excel(file: DataFile, like: Table | Schema | None) -> Table:
-    """Return the first sheet of a workbook; its first row names the columns unless all its cells are numbers."""
+    """Return the first sheet of a workbook.
+
+    Its first row names the columns unless all its cells are numbers.
+    """
     raw = file.read_bytes()
     name = file.where()
     optional_module("openpyxl", "excel", name)
@@ -766,7 +782,7 @@ def _mat(file: DataFile) -> Table:
 
 
 def _mat_pair(present: Collection[str]) -> tuple[str, str]:
-    """Return the names of features and targets: a complete pair, else features alone."""
+    """Return the names of features and targets: a complete pair, or features alone."""
     for x, y in _MAT_NAMES:
         if x in present and y in present:
             return x, y
@@ -853,7 +869,10 @@ def _svmlight(file: DataFile, like: Table | Schema | None) -> Table:
 
 
 def _npz(file: DataFile) -> Table:
-    """Return `X` and `task_id` of an archive, or a matrix of ``scipy.sparse.save_npz``."""
+    """Return `X` and `task_id` of an archive, or a matrix of ``save_npz``.
+
+    SciPy's ``scipy.sparse.save_npz`` writes the latter.
+    """
     name = file.where()
     remedy = "numpy.savez(FILE, X=..., task_id=...) makes one."
     try:

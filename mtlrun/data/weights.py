@@ -106,7 +106,7 @@ def weighted_median(values: Array, weights: Array) -> float:
 
 
 def warn_of_scale(weights: Array | None, name: str) -> None:
-    """Warn of weights whose mean is far from 1, for a model in which they count as rows.
+    """Warn if the mean of weights is far from 1, for a model that counts rows.
 
     Parameters
     ----------

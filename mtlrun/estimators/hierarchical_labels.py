@@ -24,7 +24,7 @@ from mtlrun.estimators.metadata import MethodMetadata
 from mtlrun.estimators.params import Count, NonNegative, Positive, choice
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData, dense
-from mtlrun.solvers.hierarchical.compress import Columns, standardised
+from mtlrun.solvers.hierarchical.compress import Columns, standardized
 from mtlrun.solvers.hierarchical.inference import (
     holm,
     test_of_all,
@@ -210,7 +210,7 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
 
     def _fit_data(self, data: TaskData) -> SolverResult:
         data = with_counted_weights(data)
-        columns = standardised(data, self.fit_intercept)
+        columns = standardized(data, self.fit_intercept)
         warn_of_constants(data, columns)
         with one_thread_if_small(data.n_features):
             problem = self._problem(data, columns, self.ridge)
@@ -364,7 +364,7 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         # A prior on the variances that are tested would cost power.
         ridge = min(self.ridge, TEST_RIDGE)
         with one_thread_if_small(data.n_features):
-            columns = standardised(data, self.fit_intercept)
+            columns = standardized(data, self.fit_intercept)
             problem = model._problem(data, columns, ridge)
             if isinstance(tested, str) and tested in ("all", "slopes"):
                 outcome = (test_of_all if tested == "all" else test_of_slopes)(problem)

@@ -1,4 +1,8 @@
-"""DNA strings as features: packed with two bits per letter; weighted-degree features, stored or made on the fly."""
+"""DNA strings as features.
+
+Strings are packed with two bits per letter. Weighted-degree features are stored, or
+computed when they are needed.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +21,23 @@ from mtlrun.utils.jit import compiled
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+# Codes of letters besides A C G T = 0 1 2 3: a set of bases, and no letter of IUPAC's.
 _UNKNOWN = 4
 _WRONG = 5
+# Strings that are packed at a time.
 _CHUNK = 1 << 16
 
 
 def _letter_codes() -> Array:
+    """Return the code of each byte."""
     codes = np.full(256, _WRONG, dtype=np.uint8)
-    for group, code in (
-        (IUPAC, _UNKNOWN),
-        (b"U", 3),
-        *((BASES[k : k + 1], k) for k in range(4)),
-    ):
-        codes[list(group)] = code
-        codes[list(group.lower())] = code
+    # IUPAC's letters include the four bases, whose codes replace `_UNKNOWN`.
+    letters_of_codes = [(IUPAC, _UNKNOWN), (b"U", 3)]
+    for k in range(4):
+        letters_of_codes.append((BASES[k : k + 1], k))
+    for letters, code in letters_of_codes:
+        codes[list(letters)] = code
+        codes[list(letters.lower())] = code
     return codes
 
 
@@ -39,7 +46,9 @@ _CODES = _letter_codes()
 
 @dataclass(frozen=True, eq=False)
 class PackedDNA:
-    """Strings of A C G T, four letters per byte, and marks for letters that stand for several bases.
+    """Strings of A C G T, four letters per byte.
+
+    Letters that stand for several bases are marked.
 
     Attributes
     ----------
@@ -67,20 +76,27 @@ class PackedDNA:
         )
 
     def count_runs(self, degree: int) -> Array:
-        """Return, for every string and k = 1..degree, how many k-mers have known letters only: (n, degree)."""
+        """Return the number of k-mers with known letters only, (n, degree).
+
+        Column k - 1 of a row belongs to k.
+        """
         if self.unknown.shape[0] == 0:
             counts = np.maximum(self.length - np.arange(degree), 0)
             return np.broadcast_to(counts, (len(self), degree))
-        known_bases = (
-            np.unpackbits(self.unknown, axis=1, count=self.length, bitorder="little")
-            == 0
-        )
+        is_known = _unpacked(self.unknown, self.length) == 0
         counts = np.zeros((len(self), degree))
-        run = known_bases
+        # Whether the k + 1 letters from each position on are known.
+        run = is_known
         for k in range(min(degree, self.length)):
-            run = known_bases if k == 0 else run[:, :-1] & known_bases[:, k:]
+            if k > 0:
+                run = run[:, :-1] & is_known[:, k:]
             counts[:, k] = run.sum(axis=1)
         return counts
+
+
+def _unpacked(marks: Array, length: int) -> Array:
+    """Return the bits of marks of letters, (n, length)."""
+    return np.unpackbits(marks, axis=1, count=length, bitorder="little")
 
 
 def letters_of(X: Any) -> Array:
@@ -102,30 +118,31 @@ def letters_of(X: Any) -> Array:
         strings = strings[:, 0]
     if strings.ndim != 1 or strings.dtype.kind not in "SUO":
         raise ValueError(
-            f"X must be a one-dimensional array of strings, got dtype {strings.dtype} and shape {strings.shape}"
+            "X must be a one-dimensional array of strings, got dtype "
+            f"{strings.dtype} and shape {strings.shape}"
         )
     if not len(strings):
         raise ValueError("X has no strings")
     if strings.dtype.kind != "S":
-        strings = np.array(
-            [_ascii(i, value) for i, value in enumerate(strings.tolist())]
-        )
+        values = strings.tolist()
+        strings = np.array([_ascii(i, value) for i, value in enumerate(values)])
     lengths = np.char.str_len(strings)
     if lengths.max() == 0:
         raise ValueError("X has only empty strings")
-    if np.any(lengths != lengths[0]):
-        i = int(np.argmax(lengths != lengths[0]))
+    differs = lengths != lengths[0]
+    if np.any(differs):
+        i = int(np.argmax(differs))
         raise ValueError(
-            f"strings of unequal length: string {i} has {lengths[i]} letters, string 0 has {lengths[0]}"
+            f"strings of unequal length: string {i} has {lengths[i]} letters, string 0 "
+            f"has {lengths[0]}"
         )
-    return (
-        np.ascontiguousarray(strings)
-        .view(np.uint8)
-        .reshape(len(strings), -1)[:, : lengths[0]]
-    )
+    # A view of the bytes: no copy, and no object per string.
+    letters = np.ascontiguousarray(strings).view(np.uint8)
+    return letters.reshape(len(strings), -1)[:, : lengths[0]]
 
 
 def _ascii(i: int, value: Any) -> bytes:
+    """Return string i as bytes; letters outside of ASCII become wrong ones."""
     if not isinstance(value, str | bytes):
         raise ValueError(f"X must hold strings, but string {i} is {value!r}")
     if isinstance(value, str):
@@ -150,9 +167,10 @@ def pack(letters: Array) -> PackedDNA:
         if codes.max() == _WRONG:
             i, p = np.argwhere(codes == _WRONG)[0]
             letter = bytes(letters[begin + i, p : p + 1])
+            printable = letter.decode("ascii", "backslashreplace")
             raise ValueError(
-                f"string {begin + i}, position {p + 1}: {letter.decode('ascii', 'backslashreplace')!r} is no IUPAC "
-                f"letter of DNA ({IUPAC.decode()})"
+                f"string {begin + i}, position {p + 1}: {printable!r} is no IUPAC letter of "
+                f"DNA ({IUPAC.decode()})"
             )
         marks = codes == _UNKNOWN
         unknown[begin : begin + _CHUNK] = np.packbits(marks, axis=1, bitorder="little")
@@ -160,21 +178,24 @@ def pack(letters: Array) -> PackedDNA:
         padded = np.zeros((len(codes), 4 * packed.shape[1]), dtype=np.uint8)
         padded[:, :length] = codes
         quads = padded.reshape(len(codes), -1, 4)
-        packed[begin : begin + _CHUNK] = (
-            quads << np.array([0, 2, 4, 6], dtype=np.uint8)
-        ).sum(axis=2, dtype=np.uint8)
-    return PackedDNA(
-        packed, unknown if unknown.any() else np.empty((0, 0), dtype=np.uint8), length
-    )
+        shifted = quads << np.array([0, 2, 4, 6], dtype=np.uint8)
+        packed[begin : begin + _CHUNK] = shifted.sum(axis=2, dtype=np.uint8)
+    if not unknown.any():
+        # Compiled code skips the marks of strings without unknown letters.
+        unknown = np.empty((0, 0), dtype=np.uint8)
+    return PackedDNA(packed, unknown, length)
 
 
-#: The code of a k-mer has two bits per letter and must fit into 62 of them.
+#: The code of a k-mer has two bits per letter and must fit into 62 bits.
 MAX_DEGREE = 31
+# Columns of the exact index: scikit-learn's solvers need 32-bit indices.
 _MAX_EXACT = np.iinfo(np.int32).max
 
 
 class StringDesign:
-    """A design matrix of weighted-degree features that is never stored: rows are made from packed DNA when needed.
+    """A design matrix of weighted-degree features that is never stored.
+
+    Rows are computed from packed DNA when they are needed.
 
     It has what the solvers and linear models ask of a design: `shape`, rows by index or
     slice, products with coefficients, and `rows` for compiled code.
@@ -228,11 +249,14 @@ class StringDesign:
         if len(W) != self.shape[1]:
             raise ValueError(f"{len(W)} coefficients for {self.shape[1]} features")
         rows = self.rows(0.0)
-        out = np.empty((W.shape[1] if W.ndim == 2 else 1, len(self)))
-        for column, w in zip(out, W.T if W.ndim == 2 else W[np.newaxis], strict=True):
-            multiply(
-                rows, np.require(w[np.newaxis], np.float64, ["C", "A", "W"]), column
-            )
+        columns = W[np.newaxis]
+        if W.ndim == 2:
+            columns = W.T
+        out = np.empty((len(columns), len(self)))
+        for column, w in zip(out, columns, strict=True):
+            # Compiled code is made for this type and layout only.
+            coefficients = np.require(w[np.newaxis], np.float64, ["C", "A", "W"])
+            multiply(rows, coefficients, column)
         if W.ndim == 2:
             return out.T
         return out[0]
@@ -250,45 +274,44 @@ class StringDesign:
 
     @classmethod
     def stack(cls, designs: Sequence[StringDesign]) -> StringDesign:
-        """Return the rows of several designs of one `WeightedDegree` below each other."""
+        """Return the rows of several designs of one `WeightedDegree`, stacked."""
         if len(designs) == 1:
             return designs[0]
         first = designs[0]
         letters = np.concatenate([design.dna.letters for design in designs])
         unknown = np.concatenate([design.dna.unknown for design in designs])
         scale = np.concatenate([design.scale for design in designs])
-        return StringDesign(
-            PackedDNA(letters, unknown, first.dna.length),
-            scale,
-            first.level,
-            first.start,
-            0,
-        )
+        dna = PackedDNA(letters, unknown, first.dna.length)
+        return StringDesign(dna, scale, first.level, first.start, buckets=0)
 
     @property
     def has_kernel(self) -> bool:
-        """Whether `kernel` can be taken: k-mers that share a bucket have other inner products."""
+        """Whether `kernel` is valid.
+
+        K-mers that share a bucket have other inner products.
+        """
         return self.buckets == 0
 
     def kernel(self) -> Array:
-        """Return the inner products of all pairs of strings from the runs of letters that they share: (n, n)."""
-        letters = np.unpackbits(self.dna.letters, axis=1, bitorder="little").reshape(
-            len(self), -1, 2
-        )
-        codes = (letters[:, :, 0] + 2 * letters[:, :, 1])[:, : self.dna.length]
-        if self.dna.unknown.shape[0]:
-            unknown = np.unpackbits(
-                self.dna.unknown, axis=1, count=self.dna.length, bitorder="little"
-            )
-            codes[unknown == 1] = _UNKNOWN
-        return _shared_runs(
-            np.ascontiguousarray(codes), np.cumsum(self.level**2), self.scale
-        )
+        """Return the inner products of all pairs of strings, (n, n).
+
+        They are computed from the runs of letters that two strings share.
+        """
+        dna = self.dna
+        bits = np.unpackbits(dna.letters, axis=1, bitorder="little")
+        pairs = bits.reshape(len(self), -1, 2)
+        codes = (pairs[:, :, 0] + 2 * pairs[:, :, 1])[:, : dna.length]
+        if dna.unknown.shape[0]:
+            codes[_unpacked(dna.unknown, dna.length) == 1] = _UNKNOWN
+        # A run of k shared letters shares one feature of each length up to k.
+        values = np.cumsum(self.level**2)
+        return _shared_runs(np.ascontiguousarray(codes), values, self.scale)
 
     def tocsr(self) -> sp.csr_array:
         """Return the matrix; k-mers in one bucket are added."""
         indptr, columns, values = _all_rows(self.rows(0.0))
-        if indptr[-1] <= np.iinfo(np.int32).max:  # scikit-learn takes no 64-bit indices
+        # scikit-learn's solvers need 32-bit indices.
+        if indptr[-1] <= np.iinfo(np.int32).max:
             indptr = indptr.astype(np.int32)
         matrix = sp.csr_array((values, columns, indptr), shape=self.shape)
         matrix.sum_duplicates()
@@ -297,7 +320,10 @@ class StringDesign:
 
 @compiled
 def _shared_runs(codes: Array, value: Array, scale: Array) -> Array:
-    """Return the kernel matrix; a position that begins k shared letters is worth ``value[k]``, at most the last."""
+    """Return the kernel matrix.
+
+    A position at which k shared letters start adds ``value[k]``, or the last value.
+    """
     n, length = codes.shape
     K = np.empty((n, n))
     for i in range(n):
@@ -305,8 +331,11 @@ def _shared_runs(codes: Array, value: Array, scale: Array) -> Array:
             run = 0
             total = 0.0
             for p in range(length - 1, -1, -1):
-                same = codes[i, p] == codes[j, p] and codes[i, p] != _UNKNOWN
-                run = min(run + 1, len(value) - 1) if same else 0
+                # From the last position back, `run` is the shared letters from p on.
+                if codes[i, p] == codes[j, p] and codes[i, p] != _UNKNOWN:
+                    run = min(run + 1, len(value) - 1)
+                else:
+                    run = 0
                 total += value[run]
             K[i, j] = K[j, i] = total * scale[i] * scale[j]
     return K
@@ -314,6 +343,11 @@ def _shared_runs(codes: Array, value: Array, scale: Array) -> Array:
 
 @compiled
 def _all_rows(rows: Rows) -> tuple[Array, Array, Array]:
+    """Return the arrays of a CSR matrix: indptr, columns and values.
+
+    Rows are computed twice: a first pass for their sizes takes less memory than lists
+    that grow.
+    """
     _, _, _, _, _, _, letters, unknown, scale, level, start, buckets = rows
     columns, values = storage(rows)
     n = len(scale)
@@ -335,26 +369,28 @@ def _all_rows(rows: Rows) -> tuple[Array, Array, Array]:
 
 
 class WeightedDegree(TransformerMixin, BaseEstimator):
-    """Weighted-degree features of DNA strings of one length, whose inner products are the weighted-degree kernel.
+    """Weighted-degree features of DNA strings of one length.
 
-    For every position p and k = 1..degree with room for k letters there is an indicator
-    of the k-mer that starts at p, with the value ``sqrt(beta_k)``, ``beta_k = 2 (degree
-    - k + 1) / (degree (degree + 1))``. Its column is ``offset(p, k) + code``; the code
-    has the letters A C G T = 0 1 2 3 as digits of base 4. Small letters count as
-    capitals and U as T. A k-mer with one of IUPAC's letters for sets of bases (R Y S W
-    K M B D H V N) has no feature; any other letter is refused.
+    Their inner products are the weighted-degree kernel.
 
-    ``transform`` gives a CSR matrix, 12 bytes per feature.
-    ``GraphSVC(features=WeightedDegree())`` makes the same features on the fly from a
-    quarter of a byte per letter instead.
+    For each position p and each k = 1..degree with k letters left, an indicator marks
+    the k-mer that starts at p. Its value is ``sqrt(beta_k)`` with ``beta_k = 2 (degree
+    - k + 1) / (degree (degree + 1))``. Its column is ``offset(p, k) + code``, where the
+    code has the letters A C G T = 0 1 2 3 as digits of base 4. Lower-case letters count
+    as upper-case ones, and U as T. A k-mer with one of IUPAC's letters for sets of
+    bases (R Y S W K M B D H V N) has no feature. Any other letter raises an error.
+
+    ``transform`` returns a CSR matrix, which takes 12 bytes per feature.
+    ``GraphSVC(features=WeightedDegree())`` computes the same features when it needs
+    them, from a quarter of a byte per letter.
 
     Parameters
     ----------
     degree : int, default 8
         Longest k-mers, 1..31.
     normalize : bool, default False
-        Divide by sqrt(k(x, x)), so that C means the same as for other features; else
-        k(x, x) of a string of 42 letters is 39.67.
+        Divide by sqrt(k(x, x)), so that C has the same meaning as for other features.
+        Otherwise k(x, x) of a string of 42 letters is 39.67.
     hash_bits : int, optional
         Hash features into ``2^hash_bits`` columns (1..28) with random signs, for
         degrees whose exact index would be too long: it has about ``length * 4^(degree +
@@ -414,7 +450,9 @@ class WeightedDegree(TransformerMixin, BaseEstimator):
         return self
 
     def _starts(self, length: int) -> Array:
-        """Return the first feature of each position, and the number of features (zeros if hashed).
+        """Return the first feature of each position, and the number of features.
+
+        The first features are zeros if features are hashed.
 
         Compiled code uses them as indices: they are computed, never read from a file.
         """
@@ -423,13 +461,16 @@ class WeightedDegree(TransformerMixin, BaseEstimator):
             _check_int("hash_bits", self.hash_bits, 1, 28)
             return np.zeros(length + 1, dtype=np.int64)
         # Python integers: 4^32 does not fit into 64 bits.
-        sizes = [
-            (4 ** (min(self.degree, length - p) + 1) - 4) // 3 for p in range(length)
-        ]
+        sizes = []
+        for p in range(length):
+            longest = min(self.degree, length - p)
+            # The sum of 4^k over k = 1..longest.
+            sizes.append((4 ** (longest + 1) - 4) // 3)
         if sum(sizes) > _MAX_EXACT:
             raise ValueError(
-                f"degree={self.degree} makes {sum(sizes)} features for strings of {length} letters, more than "
-                f"{_MAX_EXACT}; hash them (hash_bits=22, say) or lower the degree"
+                f"degree={self.degree} makes {sum(sizes)} features for strings of "
+                f"{length} letters, more than {_MAX_EXACT}; hash them (hash_bits=22, "
+                "say) or lower the degree"
             )
         return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
@@ -453,20 +494,22 @@ class WeightedDegree(TransformerMixin, BaseEstimator):
     def _design(self, letters: Array) -> StringDesign:
         if letters.shape[1] != self.length_:
             raise ValueError(
-                f"strings of {letters.shape[1]} letters, fitted on strings of {self.length_}"
+                f"strings of {letters.shape[1]} letters, fitted on strings of "
+                f"{self.length_}"
             )
         dna = pack(letters)
-        k = np.arange(1, self.degree + 1)
-        level = np.sqrt(
-            np.append(
-                0.0, 2 * (self.degree - k + 1) / (self.degree * (self.degree + 1))
-            )
-        )
-        buckets = 0 if self.hash_bits is None else 2**self.hash_bits
+        degree = self.degree
+        k = np.arange(1, degree + 1)
+        beta = 2 * (degree - k + 1) / (degree * (degree + 1))
+        level = np.sqrt(np.append(0.0, beta))
+        buckets = 0
+        if self.hash_bits is not None:
+            buckets = 2**self.hash_bits
         scale = np.ones(len(letters))
         design = StringDesign(dna, scale, level, self._starts(self.length_), buckets)
         if self.normalize:
-            kernel = dna.count_runs(self.degree) @ level[1:] ** 2
+            # k(x, x) follows from the numbers of k-mers, without any feature.
+            kernel = dna.count_runs(degree) @ level[1:] ** 2
             design.scale = 1 / np.sqrt(np.where(kernel > 0, kernel, 1.0))
         return design
 
@@ -475,7 +518,10 @@ class WeightedDegree(TransformerMixin, BaseEstimator):
         return self.design(X).tocsr()
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Return names such as ``3:GAT``, the k-mer GAT at the third letter; only for the exact index."""
+        """Return names such as ``3:GAT``, the k-mer GAT at the third letter.
+
+        Only the exact index has names.
+        """
         check_is_fitted(self)
         if self.hash_bits is not None:
             raise ValueError("hashed features have no names")

@@ -1,4 +1,4 @@
-"""Random Fourier features: linear models on them approximate models with a Gaussian kernel."""
+"""Random Fourier features, on which linear models approximate a Gaussian kernel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class FourierFeatures(TransformerMixin, BaseEstimator):
-    """Random Fourier features of the Gaussian kernel ``exp(-gamma ||x - z||^2)``, orthogonal by default.
+    """Random Fourier features of the kernel ``exp(-gamma ||x - z||^2)``.
+
+    They are orthogonal by default.
 
     ``phi(x) = (cos(x'v_1), sin(x'v_1), cos(x'v_2), ...) / sqrt(n_frequencies)`` with
     frequencies v_k of the normal distribution with variance 2 gamma, so that
@@ -68,7 +70,9 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Draw the frequencies; of X only the number of columns and, for ``gamma="scale"``, the variance counts.
+        """Draw the frequencies.
+
+        Only the number of columns of X counts, and its variance for ``gamma="scale"``.
 
         Parameters
         ----------
@@ -85,12 +89,7 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
         d = X.shape[1]
         random = check_random_state(self.random_state)
         if isinstance(self.gamma, str):
-            square = X.multiply(X) if hasattr(X, "multiply") else X * X
-            variance = float(square.mean() - X.mean() ** 2)
-            if variance > 0:
-                self.gamma_ = 1.0 / (d * variance)
-            else:
-                self.gamma_ = 1.0 / d
+            self.gamma_ = _scale_gamma(X)
         else:
             self.gamma_ = float(self.gamma)
         size = self.n_frequencies
@@ -106,6 +105,8 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         angles = np.asarray(X @ self.frequencies_)
+        # In place, since the features are as large as any array of a fit. A cosine and
+        # a sine per frequency make all rows have length 1.
         out = np.empty((X.shape[0], 2 * self.n_frequencies))
         np.cos(angles, out=out[:, 0::2])
         np.sin(angles, out=out[:, 1::2])
@@ -115,14 +116,15 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
     def _check_params(self) -> None:
         n = self.n_frequencies
         gamma = self.gamma
+        # A boolean is an integer and a real number for Python.
         if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
             raise ValueError(f"n_frequencies must be an int in [1, inf), got {n!r}")
-        positive = (
-            isinstance(gamma, Real)
-            and not isinstance(gamma, bool)
-            and 0 < gamma < np.inf
-        )
-        if not (positive or (isinstance(gamma, str) and gamma == "scale")):
+        is_number = isinstance(gamma, Real) and not isinstance(gamma, bool)
+        if isinstance(gamma, str):
+            is_valid = gamma == "scale"
+        else:
+            is_valid = is_number and 0 < gamma < np.inf
+        if not is_valid:
             raise ValueError(
                 f"gamma must be a float in (0, inf) or 'scale', got {gamma!r}"
             )
@@ -130,10 +132,10 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return ``cos0, sin0, cos1, ...``."""
         check_is_fitted(self)
-        return np.array(
-            [f"{f}{k}" for k in range(self.n_frequencies) for f in ("cos", "sin")],
-            dtype=object,
-        )
+        names = []
+        for k in range(self.n_frequencies):
+            names += [f"cos{k}", f"sin{k}"]
+        return np.array(names, dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -141,11 +143,28 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
         return tags
 
 
+def _scale_gamma(X: Any) -> float:
+    """Return 1 / (n_features * variance of X), as scikit-learn's ``gamma="scale"``."""
+    d = X.shape[1]
+    if hasattr(X, "multiply"):
+        # The square of a sparse matrix.
+        square = X.multiply(X)
+    else:
+        square = X * X
+    variance = float(square.mean() - X.mean() ** 2)
+    if variance > 0:
+        return 1.0 / (d * variance)
+    return 1.0 / d
+
+
 def _orthogonal_normal(d: int, count: int, random: np.random.RandomState) -> Array:
     """Return standard normal columns that are orthogonal within blocks of d."""
     blocks = []
     for _ in range(0, count, d):
         Q, R = np.linalg.qr(random.normal(size=(d, d)))
+        # Frequencies have the lengths of independent normal vectors, or the kernel
+        # would not be Gaussian. The signs make Q uniform among orthogonal matrices.
         lengths = np.linalg.norm(random.normal(size=(d, d)), axis=0)
-        blocks.append(Q * np.sign(np.diag(R)) * lengths)  # the signs make Q uniform
+        signs = np.sign(np.diag(R))
+        blocks.append(Q * signs * lengths)
     return np.hstack(blocks)[:, :count]

@@ -1,4 +1,4 @@
-"""Rows of any design inside compiled code: dense, CSR, or DNA strings whose features are made on the fly.
+"""Rows of any design in compiled code: dense, CSR, or DNA strings.
 
 One set of compiled functions serves all three: `Rows` has the arrays of each kind,
 empty where they are not used, so that nothing is compiled twice. With
@@ -24,13 +24,17 @@ import numpy as np
 
 from mtlrun.utils.jit import compiled, inner, summing
 
+Array = np.ndarray
+
 DENSE = 0
 CSR = 1
 STRINGS = 2
 
 
 class Rows(NamedTuple):
-    """Arrays of a design for compiled code; `bias` is the value of a constant feature behind the others, 0 for none.
+    """Arrays of a design for compiled code.
+
+    `bias` is the value of a constant feature behind the others, or 0.
 
     Attributes
     ----------
@@ -57,15 +61,15 @@ class Rows(NamedTuple):
 
     kind: int
     bias: float
-    dense: np.ndarray
-    values: np.ndarray
-    columns: np.ndarray
-    indptr: np.ndarray
-    letters: np.ndarray
-    unknown: np.ndarray
-    scale: np.ndarray
-    level: np.ndarray
-    start: np.ndarray
+    dense: Array
+    values: Array
+    columns: Array
+    indptr: Array
+    letters: Array
+    unknown: Array
+    scale: Array
+    level: Array
+    start: Array
     buckets: int
 
 
@@ -124,13 +128,16 @@ def empty_rows(kind: int, bias: float) -> Rows:
 
 
 @inner
-def _letter(letters: np.ndarray, i: int, p: int) -> int:
+def _letter(letters: Array, i: int, p: int) -> int:
     return (int(letters[i, p >> 2]) >> (2 * (p & 3))) & 3
 
 
 @inner
-def _next_unknown(unknown: np.ndarray, i: int, p: int, length: int) -> int:
-    """Return the first position from p on whose letter stands for several bases, or the length."""
+def _next_unknown(unknown: Array, i: int, p: int, length: int) -> int:
+    """Return the first position from p on whose letter stands for several bases.
+
+    Return the length if there is none.
+    """
     if unknown.shape[0] == 0:
         return length
     while p < length and not (unknown[i, p >> 3] >> (p & 7)) & 1:
@@ -140,7 +147,10 @@ def _next_unknown(unknown: np.ndarray, i: int, p: int, length: int) -> int:
 
 @inner
 def _hashed(p: int, k: int, code: int, buckets: int) -> tuple[int, float]:
-    """Return bucket and sign of a k-mer. All products stay below 2^63: plain Python gives the same numbers."""
+    """Return bucket and sign of a k-mer.
+
+    All products stay below 2^63, so that plain Python gives the same numbers.
+    """
     prime = 2147483647
     h = (p * 64 + k + 1) % prime
     h = (h * 1664525 + (code & 1073741823) + 1) % prime
@@ -152,17 +162,20 @@ def _hashed(p: int, k: int, code: int, buckets: int) -> tuple[int, float]:
 
 @inner
 def expand(
-    letters: np.ndarray,
-    unknown: np.ndarray,
-    scale: np.ndarray,
-    level: np.ndarray,
-    start: np.ndarray,
+    letters: Array,
+    unknown: Array,
+    scale: Array,
+    level: Array,
+    start: Array,
     buckets: int,
     i: int,
-    columns: np.ndarray,
-    values: np.ndarray,
+    columns: Array,
+    values: Array,
 ) -> int:
-    """Write columns and values of string i and return how many there are; a k-mer with an unknown letter has none."""
+    """Write columns and values of string i, and return their number.
+
+    A k-mer with an unknown letter has none.
+    """
     degree = len(level) - 1
     length = len(start) - 1
     bit = np.uint64(1)
@@ -202,8 +215,8 @@ def expand(
 
 
 @inner
-def storage(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-    """Return the columns and values of sparse rows of a CSR design, or room for a string."""
+def storage(rows: Rows) -> tuple[Array, Array]:
+    """Return columns and values of sparse rows, or space for those of a string."""
     if rows.kind == STRINGS:
         size = (len(rows.start) - 1) * (len(rows.level) - 1)
         return np.empty(size, dtype=np.uint32), np.empty(size)
@@ -211,7 +224,7 @@ def storage(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
 
 
 @inner
-def bounds(kind: int, indptr: np.ndarray, i: int) -> tuple[int, int]:
+def bounds(kind: int, indptr: Array, i: int) -> tuple[int, int]:
     """Return where in the storage row i is; empty unless the design is CSR."""
     if kind == CSR:
         return indptr[i], indptr[i + 1]
@@ -219,8 +232,11 @@ def bounds(kind: int, indptr: np.ndarray, i: int) -> tuple[int, int]:
 
 
 @summing
-def dense_dot(dense: np.ndarray, i: int, W: np.ndarray, t: int) -> float:
-    """Return the product of row i of a dense design with row t of W; 0 for other designs, which have no columns."""
+def dense_dot(dense: Array, i: int, W: Array, t: int) -> float:
+    """Return the product of row i of a dense design with row t of W.
+
+    It is 0 for other designs, which have no columns here.
+    """
     total = 0.0
     for j in range(dense.shape[1]):
         total += dense[i, j] * W[t, j]
@@ -229,7 +245,7 @@ def dense_dot(dense: np.ndarray, i: int, W: np.ndarray, t: int) -> float:
 
 @inner
 def sparse_dot(
-    columns: np.ndarray, values: np.ndarray, low: int, high: int, W: np.ndarray, t: int
+    columns: Array, values: Array, low: int, high: int, W: Array, t: int
 ) -> float:
     """Return the product of the entries low..high-1 of the storage with row t of W."""
     total = 0.0
@@ -239,7 +255,7 @@ def sparse_dot(
 
 
 @inner
-def dense_add(dense: np.ndarray, i: int, step: float, W: np.ndarray, t: int) -> None:
+def dense_add(dense: Array, i: int, step: float, W: Array, t: int) -> None:
     """Add step * row i of a dense design to row t of W."""
     for j in range(dense.shape[1]):
         W[t, j] += step * dense[i, j]
@@ -247,12 +263,12 @@ def dense_add(dense: np.ndarray, i: int, step: float, W: np.ndarray, t: int) -> 
 
 @inner
 def sparse_add(
-    columns: np.ndarray,
-    values: np.ndarray,
+    columns: Array,
+    values: Array,
     low: int,
     high: int,
     step: float,
-    W: np.ndarray,
+    W: Array,
     t: int,
 ) -> None:
     """Add step * the entries low..high-1 of the storage to row t of W."""
@@ -261,8 +277,11 @@ def sparse_add(
 
 
 @compiled
-def squared_norms(rows: Rows, out: np.ndarray, room: np.ndarray) -> None:
-    """Write ||x_i||^2, the constant feature included; `room` is zero, of shape (1, number of features)."""
+def squared_norms(rows: Rows, out: Array, room: Array) -> None:
+    """Write ||x_i||^2 for all rows, including the constant feature.
+
+    `room` is zero, of shape (1, number of features).
+    """
     kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = (
         rows
     )
@@ -288,7 +307,7 @@ def squared_norms(rows: Rows, out: np.ndarray, room: np.ndarray) -> None:
 
 
 @compiled
-def multiply(rows: Rows, W: np.ndarray, out: np.ndarray) -> None:
+def multiply(rows: Rows, W: Array, out: Array) -> None:
     """Write the products of all rows with the only row of W."""
     kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = (
         rows

@@ -1,4 +1,7 @@
-"""Columns of a user's table as features: missing values filled, numbers standardized, words one-hot."""
+"""Columns of a user's table as features.
+
+Missing values are filled, numbers standardized, and words one-hot encoded.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,8 @@ from sklearn.utils.validation import check_is_fitted
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.weights import weighted_median
 from mtlrun.problem.taskdata import as_weights
+
+Array = np.ndarray
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -61,7 +66,8 @@ class TableFeatures(  # type: ignore[call-arg]
     Examples
     --------
     >>> import numpy as np
-    >>> TableFeatures({1: ["a", "b"]}).fit_transform(np.array([[1.0, 0.0], [3.0, 1.0]])).tolist()
+    >>> X = np.array([[1.0, 0.0], [3.0, 1.0]])
+    >>> TableFeatures({1: ["a", "b"]}).fit_transform(X).tolist()
     [[-1.0, 1.0, 0.0], [1.0, 0.0, 1.0]]
     """
 
@@ -145,7 +151,7 @@ class TableFeatures(  # type: ignore[call-arg]
         self.transformer_ = columns.set_output(transform="default").fit(X)
         return self
 
-    def _reweight(self, X: Any, weights: np.ndarray) -> None:
+    def _reweight(self, X: Any, weights: Array) -> None:
         """Replace what was learned from equal rows by what weighted ones say.
 
         The largest absolute values of a sparse X do not depend on positive weights.
@@ -226,7 +232,7 @@ class TableFeatures(  # type: ignore[call-arg]
         levels = range(self.n_features_in_ - self.n_levels, self.n_features_in_)
         return [*sorted(complete), *levels]
 
-    def original_values(self, column: int, features: np.ndarray) -> np.ndarray:
+    def original_values(self, column: int, features: Array) -> Array:
         """Return values of a column of numbers from values of its feature.
 
         Parameters
@@ -262,7 +268,10 @@ class TableFeatures(  # type: ignore[call-arg]
         return words, np.setdiff1d(columns, words).tolist()
 
     def _filled(self, X: Any) -> Any:
-        """Fill gaps of new rows in columns that had none in training: their mean, which is zero after scaling."""
+        """Fill gaps of new rows in columns that had none in training.
+
+        They get the mean, which is zero after scaling.
+        """
         scaler = self.transformer_.named_transformers_.get("numbers")
         if not isinstance(scaler, StandardScaler) or not np.isnan(X).any():
             return X
@@ -271,8 +280,11 @@ class TableFeatures(  # type: ignore[call-arg]
         X[:, columns] = np.where(np.isnan(X[:, columns]), scaler.mean_, X[:, columns])
         return X
 
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the names of the features; ``color=red`` for words, ``age is missing`` for gaps."""
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Return the names of the features.
+
+        They are ``color=red`` for words, and ``age is missing`` for gaps.
+        """
         check_is_fitted(self)
         if input_features is None:
             names = [f"x{j}" for j in range(self.n_features_in_)]
@@ -344,8 +356,8 @@ def table_step(data: Dataset) -> TableFeatures:
     return TableFeatures(words, n_levels=n_levels)
 
 
-def _by_rank(codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return rows in which the frequent words of each column occur twice, rare ones once.
+def _by_rank(codes: Array, weights: Array) -> Array:
+    """Return rows in which frequent words of each column occur twice, rare ones once.
 
     `OneHotEncoder` takes no weights: it counts rows to tell which words share a column.
     So that it counts weights, it is shown each word that keeps a column of its own

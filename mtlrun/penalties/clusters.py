@@ -1,4 +1,8 @@
-"""Penalties that draw tasks into clusters: in the space of tasks, in subspaces, feature by feature."""
+"""Penalties that draw tasks into clusters.
+
+Clusters form in the space of tasks (`ClusterNorm`), in subspaces (`GroupTrace`) or
+feature by feature (`FeatureClusters`).
+"""
 
 from __future__ import annotations
 
@@ -18,15 +22,18 @@ from mtlrun.penalties.norms import (
 )
 from mtlrun.problem.penalty import Penalty, check_number
 
+Array = np.ndarray
+
 
 @dataclass(frozen=True)
 class ClusterNorm(Penalty):
-    """alpha (mean * T ||w_mean||^2 + min_S tr(D S^{-1} D')), D = W - w_mean 1', for T tasks in r clusters.
+    """Convex relaxation of the variances between and within r clusters of T tasks.
 
-    S ranges over the symmetric matrices on the complement of 1 with eigenvalues between
-    1/within and 1/between and trace (r - 1)/between + (T - r)/within: a convex
-    relaxation of ``between * variance between clusters + within * variance within
-    clusters``.
+    The value is ``alpha (mean * T ||w_mean||^2 + min_S tr(D S^{-1} D'))`` with D = W -
+    w_mean 1'. S ranges over the symmetric matrices on the complement of 1 with
+    eigenvalues between 1/within and 1/between and trace (r - 1)/between + (T -
+    r)/within: a convex relaxation of ``between * variance between clusters + within *
+    variance within clusters``.
 
     Jacob, Bach and Vert, Clustered multi-task learning: a convex formulation, NIPS
     2008.
@@ -64,36 +71,41 @@ class ClusterNorm(Penalty):
                 f"mean={self.mean:g}, between={self.between:g}, within={self.within:g}"
             )
 
+    # The mean over tasks and the deviations D are orthogonal: value, prox and conjugate
+    # are sums of one term for each.
+
     @cached_property
     def _spread(self) -> Penalty:
         """The penalty of D."""
         low = 1.0 / self.within
         high = 1.0 / self.between
         if self.n_clusters == 1 or self.between == self.within:
+            # All eigenvalues of S are equal: its inverse is a multiple of the identity.
             return SquaredFrobenius(2.0 * self.alpha * self.within)
+        # With S = low I + (high - low) M, M is the matrix of `SpectralBox`: its
+        # eigenvalues lie in [0, 1] and sum to r - 1.
         eta = low / (high - low)
+        strength = self.alpha / (high - low)
         return SpectralBox(
-            self.alpha / (high - low) / (eta * (1.0 + eta)),
-            eta=eta,
-            k=self.n_clusters - 1,
+            strength / (eta * (1.0 + eta)), eta=eta, k=self.n_clusters - 1
         )
 
-    def value(self, W: np.ndarray) -> float:
+    def value(self, W: Array) -> float:
         average, D = _split(W)
-        return self.alpha * self.mean * W.shape[1] * float(
-            np.vdot(average, average)
-        ) + self._spread.value(D)
+        square = float(np.vdot(average, average))
+        mean_term = self.alpha * self.mean * W.shape[1] * square
+        return mean_term + self._spread.value(D)
 
-    def prox(self, W: np.ndarray, step: float) -> np.ndarray:
+    def prox(self, W: Array, step: float) -> Array:
         average, D = _split(W)
-        return average / (
-            1.0 + 2.0 * step * self.alpha * self.mean
-        ) + self._spread.prox(D, step)
+        shrink = 1.0 + 2.0 * step * self.alpha * self.mean
+        return average / shrink + self._spread.prox(D, step)
 
-    def conjugate(self, Z: np.ndarray) -> float:
+    def conjugate(self, Z: Array) -> float:
         average, D = _split(Z)
-        square = np.asarray(Z.shape[1] * np.vdot(average, average) / (4.0 * self.mean))
-        return float(self._per_alpha(square)) + self._spread.conjugate(D)
+        square = Z.shape[1] * np.vdot(average, average)
+        mean_term = self._per_alpha(np.asarray(square / (4.0 * self.mean)))
+        return float(mean_term) + self._spread.conjugate(D)
 
 
 @dataclass(frozen=True)
@@ -108,7 +120,7 @@ class GroupTrace(Penalty):
     alpha : float
         Non-negative strength.
     groups : tuple of tuples of int
-        Every task in exactly one.
+        Positions of the tasks of each group; each task is in exactly one.
     """
 
     groups: tuple[tuple[int, ...], ...]
@@ -117,36 +129,37 @@ class GroupTrace(Penalty):
     is_norm: ClassVar[bool] = False
 
     @cached_property
-    def _alone(self) -> list[int]:
-        """The tasks that are a group each, whose penalty is ridge regression's."""
-        return [g[0] for g in self.groups if len(g) == 1]
+    def _single_tasks(self) -> list[int]:
+        """Tasks that form a group alone; their penalty is the ridge penalty."""
+        return [group[0] for group in self.groups if len(group) == 1]
 
     @cached_property
-    def _together(self) -> list[list[int]]:
-        return [list(g) for g in self.groups if len(g) > 1]
+    def _larger_groups(self) -> list[list[int]]:
+        return [list(group) for group in self.groups if len(group) > 1]
 
-    def value(self, W: np.ndarray) -> float:
-        alone = W[:, self._alone]
-        return self.alpha * (
-            float(np.vdot(alone, alone))
-            + sum(trace_norm(W[:, g]) ** 2 for g in self._together)
+    # The trace norm of a single column is its l2 norm, which needs no SVD.
+
+    def value(self, W: Array) -> float:
+        singles = W[:, self._single_tasks]
+        single_squares = float(np.vdot(singles, singles))
+        group_squares = sum(
+            trace_norm(W[:, group]) ** 2 for group in self._larger_groups
         )
+        return self.alpha * (single_squares + group_squares)
 
-    def prox(self, W: np.ndarray, step: float) -> np.ndarray:
+    def prox(self, W: Array, step: float) -> Array:
+        singles = W[:, self._single_tasks]
         out = np.empty_like(W)
-        out[:, self._alone] = W[:, self._alone] / (1.0 + 2.0 * step * self.alpha)
-        for g in self._together:
-            out[:, g] = SquaredTraceNorm(self.alpha).prox(W[:, g], step)
+        out[:, self._single_tasks] = singles / (1.0 + 2.0 * step * self.alpha)
+        for group in self._larger_groups:
+            penalty = SquaredTraceNorm(self.alpha)
+            out[:, group] = penalty.prox(W[:, group], step)
         return out
 
-    def conjugate(self, Z: np.ndarray) -> float:
-        return float(
-            self._per_alpha(
-                np.asarray(
-                    0.25 * sum(spectral_norm(Z[:, list(g)]) ** 2 for g in self.groups)
-                )
-            )
-        )
+    def conjugate(self, Z: Array) -> float:
+        squares = (spectral_norm(Z[:, list(group)]) ** 2 for group in self.groups)
+        total = np.asarray(0.25 * sum(squares))
+        return float(self._per_alpha(total))
 
 
 @dataclass(frozen=True)
@@ -183,43 +196,51 @@ class FeatureClusters(Penalty):
     def is_zero(self) -> bool:
         return False
 
-    def value(self, W: np.ndarray) -> float:
-        pairs = float(np.sum(np.sort(W, axis=1) @ _tilt(W.shape[1])))
+    def value(self, W: Array) -> float:
+        # In ascending order, the entry of rank r is added r - 1 times and subtracted
+        # T - r times: a sort replaces the sum over all pairs.
+        row_sums = np.sort(W, axis=1) @ _rank_weights(W.shape[1])
+        pairs = float(np.sum(row_sums))
         return self.alpha * pairs + self.ridge * float(np.vdot(W, W))
 
-    def prox(self, W: np.ndarray, step: float) -> np.ndarray:
+    def prox(self, W: Array, step: float) -> Array:
         shrink = 1.0 + 2.0 * step * self.ridge
         return _cluster_rows(W / shrink, step * self.alpha / shrink)
 
-    def conjugate(self, Z: np.ndarray) -> float:
+    def conjugate(self, Z: Array) -> float:
         rest = _cluster_rows(Z, self.alpha)
         return float(np.vdot(rest, rest)) / (4.0 * self.ridge)
 
 
-def _split(W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean over tasks, (d, 1), and the deviations from it."""
+def _split(W: Array) -> tuple[Array, Array]:
+    """Return the mean over tasks of shape (d, 1), and the deviations from it."""
     average = W.mean(axis=1, keepdims=True)
     return average, W - average
 
 
-def _tilt(T: int) -> np.ndarray:
-    return 2.0 * np.arange(1, T + 1) - T - 1.0
+def _rank_weights(T: int) -> Array:
+    """Return 2 rank - T - 1, the derivative of the sum over pairs by sorted entries."""
+    ranks = np.arange(1, T + 1)
+    return 2.0 * ranks - T - 1.0
 
 
-def _cluster_rows(Z: np.ndarray, strength: float) -> np.ndarray:
-    """Return, for every row z, argmin_v 1/2 ||v - z||^2 + strength sum_{s<t} |v_s - v_t|."""
+def _cluster_rows(Z: Array, strength: float) -> Array:
+    """Return argmin_v ||v - z||^2/2 + strength sum_{s<t} |v_s - v_t| of each row z."""
     d, T = Z.shape
     order = np.argsort(Z, axis=1, kind="stable")
-    targets = np.take_along_axis(Z, order, axis=1) - strength * _tilt(T)
+    sorted_rows = np.take_along_axis(Z, order, axis=1)
+    # The solution has the order of z. In that order the penalty is linear, so that only
+    # the constraint that entries do not fall remains: isotonic regression.
+    targets = sorted_rows - strength * _rank_weights(T)
     # One call for all rows: each is lifted so far above the one before that no fit
     # crosses from row to row.
     low = targets.min(axis=1)
     high = targets.max(axis=1)
-    lift = np.concatenate([[0.0], np.cumsum(high[:-1] - low[1:])])[:, None]
-    fitted = (
-        scipy.optimize.isotonic_regression((targets + lift).ravel()).x.reshape(d, T)
-        - lift
-    )
+    gaps = np.cumsum(high[:-1] - low[1:])
+    lift = np.concatenate([[0.0], gaps])[:, None]
+    lifted = (targets + lift).ravel()
+    regression = scipy.optimize.isotonic_regression(lifted)
+    fitted = regression.x.reshape(d, T) - lift
     out = np.empty_like(Z)
     np.put_along_axis(out, order, fitted, axis=1)
     return out

@@ -1,4 +1,4 @@
-"""Quadratic coupling of tasks, alone or together with a norm on the same coefficients, and total variation along tasks.
+"""Penalties that couple tasks: quadratic forms, with or without norms, and fusion.
 
 The quadratic ones have a symmetric positive semidefinite (T, T) matrix M and the term
 1/2 tr(W M W') = 1/2 sum_st M_st <w_s, w_t>; with M = strength * Laplacian this is
@@ -25,6 +25,8 @@ from mtlrun.problem.operator import conjugate_gradients
 from mtlrun.problem.penalty import Penalty, check_number
 from mtlrun.utils.jit import compiled
 
+Array = np.ndarray
+
 # Eigenvalues of M below this, relative to the largest and times the number of tasks,
 # are zero.
 _ROUNDING = 4.0 * np.finfo(np.float64).eps
@@ -47,27 +49,30 @@ class TaskForm(ABC):
         """Whether M has no null space."""
 
     @abstractmethod
-    def times(self, W: np.ndarray) -> np.ndarray:
+    def times(self, W: Array) -> Array:
         """Return W M."""
 
-    def value(self, W: np.ndarray) -> float:
+    def value(self, W: Array) -> float:
         """Return 1/2 tr(W M W')."""
         return 0.5 * float(np.vdot(self.times(W), W))
 
     @abstractmethod
-    def resolve(self, W: np.ndarray, step: float) -> np.ndarray:
+    def resolve(self, W: Array, step: float) -> Array:
         """Return W (I + step M)^{-1}."""
 
     @abstractmethod
-    def inverse_energy(self, Z: np.ndarray) -> float:
-        """Return tr(Z M^{-1} Z'), or a number that is above it by rounding; inf off the range of M."""
+    def inverse_energy(self, Z: Array) -> float:
+        """Return tr(Z M^{-1} Z'), inf off the range of M.
+
+        Rounding may only make it larger: it bounds a duality gap from above.
+        """
 
     @abstractmethod
     def scaled(self, strength: float, ridge: float) -> TaskForm:
         """Return strength M + ridge I."""
 
     @cached_property
-    def matrix(self) -> np.ndarray:
+    def matrix(self) -> Array:
         """M, shape (T, T).
 
         Raises
@@ -88,15 +93,15 @@ class SpectralForm(TaskForm):
 
     @property
     @abstractmethod
-    def values(self) -> np.ndarray:
+    def values(self) -> Array:
         """Eigenvalues, shape (T,); rounding errors are set to 0."""
 
     @abstractmethod
-    def rotate(self, W: np.ndarray) -> np.ndarray:
+    def rotate(self, W: Array) -> Array:
         """Return W V for the eigenvectors in the columns of V."""
 
     @abstractmethod
-    def back(self, Q: np.ndarray) -> np.ndarray:
+    def back(self, Q: Array) -> Array:
         """Return Q V'."""
 
     @property
@@ -107,47 +112,50 @@ class SpectralForm(TaskForm):
     def is_definite(self) -> bool:
         return bool(self.values.min() > 0)
 
-    def times(self, W: np.ndarray) -> np.ndarray:
+    def times(self, W: Array) -> Array:
         return self.back(self.rotate(W) * self.values)
 
-    def resolve(self, W: np.ndarray, step: float) -> np.ndarray:
-        return self.back(self.rotate(W) / (1.0 + step * self.values))
+    def resolve(self, W: Array, step: float) -> Array:
+        rotated = self.rotate(W)
+        return self.back(rotated / (1.0 + step * self.values))
 
-    def inverse_energy(self, Z: np.ndarray) -> float:
-        squares = np.square(self.rotate(Z)).sum(axis=0)
-        used = self.values > 0
-        if np.any(squares[~used] > 0):
+    def inverse_energy(self, Z: Array) -> float:
+        rotated = self.rotate(Z)
+        squares = np.square(rotated).sum(axis=0)
+        in_range = self.values > 0
+        if np.any(squares[~in_range] > 0):
             return float("inf")
-        return float(np.sum(squares[used] / self.values[used]))
+        energies = squares[in_range] / self.values[in_range]
+        return float(np.sum(energies))
 
 
 @dataclass(frozen=True, eq=False)
 class DenseForm(SpectralForm):
     """Any matrix, by its eigendecomposition."""
 
-    matrix: np.ndarray
+    matrix: Array
 
     @property
     def n_tasks(self) -> int:
         return len(self.matrix)
 
     @cached_property
-    def _eigen(self) -> tuple[np.ndarray, np.ndarray]:
+    def _eigen(self) -> tuple[Array, Array]:
         values, vectors = np.linalg.eigh(self.matrix)
         rounding = _ROUNDING * len(values) * max(float(values[-1]), 0.0)
         return np.where(values > rounding, values, 0.0), vectors
 
     @property
-    def values(self) -> np.ndarray:
+    def values(self) -> Array:
         return self._eigen[0]
 
-    def rotate(self, W: np.ndarray) -> np.ndarray:
+    def rotate(self, W: Array) -> Array:
         return W @ self._eigen[1]
 
-    def back(self, Q: np.ndarray) -> np.ndarray:
+    def back(self, Q: Array) -> Array:
         return Q @ self._eigen[1].T
 
-    def times(self, W: np.ndarray) -> np.ndarray:
+    def times(self, W: Array) -> Array:
         return W @ self.matrix
 
     def scaled(self, strength: float, ridge: float) -> DenseForm:
@@ -162,26 +170,30 @@ class _Scaled(TaskForm):
     ridge: float = 0.0
 
     def scaled(self, strength: float, ridge: float) -> Self:
-        return replace(
-            self, strength=strength * self.strength, ridge=strength * self.ridge + ridge
-        )
+        new_strength = strength * self.strength
+        new_ridge = strength * self.ridge + ridge
+        return replace(self, strength=new_strength, ridge=new_ridge)
 
 
 @dataclass(frozen=True, eq=False)
 class MeanForm(_Scaled, SpectralForm):
-    """strength (I - 11'/T) + ridge I: distances from the mean of all tasks. A reflection holds the eigenvectors."""
+    """Distances from the mean of all tasks: strength (I - 11'/T) + ridge I.
+
+    The eigenvectors are the columns of a reflection, which is applied without a (T, T)
+    matrix.
+    """
 
     tasks: int
 
     @cached_property
-    def values(self) -> np.ndarray:
-        return np.concatenate(
-            [[self.ridge], np.full(self.tasks - 1, self.strength + self.ridge)]
-        )
+    def values(self) -> Array:
+        # The vector of ones has the eigenvalue `ridge`, all others the larger one.
+        larger = np.full(self.tasks - 1, self.strength + self.ridge)
+        return np.concatenate([[self.ridge], larger])
 
     @cached_property
-    def _normal(self) -> np.ndarray:
-        """Normal of the reflection that maps (1, 0, ..., 0) to a vector of equal entries."""
+    def _normal(self) -> Array:
+        """Normal of the reflection of (1, 0, ..., 0) to a vector of equal entries."""
         normal = np.full(self.tasks, -(self.tasks**-0.5))
         normal[0] += 1.0
         length = float(np.linalg.norm(normal))
@@ -189,48 +201,47 @@ class MeanForm(_Scaled, SpectralForm):
             return normal / length
         return normal
 
-    def rotate(self, W: np.ndarray) -> np.ndarray:
-        return W - np.outer(2.0 * (W @ self._normal), self._normal)
+    def rotate(self, W: Array) -> Array:
+        lengths = W @ self._normal
+        return W - np.outer(2.0 * lengths, self._normal)
 
-    def back(self, Q: np.ndarray) -> np.ndarray:
+    def back(self, Q: Array) -> Array:
+        # A reflection is its own inverse.
         return self.rotate(Q)
 
 
 @dataclass(frozen=True, eq=False)
 class ChainForm(_Scaled, SpectralForm):
-    """strength R R' + ridge I, where R takes the differences of neighboring tasks.
+    """Differences of neighboring tasks, taken by R: strength R R' + ridge I.
 
-    The cosine transform has the same eigenvectors.
+    Its eigenvectors are the basis of the discrete cosine transform.
     """
 
     tasks: int
 
     @cached_property
-    def values(self) -> np.ndarray:
-        return (
-            4.0
-            * self.strength
-            * np.square(np.sin(0.5 * np.pi * np.arange(self.tasks) / self.tasks))
-            + self.ridge
-        )
+    def values(self) -> Array:
+        # Eigenvalues of the Laplacian of a path graph.
+        angles = 0.5 * np.pi * np.arange(self.tasks) / self.tasks
+        squares = np.square(np.sin(angles))
+        return 4.0 * self.strength * squares + self.ridge
 
     @cached_property
-    def _vectors(self) -> np.ndarray:
-        return np.asarray(
-            scipy.fft.idct(np.eye(self.tasks), type=2, norm="ortho", axis=0)
-        )
+    def _vectors(self) -> Array:
+        identity = np.eye(self.tasks)
+        return np.asarray(scipy.fft.idct(identity, type=2, norm="ortho", axis=0))
 
-    def rotate(self, W: np.ndarray) -> np.ndarray:
+    def rotate(self, W: Array) -> Array:
         if self.tasks <= _FEW_TASKS:
             return W @ self._vectors
         return np.asarray(scipy.fft.dct(W, type=2, norm="ortho", axis=1))
 
-    def back(self, Q: np.ndarray) -> np.ndarray:
+    def back(self, Q: Array) -> Array:
         if self.tasks <= _FEW_TASKS:
             return Q @ self._vectors.T
         return np.asarray(scipy.fft.idct(Q, type=2, norm="ortho", axis=1))
 
-    def times(self, W: np.ndarray) -> np.ndarray:
+    def times(self, W: Array) -> Array:
         steps = np.diff(W, axis=1)
         out = self.ridge * W
         out[:, :-1] -= self.strength * steps
@@ -240,7 +251,9 @@ class ChainForm(_Scaled, SpectralForm):
 
 @dataclass(frozen=True, eq=False)
 class SparseForm(_Scaled):
-    """strength L + ridge I for a sparse positive semidefinite L, solved by conjugate gradients.
+    """A sparse positive semidefinite L in strength L + ridge I.
+
+    Systems are solved by conjugate gradients.
 
     Parameters
     ----------
@@ -259,33 +272,37 @@ class SparseForm(_Scaled):
     def is_definite(self) -> bool:
         return self.ridge > 0
 
-    def times(self, W: np.ndarray) -> np.ndarray:
-        return np.asarray(self.strength * (self.base @ W.T).T + self.ridge * W)
+    def times(self, W: Array) -> Array:
+        product = (self.base @ W.T).T
+        return np.asarray(self.strength * product + self.ridge * W)
 
-    def resolve(self, W: np.ndarray, step: float) -> np.ndarray:
+    def resolve(self, W: Array, step: float) -> Array:
         return self._solve(W, 1.0, step)[0]
 
-    def inverse_energy(self, Z: np.ndarray) -> float:
+    def inverse_energy(self, Z: Array) -> float:
         if not self.is_definite:
             if np.any(Z):
                 return float("inf")
             return 0.0
         X, R = self._solve(Z, 0.0, 1.0)
-        # Z M^{-1} Z' = X (Z + R)' + R M^{-1} R', whose last term is at most ||R||^2 /
-        # ridge: never too low.
-        return float(np.vdot(X, Z + R)) + float(np.vdot(R, R)) / self.ridge
+        # Z M^{-1} Z' = X (Z + R)' + R M^{-1} R' for the residual R of the solution. The
+        # last term is at most ||R||^2 / ridge, so that the result is never too low.
+        energy = float(np.vdot(X, Z + R))
+        bound = float(np.vdot(R, R)) / self.ridge
+        return energy + bound
 
-    def _solve(
-        self, W: np.ndarray, identity: float, step: float
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _solve(self, W: Array, identity: float, step: float) -> tuple[Array, Array]:
         """Solve X (identity I + step M) = W; return X and the residual."""
         # The matrix is identity_weight I + base_weight base.
         identity_weight = identity + step * self.ridge
         base_weight = step * self.strength
+
+        def apply(V: Array) -> Array:
+            return identity_weight * V + base_weight * (self.base @ V)
+
+        diagonal = identity_weight + base_weight * self.base.diagonal()
         solved = conjugate_gradients(
-            lambda V: identity_weight * V + base_weight * (self.base @ V),
-            np.ascontiguousarray(W.T),
-            diagonal=identity_weight + base_weight * self.base.diagonal(),
+            apply, np.ascontiguousarray(W.T), diagonal=diagonal
         )
         return solved.X.T, solved.residual.T
 
@@ -294,21 +311,26 @@ class SparseForm(_Scaled):
 
 # Steps for lengths and for the dual norm; they converge quadratically.
 _MAX_STEPS = 100
+# Sweeps of coordinate descent over the tasks of a row, from scratch and from the last
+# prox, which is near the solution.
 _MAX_SWEEPS = 2000
 _FEW_SWEEPS = 30
+# Sweeps end when the largest change of a gradient is this part of the largest |z|.
 _ACCURACY = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class TaskQuadratic(Penalty):
-    """alpha/2 tr(W M W'); prox W (I + step alpha M)^{-1}; conjugate 1/(2 alpha) tr(Z M^{-1} Z').
+    """Quadratic penalty alpha/2 tr(W M W').
+
+    Its prox is W (I + step alpha M)^{-1}, its conjugate 1/(2 alpha) tr(Z M^{-1} Z').
 
     Parameters
     ----------
     alpha : float
         Non-negative strength.
     form : TaskForm
-        M, positive definite (else the conjugate is inf off its range).
+        M. Where it is singular, the conjugate is inf off its range.
     """
 
     form: TaskForm
@@ -316,14 +338,15 @@ class TaskQuadratic(Penalty):
     rotation_invariant: ClassVar[bool] = True
     is_norm: ClassVar[bool] = False
 
-    def value(self, W: np.ndarray) -> float:
+    def value(self, W: Array) -> float:
         return self.alpha * self.form.value(W)
 
-    def prox(self, W: np.ndarray, step: float) -> np.ndarray:
+    def prox(self, W: Array, step: float) -> Array:
         return self.form.resolve(W, step * self.alpha)
 
-    def conjugate(self, Z: np.ndarray) -> float:
-        return float(self._per_alpha(np.asarray(0.5 * self.form.inverse_energy(Z))))
+    def conjugate(self, Z: Array) -> float:
+        half = 0.5 * self.form.inverse_energy(Z)
+        return float(self._per_alpha(np.asarray(half)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -351,37 +374,42 @@ class CoupledL21(Penalty):
     def constrains_dual(self) -> bool:
         return not self.form.is_definite
 
-    def value(self, W: np.ndarray) -> float:
+    def value(self, W: Array) -> float:
         return L21(self.alpha).value(W) + self.form.value(W)
 
-    def prox(self, W: np.ndarray, step: float) -> np.ndarray:
+    def prox(self, W: Array, step: float) -> Array:
         if step == 0:
             return W.copy()
-        short = _shortened(
-            self.form.rotate(W), 1.0 + step * self.form.values, step * self.alpha
-        )
-        return self.form.back(short)
+        curvature = 1.0 + step * self.form.values
+        rotated = self.form.rotate(W)
+        shortened = _shortened(rotated, curvature, step * self.alpha)
+        return self.form.back(shortened)
 
-    def dual_norm(self, Z: np.ndarray) -> float:
-        """Return the largest length of the rows of Z in the null space of M, / alpha."""
-        free = self.form.rotate(Z)[:, self.form.values == 0]
-        return float(np.sqrt(np.square(free).sum(axis=1)).max(initial=0.0)) / self.alpha
+    def dual_norm(self, Z: Array) -> float:
+        """Return the longest row of Z in the null space of M, divided by alpha."""
+        in_null_space = self.form.values == 0
+        rows = self.form.rotate(Z)[:, in_null_space]
+        lengths = np.sqrt(np.square(rows).sum(axis=1))
+        return float(lengths.max(initial=0.0)) / self.alpha
 
-    def conjugate(self, Z: np.ndarray) -> float:
+    def conjugate(self, Z: Array) -> float:
+        # A dual point that was scaled onto the boundary may be outside by rounding.
         if self.dual_norm(Z) > 1.0 + 1e-12:
             return float("inf")
-        w = _shortened(self.form.rotate(Z), self.form.values, self.alpha)
-        return 0.5 * float(np.sum(self.form.values * np.square(w)))
+        values = self.form.values
+        w = _shortened(self.form.rotate(Z), values, self.alpha)
+        energies = values * np.square(w)
+        return 0.5 * float(np.sum(energies))
 
 
 @dataclass(frozen=True, eq=False)
 class CoupledL1(Penalty):
-    """alpha sum |w| + 1/2 tr(W M W').
+    """The l1 norm with a quadratic penalty, alpha sum |w| + 1/2 tr(W M W').
 
     The prox of a row is a Lasso with one coefficient per task, solved by coordinate
-    descent; so is the conjugate, for which any W gives a safe upper bound: 1/2 tr(V
-    M^{-1} V') with V = Z - clip(Z - W M, -alpha, alpha). Both begin at the last prox:
-    where a solver converges, that is the maximizer of the conjugate.
+    descent. So is the conjugate, for which any W gives a safe upper bound: 1/2 tr(V
+    M^{-1} V') with V = Z - clip(Z - W M, -alpha, alpha). Both start at the last prox:
+    when a solver converges, it tends to the maximizer of the conjugate.
 
     Parameters
     ----------
@@ -397,7 +425,7 @@ class CoupledL1(Penalty):
     """
 
     form: TaskForm
-    _last: dict[str, np.ndarray] = field(default_factory=dict, init=False, repr=False)
+    _last: dict[str, Array] = field(default_factory=dict, init=False, repr=False)
 
     is_norm: ClassVar[bool] = False
 
@@ -405,84 +433,87 @@ class CoupledL1(Penalty):
         super().__post_init__()
         if not self.form.is_definite:
             raise ValueError(
-                "M must be positive definite: coefficients in its null space would be free"
+                "M must be positive definite: coefficients in its null space would be "
+                "free"
             )
 
-    def value(self, W: np.ndarray) -> float:
+    def value(self, W: Array) -> float:
         return L1(self.alpha).value(W) + self.form.value(W)
 
-    def prox(self, W: np.ndarray, step: float) -> np.ndarray:
+    def prox(self, W: Array, step: float) -> Array:
         M = self.form.matrix
-        V = self._row_lasso(
-            np.eye(len(M)) + step * M, W, step * self.alpha, _MAX_SWEEPS
-        )
+        G = np.eye(len(M)) + step * M
+        V = self._row_lasso(G, W, step * self.alpha, _MAX_SWEEPS)
         self._last["prox"] = V
         return V
 
-    def conjugate(self, Z: np.ndarray) -> float:
-        begun = "prox" in self._last and self._last["prox"].shape == Z.shape
-        W = self._row_lasso(
-            self.form.matrix, Z, self.alpha, _FEW_SWEEPS if begun else _MAX_SWEEPS
-        )
-        V = Z - np.clip(Z - self.form.times(W), -self.alpha, self.alpha)
+    def conjugate(self, Z: Array) -> float:
+        last = self._last.get("prox")
+        sweeps = _MAX_SWEEPS
+        if last is not None and last.shape == Z.shape:
+            # The bound is valid for any W, so that a few sweeps from there do.
+            sweeps = _FEW_SWEEPS
+        W = self._row_lasso(self.form.matrix, Z, self.alpha, sweeps)
+        slack = Z - self.form.times(W)
+        V = Z - np.clip(slack, -self.alpha, self.alpha)
         return 0.5 * self.form.inverse_energy(V)
 
-    def _row_lasso(
-        self, G: np.ndarray, Z: np.ndarray, threshold: float, sweeps: int
-    ) -> np.ndarray:
-        """Return, per row, argmin_v 1/2 v'Gv - <z, v> + threshold ||v||_1."""
+    def _row_lasso(self, G: Array, Z: Array, threshold: float, sweeps: int) -> Array:
+        """Return argmin_v 1/2 v'Gv - <z, v> + threshold ||v||_1 for each row z."""
         start = self._last.get("prox")
         if threshold <= 0 or start is None or start.shape != Z.shape:
             start = np.linalg.solve(G, Z.T).T
         if threshold <= 0:
             return start
-        return _descend(
-            G,
-            np.ascontiguousarray(Z),
-            np.array(start, order="C"),
-            float(threshold),
-            sweeps,
-        )
+        # A copy, since coordinate descent works in place.
+        V = np.array(start, order="C")
+        return _descend(G, np.ascontiguousarray(Z), V, float(threshold), sweeps)
 
 
-def _shortened(Z: np.ndarray, curvature: np.ndarray, threshold: float) -> np.ndarray:
-    """Return, per row, argmin_v 1/2 sum_i curvature_i v_i^2 - <z, v> + threshold ||v||_2; threshold > 0.
+def _shortened(Z: Array, curvature: Array, threshold: float) -> Array:
+    """Shorten each row z under a quadratic form with a diagonal of curvatures.
 
-    With x = ||v|| / threshold, v_i = z_i x / (curvature_i x + 1), where 1 / ||z /
-    (curvature x + 1)|| = 1 / threshold. The left side is a power mean of linear
-    functions, hence concave: Newton's steps from below never pass the root.
+    Return argmin_v 1/2 sum_i curvature_i v_i^2 - <z, v> + threshold ||v||_2 for each
+    row z and a positive threshold.
+
+    With x = ||v|| / threshold the solution is v_i = z_i x / (curvature_i x + 1), where
+    x solves 1 / ||z / (curvature x + 1)|| = 1 / threshold. The left side is a power
+    mean of linear functions, hence concave: Newton's steps from below never pass the
+    root.
     """
-    size = np.sqrt(np.square(Z).sum(axis=1))
-    rows = np.flatnonzero(size > threshold)
+    lengths = np.sqrt(np.square(Z).sum(axis=1))
+    rows = np.flatnonzero(lengths > threshold)
     shortened = np.zeros_like(Z)
     if len(rows) == 0 or not curvature.any():
         return shortened
-    z2 = np.square(Z[rows])
-    x = (size[rows] / threshold - 1.0) / float(curvature.max())
+    squares = np.square(Z[rows])
+    # The root if all curvatures were as large as the largest: a start below the root.
+    x = (lengths[rows] / threshold - 1.0) / float(curvature.max())
     for _ in range(_MAX_STEPS):
         scale = curvature * x[:, None] + 1.0
-        square = np.sum(z2 / scale**2, axis=1)
-        falling = np.sum(
-            z2 * curvature / scale**3, axis=1
-        )  # minus half the derivative of `square`
-        # 1/sqrt(square) + step * falling / square^1.5 = 1 / threshold
-        move = (
-            (np.sqrt(square) / threshold - 1.0)
-            * square
-            / np.maximum(falling, np.finfo(np.float64).tiny)
-        )
+        square = np.sum(squares / scale**2, axis=1)
+        # Minus half of the derivative of `square`.
+        slope = np.sum(squares * curvature / scale**3, axis=1)
+        positive_slope = np.maximum(slope, np.finfo(np.float64).tiny)
+        # Newton's step: 1/sqrt(square) + move * slope / square^1.5 = 1 / threshold.
+        excess = np.sqrt(square) / threshold - 1.0
+        move = excess * square / positive_slope
+        # Near a singular form x can grow without limit; its square must not overflow.
         x = np.minimum(x + np.maximum(move, 0.0), 1e50)
         if np.all(move <= 1e-14 * x):
             break
-    shortened[rows] = Z[rows] * (x[:, None] / (curvature * x[:, None] + 1.0))
+    factors = x[:, None] / (curvature * x[:, None] + 1.0)
+    shortened[rows] = Z[rows] * factors
     return shortened
 
 
 @compiled
-def _descend(
-    G: np.ndarray, Z: np.ndarray, V: np.ndarray, threshold: float, sweeps: int
-) -> np.ndarray:
-    """Coordinate descent, row by row, in place of V."""
+def _descend(G: Array, Z: Array, V: Array, threshold: float, sweeps: int) -> Array:
+    """Minimize 1/2 v'Gv - <z, v> + threshold ||v||_1 by coordinate descent.
+
+    Row by row, in place of V, which holds the start. ``fitted`` is G v throughout, so
+    that a change of one coordinate costs O(T).
+    """
     d, T = V.shape
     for j in range(d):
         fitted = np.zeros(T)
@@ -513,17 +544,20 @@ def _descend(
     return V
 
 
-# ---------------------------------------------------------------------- total variation along the tasks
+# ------------------------------------------------------ total variation along the tasks
 
 
 @dataclass(frozen=True)
 class FusedGroup(Penalty):
-    """alpha sum_j ||w^j||_2 + sparsity sum |w_jt| + fusion sum_jt |w_j,t+1 - w_jt|, w^j the rows (features).
+    """Fused sparse group lasso along the tasks, for the rows w^j (features).
 
-    Prox: total variation, then soft threshold, then row shrinkage, in this order (Zhou
-    et al., Modeling disease progression via fused sparse group lasso, KDD 2012). The
-    dual norm of a row z is the largest <z, v> / value(v), found by going from c to that
-    ratio at v = prox of c * value at z.
+    The value is alpha sum_j ||w^j||_2 + sparsity sum |w_jt| + fusion
+    sum_jt |w_j,t+1 - w_jt|.
+
+    The prox applies total variation, then the soft threshold, then row shrinkage, in
+    this order (Zhou et al., Modeling disease progression via fused sparse group lasso,
+    KDD 2012). The dual norm of a row z is the largest <z, v> / value(v). It is the
+    limit of the iteration that replaces c by this ratio at v = prox of c * value at z.
 
     Parameters
     ----------
@@ -546,23 +580,24 @@ class FusedGroup(Penalty):
         check_number("fusion", self.fusion)
         if self.alpha == 0 and self.sparsity == 0 and self.fusion > 0:
             raise ValueError(
-                "alpha and sparsity are both 0: coefficients that are equal for all tasks would be free"
+                "alpha and sparsity are both 0: coefficients that are equal for all "
+                "tasks would be free"
             )
 
     @property
     def is_zero(self) -> bool:
         return self.alpha == 0 and self.sparsity == 0
 
-    def value(self, W: np.ndarray) -> float:
+    def value(self, W: Array) -> float:
         return float(self._row_values(W).sum())
 
-    def prox(self, W: np.ndarray, step: float) -> np.ndarray:
+    def prox(self, W: Array, step: float) -> Array:
         smooth = total_variation_prox(W, step * self.fusion)
         threshold = step * self.sparsity
         smooth -= np.clip(smooth, -threshold, threshold)
         return L21(self.alpha).prox(smooth, step)
 
-    def dual_norm(self, Z: np.ndarray) -> float:
+    def dual_norm(self, Z: Array) -> float:
         if self.is_zero:
             if np.any(Z):
                 return float("inf")
@@ -577,22 +612,26 @@ class FusedGroup(Penalty):
                 break
             rows = rows[left]
             V = V[left]
-            ratio = float((np.einsum("ij,ij->i", rows, V) / self._row_values(V)).max())
+            products = np.einsum("ij,ij->i", rows, V)
+            ratios = products / self._row_values(V)
+            ratio = float(ratios.max())
             if ratio <= best * (1.0 + 1e-15):
                 break
             best = ratio
         return best
 
-    def _row_values(self, W: np.ndarray) -> np.ndarray:
-        values = self.alpha * np.sqrt(
-            np.einsum("ij,ij->i", W, W)
-        ) + self.sparsity * np.abs(W).sum(axis=1)
-        return values + self.fusion * np.abs(np.diff(W, axis=1)).sum(axis=1)
+    def _row_values(self, W: Array) -> Array:
+        lengths = np.sqrt(np.einsum("ij,ij->i", W, W))
+        sums = np.abs(W).sum(axis=1)
+        variations = np.abs(np.diff(W, axis=1)).sum(axis=1)
+        values = self.alpha * lengths + self.sparsity * sums
+        return values + self.fusion * variations
 
 
-def total_variation_prox(Z: np.ndarray, strength: float) -> np.ndarray:
-    """Return, for every row z, argmin_v 1/2 ||v - z||^2 + strength * sum_t |v_{t+1} - v_t|, exactly.
+def total_variation_prox(Z: Array, strength: float) -> Array:
+    """Return the exact prox of the total variation of each row.
 
+    For a row z it is argmin_v 1/2 ||v - z||^2 + strength * sum_t |v_{t+1} - v_t|.
     Dynamic programming over the derivative of the cost-to-come, a piecewise linear
     function clipped to [-strength, strength] from one entry to the next (Johnson, A
     dynamic programming algorithm for the fused lasso and L0-segmentation, JCGS 2013).
@@ -609,7 +648,7 @@ def total_variation_prox(Z: np.ndarray, strength: float) -> np.ndarray:
 
 
 @compiled
-def _smooth_rows(Z: np.ndarray, strength: float) -> np.ndarray:
+def _smooth_rows(Z: Array, strength: float) -> Array:
     d: int = Z.shape[0]
     T: int = Z.shape[1]
     out = np.empty_like(Z)
@@ -624,8 +663,8 @@ def _smooth_rows(Z: np.ndarray, strength: float) -> np.ndarray:
         left = T
         right = T - 1
         for t in range(T - 1):
-            # The derivative is x - z_t - strength before the first knot (+ strength
-            # after the last), 0 for t = 0.
+            # The derivative is x - z_t - strength before the first knot, and x - z_t +
+            # strength after the last one. For t = 0 there is no cost-to-come yet.
             bound = 0.0
             if t > 0:
                 bound = strength

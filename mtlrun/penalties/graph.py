@@ -1,4 +1,4 @@
-"""Graphs of tasks: from similarities to the matrix that couples the coefficients of tasks."""
+"""Graphs of tasks: from similarities to the matrix that couples coefficients."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import scipy.sparse as sp
 from mtlrun.problem.memory import require
 from mtlrun.problem.taskdata import as_array, as_design, check_finite, is_sparse
 
+Array = np.ndarray
+
 # An ndarray or a sparse array of shape (T, T), which have no common static type; where
 # the user gives it, also "all" or a DataFrame.
 Similarity = Any
@@ -22,7 +24,7 @@ _SYMMETRY = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class TaskCoupling:
-    """How tasks share what they learn: M = (I + coupling * L)^{-1} for a graph Laplacian L.
+    """Coupling of tasks: M = (I + coupling * L)^{-1} for a graph Laplacian L.
 
     The penalty ``1/2 sum_t ||w_t||^2 + coupling/2 sum_st L_st w_s'w_t`` is ``1/2 tr(W
     M^{-1} W')``. M is symmetric, has eigenvalues in (0, 1], non-negative entries and
@@ -41,84 +43,95 @@ class TaskCoupling:
 
     n_tasks: int
     common: tuple[float, float] | None = None
-    given: tuple[np.ndarray, np.ndarray] | None = None
+    given: tuple[Array, Array] | None = None
 
     @cached_property
-    def matrix(self) -> np.ndarray:
+    def matrix(self) -> Array:
         """M, shape (T, T)."""
-        return self._pair(0)
+        if self.given is not None:
+            return self.given[0]
+        a, b = self._common_pair()
+        return a * np.eye(self.n_tasks) + b
 
     @cached_property
-    def inverse(self) -> np.ndarray:
+    def inverse(self) -> Array:
         """I + coupling * L, shape (T, T)."""
-        return self._pair(1)
+        if self.given is not None:
+            return self.given[1]
+        a, b = self._common_pair()
+        # The inverse of a I + b 11', because a + T b = 1.
+        return 1.0 / a * np.eye(self.n_tasks) + -b / a
 
     @property
-    def diagonal(self) -> np.ndarray:
+    def diagonal(self) -> Array:
         """The diagonal of M, shape (T,)."""
         if self.common is None:
             return np.diag(self.matrix)
         return np.full(self.n_tasks, sum(self.common))
 
-    def apply(self, V: np.ndarray) -> np.ndarray:
+    def apply(self, V: Array) -> Array:
         """Return M V for V of shape (T, k)."""
         if self.common is None:
             return np.asarray(self.matrix @ V)
         a, b = self.common
+        # In place: V can be large, and needs only one copy.
         out = a * V
         out += b * V.sum(axis=0)
         return out
 
-    def row(self, t: int, V: np.ndarray) -> np.ndarray:
+    def row(self, t: int, V: Array) -> Array:
         """Return row t of M V."""
         if self.common is None:
             return np.asarray(self.matrix[t] @ V)
         a, b = self.common
         return np.asarray(a * V[t] + b * V.sum(axis=0))
 
-    def part(self, tasks: np.ndarray) -> np.ndarray:
+    def part(self, tasks: Array) -> Array:
         """Return the rows and columns of M of some tasks, which may be repeated."""
         if self.common is None:
-            return np.asarray(self.matrix[np.ix_(tasks, tasks)])
+            selection = np.ix_(tasks, tasks)
+            return np.asarray(self.matrix[selection])
         a, b = self.common
-        return a * (tasks[:, None] == tasks) + b
+        is_same_task = tasks[:, None] == tasks
+        return a * is_same_task + b
 
     def factor(self) -> sp.csr_array:
-        """Return F (T, r) with F F' = M: two non-zeros per row for equally similar tasks, else lower triangular."""
+        """Return F of shape (T, r) with F F' = M.
+
+        It has two non-zeros per row for equally similar tasks, else it is lower
+        triangular.
+        """
         if self.common is None or self.n_tasks == 1:
             return sp.csr_array(np.linalg.cholesky(self.matrix))
         a, b = self.common
-        column = sp.csr_array(np.full((self.n_tasks, 1), np.sqrt(b)))
-        return sp.csr_array(
-            sp.hstack([column, np.sqrt(a) * sp.eye_array(self.n_tasks)], format="csr")
-        )
+        shared_column = sp.csr_array(np.full((self.n_tasks, 1), np.sqrt(b)))
+        task_columns = np.sqrt(a) * sp.eye_array(self.n_tasks)
+        columns = sp.hstack([shared_column, task_columns], format="csr")
+        return sp.csr_array(columns)
 
-    def _pair(self, which: int) -> np.ndarray:
-        if self.given is not None:
-            return self.given[which]
+    def _common_pair(self) -> tuple[float, float]:
+        """Return `common`, for a matrix of all pairs of tasks that fits into memory."""
         assert self.common is not None
         _require_pairs(self.n_tasks, 2)
-        a, b = self.common
-        if which == 1:
-            # The inverse of a I + b 11', because a + T b = 1.
-            return 1.0 / a * np.eye(self.n_tasks) + -b / a
-        return a * np.eye(self.n_tasks) + b
+        return self.common
 
 
 def check_similarity(
-    graph: Similarity, tasks: np.ndarray, *, isolated: bool = False
+    graph: Similarity, tasks: Array, *, isolated: bool = False
 ) -> Similarity:
-    """Return a task similarity as a (T, T) array in the order of `tasks`; a sparse one stays sparse.
+    """Return a task similarity as a (T, T) array in the order of `tasks`.
+
+    A sparse similarity stays sparse.
 
     Parameters
     ----------
     graph : "all", array-like or sparse matrix of shape (T, T), or DataFrame
-        "all" stands for all ones plus the identity, as in the published runs. A
-        DataFrame whose rows and columns are named by the tasks is put into their order.
+        "all" stands for ones plus the identity, as in the published runs. A DataFrame
+        whose rows and columns are labeled by the tasks is put into their order.
     tasks : ndarray of shape (T,)
         Labels of the tasks.
     isolated : bool, default False
-        Whether a task may have no similarity to any other.
+        Whether a task may have zero similarity to all others.
 
     Returns
     -------
@@ -128,8 +141,8 @@ def check_similarity(
     ------
     ValueError
         If the shape is wrong, an entry is NaN, infinite or negative, the matrix is not
-        symmetric, or a task has no similarity to any other (which would be a problem of
-        its own) though `isolated` is False.
+        symmetric, or a task has zero similarity to all others (a separate problem)
+        although `isolated` is False.
     MemoryLimitError
         If a dense matrix of all pairs would not fit into memory.
     """
@@ -137,7 +150,8 @@ def check_similarity(
     if isinstance(graph, str):
         if graph != "all":
             raise ValueError(
-                f"graph must be 'all' or a similarity matrix of the tasks, got {graph!r}"
+                "graph must be 'all' or a similarity matrix of the tasks, got "
+                f"{graph!r}"
             )
         _require_pairs(n_tasks, 2)
         return np.ones((n_tasks, n_tasks)) + np.eye(n_tasks)
@@ -149,33 +163,50 @@ def check_similarity(
         A = as_array(graph, "graph", ndim=2)
     if A.shape != (n_tasks, n_tasks):
         raise ValueError(
-            f"graph must have one row and one column per task, ({n_tasks}, {n_tasks}), got {A.shape}"
+            "graph must have one row and one column per task, "
+            f"({n_tasks}, {n_tasks}), got {A.shape}"
         )
     if not is_sparse(A):
         _require_pairs(n_tasks, 4)
         check_finite(A, "graph")
+    _check_entries(A, tasks)
+    if n_tasks > 1 and not isolated:
+        _check_not_isolated(A, tasks)
+    # Exactly symmetric, without the rounding that the check allows.
+    symmetric = (A + A.T) / 2
+    if is_sparse(A):
+        return sp.csr_array(symmetric)
+    return symmetric
+
+
+def _check_entries(A: Similarity, tasks: Array) -> None:
+    """Raise an error unless a similarity is non-negative and symmetric."""
     names = tasks.tolist()
     worst, s, t = _largest(-A)
     if worst > 0:
         raise ValueError(
-            f"graph must not be negative: the similarity of {names[s]!r} and {names[t]!r} is {-worst:g}"
+            f"graph must not be negative: the similarity of {names[s]!r} and "
+            f"{names[t]!r} is {-worst:g}"
         )
     skew, s, t = _largest(A - A.T)
     if skew > _SYMMETRY * A.max():
         raise ValueError(
-            f"graph must be symmetric: {A[s, t]:g} from {names[s]!r} to {names[t]!r} but {A[t, s]:g} back; "
-            "(A + A.T) / 2 is"
+            f"graph must be symmetric: {A[s, t]:g} from {names[s]!r} to {names[t]!r} "
+            f"but {A[t, s]:g} back; (A + A.T) / 2 is"
         )
+
+
+def _check_not_isolated(A: Similarity, tasks: Array) -> None:
+    """Raise an error if a task has zero similarity to all others."""
+    names = tasks.tolist()
     degrees = A.sum(axis=1) - A.diagonal()
-    if n_tasks > 1 and not isolated and np.any(degrees == 0):
-        isolated_tasks = [names[t] for t in np.flatnonzero(degrees == 0)]
+    isolated_tasks = [names[t] for t in np.flatnonzero(degrees == 0)]
+    if isolated_tasks:
         raise ValueError(
-            f"graph has isolated tasks, similar to no other: {isolated_tasks}. Give each a positive similarity to "
-            "another task, fit them separately (IndependentSVC), or set coupling=0 to learn all tasks independently"
+            f"graph has isolated tasks, similar to no other: {isolated_tasks}. Give "
+            "each a positive similarity to another task, fit them separately "
+            "(IndependentSVC), or set coupling=0 to learn all tasks independently"
         )
-    if is_sparse(A):
-        return sp.csr_array((A + A.T) / 2)
-    return (A + A.T) / 2
 
 
 def _largest(A: Similarity) -> tuple[float, int, int]:
@@ -192,13 +223,16 @@ def _require_pairs(n_tasks: int, matrices: int) -> None:
     require(
         8 * matrices * n_tasks**2,
         f"the similarity of all pairs of {n_tasks} tasks",
-        "Use fewer tasks, or a graph that needs no matrix of pairs: 'all' here, 'mean', 'chain' or a sparse matrix "
-        "in GraphMTL.",
+        "Use fewer tasks, or a graph that needs no matrix of pairs: 'all' here, "
+        "'mean', 'chain' or a sparse matrix in GraphMTL.",
     )
 
 
-def _reorder(graph: Similarity, tasks: np.ndarray) -> np.ndarray:
-    """Return a DataFrame as an array in the order of the tasks; one with default labels is taken as it is."""
+def _reorder(graph: Similarity, tasks: Array) -> Array:
+    """Return a DataFrame as an array in the order of the tasks.
+
+    A DataFrame with the default labels 0, 1, ... keeps its order.
+    """
     names = tasks.tolist()
     rows = list(graph.index)
     columns = list(graph.columns)
@@ -212,22 +246,27 @@ def _reorder(graph: Similarity, tasks: np.ndarray) -> np.ndarray:
 
 
 def laplacian(similarity: Similarity) -> Similarity:
-    """Return the Laplacian diag(A 1) - A of a similarity, sparse for a sparse one; the diagonal of A has no effect."""
+    """Return the Laplacian diag(A 1) - A of a similarity A, sparse for a sparse one.
+
+    The diagonal of A has no effect.
+    """
     if is_sparse(similarity):
-        degrees = similarity.sum(axis=1) - similarity.diagonal()
-        return sp.csr_array(
-            sp.diags_array(degrees + similarity.diagonal()) - similarity
-        )
+        diagonal = similarity.diagonal()
+        degrees = similarity.sum(axis=1) - diagonal
+        return sp.csr_array(sp.diags_array(degrees + diagonal) - similarity)
     A = similarity - np.diag(np.diag(similarity))
     return np.diag(A.sum(axis=1)) - A
 
 
 def couple_graph(
-    graph: Similarity, tasks: np.ndarray, coupling: float = 1.0
+    graph: Similarity, tasks: Array, coupling: float = 1.0
 ) -> TaskCoupling:
-    """Return the coupling of `couple_tasks` for what `check_similarity` takes; "all" needs no matrix of pairs."""
+    """Return the coupling of `couple_tasks` for a graph as in `check_similarity`.
+
+    The graph "all" needs no matrix of pairs.
+    """
     if isinstance(graph, str) and graph == "all":
-        return _couple_equals(len(tasks), 1.0, coupling)
+        return _couple_equals(len(tasks), similarity=1.0, coupling=coupling)
     return couple_tasks(check_similarity(graph, tasks), coupling)
 
 
@@ -253,25 +292,30 @@ def couple_tasks(similarity: Similarity, coupling: float = 1.0) -> TaskCoupling:
         A = similarity.toarray()
     else:
         A = similarity
-    # The Laplacian of n_tasks equally similar tasks is similarity * (T I - 11'), whose
-    # inverse is known.
-    other = A[~np.eye(n_tasks, dtype=bool)]
-    if n_tasks == 1 or coupling == 0 or np.all(other == other[0]):
-        return _couple_equals(
-            n_tasks, float(other[0]) if n_tasks > 1 else 0.0, coupling
-        )
+    if n_tasks == 1:
+        return _couple_equals(n_tasks, similarity=0.0, coupling=coupling)
+    off_diagonal = A[~np.eye(n_tasks, dtype=bool)]
+    first = float(off_diagonal[0])
+    if coupling == 0 or np.all(off_diagonal == first):
+        return _couple_equals(n_tasks, similarity=first, coupling=coupling)
     L = laplacian(A)
     values, vectors = np.linalg.eigh(L)
-    M = (vectors / (1.0 + coupling * np.maximum(values, 0.0))) @ vectors.T
-    return TaskCoupling(n_tasks, given=((M + M.T) / 2, np.eye(n_tasks) + coupling * L))
+    # The eigenvalues of a Laplacian are not negative, but for rounding.
+    inverse_values = 1.0 + coupling * np.maximum(values, 0.0)
+    M = (vectors / inverse_values) @ vectors.T
+    symmetric = (M + M.T) / 2
+    inverse = np.eye(n_tasks) + coupling * L
+    return TaskCoupling(n_tasks, given=(symmetric, inverse))
 
 
-def _couple_equals(n_tasks: int, similarity: float, coupling: float) -> TaskCoupling:
-    """Return the coupling of tasks that are all equally similar."""
-    if n_tasks == 1:
-        a = 1.0
-    else:
-        a = 1.0
-        if coupling:
-            a = 1.0 / (1.0 + coupling * similarity * n_tasks)
-    return TaskCoupling(n_tasks, common=(a, (1.0 - a) / n_tasks))
+def _couple_equals(n_tasks: int, *, similarity: float, coupling: float) -> TaskCoupling:
+    """Return the coupling of tasks that are all equally similar.
+
+    Their Laplacian is similarity * (T I - 11'), so that M = a I + (1 - a)/T 11' with
+    a = 1 / (1 + coupling * similarity * T).
+    """
+    a = 1.0
+    if n_tasks > 1 and coupling:
+        a = 1.0 / (1.0 + coupling * similarity * n_tasks)
+    b = (1.0 - a) / n_tasks
+    return TaskCoupling(n_tasks, common=(a, b))

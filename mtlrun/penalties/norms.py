@@ -18,6 +18,8 @@ import scipy.linalg
 
 from mtlrun.problem.penalty import Penalty, check_number
 
+Array = np.ndarray
+
 # Eigenvalues of a Gram matrix carry an error of about eps * sigma_1^2, so singular
 # values near a threshold tau carry eps * sigma_1^2 / tau; below this ratio tau /
 # sigma_1 the full SVD is taken instead.
@@ -26,7 +28,7 @@ _GRAM_RATIO = 1e-5
 _SMALL = 32
 
 
-def small_gram(Z: np.ndarray) -> np.ndarray:
+def small_gram(Z: Array) -> Array:
     """Return Z'Z or ZZ', whichever is smaller.
 
     Its eigenvalues are squared singular values with an error of eps * sigma_1^2: an
@@ -39,8 +41,8 @@ def small_gram(Z: np.ndarray) -> np.ndarray:
     return Z @ Z.T
 
 
-def spectral_norm(Z: np.ndarray) -> float:
-    """Return the largest singular value of Z (0 for an empty matrix), to machine precision.
+def spectral_norm(Z: Array) -> float:
+    """Return the largest singular value of Z to machine precision; 0 for an empty Z.
 
     Raises
     ------
@@ -51,10 +53,12 @@ def spectral_norm(Z: np.ndarray) -> float:
     if size == 0:
         return 0.0
     gram = small_gram(Z)
+    # SciPy checks for values that are not finite, NumPy does not.
     if size > _SMALL:
-        top = scipy.linalg.eigh(
-            gram, eigvals_only=True, subset_by_index=[size - 1, size - 1]
-        )[0]
+        last = size - 1
+        top = scipy.linalg.eigh(gram, eigvals_only=True, subset_by_index=[last, last])[
+            0
+        ]
     elif np.isfinite(gram).all():
         top = np.linalg.eigvalsh(gram)[-1]
     else:
@@ -62,12 +66,12 @@ def spectral_norm(Z: np.ndarray) -> float:
     return float(np.sqrt(max(top, 0.0)))
 
 
-def trace_norm(Z: np.ndarray) -> float:
+def trace_norm(Z: Array) -> float:
     """Return the sum of the singular values of Z."""
     return float(np.linalg.svd(Z, compute_uv=False).sum())
 
 
-def svt(Z: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
+def svt(Z: Array, threshold: float) -> tuple[Array, Array]:
     """Soft-threshold the singular values of Z: the prox of threshold * trace norm.
 
     One eigendecomposition of the smaller Gram matrix, of which only the part above the
@@ -94,7 +98,8 @@ def svt(Z: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
         If Z holds values that are not finite or the threshold is negative.
     """
     gram = small_gram(Z)
-    bound = float(np.sqrt(max(np.trace(gram), 0.0)))  # Frobenius norm, at least sigma_1
+    # The Frobenius norm is never below the largest singular value, and costs nothing.
+    bound = float(np.sqrt(max(np.trace(gram), 0.0)))
     if not np.isfinite(bound):
         raise ValueError("Z holds NaN or infinite values")
     if threshold >= bound:
@@ -108,9 +113,12 @@ def svt(Z: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
         first = int(np.searchsorted(values, threshold**2, side="right"))
         values = values[first:]
         V = V[:, first:]
+    # Eigenvalues come in ascending order.
     sigma = np.sqrt(values)[::-1]
     V = V[:, ::-1]
-    scaled = V * (1.0 - threshold / sigma)
+    factors = 1.0 - threshold / sigma
+    scaled = V * factors
+    # Two products with thin matrices: the vectors of the other side are never computed.
     if Z.shape[1] <= Z.shape[0]:
         matrix = (Z @ scaled) @ V.T
     else:
@@ -118,25 +126,29 @@ def svt(Z: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
     return matrix, sigma - threshold
 
 
-def svt_full(Z: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
+def svt_full(Z: Array, threshold: float) -> tuple[Array, Array]:
     """Soft-threshold the singular values as `svt`, by the full SVD as in the papers."""
     U, sigma, Vt = np.linalg.svd(Z, full_matrices=False)
-    kept = int(np.count_nonzero(sigma > threshold))
-    shrunk = sigma[:kept] - threshold
-    return (U[:, :kept] * shrunk) @ Vt[:kept], shrunk
+    rank = int(np.count_nonzero(sigma > threshold))
+    shrunk = sigma[:rank] - threshold
+    left = U[:, :rank] * shrunk
+    return left @ Vt[:rank], shrunk
 
 
 @dataclass(frozen=True)
 class SpectralBox(Penalty):
-    """alpha eta (1 + eta) min_q sum_i sigma_i^2 / (eta + q_i) subject to 0 <= q <= 1, sum(q) <= k.
+    """Squared singular values of W, of which the k leading ones cost less.
 
-    sigma are the singular values of W. It equals ``alpha eta (1 + eta) min_M tr(W (eta
-    I + M)^{-1} W')`` over symmetric M with 0 <= M <= I and tr(M) <= k: the k leading
-    directions cost alpha eta, all others alpha (1 + eta), times the squared singular
-    value. With r = alpha eta (1 + eta) and c = eta + 2 r step the prox multiplies
-    singular value a_i by (eta + q_i) / (c + q_i), where q = clip(a / nu - c, 0, 1) sums
-    to k; the conjugate is (eta ||Z||_F^2 + sum of the k largest squared singular
-    values) / (4 r).
+    The value is ``alpha eta (1 + eta) min_q sum_i sigma_i^2 / (eta + q_i)`` subject to
+    0 <= q <= 1 and sum(q) <= k, where sigma are the singular values of W. It equals
+    ``alpha eta (1 + eta) min_M tr(W (eta I + M)^{-1} W')`` over symmetric M with
+    0 <= M <= I and tr(M) <= k: the k leading directions cost alpha eta, all others
+    alpha (1 + eta), times the squared singular value.
+
+    With r = alpha eta (1 + eta) and c = eta + 2 r step, the prox multiplies singular
+    value a_i by (eta + q_i) / (c + q_i), where q = clip(a / nu - c, 0, 1) sums to k.
+    The conjugate is (eta ||Z||_F^2 + sum of the k largest squared singular values)
+    / (4 r).
 
     Zhou, Chen and Ye, Clustered multi-task learning via alternating structure
     optimization, NIPS 2011 (the objective); McDonald, Pontil and Stamos, New
@@ -147,8 +159,8 @@ class SpectralBox(Penalty):
     alpha : float
         Non-negative strength.
     eta : float
-        Positive; the smaller, the cheaper are the k leading directions relative to the
-        others.
+        Positive. The smaller it is, the less the k leading directions cost relative to
+        the others.
     k : int
         At least 1.
 
@@ -175,14 +187,16 @@ class SpectralBox(Penalty):
         """The factor r = alpha eta (1 + eta)."""
         return self.alpha * self.eta * (1.0 + self.eta)
 
-    def value(self, W: np.ndarray) -> float:
+    def value(self, W: Array) -> float:
         squares = np.linalg.eigvalsh(small_gram(W))
-        return self._of(np.sqrt(np.maximum(squares, 0.0)))
+        # Rounding can make eigenvalues near zero negative.
+        sigma = np.sqrt(np.maximum(squares, 0.0))
+        return self._of(sigma)
 
-    def prox(self, W: np.ndarray, step: float) -> np.ndarray:
+    def prox(self, W: Array, step: float) -> Array:
         return self.prox_value(W, step)[0]
 
-    def prox_value(self, W: np.ndarray, step: float) -> tuple[np.ndarray, float]:
+    def prox_value(self, W: Array, step: float) -> tuple[Array, float]:
         # The factors lie in (0, 1) and are equal for all directions near zero: the
         # eigenvectors of the Gram matrix are as accurate as the vectors of an SVD.
         squares, V = np.linalg.eigh(small_gram(W))
@@ -197,24 +211,30 @@ class SpectralBox(Penalty):
             shrunk = change @ W
         return shrunk, self._of(a * factors)
 
-    def conjugate(self, Z: np.ndarray) -> float:
+    def conjugate(self, Z: Array) -> float:
         squares = np.maximum(np.linalg.eigvalsh(small_gram(Z)), 0.0)
-        total = self.eta * float(squares.sum()) + float(squares[::-1][: self.k].sum())
+        leading = squares[::-1][: self.k]
+        total = self.eta * float(squares.sum()) + float(leading.sum())
         if self.strength == 0:
             if total == 0:
                 return 0.0
             return float("inf")
         return total / (4.0 * self.strength)
 
-    def _of(self, sigma: np.ndarray) -> float:
+    def _of(self, sigma: Array) -> float:
+        """Return the penalty of a matrix with singular values sigma."""
         q = fill_boxes(sigma, self.eta, self.k)
-        return self.strength * float(np.sum(np.square(sigma) / (self.eta + q)))
+        costs = np.square(sigma) / (self.eta + q)
+        return self.strength * float(np.sum(costs))
 
 
-def fill_boxes(a: np.ndarray, c: float, k: int) -> np.ndarray:
+def fill_boxes(a: Array, c: float, k: int) -> Array:
     """Return q in [0, 1] with sum(q) <= k that minimizes sum_i a_i^2 / (c + q_i).
 
-    q = clip(s a - c, 0, 1), s such that q sums to k; entries with a = 0 get 0.
+    The minimizer is q = clip(s a - c, 0, 1) for the s at which q sums to k. Entries
+    with a = 0 get 0. As s grows, each entry starts to fill at s = c / a and is full at
+    s = (c + 1) / a, so that sum(q) is linear in s between these breaks: the s is found
+    by interpolation, without iterations.
 
     Parameters
     ----------
@@ -229,23 +249,24 @@ def fill_boxes(a: np.ndarray, c: float, k: int) -> np.ndarray:
         return positive.astype(np.float64)
     values = -np.sort(-a[positive])
     sums = np.concatenate([[0.0], np.cumsum(values)])
-    breaks = np.sort(np.concatenate([c / values, (c + 1.0) / values]))
-
-    def state(s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        # values are in descending order: the first are full, the next partly filled
-        full = np.searchsorted(-values, -(c + 1.0) / s, side="right")
-        begun = np.searchsorted(-values, -c / s, side="right")
-        return full, begun
-
-    full, begun = state(breaks)
-    filled = full + breaks * (sums[begun] - sums[full]) - c * (begun - full)
-    # The filling is linear between breaks; it is 0 at the first and above k at the
-    # last.
-    last = int(np.clip(np.searchsorted(filled, k, side="left"), 1, len(breaks) - 1))
-    low = filled[last - 1]
-    high = filled[last]
-    share = 1.0 if high == low else (k - low) / (high - low)
-    s = breaks[last - 1] + share * (breaks[last] - breaks[last - 1])
+    starts = c / values
+    ends = (c + 1.0) / values
+    breaks = np.sort(np.concatenate([starts, ends]))
+    # The values are in descending order: at each break, the first `n_full` entries are
+    # full, and the first `n_started` have started to fill.
+    n_full = np.searchsorted(-values, -(c + 1.0) / breaks, side="right")
+    n_started = np.searchsorted(-values, -c / breaks, side="right")
+    partial_sums = sums[n_started] - sums[n_full]
+    totals = n_full + breaks * partial_sums - c * (n_started - n_full)
+    # The total is 0 at the first break and above k at the last one.
+    position = int(np.searchsorted(totals, k, side="left"))
+    after = int(np.clip(position, 1, len(breaks) - 1))
+    low = totals[after - 1]
+    high = totals[after]
+    share = 1.0
+    if high != low:
+        share = (k - low) / (high - low)
+    s = breaks[after - 1] + share * (breaks[after] - breaks[after - 1])
     return np.clip(s * a - c, 0.0, 1.0)
 
 
@@ -254,108 +275,132 @@ def fill_boxes(a: np.ndarray, c: float, k: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class L1(Penalty):
-    """alpha * sum |w|; prox: soft threshold; dual norm: largest entry."""
+    """The l1 norm, alpha * sum |w|.
+
+    Its prox is the soft threshold, and its dual norm the largest absolute entry.
+    """
 
     by_column: ClassVar[bool] = True
 
-    def value(self, W: np.ndarray) -> float:
+    def value(self, W: Array) -> float:
         return self.alpha * float(np.abs(W).sum())
 
-    def prox(self, W: np.ndarray, step: float) -> np.ndarray:
-        t = step * self.alpha
-        return W - np.clip(W, -t, t)
+    def prox(self, W: Array, step: float) -> Array:
+        threshold = step * self.alpha
+        return W - np.clip(W, -threshold, threshold)
 
-    def column_dual_norms(self, Z: np.ndarray) -> np.ndarray:
-        return self._per_alpha(np.abs(Z).max(axis=0, initial=0.0))
+    def column_dual_norms(self, Z: Array) -> Array:
+        largest = np.abs(Z).max(axis=0, initial=0.0)
+        return self._per_alpha(largest)
 
 
 @dataclass(frozen=True)
 class L21(Penalty):
-    """alpha * sum over rows (features) of their l2 norms; prox: row shrinkage; dual norm: largest row norm."""
+    """The l2,1 norm: alpha * sum of the l2 norms of the rows (features).
 
-    def value(self, W: np.ndarray) -> float:
-        return self.alpha * float(_norms(W, axis=1).sum())
+    Its prox shrinks rows, and its dual norm is the largest l2 norm of a row.
+    """
 
-    def prox(self, W: np.ndarray, step: float) -> np.ndarray:
-        return W * _shrink(_norms(W, axis=1), step * self.alpha)[:, None]
+    def value(self, W: Array) -> float:
+        norms = _norms(W, axis=1)
+        return self.alpha * float(norms.sum())
 
-    def dual_norm(self, Z: np.ndarray) -> float:
-        return float(self._per_alpha(_norms(Z, axis=1)).max(initial=0.0))
+    def prox(self, W: Array, step: float) -> Array:
+        factors = _shrink(_norms(W, axis=1), step * self.alpha)
+        return W * factors[:, None]
+
+    def dual_norm(self, Z: Array) -> float:
+        norms = self._per_alpha(_norms(Z, axis=1))
+        return float(norms.max(initial=0.0))
 
 
 @dataclass(frozen=True)
 class L12(Penalty):
-    """alpha * sum over columns (tasks) of their l2 norms; prox: column shrinkage; dual norm: largest column norm."""
+    """The l1,2 norm: alpha * sum of the l2 norms of the columns (tasks).
+
+    Its prox shrinks columns, and its dual norm is the largest l2 norm of a column.
+    """
 
     rotation_invariant: ClassVar[bool] = True
     by_column: ClassVar[bool] = True
 
-    def value(self, W: np.ndarray) -> float:
-        return self.alpha * float(_norms(W, axis=0).sum())
+    def value(self, W: Array) -> float:
+        norms = _norms(W, axis=0)
+        return self.alpha * float(norms.sum())
 
-    def prox(self, W: np.ndarray, step: float) -> np.ndarray:
-        return W * _shrink(_norms(W, axis=0), step * self.alpha)
+    def prox(self, W: Array, step: float) -> Array:
+        factors = _shrink(_norms(W, axis=0), step * self.alpha)
+        return W * factors
 
-    def column_dual_norms(self, Z: np.ndarray) -> np.ndarray:
+    def column_dual_norms(self, Z: Array) -> Array:
         return self._per_alpha(_norms(Z, axis=0))
 
 
 @dataclass(frozen=True)
 class TraceNorm(Penalty):
-    """alpha * sum of singular values; prox: singular value thresholding; dual norm: spectral norm.
+    """The trace norm: alpha * sum of the singular values.
+
+    Its prox thresholds singular values, and its dual norm is the spectral norm.
 
     Examples
     --------
     >>> import numpy as np
     >>> from mtlrun.penalties.norms import TraceNorm
-    >>> TraceNorm(2.0).value(np.diag([3.0, 1.0])), TraceNorm(2.0).dual_norm(np.diag([3.0, 1.0]))
-    (8.0, 1.5)
-    >>> TraceNorm(2.0).prox(np.diag([3.0, 1.0]), step=0.5).round(12).tolist()
+    >>> penalty = TraceNorm(2.0)
+    >>> W = np.diag([3.0, 1.0])
+    >>> penalty.value(W)
+    8.0
+    >>> penalty.dual_norm(W)
+    1.5
+    >>> penalty.prox(W, step=0.5).round(12).tolist()
     [[2.0, 0.0], [0.0, 0.0]]
     """
 
     rotation_invariant: ClassVar[bool] = True
 
-    def value(self, W: np.ndarray) -> float:
+    def value(self, W: Array) -> float:
         return self.alpha * trace_norm(W)
 
-    def prox(self, W: np.ndarray, step: float) -> np.ndarray:
+    def prox(self, W: Array, step: float) -> Array:
         return svt(W, step * self.alpha)[0]
 
-    def prox_value(self, W: np.ndarray, step: float) -> tuple[np.ndarray, float]:
+    def prox_value(self, W: Array, step: float) -> tuple[Array, float]:
         V, sigma = svt(W, step * self.alpha)
         return V, self.alpha * float(sigma.sum())
 
-    def dual_norm(self, Z: np.ndarray) -> float:
+    def dual_norm(self, Z: Array) -> float:
         return float(self._per_alpha(np.asarray(spectral_norm(Z))))
 
 
 @dataclass(frozen=True)
 class SquaredFrobenius(Penalty):
-    """alpha/2 ||W||_F^2; prox: scaling; conjugate ||Z||_F^2 / (2 alpha)."""
+    """The ridge penalty, alpha/2 ||W||_F^2.
+
+    Its prox scales W, and its conjugate is ||Z||_F^2 / (2 alpha).
+    """
 
     rotation_invariant: ClassVar[bool] = True
     is_norm: ClassVar[bool] = False
 
-    def value(self, W: np.ndarray) -> float:
+    def value(self, W: Array) -> float:
         return 0.5 * self.alpha * float(np.vdot(W, W))
 
-    def prox(self, W: np.ndarray, step: float) -> np.ndarray:
+    def prox(self, W: Array, step: float) -> Array:
         return W / (1.0 + step * self.alpha)
 
-    def conjugate(self, Z: np.ndarray) -> float:
+    def conjugate(self, Z: Array) -> float:
         square = np.asarray(np.vdot(Z, Z))
         return 0.5 * float(self._per_alpha(square))
 
 
 @dataclass(frozen=True)
 class SquaredTraceNorm(Penalty):
-    """alpha ||W||_*^2 + ridge/2 ||W||_F^2; prox and conjugate act on the singular values.
+    """Squared trace norm with ridge, alpha ||W||_*^2 + ridge/2 ||W||_F^2.
 
-    For singular values a_1 >= a_2 >= ... and c = alpha * step (no ridge) the prox has
-    (a_i - 2cS)_+, where S = sum_{i<=k} a_i / (1 + 2ck) is its trace norm and k the
-    largest index with a_k > 2cS; the conjugate is
-    ||Z||_2^2 / (4 alpha).
+    Prox and conjugate act on the singular values a_1 >= a_2 >= ... only. Without ridge,
+    and with c = alpha * step, the prox has the singular values (a_i - 2cS)_+, where
+    S = sum_{i<=k} a_i / (1 + 2ck) is its trace norm and k the largest index with
+    a_k > 2cS. The conjugate is ||Z||_2^2 / (4 alpha).
 
     Parameters
     ----------
@@ -383,49 +428,66 @@ class SquaredTraceNorm(Penalty):
     def is_zero(self) -> bool:
         return self.alpha == 0 and self.ridge == 0
 
-    def value(self, W: np.ndarray) -> float:
-        return self._of(np.linalg.svd(W, compute_uv=False))
+    def value(self, W: Array) -> float:
+        sigma = np.linalg.svd(W, compute_uv=False)
+        return self._of(sigma)
 
-    def prox(self, W: np.ndarray, step: float) -> np.ndarray:
+    def prox(self, W: Array, step: float) -> Array:
         return self.prox_value(W, step)[0]
 
-    def prox_value(self, W: np.ndarray, step: float) -> tuple[np.ndarray, float]:
+    def prox_value(self, W: Array, step: float) -> tuple[Array, float]:
         U, a, Vt = np.linalg.svd(W, full_matrices=False)
         sigma = self._shrunk(a, step)
         rank = int(np.count_nonzero(sigma))
-        return (U[:, :rank] * sigma[:rank]) @ Vt[:rank], self._of(sigma)
+        left = U[:, :rank] * sigma[:rank]
+        return left @ Vt[:rank], self._of(sigma)
 
-    def conjugate(self, Z: np.ndarray) -> float:
+    def conjugate(self, Z: Array) -> float:
         if self.ridge == 0:
-            return float(self._per_alpha(np.asarray(0.25 * spectral_norm(Z) ** 2)))
+            square = spectral_norm(Z) ** 2
+            return float(self._per_alpha(np.asarray(0.25 * square)))
         z = np.linalg.svd(Z, compute_uv=False)
         # The maximizer of <z, w> - value(w) is the prox, with step 1 / ridge, of alpha
         # ||.||_*^2 alone at z / ridge.
-        w = SquaredTraceNorm(self.alpha)._shrunk(z / self.ridge, 1.0 / self.ridge)
+        trace_norm_part = SquaredTraceNorm(self.alpha)
+        w = trace_norm_part._shrunk(z / self.ridge, 1.0 / self.ridge)
         return float(z @ w) - self._of(w)
 
-    def _of(self, sigma: np.ndarray) -> float:
-        return self.alpha * float(sigma.sum()) ** 2 + 0.5 * self.ridge * float(
-            sigma @ sigma
-        )
+    def _of(self, sigma: Array) -> float:
+        """Return the penalty of a matrix with singular values sigma."""
+        trace_norm_term = self.alpha * float(sigma.sum()) ** 2
+        ridge_term = 0.5 * self.ridge * float(sigma @ sigma)
+        return trace_norm_term + ridge_term
 
-    def _shrunk(self, a: np.ndarray, step: float) -> np.ndarray:
-        """Return the singular values of the prox of a matrix with singular values a, in descending order."""
+    def _shrunk(self, a: Array, step: float) -> Array:
+        """Return the singular values of the prox, in descending order.
+
+        Those of its argument are a, in descending order, too.
+        """
+        # The ridge scales the argument and the step; the rest is the squared trace
+        # norm.
         scale = 1.0 / (1.0 + step * self.ridge)
         a = scale * a
         twice = 2.0 * scale * step * self.alpha
-        thresholds = twice * np.cumsum(a) / (1.0 + twice * np.arange(1, len(a) + 1))
+        ranks = np.arange(1, len(a) + 1)
+        # Entry k - 1 is the threshold 2cS of the class docstring if k values are kept.
+        thresholds = twice * np.cumsum(a) / (1.0 + twice * ranks)
         kept = np.flatnonzero(a > thresholds)
         if len(kept):
             return np.maximum(a - thresholds[kept[-1]], 0.0)
         return np.zeros_like(a)
 
 
-def _norms(W: np.ndarray, axis: int) -> np.ndarray:
-    return np.sqrt(np.einsum("ij,ij->i" if axis == 1 else "ij,ij->j", W, W))
+def _norms(W: Array, axis: int) -> Array:
+    """Return the l2 norms of the columns (axis 0) or rows (axis 1) of W."""
+    subscripts = "ij,ij->j"
+    if axis == 1:
+        subscripts = "ij,ij->i"
+    squares = np.einsum(subscripts, W, W)
+    return np.sqrt(squares)
 
 
-def _shrink(norms: np.ndarray, threshold: float) -> np.ndarray:
+def _shrink(norms: Array, threshold: float) -> Array:
     """Return max(0, 1 - threshold / norm), and 1 throughout for a threshold of 0."""
     if threshold <= 0:
         return np.ones_like(norms)
@@ -436,22 +498,27 @@ def _shrink(norms: np.ndarray, threshold: float) -> np.ndarray:
 class L1Inf(Penalty):
     """alpha * sum over rows (features) of their largest absolute entry.
 
-    Prox: per row x - (projection of x on the l1 ball of radius alpha * step); dual
-    norm: largest l1 norm of a row.
+    Its prox subtracts, from each row, the projection of the row on the l1 ball of
+    radius alpha * step. Its dual norm is the largest l1 norm of a row.
     """
 
-    def value(self, W: np.ndarray) -> float:
-        return self.alpha * float(np.abs(W).max(axis=1, initial=0.0).sum())
+    def value(self, W: Array) -> float:
+        largest = np.abs(W).max(axis=1, initial=0.0)
+        return self.alpha * float(largest.sum())
 
-    def prox(self, W: np.ndarray, step: float) -> np.ndarray:
+    def prox(self, W: Array, step: float) -> Array:
         return W - project_rows_l1(W, step * self.alpha)
 
-    def dual_norm(self, Z: np.ndarray) -> float:
-        return float(self._per_alpha(np.abs(Z).sum(axis=1)).max(initial=0.0))
+    def dual_norm(self, Z: Array) -> float:
+        norms = self._per_alpha(np.abs(Z).sum(axis=1))
+        return float(norms.max(initial=0.0))
 
 
-def project_rows_l1(Z: np.ndarray, radius: float) -> np.ndarray:
-    """Return Z with every row projected on the l1 ball: a soft threshold that brings its l1 norm down to `radius`.
+def project_rows_l1(Z: Array, radius: float) -> Array:
+    """Project each row of Z on the l1 ball of a radius.
+
+    The projection is the soft threshold that brings the l1 norm of a row down to
+    `radius`.
 
     Parameters
     ----------
@@ -476,8 +543,9 @@ def project_rows_l1(Z: np.ndarray, radius: float) -> np.ndarray:
 
 
 def needed_parts(penalties: Sequence[Penalty], shape: tuple[int, int]) -> list[int]:
-    """Return the positions of the penalties that an optimal W = sum of parts needs; the other parts are zero there.
+    """Return the positions of the penalties that an optimal W = sum of parts needs.
 
+    The other parts are zero in a solution.
     Part k is not needed when some other penalty j has penalty_j(W) <= penalty_k(W) for
     all W: what is in part k can move to part j. In terms of dual norms ||.||_k* <= c
     ||.||_j* and alpha_k >= c alpha_j, with the best constants c. For robust MTL
@@ -498,7 +566,7 @@ def needed_parts(penalties: Sequence[Penalty], shape: tuple[int, int]) -> list[i
     return kept
 
 
-def kept_parts(parts: np.ndarray, needed: Sequence[int]) -> np.ndarray:
+def kept_parts(parts: Array, needed: Sequence[int]) -> Array:
     """Return the needed parts of shape (n_needed, d, T); the first absorbs the others.
 
     Parameters
@@ -515,9 +583,10 @@ def kept_parts(parts: np.ndarray, needed: Sequence[int]) -> np.ndarray:
 def mixture_range(
     first: type[Penalty], second: type[Penalty], shape: tuple[int, int]
 ) -> tuple[float, float]:
-    """Return the interval of lam outside of which ``first(P) + lam second(W - P)`` needs one of its parts only.
+    """Return the range of lam in which an optimal mixture can have both parts.
 
-    Up to its lower end the first part is not needed, from its upper end on the second.
+    The mixture minimizes ``first(P) + lam second(W - P)`` over P. The first part is not
+    needed up to the lower end of the range, the second one from the upper end on.
 
     Raises
     ------
@@ -536,13 +605,17 @@ def mixture_range(
 def _dominated(p: Penalty, q: Penalty, shape: tuple[int, int]) -> bool:
     """Whether q(W) <= p(W) for all W of this shape."""
     factor = _dual_ratio(type(p), type(q), shape)
+    # At equality both solutions are optimal: rounding of alpha does not decide.
     return factor is not None and p.alpha >= factor * q.alpha * (1.0 - 1e-12)
 
 
 def _dual_ratio(
     p: type[Penalty], q: type[Penalty], shape: tuple[int, int]
 ) -> float | None:
-    """Return sup ||Z||_p* / ||Z||_q* (spectral, largest row, column, entry), None where it is not known."""
+    """Return sup ||Z||_p* / ||Z||_q* over Z of a shape; None if it is not known.
+
+    The dual norms are the spectral norm and the largest row, column or entry.
+    """
     d, T = shape
     if p is q and p in (TraceNorm, L21, L12, L1, L1Inf):
         return 1.0

@@ -1,1 +1,1 @@
-"""The problem to be solved: tasks, losses, operators, objectives and their certificates."""
+"""The problem to solve: tasks, losses, operators, objectives and certificates."""

@@ -113,7 +113,7 @@ class ShrunkenLevels:
         return self.mean + shares * residual_means - self.center @ W
 
     def penalty(self, W: Array, intercepts: Array) -> float:
-        """Return the penalty ``rho / 2 sum_t (b_t - m)^2`` of coefficients and intercepts.
+        """Return the penalty ``rho / 2 sum_t (b_t - m)^2`` of the levels b_t.
 
         The intercepts (T,) are those at zero columns; b_t are the levels at the mean
         row.

@@ -17,10 +17,12 @@ from scipy.special import expit, xlogy
 
 from mtlrun.problem.penalty import check_number
 
+Array = np.ndarray[Any, np.dtype[Any]]
+
 # Dual points leave their domain by rounding only; more than this is infeasible.
 _DOMAIN_TOLERANCE = 1e-12
 
-Weights = np.ndarray | None
+Weights = Array | None
 
 
 @dataclass(frozen=True)
@@ -51,61 +53,56 @@ class Loss(ABC):
     @property
     @abstractmethod
     def curvature(self) -> float:
-        """Lipschitz constant of the derivative in z (for weight 1); inf where there is none."""
+        """Lipschitz constant of the derivative in z for weight 1, or inf."""
 
     @abstractmethod
-    def values(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def values(self, z: Array, y: Array) -> Array:
         """Return l(z, y) elementwise, without weights."""
 
     @abstractmethod
-    def derivative(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def derivative(self, z: Array, y: Array) -> Array:
         """Return dl/dz elementwise, without weights (a subgradient at kinks)."""
 
     @abstractmethod
-    def second_derivative(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def second_derivative(self, z: Array, y: Array) -> Array:
         """Return d2l/dz2 elementwise, without weights (a generalized one at kinks)."""
 
     @abstractmethod
-    def conjugate_values(
-        self, theta: np.ndarray, y: np.ndarray, w: np.ndarray | float
-    ) -> np.ndarray:
-        """Return w l*(theta / w) elementwise for positive weights, inf outside the domain."""
+    def conjugate_values(self, theta: Array, y: Array, w: Array | float) -> Array:
+        """Return w l*(theta / w) elementwise for positive weights.
+
+        It is inf outside the domain.
+        """
 
     @abstractmethod
-    def prox_step(
-        self, z: np.ndarray, y: np.ndarray, t: np.ndarray | float
-    ) -> np.ndarray:
+    def prox_step(self, z: Array, y: Array, t: Array | float) -> Array:
         """Return argmin_u t l(u, y) + (u - z)^2 / 2 elementwise."""
 
-    def value(self, z: np.ndarray, y: np.ndarray, weights: Weights = None) -> float:
+    def value(self, z: Array, y: Array, weights: Weights = None) -> float:
         """Return the sum of w l(z, y)."""
         values = self.values(z, y)
-        return float(values.sum() if weights is None else np.sum(weights * values))
+        if weights is None:
+            return float(values.sum())
+        return float(np.sum(weights * values))
 
-    def gradient(
-        self, z: np.ndarray, y: np.ndarray, weights: Weights = None
-    ) -> np.ndarray:
-        """Return the gradient of `value` in z, a field (a subgradient for the hinge)."""
+    def gradient(self, z: Array, y: Array, weights: Weights = None) -> Array:
+        """Return the gradient of `value` in z, a field; a subgradient for the hinge."""
         slope = self.derivative(z, y)
         if weights is None:
             return slope
         return weights * slope
 
-    def hessian(
-        self, z: np.ndarray, y: np.ndarray, weights: Weights = None
-    ) -> np.ndarray:
+    def hessian(self, z: Array, y: Array, weights: Weights = None) -> Array:
         """Return the diagonal of the second derivative of `value` in z, a field."""
         curve = self.second_derivative(z, y)
         if weights is None:
             return curve
         return weights * curve
 
-    def conjugate(
-        self, theta: np.ndarray, y: np.ndarray, weights: Weights = None
-    ) -> float:
-        """Return sup_z <theta, z> - value(z), the sum of w l*(theta / w); inf outside the domain.
+    def conjugate(self, theta: Array, y: Array, weights: Weights = None) -> float:
+        """Return sup_z <theta, z> - value(z), the sum of w l*(theta / w).
 
-        An entry of weight 0 has the domain {0}.
+        It is inf outside the domain. An entry of weight 0 has the domain {0}.
         """
         if weights is None:
             return float(np.sum(self.conjugate_values(theta, y, 1.0)))
@@ -115,26 +112,29 @@ class Loss(ABC):
         used = w > 0
         if np.any(theta[~used] != 0):
             return float("inf")
-        return float(
-            np.sum(
-                self.conjugate_values(
-                    theta[used], np.broadcast_to(y, theta.shape)[used], w[used]
-                )
-            )
-        )
+        y = np.broadcast_to(y, theta.shape)
+        values = self.conjugate_values(theta[used], y[used], w[used])
+        return float(np.sum(values))
 
     def prox(
         self,
-        z: np.ndarray,
-        y: np.ndarray,
-        step: float | np.ndarray,
+        z: Array,
+        y: Array,
+        step: float | Array,
         weights: Weights = None,
-    ) -> np.ndarray:
-        """Return argmin_u sum of w l(u, y) + (u - z)^2 / (2 step); entries of weight 0 stay at z."""
-        return self.prox_step(z, y, step if weights is None else step * weights)
+    ) -> Array:
+        """Return argmin_u sum of w l(u, y) + (u - z)^2 / (2 step).
 
-    def check_targets(self, y: np.ndarray, weights: Weights = None) -> None:
-        """Raise an error for targets that the loss does not support; entries of weight 0 are ignored.
+        Entries of weight 0 stay at z.
+        """
+        if weights is None:
+            return self.prox_step(z, y, step)
+        return self.prox_step(z, y, step * weights)
+
+    def check_targets(self, y: Array, weights: Weights = None) -> None:
+        """Raise an error for targets that the loss does not support.
+
+        Entries of weight 0 are ignored.
 
         Raises
         ------
@@ -147,14 +147,17 @@ class Loss(ABC):
         if weights is not None:
             wrong &= np.broadcast_to(weights, y.shape) > 0
         if np.any(wrong):
-            raise ValueError(
-                f"targets of {type(self).__name__} must be -1 or +1, got {y[wrong].flat[0]:g}"
-            )
+            name = type(self).__name__
+            first = y[wrong].flat[0]
+            raise ValueError(f"targets of {name} must be -1 or +1, got {first:g}")
 
 
 @dataclass(frozen=True)
 class SquaredLoss(Loss):
-    """l(z, y) = scale/2 (y - z)^2; the robust MTL paper's beta (y - z)^2 is scale = 2 beta."""
+    """l(z, y) = scale/2 (y - z)^2.
+
+    The loss beta (y - z)^2 of the paper on robust MTL has scale = 2 beta.
+    """
 
     labels: ClassVar[bool] = False
 
@@ -162,56 +165,52 @@ class SquaredLoss(Loss):
     def curvature(self) -> float:
         return self.scale
 
-    def values(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def values(self, z: Array, y: Array) -> Array:
         return 0.5 * self.scale * np.square(y - z)
 
-    def derivative(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def derivative(self, z: Array, y: Array) -> Array:
         return self.scale * (z - y)
 
-    def second_derivative(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def second_derivative(self, z: Array, y: Array) -> Array:
         return np.full(np.broadcast_shapes(np.shape(z), np.shape(y)), self.scale)
 
-    def conjugate_values(
-        self, theta: np.ndarray, y: np.ndarray, w: np.ndarray | float
-    ) -> np.ndarray:
+    def conjugate_values(self, theta: Array, y: Array, w: Array | float) -> Array:
         return theta * y + np.square(theta) / (2.0 * self.scale * w)
 
-    def prox_step(
-        self, z: np.ndarray, y: np.ndarray, t: np.ndarray | float
-    ) -> np.ndarray:
+    def prox_step(self, z: Array, y: Array, t: Array | float) -> Array:
         return (z + t * self.scale * y) / (1.0 + t * self.scale)
 
 
 @dataclass(frozen=True)
 class LogisticLoss(Loss):
-    """l(z, y) = scale log(1 + exp(-y z)), y in {-1, +1}; stable for margins of any size."""
+    """l(z, y) = scale log(1 + exp(-y z)) for y in {-1, +1}.
+
+    It does not overflow for margins of any size.
+    """
 
     @property
     def curvature(self) -> float:
         return self.scale / 4.0
 
-    def values(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def values(self, z: Array, y: Array) -> Array:
         return self.scale * np.logaddexp(0.0, -y * z)
 
-    def derivative(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def derivative(self, z: Array, y: Array) -> Array:
         return -self.scale * y * expit(-y * z)
 
-    def second_derivative(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def second_derivative(self, z: Array, y: Array) -> Array:
         p = expit(-np.abs(y * z))
         return self.scale * p * (1.0 - p)
 
-    def conjugate_values(
-        self, theta: np.ndarray, y: np.ndarray, w: np.ndarray | float
-    ) -> np.ndarray:
+    def conjugate_values(self, theta: Array, y: Array, w: Array | float) -> Array:
         bound = self.scale * w
         a = -y * theta / bound
         inside = (a >= -_DOMAIN_TOLERANCE) & (a <= 1.0 + _DOMAIN_TOLERANCE)
         a = np.clip(a, 0.0, 1.0)
-        return np.where(inside, bound * (xlogy(a, a) + xlogy(1.0 - a, 1.0 - a)), np.inf)
+        negative_entropy = xlogy(a, a) + xlogy(1.0 - a, 1.0 - a)
+        return np.where(inside, bound * negative_entropy, np.inf)
 
-    def prox_step(
-        self, z: np.ndarray, y: np.ndarray, t: np.ndarray | float
-    ) -> np.ndarray:
+    def prox_step(self, z: Array, y: Array, t: Array | float) -> Array:
         # The new margin u is the root of the increasing h(u) = u - m - t scale
         # expit(-u), which is convex for u < 0 and concave for u > 0: from max(0, m)
         # Newton's steps never pass the root.
@@ -220,50 +219,55 @@ class LogisticLoss(Loss):
         u = np.maximum(0.0, m)
         for _ in range(200):
             p = expit(-u)
-            move = (m - u + top * p) / (1.0 + top * p * (1.0 - p))
+            slope = 1.0 + top * p * (1.0 - p)
+            move = (m - u + top * p) / slope
             u = u + move
-            if np.all(
-                np.abs(move) <= 1e-10 * (1.0 + np.abs(u)) + 1e-15 * np.abs(m)
-            ):  # the next would be its square
+            # Steps converge quadratically: the next one would be rounding.
+            tolerance = 1e-10 * (1.0 + np.abs(u)) + 1e-15 * np.abs(m)
+            if np.all(np.abs(move) <= tolerance):
                 break
         return np.where(top > 0, y * u, z)
 
 
 @dataclass(frozen=True)
 class SquaredHingeLoss(Loss):
-    """l(z, y) = scale/2 max(0, 1 - y z)^2, y in {-1, +1}; the robust MTL paper's has scale = 2 beta."""
+    """l(z, y) = scale/2 max(0, 1 - y z)^2 for y in {-1, +1}.
+
+    The loss of the paper on robust MTL has scale = 2 beta.
+    """
 
     @property
     def curvature(self) -> float:
         return self.scale
 
-    def values(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def values(self, z: Array, y: Array) -> Array:
         return 0.5 * self.scale * np.square(np.maximum(0.0, 1.0 - y * z))
 
-    def derivative(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def derivative(self, z: Array, y: Array) -> Array:
         return -self.scale * y * np.maximum(0.0, 1.0 - y * z)
 
-    def second_derivative(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def second_derivative(self, z: Array, y: Array) -> Array:
         return np.where(y * z < 1.0, self.scale, 0.0)
 
-    def conjugate_values(
-        self, theta: np.ndarray, y: np.ndarray, w: np.ndarray | float
-    ) -> np.ndarray:
+    def conjugate_values(self, theta: Array, y: Array, w: Array | float) -> Array:
         a = -y * theta
         inside = a >= -_DOMAIN_TOLERANCE * self.scale * w
         a = np.maximum(a, 0.0)
-        return np.where(inside, np.square(a) / (2.0 * self.scale * w) - a, np.inf)
+        values = np.square(a) / (2.0 * self.scale * w) - a
+        return np.where(inside, values, np.inf)
 
-    def prox_step(
-        self, z: np.ndarray, y: np.ndarray, t: np.ndarray | float
-    ) -> np.ndarray:
+    def prox_step(self, z: Array, y: Array, t: Array | float) -> Array:
         ts = t * self.scale
-        return z + y * (ts / (1.0 + ts)) * np.maximum(0.0, 1.0 - y * z)
+        violation = np.maximum(0.0, 1.0 - y * z)
+        return z + y * (ts / (1.0 + ts)) * violation
 
 
 @dataclass(frozen=True)
 class HingeLoss(Loss):
-    """l(z, y) = scale max(0, 1 - y z), y in {-1, +1}; not smooth, `gradient` is a subgradient (0 at the kink)."""
+    """l(z, y) = scale max(0, 1 - y z) for y in {-1, +1}.
+
+    It is not smooth: `gradient` is a subgradient, 0 at the kink.
+    """
 
     smooth: ClassVar[bool] = False
 
@@ -271,29 +275,26 @@ class HingeLoss(Loss):
     def curvature(self) -> float:
         return float("inf")
 
-    def values(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def values(self, z: Array, y: Array) -> Array:
         return self.scale * np.maximum(0.0, 1.0 - y * z)
 
-    def derivative(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def derivative(self, z: Array, y: Array) -> Array:
         return np.where(y * z < 1.0, -self.scale * y, 0.0)
 
-    def second_derivative(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def second_derivative(self, z: Array, y: Array) -> Array:
         return np.zeros(np.broadcast_shapes(np.shape(z), np.shape(y)))
 
-    def conjugate_values(
-        self, theta: np.ndarray, y: np.ndarray, w: np.ndarray | float
-    ) -> np.ndarray:
+    def conjugate_values(self, theta: Array, y: Array, w: Array | float) -> Array:
         bound = self.scale * w
         a = -y * theta
-        inside = (a >= -_DOMAIN_TOLERANCE * bound) & (
-            a <= bound * (1.0 + _DOMAIN_TOLERANCE)
-        )
+        is_above = a >= -_DOMAIN_TOLERANCE * bound
+        is_below = a <= bound * (1.0 + _DOMAIN_TOLERANCE)
+        inside = is_above & is_below
         return np.where(inside, -np.clip(a, 0.0, bound), np.inf)
 
-    def prox_step(
-        self, z: np.ndarray, y: np.ndarray, t: np.ndarray | float
-    ) -> np.ndarray:
-        return z + y * np.clip(1.0 - y * z, 0.0, t * self.scale)
+    def prox_step(self, z: Array, y: Array, t: Array | float) -> Array:
+        move = np.clip(1.0 - y * z, 0.0, t * self.scale)
+        return z + y * move
 
 
 LOSSES: dict[str, type[Loss]] = {
@@ -312,8 +313,6 @@ LOSSES: dict[str, type[Loss]] = {
 # relative errors that do not depend on the scales of the columns (Drmac and Veselic,
 # 2008; LAPACK's dgejsv).
 
-Array = np.ndarray[Any, np.dtype[Any]]
-
 _EPS = float(np.finfo(np.float64).eps)
 # Beyond this ratio of the norms of two columns, eigenvalues of a Gram matrix may be off
 # by 1e-6 of themselves.
@@ -328,7 +327,9 @@ _NOISE = 8.0
 
 
 def is_graded(squares: Array, totals: Array, *, sums: bool = False) -> Array:
-    """Return whether columns differ too much in scale for a Gram matrix, for one design or several.
+    """Return whether columns differ too much in scale for a Gram matrix.
+
+    There is one answer for each of several designs.
 
     Parameters
     ----------
@@ -349,13 +350,18 @@ def is_graded(squares: Array, totals: Array, *, sums: bool = False) -> Array:
 
 
 def is_dust(squares: Array, totals: Array, *, sums: bool = False) -> Array:
-    """Return which columns are constant, so that centering left rounding; arguments as of `is_graded`."""
+    """Return which columns are constant, so that only rounding is left after centering.
+
+    The parameters are as in `is_graded`.
+    """
     dust = _DUST_OF_SUMS if sums else _DUST
     return np.asarray(squares <= dust**2 * totals)
 
 
 def right_singular(A: Array, sizes: Array) -> tuple[Array, Array]:
-    """Return squared singular values, in ascending order, and right singular vectors (d, r) of a matrix (n, d).
+    """Return squared singular values and right singular vectors of a matrix (n, d).
+
+    The values are in ascending order, the vectors have shape (d, r).
 
     Every singular value and every entry of the vectors is accurate relative to itself,
     as far as the condition of the matrix with columns (for n < d: and rows) of norm one

@@ -30,7 +30,9 @@ def fits(need: float) -> bool:
 
 
 def require(need: float, work: str, remedy: str) -> None:
-    """Raise an error if something needs more memory than is free, divided by the processes that share it.
+    """Raise an error if something needs more memory than is free.
+
+    Processes that share the memory have equal shares of it.
 
     Parameters
     ----------
@@ -52,7 +54,7 @@ def require(need: float, work: str, remedy: str) -> None:
 
 @contextmanager
 def shared_by(processes: int) -> Iterator[None]:
-    """Let `require` allow this process its share of the memory while several processes work at once."""
+    """Let `require` allow only a share of the memory while several processes work."""
     global _sharers
     before = _sharers
     _sharers = max(1, processes)
@@ -63,9 +65,10 @@ def shared_by(processes: int) -> Iterator[None]:
 
 
 def free_bytes() -> float:
-    """Return the bytes that this process can still take: free memory, limits of the container and of the process.
+    """Return the bytes that this process can still take.
 
-    inf where the system does not report it.
+    Free memory and the limits of the container and of the process count. It is inf if
+    the system does not report them.
     """
     return min(_machine(), _container(), _process())
 
@@ -89,7 +92,7 @@ def _machine() -> float:
 
 
 def _container() -> float:
-    """Return what the control group of a container still allows beyond the memory in use."""
+    """Return the memory that the control group of a container still allows."""
     limit = "".join(_lines(_GROUP / "memory.max")).strip()
     if not limit.isdecimal():
         return math.inf

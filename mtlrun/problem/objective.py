@@ -1,8 +1,17 @@
-"""Objectives and their certificates: best intercepts, dual points, and how far from optimal an iterate can be at most.
+"""Objectives and certificates: best intercepts, dual points and duality gaps.
 
-Primal: min over parts W_k and unpenalized b of  sum_i w_i l((X sum_k W_k + b)_i, y_i) + sum_k Omega_k(W_k).
-Dual:   max over fields theta of  -l*(-theta) - sum_k Omega_k*(X'theta), theta summing to 0 in every task with free b.
-For a norm, Omega* is the indicator of dual_norm(X'theta) <= 1; theta = -gradient, scaled until that holds, is a dual point.
+The primal problem minimizes, over parts W_k and unpenalized intercepts b::
+
+    sum_i w_i l((X sum_k W_k + b)_i, y_i) + sum_k Omega_k(W_k)
+
+The dual problem maximizes, over fields theta that sum to 0 in each task with a free
+intercept::
+
+    -l*(-theta) - sum_k Omega_k*(X'theta)
+
+For a norm, Omega* is the indicator of dual_norm(X'theta) <= 1: the negative gradient,
+scaled until that holds, is a dual point. The gap between both values bounds how far an
+iterate is from the optimum.
 """
 
 from __future__ import annotations
@@ -17,6 +26,8 @@ from mtlrun.problem.losses import Loss
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.taskdata import TaskData, quotient
+
+Array = np.ndarray
 
 #: The least objective that a gap is divided by, as a part of the null objective.
 #: Without a least value, the gap of a model that fits its targets exactly would be 0 /
@@ -88,11 +99,11 @@ def null_objective(data: TaskData, loss: Loss) -> float:
     return loss.value(z, data.targets, data.effective_weights())
 
 
-def feasible_scale(Z: np.ndarray, penalties: Sequence[Penalty]) -> np.ndarray:
-    """Return factors c (T,) in [0, 1] such that Z * c satisfies every norm's dual constraint.
+def feasible_scale(Z: Array, penalties: Sequence[Penalty]) -> Array:
+    """Return factors c (T,) in [0, 1] such that Z * c satisfies all dual constraints.
 
-    Columns are scaled one by one for the penalties that are sums over columns, then all
-    by one factor for the others.
+    Columns are first scaled one by one for penalties that are sums over columns, then
+    all by one factor for the other penalties.
 
     Parameters
     ----------
@@ -105,7 +116,8 @@ def feasible_scale(Z: np.ndarray, penalties: Sequence[Penalty]) -> np.ndarray:
     norms = [p for p in penalties if p.constrains_dual]
     for p in norms:
         if p.by_column:
-            scale = np.minimum(scale, 1.0 / np.maximum(1.0, p.column_dual_norms(Z)))
+            column_norms = np.maximum(1.0, p.column_dual_norms(Z))
+            scale = np.minimum(scale, 1.0 / column_norms)
     rest = [p for p in norms if not p.by_column]
     if rest:
         scaled = Z * scale
@@ -114,14 +126,14 @@ def feasible_scale(Z: np.ndarray, penalties: Sequence[Penalty]) -> np.ndarray:
 
 
 def dual_point(
-    theta: np.ndarray,
+    theta: Array,
     data: TaskData,
     penalties: Sequence[Penalty],
     *,
     intercept: bool = False,
     loss: Loss | None = None,
     operator: TaskOperator | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[Array, Array]:
     """Return a feasible dual point near theta, and X' times it.
 
     Parameters
@@ -154,7 +166,7 @@ def dual_point(
 
 
 def dual_value(
-    theta: np.ndarray,
+    theta: Array,
     data: TaskData,
     loss: Loss,
     penalties: Sequence[Penalty],
@@ -162,7 +174,10 @@ def dual_value(
     intercept: bool = False,
     operator: TaskOperator | None = None,
 ) -> float:
-    """Return the dual objective at the feasible point made from theta, at least 0 (the value at theta = 0)."""
+    """Return the dual objective at the feasible point made from theta.
+
+    It is at least 0, the value at theta = 0.
+    """
     theta, Z = dual_point(
         theta, data, penalties, intercept=intercept, loss=loss, operator=operator
     )
@@ -170,28 +185,32 @@ def dual_value(
 
 
 def value_at_dual(
-    theta: np.ndarray,
-    Z: np.ndarray,
+    theta: Array,
+    Z: Array,
     data: TaskData,
     loss: Loss,
     penalties: Sequence[Penalty],
 ) -> float:
-    """Return the dual objective at a feasible point theta with Z = X'theta, at least 0."""
+    """Return the dual objective at a feasible point theta with Z = X'theta.
+
+    It is at least 0, the value at theta = 0.
+    """
     value = -loss.conjugate(-theta, data.targets, data.effective_weights())
     value -= sum(p.conjugate(Z) for p in penalties if not p.is_norm)
-    return max(value, 0.0) + 0.0  # no negative zero
+    # Adding 0 turns a negative zero into a positive one.
+    return max(value, 0.0) + 0.0
 
 
 def primal_value(
     data: TaskData,
     loss: Loss,
     penalties: Sequence[Penalty],
-    parts: Sequence[np.ndarray] | np.ndarray,
-    intercept: np.ndarray | None = None,
+    parts: Sequence[Array] | Array,
+    intercept: Array | None = None,
     *,
     operator: TaskOperator | None = None,
 ) -> float:
-    """Return the objective at `parts` (one (d, T) matrix per penalty) and intercepts (T,)."""
+    """Return the objective at parts, one (d, T) matrix per penalty, and intercepts."""
     if operator is None:
         operator = TaskOperator(data)
     z = operator.forward(_total(parts, penalties), intercept)
@@ -202,8 +221,8 @@ def duality_gap(
     data: TaskData,
     loss: Loss,
     penalties: Sequence[Penalty],
-    parts: Sequence[np.ndarray] | np.ndarray,
-    intercept: np.ndarray | None = None,
+    parts: Sequence[Array] | Array,
+    intercept: Array | None = None,
     *,
     operator: TaskOperator | None = None,
 ) -> Gap:
@@ -261,9 +280,7 @@ def duality_gap(
     return Gap(primal, dual, relative)
 
 
-def _total(
-    parts: Sequence[np.ndarray] | np.ndarray, penalties: Sequence[Penalty]
-) -> np.ndarray:
+def _total(parts: Sequence[Array] | Array, penalties: Sequence[Penalty]) -> Array:
     if len(parts) != len(penalties):
         raise ValueError(
             f"parts holds {len(parts)} matrices for {len(penalties)} penalties"
@@ -277,15 +294,18 @@ def _primal(
     data: TaskData,
     loss: Loss,
     penalties: Sequence[Penalty],
-    parts: Sequence[np.ndarray] | np.ndarray,
-    z: np.ndarray,
+    parts: Sequence[Array] | Array,
+    z: Array,
 ) -> float:
     value = loss.value(z, data.targets, data.effective_weights())
     return value + sum(p.value(W) for p, W in zip(penalties, parts, strict=True))
 
 
-def _recentre(theta: np.ndarray, data: TaskData) -> np.ndarray:
-    """Move theta as an exact change of the intercepts would for the squared loss, so that tasks sum to zero."""
+def _recentre(theta: Array, data: TaskData) -> Array:
+    """Move theta so that it sums to zero in each task.
+
+    It moves as by an exact change of the intercepts for the squared loss.
+    """
     w = data.effective_weights()
     if w is None:
         return theta - data.spread(data.sum_by_task(theta) / data.sizes)
@@ -293,30 +313,32 @@ def _recentre(theta: np.ndarray, data: TaskData) -> np.ndarray:
 
 
 def _annihilate(
-    theta: np.ndarray,
-    Z: np.ndarray,
+    theta: Array,
+    Z: Array,
     data: TaskData,
     operator: TaskOperator,
     intercept: bool,
-) -> np.ndarray:
-    """Move theta so that X'theta = 0 (to rounding), as an unpenalized part requires: a least-squares fit of theta."""
-    if intercept:  # the fit must keep the sums over tasks at zero
+) -> Array:
+    """Move theta so that X'theta = 0 up to rounding, as an unpenalized part requires.
+
+    The residuals of a least-squares fit of theta have this property.
+    """
+    if intercept:
+        # The fit must keep the sums over tasks at zero.
         full = data.full_weights()
         mean = operator.adjoint(full) / data.sum_by_task(full)
-        if operator.shift is None:
+        old = operator.shift
+        if old is None:
             old = np.zeros(data.n_features)
-        else:
-            old = operator.shift
-        operator = TaskOperator(
-            data, shift=mean + (old[:, None] if old.ndim == 1 else old)
-        )
+        if old.ndim == 1:
+            old = old[:, None]
+        operator = TaskOperator(data, shift=mean + old)
     grams = operator.gram(data.weights)
+    # Columns are scaled to one size: none of them is lost next to a larger one.
     sizes = np.sqrt(np.einsum("...ii->...i", grams))
-    sizes = np.where(
-        sizes > 0, sizes, 1.0
-    )  # columns of one size: none of them is lost next to a larger one
-    sizes = sizes[..., None, :] * sizes[..., :, None]
-    inverse = np.linalg.pinv(grams / sizes, hermitian=True) / sizes
+    sizes = np.where(sizes > 0, sizes, 1.0)
+    products = sizes[..., None, :] * sizes[..., :, None]
+    inverse = np.linalg.pinv(grams / products, hermitian=True) / products
     if grams.ndim == 2:
         V = inverse @ Z
     else:
@@ -324,19 +346,24 @@ def _annihilate(
     return theta - data.weighted(operator.forward(V))
 
 
-def _balance_classes(theta: np.ndarray, data: TaskData) -> np.ndarray:
-    """Scale down the heavier class of each task so that theta sums to zero and keeps its signs and bounds."""
+def _balance_classes(theta: Array, data: TaskData) -> Array:
+    """Scale down the heavier class of each task so that theta sums to zero.
+
+    Theta keeps its signs and bounds.
+    """
     up = data.sum_by_task(np.maximum(theta, 0.0))
     down = data.sum_by_task(np.maximum(-theta, 0.0))
-    least = np.minimum(up, down)
-    return theta * np.where(
-        theta > 0, data.spread(quotient(least, up)), data.spread(quotient(least, down))
-    )
+    smaller = np.minimum(up, down)
+    up_factors = data.spread(quotient(smaller, up))
+    down_factors = data.spread(quotient(smaller, down))
+    return theta * np.where(theta > 0, up_factors, down_factors)
 
 
 @dataclass(frozen=True, eq=False)
 class Centred:
-    """Data whose squared-loss problem without intercept has the coefficients of the original one with intercept.
+    """Centered data: an intercept is not needed for the same coefficients.
+
+    It holds for the squared loss.
 
     Attributes
     ----------
@@ -353,11 +380,11 @@ class Centred:
 
     data: TaskData
     operator: TaskOperator
-    x_mean: np.ndarray
-    y_mean: np.ndarray
+    x_mean: Array
+    y_mean: Array
 
-    def intercept(self, W: np.ndarray) -> np.ndarray:
-        """Return the optimal intercepts (T,) of coefficients W (d, T) for the original data."""
+    def intercept(self, W: Array) -> Array:
+        """Return the optimal intercepts (T,) of coefficients W for the data."""
         if self.x_mean.ndim == 1:
             return self.y_mean - self.x_mean @ W
         return self.y_mean - np.einsum("ij,ij->j", self.x_mean, W)
@@ -432,10 +459,10 @@ def centre(data: TaskData, *, targets: bool = True) -> Centred:
 def optimal_intercept(
     data: TaskData,
     loss: Loss,
-    z: np.ndarray,
-    start: np.ndarray | None = None,
+    z: Array,
+    start: Array | None = None,
     tol: float = 1e-12,
-) -> np.ndarray:
+) -> Array:
     """Return b (T,) that minimizes the loss of z + b, task by task.
 
     Safeguarded Newton steps on the derivative, which increases in b, for all tasks at

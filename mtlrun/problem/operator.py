@@ -1,4 +1,8 @@
-"""The linear operator of a multi-task model, W -> (X_t w_t)_t: adjoint, Gram matrices, norm; conjugate gradients."""
+"""The linear operator W -> (X_t w_t)_t of a multi-task model.
+
+It has an adjoint, Gram matrices and a norm. `conjugate_gradients` solves linear
+equations with many right-hand sides.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,10 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from mtlrun.problem.taskdata import Design, TaskData, dense, is_sparse
 
-# Up to this size the norm of a design comes from an exact eigenvalue of its smaller
-# Gram matrix.
+Array = np.ndarray
+
+# Up to this size, an exact eigenvalue of the smaller Gram matrix gives the norm of a
+# design. Beyond it, Lanczos iterations are faster.
 _EXACT_NORM_SIZE = 2000
 # Lanczos approaches an eigenvalue from below; step sizes need an upper bound.
 _LANCZOS_MARGIN = 1e-6
@@ -35,26 +41,34 @@ class TaskOperator:
         X_t - 1 shift_t'.
     """
 
-    def __init__(self, data: TaskData, shift: np.ndarray | None = None) -> None:
+    def __init__(self, data: TaskData, shift: Array | None = None) -> None:
         self.data = data
         self.shift = shift
 
-    def forward(self, W: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
-        """Return the predictions of coefficients W (d, T) and intercepts b (T,), a new field."""
+    def forward(self, W: Array, b: Array | None = None) -> Array:
+        """Return predictions, a new field.
+
+        Parameters
+        ----------
+        W : ndarray of shape (d, T)
+            Coefficients.
+        b : ndarray of shape (T,), optional
+            Intercepts.
+        """
         out = self._products(W)
-        moved = None
+        constants = b
         if self.shift is not None:
             if self.shift.ndim == 1:
-                moved = -(self.shift @ W)
+                constants = -(self.shift @ W)
             else:
-                moved = -np.einsum("ij,ij->j", self.shift, W)
-        if b is not None:
-            moved = b if moved is None else moved + b
-        if moved is not None:
-            out += self.data.spread(moved)
+                constants = -np.einsum("ij,ij->j", self.shift, W)
+            if b is not None:
+                constants = constants + b
+        if constants is not None:
+            out += self.data.spread(constants)
         return out
 
-    def adjoint(self, field: np.ndarray) -> np.ndarray:
+    def adjoint(self, field: Array) -> Array:
         """Return (X_t' r_t)_t, shape (d, T), for a field r."""
         out = self._adjoint_products(field)
         if self.shift is not None:
@@ -65,7 +79,7 @@ class TaskOperator:
             out = out - shift * self.data.sum_by_task(field)
         return out
 
-    def gram(self, weights: np.ndarray | None = None) -> np.ndarray:
+    def gram(self, weights: Array | None = None) -> Array:
         """Return X' diag(weights) X.
 
         Parameters
@@ -85,30 +99,39 @@ class TaskOperator:
             [_gram(*self._design(t, weights)) for t in range(self.data.n_tasks)]
         )
 
-    def outer_gram(self, weights: np.ndarray | None = None) -> np.ndarray:
-        """Return diag(sqrt(weights)) X X' diag(sqrt(weights)), (n, n), of a design and weights that tasks share."""
+    def outer_gram(self, weights: Array | None = None) -> Array:
+        """Return diag(sqrt(weights)) X X' diag(sqrt(weights)), shape (n, n).
+
+        All tasks must share the design and the weights.
+        """
         return _outer(self.data.X, weights, self.shift)
 
-    def squares(self, weights: np.ndarray | None = None) -> np.ndarray:
-        """Return the diagonal of X' diag(weights) X, (d,), of a design, weights (n,) and a shift that tasks share.
+    def squares(self, weights: Array | None = None) -> Array:
+        """Return the diagonal of X' diag(weights) X, shape (d,).
 
-        Exact where the shift is the weighted mean, or none.
+        All tasks must share the design, the weights (n,) and the shift. The result is
+        right if there is no shift, or if it is the weighted mean.
         """
         X = self.data.X
-        w = np.ones(X.shape[0]) if weights is None else weights
+        w = weights
+        if w is None:
+            w = np.ones(X.shape[0])
         if self.data.sparse:
             squares = np.asarray(X.multiply(X).T @ w)
         else:
-            squares = np.einsum("ij,ij->j", X, X if weights is None else w[:, None] * X)
+            weighted_X = X
+            if weights is not None:
+                weighted_X = w[:, None] * X
+            squares = np.einsum("ij,ij->j", X, weighted_X)
         if self.shift is not None:
             squares = squares - w.sum() * np.square(self.shift)
         return np.maximum(squares, 0.0)
 
-    def norm(self, weights: np.ndarray | None = None) -> float:
-        """Return max over tasks of the largest singular value of diag(sqrt(weights)) X_t.
+    def norm(self, weights: Array | None = None) -> float:
+        """Return the largest singular value of diag(sqrt(weights)) X_t over all tasks.
 
-        This is the norm of the operator; the stacked matrix of a shared design would be
-        sqrt(T) times too large.
+        This is the norm of the operator. For a shared design, the norm of the stacked
+        matrix would be sqrt(T) times too large.
 
         Parameters
         ----------
@@ -130,9 +153,9 @@ class TaskOperator:
             _design_norm(*self._design(t, weights)) for t in range(self.data.n_tasks)
         )
 
-    # ------------------------------------------------------------------ products by layout
+    # -------------------------------------------------------------- products by layout
 
-    def _products(self, W: np.ndarray) -> np.ndarray:
+    def _products(self, W: Array) -> Array:
         data = self.data
         if data.shared:
             return data.X @ W
@@ -147,7 +170,7 @@ class TaskOperator:
             np.dot(data.X[a:b], columns[t], out=out[a:b])
         return out
 
-    def _adjoint_products(self, field: np.ndarray) -> np.ndarray:
+    def _adjoint_products(self, field: Array) -> Array:
         data = self.data
         if data.shared:
             return data.X.T @ field
@@ -170,76 +193,85 @@ class TaskOperator:
         return list(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True))
 
     @cached_property
-    def _batch(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Dense ragged tasks padded to (T, longest, d) and the position of each row, or None if that is slower."""
+    def _batch(self) -> tuple[Array, Array] | None:
+        """Dense ragged tasks padded to (T, longest, d), and the position of each row.
+
+        None if products of the padded tasks would be slower: tasks differ in size, or
+        are large.
+        """
         sizes = self.data.sizes
         data = self.data
-        entries = data.n_tasks * int(sizes.max())
-        if (
-            entries > 2 * data.n_rows
-            or data.n_rows * data.n_features > _BATCH_ENTRIES * data.n_tasks
-        ):
+        longest = sizes.max()
+        entries = data.n_tasks * int(longest)
+        has_much_padding = entries > 2 * data.n_rows
+        n_numbers = data.n_rows * data.n_features
+        if has_much_padding or n_numbers > _BATCH_ENTRIES * data.n_tasks:
             return None
-        first = np.arange(data.n_tasks) * sizes.max() - np.array(
-            [a for a, _ in self._ranges]
-        )
-        positions = np.arange(data.n_rows) + np.repeat(first, sizes)
+        starts = np.array([a for a, _ in self._ranges])
+        offsets = np.arange(data.n_tasks) * longest - starts
+        positions = np.arange(data.n_rows) + np.repeat(offsets, sizes)
         padded = np.zeros((entries, data.n_features))
         padded[positions] = data.X
         return padded.reshape(data.n_tasks, -1, data.n_features), positions
 
     @cached_property
     def _block_design(self) -> sp.csr_array:
-        """Sparse ragged tasks as one (N, d * T) matrix that acts on ``W.ravel()``; shares the values of X."""
+        """Sparse ragged tasks as one (N, d * T) matrix that acts on ``W.ravel()``.
+
+        It shares the values of X. Its column numbers may exceed 32 bits.
+        """
         X = self.data.X
         n_tasks = self.data.n_tasks
-        task = np.repeat(np.arange(n_tasks), self.data.sizes)
-        columns = X.indices.astype(np.int64) * n_tasks + np.repeat(
-            task, np.diff(X.indptr)
-        )
-        return sp.csr_array(
-            (X.data, columns, X.indptr.astype(np.int64)),
-            shape=(X.shape[0], X.shape[1] * n_tasks),
-        )
+        task_of_row = np.repeat(np.arange(n_tasks), self.data.sizes)
+        task_of_entry = np.repeat(task_of_row, np.diff(X.indptr))
+        columns = X.indices.astype(np.int64) * n_tasks + task_of_entry
+        indptr = X.indptr.astype(np.int64)
+        shape = (X.shape[0], X.shape[1] * n_tasks)
+        return sp.csr_array((X.data, columns, indptr), shape=shape)
 
-    # ------------------------------------------------------------------ designs one by one
+    # -------------------------------------------------------------- designs one by one
 
-    def _uniform(self, weights: np.ndarray | None) -> bool:
+    def _uniform(self, weights: Array | None) -> bool:
         """Whether all tasks have the same design, row weights and shift."""
-        one_shift = self.shift is None or self.shift.ndim == 1
-        return self.data.shared and one_shift and (weights is None or weights.ndim == 1)
+        has_one_shift = self.shift is None or self.shift.ndim == 1
+        has_row_weights = weights is None or weights.ndim == 1
+        return self.data.shared and has_one_shift and has_row_weights
 
     def _design(
-        self, t: int, weights: np.ndarray | None
-    ) -> tuple[Design, np.ndarray | None, np.ndarray | None]:
-        if self.shift is None or self.shift.ndim == 1:
-            shift = self.shift
-        else:
-            shift = self.shift[:, t]
+        self, t: int, weights: Array | None
+    ) -> tuple[Design, Array | None, Array | None]:
+        """Return the design, weights and shift of task t."""
+        shift = self.shift
+        if shift is not None and shift.ndim == 2:
+            shift = shift[:, t]
         if self.data.shared:
-            if weights is None or weights.ndim == 1:
-                w = weights
-            else:
-                w = weights[:, t]
-            return self.data.X, w, shift
-        a, b = self._ranges[t]
-        return self.data.task(t)[0], None if weights is None else weights[a:b], shift
+            if weights is not None and weights.ndim == 2:
+                weights = weights[:, t]
+            return self.data.X, weights, shift
+        X, _, _ = self.data.task(t)
+        if weights is not None:
+            a, b = self._ranges[t]
+            weights = weights[a:b]
+        return X, weights, shift
 
 
-def _gram(X: Design, w: np.ndarray | None, m: np.ndarray | None) -> np.ndarray:
+def _gram(X: Design, w: Array | None, m: Array | None) -> Array:
     """Return (X - 1 m')' diag(w) (X - 1 m')."""
     if w is None:
         G = dense(X.T @ X)
+    elif is_sparse(X):
+        G = dense(X.T @ (sp.diags_array(w) @ X))
     else:
-        G = dense(X.T @ (sp.diags_array(w) @ X if is_sparse(X) else w[:, None] * X))
+        G = dense(X.T @ (w[:, None] * X))
     if m is not None:
-        ones = np.ones(X.shape[0]) if w is None else w
-        cross = np.outer(X.T @ ones, m)
-        G = G - cross - cross.T + float(ones.sum()) * np.outer(m, m)
+        if w is None:
+            w = np.ones(X.shape[0])
+        cross = np.outer(X.T @ w, m)
+        G = G - cross - cross.T + float(w.sum()) * np.outer(m, m)
     return G
 
 
-def _outer(X: Design, w: np.ndarray | None, m: np.ndarray | None) -> np.ndarray:
+def _outer(X: Design, w: Array | None, m: Array | None) -> Array:
     """Return diag(sqrt(w)) (X - 1 m') (X - 1 m')' diag(sqrt(w))."""
     K = dense(X @ X.T)
     if m is not None:
@@ -250,34 +282,39 @@ def _outer(X: Design, w: np.ndarray | None, m: np.ndarray | None) -> np.ndarray:
     return K * np.sqrt(np.outer(w, w))
 
 
-def _design_norm(X: Design, w: np.ndarray | None, m: np.ndarray | None) -> float:
+def _design_norm(X: Design, w: Array | None, m: Array | None) -> float:
+    """Return the largest singular value of diag(sqrt(w)) (X - 1 m')."""
     n, d = X.shape
     if min(n, d) > _EXACT_NORM_SIZE:
         return _lanczos_norm(X, w, m)
-    G = _gram(X, w, m) if d <= n else _outer(X, w, m)
+    if d <= n:
+        G = _gram(X, w, m)
+    else:
+        G = _outer(X, w, m)
     last = G.shape[0] - 1
     top = scipy.linalg.eigh(G, eigvals_only=True, subset_by_index=[last, last])[0]
     return float(np.sqrt(max(top, 0.0)))
 
 
-def _lanczos_norm(X: Design, w: np.ndarray | None, m: np.ndarray | None) -> float:
+def _lanczos_norm(X: Design, w: Array | None, m: Array | None) -> float:
+    """Return `_design_norm` by Lanczos iterations, without a Gram matrix."""
     d = X.shape[1]
 
-    def product(v: np.ndarray) -> np.ndarray:
-        if m is None:
-            z = X @ v.ravel()
-        else:
-            z = X @ v.ravel() - m @ v.ravel()
-        z = z if w is None else w * z
+    def product(v: Array) -> Array:
+        z = X @ v.ravel()
+        if m is not None:
+            z = z - m @ v.ravel()
+        if w is not None:
+            z = w * z
         if m is None:
             return X.T @ z
         return X.T @ z - m * z.sum()
 
     normal = LinearOperator((d, d), matvec=product, dtype=np.float64)
-    start = np.random.default_rng(0).normal(
-        size=d
-    )  # ones would lie in the null space of centred one-hot features
-    if not np.any(product(start)):  # ARPACK refuses a zero operator
+    # A vector of ones would lie in the null space of centered one-hot features.
+    start = np.random.default_rng(0).normal(size=d)
+    # ARPACK refuses a zero operator.
+    if not np.any(product(start)):
         return 0.0
     try:
         top = eigsh(
@@ -290,80 +327,92 @@ def _lanczos_norm(X: Design, w: np.ndarray | None, m: np.ndarray | None) -> floa
     return float(np.sqrt(max(top, 0.0))) * (1.0 + _LANCZOS_MARGIN)
 
 
-# ---------------------------------------------------------------------- conjugate gradients for many right-hand sides
+# ---------------------------------- conjugate gradients for many right-hand sides
 
 
 class ConjugateSolution(NamedTuple):
-    """Solution X, its residual (the right-hand side minus the operator at X), and whether all columns are accurate."""
+    """Result of `conjugate_gradients`.
 
-    X: np.ndarray
-    residual: np.ndarray
+    Attributes
+    ----------
+    X : ndarray of shape (n, k)
+    residual : ndarray of shape (n, k)
+        The right-hand side minus the operator at X.
+    n_iter : int
+    converged : bool
+        Whether all columns are accurate.
+    """
+
+    X: Array
+    residual: Array
     n_iter: int
     converged: bool
 
 
 def conjugate_gradients(
-    apply: Callable[[np.ndarray], np.ndarray],
-    right: np.ndarray,
+    apply: Callable[[Array], Array],
+    right: Array,
     *,
-    diagonal: np.ndarray | None = None,
+    diagonal: Array | None = None,
     tol: float = 1e-13,
     max_iter: int = 2000,
 ) -> ConjugateSolution:
-    """Solve A X = right, column by column, for a symmetric positive (semi)definite operator.
+    """Solve A X = right for a symmetric positive (semi)definite operator.
+
+    Each column has its own steps; one call of the operator serves all columns.
 
     Parameters
     ----------
     apply : callable
         Returns A V for V of the shape of `right`.
     right : ndarray of shape (n, k)
-        In the range of A; the solution of least norm is returned where there are many
-        (without `diagonal`).
+        In the range of A. If there are many solutions, the one of smallest norm is
+        returned (without `diagonal`).
     diagonal : ndarray of shape (n,) or (n, k), optional
-        Positive numbers near the diagonal of A, to precondition with.
+        Positive numbers near the diagonal of A, for preconditioning.
     tol : float, default 1e-13
         Norm of the residual of a column, relative to its right-hand side.
     max_iter : int, default 2000
     """
     X = np.zeros_like(right)
     R = right.copy()
-    if diagonal is None:
-        scale = None
-    else:
-        scale = 1.0 / (diagonal[:, None] if diagonal.ndim == 1 else diagonal)
+    scale = None
+    if diagonal is not None:
+        if diagonal.ndim == 1:
+            diagonal = diagonal[:, None]
+        scale = 1.0 / diagonal
     target = tol * np.linalg.norm(right, axis=0)
     P = np.zeros_like(right)
     before = np.ones(right.shape[1])
     iteration = 0
-    open_ = np.linalg.norm(R, axis=0) > target
-    while open_.any() and iteration < max_iter:
+    is_open = np.linalg.norm(R, axis=0) > target
+    while is_open.any() and iteration < max_iter:
         iteration += 1
-        Z = R if scale is None else scale * R
+        Z = R
+        if scale is not None:
+            Z = scale * R
         product = _columns(R, Z)
         P *= product / before
         P += Z
         image = apply(P)
         curvature = _columns(P, image)
-        step = np.divide(
-            product,
-            curvature,
-            out=np.zeros_like(product),
-            where=open_ & (curvature > 0),
-        )
+        # Columns that have converged stay as they are.
+        moves = is_open & (curvature > 0)
+        step = np.divide(product, curvature, out=np.zeros_like(product), where=moves)
         X += step * P
-        if (
-            iteration % 50 == 0
-        ):  # the recursion drifts from the true residual by rounding
+        # The recursion of the residual drifts away from the true one by rounding.
+        if iteration % 50 == 0:
             R = right - apply(X)
         else:
             image *= step
             R -= image
         before = np.where(product > 0, product, 1.0)
-        open_ = np.linalg.norm(R, axis=0) > target
+        is_open = np.linalg.norm(R, axis=0) > target
     R = right - apply(X)
     accurate = np.linalg.norm(R, axis=0) <= 10.0 * target
     return ConjugateSolution(X, R, iteration, bool(accurate.all()))
 
 
-def _columns(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+def _columns(A: Array, B: Array) -> Array:
+    """Return the inner products of the columns of A and B."""
     return np.asarray(np.einsum("ij,ij->j", A, B))

@@ -8,13 +8,24 @@ from typing import ClassVar
 
 import numpy as np
 
+Array = np.ndarray
+
 
 def check_number(name: str, value: float, *, positive: bool = False) -> None:
-    """Refuse a number that is not finite, is negative, or is zero where it must be positive."""
-    if not (np.isfinite(value) and (value > 0 if positive else value >= 0)):
-        raise ValueError(
-            f"{name} must be {'positive' if positive else 'non-negative'} and finite, got {value}"
-        )
+    """Raise an error unless a number is finite and non-negative, or positive.
+
+    Raises
+    ------
+    ValueError
+    """
+    if positive:
+        kind = "positive"
+        is_valid = value > 0
+    else:
+        kind = "non-negative"
+        is_valid = value >= 0
+    if not (np.isfinite(value) and is_valid):
+        raise ValueError(f"{name} must be {kind} and finite, got {value}")
 
 
 @dataclass(frozen=True)
@@ -54,39 +65,51 @@ class Penalty(ABC):
 
     @property
     def constrains_dual(self) -> bool:
-        """Whether the conjugate is inf for dual_norm(Z) > 1, so that a dual point must be scaled."""
+        """Whether the conjugate is inf for dual_norm(Z) > 1.
+
+        A dual point must then be scaled to be feasible.
+        """
         return self.is_norm
 
     @abstractmethod
-    def value(self, W: np.ndarray) -> float:
+    def value(self, W: Array) -> float:
         """Return the penalty of W."""
 
     @abstractmethod
-    def prox(self, W: np.ndarray, step: float) -> np.ndarray:
+    def prox(self, W: Array, step: float) -> Array:
         """Return argmin_V step * value(V) + ||V - W||_F^2 / 2, a new array."""
 
-    def prox_value(self, W: np.ndarray, step: float) -> tuple[np.ndarray, float]:
-        """Return the prox and the penalty of the prox, which is cheaper together for some."""
+    def prox_value(self, W: Array, step: float) -> tuple[Array, float]:
+        """Return the prox and the penalty of the prox.
+
+        Some penalties compute both faster than one after the other.
+        """
         V = self.prox(W, step)
         return V, self.value(V)
 
-    def conjugate(self, Z: np.ndarray) -> float:
-        """Return sup_W <Z, W> - value(W); for a norm the indicator of dual_norm(Z) <= 1."""
+    def conjugate(self, Z: Array) -> float:
+        """Return sup_W <Z, W> - value(W).
+
+        For a norm it is the indicator of dual_norm(Z) <= 1.
+        """
         if self.dual_norm(Z) <= 1.0:
             return 0.0
         return float("inf")
 
-    def dual_norm(self, Z: np.ndarray) -> float:
-        """Return dual norm of Z / alpha; for alpha = 0 it is 0 at Z = 0 and inf elsewhere."""
+    def dual_norm(self, Z: Array) -> float:
+        """Return the dual norm of Z / alpha.
+
+        For alpha = 0 it is 0 at Z = 0 and inf elsewhere.
+        """
         if self.by_column:
             return float(self.column_dual_norms(Z).max(initial=0.0))
         raise TypeError(f"{type(self).__name__} is not a norm; use conjugate")
 
-    def column_dual_norms(self, Z: np.ndarray) -> np.ndarray:
-        """Return the dual norm of each column, shape (T,), for a penalty with `by_column`."""
+    def column_dual_norms(self, Z: Array) -> Array:
+        """Return the dual norms of the columns (T,), for a penalty with `by_column`."""
         raise TypeError(f"{type(self).__name__} is not a sum over columns")
 
-    def _per_alpha(self, norms: np.ndarray) -> np.ndarray:
+    def _per_alpha(self, norms: Array) -> Array:
         if self.alpha > 0:
             return norms / self.alpha
         return np.where(norms > 0, np.inf, 0.0)

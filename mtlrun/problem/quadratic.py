@@ -1,8 +1,9 @@
-"""The squared loss as a quadratic in the coefficients: through Gram matrices, or in eigenbases (`rotation`).
+"""The squared loss as a quadratic form of the coefficients.
 
-`Gram` keeps X'X and X'y, whose products cost d^2 instead of n d per task. Both are
-condensed from the rows, and lose in rounding what is small next to the rest:
-`row_primal` and `row_dual` certify by the rows themselves.
+`Gram` keeps X'X and X'y, whose products cost d^2 instead of n d per task; `rotation`
+has the form in eigenbases. Both are condensed from the rows, and lose small
+contributions in the rounding of large ones. `row_primal` and `row_dual` certify by the
+rows themselves.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData, quotient
 
+Array = np.ndarray
+
 # Eigenvalues of a Gram matrix below this, relative to the largest and times its size,
 # are rounding.
 ROUNDING = 4.0 * np.finfo(np.float64).eps
@@ -53,7 +56,9 @@ EXACT_SIZE = 2000
 
 
 class Quadratic(ABC):
-    """``1/2 sum_t ||y_t - X_t w_t||^2``, rows weighted, every task centered where intercepts are fitted.
+    """The squared loss ``1/2 sum_t ||y_t - X_t w_t||^2`` as a quadratic form.
+
+    Rows are weighted. Tasks are centered where intercepts are fitted.
 
     Coordinates of the coefficients are (r, T) arrays: the (d, T) coefficients
     themselves for a `Gram`.
@@ -72,7 +77,7 @@ class Quadratic(ABC):
         the range of X.
     """
 
-    cross: np.ndarray
+    cross: Array
 
     def __init__(self, data: TaskData, fit_intercept: bool = False) -> None:
         self.fit_intercept = fit_intercept
@@ -89,7 +94,7 @@ class Quadratic(ABC):
             self.operator = centred.operator
 
     @cached_property
-    def energy(self) -> np.ndarray:
+    def energy(self) -> Array:
         return self.data.sum_by_task(self._moved.targets * self._weighted_targets)
 
     @cached_property
@@ -101,7 +106,7 @@ class Quadratic(ABC):
 
     @property
     @abstractmethod
-    def explained(self) -> np.ndarray:
+    def explained(self) -> Array:
         """Squared norms (T,) of the projections of the targets on the range of X."""
 
     @property
@@ -115,42 +120,46 @@ class Quadratic(ABC):
         return float(np.sum(self.energy - self.explained))
 
     @abstractmethod
-    def image(self, Q: np.ndarray) -> np.ndarray:
-        """Return X'X w_t of coordinates Q, in coordinates; the gradient is ``image(Q) - cross``."""
+    def image(self, Q: Array) -> Array:
+        """Return X'X w_t of coordinates Q, in coordinates.
 
-    def lift(self, Q: np.ndarray) -> np.ndarray:
+        The gradient is ``image(Q) - cross``.
+        """
+
+    def lift(self, Q: Array) -> Array:
         """Return the coefficients (d, T) of coordinates Q."""
         return Q
 
-    def value(self, Q: np.ndarray, image: np.ndarray | None = None) -> float:
+    def value(self, Q: Array, image: Array | None = None) -> float:
         """Return the loss at coordinates Q."""
         linear, square = self._moments(Q, image)
         return max(0.0, 0.5 * float(np.sum(self.energy - 2.0 * linear + square)))
 
     def dual_fit(
-        self, Q: np.ndarray, scale: np.ndarray | float, image: np.ndarray | None = None
+        self, Q: Array, scale: Array | float, image: Array | None = None
     ) -> float:
-        """Return minus the conjugate of the loss at the residual of Q, its part in the range of X scaled per task.
+        """Return minus the conjugate of the loss at the scaled residual of Q.
 
-        The part outside the range of X is free and stays as it is; only the rest must
-        be scaled to become feasible.
+        Only the part of the residual in the range of X must be scaled, task by task, to
+        become feasible. The other part is not constrained.
         """
         linear, square = self._moments(Q, image)
-        value = scale * (self.explained - linear) - 0.5 * scale**2 * (
-            self.explained - 2.0 * linear + square
-        )
+        residual_squares = self.explained - 2.0 * linear + square
+        value = scale * (self.explained - linear) - 0.5 * scale**2 * residual_squares
         return float(value.sum()) + 0.5 * self.unexplained
 
     def dual(
         self,
-        Q: np.ndarray,
+        Q: Array,
         penalties: Sequence[Penalty],
         scale: float = 1.0,
         *,
-        image: np.ndarray | None = None,
+        image: Array | None = None,
         lifted: bool = False,
     ) -> float:
-        """Return the dual value of `scale` times this loss + penalties at the feasible point made from the residual.
+        """Return a dual value of `scale` times this loss plus penalties.
+
+        The dual point is made from the residual of Q.
 
         Parameters
         ----------
@@ -158,7 +167,7 @@ class Quadratic(ABC):
         penalties : sequence of Penalty
         scale : float, default 1.0
         image : ndarray of shape (r, T), optional
-            That of Q, where it is known.
+            Image of Q, if it is known.
         lifted : bool, default False
             Whether the penalties are on coefficients, not on coordinates.
         """
@@ -167,7 +176,8 @@ class Quadratic(ABC):
         if image is None:
             image = self.image(Q)
         Z = scale * (self.cross - image)
-        Z = self.lift(Z) if lifted else Z
+        if lifted:
+            Z = self.lift(Z)
         c = feasible_scale(Z, penalties)
         conjugates = sum(p.conjugate(Z * c) for p in penalties if not p.is_norm)
         return max(0.0, scale * self.dual_fit(Q, c, image) - conjugates)
@@ -175,7 +185,10 @@ class Quadratic(ABC):
     @property
     @abstractmethod
     def doubtful(self) -> bool:
-        """Whether directions of X may be lost in the rounding of the form, with what they fit of the targets."""
+        """Whether directions of X may be lost in the rounding of the form.
+
+        The part of the targets that they explain is then lost, too.
+        """
 
     @property
     def graded(self) -> bool:
@@ -185,22 +198,21 @@ class Quadratic(ABC):
         """
         return False
 
-    def agrees(self, W: np.ndarray, tol: float) -> bool:
-        """Whether the gradient at W (d, T) is as accurate as a relative gap of `tol` needs it."""
+    def agrees(self, W: Array, tol: float) -> bool:
+        """Whether the gradient at W (d, T) is accurate enough for the tolerance."""
         slope = self.slope(W)
         residual = self._moved.targets - self.operator.forward(W)
-        distance = np.linalg.norm(
-            self.operator.adjoint(self.data.weighted(residual)) - slope
-        )
+        row_slope = self.operator.adjoint(self.data.weighted(residual))
+        distance = np.linalg.norm(row_slope - slope)
         return bool(distance <= _AGREEMENT * tol * np.linalg.norm(slope))
 
     @abstractmethod
-    def slope(self, W: np.ndarray) -> np.ndarray:
+    def slope(self, W: Array) -> Array:
         """Return minus the gradient of the form at W (d, T)."""
 
     def row_primal(
         self,
-        parts: Sequence[np.ndarray] | np.ndarray,
+        parts: Sequence[Array] | Array,
         penalties: Sequence[Penalty],
         scale: float = 1.0,
     ) -> float:
@@ -211,16 +223,16 @@ class Quadratic(ABC):
 
     def row_dual(
         self,
-        W: np.ndarray,
+        W: Array,
         penalties: Sequence[Penalty],
         scale: float,
         *,
         sharp: bool = False,
     ) -> float:
-        """Return the dual value at the feasible point made from the residual of W (d, T), from the rows.
+        """Return the dual value at the feasible residual of W (d, T), from the rows.
 
-        It is valid however inaccurate the form is. With `sharp` only what can be fitted
-        is scaled, as the form does it, which takes two products more.
+        It is valid even if the form is inaccurate. With `sharp`, only the part that
+        coefficients can fit is scaled, as in `dual_fit`, which takes two more products.
         """
         data = self._moved
         operator = self.operator
@@ -231,24 +243,30 @@ class Quadratic(ABC):
         if sharp:
             Z = operator.adjoint(theta)
             fit = data.weighted(operator.forward(self.solve(Z)))
-            theta = theta - data.spread(1.0 - feasible_scale(Z, penalties)) * fit
+            excess = 1.0 - feasible_scale(Z, penalties)
+            theta = theta - data.spread(excess) * fit
         return dual_value(theta, data, loss, penalties, operator=operator)
 
     @abstractmethod
-    def solve(self, Z: np.ndarray) -> np.ndarray:
-        """Return V (d, T) with X'X v_t = z_t for Z (d, T) in the range of the adjoint, as accurate as the form is."""
+    def solve(self, Z: Array) -> Array:
+        """Return V (d, T) with X'X v_t = z_t for Z (d, T) in the range of the adjoint.
 
-    def intercept(self, W: np.ndarray) -> np.ndarray:
-        """Return the optimal intercepts (T,) of W (d, T) under the squared loss; zeros without intercept."""
+        It is as accurate as the form.
+        """
+
+    def intercept(self, W: Array) -> Array:
+        """Return the optimal intercepts (T,) of W (d, T); zeros without intercept."""
         if self._centred is None:
             return np.zeros(self.data.n_tasks)
         return self._centred.intercept(W)
 
-    def _are_graded(self, squares: np.ndarray) -> np.ndarray:
-        """Return whether a Gram matrix loses columns of these squared norms, (d,) or by task (T, d)."""
-        if (
-            self._centred is None or not is_graded(squares, squares).any()
-        ):  # the usual case, at little cost
+    def _are_graded(self, squares: Array) -> Array:
+        """Return whether a Gram matrix loses columns of these squared norms.
+
+        They have the shape (d,), or (T, d) by task.
+        """
+        # The usual case, at little cost.
+        if self._centred is None or not is_graded(squares, squares).any():
             return is_graded(squares, squares)
         return is_graded(
             squares,
@@ -256,8 +274,11 @@ class Quadratic(ABC):
             sums=self.operator.shift is not None,
         )
 
-    def are_varying(self, squares: np.ndarray) -> np.ndarray:
-        """Return which columns vary, given their squared norms (T, d): centering leaves rounding of the others."""
+    def are_varying(self, squares: Array) -> Array:
+        """Return which columns vary, given their squared norms (T, d).
+
+        Centering leaves only rounding of constant columns.
+        """
         if self._centred is None:
             return squares > 0
         return ~is_dust(
@@ -266,7 +287,7 @@ class Quadratic(ABC):
             sums=self.operator.shift is not None,
         )
 
-    def _before_centring(self, squares: np.ndarray) -> np.ndarray:
+    def _before_centring(self, squares: Array) -> Array:
         assert self._centred is not None
         total = self.data.sum_by_task(self.data.full_weights())
         if squares.ndim == 1:
@@ -275,16 +296,14 @@ class Quadratic(ABC):
             total = total[:, None]
         return np.asarray(squares + total * np.square(self._centred.x_mean.T))
 
-    def _moments(
-        self, Q: np.ndarray, image: np.ndarray | None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _moments(self, Q: Array, image: Array | None) -> tuple[Array, Array]:
         """Return y'Xw and ||Xw||^2 per task."""
         if image is None:
             image = self.image(Q)
         return np.einsum("ij,ij->j", self.cross, Q), np.einsum("ij,ij->j", Q, image)
 
     @property
-    def _weighted_targets(self) -> np.ndarray:
+    def _weighted_targets(self) -> Array:
         return self.data.weighted(self._moved.targets)
 
 
@@ -299,16 +318,16 @@ def keeps_digits(energy: float, primal: float, tol: float, null: float) -> bool:
 
 
 class Gram(Quadratic):
-    """One Gram matrix (d, d) for a shared design, else one per task, (T, d, d), in `gram`.
+    """Gram matrices: one (d, d) for a shared design, else one per task, (T, d, d).
 
     Parameters
     ----------
     data : TaskData
     fit_intercept : bool, default False
     sharp : bool, default True
-        Leave what no coefficients can fit out of the scaling of dual points, which
-        takes the eigenvectors of the Gram matrices (once); without it, dual values are
-        valid but lower.
+        Do not scale the part of dual points that no coefficients can fit. This takes
+        the eigenvectors of the Gram matrices (once). Without it, dual values are valid
+        but lower.
 
     Raises
     ------
@@ -346,7 +365,7 @@ class Gram(Quadratic):
         return max(float(top), 0.0)
 
     @cached_property
-    def explained(self) -> np.ndarray:
+    def explained(self) -> Array:
         """All of the energy if not sharp."""
         if not self.sharp:
             return self.energy
@@ -365,10 +384,10 @@ class Gram(Quadratic):
             )
         return np.minimum(part, self.energy)
 
-    def slope(self, W: np.ndarray) -> np.ndarray:
+    def slope(self, W: Array) -> Array:
         return self.cross - self.image(W)
 
-    def solve(self, Z: np.ndarray) -> np.ndarray:
+    def solve(self, Z: Array) -> Array:
         if not self.sharp:  # nothing is known of the range of X
             return np.zeros_like(Z)
         values, vectors = self._eigen
@@ -380,7 +399,7 @@ class Gram(Quadratic):
 
     @property
     def doubtful(self) -> bool:
-        """Without the eigenvalues that `sharp` takes, whenever there may be such directions."""
+        """Whether directions may be lost; True without the eigenvalues of `sharp`."""
         if self._graded or not self.sharp:
             return True
         values = self._eigen[0]
@@ -391,27 +410,27 @@ class Gram(Quadratic):
         return bool(np.any(self._are_graded(np.einsum("...ii->...i", self.gram))))
 
     @property
-    def _scales(self) -> np.ndarray:
+    def _scales(self) -> Array:
         """Inverse norms of the columns, (d,) or (T, d)."""
         squares = np.einsum("...ii->...i", self.gram)
         return 1.0 / np.sqrt(np.where(squares > 0, squares, 1.0))
 
-    def image(self, Q: np.ndarray) -> np.ndarray:
+    def image(self, Q: Array) -> Array:
         return times_gram(self.gram, Q)
 
     @cached_property
-    def _eigen(self) -> tuple[np.ndarray, np.ndarray]:
+    def _eigen(self) -> tuple[Array, Array]:
         return np.linalg.eigh(self.gram)
 
 
-def _inverse(values: np.ndarray) -> np.ndarray:
+def _inverse(values: Array) -> Array:
     """Return inverse eigenvalues, with zeros for eigenvalues within rounding error."""
     limit = ROUNDING * values.shape[-1] * values.max(axis=-1, keepdims=True)
     return quotient(1.0, np.where(values > limit, values, 0.0))
 
 
-def times_gram(gram: np.ndarray, W: np.ndarray) -> np.ndarray:
-    """Return the products of one Gram matrix (d, d), or of one per task (T, d, d), with the columns of W (d, T)."""
+def times_gram(gram: Array, W: Array) -> Array:
+    """Multiply the columns of W (d, T) by one Gram matrix, or by one per task."""
     if gram.ndim == 2:
         return gram @ W
     return np.matmul(W.T[:, None, :], gram)[:, 0].T
@@ -419,25 +438,32 @@ def times_gram(gram: np.ndarray, W: np.ndarray) -> np.ndarray:
 
 def gram_bytes(data: TaskData) -> int:
     """Return the size of the matrices of a `Gram`."""
-    return 8 * data.n_features**2 * (1 if data.uniform else data.n_tasks)
+    n_matrices = data.n_tasks
+    if data.uniform:
+        n_matrices = 1
+    return 8 * data.n_features**2 * n_matrices
 
 
 def gram_pays(data: TaskData) -> bool:
-    """Whether products with Gram matrices are cheaper than those with the designs, and the matrices are kept."""
+    """Whether Gram matrices fit into memory, and products with them are cheaper."""
     d = data.n_features
     T = data.n_tasks
     if not memory.fits(gram_bytes(data)):
         return False
+    # All tasks need the rows of a shared design.
+    n_uses = 1
+    if data.shared:
+        n_uses = T
     if data.sparse:
-        direct = 2.0 * _DENSE_ADVANTAGE * data.X.nnz * (T if data.shared else 1)
+        direct = 2.0 * _DENSE_ADVANTAGE * data.X.nnz * n_uses
         return d * d * T < direct and min(data.sizes.mean(), data.n_rows) >= d
-    return d * d * T < 2.0 * d * (data.n_rows * T if data.shared else data.n_rows)
+    return d * d * T < 2.0 * d * (data.n_rows * n_uses)
 
 
-# ---------------------------------------------------------------------- is what a run says of its end true of the rows?
+# ------------------------------------------------ is the end of a run true of the rows?
 
-#: A key of `SolverResult.info`: what helps is another scale of the data, not more
-#: iterations.
+#: A key of `SolverResult.info`: another scale of the data helps, more iterations do
+#: not.
 BADLY_SCALED = "badly_scaled"
 # A gap from the rows has rounding of its own: relative to the tolerance, and absolute.
 _SLACK = 1e-2
@@ -448,13 +474,13 @@ def confirm(
     result: SolverResult,
     form: Quadratic,
     penalties: Sequence[Penalty],
-    parts: Sequence[np.ndarray] | np.ndarray,
+    parts: Sequence[Array] | Array,
     *,
     scale: float,
     tol: float,
-    at: Callable[[], np.ndarray] | None = None,
+    at: Callable[[], Array] | None = None,
 ) -> None:
-    """Take back that a run has converged where the gap computed from the rows is larger than `tol`.
+    """Mark a run as not converged if the gap from the rows is larger than `tol`.
 
     Nothing is computed where rounding cannot have mattered.
 
@@ -476,9 +502,10 @@ def confirm(
     """
     if not result.converged:
         return
-    _, primal, dual = (
-        result.gaps[-1] if result.gaps else (0, result.objective[-1], -np.inf)
-    )
+    primal = result.objective[-1]
+    dual = -np.inf
+    if result.gaps:
+        _, primal, dual = result.gaps[-1]
     energy = scale * float(form.energy.sum())
     null = scale * form.null
     digits = keeps_digits(energy, primal, tol, null)
@@ -507,5 +534,8 @@ def mark_unconverged(result: SolverResult, gap: float, tol: float) -> None:
     result.converged = False
     result.gap = gap
     result.stop_crit = gap
-    result.message = f"computed from the rows, the relative duality gap is {gap:.1e}: the data are too badly scaled"
+    result.message = (
+        f"computed from the rows, the relative duality gap is {gap:.1e}: the data are "
+        "too badly scaled"
+    )
     result.info[BADLY_SCALED] = True

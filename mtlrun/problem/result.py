@@ -1,4 +1,7 @@
-"""The result of a solver, and the parts that iterative solvers share: certificates over time, stopping, warm starts."""
+"""The result of a solver, and what iterative solvers share.
+
+They share certificates over time, stopping rules and warm starts.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from mtlrun.problem.objective import Gap, relative_gap
+
+Array = np.ndarray
 
 Callback = Callable[[int, float, float], Any]
 
@@ -49,8 +54,8 @@ class SolverResult:
         Further results of the particular solver.
     """
 
-    parts: np.ndarray
-    intercept: np.ndarray
+    parts: Array
+    intercept: Array
     converged: bool
     n_iter: int
     objective: list[float] = field(default_factory=list)
@@ -61,7 +66,7 @@ class SolverResult:
     info: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def W(self) -> np.ndarray:
+    def W(self) -> Array:
         """Coefficients, shape (n_features, n_tasks)."""
         return self.parts.sum(axis=0)
 
@@ -135,7 +140,7 @@ class Tracker:
         return [primal for _, primal, _ in self.gaps]
 
     def due(self, iteration: int) -> bool:
-        """Whether the gap should be checked: often at first, then about every tenth of a hundred iterations."""
+        """Whether to check the gap: often at first, less often later."""
         if iteration <= 50:
             interval = 5
         else:
@@ -145,7 +150,10 @@ class Tracker:
         return iteration % interval == 0 or iteration == 1 or iteration == self.max_iter
 
     def check(self, iteration: int, primal: float, dual: float, point: object) -> bool:
-        """Note the values of one iterate; return whether to stop. The best primal and the best dual value count."""
+        """Record the values of an iterate, and return whether to stop.
+
+        The gap is between the best primal and the best dual value.
+        """
         least = self.gap.primal
         if primal < least:
             least = primal
@@ -157,9 +165,10 @@ class Tracker:
         return self._note(iteration, finite=bool(np.isfinite(primal)))
 
     def check_gap(self, iteration: int, primal: float, gap: float) -> bool:
-        """Note a primal value and an absolute gap known without cancellation; return whether to stop. The last count.
+        """Record a primal value and an absolute gap, and return whether to stop.
 
-        The run also ends where the gap is as small as floats make it.
+        The gap is computed without cancellation, and the last one counts. The run also
+        ends when floating-point numbers cannot make the gap smaller.
         """
         self.gap = Gap(primal, primal - gap, self.relative(primal, gap))
         if self._least / 2 < self.gap.relative <= _FLOATS:
@@ -181,9 +190,7 @@ class Tracker:
                 f"relative duality gap {self.gap.relative:.2e} <= tol {tol:g}"
             )
 
-    def result(
-        self, parts: np.ndarray, intercept: np.ndarray, **info: object
-    ) -> SolverResult:
+    def result(self, parts: Array, intercept: Array, **info: object) -> SolverResult:
         """Make the result of a run whose last iterate was checked."""
         return SolverResult(
             parts=parts,
@@ -221,8 +228,8 @@ class Tracker:
 
 
 def start_parts(
-    start: SolverResult | np.ndarray | None, n_parts: int, shape: tuple[int, int]
-) -> np.ndarray | None:
+    start: SolverResult | Array | None, n_parts: int, shape: tuple[int, int]
+) -> Array | None:
     """Return the parts of a warm start as an array (n_parts, d, T), None without one.
 
     Raises
@@ -240,9 +247,7 @@ def start_parts(
     return parts
 
 
-def relative_changes(
-    new: np.ndarray, old: np.ndarray, least: float = 1.0
-) -> list[float]:
+def relative_changes(new: Array, old: Array, least: float = 1.0) -> list[float]:
     """Return ||new_k - old_k||_F / max(least, ||old_k||_F) for every part.
 
     With `least` 1 this is equation (25) of Pan et al. (2015), which depends on the

@@ -26,6 +26,8 @@ from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import CONDITION, ROUNDING, Quadratic
 from mtlrun.problem.taskdata import EIGENVECTORS, TaskData, dense, quotient
 
+Array = np.ndarray
+
 # X'U/s is orthonormal to about eps * (s_max / s_min)^2; up to this departure it is good
 # enough to lift a solution.
 _ORTHONORMAL = 1e-8
@@ -52,10 +54,8 @@ class Rotation(Quadratic):
         Squared singular values of the (weighted) designs.
     """
 
-    squares: np.ndarray
-    _graded: (
-        np.ndarray
-    )  # whether columns differ much in scale, of the design or by task
+    squares: Array
+    _graded: Array  # whether columns differ much in scale, of the design or by task
 
     @property
     def rank(self) -> int:
@@ -69,7 +69,7 @@ class Rotation(Quadratic):
     @cached_property
     def doubtful(self) -> bool:
         least = self.squares.min(axis=0)
-        n_rows: int | np.ndarray = self.data.n_rows
+        n_rows: int | Array = self.data.n_rows
         if self.squares.shape[1] > 1:
             n_rows = self.data.sizes
         full_rank = np.minimum(n_rows - self.fit_intercept, self.data.n_features)
@@ -85,7 +85,7 @@ class Rotation(Quadratic):
         return bool(self._graded.any())
 
     @cached_property
-    def explained(self) -> np.ndarray:
+    def explained(self) -> Array:
         return np.minimum(
             quotient(np.square(self.cross), self.squares).sum(axis=0), self.energy
         )
@@ -101,64 +101,69 @@ class Rotation(Quadratic):
         )
         return has_same_arrays and self.fit_intercept == fit_intercept
 
-    def image(self, Q: np.ndarray) -> np.ndarray:
+    def image(self, Q: Array) -> Array:
         return self.squares * Q
 
-    def slope(self, W: np.ndarray) -> np.ndarray:
+    def slope(self, W: Array) -> Array:
         return self.lift(self.cross - self.squares * self.rotate(W))
 
-    def solve(self, Z: np.ndarray) -> np.ndarray:
+    def solve(self, Z: Array) -> Array:
         return self.lift(quotient(self.rotate(Z), self.squares))
 
-    def uncentred(self, W: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return the intercepts for the designs as given that equal intercepts b for the centered ones."""
+    def uncentred(self, W: Array, b: Array) -> Array:
+        """Return intercepts of original designs, from intercepts of centered ones."""
         if self._centred is None:
             return b
         return b + self._centred.intercept(W) - self._centred.y_mean
 
     @abstractmethod
-    def rotate(self, W: np.ndarray) -> np.ndarray:
+    def rotate(self, W: Array) -> Array:
         """Return the coordinates (r, T) of W (d, T)."""
 
     @abstractmethod
-    def lift(self, Q: np.ndarray) -> np.ndarray:
+    def lift(self, Q: Array) -> Array:
         """Return the coefficients (d, T) of coordinates Q (r, T)."""
 
-    def _rows(self, t: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rows of a task, dense, centered and weighted, and the norms of the columns before centering."""
+    def _rows(self, t: int) -> tuple[Array, Array]:
+        """Return the dense, centered and weighted rows of a task, and norms of columns.
+
+        The norms are those before centering.
+        """
         X, _, w = self.data.task(t)
         X = dense(X)
-        if w is None:
-            root = 1.0
-        else:
+        root: Array | float = 1.0
+        if w is not None:
             root = np.sqrt(w)[:, None]
         sizes = np.linalg.norm(root * X, axis=0)
         if self._centred is not None:
-            X = X - (
-                self._centred.x_mean
-                if self._centred.x_mean.ndim == 1
-                else self._centred.x_mean[:, t]
-            )
+            mean = self._centred.x_mean
+            if mean.ndim == 2:
+                mean = mean[:, t]
+            X = X - mean
         return root * X, sizes
 
     def _dense_fits(self) -> bool:
         """Whether the rows may be made dense for an accurate decomposition."""
         return memory.fits(_DENSE_COPIES * 8 * self.data.n_rows * self.data.n_features)
 
-    def scores(self, Q: np.ndarray) -> np.ndarray:
-        """Return the predictions, a field, that coordinates Q make with the (centered) designs of unweighted data."""
+    def scores(self, Q: Array) -> Array:
+        """Return predictions, a field, of coordinates Q for unweighted data.
+
+        The designs are centered if an intercept is fitted.
+        """
         return self.operator.forward(self.lift(Q))
 
-    def pull(self, field: np.ndarray) -> np.ndarray:
+    def pull(self, field: Array) -> Array:
         """Return the adjoint of `scores`, (r, T)."""
         return self.rotate(self.operator.adjoint(field))
 
 
 class SharedRotation(Rotation):
-    """One basis for all tasks: X (centered, rows times the root of their weights) = U diag(s) V'.
+    """One basis for all tasks: X = U diag(s) V'.
 
-    The eigenvectors come from the Gram matrix of the smaller side, so that a sparse X
-    is never densified beyond min(n, d) x d; with n < d only U is formed, and V when a
+    X is centered, and its rows are multiplied by the roots of their weights. The
+    eigenvectors come from the Gram matrix of the smaller side, so that a sparse X is
+    never densified beyond min(n, d) x d. With n < d only U is formed, and V when a
     caller needs it.
     """
 
@@ -198,23 +203,29 @@ class SharedRotation(Rotation):
         self._project()
 
     def retarget(self, data: TaskData) -> SharedRotation:
-        """Return the rotation of data with the very same X and weights but other targets (a block of tasks, say)."""
+        """Return the rotation of data with the same X and weights but other targets.
+
+        An example is a block of tasks.
+        """
         other = object.__new__(SharedRotation)
-        other.__dict__.update(
-            {k: v for k, v in self.__dict__.items() if k not in ("energy", "explained")}
-        )
-        other._use(
-            data, None if self._centred is None else _recentre(self._centred, data)
-        )
+        for name, value in self.__dict__.items():
+            # Cached numbers that depend on the targets.
+            if name not in ("energy", "explained"):
+                other.__dict__[name] = value
+        centred = self._centred
+        if centred is not None:
+            centred = _recentre(centred, data)
+        other._use(data, centred)
         other._project()
         return other
 
     def diagonal_data(self) -> TaskData:
-        """Return data with a diagonal design that have this least-squares problem, for unweighted rows.
+        """Return data with a diagonal design and the same least-squares problem.
 
-        One row per coordinate, diag(s) against U'y_t, and a row of zeros against the
-        length of what no coefficients can fit: for every task an orthogonal
-        transformation of the rows of the (centered) design and targets.
+        The rows must be unweighted. There is one row per coordinate, diag(s) with the
+        targets U'y_t, and a row of zeros whose target is the length of the part of y_t
+        that no coefficients can fit. For each task this is an orthogonal transformation
+        of the rows of the (centered) design and targets.
         """
         s = np.sqrt(self.squares[:, 0])
         targets = quotient(self.cross, s[:, None])
@@ -224,15 +235,15 @@ class SharedRotation(Rotation):
             design, np.vstack([targets, rest]), tasks=self.data.tasks
         )
 
-    def rotate(self, W: np.ndarray) -> np.ndarray:
+    def rotate(self, W: Array) -> Array:
         return self.basis.T @ W
 
-    def lift(self, Q: np.ndarray) -> np.ndarray:
+    def lift(self, Q: Array) -> Array:
         if self._has_basis:
             return self.basis @ Q
         return self._from_rows(self._vectors @ (Q / self._roots))
 
-    def slope(self, W: np.ndarray) -> np.ndarray:
+    def slope(self, W: Array) -> Array:
         if self._has_basis:
             return super().slope(W)
         # From the rows, as V itself takes far longer. They give V'V = I + E where
@@ -243,19 +254,19 @@ class SharedRotation(Rotation):
             self.cross - self.squares * (2.0 * Q - self._coordinates(self.lift(Q)))
         )
 
-    def scores(self, Q: np.ndarray) -> np.ndarray:
+    def scores(self, Q: Array) -> Array:
         if self._wide:
             return self._vectors @ (self._roots * Q)
         return super().scores(Q)
 
-    def pull(self, field: np.ndarray) -> np.ndarray:
+    def pull(self, field: Array) -> Array:
         if self._wide:
             return self._roots * (self._vectors.T @ field)
         return super().pull(field)
 
     @cached_property
-    def basis(self) -> np.ndarray:
-        """V, shape (d, r), with orthonormal columns (zero for a wide design of zeros)."""
+    def basis(self) -> Array:
+        """V of shape (d, r), with orthonormal columns; zero for a wide zero design."""
         if not self._wide:
             return self._vectors
         d = self.data.n_features
@@ -274,7 +285,7 @@ class SharedRotation(Rotation):
             factor, V.T, trans="T", check_finite=False
         ).T
 
-    def _coordinates(self, W: np.ndarray) -> np.ndarray:
+    def _coordinates(self, W: Array) -> Array:
         return np.asarray(
             self._vectors.T @ self._scaled(self.operator.forward(W)) / self._roots
         )
@@ -285,7 +296,7 @@ class SharedRotation(Rotation):
         return not self._wide or self._skewed or "basis" in self.__dict__
 
     @property
-    def _roots(self) -> np.ndarray:
+    def _roots(self) -> Array:
         return np.sqrt(np.maximum(self.squares, np.finfo(np.float64).tiny))
 
     @property
@@ -301,18 +312,18 @@ class SharedRotation(Rotation):
             return
         self.cross = self._roots * (self._vectors.T @ self._scaled(self._moved.targets))
 
-    def _scaled(self, field: np.ndarray) -> np.ndarray:
+    def _scaled(self, field: Array) -> Array:
         """Return a field times the roots of the weights."""
         if self._root is None:
             return field
         return self._root * field
 
-    def _from_rows(self, field: np.ndarray) -> np.ndarray:
+    def _from_rows(self, field: Array) -> Array:
         return self.operator.adjoint(self._scaled(field))
 
 
 class TaskRotation(Rotation):
-    """One basis per task, padded to the same number of coordinates and stored together, (T, d, r)."""
+    """One basis per task, padded to the same number of coordinates: (T, d, r)."""
 
     def __init__(self, data: TaskData, fit_intercept: bool = False) -> None:
         super().__init__(data, fit_intercept)
@@ -345,14 +356,17 @@ class TaskRotation(Rotation):
             self.rotate(self.operator.adjoint(self._weighted_targets)) * significant.T
         )
 
-    def rotate(self, W: np.ndarray) -> np.ndarray:
+    def rotate(self, W: Array) -> Array:
         return np.matmul(W.T[:, None, :], self.bases)[:, 0, :].T
 
-    def lift(self, Q: np.ndarray) -> np.ndarray:
+    def lift(self, Q: Array) -> Array:
         return np.matmul(self.bases, Q.T[:, :, None])[:, :, 0].T
 
-    def _short_tasks(self, longest: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Decompose tasks with fewer rows than features, one by one (only here, at set-up); say which are graded."""
+    def _short_tasks(self, longest: int) -> tuple[Array, Array, Array]:
+        """Decompose tasks with fewer rows than features one by one.
+
+        Return squared singular values, bases, and which tasks are graded.
+        """
         T = self.data.n_tasks
         d = self.data.n_features
         squares = np.zeros((T, longest))
@@ -371,9 +385,7 @@ class TaskRotation(Rotation):
         return squares, bases, graded
 
 
-def _padded(
-    values: np.ndarray, V: np.ndarray, size: int
-) -> tuple[np.ndarray, np.ndarray]:
+def _padded(values: Array, V: Array, size: int) -> tuple[Array, Array]:
     """Return squares and bases with zeros up to a number of coordinates."""
     n_missing = size - len(values)
     return np.pad(values, (0, n_missing)), np.pad(V, ((0, 0), (0, n_missing)))
@@ -408,7 +420,8 @@ def prepare(
     if rotation is not None:
         if not rotation.belongs_to(data, fit_intercept):
             raise ValueError(
-                "the rotation was prepared from other data or weights, or with another fit_intercept"
+                "the rotation was prepared from other data or weights, or with another "
+                "fit_intercept"
             )
         return rotation
     key = ("rotation", fit_intercept)
@@ -430,7 +443,7 @@ def prepare(
 
 def _shared_eigenvectors(
     data: TaskData, fit_intercept: bool
-) -> tuple[np.ndarray, np.ndarray] | None:
+) -> tuple[Array, Array] | None:
     """Return the stored eigenvalues and eigenvectors of Gram matrices, or None."""
     if fit_intercept or not data.shares_decompositions:
         return None
@@ -485,15 +498,13 @@ def _recentre(centred: Centred, data: TaskData) -> Centred:
     return Centred(moved, operator, centred.x_mean, y_mean)
 
 
-def _significant(
-    values: np.ndarray, vectors: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Drop what is rounding (ascending order is kept); at least one coordinate stays."""
-    first = int(
-        np.searchsorted(
-            values, ROUNDING * len(values) * max(values[-1], 0.0), side="right"
-        )
-    )
+def _significant(values: Array, vectors: Array) -> tuple[Array, Array]:
+    """Drop eigenvalues that are rounding; at least one coordinate stays.
+
+    Values are in ascending order.
+    """
+    rounding = ROUNDING * len(values) * max(values[-1], 0.0)
+    first = int(np.searchsorted(values, rounding, side="right"))
     first = min(first, len(values) - 1)
     return np.maximum(values[first:], 0.0), vectors[:, first:]
 
@@ -507,7 +518,9 @@ def find_basis(
     *,
     weighted: bool = True,
 ) -> SharedRotation | None:
-    """Return the eigenbasis in which a first-order method can run without changing its iterates, None without one.
+    """Return the eigenbasis in which a first-order method has the same iterates.
+
+    Return None if there is none, or if it would not fit into memory.
 
     Parameters
     ----------
@@ -523,27 +536,29 @@ def find_basis(
     ValueError
         If the rotation belongs to other data or another `fit_intercept`.
     """
-    one_design = data.uniform and not data.masked and (data.weights is None or weighted)
-    invariant = isinstance(loss, SquaredLoss) and all(
-        p.rotation_invariant for p in penalties
-    )
-    if rotation is None and not (
-        one_design and invariant and memory.fits(rotation_bytes(data))
-    ):
+    has_one_design = data.uniform and not data.masked
+    allows_weights = data.weights is None or weighted
+    has_invariant_penalties = all(p.rotation_invariant for p in penalties)
+    is_invariant = isinstance(loss, SquaredLoss) and has_invariant_penalties
+    applies = has_one_design and allows_weights and is_invariant
+    if rotation is None and not (applies and memory.fits(rotation_bytes(data))):
         return None
+    # A rotation that is passed in is checked even if it does not apply.
     basis = prepare(data, fit_intercept, rotation)
-    if isinstance(basis, SharedRotation) and one_design and invariant:
+    if isinstance(basis, SharedRotation) and applies:
         return basis
     return None
 
 
-def in_row_space(data: TaskData) -> tuple[TaskData, np.ndarray | None]:
-    """Return ragged data in coordinates of the span of their rows, and the basis (d, r); else the data and None.
+def in_row_space(data: TaskData) -> tuple[TaskData, Array | None]:
+    """Return ragged data in an orthonormal basis of their rows, and the basis (d, r).
+
+    If that would not save time, return the data and None.
 
     Tasks made one-vs-one share their examples: 45 tasks of 80 rows may have 400
     distinct rows in 784 features. Where penalties keep their value under rotations of
-    the features, the solution lies in the span of the rows, and every product is that
-    many times cheaper in an orthonormal basis of it.
+    the features, the solution lies in the span of the rows, and products in a basis of
+    it are cheaper by the ratio of both numbers.
 
     Parameters
     ----------
@@ -553,21 +568,25 @@ def in_row_space(data: TaskData) -> tuple[TaskData, np.ndarray | None]:
     if data.shared or data.sparse:
         return data, None
     distinct = _distinct_rows(data.X)
-    squares = np.einsum("ij,ij->j", distinct, distinct)
-    if len(distinct) > _PAYS * data.n_features or is_graded(
-        squares, squares
-    ):  # rounding would mix the columns
+    if len(distinct) > _PAYS * data.n_features:
         return data, None
-    basis = scipy.linalg.qr(distinct.T, mode="economic", check_finite=False)[0]
+    squares = np.einsum("ij,ij->j", distinct, distinct)
+    # Rounding would mix columns of different scales.
+    if is_graded(squares, squares):
+        return data, None
+    basis, _ = scipy.linalg.qr(distinct.T, mode="economic", check_finite=False)
     rows = np.ascontiguousarray(data.X @ basis)
-    rows[np.abs(rows) <= _ZERO * np.linalg.norm(rows, axis=1, keepdims=True)] = (
-        0.0  # of directions of other rows
-    )
+    # Coordinates of a row along directions of other rows are zero but for rounding.
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    rows[np.abs(rows) <= _ZERO * lengths] = 0.0
     return data.with_design(rows), basis
 
 
-def _distinct_rows(X: np.ndarray) -> np.ndarray:
-    """Return the rows of X without repetitions, or all of them if telling them apart by a projection fails."""
+def _distinct_rows(X: Array) -> Array:
+    """Return the rows of X without repetitions.
+
+    A random projection tells rows apart. If it fails, return all rows.
+    """
     key = X @ np.random.default_rng(0).normal(size=X.shape[1])
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
     if np.array_equal(X[first][group], X):
@@ -590,7 +609,7 @@ class RowSpace:
         Of the designs in these coordinates.
     """
 
-    basis: np.ndarray | None
+    basis: Array | None
     rotation: Rotation
 
     @classmethod
@@ -614,8 +633,11 @@ class RowSpace:
         return self.rotation.data
 
     @cached_property
-    def pooled(self) -> tuple[np.ndarray, np.ndarray]:
-        """Eigenvalues (k,) > 0 and eigenvectors (r, k) of the sum of the Gram matrices of the tasks."""
+    def pooled(self) -> tuple[Array, Array]:
+        """Positive eigenvalues (k,) and eigenvectors (r, k) of the pooled Gram matrix.
+
+        It is the sum of the Gram matrices of the tasks.
+        """
         rotation = self.rotation
         d = self.data.n_features
         if isinstance(rotation, SharedRotation):
@@ -624,9 +646,8 @@ class RowSpace:
         else:
             assert isinstance(rotation, TaskRotation)
             roots = rotation.bases * np.sqrt(rotation.squares).T[:, None, :]
-            root = roots.transpose(1, 0, 2).reshape(
-                d, -1
-            )  # its product with its transpose is the sum
+            # The product of this matrix with its transpose is the sum.
+            root = roots.transpose(1, 0, 2).reshape(d, -1)
             if rotation.graded:
                 return right_singular(root.T, np.linalg.norm(root, axis=1))
             if d <= root.shape[1]:
@@ -637,7 +658,7 @@ class RowSpace:
         kept = values > ROUNDING * len(values) * values.max(initial=0.0)
         return values[kept], vectors[:, kept]
 
-    def lift(self, parts: np.ndarray) -> np.ndarray:
+    def lift(self, parts: Array) -> Array:
         """Return coefficients (n_parts, d, T) of coordinates (n_parts, r, T)."""
         if self.basis is None:
             return parts

@@ -1,6 +1,7 @@
-"""Data of several tasks by their sums: all that squared-loss models need, in d^2 numbers per design.
+"""Data of several tasks as sums over their rows.
 
-Sums can be added and subtracted: rows may come in chunks, from several sites, or leave
+Models with the squared loss need no more than these d^2 numbers per design. Sums can be
+added and subtracted: rows may come in chunks, from several sites, or leave
 as the test part of a fold.
 """
 
@@ -36,7 +37,7 @@ _ARRAYS = ("weight", "x", "xx", "y", "yy", "xy", "n_rows", "x_shift", "y_shift")
 
 @dataclass(frozen=True, eq=False)
 class TaskStatistics:
-    """Weighted sums of rows, about a shift, by task or for all tasks that share their rows.
+    """Weighted sums of rows, by task or for all tasks that share their rows.
 
     ``a + b`` are the statistics of the rows of both, ``a - b`` the statistics of a
     without the rows of b. A sum has the tasks of both, sorted. Sums are taken about
@@ -179,12 +180,12 @@ class TaskStatistics:
 
     @staticmethod
     def _shifts(data: TaskData, like: TaskStatistics | None) -> tuple[Array, Array]:
-        """Return the shifts for data: the shifts of `like` where it has them, else means."""
+        """Return shifts of features and targets, from `like` or else the means."""
         total = data.sum_by_task(data.full_weights())
-        means = data.sum_by_task(data.weighted(data.targets)) / np.where(
-            total > 0, total, 1.0
-        )
-        if data.sparse:  # a shift would make it dense
+        sums = data.sum_by_task(data.weighted(data.targets))
+        means = sums / np.where(total > 0, total, 1.0)
+        if data.sparse:
+            # A shift would make the design dense.
             x_shift = np.zeros(data.n_features)
         else:
             if like is None or not like.x_shift.any():
@@ -228,7 +229,8 @@ class TaskStatistics:
         mine, theirs = self._aligned(other)
         if (mine.n_rows < theirs.n_rows).any():
             raise ValueError(
-                "rows are taken away that are not there: a task has more in the second statistics"
+                "rows are taken away that are not there: a task has more in the second "
+                "statistics"
             )
         return replace(
             mine,
@@ -250,18 +252,23 @@ class TaskStatistics:
     def std(self) -> Array:
         """Standard deviation of the features over the rows of all tasks, (d,)."""
         total = self.weight.sum()
-        squares = np.einsum("gii->i", self.xx) / total - np.square(
-            self.x.sum(axis=0) / total
-        )
-        return np.sqrt(np.maximum(squares, 0.0))
+        mean = self.x.sum(axis=0) / total
+        mean_squares = np.einsum("gii->i", self.xx) / total
+        variances = mean_squares - np.square(mean)
+        return np.sqrt(np.maximum(variances, 0.0))
 
     def scaled(
         self, factors: Array, targets: Array | float = 1.0, center: Array | float = 0.0
     ) -> TaskStatistics:
-        """Return the statistics of the features times factors (d,); ``1 / std`` standardizes them.
+        """Return the statistics of scaled features and targets.
 
-        Targets are taken less `center`, times `targets`: a number for all tasks or one
-        for each.
+        Parameters
+        ----------
+        factors : ndarray of shape (d,)
+            Factors of the features; ``1 / std`` standardizes them.
+        targets, center : ndarray of shape (T,) or float
+            `center` is subtracted from the targets, which are then multiplied by
+            `targets`.
         """
         f = np.asarray(factors, dtype=np.float64)
         return replace(
@@ -276,9 +283,12 @@ class TaskStatistics:
         )
 
     def pooled(self) -> TaskStatistics:
-        """Return the statistics of a single task with the rows of all; shared rows count once for every target."""
+        """Return the statistics of a single task with the rows of all tasks.
+
+        Shared rows count once for each target.
+        """
         stats = self._about(self.x_shift, np.full(self.n_tasks, self.y_shift.mean()))
-        # Of shared rows, the sums over the rows are there once for all targets.
+        # Sums over shared rows are stored once for all targets.
         times = self.n_tasks // len(self.weight)
         return replace(
             stats,
@@ -295,30 +305,31 @@ class TaskStatistics:
         )
 
     def squared_errors(self, W: Array, b: Array) -> Array:
-        """Return the weighted squared errors per task (T,) of coefficients (d, T) and intercepts (T,)."""
-        off = self.y_shift - self.x_shift @ W - b
-        quadratic = np.einsum(
-            "dt,td->t", W, np.matmul(self.xx, W.T[:, :, None])[:, :, 0]
-        )
-        linear = (
-            2.0
-            * off
-            * (self.y - np.einsum("dt,td->t", W, np.broadcast_to(self.x, W.T.shape)))
-        )
-        return np.maximum(
-            self.yy
-            - 2 * (W * self.xy).sum(axis=0)
-            + quadratic
-            + linear
-            + self.weight * off**2,
-            0.0,
-        )
+        """Return the weighted squared errors of the tasks (T,).
+
+        Parameters
+        ----------
+        W : ndarray of shape (d, T)
+            Coefficients.
+        b : ndarray of shape (T,)
+            Intercepts.
+        """
+        # The error of a row is the error about the shifts plus this constant.
+        constant = self.y_shift - self.x_shift @ W - b
+        images = np.matmul(self.xx, W.T[:, :, None])[:, :, 0]
+        quadratic = np.einsum("dt,td->t", W, images)
+        x = np.broadcast_to(self.x, W.T.shape)
+        linear = 2.0 * constant * (self.y - np.einsum("dt,td->t", W, x))
+        cross = 2 * (W * self.xy).sum(axis=0)
+        errors = self.yy - cross + quadratic + linear + self.weight * constant**2
+        # Rounding can make small errors negative.
+        return np.maximum(errors, 0.0)
 
     def sufficient_statistics(self, *, centred: bool) -> tuple[TaskData, Array, Array]:
-        """Return data of d + 1 rows per design with the same squared loss, and the means taken off if `centred`.
+        """Return data of d + 1 rows per design with the same squared loss.
 
-        With the means off, the loss is that with the best intercepts, ``y_mean - x_mean
-        w``.
+        If `centred`, the means are subtracted, and the loss is the loss with the best
+        intercepts, ``y_mean - x_mean w``.
 
         Returns
         -------
@@ -469,23 +480,29 @@ class TaskStatistics:
         ):
             if ours != others:
                 raise ValueError(
-                    f"statistics of different data cannot be combined: {label} {ours} and {others}"
+                    "statistics of different data cannot be combined: "
+                    f"{label} {ours} and {others}"
                 )
         if self.shared and not np.array_equal(self.tasks, other.tasks):
             raise ValueError(
-                "statistics of different data cannot be combined: their targets have other names"
+                "statistics of different data cannot be combined: their targets have "
+                "other names"
             )
         if not self.shared:
             tasks = np.union1d(self.tasks, other.tasks)
         else:
             tasks = self.tasks
         by_task = len(self.weight) != 1 or len(other.weight) != 1 or not self.shared
-        a, b = (stats._spread(tasks, by_task) for stats in (self, other))
+        a = self._spread(tasks, by_task)
+        b = other._spread(tasks, by_task)
         y_shift = np.where(a.n_rows > 0, a.y_shift, b.y_shift)
         return a._about(a.x_shift, y_shift), b._about(a.x_shift, y_shift)
 
     def _spread(self, tasks: Array, by_task: bool) -> TaskStatistics:
-        """Return the statistics with more tasks, of zero rows, and with sums per task on request."""
+        """Return the statistics with more tasks, which have no rows.
+
+        If `by_task`, sums over shared rows are repeated for each task.
+        """
         positions = np.searchsorted(tasks, self.tasks)
 
         def wider(values: Array) -> Array:

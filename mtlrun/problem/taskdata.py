@@ -17,6 +17,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+Array = np.ndarray
+
 if TYPE_CHECKING:
     from mtlrun.problem.levels import ShrunkenLevels
 
@@ -38,7 +40,10 @@ def without_weights(data: TaskData) -> TaskData:
 
 
 def is_sparse(X: object) -> bool:
-    """Return whether X is a sparse array or matrix (scipy's own test would narrow its static type too far)."""
+    """Return whether X is a sparse array or matrix.
+
+    SciPy's own function would narrow the static type of X too far.
+    """
     return bool(sp.issparse(X))
 
 
@@ -49,14 +54,16 @@ def dense(X: Design) -> Any:
     return X
 
 
-def quotient(a: np.ndarray | float, b: np.ndarray) -> np.ndarray:
+def quotient(a: Array | float, b: Array) -> Array:
     """Return a / b, and 0 where b is not positive."""
     positive = b > 0
     return np.where(positive, a / np.where(positive, b, 1.0), 0.0)
 
 
 def as_design(X: Design, name: str = "X") -> Design:
-    """Return a design as C-ordered float64 or canonical float64 CSR, without copying where it is that already.
+    """Return a design as C-ordered float64 or canonical float64 CSR.
+
+    It is not copied if it has this form already.
 
     Raises
     ------
@@ -73,15 +80,12 @@ def as_design(X: Design, name: str = "X") -> Design:
         if not design.has_canonical_format:
             design = design.copy()
             design.sum_duplicates()
-        if (
-            design.indices.dtype != np.int32
-            and max(design.nnz, *design.shape) <= np.iinfo(np.int32).max
-        ):
+        fits_int32 = max(design.nnz, *design.shape) <= np.iinfo(np.int32).max
+        if design.indices.dtype != np.int32 and fits_int32:
+            # scikit-learn's solvers need 32-bit indices.
             indices = design.indices.astype(np.int32)
             indptr = design.indptr.astype(np.int32)
-            design = sp.csr_array(
-                (design.data, indices, indptr), shape=design.shape
-            )  # scikit-learn's solvers want it
+            design = sp.csr_array((design.data, indices, indptr), shape=design.shape)
         check_finite(design.data, name)
     else:
         design = as_array(X, name, ndim=2)
@@ -110,8 +114,14 @@ def stack_designs(designs: list[Design]) -> Design:
     return np.concatenate(designs, axis=0)
 
 
-def as_array(values: ArrayLike, name: str, ndim: int) -> np.ndarray:
-    """Return a dense float64 array of `ndim` dimensions in C order, or raise an error that names the argument."""
+def as_array(values: ArrayLike, name: str, ndim: int) -> Array:
+    """Return a dense float64 array of `ndim` dimensions in C order.
+
+    Raises
+    ------
+    ValueError
+        If that is not possible; the message names the argument.
+    """
     if is_sparse(values):
         raise ValueError(f"{name} must be dense")
     array = np.asarray(values)
@@ -125,12 +135,11 @@ def as_array(values: ArrayLike, name: str, ndim: int) -> np.ndarray:
         raise ValueError(f"{name} must be numeric: {error}") from None
 
 
-def check_finite(array: np.ndarray, name: str) -> None:
+def check_finite(array: Array, name: str) -> None:
     """Raise an error that names the argument if an array has NaN or infinite values."""
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(
-            array.sum()
-        ):  # one pass without a temporary; only a failure needs the exact test
+        # One pass without a temporary array; only a failure needs the exact test.
+        if np.isfinite(array.sum()):
             return
     if not np.isfinite(array).all():
         raise ValueError(f"{name} contains NaN or infinite values")
@@ -138,8 +147,14 @@ def check_finite(array: np.ndarray, name: str) -> None:
 
 def as_weights(
     weights: ArrayLike, shapes: list[tuple[int, ...]], name: str = "weights"
-) -> np.ndarray:
-    """Return finite, non-negative float64 weights of one of the shapes, or raise an error that names the argument."""
+) -> Array:
+    """Return finite, non-negative float64 weights of one of the shapes.
+
+    Raises
+    ------
+    ValueError
+        If that is not possible; the message names the argument.
+    """
     ndim = np.ndim(weights)
     array = as_array(weights, name, ndim=ndim)
     if array.shape not in shapes:
@@ -152,8 +167,11 @@ def as_weights(
     return array
 
 
-def _label_array(labels: list[Any]) -> np.ndarray:
-    """Return labels as a one-dimensional array that keeps tuples and does not turn numbers into strings."""
+def _label_array(labels: list[Any]) -> Array:
+    """Return labels as a one-dimensional array.
+
+    Tuples stay tuples, and numbers next to strings stay numbers.
+    """
     kinds = set(map(type, labels))
     if tuple not in kinds and (str not in kinds or len(kinds) == 1):
         return np.asarray(labels)
@@ -162,7 +180,7 @@ def _label_array(labels: list[Any]) -> np.ndarray:
     return array
 
 
-def as_labels(tasks: Iterable[Any] | None, n_tasks: int) -> np.ndarray:
+def as_labels(tasks: Iterable[Any] | None, n_tasks: int) -> Array:
     """Return distinct task labels as a one-dimensional array; 0..T-1 when None."""
     if tasks is None:
         return np.arange(n_tasks)
@@ -174,8 +192,8 @@ def as_labels(tasks: Iterable[Any] | None, n_tasks: int) -> np.ndarray:
     return _label_array(labels)
 
 
-def unique_labels(task_id: object) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sorted labels and, for each row, the position of its label among them."""
+def unique_labels(task_id: object) -> tuple[Array, Array]:
+    """Return the sorted labels, and for each row the position of its label."""
     if isinstance(task_id, list | tuple):
         labels = _label_array(list(task_id))
     else:
@@ -197,7 +215,9 @@ def unique_labels(task_id: object) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True, eq=False)
 class TaskData:
-    """T tasks with d features, in one of two layouts; built by the ``from_*`` constructors.
+    """T tasks with d features, in one of two layouts.
+
+    Use the ``from_*`` constructors.
 
     *Ragged*: every task has its own rows; `X` is (N, d) with rows sorted by task,
     `targets` is (N,). *Shared*: one `X` of shape (n, d) serves all tasks, `targets` is
@@ -226,7 +246,8 @@ class TaskData:
     Examples
     --------
     >>> from mtlrun.problem.taskdata import TaskData
-    >>> data = TaskData.from_stacked([[1.0], [2.0], [3.0]], [1.0, 2.0, 3.0], task_id=["b", "a", "b"])
+    >>> X = [[1.0], [2.0], [3.0]]
+    >>> data = TaskData.from_stacked(X, [1.0, 2.0, 3.0], task_id=["b", "a", "b"])
     >>> data.tasks.tolist(), data.sizes.tolist()
     (['a', 'b'], [1, 2])
     >>> X, y, weights = data.task(1)
@@ -235,12 +256,12 @@ class TaskData:
     """
 
     X: Design
-    targets: np.ndarray
-    tasks: np.ndarray
-    offsets: np.ndarray | None = None
-    weights: np.ndarray | None = None
-    observed: np.ndarray | None = None
-    order: np.ndarray | None = None
+    targets: Array
+    tasks: Array
+    offsets: Array | None = None
+    weights: Array | None = None
+    observed: Array | None = None
+    order: Array | None = None
 
     @cached_property
     def digest(self) -> str:
@@ -271,14 +292,14 @@ class TaskData:
 
     @cached_property
     def shrunken_levels(self) -> ShrunkenLevels:
-        """Levels of ragged tasks, shrunken towards their mean, and the rows without them."""
+        """Levels of ragged tasks, shrunken to their mean, and rows without them."""
         # Most fits need none: the module is not loaded for them.
         from mtlrun.problem.levels import ShrunkenLevels
 
         return ShrunkenLevels.of(self)
 
     @cached_property
-    def _lengths(self) -> np.ndarray:
+    def _lengths(self) -> Array:
         """Rows of each task of ragged data."""
         return np.diff(np.asarray(self.offsets))
 
@@ -461,7 +482,10 @@ class TaskData:
 
     @property
     def uniform(self) -> bool:
-        """Whether all tasks have one design and one weight per row, hence one Gram matrix."""
+        """Whether all tasks have one design and one weight per row.
+
+        They then have one Gram matrix.
+        """
         return self.shared and (self.weights is None or self.weights.ndim == 1)
 
     @property
@@ -475,21 +499,21 @@ class TaskData:
         return is_sparse(self.X)
 
     @property
-    def Y(self) -> np.ndarray:
+    def Y(self) -> Array:
         """Targets of shared data, shape (n, T)."""
         if not self.shared:
             raise AttributeError("ragged data have y, not Y")
         return self.targets
 
     @property
-    def y(self) -> np.ndarray:
+    def y(self) -> Array:
         """Targets of ragged data, shape (N,)."""
         if self.shared:
             raise AttributeError("shared data have Y, not y")
         return self.targets
 
     @property
-    def sizes(self) -> np.ndarray:
+    def sizes(self) -> Array:
         """Observed rows of each task, shape (T,)."""
         if self.offsets is not None:
             return self._lengths
@@ -497,14 +521,20 @@ class TaskData:
             return self.observed.sum(axis=0)
         return np.full(self.n_tasks, self.n_rows)
 
-    def effective_weights(self) -> np.ndarray | None:
-        """Return weights (mask included) as a field, or None when all are one; may be a read-only view."""
+    def effective_weights(self) -> Array | None:
+        """Return weights, 0 where masked, as a field; None if all are one.
+
+        It may be a read-only view.
+        """
         if self.weights is None or self.weights.shape == self.targets.shape:
             return self.weights
         return np.broadcast_to(self.weights[:, None], self.targets.shape)
 
-    def full_weights(self) -> np.ndarray:
-        """Return weights (mask included) as a field, ones where there are none; may be a read-only view."""
+    def full_weights(self) -> Array:
+        """Return weights, 0 where masked, as a field; ones if there are none.
+
+        It may be a read-only view.
+        """
         weights = self.effective_weights()
         if weights is None:
             return np.ones_like(self.targets)
@@ -512,30 +542,30 @@ class TaskData:
 
     # ------------------------------------------------------------------ fields
 
-    def weighted(self, field: np.ndarray) -> np.ndarray:
+    def weighted(self, field: Array) -> Array:
         """Return a field times the weights; itself where there are none."""
         weights = self.effective_weights()
         if weights is None:
             return field
         return weights * field
 
-    def sum_by_task(self, field: np.ndarray) -> np.ndarray:
+    def sum_by_task(self, field: Array) -> Array:
         """Sum a field over the rows of each task, shape (T,)."""
         if self.offsets is None:
             return field.sum(axis=0)
         return np.add.reduceat(field, self.offsets[:-1])
 
-    def spread(self, per_task: np.ndarray) -> np.ndarray:
+    def spread(self, per_task: Array) -> Array:
         """Repeat a (T,) vector over a field; may be a read-only view."""
         if self.offsets is None:
             return np.broadcast_to(per_task, self.targets.shape)
         return np.repeat(per_task, self._lengths)
 
-    def shifted(self, field: np.ndarray, per_task: np.ndarray) -> np.ndarray:
+    def shifted(self, field: Array, per_task: Array) -> Array:
         """Return a field plus a (T,) vector in all rows of each task."""
         return field + (per_task if self.offsets is None else self.spread(per_task))
 
-    def unsort(self, field: np.ndarray) -> np.ndarray:
+    def unsort(self, field: Array) -> Array:
         """Put the rows of a field back into the order in which the caller gave them."""
         if self.order is None:
             return field
@@ -545,8 +575,10 @@ class TaskData:
 
     # ------------------------------------------------------------------ parts
 
-    def task(self, t: int) -> tuple[Design, np.ndarray, np.ndarray | None]:
-        """Return design, targets and weights (or None) of task t; views unless rows are missing.
+    def task(self, t: int) -> tuple[Design, Array, Array | None]:
+        """Return design, targets and weights (or None) of task t.
+
+        They are views unless rows are missing.
 
         Rows with a missing target are left out, so that algorithms that work task by
         task can ignore masks.
@@ -555,21 +587,27 @@ class TaskData:
         if self.offsets is not None:
             a = self.offsets[t]
             b = self.offsets[t + 1]
-            w = None if self.weights is None else self.weights[a:b]
-            return row_slice(self.X, a, b), self.targets[a:b], w
-        if self.weights is None or self.weights.ndim == 1:
             w = self.weights
-        else:
-            w = self.weights[:, t]
+            if w is not None:
+                w = w[a:b]
+            return row_slice(self.X, a, b), self.targets[a:b], w
+        w = self.weights
+        if w is not None and w.ndim == 2:
+            w = w[:, t]
         y = self.targets[:, t]
         if self.observed is None or w is None:
             return self.X, y, w
         rows = np.flatnonzero(self.observed[:, t])
         w = w[rows]
-        return self.X[rows], y[rows], None if np.all(w == 1.0) else w
+        if np.all(w == 1.0):
+            # The weights only marked missing targets.
+            w = None
+        return self.X[rows], y[rows], w
 
-    def subset_tasks(self, indices: Sequence[int] | np.ndarray) -> TaskData:
-        """Return the data of some tasks, in the given order; a shared design stays the same object.
+    def subset_tasks(self, indices: Sequence[int] | Array) -> TaskData:
+        """Return the data of some tasks, in the given order.
+
+        A shared design stays the same object.
 
         Parameters
         ----------
@@ -592,16 +630,19 @@ class TaskData:
             )
         sizes = np.diff(self.offsets)[indices]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
-        rows = np.arange(offsets[-1]) + np.repeat(
-            self.offsets[indices] - offsets[:-1], sizes
-        )
-        w = None if self.weights is None else self.weights[rows]
+        moves = self.offsets[indices] - offsets[:-1]
+        rows = np.arange(offsets[-1]) + np.repeat(moves, sizes)
+        w = self.weights
+        if w is not None:
+            w = w[rows]
         return TaskData(
             self.X[rows], self.targets[rows], tasks, offsets=offsets, weights=w
         )
 
-    def select_rows(self, rows: np.ndarray, *, complete: bool = True) -> TaskData:
-        """Return data with some of the rows; tasks of their own designs that have none of them are left out.
+    def select_rows(self, rows: Array, *, complete: bool = True) -> TaskData:
+        """Return data with some of the rows.
+
+        Ragged tasks that have none of them are left out.
 
         Parameters
         ----------
@@ -619,29 +660,28 @@ class TaskData:
         rows = np.asarray(rows)
         if self.offsets is not None:
             rows = np.sort(rows)
-            sizes = np.bincount(
-                np.searchsorted(self.offsets, rows, side="right") - 1,
-                minlength=self.n_tasks,
-            )
-            some = sizes > 0
+            task_of_row = np.searchsorted(self.offsets, rows, side="right") - 1
+            sizes = np.bincount(task_of_row, minlength=self.n_tasks)
+            has_rows = sizes > 0
             if self.weights is None:
                 weights = None
             else:
                 weights = self.weights[rows]
-            offsets = np.concatenate([[0], np.cumsum(sizes[some])])
+            offsets = np.concatenate([[0], np.cumsum(sizes[has_rows])])
             part = TaskData(
                 self.X[rows],
                 self.targets[rows],
-                self.tasks[some],
+                self.tasks[has_rows],
                 offsets=offsets,
                 weights=weights,
             )
         else:
-            w = None if self.weights is None else self.weights[rows]
-            if self.observed is None:
-                observed = None
-            else:
-                observed = self.observed[rows]
+            w = self.weights
+            if w is not None:
+                w = w[rows]
+            observed = self.observed
+            if observed is not None:
+                observed = observed[rows]
             part = self._shared_part(
                 self.X[rows], self.targets[rows], self.tasks, w, observed
             )
@@ -652,19 +692,24 @@ class TaskData:
     @staticmethod
     def _shared_part(
         X: Design,
-        Y: np.ndarray,
-        tasks: np.ndarray,
-        w: np.ndarray | None,
-        observed: np.ndarray | None,
+        Y: Array,
+        tasks: Array,
+        w: Array | None,
+        observed: Array | None,
     ) -> TaskData:
-        """Make a part of shared data; it is not masked any more where the part has all its targets."""
+        """Return a part of shared data.
+
+        It is not masked if no target of the part is missing.
+        """
         if observed is not None and observed.all():
             observed = None
-            w = None if w is None or np.all(w == 1.0) else w
-        w = None if w is None else np.ascontiguousarray(w)
+            if w is not None and np.all(w == 1.0):
+                w = None
+        if w is not None:
+            w = np.ascontiguousarray(w)
         return TaskData(X, np.ascontiguousarray(Y), tasks, weights=w, observed=observed)
 
-    def with_targets(self, targets: np.ndarray) -> TaskData:
+    def with_targets(self, targets: Array) -> TaskData:
         """Return the same data with another field of targets (not checked)."""
         return dataclasses.replace(self, targets=targets)
 
@@ -685,9 +730,8 @@ class TaskData:
         if self.weights is not None:
             total = self.sum_by_task(np.asarray(self.effective_weights()))
             if np.any(total <= 0):
-                raise ValueError(
-                    f"weights: task {self._label(np.argmin(total))} has no row of positive weight"
-                )
+                label = self._label(np.argmin(total))
+                raise ValueError(f"weights: task {label} has no row of positive weight")
         return self
 
     def _label(self, t: int | np.intp) -> str:

@@ -1,4 +1,9 @@
-"""Clusters of tasks: co-clusters with features, tasks pulled together in pairs, groups that share a subspace."""
+"""Solvers for clusters of tasks.
+
+Clusters are co-clusters of tasks and features (`solve_coclus`), tasks pulled together
+in pairs (`solve_metag`), or groups of tasks that share a subspace (`merge_tasks`,
+`move_tasks`).
+"""
 
 from __future__ import annotations
 
@@ -8,41 +13,41 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
-from mtlrun.penalties.norms import trace_norm
+from mtlrun.penalties.norms import small_gram, trace_norm
 from mtlrun.problem.losses import Loss
 from mtlrun.problem.objective import gap_scale, relative_gap
 from mtlrun.problem.quadratic import BADLY_SCALED
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.rotation import Rotation, RowSpace
 from mtlrun.problem.taskdata import TaskData, quotient
-from mtlrun.solvers.pairwise import Flows, TaskTerm, fuse, pair_distances
+from mtlrun.solvers.pairwise import Flows, Fused, TaskTerm, fuse, pair_distances
 
-# ---------------------------------------------------------------------- co-clusters of tasks and features
+Array = np.ndarray
+
+# ------------------------------------------------ co-clusters of tasks and features
 #
 # A part near the mean of the tasks plus a part of low rank, not convex.
 
 # The equations for W are solved to this share of their residual at the last W, within
-# this many steps.
+# this many steps: the next round changes the equations, so that more is wasted.
 _INNER = 1e-1
 _INNER_STEPS = 50
 # How often parts and subspace are matched to one W.
 _MATCHES = 5
-# On columns of mixed scales: a step that still gains this part of the objective was not
-# made, for rounding.
+# On columns of mixed scales, rounding can stop the steps early. They have stalled if a
+# step for each task separately would still gain this part of the objective.
 _STALLED = 1e-3
 # Eigenvalues of a (T, T) matrix below this, relative to the largest, are zero.
 _ROUNDING = 1e-12
 
 
-def penalty_values(P: np.ndarray, Q: np.ndarray, k: int) -> tuple[float, float]:
+def penalty_values(P: Array, Q: Array, k: int) -> tuple[float, float]:
     """Return sum_t ||p_t - mean||^2 and sum_{i>k} sigma_i(Q)^2 of P, Q (d, T)."""
     deviations = P - P.mean(axis=1, keepdims=True)
-    squares = np.sort(
-        np.linalg.eigvalsh(Q.T @ Q if Q.shape[1] <= Q.shape[0] else Q @ Q.T)
-    )[::-1]
-    return float(np.vdot(deviations, deviations)), float(
-        np.maximum(squares[k:], 0.0).sum()
-    )
+    squares = np.sort(np.linalg.eigvalsh(small_gram(Q)))[::-1]
+    # Eigenvalues that are zero can be negative by rounding.
+    rest = np.maximum(squares[k:], 0.0)
+    return float(np.vdot(deviations, deviations)), float(rest.sum())
 
 
 def solve_coclus(
@@ -58,16 +63,19 @@ def solve_coclus(
     max_iter: int = 500,
     space: RowSpace | None = None,
 ) -> SolverResult:
-    """Minimize loss(P + Q) + shared sum_t ||p_t - mean||^2 + low_rank sum_{i>k} sigma_i(Q)^2 + ridge ||P + Q||^2.
+    """Fit a part P near the mean of the tasks plus a part Q of low rank.
 
-    With S the subspace of tasks spanned by the k leading right singular vectors of Q,
-    the last term is the smallest
-    ||Q (I - S)||^2 over subspaces. For a given S the best parts of W = P + Q are linear in W and leave a quadratic
-    tr(W A W'), A a (T, T) matrix. So rounds of two steps, none of which raises the
-    objective: W by conjugate gradients (preconditioned with the eigenbases of the
-    tasks), then P, Q and S in closed form. A loss other than the squared one is
-    replaced by its quadratic upper bound at the last W. The first S is nothing: all of
-    Q is penalized.
+    The objective is ``loss(P + Q) + shared sum_t ||p_t - mean||^2 + low_rank sum_{i>k}
+    sigma_i(Q)^2 + ridge ||P + Q||^2``.
+
+    Let S be the projector on the subspace of tasks that the k leading right singular
+    vectors of Q span. Then the term of `low_rank` is the smallest ||Q (I - S)||^2 over
+    subspaces. For a given S, the best parts of W = P + Q are linear in W and leave a
+    quadratic form tr(W A W') with a (T, T) matrix A. The solver therefore alternates
+    two steps, none of which raises the objective: it updates W by conjugate gradients
+    (preconditioned with the eigenbases of the tasks), then P, Q and S in closed form. A
+    loss other than the squared one is replaced by its quadratic upper bound at the last
+    W. At first S is zero, so that all of Q is penalized.
 
     Parameters
     ----------
@@ -77,17 +85,17 @@ def solve_coclus(
     shared, low_rank : float
         Non-negative.
     k : int
-        Rank that costs nothing, at least 1.
+        Rank that is not penalized, at least 1.
     ridge : float, default 0.0
         Non-negative.
     fit_intercept : bool, default True
     tol : float, default 1e-5
-        Decrease of the objective in one round, relative to the objective at zero, to
-        stop at.
+        Stop when the decrease of the objective in one round, relative to the objective
+        at zero, is at most `tol`.
     max_iter : int, default 500
         Rounds.
     space : RowSpace, optional
-        That of these data with this `fit_intercept`; made if it is not given.
+        Row space of these data with this `fit_intercept`; computed if it is not given.
 
     Returns
     -------
@@ -119,11 +127,13 @@ def solve_coclus(
             break
     Q = W @ share
     parts = np.stack([W - Q, Q])
-    stalls = (
-        space.rotation.graded
-        and equations.gain(W, b, tasks.coupling(subspace)) > _STALLED * objective[-1]
-    )
     message = f"relative decrease {crit:.2e} against tol {tol:g}"
+    stalls = False
+    if space.rotation.graded:
+        gain = equations.gain(W, b, tasks.coupling(subspace))
+        stalls = gain > _STALLED * objective[-1]
+    if stalls:
+        message += ", but steps stall: X is too badly scaled"
     return SolverResult(
         parts=space.lift(parts),
         intercept=equations.intercept(W, b),
@@ -131,16 +141,14 @@ def solve_coclus(
         n_iter=max(1, len(objective) - 1),
         objective=objective,
         stop_crit=float(crit),
-        message=f"{message}, but steps stall: X is too badly scaled"
-        if stalls
-        else message,
+        message=message,
         info={BADLY_SCALED: stalls},
     )
 
 
 @dataclass(frozen=True)
 class _TaskSpace:
-    """The penalty as a function of W and a subspace of tasks, given as a projector (T, T)."""
+    """The penalty as a function of W and of a projector (T, T) of tasks."""
 
     n_tasks: int
     shared: float
@@ -148,32 +156,41 @@ class _TaskSpace:
     k: int
     ridge: float
 
-    def _mixing(self, subspace: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the share S with Q = W S best for the subspace, and low_rank (I - subspace)."""
+    def _mixing(self, subspace: Array) -> tuple[Array, Array]:
+        """Return the matrix of the best Q = W share, and low_rank (I - subspace).
+
+        For a fixed W, Q minimizes tr(P of_P P') + tr(Q of_Q Q') with P = W - Q: the
+        gradient vanishes for Q (of_P + of_Q) = W of_P.
+        """
         eye = np.eye(self.n_tasks)
         of_P = self.shared * (eye - 1.0 / self.n_tasks)
         of_Q = self.low_rank * (eye - subspace)
-        return of_P @ np.linalg.pinv(of_P + of_Q, rcond=_ROUNDING, hermitian=True), of_Q
+        inverse = np.linalg.pinv(of_P + of_Q, rcond=_ROUNDING, hermitian=True)
+        return of_P @ inverse, of_Q
 
-    def coupling(self, subspace: np.ndarray) -> np.ndarray:
+    def coupling(self, subspace: Array) -> Array:
         """Return A: the penalty of the best parts of W is tr(W A W')."""
         share, of_Q = self._mixing(subspace)
         A = share @ of_Q
         return np.asarray(0.5 * (A + A.T)) + self.ridge * np.eye(self.n_tasks)
 
-    def match(
-        self, W: np.ndarray, subspace: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the subspace and share that a few alternations lead to; the penalty does not rise."""
+    def match(self, W: Array, subspace: Array) -> tuple[Array, Array]:
+        """Alternate subspace and parts a few times, which never raises the penalty.
+
+        Return the subspace and the matrix of the best Q = W share.
+        """
         gram = W.T @ W
         for _ in range(_MATCHES):
             share, _ = self._mixing(subspace)
-            vectors = np.linalg.eigh(share.T @ gram @ share)[1][:, -self.k :]
-            subspace = vectors @ vectors.T
-        return subspace, self._mixing(subspace)[0]
+            # Leading right singular vectors of Q = W share.
+            _, vectors = np.linalg.eigh(share.T @ gram @ share)
+            leading = vectors[:, -self.k :]
+            subspace = leading @ leading.T
+        share, _ = self._mixing(subspace)
+        return subspace, share
 
-    def value(self, W: np.ndarray, share: np.ndarray) -> float:
-        """Return the penalty of the parts W - W S and W S."""
+    def value(self, W: Array, share: Array) -> float:
+        """Return the penalty of the parts W - W share and W share."""
         Q = W @ share
         of_P, of_Q = penalty_values(W - Q, Q, self.k)
         return (
@@ -184,7 +201,11 @@ class _TaskSpace:
 
 
 class _Equations:
-    """loss(W, b) + tr(W A W') in W and b, the loss replaced by a quadratic above it at the last W and b."""
+    """Equations for W and b that minimize a quadratic bound of loss(W, b) + tr(W A W').
+
+    The bound replaces the loss by a quadratic function that touches it from above at
+    the last W and b. The intercepts b belong to centered designs.
+    """
 
     def __init__(self, rotation: Rotation, loss: Loss) -> None:
         self.rotation = rotation
@@ -193,79 +214,83 @@ class _Equations:
         self.weights = self.data.effective_weights()
         self.total = self.data.sum_by_task(self.data.full_weights())
 
-    def value(self, W: np.ndarray, b: np.ndarray) -> float:
-        """Return the loss; b are the intercepts for the centred designs."""
+    def value(self, W: Array, b: Array) -> float:
+        """Return the loss."""
         return self.loss.value(self._scores(W, b), self.data.targets, self.weights)
 
-    def solve(
-        self, W: np.ndarray, b: np.ndarray, A: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return W and b after the conjugate gradients have lowered the quadratic from there."""
+    def solve(self, W: Array, b: Array, A: Array) -> tuple[Array, Array]:
+        """Return W and b after some steps of conjugate gradients from W and b."""
         c = float(self.loss.curvature)
         rotation = self.rotation
         slope, residual = self._slopes(W, b, A)
         if rotation.fit_intercept:
             b = b - self.data.sum_by_task(slope) / (c * self.total)
 
-        def apply(v: np.ndarray) -> np.ndarray:
+        def apply(v: Array) -> Array:
             V = v.reshape(W.shape)
-            return np.ravel(
-                c * rotation.lift(rotation.squares * rotation.rotate(V)) + 2.0 * (V @ A)
-            )
+            in_basis = rotation.squares * rotation.rotate(V)
+            return np.ravel(c * rotation.lift(in_basis) + 2.0 * (V @ A))
 
-        def precondition(v: np.ndarray) -> np.ndarray:
-            return np.ravel(self._alone(v.reshape(W.shape), A))
+        def precondition(v: Array) -> Array:
+            V = v.reshape(W.shape)
+            return np.ravel(self._solve_uncoupled(V, A))
 
-        hessian, center = (
-            LinearOperator((W.size, W.size), f, dtype=np.float64)
-            for f in (apply, precondition)
-        )
+        shape = (W.size, W.size)
+        hessian = LinearOperator(shape, apply, dtype=np.float64)
+        preconditioner = LinearOperator(shape, precondition, dtype=np.float64)
         move, _ = cg(
-            hessian, residual.ravel(), rtol=_INNER, maxiter=_INNER_STEPS, M=center
+            hessian,
+            residual.ravel(),
+            rtol=_INNER,
+            maxiter=_INNER_STEPS,
+            M=preconditioner,
         )
         return W + move.reshape(W.shape), b
 
-    def gain(self, W: np.ndarray, b: np.ndarray, A: np.ndarray) -> float:
-        """Return about how much a step for each task separately would lower the quadratic, by residuals of the rows."""
-        residual = self._slopes(W, b, A)[1]
-        return 0.5 * float(np.vdot(residual, self._alone(residual, A)))
+    def gain(self, W: Array, b: Array, A: Array) -> float:
+        """Estimate how much a step for each task separately would lower the bound."""
+        _, residual = self._slopes(W, b, A)
+        step = self._solve_uncoupled(residual, A)
+        return 0.5 * float(np.vdot(residual, step))
 
-    def _slopes(
-        self, W: np.ndarray, b: np.ndarray, A: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _slopes(self, W: Array, b: Array, A: Array) -> tuple[Array, Array]:
         """Return the gradient in the predictions, and minus the gradient in W."""
         slope = self.loss.gradient(self._scores(W, b), self.data.targets, self.weights)
         return slope, -self.rotation.operator.adjoint(slope) - 2.0 * (W @ A)
 
-    def _alone(self, V: np.ndarray, A: np.ndarray) -> np.ndarray:
-        """Return the solution for the right-hand side V if the tasks were not coupled."""
-        below = float(self.loss.curvature) * self.rotation.squares
-        diagonal = 2.0 * np.diag(A)
-        with np.errstate(divide="ignore"):
-            inverse = np.where(below + diagonal > 0, 1.0 / (below + diagonal), 0.0)
-            outside = np.where(diagonal > 0, 1.0 / diagonal, 0.0)
-        seen = self.rotation.rotate(V)
-        return np.asarray(
-            self.rotation.lift(inverse * seen)
-            + outside * (V - self.rotation.lift(seen))
-        )
+    def _solve_uncoupled(self, V: Array, A: Array) -> Array:
+        """Return the solution for the right-hand side V if only diag(A) mattered.
 
-    def intercept(self, W: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return the intercepts for the designs as given."""
+        In the eigenbasis of a task the equations are diagonal. Outside the row space of
+        the task, only A is left of them.
+        """
+        curvature = float(self.loss.curvature) * self.rotation.squares
+        diagonal = 2.0 * np.diag(A)
+        total = curvature + diagonal
+        with np.errstate(divide="ignore"):
+            inverse = np.where(total > 0, 1.0 / total, 0.0)
+            outer_inverse = np.where(diagonal > 0, 1.0 / diagonal, 0.0)
+        in_basis = self.rotation.rotate(V)
+        outside = V - self.rotation.lift(in_basis)
+        inside = self.rotation.lift(inverse * in_basis)
+        return np.asarray(inside + outer_inverse * outside)
+
+    def intercept(self, W: Array, b: Array) -> Array:
+        """Return the intercepts of designs that are not centered."""
         return self.rotation.uncentred(W, b)
 
-    def _scores(self, W: np.ndarray, b: np.ndarray) -> np.ndarray:
+    def _scores(self, W: Array, b: Array) -> Array:
         return self.rotation.operator.forward(W, b)
 
 
-# ---------------------------------------------------------------------- tasks pulled together in pairs
+# ------------------------------------------------ tasks pulled together in pairs
 #
 # Least squares by the iteration of `mtlrun.solvers.pairwise`.
 
-# The first step of the flows is this part of the typical curvature. These multiples of
-# the last step are tried in the order given, until one of them solves the problem; the
-# best one goes on.
+# The first step of the flows is this part of the typical curvature.
 _FIRST = 0.3
+# No step is best for all data: these multiples of the last step are tried for some
+# iterations, in this order, until one solves the problem. The best one goes on.
 _TRIALS = (1.0, 0.1, 10.0)
 _TRIAL_LENGTH = 30
 # Iterations between trials.
@@ -273,7 +298,9 @@ _ROUND = 300
 
 
 class LeastSquares(TaskTerm):
-    """1/2 sum_t ||y_t - X_t w_t||^2 + ridge/2 ||W||_F^2 (centred where intercepts are fitted, rows weighted).
+    """Squared loss with ridge, 1/2 sum_t ||y_t - X_t w_t||^2 + ridge/2 ||W||_F^2.
+
+    Rows are weighted, and centered where intercepts are fitted.
 
     Parameters
     ----------
@@ -291,90 +318,93 @@ class LeastSquares(TaskTerm):
         """Value of the null model, see `null_objective`."""
         return self.rotation.null
 
-    def prox(self, V: np.ndarray, weight: float) -> np.ndarray:
+    def prox(self, V: Array, weight: float) -> Array:
+        # With the ridge, the prox is the one of the loss at a shrunken V, with a larger
+        # weight.
         V = (weight / (weight + self.ridge)) * V
         weight = weight + self.ridge
-        q = self.rotation.rotate(V.T)
-        moved = (self.rotation.cross - self.rotation.squares * q) / (
-            self.rotation.squares + weight
-        )
-        return V + self.rotation.lift(moved).T
+        rotation = self.rotation
+        q = rotation.rotate(V.T)
+        slope = rotation.cross - rotation.squares * q
+        moved = slope / (rotation.squares + weight)
+        return V + rotation.lift(moved).T
 
-    def value(self, W: np.ndarray) -> float:
-        return self.rotation.value(
-            self.rotation.rotate(W.T)
-        ) + 0.5 * self.ridge * float(np.vdot(W, W))
+    def value(self, W: Array) -> float:
+        loss = self.rotation.value(self.rotation.rotate(W.T))
+        return loss + 0.5 * self.ridge * float(np.vdot(W, W))
 
-    def bound(self, W: np.ndarray, flows: Flows, lam: float) -> float:
+    def bound(self, W: Array, flows: Flows, lam: float) -> float:
         if self.ridge > 0:
             return self._conjugate(flows)
         return self._dual(W, flows, lam)
 
     def _conjugate(self, flows: Flows) -> float:
-        """Return the minimum over W of the loss, the ridge and <div p, W>, in closed form."""
+        """Return the minimum over W of the loss, the ridge and <div p, W>."""
+        rotation = self.rotation
         pull = flows.divergence().T
-        inside = self.rotation.rotate(pull)
+        inside = rotation.rotate(pull)
+        # Squares of the part outside the row spaces, which only the ridge holds.
         outside = float(np.sum(pull * pull)) - float(np.sum(inside * inside))
-        gain = np.square(self.rotation.cross - inside) / (
-            self.rotation.squares + self.ridge
-        )
-        return (
-            0.5 * float(self.rotation.energy.sum() - gain.sum())
-            - 0.5 * max(outside, 0.0) / self.ridge
-        )
+        curvature = rotation.squares + self.ridge
+        gain = np.square(rotation.cross - inside) / curvature
+        loss_part = 0.5 * float(rotation.energy.sum() - gain.sum())
+        return loss_part - 0.5 * max(outside, 0.0) / self.ridge
 
-    def _dual(self, W: np.ndarray, flows: Flows, lam: float) -> float:
-        """Return the dual value at the residuals of W, shifted and scaled to be feasible.
+    def _dual(self, W: Array, flows: Flows, lam: float) -> float:
+        """Return the dual value at the residuals of W, made feasible.
 
         A dual point theta needs X_t'theta_t = div p_t with flows of norm at most lam.
         Moving all tasks by one vector (a pooled least-squares fit) makes sum_t
-        X_t'theta_t = 0; what is left between X'theta and div p is spread evenly over
-        the pairs; then everything is scaled.
+        X_t'theta_t = 0. The remaining difference between X'theta and div p is spread
+        evenly over the pairs. Then everything is scaled.
         """
         rotation = self.rotation
-        W = self.centre(W)
+        W = self.center(W)
         slope = self._negative_gradient(W)
         rest = (slope - flows.divergence()) / len(W)
         first, second = np.triu_indices(len(W), 1)
-        peak = float(
-            np.linalg.norm(flows.values + rest[first] - rest[second], axis=1).max(
-                initial=0.0
-            )
-        )
-        c = 1.0 if peak <= lam else lam / peak
-        return max(0.0, rotation.dual_fit(rotation.rotate(W.T), c))
+        balanced = flows.values + rest[first] - rest[second]
+        longest = float(np.linalg.norm(balanced, axis=1).max(initial=0.0))
+        scale = 1.0
+        if not longest <= lam:
+            scale = lam / longest
+        return max(0.0, rotation.dual_fit(rotation.rotate(W.T), scale))
 
-    def centre(self, W: np.ndarray) -> np.ndarray:
-        """Return W with all tasks moved by the vector that lowers the loss and the ridge most; differences stay."""
+    def center(self, W: Array) -> Array:
+        """Return W with all tasks moved by the vector that lowers loss and ridge most.
+
+        Differences between tasks, and with them the penalty, stay the same.
+        """
         values, vectors = self.space.pooled
         slope = self._negative_gradient(W).sum(axis=0)
         along = vectors.T @ slope
         move = vectors @ (along / (values + len(W) * self.ridge))
-        if self.ridge > 0:  # what no task sees
+        if self.ridge > 0:
+            # The part outside all row spaces.
             move += (slope - vectors @ along) / (len(W) * self.ridge)
         return W + move
 
-    def alone(self) -> np.ndarray:
-        """Return the solution of each task, of smallest norm, (T, d)."""
-        return self.rotation.lift(
-            quotient(self.rotation.cross, self.rotation.squares + self.ridge)
-        ).T
+    def separate_solutions(self) -> Array:
+        """Return the solution of each task for lam = 0, of smallest norm, (T, d)."""
+        curvature = self.rotation.squares + self.ridge
+        return self.rotation.lift(quotient(self.rotation.cross, curvature)).T
 
-    def flows(self, W: np.ndarray) -> Flows:
-        """Return the flows that hold W in place, whatever their length: for equal coefficients the best ones."""
+    def flows(self, W: Array) -> Flows:
+        """Return flows of any length that hold W in place.
+
+        For equal coefficients they are the best ones.
+        """
         slope = self._negative_gradient(W) / len(W)
         flows = Flows(*W.shape)
         first, second = np.triu_indices(len(W), 1)
         flows.values[:] = slope[first] - slope[second]
         return flows
 
-    def _negative_gradient(self, W: np.ndarray) -> np.ndarray:
+    def _negative_gradient(self, W: Array) -> Array:
         """Return minus the gradient of the loss and the ridge, (T, r)."""
-        q = self.rotation.rotate(W.T)
-        return (
-            self.rotation.lift(self.rotation.cross - self.rotation.squares * q).T
-            - self.ridge * W
-        )
+        rotation = self.rotation
+        slope = rotation.cross - rotation.squares * rotation.rotate(W.T)
+        return rotation.lift(slope).T - self.ridge * W
 
 
 def solve_metag(
@@ -388,52 +418,55 @@ def solve_metag(
     space: RowSpace | None = None,
     start: SolverResult | None = None,
 ) -> SolverResult:
-    """Minimize 1/2 sum_t ||y_t - X_t w_t - b_t||^2 + lam sum_{s<t} ||w_s - w_t||_2 + ridge/2 ||W||_F^2.
+    """Fit least squares with tasks pulled together in pairs.
+
+    The objective is ``1/2 sum_t ||y_t - X_t w_t - b_t||^2 + lam sum_{s<t} ||w_s -
+    w_t||_2 + ridge/2 ||W||_F^2``.
 
     Parameters
     ----------
     data : TaskData
     lam : float
-        Not negative; 0 gives the solution of each task, of smallest norm.
+        Non-negative; 0 gives the solution of each task, of smallest norm.
     ridge : float, default 0.0
-        Not negative.
+        Non-negative.
     fit_intercept : bool, default True
     tol : float, default 1e-4
         Relative duality gap to stop at.
     max_iter : int, default 5000
     space : RowSpace, optional
-        That of these data with this `fit_intercept`; made if it is not given.
+        Row space of these data with this `fit_intercept`; computed if it is not given.
     start : SolverResult, optional
-        Of the same data and `space` with other strengths: begin there.
+        Solution with other strengths for the same data and `space`, to start from.
 
     Returns
     -------
     SolverResult
-        One part; `info` holds where another run can start.
+        One part; `info` holds the start of another run.
     """
     if space is None:
         space = RowSpace.of(data, fit_intercept)
     term = LeastSquares(space, ridge)
     gaps: list[tuple[int, float, float]] = []
     if lam == 0 or data.n_tasks == 1:
-        W = term.alone()
-        at = Node(W, Flows(*W.shape))
-        gaps.append((1, term.value(W), term.bound(*at, 0.0)))
+        W = term.separate_solutions()
+        end = Node(W, Flows(*W.shape))
+        gaps.append((1, term.value(W), term.bound(*end, 0.0)))
     else:
-        if start is None:
-            places = [_equal(term)]
-        else:
-            places = [_equal(term), start.info["at"]]
-        at = min(
-            places,
-            key=lambda point: term.value(point.W) + lam * pair_distances(point.W),
-        )
-        at = _descend(term, at, lam, tol, max_iter, gaps)
+        starts = [_equal(term)]
+        if start is not None:
+            starts.append(start.info["at"])
+
+        def objective(node: Node) -> float:
+            return term.value(node.W) + lam * pair_distances(node.W)
+
+        best = min(starts, key=objective)
+        end = _descend(term, best, lam, tol, max_iter, gaps)
     it, primal, dual = gaps[-1]
     gap = relative_gap(primal, dual, null=term.null)
     return SolverResult(
-        parts=space.lift(np.ascontiguousarray(at.W.T)[None]),
-        intercept=space.rotation.intercept(at.W.T),
+        parts=space.lift(np.ascontiguousarray(end.W.T)[None]),
+        intercept=space.rotation.intercept(end.W.T),
         converged=gap <= tol,
         n_iter=it,
         objective=[value for _, value, _ in gaps],
@@ -441,74 +474,82 @@ def solve_metag(
         gaps=gaps,
         stop_crit=gap,
         message=f"relative duality gap {gap:.2e} against tol {tol:g}",
-        info={"at": at},
+        info={"at": end},
     )
 
 
 class Node(NamedTuple):
     """Coefficients (T, r) in coordinates, and flows."""
 
-    W: np.ndarray
+    W: Array
     flows: Flows
 
 
 def _equal(term: LeastSquares) -> Node:
-    """Return the best place where all tasks have equal coefficients: the solution if no flow is longer than lam."""
-    W = term.centre(
-        np.zeros((term.rotation.data.n_tasks, term.rotation.data.n_features))
-    )
+    """Return the best coefficients that are equal in all tasks.
+
+    They are the solution if no flow is longer than lam.
+    """
+    data = term.rotation.data
+    W = term.center(np.zeros((data.n_tasks, data.n_features)))
     return Node(W, term.flows(W))
+
+
+class _Trial(NamedTuple):
+    """Iterations with one step of the flows."""
+
+    result: Fused
+    flows: Flows
+    sigma: float
 
 
 def _descend(
     term: LeastSquares,
-    at: Node,
+    start: Node,
     lam: float,
     tol: float,
     max_iter: int,
     gaps: list[tuple[int, float, float]],
 ) -> Node:
-    """Run `fuse` in rounds, each beginning with short trials of the step of the flows; append to `gaps`."""
+    """Run `fuse` in rounds, and append to `gaps` after each.
 
-    def value(W: np.ndarray) -> float:
+    Each round starts with short trials of the step of the flows.
+    """
+
+    def value(W: Array) -> float:
         return term.value(W) + lam * pair_distances(W)
 
-    W, flows = at.W, at.flows.copy()
+    W = start.W
+    flows = start.flows.copy()
     flows.shrink_to(lam)
     squares = term.rotation.squares
     sigma = 1.0
     if np.any(squares > 0):
-        sigma = _FIRST * float(squares[squares > 0].mean()) / len(W)
+        typical_curvature = float(squares[squares > 0].mean())
+        sigma = _FIRST * typical_curvature / len(W)
     done = 0
     best = value(W)
     bound = term.bound(W, flows, lam)
     gaps.append((1, best, bound))
     while done < max_iter and relative_gap(best, bound, null=term.null) > tol:
         goal = tol * gap_scale(best, bound, term.null)
-        trials = []
+        trials: list[_Trial] = []
         for factor in _TRIALS:
-            own_flows = flows.copy()
-            length = min(_TRIAL_LENGTH, max_iter - done)
-            trials.append(
-                (
-                    fuse(
-                        W,
-                        term,
-                        lam,
-                        own_flows,
-                        sigma=factor * sigma,
-                        tol=goal,
-                        max_iter=length,
-                    ),
-                    own_flows,
-                    factor * sigma,
-                )
+            trial_flows = flows.copy()
+            trial_sigma = factor * sigma
+            result = fuse(
+                W,
+                term,
+                lam,
+                trial_flows,
+                sigma=trial_sigma,
+                tol=goal,
+                max_iter=min(_TRIAL_LENGTH, max_iter - done),
             )
-            if trials[-1][0].converged:
+            trials.append(_Trial(result, trial_flows, trial_sigma))
+            if result.converged:
                 break
-        candidate, flows, sigma = min(
-            trials, key=lambda trial: trial[0].primal - trial[0].bound
-        )
+        candidate, flows, sigma = min(trials, key=_gap_of_trial)
         done += candidate.n_iter
         bound = max(bound, candidate.bound)
         if not candidate.converged:
@@ -519,41 +560,52 @@ def _descend(
             done += candidate.n_iter
             bound = max(bound, candidate.bound)
         if candidate.primal < best:
-            W = term.centre(candidate.W)
+            W = term.center(candidate.W)
             best = min(candidate.primal, value(W))
         gaps.append((done, best, bound))
     return Node(W, flows)
 
 
-# ---------------------------------------------------------------------- groups that share a subspace
+def _gap_of_trial(trial: _Trial) -> float:
+    return trial.result.primal - trial.result.bound
+
+
+# -------------------------------------------------------- groups that share a subspace
 
 Groups = list[list[int]]
 
-# A move must gain more than this, relative to the total.
+# A move must gain more than this, relative to the total: rounding cannot cause cycles.
 _GAIN = 1e-9
 
 
-def _price(root: np.ndarray, group: list[int]) -> float:
+def _price(root: Array, group: list[int]) -> float:
     """Return ||W_g||_*^2 of the columns of a group."""
     return trace_norm(root[:, group]) ** 2
 
 
-def _root(W: np.ndarray) -> np.ndarray:
-    """Return R of W = QR: a small matrix with the singular values of W, to full precision."""
+def _root(W: Array) -> Array:
+    """Return R of W = QR, a small matrix with the singular values of W.
+
+    They have full precision, which the eigenvalues of W'W have not.
+    """
     return np.linalg.qr(W).R
 
 
 def random_groups(n_tasks: int, n_groups: int, rng: np.random.RandomState) -> Groups:
     """Return random groups, none of them empty."""
     order = rng.permutation(n_tasks)
-    owner = np.append(
-        np.arange(n_groups), rng.randint(n_groups, size=n_tasks - n_groups)
-    )
-    return sorted(sorted(order[owner == g].tolist()) for g in range(n_groups))
+    # The first tasks of the order go to different groups.
+    random_labels = rng.randint(n_groups, size=n_tasks - n_groups)
+    labels = np.append(np.arange(n_groups), random_labels)
+    groups = [sorted(order[labels == g].tolist()) for g in range(n_groups)]
+    return sorted(groups)
 
 
-def merge_tasks(W: np.ndarray, n_groups: int) -> Groups:
-    """Start with each task by itself and merge, again and again, the two groups that raise sum_g ||W_g||_*^2 least.
+def merge_tasks(W: Array, n_groups: int) -> Groups:
+    """Cluster tasks bottom-up by sum_g ||W_g||_*^2.
+
+    Each task starts in a group of its own. The two groups whose union raises the sum
+    least are merged until `n_groups` are left.
 
     Parameters
     ----------
@@ -569,20 +621,25 @@ def merge_tasks(W: np.ndarray, n_groups: int) -> Groups:
         for b in range(a):
             rise[a, b] = _price(root, [a, b]) - price[a] - price[b]
     while len(groups) > n_groups:
-        a, b = divmod(int(np.argmin(rise)), len(groups))  # b < a
+        # Only the triangle with b < a is finite.
+        a, b = divmod(int(np.argmin(rise)), len(groups))
         groups[b] = sorted(groups[b] + groups.pop(a))
         price.pop(a)
         rise = np.delete(np.delete(rise, a, axis=0), a, axis=1)
         price[b] = _price(root, groups[b])
         for c in range(len(groups)):
-            if c != b:
-                both = groups[b] + groups[c]
-                rise[max(b, c), min(b, c)] = _price(root, both) - price[b] - price[c]
+            if c == b:
+                continue
+            union = groups[b] + groups[c]
+            rise[max(b, c), min(b, c)] = _price(root, union) - price[b] - price[c]
     return sorted(groups)
 
 
-def move_tasks(W: np.ndarray, groups: Groups) -> Groups:
-    """Move single tasks to other groups as long as that lowers sum_g ||W_g||_*^2; no group becomes empty."""
+def move_tasks(W: Array, groups: Groups) -> Groups:
+    """Move single tasks to other groups while that lowers sum_g ||W_g||_*^2.
+
+    No group becomes empty.
+    """
     root = _root(W)
     groups = [list(g) for g in groups]
     price = [_price(root, g) for g in groups]
@@ -594,15 +651,17 @@ def move_tasks(W: np.ndarray, groups: Groups) -> Groups:
             rest = [s for s in groups[home] if s != t]
             if not rest:
                 continue
-            left = _price(root, rest)
-            joined = [_price(root, [*g, t]) for g in groups]
-            change = [
-                joined[k] - price[k] + left - price[home] for k in range(len(groups))
-            ]
-            change[home] = 0.0
-            best = int(np.argmin(change))
-            if change[best] < -_GAIN * sum(price):
-                groups[home], groups[best] = rest, sorted([*groups[best], t])
-                price[home], price[best] = left, joined[best]
+            rest_price = _price(root, rest)
+            joined_prices = [_price(root, [*group, t]) for group in groups]
+            changes = []
+            for joined_price, old_price in zip(joined_prices, price, strict=True):
+                changes.append(joined_price - old_price + rest_price - price[home])
+            changes[home] = 0.0
+            best = int(np.argmin(changes))
+            if changes[best] < -_GAIN * sum(price):
+                groups[home] = rest
+                groups[best] = sorted([*groups[best], t])
+                price[home] = rest_price
+                price[best] = joined_prices[best]
                 improved = True
     return sorted(groups)

@@ -1,19 +1,23 @@
-"""Tasks pulled together in pairs: sum_t f_t(w_t) + lam * sum_{s<t} ||w_s - w_t||_2 by consensus ADMM.
+"""Tasks pulled together in pairs, by consensus ADMM.
 
-One iteration serves every f whose prox is known: the quadratic on the simplex of
-multi-task MKL, the squared loss of MeTaG. Rows are tasks here, (T, d).
+The problem is to minimize ``sum_t f_t(w_t) + lam * sum_{s<t} ||w_s - w_t||_2``. One
+iteration serves every f whose prox is known, such as the quadratic on the simplex of
+multi-task MKL and the squared loss of MeTaG. Rows are tasks here, (T, d).
 
 Consensus ADMM keeps two local copies per pair. Their scaled multipliers are opposite
-after the first iteration, so one *flow* p_st per pair is enough (p_st = -rho u, of norm
-at most lam by construction), and eliminating the copies gives::
+after the first iteration, so that one *flow* p_st per pair is enough (p_st = -rho u, of
+norm at most lam by construction). Eliminating the copies gives, with sigma = rho / 2
+and weight = rho (T - 1)::
 
-    p_st <- projection of p_st + sigma (w_s - w_t) on the ball of radius lam            sigma = rho / 2
-    w_t  <- prox of f_t / weight at  w_t - (1/weight) sum_s (2 p_ts - previous p_ts)    weight = rho (T - 1)
+    p_st <- projection of p_st + sigma (w_s - w_t) on the ball of radius lam
+    w_t  <- prox of f_t / weight at  w_t - (1/weight) sum_s (2 p_ts - previous p_ts)
 
-The same iteration converges with the smaller weight = T sigma (a primal-dual step: the
-squared norm of w -> all differences is T), which is what is used. A flow is a
-certificate as it stands: for all w, lam ||w_s - w_t|| >= <p_st, w_s - w_t>, so min_w
-sum_t f_t(w_t) + <div p_t, w_t> is a lower bound.
+The same iteration converges with the smaller weight = T sigma, which is used here. It
+is a primal-dual step, because the squared norm of w -> all differences is T.
+
+A flow is a certificate without further computations: lam ||w_s - w_t|| >=
+<p_st, w_s - w_t> for all w, so that min_w sum_t f_t(w_t) + <div p_t, w_t> is a lower
+bound.
 """
 
 from __future__ import annotations
@@ -26,26 +30,31 @@ from scipy.spatial.distance import pdist
 
 from mtlrun.utils.jit import compiled
 
+Array = np.ndarray
+
 
 class TaskTerm(ABC):
     """The function sum_t f_t(w_t) that the pairs couple."""
 
     @abstractmethod
-    def prox(self, V: np.ndarray, weight: float) -> np.ndarray:
+    def prox(self, V: Array, weight: float) -> Array:
         """Return argmin_W sum_t f_t(w_t) + weight/2 ||W - V||_F^2, shape (T, d)."""
 
     @abstractmethod
-    def value(self, W: np.ndarray) -> float:
+    def value(self, W: Array) -> float:
         """Return sum_t f_t(w_t)."""
 
     @abstractmethod
-    def bound(self, W: np.ndarray, flows: Flows, lam: float) -> float:
-        """Return a lower bound of the whole problem made from the flows (and W, if that helps)."""
+    def bound(self, W: Array, flows: Flows, lam: float) -> float:
+        """Return a lower bound of the problem from the flows.
+
+        W is a solution candidate, which may help to find a higher bound.
+        """
 
 
 @dataclass(frozen=True, eq=False)
 class SimplexQuadratic(TaskTerm):
-    """c_t/2 ||w_t||^2 + <linear_t, w_t> over w_t >= 0, sum(w_t) <= 1.
+    """Quadratic c_t/2 ||w_t||^2 + <linear_t, w_t> over w_t >= 0 with sum(w_t) <= 1.
 
     Attributes
     ----------
@@ -54,25 +63,29 @@ class SimplexQuadratic(TaskTerm):
         c_t: all positive, or all 0 for the linear problem of the printed algorithm.
     """
 
-    linear: np.ndarray
-    curvature: np.ndarray
+    linear: Array
+    curvature: Array
 
-    def prox(self, V: np.ndarray, weight: float) -> np.ndarray:
-        return project_simplex_ball(
-            (weight * V - self.linear) / (weight + self.curvature)
-        )
+    def prox(self, V: Array, weight: float) -> Array:
+        # The curvature is the same in all directions: project the free minimum.
+        minimum = (weight * V - self.linear) / (weight + self.curvature)
+        return project_simplex_ball(minimum)
 
-    def value(self, W: np.ndarray) -> float:
-        return float(np.sum((0.5 * self.curvature * W + self.linear) * W))
+    def value(self, W: Array) -> float:
+        slopes = 0.5 * self.curvature * W + self.linear
+        return float(np.sum(slopes * W))
 
-    def bound(self, W: np.ndarray, flows: Flows, lam: float) -> float:
+    def bound(self, W: Array, flows: Flows, lam: float) -> float:
         G = self.linear + flows.divergence()
-        best = minimise_on_simplex_ball(G, self.curvature)
-        return float(np.sum((0.5 * self.curvature * best + G) * best))
+        best = minimize_on_simplex_ball(G, self.curvature)
+        slopes = 0.5 * self.curvature * best + G
+        return float(np.sum(slopes * best))
 
 
 class Flows:
-    """One vector per pair of tasks, of norm at most lam: the multipliers that a run leaves for the next one.
+    """One vector per pair of tasks, of norm at most lam.
+
+    These multipliers are where a run ends and the next one can start.
 
     Parameters
     ----------
@@ -94,16 +107,20 @@ class Flows:
         other.values = self.values.copy()
         return other
 
-    def divergence(self) -> np.ndarray:
-        """Return sum_s p_ts for every task t, shape (T, d)."""
-        pairs = np.zeros((self.n_tasks, self.n_tasks, self.values.shape[1]))
-        pairs[np.triu_indices(self.n_tasks, 1)] = self.values
+    def divergence(self) -> Array:
+        """Return sum_s p_ts of each task t, shape (T, d)."""
+        n_features = self.values.shape[1]
+        pairs = np.zeros((self.n_tasks, self.n_tasks, n_features))
+        upper_triangle = np.triu_indices(self.n_tasks, 1)
+        pairs[upper_triangle] = self.values
         return np.asarray(pairs.sum(axis=1) - pairs.sum(axis=0))
 
     def shrink_to(self, lam: float) -> None:
-        """Scale flows that are longer than lam, for a run with a smaller lam than the last one."""
+        """Scale flows down to length lam, after a run with a larger lam."""
         norms = np.sqrt(np.einsum("ij,ij->i", self.values, self.values))
-        self.values[norms > lam] *= (lam / norms[norms > lam])[:, None]
+        is_long = norms > lam
+        factors = lam / norms[is_long]
+        self.values[is_long] *= factors[:, None]
 
 
 @dataclass(frozen=True)
@@ -114,12 +131,12 @@ class Fused:
     ----------
     W : ndarray of shape (T, d)
     primal, bound : float
-        Value at W and best lower bound found.
+        Value at W and highest lower bound.
     n_iter : int
     converged : bool
     """
 
-    W: np.ndarray
+    W: Array
     primal: float
     bound: float
     n_iter: int
@@ -127,7 +144,7 @@ class Fused:
 
 
 def fuse(
-    W: np.ndarray,
+    W: Array,
     term: TaskTerm,
     lam: float,
     flows: Flows,
@@ -145,27 +162,27 @@ def fuse(
         Start, in the domain of f.
     term : TaskTerm
     lam : float
-        Not negative.
+        Non-negative.
     flows : Flows
-        Start of the multipliers; changed in place to where the run ended, for the next
-        one.
+        Start of the multipliers. They are changed in place, and can start the next run.
     sigma : float
         Step of the flows, positive; about (size of the flows) / (size of W).
     tol : float
         Absolute gap between value and bound to stop at.
     max_iter, check_every : int
-        Iterations, and iterations between two looks at the gap.
+        Iterations, and iterations between two computations of the gap.
 
     Returns
     -------
     Fused
-        With the best W of those looked at, the start included.
+        The best W of all checks and the start.
     """
     flows.shrink_to(lam)
     best_W = W
     best = term.value(W) + lam * pair_distances(W)
     bound = -np.inf
     push = np.zeros_like(W)
+    # As small as convergence allows, see the module docstring.
     weight = len(W) * sigma
     it = 0
     for it in range(1, max_iter + 1):
@@ -183,27 +200,31 @@ def fuse(
     return Fused(best_W, best, bound, it, best - bound <= tol)
 
 
-def pair_distances(W: np.ndarray) -> float:
+def pair_distances(W: Array) -> float:
     """Return sum_{s<t} ||w_s - w_t||_2 of the rows of W."""
     return float(pdist(W).sum())
 
 
-def minimise_on_simplex_ball(G: np.ndarray, curvature: np.ndarray) -> np.ndarray:
-    """Minimize sum_t c_t/2 ||w_t||^2 + <g_t, w_t> over rows w_t >= 0 with sum(w_t) <= 1; c all positive or all 0."""
+def minimize_on_simplex_ball(G: Array, curvature: Array) -> Array:
+    """Minimize sum_t c_t/2 ||w_t||^2 + <g_t, w_t> over rows w_t >= 0, sum(w_t) <= 1.
+
+    The curvatures c must be all positive or all 0.
+    """
     if curvature.all():
         return project_simplex_ball(G / -curvature)
+    # A linear function has its minimum at a corner: 0 or a unit vector.
     W = np.zeros_like(G)
     rows = np.flatnonzero(G.min(axis=1) < 0)
     W[rows, G[rows].argmin(axis=1)] = 1.0
     return W
 
 
-def linear_minimum(G: np.ndarray) -> float:
+def linear_minimum(G: Array) -> float:
     """Return min <G, W> over rows w_t >= 0 with sum(w_t) <= 1."""
     return float(np.minimum(G.min(axis=1), 0.0).sum())
 
 
-def project_simplex_ball(V: np.ndarray) -> np.ndarray:
+def project_simplex_ball(V: Array) -> Array:
     """Project every row on {w >= 0, sum(w) <= 1}."""
     out = np.maximum(V, 0.0)
     _lower_rows(out)
@@ -211,8 +232,8 @@ def project_simplex_ball(V: np.ndarray) -> np.ndarray:
 
 
 @compiled
-def _lower_rows(W: np.ndarray) -> None:
-    """Subtract from the positive entries of rows with a sum above 1 what brings it down to 1, in place.
+def _lower_rows(W: Array) -> None:
+    """Lower the positive entries of rows with a sum above 1 until it is 1, in place.
 
     The threshold of `mtlrun.penalties.norms.project_rows_l1`, compiled: `fuse` needs it
     in every iteration.
@@ -234,9 +255,7 @@ def _lower_rows(W: np.ndarray) -> None:
 
 
 @compiled
-def _exchange(
-    W: np.ndarray, P: np.ndarray, sigma: float, lam: float, push: np.ndarray
-) -> None:
+def _exchange(W: Array, P: Array, sigma: float, lam: float, push: Array) -> None:
     """Update the flows in place and add the divergence of 2 new - old to `push`."""
     T, d = W.shape
     p = np.empty(d)

@@ -1,4 +1,6 @@
-"""The solvers of the papers on robust multi-task learning: APG-RMTL, and LADM-RMTL (Pan, Xia, Yin, Liu, 2015).
+"""The solvers of the papers on robust multi-task learning.
+
+They are APG-RMTL, and LADM-RMTL (Pan, Xia, Yin, Liu, 2015).
 
 APG is the accelerated proximal gradient method that they compare with, LADM linearized
 alternating directions.
@@ -45,6 +47,8 @@ from mtlrun.solvers.convex.fista import (
     smooth_loss,
 )
 
+Array = np.ndarray
+
 #: The published algorithms stop at gaps relative to max(1, |P|, |D|), not to the null
 #: objective: their stored runs and timings are compared at these gaps.
 UNIT_NULL = 1.0 / NULL_SHARE
@@ -53,12 +57,12 @@ _ROUNDING = 1e-13
 
 
 class FullSvdTraceNorm(TraceNorm):
-    """The trace norm with its prox through the full SVD, as the papers' implementation has it."""
+    """The trace norm with a full SVD in its prox, as in the papers' implementation."""
 
-    def prox(self, W: np.ndarray, step: float) -> np.ndarray:
+    def prox(self, W: Array, step: float) -> Array:
         return svt_full(W, step * self.alpha)[0]
 
-    def prox_value(self, W: np.ndarray, step: float) -> tuple[np.ndarray, float]:
+    def prox_value(self, W: Array, step: float) -> tuple[Array, float]:
         V, sigma = svt_full(W, step * self.alpha)
         return V, self.alpha * float(sigma.sum())
 
@@ -83,14 +87,16 @@ def solve_apg(
     stop: Literal["paper", "gap"] = "paper",
     form: Literal["eigenbasis", "paper"] = "eigenbasis",
     eps: float = 1e-5,
-    start: SolverResult | np.ndarray | None = None,
+    start: SolverResult | Array | None = None,
     rotation: Rotation | None = None,
     fit_intercept: bool = False,
     tol: float = 1e-4,
     max_iter: int = 20000,
     callback: Callback | None = None,
 ) -> SolverResult:
-    """Minimize loss + ||L||_* + lam ||E||_{1,2} (or any other penalties) as Chen, Zhou & Ye (2011) do.
+    """Minimize loss + ||L||_* + lam ||E||_{1,2} as Chen, Zhou & Ye (2011) do.
+
+    Other penalties are allowed, too.
 
     ::
 
@@ -196,7 +202,7 @@ def solve_apg(
     )
     if variant == "backtracking":
         run.curvature = loss.curvature
-    dual_at: Callable[[], np.ndarray] | None = None
+    dual_at: Callable[[], Array] | None = None
     if stop == "paper":
         result = _until_paper_rule(run, eps, max_iter, callback)
     else:
@@ -228,7 +234,10 @@ def solve_apg(
 
 
 class _BacktrackingRun(ProximalRun):
-    """The iteration with nothing kept between its steps, and with doubling in place of the bound on the curvature."""
+    """The iteration with doubling in place of the bound of the curvature.
+
+    Nothing is kept between its steps.
+    """
 
     def step(self) -> list[float]:
         momentum = self._next_momentum()
@@ -259,7 +268,7 @@ class _BacktrackingRun(ProximalRun):
         return [self._value(p, W) for p, W in zip(self.penalties, parts, strict=True)]
 
     @staticmethod
-    def _value(penalty: Penalty, W: np.ndarray) -> float:
+    def _value(penalty: Penalty, W: Array) -> float:
         if isinstance(penalty, TraceNorm):
             return penalty.alpha * float(np.linalg.svd(W, full_matrices=False)[1].sum())
         return penalty.value(W)
@@ -311,7 +320,7 @@ def _until_paper_rule(
     )
 
 
-# ---------------------------------------------------------------------- LADM, as printed and corrected
+# ------------------------------------------------ LADM, as printed and corrected
 
 # Constants of Algorithms 3 and 4.
 MU_FIRST = 1e-6
@@ -346,7 +355,7 @@ def solve_ladm(
     form: Literal["eigenbasis", "paper"] = "eigenbasis",
     stop: Literal["paper", "gap"] = "paper",
     eps: float = 1e-5,
-    start: SolverResult | np.ndarray | None = None,
+    start: SolverResult | Array | None = None,
     rotation: Rotation | None = None,
     fit_intercept: bool = False,
     tol: float = 1e-4,
@@ -354,7 +363,9 @@ def solve_ladm(
     mu: float | None = None,
     callback: Callback | None = None,
 ) -> SolverResult:
-    """Run LADM on ||L||_* + lam ||E||_{1,2} (or other penalties) with least squares or squared hinge.
+    """Run LADM on loss + ||L||_* + lam ||E||_{1,2}.
+
+    The loss is least squares or the squared hinge. Other penalties are allowed, too.
 
     ``variant="paper"`` is what is printed. Least squares (Algorithm 3) solves the
     constrained problem ``min sum_k penalty_k(W_k) s.t. y_i = X_i w_i`` (`loss.scale`
@@ -405,7 +416,9 @@ def solve_ladm(
     loss : SquaredLoss or SquaredHingeLoss
         All but the paper's variant take any loss with a prox.
     penalties : sequence of Penalty
-    variant : {"accelerated", "balanced", "corrected", "sequential", "paper", "paper-past-zero"}
+    variant : str
+        "accelerated", "balanced", "corrected", "sequential", "paper" or
+        "paper-past-zero".
     form : {"eigenbasis", "paper"}
         Whether an eigenbasis of the design may be used.
     stop : {"paper", "gap"}
@@ -501,7 +514,10 @@ def solve_ladm(
 
 
 class _LadmIteration:
-    """Common parts of the loops. `image` is A(sum of parts) + b, `C` the multiplier of the constraint."""
+    """Common parts of the loops.
+
+    `image` is A(sum of parts) + b, `C` the multiplier of the constraint.
+    """
 
     printed = False
     constrained = False
@@ -549,15 +565,18 @@ class _LadmIteration:
         self.values: list[float] = []
         self.violation = np.inf
 
-    def begin_at(self, parts: np.ndarray) -> None:
+    def begin_at(self, parts: Array) -> None:
         self.parts = parts
         self.image = self.operator.forward(parts.sum(axis=0))
 
     def step(self) -> None:
-        """Make one iteration: update parts, image, C, the penalties' values and the violation."""
+        """Make one iteration.
+
+        It updates parts, image, C, the values of the penalties and the violation.
+        """
         raise TypeError("use a subclass")
 
-    def adapt_mu(self, before: np.ndarray, slow: float) -> None:
+    def adapt_mu(self, before: Array, slow: float) -> None:
         """Let mu grow, if the parts have moved slowly since `before`."""
         moved = max(
             float(np.linalg.norm(a - b))
@@ -573,12 +592,12 @@ class _LadmIteration:
             fit = self.loss.value(self.image, self.data.targets, self.weights)
         return fit + sum(self.values)
 
-    def theta(self) -> np.ndarray:
+    def theta(self) -> Array:
         """Return a dual point for the penalized objective."""
         return -self.loss.gradient(self.image, self.data.targets, self.weights)
 
     def dual(self) -> float:
-        """Return the value of the dual of the penalized objective at the point that the multiplier gives."""
+        """Return the dual value of the penalized objective at the multiplier."""
         return dual_value(
             self.theta(),
             self.data,
@@ -588,7 +607,7 @@ class _LadmIteration:
             operator=self.operator,
         )
 
-    def intercept(self, W: np.ndarray, b: np.ndarray) -> np.ndarray:
+    def intercept(self, W: Array, b: Array) -> Array:
         if self.centred is None:
             return b
         return self.centred.intercept(W)
@@ -604,20 +623,18 @@ class _LadmIteration:
             "feasibility": self.violation,
         }
 
-    def _observed_only(self, field: np.ndarray) -> np.ndarray:
+    def _observed_only(self, field: Array) -> Array:
         """Return D . field: zero where targets are missing."""
         if self.observed is None:
             return field
         return self.observed * field
 
-    def _prox(
-        self, k: int, gradient: np.ndarray, tau: float
-    ) -> tuple[np.ndarray, float]:
+    def _prox(self, k: int, gradient: Array, tau: float) -> tuple[Array, float]:
         return self.penalties[k].prox_value(
             self.parts[k] - tau * gradient, tau / self.mu
         )
 
-    def _sequential_parts(self, offset: np.ndarray, sign: np.ndarray | float) -> None:
+    def _sequential_parts(self, offset: Array, sign: Array | float) -> None:
         """Update part after part on mu/2 ||sign . A(W) + offset||^2, linearized."""
         self.parts = self.parts.copy()
         self.values = []
@@ -644,7 +661,10 @@ class _ConstrainedRun(_LadmIteration):
 
 
 class _PrintedHingeRun(_LadmIteration):
-    """Algorithm 4: M = D - F . A(sum of parts), F = D . Y, loss beta ||max(0, M)||^2; M is updated last."""
+    """Algorithm 4: M = D - F . A(sum of parts), F = D . Y.
+
+    The loss is beta ||max(0, M)||^2, and M is updated last.
+    """
 
     printed = True
 
@@ -676,11 +696,14 @@ class _PrintedHingeRun(_LadmIteration):
 
 
 class _PenalisedRun(_LadmIteration):
-    """Corrected: sum_i w_i l(M_i, y_i) with M = A(sum of parts) + b; (parts, b) linearized together, M exact."""
+    """Corrected: sum_i w_i l(M_i, y_i) with M = A(sum of parts) + b.
 
-    M: np.ndarray | None = None
+    (parts, b) are linearized together, the step of M is exact.
+    """
 
-    def begin_at(self, parts: np.ndarray) -> None:
+    M: Array | None = None
+
+    def begin_at(self, parts: Array) -> None:
         super().begin_at(parts)
         self.M = self.image
         self.C = self.loss.gradient(self.image, self.data.targets, self.weights)
@@ -698,12 +721,12 @@ class _PenalisedRun(_LadmIteration):
         M = self._update_M(self._relaxed(before))
         self.violation = float(np.linalg.norm(self.image - M)) / self.size
 
-    def theta(self) -> np.ndarray:
+    def theta(self) -> Array:
         if self.weights is None:
             return -self.C
         return np.where(self.weights > 0, -self.C, 0.0)
 
-    def _update_parts(self, M: np.ndarray) -> None:
+    def _update_parts(self, M: Array) -> None:
         blocks = len(self.penalties) + (1 if self.with_b else 0)
         residual = self.image - M + self.C / self.mu
         gradient = self.operator.adjoint(residual)
@@ -724,11 +747,14 @@ class _PenalisedRun(_LadmIteration):
             self.parts.sum(axis=0), self.b if self.with_b else None
         )
 
-    def _relaxed(self, M: np.ndarray) -> np.ndarray:
+    def _relaxed(self, M: Array) -> Array:
         return RELAXATION * self.image + (1.0 - RELAXATION) * M
 
-    def _update_M(self, image: np.ndarray) -> np.ndarray:
-        """Update M and the multiplier for an image, which may be over-relaxed; return M."""
+    def _update_M(self, image: Array) -> Array:
+        """Update M and the multiplier for an image, and return M.
+
+        The image may be over-relaxed.
+        """
         at = image + self.C / self.mu
         self.M = self.loss.prox(at, self.data.targets, 1.0 / self.mu, self.weights)
         self.C = self.mu * (at - self.M)
@@ -736,7 +762,10 @@ class _PenalisedRun(_LadmIteration):
 
 
 class _AcceleratedRun(_PenalisedRun):
-    """The same steps with a mu that falls from the curvature of the loss on, as its strongly convex dual allows."""
+    """The same steps with a mu that falls from the curvature of the loss on.
+
+    The strongly convex dual of the loss allows it.
+    """
 
     def __init__(
         self,
@@ -752,11 +781,11 @@ class _AcceleratedRun(_PenalisedRun):
         )
         self.mu = self.curvature
 
-    def begin_at(self, parts: np.ndarray) -> None:
+    def begin_at(self, parts: Array) -> None:
         super().begin_at(parts)
         self.mu = self.curvature
 
-    def adapt_mu(self, before: np.ndarray, slow: float) -> None:
+    def adapt_mu(self, before: Array, slow: float) -> None:
         self.mu /= float(np.sqrt(1.0 + 2.0 * self.mu / self.curvature))
 
 
@@ -767,7 +796,7 @@ class _BalancedRun(_AcceleratedRun):
         self._old = self.C, self.image
         super().step()
 
-    def adapt_mu(self, before: np.ndarray, slow: float) -> None:
+    def adapt_mu(self, before: Array, slow: float) -> None:
         old_C, old_image = self._old
         length = self.tau / (len(self.penalties) + (1 if self.with_b else 0)) / self.mu
         parts = (before - self.parts) / length - self.operator.adjoint(old_C - self.C)
@@ -793,12 +822,15 @@ class _BalancedRun(_AcceleratedRun):
 
 
 class _SequentialRun(_PenalisedRun):
-    """The same problem with part after part, each with the whole step, then M; nothing is over-relaxed."""
+    """The same problem with one part after the other, each with the full step, then M.
 
-    def _update_parts(self, M: np.ndarray) -> None:
+    Nothing is over-relaxed.
+    """
+
+    def _update_parts(self, M: Array) -> None:
         self._sequential_parts(self.C / self.mu - M, 1.0)
 
-    def _relaxed(self, M: np.ndarray) -> np.ndarray:
+    def _relaxed(self, M: Array) -> Array:
         return self.image
 
 

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.special import expit
 
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.hierarchical.compress import can_differ, standardised, varies_within
+from mtlrun.solvers.hierarchical.compress import can_differ, standardized, varies_within
 from mtlrun.solvers.hierarchical.label_posterior import averaged_odds
 from mtlrun.solvers.hierarchical.logistic import Laplace, rows_of
 from mtlrun.solvers.hierarchical.marginal import cholesky_of_one_plus
@@ -28,7 +28,7 @@ def table(seed=0, T=8, n=12):
 def laplace(X, y, ids, weights=None, columns=None):
     """Return the criterion, with columns standardized like those of another table."""
     data = TaskData.from_stacked(X, y, ids, weights=weights)
-    scaled = columns or standardised(data, True)
+    scaled = columns or standardized(data, True)
     m = Laplace(rows_of(data, scaled), data.n_tasks, np.arange(3), 0.1)
     return m, scaled
 

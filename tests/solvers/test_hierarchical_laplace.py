@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.hierarchical.compress import standardised
+from mtlrun.solvers.hierarchical.compress import standardized
 from mtlrun.solvers.hierarchical.logistic import (
     Laplace,
     LogisticProblem,
@@ -39,7 +39,7 @@ def problem(X, y, ids, *, random=None, ridge=0.0, weights=None, **options):
     p = X.shape[1] + 1
     random = np.arange(p) if random is None else np.array(random)
     return LogisticProblem(
-        Laplace(rows_of(data, standardised(data, True)), data.n_tasks, random, ridge),
+        Laplace(rows_of(data, standardized(data, True)), data.n_tasks, random, ridge),
         **options,
     )
 
@@ -55,7 +55,7 @@ def criterion(layout, random):
     if layout == "masked":
         Y[np.random.default_rng(3).random(Y.shape) < 0.3] = np.nan
     data = TaskData.from_matrix(np.random.default_rng(4).normal(size=(12, 2)), Y)
-    return Laplace(rows_of(data, standardised(data, True)), 4, np.array(random), 0.3)
+    return Laplace(rows_of(data, standardized(data, True)), 4, np.array(random), 0.3)
 
 
 # ---------------------------------------------------------------- value and derivatives

@@ -13,7 +13,7 @@ from mtlrun.solvers.pairwise import (
     SimplexQuadratic,
     fuse,
     linear_minimum,
-    minimise_on_simplex_ball,
+    minimize_on_simplex_ball,
     pair_distances,
     project_simplex_ball,
 )
@@ -117,7 +117,7 @@ def test_the_projection_is_the_nearest_point_of_the_simplex_ball(seed, M, scale)
 
 def test_linear_functions_are_minimized_at_corners():
     G = np.array([[1.0, 2.0], [-1.0, -3.0], [0.0, 0.0]])
-    W = minimise_on_simplex_ball(G, np.zeros((3, 1)))
+    W = minimize_on_simplex_ball(G, np.zeros((3, 1)))
     assert W.tolist() == [[0, 0], [0, 1], [0, 0]]
     assert linear_minimum(G) == -3.0 == np.vdot(G, W)
 

@@ -15,7 +15,8 @@ from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex import subspace
 from mtlrun.solvers.convex.admm import solve_admm
 from mtlrun.solvers.convex.auto import choose_solver, solver_bytes
-from mtlrun.solvers.convex.subspace import WideProblem, solve_subspace, subspace_pays
+from mtlrun.solvers.convex.subspace import solve_subspace, subspace_pays
+from mtlrun.solvers.convex.wide import WideProblem
 
 ROBUST = [TraceNorm(1.0), L12(0.5)]
 

@@ -1,1 +1,4 @@
-"""File formats, one module each; `mtlrun.data.load.READERS` says which function reads which card."""
+"""File formats, one module each.
+
+`mtlrun.data.load.READERS` maps the names on cards to functions.
+"""

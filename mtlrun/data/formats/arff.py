@@ -1,4 +1,6 @@
-"""ARFF files: dense and sparse rows, quoted names, nominal values, comments, missing values; multi-label sets of them.
+"""ARFF files, and multi-label sets of them.
+
+Rows may be dense or sparse, names quoted, values nominal or missing.
 
 The rows are parsed in blocks of bounded size. A block whose rows are plain numbers goes
 to numpy at once; any other block is read value by value, which also finds the line and
@@ -78,7 +80,10 @@ class Attribute:
 
 @dataclass
 class ArffTable:
-    """An ARFF file: the relation's name, the columns, and the values (CSR when rows are sparse)."""
+    """An ARFF file: the name of the relation, the columns and the values.
+
+    The values are CSR if the rows are sparse.
+    """
 
     relation: str
     attributes: list[Attribute]
@@ -134,7 +139,10 @@ def columns_of(table: ArffTable, names: Sequence[str], file: DataFile) -> list[i
 
 
 def meka_labels(relation: str) -> int | None:
-    """Return the number of labels that MEKA names by ``-C n`` in a relation: the first n columns, or the last -n."""
+    """Return the number of labels that MEKA names by ``-C n`` in a relation.
+
+    They are the first n columns, or the last -n.
+    """
     match = re.search(r"-C\s+(-?)([0-9]+)", relation)
     if match is None:
         return None
@@ -200,7 +208,10 @@ def _read_attribute(text: str, number: int, file: DataFile) -> Attribute:
 
 
 def _nominal_codes(values: Sequence[str]) -> dict[str, float]:
-    """Return the number of each value: itself if all are different numbers, else its position."""
+    """Return the number of each value: itself if all are different numbers.
+
+    Else it is the position of the value.
+    """
     if all(map(is_number, values)):
         codes = {value: float(value) for value in values}
         # Texts such as 1 and 1.0 are different values with the same number.
@@ -379,7 +390,10 @@ class _RowParser:
 
 
 def _blocks(lines: Iterator[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
-    """Yield rows (no blanks, no comments) in blocks of one kind and about `_BLOCK` characters."""
+    """Yield rows in blocks of one kind and about `_BLOCK` characters.
+
+    Blank lines and comments are left out.
+    """
     block: list[tuple[int, str]] = []
     size = 0
     kind = False
@@ -541,7 +555,9 @@ def _attribute_names(table: ArffTable) -> list[str]:
 
 
 def read_labels(file: DataFile) -> list[str]:
-    """Return the names in Mulan's XML list of labels, in document order (nested labels included).
+    """Return the names in Mulan's XML list of labels, in document order.
+
+    Nested labels are included.
 
     Document types are refused, so that no entity is ever expanded.
 

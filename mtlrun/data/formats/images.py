@@ -1,4 +1,7 @@
-"""Images: the IDX files of MNIST, the digits of scikit-learn, and the handwritten letters of Kassel and Taskar."""
+"""Images: IDX files of MNIST, digits of scikit-learn, and handwritten letters.
+
+The letters are those collected by Kassel and Taskar.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,9 @@ PIXELS = HEIGHT * WIDTH
 
 
 def read_idx(stream: IO[bytes], name: str, *, ndim: int | None = None) -> np.ndarray:
-    """Read one array in the IDX format: a magic number, the sizes, then the values, all big-endian.
+    """Read one array in the IDX format.
+
+    It has a magic number, the sizes, then the values, all big-endian.
 
     Parameters
     ----------
@@ -87,7 +92,9 @@ def read(
     scale: float = 1.0,
     tasks: str | Mapping[str, Any] | None = None,
 ) -> Dataset:
-    """Read labeled images, one row of pixels each (row by row), as a multi-class data set.
+    """Read labeled images as a multi-class data set.
+
+    Each row of X holds the pixels of an image, row by row.
 
     Parameters
     ----------
@@ -186,7 +193,9 @@ def read_letter(
     *,
     tasks: str | Mapping[str, Any] | None = None,
 ) -> Dataset:
-    """Read the letters of handwritten words (container of the Shogun project), classes a..z.
+    """Read the letters of handwritten words as classes a..z.
+
+    They are in the container of the Shogun project.
 
     The first file holds cells ``patterns_*`` of shape (129, word length), with the
     pixels column by column, and ``labels_*`` with 0 for a. The last row of a cell holds

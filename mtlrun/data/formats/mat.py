@@ -1,4 +1,4 @@
-"""MATLAB files of version 5 to 7: numeric arrays and cells of numeric arrays, read by scipy.
+"""MATLAB files of version 5 to 7: numeric arrays and cells of them.
 
 scipy trusts the tags of the elements: an unknown data type in a damaged file ends the
 process with a segmentation fault. The structure of a file is therefore checked before
@@ -137,7 +137,9 @@ def read(
     n_features: int | None = None,
     drop_bias: bool = False,
 ) -> Dataset:
-    """Read ragged data: two cell arrays in the first file, one cell of features and one of targets per task.
+    """Read ragged data from two cell arrays in the first file.
+
+    One has a cell of features per task, the other a cell of targets.
 
     Parameters
     ----------
@@ -194,7 +196,9 @@ def read_school(
     folds: int = 10,
     seed: int = 0,
 ) -> Dataset:
-    """Read the 139 schools of MALSAR, with ten folds of ours and the published splits of Argyriou et al.
+    """Read the 139 schools of MALSAR, with our ten folds and published splits.
+
+    The published splits are by Argyriou et al.
 
     Parameters
     ----------
@@ -412,7 +416,10 @@ def list_variables(content: bytes, wanted: Collection[str]) -> dict[str, str]:
 
 
 def _decompressed(data: memoryview, size: int) -> bytes:
-    """Return a compressed element of a file of `size` bytes, unless it is out of all proportion."""
+    """Return a compressed element of a file of `size` bytes.
+
+    Raise an error if it is out of proportion.
+    """
     limit = expansion(size)
     tool = zlib.decompressobj()
     content = tool.decompress(data, limit)
@@ -447,7 +454,10 @@ def _element(data: memoryview, start: int, order: str, padded: bool = True) -> E
 def _check_array(
     data: memoryview, order: str, wanted: Collection[str] | None
 ) -> tuple[str, str]:
-    """Check an array whose name is wanted (None: it is a cell) and return its name and class."""
+    """Check an array, and return its name and class.
+
+    `name` is the wanted name; it is None for a cell.
+    """
     flags = _element(data, 0, order)
     _expect(flags.type == UINT32 and len(flags.data) == 8, "wrong array flags")
     (word,) = struct.unpack_from(order + "I", flags.data)

@@ -1,4 +1,6 @@
-"""DNA strings of one length, kept as numpy byte strings: FASTA files and the UCI splice junctions.
+"""DNA strings of one length: FASTA files and the UCI splice junctions.
+
+They are kept as NumPy byte strings.
 
 Letters: A, C, G, T and IUPAC's letters for sets of bases (R Y S W K M B D H V N); U is
 read as T, lower case as upper case. A k-mer with a letter for a set has no
@@ -61,7 +63,7 @@ def clean_sequence(raw: bytes, name: str, line: int, offset: int = 0) -> bytes:
 
 
 def drop_repeats(sequences: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the sorted rows of the first occurrence of each distinct (sequence, label)."""
+    """Return the rows of the first occurrence of each (sequence, label), sorted."""
     kept = []
     for label in np.unique(labels):
         rows = np.flatnonzero(labels == label)
@@ -80,7 +82,9 @@ def _unequal(location: str, length: int, expected: int) -> DataError:
 
 
 def iterate_fasta(stream: IO[bytes], name: str) -> Iterator[tuple[bytes, bytes, int]]:
-    """Yield (header without '>', sequence, line of the header), one record in memory at a time.
+    """Yield (header without '>', sequence, line of the header) of each record.
+
+    One record is in memory at a time.
 
     Sequences may run over several lines; empty lines are skipped.
 
@@ -305,7 +309,9 @@ def read_splice(
     distinct: bool = False,
     tasks: str | Mapping[str, Any] | None = None,
 ) -> Dataset:
-    """Read the splice-junction file: lines of class, name and 60 bases, separated by commas and blanks.
+    """Read the splice-junction file.
+
+    Its lines have a class, a name and 60 bases, separated by commas and blanks.
 
     Parameters
     ----------

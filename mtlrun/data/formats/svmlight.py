@@ -1,4 +1,7 @@
-"""The svmlight / LIBSVM format, through scikit-learn: one task, a task per ``qid``, or several labels per row."""
+"""The svmlight / LIBSVM format, read by scikit-learn.
+
+A file has one task, a task per ``qid``, or several labels per row.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ _ZERO, _SEVERAL = (
 
 
 def counts_from_zero(content: bytes) -> bool:
-    """Whether the first feature is 0, as ``sklearn.datasets.dump_svmlight_file`` writes by default."""
+    """Whether the first feature has number 0.
+
+    ``sklearn.datasets.dump_svmlight_file`` writes such files by default.
+    """
     return _ZERO.search(content) is not None
 
 

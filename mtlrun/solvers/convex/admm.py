@@ -1,4 +1,6 @@
-"""ADMM in the eigenbases of the designs, for any sum of penalties with a closed-form prox, stopped on the duality gap.
+"""ADMM in the eigenbases of the designs, stopped on the duality gap.
+
+It takes any sum of penalties with a closed-form prox.
 
 `solve_admm` is the two-block form for the squared loss. `solve_split` also splits off
 the predictions and takes any loss with a closed-form prox.
@@ -26,6 +28,8 @@ from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
 from mtlrun.problem.rotation import Rotation, SharedRotation, prepare
 from mtlrun.problem.taskdata import TaskData, without_weights
 
+Array = np.ndarray
+
 # Over-relaxation, schedule and limits were found by trial on school, enron and
 # simulated data, from 0.01 to 100 times the best rho; balancing for ever need not
 # converge.
@@ -44,13 +48,15 @@ def next_balance(iteration: int) -> int:
 
 
 def balance(
-    W: Sequence[np.ndarray],
-    before: Sequence[np.ndarray],
-    Z: Sequence[np.ndarray],
-    U: Sequence[np.ndarray],
+    W: Sequence[Array],
+    before: Sequence[Array],
+    Z: Sequence[Array],
+    U: Sequence[Array],
     bias: float = 1.0,
 ) -> float:
-    """Return the factor for rho that brings the relative primal and dual residuals together (1.0: leave rho).
+    """Return the factor for rho that balances the relative primal and dual residuals.
+
+    1.0 leaves rho as it is.
 
     Parameters
     ----------
@@ -101,16 +107,16 @@ def guess_rho(
     return max(scale * ridge, 1.0)
 
 
-def total(arrays: Sequence[np.ndarray]) -> np.ndarray:
+def total(arrays: Sequence[Array]) -> Array:
     """Return the sum of the arrays; a single one is not copied."""
     return reduce(np.add, arrays)
 
 
-def _norm(arrays: Sequence[np.ndarray]) -> float:
+def _norm(arrays: Sequence[Array]) -> float:
     return float(np.sqrt(sum(float(np.vdot(A, A)) for A in arrays)))
 
 
-def _distance(A: Sequence[np.ndarray], B: Sequence[np.ndarray]) -> float:
+def _distance(A: Sequence[Array], B: Sequence[Array]) -> float:
     return _norm([a - b for a, b in zip(A, B, strict=True)])
 
 
@@ -130,8 +136,8 @@ class AdmmState:
 
     rotation: Rotation
     rotated: bool
-    Z: dict[int, np.ndarray]
-    U: dict[int, np.ndarray]
+    Z: dict[int, Array]
+    U: dict[int, Array]
     rho: float
 
     def fits(self, space: _Space, needed: list[int]) -> bool:
@@ -145,22 +151,23 @@ def solve_admm(
     loss: Loss,
     penalties: Sequence[Penalty],
     *,
-    start: SolverResult | np.ndarray | None = None,
+    start: SolverResult | Array | None = None,
     rotation: Rotation | None = None,
     fit_intercept: bool = False,
     tol: float = 1e-4,
     max_iter: int = 5000,
     callback: Callback | None = None,
 ) -> SolverResult:
-    """Minimize squared loss + penalties over parts W_1..W_K (and intercepts) by ADMM in eigenbases of the designs.
+    """Minimize squared loss and penalties by ADMM in eigenbases of the designs.
 
-    ::
+    The variables are parts W_1..W_K and intercepts. Rows are weighted if the data have
+    weights::
 
-        scale/2 sum_t ||y_t - X_t sum_k w_kt - b_t||^2 + sum_k penalty_k(W_k)      (rows weighted, if data have weights)
+        scale/2 sum_t ||y_t - X_t sum_k w_kt - b_t||^2 + sum_k penalty_k(W_k)
 
     The data step is elementwise in the eigenbasis (one for a shared design, else one
     per task). If the design is shared and all penalties are invariant under rotations,
-    everything happens in min(n, d) x T coordinates. Parts that cannot be needed are
+    the run has only min(n, d) x T coordinates. Parts that cannot be needed are
     left out (`needed_parts`). The penalty parameter rho is guessed from a ridge
     solution, balanced during the first 300 iterations and frozen then. The certificate
     takes the primal value at the prox copies and the dual value at the data-step
@@ -199,7 +206,8 @@ def solve_admm(
     """
     if not isinstance(loss, SquaredLoss):
         raise ValueError(
-            f"solve_admm needs SquaredLoss, got {type(loss).__name__}; use solve_split or solve_fista"
+            f"solve_admm needs SquaredLoss, got {type(loss).__name__}; use solve_split "
+            "or solve_fista"
         )
     rotation = prepare(data, fit_intercept, rotation)
     shape = (data.n_features, data.n_tasks)
@@ -251,38 +259,42 @@ class _Space:
             rows = rotation.data.n_features
         self.shape = (rows, rotation.data.n_tasks)
 
-    def coefficients(self, Z: np.ndarray) -> np.ndarray:
+    def coefficients(self, Z: Array) -> Array:
         """Return the (d, T) coefficients of a matrix of the iteration."""
         if self.rotated:
             return self.rotation.lift(Z)
         return Z
 
-    def working(self, W: np.ndarray) -> np.ndarray:
+    def working(self, W: Array) -> Array:
         """Return the matrix of the iteration that stands for (d, T) coefficients."""
         if self.rotated:
             return self.rotation.rotate(W)
         return W
 
-    def coordinates(self, Z: np.ndarray) -> np.ndarray:
+    def coordinates(self, Z: Array) -> Array:
         """Return the coordinates, in the eigenbases, of a matrix of the iteration."""
         if self.rotated:
             return Z
         return self.rotation.rotate(Z)
 
-    def lift(self, Q: np.ndarray) -> np.ndarray:
+    def lift(self, Q: Array) -> Array:
         """Return the matrix of the iteration with given coordinates."""
         if self.rotated:
             return Q
         return self.rotation.lift(Q)
 
-    def start(self, parts: np.ndarray, needed: list[int]) -> list[np.ndarray]:
-        """Return the matrices of the needed parts; the first one takes in the parts that are left out."""
+    def start(self, parts: Array, needed: list[int]) -> list[Array]:
+        """Return the matrices of the needed parts.
+
+        The first one absorbs the other parts.
+        """
         return [self.working(part) for part in kept_parts(parts, needed)]
 
-    def all_parts(
-        self, needed: list[int], Z: Sequence[np.ndarray], n_parts: int
-    ) -> np.ndarray:
-        """Return the coefficients (n_parts, d, T) of all parts; those not needed are zero."""
+    def all_parts(self, needed: list[int], Z: Sequence[Array], n_parts: int) -> Array:
+        """Return the coefficients (n_parts, d, T) of all parts.
+
+        Parts that are not needed are zero.
+        """
         full = np.zeros(
             (n_parts, self.rotation.data.n_features, self.rotation.data.n_tasks)
         )
@@ -294,11 +306,11 @@ class _Space:
 def _iterate(
     space: _Space,
     scale: float,
-    Z: list[np.ndarray],
-    U: list[np.ndarray],
+    Z: list[Array],
+    U: list[Array],
     rho: float,
     tracker: Tracker,
-) -> tuple[list[np.ndarray], list[np.ndarray], float]:
+) -> tuple[list[Array], list[Array], float]:
     """Run until the tracker says stop; `U` is overwritten, `Z` is not."""
     rotation = space.rotation
     K = len(Z)
@@ -354,8 +366,8 @@ def _first_iterate(
     scale: float,
     needed: list[int],
     n_parts: int,
-    start: SolverResult | np.ndarray | None,
-) -> tuple[list[np.ndarray], list[np.ndarray], float]:
+    start: SolverResult | Array | None,
+) -> tuple[list[Array], list[Array], float]:
     """Return prox copies, scaled multipliers and rho of a cold or warm start."""
     rotation = space.rotation
     state = None
@@ -399,10 +411,10 @@ class SplitState:
         Penalty parameters.
     """
 
-    Z: np.ndarray
-    U: np.ndarray
-    M: np.ndarray
-    V: np.ndarray
+    Z: Array
+    U: Array
+    M: Array
+    V: Array
     rho: float
     rho_field: float
 
@@ -412,18 +424,19 @@ def solve_split(
     loss: Loss,
     penalties: Sequence[Penalty],
     *,
-    start: SolverResult | np.ndarray | None = None,
+    start: SolverResult | Array | None = None,
     rotation: Rotation | None = None,
     fit_intercept: bool = False,
     tol: float = 1e-4,
     max_iter: int = 10000,
     callback: Callback | None = None,
 ) -> SolverResult:
-    """Minimize loss + penalties over parts W_1..W_K (and intercepts) by ADMM on parts and predictions.
+    """Minimize loss and penalties by ADMM on parts and predictions.
 
-    ::
+    The variables are parts W_1..W_K and intercepts b::
 
-        sum_i w_i l(M_i, y_i) + sum_k penalty_k(Z_k)   s.t.   Z_k = W_k,   M = X sum_k W_k + b
+        sum_i w_i l(M_i, y_i) + sum_k penalty_k(Z_k)
+        subject to  Z_k = W_k,  M = X sum_k W_k + b
 
     The step in (W, b) is a ridge problem with the designs of all tasks, elementwise in
     their eigenbases; weights and masks belong to the prox of the loss, so that masked
@@ -519,8 +532,8 @@ class _SplitRun:
         self.M = state.M.copy()
         self.V = state.V.copy()
 
-    def begin_at(self, parts: np.ndarray, needed: list[int]) -> None:
-        """Begin at given parts, with the multipliers that they would have at an optimum."""
+    def begin_at(self, parts: Array, needed: list[int]) -> None:
+        """Start at parts, with the multipliers that they would have at an optimum."""
         self.Z = self.space.start(parts, needed)
         z = self._scores(total(self.Z))
         self.M = self.data.shifted(z, self._best_intercept(z))
@@ -546,8 +559,11 @@ class _SplitRun:
                 self._rebalance(W, z, Z, M)
                 balance_at = next_balance(it)
 
-    def _ridge_step(self) -> tuple[list[np.ndarray], np.ndarray]:
-        """Return the parts W_k and their predictions (intercepts included) nearest to Z - U and M - V."""
+    def _ridge_step(self) -> tuple[list[Array], Array]:
+        """Return the parts W_k and predictions nearest to Z - U and M - V.
+
+        Intercepts are included.
+        """
         A = [z - u for z, u in zip(self.Z, self.U, strict=True)]
         a = total(A)
         target = self.M - self.V
@@ -569,7 +585,7 @@ class _SplitRun:
         moved /= len(A)
         return [x + moved for x in A], z
 
-    def _prox_step(self, W: list[np.ndarray], z: np.ndarray) -> list[float]:
+    def _prox_step(self, W: list[Array], z: Array) -> list[float]:
         """Update Z, U, M and V, over-relaxed; return the values of the penalties."""
         values = []
         old = self.Z
@@ -606,9 +622,7 @@ class _SplitRun:
         )
         return tracker.check(it, primal, dual, (self.Z, b))
 
-    def _rebalance(
-        self, W: list[np.ndarray], z: np.ndarray, Z: list[np.ndarray], M: np.ndarray
-    ) -> None:
+    def _rebalance(self, W: list[Array], z: Array, Z: list[Array], M: Array) -> None:
         factor = balance(W, Z, self.Z, self.U)
         self.rho *= factor
         for u in self.U:
@@ -617,12 +631,12 @@ class _SplitRun:
         self.rho_field *= factor
         self.V /= factor
 
-    def _scores(self, Z: np.ndarray) -> np.ndarray:
+    def _scores(self, Z: Array) -> Array:
         if self.space.rotated:
             return self.rotation.scores(Z)
         return self.rotation.operator.forward(Z)
 
-    def _best_intercept(self, z: np.ndarray) -> np.ndarray:
+    def _best_intercept(self, z: Array) -> Array:
         if self.rotation.fit_intercept:
             self._b = optimal_intercept(self.data, self.loss, z, start=self._b)
         return self._b

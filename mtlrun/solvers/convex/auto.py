@@ -1,43 +1,25 @@
-"""The solvers of the convex models, loss + one penalty per part, and the choice among them.
+"""The solvers of the convex models, loss + one penalty per part, and their choice.
 
-``solver="auto"`` is the first line that applies:
+``solver="auto"`` takes the first solver of this list that applies:
 
-========================================================================  ==========  ================================
-problem                                                                   solver      method
-========================================================================  ==========  ================================
-squared loss, one L1 or L21 penalty, one design, at most weights by row   "lasso"     coordinate descent, then ADMM
-                                                                                      once
-                                                                                      that
-                                                                                      would
-                                                                                      be
-                                                                                      faster
-logistic or squared hinge loss with at most 2000 labels                   "fista"     accelerated proximal gradient:
-                                                                                      takes
-                                                                                      a
-                                                                                      weight
-                                                                                      of
-                                                                                      k
-                                                                                      exactly
-                                                                                      as
-                                                                                      k
-                                                                                      repetitions
-squared loss, trace norm and perhaps L12, one design without missing      "subspace"  locally optimal subspace
-targets, its eigenbasis more expensive than 30 products X'XW                          descent, without an eigenbasis
-eigenbases of the designs take at most 2 GB                               "admm"      ADMM; with labels it also
-(`mtlrun.problem.memory.KEPT`)                                                        splits off the predictions
-all others                                                                "fista"     through Gram matrices for the
-                                                                                      squared
-                                                                                      loss
-                                                                                      where
-                                                                                      these
-                                                                                      are
-                                                                                      cheaper
-                                                                                      than
-                                                                                      the
-                                                                                      rows
-========================================================================  ==========  ================================
+"lasso"
+    Coordinate descent, and ADMM once that would be faster. For the squared loss with
+    one L1 or L21 penalty on one design, with at most one weight per row.
+"fista"
+    Accelerated proximal gradient. For the logistic and the squared hinge loss with at
+    most 2000 labels. It takes a weight of k exactly as k repetitions.
+"subspace"
+    Locally optimal subspace descent, without an eigenbasis. For the squared loss with a
+    trace norm, with or without L12, on one design without missing targets, if its
+    eigenbasis takes more time than 30 products X'XW.
+"admm"
+    ADMM, which splits off the predictions for losses on labels. If the eigenbases of
+    the designs take at most 2 GB (`mtlrun.problem.memory.KEPT`).
+"fista"
+    For all other problems, through Gram matrices for the squared loss where these are
+    cheaper than the rows.
 
-"cd" is coordinate descent alone, for the problems of the first line.
+"cd" is coordinate descent alone, for the problems of "lasso".
 """
 
 from __future__ import annotations
@@ -74,7 +56,7 @@ _WITHOUT_BASES = {
 
 
 def choose_solver(data: TaskData, loss: Loss, penalties: Sequence[Penalty]) -> str:
-    """Return the solver that "auto" stands for: see the table of `mtlrun.solvers.convex.auto`."""
+    """Return the solver that "auto" stands for, see the module docstring."""
     if cd_applies(data, loss, penalties):
         return "lasso"
     if loss.labels and data.targets.size <= SMALL_LABELS:
@@ -123,7 +105,10 @@ def solve_convex(
 
 
 def decomposed(data: TaskData, loss: Loss) -> TaskData:
-    """Return the data whose eigenbases "admm" uses: without weights and mask for losses on labels."""
+    """Return the data whose eigenbases "admm" uses.
+
+    For losses on labels, they are without weights and mask.
+    """
     return without_weights(data) if loss.labels else data
 
 

@@ -29,14 +29,16 @@ import numpy as np
 from mtlrun.problem.taskdata import Design
 from mtlrun.utils.jit import summing as compiled
 
+Array = np.ndarray
+
 #: Number of changes of the iterates that an extrapolation combines.
 DEPTH = 5
 
 
 def descend(
-    G: np.ndarray,
-    W: np.ndarray,
-    Q: np.ndarray,
+    G: Array,
+    W: Array,
+    Q: Array,
     square: float,
     alpha: float,
     target: float,
@@ -75,10 +77,10 @@ def descend(
 
 
 def descend_all(
-    G: np.ndarray,
-    W: np.ndarray,
-    c: np.ndarray,
-    energy: np.ndarray,
+    G: Array,
+    W: Array,
+    c: Array,
+    energy: Array,
     alpha: float,
     targets: tuple[float, float],
     max_epochs: int,
@@ -125,13 +127,13 @@ def descend_all(
 
 
 def descend_tasks(
-    G: np.ndarray,
-    c: np.ndarray,
-    energy: np.ndarray,
+    G: Array,
+    c: Array,
+    energy: Array,
     alpha: float,
     tol: float,
     max_epochs: int,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[Array, Array]:
     """Solve one Lasso per task, each with its own design, in one compiled loop.
 
     Each task starts from zero and takes the same steps as in `descend`.
@@ -185,16 +187,16 @@ def descend_tasks(
 
 @compiled
 def _epochs_of_tasks(
-    G: np.ndarray,
-    W: np.ndarray,
-    Q: np.ndarray,
-    c: np.ndarray,
-    energy: np.ndarray,
+    G: Array,
+    W: Array,
+    Q: Array,
+    c: Array,
+    energy: Array,
     alpha: float,
-    stop: np.ndarray,
-    past: np.ndarray,
-    open_: np.ndarray,
-    done: np.ndarray,
+    stop: Array,
+    past: Array,
+    open_: Array,
+    done: Array,
 ) -> None:
     """Run `_epochs` for each open task.
 
@@ -222,13 +224,13 @@ def _epochs_of_tasks(
 
 
 def _until(
-    G: np.ndarray,
-    W: np.ndarray,
-    Q: np.ndarray,
-    c: np.ndarray,
+    G: Array,
+    W: Array,
+    Q: Array,
+    c: Array,
     energy: float,
     alpha: float,
-    stop: np.ndarray,
+    stop: Array,
     max_epochs: int,
 ) -> tuple[int, float, float]:
     """Run epochs with extrapolation until the gap is small enough.
@@ -261,16 +263,16 @@ def _until(
 
 @compiled
 def _epochs(
-    G: np.ndarray,
-    W: np.ndarray,
-    Q: np.ndarray,
-    c: np.ndarray,
+    G: Array,
+    W: Array,
+    Q: Array,
+    c: Array,
     energy: float,
     alpha: float,
-    stop: np.ndarray,
-    past: np.ndarray,
-    move: np.ndarray,
-    values: np.ndarray,
+    stop: Array,
+    past: Array,
+    move: Array,
+    values: Array,
     max_epochs: int,
 ) -> int:
     """Minimize over each row in turn, in at most `max_epochs` epochs.
@@ -343,7 +345,7 @@ def _epochs(
     return max_epochs
 
 
-def combination(past: np.ndarray) -> np.ndarray:
+def combination(past: Array) -> Array:
     """Return the weights of an extrapolation (Anderson acceleration).
 
     The weights sum to 1 and minimize the norm of the combined last changes.
@@ -372,8 +374,8 @@ def combination(past: np.ndarray) -> np.ndarray:
     return np.eye(DEPTH)[-1]
 
 
-def _combinations(past: np.ndarray) -> np.ndarray:
-    """Return the weights (m, DEPTH) for the iterates (m, DEPTH + 1, k) of m problems."""
+def _combinations(past: Array) -> Array:
+    """Return the weights (m, DEPTH) of iterates (m, DEPTH + 1, k) of m problems."""
     changes = np.diff(past, axis=1)
     M = changes @ changes.transpose(0, 2, 1)
     M += 1e-12 * np.trace(M, axis1=1, axis2=2)[:, None, None] * np.eye(DEPTH)
@@ -386,17 +388,17 @@ def _combinations(past: np.ndarray) -> np.ndarray:
     return np.where(usable, weights / np.where(usable, total, 1.0), np.eye(DEPTH)[-1])
 
 
-def _values(W: np.ndarray, Q: np.ndarray, c: np.ndarray, alpha: float) -> np.ndarray:
+def _values(W: Array, Q: Array, c: Array, alpha: float) -> Array:
     """Return `_value` for m problems of one column each, from arrays (m, k, 1)."""
     return np.asarray((alpha * np.abs(W) - 0.5 * W * (c + Q)).sum(axis=(1, 2)))
 
 
-def _combined(weights: np.ndarray, past: np.ndarray) -> np.ndarray:
+def _combined(weights: Array, past: Array) -> Array:
     """Return the weighted sum of all iterates but the first."""
     return np.asarray(weights @ past[1:].reshape(DEPTH, -1)).reshape(past.shape[1:])
 
 
-def _value(W: np.ndarray, Q: np.ndarray, c: np.ndarray, alpha: float) -> float:
+def _value(W: Array, Q: Array, c: Array, alpha: float) -> float:
     """Return the objective less energy / 2, from Q = c - G W."""
     norms = np.sqrt(np.einsum("jt,jt->j", W, W)).sum()
     return float(alpha * norms - 0.5 * np.vdot(W, c + Q))
@@ -419,20 +421,20 @@ class DesignColumns(NamedTuple):
         Squared norms of the columns of A.
     """
 
-    dense: np.ndarray
-    values: np.ndarray
-    rows: np.ndarray
-    indptr: np.ndarray
-    means: np.ndarray
+    dense: Array
+    values: Array
+    rows: Array
+    indptr: Array
+    means: Array
     total: float
-    squares: np.ndarray
+    squares: Array
 
 
 def descend_residual(
     A: DesignColumns,
     X: Design,
-    W: np.ndarray,
-    F: np.ndarray,
+    W: Array,
+    F: Array,
     alpha: float,
     target: float,
     max_epochs: int,
@@ -502,21 +504,21 @@ def descend_residual(
 
 @compiled
 def _sweep(
-    dense: np.ndarray,
-    values: np.ndarray,
-    rows: np.ndarray,
-    indptr: np.ndarray,
-    means: np.ndarray,
+    dense: Array,
+    values: Array,
+    rows: Array,
+    indptr: Array,
+    means: Array,
     total: float,
-    squares: np.ndarray,
-    W: np.ndarray,
-    F: np.ndarray,
-    s: np.ndarray,
+    squares: Array,
+    W: Array,
+    F: Array,
+    s: Array,
     alpha: float,
-    move: np.ndarray,
+    move: Array,
     only_used: bool,
 ) -> bool:
-    """Minimize over each row once, or over each non-zero row; return whether any moved."""
+    """Minimize over each row or each non-zero row once; return whether any moved."""
     k, T = W.shape
     is_dense = dense.shape[0] > 0
     any_moved = False
@@ -584,23 +586,21 @@ def _sweep(
     return any_moved
 
 
-def _square(A: DesignColumns, F: np.ndarray, s: np.ndarray) -> float:
+def _square(A: DesignColumns, F: Array, s: Array) -> float:
     """Return the squared norm of the residual."""
     return float(np.vdot(F, F) - s @ s / A.total)
 
 
-def _objective(
-    A: DesignColumns, W: np.ndarray, F: np.ndarray, s: np.ndarray, alpha: float
-) -> float:
+def _objective(A: DesignColumns, W: Array, F: Array, s: Array, alpha: float) -> float:
     return 0.5 * _square(A, F, s) + alpha * float(np.linalg.norm(W, axis=1).sum())
 
 
 def _residual_gap(
     A: DesignColumns,
     X: Design,
-    W: np.ndarray,
-    F: np.ndarray,
-    s: np.ndarray,
+    W: Array,
+    F: Array,
+    s: Array,
     alpha: float,
 ) -> float:
     """Return the duality gap; the dual point is the residual, scaled to be feasible.

@@ -38,6 +38,8 @@ from mtlrun.problem.quadratic import Gram, Quadratic, confirm, gram_pays
 from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
 from mtlrun.problem.taskdata import TaskData
 
+Array = np.ndarray
+
 # Each iteration first multiplies the curvature by _CURVATURE_DECAY, for a longer step,
 # and then by _CURVATURE_GROWTH until the descent condition holds.
 _CURVATURE_DECAY = 0.95
@@ -49,9 +51,9 @@ _INITIAL_CURVATURE = 0.25
 class Point(NamedTuple):
     """Iterate: coefficients W (d, T), their image (see above) and intercepts b (T,)."""
 
-    W: np.ndarray
-    image: np.ndarray
-    b: np.ndarray
+    W: Array
+    image: Array
+    b: Array
 
     def beyond(self, previous: Point, momentum: float) -> Point:
         """Extrapolate: return self + momentum * (self - previous)."""
@@ -76,10 +78,10 @@ class Gradient(NamedTuple):
         The predictions; None for a `QuadraticLoss`.
     """
 
-    W: np.ndarray
-    b: np.ndarray
-    field: np.ndarray | None = None
-    scores: np.ndarray | None = None
+    W: Array
+    b: Array
+    field: Array | None = None
+    scores: Array | None = None
 
 
 class _Smooth(ABC):
@@ -153,7 +155,7 @@ class FieldLoss(_Smooth):
     def curvature(self) -> float:
         return self.loss.curvature * self.operator.norm(self.data.weights) ** 2
 
-    def point(self, W: np.ndarray, b: np.ndarray | None = None) -> Point:
+    def point(self, W: Array, b: Array | None = None) -> Point:
         """Return the point W, b; b defaults to zeros."""
         if b is None:
             b = np.zeros(self.data.n_tasks)
@@ -206,13 +208,13 @@ class FieldLoss(_Smooth):
             operator=self.operator,
         )
 
-    def intercept(self, at: Point) -> np.ndarray:
+    def intercept(self, at: Point) -> Array:
         """Return the intercepts (T,) for the data before centering."""
         if self._centred is None:
             return at.b
         return at.b + self._centred.intercept(at.W)
 
-    def start_intercept(self, start: SolverResult) -> np.ndarray | None:
+    def start_intercept(self, start: SolverResult) -> Array | None:
         """Return the intercepts (T,) of a solution, for the centered columns."""
         if not self.with_b:
             return None
@@ -220,7 +222,7 @@ class FieldLoss(_Smooth):
             return start.intercept
         return start.intercept - self._centred.intercept(start.W)
 
-    def _scores(self, at: Point) -> np.ndarray:
+    def _scores(self, at: Point) -> Array:
         if self.with_b:
             return self.data.shifted(at.image, at.b)
         return at.image
@@ -245,7 +247,7 @@ class QuadraticLoss(_Smooth):
     def curvature(self) -> float:
         return self.scale * self.form.largest
 
-    def point(self, W: np.ndarray, b: np.ndarray | None = None) -> Point:
+    def point(self, W: Array, b: Array | None = None) -> Point:
         if b is None:
             b = np.zeros(self.data.n_tasks)
         return Point(W, self.form.image(W), b)
@@ -263,10 +265,10 @@ class QuadraticLoss(_Smooth):
     def dual(self, at: Point, penalties: Sequence[Penalty]) -> float:
         return self.form.dual(at.W, penalties, self.scale, image=at.image)
 
-    def intercept(self, at: Point) -> np.ndarray:
+    def intercept(self, at: Point) -> Array:
         return self.form.intercept(self.form.lift(at.W))
 
-    def start_intercept(self, start: SolverResult) -> np.ndarray | None:
+    def start_intercept(self, start: SolverResult) -> Array | None:
         return None
 
 
@@ -302,7 +304,7 @@ def solve_fista(
     loss: Loss,
     penalties: Sequence[Penalty],
     *,
-    start: SolverResult | np.ndarray | None = None,
+    start: SolverResult | Array | None = None,
     fit_intercept: bool = False,
     tol: float = 1e-4,
     max_iter: int = 20000,
@@ -360,7 +362,8 @@ def solve_fista(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(50, 4))
     >>> Y = np.where(X[:, :2] + 0.3 * rng.normal(size=(50, 2)) > 0, 1.0, -1.0)
-    >>> result = solve_fista(TaskData.from_matrix(X, Y), LogisticLoss(), [L21(4.0)], tol=1e-6)
+    >>> data = TaskData.from_matrix(X, Y)
+    >>> result = solve_fista(data, LogisticLoss(), [L21(4.0)], tol=1e-6)
     >>> result.converged, result.gap <= 1e-6, result.W.shape
     (True, True, (4, 2))
     """
@@ -435,8 +438,8 @@ class ProximalRun:
         self,
         smooth: SmoothLoss,
         penalties: Sequence[Penalty],
-        parts: np.ndarray,
-        b: np.ndarray | None = None,
+        parts: Array,
+        b: Array | None = None,
         *,
         adaptive: bool = True,
         restart: bool = True,
@@ -506,9 +509,9 @@ class ProximalRun:
         return float(momentum)
 
     def _proximal_step(
-        self, origin: np.ndarray, at: Point, gradient: Gradient
-    ) -> tuple[np.ndarray, Point, list[float]]:
-        """Return the new parts, the point at their sum, and the values of the penalties."""
+        self, origin: Array, at: Point, gradient: Gradient
+    ) -> tuple[Array, Point, list[float]]:
+        """Return the new parts, the point at their sum, and values of the penalties."""
         step = 1.0 / self.curvature
         parts = np.empty_like(origin)
         values = []
@@ -523,10 +526,10 @@ class ProximalRun:
 
     def _descends(
         self,
-        origin: np.ndarray,
+        origin: Array,
         at: Point,
         gradient: Gradient,
-        parts: np.ndarray,
+        parts: Array,
         new: Point,
     ) -> bool:
         """Whether the quadratic model with this curvature bounds f at the new point."""
@@ -536,9 +539,9 @@ class ProximalRun:
         return self.smooth.excess(at, gradient, new) <= 0.5 * self.curvature * square
 
     def _restart_if_uphill(
-        self, origin: np.ndarray, at: Point, parts: np.ndarray, new: Point
+        self, origin: Array, at: Point, parts: Array, new: Point
     ) -> None:
-        """Restart the momentum if the step and the gradient mapping form an acute angle."""
+        """Restart the momentum if step and gradient mapping form an acute angle."""
         slope = float(np.vdot(origin - parts, parts - self.parts))
         if self.smooth.with_b:
             slope += self.b_units * float(np.vdot(at.b - new.b, new.b - self.at.b))

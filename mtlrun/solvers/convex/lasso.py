@@ -1,4 +1,6 @@
-"""Squared loss with row norms (or entries) on a design that all tasks share: coordinate descent, and ADMM behind it.
+"""Squared loss with norms of rows or entries on a shared design.
+
+Coordinate descent solves it, or ADMM where that is faster.
 
 Coordinate descent works on growing sets of features: those in use and those nearest to
 entering, as the dual point ranks them; features that the gap proves to be zero are left
@@ -41,6 +43,8 @@ from mtlrun.solvers.convex.cd import (
     descend_residual,
 )
 
+Array = np.ndarray
+
 #: Features of the first set of a group.
 _FIRST = 64
 #: Sets and gradients that a run is expected to need. If they cost more than the Gram
@@ -79,18 +83,18 @@ def solve_block_cd(
     loss: Loss,
     penalties: Sequence[Penalty],
     *,
-    start: SolverResult | np.ndarray | None = None,
+    start: SolverResult | Array | None = None,
     fit_intercept: bool = False,
     tol: float = 1e-4,
     max_iter: int = 5000,
     max_work: float = np.inf,
     callback: Callback | None = None,
 ) -> SolverResult:
-    """Minimize squared loss + one penalty by block coordinate descent.
+    """Minimize squared loss and one penalty by block coordinate descent.
 
-    ::
+    Rows are weighted if the data have weights::
 
-        scale/2 sum_t ||y_t - X w_t - b_t||^2 + penalty(W)      (rows weighted, if data have weights)
+        scale/2 sum_t ||y_t - X w_t - b_t||^2 + penalty(W)
 
     Parameters
     ----------
@@ -198,7 +202,7 @@ class Design:
         self._X = _scaled(moved.X, root)
         self.energy = np.einsum("ij,ij->j", self._B, self._B)
         self._cross = self._adjoint(self._B)
-        self._full: np.ndarray | None = None
+        self._full: Array | None = None
         self._work = 0.0
         self._spend(
             _SETS * n_groups * _FIRST**2 + _GRADIENTS * data.n_features * data.n_tasks
@@ -213,10 +217,10 @@ class Design:
 
     def solve(
         self,
-        chosen: np.ndarray,
+        chosen: Array,
         tasks: slice,
-        W: np.ndarray,
-        Q: np.ndarray,
+        W: Array,
+        Q: Array,
         square: float,
         alpha: float,
         target: float,
@@ -271,14 +275,17 @@ class Design:
 
     def descend_all(
         self,
-        W: np.ndarray,
+        W: Array,
         alpha: float,
         targets: tuple[float, float],
         max_epochs: int,
         *,
         by_entry: bool,
     ) -> tuple[int, float, float]:
-        """Solve the problem of all features and tasks (see `descend_all`); W changes in place."""
+        """Solve the problem of all features and tasks; W changes in place.
+
+        See `descend_all`.
+        """
         assert self._full is not None
         return descend_all(
             self._full,
@@ -296,8 +303,8 @@ class Design:
         """Whether the Gram matrix of all features is there."""
         return self._full is not None
 
-    def gradient(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return A'R (d, T), the squared norms of R = B - AW and the products <B, R>, by task."""
+    def gradient(self, W: Array) -> tuple[Array, Array, Array]:
+        """Return A'R (d, T), and by task ||R||^2 and <B, R>, for R = B - AW."""
         if self._full is not None:
             used = np.flatnonzero(W.any(axis=1))
             Z = self._cross - self._full[:, used] @ W[used]
@@ -315,7 +322,7 @@ class Design:
             np.einsum("ij,ij->j", self._B, R),
         )
 
-    def row_gap(self, loss: Loss, penalties: Sequence[Penalty], W: np.ndarray) -> float:
+    def row_gap(self, loss: Loss, penalties: Sequence[Penalty], W: Array) -> float:
         """Return the relative duality gap, computed from the rows."""
         if self._centred is None:
             return duality_gap(self.data, loss, penalties, [W]).relative
@@ -323,7 +330,7 @@ class Design:
             self._centred.data, loss, penalties, [W], operator=self._centred.operator
         ).relative
 
-    def intercept(self, W: np.ndarray) -> np.ndarray:
+    def intercept(self, W: Array) -> Array:
         """Return the optimal intercepts (T,), zeros without."""
         if self._centred is None:
             return np.zeros(W.shape[1])
@@ -340,7 +347,7 @@ class Design:
             return self._X.nnz / d
         return n
 
-    def _gram_of(self, chosen: np.ndarray) -> np.ndarray:
+    def _gram_of(self, chosen: Array) -> Array:
         if self._full is None:
             self._spend(len(chosen) ** 2)
         if self._full is None:
@@ -350,13 +357,16 @@ class Design:
         return self._full[np.ix_(chosen, chosen)]
 
     def _spend(self, work: float) -> None:
-        """Count products of columns; compute all of the Gram matrix once as many have been."""
+        """Count products of columns.
+
+        Once they would have paid for it, compute the complete Gram matrix.
+        """
         self._work += work
         d = self.data.n_features
         if self._full is None and self._work > d**2 and d <= _LARGEST:
             self._full = self._gram(slice(None))
 
-    def _residual(self, W: np.ndarray, tasks: slice) -> np.ndarray:
+    def _residual(self, W: Array, tasks: slice) -> Array:
         W = W[:, tasks]
         used = np.flatnonzero(W.any(axis=1))
         if len(used) == 0:
@@ -366,7 +376,7 @@ class Design:
             R -= np.outer(self._ones, self._means[used] @ W[used])
         return self._B[:, tasks] - R
 
-    def _columns(self, chosen: np.ndarray, X: DesignMatrix) -> DesignColumns:
+    def _columns(self, chosen: Array, X: DesignMatrix) -> DesignColumns:
         if self._means is None:
             means = np.zeros(len(chosen))
         else:
@@ -397,13 +407,13 @@ class Design:
             self.norms[chosen] ** 2,
         )
 
-    def _adjoint(self, R: np.ndarray) -> np.ndarray:
+    def _adjoint(self, R: Array) -> Array:
         Z = self._X.T @ R
         if self._means is None:
             return Z
         return Z - np.outer(self._means, self._ones @ R)
 
-    def _gram(self, chosen: np.ndarray | slice) -> np.ndarray:
+    def _gram(self, chosen: Array | slice) -> Array:
         X = self._X[:, chosen]
         G = X.T @ X
         G = G.toarray() if sp.issparse(G) else G
@@ -417,7 +427,7 @@ class Design:
             )
         return np.ascontiguousarray(G)
 
-    def _column_norms(self) -> np.ndarray:
+    def _column_norms(self) -> Array:
         if self._full is not None:
             return np.sqrt(np.maximum(np.diag(self._full), 0.0))
         if not sp.issparse(self._X):
@@ -432,12 +442,15 @@ class Design:
 
 
 class _LassoIteration:
-    """The outer iteration. A *group* is a set of tasks that one penalty couples: all of them, or each alone."""
+    """The outer iteration.
+
+    A *group* is a set of tasks that one penalty couples: all of them, or each alone.
+    """
 
     def __init__(
         self,
         design: Design,
-        W: np.ndarray,
+        W: Array,
         alpha: float,
         scale: float,
         rows: bool,
@@ -511,7 +524,10 @@ class _LassoIteration:
                 return
 
     def _at_once(self, tracker: Tracker) -> None:
-        """Solve with all features from the beginning, where choosing among them would cost more than they do."""
+        """Solve with all features from the start.
+
+        It is for problems in which selecting features would cost more than it saves.
+        """
         size = float(len(self.W) * self.W.size)
         max_epochs = int(min(tracker.max_iter, max(_AT_LEAST, self.max_work / size)))
         # With half of both, the gaps of single tasks add up to at most what is allowed.
@@ -532,12 +548,12 @@ class _LassoIteration:
 
     def _plan(
         self,
-        tightness: np.ndarray,
+        tightness: Array,
         shrink: float,
-        used: np.ndarray,
+        used: Array,
         gap: float,
         share: float,
-    ) -> tuple[np.ndarray, float]:
+    ) -> tuple[Array, float]:
         """Return the features of a group to work on and the gap to get to."""
         chosen = self._choose(tightness, shrink, used, gap)
         # With the Gram matrix of all features, a task whose coefficients do not move
@@ -546,16 +562,19 @@ class _LassoIteration:
             return np.arange(len(used)), _BEYOND * share
         return chosen, max(_BEYOND * share, _PROGRESS * gap)
 
-    def _norms(self, A: np.ndarray) -> np.ndarray:
+    def _norms(self, A: Array) -> Array:
         """Return the norms of the rows (d, 1), or the absolute values (d, T)."""
         if self.rows:
             return np.sqrt(np.einsum("ij,ij->i", A, A))[:, None]
         return np.abs(A)
 
     def _choose(
-        self, tightness: np.ndarray, shrink: float, used: np.ndarray, gap: float
-    ) -> np.ndarray:
-        """Return the features to work on: those in use and those whose dual constraints are nearest."""
+        self, tightness: Array, shrink: float, used: Array, gap: float
+    ) -> Array:
+        """Return the features to work on.
+
+        They are those in use, and those whose dual constraints are nearest.
+        """
         norms = self.design.norms
         with np.errstate(divide="ignore", invalid="ignore"):
             distance = np.where(norms > 0, (1.0 - shrink * tightness) / norms, np.inf)
@@ -569,7 +588,7 @@ class _LassoIteration:
         return np.sort(possible[np.argpartition(distance[possible], size)[:size]])
 
 
-def _scaled(X: DesignMatrix, root: np.ndarray | None) -> Any:
+def _scaled(X: DesignMatrix, root: Array | None) -> Any:
     """Return X, rows times `root`."""
     if root is None:
         return X
@@ -587,12 +606,14 @@ def solve_lasso(
     loss: Loss,
     penalties: Sequence[Penalty],
     *,
-    start: SolverResult | np.ndarray | None = None,
+    start: SolverResult | Array | None = None,
     fit_intercept: bool = False,
     tol: float = 1e-4,
     max_iter: int = 5000,
 ) -> SolverResult:
-    """Minimize by `solve_block_cd`; go on by `solve_admm` once that would have been cheaper from the beginning.
+    """Minimize by `solve_block_cd`, and by `solve_admm` if that takes too long.
+
+    It changes once ADMM would have been cheaper from the start.
 
     Coordinate descent is the faster one while few features are in use. With weak
     penalties and correlated features it needs thousands of epochs, where ADMM needs
@@ -652,7 +673,7 @@ def solve_lasso(
 
 
 def _rotation(
-    start: SolverResult | np.ndarray | None, data: TaskData, fit_intercept: bool
+    start: SolverResult | Array | None, data: TaskData, fit_intercept: bool
 ) -> Rotation | None:
     """Return the decomposition of the data that an earlier run has left."""
     state = None

@@ -1,4 +1,6 @@
-"""Ridge regression: dense or sparse, weighted, one factorization for all tasks of a shared design.
+"""Ridge regression for dense or sparse, weighted data.
+
+A shared design has one factorization for all tasks.
 
 Where that would take too much memory, conjugate gradients for all tasks at once.
 """
@@ -30,7 +32,10 @@ _STILL = 1e-7
 
 
 class Ridge(NamedTuple):
-    """Coefficients W (d, T) and intercepts b (T,), zeros without; iterations (1 for a factorization), and success."""
+    """Coefficients W (d, T) and intercepts b (T,), with iterations and success.
+
+    Intercepts are zeros if none are fitted. A factorization counts as one iteration.
+    """
 
     W: Array
     b: Array
@@ -100,7 +105,10 @@ def solve_ridge(data: TaskData, alpha: float, *, fit_intercept: bool = True) -> 
 def _accurate(
     data: TaskData, operator: TaskOperator, w: Array, fit_intercept: bool
 ) -> Rotation | None:
-    """Return an eigenbasis where columns differ so much in scale that inner products of rows lose the small ones."""
+    """Return an eigenbasis for columns that differ much in scale.
+
+    Inner products of rows would lose small columns.
+    """
     squares = operator.squares(w)
     if not is_graded(squares, squares):
         return None
@@ -113,7 +121,10 @@ def _accurate(
 def _refine(
     rotation: Rotation, weights: Array, alpha: float, targets: Array
 ) -> tuple[Array, int, bool]:
-    """Solve in an eigenbasis and correct by the residuals of the rows, until the predictions stay as they are."""
+    """Solve in an eigenbasis and correct by the residuals of the rows.
+
+    It is repeated until the predictions do not change.
+    """
     below = rotation.squares + alpha
     operator = rotation.operator
     W = np.zeros((rotation.data.n_features, rotation.data.n_tasks))
@@ -130,21 +141,31 @@ def _refine(
 
 
 def ridge_bytes(n_rows: int, n_features: int, sparse: bool) -> int:
-    """Return the approximate bytes of `solve_ridge` without its arguments, its result and copies of the design."""
+    """Return the approximate bytes of `solve_ridge`.
+
+    They are without its arguments, its result and copies of the design.
+    """
     if _direct(n_rows, n_features, sparse):
         return _GRAMS * 8 * min(n_rows, n_features) ** 2
     return 0
 
 
 def _direct(n_rows: int, n_features: int, sparse: bool) -> bool:
-    """Return whether to factorize; for sparse designs only while that is small, since products with them are cheap."""
+    """Return whether to factorize.
+
+    Sparse designs are factorized only if that is small, since products with them are
+    cheap.
+    """
     return memory.fits((_GRAMS if sparse else 1) * 8 * min(n_rows, n_features) ** 2)
 
 
 def _iterate(
     data: TaskData, operator: TaskOperator, w: Array, alpha: float, targets: Array
 ) -> tuple[Array, int, bool]:
-    """Solve (X'X + alpha I) W = X'y by products with X; with alpha = 0 the solution of least norm."""
+    """Solve (X'X + alpha I) W = X'y by products with X.
+
+    With alpha = 0 it is the solution of smallest norm.
+    """
     weights = w[:, np.newaxis]
     if alpha == 0:
         diagonal = None

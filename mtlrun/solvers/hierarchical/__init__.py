@@ -1,1 +1,5 @@
-"""Hierarchical (mixed effects) models: variances by restricted maximum likelihood, coefficients by their posterior."""
+"""Hierarchical (mixed effects) models.
+
+Variances are estimated by restricted maximum likelihood, coefficients by their
+posterior.
+"""

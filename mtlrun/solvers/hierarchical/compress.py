@@ -1,9 +1,10 @@
-"""Every task in at most p rows that have the same normal likelihood as all of its rows.
+"""Compression of each task to at most p rows with the same normal likelihood.
 
-The likelihood sees the rows of a task through X'X, X'y, y'y and their number alone. A
-QR factorization of [X y] gives k = min(n, p) rows R and targets z with R'R = X'X and
-R'z = X'y, and what no coefficients explain, rest = y'y - z'z. Rows of zeros change
-nothing, so tasks of about the same k are padded to one array, a `Block`.
+The likelihood depends on the rows of a task only through X'X, X'y, y'y and their
+number. A QR factorization of [X y] gives k = min(n, p) rows R and targets z with R'R =
+X'X and R'z = X'y, and the squares that no coefficients explain, rest = y'y - z'z. Rows
+of zeros change nothing, so that tasks of about the same k are padded to one array, a
+`Block`, and computed at once.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Standard deviations below this share of the mean mark a constant column.
 CONSTANT = 1e-7
-#: Tasks within which a column has to vary before its slope gets a variance.
+#: Number of tasks within which a column must vary before its slope gets a variance.
 VARYING_TASKS = 3
 #: Variation within a task below this share of the root of all squares of the task is
 #: rounding, also of sums of products.
@@ -98,10 +99,12 @@ class Compressed:
         """Return the rows R (k, p) and targets z (k,) of task t."""
         for block in self.blocks:
             positions = np.flatnonzero(block.tasks == t)
-            if positions.size:
-                return block.R[positions[0] if len(block.R) > 1 else 0], block.z[
-                    positions[0]
-                ]
+            if not positions.size:
+                continue
+            position = positions[0]
+            if len(block.R) > 1:
+                return block.R[position], block.z[position]
+            return block.R[0], block.z[position]
         raise IndexError(f"no task {t}")
 
     def can_differ(self, intercept: bool) -> Array:
@@ -113,11 +116,11 @@ class Compressed:
 
     def moments(self) -> Array:
         """Return the mean of x x' over all rows, (p, p)."""
-        total = sum(
+        products = (
             block.copies * np.tensordot(block.R, block.R, ([0, 1], [0, 1]))
             for block in self.blocks
         )
-        return np.asarray(total / max(self.N, 1e-300))
+        return np.asarray(sum(products) / max(self.N, 1e-300))
 
 
 def varies_within(R: Array, intercept: bool) -> Array:
@@ -142,20 +145,22 @@ def varies_within(R: Array, intercept: bool) -> Array:
         return squares > threshold
     level = R[:, :, 0]
     rows = np.square(level).sum(axis=1)
-    # Taking the mean off first keeps the digits that a difference of sums would lose.
-    means = np.einsum("mk,mkp->mp", level, R) / np.maximum(rows, 1e-300)[:, None]
-    inside = np.square(R - level[:, :, None] * means[:, None, :]).sum(axis=1)
-    inside[:, 0] = rows
-    return inside > threshold
+    # Subtracting the mean first keeps the digits that a difference of sums would lose.
+    sums = np.einsum("mk,mkp->mp", level, R)
+    means = sums / np.maximum(rows, 1e-300)[:, None]
+    deviations = R - level[:, :, None] * means[:, None, :]
+    within = np.square(deviations).sum(axis=1)
+    within[:, 0] = rows
+    return within > threshold
 
 
 def can_differ(varies: Array) -> Array:
     """Return the columns whose coefficients get a variance between tasks, (p,).
 
-    The slope of a column that varies within one task cannot be distinguished from the
-    mean of the slopes, and its likelihood is flat: any variance fits as well as none.
-    Two slopes say hardly more. So a column needs `VARYING_TASKS` tasks within which it
-    varies; of two tasks, both.
+    The slope of a column that varies within one task only cannot be distinguished from
+    the mean of the slopes: the likelihood is flat, and any variance fits as well as
+    zero. Two slopes say hardly more. A column must therefore vary within at least
+    `VARYING_TASKS` tasks, or within both of two tasks.
 
     Parameters
     ----------
@@ -166,12 +171,16 @@ def can_differ(varies: Array) -> Array:
 
 
 def weighted(data: Compressed, v: Array) -> Compressed:
-    """Return tasks with rows divided by the roots of v (T,): rows of noises s2 v have the noise s2."""
+    """Return tasks with rows divided by the roots of v (T,).
+
+    Rows with noise of variance s2 v then have noise of variance s2.
+    """
     root = np.sqrt(v)
-    blocks = [
-        Block(b.tasks, b.R / root[b.tasks, None, None], b.z / root[b.tasks, None])
-        for b in data.blocks
-    ]
+    blocks = []
+    for block in data.blocks:
+        R = block.R / root[block.tasks, None, None]
+        z = block.z / root[block.tasks, None]
+        blocks.append(Block(block.tasks, R, z))
     return replace(data, blocks=blocks, rest=data.rest / v)
 
 
@@ -182,10 +191,10 @@ class Columns:
     Attributes
     ----------
     mean, scale : ndarray of shape (d,)
-        Taken off and divided by; without an intercept the mean is 0 and the scale the
-        root mean square.
+        Columns are centered by the mean and divided by the scale. Without an intercept
+        the mean is 0 and the scale the root mean square.
     center : float
-        Taken off all targets.
+        Subtracted from all targets.
     intercept : bool
     """
 
@@ -198,20 +207,34 @@ class Columns:
     def of_moments(
         cls, mean: Array, squares: Array, center: float, intercept: bool
     ) -> Columns:
-        """Take means of columns, mean squares about them, and the mean target."""
+        """Return the standardization for means and mean squares about them.
+
+        Parameters
+        ----------
+        mean, squares : ndarray of shape (d,)
+            Means of columns, and mean squares about them.
+        center : float
+            Mean target.
+        intercept : bool
+        """
         std = np.sqrt(np.maximum(squares, 0.0))
-        varies = std > CONSTANT * np.abs(mean)
         if not intercept:
-            size = np.sqrt(np.square(std) + np.square(mean))
-            return cls(0.0 * mean, np.where(size > 0, size, 1.0), 0.0, False)
+            root_mean_square = np.sqrt(np.square(std) + np.square(mean))
+            scale = np.where(root_mean_square > 0, root_mean_square, 1.0)
+            return cls(0.0 * mean, scale, 0.0, False)
         # A constant column adds nothing to the intercept: an infinite scale makes it
         # zero.
+        varies = std > CONSTANT * np.abs(mean)
         return cls(mean, np.where(varies, std, np.inf), center, True)
 
     @property
     def units(self) -> Array:
-        """Factors (p,) that turn standardized coefficients into units of X, the level of an intercept staying."""
-        return np.append(np.ones(int(self.intercept)), 1.0 / self.scale)
+        """Factors (p,) that turn standardized coefficients into units of X.
+
+        The factor of the intercept is 1.
+        """
+        intercept_units = np.ones(int(self.intercept))
+        return np.append(intercept_units, 1.0 / self.scale)
 
     def apply(self, X: Array) -> Array:
         """Return standardized rows (n, p), the intercept in front."""
@@ -221,9 +244,9 @@ class Columns:
         return scaled
 
     def back(self) -> Array:
-        """Return the matrix (d + 1, p) that turns standardized coefficients into intercept and slopes in units of X.
+        """Return the matrix (d + 1, p) from standardized coefficients to units of X.
 
-        Without an intercept its first row is zero.
+        Its first row gives the intercept (zero without one), the others the slopes.
         """
         d = len(self.mean)
         first = int(self.intercept)
@@ -245,6 +268,7 @@ def of_data(data: TaskData, intercept: bool = True) -> tuple[Compressed, Columns
     columns = _columns(data, X, weights, intercept)
     y = data.targets - columns.center
     if data.uniform:
+        # All tasks have the same rows: one factorization serves them all.
         A = columns.apply(X)
         total = float(data.n_rows)
         if data.weights is not None:
@@ -258,7 +282,8 @@ def of_data(data: TaskData, intercept: bool = True) -> tuple[Compressed, Columns
         rows = total
     else:
         take = _taker(data, X, y, weights, columns)
-        blocks, rest = _factorised(take, data.sizes, X.shape[1] + int(intercept))
+        p = X.shape[1] + int(intercept)
+        blocks, rest = _factorized(take, data.sizes, p)
         if weights is None:
             n = data.sizes.astype(float)
         else:
@@ -267,40 +292,50 @@ def of_data(data: TaskData, intercept: bool = True) -> tuple[Compressed, Columns
             rows = float(n.sum())
         else:
             rows = float(n.max())
-    return Compressed(
-        blocks, rest, n, rows, _variance(blocks, rest, n, columns.intercept)
-    ), columns
+    variance = _variance(blocks, rest, n)
+    return Compressed(blocks, rest, n, rows, variance), columns
 
 
 def _columns(
     data: TaskData, X: Array, weights: Array | None, intercept: bool
 ) -> Columns:
-    """Return means and scales over the rows of all tasks, the targets about their mean over all."""
+    """Return means and scales of columns, and the mean target, over all rows."""
     if weights is None:
         w = np.full(len(X), 1.0 / len(X))
         center = float(data.targets.mean())
     else:
-        w = weights if weights.ndim == 1 else weights.sum(axis=1)
+        w = weights
+        if weights.ndim == 2:
+            w = weights.sum(axis=1)
         center = float((weights * data.targets).sum())
         w = w / w.sum()
         center = center / float(weights.sum())
     mean = w @ X
-    return Columns.of_moments(mean, w @ np.square(X - mean), center, intercept)
+    squares = w @ np.square(X - mean)
+    return Columns.of_moments(mean, squares, center, intercept)
 
 
-def standardised(data: TaskData, intercept: bool) -> Columns:
-    """Return means and scales of columns over the rows of all tasks, targets left as they are (labels)."""
+def standardized(data: TaskData, intercept: bool) -> Columns:
+    """Return means and scales of columns over the rows of all tasks.
+
+    Targets are not centered: they are labels.
+    """
     X = dense(data.X)
-    return replace(_columns(data, X, data.effective_weights(), intercept), center=0.0)
+    columns = _columns(data, X, data.effective_weights(), intercept)
+    return replace(columns, center=0.0)
 
 
 def _shared(A: Array, Y: Array) -> tuple[Array, Array, Array]:
-    """Return R (1, k, p), z (T, k) and the rest (T,) of a design that all columns of Y share."""
+    """Compress the targets Y (n, T) of a design A (n, p) that all tasks share.
+
+    Return R (1, k, p), z (T, k) and the rest (T,).
+    """
     if len(A) <= A.shape[1]:
         return A[None], np.ascontiguousarray(Y.T), np.zeros(Y.shape[1])
     Q, R = np.linalg.qr(A)
     z = Q.T @ Y
-    return R[None], np.ascontiguousarray(z.T), np.square(Y - Q @ z).sum(axis=0)
+    residuals = Y - Q @ z
+    return R[None], np.ascontiguousarray(z.T), np.square(residuals).sum(axis=0)
 
 
 def _taker(
@@ -311,86 +346,105 @@ def _taker(
     sizes = data.sizes
 
     def take(tasks: Array, n: int) -> Array:
-        inside = np.arange(n) < sizes[tasks, None]
+        is_row = np.arange(n) < sizes[tasks, None]
         if offsets is not None:
-            rows = (offsets[tasks, None] + np.arange(n))[inside]
+            positions = offsets[tasks, None] + np.arange(n)
+            rows = positions[is_row]
             entry: Any = rows
-        else:  # a shared design with entries missing, or weights of their own
-            if data.observed is None:
+        else:
+            # A shared design with missing entries, or with weights per entry.
+            observed = data.observed
+            if observed is None:
                 observed = np.ones(y.shape, dtype=bool)
-            else:
-                observed = data.observed
             rows = np.concatenate([np.flatnonzero(observed[:, t]) for t in tasks])
             entry = (rows, np.repeat(tasks, sizes[tasks]))
         flat = np.column_stack([columns.apply(X[rows]), y[entry]])
         if weights is not None:
             flat *= np.sqrt(weights[entry])[:, None]
         out = np.zeros((len(tasks), n, flat.shape[1]))
-        out[inside] = flat
+        out[is_row] = flat
         return out
 
     return take
 
 
-def _factorised(
+def _factorized(
     take: Callable[[Array, int], Array], sizes: Array, p: int
 ) -> tuple[list[Block], Array]:
-    """Return blocks of tasks of about the same number of rows, and the rest of each task."""
+    """Return blocks of tasks of similar numbers of rows, and the rest of each task."""
     rest = np.zeros(len(sizes))
     lengths = np.minimum(sizes, p)
     max_length = int(lengths.max())
-    split = (
-        len(lengths) * float(max_length) ** 2
-        > _WASTE * np.square(lengths, dtype=float).sum()
-    )
+    # One block is simplest. It pays off unless most of its work is with padding.
+    padded_work = len(lengths) * float(max_length) ** 2
+    work = np.square(lengths, dtype=float).sum()
+    is_split = padded_work > _WASTE * work
     pieces: dict[int, list[Block]] = {}
     for tasks, n in by_length(sizes, p + 1, _BATCH):
-        k = min(1 << (n - 1).bit_length(), max_length) if split else max_length
+        k = max_length
+        if is_split:
+            next_power_of_two = 1 << (n - 1).bit_length()
+            k = min(next_power_of_two, max_length)
         rows = take(tasks, n)
         if n > p:
+            # The last diagonal entry of the factor of [A y] is the root of the rest.
             rows = np.asarray(np.linalg.qr(rows, mode="r"))
-            rest[tasks] = np.square(rows[:, p, p]) if rows.shape[1] > p else 0.0
+            if rows.shape[1] > p:
+                rest[tasks] = np.square(rows[:, p, p])
             rows = rows[:, :p]
         out = np.zeros((len(tasks), k, p + 1))
         out[:, : rows.shape[1]] = rows
-        pieces.setdefault(k, []).append(Block(tasks, out[:, :, :p], out[:, :, p]))
+        block = Block(tasks, R=out[:, :, :p], z=out[:, :, p])
+        pieces.setdefault(k, []).append(block)
     return [_joined(piece) for piece in pieces.values()], rest
 
 
 def by_length(sizes: Array, width: int, batch: int) -> list[tuple[Array, int]]:
-    """Return tasks of about the same number of rows, of `width` numbers each, in batches, and the rows of the longest.
+    """Return batches of tasks of about the same number of rows.
 
-    A batch has at most `batch` numbers once all tasks are padded; tasks without rows
-    are left out.
+    Parameters
+    ----------
+    sizes : ndarray of shape (T,)
+        Rows per task. Tasks without rows are left out.
+    width : int
+        Numbers per row.
+    batch : int
+        Largest number of numbers in a batch whose tasks are padded to the longest one.
+
+    Returns
+    -------
+    list of (tasks, n_rows)
+        Positions of the tasks of a batch, and the rows of the longest one.
     """
     power = np.ceil(np.log2(np.maximum(sizes, 1))).astype(int)
+    has_rows = sizes > 0
     batches = []
-    for size in np.unique(power[sizes > 0]):
-        mine = np.flatnonzero((power == size) & (sizes > 0))
-        n = int(sizes[mine].max())
+    for size in np.unique(power[has_rows]):
+        tasks = np.flatnonzero((power == size) & has_rows)
+        n = int(sizes[tasks].max())
         step = max(1, batch // (n * width))
-        batches += [(mine[i : i + step], n) for i in range(0, len(mine), step)]
+        for start in range(0, len(tasks), step):
+            batches.append((tasks[start : start + step], n))
     return batches
 
 
 def _joined(blocks: list[Block]) -> Block:
+    """Return one block with the tasks of several."""
     if len(blocks) == 1:
-        block = blocks[0]
-        return Block(
-            block.tasks, np.ascontiguousarray(block.R), np.ascontiguousarray(block.z)
-        )
+        # R and z are slices of one array; concatenation below makes them contiguous.
+        R = np.ascontiguousarray(blocks[0].R)
+        z = np.ascontiguousarray(blocks[0].z)
+        return Block(blocks[0].tasks, R, z)
     tasks = np.concatenate([block.tasks for block in blocks])
     R = np.concatenate([block.R for block in blocks])
     z = np.concatenate([block.z for block in blocks])
     return Block(tasks, R, z)
 
 
-def _variance(blocks: list[Block], rest: Array, n: Array, centred: bool) -> float:
-    """Return the variance of the targets; they are about their mean where there is an intercept."""
-    return float(
-        (rest.sum() + sum(np.square(block.z).sum() for block in blocks))
-        / max(n.sum(), 1e-300)
-    )
+def _variance(blocks: list[Block], rest: Array, n: Array) -> float:
+    """Return the mean square of the targets, which are centered with an intercept."""
+    explained = sum(np.square(block.z).sum() for block in blocks)
+    return float((rest.sum() + explained) / max(n.sum(), 1e-300))
 
 
 # ---------------------------------------------------------------------- from sums
@@ -399,7 +453,7 @@ def _variance(blocks: list[Block], rest: Array, n: Array, centred: bool) -> floa
 def of_statistics(
     s: TaskStatistics, intercept: bool = True
 ) -> tuple[Compressed, Columns]:
-    """Compress sums over rows; they have half of the digits of the rows.
+    """Compress sums over rows, which have half of the digits of the rows.
 
     Raises
     ------
@@ -413,30 +467,28 @@ def of_statistics(
             f"no rows of {len(empty)} tasks: {', '.join(empty[:5])}; leave them out"
         )
     total = float(weight.sum())
-    columns = Columns.of_moments(
-        s.mean,
-        np.square(s.std),
-        float((s.y + weight * s.y_shift).sum() / total),
-        intercept,
-    )
+    y_sums = s.y + weight * s.y_shift
+    center = float(y_sums.sum() / total)
+    columns = Columns.of_moments(s.mean, np.square(s.std), center, intercept)
     S, c, q = _gram(s, columns)
     R, z = _roots(S, c)
     rest = np.maximum(q - np.square(z).sum(axis=1), 0.0)
     n = np.array(weight, dtype=float)
     blocks = [Block(np.arange(s.n_tasks), R, z)]
-    rows = total if not s.shared else float(n.max())
-    return Compressed(
-        blocks, rest, n, rows, _variance(blocks, rest, n, intercept)
-    ), columns
+    rows = total
+    if s.shared:
+        rows = float(n.max())
+    variance = _variance(blocks, rest, n)
+    return Compressed(blocks, rest, n, rows, variance), columns
 
 
 def _gram(s: TaskStatistics, columns: Columns) -> tuple[Array, Array, Array]:
     """Return X'X (G, p, p), X'y (T, p) and y'y (T,) of standardized rows."""
+    # The sums are about shifts of columns and targets. Moving them to the means of the
+    # standardization changes products by sums of columns, and sums by weights.
     w = s.weight
     inverse_scale = 1.0 / columns.scale
-    shift = (
-        columns.mean - s.x_shift
-    ) * inverse_scale  # of the columns that the sums are about
+    shift = (columns.mean - s.x_shift) * inverse_scale
     x = s.x * inverse_scale
     xx = (
         s.xx * np.outer(inverse_scale, inverse_scale)
@@ -444,29 +496,39 @@ def _gram(s: TaskStatistics, columns: Columns) -> tuple[Array, Array, Array]:
         - shift[:, None] * x[:, None, :]
     )
     xx = xx + w[:, None, None] * np.outer(shift, shift)
-    moved = x - w[:, None] * shift
-    up = s.y_shift - columns.center
-    y, yy = s.y + w * up, s.yy + 2 * up * s.y + w * np.square(up)
-    xy = s.xy.T * inverse_scale + up[:, None] * x - y[:, None] * shift
+    moved_x = x - w[:, None] * shift
+    y_shift = s.y_shift - columns.center
+    y = s.y + w * y_shift
+    yy = s.yy + 2 * y_shift * s.y + w * np.square(y_shift)
+    xy = s.xy.T * inverse_scale + y_shift[:, None] * x - y[:, None] * shift
     if not columns.intercept:
         return xx, xy, yy
     G, d = x.shape
     S = np.empty((G, d + 1, d + 1))
-    S[:, 0, 0], S[:, 0, 1:], S[:, 1:, 0], S[:, 1:, 1:] = w, moved, moved, xx
+    S[:, 0, 0] = w
+    S[:, 0, 1:] = moved_x
+    S[:, 1:, 0] = moved_x
+    S[:, 1:, 1:] = xx
     return S, np.column_stack([y, xy]), yy
 
 
 def _roots(S: Array, c: Array) -> tuple[Array, Array]:
-    """Return R (G, k, p) and z (T, k) with R'R = S and R'z = c; eigenvalues that are rounding count as zero."""
+    """Return R (G, k, p) and z (T, k) with R'R = S and R'z = c.
+
+    Eigenvalues that are rounding count as zero.
+    """
     p = S.shape[1]
     values, vectors = np.linalg.eigh(S)
-    kept = values > 8 * np.finfo(float).eps * p * np.maximum(values[:, -1:], 0.0)
+    rounding = 8 * np.finfo(float).eps * p * np.maximum(values[:, -1:], 0.0)
+    kept = values > rounding
     root = np.sqrt(np.where(kept, values, 0.0))
+    # Eigenvalues are in ascending order: the last k rows hold all that are kept.
     k = max(int(kept.sum(axis=1).max()), 1)
-    R = (root[:, :, None] * vectors.transpose(0, 2, 1))[:, p - k :]
+    R = root[:, :, None] * vectors.transpose(0, 2, 1)
     if len(S) > 1:
         inner = np.matmul(c[:, None, :], vectors)[:, 0]
     else:
         inner = c @ vectors[0]
-    z = np.where(kept, inner / np.where(kept, root, 1.0), 0.0)
-    return np.ascontiguousarray(R), np.ascontiguousarray(z[:, p - k :])
+    divisor = np.where(kept, root, 1.0)
+    z = np.where(kept, inner / divisor, 0.0)
+    return np.ascontiguousarray(R[:, p - k :]), np.ascontiguousarray(z[:, p - k :])

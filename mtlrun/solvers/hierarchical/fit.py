@@ -257,7 +257,7 @@ def automatic(problem: HierarchicalProblem) -> Result:
     return best
 
 
-# ---------------------------------------------------------------------- variances integrated out
+# ------------------------------------------------ variances integrated out
 #
 # With few tasks, the maximum of the likelihood says little about the standard
 # deviations. The posterior is then averaged over one or two of them, by Gauss-Legendre

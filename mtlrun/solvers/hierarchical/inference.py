@@ -1,12 +1,20 @@
-"""Do tasks differ at all, only in their level, in which slopes? Tests on compressed tasks, and of logistic models.
+"""Tests of differences between tasks: of any, of levels only, and of which slopes.
 
-score      An exact Monte Carlo test of the score of a common variance of the tested columns, after what tasks may
-           differ in was projected out task by task. Its null distribution has no
-           unknown parameter, so draws of normal numbers give an exact p-value whatever
-           the sizes of the tasks; nothing is fitted.
-f          The classical exact F test; it needs tasks with more rows than columns.
-lrt        The restricted likelihood ratio of a single variance, against half a chi-square of one degree.
-bootstrap  The same statistic against tasks simulated from the model without the tested variances.
+They use compressed tasks, or logistic models.
+
+score
+    An exact Monte Carlo test of the score of a common variance of the tested columns.
+    Everything else in which tasks may differ is projected out task by task. The null
+    distribution then has no unknown parameter, so that draws of normal numbers give an
+    exact p-value for any sizes of the tasks, without a fit.
+f
+    The classical exact F test, which needs tasks with more rows than columns.
+lrt
+    The restricted likelihood ratio of a single variance, against half a chi-square of
+    one degree of freedom.
+bootstrap
+    The same statistic against tasks simulated from the model without the tested
+    variances.
 """
 
 from __future__ import annotations
@@ -31,9 +39,9 @@ from mtlrun.solvers.hierarchical.logistic import (
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# Numbers drawn at a time; singular values below this, relative to the largest, are
-# zero.
+# Numbers drawn at a time.
 _DRAWN = 1 << 23
+# Singular values below this, relative to the largest, are zero.
 _ZERO = 1e-9
 
 
@@ -55,49 +63,60 @@ class SignificanceTest(NamedTuple):
 
 
 class _Projected:
-    """Rows without what the columns `own` explain task by task; pooled columns that are left are fixed effects."""
+    """Tasks with untested effects projected out.
+
+    The coefficients of untested columns differ between tasks. The other columns have a
+    coefficient in common for all tasks, a fixed effect.
+    """
 
     def __init__(self, data: Compressed, untested: Array) -> None:
         self.data = data
         self.bases = [_basis(block.R[:, :, untested]) for block in data.blocks]
-        rest = np.setdiff1d(np.arange(data.p), untested)
-        X = [self.inside(k, block.R[:, :, rest]) for k, block in enumerate(data.blocks)]
-        S = sum(
+        common = np.setdiff1d(np.arange(data.p), untested)
+        X = []
+        for k, block in enumerate(data.blocks):
+            X.append(self.within(k, block.R[:, :, common]))
+        products = (
             block.copies * np.tensordot(x, x, ([0, 1], [0, 1]))
             for block, x in zip(data.blocks, X, strict=True)
         )
-        values, vectors = np.linalg.eigh(np.asarray(S))
+        values, vectors = np.linalg.eigh(np.asarray(sum(products)))
+        kept = np.zeros(0, dtype=bool)
         if len(values):
             kept = values > _ZERO * max(values[-1], 1e-300)
-        else:
-            kept = np.zeros(0, dtype=bool)
-        self.fixed = [x @ (vectors[:, kept] / np.sqrt(values[kept])) for x in X]
+        # Orthonormal columns, over all tasks, that span the fixed effects.
+        basis = vectors[:, kept] / np.sqrt(values[kept])
+        self.fixed = [x @ basis for x in X]
 
-    def inside(self, k: int, B: Array) -> Array:
-        """Take off what the own columns explain of (m, rows, any) in block k."""
+    def within(self, k: int, B: Array) -> Array:
+        """Return B (m, rows, any) of block k without the effects of tasks."""
         U = self.bases[k]
-        return B - U @ (U.transpose(0, 2, 1) @ B)
+        coefficients = U.transpose(0, 2, 1) @ B
+        return B - U @ coefficients
 
     def residuals(self, Z: list[Array]) -> list[Array]:
-        """Return targets (m, rows, any) of each block without own and fixed effects."""
-        inner = [self.inside(k, z) for k, z in enumerate(Z)]
-        seen = sum(
-            np.tensordot(_all(x, z), z, ([0, 1], [0, 1]))
-            for x, z in zip(self.fixed, inner, strict=True)
+        """Return targets (m, rows, any) of each block without any untested effect."""
+        without_tasks = [self.within(k, z) for k, z in enumerate(Z)]
+        coefficients = sum(
+            np.tensordot(_repeated(x, len(z)), z, ([0, 1], [0, 1]))
+            for x, z in zip(self.fixed, without_tasks, strict=True)
         )
-        return [z - x @ seen for x, z in zip(self.fixed, inner, strict=True)]
+        pairs = zip(self.fixed, without_tasks, strict=True)
+        return [z - x @ coefficients for x, z in pairs]
 
     def rank(self) -> float:
-        """Return how many numbers own and fixed effects take."""
-        task_rank = sum(
-            block.copies * float((np.square(U).sum(axis=1) > 0.5).sum())
-            for block, U in zip(self.data.blocks, self.bases, strict=True)
-        )
+        """Return the number of dimensions that untested effects take."""
+        task_rank = 0.0
+        for block, U in zip(self.data.blocks, self.bases, strict=True):
+            # Columns of a basis have length 1, or 0 where they are dependent.
+            lengths = np.square(U).sum(axis=1)
+            task_rank += block.copies * float((lengths > 0.5).sum())
         return task_rank + self.fixed[0].shape[2]
 
 
-def _all(x: Array, z: Array) -> Array:
-    return np.broadcast_to(x, (len(z), *x.shape[1:]))
+def _repeated(x: Array, m: int) -> Array:
+    """Return a design (m or 1, rows, columns) for each of m tasks, without a copy."""
+    return np.broadcast_to(x, (m, *x.shape[1:]))
 
 
 def _basis(R: Array) -> Array:
@@ -105,105 +124,134 @@ def _basis(R: Array) -> Array:
     if not R.shape[2]:
         return np.zeros((len(R), R.shape[1], 0))
     U, s, _ = np.linalg.svd(R, full_matrices=False)
-    return np.asarray(
-        U * (s > _ZERO * np.maximum(s.max(axis=1, keepdims=True), 1e-300))[:, None, :]
-    )
+    largest = np.maximum(s.max(axis=1, keepdims=True), 1e-300)
+    is_independent = s > _ZERO * largest
+    return np.asarray(U * is_independent[:, None, :])
 
 
 def score_test(
     data: Compressed, tested: Array, untested: Array, draws: int = 999, seed: int = 0
 ) -> SignificanceTest:
-    """Test whether the columns `tested` have one coefficient for all tasks, while those in `untested` may differ."""
-    projected = _Projected(data, untested)
-    Z = [
-        projected.inside(k, block.R[:, :, tested])
-        for k, block in enumerate(data.blocks)
-    ]
-    unit = np.asarray(
-        sum(
-            b.copies * np.square(z).sum(axis=(0, 1))
-            for b, z in zip(data.blocks, Z, strict=True)
-        )
-    )
-    Z = [z / np.sqrt(np.where(unit > 0, unit, 1.0)) for z in Z]
-    real = [_real(block) for block in data.blocks]
-    rows = sum(
-        float(mask.sum()) * len(block.z) / len(mask)
-        for mask, block in zip(real, data.blocks, strict=True)
-    )
-    left = max(data.N - rows, 0.0)
+    """Test whether tested columns have the same coefficient in all tasks.
 
-    def statistic(targets: list[Array], rest: Array) -> Array:
-        e = projected.residuals(targets)
+    Parameters
+    ----------
+    data : Compressed
+    tested, untested : ndarray of int
+        Columns. The coefficients of untested ones may differ between tasks.
+    draws : int, default 999
+        Tables drawn under the hypothesis.
+    seed : int, default 0
+    """
+    score = _Score(data, tested, untested)
+    is_row = [_is_row(block) for block in data.blocks]
+    n_compressed_rows = sum(
+        float(mask.sum()) * len(block.z) / len(mask)
+        for mask, block in zip(is_row, data.blocks, strict=True)
+    )
+    # The squares that compression took from the rows have a chi-square distribution.
+    n_other_rows = max(data.N - n_compressed_rows, 0.0)
+    targets = [block.z[:, :, None] for block in data.blocks]
+    observed = float(score.statistics(targets, data.rest.sum())[0])
+    rng = np.random.default_rng(seed)
+    n_above = 0
+    n_done = 0
+    table_size = sum(block.z.size for block in data.blocks)
+    tables_at_a_time = max(1, min(draws, int(_DRAWN / max(table_size, 1))))
+    while n_done < draws:
+        m = min(tables_at_a_time, draws - n_done)
+        drawn = []
+        for block, mask in zip(data.blocks, is_row, strict=True):
+            normal = rng.normal(size=(*block.z.shape, m))
+            drawn.append(normal * mask[:, :, None])
+        rest = np.zeros(m)
+        if n_other_rows > 0:
+            rest = rng.chisquare(n_other_rows, m)
+        statistics = score.statistics(drawn, rest)
+        n_above += int((statistics >= observed).sum())
+        n_done += m
+    if np.isfinite(observed):
+        return SignificanceTest(observed, (1 + n_above) / (draws + 1))
+    return SignificanceTest(observed, np.nan)
+
+
+class _Score:
+    """The score of a common variance of tested columns, over the residual squares."""
+
+    def __init__(self, data: Compressed, tested: Array, untested: Array) -> None:
+        self.projected = _Projected(data, untested)
+        Z = []
+        for k, block in enumerate(data.blocks):
+            Z.append(self.projected.within(k, block.R[:, :, tested]))
+        squares = (
+            block.copies * np.square(z).sum(axis=(0, 1))
+            for block, z in zip(data.blocks, Z, strict=True)
+        )
+        unit = np.asarray(sum(squares))
+        # All columns count the same, whatever their units.
+        scale = np.sqrt(np.where(unit > 0, unit, 1.0))
+        self.Z = [z / scale for z in Z]
+
+    def statistics(self, targets: list[Array], rest: Array) -> Array:
+        """Return the statistic of each table of targets.
+
+        They are blocks of shape (m, rows, tables).
+        """
+        residuals = self.projected.residuals(targets)
         score = sum(
             np.square(z.transpose(0, 2, 1) @ r).sum(axis=(0, 1))
-            for z, r in zip(Z, e, strict=True)
+            for z, r in zip(self.Z, residuals, strict=True)
         )
-        return np.asarray(
-            score / (sum(np.square(r).sum(axis=(0, 1)) for r in e) + rest)
-        )
-
-    seen = float(
-        statistic([block.z[:, :, None] for block in data.blocks], data.rest.sum())[0]
-    )
-    rng = np.random.default_rng(seed)
-    above = 0
-    done = 0
-    size = max(
-        1, min(draws, int(_DRAWN / max(sum(block.z.size for block in data.blocks), 1)))
-    )
-    while done < draws:
-        m = min(size, draws - done)
-        drawn = [
-            rng.normal(size=(*b.z.shape, m)) * mask[:, :, None]
-            for b, mask in zip(data.blocks, real, strict=True)
-        ]
-        above += int(
-            (
-                statistic(drawn, rng.chisquare(left, m) if left > 0 else np.zeros(m))
-                >= seen
-            ).sum()
-        )
-        done += m
-    if np.isfinite(seen):
-        return SignificanceTest(seen, (1 + above) / (draws + 1))
-    return SignificanceTest(seen, np.nan)
+        squares = sum(np.square(r).sum(axis=(0, 1)) for r in residuals)
+        return np.asarray(score / (squares + rest))
 
 
-def _real(block: Block) -> Array:
+def _is_row(block: Block) -> Array:
     """Return which rows are not padding, (m, k) or (1, k)."""
     return np.square(block.R).sum(axis=2) > 0
 
 
 def f_test(data: Compressed, tested: Array, untested: Array) -> SignificanceTest:
-    """Test the same hypothesis by sums of squares with and without a coefficient per task for the columns `tested`."""
-    (small, d0), (large, d1) = (
-        _left(data, columns) for columns in (untested, np.union1d(untested, tested))
-    )
-    if d1 <= 0 or d0 <= d1 or large <= 0:
+    """Test the hypothesis of `score_test` by sums of squares.
+
+    They are the residual squares with and without a coefficient per task of the tested
+    columns.
+    """
+    small, small_df = _residual_squares(data, untested)
+    large, large_df = _residual_squares(data, np.union1d(untested, tested))
+    if large_df <= 0 or small_df <= large_df or large <= 0:
         return SignificanceTest(np.nan, np.nan)
-    F = (small - large) / (d0 - d1) / (large / d1)
-    return SignificanceTest(float(F), float(f_distribution.sf(F, d0 - d1, d1)))
+    n_tested = small_df - large_df
+    F = (small - large) / n_tested / (large / large_df)
+    p_value = f_distribution.sf(F, n_tested, large_df)
+    return SignificanceTest(float(F), float(p_value))
 
 
-def _left(data: Compressed, untested: Array) -> tuple[float, float]:
+def _residual_squares(data: Compressed, untested: Array) -> tuple[float, float]:
+    """Return the residual sum of squares and its degrees of freedom."""
     projected = _Projected(data, untested)
-    e = projected.residuals([block.z[:, :, None] for block in data.blocks])
-    return float(
-        data.rest.sum() + sum(np.square(r).sum() for r in e)
-    ), data.N - projected.rank()
+    residuals = projected.residuals([block.z[:, :, None] for block in data.blocks])
+    squares = sum(np.square(r).sum() for r in residuals)
+    return float(data.rest.sum() + squares), data.N - projected.rank()
 
 
-# ---------------------------------------------------------------------- likelihood ratios
+# ------------------------------------------------ likelihood ratios
 
 
 def ratio_test(
     problem: HierarchicalProblem, tested: Array, draws: int = 0, seed: int = 0
 ) -> SignificanceTest:
-    """Test the variances of the columns `tested` in a diagonal covariance by the restricted likelihood ratio.
+    """Test variances of a diagonal covariance by the restricted likelihood ratio.
 
-    Against half a chi-square, for a single variance; with `draws` against as many
-    simulated tables.
+    Parameters
+    ----------
+    problem : HierarchicalProblem
+    tested : ndarray of int
+        Columns.
+    draws : int, default 0
+        Simulated tables to compare the ratio with. With 0, compare it with half a
+        chi-square, which is right for a single variance.
+    seed : int, default 0
     """
     large = fit_covariance(problem, "diagonal")
     small = _without(problem, large, tested)
@@ -222,29 +270,33 @@ def ratio_test(
             problem.shrink,
             1e-6,
         )
-        alternative = fit_covariance(again, "diagonal")
-        n_larger += (
-            max(
-                _without(again, alternative, tested).criterion - alternative.criterion,
-                0.0,
-            )
-            >= statistic
-        )
+        large_again = fit_covariance(again, "diagonal")
+        small_again = _without(again, large_again, tested)
+        ratio = max(small_again.criterion - large_again.criterion, 0.0)
+        n_larger += ratio >= statistic
     return SignificanceTest(statistic, (1 + n_larger) / (draws + 1))
 
 
 def ratio_tests(problem: HierarchicalProblem, columns: Array) -> list[SignificanceTest]:
-    """Test every one of the columns alone, the others being free; p-values are not adjusted."""
+    """Test the variance of each column alone, while the others are free.
+
+    The p-values are not adjusted for the number of columns.
+    """
     large = fit_covariance(problem, "diagonal")
-    ratios = [
-        max(_without(problem, large, np.array([j])).criterion - large.criterion, 0.0)
-        for j in columns
-    ]
-    return [SignificanceTest(r, half_chi2(r)) for r in ratios]
+    tests = []
+    for j in columns:
+        small = _without(problem, large, np.array([j]))
+        ratio = max(small.criterion - large.criterion, 0.0)
+        tests.append(SignificanceTest(ratio, half_chi2(ratio)))
+    return tests
 
 
 def half_chi2(statistic: float) -> float:
-    """Return the p-value of a likelihood ratio of one variance, which may not be negative."""
+    """Return the p-value of the likelihood ratio of one variance.
+
+    A variance cannot be negative: under the hypothesis, the ratio is 0 half of the
+    time.
+    """
     if statistic > 0:
         return float(0.5 * chi2.sf(statistic, 1))
     return 1.0
@@ -253,24 +305,32 @@ def half_chi2(statistic: float) -> float:
 def holm(p: list[float], family: int | None = None) -> list[float]:
     """Return p-values adjusted by Holm's method.
 
-    `family` is the number of tests that they belong to, by default their own.
-    Tests without a p-value (NaN) are not counted and have none.
+    Parameters
+    ----------
+    p : list of float
+        NaN for tests without a p-value, which are not counted and stay NaN.
+    family : int, optional
+        Number of tests that they belong to; by default all in `p`.
     """
     values = np.array(p, dtype=float)
     n_tests = int(np.isfinite(values).sum())
     size = max(family or 0, n_tests)
     out = np.full(len(values), np.nan)
     last = 0.0
-    for rank, i in enumerate(np.argsort(values, kind="stable")[:n_tests]):
-        last = max(last, min(1.0, values[i] * (size - rank)))
+    order = np.argsort(values, kind="stable")
+    for rank, i in enumerate(order[:n_tests]):
+        adjusted = min(1.0, values[i] * (size - rank))
+        # A larger p-value is not adjusted to a smaller one.
+        last = max(last, adjusted)
         out[i] = last
     return [float(value) for value in out]
 
 
 def _without(problem: HierarchicalProblem, large: Result, tested: Array) -> Result:
-    """Fit the diagonal without the variances of some columns, from the fit with them."""
+    """Fit the diagonal without some variances, starting from the fit with them."""
     stay = np.flatnonzero(~np.isin(problem.random, tested))
     m = problem.marginal(problem.random[stay])
+    # At a root of zero the gradient vanishes, and Newton's steps would stay there.
     structure = problem.grouped_variances(m, "diagonal")
     start = np.maximum(large.fit.x[stay], 1e-3)
     kappa = large.fit.value.kappa
@@ -286,35 +346,29 @@ def _without(problem: HierarchicalProblem, large: Result, tested: Array) -> Resu
 
 
 def _simulated(result: Result, rng: np.random.Generator) -> Compressed:
-    """Draw compressed tasks of the same designs from a fitted model with a diagonal covariance."""
+    """Draw tasks of the same designs from a model with diagonal covariance."""
     data = result.m.data
     v = result.fit.value
     m = result.m
     W = np.repeat(v.mu[None], data.T, axis=0)
-    W[:, m.random] += rng.normal(size=(data.T, len(m.random))) * np.sqrt(v.s2 * v.Theta)
+    std = np.sqrt(v.s2 * v.Theta)
+    W[:, m.random] += rng.normal(size=(data.T, len(m.random))) * std
     blocks = []
     rest = np.zeros(data.T)
     for block in data.blocks:
-        real = np.broadcast_to(_real(block), block.z.shape)
-        mean = np.matmul(
-            np.broadcast_to(block.R, (len(block.z), *block.R.shape[1:])),
-            W[block.tasks, :, None],
-        )[:, :, 0]
-        blocks.append(
-            Block(
-                block.tasks,
-                block.R,
-                mean + np.sqrt(v.s2) * rng.normal(size=real.shape) * real,
-            )
-        )
-        left = np.maximum(data.n[block.tasks] - real.sum(axis=1), 0.0)
-        rest[block.tasks] = v.s2 * np.where(
-            left > 0, rng.chisquare(np.where(left > 0, left, 1.0)), 0.0
-        )
+        is_row = np.broadcast_to(_is_row(block), block.z.shape)
+        R = _repeated(block.R, len(block.z))
+        mean = np.matmul(R, W[block.tasks, :, None])[:, :, 0]
+        z = mean + np.sqrt(v.s2) * rng.normal(size=is_row.shape) * is_row
+        blocks.append(Block(block.tasks, block.R, z))
+        n_other_rows = np.maximum(data.n[block.tasks] - is_row.sum(axis=1), 0.0)
+        has_others = n_other_rows > 0
+        drawn = rng.chisquare(np.where(has_others, n_other_rows, 1.0))
+        rest[block.tasks] = v.s2 * np.where(has_others, drawn, 0.0)
     return Compressed(blocks, rest, data.n, data.rows, data.variance)
 
 
-# ---------------------------------------------------------------------- likelihood ratios of logistic models
+# ------------------------------------------------ likelihood ratios of logistic models
 #
 # A variance of zero lies on the boundary of its range. The ratio of one variance
 # therefore follows half a chi-square of one degree, and the ratio of two variances a
@@ -324,13 +378,19 @@ def _simulated(result: Result, rng: np.random.Generator) -> Compressed:
 
 
 def test_of_all(problem: LogisticProblem) -> SignificanceTest:
-    """Test whether tasks differ at all: a model of all rows against one variance of levels and one of slopes."""
+    """Test whether tasks differ at all.
+
+    Compare one model of all rows with variances of levels and of slopes.
+    """
     small = pooled(problem)
     return _judged(small, grown(problem, small, "scalar"))
 
 
 def test_of_slopes(problem: LogisticProblem) -> SignificanceTest:
-    """Test whether slopes differ when levels may: variances of levels and slopes against one of levels."""
+    """Test whether slopes differ, while levels may.
+
+    Compare a variance of levels with variances of levels and of slopes.
+    """
     small = pooled(problem)
     if problem.intercept and 0 in problem.m.random:
         small = grown(problem, small, "intercept")
@@ -351,12 +411,11 @@ def tests_of_columns(
 def _judged(small: LaplaceFit, large: LaplaceFit) -> SignificanceTest:
     """Compare a model with a larger one, with one or two more variances."""
     if large.m.T == 1:
-        return SignificanceTest(
-            np.nan, np.nan
-        )  # a single task does not differ from its mean
+        # A single task does not differ from its mean.
+        return SignificanceTest(np.nan, np.nan)
     ratio = max(small.criterion - large.criterion, 0.0)
-    if large.structure.n_parameters - small.structure.n_parameters != 2 or ratio == 0:
+    n_variances = large.structure.n_parameters - small.structure.n_parameters
+    if n_variances != 2 or ratio == 0:
         return SignificanceTest(ratio, half_chi2(ratio))
-    return SignificanceTest(
-        ratio, float(0.5 * chi2.sf(ratio, 1) + 0.25 * chi2.sf(ratio, 2))
-    )
+    p_value = 0.5 * chi2.sf(ratio, 1) + 0.25 * chi2.sf(ratio, 2)
+    return SignificanceTest(ratio, float(p_value))

@@ -1,4 +1,4 @@
-"""Hierarchical logistic models: Laplace's marginal likelihood with its exact gradient, and covariances fitted to it.
+"""Hierarchical logistic models: Laplace's marginal likelihood and covariances.
 
 The labels of task t are Bernoulli with log-odds eta_t = X_t (mu + u_t), u_t = S v_t,
 v_t ~ N(0, I), where S is the root of Theta and zero outside of the random columns. At
@@ -223,7 +223,10 @@ class Laplace:
         return ~mixed
 
     def __call__(self, mu: Array, Theta: Array, v: Array | None = None) -> LaplaceValue:
-        """Return D and its gradient; `v` (T, q) is where the search for the modes starts."""
+        """Return D and its gradient.
+
+        `v` (T, q) is the start of the search for the modes.
+        """
         self.n_evaluations += 1
         q = len(self.random)
         S = root(Theta)
@@ -265,7 +268,9 @@ class Laplace:
         return full
 
     def alone(self, value: LaplaceValue) -> Array:
-        """Return the coefficients of each task without the others, (T, p); NaN for tasks whose rows do not suffice.
+        """Return the coefficients of each task without the others, (T, p).
+
+        They are NaN for tasks whose rows do not suffice.
 
         Each has a prior of its own about the mean, so wide that it only matters where
         rows say nothing.
@@ -356,7 +361,7 @@ class Laplace:
 
 
 def root(Theta: Array) -> Array:
-    """Return the symmetric root of a covariance, or of a diagonal given as a vector, as a matrix."""
+    """Return the symmetric root of a covariance, or of a diagonal, as a matrix."""
     if Theta.ndim == 1:
         return np.diag(np.sqrt(Theta))
     values, vectors = np.linalg.eigh(Theta)
@@ -431,7 +436,9 @@ def _loadings(Z: Array, S: Array) -> tuple[Array, Array | None]:
 
 
 def _modes(block: PaddedRows, E: Array, base: Array, a: Array) -> tuple[Array, ...]:
-    """Return the modes by Newton steps for all tasks at once, halved where a task gets worse, and what belongs there.
+    """Return the modes of all tasks, and related quantities.
+
+    Newton's steps are taken for all tasks at once, and halved for tasks that get worse.
 
     That is eta and the logarithms of the probabilities, their derivatives and the
     weights W in eta, all (m, n), and I + E'WE (m, k, k).
@@ -462,7 +469,10 @@ def _modes(block: PaddedRows, E: Array, base: Array, a: Array) -> tuple[Array, .
 def _halved(
     block: PaddedRows, E: Array, base: Array, a: Array, step: Array, log_p: Array
 ) -> tuple[Array, Array, Array, bool]:
-    """Return a after steps short enough for every task, eta and log p there, and whether any task moved."""
+    """Return a after steps that are short enough for each task.
+
+    Also return eta and log p there, and whether any task moved.
+    """
     before = log_p.sum(axis=1) - 0.5 * np.square(a).sum(axis=1)
     length = np.ones(len(a))
     for _ in range(_HALVINGS):
@@ -496,7 +506,9 @@ def _sums(Z: Array, f: Array) -> Array:
 
 
 def rows_of(data: TaskData, columns: Columns) -> list[PaddedRows]:
-    """Return the rows of all tasks in blocks of tasks of about the same size; labels above 0 are 1.
+    """Return the rows of all tasks in blocks of tasks of about the same size.
+
+    Labels above 0 become 1.
 
     Rows of weight zero are left out, tasks without rows, too.
     """
@@ -615,7 +627,7 @@ class LogisticProblem:
     max_iter: int = 200
 
     def grouped_variances(self, name: str) -> tuple[Laplace, GroupedVariances]:
-        """Return the criterion and the structure "intercept", "scalar" or "diagonal"."""
+        """Return the criterion of the structure "intercept", "scalar" or "diagonal"."""
         if name == "intercept":
             random = np.zeros(1, dtype=int)
         else:
@@ -634,7 +646,10 @@ class LogisticProblem:
 
 
 def fit_logistic(problem: LogisticProblem, name: str) -> LaplaceFit:
-    """Fit a model of one structure: none, intercept, scalar, diagonal, factor, full, or auto, which chooses."""
+    """Fit a model of one covariance structure.
+
+    It is none, intercept, scalar, diagonal, factor, full or auto, which chooses.
+    """
     fit = pooled(problem)
     if name == "none" or problem.m.T == 1 or not len(problem.m.random):
         return fit
@@ -673,13 +688,13 @@ def pooled(problem: LogisticProblem) -> LaplaceFit:
 
 
 def _mean_step(value: LaplaceValue) -> tuple[Array, float]:
-    """Return the Newton step of mu for a given covariance, and the fall of D that it predicts."""
+    """Return the Newton step of mu for a covariance, and the predicted fall of D."""
     step = -0.5 * np.linalg.pinv(value.information, hermitian=True) @ value.g_mu
     return step, -0.5 * float(step @ value.g_mu)
 
 
 def _line_search(m: Laplace, value: LaplaceValue, step: Array) -> LaplaceValue | None:
-    """Return the first of shorter and shorter steps of mu that lowers D, None if none does."""
+    """Return the first of shorter and shorter steps of mu that lowers D, or None."""
     for k in range(30):
         new = m(value.mu + 0.5**k * step, value.Theta, value.v)
         if new.criterion < value.criterion:
@@ -688,7 +703,10 @@ def _line_search(m: Laplace, value: LaplaceValue, step: Array) -> LaplaceValue |
 
 
 def grown(problem: LogisticProblem, base: LaplaceFit, name: str) -> LaplaceFit:
-    """Fit a larger diagonal covariance from a smaller one, its variances moved by one step of the information."""
+    """Fit a larger diagonal covariance from a smaller one.
+
+    Its variances start after one step of the information.
+    """
     m, structure = problem.grouped_variances(name)
     theta = np.zeros(m.p)
     if len(base.m.random):
@@ -805,7 +823,7 @@ def predicts_better(large: LaplaceFit, small: LaplaceFit) -> bool:
     return bool(differences.sum() < -student_t.ppf(0.975, T - 1) * error)
 
 
-# ---------------------------------------------------------------------- the minimization
+# ------------------------------------------------ the minimization
 
 
 class _LaplaceObjective:
@@ -846,7 +864,10 @@ class _LaplaceObjective:
         return value.criterion, slope
 
     def moved(self, x: Array) -> None:
-        """Try other parameters of the structure, which may raise D by rounding error."""
+        """Try other parameters of the structure.
+
+        They may raise D by rounding error.
+        """
         z = np.linalg.lstsq(self.unit, self.value.mu - self.center, rcond=None)[0]
         self.rounding = 1e-12 * (1 + abs(self.value.criterion))
         self(np.append(z, x))
@@ -940,7 +961,10 @@ def _minimised(
 
 
 def _without_zeros(objective: _LaplaceObjective, structure: Structure) -> Array:
-    """Return x with small roots of variances at zero where that does not raise D but by rounding."""
+    """Return x with small roots of variances set to zero.
+
+    That may raise D by rounding only.
+    """
     x = objective.x
     if isinstance(structure, FullCovariance):
         return x
@@ -954,6 +978,6 @@ def _without_zeros(objective: _LaplaceObjective, structure: Structure) -> Array:
 
 
 def _information(value: LaplaceValue, direction: Array) -> float:
-    """Return the expected second derivative of D in s, where s d d' is added to Theta."""
+    """Return the expected second derivative of D in s, if s d d' is added to Theta."""
     squares = np.square(direction)
     return float(squares @ value.squares @ squares)

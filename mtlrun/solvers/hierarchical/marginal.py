@@ -1,16 +1,20 @@
-"""Restricted (or plain) marginal likelihood of y_t = X_t w_t + e, w_t = mu + u_t, u_t ~ N(0, s2 Theta), e ~ N(0, s2).
+"""Restricted (or plain) marginal likelihood of a hierarchical linear model.
 
-Minus twice its logarithm, D, with its derivatives. With R_t, z_t the compressed rows of
-a task (`compress`)::
+The model is y_t = X_t w_t + e with w_t = mu + u_t, u_t ~ N(0, s2 Theta) and
+e ~ N(0, s2). D is minus twice the logarithm of its likelihood. With the compressed rows
+R_t, z_t of a task (`compress`)::
 
-    V_t = I + R_t Theta R_t',  A_t = R_t' V_t^-1 R_t,  a_t = R_t' V_t^-1 z_t,  M = sum_t A_t,  mu = M^-1 sum_t a_t
-    h_t = a_t - A_t mu,  r2 = sum_t (rest_t + z_t' V_t^-1 z_t) - mu' sum_t a_t,  s2 = r2 / nu,  nu = N - rank
+    V_t = I + R_t Theta R_t'
+    A_t = R_t' V_t^-1 R_t,  a_t = R_t' V_t^-1 z_t
+    M = sum_t A_t,  mu = M^-1 sum_t a_t,  h_t = a_t - A_t mu
+    r2 = sum_t (rest_t + z_t' V_t^-1 z_t) - mu' sum_t a_t
+    s2 = r2 / nu,  nu = N - rank
     D = nu (log(2 pi s2) + 1) + sum_t log|V_t| + log|M|
     dD/dTheta = sum_t A_t - sum_t h_t h_t' / s2 - sum_t A_t M^-1 A_t
 
-For "ml" the terms of M are left out and nu is N. A ridge prior mu_j ~ N(0, s2 kappa) of
-the columns `shrunk` makes their mean one more random effect, common to all tasks. No
-inverse of Theta occurs: it may be singular.
+For "ml" the terms of M are left out, and nu is N. A ridge prior mu_j ~ N(0, s2 kappa)
+of the columns `shrunk` makes their mean one more random effect, common to all tasks.
+Theta is never inverted: it may be singular.
 """
 
 from __future__ import annotations
@@ -131,14 +135,18 @@ class Marginal:
             self._frame = np.eye(p)
         else:
             self._frame = _pooled_basis(data)
-        flat = self._frame.shape[1] - len(self.shrunk)
-        self.nu = max(data.N - (flat if method == "reml" else 0), 1.0)
-        self._floor = data.variance * (
-            _FLOOR_FEW * data.N if len(self.shrunk) else _FLOOR
-        )
+        # REML takes off a degree of freedom for each coefficient without a prior.
+        n_lost = 0
+        if method == "reml":
+            n_lost = self._frame.shape[1] - len(self.shrunk)
+        self.nu = max(data.N - n_lost, 1.0)
+        floor = _FLOOR
+        if len(self.shrunk):
+            floor = _FLOOR_FEW * data.N
+        self._floor = data.variance * floor
         self.n_evaluations = 0
 
-    # ------------------------------------------------------------------ value and gradient
+    # -------------------------------------------------------------- value and gradient
 
     def __call__(self, Theta: Array, kappa: float | None = None) -> MarginalValue:
         """Evaluate D.
@@ -150,18 +158,22 @@ class Marginal:
             Needed where there are shrunk columns.
         """
         self.n_evaluations += 1
-        T = self.data.T
         data = self.data
-        whitened_blocks = [
-            whitened(block, self._of_random(block.R), Theta) for block in data.blocks
-        ]
-        logdet = sum(float(part[2].sum()) for part in whitened_blocks)
-        Q = [part[0] for part in whitened_blocks]
+        # Whitened rows V_t^-1/2 R_t and targets V_t^-1/2 z_t of each block.
+        Q = []
+        Z = []
+        logdet = 0.0
+        for block in data.blocks:
+            RJ = self._of_random(block.R)
+            q, v, block_logdet = whitened(block, RJ, Theta)
+            Q.append(q)
+            Z.append(v)
+            logdet += float(block_logdet.sum())
         basis, prior = self._basis(kappa)
         QF = [q @ basis for q in Q]
         SA = _pooled(data.blocks, QF, QF)
         Sa = np.zeros(basis.shape[1])
-        for qf, (_, v, _) in zip(QF, whitened_blocks, strict=True):
+        for qf, v in zip(QF, Z, strict=True):
             if len(qf) == len(v):
                 Sa = Sa + np.tensordot(qf, v, ([0, 1], [0, 1]))
             else:
@@ -170,37 +182,40 @@ class Marginal:
         inverse, logdet_mean = _inverse(SA + np.diag(prior))
         b = inverse @ Sa
         mu = basis @ b
-        h = np.empty((T, len(self.random)))
+        h = np.empty((data.T, len(self.random)))
         total = np.zeros(data.p)
+        # The residual squares are summed from the residuals: the formula of the module
+        # docstring, a difference of two large numbers, would lose digits.
         squares = 0.0
-        for block, (q, v, _) in zip(data.blocks, whitened_blocks, strict=True):
+        for block, q, v in zip(data.blocks, Q, Z, strict=True):
             residual = v - q @ mu
             squares += float(np.square(residual).sum())
             h[block.tasks] = np.matmul(residual[:, None, :], self._of_random(q))[:, 0]
-            total += (
-                q[0].T @ residual.sum(axis=0)
-                if len(q) == 1
-                else np.tensordot(residual, q, ([0, 1], [0, 1]))
-            )
-        r2 = data.rest.sum() + squares + float(prior @ np.square(b)) + self._floor
+            if len(q) == 1:
+                total += q[0].T @ residual.sum(axis=0)
+            else:
+                total += np.tensordot(residual, q, ([0, 1], [0, 1]))
+        prior_squares = float(prior @ np.square(b))
+        r2 = data.rest.sum() + squares + prior_squares + self._floor
         s2 = max(r2, _TINY) / self.nu
         projected, added = self._integrated(inverse, SA, prior, logdet_mean)
         D = self.nu * (np.log(2 * np.pi * s2) + 1.0) + logdet + added
-        G, g_kappa = self._gradient(Q, QF, projected, h, total, s2, Theta.ndim == 1)
+        is_diagonal = Theta.ndim == 1
+        G, g_kappa = self._gradient(Q, QF, projected, h, total, s2, is_diagonal)
         return MarginalValue(
-            float(D),
-            mu,
-            float(s2),
-            Theta,
-            kappa,
-            G,
-            g_kappa,
-            h,
-            total,
-            Q,
-            basis,
-            inverse,
-            projected,
+            criterion=float(D),
+            mu=mu,
+            s2=float(s2),
+            Theta=Theta,
+            kappa=kappa,
+            G=G,
+            g_kappa=g_kappa,
+            h=h,
+            total=total,
+            Q=Q,
+            basis=basis,
+            inverse=inverse,
+            projected=projected,
         )
 
     def _of_random(self, A: Array) -> Array:
@@ -210,7 +225,10 @@ class Marginal:
         return np.ascontiguousarray(A[:, :, self.random])
 
     def _basis(self, kappa: float | None) -> tuple[Array, Array]:
-        """Return the columns in which mu is a number of variance s2 / prior; a prior of 0 is flat."""
+        """Return the basis (p, f) of mu, and the precisions (f,) of its numbers.
+
+        The numbers have the variance s2 / precision; a precision of 0 is a flat prior.
+        """
         prior = np.zeros(self._frame.shape[1])
         if not len(self.shrunk):
             return self._frame, prior
@@ -224,15 +242,19 @@ class Marginal:
     def _integrated(
         self, inverse: Array, SA: Array, prior: Array, logdet: float
     ) -> tuple[Array, float]:
-        """Return the covariance of the coefficients integrated out, and their contribution to D."""
+        """Return the covariance of integrated coefficients, and their term in D.
+
+        "reml" integrates over all numbers of the mean, "ml" over those with a prior.
+        """
         if self.method == "reml":
             return inverse, logdet
         projected = np.zeros_like(inverse)
         has_prior = prior > 0
         if not has_prior.any():
             return projected, 0.0
-        part, logdet = _inverse((SA + np.diag(prior))[np.ix_(has_prior, has_prior)])
-        projected[np.ix_(has_prior, has_prior)] = part
+        M = SA + np.diag(prior)
+        selection = np.ix_(has_prior, has_prior)
+        projected[selection], logdet = _inverse(M[selection])
         return projected, logdet
 
     def _gradient(
@@ -243,78 +265,87 @@ class Marginal:
         h: Array,
         total: Array,
         s2: float,
-        diagonal: bool,
+        is_diagonal: bool,
     ) -> tuple[Array, float]:
+        """Return the derivatives of D in Theta (or its diagonal) and in kappa."""
         p = len(self.random)
-        if diagonal:
+        if is_diagonal:
             G = -np.square(h).sum(axis=0) / s2
         else:
             G = -(h.T @ h) / s2
-        some = bool(projected.any())
+        has_projection = bool(projected.any())
         for block, q, qf in zip(self.data.blocks, Q, QF, strict=True):
             qj = self._of_random(q)
-            if some:
+            left = qj
+            if has_projection:
                 left = qj - (qf @ projected @ qf.transpose(0, 2, 1)) @ qj
+            # The rows of all tasks of the block, below each other. With -1 for their
+            # number, reshape would refuse p = 0.
+            n_rows = qj.shape[0] * qj.shape[1]
+            flat = qj.reshape(n_rows, p)
+            flat_left = left.reshape(n_rows, p)
+            if is_diagonal:
+                block_G = np.einsum("ij,ij->j", flat, flat_left)
             else:
-                left = qj
-            flat, flat_left = (
-                a.reshape(a.shape[0] * a.shape[1], p) for a in (qj, left)
-            )
-            G = G + block.copies * (
-                np.einsum("ij,ij->j", flat, flat_left)
-                if diagonal
-                else flat.T @ flat_left
-            )
-        if not diagonal:
+                block_G = flat.T @ flat_left
+            G = G + block.copies * block_G
+        if not is_diagonal:
+            # Symmetric but for rounding.
             G = (G + G.T) / 2
         if not len(self.shrunk):
             return G, 0.0
-        seen = total[self.shrunk]
-        return G, float(np.trace(self._common(Q, QF, projected)) - seen @ seen / s2)
+        sums = total[self.shrunk]
+        trace = np.trace(self._common(Q, QF, projected))
+        return G, float(trace - sums @ sums / s2)
 
     def _common(self, Q: list[Array], QF: list[Array], projected: Array) -> Array:
         """Return X' P X of the shrunk columns."""
         A = _pooled(self.data.blocks, Q, Q)
         AF = _pooled(self.data.blocks, Q, QF)
-        return np.asarray((A - AF @ projected @ AF.T)[np.ix_(self.shrunk, self.shrunk)])
+        product = A - AF @ projected @ AF.T
+        return np.asarray(product[np.ix_(self.shrunk, self.shrunk)])
 
-    # ------------------------------------------------------------------ second derivatives
+    # -------------------------------------------------------------- second derivatives
 
     def hessian(self, value: MarginalValue, indicator: Array) -> tuple[Array, Array]:
-        """Return the exact and the expected Hessian of D, s2 profiled in both.
+        """Return the exact and the expected Hessian of D as a function of variances.
+
+        The variance s2 of the noise is profiled out in both.
 
         Parameters
         ----------
-        value : Value
+        value : MarginalValue
             At a diagonal Theta.
         indicator : ndarray of shape (p_r, g)
-            Its diagonal is indicator times the variances of g groups of columns. With
-            shrunk columns kappa is one more.
+            The diagonal of Theta is `indicator` times the variances of g groups of
+            columns. With shrunk columns, kappa is one more variance.
         """
         s2 = value.s2
         h = value.h
         g = indicator.shape[1]
-        extra = len(self.shrunk) > 0
-        size = g + extra
-        wide = len(self.random) > WIDE and g > 2
-        sums = _Sums(self, value, indicator, wide)
+        has_kappa = len(self.shrunk) > 0
+        is_wide = len(self.random) > WIDE and g > 2
+        sums = _Sums(self, value, indicator, is_wide)
         quadratic = sums.quadratic()
-        slopes = (
-            np.append(
-                indicator.T @ np.square(h).sum(axis=0),
-                [np.square(value.total[self.shrunk]).sum()] * extra,
-            )
-            / s2
-        )
-        traces = np.append(indicator.T @ value.G, [value.g_kappa] * extra) + slopes
-        seen = np.outer(slopes, slopes) / self.nu
-        mean = np.outer(traces, traces) / self.nu
-        if wide:
-            average = quadratic / s2 - 0.5 * (seen + mean)
+        # The derivatives of D are traces minus these slopes.
+        slopes = indicator.T @ np.square(h).sum(axis=0)
+        gradient = indicator.T @ value.G
+        if has_kappa:
+            common_square = np.square(value.total[self.shrunk]).sum()
+            slopes = np.append(slopes, [common_square])
+            gradient = np.append(gradient, [value.g_kappa])
+        slopes = slopes / s2
+        traces = gradient + slopes
+        # Profiling s2 out subtracts an outer product, of slopes or their expectations.
+        observed_profile = np.outer(slopes, slopes) / self.nu
+        expected_profile = np.outer(traces, traces) / self.nu
+        if is_wide:
+            # In the average of both Hessians the sums over pairs of columns cancel.
+            average = quadratic / s2 - 0.5 * (observed_profile + expected_profile)
             return average, average
         info = sums.information()
-        assert info.shape == (size, size)
-        return 2 * quadratic / s2 - info - seen, info - mean
+        exact = 2 * quadratic / s2 - info - observed_profile
+        return exact, info - expected_profile
 
     @property
     def has_full_rank(self) -> bool:
@@ -323,44 +354,52 @@ class Marginal:
 
     @property
     def scale(self) -> Array:
-        """A variance of each random column that one task would just notice, (p_r,)."""
+        """Variance of each random coefficient as one mean task estimates it, (p_r,).
+
+        It is in units of s2, and ignores other columns.
+        """
         return self._scales[self.random]
 
     @property
     def middle(self) -> float:
-        """The median scale of all columns: where the variance kappa of their mean starts."""
+        """The median scale of all columns: the start of the variance kappa."""
         return float(np.median(self._scales))
 
     @cached_property
     def _scales(self) -> Array:
-        total = sum(
+        squares = (
             block.copies * np.square(block.R).sum(axis=(0, 1))
             for block in self.data.blocks
         )
-        mean = np.asarray(total) / self.data.T
-        return np.asarray(
-            1.0 / np.maximum(mean, 1e-3 * max(float(np.median(mean)), 1e-12))
-        )
+        mean = np.asarray(sum(squares)) / self.data.T
+        # A column of rare entries has few squares: its scale stays finite.
+        smallest = 1e-3 * max(float(np.median(mean)), 1e-12)
+        return np.asarray(1.0 / np.maximum(mean, smallest))
 
 
 class _Sums:
     """Sums over tasks that the Hessian needs, in chunks of tasks."""
 
     def __init__(
-        self, marginal: Marginal, value: MarginalValue, indicator: Array, wide: bool
+        self, marginal: Marginal, value: MarginalValue, indicator: Array, is_wide: bool
     ) -> None:
         self.m = marginal
         self.v = value
         self.indicator = indicator
         f = value.basis.shape[1]
         p = len(marginal.random)
+        # Sums over tasks of A * (h h'), of A_F with rows times h (F is the basis of the
+        # mean), of A * A, and of the part of the latter that the estimated mean
+        # explains.
         self.weighted = np.zeros((p, p))
+        self.cross = np.zeros((p, f))
         self.squares = np.zeros((p, p))
         self.second = np.zeros((p, p))
-        self.cross = np.zeros((p, f))
-        self.third = np.zeros((0 if wide else indicator.shape[1], f, f))
-        self.some = bool(value.projected.any())
-        self.wide = wide
+        self.third = np.zeros((0, f, f))
+        if not is_wide:
+            self.third = np.zeros((indicator.shape[1], f, f))
+        self.has_projection = bool(value.projected.any())
+        self.is_wide = is_wide
         self.common: dict[str, Array] = {}
         if len(marginal.shrunk):
             self._start_common()
@@ -389,49 +428,45 @@ class _Sums:
         else:
             self.weighted += np.einsum("tj,tjk,tk->jk", h, A, h, optimize=True)
             self.cross += np.einsum("tj,tjf->jf", h, AF)
-        if self.wide:
+        if self.is_wide:
             return
         self.squares += copies * np.square(A).sum(axis=0)
-        if self.some:
+        if self.has_projection:
             AB = AF @ self.v.projected
-            self.second += copies * (A * (AB @ AF.transpose(0, 2, 1))).sum(axis=0)
+            of_mean = AB @ AF.transpose(0, 2, 1)
+            self.second += copies * (A * of_mean).sum(axis=0)
             for g in range(self.indicator.shape[1]):
-                rows = AF[:, self.indicator[:, g] > 0].reshape(-1, AF.shape[2])
+                is_in_group = self.indicator[:, g] > 0
+                rows = AF[:, is_in_group].reshape(-1, AF.shape[2])
                 self.third[g] += copies * (rows.T @ rows)
         if self.common:
             self._add_common(copies, h, q, qj)
 
     def quadratic(self) -> Array:
         """Return y' P V_j P V_k P y."""
-        indicator = self.indicator
         v = self.v
-        inner = (
-            indicator.T
-            @ (self.weighted - self.cross @ v.inverse @ self.cross.T)
-            @ indicator
-        )
+        of_mean = self.cross @ v.inverse @ self.cross.T
+        products = self.weighted - of_mean
+        inner = self.indicator.T @ products @ self.indicator
         if not self.common:
             return np.asarray(inner)
         c = v.total[self.m.shrunk]
-        return _bordered(
-            inner, self.common["seen"] @ indicator, float(c @ self.common["exact"] @ c)
-        )
+        border = self.common["h_border"] @ self.indicator
+        corner = float(c @ self.common["exact"] @ c)
+        return _bordered(inner, border, corner)
 
     def information(self) -> Array:
         """Return tr(P V_j P V_k)."""
         info = self.indicator.T @ (self.squares - 2 * self.second) @ self.indicator
-        if self.some:
+        if self.has_projection:
             inner = self.v.projected @ self.third
-            info = info + np.tensordot(
-                inner, inner.transpose(0, 2, 1), ([1, 2], [1, 2])
-            )
+            transposed = inner.transpose(0, 2, 1)
+            info = info + np.tensordot(inner, transposed, ([1, 2], [1, 2]))
         if not self.common:
             return np.asarray(info)
-        return _bordered(
-            info,
-            self.common["border"] @ self.indicator,
-            float(np.square(self.common["P"]).sum()),
-        )
+        border = self.common["border"] @ self.indicator
+        corner = float(np.square(self.common["P"]).sum())
+        return _bordered(info, border, corner)
 
     # The prior of the mean is a random effect of all tasks together, with the columns
     # X_S.
@@ -448,22 +483,26 @@ class _Sums:
             "left": AF @ v.projected,
             "left_exact": AF @ v.inverse,
             "border": np.zeros(p),
-            "seen": np.zeros(p),
+            "h_border": np.zeros(p),
         }
 
     def _add_common(self, copies: float, h: Array, q: Array, qj: Array) -> None:
         A = q[:, :, self.m.shrunk].transpose(0, 2, 1) @ qj
         AF = (q @ self.v.basis).transpose(0, 2, 1) @ qj
-        self.common["border"] += copies * np.square(A - self.common["left"] @ AF).sum(
-            axis=(0, 1)
-        )
+        products = A - self.common["left"] @ AF
+        self.common["border"] += copies * np.square(products).sum(axis=(0, 1))
         c = self.v.total[self.m.shrunk]
-        inner = c @ (A - self.common["left_exact"] @ AF)  # (m, p_r)
-        self.common["seen"] += (np.broadcast_to(inner, h.shape) * h).sum(axis=0)
+        # Of shape (m, p_r), or (1, p_r) where the tasks share their rows.
+        inner = c @ (A - self.common["left_exact"] @ AF)
+        repeated = np.broadcast_to(inner, h.shape)
+        self.common["h_border"] += (repeated * h).sum(axis=0)
 
 
 def _bordered(inner: Array, border: Array, corner: float) -> Array:
-    return np.block([[inner, border[:, None]], [border[None, :], np.array([[corner]])]])
+    """Return a symmetric matrix with one more row and column."""
+    top = [inner, border[:, None]]
+    bottom = [border[None, :], np.array([[corner]])]
+    return np.block([top, bottom])
 
 
 def whitened(
@@ -472,14 +511,37 @@ def whitened(
     Theta: Array,
     invert: Callable[[Array], Array] = np.linalg.inv,
 ) -> tuple[Array, Array, Array]:
-    """Return V^-1/2 R (m, k, p), V^-1/2 z (m, k) and log|V| of each task of a block, (m,)."""
+    """Whiten the tasks of a block by V = I + RJ Theta RJ'.
+
+    Parameters
+    ----------
+    block : Block
+    RJ : ndarray of shape (m or 1, k, p_r)
+        Random columns of its rows.
+    Theta : ndarray of shape (p_r,) or (p_r, p_r)
+    invert : callable
+        Inverts lower triangular matrices (m, k, k).
+
+    Returns
+    -------
+    rows : ndarray of shape (m or 1, k, p)
+        V^-1/2 R.
+    targets : ndarray of shape (m, k)
+        V^-1/2 z.
+    logdet : ndarray of shape (m,)
+        log|V|.
+    """
     k = RJ.shape[1]
-    V = (RJ * Theta if Theta.ndim == 1 else RJ @ Theta) @ RJ.transpose(0, 2, 1)
+    if Theta.ndim == 1:
+        product = RJ * Theta
+    else:
+        product = RJ @ Theta
+    V = product @ RJ.transpose(0, 2, 1)
     C = cholesky_of_one_plus(V)
     inverse = invert(C)
-    logdet = np.broadcast_to(
-        2.0 * np.log(C[:, np.arange(k), np.arange(k)]).sum(axis=1), len(block.z)
-    )
+    diagonals = C[:, np.arange(k), np.arange(k)]
+    logdets = 2.0 * np.log(diagonals).sum(axis=1)
+    logdet = np.broadcast_to(logdets, len(block.z))
     if len(inverse) == 1:
         z = block.z @ inverse[0].T
     else:
@@ -508,7 +570,7 @@ def cholesky_of_one_plus(V: Array) -> Array:
 
 
 def inverse_by_halves(C: Array) -> Array:
-    """Return the inverses of lower triangular matrices (m, k, k), twice as fast as numpy.
+    """Invert lower triangular matrices (m, k, k), twice as fast as NumPy.
 
     Their rounding differs. A normal fit must not use them: the priors that start from
     it would stop elsewhere.
@@ -526,18 +588,22 @@ def inverse_by_halves(C: Array) -> Array:
 
 def _pooled(blocks: list[Block], A: list[Array], B: list[Array]) -> Array:
     """Return the sum of A_t' B_t over all tasks."""
-    return np.asarray(
-        sum(
-            block.copies * (a.reshape(-1, a.shape[2]).T @ b.reshape(-1, b.shape[2]))
-            for block, a, b in zip(blocks, A, B, strict=True)
-        )
-    )
+    total: Any = 0
+    for block, a, b in zip(blocks, A, B, strict=True):
+        # One product of the rows of all tasks, below each other.
+        product = a.reshape(-1, a.shape[2]).T @ b.reshape(-1, b.shape[2])
+        total = total + block.copies * product
+    return np.asarray(total)
 
 
 def _pooled_basis(data: Compressed) -> Array:
-    """Return a basis of the columns of all rows together, so that collinear columns have one mean; (p, rank)."""
+    """Return a basis (p, rank) of the columns of all rows together.
+
+    Without it, the means of collinear columns would not be determined.
+    """
     S = data.moments() * data.N
-    unit = np.sqrt(np.where(np.diag(S) > 0, np.diag(S), 1.0))
+    squares = np.diag(S)
+    unit = np.sqrt(np.where(squares > 0, squares, 1.0))
     values, vectors = np.linalg.eigh(S / np.outer(unit, unit))
     kept = values > _COLLINEAR * len(S)
     if kept.all():
@@ -546,10 +612,16 @@ def _pooled_basis(data: Compressed) -> Array:
 
 
 def _inverse(M: Array) -> tuple[Array, float]:
-    """Return the inverse and log|M| of a positive definite matrix, by a Cholesky factor of its correlations."""
+    """Return the inverse and log|M| of a positive definite matrix.
+
+    The Cholesky factor of its correlations is more accurate than the factor of a matrix
+    whose columns differ in units.
+    """
     if not len(M):
         return M, 0.0
     unit = 1.0 / np.sqrt(np.diag(M))
     C = np.linalg.cholesky(M * np.outer(unit, unit))
     half = np.linalg.inv(C) * unit
-    return half.T @ half, float(2 * np.log(np.diag(C)).sum() - 2 * np.log(unit).sum())
+    log_of_correlations = 2 * np.log(np.diag(C)).sum()
+    logdet = log_of_correlations - 2 * np.log(unit).sum()
+    return half.T @ half, float(logdet)

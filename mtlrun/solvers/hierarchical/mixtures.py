@@ -1,8 +1,11 @@
-"""Priors of the coefficients of tasks that are not normal: Student's t (outlier tasks), and clusters of tasks.
+"""Priors of task coefficients that are not normal: Student's t, and clusters of tasks.
 
-Student    w_t ~ N(mu, s Sigma) with s from an inverse gamma distribution, taken at quantiles of equal weight: the
-           integral over the scale of a task is a sum.
-Clusters   w_t ~ sum_k pi_k N(mu_k, Sigma), by EM from k-means of the normal model's coefficients; their number by BIC.
+Student's t, for outlier tasks
+    w_t ~ N(mu, s Sigma) with s from an inverse gamma distribution. It is taken at
+    quantiles of equal weight, so that the integral over the scale of a task is a sum.
+Clusters
+    w_t ~ sum_k pi_k N(mu_k, Sigma), fitted by EM from k-means of the coefficients of
+    the normal model. BIC chooses their number.
 
 Both maximize the plain likelihood, the mean included; a ridge prior of the mean keeps
 the strength of the normal fit. Parameters are measured in units of the normal fit, and
@@ -29,28 +32,33 @@ from mtlrun.solvers.hierarchical.posterior import Posterior
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Degrees of freedom to try, in addition to infinity; scales per distribution.
+#: Degrees of freedom to try, in addition to infinity.
 DEGREES = (10.0, 4.0, 2.0)
+#: Scales per distribution.
 SCALES = 9
 #: Slope of the criterion at which the fit of a distribution ends, in units in which its
-#: curvature is about 2; the most parameters whose inverse Hessian is kept.
+#: curvature is about 2.
 GRADIENT = 1e-3
+#: Largest number of parameters whose inverse Hessian is kept.
 MOST_DENSE = 500
-#: The predicted fall of the criterion below which the fit of a distribution counts as
-#: converged, and the searches, each with a smaller slope at its end, that are made for
-#: it.
+#: The fit of a distribution counts as converged below this predicted reduction of the
+#: criterion.
 STUDENT_GAIN = 1e-5
+#: Searches for it, each of which ends at a smaller slope than the one before.
 SEARCHES = 3
-#: Numbers of clusters that are tried, and tasks that each cluster needs.
+#: Numbers of clusters to try.
 CLUSTERS = (2, 3, 4, 6)
+#: Tasks that each cluster needs.
 TASKS_PER_CLUSTER = 3
-#: No larger number is tried after this many numbers in a row do not lower BIC.
+#: No larger number is tried after this many numbers in a row did not lower BIC.
 WORSE = 2
-#: Starts of EM, each of a few steps; the steps of the best of them, and the fall that
-#: ends these.
+#: Starts of EM.
 STARTS = 3
+#: Steps of EM from each start.
 SHORT = 10
+#: Further steps from the best start.
 STEPS = 100
+#: Steps end when the criterion falls by less than this.
 FALL = 1e-2
 # The largest logarithm of a variance.
 _FAR = 300.0
@@ -102,13 +110,20 @@ class Mixture:
 
 
 def student(result: Result) -> Mixture:
-    """Return the prior whose degrees of freedom fit best, from a normal fit of the same covariance structure."""
+    """Fit Student's t priors, and return the one whose degrees of freedom fit best.
+
+    Parameters
+    ----------
+    result : Result
+        A normal fit of the same covariance structure, from which the fits start.
+    """
     bases = _bases(result)
     degrees = np.inf
     best = _Scales(result, np.ones(1), bases)
     inverse = best.solve()
     n_evaluations = best.n_evaluations
-    for nu in DEGREES:  # from thin tails to heavy ones, until they fit worse
+    # From thin tails to heavy ones, until they fit worse.
+    for nu in DEGREES:
         heavier = _Scales(result, _quantiles(nu), bases, best.x)
         inverse = heavier.solve(inverse)
         n_evaluations += heavier.n_evaluations
@@ -118,27 +133,30 @@ def student(result: Result) -> Mixture:
         best = heavier
     weights = best.responsibility @ (1.0 / best.scales)
     return Mixture(
-        best.posterior(),
-        best.criterion,
-        weights,
-        np.zeros(len(weights), dtype=int),
-        degrees,
-        best.path,
-        best.predicted_reduction,
-        best.predicted_reduction < STUDENT_GAIN,
-        n_evaluations,
+        posterior=best.posterior(),
+        criterion=best.criterion,
+        task_weights=weights,
+        labels=np.zeros(len(weights), dtype=int),
+        degrees=degrees,
+        path=best.path,
+        predicted_reduction=best.predicted_reduction,
+        converged=best.predicted_reduction < STUDENT_GAIN,
+        n_evaluations=n_evaluations,
     )
 
 
 def _quantiles(nu: float) -> Array:
     """Return scales of equal weight whose mixture of normals is a t of nu degrees."""
-    return np.asarray(
-        invgamma(nu / 2, scale=nu / 2).ppf((np.arange(SCALES) + 0.5) / SCALES)
-    )
+    probabilities = (np.arange(SCALES) + 0.5) / SCALES
+    return np.asarray(invgamma(nu / 2, scale=nu / 2).ppf(probabilities))
 
 
 class _Scales:
-    """A mixture over given scales with equal weights, as a function of mu, s2 and the parameters of the structure."""
+    """A mixture of normals over some scales of equal weight.
+
+    The criterion is a function of x: the mean mu, log(s2) and the parameters of the
+    covariance structure, in units of the normal fit.
+    """
 
     def __init__(
         self,
@@ -152,35 +170,43 @@ class _Scales:
         self.scales = scales
         self.bases = bases
         v = result.fit.value
+        # Without a ridge prior of the mean (kappa), only its directions that the rows
+        # determine are parameters.
         if v.kappa is None:
             self.frame = v.basis
+            self.kappa = None
+            inverse = v.inverse
         else:
             self.frame = np.eye(len(v.mu))
-        if v.kappa is None:
-            self.kappa = None
-        else:
             self.kappa = max(v.kappa, 1e-6 * result.m.middle)
+            inverse = v.basis @ v.inverse @ v.basis.T
         self.cut = self.frame.shape[1]
         # The mean in standard errors of the normal fit, and s2 in units of its noise.
         self.s2 = v.s2
-        if v.kappa is None:
-            inverse = v.inverse
-        else:
-            inverse = v.basis @ v.inverse @ v.basis.T
         self.unit = np.sqrt(np.maximum(np.diag(inverse), 1e-12) * v.s2)
-        start = np.linalg.lstsq(self.frame, v.mu, rcond=None)[0] / self.unit
+        mean = np.linalg.lstsq(self.frame, v.mu, rcond=None)[0] / self.unit
         if x is None:
-            self.x = np.concatenate([start, [0.0], result.fit.x])
+            self.x = np.concatenate([mean, [0.0], result.fit.x])
         else:
             self.x = x
-        self.criterion = self.predicted_reduction = np.inf
+        self.criterion = np.inf
+        self.predicted_reduction = np.inf
         self.path: list[float] = []
         self.n_evaluations = 0
 
     def solve(self, inverse: Array | None = None) -> Array | None:
-        """Minimize the criterion by BFGS, from the inverse Hessian of another distribution on; return that at the end.
+        """Minimize the criterion by BFGS, or by L-BFGS if there are many parameters.
 
-        With many parameters, for which it is too large, by L-BFGS.
+        Parameters
+        ----------
+        inverse : ndarray of shape (n_parameters, n_parameters), optional
+            Inverse Hessian of another distribution, to start from.
+
+        Returns
+        -------
+        ndarray of shape (n_parameters, n_parameters) or None
+            Inverse Hessian at the end; None for L-BFGS, or if it is not positive
+            definite.
         """
         units = np.ones(len(self.x))
         # Of log(s2), whose curvature all rows add up to.
@@ -195,7 +221,8 @@ class _Scales:
 
         z = self.x / units
         for number in range(SEARCHES):
-            z, inverse = self._search(scaled, z, inverse, GRADIENT * 0.1**number)
+            gradient = GRADIENT * 0.1**number
+            z, inverse = self._search(scaled, z, inverse, gradient)
             if self.predicted_reduction < STUDENT_GAIN:
                 break
         self.x = z * units
@@ -214,20 +241,25 @@ class _Scales:
         if len(z) > MOST_DENSE:
             options: dict[str, Any] = {"maxiter": 500, "ftol": 0.0, "gtol": gradient}
             run = minimize(criterion, z, jac=True, method="L-BFGS-B", options=options)
-            self.predicted_reduction = 0.5 * float(
-                run.jac @ run.hess_inv.matvec(run.jac)
-            )
+            newton_step = run.hess_inv.matvec(run.jac)
+            self.predicted_reduction = 0.5 * float(run.jac @ newton_step)
             return run.x, None
-        start = 0.5 * np.eye(len(z)) if inverse is None else inverse
+        start = inverse
+        if start is None:
+            # The units are such that the curvature is about 2.
+            start = 0.5 * np.eye(len(z))
         options = {"maxiter": 200, "gtol": gradient, "hess_inv0": start}
         run = minimize(criterion, z, jac=True, method="BFGS", options=options)
         self.predicted_reduction = 0.5 * float(run.jac @ run.hess_inv @ run.jac)
         return run.x, _positive(run.hess_inv)
 
     def _unpacked(self, x: Array) -> tuple[Array, float, Array]:
+        """Return the mean, the variance of the noise and the structure's parameters."""
+        mu = self.frame @ (x[: self.cut] * self.unit)
         # A step of the search can be far too long.
-        s2 = self.s2 * float(np.exp(np.clip(x[self.cut], -_FAR, _FAR)))
-        return self.frame @ (x[: self.cut] * self.unit), s2, x[self.cut + 1 :]
+        log_ratio = np.clip(x[self.cut], -_FAR, _FAR)
+        s2 = self.s2 * float(np.exp(log_ratio))
+        return mu, s2, x[self.cut + 1 :]
 
     def __call__(self, x: Array) -> tuple[float, Array]:
         """Return the criterion and its gradient."""
@@ -239,9 +271,12 @@ class _Scales:
         total = 0.0
         g_mu = np.zeros(data.p)
         g_s2 = 0.0
-        G = np.zeros(
-            (len(m.random), len(m.random)) if self.bases is None else len(roots)
-        )
+        # The gradient in Theta, or in the variances of the groups of columns.
+        G: Array
+        if self.bases is None:
+            G = np.zeros((len(m.random), len(m.random)))
+        else:
+            G = np.zeros(len(roots))
         self.responsibility = np.empty((data.T, K))
         for number, block in enumerate(data.blocks):
             part: _Spectrum | _Corrected
@@ -249,33 +284,35 @@ class _Scales:
                 part = _Spectrum(block, m.random, Theta, mu, self.scales)
             else:
                 part = _Corrected(self.bases[number], np.square(roots), mu, self.scales)
-            n = data.n[block.tasks]
+            n = data.n[block.tasks][:, None]
             rest = data.rest[block.tasks]
             quadratic = part.quadratic + rest[:, None]
-            logdet = part.logdet
-            density = -0.5 * (
-                n[:, None] * np.log(2 * np.pi * s2) + logdet + quadratic / s2
-            ) - np.log(K)
-            value = _log_of_sums(density)
-            r = np.exp(density - value[:, None])
+            deviance = n * np.log(2 * np.pi * s2) + part.logdet + quadratic / s2
+            log_density = -0.5 * deviance - np.log(K)
+            value = _log_of_sums(log_density)
+            # Probabilities of the scales given the rows of a task.
+            r = np.exp(log_density - value[:, None])
             self.responsibility[block.tasks] = r
             total -= 2 * float(value.sum())
             g_mu -= 2 * part.sensitivity(r) / s2
-            g_s2 += float((n[:, None] * r - r * quadratic / s2).sum())
+            g_s2 += float((n * r - r * quadratic / s2).sum())
             G += part.gradient(r, s2)
         if self.kappa is not None:
+            # The ridge prior of the mean: N(0, s2 kappa) for each shrunken coefficient.
             shrunk = m.shrunk
-            size = float(np.square(mu[shrunk]).sum()) / (s2 * self.kappa)
-            total += size + len(shrunk) * np.log(s2 * self.kappa)
-            g_mu[shrunk] += 2 * mu[shrunk] / (s2 * self.kappa)
+            prior_variance = s2 * self.kappa
+            size = float(np.square(mu[shrunk]).sum()) / prior_variance
+            total += size + len(shrunk) * np.log(prior_variance)
+            g_mu[shrunk] += 2 * mu[shrunk] / prior_variance
             g_s2 += len(shrunk) - size
         if self.bases is not None:
             slope = 2 * roots * G
         else:
-            slope = self.result.structure.gradient(
-                roots, np.diag(G) if Theta.ndim == 1 else G
-            )
-        return total, np.concatenate([(self.frame.T @ g_mu) * self.unit, [g_s2], slope])
+            if Theta.ndim == 1:
+                G = np.diag(G)
+            slope = self.result.structure.gradient(roots, G)
+        mean_slope = (self.frame.T @ g_mu) * self.unit
+        return total, np.concatenate([mean_slope, [g_s2], slope])
 
     def posterior(self) -> Posterior:
         """Return means and covariances of the coefficients at the last point."""
@@ -288,26 +325,29 @@ class _Scales:
             random_part = np.diag(random_part)
         Theta[np.ix_(m.random, m.random)] = random_part
         components = [_Component(data, mu, s, Theta, s2) for s in self.scales]
-        prior = 0.0 if self.kappa is None else 1.0 / self.kappa
-        return _mixed(
-            data, components, self.responsibility, s2, (self.frame, m.shrunk, prior)
-        )
+        prior = 0.0
+        if self.kappa is not None:
+            prior = 1.0 / self.kappa
+        common = (self.frame, m.shrunk, prior)
+        return _mixed(data, components, self.responsibility, s2, common)
 
 
 def _positive(matrix: Array) -> Array | None:
-    """Return the symmetric part of a matrix, None where it is not positive definite by more than rounding."""
+    """Return the symmetric part of a matrix, or None if it is not positive definite."""
     symmetric = np.asarray((matrix + matrix.T) / 2)
-    if np.isfinite(symmetric).all():
-        ends = np.linalg.eigvalsh(symmetric)[[0, -1]]
-    else:
-        ends = np.zeros(2)
-    if ends[0] > 1e-12 * ends[1]:
+    if not np.isfinite(symmetric).all():
+        return None
+    values = np.linalg.eigvalsh(symmetric)
+    # An eigenvalue that is rounding has no sign.
+    if values[0] > 1e-12 * values[-1]:
         return symmetric
     return None
 
 
 class _Spectrum:
-    """Tasks of a block in the eigenbasis of R Theta R', in which every scale of Theta is as good as solved.
+    """Tasks of a block in the eigenbasis of R Theta R'.
+
+    There, V_s = I + s R Theta R' is diagonal for each scale s.
 
     Attributes
     ----------
@@ -319,38 +359,44 @@ class _Spectrum:
         self, block: Block, random: Array, Theta: Array, mu: Array, scales: Array
     ) -> None:
         RJ = block.R[:, :, random]
-        values, U = np.linalg.eigh(
-            (RJ * Theta if Theta.ndim == 1 else RJ @ Theta) @ RJ.transpose(0, 2, 1)
-        )
+        if Theta.ndim == 1:
+            product = RJ * Theta
+        else:
+            product = RJ @ Theta
+        values, U = np.linalg.eigh(product @ RJ.transpose(0, 2, 1))
         self.scales = scales
         self.random = random
         self.R = U.transpose(0, 2, 1) @ block.R
         residual = block.z - block.R @ mu
         self.e = np.matmul(residual[:, None, :], U)[:, 0]
-        self.shrink = 1.0 / (
-            1.0 + scales[:, None] * np.maximum(values, 0.0)[:, None, :]
-        )  # (m or 1, K, k)
-        self.quadratic = (np.square(self.e)[:, None, :] * self.shrink).sum(axis=2)
-        self.logdet = np.broadcast_to(
-            -np.log(self.shrink).sum(axis=2), self.quadratic.shape
-        )
+        # The diagonals of V_s and V_s^-1, of shape (m or 1, K, k).
+        V = 1.0 + scales[:, None] * np.maximum(values, 0.0)[:, None, :]
+        self.shrink = 1.0 / V
+        squares = np.square(self.e)[:, None, :]
+        self.quadratic = (squares * self.shrink).sum(axis=2)
+        logdet = -np.log(self.shrink).sum(axis=2)
+        self.logdet = np.broadcast_to(logdet, self.quadratic.shape)
 
     def sensitivity(self, r: Array) -> Array:
         """Return the sum over tasks and scales of r R' V_s^-1 residual, (p,)."""
-        inner = self.e * (r[:, :, None] * self.shrink).sum(axis=1)
-        return np.asarray(np.matmul(inner[:, None, :], self.R)[:, 0].sum(axis=0))
+        shrink = (r[:, :, None] * self.shrink).sum(axis=1)
+        solved = self.e * shrink
+        return np.asarray(np.matmul(solved[:, None, :], self.R)[:, 0].sum(axis=0))
 
     def gradient(self, r: Array, s2: float) -> Array:
         """Return the derivative of the criterion in Theta."""
+        n_random = len(self.random)
         weights = r * self.scales
         RJ = self.R[:, :, self.random]
         inner = (weights[:, :, None] * self.shrink).sum(axis=1)
         if len(RJ) < len(inner):
+            # Tasks that share their rows: one product for all of them.
             inner = inner.sum(axis=0, keepdims=True)
-        half = (np.sqrt(inner)[:, :, None] * RJ).reshape(-1, len(self.random))
-        h = np.matmul(
-            np.sqrt(weights)[:, :, None] * self.shrink * self.e[:, None, :], RJ
-        ).reshape(-1, len(self.random))
+        # The derivatives of log|V_s| and of the quadratic form are sums of squares of
+        # rows: one product of matrices for each.
+        half = (np.sqrt(inner)[:, :, None] * RJ).reshape(-1, n_random)
+        solved = np.sqrt(weights)[:, :, None] * self.shrink * self.e[:, None, :]
+        h = np.matmul(solved, RJ).reshape(-1, n_random)
         return np.asarray(half.T @ half - h.T @ h / s2)
 
 
@@ -363,8 +409,8 @@ class _Basis:
     values : ndarray of shape (m or 1, k)
         Eigenvalues of R D R', D the units of the columns whose variance is the same.
     single : ndarray of shape (m or 1, k)
-        The column with a variance of its own in its unit, in the eigenbasis U; zeros
-        where there is none.
+        The single column with another variance, in its unit and in the eigenbasis U;
+        zeros if there is none.
     R, z : ndarray of shape (m or 1, k, p), (m, k)
         U' R and U' z.
     groups : tuple of int
@@ -379,9 +425,11 @@ class _Basis:
 
 
 def _bases(result: Result) -> list[_Basis] | None:
-    """Return bases of all blocks where Theta is a diagonal with one variance, or two of which one is of one column.
+    """Return bases of all blocks that serve every Theta of a structure.
 
-    None for any other Theta: its eigenvectors depend on its parameters.
+    Theta must be a diagonal with one variance, or with two of which one belongs to a
+    single column. Return None for any other Theta: its eigenvectors depend on its
+    parameters.
     """
     structure = result.structure
     random = result.m.random
@@ -397,28 +445,30 @@ def _bases(result: Result) -> list[_Basis] | None:
     bases = []
     for block in result.m.data.blocks:
         RJ = block.R[:, :, random] * np.sqrt(structure.unit)
-        many = RJ[:, :, structure.groups != single_group]
+        is_single = structure.groups == single_group
+        many = RJ[:, :, ~is_single]
         values, U = np.linalg.eigh(many @ many.transpose(0, 2, 1))
         back = U.transpose(0, 2, 1)
-        single = (back @ RJ[:, :, structure.groups == single_group]).sum(axis=2)
+        # The sum is over one column, or over none.
+        single = (back @ RJ[:, :, is_single]).sum(axis=2)
         z = np.matmul(block.z[:, None, :], U)[:, 0]
-        bases.append(
-            _Basis(
-                np.maximum(values, 0.0),
-                single,
-                back @ block.R,
-                z,
-                (1 - single_group, single_group),
-            )
+        basis = _Basis(
+            values=np.maximum(values, 0.0),
+            single=single,
+            R=back @ block.R,
+            z=z,
+            groups=(1 - single_group, single_group),
         )
+        bases.append(basis)
     return bases
 
 
 class _Corrected:
-    """What `_Spectrum` is, from a fixed basis: there V_s is a diagonal D_s plus s a times the product of one vector.
+    """Tasks of a block as in `_Spectrum`, but in a basis that does not depend on Theta.
 
-    The formula of Sherman and Morrison solves with it, in sums over k numbers per task
-    and scale.
+    There, V_s is a diagonal D_s plus s a times the outer product of one vector. The
+    formula of Sherman and Morrison solves with it, in sums over k numbers per task and
+    scale.
     """
 
     def __init__(
@@ -432,55 +482,60 @@ class _Corrected:
         if single_group < len(variances):
             single_variance = variances[single_group]
         a = scales * single_variance
-        # Shape (m or 1, K, k).
-        D = 1.0 + (scales * variances[many_group])[:, None] * basis.values[:, None, :]
+        # D has shape (m or 1, K, k).
+        many_variances = scales * variances[many_group]
+        D = 1.0 + many_variances[:, None] * basis.values[:, None, :]
         self.inverse = 1.0 / D
         single = basis.single[:, None, :]
-        e = (basis.z - basis.R @ mu)[:, None, :] * self.inverse
+        residual = basis.z - basis.R @ mu
+        e = residual[:, None, :] * self.inverse
         self.alpha = (np.square(single) * self.inverse).sum(axis=2)
+        # The determinant of V_s is |D_s| times this.
         grown = 1.0 + a * self.alpha
-        self.along = (single * e).sum(axis=2) / grown  # of V_s^-1 residual
+        # The product of the vector with V_s^-1 residual.
+        self.along = (single * e).sum(axis=2) / grown
         self.share = a / grown
-        self.solved = e - (a * self.along)[:, :, None] * (single * self.inverse)
-        self.quadratic = (D * np.square(self.solved)).sum(axis=2) + a * np.square(
-            self.along
-        )
-        self.logdet = np.broadcast_to(
-            np.log(D).sum(axis=2) + np.log(grown), self.quadratic.shape
-        )
+        correction = (a * self.along)[:, :, None] * (single * self.inverse)
+        self.solved = e - correction
+        # residual' V^-1 residual = u' V u for u = V^-1 residual: a sum of squares.
+        squares = (D * np.square(self.solved)).sum(axis=2)
+        self.quadratic = squares + a * np.square(self.along)
+        logdet = np.log(D).sum(axis=2) + np.log(grown)
+        self.logdet = np.broadcast_to(logdet, self.quadratic.shape)
 
     def sensitivity(self, r: Array) -> Array:
         """Return the sum over tasks and scales of r R' V_s^-1 residual, (p,)."""
-        inner = (r[:, :, None] * self.solved).sum(axis=1)
-        return np.asarray(np.matmul(inner[:, None, :], self.basis.R)[:, 0].sum(axis=0))
+        solved = (r[:, :, None] * self.solved).sum(axis=1)
+        return np.asarray(np.matmul(solved[:, None, :], self.basis.R)[:, 0].sum(axis=0))
 
     def gradient(self, r: Array, s2: float) -> Array:
         """Return the derivative of the criterion in the variances, (1,) or (2,)."""
         basis = self.basis
         weights = r * self.scales
         values = basis.values[:, None, :]
-        inner = self.inverse - self.share[:, :, None] * np.square(
-            basis.single[:, None, :] * self.inverse
-        )
-        of_many = (values * inner).sum(axis=2) - (values * np.square(self.solved)).sum(
-            axis=2
-        ) / s2
-        of_one = (
-            self.alpha - self.share * np.square(self.alpha) - np.square(self.along) / s2
-        )
-        both = [float((weights * part).sum()) for part in (of_many, of_one)]
-        ordered = sorted(zip(basis.groups, both, strict=True))
-        return np.array([slope for _, slope in ordered])[: self.n_variances]
+        solved_single = basis.single[:, None, :] * self.inverse
+        # The diagonal of V_s^-1.
+        diagonal = self.inverse - self.share[:, :, None] * np.square(solved_single)
+        many_trace = (values * diagonal).sum(axis=2)
+        many_squares = (values * np.square(self.solved)).sum(axis=2)
+        of_many = many_trace - many_squares / s2
+        single_trace = self.alpha - self.share * np.square(self.alpha)
+        of_single = single_trace - np.square(self.along) / s2
+        slopes = np.empty(2)
+        many_group, single_group = basis.groups
+        slopes[many_group] = float((weights * of_many).sum())
+        slopes[single_group] = float((weights * of_single).sum())
+        return slopes[: self.n_variances]
 
 
 # ---------------------------------------------------------------------- clusters
 
 
 def clusters(result: Result) -> Mixture | None:
-    """Return clusters of tasks, None where one normal distribution is better.
+    """Return clusters of tasks, or None if one normal distribution is better.
 
-    Their number is chosen by BIC. As the mean of a normal distribution, the means of
-    clusters need three rows per column.
+    BIC chooses their number. The mean of each cluster needs `ROWS_PER_MEAN` rows per
+    column, as the mean of a normal distribution does.
     """
     start = result.posterior()
     data = result.m.data
@@ -495,27 +550,31 @@ def clusters(result: Result) -> Mixture | None:
             break
         candidate = _clustered(result, start, K, lowest)
         n_evaluations += len(candidate.path)
-        worse = 0 if candidate.bic < lowest else worse + 1
+        worse += 1
         if candidate.bic < lowest:
+            worse = 0
             best = candidate
             lowest = candidate.bic
     if best is None:
         return None
     return Mixture(
-        best.posterior(),
-        best.criterion,
-        np.ones(data.T),
-        best.responsibility.argmax(axis=1),
-        np.inf,
-        best.path,
-        max(best.fall, 0.0),
-        best.fall < FALL,
-        n_evaluations,
+        posterior=best.posterior(),
+        criterion=best.criterion,
+        task_weights=np.ones(data.T),
+        labels=best.responsibility.argmax(axis=1),
+        degrees=np.inf,
+        path=best.path,
+        predicted_reduction=max(best.fall, 0.0),
+        converged=best.fall < FALL,
+        n_evaluations=n_evaluations,
     )
 
 
 def _clustered(result: Result, start: Posterior, K: int, lowest: float = np.inf) -> _EM:
-    """Run EM from the best of some starts; not to its end where that cannot bring the BIC below `lowest`."""
+    """Run EM with K clusters from the best of some starts.
+
+    It is not run to its end if that cannot bring the BIC below `lowest`.
+    """
     n_starts = 1
     if K > 1:
         n_starts = STARTS
@@ -525,13 +584,14 @@ def _clustered(result: Result, start: Posterior, K: int, lowest: float = np.inf)
             run.solve(SHORT)
     best = runs[0]
     for run in runs[1:]:
-        if run.criterion < best.criterion - 1e-9 * abs(
-            best.criterion
-        ):  # equal ones differ in rounding
+        # Rounding must not decide between starts with the same end.
+        rounding = 1e-9 * abs(best.criterion)
+        if run.criterion < best.criterion - rounding:
             best = run
-    # A step lowers the criterion by less than the one before it, so all steps together
-    # by half of so much at most.
-    if K == 1 or best.bic - 0.5 * STEPS * best.fall < lowest:
+    # Each step lowers the criterion by less than the one before it, about linearly
+    # less: together they lower it by half of the steps times the last fall at most.
+    largest_fall = 0.5 * STEPS * best.fall
+    if K == 1 or best.bic - largest_fall < lowest:
         best.solve(STEPS)
     return best
 
@@ -548,23 +608,30 @@ class _EM:
         self.unit = np.zeros(self.data.p)
         self.unit[self.random] = result.m.scale
         theta = np.zeros(self.data.p)
-        theta[self.random] = v.Theta if v.Theta.ndim == 1 else np.diag(v.Theta)
-        # Clusters explain some of how tasks differ; one of them is the normal model.
-        self.theta = (0.5 if K > 1 else 1.0) * np.maximum(theta, 1e-6 * self.unit)
+        if v.Theta.ndim == 1:
+            theta[self.random] = v.Theta
+        else:
+            theta[self.random] = np.diag(v.Theta)
+        # Several clusters explain some of the differences between tasks; a single one
+        # is the normal model.
+        share = 1.0
+        if K > 1:
+            share = 0.5
+        self.theta = share * np.maximum(theta, 1e-6 * self.unit)
         self.s2 = v.s2
         labels = np.zeros(self.data.T, dtype=int)
         if K > 1:
             labels = _starting_labels(start, self.unit, K, seed)
         self.responsibility = 0.9 * np.eye(K)[labels] + 0.1 / K
-        self.criterion = self.fall = np.inf
+        self.criterion = np.inf
+        self.fall = np.inf
         self.path: list[float] = []
 
     @property
     def bic(self) -> float:
-        """The criterion plus a means and a share per cluster."""
-        return float(
-            self.criterion + (self.K * self.data.p + self.K) * np.log(self.data.T)
-        )
+        """The criterion plus a cost per parameter: means and shares of clusters."""
+        n_parameters = self.K * self.data.p + self.K
+        return float(self.criterion + n_parameters * np.log(self.data.T))
 
     def solve(self, steps: int) -> None:
         """Step until the criterion falls by little."""
@@ -577,17 +644,16 @@ class _EM:
                 break
 
     def _step(self) -> None:
-        """Means given responsibilities; responsibilities; variances."""
+        """Update means, then responsibilities, then variances."""
         data = self.data
-        parts = [
-            (block, *whitened(block, block.R, self.theta, inverse_by_halves))
-            for block in data.blocks
-        ]
-        diagonal = np.asarray(
-            sum(
-                block.copies * np.square(q).sum(axis=(0, 1)) for block, q, _, _ in parts
-            )
+        parts = []
+        for block in data.blocks:
+            q, v, logdet = whitened(block, block.R, self.theta, inverse_by_halves)
+            parts.append((block, q, v, logdet))
+        squares = (
+            block.copies * np.square(q).sum(axis=(0, 1)) for block, q, _, _ in parts
         )
+        diagonal = np.asarray(sum(squares))
         self.pi = self.responsibility.mean(axis=0) + 1e-12
         self.mu = self._means(parts, _RIDGE * diagonal / data.T + 1e-12)
         density = np.empty((data.T, self.K))
@@ -595,32 +661,27 @@ class _EM:
         quadratic = np.empty((data.T, self.K))
         for block, q, v, logdet in parts:
             e = v[:, None, :] - self.mu @ q.transpose(0, 2, 1)
-            quadratic[block.tasks] = data.rest[block.tasks, None] + np.square(e).sum(
-                axis=2
-            )
+            residual_squares = np.square(e).sum(axis=2)
+            quadratic[block.tasks] = data.rest[block.tasks, None] + residual_squares
             density[block.tasks] = logdet[:, None] + quadratic[block.tasks] / self.s2
             h[block.tasks] = e @ q
-        density = -0.5 * (
-            density + data.n[:, None] * np.log(2 * np.pi * self.s2)
-        ) + np.log(self.pi)
-        total = _log_of_sums(density)
-        self.responsibility = np.exp(density - total[:, None])
+        deviance = density + data.n[:, None] * np.log(2 * np.pi * self.s2)
+        log_density = -0.5 * deviance + np.log(self.pi)
+        total = _log_of_sums(log_density)
+        self.responsibility = np.exp(log_density - total[:, None])
         self.criterion = -2 * float(total.sum())
+        # The criterion belongs to these variances, not to the updated ones.
         self.point = (self.theta, self.s2)
-        G = (
-            diagonal
-            - np.einsum("tk,tkp->p", self.responsibility, np.square(h)) / self.s2
-        )
-        self.theta = np.maximum(
-            self.theta - self.theta * G * self.theta / data.T, 1e-10 * self.unit
-        )
-        self.s2 = max(
-            float((self.responsibility * quadratic).sum() / data.N),
-            1e-9 * data.variance,
-            1e-200,
-        )
+        h_squares = np.einsum("tk,tkp->p", self.responsibility, np.square(h))
+        G = diagonal - h_squares / self.s2
+        # The M step: theta becomes the mean of its posterior second moments.
+        theta = self.theta - self.theta * G * self.theta / data.T
+        self.theta = np.maximum(theta, 1e-10 * self.unit)
+        s2 = float((self.responsibility * quadratic).sum() / data.N)
+        self.s2 = max(s2, 1e-9 * data.variance, 1e-200)
 
     def _means(self, parts: list[Any], ridge: Array) -> Array:
+        """Return the means of the clusters, (K, p), by generalized least squares."""
         p = self.data.p
         M = np.zeros((self.K, p, p))
         a = np.zeros((self.K, p))
@@ -633,25 +694,18 @@ class _EM:
             else:
                 M += (r.T @ A.reshape(len(A), -1)).reshape(M.shape)
                 a += r.T @ np.matmul(v[:, None, :], q)[:, 0]
-        M[:, np.arange(p), np.arange(p)] += ridge
-        return np.asarray(
-            np.linalg.solve(M, (a + ridge * self.mean)[:, :, None])[:, :, 0]
-        )
+        diagonal = np.arange(p)
+        M[:, diagonal, diagonal] += ridge
+        right = a + ridge * self.mean
+        return np.asarray(np.linalg.solve(M, right[:, :, None])[:, :, 0])
 
     def posterior(self) -> Posterior:
         """Return means and covariances of the coefficients."""
         theta, s2 = self.point
-        components = [
-            _Component(self.data, mu, 1.0, np.diag(theta), s2) for mu in self.mu
-        ]
-        return _mixed(
-            self.data,
-            components,
-            self.responsibility,
-            s2,
-            None,
-            self.pi / self.pi.sum(),
-        )
+        Theta = np.diag(theta)
+        components = [_Component(self.data, mu, 1.0, Theta, s2) for mu in self.mu]
+        shares = self.pi / self.pi.sum()
+        return _mixed(self.data, components, self.responsibility, s2, None, shares)
 
 
 def _starting_labels(start: Posterior, unit: Array, K: int, seed: int) -> Array:
@@ -683,13 +737,17 @@ def _starting_labels(start: Posterior, unit: Array, K: int, seed: int) -> Array:
 
 
 def _log_of_sums(logs: Array) -> Array:
-    """Return log(sum(exp)) of each row; scipy's function takes ten times as long on matrices this small."""
+    """Return log(sum(exp)) of each row.
+
+    SciPy's function takes ten times as long on matrices this small.
+    """
     largest = logs.max(axis=1)
-    return np.asarray(largest + np.log(np.exp(logs - largest[:, None]).sum(axis=1)))
+    sums = np.exp(logs - largest[:, None]).sum(axis=1)
+    return np.asarray(largest + np.log(sums))
 
 
 class _Component:
-    """The posterior of all tasks as if they were of one component."""
+    """The posterior of all tasks given that they belong to one component."""
 
     def __init__(
         self, data: Compressed, mu: Array, scale: float, Theta: Array, s2: float
@@ -702,9 +760,9 @@ class _Component:
         for block in data.blocks:
             q, v, _ = whitened(block, block.R, self.Theta)
             self.A[block.tasks] = q.transpose(0, 2, 1) @ q
-            self.W[block.tasks] += (
-                np.matmul((v - q @ mu)[:, None, :], q)[:, 0] @ self.Theta
-            )
+            residual = v - q @ mu
+            h = np.matmul(residual[:, None, :], q)[:, 0]
+            self.W[block.tasks] += h @ self.Theta
 
     def covariances(self) -> Array:
         """Return covariances given mu, (T, p, p)."""
@@ -719,33 +777,49 @@ def _mixed(
     common: tuple[Array, Array, float] | None,
     shares: Array | None = None,
 ) -> Posterior:
-    """Return the moments of a mixture; `common` is how the mean of all is estimated, None where each has its own."""
+    """Return the moments of a mixture of posteriors.
+
+    Parameters
+    ----------
+    data : Compressed
+    components : list of _Component
+    r : ndarray of shape (T, K)
+        Probabilities of the components given the rows of a task.
+    s2 : float
+        Variance of the noise.
+    common : (frame, shrunk, prior) or None
+        Directions of a mean that all components have in common, its columns with a
+        ridge prior and the strength of this prior. None if each component has its own
+        mean.
+    shares : ndarray of shape (K,), optional
+        Prior probabilities of the components; default: all the same.
+    """
     if shares is None:
         shares = np.full(len(components), 1 / len(components))
     W = np.asarray(sum(r[:, k, None] * part.W for k, part in enumerate(components)))
-    mu = np.asarray(
-        sum(share * part.mu for share, part in zip(shares, components, strict=True))
-    )
+    pairs = list(zip(shares, components, strict=True))
+    mu = np.asarray(sum(share * part.mu for share, part in pairs))
     explicit = np.zeros((data.T, data.p, data.p))
     eye = np.eye(data.p)
-    of_mean = [
-        _mean_covariance(components, r, s2, common, k) for k in range(len(components))
-    ]
+    mean_covariances = []
     for k, part in enumerate(components):
+        mean_covariance = _mean_covariance(components, r, s2, common, k)
+        mean_covariances.append(mean_covariance)
         left = eye - part.Theta @ part.A
-        off = part.W - W
-        inner = (
-            part.covariances()
-            + left @ of_mean[k] @ left.transpose(0, 2, 1)
-            + off[:, :, None] * off[:, None, :]
-        )
-        explicit += r[:, k, None, None] * inner
-    Sigma = sum(
-        share * (s2 * part.Theta + np.outer(part.mu - mu, part.mu - mu))
-        for share, part in zip(shares, components, strict=True)
-    )
-    mean = np.asarray(sum(share * c for share, c in zip(shares, of_mean, strict=True)))
-    return Posterior(W, mu, mean, np.asarray(Sigma), s2, data, explicit)
+        deviation = part.W - W
+        # Within a component: given mu, from the estimate of mu, and between components.
+        within = part.covariances()
+        of_mean = left @ mean_covariance @ left.transpose(0, 2, 1)
+        between = deviation[:, :, None] * deviation[:, None, :]
+        explicit += r[:, k, None, None] * (within + of_mean + between)
+    Sigma: Any = 0
+    mean: Any = 0
+    for (share, part), mean_covariance in zip(pairs, mean_covariances, strict=True):
+        deviation = part.mu - mu
+        covariance = s2 * part.Theta + np.outer(deviation, deviation)
+        Sigma = Sigma + share * covariance
+        mean = mean + share * mean_covariance
+    return Posterior(W, mu, np.asarray(mean), np.asarray(Sigma), s2, data, explicit)
 
 
 def _mean_covariance(
@@ -757,11 +831,12 @@ def _mean_covariance(
 ) -> Array:
     """Return the covariance of the mean of component k."""
     if common is None:
+        # A cluster of few tasks may not determine all coefficients of its mean.
         M = np.tensordot(r[:, k], components[k].A, 1)
         return np.asarray(s2 * np.linalg.pinv(M, hermitian=True))
     frame, shrunk, prior = common
-    M = np.asarray(
-        sum(np.tensordot(r[:, j], part.A, 1) for j, part in enumerate(components))
-    )
+    terms = (np.tensordot(r[:, j], part.A, 1) for j, part in enumerate(components))
+    M = np.asarray(sum(terms))
     M[shrunk, shrunk] += prior
-    return np.asarray(s2 * frame @ np.linalg.inv(frame.T @ M @ frame) @ frame.T)
+    inverse = np.linalg.inv(frame.T @ M @ frame)
+    return np.asarray(s2 * frame @ inverse @ frame.T)

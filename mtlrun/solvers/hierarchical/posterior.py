@@ -1,4 +1,7 @@
-"""Coefficients of tasks given their rows: means, covariances, and what they say about new rows and new tasks."""
+"""Posterior of the coefficients of tasks: means, covariances, shares of variance.
+
+It serves predictions for new rows of the tasks, and for new tasks.
+"""
 
 from __future__ import annotations
 
@@ -36,17 +39,16 @@ class Posterior:
         Variance of the noise.
     data : Compressed
     explicit : ndarray of shape (T, p, p) or None
-        Covariances of the tasks if they differ from the ones of a single set of
-        variances.
+        Covariances of the tasks, if they do not follow from a single set of variances.
     new : ndarray of shape (p, p) or None
         The same for a new task.
     v : ndarray of shape (T,) or None
-        Where tasks have noises of their own, these in units of s2; `data` are then
-        divided by their roots.
+        Noise variances of the tasks in units of s2, if they differ. The rows in `data`
+        are then divided by their roots.
     v_rows : ndarray of shape (T,) or None
-        Likewise the mean of what new rows of the tasks have.
+        Expected noise variances of new rows of the tasks, in the same units.
     v_new : float
-        The mean for a new task.
+        Expected noise variance of a new task, in the same units.
     """
 
     W: Array
@@ -62,7 +64,7 @@ class Posterior:
     v_new: float = 1.0
 
     def noises(self) -> Array:
-        """Return the variances of the noise of all tasks, and of a new task at the end, (T + 1,)."""
+        """Return noise variances of all tasks, followed by a new task, (T + 1,)."""
         if self.v_rows is None:
             v = np.ones(len(self.W))
         else:
@@ -70,59 +72,65 @@ class Posterior:
         return self.s2 * np.append(v, self.v_new)
 
     def covariance(self, t: int) -> Array:
-        """Return the covariance of the coefficients of task t, (p, p); t = -1 is a task without rows."""
+        """Return the covariance of the coefficients of task t, (p, p).
+
+        For t = -1 it is the covariance for a task without rows.
+        """
         if t < 0:
             if self.new is None:
                 return self.mean_covariance + self.Sigma
             return self.new
         if self.explicit is not None:
             return np.asarray(self.explicit[t])
+        # With V = I + R Theta R' and Theta = Sigma / s2, the covariance given mu is
+        # s2 (Theta - Theta R' V^-1 R Theta). The last term is for the estimated mu.
         R, _ = self.data.task(t)
         half = R @ (self.Sigma / self.s2)
         V = half @ R.T
         try:
-            gain = np.linalg.solve(V + np.eye(len(R)), half)  # V^-1 R Theta
+            gain = np.linalg.solve(V + np.eye(len(R)), half)
         except np.linalg.LinAlgError:
             # The 1 is lost in rounding if Theta is large.
             C = cholesky_of_one_plus(V[None])[0]
             gain = cho_solve((C, True), half)
         left = np.eye(len(self.mu)) - gain.T @ R
-        return np.asarray(
-            self.Sigma - self.s2 * half.T @ gain + left @ self.mean_covariance @ left.T
-        )
+        of_mean = left @ self.mean_covariance @ left.T
+        return np.asarray(self.Sigma - self.s2 * half.T @ gain + of_mean)
 
     def variances(self, A: Array, t: int) -> Array:
-        """Return the variance of A w_t for standardized rows A (n, p), without noise."""
-        return np.asarray(
-            np.maximum(np.einsum("ij,ij->i", A @ self.covariance(t), A), 0.0)
-        )
+        """Return the variance of A w_t for standardized rows A, without noise."""
+        product = A @ self.covariance(t)
+        variances = np.einsum("ij,ij->i", product, A)
+        return np.asarray(np.maximum(variances, 0.0))
 
     def predict_std(self, L: Array) -> Array:
         """Return the standard deviations of L w_t for each task, (T, len(L))."""
-        return np.sqrt(np.array([self.variances(L, t) for t in range(len(self.W))]))
+        variances = [self.variances(L, t) for t in range(len(self.W))]
+        return np.sqrt(np.array(variances))
 
 
 def posterior_of(m: Marginal, v: MarginalValue) -> Posterior:
     """Return the posterior at given variances."""
+    random_Theta = v.Theta
+    if v.Theta.ndim == 1:
+        random_Theta = np.diag(v.Theta)
     Theta = np.zeros((m.data.p, m.data.p))
-    Theta[np.ix_(m.random, m.random)] = (
-        np.diag(v.Theta) if v.Theta.ndim == 1 else v.Theta
-    )
+    Theta[np.ix_(m.random, m.random)] = random_Theta
     W = np.repeat(v.mu[None], m.data.T, axis=0)
-    W[:, m.random] += v.h @ (np.diag(v.Theta) if v.Theta.ndim == 1 else v.Theta)
+    W[:, m.random] += v.h @ random_Theta
     return Posterior(W, v.mu, v.mean_covariance(), v.s2 * Theta, v.s2, m.data)
 
 
 @dataclass(frozen=True)
 class Shares:
-    """Where the variance of the targets comes from.
+    """Shares of the variance of the targets, which add up to 1.
 
     Attributes
     ----------
     mean : float
         Share explained by the mean of the coefficients.
     tasks : float
-        Share that the differences of tasks explain beyond it.
+        Share that differences between tasks explain in addition.
     noise : float
     columns : ndarray of shape (p,)
         Contribution of the differences in each coefficient to `tasks`.
@@ -139,6 +147,8 @@ def variance_shares(posterior: Posterior, intercept: bool) -> Shares:
     data = posterior.data
     noise = posterior.s2
     if posterior.v is not None:
+        # The mean noise variance of the rows, and the rows as they were before they
+        # were divided by the roots of the noises.
         noise = float(data.n @ posterior.noises()[:-1]) / data.N
         data = weighted(data, 1 / posterior.v)
     return shares(data.moments(), posterior.mu, posterior.Sigma, noise, intercept)
@@ -147,14 +157,29 @@ def variance_shares(posterior: Posterior, intercept: bool) -> Shares:
 def shares(
     moments: Array, mu: Array, Sigma: Array, noise: float, intercept: bool
 ) -> Shares:
-    """Return shares of a variance for the mean of x x' over all rows, the mean and covariance of w_t, and the noise."""
+    """Return the shares of a variance.
+
+    Parameters
+    ----------
+    moments : ndarray of shape (p, p)
+        Mean of x x' over all rows.
+    mu, Sigma : ndarray of shape (p,) and (p, p)
+        Mean and covariance of the coefficients of tasks.
+    noise : float
+        Variance of the noise.
+    intercept : bool
+        Whether column 0 is the intercept, whose mean explains nothing.
+    """
+    spread = moments
     if intercept:
         spread = moments - np.outer(moments[0], moments[0])
-    else:
-        spread = moments
-    fixed = float(mu @ spread @ mu)
+    mean_part = float(mu @ spread @ mu)
     columns = (Sigma * moments).sum(axis=1)
-    total = max(fixed + float(columns.sum()) + noise, np.finfo(float).tiny)
+    task_part = float(columns.sum())
+    total = max(mean_part + task_part + noise, np.finfo(float).tiny)
     return Shares(
-        fixed / total, float(columns.sum()) / total, noise / total, columns / total
+        mean=mean_part / total,
+        tasks=task_part / total,
+        noise=noise / total,
+        columns=columns / total,
     )

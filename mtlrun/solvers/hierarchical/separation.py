@@ -1,8 +1,8 @@
 """Columns that separate two classes: their coefficients have no finite optimum.
 
-Classes are separated, perhaps with ties, where a direction b has s_i x_i'b >= 0 for all
-rows, s_i = +-1 the class, and more than 0 for some. A linear program finds such a
-direction; most often a single column is one, which needs none.
+The classes s_i = +-1 are separated, perhaps with ties, if a direction b has
+s_i x_i'b >= 0 for all rows and more than 0 for some. A linear program finds such a
+direction. In most cases a single column is one, which is checked first.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from scipy.optimize import linprog
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Numbers in a table, and columns, at most, for which a linear program is solved, or
-#: one per column.
+#: Larger tables than this (numbers, columns) are not searched by linear programs, of
+#: which one per column is solved.
 MAX_ENTRIES = 5_000_000
 MAX_COLUMNS = 50
 # Sums of s_i x_i'b below this, with b and the columns of order one, are rounding.
@@ -41,9 +41,8 @@ def separating_columns(A: Array, y: Array, intercept: bool) -> list[int]:
     if intercept and (sign == sign[0]).all():
         return [0]
     first = int(intercept)
-    single = [
-        j for j in range(first, A.shape[1]) if _separates(A[:, j], sign, intercept)
-    ]
+    slopes = range(first, A.shape[1])
+    single = [j for j in slopes if _separates(A[:, j], sign, intercept)]
     if single or A.size > MAX_ENTRIES or A.shape[1] > MAX_COLUMNS:
         return single
     rows = sign[:, None] * A
@@ -52,7 +51,7 @@ def separating_columns(A: Array, y: Array, intercept: bool) -> list[int]:
         return []
     # A direction of few columns says more than any direction: columns that are not
     # needed are left out.
-    for j in range(first, A.shape[1]):
+    for j in slopes:
         fewer = columns[columns != j]
         if _has_direction(rows[:, fewer]):
             columns = fewer
@@ -73,9 +72,14 @@ def _separates(x: Array, sign: Array, intercept: bool) -> bool:
 
 
 def _has_direction(rows: Array) -> bool:
+    """Return whether a direction separates the rows s_i x_i (n, p).
+
+    Maximize sum_i s_i x_i'b over b in a box, subject to s_i x_i'b >= 0: the maximum is
+    0 unless b separates.
+    """
     if not rows.shape[1]:
         return False
-    solution = linprog(
-        -rows.sum(axis=0), A_ub=-rows, b_ub=np.zeros(len(rows)), bounds=(-1.0, 1.0)
-    )
+    objective = -rows.sum(axis=0)
+    zeros = np.zeros(len(rows))
+    solution = linprog(objective, A_ub=-rows, b_ub=zeros, bounds=(-1.0, 1.0))
     return bool(solution.status == 0 and -solution.fun > _ROUNDING * len(rows))

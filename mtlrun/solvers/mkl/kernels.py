@@ -1,4 +1,7 @@
-"""Kernels as objects: linear, polynomial, Gaussian, precomputed; normalized to k(x, x) = 1 on request."""
+"""Kernels as objects: linear, polynomial, Gaussian and precomputed.
+
+They can be normalized to k(x, x) = 1.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from mtlrun.errors import suggest
 from mtlrun.problem.taskdata import Design, as_array, as_design, check_finite, is_sparse
+
+Array = np.ndarray
 
 # Eigenvalues of a precomputed kernel above minus this times the largest count as
 # rounding.
@@ -33,8 +38,8 @@ class Kernel(ABC):
 
     normalise: bool = True
 
-    def __call__(self, X: Design, Z: Design = None) -> np.ndarray:
-        """Return the kernel of all rows of X with all rows of Z (default X), shape (n, m).
+    def __call__(self, X: Design, Z: Design = None) -> Array:
+        """Return the kernel of the rows of X and Z, shape (n, m).
 
         Parameters
         ----------
@@ -42,8 +47,11 @@ class Kernel(ABC):
         """
         return self.of(InnerProducts(X, Z))
 
-    def of(self, products: InnerProducts) -> np.ndarray:
-        """Return the kernel of rows whose scalar products may be known already: kernels of the same rows share them."""
+    def of(self, products: InnerProducts) -> Array:
+        """Return the kernel of rows, given their scalar products if known.
+
+        Kernels of the same rows share scalar products.
+        """
         K = self._raw(products)
         if not self.normalise:
             return K
@@ -57,16 +65,16 @@ class Kernel(ABC):
         return K
 
     @abstractmethod
-    def _raw(self, products: InnerProducts) -> np.ndarray:
+    def _raw(self, products: InnerProducts) -> Array:
         """Return the kernel before it is normalized, a new array."""
 
     @abstractmethod
-    def _diagonal(self, X: Design, squares: np.ndarray) -> np.ndarray:
-        """Return k(x, x) of all rows, given their squared norms, before it is normalized."""
+    def _diagonal(self, X: Design, squares: Array) -> Array:
+        """Return k(x, x) of all rows from their squared norms, before normalization."""
 
 
 class InnerProducts:
-    """Scalar products of all rows of X with all rows of Z (default X), made when they are first needed.
+    """Scalar products of the rows of X and Z, computed when they are first needed.
 
     Parameters
     ----------
@@ -96,12 +104,12 @@ class InnerProducts:
             self.right = np.asarray(row_norms(Z, squared=True))
 
     @cached_property
-    def inner(self) -> np.ndarray:
+    def inner(self) -> Array:
         """X Z', shape (n, m)."""
         return np.asarray(safe_sparse_dot(self.X, self.Z.T, dense_output=True))
 
     @cached_property
-    def distances(self) -> np.ndarray:
+    def distances(self) -> Array:
         """Squared distances of the rows, shape (n, m)."""
         squares = self.left[:, None] - 2.0 * self.inner + self.right
         np.maximum(squares, 0.0, out=squares)
@@ -110,7 +118,7 @@ class InnerProducts:
         return squares
 
 
-def kernel_stack(kernels: Sequence[Kernel], X: Design, Z: Design = None) -> np.ndarray:
+def kernel_stack(kernels: Sequence[Kernel], X: Design, Z: Design = None) -> Array:
     """Return the matrices of several kernels, shape (M, n, m)."""
     products = InnerProducts(X, Z)
     stack = np.empty((len(kernels), products.X.shape[0], products.Z.shape[0]))
@@ -123,10 +131,10 @@ def kernel_stack(kernels: Sequence[Kernel], X: Design, Z: Design = None) -> np.n
 class LinearKernel(Kernel):
     """k(x, z) = x'z."""
 
-    def _raw(self, products: InnerProducts) -> np.ndarray:
+    def _raw(self, products: InnerProducts) -> Array:
         return products.inner.copy()
 
-    def _diagonal(self, X: Design, squares: np.ndarray) -> np.ndarray:
+    def _diagonal(self, X: Design, squares: Array) -> Array:
         return squares
 
 
@@ -159,10 +167,10 @@ class PolynomialKernel(LinearKernel):
                 f"shift must be non-negative and finite, got {self.shift!r}"
             )
 
-    def _raw(self, products: InnerProducts) -> np.ndarray:
+    def _raw(self, products: InnerProducts) -> Array:
         return np.asarray((products.inner + self.shift) ** self.degree)
 
-    def _diagonal(self, X: Design, squares: np.ndarray) -> np.ndarray:
+    def _diagonal(self, X: Design, squares: Array) -> Array:
         return np.asarray((squares + self.shift) ** self.degree)
 
 
@@ -187,17 +195,19 @@ class GaussianKernel(Kernel):
         if not (np.isfinite(self.spread) and self.spread > 0):
             raise ValueError(f"spread must be positive and finite, got {self.spread!r}")
 
-    def _raw(self, products: InnerProducts) -> np.ndarray:
+    def _raw(self, products: InnerProducts) -> Array:
         K = products.distances * (-0.5 / self.spread**2)
         return np.asarray(np.exp(K, out=K))
 
-    def _diagonal(self, X: Design, squares: np.ndarray) -> np.ndarray:
+    def _diagonal(self, X: Design, squares: Array) -> Array:
         return np.ones(len(squares))
 
 
 @dataclass(frozen=True, eq=False)
 class PrecomputedKernel(Kernel):
-    """A given matrix: rows of X then hold, in one column, the position of the item in the matrix.
+    """A precomputed matrix.
+
+    Rows of X then hold, in one column, the position of the item in the matrix.
 
     Parameters
     ----------
@@ -237,17 +247,17 @@ class PrecomputedKernel(Kernel):
         # Immutable: clones of an estimator share the matrix.
         return self
 
-    def _raw(self, products: InnerProducts) -> np.ndarray:
+    def _raw(self, products: InnerProducts) -> Array:
         return np.array(
             self.matrix[
                 np.ix_(self._positions(products.X), self._positions(products.Z))
             ]
         )
 
-    def _diagonal(self, X: Design, squares: np.ndarray) -> np.ndarray:
+    def _diagonal(self, X: Design, squares: Array) -> Array:
         return np.asarray(np.diag(self.matrix)[self._positions(X)])
 
-    def _positions(self, X: Design) -> np.ndarray:
+    def _positions(self, X: Design) -> Array:
         values = X[:, [self.column]]
         values = np.asarray(
             values.toarray() if hasattr(values, "toarray") else values
@@ -276,11 +286,11 @@ class MeanKernel(Kernel):
 
     kernels: tuple[Kernel, ...] | None = None
 
-    def _raw(self, products: InnerProducts) -> np.ndarray:
+    def _raw(self, products: InnerProducts) -> Array:
         members = self.members
         return np.asarray(sum(kernel.of(products) for kernel in members) / len(members))
 
-    def _diagonal(self, X: Design, squares: np.ndarray) -> np.ndarray:
+    def _diagonal(self, X: Design, squares: Array) -> Array:
         parts = [kernel._diagonal(X, squares) for kernel in self.members]
         diagonals = []
         for kernel, part in zip(self.members, parts, strict=True):
@@ -311,7 +321,10 @@ _SPEC = re.compile(
 
 
 def make_kernel(spec: str | Kernel) -> Kernel:
-    """Return a normalized kernel by name: ``linear``, ``polynomial``, ``polynomial(3)``, ``gaussian(0.5)``, ``mean``.
+    """Return a normalized kernel by name.
+
+    Names are ``linear``, ``polynomial``, ``polynomial(3)``, ``gaussian(0.5)`` and
+    ``mean``.
 
     Raises
     ------
@@ -369,7 +382,11 @@ def make_kernels(specs: Iterable[str | Kernel] | None) -> list[Kernel]:
 
 
 def default_kernels() -> list[Kernel]:
-    """Return the ten of Yousefi et al.: linear, polynomial of degree 2, Gaussian with spreads 1, 2, 4, ..., 128."""
+    """Return the ten kernels of Yousefi et al.
+
+    They are linear, polynomial of degree 2, and Gaussian with spreads 1, 2, 4, ...,
+    128.
+    """
     return [
         LinearKernel(),
         PolynomialKernel(degree=2),
@@ -377,6 +394,6 @@ def default_kernels() -> list[Kernel]:
     ]
 
 
-def _inverse_roots(diagonal: np.ndarray) -> np.ndarray:
+def _inverse_roots(diagonal: Array) -> Array:
     positive = diagonal > 0
     return np.where(positive, 1.0 / np.sqrt(np.where(positive, diagonal, 1.0)), 0.0)

@@ -1,4 +1,6 @@
-"""The support vector machines of multi-task multiple kernel learning: one task at given kernel weights.
+"""Support vector machines of multi-task multiple kernel learning.
+
+Each solves one task at fixed kernel weights.
 
 Sequential minimal optimization of the dual with a weighted sum of kernels, from any
 feasible point. The pair of a step is chosen by second-order information (Fan, Chen and
@@ -22,22 +24,26 @@ from mtlrun.problem.objective import gap_scale
 from mtlrun.solvers.mkl.kernels import Kernel, kernel_stack
 from mtlrun.utils.jit import compiled, summing
 
+Array = np.ndarray
+
 # Curvature of a pair with equal rows.
 _FLAT = 1e-12
 
 
 @compiled
 def ascend(
-    stack: np.ndarray,
-    theta: np.ndarray,
-    y: np.ndarray,
-    costs: np.ndarray,
-    dual: np.ndarray,
-    images: np.ndarray,
+    stack: Array,
+    theta: Array,
+    y: Array,
+    costs: Array,
+    dual: Array,
+    images: Array,
     tol: float,
     max_steps: int,
 ) -> tuple[float, int]:
-    """Maximize y'dual - 1/2 dual'K dual, K = sum_m theta_m K^m, over sum(dual) = 0 and 0 <= y_i dual_i <= costs_i.
+    """Maximize y'dual - 1/2 dual'K dual with K = sum_m theta_m K^m.
+
+    The constraints are sum(dual) = 0 and 0 <= y_i dual_i <= costs_i.
 
     Parameters
     ----------
@@ -123,11 +129,11 @@ def ascend(
 
 @summing
 def _form(
-    stack: np.ndarray,
-    theta: np.ndarray,
+    stack: Array,
+    theta: Array,
     i: int,
-    rows: np.ndarray,
-    is_formed: np.ndarray,
+    rows: Array,
+    is_formed: Array,
 ) -> None:
     """Make row i of the summed kernel matrix, once."""
     if is_formed[i]:
@@ -144,7 +150,7 @@ def _form(
 
 
 @summing
-def _add_images(stack: np.ndarray, change: np.ndarray, images: np.ndarray) -> None:
+def _add_images(stack: Array, change: Array, images: Array) -> None:
     """Add K^m change to the images, four columns at a time."""
     moved = np.flatnonzero(change)
     full = len(moved) - len(moved) % 4
@@ -204,12 +210,12 @@ class SvmPoint:
         Dual and primal value of the SVM: J lies between them.
     """
 
-    theta: np.ndarray
-    dual: np.ndarray
-    images: np.ndarray
+    theta: Array
+    dual: Array
+    images: Array
     intercept: float
     total: float
-    slope: np.ndarray
+    slope: Array
     low: float
     high: float
 
@@ -232,11 +238,11 @@ class GramStore:
     ) -> None:
         self.kernels = list(kernels)
         self.designs = list(designs)
-        self._kept: dict[int, np.ndarray] = {}
-        self._crosses: dict[tuple[int, str], np.ndarray] = {}
+        self._kept: dict[int, Array] = {}
+        self._crosses: dict[tuple[int, str], Array] = {}
         self._free = float(max_bytes)
 
-    def __getitem__(self, t: int) -> np.ndarray:
+    def __getitem__(self, t: int) -> Array:
         """Return the matrices of task t, shape (M, n, n)."""
         X = self.designs[t]
         if id(X) in self._kept:
@@ -254,8 +260,11 @@ class GramStore:
             self._kept[id(X)] = stack
         return stack
 
-    def cross(self, t: int, X: np.ndarray) -> np.ndarray:
-        """Return the kernels of other rows with the rows of task t, shape (M, n, n_t); kept like the matrices."""
+    def cross(self, t: int, X: Array) -> Array:
+        """Return kernels of other rows with the rows of task t, shape (M, n, n_t).
+
+        They are kept like the matrices.
+        """
         key = t, str(joblib.hash(X, hash_name="sha1"))
         if key in self._crosses:
             return self._crosses[key]
@@ -285,8 +294,8 @@ class SvmTasks:
     def __init__(
         self,
         grams: GramStore,
-        labels: Sequence[np.ndarray],
-        costs: Sequence[np.ndarray],
+        labels: Sequence[Array],
+        costs: Sequence[Array],
         accuracy: float,
     ) -> None:
         self.grams = grams
@@ -297,7 +306,7 @@ class SvmTasks:
         self._tol = [_LOOSE] * len(self.labels)
         self._last: dict[int, SvmPoint] = {}
         # Where the machines start: feasible dual variables and their images.
-        self._start: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        self._start: dict[int, tuple[Array, Array]] = {}
 
     @property
     def n_tasks(self) -> int:
@@ -312,8 +321,11 @@ class SvmTasks:
     def n_kernels(self) -> int:
         return len(self.grams.kernels)
 
-    def again(self, costs: Sequence[np.ndarray], accuracy: float) -> SvmTasks:
-        """Return machines with other costs on the same data, which start from the solutions of these."""
+    def again(self, costs: Sequence[Array], accuracy: float) -> SvmTasks:
+        """Return machines with other costs on the same data.
+
+        They start from the solutions of these.
+        """
         other = SvmTasks(self.grams, self.labels, costs, accuracy)
         other._tol = list(self._tol)
         for t, (dual, images) in self._start.items():
@@ -323,14 +335,17 @@ class SvmTasks:
             other._last = dict(self._last)
         return other
 
-    def solve(self, t: int, theta: np.ndarray) -> SvmPoint:
-        """Return the machine of task t with kernel weights theta (M,); the last one where they are the same."""
+    def solve(self, t: int, theta: Array) -> SvmPoint:
+        """Return the machine of task t with kernel weights theta (M,).
+
+        It is the last one if the weights are the same.
+        """
         last = self._last.get(t)
         if last is None or not np.array_equal(last.theta, theta):
             last = self._last[t] = self._solve(t, theta)
         return last
 
-    def _solve(self, t: int, theta: np.ndarray) -> SvmPoint:
+    def _solve(self, t: int, theta: Array) -> SvmPoint:
         y = self.labels[t]
         C = self.costs[t]
         if np.all(y == y[0]):
@@ -360,12 +375,12 @@ class SvmTasks:
 
     @staticmethod
     def _point(
-        theta: np.ndarray,
-        dual: np.ndarray,
-        images: np.ndarray,
+        theta: Array,
+        dual: Array,
+        images: Array,
         b: float,
-        y: np.ndarray,
-        C: np.ndarray,
+        y: Array,
+        C: Array,
     ) -> SvmPoint:
         slope = -0.5 * (images @ dual)
         smooth = float(theta @ slope)
@@ -381,8 +396,11 @@ class SvmTasks:
             theta, dual, images, b, total, slope, total + smooth, hinge - smooth
         )
 
-    def _without_kernel(self, t: int, stack: np.ndarray) -> SvmPoint:
-        """Return the machine without any kernel: a constant, with any feasible alpha."""
+    def _without_kernel(self, t: int, stack: Array) -> SvmPoint:
+        """Return the machine without any kernel: a constant.
+
+        Any feasible alpha does.
+        """
         y = self.labels[t]
         C = self.costs[t]
         positive = C[y > 0].sum()
@@ -404,12 +422,15 @@ class SvmTasks:
         )
 
 
-def _hinge(scores: np.ndarray, b: float, y: np.ndarray, C: np.ndarray) -> float:
+def _hinge(scores: Array, b: float, y: Array, C: Array) -> float:
     return float(C @ np.maximum(0.0, 1.0 - y * (scores + b)))
 
 
-def _best_intercept(scores: np.ndarray, y: np.ndarray, C: np.ndarray) -> float:
-    """Return a b that minimizes sum_i C_i max(0, 1 - y_i (scores_i + b)), a weighted quantile of y - scores."""
+def _best_intercept(scores: Array, y: Array, C: Array) -> float:
+    """Return a b that minimizes sum_i C_i max(0, 1 - y_i (scores_i + b)).
+
+    It is a weighted quantile of y - scores.
+    """
     breaks = y - scores
     order = np.argsort(breaks)
     # The slope in b is minus the cost of the positives at first, and rises by C_i at

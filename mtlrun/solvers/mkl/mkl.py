@@ -1,4 +1,7 @@
-"""Multi-task multiple kernel learning with group-specific sharing: proximal gradient on the kernel weights."""
+"""Multi-task multiple kernel learning with group-specific sharing.
+
+Proximal gradient steps update the kernel weights.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +18,20 @@ from mtlrun.solvers.pairwise import (
     SimplexQuadratic,
     fuse,
     linear_minimum,
-    minimise_on_simplex_ball,
+    minimize_on_simplex_ball,
     pair_distances,
 )
+
+Array = np.ndarray
 
 # The step of the flows, relative to the spread of the slopes over the tasks.
 _SPREAD = 0.2
 
 
 class Coupling:
-    """lam * sum_{s<t} ||theta_s - theta_t|| on the simplex balls theta_t >= 0, sum(theta_t) <= 1.
+    """Coupling lam * sum_{s<t} ||theta_s - theta_t|| on simplex balls.
+
+    They are theta_t >= 0 with sum(theta_t) <= 1.
 
     Parameters
     ----------
@@ -56,9 +63,12 @@ class Coupling:
                 self.flows = flows
 
     def step(
-        self, theta: np.ndarray, slopes: np.ndarray, curvature: np.ndarray, tol: float
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Minimize sum_t <slopes_t, new_t> + c_t/2 ||new_t - theta_t||^2 + coupling(new).
+        self, theta: Array, slopes: Array, curvature: Array, tol: float
+    ) -> tuple[Array, Array]:
+        """Minimize linear terms, distances from theta and the coupling.
+
+        The objective is sum_t <slopes_t, new_t> + c_t/2 ||new_t - theta_t||^2 +
+        coupling(new).
 
         Parameters
         ----------
@@ -76,12 +86,12 @@ class Coupling:
             bound.
         """
         if self.lam == 0:
-            return minimise_on_simplex_ball(
+            return minimize_on_simplex_ball(
                 slopes - curvature * theta, curvature
             ), np.zeros_like(theta)
         if self.flows is None:
             mean, c = slopes.mean(axis=0), curvature.mean(axis=0, keepdims=True)
-            new = minimise_on_simplex_ball(mean[None] - c * theta[:1], c)
+            new = minimize_on_simplex_ball(mean[None] - c * theta[:1], c)
             return np.repeat(new, len(theta), axis=0), mean - slopes
         spread = np.sqrt(np.mean(np.sum((slopes - slopes.mean(axis=0)) ** 2, axis=1)))
         sigma = max(
@@ -91,7 +101,7 @@ class Coupling:
         fused = fuse(theta, term, self.lam, self.flows, sigma=sigma, tol=tol)
         return fused.W, self.flows.divergence()
 
-    def value(self, theta: np.ndarray) -> float:
+    def value(self, theta: Array) -> float:
         """Return lam * sum of the distances."""
         if self.flows is None:
             return 0.0
@@ -141,7 +151,7 @@ class MklResult:
         algorithm, ``cycle``: the objective values that repeat (empty when none do).
     """
 
-    theta: np.ndarray
+    theta: Array
     points: list[SvmPoint]
     converged: bool
     n_iter: int
@@ -161,21 +171,25 @@ def solve_group_mkl(
     max_iter: int = 500,
     callback: Callback | None = None,
 ) -> MklResult:
-    """Minimize over the kernel weights theta_t of each task, in the simplex ball {theta >= 0, sum(theta) <= 1}::
+    """Learn kernel weights of all tasks, pulled together in pairs.
+
+    The weights theta_t of each task lie in the simplex ball {theta >= 0, sum(theta) <=
+    1}, and minimize::
 
         F(theta) = sum_t J_t(theta_t) + lam sum_{s<t} ||theta_s - theta_t||_2
         J_t(theta_t) = max_alpha 1'alpha - 1/2 sum_m theta_t^m alpha'Y_t K_t^m Y_t
         alpha,  0 <= alpha <= C, alpha'y = 0
 
-    F is convex and J_t has the gradient q_t^m = -1/2 alpha'Y K^m Y alpha. Proximal
-    gradient: the first curvature of a step is the one of the last move, task by task
-    (Barzilai and Borwein; the SpaRSA method of Wright, Nowak and Figueiredo 2009),
-    raised until F decreases; the prox of the pairs and the simplex balls is by
-    consensus ADMM (`mtlrun.solvers.pairwise`), whose flows are carried over.
+    F is convex, and J_t has the gradient q_t^m = -1/2 alpha'Y K^m Y alpha. The method
+    is proximal gradient descent. The curvature of a step starts from the last move,
+    task by task (Barzilai and Borwein; the SpaRSA method of Wright, Nowak and
+    Figueiredo 2009), and is raised until F decreases. Consensus ADMM
+    (`mtlrun.solvers.pairwise`) computes the prox of the pairs and the simplex balls;
+    its flows are carried over.
 
-    The certificate is rigorous: the primal value belongs to the machines at (theta,
-    alpha, b), not their dual value; the lower bound is sum_t 1'alpha_t + min(0, min_m
-    (q_t + div p_t)^m) with flows p_st of norm at most lam.
+    The certificate is rigorous: the upper bound is the primal value of the machines at
+    (theta, alpha, b), not their dual value. The lower bound is sum_t 1'alpha_t + min(0,
+    min_m (q_t + div p_t)^m) with flows p_st of norm at most lam.
 
     Parameters
     ----------
@@ -239,20 +253,21 @@ def solve_group_mkl(
     return _finish(tasks, coupling, tracker, {"curvature": curvature})
 
 
-def _first_curvature(slopes: np.ndarray, start: MklResult | None) -> np.ndarray:
+def _first_curvature(slopes: Array, start: MklResult | None) -> Array:
     if start is not None:
         return np.asarray(np.maximum(start.info["curvature"], _least_curvature(slopes)))
     return np.full((len(slopes), 1), float(np.abs(slopes).max(initial=0.0)) or 1.0)
 
 
-def _least_curvature(slopes: np.ndarray) -> np.ndarray:
+def _least_curvature(slopes: Array) -> Array:
     return _FLATTEST * np.abs(slopes).max(axis=1, keepdims=True)
 
 
-def _curvature(
-    last: np.ndarray, moved: np.ndarray, changed: np.ndarray, slopes: np.ndarray
-) -> np.ndarray:
-    """Estimate the curvature of each J_t along its last move, (T, 1); the estimate for all tasks if t has not moved."""
+def _curvature(last: Array, moved: Array, changed: Array, slopes: Array) -> Array:
+    """Estimate the curvature of each J_t along its last move, (T, 1).
+
+    If t has not moved, it is the estimate for all tasks.
+    """
     least = _least_curvature(slopes)
     gains = np.maximum(np.sum(moved * changed, axis=1, keepdims=True), 0.0)
     squares = np.sum(moved * moved, axis=1, keepdims=True)
@@ -275,19 +290,21 @@ def solve_alternating(
     max_iter: int = 100,
     callback: Callback | None = None,
 ) -> MklResult:
-    """Run the alternating algorithm as printed: SVMs at theta, then theta from the *linear* problem at their alpha.
+    """Run the alternating algorithm as published.
 
-    This is alternating best response on a saddle point, no descent, and it cycles on
-    most data. The run ends when an earlier theta comes back (`info["cycle"]` then holds
-    the objective values that repeat) or the gap is closed. The inner consensus ADMM is
-    the correct one: the printed updates (12) and (14) to (17) diverge.
+    It solves the SVMs at theta, then the *linear* problem in theta at their alpha.
+    These are alternating best responses at a saddle point, not descent, and they cycle
+    on most data. The run ends when an earlier theta comes back (`info["cycle"]` then
+    holds the objective values that repeat), or when the gap is closed. The inner
+    consensus ADMM is the correct one: the published updates (12) and (14) to (17)
+    diverge.
 
     Parameters and return value are as in `solve_group_mkl`; `theta` is the last
     iterate, whatever its objective.
     """
     coupling, theta = _begin(tasks, lam, start)
     tracker = Tracker(tol, max_iter, callback, null=tasks.null)
-    visited: list[np.ndarray] = []
+    visited: list[Array] = []
     cycle: list[float] = []
     bound = -np.inf
     while True:
@@ -308,7 +325,10 @@ def solve_alternating(
         if period := _period(visited, new):
             cycle = tracker.objective[-period:]
             values = ", ".join(f"{value:.6g}" for value in cycle)
-            tracker.message = f"the alternating algorithm cycles with period {period}: objective {values}"
+            tracker.message = (
+                f"the alternating algorithm cycles with period {period}: objective "
+                f"{values}"
+            )
             break
         if stop:
             break
@@ -322,7 +342,7 @@ def solve_alternating(
     )
 
 
-def _period(visited: list[np.ndarray], new: np.ndarray) -> int:
+def _period(visited: list[Array], new: Array) -> int:
     """Return how many steps ago the weights `new` were there, 0 if never."""
     for back, old in enumerate(reversed(visited), start=1):
         if np.abs(old - new).max() <= _SAME:
@@ -332,7 +352,7 @@ def _period(visited: list[np.ndarray], new: np.ndarray) -> int:
 
 def _begin(
     tasks: SvmTasks, lam: float, start: MklResult | None
-) -> tuple[Coupling, np.ndarray]:
+) -> tuple[Coupling, Array]:
     """Return the coupling, and admissible weights to begin with."""
     shape = (tasks.n_tasks, tasks.n_kernels)
     if start is None:
@@ -347,16 +367,19 @@ def _begin(
     return Coupling(lam, *shape, start.info["flows"]), theta
 
 
-def _slopes(points: list[SvmPoint]) -> np.ndarray:
+def _slopes(points: list[SvmPoint]) -> Array:
     return np.array([p.slope for p in points])
 
 
-def _primal(points: list[SvmPoint], coupling: Coupling, theta: np.ndarray) -> float:
+def _primal(points: list[SvmPoint], coupling: Coupling, theta: Array) -> float:
     return sum(p.high for p in points) + coupling.value(theta)
 
 
-def _bound(points: list[SvmPoint], slopes: np.ndarray, pull: np.ndarray) -> float:
-    """Return the minimum over theta of the saddle function at the alpha of the machines: below the optimum."""
+def _bound(points: list[SvmPoint], slopes: Array, pull: Array) -> float:
+    """Return the minimum over theta of the saddle function at fixed alpha.
+
+    For the alpha of the machines it is below the optimum.
+    """
     return sum(p.total for p in points) + linear_minimum(slopes + pull)
 
 

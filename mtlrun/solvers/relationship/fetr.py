@@ -1,4 +1,6 @@
-"""Feature and task relationship learning (Zhao, Stretcu, Smola and Gordon, 2017), and the alternations before it.
+"""Feature and task relationship learning, and the alternations before it.
+
+FETR is by Zhao, Stretcu, Smola and Gordon (2017).
 
 The matrix-normal prior gives rho [tr(S1 W S2 W') - m log|S1| - d log|S2|] for W (d, m),
 as a function of one of the precision matrices: rho [tr(S A) - k log|S|] with the moment
@@ -25,6 +27,8 @@ from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.relationship.wsystem import CoupledSystem, solve_w
 
+Array = np.ndarray
+
 
 @dataclass(frozen=True, eq=False)
 class Precision:
@@ -38,8 +42,8 @@ class Precision:
         Orthonormal eigenvectors in columns.
     """
 
-    values: np.ndarray
-    vectors: np.ndarray
+    values: Array
+    vectors: Array
 
     @classmethod
     def scalar(cls, size: int, value: float) -> Precision:
@@ -47,17 +51,17 @@ class Precision:
         return cls(np.full(size, value), np.eye(size))
 
     @property
-    def matrix(self) -> np.ndarray:
+    def matrix(self) -> Array:
         """The matrix itself, exactly symmetric."""
         return _assemble(self.values, self.vectors)
 
     @property
-    def covariance(self) -> np.ndarray:
+    def covariance(self) -> Array:
         """The inverse."""
         return _assemble(1.0 / self.values, self.vectors)
 
     @property
-    def log(self) -> np.ndarray:
+    def log(self) -> Array:
         """The matrix logarithm."""
         return _assemble(np.log(self.values), self.vectors)
 
@@ -67,19 +71,17 @@ class Precision:
         return float(np.log(self.values).sum())
 
 
-def feature_moment(W: np.ndarray, task_precision: np.ndarray) -> np.ndarray:
+def feature_moment(W: Array, task_precision: Array) -> Array:
     """Return W S2 W', shape (d, d)."""
     return _symmetric(W @ task_precision @ W.T)
 
 
-def task_moment(W: np.ndarray, feature_precision: np.ndarray) -> np.ndarray:
+def task_moment(W: Array, feature_precision: Array) -> Array:
     """Return W'S1 W, shape (m, m)."""
     return _symmetric(W.T @ feature_precision @ W)
 
 
-def exact_precision(
-    moment: np.ndarray, count: int, lower: float, upper: float
-) -> Precision:
+def exact_precision(moment: Array, count: int, lower: float, upper: float) -> Precision:
     """Minimize tr(S A) - count log|S| subject to lower I <= S <= upper I.
 
     With A = U diag(nu) U' the solution is U diag(clip(count / nu, lower, upper)) U'; nu
@@ -100,7 +102,7 @@ def exact_precision(
 
 
 def flip_flop_precision(
-    moment: np.ndarray, count: int, lower: float, upper: float, fudge: float
+    moment: Array, count: int, lower: float, upper: float, fudge: float
 ) -> Precision:
     """Return (A / count + fudge I)^{-1}, its eigenvalues clipped to [lower, upper].
 
@@ -113,14 +115,20 @@ def flip_flop_precision(
     )
 
 
-def project(S: np.ndarray, lower: float, upper: float) -> Precision:
-    """Return the nearest matrix (Frobenius) with eigenvalues in [lower, upper] to a symmetric one."""
+def project(S: Array, lower: float, upper: float) -> Precision:
+    """Return the nearest matrix with eigenvalues in [lower, upper] to a symmetric one.
+
+    It is nearest in the Frobenius norm.
+    """
     values, vectors = scipy.linalg.eigh(S, driver="evd", check_finite=False)
     return Precision(np.clip(values, lower, upper), vectors)
 
 
-def from_log(L: np.ndarray, lower: float, upper: float) -> Precision:
-    """Return the exponential of a symmetric matrix, its eigenvalues clipped to [lower, upper]."""
+def from_log(L: Array, lower: float, upper: float) -> Precision:
+    """Return the exponential of a symmetric matrix with clipped eigenvalues.
+
+    Those of the result lie in [lower, upper].
+    """
     values, vectors = scipy.linalg.eigh(L, driver="evd", check_finite=False)
     return Precision(np.exp(np.clip(values, np.log(lower), np.log(upper))), vectors)
 
@@ -135,16 +143,16 @@ def check_box(lower: float, upper: float) -> None:
     """
     if not 0 < lower < upper < np.inf:
         raise ValueError(
-            "lower and upper bound the eigenvalues of both precision matrices and must satisfy 0 < lower < upper < inf,"
-            f" got lower={lower!r} and upper={upper!r}"
+            "lower and upper bound the eigenvalues of both precision matrices and must "
+            f"satisfy 0 < lower < upper < inf, got lower={lower!r} and upper={upper!r}"
         )
 
 
-def _assemble(values: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+def _assemble(values: Array, vectors: Array) -> Array:
     return _symmetric((vectors * values) @ vectors.T)
 
 
-def _symmetric(A: np.ndarray) -> np.ndarray:
+def _symmetric(A: Array) -> Array:
     return 0.5 * (A + A.T)
 
 
@@ -168,7 +176,7 @@ _EARLY = 1e-3
 class FetrState:
     """An iterate: W (d, m) and the precision matrices of its rows and columns."""
 
-    W: np.ndarray
+    W: Array
     feature: Precision
     task: Precision
 
@@ -224,7 +232,9 @@ class FetrProblem:
         return float(self.form.energy.sum())
 
     def start(self) -> FetrState:
-        """Return W = 0 and the multiple of I in the middle of the box for both matrices.
+        """Return W = 0 and, for both matrices, a multiple of I.
+
+        It is in the middle of the box.
 
         The middle is the geometric mean, which is 1 for the default box and has the
         unit of a precision for any other.
@@ -249,7 +259,7 @@ class FetrProblem:
             spectrum,
         )
 
-    def fit_term(self, W: np.ndarray) -> float:
+    def fit_term(self, W: Array) -> float:
         """Return the loss plus eta ||W||_F^2."""
         return 2.0 * self.form.value(W) + self.eta * float(np.vdot(W, W))
 
@@ -268,7 +278,10 @@ class FetrProblem:
 
 
 def fetr_bytes(data: TaskData) -> int:
-    """Return the bytes of `solve_fetr`: Gram matrices, precision matrices, and the matrices of earlier rounds."""
+    """Return the bytes that `solve_fetr` takes.
+
+    They are for Gram matrices, precision matrices and the matrices of earlier rounds.
+    """
     rounds = 4 * (_DEPTH + 1) + 12
     return GRAM_COPIES * gram_bytes(data) + 8 * rounds * (
         data.n_features**2 + data.n_tasks**2
@@ -311,8 +324,8 @@ def solve_fetr(
         Positive; eta/2 and rho/2 are the weights when the loss carries 1/2.
     lower, upper : float, default 0.01 and 100
         Box of the eigenvalues of S1 and S2.
-    w_solver : {"auto", "eigen", "cg", "gradient", "sylvester", "closed"}, default "auto"
-        As of `solve_w`.
+    w_solver : {"auto", "eigen", "cg", "gradient", "sylvester", "closed"}
+        As in `solve_w`; default "auto".
     accelerate : bool, default True
         False is the paper's plain iteration.
     fudge : float, optional
@@ -391,7 +404,11 @@ def solve_fetr(
 
 
 class _FetrIteration:
-    """The iteration: the best state so far, and the precision matrices from which the next round starts."""
+    """The iteration.
+
+    It keeps the best state, and the precision matrices from which the next round
+    starts.
+    """
 
     def __init__(
         self, problem: FetrProblem, w_solver: str, fudge: float | None, accelerate: bool
@@ -462,8 +479,8 @@ class _FetrIteration:
                     self.undone += 1
                     return False
                 raise ArithmeticError(
-                    f"the objective of FETR rose from {self.objective[-1]!r} to {value!r}; "
-                    "the data are too badly scaled for double precision"
+                    f"the objective of FETR rose from {self.objective[-1]!r} to "
+                    f"{value!r}; the data are too badly scaled for double precision"
                 )
             self._decrease = abs(rise) / fit if fit > 0 else abs(rise)
         else:
@@ -471,7 +488,7 @@ class _FetrIteration:
         self.objective.append(value)
         return True
 
-    def _precision(self, moment: np.ndarray, count: int) -> Precision:
+    def _precision(self, moment: Array, count: int) -> Precision:
         p = self.problem
         if self.fudge is None:
             return exact_precision(moment, count, p.lower, p.upper)
@@ -494,7 +511,10 @@ class _FetrIteration:
 
 
 class _Extrapolation:
-    """Anderson's method for the map from the precision matrices before a round to those after it, in logarithms."""
+    """Anderson's method for the map of precision matrices by one round.
+
+    It works on logarithms of the matrices.
+    """
 
     def __init__(self, problem: FetrProblem) -> None:
         self._d = problem.d
@@ -504,8 +524,8 @@ class _Extrapolation:
 
     def clear(self) -> None:
         """Forget the rounds so far."""
-        self._after: list[np.ndarray] = []
-        self._moves: list[np.ndarray] = []
+        self._after: list[Array] = []
+        self._moves: list[Array] = []
 
     def next(
         self,
@@ -514,7 +534,10 @@ class _Extrapolation:
         new_feature: Precision,
         new_task: Precision,
     ) -> tuple[Precision, Precision, bool]:
-        """Note one round; return where to start the next one, and whether that is just its end."""
+        """Record one round, and return the start of the next one.
+
+        Also return whether that is the end of the round.
+        """
         after = _flat(new_feature, new_task)
         self._after = [*self._after[-_DEPTH:], after]
         self._moves = [*self._moves[-_DEPTH:], after - _flat(feature, task)]
@@ -531,7 +554,7 @@ class _Extrapolation:
         )
 
 
-def _flat(feature: Precision, task: Precision) -> np.ndarray:
+def _flat(feature: Precision, task: Precision) -> Array:
     return np.concatenate([feature.log.ravel(), task.log.ravel()])
 
 
@@ -541,7 +564,7 @@ _SQUARES = 8
 _RANK = 1e-14
 
 
-def covariance_root(W: np.ndarray, name: str) -> np.ndarray:
+def covariance_root(W: Array, name: str) -> Array:
     """Return (W W')^{1/2} / tr((W W')^{1/2}), or I / size where W is zero.
 
     Like `root_covariance` without eps, from the singular vectors of W alone.
@@ -567,7 +590,7 @@ def covariance_root(W: np.ndarray, name: str) -> np.ndarray:
     return np.asarray(scaled @ scaled.T)
 
 
-def root_covariance(A: np.ndarray, eps: float = 0.0) -> tuple[Precision, float]:
+def root_covariance(A: Array, eps: float = 0.0) -> tuple[Precision, float]:
     """Return D = (A A' + eps I)^{1/2} / trace and the trace of that root.
 
     D minimizes tr(A'D^{-1}A) over the matrices of trace 1. It is I / k for A = 0.
@@ -608,7 +631,10 @@ def solve_alternating(
     tol: float = 1e-6,
     max_iter: int = 3000,
 ) -> SolverResult:
-    """Minimize ``sum_t 1/2 ||y_t - X_t w_t - b_t||^2 + ridge/2 ||W||_F^2 + alpha tr(D^{-1} (moment + eps I))`` in turn.
+    """Minimize over coefficients and a covariance D in turn.
+
+    The objective is ``sum_t 1/2 ||y_t - X_t w_t - b_t||^2 + ridge/2 ||W||_F^2 + alpha
+    tr(D^{-1} (moment + eps I))``.
 
     The variables are W and a matrix D of trace 1, the moment is W'W (``over="tasks"``:
     MTRL) or W W' (``over="features"``: MTFL). Without eps, minimizing over D leaves

@@ -1,4 +1,7 @@
-"""Training of small fully connected networks with one output per task; PyTorch is imported when one is trained."""
+"""Training of small fully connected networks with one output per task.
+
+PyTorch is imported when a network is trained.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,10 @@ from mtlrun.solvers.relationship.fetr import (
     task_moment,
 )
 
+Array = np.ndarray
+
 #: Weights (inputs, outputs) and biases (outputs,) of one layer.
-Layer = tuple[np.ndarray, np.ndarray]
+Layer = tuple[Array, Array]
 # Early stopping holds out one row in this many, and waits this many epochs for a lower
 # error on them.
 _HELD_OUT = 10
@@ -75,8 +80,8 @@ def load_torch() -> ModuleType:
     return torch
 
 
-def forward(layers: list[Layer], X: Design) -> np.ndarray:
-    """Return the outputs of a network for the rows of X (dense or sparse), shape (n, T)."""
+def forward(layers: list[Layer], X: Design) -> Array:
+    """Return the outputs of a network for rows X, of shape (n, T)."""
     for weights, biases in layers[:-1]:
         X = np.maximum(np.asarray(X @ weights) + biases, 0.0)
     weights, biases = layers[-1]
@@ -96,11 +101,12 @@ def train_network(
     seed: int = 0,
     groups: Any = None,
 ) -> TrainedNetwork:
-    """Minimize the squared error of a network by Adam on random batches, in single precision.
+    """Minimize the squared error by Adam on random batches, in single precision.
 
     With N observed entries in all, the objective is::
 
-        1/N [sum of squares + prior of the last weights W] + weight_decay/2 * (sum of squares of all weights)
+        1/N [sum of squares + prior of the last weights W]
+            + weight_decay/2 * (sum of squares of all weights)
         prior = eta ||W||_F^2 + rho [tr(S1 W S2 W') - T log|S1| - h log|S2|]
 
     W is learned by back-propagation like the layers below; after every epoch S1 and S2
@@ -195,10 +201,8 @@ def train_network(
     return _network(parameters, history, penalty)
 
 
-def _held_out_groups(
-    data: TaskData, groups: Any, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows to train on, and the rows of groups that hold about a tenth of all."""
+def _held_out_groups(data: TaskData, groups: Any, seed: int) -> tuple[Array, Array]:
+    """Return the rows to train on, and rows of groups that hold about a tenth."""
     if data.shared:
         tasks = None
     else:
@@ -219,7 +223,10 @@ def _network(
 
 
 def _first_parameters(torch: ModuleType, sizes: list[int], generator: Any) -> list[Any]:
-    """Return weights and biases in turn, uniform within 1 / sqrt(inputs), as torch's own linear layers have them."""
+    """Return weights and biases in turn, uniform within 1 / sqrt(inputs).
+
+    PyTorch's own linear layers have the same distribution.
+    """
     parameters = []
     for inputs, outputs in itertools.pairwise(sizes):
         bound = inputs**-0.5
@@ -248,7 +255,7 @@ class _Batches:
             )
         self.count = int(data.sizes.sum())
 
-    def loss(self, parameters: list[Any], rows: np.ndarray) -> Any:
+    def loss(self, parameters: list[Any], rows: Array) -> Any:
         """Return the sum of squares over observed entries of some rows."""
         out = self._X[rows]
         for weights, biases in zip(parameters[:-2:2], parameters[1:-2:2], strict=True):
@@ -263,7 +270,7 @@ class _Batches:
 
 
 class _Penalty:
-    """The relationship prior of the last weights W (h, T), with its precision matrices."""
+    """Relationship prior of the last weights W (h, T), with its precision matrices."""
 
     def __init__(self, torch: ModuleType, prior: Prior, W: Any) -> None:
         self._torch = torch

@@ -1,4 +1,6 @@
-"""Linear systems of coupled ridge regressions, (G_t + eta I) w_t + rho (S1 W S2)_t = c_t, by five solvers.
+"""Linear systems of coupled ridge regressions, by five solvers.
+
+The equations are (G_t + eta I) w_t + rho (S1 W S2)_t = c_t.
 
 With one Gram matrix for all tasks this is a (generalized) Sylvester equation; with one
 per task it is not.
@@ -19,6 +21,8 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from mtlrun.problem.memory import require
 from mtlrun.problem.quadratic import times_gram
+
+Array = np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,20 +48,20 @@ class CoupledSystem:
         saved.
     """
 
-    gram: np.ndarray
-    cross: np.ndarray
-    feature_precision: np.ndarray
-    task_precision: np.ndarray
+    gram: Array
+    cross: Array
+    feature_precision: Array
+    task_precision: Array
     eta: float
     rho: float
-    task_spectrum: tuple[np.ndarray, np.ndarray] | None = None
+    task_spectrum: tuple[Array, Array] | None = None
 
     @property
     def shared(self) -> bool:
         """Whether all tasks have one Gram matrix."""
         return self.gram.ndim == 2
 
-    def apply(self, W: np.ndarray) -> np.ndarray:
+    def apply(self, W: Array) -> Array:
         """Return the left-hand side at W (d, T)."""
         return (
             times_gram(self.gram, W)
@@ -65,12 +69,15 @@ class CoupledSystem:
             + self.rho * (self.feature_precision @ W @ self.task_precision)
         )
 
-    def residual(self, W: np.ndarray) -> np.ndarray:
+    def residual(self, W: Array) -> Array:
         """Return cross - apply(W), half of the negative gradient."""
         return self.cross - self.apply(W)
 
-    def relative(self, residual: np.ndarray) -> float:
-        """Return the Frobenius norm of a residual relative to the norm of `cross`; 0 if both are zero."""
+    def relative(self, residual: Array) -> float:
+        """Return the norm of a residual relative to the norm of `cross`.
+
+        It is 0 if both are zero.
+        """
         size = float(np.linalg.norm(residual))
         scale = float(np.linalg.norm(self.cross))
         if scale > 0:
@@ -79,7 +86,10 @@ class CoupledSystem:
 
     @cached_property
     def spectrum(self) -> tuple[float, float]:
-        """Bounds of the eigenvalues, from the eigenvalues of the Gram matrices (all tasks), S1 and S2."""
+        """Bounds of the eigenvalues.
+
+        They follow from the eigenvalues of the Gram matrices (of all tasks), S1 and S2.
+        """
         values = np.linalg.eigvalsh(self.gram)
         s1 = np.linalg.eigvalsh(self.feature_precision)
         s2 = np.linalg.eigvalsh(self.task_precision)
@@ -100,7 +110,7 @@ class Solution:
     """
 
     system: CoupledSystem
-    W: np.ndarray
+    W: Array
     n_iter: int
 
     @cached_property
@@ -115,7 +125,9 @@ def closed_form_bytes(d: int, n_tasks: int) -> int:
 
 
 def solve_closed(system: CoupledSystem) -> Solution:
-    """Solve the d T equations as one dense system, O(d^3 T^3): small problems only. Any layout.
+    """Solve the d T equations as one dense system, in O(d^3 T^3).
+
+    For small problems of any layout.
 
     Raises
     ------
@@ -140,12 +152,14 @@ def solve_closed(system: CoupledSystem) -> Solution:
 def solve_gradient(
     system: CoupledSystem,
     *,
-    start: np.ndarray | None = None,
+    start: Array | None = None,
     tol: float = 1e-10,
     max_iter: int = 100_000,
     spectrum: tuple[float, float] | None = None,
 ) -> Solution:
-    """Descend along half the gradient with the step 2 / (largest + smallest eigenvalue). Any layout.
+    """Descend along half the gradient.
+
+    The step is 2 / (largest + smallest eigenvalue). For any layout.
 
     The iteration converges linearly, by (k - 1) / (k + 1) per step for the condition
     number k. (The paper's step belongs to half the gradient; with the full gradient it
@@ -180,7 +194,10 @@ def solve_gradient(
 def box_spectrum(
     system: CoupledSystem, lower: float, upper: float
 ) -> tuple[float, float]:
-    """Return the paper's bounds: the eigenvalues of the Gram matrices + eta + rho {lower, upper}^2."""
+    """Return the paper's bounds of the eigenvalues.
+
+    They are the eigenvalues of the Gram matrices + eta + rho {lower, upper}^2.
+    """
     values = np.linalg.eigvalsh(system.gram)
     base = max(float(values.min()), 0.0), float(values.max())
     return base[0] + system.eta + system.rho * lower**2, base[
@@ -191,7 +208,7 @@ def box_spectrum(
 def solve_cg(
     system: CoupledSystem,
     *,
-    start: np.ndarray | None = None,
+    start: Array | None = None,
     tol: float = 1e-10,
     max_iter: int = 10_000,
 ) -> Solution:
@@ -212,7 +229,7 @@ def solve_cg(
     """
     shape = system.cross.shape
 
-    def on_vectors(function: Callable[[np.ndarray], np.ndarray]) -> LinearOperator:
+    def on_vectors(function: Callable[[Array], Array]) -> LinearOperator:
         size = system.cross.size
         return LinearOperator(
             (size, size),
@@ -241,7 +258,9 @@ def solve_cg(
 
 
 def solve_sylvester(system: CoupledSystem) -> Solution:
-    """Solve S1^{-1}(G + eta I) W + W (rho S2) = S1^{-1} C by Bartels and Stewart's algorithm. Shared design only.
+    """Solve a Sylvester equation by the algorithm of Bartels and Stewart.
+
+    It is S1^{-1}(G + eta I) W + W (rho S2) = S1^{-1} C, for a shared design only.
 
     Raises
     ------
@@ -258,7 +277,9 @@ def solve_sylvester(system: CoupledSystem) -> Solution:
 
 
 def solve_eigen(system: CoupledSystem) -> Solution:
-    """Solve by diagonalizing one side and tridiagonalising the other: both are symmetric. Shared design only.
+    """Solve by diagonalizing one side and tridiagonalizing the other.
+
+    Both are symmetric. For a shared design only.
 
     With S1 = L L', M = L^{-1} (G + eta I) L^{-T} and S2 = Q diag(b) Q', the columns of
     Z = L' W Q solve (M + rho b_j I) z_j = (L^{-1} C Q)_j, for which a tridiagonal form
@@ -291,7 +312,7 @@ def solve_w(
     system: CoupledSystem,
     method: str = "auto",
     *,
-    start: np.ndarray | None = None,
+    start: Array | None = None,
     tol: float = 1e-10,
     max_iter: int = 10_000,
 ) -> Solution:
@@ -328,14 +349,13 @@ def solve_w(
 def _require_shared(system: CoupledSystem, method: str) -> None:
     if not system.shared:
         raise ValueError(
-            f"w_solver={method!r} needs one design for all tasks, without missing targets and with at most one weight "
-            "per row: with a Gram matrix per task there is no Sylvester equation; use 'auto', 'cg' or 'gradient'"
+            f"w_solver={method!r} needs one design for all tasks, without missing "
+            "targets and with at most one weight per row: with a Gram matrix per task "
+            "there is no Sylvester equation; use 'auto', 'cg' or 'gradient'"
         )
 
 
-def _inverse(
-    system: CoupledSystem, gram: np.ndarray
-) -> Callable[[np.ndarray], np.ndarray]:
+def _inverse(system: CoupledSystem, gram: Array) -> Callable[[Array], Array]:
     """Return the inverse of W -> (gram + eta I) W + rho S1 W S2."""
     shifted = np.array(gram)
     shifted.flat[:: len(gram) + 1] += system.eta
@@ -345,16 +365,17 @@ def _inverse(
     return _by_tasks(system, L, M)
 
 
-def _by_tasks(
-    system: CoupledSystem, L: np.ndarray, M: np.ndarray
-) -> Callable[[np.ndarray], np.ndarray]:
-    """Diagonalize S2 = Q diag(b) Q'; then every column of L' W Q has a system M + rho b_j I of its own."""
+def _by_tasks(system: CoupledSystem, L: Array, M: Array) -> Callable[[Array], Array]:
+    """Diagonalize S2 = Q diag(b) Q'.
+
+    Then each column of L' W Q has a separate system with the matrix M + rho b_j I.
+    """
     left = Tridiagonal.reduce(M)
     b, Q = system.task_spectrum or eigh(
         system.task_precision.T, driver="evd", check_finite=False
     )
 
-    def apply(R: np.ndarray) -> np.ndarray:
+    def apply(R: Array) -> Array:
         columns = dtrsm(1.0, L, (R @ Q).T, side=1, lower=1, trans_a=1, overwrite_b=1)
         left.solve(system.rho * b, columns.T)
         columns = dtrsm(1.0, L, columns, side=1, lower=1, overwrite_b=1)
@@ -363,15 +384,16 @@ def _by_tasks(
     return apply
 
 
-def _by_features(
-    system: CoupledSystem, L: np.ndarray, M: np.ndarray
-) -> Callable[[np.ndarray], np.ndarray]:
-    """Diagonalize M = U diag(a) U'; then every row of U'L'W has a system rho S2 + a_i I of its own."""
+def _by_features(system: CoupledSystem, L: Array, M: Array) -> Callable[[Array], Array]:
+    """Diagonalize M = U diag(a) U'.
+
+    Then each row of U'L'W has a separate system with the matrix rho S2 + a_i I.
+    """
     a, V = eigh(M, lower=True, driver="evd", overwrite_a=True, check_finite=False)
     V = dtrsm(1.0, L, V, lower=1, trans_a=1, overwrite_b=1)
     right = Tridiagonal.reduce(np.array(system.task_precision.T, order="F"))
 
-    def apply(R: np.ndarray) -> np.ndarray:
+    def apply(R: Array) -> Array:
         rows = np.ascontiguousarray(R.T @ V)
         return V @ right.solve(a, rows, factor=system.rho).T
 
@@ -394,23 +416,28 @@ class Tridiagonal:
         Their factors.
     """
 
-    diagonal: np.ndarray
-    off: np.ndarray
-    reflectors: np.ndarray
-    scales: np.ndarray
+    diagonal: Array
+    off: Array
+    reflectors: Array
+    scales: Array
 
     @classmethod
-    def reduce(cls, A: np.ndarray) -> Tridiagonal:
-        """Reduce a symmetric matrix in Fortran order, which is overwritten; its lower triangle is read."""
+    def reduce(cls, A: Array) -> Tridiagonal:
+        """Reduce a symmetric matrix in Fortran order.
+
+        It is overwritten; only its lower triangle counts.
+
+        It is overwritten.
+        """
         packed, diagonal, off, scales, _ = dsytrd(
             A, lower=1, lwork=int(dsytrd_lwork(len(A), lower=1)[0]), overwrite_a=1
         )
         return cls(diagonal, off, np.asfortranarray(packed[1:, :-1]), scales)
 
-    def solve(
-        self, shifts: np.ndarray, R: np.ndarray, *, factor: float = 1.0
-    ) -> np.ndarray:
-        """Return X with (factor A + shifts_j I) x_j = r_j, positive definite for every column.
+    def solve(self, shifts: Array, R: Array, *, factor: float = 1.0) -> Array:
+        """Return X with (factor A + shifts_j I) x_j = r_j.
+
+        The matrix must be positive definite for every column.
 
         Parameters
         ----------
@@ -424,8 +451,11 @@ class Tridiagonal:
         self._rotate(R, "T")
         return R
 
-    def _rotate(self, R: np.ndarray, trans: str) -> None:
-        """Replace R by P'R ("N") or P R ("T"): in Fortran order its transpose is multiplied from the right."""
+    def _rotate(self, R: Array, trans: str) -> None:
+        """Replace R by P'R ("N") or P R ("T").
+
+        R is in Fortran order: its transpose is multiplied from the right.
+        """
         if len(self.diagonal) < 2:
             return
         rows = R.T[:, 1:]
@@ -437,7 +467,7 @@ class Tridiagonal:
             rows[...] = product
 
 
-def reduce_pencil(A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def reduce_pencil(A: Array, B: Array) -> tuple[Array, Array]:
     """Return L and M = L^{-1} A L^{-T} (lower triangles, Fortran order) with B = L L'.
 
     Parameters
@@ -461,10 +491,8 @@ def reduce_pencil(A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return L, M
 
 
-def _solve_shifted(
-    diagonal: np.ndarray, off: np.ndarray, shifts: np.ndarray, R: np.ndarray
-) -> None:
-    """Solve (T + shifts_j I) x_j = r_j by L D L' factors of all columns at once, into R."""
+def _solve_shifted(diagonal: Array, off: Array, shifts: Array, R: Array) -> None:
+    """Solve (T + shifts_j I) x_j = r_j by L D L' factors of all columns, into R."""
     pivots = diagonal[:, np.newaxis] + shifts
     work = np.empty_like(shifts)
     # small systems spend their time on such lookups

@@ -1,4 +1,8 @@
-"""SVMs with the multi-task kernel: kernel matrices, LIBSVM, certificates, optima, and a solver without an intercept."""
+"""SVMs with the multi-task kernel.
+
+There are kernel matrices, LIBSVM, certificates, optima, and a solver without an
+intercept.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +41,17 @@ def kernel_bytes(n: int) -> float:
 
 
 def matrix_pays(entries: float) -> bool:
-    """Return whether a kernel matrix that fits is faster than LIBSVM's products of rows of this many non-zeros."""
+    """Return whether a kernel matrix is faster than LIBSVM's products of rows.
+
+    The matrix must fit into memory. The rows have this many non-zeros.
+    """
     return entries > _FEW_ENTRIES
 
 
 def augmented_features(designs: Sequence[Any], coupling: TaskCoupling) -> Any:
-    """Return rows F_t x (a Kronecker product) with F F' = M: their linear kernel is the multi-task kernel.
+    """Return rows F_t x (a Kronecker product) with F F' = M.
+
+    Their linear kernel is the multi-task kernel.
 
     Parameters
     ----------
@@ -71,14 +80,19 @@ def augmented_features(designs: Sequence[Any], coupling: TaskCoupling) -> Any:
 
 
 def stored(X: Design) -> Any:
-    """Return a design that is an array or a sparse matrix: the features of strings are written out."""
+    """Return a design as an array or a sparse matrix.
+
+    The features of strings are written out.
+    """
     if isinstance(X, StringDesign):
         return X.tocsr()
     return X
 
 
 def kernel_matrix(designs: Sequence[Any], coupling: TaskCoupling) -> Array:
-    """Return ``M_st x'x`` of all pairs of rows, dense, by one product of matrices, or one pass over pairs of strings.
+    """Return ``M_st x'x`` of all pairs of rows as a dense matrix.
+
+    It takes one product of matrices, or one pass over pairs of strings.
 
     Parameters
     ----------
@@ -178,7 +192,10 @@ def certify_kernel(
     alpha: Array,
     b: float,
 ) -> KernelPoint:
-    """Return coefficients, objective and duality gap of dual variables; the designs are arrays or sparse."""
+    """Return coefficients, objective and duality gap of dual variables.
+
+    The designs are arrays or sparse.
+    """
     cuts = np.cumsum([X.shape[0] for X in designs])[:-1]
     V = np.stack(
         [X.T @ a for X, a in zip(designs, np.split(alpha * y, cuts), strict=True)]
@@ -203,7 +220,9 @@ def polish(
     fit_intercept: bool = True,
     max_free: int = 4000,
 ) -> KernelPoint | None:
-    """Return the optimum to the accuracy of floats, by an active-set method that begins at `alpha`.
+    """Return the optimum to floating-point accuracy.
+
+    An active-set method starts at `alpha`.
 
     The support vectors off their bounds have margins of exactly 1, and with intercept
     the dual variables sum to 0 over the labels: one system of equations. Variables that
@@ -273,7 +292,7 @@ def polish(
     return best
 
 
-# ---------------------------------------------------------------------- without an intercept
+# ------------------------------------------------ without an intercept
 #
 # The dual variables are then tied by nothing but their bounds, so that a step can move
 # a single one. The gradient of all variables is kept. In turn, variables that are free
@@ -320,17 +339,17 @@ class _Kernel(NamedTuple):
     diagonal, share : float
     """
 
-    full_matrix: np.ndarray
-    dense: np.ndarray
-    values: np.ndarray
-    columns: np.ndarray
-    indptr: np.ndarray
-    down: np.ndarray
-    places: np.ndarray
-    starts: np.ndarray
-    offsets: np.ndarray
-    owner: np.ndarray
-    mixing: np.ndarray
+    full_matrix: Array
+    dense: Array
+    values: Array
+    columns: Array
+    indptr: Array
+    down: Array
+    places: Array
+    starts: Array
+    offsets: Array
+    owner: Array
+    mixing: Array
     diagonal: float
     share: float
 
@@ -348,16 +367,19 @@ class _Cache(NamedTuple):
     clock : ndarray of shape (1,)
     """
 
-    rows: np.ndarray
-    slot: np.ndarray
-    holds: np.ndarray
-    used: np.ndarray
-    clock: np.ndarray
+    rows: Array
+    slot: Array
+    holds: Array
+    used: Array
+    clock: Array
 
 
 @dataclass
 class _State:
-    """Variables and gradient, of shape (n,), in units in which the diagonal of the kernel is 1."""
+    """Variables and gradient of shape (n,).
+
+    Their units are such that the diagonal of the kernel is 1.
+    """
 
     alpha: Array
     cap: Array
@@ -377,7 +399,10 @@ class _State:
         return np.where(stuck, 0.0, self.gradient)
 
     def judge(self) -> tuple[float, float, float]:
-        """Return the primal value, the duality gap as a sum of non-negative terms, and the largest violation."""
+        """Return the primal value, the duality gap and the largest violation.
+
+        The gap is a sum of non-negative terms.
+        """
         missed = np.maximum(0.0, -self.gradient)
         primal = 0.5 * float(self.alpha @ (self.gradient + 1.0 / self.root)) + float(
             self.cap @ missed
@@ -389,7 +414,7 @@ class _State:
 
     @property
     def violation(self) -> float:
-        """Largest violation of the optimality conditions, in the units of the margins."""
+        """Largest violation of the optimality conditions, in units of margins."""
         return float(np.max(np.abs(self.wrong()) * self.root, initial=0.0))
 
 
@@ -406,7 +431,9 @@ def solve_without_intercept(
     cache_size: float = 200,
     callback: Callback | None = None,
 ) -> SolverResult:
-    """Minimize ``1/2 tr(W M^{-1} W') + sum_i cost_i max(0, 1 - y_i x_i'w_t(i))`` by greedy steps in its dual.
+    """Fit an SVM with the multi-task kernel by greedy steps in its dual.
+
+    The objective is ``1/2 tr(W M^{-1} W') + sum_i cost_i max(0, 1 - y_i x_i'w_t(i))``.
 
     Parameters
     ----------
@@ -500,7 +527,10 @@ def solve_without_intercept(
 
 
 def greedy_bytes(n: int, cache_size: float) -> float:
-    """Return the bytes for n variables besides the kernel: a part of the variables, and the cache."""
+    """Return the bytes for n variables besides the kernel.
+
+    They are for a part of the variables, and for the cache.
+    """
     return 3 * 8.0 * min(n, _MOST) ** 2 + min(8.0 * float(n) ** 2, cache_size * 2**20)
 
 
@@ -581,12 +611,15 @@ def _make_cache(kernel: _Kernel, n: int, megabytes: float) -> _Cache:
 def _improve(
     kernel: _Kernel, cache: _Cache, s: _State, coupling: TaskCoupling, max_steps: int
 ) -> tuple[int, bool]:
-    """Solve for a part of the variables; return the steps taken and whether none changes anything any more."""
+    """Solve for a part of the variables.
+
+    Return the number of steps, and whether none changes anything any more.
+    """
     n = len(s.alpha)
     free = int(s.free.sum())
-    if (
-        2 * free > _MOST
-    ):  # no part holds the free variables: steps among all, each with a row of the kernel
+    if 2 * free > _MOST:
+        # No part can hold the free variables: take steps among all variables, each with
+        # a row of the kernel.
         limit = _FALL * s.violation / s.root
         before = s.alpha.copy()
         steps = _climb(
@@ -619,7 +652,10 @@ def _improve(
 
 
 def _choose(s: _State, size: int) -> Array:
-    """Return the variables of the next part: the free ones, and those whose steps gain most."""
+    """Return the variables of the next part.
+
+    They are the free ones, and those whose steps gain most.
+    """
     moved = np.clip(s.alpha - s.gradient, 0.0, s.cap) - s.alpha
     gain = -moved * (s.gradient + 0.5 * moved)
     first = np.where(s.free, np.inf, gain)
@@ -641,14 +677,17 @@ def _part(
 
 @comparing
 def _move(
-    gradient: np.ndarray,
-    alpha: np.ndarray,
-    cap: np.ndarray,
+    gradient: Array,
+    alpha: Array,
+    cap: Array,
     step: float,
-    row: np.ndarray,
-    best: np.ndarray,
+    row: Array,
+    best: Array,
 ) -> None:
-    """Add a multiple of a row to the gradient and note the largest gain of a step in every block."""
+    """Add a multiple of a row to the gradient.
+
+    Record the largest gain of a step in each block.
+    """
     for k in range(len(best)):
         top = 0.0
         for j in range(k * _BLOCK, min(len(gradient), (k + 1) * _BLOCK)):
@@ -660,9 +699,7 @@ def _move(
 
 
 @inner
-def _find(
-    gradient: np.ndarray, alpha: np.ndarray, cap: np.ndarray, best: np.ndarray
-) -> tuple[int, float]:
+def _find(gradient: Array, alpha: Array, cap: Array, best: Array) -> tuple[int, float]:
     """Return the variable whose step gains most and the step; -1 if none gains."""
     block = -1
     top = 0.0
@@ -685,7 +722,7 @@ def _find(
 
 
 @inner
-def _row(kernel: _Kernel, s: _Cache, i: int) -> np.ndarray:
+def _row(kernel: _Kernel, s: _Cache, i: int) -> Array:
     """Return a row of the kernel, from the cache or computed.
 
     A computed row replaces the least recently used one.
@@ -742,13 +779,16 @@ def _row(kernel: _Kernel, s: _Cache, i: int) -> np.ndarray:
 def _climb(
     kernel: _Kernel,
     cache: _Cache,
-    gradient: np.ndarray,
-    alpha: np.ndarray,
-    cap: np.ndarray,
-    limit: np.ndarray,
+    gradient: Array,
+    alpha: Array,
+    cap: Array,
+    limit: Array,
     steps: int,
 ) -> int:
-    """Take steps until no entry of the gradient that a step can follow is above its limit; return how many."""
+    """Take steps until no entry of the gradient is above its limit; return how many.
+
+    Only entries that a step can follow count.
+    """
     best = np.zeros((len(alpha) + _BLOCK - 1) // _BLOCK)
     _move(gradient, alpha, cap, 0.0, gradient, best)
     for done in range(steps):
@@ -764,10 +804,11 @@ def _climb(
 
 
 @inner
-def _is_calm(
-    gradient: np.ndarray, alpha: np.ndarray, cap: np.ndarray, limit: np.ndarray
-) -> bool:
-    """Return whether no entry of the gradient that a step can follow is above its limit."""
+def _is_calm(gradient: Array, alpha: Array, cap: Array, limit: Array) -> bool:
+    """Return whether no entry of the gradient is above its limit.
+
+    Only entries that a step can follow count.
+    """
     for j in range(len(alpha)):
         g = gradient[j]
         if abs(g) > limit[j] and (
@@ -778,9 +819,7 @@ def _is_calm(
 
 
 @compiled
-def _gather(
-    kernel: _Kernel, cache: _Cache, chosen: np.ndarray, matrix: np.ndarray
-) -> None:
+def _gather(kernel: _Kernel, cache: _Cache, chosen: Array, matrix: Array) -> None:
     """Write the kernel matrix of some rows."""
     for a in range(len(chosen)):
         row = _row(kernel, cache, chosen[a])
@@ -789,9 +828,7 @@ def _gather(
 
 
 @compiled
-def _update(
-    kernel: _Kernel, cache: _Cache, gradient: np.ndarray, change: np.ndarray
-) -> None:
+def _update(kernel: _Kernel, cache: _Cache, gradient: Array, change: Array) -> None:
     """Add what changed variables change in the gradient."""
     for i in range(len(change)):
         if change[i] != 0.0:

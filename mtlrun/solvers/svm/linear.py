@@ -267,7 +267,10 @@ def solve_block_dcd(
     fast: bool | None = None,
     callback: Callback | None = None,
 ) -> SolverResult:
-    """Minimize ``1/2 sum_t ||w_t||^2 + coupling/2 sum_st L_st w_s'w_t + C sum_i weight_i l(y_i w_t(i)'x_i)``.
+    """Fit a linear SVM with a graph of tasks by dual coordinate ascent.
+
+    The objective is ``1/2 sum_t ||w_t||^2 + coupling/2 sum_st L_st w_s'w_t + C sum_i
+    weight_i l(y_i w_t(i)'x_i)``.
 
     l is ``max(0, 1 - z)``, its square, or ``log(1 + exp(-z))``. The dual has one
     variable per entry and ``w_t = sum_s M_ts v_s``, ``v_t = sum_{i in t} alpha_i y_i
@@ -511,7 +514,7 @@ def _row_cost(rows: Rows, n_rows: int) -> float:
     return float((len(rows.start) - 1) * (len(rows.level) - 1))
 
 
-# ---------------------------------------------------------------------- second-order methods
+# ------------------------------------------------ second-order methods
 #
 # A few dense solves with all T * D coefficients, for small T * D. The squared hinge and
 # the logistic loss use Newton's method on the primal. The hinge loss uses a primal-dual
@@ -594,7 +597,9 @@ class SmallProblem:
         return self.coupling.apply(self.sums(alpha))
 
     def factor(self, weights: Array) -> tuple[tuple[Array, bool], Array]:
-        """Factorize M^{-1} x I + blockdiag_t(X_t' diag(weights) X_t), scaled to a unit diagonal.
+        """Factorize M^{-1} x I + blockdiag_t(X_t' diag(weights) X_t).
+
+        It is scaled to a unit diagonal.
 
         Returns the Cholesky factor and the scale. Where rounding leaves the matrix
         indefinite (features of 1e10 and an intercept), the diagonal is raised until it

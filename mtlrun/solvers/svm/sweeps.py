@@ -1,4 +1,6 @@
-"""Compiled sweeps of dual coordinate ascent for graph-regularized SVMs, and their certificate.
+"""Compiled sweeps of dual coordinate ascent for graph-regularized SVMs.
+
+Their certificate is here, too.
 
 An *entry* is a pair (task, row), so that ragged data and a shared design look alike.
 Task t has the entries ``offsets[t] .. offsets[t + 1] - 1``. With
@@ -28,6 +30,8 @@ from mtlrun.features.rows import (
     storage,
 )
 from mtlrun.utils.jit import compiled, inner
+
+Array = np.ndarray
 
 HINGE = 0
 SQUARED_HINGE = 1
@@ -69,18 +73,18 @@ class Problem(NamedTuple):
 
     rows: Rows
     loss: int
-    offsets: np.ndarray
-    task: np.ndarray
-    row: np.ndarray
-    y: np.ndarray
-    cap: np.ndarray
-    curvature: np.ndarray
-    matrix: np.ndarray
-    diagonal: np.ndarray
+    offsets: Array
+    task: Array
+    row: Array
+    y: Array
+    cap: Array
+    curvature: Array
+    matrix: Array
+    diagonal: Array
     common: bool
     share: float
-    mixing: np.ndarray
-    gain: np.ndarray
+    mixing: Array
+    gain: Array
     row_cost: float
     entry_cost: float
 
@@ -110,19 +114,19 @@ class State(NamedTuple):
         State of the random generator, not 0.
     """
 
-    alpha: np.ndarray
-    V: np.ndarray
-    total: np.ndarray
-    w: np.ndarray
-    rest: np.ndarray
-    active: np.ndarray
-    n_active: np.ndarray
-    limits: np.ndarray
-    random: np.ndarray
+    alpha: Array
+    V: Array
+    total: Array
+    w: Array
+    rest: Array
+    active: Array
+    n_active: Array
+    limits: Array
+    random: Array
 
 
 @inner
-def random_below(random: np.ndarray, n: int) -> np.int64:
+def random_below(random: Array, n: int) -> np.int64:
     """Return a random integer below n < 2^32 (xorshift)."""
     x = random[0]
     x ^= x << np.uint64(13)
@@ -134,7 +138,10 @@ def random_below(random: np.ndarray, n: int) -> np.int64:
 
 @inner
 def _logistic_step(alpha: float, cap: float, z: float, q: float) -> float:
-    """Return alpha = cap / (1 + exp(-u)) for the root u of u + z + q (cap / (1 + exp(-u)) - alpha)."""
+    """Return alpha = cap / (1 + exp(-u)) at the root u of a function.
+
+    The function is u + z + q (cap / (1 + exp(-u)) - alpha).
+    """
     low = -z - q * (cap - alpha)
     high = -z + q * alpha
     share = alpha / cap
@@ -166,7 +173,10 @@ def _logistic_step(alpha: float, cap: float, z: float, q: float) -> float:
 def dual_step(
     loss: int, alpha: float, cap: float, z: float, q: float
 ) -> tuple[float, float]:
-    """Return the best value of one dual variable and the gradient (of the dual's negative) at the present one."""
+    """Return the best value of one dual variable, and the present gradient.
+
+    The gradient belongs to minus the dual.
+    """
     if loss == HINGE:
         g = z - 1.0
         if q > 0.0:
@@ -204,10 +214,10 @@ def is_stuck(
 @inner
 def _enter(
     p: Problem,
-    V: np.ndarray,
-    total: np.ndarray,
-    w: np.ndarray,
-    rest: np.ndarray,
+    V: Array,
+    total: Array,
+    w: Array,
+    rest: Array,
     t: int,
 ) -> None:
     """Set w and rest for task t."""
@@ -228,10 +238,10 @@ def _enter(
 @inner
 def _leave(
     own_share: float,
-    V: np.ndarray,
-    total: np.ndarray,
-    w: np.ndarray,
-    rest: np.ndarray,
+    V: Array,
+    total: Array,
+    w: Array,
+    rest: Array,
     t: int,
 ) -> None:
     """Take what w has gained back into V and total."""
@@ -242,10 +252,10 @@ def _leave(
 
 
 @compiled
-def _visit(
-    p: Problem, s: State, W: np.ndarray, active: np.ndarray, n: int, seen: np.ndarray
-) -> int:
-    """Go once through the first n of some entries, in random order; return how many stay active.
+def _visit(p: Problem, s: State, W: Array, active: Array, n: int, seen: Array) -> int:
+    """Go once through the first n of some entries, in random order.
+
+    Return how many stay active.
 
     `W` is changed (see `Problem.mixing`); `seen` collects extremes of gradients, visits
     and changes.
@@ -310,8 +320,11 @@ def _visit(
 
 
 @compiled
-def _set_limits(limits: np.ndarray, high: float, low: float) -> None:
-    """Set the limits of the next sweep from the extremes of the projected gradients of this one."""
+def _set_limits(limits: Array, high: float, low: float) -> None:
+    """Set the limits of the next sweep.
+
+    They are the extremes of the projected gradients of this one.
+    """
     limits[0] = limits[2] * high if high > 0.0 else np.inf
     limits[1] = limits[2] * low if low < 0.0 else -np.inf
 
@@ -320,7 +333,9 @@ def _set_limits(limits: np.ndarray, high: float, low: float) -> None:
 def block_sweeps(
     p: Problem, s: State, eps: float, max_work: float
 ) -> tuple[float, float, float]:
-    """Sweep over the tasks in random order, each with its own coefficients at hand: O(nnz) per row.
+    """Sweep over the tasks in random order, in O(nnz) per row.
+
+    The coefficients of the present task are kept.
 
     Returns
     -------
@@ -377,7 +392,10 @@ def block_sweeps(
 def example_sweeps(
     p: Problem, s: State, eps: float, max_work: float
 ) -> tuple[float, float, float]:
-    """Sweep over the active entries of all tasks in one random order; arguments and results as of `block_sweeps`."""
+    """Sweep over the active entries of all tasks in one random order.
+
+    Parameters and results are as in `block_sweeps`.
+    """
     entries = np.concatenate(
         [s.active[a : a + n] for a, n in zip(p.offsets[:-1], s.n_active, strict=True)]
     )
@@ -396,7 +414,10 @@ def example_sweeps(
 
 @inner
 def _loss_and_gap(loss: int, alpha: float, cap: float, z: float) -> tuple[float, float]:
-    """Return C l(z) and C l(z) + C l*(-alpha / C) + alpha z, not negative and computed without cancellation."""
+    """Return C l(z) and C l(z) + C l*(-alpha / C) + alpha z.
+
+    They are not negative, and computed without cancellation.
+    """
     h = max(0.0, 1.0 - z)
     if loss == HINGE:
         return cap * h, ((cap - alpha) * h if h > 0.0 else alpha * (z - 1.0))
@@ -427,7 +448,7 @@ def rebuild(p: Problem, s: State) -> None:
 
 
 @compiled
-def _add_rows(p: Problem, alphas: np.ndarray, V: np.ndarray) -> None:
+def _add_rows(p: Problem, alphas: Array, V: Array) -> None:
     columns, values = storage(p.rows)
     kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = (
         p.rows
