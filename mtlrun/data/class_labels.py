@@ -19,6 +19,8 @@ from mtlrun.data.names import (
 )
 from mtlrun.errors import DataError, UnknownNameError, listed
 
+Array = np.ndarray
+
 if TYPE_CHECKING:
     from mtlrun.data.roles import DatasetBuilder
 
@@ -28,7 +30,7 @@ FEW_LABELS = 6
 
 def label_columns(
     make: DatasetBuilder, columns: Mapping[str, pd.Series], kind: str
-) -> tuple[np.ndarray, list[str], dict[str, list[str]]]:
+) -> tuple[Array, list[str], dict[str, list[str]]]:
     """Return -1/+1 columns: one per target of two labels, one per class of the others.
 
     Parameters
@@ -49,7 +51,7 @@ def label_columns(
     labels : dict of str to list of str
         Negative and positive label, or all classes, of each target.
     """
-    parts: list[np.ndarray] = []
+    parts: list[Array] = []
     part_names: list[str] = []
     labels: dict[str, list[str]] = {}
     codings: list[str] = []
@@ -129,8 +131,8 @@ def _positive_classes(
 
 
 def classes_of_tasks(
-    codes: np.ndarray, task_id: np.ndarray, tasks: Sequence[str], words: Sequence[str]
-) -> tuple[np.ndarray, list[str], dict[str, list[str]]]:
+    codes: Array, task_id: Array, tasks: Sequence[str], words: Sequence[str]
+) -> tuple[Array, list[str], dict[str, list[str]]]:
     """Return a -1/+1 column per class of each task, and their names and labels.
 
     A task of two classes has one column. Rows of other tasks are NaN.

@@ -12,6 +12,8 @@ from scipy import sparse
 from mtlrun.errors import DataError
 from mtlrun.utils.sizes import LARGEST, LARGEST_X, LARGEST_Y, SMALLEST, SMALLEST_FITTED
 
+Array = np.ndarray
+
 if TYPE_CHECKING:
     from mtlrun.data.clock import Clock
     from mtlrun.problem.taskdata import TaskData
@@ -21,7 +23,7 @@ TASK_TYPES = ("binary", "regression", "multiclass")
 ELAPSED = "elapsed"
 
 
-def signs(labels: np.ndarray, name: str) -> np.ndarray:
+def signs(labels: Array, name: str) -> Array:
     """Return binary labels, 0/1 or -1/+1, as -1/+1 float64; NaN stays.
 
     Raises
@@ -124,9 +126,9 @@ class Dataset:
     """
 
     X: Any
-    y: np.ndarray
+    y: Array
     task_type: str
-    task_id: np.ndarray | None = None
+    task_id: Array | None = None
     tasks: list[str] = field(default_factory=list)
     features: list[str] = field(default_factory=list)
     id: str = ""
@@ -136,10 +138,10 @@ class Dataset:
     notes: str = ""
     options: dict[str, Any] = field(default_factory=dict)
     truth: dict[str, Any] = field(default_factory=dict)
-    splits: dict[str, list[tuple[np.ndarray, np.ndarray]]] = field(default_factory=dict)
-    source: dict[str, np.ndarray] = field(default_factory=dict)
+    splits: dict[str, list[tuple[Array, Array]]] = field(default_factory=dict)
+    source: dict[str, Array] = field(default_factory=dict)
     categories: dict[str, list[str]] = field(default_factory=dict)
-    levels: dict[str, np.ndarray] = field(default_factory=dict)
+    levels: dict[str, Array] = field(default_factory=dict)
     level_names: dict[str, list[str]] = field(default_factory=dict)
     targets: list[str] = field(default_factory=list)
     labels: dict[str, list[str]] = field(default_factory=dict)
@@ -227,7 +229,7 @@ class Dataset:
         """Number of tasks (classes of a multi-class set)."""
         return len(self.tasks)
 
-    def subset(self, rows: np.ndarray) -> Dataset:
+    def subset(self, rows: Array) -> Dataset:
         """Return the data set of these rows, in this order.
 
         Published splits are dropped, tasks are kept.
@@ -278,7 +280,7 @@ class Dataset:
             X = np.column_stack([self.X, elapsed])
         return replace(self, X=X, features=[*self.features, self.clock.last_column])
 
-    def sum_by_task(self, values: np.ndarray) -> np.ndarray:
+    def sum_by_task(self, values: Array) -> Array:
         """Sum values of the shape of `y` over the rows of each task.
 
         A 1-D `y` without tasks is a single task.
@@ -357,7 +359,7 @@ class Dataset:
         return {**statistics, **_label_statistics(self.y > 0)}
 
 
-def _label_statistics(positive: np.ndarray) -> dict[str, int | float]:
+def _label_statistics(positive: Array) -> dict[str, int | float]:
     statistics: dict[str, int | float] = {"positives": int(positive.sum())}
     if positive.ndim == 1:
         return statistics

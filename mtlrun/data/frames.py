@@ -354,7 +354,7 @@ def _column_arrays(column: pd.Series) -> dict[str, Array]:
     return {"codes": codes.astype(np.int32), "words": marked}
 
 
-def load_frame(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
+def load_frame(arrays: Mapping[str, Array]) -> pd.DataFrame:
     """Return the data frame of an archive.
 
     Raises

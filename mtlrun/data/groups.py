@@ -27,7 +27,9 @@ from scipy import sparse
 
 from mtlrun.errors import DataError
 
-Rows = np.ndarray
+Array = np.ndarray
+
+Rows = Array
 
 
 def group_folds(
@@ -89,22 +91,19 @@ def group_split(
     return np.flatnonzero(part_of_row == 0), np.flatnonzero(part_of_row == 1)
 
 
-def strata_of(
-    y: np.ndarray, tasks: np.ndarray | None, *, labels: bool
-) -> sparse.csr_matrix:
-    """Return 0/1 columns, of shape (n, C), that say what every row brings.
+def strata_of(y: Array, tasks: Array | None, *, labels: bool) -> sparse.csr_matrix:
+    """Return 0/1 columns, of shape (n, C), of which each part is to get its share.
 
-    They are the tasks of the rows, or the observed targets of tasks that share their
-    rows; for class labels as well the rows of each label of each task.
+    They mark the tasks of the rows, or the observed targets of tasks that share their
+    rows. For class labels, they also mark the rows of each label of each task.
     """
     n = len(y)
     if tasks is not None:
         columns = [_indicators(tasks)]
         if labels:
             pairs = np.column_stack([_codes(tasks), _codes(y)])
-            columns.append(
-                _indicators(np.unique(pairs, axis=0, return_inverse=True)[1])
-            )
+            _, pair_of_row = np.unique(pairs, axis=0, return_inverse=True)
+            columns.append(_indicators(pair_of_row))
         return sparse.hstack(columns, format="csr")
     Y = np.asarray(y).reshape(n, -1)
     if Y.dtype.kind != "f":
@@ -112,40 +111,42 @@ def strata_of(
     observed = ~np.isnan(Y)
     columns = [sparse.csr_matrix(observed, dtype=np.float64)]
     if labels:
-        columns.append(sparse.csr_matrix(observed & (Y > 0), dtype=np.float64))
-        columns.append(sparse.csr_matrix(observed & ~(Y > 0), dtype=np.float64))
+        positive = Y > 0
+        columns.append(sparse.csr_matrix(observed & positive, dtype=np.float64))
+        columns.append(sparse.csr_matrix(observed & ~positive, dtype=np.float64))
     return sparse.hstack(columns, format="csr")
 
 
-def _indicators(values: np.ndarray) -> sparse.csr_matrix:
+def _indicators(values: Array) -> sparse.csr_matrix:
     """Return one 0/1 column per distinct value."""
     codes = _codes(values)
     n = len(codes)
     return sparse.csr_matrix((np.ones(n), (np.arange(n), codes)))
 
 
-def _codes(values: Any) -> np.ndarray:
+def _codes(values: Any) -> Array:
     """Return the positions of values among the distinct ones."""
-    return np.unique(np.asarray(values), return_inverse=True)[1].reshape(-1)
+    _, codes = np.unique(np.asarray(values), return_inverse=True)
+    # Some versions of NumPy keep the shape of the values.
+    return codes.reshape(-1)
 
 
 def _deal(
-    groups: np.ndarray,
+    groups: Array,
     strata: Any,
-    y: np.ndarray,
-    shares: np.ndarray,
+    y: Array,
+    shares: Array,
     seed: int,
     complete: int | None = None,
-) -> np.ndarray:
-    """Return the part of each row.
+) -> Array:
+    """Return the part of each row, see the module docstring.
 
-    Part `complete` receives every group that brings a column of which it has no rows.
+    Part `complete` receives every group with a column of which the part has no rows.
     """
     n_rows = len(groups)
     n_groups = int(groups.max()) + 1
-    member = sparse.csr_matrix(
-        (np.ones(n_rows), (groups, np.arange(n_rows))), shape=(n_groups, n_rows)
-    )
+    entries = (np.ones(n_rows), (groups, np.arange(n_rows)))
+    member = sparse.csr_matrix(entries, shape=(n_groups, n_rows))
     counts = (member @ sparse.csr_matrix(strata)).tocsr()
     counts.eliminate_zeros()
     totals = np.asarray(counts.sum(axis=0)).ravel()
@@ -154,9 +155,9 @@ def _deal(
     rows_received = np.zeros(len(shares))
     part_of_group = np.empty(n_groups, dtype=np.int64)
     for group in _dealing_order(groups, y, sizes, seed):
-        entries = slice(counts.indptr[group], counts.indptr[group + 1])
-        columns = counts.indices[entries]
-        rows = counts.data[entries]
+        positions = slice(counts.indptr[group], counts.indptr[group + 1])
+        columns = counts.indices[positions]
+        rows = counts.data[positions]
         share_of_group = rows / totals[columns]
         share_of_part = received[:, columns] / totals[columns]
         cost = (share_of_part @ share_of_group) / shares
@@ -173,9 +174,7 @@ def _deal(
     return part_of_group[groups]
 
 
-def _dealing_order(
-    groups: np.ndarray, y: np.ndarray, sizes: np.ndarray, seed: int
-) -> np.ndarray:
+def _dealing_order(groups: Array, y: Array, sizes: Array, seed: int) -> Array:
     """Return the groups in the order in which they are dealt.
 
     Larger groups come first, so that small ones can even out what they leave. Groups
@@ -188,13 +187,17 @@ def _dealing_order(
     return shuffled[np.argsort(-size_class[shuffled], kind="stable")]
 
 
-def _order_by_content(groups: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the groups sorted by their sorted targets, whatever they are called."""
+def _order_by_content(groups: Array, y: Array) -> Array:
+    """Return the groups sorted by their sorted targets.
+
+    Folds then depend on neither the names of the groups nor the order of the rows.
+    """
     Y = np.asarray(y).reshape(len(groups), -1)
     if Y.dtype.kind == "f":
         # A missing target comes before all others.
         Y = np.where(np.isnan(Y), -np.inf, Y)
-    ranks = np.unique(Y, axis=0, return_inverse=True)[1].reshape(-1)
+    _, inverse = np.unique(Y, axis=0, return_inverse=True)
+    ranks = inverse.reshape(-1)
     order = np.lexsort((ranks, groups))
     bounds = np.cumsum(np.bincount(groups))[:-1]
     # Big-endian bytes sort like the numbers that they hold.

@@ -27,6 +27,8 @@ import pandas as pd
 
 from mtlrun.errors import DataError, listed
 
+Array = np.ndarray
+
 #: Texts that stand for a missing value in every container: what R, pandas, databases,
 #: Weka and C libraries write, and Excel's #N/A in the languages that rename it.
 MISSING = (
@@ -64,7 +66,7 @@ class Names:
         type (1 and the text 1) or by the normal form of their letters.
     """
 
-    codes: np.ndarray
+    codes: Array
     names: list[str]
     merged: list[str] = field(default_factory=list)
 
@@ -107,9 +109,7 @@ class Names:
         return Names(_recoded(self.codes, self.names, names), names, self.merged)
 
 
-def _recoded(
-    codes: np.ndarray, texts: Sequence[str], names: Sequence[str]
-) -> np.ndarray:
+def _recoded(codes: Array, texts: Sequence[str], names: Sequence[str]) -> Array:
     """Return the positions among the names of cells that are coded by their texts.
 
     Parameters
@@ -206,7 +206,7 @@ class Known:
                 return spelling
         return name
 
-    def codes(self, column: pd.Series) -> tuple[np.ndarray, dict[str, int]]:
+    def codes(self, column: pd.Series) -> tuple[Array, dict[str, int]]:
         """Return the position of each cell among the names, and how often others occur.
 
         Positions are floats: NaN where missing, one beyond the last for another name. A
@@ -232,7 +232,7 @@ class Known:
         return np.array(positions, dtype=float)[codes], unknown
 
 
-def _factorized(column: pd.Series) -> tuple[np.ndarray, list[Any]]:
+def _factorized(column: pd.Series) -> tuple[Array, list[Any]]:
     """Return codes (-1 for missing) and the different cells.
 
     Texts of any kind of column become Python's.

@@ -14,6 +14,8 @@ from mtlrun.data.dataset import Dataset, check_sizes
 from mtlrun.errors import DataError
 from mtlrun.utils.sizes import allow_simulated
 
+Array = np.ndarray
+
 #: The three studies whose patients the paper pools, and their sizes (474 in all).
 STUDIES = {"E-GEOD-16446": 114, "E-GEOD-20194": 278, "E-GEOD-22093": 82}
 #: A + T content of the background, roughly as in the genomes.
@@ -100,17 +102,13 @@ def simulate_rmtl(
     check_sizes(n=n, d=d, m=m, rank=rank)
     allow_simulated((n, d), (d, m), (n, m), (d, rank), (m, rank))
     _require(kind in ("sign", "value"), f"kind must be 'sign' or 'value', not {kind!r}")
-    fine = 0 <= outliers <= 1 and noise >= 0
     _require(
-        fine, f"outliers must be in [0, 1] and noise >= 0, not {outliers} and {noise}"
+        0 <= outliers <= 1 and noise >= 0,
+        f"outliers must be in [0, 1] and noise >= 0, not {outliers} and {noise}",
     )
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d))
-    L = (
-        rng.standard_normal((d, rank))
-        @ rng.standard_normal((m, rank)).T
-        / np.sqrt(rank)
-    )
+    L = _low_rank(d, m, rank, rng)
     n_outliers = 0
     if outliers:
         n_outliers = max(1, round(outliers * m))
@@ -173,24 +171,26 @@ def simulate_fetr(
     """
     check_sizes(n=n, d=d, m=m)
     allow_simulated((n, d), (d, m), (n, m), (d, d), (m, m))
-    fine = 0 < l <= u and noise >= 0
     _require(
-        fine, f"0 < l <= u and noise >= 0 are needed, not l={l}, u={u}, noise={noise}"
+        0 < l <= u and noise >= 0,
+        f"0 < l <= u and noise >= 0 are needed, not l={l}, u={u}, noise={noise}",
     )
     rng = np.random.default_rng(seed)
     X = rng.random((n, d))
     values1, basis1 = _random_spectrum(d, l, u, rng)
     values2, basis2 = _random_spectrum(m, l, u, rng)
     Z = rng.standard_normal((d, m))
-    W = (basis1 / np.sqrt(values1)) @ Z @ (basis2 / np.sqrt(values2)).T
+    # Sigma1 and Sigma2 are precision matrices: W has their inverses as covariances.
+    left = basis1 / np.sqrt(values1)
+    right = basis2 / np.sqrt(values2)
+    W = left @ Z @ right.T
     truth = {
         "W": W,
         "Sigma1": (basis1 * values1) @ basis1.T,
         "Sigma2": (basis2 * values2) @ basis2.T,
     }
-    return Dataset(
-        X=X, y=_noisy(X @ W, noise, rng), task_type="regression", truth=truth
-    )
+    Y = _noisy(X @ W, noise, rng)
+    return Dataset(X=X, y=Y, task_type="regression", truth=truth)
 
 
 def simulate_gauss2d(
@@ -237,10 +237,10 @@ def simulate_gauss2d(
     """
     check_sizes(n=n, tasks=tasks)
     allow_simulated((n, 2), (tasks, tasks))
-    fine = n >= 2 * tasks and 0 < bayes_error < 0.5
     _require(
-        fine,
-        f"n >= 2 * tasks and 0 < bayes_error < 0.5 are needed, not n={n}, bayes_error={bayes_error}",
+        n >= 2 * tasks and 0 < bayes_error < 0.5,
+        f"n >= 2 * tasks and 0 < bayes_error < 0.5 are needed, not n={n}, "
+        f"bayes_error={bayes_error}",
     )
     _require(
         means in ("rotated", "authors"),
@@ -253,17 +253,21 @@ def simulate_gauss2d(
         bayes_error = float(special.ndtr(-np.linalg.norm(mu[0])))
         truth["similarity"] = (np.ones((tasks, tasks)) + np.eye(tasks)) / 2
     else:
-        directions = np.pi / 4 + (
-            np.linspace(-angle / 2, angle / 2, tasks) if tasks > 1 else np.zeros(1)
-        )
-        mu = -special.ndtri(bayes_error) * np.column_stack(
-            [np.cos(directions), np.sin(directions)]
-        )
-    sizes = np.full(tasks, n // tasks) + (np.arange(tasks) < n % tasks)
+        offsets = np.zeros(1)
+        if tasks > 1:
+            offsets = np.linspace(-angle / 2, angle / 2, tasks)
+        directions = np.pi / 4 + offsets
+        # At this distance of the means from zero, the best classifier errs with the
+        # probability `bayes_error`.
+        distance = -special.ndtri(bayes_error)
+        mu = distance * np.column_stack([np.cos(directions), np.sin(directions)])
+    sizes = _even_sizes(n, tasks)
     task_id = np.repeat(np.arange(tasks), sizes)
-    y = np.concatenate(
-        [rng.permutation(np.where(np.arange(size) % 2, -1.0, 1.0)) for size in sizes]
-    )
+    labels = []
+    for size in sizes:
+        balanced = np.where(np.arange(size) % 2, -1.0, 1.0)
+        labels.append(rng.permutation(balanced))
+    y = np.concatenate(labels)
     X = y[:, None] * mu[task_id] + rng.standard_normal((n, 2))
     truth |= {"means": mu, "W": 2 * mu.T, "bayes_error": bayes_error}
     return Dataset(
@@ -313,16 +317,18 @@ def simulate_kernel_groups(
     )
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((tasks, rows, d))
-    directions = np.stack(
-        [np.linalg.qr(rng.standard_normal((d, 2)))[0] for _ in range(tasks)]
-    )
-    along = np.einsum("tnd,tdk->tnk", X, directions)
+    bases = []
+    for _ in range(tasks):
+        basis, _ = np.linalg.qr(rng.standard_normal((d, 2)))
+        bases.append(basis)
+    along = np.einsum("tnd,tdk->tnk", X, np.stack(bases))
+    first = along[:, :, 0]
+    second = along[:, :, 1]
     n_linear = (tasks + 1) // 2
-    linear = np.arange(tasks) < n_linear
-    scores = np.where(linear[:, None], along[:, :, 0], along[:, :, 0] * along[:, :, 1])
-    y = np.where(scores > 0, 1.0, -1.0) * np.where(
-        rng.random((tasks, rows)) < noise, -1.0, 1.0
-    )
+    is_linear = np.arange(tasks) < n_linear
+    scores = np.where(is_linear[:, None], first, first * second)
+    is_flipped = rng.random((tasks, rows)) < noise
+    y = np.where(scores > 0, 1.0, -1.0) * np.where(is_flipped, -1.0, 1.0)
     names = [f"line {t + 1}" for t in range(n_linear)]
     names += [f"product {t + 1}" for t in range(n_linear, tasks)]
     task_id = np.repeat(np.arange(tasks), rows)
@@ -394,18 +400,24 @@ def simulate_families(
     common = rng.standard_normal((d, 3))
     task_part = task_part / np.linalg.norm(task_part, axis=0)
     common = common / np.linalg.norm(common, axis=0)
+    # All families are drawn: rows and noise are the same for each of them.
+    weights = rng.standard_normal((2, tasks))
     numbers = np.arange(tasks)
     slopes = common[:, :1] + 0.5 * task_part
-    W = {
+    is_shared_feature = np.arange(d)[:, None] < 3
+    is_outlier = numbers % 6 == 5
+    signs = np.where(numbers % 2, -1.0, 1.0)
+    W_of_families = {
         "equal": np.repeat(common[:, :1], tasks, axis=1),
         "slopes": slopes,
-        "low-rank": common[:, :2] @ rng.standard_normal((2, tasks)),
-        "shared-features": np.where(np.arange(d)[:, None] < 3, task_part, 0.0),
+        "low-rank": common[:, :2] @ weights,
+        "shared-features": np.where(is_shared_feature, task_part, 0.0),
         "clusters": common[:, numbers % 3],
-        "outliers": np.where(numbers % 6 == 5, task_part, slopes),
+        "outliers": np.where(is_outlier, task_part, slopes),
         "unrelated": task_part,
-        "sign-flipped": common[:, :1] * np.where(numbers % 2, -1.0, 1.0),
-    }[family]
+        "sign-flipped": common[:, :1] * signs,
+    }
+    W = W_of_families[family]
     W = W / np.linalg.norm(W, axis=0)
     X = rng.standard_normal((tasks, rows, d))
     y = np.einsum("tnd,dt->tn", X, W) + noise * rng.standard_normal((tasks, rows))
@@ -470,77 +482,95 @@ def simulate_eurlex(
     _require(0 <= outliers <= m, f"{outliers} outliers of {m} labels cannot be")
     rng = np.random.default_rng(seed)
     X = _documents(n, d, draws, rng)
-    W = (
-        rng.standard_normal((d, rank))
-        @ rng.standard_normal((m, rank)).T
-        / np.sqrt(rank)
-    )
+    W = _low_rank(d, m, rank, rng)
     chosen = np.sort(rng.permutation(m)[:outliers])
     W[:, chosen] = rng.standard_normal((d, outliers))
     scores = _noisy(X @ W, 0.1, rng)
     counts = rng.permutation(_zipf_counts(n, m, cardinality, least))
     Y = np.full((n, m), -1.0)
     for t, count in enumerate(counts):
-        Y[np.argpartition(scores[:, t], n - count)[n - count :], t] = 1.0
+        order = np.argpartition(scores[:, t], n - count)
+        top = order[n - count :]
+        Y[top, t] = 1.0
     return Dataset(X=X, y=Y, task_type="binary", truth={"W": W, "outliers": chosen})
 
 
 def _documents(
     n: int, d: int, draws: int, rng: np.random.Generator
 ) -> sparse.csr_matrix:
+    """Return documents of length 1: n rows with weights of their distinct terms."""
     p = np.arange(1, d + 1) ** -0.7
     p /= p.sum()
-    terms = np.sort(
-        np.searchsorted(np.cumsum(p), rng.random((n, draws)), side="right"), axis=1
-    )
-    np.minimum(terms, d - 1, out=terms)  # the cumulative sum may end just below 1
-    first = np.ones(terms.shape, dtype=bool)
-    first[:, 1:] = np.diff(terms, axis=1) > 0
-    columns = terms[first]
-    indptr = np.concatenate([[0], np.cumsum(first.sum(axis=1))])
+    # Terms are drawn by inversion: far faster than `choice` with probabilities.
+    drawn = np.searchsorted(np.cumsum(p), rng.random((n, draws)), side="right")
+    terms = np.sort(drawn, axis=1)
+    # The cumulative sum may end just below 1.
+    np.minimum(terms, d - 1, out=terms)
+    is_first = np.ones(terms.shape, dtype=bool)
+    is_first[:, 1:] = np.diff(terms, axis=1) > 0
+    columns = terms[is_first]
+    indptr = np.concatenate([[0], np.cumsum(is_first.sum(axis=1))])
     values = rng.standard_exponential(len(columns)) * -np.log(p[columns])
     norms = np.sqrt(np.add.reduceat(values**2, indptr[:-1]))
-    return sparse.csr_matrix(
-        (values / np.repeat(norms, np.diff(indptr)), columns, indptr), shape=(n, d)
-    )
+    normalized = values / np.repeat(norms, np.diff(indptr))
+    return sparse.csr_matrix((normalized, columns, indptr), shape=(n, d))
 
 
-def _zipf_counts(n: int, m: int, cardinality: float, least: int) -> np.ndarray:
+def _zipf_counts(n: int, m: int, cardinality: float, least: int) -> Array:
     """Return m label frequencies ~ k^-0.8 in [least, n].
 
     Their sum is as near to n * cardinality as possible.
     """
     shape = np.arange(1, m + 1) ** -0.8
-    fine = least * m <= n * cardinality <= n * m and least <= n
     _require(
-        fine,
-        f"{m} labels with at least {least} positives do not give {cardinality} labels to each of {n} rows",
+        least * m <= n * cardinality <= n * m and least <= n,
+        f"{m} labels with at least {least} positives do not give {cardinality} labels "
+        f"to each of {n} rows",
     )
+    # Clipping has no closed form: bisection for the factor of the law.
     low = 0.0
     high = float(n) * m
     for _ in range(100):
         middle = (low + high) / 2
         total = np.clip(np.round(middle * shape), least, n).sum()
-        low, high = (middle, high) if total < n * cardinality else (low, middle)
+        if total < n * cardinality:
+            low = middle
+        else:
+            high = middle
     return np.clip(np.round(high * shape), least, n).astype(np.int64)
 
 
 def _random_spectrum(
     size: int, lower: float, upper: float, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[Array, Array]:
+    """Return log-uniform eigenvalues in [lower, upper] and random eigenvectors."""
     values = np.exp(rng.uniform(np.log(lower), np.log(upper), size))
     basis, triangle = np.linalg.qr(rng.standard_normal((size, size)))
-    return values, basis * np.sign(
-        np.diag(triangle)
-    )  # signs fixed: else they depend on the LAPACK
+    # The signs of a QR factorization depend on the version of LAPACK.
+    signs = np.sign(np.diag(triangle))
+    return values, basis * signs
 
 
-def _noisy(scores: np.ndarray, noise: float, rng: np.random.Generator) -> np.ndarray:
+def _low_rank(d: int, m: int, rank: int, rng: np.random.Generator) -> Array:
+    """Return U V' / sqrt(rank) for standard normal U (d, rank) and V (m, rank)."""
+    U = rng.standard_normal((d, rank))
+    V = rng.standard_normal((m, rank))
+    return U @ V.T / np.sqrt(rank)
+
+
+def _even_sizes(n: int, parts: int) -> Array:
+    """Return sizes of parts of n rows that differ by at most one."""
+    return np.full(parts, n // parts) + (np.arange(parts) < n % parts)
+
+
+def _noisy(scores: Array, noise: float, rng: np.random.Generator) -> Array:
+    """Return scores with noise in units of their standard deviation, by column."""
     return scores + noise * scores.std(axis=0) * rng.standard_normal(scores.shape)
 
 
-def _require(fine: bool, text: str) -> None:
-    if not fine:
+def _require(is_valid: bool, text: str) -> None:
+    """Raise a DataError with a text unless arguments are valid."""
+    if not is_valid:
         raise DataError(text)
 
 
@@ -584,15 +614,12 @@ def simulate_breast_cancer(
         If a parameter is out of range.
     """
     check_sizes(n_genes=n_genes, factors=factors)
-    allow_simulated(
-        (n_genes, factors),
-        (sum(STUDIES.values()), n_genes),
-        (sum(STUDIES.values()), factors),
-    )
-    fine = 0 <= shared <= 1 and 0 < response < 1
+    n_patients = sum(STUDIES.values())
+    allow_simulated((n_genes, factors), (n_patients, n_genes), (n_patients, factors))
     _require(
-        fine,
-        f"0 <= shared <= 1 and 0 < response < 1 are needed, not shared={shared}, response={response}",
+        0 <= shared <= 1 and 0 < response < 1,
+        f"0 <= shared <= 1 and 0 < response < 1 are needed, not shared={shared}, "
+        f"response={response}",
     )
     generator = np.random.default_rng(seed)
     loadings = generator.standard_normal((n_genes, factors)) * np.sqrt(0.5 / factors)
@@ -606,9 +633,8 @@ def simulate_breast_cancer(
         genes += 0.3 * generator.standard_normal(n_genes)
         weights = shared * common + (1 - shared) * generator.standard_normal(n_genes)
         score = genes @ weights
-        total = (score - score.mean()) / score.std() + 0.5 * generator.logistic(
-            size=size
-        )
+        standardized = (score - score.mean()) / score.std()
+        total = standardized + 0.5 * generator.logistic(size=size)
         X.append(genes)
         W.append(weights)
         y.append(np.where(total > np.quantile(total, 1 - response), 1.0, -1.0))
@@ -686,15 +712,12 @@ def simulate_splice(
         n >= 2 * len(organisms), f"n = {n} is too small for {len(organisms)} organisms"
     )
     site = (length - 2) // 2
-    pwm = np.stack(
-        [
-            _matrix(o, k, length, site, shared, strength, seed)
-            for k, o in enumerate(organisms)
-        ]
-    )
-    sizes = np.full(len(organisms), n // len(organisms)) + (
-        np.arange(len(organisms)) < n % len(organisms)
-    )
+    matrices = []
+    for k, organism in enumerate(organisms):
+        matrix = _matrix(organism, k, length, site, shared, strength, seed)
+        matrices.append(matrix)
+    pwm = np.stack(matrices)
+    sizes = _even_sizes(n, len(organisms))
     X = np.empty((n, length), dtype=np.uint8)
     y = np.empty(n)
     start = 0
@@ -719,7 +742,7 @@ def simulate_splice(
     )
 
 
-def _background(organism: str) -> np.ndarray:
+def _background(organism: str) -> Array:
     at = AT_CONTENT.get(organism, 0.59)
     return np.array([at, 1 - at, 1 - at, at]) / 2
 
@@ -732,47 +755,49 @@ def _matrix(
     shared: float,
     strength: float,
     seed: int,
-) -> np.ndarray:
+) -> Array:
     """Return the position weight matrix (length, 4) of an organism."""
     common = _signal(np.random.default_rng([seed, 0]), length, site)
     signal = _signal(np.random.default_rng([seed, 0, number + 1]), length, site)
-    weights = _background(organism) * np.exp(
-        strength * (shared * common + (1 - shared) * signal)
-    )
+    mixture = shared * common + (1 - shared) * signal
+    weights = _background(organism) * np.exp(strength * mixture)
     return weights / weights.sum(axis=1, keepdims=True)
 
 
-def _signal(generator: np.random.Generator, length: int, site: int) -> np.ndarray:
+def _signal(generator: np.random.Generator, length: int, site: int) -> Array:
+    """Return log-odds of the bases at each position around a site, (length, 4)."""
     signal = np.zeros((length, 4))
+    # C and T, the pyrimidines.
     signal[max(0, site - TRACT) : site, [1, 3]] = (0.5, 0.9)
-    for p in (*range(site - CONSENSUS, site), *range(site + 2, site + 2 + CONSENSUS)):
+    before = range(site - CONSENSUS, site)
+    after = range(site + 2, site + 2 + CONSENSUS)
+    for p in (*before, *after):
         signal[p, generator.integers(4)] += 1.5
     return signal
 
 
-def _levels(probabilities: np.ndarray) -> np.ndarray:
+def _levels(probabilities: Array) -> Array:
     """Return the bases of 256 equally likely levels of each position.
 
     The result has shape (length, 256) and type uint8.
     """
     upper = np.round(np.cumsum(probabilities, axis=1) * LEVELS)
-    code = (np.arange(LEVELS)[None, :, None] >= upper[:, None, :3]).sum(axis=2)
+    levels = np.arange(LEVELS)[None, :, None]
+    code = (levels >= upper[:, None, :3]).sum(axis=2)
     return BASES[code]
 
 
 def _draw(
     generator: np.random.Generator,
-    positive: np.ndarray,
-    signal: np.ndarray,
-    background: np.ndarray,
-) -> np.ndarray:
+    positive: Array,
+    signal: Array,
+    background: Array,
+) -> Array:
+    """Return the letters of sites (positive) and decoys, (n, length)."""
     length = signal.shape[0]
     level = generator.integers(LEVELS, size=(len(positive), length), dtype=np.uint8)
     both = np.stack((background, signal))
     # One flat gather: both[class, position, level] for all letters at once.
-    flat = (
-        positive[:, None].astype(np.int64) * (length * LEVELS)
-        + np.arange(length) * LEVELS
-        + level
-    )
-    return both.reshape(-1)[flat]
+    class_start = positive[:, None].astype(np.int64) * (length * LEVELS)
+    position_start = np.arange(length) * LEVELS
+    return both.reshape(-1)[class_start + position_start + level]

@@ -19,7 +19,9 @@ from mtlrun.data.groups import group_folds, group_split, strata_of
 from mtlrun.errors import DataError, counted, listed
 from mtlrun.utils.io import derive_seed
 
-Rows = np.ndarray
+Array = np.ndarray
+
+Rows = Array
 
 #: Rows that a task keeps if only a part is trained on: enough for the folds of a
 #: search.
@@ -40,7 +42,7 @@ WEIGHT = "weight"
 SPLIT_KEYS = frozenset({GROUP, TIME, ORDER, NEW_TASK})
 
 
-def random_split(n: int, train: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def random_split(n: int, train: float, seed: int) -> tuple[Array, Array]:
     """Split n rows at random, whatever their tasks.
 
     Parameters
@@ -78,9 +80,7 @@ def random_split(n: int, train: float, seed: int) -> tuple[np.ndarray, np.ndarra
     return order[:count], order[count:]
 
 
-def time_folds(
-    time: np.ndarray, n_folds: int
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def time_folds(time: Array, n_folds: int) -> Iterator[tuple[Array, Array]]:
     """Yield (train, test) rows of each fold.
 
     Fold k is tested after training on all rows before it, as often as times allow.
@@ -97,8 +97,8 @@ def time_folds(
 
 
 def next_row_folds(
-    order: np.ndarray, task_id: np.ndarray, n_folds: int
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    order: Array, task_id: Array, n_folds: int
+) -> Iterator[tuple[Array, Array]]:
     """Yield (train, test) rows: the last rows of each task after its earlier ones.
 
     The first fold tests the last block of times of each task, the second one the block
@@ -160,7 +160,7 @@ class _TaskSplitter(BaseCrossValidator):
 
     def split(
         self, X: Any, y: Any = None, groups: Any = None, *, task_id: Any = None
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    ) -> Iterator[tuple[Array, Array]]:
         """Yield (train, test) row indices.
 
         Parameters
@@ -182,15 +182,13 @@ class _TaskSplitter(BaseCrossValidator):
         yield from self._parts(tasks, self._strata(tasks, y))
 
     @abstractmethod
-    def _parts(
-        self, tasks: np.ndarray, strata: np.ndarray
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _parts(self, tasks: Array, strata: Array) -> Iterator[tuple[Array, Array]]:
         """Yield training and test rows of each split.
 
         `tasks` and `strata` are the numbers of each row's task and label.
         """
 
-    def _tasks(self, X: Any, groups: Any, task_id: Any) -> np.ndarray:
+    def _tasks(self, X: Any, groups: Any, task_id: Any) -> Array:
         """Return the number 0..T-1 of each row's task.
 
         Without ids, all rows are one task.
@@ -209,7 +207,7 @@ class _TaskSplitter(BaseCrossValidator):
             raise ValueError(f"there are {n} rows but task ids of shape {ids.shape}")
         return np.unique(ids, return_inverse=True)[1]
 
-    def _strata(self, tasks: np.ndarray, y: Any) -> np.ndarray:
+    def _strata(self, tasks: Array, y: Any) -> Array:
         """Return the number of each row's label, or zeros when labels do not matter."""
         if not self.labels:
             return np.zeros(len(tasks), dtype=np.int64)
@@ -274,9 +272,7 @@ class TaskStratifiedKFold(_TaskSplitter):
         self.task_column = task_column
         self.random_state = random_state
 
-    def _parts(
-        self, tasks: np.ndarray, strata: np.ndarray
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _parts(self, tasks: Array, strata: Array) -> Iterator[tuple[Array, Array]]:
         sizes = np.bincount(tasks)
         if len(tasks) < self.n_splits:
             raise ValueError(
@@ -347,9 +343,7 @@ class TaskShuffleSplit(_TaskSplitter):
         self.task_column = task_column
         self.random_state = random_state
 
-    def _parts(
-        self, tasks: np.ndarray, strata: np.ndarray
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _parts(self, tasks: Array, strata: Array) -> Iterator[tuple[Array, Array]]:
         starts = np.concatenate([[0], np.cumsum(np.bincount(tasks))])
         rng = check_random_state(self.random_state)
         for _ in range(self.n_splits):
@@ -484,7 +478,7 @@ def fewer_rows(dataset: Dataset, rows: Rows, part: float, seed: int) -> Rows:
     return np.sort(np.concatenate(parts))
 
 
-def _in_turn(rows: Rows, groups: np.ndarray) -> Rows:
+def _in_turn(rows: Rows, groups: Array) -> Rows:
     """Return rows with the first one of each group before the second ones."""
     order = np.argsort(groups, kind="stable")
     sorted_groups = groups[order]
@@ -573,7 +567,7 @@ def _folds_of_groups(
         yield np.sort(np.concatenate([drawn[train], always])), drawn[test]
 
 
-def _has_other_groups(task_id: np.ndarray | None, groups: np.ndarray) -> np.ndarray:
+def _has_other_groups(task_id: Array | None, groups: Array) -> Array:
     """Return which rows belong to tasks that have rows in at least two groups."""
     if task_id is None:
         return np.ones(len(groups), dtype=bool)

@@ -19,6 +19,8 @@ from mtlrun.data.dataset import Dataset, check_sizes
 from mtlrun.data.splits import class_rows
 from mtlrun.errors import DataError, UnknownNameError
 
+Array = np.ndarray
+
 ONE_VS_ONE = "one-vs-one"
 ONE_VS_REST = "one-vs-rest"
 KEYS = ("make", "pairs", "classes", "per_class", "per_task", "seed")
@@ -102,7 +104,7 @@ def make_tasks(dataset: Dataset, tasks: str | Mapping[str, Any] | None) -> Datas
 
 def _chosen_rows(
     dataset: Dataset, classes: Sequence[Any] | None, per_class: int | None, seed: int
-) -> tuple[np.ndarray, np.ndarray, list[str]]:
+) -> tuple[Array, Array, list[str]]:
     """Return the chosen rows, their new class numbers and the class names."""
     if classes is None:
         names = dataset.tasks
@@ -134,8 +136,8 @@ def _chosen_rows(
 
 def _pair_tasks(
     dataset: Dataset,
-    rows: np.ndarray,
-    labels: np.ndarray,
+    rows: Array,
+    labels: Array,
     names: list[str],
     pairs: Sequence[Sequence[Any]] | None,
     per_task: int | None,
@@ -181,11 +183,11 @@ def _pair_tasks(
 
 def _remade(
     dataset: Dataset,
-    rows: np.ndarray,
-    y: np.ndarray,
+    rows: Array,
+    y: Array,
     tasks: list[str],
-    labels: np.ndarray | None = None,
-    task_id: np.ndarray | None = None,
+    labels: Array | None = None,
+    task_id: Array | None = None,
 ) -> Dataset:
     """Return these rows with new targets; published splits follow.
 
@@ -211,6 +213,6 @@ def _remade(
     )
 
 
-def _positions(rows: np.ndarray, part: np.ndarray) -> np.ndarray:
+def _positions(rows: Array, part: Array) -> Array:
     """Return the positions of the rows that belong to a part of a split."""
     return np.flatnonzero(np.isin(rows, part))

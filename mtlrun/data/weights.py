@@ -134,7 +134,7 @@ def warn_of_scale(weights: Array | None, name: str) -> None:
     )
 
 
-def weights_of(table: Table, name: str) -> np.ndarray:
+def weights_of(table: Table, name: str) -> Array:
     """Return a column of weights.
 
     Raises

@@ -206,21 +206,21 @@ class Laplace:
 
     def moments(self) -> Array:
         """Return the weighted mean of x x' over all rows, (p, p)."""
-        total = sum(
+        products = (
             np.einsum("mnp,mnq->pq", block.X, block.w[:, :, None] * block.X)
             for block in self.blocks
         )
-        return np.asarray(total / sum(block.w.sum() for block in self.blocks))
+        total_weight = sum(block.w.sum() for block in self.blocks)
+        return np.asarray(sum(products) / total_weight)
 
     def single_class(self) -> Array:
         """Return whether the labels of a task are all the same, (T,)."""
-        mixed = np.zeros(self.T, dtype=bool)
+        has_both = np.zeros(self.T, dtype=bool)
         for block in self.blocks:
             ones = (block.w * block.y).sum(axis=1)
-            mixed[block.tasks] = (ones > 0) & (
-                (block.w * (1 - block.y)).sum(axis=1) > 0
-            )
-        return ~mixed
+            zeros = (block.w * (1 - block.y)).sum(axis=1)
+            has_both[block.tasks] = (ones > 0) & (zeros > 0)
+        return ~has_both
 
     def __call__(self, mu: Array, Theta: Array, v: Array | None = None) -> LaplaceValue:
         """Return D and its gradient.
@@ -230,7 +230,9 @@ class Laplace:
         self.n_evaluations += 1
         q = len(self.random)
         S = root(Theta)
-        modes = np.zeros((self.T, q)) if v is None else v.copy()
+        modes = np.zeros((self.T, q))
+        if v is not None:
+            modes = v.copy()
         price_of_mean = self.prices.mean
         price_of_variance = self.prices.variance[self.random]
         likelihood = 0.0
@@ -243,13 +245,10 @@ class Laplace:
             modes[block.tasks] = part.v
             likelihood += part.D
             h = part.h[:, self.random]
+            B = part.B[:, self.random][:, :, self.random]
             crossed = h.T @ part.r[:, self.random]
-            G += (
-                part.B[:, self.random][:, :, self.random].sum(axis=0)
-                - h.T @ h
-                + 0.5 * (crossed + crossed.T)
-            )
-            squares += np.square(part.B[:, self.random][:, :, self.random]).sum(axis=0)
+            G += B.sum(axis=0) - h.T @ h + 0.5 * (crossed + crossed.T)
+            squares += np.square(B).sum(axis=0)
             g_mu = g_mu + (part.r - 2 * part.h).sum(axis=0)
             information += part.B.sum(axis=0)
         variances = np.square(S).sum(axis=1)
@@ -261,28 +260,25 @@ class Laplace:
 
     def covariance(self, Theta: Array) -> Array:
         """Return Theta, or its diagonal, as the covariance of all columns, (p, p)."""
+        if Theta.ndim == 1:
+            Theta = np.diag(Theta)
         full = np.zeros((self.p, self.p))
-        full[np.ix_(self.random, self.random)] = (
-            np.diag(Theta) if Theta.ndim == 1 else Theta
-        )
+        full[np.ix_(self.random, self.random)] = Theta
         return full
 
     def alone(self, value: LaplaceValue) -> Array:
         """Return the coefficients of each task without the others, (T, p).
 
-        They are NaN for tasks whose rows do not suffice.
-
-        Each has a prior of its own about the mean, so wide that it only matters where
-        rows say nothing.
+        They are NaN for tasks whose rows do not suffice. Each coefficient has a
+        separate prior about the mean, which is so wide that it matters only if the rows
+        do not determine the coefficient.
         """
         free = self.with_random(np.arange(self.p))
         vague = free(value.mu, np.full(self.p, VAGUE**2))
-        is_identified: Array = np.less(
-            free.predict_std(vague, np.eye(self.p)), 0.1 * VAGUE
-        )
-        return np.where(
-            is_identified.all(axis=1, keepdims=True), free.coefficients(vague), np.nan
-        )
+        std = free.predict_std(vague, np.eye(self.p))
+        is_identified: Array = np.less(std, 0.1 * VAGUE)
+        has_all = is_identified.all(axis=1, keepdims=True)
+        return np.where(has_all, free.coefficients(vague), np.nan)
 
     def coefficients(self, value: LaplaceValue) -> Array:
         """Return the modes of the coefficients, (T, p)."""
@@ -295,16 +291,16 @@ class Laplace:
         S = root(value.Theta)
         full = self.covariance(value.Theta)
         mean = np.linalg.pinv(value.information, hermitian=True)
-        out = np.sqrt(
-            np.maximum(np.tile(np.diag(L @ (full + mean) @ L.T), (self.T, 1)), 0.0)
-        )
+        # Tasks without rows have the covariance of a new task.
+        new_variances = np.diag(L @ (full + mean) @ L.T)
+        out = np.sqrt(np.maximum(np.tile(new_variances, (self.T, 1)), 0.0))
         for block, Z in zip(self.blocks, self._Z, strict=True):
             B = _evaluated(block, Z, value.mu, S, value.v[block.tasks], self.random).B
             left = np.eye(self.p) - full @ B
-            covariances = full - full @ B @ full + left @ mean @ left.transpose(0, 2, 1)
-            out[block.tasks] = np.sqrt(
-                np.maximum(np.einsum("kp,mpr,kr->mk", L, covariances, L), 0.0)
-            )
+            of_mean = left @ mean @ left.transpose(0, 2, 1)
+            covariances = full - full @ B @ full + of_mean
+            variances = np.einsum("kp,mpr,kr->mk", L, covariances, L)
+            out[block.tasks] = np.sqrt(np.maximum(variances, 0.0))
         return out
 
     def posterior(self, value: LaplaceValue) -> LabelPosterior:
@@ -347,9 +343,9 @@ class Laplace:
             X = np.broadcast_to(block.X, (*block.y.shape, self.p))
             rows.append(X[has_weight])
             labels.append(block.y[has_weight])
-        return separating_columns(
-            np.concatenate(rows), np.concatenate(labels), intercept
-        )
+        X = np.concatenate(rows)
+        y = np.concatenate(labels)
+        return separating_columns(X, y, intercept)
 
     def can_differ(self, intercept: bool) -> Array:
         """Return the columns whose coefficients may differ between tasks, (p,)."""
@@ -365,7 +361,8 @@ def root(Theta: Array) -> Array:
     if Theta.ndim == 1:
         return np.diag(np.sqrt(Theta))
     values, vectors = np.linalg.eigh(Theta)
-    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
+    stds = np.sqrt(np.maximum(values, 0.0))
+    return np.asarray((vectors * stds) @ vectors.T)
 
 
 @dataclass(frozen=True)
@@ -394,13 +391,20 @@ def _evaluated(
     random: Array,
     rooted: bool = False,
 ) -> _Part:
+    """Return the contributions of a block, with the modes searched from v.
+
+    With `rooted`, they include roots F of B.
+    """
     X = block.X
     E, basis = _loadings(Z, S)
-    a, eta, log_p, residual, W, M = _modes(
-        block, E, X @ mu, v if basis is None else _sums(basis, v)
-    )
-    D = float(-2 * log_p.sum() + np.square(a).sum() + np.linalg.slogdet(M)[1].sum())
-    inverse = np.linalg.solve(M, np.broadcast_to(np.eye(M.shape[1]), M.shape))
+    start = v
+    if basis is not None:
+        start = _sums(basis, v)
+    a, eta, log_p, residual, W, M = _modes(block, E, X @ mu, start)
+    _, logdets = np.linalg.slogdet(M)
+    D = float(-2 * log_p.sum() + np.square(a).sum() + logdets.sum())
+    identities = np.broadcast_to(np.eye(M.shape[1]), M.shape)
+    inverse = np.linalg.solve(M, identities)
     EM = E @ inverse
     moved = W * (1 - 2 * expit(eta)) * (EM * E).sum(axis=2)
     r = _sums(X, moved - W * _times(EM, _sums(E, moved)))
@@ -412,12 +416,16 @@ def _evaluated(
     B = XWX - XWE @ inverse @ XWE.transpose(0, 2, 1)
     F = np.zeros((len(B), 0, B.shape[2]))
     if rooted and X.shape[1] < X.shape[2]:
+        # B = X'P X: the root of P has fewer rows than the root of B.
         WE = W[:, :, None] * E
-        P = W[:, :, None] * np.eye(W.shape[1]) - WE @ inverse @ WE.transpose(0, 2, 1)
+        diagonals = W[:, :, None] * np.eye(W.shape[1])
+        P = diagonals - WE @ inverse @ WE.transpose(0, 2, 1)
         F = root_of(P) @ X
     elif rooted:
         F = root_of(B)
-    modes = a if basis is None else _times(basis, a)
+    modes = a
+    if basis is not None:
+        modes = _times(basis, a)
     return _Part(modes, D, _sums(X, residual), r, B, eta, F)
 
 
@@ -436,12 +444,11 @@ def _loadings(Z: Array, S: Array) -> tuple[Array, Array | None]:
 
 
 def _modes(block: PaddedRows, E: Array, base: Array, a: Array) -> tuple[Array, ...]:
-    """Return the modes of all tasks, and related quantities.
+    """Return the modes a of all tasks, and quantities at the modes.
 
     Newton's steps are taken for all tasks at once, and halved for tasks that get worse.
-
-    That is eta and the logarithms of the probabilities, their derivatives and the
-    weights W in eta, all (m, n), and I + E'WE (m, k, k).
+    The quantities are eta and the logarithms of the probabilities, their derivatives
+    and the weights W in eta, all (m, n), and I + E'WE (m, k, k).
     """
     eye = np.eye(E.shape[2])
     turned = E.transpose(0, 2, 1)
@@ -479,16 +486,18 @@ def _halved(
         new = a + length[:, None] * step
         eta = base + _times(E, new)
         log_likelihood = block.w * _log_probability(eta, block.y)
-        worse = log_likelihood.sum(axis=1) - 0.5 * np.square(new).sum(
-            axis=1
-        ) < before - 1e-13 * (1 + np.abs(before))
-        if not worse.any():
+        log_prior = 0.5 * np.square(new).sum(axis=1)
+        after = log_likelihood.sum(axis=1) - log_prior
+        # A fall by rounding does not count.
+        is_worse = after < before - 1e-13 * (1 + np.abs(before))
+        if not is_worse.any():
             break
-        length[worse] *= 0.5
+        length[is_worse] *= 0.5
     return new, eta, log_likelihood, bool((length > 0.5**_HALVINGS).any())
 
 
 def _log_probability(eta: Array, y: Array) -> Array:
+    """Return the log probability of labels 0 and 1 at log-odds eta."""
     return np.asarray(y * eta - np.logaddexp(0.0, eta))
 
 
@@ -508,19 +517,15 @@ def _sums(Z: Array, f: Array) -> Array:
 def rows_of(data: TaskData, columns: Columns) -> list[PaddedRows]:
     """Return the rows of all tasks in blocks of tasks of about the same size.
 
-    Labels above 0 become 1.
-
-    Rows of weight zero are left out, tasks without rows, too.
+    Labels above 0 become 1. Rows of weight zero and tasks without rows are left out.
     """
     X = dense(data.X)
     if data.uniform:
         return _shared(columns.apply(X), data)
     rows = [_weighted(data, t) for t in range(data.n_tasks)]
     sizes = np.array([len(y) for _, y, _ in rows])
-    return [
-        _padded(columns, tasks, rows, n)
-        for tasks, n in by_length(sizes, X.shape[1] + 1, _BATCH)
-    ]
+    batches = by_length(sizes, X.shape[1] + 1, _BATCH)
+    return [_padded(columns, tasks, rows, n) for tasks, n in batches]
 
 
 def _weighted(data: TaskData, t: int) -> tuple[Array, Array, Array]:
@@ -532,9 +537,11 @@ def _weighted(data: TaskData, t: int) -> tuple[Array, Array, Array]:
         weights = np.asarray(w, dtype=float)
     kept = weights > 0
     X = dense(X)
-    if kept.all():
-        return (X, (y > 0).astype(float), weights)
-    return (X[kept], (y[kept] > 0).astype(float), weights[kept])
+    if not kept.all():
+        X = X[kept]
+        y = y[kept]
+        weights = weights[kept]
+    return X, (y > 0).astype(float), weights
 
 
 def _padded(
@@ -543,28 +550,21 @@ def _padded(
     rows_by_task: list[tuple[Array, Array, Array]],
     n: int,
 ) -> PaddedRows:
+    """Return the rows of some tasks, padded to n rows; padding has weight 0."""
     p = len(columns.mean) + int(columns.intercept)
-    block = PaddedRows(
-        tasks,
-        np.zeros((len(tasks), n, p)),
-        np.zeros((len(tasks), n)),
-        np.zeros((len(tasks), n)),
-    )
+    shape = (len(tasks), n)
+    block = PaddedRows(tasks, np.zeros((*shape, p)), np.zeros(shape), np.zeros(shape))
     for position, t in enumerate(tasks):
         X, y, w = rows_by_task[t]
-        (
-            block.X[position, : len(y)],
-            block.y[position, : len(y)],
-            block.w[position, : len(y)],
-        ) = (
-            columns.apply(X),
-            y,
-            w,
-        )
+        size = len(y)
+        block.X[position, :size] = columns.apply(X)
+        block.y[position, :size] = y
+        block.w[position, :size] = w
     return block
 
 
 def _shared(A: Array, data: TaskData) -> list[PaddedRows]:
+    """Return blocks of tasks that share the standardized rows A."""
     labels = np.ascontiguousarray(data.targets.T > 0).astype(float)
     if data.weights is None:
         w = np.ones(len(A))
@@ -572,16 +572,13 @@ def _shared(A: Array, data: TaskData) -> list[PaddedRows]:
         w = np.asarray(data.weights, dtype=float)
     step = max(1, _BATCH // A.size)
     weights = np.broadcast_to(w, labels.shape)
-    cuts = range(0, data.n_tasks, step)
-    return [
-        PaddedRows(
-            np.arange(data.n_tasks)[i : i + step],
-            A[None],
-            labels[i : i + step],
-            weights[i : i + step],
-        )
-        for i in cuts
-    ]
+    all_tasks = np.arange(data.n_tasks)
+    blocks = []
+    for start in range(0, data.n_tasks, step):
+        part = slice(start, start + step)
+        block = PaddedRows(all_tasks[part], A[None], labels[part], weights[part])
+        blocks.append(block)
+    return blocks
 
 
 # ---------------------------------------------------------------------- fits
@@ -713,11 +710,15 @@ def grown(problem: LogisticProblem, base: LaplaceFit, name: str) -> LaplaceFit:
         theta[base.m.random] = np.asarray(base.fit.value.Theta)
     theta = theta[m.random]
     at = m(base.fit.value.mu, theta)
-    g = np.bincount(structure.groups, np.diag(at.G))
-    H = structure.indicator().T @ at.squares @ structure.indicator()
-    now = np.bincount(structure.groups, theta) / np.bincount(structure.groups)
-    u = now - g / np.maximum(np.diag(H), 1e-300)
-    x = np.clip(np.sqrt(np.maximum(u, 0.0)), _SMALL, 1.0 + np.sqrt(now))
+    groups = structure.groups
+    g = np.bincount(groups, np.diag(at.G))
+    indicator = structure.indicator()
+    H = indicator.T @ at.squares @ indicator
+    mean_theta = np.bincount(groups, theta) / np.bincount(groups)
+    stepped = mean_theta - g / np.maximum(np.diag(H), 1e-300)
+    stds = np.sqrt(np.maximum(stepped, 0.0))
+    # A step can be far too long, or end at zero, where the gradient vanishes.
+    x = np.clip(stds, _SMALL, 1.0 + np.sqrt(mean_theta))
     return _minimised(problem, m, name, structure, x, base)
 
 
@@ -732,14 +733,8 @@ def without(problem: LogisticProblem, large: LaplaceFit, column: int) -> Laplace
 def full(problem: LogisticProblem, base: LaplaceFit) -> LaplaceFit:
     """Fit any covariance from a diagonal one."""
     structure = FullCovariance(np.ones(len(base.m.random)))
-    return _minimised(
-        problem,
-        base.m,
-        "full",
-        structure,
-        structure.from_covariance(base.fit.value.Theta),
-        base,
-    )
+    x = structure.from_covariance(base.fit.value.Theta)
+    return _minimised(problem, base.m, "full", structure, x, base)
 
 
 def add_directions(
@@ -748,13 +743,15 @@ def add_directions(
     """Add directions to a diagonal covariance (see `covariance.add_directions`)."""
 
     def fit(now: LaplaceFit, structure: FactorCovariance, x: Array) -> LaplaceFit:
-        return _minimised(
-            problem, base.m, f"{base.name}+{structure.rank}", structure, x, now
-        )
+        name = f"{base.name}+{structure.rank}"
+        return _minimised(problem, base.m, name, structure, x, now)
+
+    def gradient(now: LaplaceFit) -> Array:
+        return now.fit.value.G
 
     return covariance.add_directions(
         base,
-        lambda now: now.fit.value.G,
+        gradient,
         fit,
         max_rank=max_rank,
         n_forced=n_forced,
@@ -766,10 +763,10 @@ def add_directions(
 def automatic(problem: LogisticProblem, base: LaplaceFit) -> LaplaceFit:
     """Grow the covariance from none: intercept, scalar, diagonal, directions.
 
-    A structure is tried where there is `INFORMATION` per parameter. Tasks of few rows,
-    or of one class, have a likelihood that rises with variances far beyond what
-    predicts well. So a structure other than the smallest is taken only if its
-    leave-one-out log loss is clearly the lower one (see `predicts_better`).
+    A structure is tried if there is `INFORMATION` per parameter. The likelihood of
+    tasks with few rows, or of one class, rises with variances that are far too large to
+    predict well. A structure other than the smallest is therefore taken only if its
+    leave-one-out log loss is clearly lower (see `predicts_better`).
     """
     max_parameters = problem.information / INFORMATION
     p = len(problem.m.random)
@@ -779,24 +776,22 @@ def automatic(problem: LogisticProblem, base: LaplaceFit) -> LaplaceFit:
     else:
         sizes = {"scalar": 1, "diagonal": p}
     tried: list[LaplaceFit] = []
+    last = base
     for name, size in sizes.items():
-        if tried and (
-            size > max_parameters or size <= tried[-1].structure.n_parameters
-        ):
-            break
-        tried.append(grown(problem, tried[-1] if tried else base, name))
+        if tried:
+            is_larger = size > last.structure.n_parameters
+            if size > max_parameters or not is_larger:
+                break
+        last = grown(problem, last, name)
+        tried.append(last)
     best = min(tried, key=lambda fit: fit.aic)
     if best.name == "intercept":
         start = tried[min(1, len(tried) - 1)]
     else:
         start = best
-    rank = int(
-        min(
-            (max_parameters - start.structure.n_parameters) / p,
-            p // 2,
-            problem.m.T // covariance.TASKS_PER_DIRECTION,
-        )
-    )
+    n_left = max_parameters - start.structure.n_parameters
+    rank_by_tasks = problem.m.T // covariance.TASKS_PER_DIRECTION
+    rank = int(min(n_left / p, p // 2, rank_by_tasks))
     if start.name in ("scalar", "diagonal") and rank > 0:
         tried.append(add_directions(problem, start, min(rank, covariance.MAX_RANK)))
     smallest = tried[0]
@@ -816,9 +811,9 @@ def predicts_better(large: LaplaceFit, small: LaplaceFit) -> bool:
     T = large.m.T
     if T < 2:
         return False
-    differences = large.m.leave_one_out(large.fit.value) - small.m.leave_one_out(
-        small.fit.value
-    )
+    large_losses = large.m.leave_one_out(large.fit.value)
+    small_losses = small.m.leave_one_out(small.fit.value)
+    differences = large_losses - small_losses
     error = np.sqrt(T) * differences.std(ddof=1)
     return bool(differences.sum() < -student_t.ppf(0.975, T - 1) * error)
 
@@ -835,7 +830,8 @@ class _LaplaceObjective:
         self.value = start
         self.path = [start.criterion]
         self.v = start.v
-        self.x = self.slope = np.zeros(0)
+        self.x = np.zeros(0)
+        self.slope = np.zeros(0)
         self.rounding = 0.0
 
     def units(self) -> None:
@@ -846,15 +842,12 @@ class _LaplaceObjective:
 
     def __call__(self, zx: Array) -> tuple[float, Array]:
         p = self.m.p
-        value = self.m(
-            self.center + self.unit @ zx[:p], self.structure.theta(zx[p:]), self.v
-        )
-        slope = np.concatenate(
-            [
-                self.unit.T @ value.g_mu,
-                self.structure.gradient(zx[p:], self._inner(value.G)),
-            ]
-        )
+        mu = self.center + self.unit @ zx[:p]
+        x = zx[p:]
+        value = self.m(mu, self.structure.theta(x), self.v)
+        mu_slope = self.unit.T @ value.g_mu
+        x_slope = self.structure.gradient(x, self._inner(value.G))
+        slope = np.concatenate([mu_slope, x_slope])
         if value.criterion <= self.value.criterion + self.rounding or not len(self.x):
             self.value = value
             self.x = zx[p:].copy()

@@ -87,7 +87,8 @@ def start_alpha(start: Array | None, cap: Array, loss: str) -> Array:
     alpha = np.asarray(start, dtype=np.float64)
     if alpha.shape != cap.shape or not np.isfinite(alpha).all():
         raise ValueError(
-            f"start must be finite dual variables of shape {cap.shape}, got shape {alpha.shape}"
+            f"start must be finite dual variables of shape {cap.shape}, got shape "
+            f"{alpha.shape}"
         )
     if loss == "squared_hinge":
         upper = np.where(cap > 0, np.inf, 0.0)
@@ -116,10 +117,12 @@ def svm_result(
         ``info`` has ``alpha``, and the ``seconds`` at which the gap was computed.
     """
     if fit_intercept:
+        coef = W[:-1]
         intercept = W[-1].copy()
     else:
+        coef = W
         intercept = np.zeros(W.shape[1])
-    parts = (W[:-1] if fit_intercept else W)[np.newaxis]
+    parts = coef[np.newaxis]
     result = tracker.result(parts, intercept, alpha=alpha, seconds=tracker.seconds)
     result.n_iter = max(1, result.n_iter)
     return result
@@ -172,20 +175,18 @@ def climb(X: Design, p: Problem, s: State, free: Array, coupling: TaskCoupling) 
     gradient = 1.0 - margin
     ridge = 1e-13 * np.trace(K) / len(K)
     for _ in range(_MAX_ROUNDS):
-        unblocked = np.flatnonzero(
-            ~(((a <= 0) & (gradient <= 0)) | ((a >= cap) & (gradient >= 0)))
-        )
+        is_at_zero = (a <= 0) & (gradient <= 0)
+        is_at_cap = (a >= cap) & (gradient >= 0)
+        unblocked = np.flatnonzero(~(is_at_zero | is_at_cap))
         part = K[np.ix_(unblocked, unblocked)]
         part[np.diag_indices_from(part)] += ridge
         try:
-            step = cho_solve(
-                cho_factor(part, lower=True, check_finite=False),
-                gradient[unblocked],
-                check_finite=False,
-            )
-        except LinAlgError:  # rounding made it indefinite
+            factor = cho_factor(part, lower=True, check_finite=False)
+        except LinAlgError:
+            # Rounding made the matrix indefinite.
             ridge *= 100
             continue
+        step = cho_solve(factor, gradient[unblocked], check_finite=False)
         moved = _project(a[unblocked], step, cap[unblocked], gradient[unblocked], part)
         if moved is None:
             break
@@ -201,7 +202,9 @@ def _kernel(
 ) -> tuple[Array, Array]:
     """Return the kernel matrix of the free entries, with labels, and their margins."""
     rows = X[p.row[free]]
-    rows = rows.tocsr() if hasattr(rows, "tocsr") else rows
+    if hasattr(rows, "tocsr"):
+        # A sparse matrix, or strings whose features are computed on the fly.
+        rows = rows.tocsr()
     y = p.y[free]
     products = rows @ rows.T
     if is_sparse(products):
@@ -212,9 +215,11 @@ def _kernel(
     for t in np.unique(task):
         w = coupling.row(t, s.V)
         of_task = task == t
-        margin[of_task] = y[of_task] * (
-            rows[of_task] @ w[:width] + (p.rows.bias * w[-1] if p.rows.bias else 0.0)
-        )
+        constant = 0.0
+        if p.rows.bias:
+            constant = p.rows.bias * w[-1]
+        scores = rows[of_task] @ w[:width] + constant
+        margin[of_task] = y[of_task] * scores
     return K, margin
 
 
@@ -226,12 +231,14 @@ def _project(
     This is `step` itself if it stays within the bounds; otherwise, halves of it are
     clipped (Armijo's rule with 1e-3). None if no half of it increases the dual enough.
     """
-    if np.all((a + step >= 0) & (a + step <= cap)):
+    target = a + step
+    if np.all((target >= 0) & (target <= cap)):
         return step
     for _ in range(30):
         moved = np.clip(a + step, 0.0, cap) - a
         slope = float(gradient @ moved)
-        if slope > 0 and slope - 0.5 * float(moved @ (K @ moved)) >= 1e-3 * slope:
+        curvature = float(moved @ (K @ moved))
+        if slope > 0 and slope - 0.5 * curvature >= 1e-3 * slope:
             return moved
         step = step / 2
     return None
@@ -332,9 +339,13 @@ def solve_block_dcd(
         fast = (form, step) == ("block", "exact")
     null = C * null_objective(data, SVM_LOSSES[loss])
     tracker = Tracker(tol, max_iter, callback, null=null)
-    bias = 1.0 if fit_intercept else 0.0
+    bias = 0.0
+    if fit_intercept:
+        bias = 1.0
     problem, state = _prepare(data, coupling, loss, C, bias, start, step, seed, form)
-    sweep = block_sweeps if form == "block" else example_sweeps
+    sweep: Callable[..., Any] = example_sweeps
+    if form == "block":
+        sweep = block_sweeps
     _ascend(data.X, coupling, problem, state, tracker, sweep, fast)
     if data.shared:
         alpha = state.alpha.reshape(data.targets.shape[::-1]).T
@@ -373,7 +384,9 @@ def _ascend(
     """
     # A float: with integers, numba would compile the sweeps once more.
     n_entries = float(np.count_nonzero(p.cap))
-    s.limits[2] = _SHRINKING_SHARE if fast else 1.0
+    s.limits[2] = 1.0
+    if fast:
+        s.limits[2] = _SHRINKING_SHARE
     eps = min(1.0, max(0.1, 10 * tracker.tol**0.5))
     n_visits = 0.0
     rebuild(p, s)
@@ -386,7 +399,9 @@ def _ascend(
         n_visits += n_new_visits
         tracker.exhausted = n_changes == 0 and is_complete
         primal, gap = certify(p, s)
-        free = free_variables(p, s) if fast else _NO_VARIABLES
+        free = _NO_VARIABLES
+        if fast:
+            free = free_variables(p, s)
         cost = step_cost(p, len(free))
         can_climb = (
             0 < len(free) <= MAX_FREE
@@ -408,7 +423,7 @@ def _ascend(
             if tracker.gap.relative > 0:
                 shrinkage = tracker.tol / tracker.gap.relative
             eps *= min(0.5, max(0.1, shrinkage))
-            s.limits[:2] = np.inf, -np.inf
+            s.limits[:2] = (np.inf, -np.inf)
 
 
 def _prepare(
@@ -447,19 +462,25 @@ def _prepare(
     curvature = _squared_norms(data.X, rows, width)[row]
     if step == "exact":
         curvature *= diagonal[task]
-    if coupling.common is None:
-        share = None
-    else:
-        share = coupling.common[1]
-    blocks = form == "block"
-    row_cost = _row_cost(rows, n_rows)
+    # The sweeps take M as a matrix, or the share of all other tasks if tasks are
+    # equally similar. Sweeps by example compute w from all tasks in each step.
+    share = None
+    matrix = np.zeros((0, 0))
     # Operations per coefficient when a sweep enters and leaves a task.
-    if n_tasks == 1:
-        n_operations = 0
-    elif share is None:
+    n_operations = 4
+    if coupling.common is None:
+        matrix = coupling.matrix
         n_operations = 3 + n_tasks
     else:
-        n_operations = 4
+        share = coupling.common[1]
+    if n_tasks == 1:
+        n_operations = 0
+    mixing = np.ones((n_tasks, 1))
+    gain = diagonal
+    if form == "example":
+        mixing = coupling.matrix
+        gain = np.ones(n_tasks)
+    row_cost = _row_cost(rows, n_rows)
     problem = Problem(
         rows=rows,
         loss=_CODES[loss],
@@ -469,31 +490,40 @@ def _prepare(
         y=y,
         cap=cap,
         curvature=curvature,
-        matrix=coupling.matrix if share is None else np.zeros((0, 0)),
+        matrix=matrix,
         diagonal=diagonal,
         common=share is not None,
         share=share or 0.0,
-        mixing=np.ones((n_tasks, 1)) if blocks else coupling.matrix,
-        gain=diagonal if blocks else np.ones(n_tasks),
+        mixing=mixing,
+        gain=gain,
         row_cost=row_cost,
         # In visits of a row, each of which takes about 2 * row_cost operations.
         entry_cost=width * n_operations / (2.0 * row_cost),
     )
+    return problem, _first_state(alpha, n_tasks, width, seed)
+
+
+def _first_state(alpha: Array, n_tasks: int, width: int, seed: int) -> State:
+    """Return the state before the first sweep, whose V and w are not computed yet."""
     V = np.zeros((n_tasks, width))
-    # A single task has M = 1: w is V, and nothing comes from other tasks.
-    is_single_task = n_tasks == 1
-    state = State(
+    if n_tasks == 1:
+        # M = 1: w is V, and nothing comes from other tasks.
+        w = V
+        n_shared = 0
+    else:
+        w = np.zeros((1, width))
+        n_shared = width
+    return State(
         alpha=alpha,
         V=V,
-        total=np.zeros(0 if is_single_task else width),
-        w=V if is_single_task else np.zeros((1, width)),
-        rest=np.zeros(0 if is_single_task else width),
-        active=np.empty(len(y), dtype=np.int32),
+        total=np.zeros(n_shared),
+        w=w,
+        rest=np.zeros(n_shared),
+        active=np.empty(len(alpha), dtype=np.int32),
         n_active=np.zeros(n_tasks, dtype=np.int64),
         limits=np.array([np.inf, -np.inf, 1.0]),
         random=np.array([2 * (seed % 2**32) + 0x9E3779B97F4A7C15], dtype=np.uint64),
     )
-    return problem, state
 
 
 def _squared_norms(X: Design, rows: Rows, width: int) -> Array:
@@ -561,23 +591,29 @@ class SmallProblem:
         if data.shared:
             self.shared_shape = data.targets.shape
         field = costs(data, C)
-        self.used = (field.T if data.shared else field).ravel() > 0
-        self.cap = (field.T if data.shared else field).ravel()[self.used]
+        entry_costs = field.ravel()
+        if data.shared:
+            entry_costs = field.T.ravel()
+        self.used = entry_costs > 0
+        self.cap = entry_costs[self.used]
         design = dense(data.X)
         self.X = []
         counts = []
         for t in range(data.n_tasks):
             if data.offsets is None:
-                rows = slice(None)
+                rows = design
+                c = field[:, t]
+                y = data.targets[:, t]
             else:
-                rows = slice(data.offsets[t], data.offsets[t + 1])
-            c, y = (
-                (field[:, t], data.targets[:, t])
-                if data.shared
-                else (field[rows], data.targets[rows])
-            )
-            X = design[rows][c > 0] * y[c > 0, None]
-            self.X.append(np.column_stack([X, y[c > 0]]) if fit_intercept else X)
+                part = slice(data.offsets[t], data.offsets[t + 1])
+                rows = design[part]
+                c = field[part]
+                y = data.targets[part]
+            used = c > 0
+            X = rows[used] * y[used, None]
+            if fit_intercept:
+                X = np.column_stack([X, y[used]])
+            self.X.append(X)
             counts.append(len(X))
         self.cuts = np.cumsum(counts)[:-1]
         self.width = self.X[0].shape[1]
@@ -588,9 +624,8 @@ class SmallProblem:
 
     def sums(self, alpha: Array) -> Array:
         """Return V (T, D) with v_t = sum of alpha_i y_i x_i."""
-        return np.stack(
-            [X.T @ a for X, a in zip(self.X, np.split(alpha, self.cuts), strict=True)]
-        )
+        parts = np.split(alpha, self.cuts)
+        return np.stack([X.T @ a for X, a in zip(self.X, parts, strict=True)])
 
     def coefficients(self, alpha: Array) -> Array:
         """Return W = M V."""
@@ -599,19 +634,18 @@ class SmallProblem:
     def factor(self, weights: Array) -> tuple[tuple[Array, bool], Array]:
         """Factorize M^{-1} x I + blockdiag_t(X_t' diag(weights) X_t).
 
-        It is scaled to a unit diagonal.
-
-        Returns the Cholesky factor and the scale. Where rounding leaves the matrix
-        indefinite (features of 1e10 and an intercept), the diagonal is raised until it
-        is not: the factor is for directions only.
+        Return the Cholesky factor of the matrix scaled to a unit diagonal, and the
+        scale. If rounding leaves the matrix indefinite (features of 1e10 and an
+        intercept), the diagonal is raised until it is not: the factor is for directions
+        only.
         """
         T = len(self.X)
         D = self.width
         H = np.kron(self.coupling.inverse, np.eye(D))
-        for t, (X, q) in enumerate(
-            zip(self.X, np.split(weights, self.cuts), strict=True)
-        ):
-            H.reshape(T, D, T, D)[t, :, t, :] += X.T @ (q[:, None] * X)
+        blocks = H.reshape(T, D, T, D)
+        weights_by_task = np.split(weights, self.cuts)
+        for t, (X, q) in enumerate(zip(self.X, weights_by_task, strict=True)):
+            blocks[t, :, t, :] += X.T @ (q[:, None] * X)
         scale = 1.0 / np.sqrt(np.diagonal(H))
         H *= scale
         H *= scale[:, None]
@@ -624,14 +658,14 @@ class SmallProblem:
                 if raised > 1.0:
                     raise
                 H[np.diag_indices_from(H)] += jitter - raised
-                raised, jitter = jitter, 100.0 * jitter
+                raised = jitter
+                jitter *= 100.0
 
     def solve(self, factor: tuple[tuple[Array, bool], Array], V: Array) -> Array:
         """Solve with a factor for a right-hand side (T, D)."""
         triangle, scale = factor
-        return (
-            scale * cho_solve(triangle, scale * V.ravel(), check_finite=False)
-        ).reshape(V.shape)
+        solved = cho_solve(triangle, scale * V.ravel(), check_finite=False)
+        return (scale * solved).reshape(V.shape)
 
     def field(self, alpha: Array) -> Array:
         """Return dual variables in the layout of the targets, 0 for unused entries."""
