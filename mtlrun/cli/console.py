@@ -58,6 +58,18 @@ def messages() -> Console:
     return _console(sys.stderr)
 
 
+def terminal_properties() -> list[object]:
+    """Return what decides how `output` shows a text, besides the text."""
+    console = output()
+    return [
+        console.width,
+        console.is_terminal,
+        console.color_system,
+        console.encoding,
+        console.legacy_windows,
+    ]
+
+
 def say(text: str, *, error: bool = False, style: str | None = None) -> None:
     """Print a text without markup or wrapping.
 

@@ -252,15 +252,29 @@ def print_report(
         File to write; by default the report is printed exactly as a file would hold it.
     """
     from mtlrun.lab.report.formats import render
-    from mtlrun.lab.report.terminal import print_report as print_table
 
     if form is None:
-        print_table(output(), run_report)
-        say(f"report: {folder / REPORT} ({ALSO})")
+        print_text(report_text(run_report), folder)
     elif form == HTML and out is None:
         _write_pages(run_report, folder)
     else:
         _write_or_print(form, out, folder, "report", lambda: render(run_report, form))
+
+
+def report_text(run_report: Report) -> str:
+    """Return the tables and sentences of a report as this terminal shows them."""
+    from mtlrun.lab.report.terminal import print_report as print_table
+
+    console = output()
+    with console.capture() as capture:
+        print_table(console, run_report)
+    return capture.get()
+
+
+def print_text(text: str, folder: Path) -> None:
+    """Print the text of a report, and where its files are."""
+    typer.echo(text, nl=False)
+    say(f"report: {folder / REPORT} ({ALSO})")
 
 
 def report_problems(problems: Sequence[str]) -> bool:

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtlrun.cli import options
-from mtlrun.cli.console import ensure_data, missing_data, open_page, say
+from mtlrun.cli.console import (
+    ensure_data,
+    missing_data,
+    open_page,
+    say,
+    terminal_properties,
+)
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.cli.report import (
     ALL,
@@ -20,7 +26,9 @@ from mtlrun.cli.report import (
     check_format,
     print_report,
     print_summary,
+    print_text,
     report_problems,
+    report_text,
 )
 from mtlrun.errors import UserError, counted
 from mtlrun.utils import io
@@ -30,6 +38,7 @@ if TYPE_CHECKING:
     from mtlrun.engine.run import RunSummary
     from mtlrun.lab.batch import Batch
     from mtlrun.lab.plan import Plan
+    from mtlrun.lab.report.build import Report
     from mtlrun.lab.report.summary import Overview, RunReport
     from mtlrun.lab.spec import Experiment
 
@@ -274,17 +283,13 @@ def _print_plan(run_plan: Plan, force: bool) -> None:
 
 def _compute_and_report(run_plan: Plan, request: Request) -> int:
     """Compute what is missing, print and write the report; return the exit code."""
-    from mtlrun.lab.report.build import check_problems
-    from mtlrun.lab.report.formats import is_written
-    from mtlrun.lab.results import load_run, write_results
-
     summary = request.compute(run_plan)
-    if summary.unchanged:
-        run_report = load_run(run_plan.folder)
-        if not is_written(run_report, run_plan.folder):
-            write_results(run_plan)
-    else:
-        run_report = write_results(run_plan)
+    if summary.unchanged and request.form is None and not request.check:
+        _print_unchanged(run_plan)
+        return summary.exit_code
+    from mtlrun.lab.report.build import check_problems
+
+    run_report = _written_report(run_plan, unchanged=summary.unchanged)
     print_report(run_report, request.form, run_plan.folder)
     if summary.interrupted:
         remaining = counted(summary.n_left, "cell")
@@ -297,6 +302,46 @@ def _compute_and_report(run_plan: Plan, request: Request) -> int:
     if request.check and not report_problems(check_problems(run_report)):
         return 1
     return summary.exit_code
+
+
+def _print_unchanged(run_plan: Plan) -> None:
+    """Print the report of a run in which nothing had to be computed.
+
+    Its text is kept for the next time, since building it takes longer than everything
+    else that such a run does.
+    """
+    from mtlrun.lab.terminal_text import keep_text, kept_text, report_state
+
+    folder = run_plan.folder
+    terminal = terminal_properties()
+    state = report_state(run_plan, terminal)
+    text = kept_text(folder, state)
+    if text is None:
+        text = report_text(_written_report(run_plan, unchanged=True))
+        # Another process may have changed the files meanwhile.
+        if report_state(run_plan, terminal) == state:
+            keep_text(folder, state, text)
+    print_text(text, folder)
+
+
+def _written_report(run_plan: Plan, *, unchanged: bool) -> Report:
+    """Return the report of a run, and write it unless its files are up to date.
+
+    Parameters
+    ----------
+    run_plan : Plan
+    unchanged : bool
+        Whether nothing was computed, so that the files may be up to date.
+    """
+    from mtlrun.lab.report.formats import is_written
+    from mtlrun.lab.results import load_run, write_results
+
+    if not unchanged:
+        return write_results(run_plan)
+    run_report = load_run(run_plan.folder)
+    if not is_written(run_report, run_plan.folder):
+        write_results(run_plan)
+    return run_report
 
 
 # --------------------------------------------------------------- all paper items

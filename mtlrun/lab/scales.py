@@ -8,14 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from mtlrun.engine.compute import loaded
 from mtlrun.engine.job import Job
 from mtlrun.lab.plan import Plan
 from mtlrun.utils.io import canonical_json
-
-Array = np.ndarray
 
 #: Ratio of standard deviations of two columns from which on a run warns.
 MAX_SCALE_RATIO = 1000.0
@@ -30,7 +26,8 @@ def scale_ratio(X: Any) -> float:
     ----------
     X : ndarray or sparse matrix of shape (n, d)
     """
-    # A run without missing jobs looks at no data, and need not wait for scipy.
+    # A run without missing jobs looks at no data, and need not wait for these.
+    import numpy as np
     from scipy import sparse
 
     means = np.asarray(X.mean(axis=0), dtype=float).ravel()

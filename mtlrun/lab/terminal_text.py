@@ -1,0 +1,94 @@
+"""Text of the last report on the terminal, kept in the folder of its run.
+
+A run that is up to date prints this text again, and neither builds its report nor imports
+what a report needs. The text is bound to everything that it was made from: the plan (and
+with it the text of the experiment and the keys of its jobs), the content of all records,
+the files of the folder, the sources of mtlrun, the versions of the packages that compute
+and print a report, and the terminal. If any of them changes, the text is not used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import platform
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from mtlrun.engine.record import sources
+from mtlrun.engine.stored import read_object
+from mtlrun.errors import DataError
+from mtlrun.lab.plan import Plan
+from mtlrun.utils.io import (
+    file_json,
+    read_file,
+    sealed,
+    sha256_json,
+    unsealed,
+    write_atomic,
+)
+
+#: File of the text.
+TERMINAL = "terminal.json"
+#: Packages besides mtlrun that compute and print a report.
+PACKAGES = ("numpy", "pandas", "rich", "scipy")
+
+
+def report_state(plan: Plan, terminal: Sequence[object]) -> str:
+    """Return a digest of everything that the report on a terminal depends on.
+
+    Parameters
+    ----------
+    plan : Plan
+    terminal : sequence
+        Properties of the terminal, such as its width.
+    """
+    store = plan.store()
+    paths = []
+    for path in plan.folder.rglob("*"):
+        if path.is_file() and path.name != TERMINAL:
+            paths.append(path)
+    for key in {row.key for row in plan.rows}:
+        paths.append(store.path(key))
+        paths += [path for path, _ in store.scores_files(key)]
+    files = {}
+    for path in paths:
+        files[str(path.absolute())] = _file_digest(path)
+    return sha256_json(
+        {
+            "folder": str(plan.folder.absolute()),
+            "files": files,
+            "terminal": list(terminal),
+            "sources": sources(),
+            "python": platform.python_version(),
+            "packages": {name: version(name) for name in PACKAGES},
+        }
+    )
+
+
+def kept_text(folder: Path, state: str) -> str | None:
+    """Return the text that was kept in this state; None if there is none."""
+    try:
+        content = unsealed(read_object(folder / TERMINAL) or {})
+    except (DataError, ValueError):
+        return None
+    if content.get("state") != state:
+        return None
+    text = content.get("text")
+    return text if isinstance(text, str) else None
+
+
+def keep_text(folder: Path, state: str, text: str) -> None:
+    """Keep a text, unless the folder cannot be written."""
+    content = sealed({"state": state, "text": text})
+    with contextlib.suppress(OSError):
+        write_atomic(folder / TERMINAL, file_json(content), durable=False)
+
+
+def _file_digest(path: Path) -> str:
+    """Return the sha256 of a file, or why it cannot be read."""
+    try:
+        return hashlib.sha256(read_file(path)).hexdigest()
+    except OSError as error:
+        return f"error {error.errno}"
