@@ -135,9 +135,9 @@ def pytest_collection_modifyitems(
 
 
 def _committed() -> list[Path]:
-    found = (path.parent for path in RESULTS.glob("*/*/*/run.json"))
+    actual = (path.parent for path in RESULTS.glob("*/*/*/run.json"))
     return sorted(
-        folder for folder in found if "runs" not in folder.relative_to(RESULTS).parts
+        folder for folder in actual if "runs" not in folder.relative_to(RESULTS).parts
     )
 
 
@@ -188,9 +188,9 @@ def works() -> Callable[..., bool]:
     """Return whether a command exists and succeeds."""
 
     def run(*command: str) -> bool:
-        found = shutil.which(command[0]) is not None
+        actual = shutil.which(command[0]) is not None
         return (
-            found
+            actual
             and subprocess.run(command, capture_output=True, check=False).returncode
             == 0
         )

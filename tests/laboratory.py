@@ -194,12 +194,12 @@ class Lab:
 
     def results(self, text=EXPERIMENT, **load):
         """Return the records of an experiment by method and trial."""
-        found = self.records()
+        actual = self.records()
         rows = self.plan(text, **load).rows
         return {
-            (row.method, row.trial): found[row.job.key]
+            (row.method, row.trial): actual[row.job.key]
             for row in rows
-            if row.job.key in found
+            if row.job.key in actual
         }
 
     def failure(self, job, error="no"):
@@ -246,11 +246,11 @@ def _dismiss_workers() -> None:
 def lab(tmp_path, monkeypatch, forked):
     for name in [n for n in sys.modules if n.split(".")[0] == "lab"]:
         monkeypatch.delitem(sys.modules, name)
-    made = Lab(tmp_path, forked)
+    laboratory = Lab(tmp_path, forked)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
     _dismiss_workers()
-    yield made
+    yield laboratory
     _dismiss_workers()
     for name in [n for n in sys.modules if n.split(".")[0] == "lab"]:
         del sys.modules[name]

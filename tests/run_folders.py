@@ -158,14 +158,14 @@ class FolderMaker:
     def fill(self, datasets: tuple[str, ...] = ("alpha",)) -> FolderMaker:
         """Add finished jobs for each method; later methods are better and faster."""
         for dataset in datasets:
-            for place, method in enumerate(self.info["methods"]):
+            for index, method in enumerate(self.info["methods"]):
                 for trial in range(self.trials):
                     self.cell(
                         dataset,
                         method,
                         trial,
-                        auc=0.7 + 0.01 * place + 0.001 * trial,
-                        fit=8.0 / 4**place,
+                        auc=0.7 + 0.01 * index + 0.001 * trial,
+                        fit=8.0 / 4**index,
                     )
         return self
 
@@ -218,7 +218,7 @@ class FolderMaker:
         """Let a search select the parameters of a job, from the scores of all
         candidates by fold (None: failed).
         """
-        found = []
+        actual = []
         for number, scores in enumerate(folds):
             errors = [
                 None if score is not None else "ValueError: no" for score in scores
@@ -229,10 +229,10 @@ class FolderMaker:
                 "undefined": [0] * len(scores),
             }
             column |= {"not_converged": [False] * len(scores), "warm_started": False}
-            found.append((f"{dataset} {method} {trial} {number}", column))
+            actual.append((f"{dataset} {method} {trial} {number}", column))
         record = self.records[dataset, method, trial]
         assert record is not None
-        record.selection = choose(grid, "auc", True, found)
+        record.selection = choose(grid, "auc", True, actual)
         return record.selection
 
     def skip(self, dataset: str, method: str, trial: int) -> None:

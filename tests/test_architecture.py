@@ -70,16 +70,16 @@ def _name(path: Path) -> str:
 
 
 def _imports(path: Path) -> list[tuple[int, str]]:
-    found = []
+    actual = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found += [(node.lineno, alias.name) for alias in node.names]
+            actual += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno}: relative import"
-            found += [
+            actual += [
                 (node.lineno, f"{node.module}.{alias.name}") for alias in node.names
             ]
-    return found
+    return actual
 
 
 def _body(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
@@ -162,12 +162,12 @@ def _at_import(body: list[ast.stmt]) -> set[str]:
     """Return the imports that run with a module: not those in functions or for type
     checkers.
     """
-    found = set()
+    names = set()
     for node in body:
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            found |= {
+            names |= {
                 str(node.module),
                 *(f"{node.module}.{alias.name}" for alias in node.names),
             }
@@ -177,8 +177,8 @@ def _at_import(body: list[ast.stmt]) -> set[str]:
             )
             for name in ("body", "orelse", "finalbody", "handlers"):
                 if not (checked and name == "body"):
-                    found |= _at_import(getattr(node, name, []))
-    return found
+                    names |= _at_import(getattr(node, name, []))
+    return names
 
 
 def test_no_modules_import_each_other_in_a_cycle():
@@ -225,12 +225,12 @@ def test_files_and_functions_are_short_and_public_names_documented():
 
 
 def test_class_names_are_unique():
-    places = defaultdict(list)
+    modules = defaultdict(list)
     for path in MODULES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef):
-                places[node.name].append(f"{path}:{node.lineno}")
-    assert not {name: where for name, where in places.items() if len(where) > 1}
+                modules[node.name].append(f"{path}:{node.lineno}")
+    assert not {name: where for name, where in modules.items() if len(where) > 1}
 
 
 def test_light_modules_import_no_heavy_package():
@@ -270,12 +270,12 @@ def test_lines_of_machine_formats_end_with_line_feeds():
         "tables/drawing.py",
         "data/formats/svmlight.py",
     }  # bytes.splitlines splits only at line ends.
-    found = {
+    actual = {
         path.relative_to(PACKAGE).as_posix()
         for path in MODULES
         if ".splitlines(" in path.read_text()
     }
-    assert found == human | octets
+    assert actual == human | octets
 
 
 def test_experiment_files_are_short():

@@ -204,10 +204,10 @@ def test_a_chapter_has_all_its_parts(page):
 def test_figures_of_a_chapter_are_drawn_and_stored(page):
     drawn = runpy.run_path(str(ROOT / "scripts" / "docs_pictures.py"))["PICTURES"]
     text = page.read_text("utf-8")
-    shown = re.findall(r"!\[[^\]]+\]\(\.\./pictures/([\w-]+)\.svg\)", text)
-    assert shown
-    assert set(shown) <= drawn.keys()
-    assert all((DOCS / "pictures" / f"{name}.svg").is_file() for name in shown)
+    pictures = re.findall(r"!\[[^\]]+\]\(\.\./pictures/([\w-]+)\.svg\)", text)
+    assert pictures
+    assert set(pictures) <= drawn.keys()
+    assert all((DOCS / "pictures" / f"{name}.svg").is_file() for name in pictures)
 
 
 @pytest.mark.parametrize("page", CHAPTERS, ids=lambda page: page.stem)
@@ -239,18 +239,18 @@ def test_terms_of_statisticians_are_explained_beside_ours():
 @pytest.mark.parametrize("name", ["start/is-it-mine", "guide/choosing"])
 def test_a_chart_shows_all_questions_and_commands(name):
     text = (DOCS / f"{name}.md").read_text("utf-8")
-    made = runpy.run_path(str(ROOT / "scripts" / "docs_chart.py"))
-    found = made["steps"](text)
-    assert len(found) == len(re.findall(r"^## \d+\. ", text, re.MULTILINE)) >= 4
-    root = ET.fromstring("<a>" + made["chart"](text) + "</a>")
-    shown = [part.text for part in root.iter("text")]
-    for step in found:
-        lines = made["command_lines"](step.command)
+    created = runpy.run_path(str(ROOT / "scripts" / "docs_chart.py"))
+    actual = created["steps"](text)
+    assert len(actual) == len(re.findall(r"^## \d+\. ", text, re.MULTILINE)) >= 4
+    root = ET.fromstring("<a>" + created["chart"](text) + "</a>")
+    texts = [part.text for part in root.iter("text")]
+    for step in actual:
+        lines = created["command_lines"](step.command)
         assert "\n".join(lines).replace(" \\\n ", "") == step.command
         assert max(map(len, lines)) <= 45  # The width of a phone
-        assert set(lines) <= set(shown)
-        assert step.question.split()[0] in " ".join(shown)
-    assert len(shown) > 3 * len(found)
+        assert set(lines) <= set(texts)
+        assert step.question.split()[0] in " ".join(texts)
+    assert len(texts) > 3 * len(actual)
     assert "<!-- chart -->" in text
 
 
@@ -301,7 +301,7 @@ def test_an_estimator_without_an_example_gets_one_that_runs():
         (DOCS / "api" / "estimators.md").read_text("utf-8"),
         re.M,
     )
-    said, ran = [], []
+    output, ran = [], []
     runner = doctest.DocTestRunner()
     for name in dict.fromkeys(listed):
         estimator = getattr(importlib.import_module("mtlrun.estimators"), name)
@@ -311,10 +311,10 @@ def test_an_estimator_without_an_example_gets_one_that_runs():
             text = "\n".join(example(estimator)) + "\n"
             runner.run(
                 doctest.DocTestParser().get_doctest(text, {}, name, None, 0),
-                out=said.append,
+                out=output.append,
             )
             ran.append(name)
-    assert runner.failures == 0, "".join(said)
+    assert runner.failures == 0, "".join(output)
     assert len(ran) > 10
 
 

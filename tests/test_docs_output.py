@@ -15,8 +15,8 @@ PAGES = SCRIPT["pages"](
 
 
 def page(code: str, output: str | None = None) -> str:
-    shown = "" if output is None else f"\n```text\n{output}```\n"
-    return f"# Title\n\n```python\n{code}```\n{shown}"
+    block = "" if output is None else f"\n```text\n{output}```\n"
+    return f"# Title\n\n```python\n{code}```\n{block}"
 
 
 @pytest.mark.slow

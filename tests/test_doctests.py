@@ -44,10 +44,10 @@ def _examples(module):
 @pytest.mark.parametrize("module", MODULES)
 def test_examples_run(module):
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
-    said = []
+    output = []
     for example in _examples(module):
-        runner.run(example, out=said.append)
-    assert runner.summarize(verbose=False).failed == 0, "".join(said)
+        runner.run(example, out=output.append)
+    assert runner.summarize(verbose=False).failed == 0, "".join(output)
 
 
 def test_every_family_of_methods_and_the_entry_points_have_examples():

@@ -63,14 +63,14 @@ def experiments() -> dict[str, str]:
     """Return experiment files of one method by name: each split with all features, and
     the other sections in turn.
     """
-    found = {}
+    actual = {}
     for i, (split, features) in enumerate((s, f) for s in SPLITS for f in FEATURES):
         for j in range(2):
             search, scoring = (list(part)[(i + j) % 3] for part in (SEARCHES, SCORINGS))
             method = METHODS[(i + 2 * j) % len(METHODS)]
             name = f"{method}, {split}, {features}, search: {search}, {scoring}"
             selection, grid = SEARCHES[search]
-            found[name] = "\n".join(
+            actual[name] = "\n".join(
                 [
                     f"schema: 1\nid: lab/golden\ntitle: Golden\nkind: evaluate\ndatasets: [{SHARED}]",
                     *filter(
@@ -85,15 +85,17 @@ def experiments() -> dict[str, str]:
                     f"methods: [{{label: one, estimator: {method}{grid}}}]\n",
                 ]
             )
-    return found
+    return actual
 
 
 def numbers_of_cell(job: Job) -> dict[str, float | None]:
     """Return metrics, those of the first task, rows and the selected parameters."""
     chosen = {}
     if job.search is not None:
-        found = choice_of(job, [compute_job(fold, None, None)[0] for fold in job.folds])
-        chosen = found["chosen"]
+        actual = choice_of(
+            job, [compute_job(fold, None, None)[0] for fold in job.folds]
+        )
+        chosen = actual["chosen"]
     record, _ = compute_job(job, chosen, None)
     first = {
         f"{name} of the first task": values[0]
@@ -113,14 +115,14 @@ def cell_of(text: str, folder: Path) -> Job:
 @functools.cache
 def measured() -> dict[str, Job]:
     """Return a job of each analysis in the profile ``smoke`` of an experiment."""
-    found: dict[str, Job] = {}
+    actual: dict[str, Job] = {}
     for entry in artefacts():
         for row in plan(
             load_experiment(entry.path, profile="smoke"), output="nowhere"
         ).rows:
             if row.job.method.measure:
-                found.setdefault(row.job.method.measure, row.job)
-    return found
+                actual.setdefault(row.job.method.measure, row.job)
+    return actual
 
 
 def numbers_of_measure(job: Job) -> dict[str, float | None]:
@@ -262,21 +264,24 @@ def write() -> None:
     import tempfile
 
     warnings.simplefilter("ignore")
-    known = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {}
-    made = {}
+    stored = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {}
+    created = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, text in experiments().items():
             job = cell_of(text, Path(folder))
-            made[name] = job.versions, functools.partial(numbers_of_cell, job)
+            created[name] = job.versions, functools.partial(numbers_of_cell, job)
     for name, job in measured().items():
-        made[name] = job.versions, functools.partial(numbers_of_measure, job)
+        created[name] = job.versions, functools.partial(numbers_of_measure, job)
     for source, id in CARDS.items():
-        made[source] = versions_of([], source), functools.partial(numbers_of_data, id)
+        created[source] = (
+            versions_of([], source),
+            functools.partial(numbers_of_data, id),
+        )
     content = {}
-    for name, (versions, numbers) in made.items():
-        same = known.get(name, {}).get("versions") == versions
+    for name, (versions, numbers) in created.items():
+        same = stored.get(name, {}).get("versions") == versions
         content[name] = (
-            known[name] if same else {"versions": versions, "numbers": numbers()}
+            stored[name] if same else {"versions": versions, "numbers": numbers()}
         )
     lines = [
         f"{json.dumps(name)}: {json.dumps(entry)}"

@@ -313,19 +313,23 @@ def test_squared_errors_computed_at_once_equal_those_of_each_task(name):
     y, p, ids = rng.normal(size=60), rng.normal(size=60), rng.integers(0, 7, size=60)
     ids[ids == 4] = 5  # A task without rows
     metric, sizes = m.METRICS[name], np.bincount(ids, minlength=7)
-    more = {"variance": np.ones(7)} if metric.task_variance else {}
-    found = metric(y, p, task_id=ids, tasks=range(7), **more)
-    named = metric(y, p, task_id=ids, tasks=list(range(7)), weights=np.ones(60), **more)
-    np.testing.assert_array_equal(found, named)
+    options = {"variance": np.ones(7)} if metric.task_variance else {}
+    actual = metric(y, p, task_id=ids, tasks=range(7), **options)
+    named = metric(
+        y, p, task_id=ids, tasks=list(range(7)), weights=np.ones(60), **options
+    )
+    np.testing.assert_array_equal(actual, named)
     alone = [
         float(
-            metric(y[ids == t], p[ids == t], **({"variance": 1.0} if more else {}))[0]
+            metric(y[ids == t], p[ids == t], **({"variance": 1.0} if options else {}))[
+                0
+            ]
         )
         for t in range(7)
         if t != 4
     ]
-    np.testing.assert_allclose(found[sizes > 0], alone, rtol=1e-14)
-    assert np.isnan(found[4])
+    np.testing.assert_allclose(actual[sizes > 0], alone, rtol=1e-14)
+    assert np.isnan(actual[4])
 
 
 SCORED = [
@@ -373,8 +377,8 @@ def test_missing_values_of_nullable_columns_are_masked(function):
     target[:5] = np.nan
     nullable = pd.Series(target).astype("Int64")
     expected = function(target, 1.0 * p[:, 0], task_id=task_id)
-    found = function(nullable, pd.Series(p[:, 0]).astype("UInt8"), task_id=task_id)
-    np.testing.assert_allclose(found, expected)
+    actual = function(nullable, pd.Series(p[:, 0]).astype("UInt8"), task_id=task_id)
+    np.testing.assert_allclose(actual, expected)
 
 
 @pytest.mark.parametrize("function", [*SCORED, m.f1_per_task])
@@ -400,8 +404,8 @@ def test_binary_labels_are_signs_zeros_and_ones_or_booleans(function):
 def test_other_binary_labels_are_rejected_by_name(function, labels):
     y = np.resize(labels, 12)
     name = labels[0] if isinstance(labels[0], str) else f"{labels[0]:g}"
-    told = "texts" if isinstance(labels[0], str) else rf"got .*{name}"
-    with pytest.raises(ValueError, match=told):
+    message = "texts" if isinstance(labels[0], str) else rf"got .*{name}"
+    with pytest.raises(ValueError, match=message):
         function(y, np.ones(12))
 
 
@@ -426,8 +430,8 @@ def test_a_scorer_accepts_labels_of_any_type():
     for labels in (y, y + 1, np.where(y, "yes", "no"), pd.array(y, dtype="boolean")):
         model = LogisticRegression().fit(X, np.asarray(labels).astype(str))
         expected = scorer(LogisticRegression().fit(X, y), X, y)
-        found = scorer(model, X, np.asarray(labels).astype(str))
-        assert found == pytest.approx(expected)
+        actual = scorer(model, X, np.asarray(labels).astype(str))
+        assert actual == pytest.approx(expected)
     with pytest.raises(ValueError, match="binary labels"):
         scorer(LinearRegression().fit(X, y + 1.0), X, y + 1.0)
 
@@ -459,8 +463,8 @@ def test_a_scorer_ranks_by_the_probability_of_the_second_class():
     expected = np.mean(
         [roc_auc_score(y[task] == "yes", chance[task]) for task in tasks]
     )
-    found = m.task_scorer("auc", task_column=2)(model, X, y)
-    assert found == pytest.approx(expected)
+    actual = m.task_scorer("auc", task_column=2)(model, X, y)
+    assert actual == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("factor", [1e-300, 1e300])
@@ -470,5 +474,5 @@ def test_scores_do_not_depend_on_the_unit_of_the_weights(factor):
     predicted = 1e6 * rng.normal(size=40)
     weights = rng.uniform(1, 2, size=40)
     expected = m.mse_per_task(y, predicted, weights=weights)
-    found = m.mse_per_task(y, predicted, weights=factor * weights)
-    np.testing.assert_allclose(found, expected)
+    actual = m.mse_per_task(y, predicted, weights=factor * weights)
+    np.testing.assert_allclose(actual, expected)

@@ -14,9 +14,9 @@ NOTEBOOKS = sorted(ROOT.glob("docs/tutorials/*.ipynb"))
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(path, tmp_path):
-    shown = [text for kind, _, text in run(path, tmp_path) if kind == "code"]
-    assert all("<" in text for text in shown)  # Each cell shows something.
-    assert any("<table" in text for text in shown)
+    outputs = [text for kind, _, text in run(path, tmp_path) if kind == "code"]
+    assert all("<" in text for text in outputs)  # Each cell shows something.
+    assert any("<table" in text for text in outputs)
 
 
 def test_there_are_two_notebooks_stored_without_outputs():

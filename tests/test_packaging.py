@@ -88,15 +88,15 @@ def _bounds() -> dict[str, str]:
     lines = list(PROJECT["dependencies"])
     for extra in ("nn", "distributed", "parquet"):
         lines += PROJECT["optional-dependencies"][extra]
-    found = {}
+    actual = {}
     for line in lines:
         name, extra, bound = re.fullmatch(
             r"([a-z0-9-]+)(\[[a-z]+\])?>=([0-9.]+)", line
         ).groups()
-        found[name] = bound
+        actual[name] = bound
         if extra:
-            found[extra.strip("[]")] = bound
-    return found
+            actual[extra.strip("[]")] = bound
+    return actual
 
 
 def test_the_oldest_tested_releases_are_the_lower_bounds():
@@ -111,22 +111,22 @@ def _needed(names: list[str]) -> set[str]:
     """Return the direct and indirect dependencies of these distributions, if
     installed.
     """
-    found: set[str] = set()
+    actual: set[str] = set()
     while names:
         name = re.sub(r"[-_.]+", "-", names.pop()).lower()
-        if name in found:
+        if name in actual:
             continue
         try:
             requires = metadata.requires(name) or []
         except metadata.PackageNotFoundError:
             continue
-        found.add(name)
+        actual.add(name)
         names += [
             re.match(r"[\w.-]+", line).group()
             for line in requires
             if "extra ==" not in line
         ]
-    return found
+    return actual
 
 
 def test_no_run_time_dependency_is_under_the_gpl():
@@ -135,14 +135,14 @@ def test_no_run_time_dependency_is_under_the_gpl():
     )
     assert len(names) > 20
     for name in names:
-        about = metadata.metadata(name)
+        fields = metadata.metadata(name)
         named = [
-            about.get("License-Expression") or "",
-            (about.get("License") or "").split("\n")[0][:100],
+            fields.get("License-Expression") or "",
+            (fields.get("License") or "").split("\n")[0][:100],
         ]
         named += [
             line
-            for line in about.get_all("Classifier") or []
+            for line in fields.get_all("Classifier") or []
             if line.startswith("License")
         ]
         assert any(named), f"{name} names no licence"

@@ -28,16 +28,16 @@ def test_the_comparison_gives_the_printed_output(tmp_path):
         for line in block.splitlines()
         if line.startswith("mtlrun compare")
     )
-    given = [
+    options = [
         str(ROOT / word) if word.endswith(".csv") else word for word in line.split()[1:]
     ]
-    done = CliRunner().invoke(app, [*given, "--quiet", "--output", str(tmp_path)])
+    done = CliRunner().invoke(app, [*options, "--quiet", "--output", str(tmp_path)])
     assert done.exit_code == 0, done.output
     (shown,) = _blocks("text")
-    told = " ".join(done.stdout.split())
-    assert " ".join(shown.partition("\n\n")[2].split()) in told
+    output = " ".join(done.stdout.split())
+    assert " ".join(shown.partition("\n\n")[2].split()) in output
     for row in shown.partition("\n\n")[0].splitlines()[1:]:
-        assert row.split()[1] in told
+        assert row.split()[1] in output
 
 
 def test_the_python_code_runs(monkeypatch):

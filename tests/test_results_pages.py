@@ -52,10 +52,10 @@ def test_every_run_is_linked_and_links_are_valid(texts):
         *(name for name in texts if name.startswith("docs/papers/")),
     ):
         links = [part.split(")")[0] for part in texts[name].split("](")[1:]]
-        found = [link for link in links if not link.startswith("http")]
+        actual = [link for link in links if not link.startswith("http")]
         assert [
             link
-            for link in found
+            for link in actual
             if not (ROOT / name).parent.joinpath(link.split("#")[0]).exists()
         ] == []
     summary = texts["results/summary.md"]
@@ -218,14 +218,14 @@ def linked_verdict(cell: str) -> re.Match[str] | None:
 
 def claims_of_pages() -> dict[str, tuple[str, str]]:
     """Return id -> verdict and report of every claim on the pages of the papers."""
-    found = {}
+    actual = {}
     for path in sorted((ROOT / "docs" / "papers").glob("*.md")):
         text = path.read_text(encoding="utf-8")
         for row in table_rows(text, r"^## (What|On other data|Audits)"):
             link = linked_verdict(row[-2])
             if link:
-                found[row[0]] = (first_words(link[1]), link[2])
-    return found
+                actual[row[0]] = (first_words(link[1]), link[2])
+    return actual
 
 
 def test_pages_and_reports_have_the_same_verdicts():
@@ -242,10 +242,12 @@ def test_the_page_of_changed_verdicts_matches_the_pages():
     pages = claims_of_pages()
     rows = table_rows(committed("docs/verdicts.md"), "^## ")
     today = [part for row in rows for part in row[-1].split("; ") if ": " in part]
-    told = dict(part.split(": ", 1) for part in today if part.split(": ")[0] in pages)
-    assert len(told) > 60
-    assert {name: first_words(text) for name, text in told.items()} == {
-        name: pages[name][0] for name in told
+    changes = dict(
+        part.split(": ", 1) for part in today if part.split(": ")[0] in pages
+    )
+    assert len(changes) > 60
+    assert {name: first_words(text) for name, text in changes.items()} == {
+        name: pages[name][0] for name in changes
     }
 
 

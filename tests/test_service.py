@@ -39,17 +39,17 @@ def test_a_single_row_and_a_batch_are_predicted_like_by_the_model(served):
     for sent in (records, records[:1]):
         answer = client.post("/predict", json={"rows": sent, "interval": 0.9})
         assert answer.status_code == 200
-        found = [row["prediction"] for row in answer.json()]
-        assert found == pytest.approx(expected[: len(sent)])
-        assert answer.json()[0]["lower"] < found[0] < answer.json()[0]["upper"]
+        actual = [row["prediction"] for row in answer.json()]
+        assert actual == pytest.approx(expected[: len(sent)])
+        assert answer.json()[0]["lower"] < actual[0] < answer.json()[0]["upper"]
 
 
 def test_the_service_lists_the_columns_that_the_model_needs(served):
     model, client = served
-    about = client.get("/about").json()
-    assert about["outputs"] == ["grade"]
-    assert about["columns"] == list(model.feature_names_in_)
-    assert about["versions"]["mtlrun"] == mtlrun.__version__
+    description = client.get("/about").json()
+    assert description["outputs"] == ["grade"]
+    assert description["columns"] == list(model.feature_names_in_)
+    assert description["versions"]["mtlrun"] == mtlrun.__version__
 
 
 def test_a_row_of_an_unknown_task_is_flagged_and_other_rows_are_predicted(served):

@@ -79,8 +79,8 @@ def test_the_corrected_t_test_matches_a_hand_calculation():
 
 @pytest.mark.parametrize("kind", ["wilcoxon", "t", "corrected_t"])
 def test_edge_cases_of_paired_tests_are_handled(kind):
-    one = s.paired_test([1.0, np.nan], [0.5, 0.1], kind, test_over_train=0.5)
-    assert (one.n, one.mean_difference, one.pvalue, one.statistic) == (
+    result = s.paired_test([1.0, np.nan], [0.5, 0.1], kind, test_over_train=0.5)
+    assert (result.n, result.mean_difference, result.pvalue, result.statistic) == (
         1,
         0.5,
         None,

@@ -69,7 +69,7 @@ def test_a_tutorial_prints_the_lines_shown(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)  # Like `python FILE`
     monkeypatch.delenv("MTLRUN_DATA", raising=False)
-    said = ""
+    output = ""
     previous = ""
     for block in _BLOCK.finditer(page.read_text(encoding="utf-8")):
         note, language, body = block["note"] or "", block["language"], block["body"]
@@ -87,11 +87,11 @@ def test_a_tutorial_prints_the_lines_shown(page, tmp_path, monkeypatch):
         if block["title"]:
             Path(block["title"]).write_text(body, encoding="utf-8")
         elif language == "sh":
-            said = "".join(
+            output = "".join(
                 _run(line, fails=note.startswith("fails")) for line in body.splitlines()
             )
         elif language == "text":
-            assert not _unprinted(body, said), said
+            assert not _unprinted(body, output), output
 
 
 def _commands_of(page):
@@ -232,13 +232,13 @@ def test_every_block_of_code_runs_or_states_why_not(page):
         if block["language"] in ("python", "sh", "yaml", "toml") and not (
             block["note"] or ""
         ).startswith("not run: "):
-            place = str(page.relative_to(ROOT))
+            name = str(page.relative_to(ROOT))
             if (
                 page.parent.name == "papers"
             ):  # On a table of the reader; its options are checked below.
                 continue
-            assert page in TUTORIALS or place in RUN.get(block["language"], ()), (
-                f"{place}: {block['body']}"
+            assert page in TUTORIALS or name in RUN.get(block["language"], ()), (
+                f"{name}: {block['body']}"
             )
 
 
@@ -265,7 +265,7 @@ def _unprinted(shown, said):
         return (
             not start
             or line in lines
-            or (line != start and any(one.startswith(start) for one in lines))
+            or (line != start and any(line_.startswith(start) for line_ in lines))
         )
 
     return [line for line in map(_plain, shown.splitlines()) if not found(line)]
@@ -295,7 +295,7 @@ def test_commands_and_options_in_the_documents_exist(line):
         name = words.pop(0).rstrip(".,:;")
         assert name in command.commands, f"no command {name}"
         command = command.commands[name]
-    known = {
+    commands = {
         option
         for parameter in command.params
         for option in (*parameter.opts, *parameter.secondary_opts)
@@ -305,4 +305,4 @@ def test_commands_and_options_in_the_documents_exist(line):
         for word in words
         if re.match(r"--?[a-z]", word)
     }
-    assert used <= known | {"--help"}, f"unknown: {used - known}"
+    assert used <= commands | {"--help"}, f"unknown: {used - commands}"

@@ -47,28 +47,28 @@ def check(folder, text):
         "--no-implicit-reexport",
         "project.py",
     ]
-    found = subprocess.run(
+    result = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, check=False
     )
-    return found.returncode, found.stdout + found.stderr
+    return result.returncode, result.stdout + result.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_project_sees_the_types(tmp_path):
     pytest.importorskip("mypy")
-    code, said = check(tmp_path, GOOD + "\n".join(BAD) + "\n")
-    assert code == 1, said
-    lines = said.splitlines()
+    code, output = check(tmp_path, GOOD + "\n".join(BAD) + "\n")
+    assert code == 1, output
+    lines = output.splitlines()
     first = GOOD.count("\n") + 1
     for k, expected in enumerate(BAD.values()):
         assert any(
             line.startswith(f"project.py:{first + k}: error") and expected in line
             for line in lines
-        ), said
+        ), output
     assert all(
         int(line.split(":")[1]) >= first for line in lines if ": error" in line
-    ), said
+    ), output
 
 
 def test_completion_knows_all_estimators():

@@ -162,16 +162,16 @@ def write_experiment(tmp_path: Path) -> Callable[..., Path]:
         (tmp_path / "made_methods.py").write_text(METHODS, encoding="utf-8")
         lines = EXPERIMENT.splitlines()
         for key, line in changes.items():
-            (place,) = [i for i, old in enumerate(lines) if old.startswith(f"{key}:")]
-            lines[place] = line
-        more = [
+            (index,) = [i for i, old in enumerate(lines) if old.startswith(f"{key}:")]
+            lines[index] = line
+        method_lines = [
             f"  - {{label: {name}, estimator: 'made_methods:{name}'}}"
             for name in methods
         ]
-        place = lines.index("profiles:")
+        index = lines.index("profiles:")
         path = tmp_path / "table.yaml"
         path.write_text(
-            "\n".join([*lines[:place], *more, *lines[place:]]) + "\n" + extra,
+            "\n".join([*lines[:index], *method_lines, *lines[index:]]) + "\n" + extra,
             encoding="utf-8",
         )
         return path

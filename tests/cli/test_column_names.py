@@ -23,11 +23,11 @@ TAKEN = [
 @pytest.fixture
 def frame():
     rng = np.random.default_rng(0)
-    made = pd.DataFrame(rng.normal(size=(60, len(TAKEN))), columns=TAKEN)
-    made["club"] = rng.choice(["chess", "choir"], 60)
-    made["school"] = np.repeat(["north", "south", "west"], 20)
-    made["grade"] = made.intercept - made.task + 0.1 * rng.normal(size=60)
-    return made
+    created = pd.DataFrame(rng.normal(size=(60, len(TAKEN))), columns=TAKEN)
+    created["club"] = rng.choice(["chess", "choir"], 60)
+    created["school"] = np.repeat(["north", "south", "west"], 20)
+    created["grade"] = created.intercept - created.task + 0.1 * rng.normal(size=60)
+    return created
 
 
 def use(mtlrun, folder, *columns, train=False):

@@ -216,15 +216,17 @@ def test_the_selected_method_has_the_same_scores_in_compare_train_and_reproduce(
             "train", str(folder / "chosen.yaml"), *where, "-o", str(output)
         )
         assert trained.exit_code == 0, trained.output
-        found = json.loads((output / "compare/own-grades/metrics.json").read_text())
-        assert found["cell"] == key
-        assert found["metrics"]["rmse"] == pytest.approx(
+        content = json.loads((output / "compare/own-grades/metrics.json").read_text())
+        assert content["cell"] == key
+        assert content["metrics"]["rmse"] == pytest.approx(
             best["scores"]["0"], rel=1e-9
         )  # The file has rounded numbers
-        assert found["per_task"]["rmse"] == pytest.approx(best["tasks"]["0"], rel=1e-9)
+        assert content["per_task"]["rmse"] == pytest.approx(
+            best["tasks"]["0"], rel=1e-9
+        )
         compared = Record.from_line((folder / f"cells/{key}.json").read_text())
-        assert found["per_task"] == compared.per_task
-        assert found["selection"].get("chosen", {}) == best["chosen"]["0"]
+        assert content["per_task"] == compared.per_task
+        assert content["selection"].get("chosen", {}) == best["chosen"]["0"]
     training = yaml.safe_load((folder / "chosen.yaml").read_text())
     method, dataset = (
         {"label": "Chosen", **training.pop("method")},
@@ -528,12 +530,12 @@ def test_a_label_list_with_a_missing_column_is_rejected(mtlrun, tmp_path, lackin
 
 @pytest.mark.slow
 def test_the_smallest_gain_and_families_are_options(mtlrun, grades, tmp_path):
-    own = "sklearn.linear_model:Ridge"
+    estimator = "sklearn.linear_model:Ridge"
     words = (
         "--methods",
-        own,
+        estimator,
         "--family",
-        f"multi-task={own}",
+        f"multi-task={estimator}",
         "--smallest-gain",
         "0.5",
         "--splits",

@@ -61,9 +61,9 @@ def complete(tmp_path, monkeypatch):
     ],
 )
 def test_values_are_completed(words, offered, withheld, complete):
-    found = complete(words).split()
-    assert offered in found
-    assert withheld not in found
+    actual = complete(words).split()
+    assert offered in actual
+    assert withheld not in actual
 
 
 @pytest.mark.parametrize("shell", SHELLS)

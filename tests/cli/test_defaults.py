@@ -17,8 +17,8 @@ def _folder(tmp_path, monkeypatch):
 def _shown(mtlrun, *args):
     result = mtlrun("show", "table2", "--json", *args)
     assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    return found["profile"], found["folder"]
+    content = json.loads(result.stdout)
+    return content["profile"], content["folder"]
 
 
 def test_options_override_variables_and_variables_override_built_in_defaults(
@@ -43,10 +43,12 @@ def test_an_empty_variable_counts_as_unset(mtlrun, monkeypatch):
 
 def test_env_shows_the_source_of_each_default(mtlrun, monkeypatch):
     monkeypatch.setenv("MTLRUN_OUTPUT", "elsewhere")
-    found = json.loads(mtlrun("env", "--json", "--data-dir", "mine").stdout)["defaults"]
-    assert found["output"] == {"value": "elsewhere", "origin": "MTLRUN_OUTPUT"}
-    assert found["data-dir"] == {"value": "mine", "origin": "--data-dir"}
-    assert found["profile"] == {"value": "quick", "origin": "built in"}
+    content = json.loads(mtlrun("env", "--json", "--data-dir", "mine").stdout)[
+        "defaults"
+    ]
+    assert content["output"] == {"value": "elsewhere", "origin": "MTLRUN_OUTPUT"}
+    assert content["data-dir"] == {"value": "mine", "origin": "--data-dir"}
+    assert content["profile"] == {"value": "quick", "origin": "built in"}
     lines = [line.split() for line in mtlrun("env").stdout.splitlines()]
     assert ["--output", "elsewhere", "(MTLRUN_OUTPUT)"] in lines
 

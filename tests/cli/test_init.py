@@ -75,10 +75,10 @@ def test_files_for_the_same_data_set_have_separate_results(mtlrun, tmp_path):
     assert "id: train/simulated-rmtl " in training_file(
         read_card(datasets_dir() / "simulated-rmtl.yaml"), None, "simulated-rmtl.yaml"
     )
-    shown = mtlrun(
+    result = mtlrun(
         "init", "simulated-rmtl", "-m", "sklearn.linear_model:Lasso", "-o", "-"
     ).stdout
-    assert "id: train/simulated-rmtl-Lasso " in shown
+    assert "id: train/simulated-rmtl-Lasso " in result
 
 
 def test_features_are_standardized_unless_they_are_strings(mtlrun):

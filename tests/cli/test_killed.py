@@ -213,14 +213,14 @@ def test_completed_jobs_of_a_stopped_comparison_are_kept_with_earlier_results(
     assert "Traceback" not in err
     assert ("unfinished.md" in err) == (stop == signal.SIGINT)
     assert {path: path.read_bytes() for path in before} == before
-    found = json.loads((folder / "unfinished.json").read_text())
-    assert {m["method"] for m in found["methods"] if m["score"] is not None} == {
+    content = json.loads((folder / "unfinished.json").read_text())
+    assert {m["method"] for m in content["methods"] if m["score"] is not None} == {
         "PooledRidge",
         "IndependentRidge",
         "IndependentRidgeCV",
         "TaskMean",
     }
-    assert found["title"].startswith("Unfinished")
+    assert content["title"].startswith("Unfinished")
     assert (folder / "unfinished.md").read_text().count("PooledRidge") >= 1
     done = mtlrun("compare", "grades.csv", *COLUMNS, "--methods", "PooledRidge", "-q")
     assert done.exit_code == 0

@@ -37,8 +37,8 @@ def test_all_methods_are_listed_as_json_and_bibtex(mtlrun):
     sources = mtlrun("list", "methods", "--format", "bibtex").stdout
     keys = {key for info in METHODS.values() for key in info.cite}
     assert sources.count("\n@") + 1 == len(keys)
-    one = mtlrun("list", "methods", "Whom", "--format", "bibtex")
-    assert one.stdout.strip() == METHODS["Whom"].bibtex
+    citation = mtlrun("list", "methods", "Whom", "--format", "bibtex")
+    assert citation.stdout.strip() == METHODS["Whom"].bibtex
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_errors_exit_with_2(mtlrun, args, text):
 
 def test_analyses_are_listed_with_their_quantities(mtlrun):
     lines = mtlrun("list", "measures").stdout.splitlines()
-    (place,) = [
+    (line_number,) = [
         i for i, line in enumerate(lines) if line.startswith("data-set-statistics ")
     ]
-    assert "positive_share" in lines[place + 1]
+    assert "positive_share" in lines[line_number + 1]

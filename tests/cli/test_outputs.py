@@ -41,9 +41,9 @@ def mtlrun(*words):
 
 def table(path, seed=0):
     rng = np.random.default_rng(seed)
-    made = pd.DataFrame({"x": rng.normal(size=60), "task": ["a", "b"] * 30})
-    made["y"] = made.x
-    made.to_csv(path, index=False)
+    frame = pd.DataFrame({"x": rng.normal(size=60), "task": ["a", "b"] * 30})
+    frame["y"] = frame.x
+    frame.to_csv(path, index=False)
     return path
 
 
@@ -194,14 +194,14 @@ def test_predictions_never_overwrite_their_model_or_its_comparison(
     (tmp_path / "cell.csv").symlink_to(
         next(path for path in mine if path.parent.name == "cells").resolve()
     )
-    for given in (folder, folder / "model", archive):
+    for model_path in (folder, folder / "model", archive):
         for out in (
             *tmp_path.glob("*.csv"),
             folder / "leaderboard.csv",
             folder / "model" / "predictions.csv",
         ):
             if out != rows:
-                result = mtlrun("predict", given, rows, "-o", out)
+                result = mtlrun("predict", model_path, rows, "-o", out)
                 assert (result.exit_code, out.name in result.stderr) == (2, True)
     assert {path: path.read_bytes() for path in mine} == mine
 

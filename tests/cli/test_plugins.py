@@ -84,8 +84,8 @@ def other(tmp_path):
 
     def run(*commands, **variables):
         environment = {**os.environ, "PYTHONPATH": str(package.parent)}
-        asked = json.dumps([(command.split(), variables) for command in commands])
-        command = [sys.executable, "-c", RUN, asked]
+        arguments = json.dumps([(command.split(), variables) for command in commands])
+        command = [sys.executable, "-c", RUN, arguments]
         result = subprocess.run(
             command,
             cwd=tmp_path,

@@ -109,11 +109,13 @@ def test_the_printed_commands_to_rerun_work(mtlrun, own):
 
 
 def test_the_next_step_printed_by_init_works(mtlrun, own):
-    made = mtlrun(
+    written = mtlrun(
         "init", "plants", "--data-dir", str(own), "--output", "my plants.yaml"
     )
-    assert made.exit_code == 0, made.output
-    (line,) = [line for line in made.stdout.splitlines() if line.startswith("next: ")]
+    assert written.exit_code == 0, written.output
+    (line,) = [
+        line for line in written.stdout.splitlines() if line.startswith("next: ")
+    ]
     result = printed(mtlrun, line.removeprefix("next: "))
     assert result.exit_code == 0, result.output
 
@@ -135,10 +137,10 @@ def test_the_next_step_printed_by_compare_works(mtlrun, own, tmp_path):
         "-o",
         "my runs",
     )
-    made = mtlrun("compare", "new.csv", *words)
-    assert made.exit_code == 0, made.output
+    written = mtlrun("compare", "new.csv", *words)
+    assert written.exit_code == 0, written.output
     (line,) = [
-        line for line in made.stdout.splitlines() if "predict new rows: " in line
+        line for line in written.stdout.splitlines() if "predict new rows: " in line
     ]
     result = printed(
         mtlrun, line.partition("predict new rows: ")[2].replace("FILE", "new.csv")

@@ -184,11 +184,11 @@ def test_a_run_of_a_custom_experiment_records_no_folder_of_the_user(compared, tm
         "datasets: [own-t]",
         "metrics: [rmse]",
     ]
-    more = [
+    method_lines = [
         "split: {kind: kfold, folds: 3}",
         "methods: [{label: T, estimator: TaskMean}]",
     ]
-    file.write_text("\n".join([*lines, *more, ""]))
+    file.write_text("\n".join([*lines, *method_lines, ""]))
     (tmp_path / "elsewhere").mkdir()
     os.chdir(tmp_path / "elsewhere")
     result = CliRunner().invoke(

@@ -134,9 +134,9 @@ def test_a_command_line_mistake_is_located_and_has_a_remedy(
     first, *rest = result.stderr[result.stderr.index("error: ") :].splitlines()
     assert place in first
     assert remedy in "\n".join(rest)
-    told = result.stdout + result.stderr
-    assert "Traceback" not in told
-    assert "configs/" not in told, "the file is right, only the option is wrong"
+    output = result.stdout + result.stderr
+    assert "Traceback" not in output
+    assert "configs/" not in output, "the file is right, only the option is wrong"
 
 
 def test_help_does_not_show_python_types(mtlrun):
@@ -153,8 +153,8 @@ def test_help_does_not_show_python_types(mtlrun):
 def test_if_data_are_missing_the_suggested_command_repeats_the_options(
     mtlrun, tmp_path
 ):
-    given = ["--interpretation", "60 epochs", "--output", "my runs", "--jobs", "2"]
-    result = mtlrun("reproduce", "fetr/table1", "--data-dir", str(tmp_path), *given)
+    options = ["--interpretation", "60 epochs", "--output", "my runs", "--jobs", "2"]
+    result = mtlrun("reproduce", "fetr/table1", "--data-dir", str(tmp_path), *options)
     assert result.exit_code == 2
     assert "mtlrun data add sarcos FILE" in result.stderr
     (line,) = (

@@ -89,11 +89,11 @@ def test_a_report_file_needs_a_format_and_a_writable_folder(
 def test_env_names_versions_and_folders(mtlrun):
     result = mtlrun("env", "--data-dir", "here")
     assert result.exit_code == 0
-    shown = dict(
+    values = dict(
         re.split(r"\s{2,}", line, maxsplit=1) for line in result.stdout.splitlines()
     )
-    assert shown["mtlrun"] == "0.1.0"
-    assert shown["data directory"] == "here"
+    assert values["mtlrun"] == "0.1.0"
+    assert values["data directory"] == "here"
     assert {
         "numpy",
         "scipy",
@@ -102,7 +102,7 @@ def test_env_names_versions_and_folders(mtlrun):
         "cpu",
         "cores",
         "OMP_NUM_THREADS",
-    } <= set(shown)
+    } <= set(values)
 
 
 def test_status_names_jobs_that_no_experiment_needs(mtlrun, two_runs, tmp_path):

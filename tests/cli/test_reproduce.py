@@ -65,8 +65,8 @@ def test_reproduce_prints_table_claims_and_report_and_sets_the_exit_code(
         "Ridge": "ok",
         "Pooled": "ok",
     }
-    made = {path.name for path in (tmp_path / RUN).iterdir()}
-    assert made == {
+    created = {path.name for path in (tmp_path / RUN).iterdir()}
+    assert created == {
         "cells.json.xz",
         "run.json",
         "provenance.json",
@@ -240,44 +240,44 @@ def test_set_overrides_the_file_and_the_plan_shows_it(
 ):
     write_experiment()
     mtlrun("reproduce", "table.yaml", "--set", "split.trials=1", "--seed", "7")
-    about = json.loads((tmp_path / RUN / "run.json").read_text())
-    assert about["overrides"] == ["split.trials=1", "seed=7"]
-    assert (about["config"]["split"]["trials"], about["config"]["seed"]) == (1, 7)
-    shown = mtlrun(
+    plan = json.loads((tmp_path / RUN / "run.json").read_text())
+    assert plan["overrides"] == ["split.trials=1", "seed=7"]
+    assert (plan["config"]["split"]["trials"], plan["config"]["seed"]) == (1, 7)
+    result = mtlrun(
         "show", "table.yaml", "--set", "split.trials=1", "--seed", "7"
     ).stdout
     assert {"seed: 7", "trials: 1"} <= {
-        line.strip().strip("{}") for line in re.split(r"[\n,]", shown)
+        line.strip().strip("{}") for line in re.split(r"[\n,]", result)
     }
 
 
 def test_small_numbers_survive_show(mtlrun, write_experiment):
     """YAML 1.1 parses 1e-05 as a string; only 1.0e-05 is a number."""
     write_experiment()
-    shown = mtlrun(
+    result = mtlrun(
         "show", "table.yaml", "--set", "methods.Ridge.params.alpha=1e-05"
     ).stdout
-    assert "1.0e-05" in shown
+    assert "1.0e-05" in result
 
 
 def test_check_reports_job_numbers_and_tolerance(mtlrun, write_experiment, tmp_path):
     write_experiment()
     mtlrun("reproduce", "table.yaml")
-    found = float(rows_of(tmp_path)["Ridge"]["mse_mean"])
-    write_experiment(extra=REFERENCE.format(value=round(found, 4)))
+    actual = float(rows_of(tmp_path)["Ridge"]["mse_mean"])
+    write_experiment(extra=REFERENCE.format(value=round(actual, 4)))
     result = mtlrun("reproduce", "table.yaml", "--check")
     assert (result.exit_code, result.stderr.splitlines()[-1]) == (
         0,
         "check: all numbers are within tolerance and no claim is contradicted",
     )
-    write_experiment(extra=REFERENCE.format(value=round(found + 0.5, 4)))
+    write_experiment(extra=REFERENCE.format(value=round(actual + 0.5, 4)))
     assert (
         mtlrun("reproduce", "table.yaml").exit_code == 0
     )  # Verdicts alone never change the exit code.
     result = mtlrun("reproduce", "table.yaml", "--check")
     assert result.exit_code == 1
     assert result.stderr.splitlines()[-1] == (
-        f"check: simulated-rmtl / Ridge: mse is {found:.6g}, the stored says {round(found + 0.5, 4):.6g}; "
+        f"check: simulated-rmtl / Ridge: mse is {actual:.6g}, the stored says {round(actual + 0.5, 4):.6g}; "
         "the difference -0.5 exceeds the tolerance 0.01 (absolute)"
     )
 

@@ -28,9 +28,9 @@ def papers(tmp_path, write_experiment, monkeypatch):
     def write(name: str, *methods: str, **changes: str) -> Path:
         target = tmp_path / "configs" / f"{name}.yaml"
         target.parent.mkdir(parents=True, exist_ok=True)
-        made = write_experiment(*methods, id=f"id: {name}", **changes)
-        target.write_text(made.read_text())
-        made.unlink()
+        path = write_experiment(*methods, id=f"id: {name}", **changes)
+        target.write_text(path.read_text())
+        path.unlink()
         return target
 
     return write
@@ -64,18 +64,23 @@ def test_an_item_that_cannot_start_does_not_stop_the_others(
 ):
     result = mtlrun("reproduce", "all", "--profile", "demo", "--data-dir", "empty")
     assert result.exit_code == 2, "data and a file are wrong"
-    made = summary(tmp_path)
-    assert [(run["run"], run["done"], run["failed"]) for run in made["runs"]] == [
+    summarized = summary(tmp_path)
+    assert [(run["run"], run["done"], run["failed"]) for run in summarized["runs"]] == [
         ("alpha/good/demo", 4, 0),
         ("alpha/raises/demo", 2, 1),
     ]
-    assert made["left_out"]["beta/other"] == "no profile 'demo'; it has quick, full"
-    assert "nothing was downloaded" in made["left_out"]["beta/lacks"]
-    assert made["left_out"]["beta/wrong"].startswith(
+    assert (
+        summarized["left_out"]["beta/other"] == "no profile 'demo'; it has quick, full"
+    )
+    assert "nothing was downloaded" in summarized["left_out"]["beta/lacks"]
+    assert summarized["left_out"]["beta/wrong"].startswith(
         "configs/beta/wrong.yaml:1:1: missing key"
     )
-    assert made["total"]["not confirmed"] == 1
-    assert made["summary"][0] == "2 artefacts, 6 of 7 cells done, 1 failed; 3 left out."
+    assert summarized["total"]["not confirmed"] == 1
+    assert (
+        summarized["summary"][0]
+        == "2 artefacts, 6 of 7 cells done, 1 failed; 3 left out."
+    )
     assert "alpha/good/demo: c1: Ridge errs less: does not hold" in result.stdout
     rows = [
         line.split()
@@ -246,11 +251,12 @@ def test_a_subset_can_be_reproduced(mtlrun, papers, tmp_path):
         "trial=0",
     )
     assert result.exit_code == 1
-    made = summary(tmp_path)
+    summarized = summary(tmp_path)
     assert [
-        (run["run"], run["done"], run["failed"], run["missing"]) for run in made["runs"]
+        (run["run"], run["done"], run["failed"], run["missing"])
+        for run in summarized["runs"]
     ] == [("beta/more/demo", 0, 1, 5)]
-    assert made["left_out"] == {
+    assert summarized["left_out"] == {
         "beta/good": "nothing in it that --only method=Broken,trial=0 names"
     }
 
@@ -260,7 +266,7 @@ def test_items_that_share_jobs_compute_them_once(mtlrun, papers, tmp_path):
     papers("alpha/first")
     papers("alpha/second", "Broken")
     plans = gather(profile="demo", output=tmp_path / RUNS).plans
-    assert [made.experiment.id for made in plans] == [
+    assert [result.experiment.id for result in plans] == [
         "alpha/alone",
         "alpha/first",
         "alpha/second",
@@ -278,10 +284,10 @@ def test_items_that_share_jobs_compute_them_once(mtlrun, papers, tmp_path):
     assert not (tmp_path / RUNS).exists()
     done = mtlrun("reproduce", "all", "--profile", "demo")
     assert "alpha/second: 2 of 6 cells to compute" in done.stderr
-    made = summary(tmp_path)
-    runs = {run["id"]: run["seconds"] for run in made["runs"]}
+    result = summary(tmp_path)
+    runs = {run["id"]: run["seconds"] for run in result["runs"]}
     assert 0 < runs["alpha/first"] <= runs["alpha/second"]
-    total = sum(paper["seconds"] for paper in made["papers"].values())
+    total = sum(paper["seconds"] for paper in result["papers"].values())
     assert total == pytest.approx(
         runs["alpha/second"] + runs["alpha/alone"]
     )  # Shared jobs count once.
@@ -300,12 +306,12 @@ def test_an_interrupt_keeps_all_finished_jobs(papers, tmp_path, begin, until):
         "interrupted; finished cells are kept: run the same command to continue" in err
     )
     assert "Traceback" not in err
-    made = summary(tmp_path)
-    assert {run["id"]: (run["done"], run["missing"]) for run in made["runs"]} == {
+    result = summary(tmp_path)
+    assert {run["id"]: (run["done"], run["missing"]) for run in result["runs"]} == {
         "alpha/first": (4, 0),
         "alpha/slow": (2, 1),
     }
-    assert made["left_out"] == {"beta/never": "not started: interrupted"}
+    assert result["left_out"] == {"beta/never": "not started: interrupted"}
 
 
 def test_the_summary_is_rebuilt_from_the_runs(mtlrun, all_kinds, tmp_path, lacking):
@@ -315,10 +321,10 @@ def test_the_summary_is_rebuilt_from_the_runs(mtlrun, all_kinds, tmp_path, lacki
         ("md", "* Ridge errs less: does not hold"),
         ("json", '"id": "c1"'),
     ):
-        shown = mtlrun("report", str(RUNS), "--format", form, "--profile", "demo")
-        assert shown.exit_code == 1, "a cell failed"
-        assert claim in shown.stdout
-    assert json.loads(shown.stdout)["left_out"] == {}
+        result = mtlrun("report", str(RUNS), "--format", form, "--profile", "demo")
+        assert result.exit_code == 1, "a cell failed"
+        assert claim in result.stdout
+    assert json.loads(result.stdout)["left_out"] == {}
     out = mtlrun("report", "all", "--format", "html", "--out", "all.html")
     assert out.stdout == "summary: all.html\n"
     assert not (tmp_path / RUNS / "index.html").exists()
@@ -340,20 +346,20 @@ def test_a_claim_of_several_runs_counts_once(mtlrun, papers, tmp_path):
         "reproduce", "all", "--profile", "demo", "--only", "method=Ridge", "--seed", "1"
     )
     mtlrun("reproduce", "all", "--profile", "full")
-    made = json.loads(mtlrun("report", "all", "--format", "json").stdout)
+    content = json.loads(mtlrun("report", "all", "--format", "json").stdout)
     assert (
-        made["summary"][0]
+        content["summary"][0]
         == "1 artefact in 2 runs, 6 of 8 cells done, 2 not computed yet."
     )
-    assert [(claim["run"], claim["verdict"]) for claim in made["claims"]] == [
+    assert [(claim["run"], claim["verdict"]) for claim in content["claims"]] == [
         ("alpha/good/full", "confirmed")
     ]
-    assert [run["confirmed"] + run["partly"] for run in made["runs"]] == [1, 1]
-    assert made["left_out"] == {}
+    assert [run["confirmed"] + run["partly"] for run in content["runs"]] == [1, 1]
+    assert content["left_out"] == {}
     papers("alpha/more")
     papers("beta/other")
-    made = json.loads(mtlrun("report", "all", "--format", "json").stdout)
-    assert made["left_out"] == {"alpha/more": "no run here"}, (
+    content = json.loads(mtlrun("report", "all", "--format", "json").stdout)
+    assert content["left_out"] == {"alpha/more": "no run here"}, (
         "of the papers that are here"
     )
 
@@ -365,10 +371,10 @@ def test_shipped_items_that_need_no_data_can_be_reproduced(mtlrun, tmp_path):
         "reproduce", "all", "--profile", "smoke", "--only", only, "--format", "json"
     )
     assert result.exit_code == 0, result.stderr
-    made = json.loads(result.stdout)
-    assert [run["id"] for run in made["runs"]] == names
-    assert made["left_out"] == {}
-    assert len(made["claims"]) == 6
+    content = json.loads(result.stdout)
+    assert [run["id"] for run in content["runs"]] == names
+    assert content["left_out"] == {}
+    assert len(content["claims"]) == 6
 
 
 def test_training_files_are_not_paper_items():

@@ -97,8 +97,8 @@ def numbers(mtlrun, tmp_path):
             ("train", "train.yaml"),
             ("reproduce", "run.yaml"),
         ):
-            more = () if words[0] == "validate" else ("-o", "out")
-            result = mtlrun(*words, *more, "--data-dir", str(tmp_path / "data"))
+            options = () if words[0] == "validate" else ("-o", "out")
+            result = mtlrun(*words, *options, "--data-dir", str(tmp_path / "data"))
             assert result.exit_code == 0, result.output
         trained = json.loads((tmp_path / "out/train/one/metrics.json").read_text())
         (record,) = [
@@ -224,9 +224,9 @@ def test_compare_fits_such_a_class_to_each_task_separately(
         m["method"]: m
         for m in json.loads((folder / "leaderboard.json").read_text())["methods"]
     }
-    found = methods[method.partition(":")[2]]
-    assert found["score"] is not None
-    assert found["kind"] == "own"  # Its win must not count for multi-task learning
+    actual = methods[method.partition(":")[2]]
+    assert actual["score"] is not None
+    assert actual["kind"] == "own"  # Its win must not count for multi-task learning
     result = mtlrun(
         "train",
         str(folder / "chosen.yaml"),
@@ -297,5 +297,5 @@ def test_only_single_task_estimators_are_wrapped():
     assert for_tasks(several, shared) is several
     assert isinstance(for_tasks(several, gaps), PerTask)
     assert isinstance(for_tasks(LogisticRegression(), shared), PerTask)
-    own = PerTask(boosted)
-    assert for_tasks(own, flat, ids) is own
+    separate = PerTask(boosted)
+    assert for_tasks(separate, flat, ids) is separate

@@ -46,8 +46,10 @@ def test_a_job_that_disagrees_is_named_and_the_exit_code_is_1(
     result = mtlrun("verify", "table.yaml", "--sample", "1")
     assert result.exit_code == 1
     assert "DOES NOT AGREE" in result.stdout
-    found = json.loads((tmp_path / FOLDER / "verified.json").read_text())
-    assert [(job["digits"], job["agrees"]) for job in found["cells"]] == [(3.0, False)]
+    content = json.loads((tmp_path / FOLDER / "verified.json").read_text())
+    assert [(job["digits"], job["agrees"]) for job in content["cells"]] == [
+        (3.0, False)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -79,8 +81,8 @@ def test_an_interrupt_keeps_the_computed_jobs(mtlrun, finished, monkeypatch, tmp
     monkeypatch.setattr(verify, "compute_job", interrupted)
     result = mtlrun("verify", "table.yaml")
     assert result.exit_code == 130
-    found = json.loads((tmp_path / FOLDER / "verified.json").read_text())
-    assert [job["agrees"] for job in found["cells"]] == [True, True]
+    content = json.loads((tmp_path / FOLDER / "verified.json").read_text())
+    assert [job["agrees"] for job in content["cells"]] == [True, True]
 
 
 def test_an_unwritable_result_is_reported_before_computing(

@@ -77,11 +77,11 @@ def test_sums_over_files_equal_those_of_all_rows(tmp_path, kind, weight, monkeyp
     rows.loc[3, "y"] = np.nan
     roles = {**RAGGED, "weight": weight, "drop": ["w", "y2", "y3"]}
     table, parts, names = read(write(tmp_path, rows, kind), **roles)
-    known = rows.dropna()
-    codes = [names.index(task) for task in known.store]
-    X = known[[f"x{j}" for j in range(D)]]
-    w = None if weight is None else known.w / table.weight_unit
-    same(sum(parts[1:], parts[0]), TaskStatistics.of(X, known.y, codes, w))
+    complete = rows.dropna()
+    codes = [names.index(task) for task in complete.store]
+    X = complete[[f"x{j}" for j in range(D)]]
+    w = None if weight is None else complete.w / table.weight_unit
+    same(sum(parts[1:], parts[0]), TaskStatistics.of(X, complete.y, codes, w))
     sizes = [part.n_rows.sum() for part in parts]
     assert min(sizes) > 250
     assert names == sorted(set(rows.store))
@@ -110,12 +110,12 @@ def test_the_fold_of_a_row_depends_only_on_seed_file_and_row_number(
     tmp_path, monkeypatch
 ):
     folder = write(tmp_path, frame())
-    whole = [part.n_rows.tolist() for part in read(folder, folds=5, **RAGGED)[1]]
+    all_rows = [part.n_rows.tolist() for part in read(folder, folds=5, **RAGGED)[1]]
     monkeypatch.setattr("mtlrun.chunks.table.CHUNK_BYTES", 1)
     table, parts, names = read(folder, folds=5, **RAGGED)
     fold, task = folds_of(table, 5), frame().store.map(names.index)
     sizes = [np.bincount(task[fold == k], minlength=T).tolist() for k in range(5)]
-    assert [part.n_rows.tolist() for part in parts] == whole == sizes
+    assert [part.n_rows.tolist() for part in parts] == all_rows == sizes
     assert 0.6 < (folds_of(table, 5, seed=1) != fold).mean() < 0.95
     assert 0.16 < np.bincount(fold).min() / N < np.bincount(fold).max() / N < 0.24
 
@@ -190,11 +190,11 @@ def test_gain_and_interval_from_sums_equal_those_from_rows(tmp_path, roles):
         y=y, row_index=RowIndex(len(data.tasks)), rows=[], new=[], n_folds=3, n_repeats=1, measure="nMSE", smallest=0.01,
         sums=data.losses(coef, intercept),
     )  # fmt: skip
-    places = [dict.fromkeys(range(3), m) for m in range(2)]
-    found = evaluation.gain(*places, 1)
+    task_splits = [dict.fromkeys(range(3), m) for m in range(2)]
+    gain = evaluation.gain(*task_splits, 1)
     for name in ("value", "error", "df", "units", "first", "second", "tasks"):
         assert_allclose(
-            getattr(found, name), getattr(wanted, name), rtol=1e-9, err_msg=name
+            getattr(gain, name), getattr(wanted, name), rtol=1e-9, err_msg=name
         )
     alone = (
         np.where(np.arange(y.shape[-1]) == 1, fields[0], np.nan)
@@ -203,7 +203,7 @@ def test_gain_and_interval_from_sums_equal_those_from_rows(tmp_path, roles):
     )
     alone = np.where(task == 1, fields[0], np.nan) if alone is None else alone
     one, other = (
-        evaluation.task_gains(*places, 1)[1],
+        evaluation.task_gains(*task_splits, 1)[1],
         relative_gain(alone, fields[1], row_index, correction(3, 1)),
     )
     assert_allclose(
@@ -392,10 +392,10 @@ ODD = {
 
 @pytest.mark.parametrize("name", ODD)
 def test_invalid_csv_files_are_rejected(tmp_path, name):
-    text, place = ODD[name]
+    text, location = ODD[name]
     for number in range(2):
         (tmp_path / f"{number}.csv").write_text(text)
-    with pytest.raises(DataError, match=place):
+    with pytest.raises(DataError, match=location):
         read(tmp_path, target="y", task="store")
 
 
@@ -433,10 +433,10 @@ def test_decimals_and_booleans_in_parquet_are_numbers(tmp_path):
     )
     truth, exact = rows.x1 > 0, [Decimal(f"{value:.2f}") for value in rows.x2]
     typed = write(tmp_path / "typed", rows.assign(x1=truth, x2=exact))
-    for found, wanted in zip(
+    for actual, wanted in zip(
         read(typed, **RAGGED)[1], read(plain, **RAGGED)[1], strict=True
     ):
-        same(found, wanted)
+        same(actual, wanted)
 
 
 def test_too_many_tasks_and_features_are_rejected_before_sums_are_computed(

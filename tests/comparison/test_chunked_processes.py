@@ -58,8 +58,8 @@ def test_the_number_of_processes_does_not_change_a_bit(tmp_path, roles):
         )
         for jobs in (1, 2, 3)
     ]
-    one, two, three = [numbers_of(result) for result in results]
-    assert one == two == three
+    serial, two, three = [numbers_of(result) for result in results]
+    assert serial == two == three
 
 
 @pytest.mark.parametrize("roles", [RAGGED, SHARED], ids=["ragged", "shared"])

@@ -151,10 +151,10 @@ def test_formats_give_the_same_tasks(tmp_path):
     frame.to_csv(tmp_path / "table.csv.gz", index=False)
     for name in ("cells.mat", "rows.svm", "table.parquet", "table.csv.gz"):
         roles = Roles() if name[0] in "cr" else Roles(targets=("y",), task="school")
-        found = make_dataset(read_table(tmp_path / name), roles)
-        assert found.n_tasks == 3, name
-        np.testing.assert_allclose(found.y, frame.y)
-        dense = found.X.toarray() if sparse.issparse(found.X) else found.X
+        dataset = make_dataset(read_table(tmp_path / name), roles)
+        assert dataset.n_tasks == 3, name
+        np.testing.assert_allclose(dataset.y, frame.y)
+        dense = dataset.X.toarray() if sparse.issparse(dataset.X) else dataset.X
         np.testing.assert_allclose(dense, frame[list("abcd")])
 
 
@@ -191,15 +191,15 @@ def test_the_result_has_tables_verdict_model_and_files(tmp_path):
 
 
 def test_a_table_in_the_output_folder_is_kept(tmp_path):
-    place = tmp_path / "out" / "data" / "own-rows" / "rows.csv"
-    place.parent.mkdir(parents=True)
-    schools(4, 10).to_csv(place, index=False)
-    content = place.read_bytes()
+    path = tmp_path / "out" / "data" / "own-rows" / "rows.csv"
+    path.parent.mkdir(parents=True)
+    schools(4, 10).to_csv(path, index=False)
+    content = path.read_bytes()
     result = mtlrun.compare(
-        place, target="y", task="school", methods=["PooledRidge"], splits=2, repeats=1
+        path, target="y", task="school", methods=["PooledRidge"], splits=2, repeats=1
     )
     result.save(tmp_path / "out")
-    assert place.read_bytes() == content
+    assert path.read_bytes() == content
     again = load_dataset("own-rows", data_dir=tmp_path / "out" / "data")
     assert again.n_samples == 40
 
@@ -236,15 +236,15 @@ def test_a_table_that_changes_during_the_fits_is_stored_as_it_was_read(
 def test_a_table_in_the_output_folder_that_changes_during_the_fits_is_not_overwritten(
     tmp_path,
 ):
-    place = tmp_path / "out/data/own-rows/rows.csv"
-    place.parent.mkdir(parents=True)
-    schools(4, 10).to_csv(place, index=False)
+    path = tmp_path / "out/data/own-rows/rows.csv"
+    path.parent.mkdir(parents=True)
+    schools(4, 10).to_csv(path, index=False)
     result = mtlrun.compare(
-        place, target="y", task="school", methods=["PooledRidge"], splits=2, repeats=1
+        path, target="y", task="school", methods=["PooledRidge"], splits=2, repeats=1
     )
-    place.write_text("my edits")
+    path.write_text("my edits")
     result.save(tmp_path / "out")
-    assert place.read_text() == "my edits"
+    assert path.read_text() == "my edits"
     again = load_dataset("own-rows", data_dir=tmp_path / "out/data")
     np.testing.assert_array_equal(again.y, result.dataset.y)
 
@@ -361,23 +361,25 @@ def test_a_new_method_computes_only_itself_and_a_new_table_computes_everything(
         path: path.stat().st_mtime_ns for path in (tmp_path / "cells").glob("*.json")
     }
     lines = []
-    more = mtlrun.compare(
+    extended = mtlrun.compare(
         schools(4, 12), methods=["PooledRidge", "GraphMTL"], say=lines.append, **options
     )
     new = set((tmp_path / "cells").glob("*.json")) - before.keys()
     assert {path: path.stat().st_mtime_ns for path in before} == before
     keys = {
-        entry["key"] for entry in more.cells["cells"] if entry["method"] == "GraphMTL"
+        entry["key"]
+        for entry in extended.cells["cells"]
+        if entry["method"] == "GraphMTL"
     }
     records = [Record.from_line(path.read_text()) for path in new]
     assert {record.key for record in records if record.family == "fit"} == keys
     assert all("GraphMTL" in json.dumps(record.inputs) for record in records)
     assert sum("computed before" in line for line in lines) == 4  # The baselines
-    scores = {e.label: e.scores for e in more.board.entries}
+    scores = {e.label: e.scores for e in extended.board.entries}
     assert {e.label: e.scores for e in first.board.entries}.items() <= scores.items()
     other = mtlrun.compare(schools(4, 12, seed=5), methods=["PooledRidge"], **options)
     assert not {e["key"] for e in other.cells["cells"]} & {
-        e["key"] for e in more.cells["cells"]
+        e["key"] for e in extended.cells["cells"]
     }
 
 
@@ -420,9 +422,9 @@ def test_additional_repeats_compute_only_themselves(tmp_path):
     }
     first = mtlrun.compare(schools(4, 12), repeats=1, **options)
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "cells").glob("*")}
-    more = mtlrun.compare(schools(4, 12), repeats=2, **options)
+    extended = mtlrun.compare(schools(4, 12), repeats=2, **options)
     assert {path: path.stat().st_mtime_ns for path in before} == before
-    for old, new in zip(first.board.entries, more.board.entries, strict=True):
+    for old, new in zip(first.board.entries, extended.board.entries, strict=True):
         assert old.scores.items() <= new.scores.items()
         np.testing.assert_array_equal(old.losses[1], new.losses[1])
 
@@ -477,14 +479,14 @@ def test_default_methods_include_the_baselines_of_each_family():
         (dataset_of(words, targets=("y",), task="school"), "Logistic"),
         (dataset_of(frame.drop(columns="school"), targets=("y", "d")), "Ridge"),
     ):
-        found = {c.label: c for c in default_candidates(data, 0.8)}
-        assert {c.label for c in core(list(found.values()))} >= {
+        actual = {c.label: c for c in default_candidates(data, 0.8)}
+        assert {c.label for c in core(list(actual.values()))} >= {
             "TaskMean",
             f"Independent{linear}",
             f"Independent{linear}CV",
             f"Pooled{linear}",
         }
-        families = {label: c.family for label, c in found.items()}
+        families = {label: c.family for label, c in actual.items()}
         assert families["GradientBoosting+Task"] == "pooled"
         single = families.keys() & {
             "IndependentKernelRidge",
@@ -508,7 +510,7 @@ def test_default_methods_include_the_baselines_of_each_family():
             next(label for label, family in families.items() if family == "multi-task")
             == hierarchical
         )
-        for candidate in found.values():  # Competing methods have an inner score.
+        for candidate in actual.values():  # Competing methods have an inner score.
             competes = candidate.family in ("multi-task", "independent", "pooled")
             assert competes == bool(candidate.grid or candidate.is_scored), (
                 candidate.label
@@ -526,17 +528,17 @@ def test_the_search_of_boosted_trees_is_halved_for_many_rows():
             }
         )
         data = dataset_of(frame.astype({"school": str}), targets=("y",), task="school")
-        found = {c.label: c for c in default_candidates(data, 0.8)}
-        trees = {label for label in found if "GradientBoosting" in label}
+        actual = {c.label: c for c in default_candidates(data, 0.8)}
+        trees = {label for label in actual if "GradientBoosting" in label}
         assert len(trees) == 2
-        assert {label for label, candidate in found.items() if candidate.halving} == (
+        assert {label for label, candidate in actual.items() if candidate.halving} == (
             trees if halved else set()
         )
         facts = facts_of(
             data,
             Protocol.of(data, CompareOptions()),
             Roles(("y",), task="school"),
-            list(found.values()),
+            list(actual.values()),
         )
         assert (
             any(
@@ -554,23 +556,23 @@ def test_boosted_trees_come_from_scikit_learn_and_split_tasks_with_few_rows():
     )
     frame["y"] = np.where(frame.school == "z", -3, 3) * np.sign(frame.a) + frame.b
     data = dataset_of(frame, targets=("y",), task="school")
-    found = {c.label: c for c in default_candidates(data, 0.8)}
+    actual = {c.label: c for c in default_candidates(data, 0.8)}
     few = {c.label for c in default_candidates(data, 0.7)}
-    assert "IndependentKernelRidge" in few - found.keys()
-    assert "IndependentGradientBoosting" in found.keys() - few
+    assert "IndependentKernelRidge" in few - actual.keys()
+    assert "IndependentGradientBoosting" in actual.keys() - few
     part = TrainTestData.of(data, np.arange(126), np.arange(126))
-    made = {}
+    created = {}
     for label in ("GradientBoosting+Task", "IndependentGradientBoosting"):
-        candidate = found[label]
+        candidate = actual[label]
         chosen = {name: values[-1] for name, values in candidate.grid.items()}
-        made[label] = build(
+        created[label] = build(
             {
                 "estimator": candidate.estimator,
                 "params": with_params(candidate.params, chosen),
             }
         )
         assert (
-            r2_score(data.y, part.predict(part.fit(made[label]))) > 0.8
+            r2_score(data.y, part.predict(part.fit(created[label]))) > 0.8
         )  # Not the mean of a task
     trees = HistGradientBoostingRegressor(
         max_bins=255,
@@ -582,7 +584,7 @@ def test_boosted_trees_come_from_scikit_learn_and_split_tasks_with_few_rows():
     )
     rows, scaled = np.c_[data.task_id, data.X], (data.y - data.y.mean()) / data.y.std()
     by_hand = trees.fit(rows, scaled).predict(rows) * data.y.std() + data.y.mean()
-    np.testing.assert_allclose(part.predict(made["GradientBoosting+Task"]), by_hand)
+    np.testing.assert_allclose(part.predict(created["GradientBoosting+Task"]), by_hand)
 
 
 USER_DEFINED = "sklearn.linear_model:Ridge"
@@ -639,12 +641,12 @@ def test_the_selected_strategy_has_the_best_inner_score_of_the_pipeline():
         centre, scale = data.y[train].mean(), data.y[train].std()
         predicted = np.zeros(len(test))
         for t in range(6):
-            mine, asked = train[data.task_id[train] == t], data.task_id[test] == t
+            mine, is_tested = train[data.task_id[train] == t], data.task_id[test] == t
             ridge = Ridge(alpha).fit(
                 step.transform(data.X[mine]), (data.y[mine] - centre) / scale
             )
-            predicted[asked] = (
-                ridge.predict(step.transform(data.X[test[asked]])) * scale + centre
+            predicted[is_tested] = (
+                ridge.predict(step.transform(data.X[test[is_tested]])) * scale + centre
             )
         expected = (data.y[test] - predicted) ** 2 / board.evaluation.scales[
             data.task_id[test]
@@ -809,14 +811,14 @@ def test_the_task_feature_of_labels_matches_scikit_learn():
     Y = np.sign(X @ rng.normal(size=(2, 2)) + 0.5 * rng.normal(size=(60, 2)))
     Y[:5, 1] = np.nan
     fitted = TaskFeature(LogisticRegression()).fit(sparse.csr_matrix(X), Y)
-    known = ~np.isnan(Y[:, 1])
+    is_known = ~np.isnan(Y[:, 1])
     stacked = np.vstack(
         [
             np.c_[X, np.ones(60), np.zeros(60)],
-            np.c_[X, np.zeros(60), np.ones(60)][known],
+            np.c_[X, np.zeros(60), np.ones(60)][is_known],
         ]
     )
-    expected = LogisticRegression().fit(stacked, np.r_[Y[:, 0], Y[known, 1]])
+    expected = LogisticRegression().fit(stacked, np.r_[Y[:, 0], Y[is_known, 1]])
     scores = fitted.decision_function(sparse.csr_matrix(X))
     np.testing.assert_allclose(
         scores[:, 1],
@@ -831,9 +833,11 @@ def test_calibration_recovers_the_probabilities():
     chance = 1 / (1 + np.exp(-2 * X[:, 0] - ids + 1))
     y = np.where(rng.uniform(size=3000) < chance, 1.0, -1.0)
     fitted = CalibratedTasks(IndependentLogistic(1.0)).fit(X, y, task_id=ids)
-    found = fitted.predict_proba(X, task_id=ids)[:, 1]
-    assert np.abs(found - chance).mean() < 0.03
-    assert (fitted.predict(X, task_id=ids) == np.where(found > 0.5, 1, -1)).all()
+    probabilities = fitted.predict_proba(X, task_id=ids)[:, 1]
+    assert np.abs(probabilities - chance).mean() < 0.03
+    assert (
+        fitted.predict(X, task_id=ids) == np.where(probabilities > 0.5, 1, -1)
+    ).all()
 
 
 def test_table_features_are_imputed_scaled_and_named():
@@ -847,9 +851,9 @@ def test_table_features_are_imputed_scaled_and_named():
         "colour=blue",
         "colour=missing",
     ]
-    found = step.transform(np.array([[np.nan, 7.0]]))
-    assert found.shape == (1, 5)
-    assert found[0, 2:].tolist() == [0, 0, 0]
+    transformed = step.transform(np.array([[np.nan, 7.0]]))
+    assert transformed.shape == (1, 5)
+    assert transformed[0, 2:].tolist() == [0, 0, 0]
     assert abs(step.transform(X)[:, 0].mean()) < 1e-12
     words = TableFeatures({0: ["red", "blue"]}).fit(X[:, 1:])
     assert words.get_feature_names_out(["colour"]).tolist() == [

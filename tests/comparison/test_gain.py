@@ -51,45 +51,43 @@ def by_hand(joint, without, ids):
 
 def test_a_ragged_gain_matches_the_formulas():
     joint, without = fields(True)
-    found = relative_gain(joint, without, RowIndex(3, IDS), 1.5)
+    actual = relative_gain(joint, without, RowIndex(3, IDS), 1.5)
     gain, error = by_hand(joint, without, IDS)
-    assert (found.value, found.error, found.df) == (
+    assert (actual.value, actual.error, actual.df) == (
         pytest.approx(gain),
         pytest.approx(1.5 * error),
         25,
     )
     half = student.ppf(0.975, 25) * 1.5 * error
-    assert (found.low, found.high) == (
+    assert (actual.low, actual.high) == (
         pytest.approx(gain - half),
         pytest.approx(gain + half),
     )
-    assert found.pvalue == pytest.approx(2 * student.sf(abs(gain) / (1.5 * error), 25))
+    assert actual.pvalue == pytest.approx(2 * student.sf(abs(gain) / (1.5 * error), 25))
     parts = [np.flatnonzero(task == IDS) for task in range(3)]
     np.testing.assert_allclose(
-        found.tasks, [1 - joint[part].mean() / without[part].mean() for part in parts]
+        actual.tasks, [1 - joint[part].mean() / without[part].mean() for part in parts]
     )
 
 
 def test_a_shared_gain_has_rows_as_units_and_ignores_missing_values():
     joint, without = fields(False)
     joint[3, 1] = without[3, 1] = joint[:6, 2] = without[:6, 2] = np.nan
-    found = relative_gain(joint, without, RowIndex(3), 1.0)
+    gain = relative_gain(joint, without, RowIndex(3), 1.0)
     mine, other = np.nanmean(joint, axis=0).mean(), np.nanmean(without, axis=0).mean()
     counts = (~np.isnan(joint)).sum(axis=0)
     h = (mine / other * without - joint) / (other * 3 * counts)
     u = np.nansum(h, axis=1)
-    assert found.value == pytest.approx(1 - mine / other)
-    assert found.error == pytest.approx(
-        math.sqrt(28 / 27 * ((u - u.mean()) ** 2).sum())
-    )
-    assert (found.df, found.units) == (27, 28)
+    assert gain.value == pytest.approx(1 - mine / other)
+    assert gain.error == pytest.approx(math.sqrt(28 / 27 * ((u - u.mean()) ** 2).sum()))
+    assert (gain.df, gain.units) == (27, 28)
 
 
 def test_groups_are_units_and_integer_weights_are_repeated_rows():
     joint, without = fields(True)
     groups = np.arange(28) % 6
-    found = relative_gain(joint, without, RowIndex(3, IDS, groups), 1.0)
-    assert (found.units, found.df) == (6, 5)
+    gain = relative_gain(joint, without, RowIndex(3, IDS, groups), 1.0)
+    assert (gain.units, gain.df) == (6, 5)
     weights = RNG.integers(1, 4, size=28)
     weighted = relative_gain(
         joint, without, RowIndex(3, IDS, groups, weights.astype(float)), 1.0
@@ -120,41 +118,41 @@ def test_the_standard_error_is_that_of_a_linearized_ratio(ragged):
             np.column_stack([without, without + common]),
         )
     row_index = RowIndex(2, ids if ragged else None)
-    found = relative_gain(joint, without, row_index, 1.0)
+    gain = relative_gain(joint, without, row_index, 1.0)
     left = []
     for i in range(n):
         keep = np.arange(n) != i
         part = RowIndex(2, ids[keep] if ragged else None)
         left.append(relative_gain(joint[keep], without[keep], part, 1.0).value)
     jackknife = math.sqrt((n - 1) / n * ((np.array(left) - np.mean(left)) ** 2).sum())
-    assert found.error == pytest.approx(jackknife, rel=0.03)
+    assert gain.error == pytest.approx(jackknife, rel=0.03)
 
 
 @pytest.mark.parametrize("ragged", [True, False])
 def test_equal_models_have_no_gain(ragged):
     joint, _ = fields(ragged)
-    found = relative_gain(joint, joint, RowIndex(3, IDS if ragged else None), 1.5)
-    assert (found.value, found.error, found.pvalue, found.low, found.high) == (
+    gain = relative_gain(joint, joint, RowIndex(3, IDS if ragged else None), 1.5)
+    assert (gain.value, gain.error, gain.pvalue, gain.low, gain.high) == (
         0,
         0,
         1,
         0,
         0,
     )
-    assert found.better == (0, 3)
-    assert found.probabilities(0.01) == (0, 1, 0)
+    assert gain.better == (0, 3)
+    assert gain.probabilities(0.01) == (0, 1, 0)
 
 
 def test_half_the_loss_everywhere_is_a_gain_of_one_half_without_error():
     joint, _ = fields(True)
-    found = relative_gain(joint / 2, joint, RowIndex(3, IDS), 1.5)
-    assert found.value == pytest.approx(0.5)
-    assert found.error == pytest.approx(0, abs=1e-12)
+    gain = relative_gain(joint / 2, joint, RowIndex(3, IDS), 1.5)
+    assert gain.value == pytest.approx(0.5)
+    assert gain.error == pytest.approx(0, abs=1e-12)
 
 
 def test_the_auc_counts_pairs_within_a_test_part():
     y = np.where(RNG.random(60) < 0.4, 1.0, -1.0)
-    one, two = (
+    first, two = (
         RNG.normal(size=60) + y,
         np.round(RNG.normal(size=60) + 0.5 * y),
     )  # With ties
@@ -163,42 +161,42 @@ def test_the_auc_counts_pairs_within_a_test_part():
     sums = np.full((3, 60), np.nan)
     for part in range(3):
         rows = np.flatnonzero(parts == part)
-        for k, scores in enumerate((one, two)):
+        for k, scores in enumerate((first, two)):
             sums[k, rows], sums[2, rows] = concordances(
                 y[rows], scores[rows], row_index, rows
             )
-    found = auc_gain(sums[0], sums[1], sums[2], y > 0, row_index, 1.5)
+    gain = auc_gain(sums[0], sums[1], sums[2], y > 0, row_index, 1.5)
     gains, h = [], np.zeros(60)
     for t in range(2):
-        wins, pairs, own = np.zeros(2), 0, {}
+        wins, pairs, groups = np.zeros(2), 0, {}
         for i, j in itertools.product(range(60), range(60)):
             if ids[i] == ids[j] == t and parts[i] == parts[j] and y[i] > 0 > y[j]:
-                d = [float(s[i] > s[j]) + 0.5 * (s[i] == s[j]) for s in (one, two)]
+                d = [float(s[i] > s[j]) + 0.5 * (s[i] == s[j]) for s in (first, two)]
                 wins, pairs = wins + d, pairs + 1
-                own[i, j] = d[0] - d[1]
+                groups[i, j] = d[0] - d[1]
         gains.append((wins[0] - wins[1]) / pairs)
-        for (i, j), d in own.items():
+        for (i, j), d in groups.items():
             h[[i, j]] += (d - gains[t]) / (2 * pairs)
-    assert found.value == pytest.approx(np.mean(gains))
+    assert gain.value == pytest.approx(np.mean(gains))
     total = sum(
         30 / 29 * ((h[ids == t] - h[ids == t].mean()) ** 2).sum() for t in range(2)
     )
-    assert found.error == pytest.approx(1.5 * math.sqrt(total))
-    whole = RowIndex(1, np.zeros(60, dtype=int))
+    assert gain.error == pytest.approx(1.5 * math.sqrt(total))
+    index = RowIndex(1, np.zeros(60, dtype=int))
     rows = np.arange(60)
-    right, pairs = concordances(y, one, whole, rows)
+    right, pairs = concordances(y, first, index, rows)
     positive = y > 0
     assert right[positive].sum() / pairs[positive].sum() == pytest.approx(
-        roc_auc_score(positive, one)
+        roc_auc_score(positive, first)
     )
 
 
 def test_a_task_of_a_single_class_is_left_out_of_the_auc():
     y = np.array([[1.0, -1], [-1, -1], [1, -1], [-1, -1]])
     right, pairs = concordances(y, RNG.normal(size=y.shape), RowIndex(2), np.arange(4))
-    found = auc_gain(right, right, pairs, y > 0, RowIndex(2), 1.0)
-    assert math.isnan(found.tasks[1])
-    assert found.better == (0, 1)
+    gain = auc_gain(right, right, pairs, y > 0, RowIndex(2), 1.0)
+    assert math.isnan(gain.tasks[1])
+    assert gain.better == (0, 1)
 
 
 def test_scales_of_small_tasks_are_shrunken_and_each_column_has_its_own():
@@ -222,8 +220,8 @@ def test_losses_match_scikit_learn():
     expected = log_loss(y > 0, 1 / (1 + np.exp(-scores)))
     assert log_losses(y, scores).mean() == pytest.approx(expected)
     assert error_losses(y, scores).tolist() == [0, 1, 0, 1]
-    found = squared_losses(y, scores, np.array([2.0, 4.0]), np.array([0, 0, 1, 1]))
-    np.testing.assert_allclose(found, (y - scores) ** 2 / [2, 2, 4, 4])
+    losses = squared_losses(y, scores, np.array([2.0, 4.0]), np.array([0, 0, 1, 1]))
+    np.testing.assert_allclose(losses, (y - scores) ** 2 / [2, 2, 4, 4])
 
 
 def test_the_standard_error_is_corrected_for_overlapping_training_rows():
@@ -235,9 +233,9 @@ def test_the_standard_error_is_corrected_for_overlapping_training_rows():
 
 def test_probabilities_follow_the_t_distribution():
     joint, without = fields(True)
-    found = relative_gain(joint, without, RowIndex(3, IDS), 1.5)
-    above, within, below = found.probabilities(0.01)
-    draws = found.value + found.error * student.rvs(25, size=200_000, random_state=0)
+    gain = relative_gain(joint, without, RowIndex(3, IDS), 1.5)
+    above, within, below = gain.probabilities(0.01)
+    draws = gain.value + gain.error * student.rvs(25, size=200_000, random_state=0)
     assert above == pytest.approx((draws > 0.01).mean(), abs=0.005)
     assert below == pytest.approx((draws < -0.01).mean(), abs=0.005)
     assert above + within + below == pytest.approx(1)

@@ -67,19 +67,19 @@ def entry(label, family, level, where, *, inner=None, spread=0.3, seed=0, failed
     losses = level * (
         1 + spread * NOISE[: len(where.y)] ** 2 + 0.02 * rng.normal(size=len(where.y))
     )
-    made = ComparedMethod(label, family)
+    created = ComparedMethod(label, family)
     for split, rows in enumerate(where.rows):
         if split in failed:
-            made.failures[split] = "ValueError: broken"
+            created.failures[split] = "ValueError: broken"
             continue
-        made.losses[split] = losses[rows]
-        made.inner[split] = level if inner is None else inner
-        made.scores[split] = float(np.mean(losses[rows]))
-        made.tasks[split] = [
+        created.losses[split] = losses[rows]
+        created.inner[split] = level if inner is None else inner
+        created.scores[split] = float(np.mean(losses[rows]))
+        created.tasks[split] = [
             float(losses[rows][IDS[rows] == t].mean()) for t in range(TASKS)
         ]
-        made.seconds.append(1.0)
-    return made
+        created.seconds.append(1.0)
+    return created
 
 
 def board(where, *entries):
@@ -120,14 +120,14 @@ def three(level, where=WHERE, **more):
     ],
 )
 def test_the_verdict_follows_the_gain(level, kind, words, lacking):
-    found = judge(three(level), WHERE)
-    assert found.decision == kind
-    assert not lacking(found.sentence, *words)
-    assert found.gain.value == pytest.approx(1 - level, abs=0.01)
-    assert found.versus_separate.value == found.gain.value
-    assert found.versus_pooled.value == pytest.approx(1 - level / 1.5, abs=0.02)
-    assert found.times_selected[INDEPENDENT] == {"Alone": 10}
-    assert found.times_selected[POOLED] == {"One": 10}
+    verdict = judge(three(level), WHERE)
+    assert verdict.decision == kind
+    assert not lacking(verdict.sentence, *words)
+    assert verdict.gain.value == pytest.approx(1 - level, abs=0.01)
+    assert verdict.versus_separate.value == verdict.gain.value
+    assert verdict.versus_pooled.value == pytest.approx(1 - level / 1.5, abs=0.02)
+    assert verdict.times_selected[INDEPENDENT] == {"Alone": 10}
+    assert verdict.times_selected[POOLED] == {"One": 10}
 
 
 def test_noise_gives_no_verdict_and_names_the_remedy():
@@ -137,10 +137,10 @@ def test_noise_gives_no_verdict_and_names_the_remedy():
             loud[2].losses[split]
             * np.exp(2 * np.random.default_rng(5).normal(size=N) - 2)[rows]
         )
-    found = judge(loud, WHERE)
-    assert found.decision == CANNOT_TELL
-    assert "240 rows" in found.sentence
-    assert "four times the rows" in found.sentence
+    verdict = judge(loud, WHERE)
+    assert verdict.decision == CANNOT_TELL
+    assert "240 rows" in verdict.sentence
+    assert "four times the rows" in verdict.sentence
 
 
 @pytest.mark.parametrize(
@@ -165,13 +165,13 @@ def test_the_decision_follows_the_interval_in_the_order_of_the_rule(
 @pytest.mark.parametrize("pooled_level", [0.8, 0.97, 1.5])
 def test_the_gain_is_the_smaller_of_two_and_its_p_value_the_larger(pooled_level):
     alone, _, joint = three(0.95)
-    one = entry("One", POOLED, pooled_level, WHERE, seed=1)
-    found = judge([alone, one, joint], WHERE)
-    both = [found.versus_separate, found.versus_pooled]
+    pooled = entry("One", POOLED, pooled_level, WHERE, seed=1)
+    verdict = judge([alone, pooled, joint], WHERE)
+    both = [verdict.versus_separate, verdict.versus_pooled]
     for name, choose in (("value", min), ("low", min), ("high", min), ("pvalue", max)):
         expected = choose(getattr(gain, name) for gain in both)
-        assert getattr(found.gain, name) == expected
-    assert found.decision == (WORSE if pooled_level < 0.9 else found.decision)
+        assert getattr(verdict.gain, name) == expected
+    assert verdict.decision == (WORSE if pooled_level < 0.9 else verdict.decision)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -196,9 +196,9 @@ def test_adding_an_alternative_never_increases_the_gain(seed):
 
 
 def test_the_first_method_of_a_strategy_never_increases_the_gain():
-    alone, one, joint = three(0.95)
+    alone, pooled, joint = three(0.95)
     single = judge([alone, joint], WHERE)
-    both = judge([alone, one, joint], WHERE)
+    both = judge([alone, pooled, joint], WHERE)
     better = judge([alone, entry("One", POOLED, 0.8, WHERE, seed=1), joint], WHERE)
     assert both.gain.value <= single.gain.value
     assert better.gain.value < single.gain.value
@@ -224,19 +224,19 @@ def test_a_method_of_one_strategy_does_not_affect_the_other(family, level):
 )
 def test_a_missing_alternative_is_named_and_not_judged(missing, present, lacking):
     entries = [e for e in three(0.9) if e.family != missing]
-    found = judge(entries, WHERE)
-    assert found.decision == HELPS
-    assert list(found.gain.gains) == [present]
-    assert not lacking(found.sentence, "does not cover", ALTERNATIVES[missing])
-    assert "both" not in found.brief[0]
+    verdict = judge(entries, WHERE)
+    assert verdict.decision == HELPS
+    assert list(verdict.gain.gains) == [present]
+    assert not lacking(verdict.sentence, "does not cover", ALTERNATIVES[missing])
+    assert "both" not in verdict.brief[0]
 
 
 def test_a_missing_second_repeat_of_one_alternative_does_not_remove_it():
-    alone, one, joint = three(0.9)
-    one.losses = {s: losses for s, losses in one.losses.items() if s < FOLDS}
-    found = judge([alone, one, joint], WHERE)
-    assert found.provisional
-    assert set(found.gain.gains) == {INDEPENDENT, POOLED}
+    alone, pooled, joint = three(0.9)
+    pooled.losses = {s: losses for s, losses in pooled.losses.items() if s < FOLDS}
+    verdict = judge([alone, pooled, joint], WHERE)
+    assert verdict.provisional
+    assert set(verdict.gain.gains) == {INDEPENDENT, POOLED}
 
 
 @pytest.mark.parametrize(
@@ -250,9 +250,9 @@ def test_a_missing_second_repeat_of_one_alternative_does_not_remove_it():
 )
 def test_the_headline_gives_a_recommendation(level, pooled_level, headline):
     alone, _, joint = three(level)
-    one = entry("One", POOLED, pooled_level, WHERE, seed=1)
-    found = judge([alone, one, joint], WHERE)
-    assert found.headline == headline
+    pooled = entry("One", POOLED, pooled_level, WHERE, seed=1)
+    verdict = judge([alone, pooled, joint], WHERE)
+    assert verdict.headline == headline
 
 
 def test_a_method_that_is_never_selected_changes_nothing():
@@ -282,69 +282,69 @@ def test_the_p_value_of_a_pair_does_not_depend_on_the_list_of_methods():
 
 
 def test_strategies_are_selected_by_inner_scores_in_each_split():
-    one, two = entry("A", MULTITASK, 1.0, WHERE), entry("B", MULTITASK, 2.0, WHERE)
-    one.inner = {s: float(s) for s in range(10)}
+    first, two = entry("A", MULTITASK, 1.0, WHERE), entry("B", MULTITASK, 2.0, WHERE)
+    first.inner = {s: float(s) for s in range(10)}
     two.inner = dict.fromkeys(range(10), 4.5)
-    found = Strategy.of([one, two], range(10))
-    assert [found.selected[s] for s in range(10)] == ["A"] * 5 + ["B"] * 5
-    np.testing.assert_array_equal(found.losses[7], two.losses[7])
+    actual = Strategy.of([first, two], range(10))
+    assert [actual.selected[s] for s in range(10)] == ["A"] * 5 + ["B"] * 5
+    np.testing.assert_array_equal(actual.losses[7], two.losses[7])
 
 
 def test_a_forest_with_several_outputs_never_counts_as_multi_task_learning():
     forest = entry("Forest", NATIVE, 0.5, WHERE)
-    found = judge([*three(1.1), forest], WHERE)
-    assert found.decision == WORSE
-    assert "Forest beats all of these by at least 50%" in found.sentence
+    verdict = judge([*three(1.1), forest], WHERE)
+    assert verdict.decision == WORSE
+    assert "Forest beats all of these by at least 50%" in verdict.sentence
     alone = judge([e for e in [*three(1.1), forest] if e.family != MULTITASK], WHERE)
     assert alone.decision == NO_VERDICT
     assert "No multi-task method" in alone.sentence
 
 
 def test_a_pooled_model_is_recommended_if_it_is_best():
-    alone, one, joint = three(0.9)
-    one = entry("One", POOLED, 0.8, WHERE, seed=1)
-    found = judge([alone, one, joint], WHERE)
-    assert found.decision == WORSE
-    assert found.headline == "Use one model for all tasks"
-    assert "One model for all tasks has 20% less error" in found.sentence
+    alone, pooled, joint = three(0.9)
+    pooled = entry("One", POOLED, 0.8, WHERE, seed=1)
+    verdict = judge([alone, pooled, joint], WHERE)
+    assert verdict.decision == WORSE
+    assert verdict.headline == "Use one model for all tasks"
+    assert "One model for all tasks has 20% less error" in verdict.sentence
 
 
 def test_failures_are_counted_and_a_fold_without_methods_gives_no_verdict():
-    alone, one, _ = three(0.9)
+    alone, pooled, _ = three(0.9)
     joint, second = (
         entry(n, MULTITASK, 0.9, WHERE, seed=2, failed=f)
         for n, f in (("J", (3,)), ("K", ()))
     )
-    found = judge([alone, one, joint, second], WHERE)
-    assert found.decision == HELPS
-    assert any("J failed in 1 of 10 training parts" in line for line in found.details)
-    assert found.times_selected["multi-task"] == {"J": 9, "K": 1}
+    verdict = judge([alone, pooled, joint, second], WHERE)
+    assert verdict.decision == HELPS
+    assert any("J failed in 1 of 10 training parts" in line for line in verdict.details)
+    assert verdict.times_selected["multi-task"] == {"J": 9, "K": 1}
     assert (
-        judge([alone, one, joint], dataclasses.replace(WHERE, n_repeats=1)).decision
+        judge([alone, pooled, joint], dataclasses.replace(WHERE, n_repeats=1)).decision
         == NO_VERDICT
     )
 
 
 def test_a_single_repeat_is_provisional_and_has_a_wider_interval():
-    whole, once = (
+    repeated, once = (
         judge(three(0.9), WHERE),
         judge(three(0.9), make_evaluation(repeats=1)),
     )
     assert once.provisional
     assert once.sentence.startswith("Provisional")
-    assert not whole.provisional
+    assert not repeated.provisional
     half = three(0.9)
-    for made in half:  # The budget ended in the second repeat.
-        made.losses = {s: v for s, v in made.losses.items() if s < 7}
+    for created in half:  # The budget ended in the second repeat.
+        created.losses = {s: v for s, v in created.losses.items() if s < 7}
     assert judge(half, WHERE).provisional
 
 
 def test_an_unfinished_method_is_not_part_of_the_verdict():
     late = entry("Late", MULTITASK, 0.1, WHERE)
     late.losses.pop(9)
-    found = judge([*three(0.9), late], WHERE)
-    assert found.sentence == judge(three(0.9), WHERE).sentence
-    assert any("unfinished: Late" in line for line in found.details)
+    verdict = judge([*three(0.9), late], WHERE)
+    assert verdict.sentence == judge(three(0.9), WHERE).sentence
+    assert any("unfinished: Late" in line for line in verdict.details)
 
 
 def test_too_few_rows_folds_or_tasks_give_no_verdict():
@@ -359,8 +359,8 @@ def test_too_few_rows_folds_or_tasks_give_no_verdict():
     timed = dataclasses.replace(
         when, row_index=RowIndex(TASKS, IDS, has_time_blocks), has_time_blocks=True
     )
-    found = judge(three(0.9, when), timed)
-    assert (found.gain.units, found.gain.df) == (5, 4)
+    verdict = judge(three(0.9, when), timed)
+    assert (verdict.gain.units, verdict.gain.df) == (5, 4)
 
 
 def test_a_test_file_is_evaluated_separately():
@@ -373,10 +373,10 @@ def test_a_test_file_is_evaluated_separately():
         n_repeats=1,
         has_test_file=True,
     )
-    found = judge(three(0.9, where), where)
-    assert found.decision == HELPS
-    assert any("these fitted models" in line for line in found.details)
-    assert any("c = 1;" in line for line in found.details)
+    verdict = judge(three(0.9, where), where)
+    assert verdict.decision == HELPS
+    assert any("these fitted models" in line for line in verdict.details)
+    assert any("c = 1;" in line for line in verdict.details)
 
 
 def test_rows_of_new_tasks_do_not_count():
@@ -389,42 +389,44 @@ def test_rows_of_new_tasks_do_not_count():
 def test_a_gain_of_the_auc_is_in_points():
     y = np.where(NOISE > 0, 1.0, -1.0)
     where = dataclasses.replace(WHERE, y=y, measure=AUC, smallest=0.005)
-    made = []
+    created = []
     for label, family, noise in (
         ("Alone", INDEPENDENT, 2.0),
         ("One", POOLED, 2.5),
         ("Joint", MULTITASK, 0.5),
     ):
-        made.append(ComparedMethod(label, family))
+        created.append(ComparedMethod(label, family))
         for split, rows in enumerate(where.rows):
             scores = y[rows] + noise * np.random.default_rng(split).normal(
                 size=len(rows)
             )
-            made[-1].losses[split] = where.losses(split, scores)
-            made[-1].inner[split] = noise
-    found = judge(made, where)
-    assert found.decision == HELPS
-    assert "raises the AUC by 0." in found.sentence
-    assert found.gain.first - found.gain.second == pytest.approx(found.gain.value)
+            created[-1].losses[split] = where.losses(split, scores)
+            created[-1].inner[split] = noise
+    verdict = judge(created, where)
+    assert verdict.decision == HELPS
+    assert "raises the AUC by 0." in verdict.sentence
+    assert verdict.gain.first - verdict.gain.second == pytest.approx(verdict.gain.value)
 
 
 def test_the_report_has_numbers_and_sentences():
-    made = board(WHERE, *three(0.9), entry("Mean", TRIVIAL, 3.0, WHERE, seed=3))
-    content = json.loads(leaderboard_json(made))
-    assert content["verdict"] == made.answer.sentence
+    leaderboard = board(WHERE, *three(0.9), entry("Mean", TRIVIAL, 3.0, WHERE, seed=3))
+    content = json.loads(leaderboard_json(leaderboard))
+    assert content["verdict"] == leaderboard.answer.sentence
     assert content["answer"]["kind"] == HELPS
     assert content["answer"]["gain"]["low"] == pytest.approx(
-        made.answer.gain.low, rel=1e-6
+        leaderboard.answer.gain.low, rel=1e-6
     )
     assert {m["method"]: m["gain"] is None for m in content["methods"]}["Alone"]
-    text = markdown(made)
+    text = markdown(leaderboard)
     assert "p is not corrected for multiple tests" in text
     assert "5-fold x2" in text
-    assert made.answer.sentence in text
-    assert made.hurt(made.best(MULTITASK)) == []
-    assert {name for name, _, every in made.hurt(made.best(TRIVIAL)) if every} == set(
-        made.tasks
-    )
+    assert leaderboard.answer.sentence in text
+    assert leaderboard.hurt(leaderboard.best(MULTITASK)) == []
+    assert {
+        name
+        for name, _, is_in_every_split in leaderboard.hurt(leaderboard.best(TRIVIAL))
+        if is_in_every_split
+    } == set(leaderboard.tasks)
 
 
 def test_without_a_multi_task_method_the_next_step_is_to_name_one():
@@ -439,14 +441,14 @@ def test_failed_methods_come_last_without_a_rank():
     failed = ComparedMethod(
         "Broken", MULTITASK, failures=dict.fromkeys(range(10), "ValueError: broken")
     )
-    made = board(WHERE, entry("Mean", TRIVIAL, 3.0, WHERE), failed)
-    assert [row[:2] for row in leaderboard_grid(made).rows] == [
+    leaderboard = board(WHERE, entry("Mean", TRIVIAL, 3.0, WHERE), failed)
+    assert [row[:2] for row in leaderboard_grid(leaderboard).rows] == [
         [1, "Mean"],
         [None, "Broken"],
     ]
-    assert leaderboard_grid(made).rows[1][9] == "failed"
-    assert "Every multi-task method failed" in made.answer.sentence
-    assert made.reference is None
+    assert leaderboard_grid(leaderboard).rows[1][9] == "failed"
+    assert "Every multi-task method failed" in leaderboard.answer.sentence
+    assert leaderboard.reference is None
 
 
 def test_rounding_errors_are_ties():
@@ -458,10 +460,10 @@ def test_rounding_errors_are_ties():
     joint.tasks = {
         s: [v * (1 + 1e-13) for v in values] for s, values in alone.tasks.items()
     }
-    made = board(WHERE, alone, joint)
-    assert [row[0] for row in leaderboard_grid(made).rows] == [1, 1]
-    assert made.hurt(joint) == []
-    assert math.isclose(made.answer.gain.pvalue, 1.0)
+    leaderboard = board(WHERE, alone, joint)
+    assert [row[0] for row in leaderboard_grid(leaderboard).rows] == [1, 1]
+    assert leaderboard.hurt(joint) == []
+    assert math.isclose(leaderboard.answer.gain.pvalue, 1.0)
 
 
 def with_folds(made, *fold_losses):

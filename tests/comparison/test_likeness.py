@@ -69,10 +69,10 @@ def ragged(tasks, rows):
 
 
 def test_the_most_similar_tables_are_named_with_the_mean_gain_over_seeds(atlas):
-    found = tables_like(ragged(2, 10), 1.0)
-    assert "2026-11-25" in found
-    assert found.endswith("t0, t1, t2, t3, t4")
-    assert "helped in 5 of 5 (gain 7 to 15%)" in found
+    similar_tables = tables_like(ragged(2, 10), 1.0)
+    assert "2026-11-25" in similar_tables
+    assert similar_tables.endswith("t0, t1, t2, t3, t4")
+    assert "helped in 5 of 5 (gain 7 to 15%)" in similar_tables
     assert tables_like(ragged(256, 10), 1.0).endswith("t7, t6, t5, t4, t3")
 
 

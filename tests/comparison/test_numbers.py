@@ -127,18 +127,18 @@ def board_of(evaluation, entries, greater=False):
 @pytest.mark.parametrize(("metric", "has_rmse"), [("rmse", True), ("nmse", False)])
 def test_a_gain_of_36_percent_of_the_error_is_20_percent_of_the_rmse(metric, has_rmse):
     evaluation = make_evaluation(metric=metric)
-    found = judge(methods(evaluation, joint=0.64, spread=0.0), evaluation)
-    assert found.decision == HELPS
-    assert found.gain.value == pytest.approx(0.36)
-    assert ("20% of the RMSE" in found.brief[0]) == has_rmse
-    assert "RMSE" not in found.sentence
+    verdict = judge(methods(evaluation, joint=0.64, spread=0.0), evaluation)
+    assert verdict.decision == HELPS
+    assert verdict.gain.value == pytest.approx(0.36)
+    assert ("20% of the RMSE" in verdict.brief[0]) == has_rmse
+    assert "RMSE" not in verdict.sentence
 
 
 def test_the_printed_statistics_are_those_of_the_gain():
     evaluation = make_evaluation()
-    found = judge(methods(evaluation), evaluation)
-    lines = [text for text in found.details if "G = " in text]
-    gains = [found.versus_separate, found.versus_pooled, found.gain]
+    verdict = judge(methods(evaluation), evaluation)
+    lines = [text for text in verdict.details if "G = " in text]
+    gains = [verdict.versus_separate, verdict.versus_pooled, verdict.gain]
     for line, gain in zip(lines, gains, strict=True):
         described = line.partition("G = ")[2].partition("(")[0]
         value, low, high = (round(v, 3) for v in (gain.value, gain.low, gain.high))
@@ -153,7 +153,7 @@ def test_the_printed_statistics_are_those_of_the_gain():
 @pytest.mark.parametrize(("n_repeats", "factor"), [(1, 2.0), (2, 1.5), (3, 1.5)])
 def test_the_p_value_is_that_of_the_corrected_t_test(n_repeats, factor):
     evaluation = make_evaluation(n_repeats)
-    found = judge(methods(evaluation), evaluation).versus_separate
+    actual = judge(methods(evaluation), evaluation).versus_separate
     joint = methods(evaluation)[2].losses
     alone = methods(evaluation)[0].losses
     first = np.zeros(N)
@@ -170,32 +170,32 @@ def test_the_p_value_is_that_of_the_corrected_t_test(n_repeats, factor):
         variance += mine.sum() * part.var(ddof=1)
     statistic = (1 - ratio) / (factor * math.sqrt(variance))
     expected = 2 * student.sf(abs(statistic), N - N_TASKS)
-    assert found.value / found.error == pytest.approx(statistic)
-    assert found.pvalue == pytest.approx(expected)
-    assert (found.first, found.second) == pytest.approx(means)
+    assert actual.value / actual.error == pytest.approx(statistic)
+    assert actual.pvalue == pytest.approx(expected)
+    assert (actual.first, actual.second) == pytest.approx(means)
 
 
 def test_the_printed_probabilities_refer_to_the_smallest_gain():
     evaluation = make_evaluation(smallest=0.15)
-    found = judge(methods(evaluation, joint=0.85), evaluation)
-    gain = found.versus_separate
+    verdict = judge(methods(evaluation, joint=0.85), evaluation)
+    gain = verdict.versus_separate
     scaled = student(gain.df, gain.value, gain.error)
     above = scaled.sf(0.15)
     below = scaled.cdf(-0.15)
-    line, _ = [text for text in found.brief if "chance" in text]
+    line, _ = [text for text in verdict.brief if "chance" in text]
     assert numbers(line) == pytest.approx([100 * above, 15, 100 * below, 15], abs=0.51)
     assert 10 < 100 * above < 90
 
 
 def test_the_sentence_has_the_gains_over_both_alternatives_with_their_intervals():
     evaluation = make_evaluation()
-    found = judge(methods(evaluation), evaluation)
+    verdict = judge(methods(evaluation), evaluation)
     expected = []
-    for gain in (found.versus_separate, found.versus_pooled):
+    for gain in (verdict.versus_separate, verdict.versus_pooled):
         expected += [100 * gain.value, 100 * gain.low, 100 * gain.high]
-    assert numbers(found.sentence) == pytest.approx(expected, abs=0.51)
-    assert found.versus_separate.value != pytest.approx(found.versus_pooled.value)
-    assert f"p = {found.gain.pvalue:.2g}" in found.brief[0]
+    assert numbers(verdict.sentence) == pytest.approx(expected, abs=0.51)
+    assert verdict.versus_separate.value != pytest.approx(verdict.versus_pooled.value)
+    assert f"p = {verdict.gain.pvalue:.2g}" in verdict.brief[0]
 
 
 def test_tasks_count_as_better_if_they_gain_over_both_alternatives():
@@ -206,17 +206,17 @@ def test_tasks_count_as_better_if_they_gain_over_both_alternatives():
         entries[2].losses[split] = np.where(
             hurt[rows], 2 * entries[0].losses[split], entries[2].losses[split]
         )
-    found = judge(entries, evaluation)
-    assert "in 3 of 4 tasks" in found.brief[0]
-    assert found.gain.better == (3, 4)
+    verdict = judge(entries, evaluation)
+    assert "in 3 of 4 tasks" in verdict.brief[0]
+    assert verdict.gain.better == (3, 4)
 
 
 def test_a_loss_is_printed_from_smaller_to_larger():
     evaluation = make_evaluation()
-    found = judge(methods(evaluation, joint=1.1), evaluation)
-    amount, low, high = numbers(found.sentence.partition(":")[2])[:3]
+    verdict = judge(methods(evaluation, joint=1.1), evaluation)
+    amount, low, high = numbers(verdict.sentence.partition(":")[2])[:3]
     assert low < amount < high
-    gain = found.gain
+    gain = verdict.gain
     expected = [-100 * gain.value, -100 * gain.high, -100 * gain.low]
     assert [amount, low, high] == pytest.approx(expected, abs=0.51)
 
@@ -231,9 +231,9 @@ def test_rows_of_all_repeats_are_counted_once():
     evaluation = make_evaluation()
     assert evaluation.n_rows == N
     loud = methods(evaluation, joint=0.95, spread=5.0)
-    found = judge(loud, evaluation)
-    assert found.decision == CANNOT_TELL
-    assert f"({N} rows)" in found.sentence
+    verdict = judge(loud, evaluation)
+    assert verdict.decision == CANNOT_TELL
+    assert f"({N} rows)" in verdict.sentence
 
 
 def test_losses_are_means_over_the_repeats():
@@ -242,17 +242,17 @@ def test_losses_are_means_over_the_repeats():
     second_repeat = range(N_FOLDS, 2 * N_FOLDS)
     for split in second_repeat:
         entries[2].losses[split] = 3 * entries[2].losses[split]
-    found = judge(entries, evaluation).gain
+    gain = judge(entries, evaluation).gain
     once = judge(methods(make_evaluation(1)), make_evaluation(1)).gain
-    assert found.first == pytest.approx(2 * once.first)
-    assert found.second == pytest.approx(once.second)
+    assert gain.first == pytest.approx(2 * once.first)
+    assert gain.second == pytest.approx(once.second)
 
 
 @pytest.mark.parametrize(("n_units", "has_verdict"), [(19, False), (20, True)])
 def test_a_verdict_needs_twenty_groups(n_units, has_verdict):
     evaluation = make_evaluation(units=np.arange(N) % n_units)
-    found = judge(methods(evaluation), evaluation)
-    assert (found.decision != NO_VERDICT) == has_verdict
+    verdict = judge(methods(evaluation), evaluation)
+    assert (verdict.decision != NO_VERDICT) == has_verdict
 
 
 def test_half_of_the_tasks_must_be_comparable():
@@ -292,9 +292,9 @@ def test_many_tasks_with_few_rows_cause_a_remark():
             smallest=0.01,
         )
         entries = []
-        for place, family in enumerate((INDEPENDENT, POOLED, MULTITASK)):
+        for index, family in enumerate((INDEPENDENT, POOLED, MULTITASK)):
             entry = ComparedMethod(family, family)
-            losses = np.random.default_rng(place).gamma(2.0, size=n)
+            losses = np.random.default_rng(index).gamma(2.0, size=n)
             entry.losses = {s: losses[rows] for s, rows in enumerate(folds)}
             entry.inner = dict.fromkeys(range(4), 1.0)
             entries.append(entry)
@@ -381,10 +381,10 @@ def test_tasks_that_lose_are_listed_with_their_loss_and_whether_it_occurs_in_eve
             entry.scores[split] = float(np.mean(entry.tasks[split]))
             entry.losses[split] = np.ones(len(evaluation.rows[split]))
     board = board_of(evaluation, [alone, joint], greater)
-    found = board.hurt(joint)
-    assert [name for name, _, _ in found] == ["c", "a"]
-    assert [loss for _, loss, _ in found] == pytest.approx([0.35, 0.3])
-    assert [is_every_split for _, _, is_every_split in found] == [False, True]
+    actual = board.hurt(joint)
+    assert [name for name, _, _ in actual] == ["c", "a"]
+    assert [loss for _, loss, _ in actual] == pytest.approx([0.35, 0.3])
+    assert [is_every_split for _, _, is_every_split in actual] == [False, True]
 
 
 def test_parameters_of_all_splits_are_listed_once():
@@ -498,10 +498,12 @@ def test_seconds_of_a_search_are_summed_over_its_folds(tmp_path):
 def test_searches_with_halving_are_expected_to_be_shorter():
     data = Dataset(X=np.zeros((40, 2)), y=np.zeros(40), task_type="regression")
     grid = {"alpha": [1, 2, 3, 4]}
-    whole = Candidate("PooledRidge", POOLED, "x", grid=grid)
+    unhalved = Candidate("PooledRidge", POOLED, "x", grid=grid)
     halved = Candidate("PooledRidge", POOLED, "x", grid=grid, halving=True)
     data.task_id = np.arange(40) % 2
-    seconds = [usual_seconds([c], data, 3, 0.8)["PooledRidge"] for c in (whole, halved)]
+    seconds = [
+        usual_seconds([c], data, 3, 0.8)["PooledRidge"] for c in (unhalved, halved)
+    ]
     assert seconds[0] / seconds[1] == pytest.approx((3 * 4 + 1) / (4 + 2 + 1 + 1))
 
 
@@ -615,8 +617,8 @@ def test_strengths_refer_to_the_training_rows_of_a_task():
     data = ragged(90)
     grids = {}
     for train in (0.4, 0.8):
-        found = {c.label: c for c in default_candidates(data, train)}
-        grids[train] = found["IndependentRidge"].grid["estimator__alpha"]
+        actual = {c.label: c for c in default_candidates(data, train)}
+        grids[train] = actual["IndependentRidge"].grid["estimator__alpha"]
     ratios = np.array(grids[0.8]) / np.array(grids[0.4])
     np.testing.assert_allclose(ratios, 2.0)
     by_hand = np.array(grids[0.8]) / (0.8 * 90 / 3)
@@ -667,6 +669,6 @@ def test_a_method_without_a_second_repeat_is_compared_on_the_first():
     entries = methods(evaluation)
     for split in range(5, 10):
         del entries[2].losses[split]
-    found = board_of(evaluation, entries).gain(entries[2], entries[0])
+    gain = board_of(evaluation, entries).gain(entries[2], entries[0])
     once = evaluation.gain(entries[2].losses, entries[0].losses, 1)
-    assert (found.value, found.error) == (once.value, once.error)
+    assert (gain.value, gain.error) == (once.value, once.error)

@@ -270,8 +270,8 @@ def test_panels_of_labels_are_shares_of_positive_rows(labels):
     assert len(panels) == 3
     line = next(line for line in panels[0].lines if line.get_label() == "multi-task")
     frame = labels.predictions
-    shown = panels[0].get_title(loc="left").split("\n")[0]
-    is_task = frame.task == shown
+    title = panels[0].get_title(loc="left").split("\n")[0]
+    is_task = frame.task == title
     assert_allclose(line.get_ydata().mean(), (frame.observed[is_task] > 0).mean())
 
 

@@ -44,10 +44,14 @@ def short_list(monkeypatch):
     """Shorten the default list of methods."""
     from mtlrun.comparison import candidates, compare
 
-    every = candidates.default_candidates
+    default_candidates = candidates.default_candidates
 
     def few(dataset, train):
-        return [one for one in every(dataset, train) if one.label in DEFAULT]
+        return [
+            candidate
+            for candidate in default_candidates(dataset, train)
+            if candidate.label in DEFAULT
+        ]
 
     monkeypatch.setattr(candidates, "default_candidates", few)
     monkeypatch.setattr(compare, "default_candidates", few)
@@ -163,9 +167,9 @@ def test_a_dropped_candidate_is_not_selected():
     first |= {"not_converged": [False, False], "warm_started": False}
     later = {**first, "scores": [None, 3.0]}
     grid = {"alpha": [1.0, 2.0]}
-    found = choose(grid, "rmse", False, [("a", first), ("b", later)], [1])
-    assert found["means"] == [None, 2.5]
-    assert found["chosen"] == {"alpha": 2.0}
+    actual = choose(grid, "rmse", False, [("a", first), ("b", later)], [1])
+    assert actual["means"] == [None, 2.5]
+    assert actual["chosen"] == {"alpha": 2.0}
 
 
 def test_survivors_change_only_the_later_folds():

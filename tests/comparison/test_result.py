@@ -112,26 +112,26 @@ def test_predictions_have_the_names_of_the_table_and_agree_everywhere(
 ):
     result, options = results[case], CASES[case][1]
     targets = [options["target"]] if "target" in options else options["targets"]
-    found = result.predict(frame)
+    predicted = result.predict(frame)
     if case == "numbers":
-        assert np.corrcoef(found, frame.grade)[0, 1] > 0.9
+        assert np.corrcoef(predicted, frame.grade)[0, 1] > 0.9
     else:
-        assert set(np.ravel(found)) <= set(np.ravel(frame[targets]))
+        assert set(np.ravel(predicted)) <= set(np.ravel(frame[targets]))
         assert (
-            np.asarray(found).reshape(90, -1) == frame[targets].to_numpy()
+            np.asarray(predicted).reshape(90, -1) == frame[targets].to_numpy()
         ).mean() > 0.75
-    assert list(found.columns if len(targets) > 1 else [found.name]) == targets
+    assert list(predicted.columns if len(targets) > 1 else [predicted.name]) == targets
     # With or without targets, with rows and columns in another order and another index.
     other = frame.drop(columns=targets)[::-1].set_index(np.arange(90) + 7)[
         sorted(set(frame) - set(targets))
     ]
     again = result.predict(other)
     assert again.index.tolist() == other.index.tolist()
-    np.testing.assert_array_equal(np.asarray(again)[::-1], np.asarray(found))
+    np.testing.assert_array_equal(np.asarray(again)[::-1], np.asarray(predicted))
     result.save(tmp_path / "out")
-    for place in (tmp_path / "out" / "model", str(tmp_path / "out" / "model")):
+    for path in (tmp_path / "out" / "model", str(tmp_path / "out" / "model")):
         np.testing.assert_array_equal(
-            mtlrun.load_model(place).predict(frame), np.asarray(found)
+            mtlrun.load_model(path).predict(frame), np.asarray(predicted)
         )
     written = answers_table(result.model, *result.model.read(frame))
     np.testing.assert_array_equal(
@@ -142,26 +142,28 @@ def test_predictions_have_the_names_of_the_table_and_agree_everywhere(
         ]
         .to_numpy()
         .ravel(),
-        np.ravel(found),
+        np.ravel(predicted),
     )
 
 
 @pytest.mark.parametrize("case", FEW[1:])
 def test_probabilities_refer_to_the_labels_and_sum_to_one(frame, results, case):
     result = results[case]
-    found = result.predict_proba(frame)
+    probabilities = result.predict_proba(frame)
     targets = CASES[case][1].get("targets") or [""]
     for target in targets:
         mine = (
-            found[[c for c in found if c.startswith(f"{target}=")]] if target else found
+            probabilities[[c for c in probabilities if c.startswith(f"{target}=")]]
+            if target
+            else probabilities
         )
         np.testing.assert_allclose(mine.sum(axis=1), 1)
         best = mine.idxmax(axis=1).str.removeprefix(f"{target}=")
-        said = result.predict(frame) if not target else result.predict(frame)[target]
-        assert (best.to_numpy() == said.astype(str).to_numpy()).mean() > 0.9
+        labels = result.predict(frame) if not target else result.predict(frame)[target]
+        assert (best.to_numpy() == labels.astype(str).to_numpy()).mean() > 0.9
     raw = result.model.predict_proba(frame)
     np.testing.assert_array_equal(
-        np.hstack(raw) if isinstance(raw, list) else raw, found
+        np.hstack(raw) if isinstance(raw, list) else raw, probabilities
     )
 
 
@@ -239,9 +241,9 @@ def test_each_task_predicts_only_its_own_labels(frame):
         )
     )
     result = compared(few, ["level", "school"], target="level", task="school")
-    found = result.predict(few)
-    assert set(found[few.school == "north"]) <= {"low", "mid"}
-    assert (found == few.level).mean() > 0.75
+    predicted = result.predict(few)
+    assert set(predicted[few.school == "north"]) <= {"low", "mid"}
+    assert (predicted == few.level).mean() > 0.75
     chances = result.predict_proba(few)
     assert (chances.loc[few.school == "north", "top"] == 0).all()
 

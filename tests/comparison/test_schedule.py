@@ -68,7 +68,7 @@ QUICK = {"target": "y", "task": "school", "splits": 3, "repeats": 1, "folds": 2}
 
 
 def test_methods_that_every_verdict_needs_are_fitted_first_on_all_splits():
-    made = [
+    created = [
         Candidate(label, family, "x")
         for label, family in (
             ("Mean", TRIVIAL),
@@ -80,15 +80,23 @@ def test_methods_that_every_verdict_needs_are_fitted_first_on_all_splits():
             ("Lasso", INDEPENDENT),
         )
     ]
-    assert [c.label for c in core(made)] == ["Mean", "Alone", "One", "Tuned", "Joint"]
+    assert [c.label for c in core(created)] == [
+        "Mean",
+        "Alone",
+        "One",
+        "Tuned",
+        "Joint",
+    ]
     evaluation = SimpleNamespace(n_folds=3, n_repeats=2, rows=range(6))
     jobs = {
         (c.label, s): SimpleNamespace(key=f"{c.label} {s}")
-        for c in made
+        for c in created
         for s in range(6)
     }
     runner = SimpleNamespace(finished=None)
-    waves = list(CompareSchedule(made, jobs, runner, evaluation, deadline=1.0)._waves())
+    waves = list(
+        CompareSchedule(created, jobs, runner, evaluation, deadline=1.0)._waves()
+    )
     assert waves[:5] == [
         [(label, s) for s in range(3)]
         for label in ("Mean", "Alone", "One", "Tuned", "Joint")
@@ -96,30 +104,30 @@ def test_methods_that_every_verdict_needs_are_fitted_first_on_all_splits():
     assert waves[5] == [("Mean", 3), ("Mean", 4), ("Mean", 5)]
     assert waves[-1] == [("Lasso", 3), ("Lasso", 4), ("Lasso", 5)]
     assert sum(map(len, waves)) == len(jobs)
-    whole = list(CompareSchedule(made, jobs, runner, evaluation)._waves())
-    assert whole[:10] == waves[:10]
-    assert whole[10:] == [
+    all_waves = list(CompareSchedule(created, jobs, runner, evaluation)._waves())
+    assert all_waves[:10] == waves[:10]
+    assert all_waves[10:] == [
         [(label, s) for s in range(6)] for label in ("Other", "Lasso")
     ]
 
 
 @pytest.mark.slow
 def test_the_leaderboard_is_updated_after_each_fit():
-    found = []
+    actual = []
 
     def tell(board):
-        found.append(
+        actual.append(
             ([e.label for e in board.ranked()], board.left_out, board.answer.decision)
         )
 
     mtlrun.compare(schools(), methods=["GraphMTL"], finished=tell, **QUICK)
-    assert len(found) == 15
-    assert found[0][0] == ["TaskMean"]
+    assert len(actual) == 15
+    assert actual[0][0] == ["TaskMean"]
     assert re.fullmatch(
-        r"unfinished: 1 of 15 fits are done, about .* left", found[0][1][0]
+        r"unfinished: 1 of 15 fits are done, about .* left", actual[0][1][0]
     )
-    assert found[5][2] == "no verdict"
-    assert found[-1][2] != "no verdict"
+    assert actual[5][2] == "no verdict"
+    assert actual[-1][2] != "no verdict"
 
 
 @pytest.mark.slow
@@ -172,10 +180,10 @@ def test_the_saved_model_is_the_best_one_that_fits_into_the_budget(own, monkeypa
 
 @pytest.mark.slow
 def test_a_budget_does_not_change_any_score(tmp_path):
-    whole = mtlrun.compare(schools(), methods=["GraphMTL"], **QUICK)
+    unlimited = mtlrun.compare(schools(), methods=["GraphMTL"], **QUICK)
     timed = mtlrun.compare(schools(), methods=["GraphMTL"], budget=10, **QUICK)
-    assert whole.verdict == timed.verdict
-    assert {e.label: e.scores for e in whole.board.entries} == {
+    assert unlimited.verdict == timed.verdict
+    assert {e.label: e.scores for e in unlimited.board.entries} == {
         e.label: e.scores for e in timed.board.entries
     }
 
@@ -277,7 +285,7 @@ def test_the_remaining_time_is_estimated_from_finished_and_typical_times():
 
 
 def test_an_unfinished_leaderboard_estimates_the_remaining_time():
-    told = []
+    estimates = []
     mtlrun.compare(
         schools(),
         target="y",
@@ -286,8 +294,9 @@ def test_an_unfinished_leaderboard_estimates_the_remaining_time():
         splits=2,
         repeats=1,
         folds=2,
-        finished=told.append,
+        finished=estimates.append,
     )
     assert re.fullmatch(
-        r"unfinished: \d+ of 10 fits are done, about \S+ s left", told[0].left_out[0]
+        r"unfinished: \d+ of 10 fits are done, about \S+ s left",
+        estimates[0].left_out[0],
     )

@@ -76,22 +76,22 @@ def test_integer_weights_equal_repeated_rows_in_a_gain_of_the_auc(is_ragged):
     shape = (N,) if is_ragged else (N, N_TASKS)
     y = np.where(RNG.random(shape) < 0.4, 1.0, -1.0)
     scores = [y + 2 * RNG.normal(size=shape), np.round(y + 3 * RNG.normal(size=shape))]
-    found = []
+    actual = []
     for rows, weights in ((np.arange(N), WEIGHTS.astype(float)), (AGAIN, None)):
         ids = IDS[rows] if is_ragged else None
         row_index = RowIndex(N_TASKS, ids, GROUPS[rows], weights)
-        every = np.arange(len(rows))
-        fields = [concordances(y[rows], s[rows], row_index, every) for s in scores]
+        all_rows = np.arange(len(rows))
+        fields = [concordances(y[rows], s[rows], row_index, all_rows) for s in scores]
         joint, pairs = fields[0]
-        found.append(auc_gain(joint, fields[1][0], pairs, y[rows] > 0, row_index, 1.5))
-    assert_same_gain(*found, with_error=True)
+        actual.append(auc_gain(joint, fields[1][0], pairs, y[rows] > 0, row_index, 1.5))
+    assert_same_gain(*actual, with_error=True)
     for task in range(N_TASKS):
         mine = task == IDS if is_ragged else (slice(None), task)
         weights = WEIGHTS[task == IDS] if is_ragged else WEIGHTS
         by_hand = [
             roc_auc_score(y[mine], s[mine], sample_weight=weights) for s in scores
         ]
-        assert found[0].tasks[task] == pytest.approx(by_hand[0] - by_hand[1])
+        assert actual[0].tasks[task] == pytest.approx(by_hand[0] - by_hand[1])
 
 
 @pytest.mark.parametrize("measure", [NMSE, AUC])
@@ -100,7 +100,7 @@ def test_integer_weights_equal_repeated_rows_in_the_verdict(measure):
     if measure == AUC:
         y = np.where(y > 1, 1.0, -1.0)
     noise = RNG.normal(size=(3, N))
-    found = []
+    actual = []
     for rows, weights in ((np.arange(N), WEIGHTS.astype(float)), (AGAIN, None)):
         folds = [np.flatnonzero(GROUPS[rows] % 5 == k) for k in range(5)]
         evaluation = Evaluation(
@@ -115,15 +115,15 @@ def test_integer_weights_equal_repeated_rows_in_the_verdict(measure):
         )
         entries = []
         names = (("A", INDEPENDENT, 1.0), ("P", POOLED, 1.4), ("J", MULTITASK, 0.7))
-        for place, (label, family, size) in enumerate(names):
+        for index, (label, family, size) in enumerate(names):
             entry = ComparedMethod(label, family)
-            scores = (y + size * noise[place])[rows]
+            scores = (y + size * noise[index])[rows]
             for split, part in enumerate(folds):
                 entry.losses[split] = evaluation.losses(split, scores[part])
                 entry.inner[split] = size
             entries.append(entry)
-        found.append(judge(entries, evaluation))
-    weighted, repeated = found
+        actual.append(judge(entries, evaluation))
+    weighted, repeated = actual
     assert_same_gain(
         weighted.versus_separate, repeated.versus_separate, with_error=True
     )
@@ -141,11 +141,11 @@ def test_a_weight_of_0_removes_a_row_from_a_gain(is_ragged):
     without = RNG.gamma(1.2, size=shape)
     weights = np.where(np.arange(N) % 4 == 0, 0.0, 1.0 + np.arange(N) % 3)
     kept = np.flatnonzero(weights)
-    found = gains(joint, without, IDS if is_ragged else None, weights)
+    frame = gains(joint, without, IDS if is_ragged else None, weights)
     expected = gains(
         joint[kept], without[kept], IDS[kept] if is_ragged else None, weights[kept]
     )
-    assert_same_gain(found, expected, with_error=True)
+    assert_same_gain(frame, expected, with_error=True)
 
 
 @pytest.mark.parametrize("is_ragged", [True, False])
@@ -154,16 +154,16 @@ def test_a_weight_of_0_removes_a_row_from_a_gain_of_the_auc(is_ragged):
     y = np.where(RNG.random(shape) < 0.4, 1.0, -1.0)
     scores = [y + 2 * RNG.normal(size=shape), y + 3 * RNG.normal(size=shape)]
     weights = np.where(np.arange(N) % 4 == 0, 0.0, 1.0 + np.arange(N) % 3)
-    found = []
+    actual = []
     for rows in (np.arange(N), np.flatnonzero(weights)):
         row_index = RowIndex(
             N_TASKS, IDS[rows] if is_ragged else None, None, weights[rows]
         )
-        every = np.arange(len(rows))
-        fields = [concordances(y[rows], s[rows], row_index, every) for s in scores]
+        all_rows = np.arange(len(rows))
+        fields = [concordances(y[rows], s[rows], row_index, all_rows) for s in scores]
         joint, pairs = fields[0]
-        found.append(auc_gain(joint, fields[1][0], pairs, y[rows] > 0, row_index, 1.5))
-    assert_same_gain(*found, with_error=True)
+        actual.append(auc_gain(joint, fields[1][0], pairs, y[rows] > 0, row_index, 1.5))
+    assert_same_gain(*actual, with_error=True)
 
 
 # --- scores ---
@@ -233,8 +233,8 @@ def test_integer_weights_equal_repeated_rows_in_the_fits(is_many, is_ragged):
     repeated = dataset(y, np.ones(len(AGAIN)), ids, AGAIN)
     for data, rows in ((weighted, X), (repeated, X[AGAIN])):
         data.X = rows
-        every = np.arange(data.n_samples)
-        part = TrainTestData.of(data, every, every)
+        all_rows = np.arange(data.n_samples)
+        part = TrainTestData.of(data, all_rows, all_rows)
         fit = part.rows.fit if is_many else part.fit
         coefficients.append(fit(IndependentRidge(3.0)).coef_)
     np.testing.assert_allclose(*coefficients)
@@ -313,8 +313,8 @@ def test_a_weight_of_0_removes_a_row_from_tuned_baselines(model, is_classifier, 
     kept = np.flatnonzero(weights)
     new = rng.normal(size=(5, 3))
     call = "decision_function" if is_classifier else "predict"
-    found = getattr(model.fit(X, y, sample_weight=weights), call)(new)
+    values = getattr(model.fit(X, y, sample_weight=weights), call)(new)
     chosen = model.alpha_
     model.fit(X[kept], y[kept], sample_weight=weights[kept])
     assert model.alpha_ == chosen
-    np.testing.assert_allclose(found, getattr(model, call)(new), rtol=1e-5)
+    np.testing.assert_allclose(values, getattr(model, call)(new), rtol=1e-5)

@@ -60,12 +60,12 @@ def compared(frame, **more):
 
 def outcome(result):
     """Return the numbers behind the verdict and the leaderboard."""
-    found = {}
+    actual = {}
     for entry in result.board.entries:
-        found[entry.label] = [*entry.scores.values(), *entry.inner.values()]
+        actual[entry.label] = [*entry.scores.values(), *entry.inner.values()]
     gain = result.board.answer.gain
-    found["gain"] = [gain.value, gain.low, gain.high, *gain.tasks]
-    return found
+    actual["gain"] = [gain.value, gain.low, gain.high, *gain.tasks]
+    return actual
 
 
 @pytest.mark.slow
@@ -157,7 +157,7 @@ LABELS = [
 
 @pytest.mark.parametrize("label", LABELS)
 def test_no_method_depends_on_a_common_factor_of_the_weights(label):
-    found = []
+    actual = []
     for factor in (1.0, 1000.0):
         part = parts(table().assign(w=lambda frame, c=factor: frame.w * c))
         (candidate,) = (
@@ -166,8 +166,8 @@ def test_no_method_depends_on_a_common_factor_of_the_weights(label):
             if one.label == label
         )
         method = {"estimator": candidate.estimator, "params": candidate.params}
-        found.append(part.predict(part.rows.fit(build(method)), many=True))
-    assert found[1] == pytest.approx(found[0], rel=1e-4, abs=1e-4)
+        actual.append(part.predict(part.rows.fit(build(method)), many=True))
+    assert actual[1] == pytest.approx(actual[0], rel=1e-4, abs=1e-4)
 
 
 def test_a_constant_column_with_weights_gives_no_warning():
@@ -175,8 +175,8 @@ def test_a_constant_column_with_weights_gives_no_warning():
     weights = np.random.default_rng(0).uniform(0.5, 2, size=40)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = TableFeatures().fit_transform(X, sample_weight=weights)
-    assert found == pytest.approx(0.0, abs=1e-12)
+        transformed = TableFeatures().fit_transform(X, sample_weight=weights)
+    assert transformed == pytest.approx(0.0, abs=1e-12)
 
 
 def test_features_and_variances_equal_those_of_repeated_rows():
@@ -191,9 +191,9 @@ def test_features_and_variances_equal_those_of_repeated_rows():
     copies = np.repeat(train, w[train])
     repeated, _ = with_features(TrainTestData.of(data, copies, test), Features("table"))
     assert pytest.approx(repeated.test.X) == weighted.test.X
-    every = np.repeat(np.arange(90), w)
-    tasks = data.task_id[every]
-    variances = [data.y[every][tasks == t].var() for t in range(3)]
+    repeated_rows = np.repeat(np.arange(90), w)
+    tasks = data.task_id[repeated_rows]
+    variances = [data.y[repeated_rows][tasks == t].var() for t in range(3)]
     assert weighted.variance == pytest.approx(variances)
 
 
@@ -252,9 +252,9 @@ def test_the_gain_of_the_auc_equals_that_of_repeated_rows():
     first, second = rng.normal(size=60), y + rng.normal(size=60)
     gains = []
     for rows, row_index in ((np.arange(60), layouts[0]), (copies, layouts[1])):
-        own = np.arange(len(rows))
+        all_rows = np.arange(len(rows))
         fields = [
-            concordances(y[rows], scores[rows], row_index, own)
+            concordances(y[rows], scores[rows], row_index, all_rows)
             for scores in (second, first)
         ]
         (joint, pairs), (without, _) = fields
@@ -283,7 +283,7 @@ def test_chunks_drop_rows_of_weight_0_and_divide_by_the_mean_weight(tmp_path):
         "zeros": pd.concat([absurd, rows]),
         "factor": rows.assign(w=rows.w * 1e250),
     }
-    found = {}
+    actual = {}
     for name, frame in frames.items():
         folder = tmp_path / name / "rows"
         folder.mkdir(parents=True)
@@ -292,11 +292,11 @@ def test_chunks_drop_rows_of_weight_0_and_divide_by_the_mean_weight(tmp_path):
         result = mtlrun.compare(
             folder, target="y", task="t", weight="w", splits=3, methods=["GraphMTL"]
         )
-        found[name] = outcome(result)
+        actual[name] = outcome(result)
         assert "240 rows" in result.board.facts[0]
-    for label, numbers in found["plain"].items():
-        assert found["zeros"][label] == pytest.approx(numbers, rel=1e-9), label
-        assert found["factor"][label] == pytest.approx(numbers, rel=1e-9), label
+    for label, numbers in actual["plain"].items():
+        assert actual["zeros"][label] == pytest.approx(numbers, rel=1e-9), label
+        assert actual["factor"][label] == pytest.approx(numbers, rel=1e-9), label
 
 
 def test_weights_of_chunks_have_mean_1_over_all_files(tmp_path):
@@ -357,7 +357,7 @@ def test_every_fit_of_a_comparison_gets_the_groups_of_its_rows(scaled):
         model = ScaledTargets(model)
     for fitted in (part.rows.fit(model), part.fit(model)):
         tasks = getattr(fitted, "estimator_", fitted).estimators_
-        groups = np.concatenate([one.groups_ for one in tasks])
+        groups = np.concatenate([task_model.groups_ for task_model in tasks])
         order = np.argsort(data.task_id[train], kind="stable")
         first = np.unique(groups, return_inverse=True)[1]
         second = np.unique(data.source["group"][train][order], return_inverse=True)[1]

@@ -95,10 +95,10 @@ def test_the_block_size_does_not_change_the_result(
     X[:, 1] = X[:, 1] > 0
     for as_sparse in (False, True):
         text = HEAD + write_rows(X, as_sparse=as_sparse)
-        whole = dense(parse(tmp_path, text))
+        in_one_block = dense(parse(tmp_path, text))
         monkeypatch.setattr(arff, "_BLOCK", 40)
-        np.testing.assert_array_equal(dense(parse(tmp_path, text)), whole)
-        np.testing.assert_array_equal(whole, X)
+        np.testing.assert_array_equal(dense(parse(tmp_path, text)), in_one_block)
+        np.testing.assert_array_equal(in_one_block, X)
         monkeypatch.undo()
 
 
@@ -229,8 +229,8 @@ def test_missing_values_are_read_as_nan(tmp_path: Path) -> None:
 def test_errors_are_located(
     tmp_path: Path, text: str | bytes, message: str | None
 ) -> None:
-    found = complaint(tmp_path, text)
-    assert found == message if message else found.startswith("t.arff:6:")
+    actual = complaint(tmp_path, text)
+    assert actual == message if message else actual.startswith("t.arff:6:")
 
 
 def test_unsorted_sparse_rows_are_sorted(tmp_path: Path) -> None:
@@ -271,11 +271,11 @@ def test_a_card_of_the_reader_table_names_target_and_tasks(own_set: Any) -> None
 def test_a_quoted_question_mark_is_the_value_of_that_name(tmp_path: Path) -> None:
     """Unquoted, or if no value has that name, it is a missing value."""
     head = "@relation r\n@attribute c {'?',a}\n@attribute d {a,b}\n@attribute x numeric\n@data\n"
-    found = dense(parse(tmp_path, head + "'?',a,1\n?,'?','?'\na,b,?\n"))
+    actual = dense(parse(tmp_path, head + "'?',a,1\n?,'?','?'\na,b,?\n"))
     np.testing.assert_array_equal(
-        found, [[0, 0, 1], [np.nan, np.nan, np.nan], [1, 1, np.nan]]
+        actual, [[0, 0, 1], [np.nan, np.nan, np.nan], [1, 1, np.nan]]
     )
     sparse_rows = dense(
         parse(tmp_path, head + "{0 '?', 2 1}\n{0 ?, 1 '?', 2 '?'}\n{0 a, 1 b, 2 ?}\n")
     )
-    np.testing.assert_array_equal(sparse_rows, found)
+    np.testing.assert_array_equal(sparse_rows, actual)

@@ -74,17 +74,17 @@ def test_rows_keep_their_task_weight_group_and_time_if_others_are_left_out(load)
     kept = frame[frame.mark.notna() & (frame.school != "tiny")]
     for role, column in (("group", "form"), ("time", "day"), ("time", "number")):
         frame["again"] = frame.number
-        found = load(
+        dataset = load(
             frame, **ROLES, weight="w", min_rows=4, keep=["again"], **{role: column}
         )
         np.testing.assert_array_equal(
-            found.X[:, found.features.index("again")], kept.number
+            dataset.X[:, dataset.features.index("again")], kept.number
         )
-        np.testing.assert_array_equal(found.y, kept.mark)
-        np.testing.assert_allclose(found.source["weight"], kept.w / kept.w.mean())
-        assert [found.tasks[t] for t in found.task_id] == kept.school.tolist()
+        np.testing.assert_array_equal(dataset.y, kept.mark)
+        np.testing.assert_allclose(dataset.source["weight"], kept.w / kept.w.mean())
+        assert [dataset.tasks[t] for t in dataset.task_id] == kept.school.tolist()
         if role == "group":
-            codes = found.source["group"]
+            codes = dataset.source["group"]
             assert (
                 len({*zip(codes, kept.form, strict=True)})
                 == kept.form.nunique()
@@ -92,7 +92,7 @@ def test_rows_keep_their_task_weight_group_and_time_if_others_are_left_out(load)
             )
         else:
             np.testing.assert_array_equal(
-                np.argsort(found.source["order"]), np.argsort(kept[column].to_numpy())
+                np.argsort(dataset.source["order"]), np.argsort(kept[column].to_numpy())
             )
 
 
@@ -160,10 +160,10 @@ def test_a_task_without_any_target_is_left_out_and_counted(load):
     frame = pd.concat(
         [schools(), schools(5).assign(school="last", mark=np.nan)], ignore_index=True
     )
-    found = load(frame, **ROLES)
-    assert found.tasks == ["s0", "s1", "s2"]
-    assert "5 rows" in found.notes
-    assert "left out: last" in found.notes
+    dataset = load(frame, **ROLES)
+    assert dataset.tasks == ["s0", "s1", "s2"]
+    assert "5 rows" in dataset.notes
+    assert "left out: last" in dataset.notes
 
 
 def test_rows_of_a_shared_design_are_kept_if_at_least_one_target_is_known(load):
@@ -171,11 +171,11 @@ def test_rows_of_a_shared_design_are_kept_if_at_least_one_target_is_known(load):
     frame["other"] = frame.a * 2
     frame.loc[[2, 3], "mark"] = np.nan
     frame.loc[[3, 4], "other"] = np.nan
-    found = load(frame, targets=["mark", "other"], keep=["number"])
+    dataset = load(frame, targets=["mark", "other"], keep=["number"])
     kept = frame.drop(index=3)
-    np.testing.assert_array_equal(found.y, kept[["mark", "other"]])
-    np.testing.assert_array_equal(found.X, kept[["number", "a"]])
-    assert (found.tasks, found.targets, found.task_id) == (
+    np.testing.assert_array_equal(dataset.y, kept[["mark", "other"]])
+    np.testing.assert_array_equal(dataset.X, kept[["number", "a"]])
+    assert (dataset.tasks, dataset.targets, dataset.task_id) == (
         ["mark", "other"],
         ["mark", "other"],
         None,
@@ -194,31 +194,31 @@ def test_rows_that_are_left_out_are_counted(load):
 
 def test_tasks_are_sorted_and_numbers_are_sorted_by_value(load):
     frame = schools().assign(school=np.resize([30, 4, 7.5], 24))
-    found = load(frame, **ROLES)
-    assert found.tasks == ["4", "7.5", "30"]
-    assert found.task_id.tolist() == np.resize([2, 0, 1], 24).tolist()
+    dataset = load(frame, **ROLES)
+    assert dataset.tasks == ["4", "7.5", "30"]
+    assert dataset.task_id.tolist() == np.resize([2, 0, 1], 24).tolist()
 
 
 # --- test rows
 
 
 def test_test_rows_are_a_published_split(load):
-    frame, more = schools(), schools(9).assign(number=range(100, 109))
-    found = load(frame, more[more.columns[::-1]], **ROLES, keep=["number"])
-    ((train, test),) = found.splits["test"]
+    frame, test_rows = schools(), schools(9).assign(number=range(100, 109))
+    dataset = load(frame, test_rows[test_rows.columns[::-1]], **ROLES, keep=["number"])
+    ((train, test),) = dataset.splits["test"]
     assert (train.tolist(), test.tolist()) == (list(range(24)), list(range(24, 33)))
-    np.testing.assert_array_equal(found.X[test][:, 0], more.number)
-    np.testing.assert_array_equal(found.y[test], more.mark)
-    frame.loc[[0, 5], "mark"], more.loc[8, "mark"] = np.nan, np.nan
-    ((train, test),) = load(frame, more, **ROLES).splits["test"]
+    np.testing.assert_array_equal(dataset.X[test][:, 0], test_rows.number)
+    np.testing.assert_array_equal(dataset.y[test], test_rows.mark)
+    frame.loc[[0, 5], "mark"], test_rows.loc[8, "mark"] = np.nan, np.nan
+    ((train, test),) = load(frame, test_rows, **ROLES).splits["test"]
     assert (train.tolist(), test.tolist()) == (list(range(22)), list(range(22, 30)))
 
 
 def test_an_invalid_cell_in_the_test_rows_is_located_there(load):
-    more = schools(9).astype({"a": object})
-    more.loc[2, "a"] = "x"
+    test_rows = schools(9).astype({"a": object})
+    test_rows.loc[2, "a"] = "x"
     with pytest.raises(DataError, match=r"test\.csv:4.*'a'"):
-        load(schools(), more, **ROLES)
+        load(schools(), test_rows, **ROLES)
     frame = schools().astype({"a": object})
     frame.loc[23, "a"] = "x"
     with pytest.raises(DataError, match=r"rows\.csv:25.*'a'"):
@@ -228,16 +228,16 @@ def test_an_invalid_cell_in_the_test_rows_is_located_there(load):
 def test_tasks_that_occur_only_in_the_test_rows_are_rejected_unless_allowed(
     load,
 ):
-    more = pd.concat(
+    test_rows = pd.concat(
         [schools(4).assign(school="new"), schools(4).assign(school="old")],
         ignore_index=True,
     )
     with pytest.raises(DataError, match=r"(?s)2 tasks.*new, old.*unseen='mean'"):
-        load(schools(), more, **ROLES)
-    found = load(schools(), more, **ROLES, unseen="mean")
-    assert found.tasks == ["new", "old", "s0", "s1", "s2"]
+        load(schools(), test_rows, **ROLES)
+    dataset = load(schools(), test_rows, **ROLES, unseen="mean")
+    assert dataset.tasks == ["new", "old", "s0", "s1", "s2"]
     with pytest.raises(DataError, match=r"1 task .*: new"):
-        load(schools(), more[:4], **ROLES)
+        load(schools(), test_rows[:4], **ROLES)
     load(schools(), schools(4), **ROLES)  # All values are known
     with pytest.raises(UnknownNameError, match="'maen'"):
         load(schools(), unseen="maen", **ROLES)
@@ -247,11 +247,13 @@ def test_sparse_test_rows_have_the_columns_of_the_training_rows(own_set):
     rows = "".join(f"{k} qid:{k % 3} 1:{k + 1} 4:1\n" for k in range(12))
     files = {"rows.svm": rows.encode(), "test.svm": b"5 qid:1 2:7\n6 qid:2 1:8\n"}
     options = {"data": "rows.svm", "test": "test.svm"}
-    found = own_set.write("table", files, options, "regression", "ragged")()
-    ((train, test),) = found.splits["test"]
-    assert (len(train), found.features) == (12, ["x1", "x2", "x3", "x4"])
-    np.testing.assert_array_equal(found.X[test].toarray(), [[0, 7, 0, 0], [8, 0, 0, 0]])
-    np.testing.assert_array_equal(found.y[test], [5, 6])
+    actual = own_set.write("table", files, options, "regression", "ragged")()
+    ((train, test),) = actual.splits["test"]
+    assert (len(train), actual.features) == (12, ["x1", "x2", "x3", "x4"])
+    np.testing.assert_array_equal(
+        actual.X[test].toarray(), [[0, 7, 0, 0], [8, 0, 0, 0]]
+    )
+    np.testing.assert_array_equal(actual.y[test], [5, 6])
 
 
 @pytest.mark.parametrize("option", ["data", "test"])
@@ -263,11 +265,11 @@ def test_a_file_missing_in_the_card_is_named_with_the_card(own_set, option):
         "task": "school",
         option: "rwos.csv",
     }
-    said = own_set.error(
+    message = own_set.error(
         "table", {"rows.csv": content}, options, task_type="regression", design="ragged"
     )
-    assert "'rwos.csv'" in said
-    assert "mine" in said
+    assert "'rwos.csv'" in message
+    assert "mine" in message
 
 
 # --- targets
@@ -275,10 +277,10 @@ def test_a_file_missing_in_the_card_is_named_with_the_card(own_set, option):
 
 def test_labels_become_signs_and_keep_their_names(load):
     frame = schools()
-    found = load(frame, targets=["passed"], task="school")
-    np.testing.assert_array_equal(found.y, np.where(frame.passed == "yes", 1, -1))
-    assert found.task_type == "binary"
-    assert found.labels == {f"s{t}": ["no", "yes"] for t in range(3)}
+    dataset = load(frame, targets=["passed"], task="school")
+    np.testing.assert_array_equal(dataset.y, np.where(frame.passed == "yes", 1, -1))
+    assert dataset.task_type == "binary"
+    assert dataset.labels == {f"s{t}": ["no", "yes"] for t in range(3)}
     turned = load(frame, targets=["passed"], task="school", positive="no")
     np.testing.assert_array_equal(turned.y, np.where(frame.passed == "no", 1, -1))
     assert turned.labels["s0"] == ["yes", "no"]
@@ -301,10 +303,10 @@ def test_labels_become_signs_and_keep_their_names(load):
 def test_two_numbers_are_labels_and_the_larger_is_positive(load, labels, words, noted):
     frame = schools()
     frame["mark"] = np.resize(labels, 24)
-    found = load(frame, **ROLES)
-    assert (found.task_type, found.labels["s0"]) == ("binary", words)
-    np.testing.assert_array_equal(found.y, np.resize([-1, 1], 24))
-    assert ("+1 means" in found.notes) is noted
+    dataset = load(frame, **ROLES)
+    assert (dataset.task_type, dataset.labels["s0"]) == ("binary", words)
+    np.testing.assert_array_equal(dataset.y, np.resize([-1, 1], 24))
+    assert ("+1 means" in dataset.notes) is noted
     frame["other"] = frame.a
     both = load(frame, targets=["mark", "other"])  # Two different number types
     assert (both.task_type, both.labels) == ("regression", {})
@@ -315,12 +317,12 @@ def test_two_numbers_are_labels_and_the_larger_is_positive(load, labels, words, 
 
 def test_classes_are_tasks_against_the_rest(load):
     frame = schools()
-    found = load(frame, targets=["level"])
-    assert (found.tasks, found.task_type) == (["low", "mid", "top"], "binary")
+    dataset = load(frame, targets=["level"])
+    assert (dataset.tasks, dataset.task_type) == (["low", "mid", "top"], "binary")
     np.testing.assert_array_equal(
-        found.y, np.where(frame.level.to_numpy()[:, None] == found.tasks, 1, -1)
+        dataset.y, np.where(frame.level.to_numpy()[:, None] == dataset.tasks, 1, -1)
     )
-    assert found.labels == {"level": ["low", "mid", "top"]}
+    assert dataset.labels == {"level": ["low", "mid", "top"]}
     frame.loc[[1, 4], "level"] = None
     gone = load(frame, targets=["level", "passed"])
     assert gone.tasks == ["level=low", "level=mid", "level=top", "passed"]
@@ -348,15 +350,15 @@ def test_classes_occur_within_tasks(load):
     frame.loc[frame.school == "s0", "level"] = np.resize(["mid", "top"], 8)
     frame.loc[frame.school == "s1", "level"] = np.resize(["low", "mid", "top"], 8)
     frame.loc[frame.school == "s2", "level"] = np.resize(["low", "top"], 8)
-    found = load(frame, targets=["level"], task="school")
-    assert found.tasks == ["s0=top", "s1=low", "s1=mid", "s1=top", "s2=top"]
-    assert found.labels == {
+    dataset = load(frame, targets=["level"], task="school")
+    assert dataset.tasks == ["s0=top", "s1=low", "s1=mid", "s1=top", "s2=top"]
+    assert dataset.labels == {
         "s0": ["mid", "top"],
         "s1": ["low", "mid", "top"],
         "s2": ["low", "top"],
     }
-    assert (found.task_id, len(found.y)) == (None, 24)
-    for task, y in zip(found.tasks, found.y.T, strict=True):
+    assert (dataset.task_id, len(dataset.y)) == (None, 24)
+    for task, y in zip(dataset.tasks, dataset.y.T, strict=True):
         school, level = task.split("=")
         mine = frame[:24].school == school
         np.testing.assert_array_equal(
@@ -388,8 +390,8 @@ def test_inferred_roles_are_noted_and_explicit_ones_are_not(load):
 
 
 def test_a_target_needs_two_values(load):
-    for values, told in ((1.5, "1.5"), (np.nan, "no values")):
-        with pytest.raises(DataError, match=rf"'mark' has .*{told}"):
+    for values, message in ((1.5, "1.5"), (np.nan, "no values")):
+        with pytest.raises(DataError, match=rf"'mark' has .*{message}"):
             load(schools().assign(mark=values), **ROLES)
 
 
@@ -403,8 +405,8 @@ def test_a_single_target_without_tasks_is_rejected_unless_it_has_classes(load):
 
 
 def test_the_task_may_be_the_group_but_no_other_column_has_two_roles(load):
-    found = load(schools(), **ROLES, group="school")
-    np.testing.assert_array_equal(found.source["group"], found.task_id)
+    dataset = load(schools(), **ROLES, group="school")
+    np.testing.assert_array_equal(dataset.source["group"], dataset.task_id)
     for roles in (
         {"weight": "school"},
         {"time": "mark"},
@@ -421,14 +423,14 @@ def test_the_task_may_be_the_group_but_no_other_column_has_two_roles(load):
     ["targets", "task", "weight", "group", "time", "drop", "categorical", "keep"],
 )
 def test_a_missing_column_is_named(load, role):
-    given = {
+    roles = {
         **ROLES,
         role: ["lenght"]
         if role in ("targets", "drop", "categorical", "keep")
         else "lenght",
     }
     with pytest.raises(UnknownNameError, match="'lenght'"):
-        load(schools(), **given)
+        load(schools(), **roles)
 
 
 def test_positive_labels_are_accepted_only_for_binary_targets(load):
@@ -448,9 +450,9 @@ def test_a_column_that_numbers_the_rows_is_an_identifier(load):
         half=np.arange(24) + 0.5,
         twice=np.resize(range(23), 24),
     )
-    found = load(frame, **ROLES)
-    assert found.features == ["a", "half", "twice"]
-    assert "number, pupil; --keep" in found.notes
+    dataset = load(frame, **ROLES)
+    assert dataset.features == ["a", "half", "twice"]
+    assert "number, pupil; --keep" in dataset.notes
     assert load(frame, **ROLES, keep=["pupil"]).features == [
         "a",
         "pupil",
@@ -480,12 +482,12 @@ def test_numbers_text_and_missing_values_of_features_are_read(load):
         colour=np.resize(["red", "blue", ""], 24), gap=np.resize([1.5, np.nan], 24)
     )
     frame["code"] = np.resize([10, 9, 8.5], 24)
-    found = load(frame, **ROLES, categorical=["code"], keep=["number"])
-    assert found.features == ["number", "a", "colour", "gap", "code"]
-    assert found.categories == {"colour": ["blue", "red"], "code": ["10", "8.5", "9"]}
-    np.testing.assert_array_equal(found.X[:, 2], np.resize([1, 0, np.nan], 24))
-    np.testing.assert_array_equal(found.X[:, 3], frame.gap)
-    np.testing.assert_array_equal(found.X[:, 4], np.resize([0, 2, 1], 24))
+    dataset = load(frame, **ROLES, categorical=["code"], keep=["number"])
+    assert dataset.features == ["number", "a", "colour", "gap", "code"]
+    assert dataset.categories == {"colour": ["blue", "red"], "code": ["10", "8.5", "9"]}
+    np.testing.assert_array_equal(dataset.X[:, 2], np.resize([1, 0, np.nan], 24))
+    np.testing.assert_array_equal(dataset.X[:, 3], frame.gap)
+    np.testing.assert_array_equal(dataset.X[:, 4], np.resize([0, 2, 1], 24))
 
 
 @pytest.mark.parametrize(
@@ -496,10 +498,10 @@ def test_text_that_hardly_repeats_is_an_identifier(load, words, rows, kept):
     frame = schools(rows).assign(
         name=np.resize([f"name {k}" for k in range(words)], rows)
     )
-    found = load(frame, **ROLES)
-    assert ("name" in found.features) is kept
-    assert ("name" in found.notes) is not kept
-    assert "dates" not in found.notes
+    dataset = load(frame, **ROLES)
+    assert ("name" in dataset.features) is kept
+    assert ("name" in dataset.notes) is not kept
+    assert "dates" not in dataset.notes
     assert "name" in load(frame, **ROLES, categorical=["name"]).features
 
 
@@ -507,21 +509,21 @@ def test_remarks_are_identified_as_identifiers_by_their_filled_cells(load):
     frame = schools(400).assign(remark="")
     frame.loc[::7, "remark"] = [f"remark {k}" for k in range(58)]
     frame["mood"] = frame.form.where(frame.index % 7 == 0, "")
-    found = load(frame, **ROLES)
-    assert found.features == ["a", "mood"]
-    assert "remark" in found.notes
+    dataset = load(frame, **ROLES)
+    assert dataset.features == ["a", "mood"]
+    assert "remark" in dataset.notes
 
 
 def test_counts_are_not_identifiers_even_if_all_differ(load):
     counts = np.random.default_rng(0).permutation(np.arange(60) ** 2 + 11)
-    found = load(schools(60).assign(people=counts), **ROLES)
-    assert "people" in found.features
+    dataset = load(schools(60).assign(people=counts), **ROLES)
+    assert "people" in dataset.features
 
 
 def test_row_numbers_with_gaps_are_identified_by_their_filled_cells(load):
     numbers = pd.Series(np.arange(60.0)).where(np.arange(60) % 3 > 0)
-    found = load(schools(60).assign(line=numbers), **ROLES)
-    assert "line" not in found.features
+    dataset = load(schools(60).assign(line=numbers), **ROLES)
+    assert "line" not in dataset.features
 
 
 def test_dropped_dates_are_reported_apart_from_other_identifiers(load):

@@ -207,19 +207,19 @@ def test_verify_reports_wrong_statistics_and_unreadable_content(
 
 def test_add_copies_files_into_the_data_directory(folder: Path, tmp_path: Path) -> None:
     (folder / "mine" / "t.arff").unlink()
-    given = tmp_path / "some name.bin"
-    given.write_bytes(gzip.compress(ARFF))
-    code, text = run(folder, "add", "mine", str(given))
+    path = tmp_path / "some name.bin"
+    path.write_bytes(gzip.compress(ARFF))
+    code, text = run(folder, "add", "mine", str(path))
     assert code == 0
     assert text.splitlines() == [
         f"mine: t.arff verified, {folder}/mine/t.arff.gz",
         "mine: complete",
     ]
     assert run(folder, "verify", "mine")[0] == 0
-    code, text = run(folder, "add", "enron", str(given))
+    code, text = run(folder, "add", "enron", str(path))
     assert code == 2
     assert "enron" in text
-    code, text = run(folder, "add", "digits", str(given))
+    code, text = run(folder, "add", "digits", str(path))
     assert code == 2
     assert "digits" in text
 
@@ -237,10 +237,10 @@ def test_a_file_without_a_known_hash_is_not_called_verified(tmp_path, lacking):
 def test_fetch_asks_before_it_downloads(
     folder: Path, monkeypatch: pytest.MonkeyPatch, lacking: Any
 ) -> None:
-    asked: list[str] = []
+    questions: list[str] = []
 
     def answer(url: str, part: Path, **_: Any) -> None:
-        asked.append(url)
+        questions.append(url)
         part.parent.mkdir(exist_ok=True)
         part.write_bytes(ARFF)
 
@@ -249,17 +249,17 @@ def test_fetch_asks_before_it_downloads(
     code, text = run(folder, "fetch", "mine")
     assert code == 2
     assert not lacking(text, "mine: 1 file", "0.0 MB", "licence: free", "--yes")
-    assert asked == []
+    assert questions == []
     code, text = run(folder, "fetch", "mine", "digits", "--yes")
     assert code == 0
-    assert asked == ["https://example.org/t.arff"]
+    assert questions == ["https://example.org/t.arff"]
     assert f"mine: t.arff verified, {folder}/mine/t.arff" in text
     assert not lacking(text, "digits: ", "no files")
     assert run(folder, "fetch", "mine") == (
         0,
         f"mine: t.arff verified, {folder}/mine/t.arff\n",
     )
-    assert len(asked) == 1
+    assert len(questions) == 1
 
 
 def test_fetch_offline_prints_the_remedy(

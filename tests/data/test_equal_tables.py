@@ -187,10 +187,10 @@ def test_the_order_of_tasks_is_a_list_or_single_names():
 def test_a_named_index_is_a_column():
     frame = table()
     for levels in (["x"], ["x", "task"], ["y"]):
-        found = dataset(frame.set_index(levels))
-        assert sorted(found.features) == ["word", "x"]
-        assert found.tasks == ["a", "b", "c"]
-        np.testing.assert_array_equal(found.y, frame.y)
+        data = dataset(frame.set_index(levels))
+        assert sorted(data.features) == ["word", "x"]
+        assert data.tasks == ["a", "b", "c"]
+        np.testing.assert_array_equal(data.y, frame.y)
 
 
 def test_an_unnamed_index_is_left_out_and_text_in_it_is_reported():
@@ -217,8 +217,8 @@ def test_an_index_numbered_by_arrow_is_not_a_column():
     arrow = pytest.importorskip("pyarrow")
     frame = table().sample(frac=1.0, random_state=0)
     assert "__index_level_0__" in arrow.Table.from_pandas(frame).column_names
-    found = table_of_frame(arrow.Table.from_pandas(frame))
-    assert found.columns == list(frame.columns)
+    actual = table_of_frame(arrow.Table.from_pandas(frame))
+    assert actual.columns == list(frame.columns)
 
 
 # --- mixed columns ---
@@ -335,9 +335,9 @@ def test_features_are_arrays_whatever_the_scikit_learn_configuration(output):
     step = TableFeatures({data.features.index("word"): data.categories["word"]})
     expected = step.fit_transform(data.X)
     with sklearn.config_context(transform_output=output):
-        found = step.fit_transform(data.X)
-    assert isinstance(found, np.ndarray)
-    np.testing.assert_array_equal(found, expected)
+        transformed = step.fit_transform(data.X)
+    assert isinstance(transformed, np.ndarray)
+    np.testing.assert_array_equal(transformed, expected)
 
 
 # --- people, and small tasks ---
@@ -399,12 +399,12 @@ def test_arff_accepts_the_same_missing_value_markers(tmp_path):
     rows = ["1,u,a", "NA,NA,null", "#N/A,?,b", "nan,'<NA>',?", "4,v,a"]
     text = "\n".join([head, "@data", *rows, ""])
     (tmp_path / "t.arff").write_text(text)
-    found = read_table(tmp_path / "t.arff")
+    actual = read_table(tmp_path / "t.arff")
     missing = [False, True, True, True, False]
-    assert found.column("x").isna().tolist() == missing
-    assert found.column("c").isna().tolist() == missing
-    assert found.column("s").isna().tolist() == [False, True, False, True, False]
+    assert actual.column("x").isna().tolist() == missing
+    assert actual.column("c").isna().tolist() == missing
+    assert actual.column("s").isna().tolist() == [False, True, False, True, False]
     # Words keep their positions in the declaration; NA is the second.
     np.testing.assert_array_equal(
-        found.numbers(["c"], gaps=True)[:, 0], [0, np.nan, np.nan, np.nan, 2]
+        actual.numbers(["c"], gaps=True)[:, 0], [0, np.nan, np.nan, np.nan, 2]
     )

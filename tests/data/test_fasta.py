@@ -200,8 +200,8 @@ def test_compressed_files_and_header_labels_are_read(own_set):
 
 
 def test_errors_of_a_data_set_are_located(own_set):
-    whole = [TASKS[0], {**TASKS[1], "window": [0, 8]}]
-    assert own_set.error("fasta", FILES, {"tasks": whole}, **KIND) == (
+    same_windows = [TASKS[0], {**TASKS[1], "window": [0, 8]}]
+    assert own_set.error("fasta", FILES, {"tasks": same_windows}, **KIND) == (
         "data set mine: its files have sequences of 4, 8 bases\nGive windows of the same length."
     )
     mixed = [{"name": "both", "positive": ["p1.fa"], "negative": ["n2.txt"]}]

@@ -173,13 +173,13 @@ def test_addresses_are_tried_in_order_and_all_failures_are_reported(
         server.url("/long", serve(CONTENT * 2)),
         "http://127.0.0.1:9/nobody-listens",
     ]
-    found = hashlib.sha256(b"something else").hexdigest()
+    actual = hashlib.sha256(b"something else").hexdigest()
     text = failure(tmp_path, *bad)
     for line in [
         "data set mine: could not download a.bin",
         "  http://127.0.0.1:PORT/gone: the server answered 404 (Not Found)",
         "  http://127.0.0.1:PORT/broken: the server answered 500 (Internal Server Error)",
-        f"  http://127.0.0.1:PORT/wrong: wrong content; expected sha256 {SHA}, found {found}",
+        f"  http://127.0.0.1:PORT/wrong: wrong content; expected sha256 {SHA}, found {actual}",
         "  http://127.0.0.1:PORT/cut: the connection broke before the end of the file",
         "  http://127.0.0.1:9/nobody-listens: no connection",
         "Without a network: get the file on another machine and run",
@@ -279,8 +279,8 @@ def test_the_loopback_is_allowed_only_for_explicit_addresses(
     tmp_path: Path, server: Server
 ) -> None:
     url = server.url("/a.bin", serve(CONTENT))
-    (found,) = fetch_dataset(make_card(), data_dir=tmp_path, url=url)
-    assert found.read_bytes() == CONTENT
+    (actual,) = fetch_dataset(make_card(), data_dir=tmp_path, url=url)
+    assert actual.read_bytes() == CONTENT
     with pytest.raises(DataError, match="only https"):
         fetch_dataset(make_card(), data_dir=tmp_path, url="http://example.org/a.bin")
 
@@ -298,22 +298,22 @@ def test_an_explicit_address_with_other_content_is_rejected(
 def test_an_explicit_archive_may_contain_several_files(
     tmp_path: Path, server: Server
 ) -> None:
-    more = b"more"
+    second_file = b"more"
     specs = (
         FileSpec(name="a.bin", sha256=SHA),
-        FileSpec(name="sub/b.bin", sha256=hashlib.sha256(more).hexdigest()),
+        FileSpec(name="sub/b.bin", sha256=hashlib.sha256(second_file).hexdigest()),
     )
     card = Card(**NAMES, reader=Source(name="x"), folder="f", files=list(specs))
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("x", CONTENT)
-        archive.writestr("y", more)
-    found = fetch_dataset(
+        archive.writestr("y", second_file)
+    actual = fetch_dataset(
         card, data_dir=tmp_path, url=server.url("/all.zip", serve(buffer.getvalue()))
     )
-    assert {f.name: f.read_bytes() for f in found} == {
+    assert {f.name: f.read_bytes() for f in actual} == {
         "a.bin": CONTENT,
-        "sub/b.bin": more,
+        "sub/b.bin": second_file,
     }
     assert missing_files(card, data_dir=tmp_path) == []
 

@@ -85,10 +85,10 @@ def tarred(mode: str, **members: bytes) -> bytes:
 @pytest.mark.parametrize("suffix", PACK)
 def test_all_containers_are_read(tmp_path: Path, suffix: str) -> None:
     path = put(tmp_path, "a.txt" + suffix, PACK[suffix](CONTENT))
-    found = verify(tmp_path)
-    assert (found.path, found.sha256, found.size) == (path, SHA, len(CONTENT))
-    assert found.read_bytes() == CONTENT
-    assert list(found.lines())[:3] == ["line one", "line two", "line one"]
+    report = verify(tmp_path)
+    assert (report.path, report.sha256, report.size) == (path, SHA, len(CONTENT))
+    assert report.read_bytes() == CONTENT
+    assert list(report.lines())[:3] == ["line one", "line two", "line one"]
 
 
 @pytest.mark.parametrize(
@@ -105,9 +105,9 @@ def test_members_of_archives_are_read(tmp_path: Path, pack: Any) -> None:
             Archive(archive="all.bin", member="a.txt"),
         ]
     )
-    found = verify(tmp_path, card)
-    assert found.read_bytes() == CONTENT
-    assert found.where(3) == f"{tmp_path}/f/all.bin(a.txt):3"
+    report = verify(tmp_path, card)
+    assert report.read_bytes() == CONTENT
+    assert report.where(3) == f"{tmp_path}/f/all.bin(a.txt):3"
     absent = make_card(
         containers=[
             "plain",
@@ -283,40 +283,38 @@ def test_the_data_directory_is_chosen_by_option_variable_or_default(
 
 @pytest.mark.parametrize("suffix", PACK)
 def test_add_recognizes_content_under_any_name(tmp_path: Path, suffix: str) -> None:
-    given = tmp_path / "download(1)"
-    given.write_bytes(PACK[suffix](CONTENT))
-    (stored,) = add_file(make_card(), given, tmp_path / "data")
+    path = tmp_path / "download(1)"
+    path.write_bytes(PACK[suffix](CONTENT))
+    (stored,) = add_file(make_card(), path, tmp_path / "data")
     assert stored.path == tmp_path / "data" / "f" / f"a.txt{suffix}"
     assert stored.read_bytes() == CONTENT
     assert (
-        given.read_bytes() == PACK[suffix](CONTENT)
-        if suffix != ".gz"
-        else given.exists()
+        path.read_bytes() == PACK[suffix](CONTENT) if suffix != ".gz" else path.exists()
     )
     assert [p.name for p in stored.path.parent.iterdir()] == [stored.path.name]
 
 
 @pytest.mark.parametrize("pack", [zipped, lambda **m: tarred("gz", **m)])
 def test_add_unpacks_archives(tmp_path: Path, pack: Any) -> None:
-    given = tmp_path / "everything"
-    given.write_bytes(pack(readme=b"read me", x_dat=CONTENT))
-    (stored,) = add_file(make_card(), given, tmp_path)
+    path = tmp_path / "everything"
+    path.write_bytes(pack(readme=b"read me", x_dat=CONTENT))
+    (stored,) = add_file(make_card(), path, tmp_path)
     assert stored.path == tmp_path / "f" / "a.txt"
     assert stored.read_bytes() == CONTENT
 
 
 def test_add_compresses_if_the_card_requires_it(tmp_path: Path) -> None:
-    given = tmp_path / "a.txt"
-    given.write_bytes(CONTENT)
-    (stored,) = add_file(make_card(containers=["xz"]), given, tmp_path)
+    path = tmp_path / "a.txt"
+    path.write_bytes(CONTENT)
+    (stored,) = add_file(make_card(containers=["xz"]), path, tmp_path)
     assert lzma.decompress(stored.path.read_bytes()) == CONTENT
 
 
 def test_add_rejects_other_content(tmp_path: Path) -> None:
-    given = tmp_path / "a.txt"
-    given.write_bytes(b"else")
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"else")
     with pytest.raises(DataError) as caught:
-        add_file(make_card(), given, tmp_path / "data")
+        add_file(make_card(), path, tmp_path / "data")
     assert str(caught.value).replace(f"{tmp_path}/", "") == (
         "a.txt: the content is not a file of mine\n"
         f"expected one of\n  a.txt: sha256 {SHA}\n"
@@ -352,10 +350,10 @@ def test_add_of_nothing_is_rejected(tmp_path: Path, kind: str, message: str) -> 
 
 def test_add_reports_an_unwritable_directory(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("in the way")
-    given = tmp_path / "a.txt"
-    given.write_bytes(CONTENT)
+    path = tmp_path / "a.txt"
+    path.write_bytes(CONTENT)
     with pytest.raises(UserError, match="cannot write"):
-        add_file(make_card(), given, tmp_path)
+        add_file(make_card(), path, tmp_path)
 
 
 def test_a_failed_copy_leaves_nothing(
@@ -364,9 +362,9 @@ def test_a_failed_copy_leaves_nothing(
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    given = tmp_path / "a.txt"
-    given.write_bytes(CONTENT)
+    path = tmp_path / "a.txt"
+    path.write_bytes(CONTENT)
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(UserError, match="No space left on device"):
-        add_file(make_card(), given, tmp_path)
+        add_file(make_card(), path, tmp_path)
     assert list((tmp_path / "f").iterdir()) == []

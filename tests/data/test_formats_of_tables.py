@@ -27,9 +27,9 @@ def dataset(path, *targets, **roles):
 
 
 def cells(*arrays):
-    made = np.empty(len(arrays), dtype=object)
-    made[:] = arrays
-    return made
+    created = np.empty(len(arrays), dtype=object)
+    created[:] = arrays
+    return created
 
 
 # --- MATLAB
@@ -38,12 +38,12 @@ def cells(*arrays):
 @pytest.mark.parametrize(("x", "y"), [("X", "Y"), ("feature", "label")])
 def test_matrices_in_matlab_files_are_features_and_targets(tmp_path, x, y):
     savemat(tmp_path / "t.mat", {x: X, y: Y, "other": np.ones((2, 2))})
-    found = dataset(tmp_path / "t.mat")
-    np.testing.assert_array_equal(found.X, X)
-    np.testing.assert_array_equal(found.y, Y)
-    assert found.features == ["x1", "x2", "x3"]
-    assert found.tasks == found.targets
-    assert len(set(found.tasks)) == 2
+    data = dataset(tmp_path / "t.mat")
+    np.testing.assert_array_equal(data.X, X)
+    np.testing.assert_array_equal(data.y, Y)
+    assert data.features == ["x1", "x2", "x3"]
+    assert data.tasks == data.targets
+    assert len(set(data.tasks)) == 2
 
 
 def test_the_complete_pair_is_read_and_features_alone_are_new_rows(tmp_path):
@@ -65,14 +65,14 @@ def test_cells_in_matlab_files_are_tasks(tmp_path):
         tmp_path / "t.mat",
         {"X": cells(*parts), "Y": cells(*(Y[k : k + 4, :1] for k in (0, 4, 8)))},
     )
-    found = dataset(tmp_path / "t.mat")
-    np.testing.assert_array_equal(found.X, X)
-    np.testing.assert_array_equal(found.y, Y[:, 0])
-    assert (found.tasks, found.features) == (["1", "2", "3"], ["x1", "x2", "x3"])
-    np.testing.assert_array_equal(found.task_id, np.repeat([0, 1, 2], 4))
+    data = dataset(tmp_path / "t.mat")
+    np.testing.assert_array_equal(data.X, X)
+    np.testing.assert_array_equal(data.y, Y[:, 0])
+    assert (data.tasks, data.features) == (["1", "2", "3"], ["x1", "x2", "x3"])
+    np.testing.assert_array_equal(data.task_id, np.repeat([0, 1, 2], 4))
     savemat(tmp_path / "u.mat", {"X": cells(*parts)})
     rows = read_rows(tmp_path / "u.mat", Schema(3))
-    np.testing.assert_array_equal(rows.tasks, found.task_id)
+    np.testing.assert_array_equal(rows.tasks, data.task_id)
     with pytest.raises(DataError, match="no target"):
         dataset(tmp_path / "u.mat")
 
@@ -125,9 +125,9 @@ def test_numpy_arrays_are_read(tmp_path):
     np.testing.assert_array_equal(
         read_rows(tmp_path / "t.npz", Schema(3, ("a", "b", "c"), table=True)).X, X
     )
-    found = dataset(tmp_path / "t.npz", "x2", task="task")
-    np.testing.assert_array_equal(found.X, X[:, [0, 2]])
-    assert (found.tasks, found.features) == (["1", "2", "5"], ["x1", "x3"])
+    data = dataset(tmp_path / "t.npz", "x2", task="task")
+    np.testing.assert_array_equal(data.X, X[:, [0, 2]])
+    assert (data.tasks, data.features) == (["1", "2", "5"], ["x1", "x3"])
     np.savez(tmp_path / "u.npz", X=X.astype(np.float32) > 0)
     np.testing.assert_array_equal(read_rows(tmp_path / "u.npz", Schema(3)).X, X > 0)
 
@@ -202,21 +202,26 @@ def test_query_ids_of_svmlight_are_tasks_if_there_are_several(tmp_path):
         f"{y:g} qid:{t} 1:{a} 3:{b}"
         for (y, _), t, (a, b, _) in zip(Y, TASKS, X, strict=True)
     ]
-    found = dataset(svm(tmp_path, *lines))
-    np.testing.assert_array_equal(found.y, Y[:, 0])
+    data = dataset(svm(tmp_path, *lines))
+    np.testing.assert_array_equal(data.y, Y[:, 0])
     np.testing.assert_array_equal(
-        found.X.toarray(), np.column_stack([X[:, 0], np.zeros(12), X[:, 1]])
+        data.X.toarray(), np.column_stack([X[:, 0], np.zeros(12), X[:, 1]])
     )
-    assert found.tasks == ["1", "2", "5"]
-    np.testing.assert_array_equal(found.task_id, np.repeat([1, 0, 2], 4))
-    one = [line.replace("qid:2", "qid:1").replace("qid:5", "qid:1") for line in lines]
+    assert data.tasks == ["1", "2", "5"]
+    np.testing.assert_array_equal(data.task_id, np.repeat([1, 0, 2], 4))
+    single_query = [
+        line.replace("qid:2", "qid:1").replace("qid:5", "qid:1") for line in lines
+    ]
     with pytest.raises(DataError, match="--task"):
-        dataset(svm(tmp_path, *one))
-    assert dataset(svm(tmp_path, *one), "target", "x1").features == ["x2", "x3"]
+        dataset(svm(tmp_path, *single_query))
+    assert dataset(svm(tmp_path, *single_query), "target", "x1").features == [
+        "x2",
+        "x3",
+    ]
     two = [line.replace("qid:5", "qid:1") for line in lines]
     assert dataset(svm(tmp_path, *two)).tasks == ["1", "2"]
     wanted = Schema(3, ("x1", "x2", "x3"), task_column="task", table=True)
-    assert read_rows(svm(tmp_path, *one), wanted).tasks == ["1"] * 12
+    assert read_rows(svm(tmp_path, *single_query), wanted).tasks == ["1"] * 12
 
 
 def test_columns_beyond_those_of_the_model_are_ignored_and_missing_ones_are_zero(
@@ -241,15 +246,15 @@ def test_multilabel_test_rows_have_the_labels_of_the_training_rows(tmp_path):
     rows = read_table(
         svm(tmp_path, *["0,1 1:1 2:1", "1 2:2", " 1:3", "0 1:5"] * 3, name="rows.svm")
     )
-    more = read_table(svm(tmp_path, "0 1:4", "1 2:8", name="more.svm"), like=rows)
-    found = make_dataset(rows, Roles(), more)
-    ((train, test),) = found.splits["test"]
-    assert (len(train), found.tasks) == (12, ["label 0", "label 1"])
-    np.testing.assert_array_equal(found.y[test], [[1, -1], [-1, 1]])
-    np.testing.assert_array_equal(found.X[test].toarray(), [[4, 0], [0, 8]])
-    assert found.labels == {"label 0": ["-1", "1"], "label 1": ["-1", "1"]}
+    test_rows = read_table(svm(tmp_path, "0 1:4", "1 2:8", name="more.svm"), like=rows)
+    data = make_dataset(rows, Roles(), test_rows)
+    ((train, test),) = data.splits["test"]
+    assert (len(train), data.tasks) == (12, ["label 0", "label 1"])
+    np.testing.assert_array_equal(data.y[test], [[1, -1], [-1, 1]])
+    np.testing.assert_array_equal(data.X[test].toarray(), [[4, 0], [0, 8]])
+    assert data.labels == {"label 0": ["-1", "1"], "label 1": ["-1", "1"]}
     by_place = read_rows(tmp_path / "rows.svm", Schema(2, ("a", "b"), table=True))
-    np.testing.assert_array_equal(by_place.X.toarray(), found.X[train].toarray())
+    np.testing.assert_array_equal(by_place.X.toarray(), data.X[train].toarray())
     with pytest.raises(DataError, match=r"rows\.svm: "):
         read_rows(tmp_path / "rows.svm", Schema(1))
 
@@ -277,12 +282,12 @@ def test_meka_declares_the_label_columns(tmp_path, relation, targets):
     (tmp_path / "t.arff").write_text(HEAD.format(relation) + rows)
     table = read_table(tmp_path / "t.arff")
     if targets == ["a"]:
-        found = make_dataset(table, Roles(task="c"))
-        np.testing.assert_array_equal(found.y, np.arange(12))
+        data = make_dataset(table, Roles(task="c"))
+        np.testing.assert_array_equal(data.y, np.arange(12))
     else:
-        found = make_dataset(table, Roles())
-        assert found.features == [name for name in "abcd" if name not in targets]
-    assert found.targets == targets
+        data = make_dataset(table, Roles())
+        assert data.features == [name for name in "abcd" if name not in targets]
+    assert data.targets == targets
     (tmp_path / "t.arff").write_text(HEAD.format("t") + rows)
     with pytest.raises(DataError, match="no target"):
         dataset(tmp_path / "t.arff")
@@ -294,9 +299,9 @@ def test_meka_declares_the_label_columns_of_sparse_files_too(tmp_path):
         for k in range(12)
     )
     (tmp_path / "t.arff").write_text(HEAD.format("'t: -C -2'") + rows)
-    found = dataset(tmp_path / "t.arff")
-    assert sparse.issparse(found.X)
-    assert (sorted(found.features), found.targets) == (["a", "b"], ["c", "d"])
+    data = dataset(tmp_path / "t.arff")
+    assert sparse.issparse(data.X)
+    assert (sorted(data.features), data.targets) == (["a", "b"], ["c", "d"])
 
 
 def test_nominal_arff_values_are_names_or_their_positions(tmp_path):
@@ -336,11 +341,11 @@ def test_targets_and_tasks_may_be_columns_of_a_sparse_table(tmp_path):
         f"{{0 {k + 1}, 1 {k * k}, 2 {k % 3}, 3 {k % 5}}}\n" for k in range(15)
     )
     (tmp_path / "t.arff").write_text(head + rows)
-    found = dataset(tmp_path / "t.arff", "y", task="task")
+    data = dataset(tmp_path / "t.arff", "y", task="task")
     k = np.arange(15)
-    np.testing.assert_array_equal(found.X.toarray(), np.column_stack([k + 1, k % 5]))
-    np.testing.assert_array_equal(found.y, k * k)
-    assert (found.features, found.tasks) == (["x", "z"], ["0", "1", "2"])
+    np.testing.assert_array_equal(data.X.toarray(), np.column_stack([k + 1, k % 5]))
+    np.testing.assert_array_equal(data.y, k * k)
+    assert (data.features, data.tasks) == (["x", "z"], ["0", "1", "2"])
     assert dataset(tmp_path / "t.arff", "y", task="task", drop=("x",)).features == ["z"]
 
 
@@ -424,8 +429,8 @@ def workbook(path, rows):
 
 
 def test_a_first_row_of_numbers_is_not_a_header(tmp_path):
-    found = read_rows(workbook(tmp_path / "t.xlsx", [[1.5, 2], [3, 4]]), Schema(2))
-    np.testing.assert_array_equal(found.X, [[1.5, 2], [3, 4]])
+    rows = read_rows(workbook(tmp_path / "t.xlsx", [[1.5, 2], [3, 4]]), Schema(2))
+    np.testing.assert_array_equal(rows.X, [[1.5, 2], [3, 4]])
     by_name = read_rows(tmp_path / "t.xlsx", Schema(2, ("x2", "x1"), table=True))
     np.testing.assert_array_equal(by_name.X, [[2, 1.5], [4, 3]])
     named = read_rows(
@@ -440,8 +445,8 @@ def test_empty_rows_of_a_workbook_are_left_out_and_counted(tmp_path):
     with pytest.raises(DataError, match=r"t\.xlsx:5: .*'b'.*x"):
         read_rows(workbook(tmp_path / "t.xlsx", rows), Schema(2, ("a", "b")))
     rows[4][1] = 4
-    found = read_rows(workbook(tmp_path / "t.xlsx", rows), Schema(2, ("a", "b")))
-    np.testing.assert_array_equal(found.X, [[1, 2], [3, 4]])
+    actual = read_rows(workbook(tmp_path / "t.xlsx", rows), Schema(2, ("a", "b")))
+    np.testing.assert_array_equal(actual.X, [[1, 2], [3, 4]])
     with pytest.raises(DataError, match="no rows"):
         read_table(workbook(tmp_path / "t.xlsx", [[None], [None]]))
     with pytest.raises(DataError, match="no rows"):
@@ -452,11 +457,11 @@ def test_empty_rows_of_a_workbook_are_left_out_and_counted(tmp_path):
 
 
 def test_columns_of_a_workbook_need_unique_names(tmp_path):
-    for rows, told in (
+    for rows, message in (
         ([["a", None], [1, 2]], r":1: column 2"),
         ([[None, None], ["a", "a"], [1, 2]], r":2: .*'a'"),
     ):
-        with pytest.raises(DataError, match=rf"t\.xlsx{told}"):
+        with pytest.raises(DataError, match=rf"t\.xlsx{message}"):
             read_table(workbook(tmp_path / "t.xlsx", rows))
 
 
@@ -510,10 +515,10 @@ def test_parquet_and_compressed_text_match_the_frame(tmp_path):
     expected = make_dataset(table_of_frame(frame), Roles(("y",), "task"))
     np.testing.assert_array_equal(expected.X, X)
     for name in ("t.parquet", "t.csv.gz"):
-        found = dataset(tmp_path / name, "y", task="task")
-        np.testing.assert_array_equal(found.X, X)
+        data = dataset(tmp_path / name, "y", task="task")
+        np.testing.assert_array_equal(data.X, X)
         assert (
-            (found.features, found.tasks)
+            (data.features, data.tasks)
             == (expected.features, expected.tasks)
             == (["a", "b", "c"], ["t1", "t2", "t5"])
         )
@@ -525,26 +530,26 @@ def test_frames_of_other_libraries_match_those_of_pandas(library):
         task=[f"t{t}" for t in TASKS], y=Y[:, 0]
     )
     other = pytest.importorskip(library)
-    made = (
+    created = (
         other.DataFrame(frame.to_dict("list"))
         if library == "polars"
         else other.Table.from_pandas(frame)
     )
-    found, expected = (
-        make_dataset(table_of_frame(one), Roles(("y",), "task"))
-        for one in (made, frame)
+    actual, expected = (
+        make_dataset(table_of_frame(table), Roles(("y",), "task"))
+        for table in (created, frame)
     )
-    np.testing.assert_array_equal(found.X, expected.X)
-    assert (found.features, found.tasks) == (expected.features, expected.tasks)
+    np.testing.assert_array_equal(actual.X, expected.X)
+    assert (actual.features, actual.tasks) == (expected.features, expected.tasks)
 
 
 def test_the_index_of_a_frame_is_ignored_and_its_names_become_strings():
     frame = pd.DataFrame(
         np.column_stack([X, Y[:, 0], TASKS]), index=np.arange(12)[::-1] * 7
     )
-    found = make_dataset(table_of_frame(frame), Roles(("3",), "4"))
-    np.testing.assert_array_equal(found.X, X)
-    assert found.features == ["0", "1", "2"]
+    data = make_dataset(table_of_frame(frame), Roles(("3",), "4"))
+    np.testing.assert_array_equal(data.X, X)
+    assert data.features == ["0", "1", "2"]
     assert frame.columns.tolist() == [0, 1, 2, 3, 4]  # The user's frame is unchanged.
 
 
@@ -568,8 +573,9 @@ def test_unknown_formats_are_rejected_with_the_supported_ones_or_a_remedy(
 
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.txt"])
 def test_suffixes_of_text_files_may_be_upper_case(tmp_path, name):
-    for one in (name, name.upper()):
-        (tmp_path / one).write_text("a\tb\n1\t2\n")
+    for spelling in (name, name.upper()):
+        (tmp_path / spelling).write_text("a\tb\n1\t2\n")
         np.testing.assert_array_equal(
-            read_rows(tmp_path / one, Schema(2, ("b", "a"), table=True)).X, [[2, 1]]
+            read_rows(tmp_path / spelling, Schema(2, ("b", "a"), table=True)).X,
+            [[2, 1]],
         )

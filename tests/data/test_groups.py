@@ -142,10 +142,10 @@ def test_a_subset_of_the_rows_of_a_task_comes_from_all_its_groups():
     tasks, groups, y = patients()
     data = dataset(tasks, groups, y)
     some = fewer_rows(data, np.arange(len(y)), 0.2, seed=0)
-    more = fewer_rows(data, np.arange(len(y)), 0.5, seed=0)
+    fewer = fewer_rows(data, np.arange(len(y)), 0.5, seed=0)
     assert np.bincount(tasks[some]).tolist() == [6] * 10
     assert len(np.unique(groups[some])) == 50
-    assert set(some) < set(more)
+    assert set(some) < set(fewer)
 
 
 def test_a_balanced_split_cannot_keep_groups_together():

@@ -243,19 +243,19 @@ def test_an_encrypted_zip_is_rejected(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a.npz", "a.npy.npz", "pickle.npz"])
 def test_object_arrays_are_not_unpickled(tmp_path: Path, name: str) -> None:
-    place = tmp_path / "unpickled"
+    marker = tmp_path / "unpickled"
     path = tmp_path / name
     if name == "pickle.npz":
-        path.write_bytes(pickle.dumps(Escapes(place)))
+        path.write_bytes(pickle.dumps(Escapes(marker)))
     else:
         with path.open("wb") as stream:
-            np.savez(stream, X=np.array([[Escapes(place)]], dtype=object))
+            np.savez(stream, X=np.array([[Escapes(marker)]], dtype=object))
     with pytest.raises(
         DataError, match=r"not an \.npz archive of plain arrays"
     ) as caught:
         read_rows(path, Schema(1))
     assert "numpy.savez" in str(caught.value.remedy)
-    assert not place.exists()
+    assert not marker.exists()
 
 
 def test_an_npz_file_that_claims_more_data_than_it_has_is_rejected(
@@ -313,13 +313,13 @@ def test_a_compressed_matlab_variable_cannot_be_a_bomb(
 
 @pytest.mark.parametrize("suffix", [".pkl", ".pickle", ".joblib", ".npy", ".exe"])
 def test_other_suffixes_are_rejected(tmp_path: Path, suffix: str) -> None:
-    place = tmp_path / "unpickled"
+    marker = tmp_path / "unpickled"
     path = tmp_path / f"a{suffix}"
-    path.write_bytes(pickle.dumps(Escapes(place)))
+    path.write_bytes(pickle.dumps(Escapes(marker)))
     for read in (lambda: read_table(path), lambda: read_rows(path, Schema(1))):
         with pytest.raises(DataError, match="unknown format"):
             read()
-    assert not place.exists()
+    assert not marker.exists()
 
 
 def test_nothing_in_the_package_unpickles_files() -> None:

@@ -88,10 +88,10 @@ def test_seeds_and_samples_are_integers(option: dict[str, Any]) -> None:
 
 
 def test_samples_have_the_requested_number_of_rows(mine: Any, own_set: Any) -> None:
-    data, whole = mine(sample=5, sample_seed=3), mine()
+    data, full = mine(sample=5, sample_seed=3), mine()
     rows = np.sort(np.random.default_rng(3).permutation(12)[:5])
-    np.testing.assert_array_equal(data.X, whole.X[rows])
-    np.testing.assert_array_equal(data.y, whole.y[rows])
+    np.testing.assert_array_equal(data.X, full.X[rows])
+    np.testing.assert_array_equal(data.y, full.y[rows])
     assert data.fingerprint == dataset_fingerprint(
         "mine", data_dir=own_set.folder, sample=5, sample_seed=3
     )
@@ -159,13 +159,13 @@ def test_fingerprints_of_simulated_sets_depend_on_their_options() -> None:
 
 
 def test_simulated_targets_do_not_depend_on_threads() -> None:
-    found = []
+    actual = []
     for threads in (1, 2):
         with threadpool_limits(threads):
-            found.append(
+            actual.append(
                 load_dataset("simulated-rmtl", kind="value", n=500, d=400, m=200).y
             )
-    np.testing.assert_array_equal(*found)
+    np.testing.assert_array_equal(*actual)
 
 
 def test_fingerprints_do_not_parse_files(own_set: Any) -> None:

@@ -120,8 +120,8 @@ NO_LABELS = (
 def test_invalid_sets_are_rejected(
     own_set: Any, files: dict[str, bytes], options: dict[str, Any], message: str | None
 ) -> None:
-    given = {"t.arff": ARFF, "t.xml": XML, **files}
-    text = own_set.error("mulan", given, {**OPTIONS, **options}, task_type="binary")
+    all_files = {"t.arff": ARFF, "t.xml": XML, **files}
+    text = own_set.error("mulan", all_files, {**OPTIONS, **options}, task_type="binary")
     assert (
         text == message
         if message
@@ -181,9 +181,9 @@ BOMB = (
 def test_invalid_xml_is_rejected(tmp_path: Path, text: bytes, message: str) -> None:
     with pytest.raises(DataError) as caught:
         labels_of(tmp_path, text)
-    found = str(caught.value).replace(f"{tmp_path}/", "")
+    actual = str(caught.value).replace(f"{tmp_path}/", "")
     if (
         "DOCTYPE" in message
     ):  # Where expat stops in the document type depends on its version.
-        found = re.sub(r"^t.xml:1:\d+:", "t.xml:1:N:", found)
-    assert found == message
+        actual = re.sub(r"^t.xml:1:\d+:", "t.xml:1:N:", actual)
+    assert actual == message

@@ -171,11 +171,11 @@ def test_letters_are_equal_in_every_normal_form():
     frame = BASE.assign(
         task=[composed, other, "b"] * 8, word=[other, "c", composed] * 8
     )
-    found = make_dataset(table_of_frame(frame), Roles(("y",), "task"))
-    assert found.tasks == ["b", composed]
-    assert found.categories == {"word": ["c", composed]}
-    assert composed in found.notes
-    assert Known(found.tasks, "task").find(other) == composed
+    data = make_dataset(table_of_frame(frame), Roles(("y",), "task"))
+    assert data.tasks == ["b", composed]
+    assert data.categories == {"word": ["c", composed]}
+    assert composed in data.notes
+    assert Known(data.tasks, "task").find(other) == composed
 
 
 def test_tasks_are_sorted_unless_an_order_is_given():
@@ -351,9 +351,9 @@ def test_columns_that_pandas_stores_as_an_index_are_columns_of_a_parquet_file(tm
     frame = BASE.assign(store=np.array(["a", "b"])[np.arange(len(BASE)) % 2])
     for levels in (["store"], ["x", "store"]):
         frame.set_index(levels).to_parquet(tmp_path / "t.parquet")
-        found = read_table(tmp_path / "t.parquet")
-        assert sorted(found.columns) == sorted(frame.columns)
-        assert found.column("store").tolist() == frame.store.tolist()
+        table = read_table(tmp_path / "t.parquet")
+        assert sorted(table.columns) == sorted(frame.columns)
+        assert table.column("store").tolist() == frame.store.tolist()
         assert ChunkedTable.of(
             [tmp_path / "t.parquet"], target="y", task="store"
         ).features == ("x",)

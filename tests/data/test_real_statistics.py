@@ -128,8 +128,10 @@ def test_statistics_match_the_card(id, variant):
 def check_statistics(data: Dataset, id: str, variant: str | None = None) -> None:
     expected = load_card(id).variant(variant).statistics
     assert {"n", "d", "tasks"} <= set(expected)
-    found = data.statistics()
-    assert {k: round(found[k], decimals(v)) for k, v in expected.items()} == expected
+    statistics = data.statistics()
+    assert {
+        k: round(statistics[k], decimals(v)) for k, v in expected.items()
+    } == expected
 
 
 def class_counts(data: Dataset, rows: np.ndarray | None = None) -> dict[str, int]:
@@ -173,8 +175,8 @@ def test_school_matches_the_published_statistics():
     assert sizes[:5].tolist() == [200, 91, 95, 212, 40]
     assert (sizes.min(), sizes.max()) == (22, 251)
     assert (data.y.min(), data.y.max()) == (1, 70)
-    whole = [j for j in range(27) if not np.isin(data.X[:, j], (0, 1)).all()]
-    assert whole == [3, 4]
+    numeric_columns = [j for j in range(27) if not np.isin(data.X[:, j], (0, 1)).all()]
+    assert numeric_columns == [3, 4]
     assert (data.X[:, 3].min(), data.X[:, 3].max()) == (8, 91)
     assert (data.X[:, 4].min(), data.X[:, 4].max()) == (3, 43)
     assert (load("school", "bias").X[:, 27] == 1).all()

@@ -40,9 +40,9 @@ RAGGED = {"targets": ("mark",), "task": "school", "drop": ("grade", "w", "day")}
 
 
 def dataset_of(frame, test=None, **roles):
-    more = None if test is None else table_of_frame(test, "test rows")
+    test_rows = None if test is None else table_of_frame(test, "test rows")
     return make_dataset(
-        table_of_frame(frame, "marks"), Roles(**{**RAGGED, **roles}), more
+        table_of_frame(frame, "marks"), Roles(**{**RAGGED, **roles}), test_rows
     )
 
 
@@ -80,9 +80,9 @@ def test_missing_labels_of_nullable_columns_are_masked(dtype):
         drop=("school", *RAGGED["drop"]),
     )
     expected = np.resize([1.0, -1.0, np.nan], 24)
-    known = ~np.isnan(expected)
+    is_known = ~np.isnan(expected)
     np.testing.assert_array_equal(
-        shared.y[:, 0], expected[known]
+        shared.y[:, 0], expected[is_known]
     )  # Rows without any target are dropped.
 
 
@@ -93,10 +93,10 @@ def test_missing_classes_are_masked_in_every_task():
         "task": None,
         "drop": ("school", "mark", "w", "day"),
     }
-    found = dataset_of(marks().assign(grade=grades), **roles)
-    assert found.tasks == ["L", "M", "S"]
-    assert found.y.shape == (18, 3)
-    assert (found.y.sum(axis=1) == -1).all()
+    dataset = dataset_of(marks().assign(grade=grades), **roles)
+    assert dataset.tasks == ["L", "M", "S"]
+    assert dataset.y.shape == (18, 3)
+    assert (dataset.y.sum(axis=1) == -1).all()
 
 
 def nothing_to_predict():
@@ -209,22 +209,22 @@ def test_unsuitable_columns_are_reported_with_a_remedy(case):
 
 
 def test_columns_of_the_test_rows_may_be_missing_only_if_they_are_dropped():
-    found = dataset_of(marks(), marks()[["b", "school", "mark", "a"]].assign(more=1))
-    assert found.features == ["a", "b"]
-    ((train, test),) = found.splits["test"]
-    np.testing.assert_array_equal(found.X[train], found.X[test])
+    dataset = dataset_of(marks(), marks()[["b", "school", "mark", "a"]].assign(more=1))
+    assert dataset.features == ["a", "b"]
+    ((train, test),) = dataset.splits["test"]
+    np.testing.assert_array_equal(dataset.X[train], dataset.X[test])
 
 
 def test_small_tasks_empty_columns_and_identifiers_are_left_out_with_a_note():
     few = marks()[:2].assign(school="tiny")
     frame = pd.concat([marks(60), few], ignore_index=True).assign(gap=np.nan)
     frame["name"] = [f"pupil {k}" for k in range(len(frame))]
-    found = dataset_of(frame, min_rows=4)
-    assert found.tasks == ["s0", "s1", "s2"]
-    assert found.features == ["a", "b"]
-    assert "1 task with fewer than 4 rows left out" in found.notes
-    assert "as empty: gap" in found.notes
-    assert re.search("as identifiers .*: name", found.notes)
+    dataset = dataset_of(frame, min_rows=4)
+    assert dataset.tasks == ["s0", "s1", "s2"]
+    assert dataset.features == ["a", "b"]
+    assert "1 task with fewer than 4 rows left out" in dataset.notes
+    assert "as empty: gap" in dataset.notes
+    assert re.search("as identifiers .*: name", dataset.notes)
     named = dataset_of(
         frame, min_rows=4, categorical=("name",)
     )  # Unless the user declares its words as categories.
@@ -232,15 +232,15 @@ def test_small_tasks_empty_columns_and_identifiers_are_left_out_with_a_note():
 
 
 def test_dates_separate_the_last_rows_of_each_task_from_its_earlier_ones():
-    found = dataset_of(
+    dataset = dataset_of(
         marks(24, 1).sample(frac=1, random_state=0), task="school", time="day"
     )
-    folds = list(fold_rows(found, 3, 0))
+    folds = list(fold_rows(dataset, 3, 0))
     assert len(folds) == 3
-    order = found.source["order"]
+    order = dataset.source["order"]
     for train, test in folds:
-        for task in np.unique(found.task_id[test]):
-            mine = found.task_id == task
+        for task in np.unique(dataset.task_id[test]):
+            mine = dataset.task_id == task
             last_trained = order[train][mine[train]].max()
             assert last_trained < order[test][mine[test]].min()
 
@@ -284,11 +284,11 @@ def test_sparse_test_rows_are_matched_by_the_names_of_their_columns(tmp_path):
     rng = np.random.default_rng(0)
     X, Y = rng.integers(0, 3, size=(12, 3)), rng.integers(0, 2, size=(12, 2))
     table = read_table(sparse_arff(tmp_path / "s.arff", "xyz", X, Y))
-    more = read_table(sparse_arff(tmp_path / "t.arff", "zxy", X[:, [2, 0, 1]], Y))
-    found = make_dataset(table, Roles(targets=("A", "B")), more)
-    assert sparse.issparse(found.X)
-    np.testing.assert_array_equal(found.X.toarray(), np.vstack([X, X]))
-    np.testing.assert_array_equal(found.y, np.vstack([Y, Y]) * 2 - 1)
+    test_rows = read_table(sparse_arff(tmp_path / "t.arff", "zxy", X[:, [2, 0, 1]], Y))
+    dataset = make_dataset(table, Roles(targets=("A", "B")), test_rows)
+    assert sparse.issparse(dataset.X)
+    np.testing.assert_array_equal(dataset.X.toarray(), np.vstack([X, X]))
+    np.testing.assert_array_equal(dataset.y, np.vstack([Y, Y]) * 2 - 1)
     lacking = read_table(sparse_arff(tmp_path / "u.arff", "zxq", X, Y))
     with pytest.raises(DataError, match=r"u.arff: lacks 1 column of .*s.arff: y"):
         make_dataset(table, Roles(targets=("A", "B")), lacking)
@@ -335,10 +335,10 @@ def test_text_among_numbers_in_new_rows_is_located(tmp_path):
 
 
 def cells(*arrays):
-    made = np.empty(len(arrays), dtype=object)
+    created = np.empty(len(arrays), dtype=object)
     for k, array in enumerate(arrays):
-        made[k] = array
-    return made
+        created[k] = array
+    return created
 
 
 TWO = cells(np.ones((4, 2)), np.ones((3, 2)))
@@ -389,15 +389,15 @@ def test_a_truncated_parquet_file_is_rejected(tmp_path):
 
 def test_dropped_dates_are_called_dates():
     frame = marks(60).assign(exam=pd.date_range("2020-01-01", periods=60).astype(str))
-    found = dataset_of(frame)
-    assert "exam" not in found.features
-    assert "left out as dates: exam\n--time" in found.notes
+    dataset = dataset_of(frame)
+    assert "exam" not in dataset.features
+    assert "left out as dates: exam\n--time" in dataset.notes
 
 
 def test_long_numbers_as_names_stay_apart_or_are_rejected():
     ids = [2**53 + 1 + k % 2 for k in range(60)]
-    found = dataset_of(marks(60).assign(pupil=ids), categorical=("pupil",))
-    assert found.categories["pupil"] == [str(n) for n in ids[:2]]
+    dataset = dataset_of(marks(60).assign(pupil=ids), categorical=("pupil",))
+    assert dataset.categories["pupil"] == [str(n) for n in ids[:2]]
     gaps = marks(60).assign(pupil=[np.nan, *map(float, ids[1:])])
     with pytest.raises(DataError, match=r"'pupil'.*too long"):
         dataset_of(gaps, categorical=("pupil",))
@@ -405,11 +405,11 @@ def test_long_numbers_as_names_stay_apart_or_are_rejected():
 
 def test_numbers_partly_stored_as_text_are_read_as_numbers():
     """As written by Excel. A word among them is reported with its row."""
-    found = dataset_of(with_cell(3, "a", "0.5"))
-    assert found.categories == {}
-    assert found.X[3, 0] == 0.5
+    dataset = dataset_of(with_cell(3, "a", "0.5"))
+    assert dataset.categories == {}
+    assert dataset.X[3, 0] == 0.5
     np.testing.assert_array_equal(
-        np.delete(found.X[:, 0], 3), np.delete(marks().a.to_numpy(), 3)
+        np.delete(dataset.X[:, 0], 3), np.delete(marks().a.to_numpy(), 3)
     )
     gap = with_cell(3, "a", "0.5")
     gap.loc[4, "a"] = None
@@ -436,9 +436,9 @@ def test_classes_keep_their_type_and_its_order(cells, kind, classes):
         "task": None,
         "drop": ("mark", "w", "day", "school"),
     }
-    found = dataset_of(frame, **classes_only, task_type="multiclass")
-    assert found.label_types == {"grade": kind}
-    assert found.tasks == classes
+    dataset = dataset_of(frame, **classes_only, task_type="multiclass")
+    assert dataset.label_types == {"grade": kind}
+    assert dataset.tasks == classes
 
 
 @pytest.mark.parametrize(
@@ -455,12 +455,12 @@ def test_numbers_with_leading_zeros_are_text_in_a_file(tmp_path, words, kind):
 
 
 def test_two_booleans_stay_booleans():
-    found = dataset_of(
+    dataset = dataset_of(
         marks().assign(grade=np.resize([True, False], 24)),
         targets=("grade",),
         drop=("mark", "w", "day"),
     )
-    assert found.label_types == {"grade": "bool"}
+    assert dataset.label_types == {"grade": "bool"}
 
 
 def test_a_task_with_one_class_is_named_and_a_task_with_two_is_not():

@@ -69,12 +69,12 @@ def test_generated_numbers_do_not_change(
     """A change would affect the simulated results of all users."""
     data = generate(**options)
     X = values(data).ravel()
-    found = [
+    actual = [
         X[np.flatnonzero(X)[0]],
         data.y.ravel() @ np.sin(np.arange(data.y.size)),
         data.truth["W"].sum(),
     ]
-    assert found == pytest.approx([x, y, w], abs=1e-5)
+    assert actual == pytest.approx([x, y, w], abs=1e-5)
 
 
 def test_rmtl_is_low_rank_plus_outlier_columns() -> None:
@@ -115,13 +115,13 @@ def test_fetr_precisions_match_their_definition() -> None:
 def test_fetr_coefficients_have_the_covariance_of_the_model() -> None:
     """tr(Sigma1 W Sigma2 W') is a sum of d*m squared standard normals."""
     d, m = 30, 20
-    found = []
+    actual = []
     for seed in range(20):
         truth = simulate_fetr(n=1, d=d, m=m, seed=seed).truth
-        found.append(
+        actual.append(
             np.trace(truth["Sigma1"] @ truth["W"] @ truth["Sigma2"] @ truth["W"].T)
         )
-    assert np.mean(found) == pytest.approx(d * m, rel=0.05)
+    assert np.mean(actual) == pytest.approx(d * m, rel=0.05)
 
 
 def test_families_share_the_documented_structure() -> None:

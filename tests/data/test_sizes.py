@@ -65,17 +65,17 @@ def header(shape, descr="<f8"):
 def workbook(sheet):
     """Return a workbook with another sheet of cells."""
     pytest.importorskip("openpyxl")
-    content, made = io.BytesIO(), io.BytesIO()
+    content, created = io.BytesIO(), io.BytesIO()
     pd.DataFrame({"a": [1]}).to_excel(content, index=False)
     with (
         zipfile.ZipFile(content) as source,
-        zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as target,
+        zipfile.ZipFile(created, "w", zipfile.ZIP_DEFLATED) as target,
     ):
         for name in source.namelist():
             target.writestr(
                 name, sheet if name == "xl/worksheets/sheet1.xml" else source.read(name)
             )
-    return made.getvalue()
+    return created.getvalue()
 
 
 XMLNS = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
@@ -311,7 +311,7 @@ SIMULATED = [
 @pytest.mark.usefixtures("traced")
 @pytest.mark.parametrize(
     ("name", "size"),
-    [(name, size) for name, every in SIMULATED for size in every.split()],
+    [(name, size) for name, sizes in SIMULATED for size in sizes.split()],
 )
 def test_simulated_data_with_too_many_numbers_are_rejected(name, size):
     with pytest.raises(SizeError, match="the limit is"):
@@ -368,9 +368,9 @@ def test_archives_written_by_mtlrun_are_checked_first(tmp_path):
 def test_a_changed_bit_in_an_archive_is_damage_or_changes_nothing():
     content = io.BytesIO()
     np.savez(content, a=np.arange(4.0))
-    for place in range(len(content.getvalue())):
+    for position in range(len(content.getvalue())):
         changed = bytearray(content.getvalue())
-        changed[place] ^= 1
+        changed[position] ^= 1
         with contextlib.suppress(ValueError, OSError):
             assert NpzArchive(bytes(changed), "f").arrays().get(
                 "a", np.arange(4.0)

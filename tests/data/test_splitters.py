@@ -136,18 +136,18 @@ def test_no_task_loses_its_last_row_to_validation(kind: str, validation: float) 
         "published": {"name": "s"},
     }[kind]
     for seed in range(5):
-        whole = split_rows(data, kind, trial=0, seed=seed, **options)
+        without_validation = split_rows(data, kind, trial=0, seed=seed, **options)
         parts = split_rows(
             data, kind, trial=0, seed=seed, validation=validation, **options
         )
         # Validation rows are taken from the test rows of a published split, and
         # otherwise from the training rows.
-        place = 0 if kind == "published" else 2
-        before = np.unique(ids[whole[place]])
-        np.testing.assert_array_equal(np.unique(ids[parts[place]]), before)
+        source = 0 if kind == "published" else 2
+        before = np.unique(ids[without_validation[source]])
+        np.testing.assert_array_equal(np.unique(ids[parts[source]]), before)
         assert sorted(np.concatenate(parts)) == rows.tolist()
         taken = np.bincount(ids[parts[1]], minlength=5)
-        possible = np.bincount(ids[whole[place]], minlength=5) - 1
+        possible = np.bincount(ids[without_validation[source]], minlength=5) - 1
         of = possible + 1 if kind == "published" else np.array(sizes)
         wanted = np.floor(validation * of).astype(int)
         np.testing.assert_array_equal(taken, np.clip(wanted, 0, possible.clip(0)))
@@ -199,9 +199,9 @@ def test_ids_come_from_the_documented_sources(kind: str) -> None:
         X = pytest.importorskip("polars", reason="polars is not installed").DataFrame(
             X, schema=["task", "x"]
         )
-    given = {kind: ids} if column is None else {}
+    metadata = {kind: ids} if column is None else {}
     for _, test in TaskStratifiedKFold(5, task_column=column, random_state=0).split(
-        X, y, **given
+        X, y, **metadata
     ):
         assert sorted(ids[test]) == [0, 1, 2, 3]
 

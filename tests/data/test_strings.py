@@ -41,9 +41,9 @@ def test_letters_follow_the_weight_matrices_and_the_background():
     data = simulate_splice(n=60000, organisms=["human", "worm"], decoys=1, strength=1.0)
     strings, outside = letters(data), np.r_[0:20, 22:42]
     for t, organism in enumerate(data.tasks):
-        own = data.task_id == t
-        sites = frequencies(strings[own & (data.y > 0)])
-        decoys = frequencies(strings[own & (data.y < 0)])
+        in_task = data.task_id == t
+        sites = frequencies(strings[in_task & (data.y > 0)])
+        decoys = frequencies(strings[in_task & (data.y < 0)])
         # 15,000 draws: the standard error is at most 0.004; 1/256 is added for rounded
         # probabilities.
         np.testing.assert_allclose(
@@ -72,9 +72,9 @@ def test_zero_strength_gives_no_signal():
 
 
 def test_seeds_determine_the_strings():
-    one, again, other = (simulate_splice(n=100, seed=s) for s in (0, 0, 1))
-    np.testing.assert_array_equal(one.X, again.X)
-    assert (one.X != other.X).any()
+    first, again, other = (simulate_splice(n=100, seed=s) for s in (0, 0, 1))
+    np.testing.assert_array_equal(first.X, again.X)
+    assert (first.X != other.X).any()
 
 
 @pytest.mark.parametrize(
@@ -112,10 +112,11 @@ def test_breast_cancer_has_a_simulated_replacement():
 def test_responders_follow_the_weights():
     data = simulate_breast_cancer(seed=1)
     for t in range(3):
-        own = data.task_id == t
-        score = data.X[own] @ data.truth["W"][:, t]
+        in_task = data.task_id == t
+        score = data.X[in_task] @ data.truth["W"][:, t]
         assert (
-            score[data.y[own] > 0].mean() - score[data.y[own] < 0].mean() > score.std()
+            score[data.y[in_task] > 0].mean() - score[data.y[in_task] < 0].mean()
+            > score.std()
         )
 
 

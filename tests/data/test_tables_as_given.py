@@ -76,9 +76,9 @@ def test_a_workbook_matches_the_csv_of_its_first_sheet(tmp_path):
         frame.to_excel(book, sheet_name="one", index=False)
         pd.DataFrame({"other": [1]}).to_excel(book, sheet_name="two", index=False)
     frame.to_csv(tmp_path / "t.csv", index=False)
-    found, expected = read_table(tmp_path / "t.xlsx"), read_table(tmp_path / "t.csv")
-    pd.testing.assert_frame_equal(found.frame, expected.frame, check_dtype=False)
-    assert found.where(0).endswith("t.xlsx:2")
+    actual, expected = read_table(tmp_path / "t.xlsx"), read_table(tmp_path / "t.csv")
+    pd.testing.assert_frame_equal(actual.frame, expected.frame, check_dtype=False)
+    assert actual.where(0).endswith("t.xlsx:2")
 
 
 def test_an_invalid_workbook_and_a_missing_package_are_reported(tmp_path, monkeypatch):
@@ -198,11 +198,11 @@ def test_classes_beside_two_labels_and_a_task_with_a_single_class_are_handled():
     third = pd.concat(
         [FRAME, FRAME[:5].assign(school="west", level="low")], ignore_index=True
     )
-    found = make_dataset(
+    dataset = make_dataset(
         table_of_frame(third), Roles(("level",), "school", drop=("y1", "y2"))
     )
-    assert len(found.y) == 40
-    assert "one class left out: west" in found.notes
+    assert len(dataset.y) == 40
+    assert "one class left out: west" in dataset.notes
 
 
 @pytest.mark.parametrize(

@@ -29,58 +29,58 @@ def multiclass(counts=(5, 3, 4), seed=0) -> Dataset:
 
 def test_one_vs_one_is_ragged_with_the_rows_of_two_classes():
     data = multiclass()
-    made = make_tasks(data, "one-vs-one")
-    assert made.tasks == ["a/b", "a/c", "b/c"]
-    assert made.task_type == "binary"
-    assert np.bincount(made.task_id).tolist() == [8, 9, 7]
+    tasks = make_tasks(data, "one-vs-one")
+    assert tasks.tasks == ["a/b", "a/c", "b/c"]
+    assert tasks.task_type == "binary"
+    assert np.bincount(tasks.task_id).tolist() == [8, 9, 7]
     for t, (a, b) in enumerate([(0, 1), (0, 2), (1, 2)]):
-        rows = made.source["row"][made.task_id == t]
+        rows = tasks.source["row"][tasks.task_id == t]
         np.testing.assert_array_equal(rows, np.flatnonzero(np.isin(data.y, (a, b))))
         np.testing.assert_array_equal(
-            made.y[made.task_id == t], np.where(data.y[rows] == a, 1, -1)
+            tasks.y[tasks.task_id == t], np.where(data.y[rows] == a, 1, -1)
         )
-    np.testing.assert_array_equal(made.X[:, 0], made.source["row"])
-    np.testing.assert_array_equal(made.source["label"], data.y[made.source["row"]])
-    assert made.features == ["row"]
+    np.testing.assert_array_equal(tasks.X[:, 0], tasks.source["row"])
+    np.testing.assert_array_equal(tasks.source["label"], data.y[tasks.source["row"]])
+    assert tasks.features == ["row"]
 
 
 def test_pairs_determine_the_sign_and_the_order():
     data = multiclass()
-    made = make_tasks(data, {"pairs": [("c", "a"), ("b", "c")]})
-    assert made.tasks == ["c/a", "b/c"]
-    first = made.task_id == 0
+    tasks = make_tasks(data, {"pairs": [("c", "a"), ("b", "c")]})
+    assert tasks.tasks == ["c/a", "b/c"]
+    first = tasks.task_id == 0
     np.testing.assert_array_equal(
-        made.y[first], np.where(data.y[made.source["row"][first]] == 2, 1, -1)
+        tasks.y[first], np.where(data.y[tasks.source["row"][first]] == 2, 1, -1)
     )
 
 
 def test_one_vs_rest_shares_the_rows():
     data = multiclass()
-    made = make_tasks(data, "one-vs-rest")
-    assert made.shared
-    assert made.y.shape == (12, 3)
-    assert (made.y.sum(axis=1) == -1).all()
-    np.testing.assert_array_equal(made.y.argmax(axis=1), data.y)
-    assert made.taskdata().n_tasks == 3
+    tasks = make_tasks(data, "one-vs-rest")
+    assert tasks.shared
+    assert tasks.y.shape == (12, 3)
+    assert (tasks.y.sum(axis=1) == -1).all()
+    np.testing.assert_array_equal(tasks.y.argmax(axis=1), data.y)
+    assert tasks.taskdata().n_tasks == 3
 
 
 def test_selected_classes_keep_their_order():
     data = multiclass()
-    made = make_tasks(data, {"classes": ["c", "a"]})
-    assert made.task_type == "multiclass"
-    assert made.tasks == ["c", "a"]
+    tasks = make_tasks(data, {"classes": ["c", "a"]})
+    assert tasks.task_type == "multiclass"
+    assert tasks.tasks == ["c", "a"]
     kept = data.y != 1
-    np.testing.assert_array_equal(made.y, np.where(data.y[kept] == 2, 0, 1))
-    np.testing.assert_array_equal(made.X, data.X[kept])
+    np.testing.assert_array_equal(tasks.y, np.where(data.y[kept] == 2, 0, 1))
+    np.testing.assert_array_equal(tasks.X, data.X[kept])
 
 
 def test_published_splits_follow_their_rows():
     data = multiclass()
-    made = make_tasks(data, "one-vs-one")
-    ((train, test),) = made.splits["half"]
-    assert sorted([*train, *test]) == list(range(made.n_samples))
-    assert set(made.source["row"][train]) <= set(range(6))
-    assert set(made.source["row"][test]) <= set(range(6, 12))
+    tasks = make_tasks(data, "one-vs-one")
+    ((train, test),) = tasks.splits["half"]
+    assert sorted([*train, *test]) == list(range(tasks.n_samples))
+    assert set(tasks.source["row"][train]) <= set(range(6))
+    assert set(tasks.source["row"][test]) <= set(range(6, 12))
 
 
 def test_without_options_nothing_changes():
@@ -90,12 +90,12 @@ def test_without_options_nothing_changes():
 
 def test_per_class_limits_each_class_and_keeps_small_classes_complete():
     data = multiclass((50, 3, 20))
-    made = make_tasks(data, {"per_class": 10})
-    assert np.bincount(made.y).tolist() == [10, 3, 10]
+    tasks = make_tasks(data, {"per_class": 10})
+    assert np.bincount(tasks.y).tolist() == [10, 3, 10]
     again = make_tasks(data, {"per_class": 10})
-    np.testing.assert_array_equal(made.X, again.X)
+    np.testing.assert_array_equal(tasks.X, again.X)
     other = make_tasks(data, {"per_class": 10, "seed": 1})
-    assert not np.array_equal(made.X, other.X)
+    assert not np.array_equal(tasks.X, other.X)
 
 
 def test_a_class_draws_the_same_rows_regardless_of_other_classes():
@@ -106,16 +106,16 @@ def test_a_class_draws_the_same_rows_regardless_of_other_classes():
 
 
 def test_per_task_limits_each_task():
-    made = make_tasks(multiclass((30, 20, 25)), {"make": "one-vs-one", "per_task": 12})
-    assert np.bincount(made.task_id).tolist() == [12, 12, 12]
-    rows = made.source["row"].reshape(3, 12)
+    tasks = make_tasks(multiclass((30, 20, 25)), {"make": "one-vs-one", "per_task": 12})
+    assert np.bincount(tasks.task_id).tolist() == [12, 12, 12]
+    rows = tasks.source["row"].reshape(3, 12)
     assert all(len(set(r)) == 12 for r in rows)
 
 
 def test_subset_keeps_the_sources():
-    made = make_tasks(multiclass(), "one-vs-one")
-    part = made.subset(np.array([3, 5]))
-    np.testing.assert_array_equal(part.source["row"], made.source["row"][[3, 5]])
+    tasks = make_tasks(multiclass(), "one-vs-one")
+    part = tasks.subset(np.array([3, 5]))
+    np.testing.assert_array_equal(part.source["row"], tasks.source["row"][[3, 5]])
 
 
 @pytest.mark.parametrize(
@@ -181,9 +181,9 @@ def test_only_classes_become_tasks():
     ],
 )
 def test_all_classes_have_as_many_training_rows_as_the_smallest(counts, fraction, size):
-    made = make_tasks(multiclass(counts), "one-vs-rest")
-    train, validation, test = paper_partition(made, fraction, 0)
-    labels = made.source["label"]
+    tasks = make_tasks(multiclass(counts), "one-vs-rest")
+    train, validation, test = paper_partition(tasks, fraction, 0)
+    labels = tasks.source["label"]
     assert np.bincount(labels[train]).tolist() == [size] * len(counts)
     rest = np.bincount(labels[test]) - np.bincount(labels[validation])
     assert set(rest) <= {0, 1}
@@ -191,15 +191,15 @@ def test_all_classes_have_as_many_training_rows_as_the_smallest(counts, fraction
 
 
 def test_examples_stay_on_one_side_in_all_tasks():
-    made = make_tasks(multiclass((20, 30, 40)), "one-vs-one")
-    parts = paper_partition(made, 0.2, seed=3)
-    rows = [set(made.source["row"][part]) for part in parts]
-    assert sorted(np.concatenate(parts)) == list(range(made.n_samples))
+    tasks = make_tasks(multiclass((20, 30, 40)), "one-vs-one")
+    parts = paper_partition(tasks, 0.2, seed=3)
+    rows = [set(tasks.source["row"][part]) for part in parts]
+    assert sorted(np.concatenate(parts)) == list(range(tasks.n_samples))
     assert not rows[0] & rows[1]
     assert not rows[0] & rows[2]
     assert not rows[1] & rows[2]
     assert len(rows[0]) == 3 * 4
-    again = paper_partition(made, 0.2, seed=3)
+    again = paper_partition(tasks, 0.2, seed=3)
     np.testing.assert_array_equal(parts[0], again[0])
 
 

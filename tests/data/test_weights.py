@@ -62,13 +62,15 @@ def test_a_row_of_weight_0_equals_an_absent_row_whatever_it_contains(
     parts = [absurd_rows(frame), frame.astype(object)]
     both = pd.concat(parts if place == "first" else parts[::-1], ignore_index=True)
     tables = []
-    for number, one in enumerate([frame, both]):
+    for number, frame_or_both in enumerate([frame, both]):
         if file:
-            one.to_csv(tmp_path / f"{number}.csv", index=False)
+            frame_or_both.to_csv(tmp_path / f"{number}.csv", index=False)
             tables.append(read_table(tmp_path / f"{number}.csv"))
         else:
-            tables.append(table_of_frame(one))
-    first, second = (make_dataset(one, Roles(**ROLES)) for one in tables)
+            tables.append(table_of_frame(frame_or_both))
+    first, second = (
+        make_dataset(frame_or_both, Roles(**ROLES)) for frame_or_both in tables
+    )
     same(first, second)
     assert "5 rows of weight 0 left out" in second.notes
 
@@ -171,8 +173,8 @@ def test_moments_and_median_equal_those_of_repeated_rows(seed):
 
 def test_normalized_weights_do_not_overflow():
     weights = np.array([1e308, 1e308, 5e307])
-    found = normalize_weights(weights, np.ones(3, dtype=bool))
-    assert found == pytest.approx([1.2, 1.2, 0.6])
+    actual = normalize_weights(weights, np.ones(3, dtype=bool))
+    assert actual == pytest.approx([1.2, 1.2, 0.6])
 
 
 def test_weights_that_cannot_count_rows_cause_a_warning_with_the_remedy():

@@ -54,9 +54,9 @@ def records(made):
 def test_an_analysis_is_computed_recorded_and_then_up_to_date(lab, trace):
     summary = lab.run(trace)
     assert (summary.n_ok, summary.exit_code) == (4, 0)
-    made = lab.plan(trace)
-    assert set(states(made)) == {"done"}
-    short = records(made)[0]
+    run_plan = lab.plan(trace)
+    assert set(states(run_plan)) == {"done"}
+    short = records(run_plan)[0]
     assert short.family == "measure"
     assert short.metrics == {
         "end": pytest.approx(short.result["curves"]["walk"]["y"][-1]),
@@ -72,12 +72,12 @@ def test_an_analysis_is_computed_recorded_and_then_up_to_date(lab, trace):
         short.environment["serial"],
     ) == (3, 60, True)
     assert short.seconds["total"] > 0
-    build_report(made.folder)
+    build_report(run_plan.folder)
 
 
 def test_repeats_have_their_own_seeds_which_methods_share(lab, trace):
     splits = {(row.method, row.trial): row.job.split for row in lab.plan(trace).rows}
-    seeds = {place: split.seed for place, split in splits.items()}
+    seeds = {key: split.seed for key, split in splits.items()}
     assert splits["short", 0].kind == "repeat"
     assert seeds["short", 0] == seeds["long", 0] != seeds["short", 1]
 
@@ -115,11 +115,11 @@ def test_a_timeout_is_a_result_until_the_limit_is_raised(lab, trace):
     )
     summary = lab.run(slow)
     assert (summary.n_ok, summary.n_failed, summary.exit_code) == (2, 0, 0)
-    made = lab.plan(slow)
-    short, long = records(made)
+    run_plan = lab.plan(slow)
+    short, long = records(run_plan)
     assert (short.status, long.status, long.seconds) == ("ok", TIMEOUT, {"limit": 5})
-    assert missing_jobs(made, made.store()) == ([], [])
-    build_report(made.folder)
+    assert missing_jobs(run_plan, run_plan.store()) == ([], [])
+    build_report(run_plan.folder)
     raised = lab.plan(slow.replace("seconds: 5", "seconds: 6"))
     assert states(raised) == ["done", "failed"]
 
@@ -143,8 +143,8 @@ def test_not_converged_is_a_status(lab, trace):
 
 def test_an_axis_varies_parameters_and_options(lab, trace):
     text = trace.replace("kind: trace", "kind: scaling")
-    made = lab.plan(text + "sweep: {name: steps, params: steps, values: [2, 4]}\n")
-    assert [job.method.params["steps"] for job in jobs(made)] == [
+    run_plan = lab.plan(text + "sweep: {name: steps, params: steps, values: [2, 4]}\n")
+    assert [job.method.params["steps"] for job in jobs(run_plan)] == [
         2,
         2,
         2,
@@ -154,35 +154,35 @@ def test_an_axis_varies_parameters_and_options(lab, trace):
         4,
         4,
     ]
-    made = lab.plan(
+    run_plan = lab.plan(
         text + "sweep: {name: rows, option: n, values: [20, 40], scale: log}\n"
     )
-    assert [job.dataset.options["n"] for job in jobs(made)[::4]] == [20, 40]
+    assert [job.dataset.options["n"] for job in jobs(run_plan)[::4]] == [20, 40]
     summary = lab.run(
         text + "sweep: {name: rows, option: n, values: [20, 40], scale: log}\n"
     )
     assert summary.n_ok == 8
-    build_report(made.folder)
+    build_report(run_plan.folder)
 
 
 def test_an_audit_needs_no_data_and_depends_on_the_published_file(lab):
-    made = lab.plan(AUDIT)
-    (row,) = made.rows
+    run_plan = lab.plan(AUDIT)
+    (row,) = run_plan.rows
     assert (row.dataset, row.job.dataset) == ("published", None)
     assert list(row.job.method.published) == ["mtmkl/table1.csv"]
-    assert made.datasets[""]["published"]["files"] == row.job.method.published
+    assert run_plan.datasets[""]["published"]["files"] == row.job.method.published
     assert lab.run(AUDIT).n_ok == 1
-    run = json.loads((made.folder / "run.json").read_text())
+    run = json.loads((run_plan.folder / "run.json").read_text())
     assert (run["config"]["repeats"], run["quantities"]) == (1, {})
-    build_report(made.folder)
+    build_report(run_plan.folder)
 
 
 def test_published_curves_are_in_run_json(lab, trace, tmp_path, monkeypatch):
     monkeypatch.setattr("mtlrun.engine.analysis.configs_dir", lambda: tmp_path)
     curves = "curves: [{dataset: a, method: short, name: walk, x: [1, 2], y: [3, 4], source: figure 1}]"
     (tmp_path / "curves.yaml").write_text(curves)
-    made = lab.plan(trace + "published: curves.yaml\n").run_json()
-    assert made["published"]["curves"][0]["y"] == [3, 4]
+    created = lab.plan(trace + "published: curves.yaml\n").run_json()
+    assert created["published"]["curves"][0]["y"] == [3, 4]
     for text, problem in {
         curves.replace(
             "[3, 4]", "[3]"
@@ -251,11 +251,11 @@ def test_an_analysis_without_parameters_cannot_have_an_axis(lab, trace):
 
 def test_quantities_are_those_of_the_analyses(lab):
     text = AUDIT.replace('audit", params: {published: mtmkl/table1.csv}', "walk")
-    known = text.replace('"lab.measures:walk}', "data-set-statistics}").replace(
+    registered = text.replace('"lab.measures:walk}', "data-set-statistics}").replace(
         "[end]", "[n, cardinalty]"
     )
     with pytest.raises(ConfigError, match="unknown quantity 'cardinalty'") as caught:
-        lab.plan(known)
+        lab.plan(registered)
     assert "'cardinality'" in str(caught.value)
     assert "needs a data set" in str(caught.value)
 
@@ -277,8 +277,11 @@ def test_quantities_declared_by_a_function_of_the_user_are_checked(lab, trace):
     assert "'steps'" in str(caught.value)
     with pytest.raises(ConfigError, match="needs a data set"):
         lab.plan(text.replace(f"datasets: [{lab.data}]\n", ""))
-    about = {"end": {"text": "where the walk ends", "greater_is_better": False}}
-    assert lab.plan(text.replace("end, steps", "end")).run_json()["quantities"] == about
+    quantities = {"end": {"text": "where the walk ends", "greater_is_better": False}}
+    assert (
+        lab.plan(text.replace("end, steps", "end")).run_json()["quantities"]
+        == quantities
+    )
     summary = lab.run(text)
     assert (summary.n_ok, summary.n_failed) == (2, 2)
     assert "does not declare: more" in summary.failures[0].error
@@ -312,9 +315,9 @@ methods:
   - {{label: facts, measure: data-set-statistics}}
 """
     assert lab.run(text, n_jobs=1).n_ok == 1
-    made = plan(lab.plan(text).experiment, output=lab.output)
-    assert records(made)[0].metrics["n"] == 60
-    assert made.run_json()["quantities"]["n"] == {
+    run_plan = plan(lab.plan(text).experiment, output=lab.output)
+    assert records(run_plan)[0].metrics["n"] == 60
+    assert run_plan.run_json()["quantities"]["n"] == {
         "text": "rows",
         "greater_is_better": None,
     }

@@ -50,11 +50,11 @@ def walks(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ANALYSES)
 def test_short_names_belong_to_analyses_whose_declarations_match_the_code(name):
     module, _, function = ANALYSES[name].partition(":")
-    found = getattr(import_module(module), function)
+    values = getattr(import_module(module), function)
     summary, declaration = declared(ANALYSES[name])
-    assert declaration.plain() == found.declaration.plain()
+    assert declaration.plain() == values.declaration.plain()
     assert summary
-    assert found.__doc__.replace("`", "").startswith(summary)
+    assert values.__doc__.replace("`", "").startswith(summary)
     assert analysis_path(name) == ANALYSES[name]
     assert analysis_parameters(name) is not None
     assert (

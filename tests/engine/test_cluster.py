@@ -56,7 +56,7 @@ def cluster(tmp_path_factory):
     """
     folder = tmp_path_factory.mktemp("cluster")
     (folder / "errands.py").write_text(WORK)
-    about = folder / "scheduler.json"
+    scheduler_file = folder / "scheduler.json"
     paths = os.pathsep.join([str(folder), *(p for p in sys.path if p)])
     # An item may lose one worker; losing a second one is an error.
     settings = {
@@ -95,12 +95,12 @@ def cluster(tmp_path_factory):
             "--port",
             "0",
             "--scheduler-file",
-            str(about),
+            str(scheduler_file),
         )
         patience = time.time() + 120
-        while not about.exists() and time.time() < patience:
+        while not scheduler_file.exists() and time.time() < patience:
             time.sleep(0.05)
-        address = json.loads(about.read_text())["address"]
+        address = json.loads(scheduler_file.read_text())["address"]
         start(
             "dask_worker",
             address,
@@ -173,7 +173,7 @@ def test_a_run_that_loses_a_worker_has_the_numbers_of_a_serial_run(cluster, tmp_
     assert progress.pid is not None
     assert (summary.n_ok, summary.n_failed, summary.n_left) == (6, 0, 0)
     run(plans["serial"])
-    stores = {name: made.store() for name, made in plans.items()}
+    stores = {name: created.store() for name, created in plans.items()}
     jobs = [row.job for row in plans["serial"].rows]
     for job in [*jobs, *(fold for fitted in jobs for fold in fitted.folds)]:
         serial, dask = (stores[name].load(job.key) for name in ("serial", "dask"))
@@ -320,28 +320,28 @@ def test_a_late_worker_with_other_sources_ends_the_run(cluster, tmp_path):
 def test_jobs_limits_the_number_of_pending_items(cluster, jobs):
     from errands import spans
 
-    found = [
+    actual = [
         outcome.value
         for _, outcome in Pool(jobs, "dask", cluster).run(
             spans, ((i, ()) for i in range(6))
         )
     ]
-    overlaps = [sum(begin <= b < end for b, _ in found) for begin, end in found]
+    overlaps = [sum(begin <= b < end for b, _ in actual) for begin, end in actual]
     assert max(overlaps) <= jobs
 
 
 def test_jobs_is_the_size_of_the_local_cluster(monkeypatch):
-    made = []
+    created = []
 
     def client(*arguments, **options):
-        made.append(options)
+        created.append(options)
         raise OSError("enough")
 
     monkeypatch.setattr(distributed, "Client", client)
     for jobs in (3, -1, None):
         with pytest.raises(ConfigError):
             list(Pool(jobs, "dask").run(len, iter([(0, ("x",))])))
-    assert [options["n_workers"] for options in made] == [3, None, None]
+    assert [options["n_workers"] for options in created] == [3, None, None]
 
 
 def give_up_at_the_first(dask_scheduler):
@@ -355,10 +355,10 @@ def test_items_that_kill_their_workers_fail_and_others_finish(cluster):
     with distributed.Client(cluster, set_as_default=False) as client:
         client.run_on_scheduler(give_up_at_the_first)
     units = [("dead", ("die",)), *((i, (i,)) for i in range(10))]
-    found = dict(Pool(backend="dask", scheduler=cluster).run(work, iter(units)))
-    assert found["dead"].status == FAILED
-    assert "died" in found["dead"].error
-    assert {tag: outcome.value for tag, outcome in found.items() if tag != "dead"} == {
+    actual = dict(Pool(backend="dask", scheduler=cluster).run(work, iter(units)))
+    assert actual["dead"].status == FAILED
+    assert "died" in actual["dead"].error
+    assert {tag: outcome.value for tag, outcome in actual.items() if tag != "dead"} == {
         i: i for i in range(10)
     }
 

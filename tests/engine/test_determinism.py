@@ -39,9 +39,9 @@ def numbers(lab, text):
     """Return, by family, data set, method and trial, all fields of a job except times
     and machine.
     """
-    made, found = lab.plan(text), {}
-    store = made.store()
-    for row in made.rows:
+    created, actual = lab.plan(text), {}
+    store = created.store()
+    for row in created.rows:
         for job in (row.job, *row.job.folds):
             record, scores = store.load(job.key), store.cells_folder / f"{job.key}.npz"
             if record is not None:
@@ -50,7 +50,7 @@ def numbers(lab, text):
                     for name, value in record.selection.items()
                     if name != "seconds"
                 }
-                found[job.kind, job.fold, row.dataset, row.method, row.trial] = (
+                actual[job.kind, job.fold, row.dataset, row.method, row.trial] = (
                     record.key,
                     record.status,
                     record.metrics,
@@ -60,7 +60,7 @@ def numbers(lab, text):
                     searched,
                     scores.read_bytes() if scores.exists() else None,
                 )
-    return found
+    return actual
 
 
 @functools.cache
@@ -72,13 +72,13 @@ def computed_once():
 @pytest.fixture
 def plain(lab):
     """Return the numbers of a single process that computes one job after another."""
-    found = computed_once()
-    if not found:
+    actual = computed_once()
+    if not actual:
         lab.run(text(lab, *METHODS))
-        found |= numbers(lab, text(lab, *METHODS))
-        assert len(found) == 4 + 8
+        actual |= numbers(lab, text(lab, *METHODS))
+        assert len(actual) == 4 + 8
         lab.output = lab.root / "other"
-    return found
+    return actual
 
 
 @pytest.mark.slow
@@ -101,11 +101,11 @@ def test_interrupted_and_resumed_runs_have_the_same_numbers(lab, plain):
                 path.unlink()
         run(lab.plan(text(lab, *METHODS), only=[f"trial={rng.integers(2)}"]))
     run(lab.plan(text(lab, *METHODS)))
-    found = numbers(
+    actual = numbers(
         lab, text(lab, *METHODS)
     )  # Without folds that were lost after all jobs that need them had finished
-    assert found.items() <= plain.items()
-    assert {name for name in found if name[0] == "fit"} == {
+    assert actual.items() <= plain.items()
+    assert {name for name in actual if name[0] == "fit"} == {
         name for name in plain if name[0] == "fit"
     }
 
@@ -118,13 +118,13 @@ def test_additional_methods_and_another_order_of_data_sets_do_not_change_numbers
     assert few
     assert few.items() <= plain.items()
     lab.output = lab.root / "more"
-    more = text(
+    extended = text(
         lab,
         *reversed(METHODS),
         more="{id: simulated-rmtl, n: 50, d: 8, m: 4, label: second}",
     )
-    lab.run(more)
-    other = numbers(lab, more)
+    lab.run(extended)
+    other = numbers(lab, extended)
     assert plain.items() <= other.items()
     assert len(other) == 2 * len(plain)
 

@@ -82,10 +82,10 @@ def test_nmse_may_be_relative_to_the_variance_of_all_rows_of_a_task(ragged):
         ] / y.var(axis=0)
     else:
         expected = (part.test.y**2).mean(axis=0) / y.var(axis=0)
-    found = part.score(None, np.zeros(part.test.y.shape), ["nmse_all"], "task")[
+    score = part.score(None, np.zeros(part.test.y.shape), ["nmse_all"], "task")[
         "nmse_all"
     ]
-    np.testing.assert_allclose(found.per_task, expected)
+    np.testing.assert_allclose(score.per_task, expected)
 
 
 def test_shrunken_metrics_divide_by_the_scales_of_the_gain():
@@ -199,8 +199,8 @@ def test_infinite_predictions_count_as_divergence():
 
 def test_data_that_changed_after_planning_are_rejected():
     options = '{"d":4,"m":3,"n":50,"rank":2}'
-    known = load_dataset("simulated-rmtl", n=50, d=4, m=3, rank=2)
-    assert loaded("simulated-rmtl", options, known.fingerprint, None).n_samples == 50
+    planned = load_dataset("simulated-rmtl", n=50, d=4, m=3, rank=2)
+    assert loaded("simulated-rmtl", options, planned.fingerprint, None).n_samples == 50
     with pytest.raises(DataError, match="simulated-rmtl changed"):
         loaded("simulated-rmtl", options, "0" * 64, None)
 

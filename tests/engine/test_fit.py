@@ -253,7 +253,7 @@ def test_a_fit_does_not_depend_on_test_and_validation_rows(spies):
     train, validation, test = split_of(data, "validation")
     job = cell_of(SPLITS["validation"], features=Features("standardize"))
     fitted, other = (
-        fit_job(job, one) for one in (data, spoiled(data, np.r_[validation, test]))
+        fit_job(job, rows) for rows in (data, spoiled(data, np.r_[validation, test]))
     )
     np.testing.assert_array_equal(fitted.model.coef_, other.model.coef_)
     np.testing.assert_array_equal(
@@ -482,8 +482,8 @@ def test_warnings_are_collected_even_if_the_process_ignores_them(spies):
 def test_coefficients_are_compared_with_the_known_truth_of_a_regression(spies):
     truth = np.arange(15.0).reshape(5, 3)
     data = made("regression")
-    known = replace(data, truth={"W": truth})
-    fitted = facts_of(spies, data=known)
+    with_truth = replace(data, truth={"W": truth})
+    fitted = facts_of(spies, data=with_truth)
     expected = np.linalg.norm(fitted.model.coef_ - truth.T) / np.linalg.norm(truth)
     assert fitted.record.solver["truth_error"] == pytest.approx(expected)
     for other in (
@@ -596,7 +596,7 @@ def test_nested_seeds_do_not_need_another_first_fit_but_other_nested_parameters_
     timing = Timing(repeats=1, threads=1, warmup=True)
     nested = lambda **params: {"base": {"estimator": "lab.spies:Spy", "params": params}}  # noqa: E731
     clock.takes[:] = [9.0, 2.0, 1.0, 7.0, 3.0]
-    found = [
+    actual = [
         facts_of(None, "Slow", timing=timing, **nested(**params)).record.seconds["fit"]
         for params in (
             {"random_state": 0},
@@ -604,7 +604,7 @@ def test_nested_seeds_do_not_need_another_first_fit_but_other_nested_parameters_
             {"random_state": 1, "alpha": 2.0},
         )
     ]
-    assert found == [2.0, 1.0, 3.0]
+    assert actual == [2.0, 1.0, 3.0]
 
 
 def test_a_search_counts_the_seconds_of_all_its_candidates(clock):

@@ -24,17 +24,17 @@ def test_stored_properties_of_metrics_match_the_metrics():
     "name", [name for name, info in METHODS.items() if not info.foreign]
 )
 def test_the_registry_matches_the_inspected_class(name):
-    known, seen = (
+    stored, seen = (
         interface(METHODS[name].class_path),
         inspect_interface(METHODS[name].class_path),
     )
-    assert (known.names, known.keyword_only, known.open, known.fits) == (
+    assert (stored.names, stored.keyword_only, stored.open, stored.fits) == (
         seen.names,
         seen.keyword_only,
         False,
         True,
     )
-    assert (known.rules, known.changes) == (seen.rules, seen.changes)
+    assert (stored.rules, stored.changes) == (seen.rules, seen.changes)
 
 
 def test_a_package_with_another_version_is_inspected(monkeypatch):

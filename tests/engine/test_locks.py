@@ -34,15 +34,15 @@ def holder(tmp_path):
 
 
 def test_the_lock_of_a_killed_process_is_free(tmp_path, holder):
-    path, said = tmp_path / "a.lock", []
+    path, messages = tmp_path / "a.lock", []
     assert is_locked(path)
     holder.kill()
     holder.communicate()
     assert path.exists()
     assert not is_locked(path)
-    with exclusive_lock(path, lambda: said.append("waiting")):
+    with exclusive_lock(path, lambda: messages.append("waiting")):
         assert is_locked(path)
-    assert said == []
+    assert messages == []
 
 
 def test_a_waiting_process_reports_it_and_continues_when_the_owner_ends(

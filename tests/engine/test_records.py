@@ -34,11 +34,11 @@ def record(key="a", **fields):
 
 
 def test_a_line_is_read_as_it_was_written():
-    made = record(error="é \u2028", seconds={"fit": float("nan")})
-    again = Record.from_line(made.line())
+    new_record = record(error="é \u2028", seconds={"fit": float("nan")})
+    again = Record.from_line(new_record.line())
     assert again == record(error="é \u2028", seconds={"fit": None})
-    assert again.line() == made.line()
-    assert made.line().count("\n") == 1
+    assert again.line() == new_record.line()
+    assert new_record.line().count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,9 @@ def read_packed(folder):
 
 
 def test_packing_gives_the_same_bytes_again(tmp_path):
-    made = {key: record(key).content() for key in "cab"}
-    content = pack(made.values())
-    assert content == pack(made[key] for key in "abc")
+    created = {key: record(key).content() for key in "cab"}
+    content = pack(created.values())
+    assert content == pack(created[key] for key in "abc")
     (tmp_path / PACKED).write_bytes(content)
     assert read_packed(tmp_path) == {key: record(key) for key in "abc"}
     again = [one.content() for one in read_packed(tmp_path).values()]
@@ -125,34 +125,34 @@ def test_a_damaged_pack_of_earlier_versions_is_named(tmp_path, damage):
 
 def test_keys_that_can_be_derived_are_not_stored(lab):
     lab.run()
-    made = lab.plan()
-    write_results(made)
-    text = lzma.decompress((made.folder / PACKED).read_bytes()).decode()
-    keys = {row.job.key for row in made.rows}
-    keys |= {fold.key for row in made.rows for fold in row.job.folds}
+    plan = lab.plan()
+    write_results(plan)
+    text = lzma.decompress((plan.folder / PACKED).read_bytes()).decode()
+    keys = {row.job.key for row in plan.rows}
+    keys |= {fold.key for row in plan.rows for fold in row.job.folds}
     assert keys
     assert not [key for key in keys if key in text]
-    stored = Records(lab.root, made.folder)
-    for row in made.rows:
+    stored = Records(lab.root, plan.folder)
+    for row in plan.rows:
         packed = stored.load(row.job.key)
-        whole = made.store().load(row.job.key)
-        assert packed.key == whole.key
-        assert packed.inputs == whole.inputs
-        assert packed.selection.get("key") == whole.selection.get("key")
-        assert packed.selection.get("chosen") == whole.selection.get("chosen")
-        assert packed.metrics == whole.metrics
-        assert packed.per_task == whole.per_task
+        loaded = plan.store().load(row.job.key)
+        assert packed.key == loaded.key
+        assert packed.inputs == loaded.inputs
+        assert packed.selection.get("key") == loaded.selection.get("key")
+        assert packed.selection.get("chosen") == loaded.selection.get("chosen")
+        assert packed.metrics == loaded.metrics
+        assert packed.per_task == loaded.per_task
 
 
 def test_a_packed_run_is_up_to_date_and_has_the_same_records(lab):
     lab.run()
-    made = lab.plan()
-    write_results(made)
+    plan = lab.plan()
+    write_results(plan)
     shutil.rmtree(lab.output / "cells")
-    before = {path: path.read_bytes() for path in files_of(made.folder)}
+    before = {path: path.read_bytes() for path in files_of(plan.folder)}
     assert lab.run().unchanged
     write_results(lab.plan())
-    assert {path: path.read_bytes() for path in files_of(made.folder)} == before
+    assert {path: path.read_bytes() for path in files_of(plan.folder)} == before
 
 
 def files_of(folder):
@@ -161,18 +161,18 @@ def files_of(folder):
 
 @pytest.mark.parametrize("scores", [[2 / 3, 1 / 7, None], [0.1, math.pi], [1.0], []])
 def test_scores_of_tasks_keep_all_digits(tmp_path, scores):
-    made = record(per_task={"auc": scores})
+    new_record = record(per_task={"auc": scores})
     other = record("b", per_task={"auc": scores[::-1]})
-    content = pack(one.content() for one in (made, other))
+    content = pack(one.content() for one in (new_record, other))
     (tmp_path / PACKED).write_bytes(content)
-    assert read_packed(tmp_path) == {"a": made, "b": other}
+    assert read_packed(tmp_path) == {"a": new_record, "b": other}
 
 
 def test_rounding_does_not_affect_fractions_and_averages():
-    made = record(per_task={"auc": [2 / 3, None], "mse": [math.pi, 0.5]})
-    short = compact(made.content(), task_digits=7)
+    new_record = record(per_task={"auc": [2 / 3, None], "mse": [math.pi, 0.5]})
+    short = compact(new_record.content(), task_digits=7)
     assert short["per_task"] == {"auc": [2 / 3, None], "mse": [3.141593, 0.5]}
-    assert short["metrics"] == made.metrics
+    assert short["metrics"] == new_record.metrics
     assert stored_digits(short["per_task"]["mse"]) == 7
     assert stored_digits(short["per_task"]["auc"]) is None
 
@@ -195,71 +195,71 @@ def test_results_of_searches_follow_the_order_of_the_experiment():
 
 def test_a_published_run_has_the_same_report_as_its_jobs(lab, tmp_path_factory):
     text = lab.tiny + "keep: [predictions]\n"
-    made = lab.plan(text)
+    plan = lab.plan(text)
     lab.run(text)
-    write_results(made)
-    before = {name: writer(build_report(made.folder)) for name, writer in FILES.items()}
-    place = tmp_path_factory.mktemp("published") / "run"
-    made.folder.rename(place)
+    write_results(plan)
+    before = {name: writer(build_report(plan.folder)) for name, writer in FILES.items()}
+    folder = tmp_path_factory.mktemp("published") / "run"
+    plan.folder.rename(folder)
     lab.output.rename(lab.root / "gone")
     assert {
-        name: writer(build_report(place)) for name, writer in FILES.items()
+        name: writer(build_report(folder)) for name, writer in FILES.items()
     } == before
 
 
 @pytest.mark.slow
 def test_a_compact_run_has_the_same_reports_and_is_up_to_date(lab):
     lab.run()
-    made = lab.plan()
-    write_results(made)
+    plan = lab.plan()
+    write_results(plan)
     before = {
-        name: writer(build_report(made.folder)) for name, writer in FORMATS.items()
+        name: writer(build_report(plan.folder)) for name, writer in FORMATS.items()
     }
-    compact_run(made.folder)
-    size = (made.folder / "run.json").stat().st_size
+    compact_run(plan.folder)
+    size = (plan.folder / "run.json").stat().st_size
     shutil.rmtree(lab.output / "cells")
-    report = build_report(made.folder)
+    report = build_report(plan.folder)
     assert {name: writer(report) for name, writer in FORMATS.items()} == before
     assert not report.run.altered
     assert lab.run().unchanged
-    assert (made.folder / "run.json").stat().st_size == size
-    assert [state.name for state in job_states(lab.plan())] == ["done"] * len(made.rows)
+    assert (plan.folder / "run.json").stat().st_size == size
+    assert [state.name for state in job_states(lab.plan())] == ["done"] * len(plan.rows)
 
 
 def test_a_compact_run_without_its_records_is_rejected(lab):
     lab.run()
-    made = lab.plan()
-    write_results(made)
-    compact_run(made.folder)
-    (made.folder / PACKED).unlink()
+    plan = lab.plan()
+    write_results(plan)
+    compact_run(plan.folder)
+    (plan.folder / PACKED).unlink()
     with pytest.raises(DataError, match=PACKED) as caught:
-        build_report(made.folder)
+        build_report(plan.folder)
     assert caught.value.remedy
     assert lab.run().unchanged
 
 
 def test_compacting_does_not_hide_an_altered_plan(lab):
     lab.run()
-    made = lab.plan()
-    write_results(made)
-    run_file = made.folder / "run.json"
+    plan = lab.plan()
+    write_results(plan)
+    run_file = plan.folder / "run.json"
     run_file.write_text(run_file.read_text().replace("A tiny", "Another"))
-    compact_run(made.folder)
-    assert build_report(made.folder).run.altered
+    compact_run(plan.folder)
+    assert build_report(plan.folder).run.altered
 
 
 def test_jobs_of_other_versions_are_named(lab, capsys):
     lab.run()
-    made = lab.plan()
-    assert other_versions(made, job_states(made)) is None
-    store, key = made.store(), made.rows[0].job.key
-    one = store.load(key)
-    one.environment["packages"]["numpy"] = "0.9"
-    store.save(one)
-    states = job_states(made)
+    plan = lab.plan()
+    assert other_versions(plan, job_states(plan)) is None
+    store, key = plan.store(), plan.rows[0].job.key
+    record = store.load(key)
+    record.environment["packages"]["numpy"] = "0.9"
+    store.save(record)
+    states = job_states(plan)
     assert [state.name for state in states] == ["done"] * 4
     assert states[0].versions == {"numpy": "0.9"}
-    assert other_versions(made, states).startswith(
+    assert other_versions(plan, states).startswith(
         "1 cell computed with numpy 0.9 (here: numpy "
     )
     status(str(lab.root / "tiny.yaml"), output_dir=lab.output)
@@ -270,14 +270,14 @@ def test_jobs_of_other_versions_are_named(lab, capsys):
 
 
 def test_a_job_of_the_first_protocol_is_reported_as_such(lab):
-    made = lab.plan()
-    made.write()
+    plan = lab.plan()
+    plan.write()
     old = [Record("0" * 63 + str(i), "fit", {}, protocol=1) for i in range(4)]
-    (made.folder / PACKED).write_bytes(pack(one.content() for one in old))
-    run_file = made.folder / "run.json"
+    (plan.folder / PACKED).write_bytes(pack(record.content() for record in old))
+    run_file = plan.folder / "run.json"
     text = run_file.read_text()
-    for row, one in zip(made.rows, old, strict=True):
-        text = text.replace(row.job.key, one.key)
+    for row, record in zip(plan.rows, old, strict=True):
+        text = text.replace(row.job.key, record.key)
     run_file.write_text(text)
     now = lab.plan()
     states = job_states(now)
@@ -294,13 +294,15 @@ SEPARATORS = ["\u2028", "\u2029", "\x85", "\x1c", "\x1d", "\x1e", "\x0b", "\x0c"
 
 @pytest.mark.parametrize("separator", SEPARATORS)
 def test_names_with_other_line_separators_survive_packing(tmp_path, separator):
-    made = {key: record(key, result={"tasks": [f"a{separator}b", "c"]}) for key in "ab"}
-    (tmp_path / PACKED).write_bytes(pack(one.content() for one in made.values()))
-    assert read_packed(tmp_path) == made
+    created = {
+        key: record(key, result={"tasks": [f"a{separator}b", "c"]}) for key in "ab"
+    }
+    (tmp_path / PACKED).write_bytes(pack(one.content() for one in created.values()))
+    assert read_packed(tmp_path) == created
     stored = Records(tmp_path)
     stored.cells_folder.mkdir()
-    stored.path("a").write_text(made["a"].line())
-    assert stored.read("a") == made["a"]
+    stored.path("a").write_text(created["a"].line())
+    assert stored.read("a") == created["a"]
 
 
 def test_obsolete_files_may_have_any_name(tmp_path):

@@ -178,9 +178,9 @@ def test_a_search_of_a_packed_job_is_not_repeated(lab):
         "    grid: {alpha: [0.1, 10]}\n    select_with: {slow: 0}\n",
     )
     lab.run(plain)
-    made = lab.plan(plain)
+    run_plan = lab.plan(plain)
     before = compact(lab.results(plain)["strong", 0].content())["selection"]
-    made.store().pack(row.job.key for row in made.rows)
+    run_plan.store().pack(row.job.key for row in run_plan.rows)
     for path in (lab.output / "cells").glob("*.json"):
         path.unlink()
     other = plain.replace(
@@ -263,8 +263,8 @@ def test_item_6_profiles_share_exactly_their_common_jobs(lab):
     text = (
         lab.tiny + "profiles: {smoke: {methods: [{label: weak, params: {alpha: 5}}]}}\n"
     )
-    made = load_experiment(lab.write(text), profile="smoke")
-    run(plan(made, output=lab.output))
+    experiment = load_experiment(lab.write(text), profile="smoke")
+    run(plan(experiment, output=lab.output))
     assert counts(lab.run(text, load={"profile": "full"})) == (2, 0, 2, 0)
     assert (families(lab, "fit"), families(lab, "fold")) == (6, 4)
 
@@ -384,13 +384,13 @@ def test_a_damaged_job_file_is_recomputed(lab):
     key = lab.plan().rows[0].job.key
     file = lab.output / "cells" / f"{key}.json"
     file.write_text(file.read_text().replace('"auc":0.', '"auc":1.'))
-    made = lab.plan()
-    state = job_states(made)[0]
+    run_plan = lab.plan()
+    state = job_states(run_plan)[0]
     assert (state.name, state.reason.startswith(f"cells/{key}.json is damaged")) == (
         "damaged",
         True,
     )
-    assert counts(run(made)) == (1, 0, 3, 0)
+    assert counts(run(run_plan)) == (1, 0, 3, 0)
 
 
 def test_an_unwritable_folder_is_an_error(lab):

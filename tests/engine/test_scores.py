@@ -46,17 +46,17 @@ def swapped(path, other):
 
 def other_numbers(path):
     """Write a valid file with other numbers."""
-    found = np.load(path)["scores"]
-    path.write_bytes(npz({"scores": found + 1e-9}))
+    experiment = np.load(path)["scores"]
+    path.write_bytes(npz({"scores": experiment + 1e-9}))
 
 
 @pytest.fixture
 def table():
     rng = np.random.default_rng(0)
-    made = pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"])
-    made["task"] = ["s", "t"] * 30
-    made["y"] = made.a + rng.normal(size=60)
-    return made
+    frame = pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"])
+    frame["task"] = ["s", "t"] * 30
+    frame["y"] = frame.a + rng.normal(size=60)
+    return frame
 
 
 def compared(table, output, said=None):
@@ -76,12 +76,12 @@ def test_a_comparison_names_damaged_scores_and_recomputes_them(table, tmp_path, 
         "empty": lambda: files[0].write_bytes(b""),
     }[damage]()
     before = [path.read_bytes() for path in files]
-    said = []
-    second = compared(table, tmp_path, said)
+    messages = []
+    second = compared(table, tmp_path, messages)
     named = {
         name
         for name in (f"cells/{path.stem}.npz" for path in files)
-        if any(name in line for line in said)
+        if any(name in line for line in messages)
     }
     assert len(named) == (2 if damage == "swap" else 1)
     score = first.leaderboard.drop(columns="seconds", errors="ignore")
@@ -94,21 +94,21 @@ def test_a_comparison_names_damaged_scores_and_recomputes_them(table, tmp_path, 
 @pytest.mark.parametrize("damage", [flipped, other_numbers])
 def test_reproduce_and_report_name_damaged_scores(lab, damage):
     text = lab.tiny + "keep: [predictions]\n"
-    made = lab.plan(text)
-    run(made)
-    store, row = made.store(), made.rows[0]
+    plan = lab.plan(text)
+    run(plan)
+    store, row = plan.store(), plan.rows[0]
     damage(store.scores_files(row.job.key)[0][0])
     states = job_states(lab.plan(text))
     assert [state.name for state in states] == [
         "damaged",
         *["done"] * (len(states) - 1),
     ]
-    assert f"cells/{row.job.key}.npz" in rerun_reasons(made, states)[0]
-    report = build_report(made.folder)
+    assert f"cells/{row.job.key}.npz" in rerun_reasons(plan, states)[0]
+    report = build_report(plan.folder)
     assert any("test scores" in line for line in report.summary)
     assert "test scores" in FILES["report.md"](report)
     assert run(lab.plan(text)).n_ok == 1
-    assert build_report(made.folder).run.unsound == []
+    assert build_report(plan.folder).run.unsound == []
 
 
 CLAIM = """\
@@ -122,14 +122,14 @@ claims:
 
 def test_a_packed_run_keeps_digests_of_scores_but_not_the_scores(lab):
     text = lab.tiny + "keep: [predictions]\n" + CLAIM
-    made = lab.plan(text)
-    run(made)
-    before = [result.text for result in write_results(made).claims[0].results]
+    plan = lab.plan(text)
+    run(plan)
+    before = [result.text for result in write_results(plan).claims[0].results]
     assert "p-value" in before[0]
     shutil.rmtree(lab.output / "cells")
-    stored = made.store()
-    assert not any(stored.scores(stored.load(row.job.key)) for row in made.rows)
-    report = build_report(made.folder)
+    stored = plan.store()
+    assert not any(stored.scores(stored.load(row.job.key)) for row in plan.rows)
+    report = build_report(plan.folder)
     assert [result.text for result in report.claims[0].results] == before
     assert report.run.unsound == []
     assert run(lab.plan(text)).unchanged

@@ -89,8 +89,8 @@ def test_the_direction_is_that_of_the_metric_of_the_search(lab):
             )
             for f in job.folds
         ]
-        found = choice_of(job, folds)
-        assert (found["chosen"], found["metric"], found["seconds"]) == (
+        actual = choice_of(job, folds)
+        assert (actual["chosen"], actual["metric"], actual["seconds"]) == (
             {"alpha": best},
             metric,
             4.0,
@@ -98,17 +98,20 @@ def test_the_direction_is_that_of_the_metric_of_the_search(lab):
 
 
 def test_ties_and_grid_edges_are_reported():
-    found = chosen({"a": [1, 3, 2], "b": ["x"], "c": [5]}, fold([0.1, 0.7, 0.7]))
-    assert found["chosen"] == {"a": 3, "b": "x", "c": 5}
-    assert found["ties"] == [{"a": 2, "b": "x", "c": 5}]
-    assert found["edges"] == {"a": "high"}
+    selected = chosen({"a": [1, 3, 2], "b": ["x"], "c": [5]}, fold([0.1, 0.7, 0.7]))
+    assert selected["chosen"] == {"a": 3, "b": "x", "c": 5}
+    assert selected["ties"] == [{"a": 2, "b": "x", "c": 5}]
+    assert selected["edges"] == {"a": "high"}
     assert chosen({"a": [3, 1]}, fold([0.1, 0.7]))["edges"] == {"a": "low"}
 
 
 def test_the_first_of_equal_candidates_wins():
     for order in ([1, 2], [2, 1]):
-        found = chosen({"a": order}, fold([0.5, 0.5]))
-        assert (found["chosen"], found["ties"]) == ({"a": order[0]}, [{"a": order[1]}])
+        selected = chosen({"a": order}, fold([0.5, 0.5]))
+        assert (selected["chosen"], selected["ties"]) == (
+            {"a": order[0]},
+            [{"a": order[1]}],
+        )
 
 
 def test_edges_exist_only_for_numeric_grids_with_several_values():
@@ -120,11 +123,11 @@ def test_edges_exist_only_for_numeric_grids_with_several_values():
         "switch": [False, True],
     }
     grid["word"] = ["a", "b"]
-    place = candidates(grid).index(
+    index = candidates(grid).index(
         {"low": 1, "inside": 2, "high": 2.0, "alone": 4, "switch": True, "word": "b"}
     )
     scores = [0.5] * len(candidates(grid))
-    scores[place] = 0.6
+    scores[index] = 0.6
     assert chosen(grid, fold(scores))["edges"] == {"low": "low", "high": "high"}
     assert chosen({"a": [1, True, "x"]}, fold([0.6, 0.5, 0.5]))["edges"] == {}
 
@@ -133,13 +136,13 @@ def test_all_results_of_candidates_are_kept_by_fold():
     first, second = fold([0.5, None], [None, "E: no"]), fold([0.7, 0.8])
     first |= {"undefined": [1, 2], "not_converged": [True, False], "warm_started": True}
     second |= {"undefined": [3, 4], "not_converged": [True, True]}
-    found = chosen({"a": (1, 2)}, first, second)
-    assert found["undefined"] == [[1, 3], [2, 4]]
-    assert found["not_converged"] == [2, 1]
-    assert found["grid"] == {"a": [1, 2]}
-    assert found["metric"] == "auc"
-    assert found["errors"] == {"1": ["fold 0: E: no"]}
-    assert found["warm_started"] is False
+    selected = chosen({"a": (1, 2)}, first, second)
+    assert selected["undefined"] == [[1, 3], [2, 4]]
+    assert selected["not_converged"] == [2, 1]
+    assert selected["grid"] == {"a": [1, 2]}
+    assert selected["metric"] == "auc"
+    assert selected["errors"] == {"1": ["fold 0: E: no"]}
+    assert selected["warm_started"] is False
     assert (
         chosen({"a": [1, 2]}, first, {**second, "warm_started": True})["warm_started"]
         is True
@@ -158,22 +161,22 @@ def test_the_key_of_a_search_is_that_of_its_folds():
 
 
 def test_undefined_folds_are_left_out():
-    found = chosen(
+    selected = chosen(
         {"a": [1, 2]}, fold([None, 0.6]), fold([0.7, 0.6]), fold([None, None])
     )
-    assert found["chosen"] == {"a": 1}
-    assert found["scores"] == [[None, 0.7, None], [0.6, 0.6, None]]
-    assert found["means"] == [0.7, 0.6]
-    assert found["errors"] == {}
+    assert selected["chosen"] == {"a": 1}
+    assert selected["scores"] == [[None, 0.7, None], [0.6, 0.6, None]]
+    assert selected["means"] == [0.7, 0.6]
+    assert selected["errors"] == {}
 
 
 def test_a_candidate_that_failed_in_a_fold_is_excluded():
-    found = chosen(
+    selected = chosen(
         {"a": [1, 2]}, fold([0.9, 0.6]), fold([None, 0.6], ["ValueError: no", None])
     )
-    assert found["chosen"] == {"a": 2}
-    assert found["errors"] == {"0": ["fold 1: ValueError: no"]}
-    assert found["means"] == [None, 0.6]
+    assert selected["chosen"] == {"a": 2}
+    assert selected["errors"] == {"0": ["fold 1: ValueError: no"]}
+    assert selected["means"] == [None, 0.6]
     assert chosen({"a": [1]}, fold([None], ["E: x"]))["chosen"] is None
     assert chosen({"a": [1]}, fold([None]))["chosen"] is None
 
@@ -237,12 +240,12 @@ def test_warm_starts_go_from_strong_to_weak_regularization(lab, monkeypatch, tmp
         "fit 1 True",
     ]
     journal.unlink()
-    one = fit_of(
+    fit = fit_of(
         lab,
         'estimator: "lab.models:Ridge"\n    select_with: {warm_start: true}',
         "{alpha: [1]}",
     )
-    assert scored(one)["warm_started"] is False
+    assert scored(fit)["warm_started"] is False
     assert journal.read_text().splitlines() == ["fit 1 False"]
 
 
@@ -271,8 +274,8 @@ def test_after_a_failure_the_path_starts_cold(lab, monkeypatch):
 
 
 def test_strong_regularization_means_a_small_weight_of_the_loss():
-    found = candidates({"C": [1, 10, 0.1], "alpha": [2, 3]})
-    assert [found[i] for i in strong_to_weak(found)][:3] == [
+    actual = candidates({"C": [1, 10, 0.1], "alpha": [2, 3]})
+    assert [actual[i] for i in strong_to_weak(actual)][:3] == [
         {"C": 0.1, "alpha": 3},
         {"C": 0.1, "alpha": 2},
         {"C": 1, "alpha": 3},
@@ -280,8 +283,8 @@ def test_strong_regularization_means_a_small_weight_of_the_loss():
 
 
 def test_weights_of_the_loss_of_a_nested_estimator_are_recognized_by_their_name():
-    found = candidates({"base__C": [10, 1], "beta__alpha": [1, 10]})
-    assert [found[i] for i in strong_to_weak(found)] == [
+    actual = candidates({"base__C": [10, 1], "beta__alpha": [1, 10]})
+    assert [actual[i] for i in strong_to_weak(actual)] == [
         {"base__C": 1, "beta__alpha": 10},
         {"base__C": 1, "beta__alpha": 1},
         {"base__C": 10, "beta__alpha": 10},
@@ -290,10 +293,10 @@ def test_weights_of_the_loss_of_a_nested_estimator_are_recognized_by_their_name(
 
 
 def test_non_numeric_values_stay_together_in_the_order_of_the_file():
-    found = candidates(
+    actual = candidates(
         {"alpha": [1, 2], "kernel": ["rbf", "linear", None], "scale": [True, False]}
     )
-    order = [found[i] for i in strong_to_weak(found)]
+    order = [actual[i] for i in strong_to_weak(actual)]
     assert [params["alpha"] for params in order] == [2] * 6 + [1] * 6
     assert [params["kernel"] for params in order] == [
         "rbf",
@@ -323,8 +326,8 @@ def test_halving_continues_with_the_better_half_and_uses_its_mean(lab, monkeypat
     job = replace(job, search=replace(job.search, folds=3))
     (only,) = job.folds
     assert only.search.on == HALVING
-    whole = replace(job, search=replace(job.search, on="folds"))
-    columns = [scored(whole, k)["scores"] for k in range(job.search.folds)]
+    unhalved = replace(job, search=replace(job.search, on="folds"))
+    columns = [scored(unhalved, k)["scores"] for k in range(job.search.folds)]
     visited = []
     visit = fit._score_candidate
     monkeypatch.setattr(
@@ -332,7 +335,7 @@ def test_halving_continues_with_the_better_half_and_uses_its_mean(lab, monkeypat
         "_score_candidate",
         lambda *given: (visited.append(given[2]["alpha"]), visit(*given))[1],
     )
-    found = scored(job)
+    actual = scored(job)
     by_fold = [[0, 1, 2]]
     for k in range(1, len(columns)):
         left, means = (
@@ -349,13 +352,13 @@ def test_halving_continues_with_the_better_half_and_uses_its_mean(lab, monkeypat
     assert choice_of(job, [score_candidates(only, data())])["chosen"] == {
         "alpha": job.search.grid["alpha"][last]
     }
-    assert found["scores"][last] == pytest.approx(
+    assert actual["scores"][last] == pytest.approx(
         sum(column[last] for column in columns) / len(columns), abs=1e-15
     )
     dropped = set(range(3)) - set(by_fold[-1])
     assert dropped
     assert all(
-        found["scores"][i] is None and found["errors"][i] is None for i in dropped
+        actual["scores"][i] is None and actual["errors"][i] is None for i in dropped
     )
 
 
@@ -363,10 +366,10 @@ def test_halving_drops_candidates_that_fail(lab):
     text = lab.tiny.replace(
         "grid: {alpha: [0.1, 10]}", "grid: {alpha: [-1, 10, 1]}\n    halving: true"
     )
-    found = scored(lab.plan(text).rows[0].job)
-    assert found["errors"][0] == "ValueError: alpha must not be negative"
-    assert found["scores"][0] is None
-    assert any(score is not None for score in found["scores"])
+    actual = scored(lab.plan(text).rows[0].job)
+    assert actual["errors"][0] == "ValueError: alpha must not be negative"
+    assert actual["scores"][0] is None
+    assert any(score is not None for score in actual["scores"])
 
 
 def test_halving_without_values_is_rejected(lab):

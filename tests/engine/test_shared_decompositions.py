@@ -17,16 +17,16 @@ from mtlrun.problem.taskdata import TaskData
 @pytest.fixture
 def n_decompositions(monkeypatch):
     """Count the computed eigendecompositions."""
-    made = []
+    created = []
     for name in ("SharedRotation", "TaskRotation"):
         cls = getattr(rotation, name)
 
         def counted(data, fit_intercept, cls=cls):
-            made.append(data)
+            created.append(data)
             return cls(data, fit_intercept)
 
         monkeypatch.setattr(rotation, name, counted)
-    return made
+    return created
 
 
 def ragged_rows():

@@ -42,25 +42,25 @@ def test_items_with_the_same_output_share_their_jobs(lab):
 
     files = written()
     text = other(lab).replace("methods:", "keep: [predictions]\nmethods:")
-    made = lab.plan(text)
-    jobs, folds = missing_jobs(made, made.store())
-    assert ([made.names[job.key] for job in jobs], folds) == (
+    plan = lab.plan(text)
+    jobs, folds = missing_jobs(plan, plan.store())
+    assert ([plan.names[job.key] for job in jobs], folds) == (
         ["simulated-rmtl/new/trial 0", "simulated-rmtl/new/trial 1"],
         [],
     )
-    summary, lines = computed(made)
+    summary, lines = computed(plan)
     assert "lab/other: 2 of 6 cells to compute\n" in lines
     assert (summary.n_ok, summary.n_cached) == (2, 4)
     now = written()
     assert files.items() <= now.items()
     assert len(now) == len(files) + 2 * 2  # A record and its test scores
-    assert not is_partial(build_report(made.folder))
+    assert not is_partial(build_report(plan.folder))
 
 
 def test_status_counts_jobs_of_other_items_as_done(lab):
     lab.run()
-    made = lab.plan(other(lab))
-    assert [state.name for state in job_states(made)] == ["done"] * 4 + ["missing"] * 2
+    plan = lab.plan(other(lab))
+    assert [state.name for state in job_states(plan)] == ["done"] * 4 + ["missing"] * 2
 
 
 def test_a_run_whose_jobs_are_all_done_elsewhere_is_up_to_date_and_has_a_report(lab):
@@ -77,9 +77,9 @@ def test_a_run_whose_jobs_are_all_done_elsewhere_is_up_to_date_and_has_a_report(
 
 def test_other_numbers_are_not_shared_and_force_recomputes_shared_jobs(lab):
     lab.run()
-    made = lab.plan(other(lab) + "seed: 3\n")
-    assert {state.name for state in job_states(made)} == {"missing"}
-    assert len(missing_jobs(made, made.store())[1]) == 4
+    plan = lab.plan(other(lab) + "seed: 3\n")
+    assert {state.name for state in job_states(plan)} == {"missing"}
+    assert len(missing_jobs(plan, plan.store())[1]) == 4
     summary, _ = computed(
         lab.plan(lab.tiny.replace("lab/tiny", "lab/other")), force=True
     )
@@ -89,8 +89,8 @@ def test_other_numbers_are_not_shared_and_force_recomputes_shared_jobs(lab):
 def test_jobs_that_failed_in_another_item_are_retried(lab):
     broken = lab.tiny.replace("alpha: 0.001", "alpha: -1")
     lab.run(broken)
-    made = lab.plan(broken.replace("lab/tiny", "lab/other"))
-    assert {made.names[job.key] for job in missing_jobs(made, made.store())[0]} == {
+    plan = lab.plan(broken.replace("lab/tiny", "lab/other"))
+    assert {plan.names[job.key] for job in missing_jobs(plan, plan.store())[0]} == {
         "simulated-rmtl/weak/trial 0",
         "simulated-rmtl/weak/trial 1",
     }
@@ -125,14 +125,14 @@ def test_a_run_whose_table_is_replaced_reports_it_at_its_end(lab):
 
 def test_seconds_measured_beside_another_process_are_not_serial(lab):
     text = lab.tiny + "timing: {repeats: 1}\n"
-    made = lab.plan(text)
+    plan = lab.plan(text)
     (lab.output / "cells").mkdir(parents=True)
     with exclusive_lock(lab.output / "cells/lab-other-full.lock"):
-        run(made)
+        run(plan)
     assert [record.environment["serial"] for record in lab.results(text).values()] == [
         False
     ] * 4
-    run(made, force=True)
+    run(plan, force=True)
     assert [record.environment["serial"] for record in lab.results(text).values()] == [
         True
     ] * 4
@@ -148,31 +148,31 @@ def test_finished_folds_survive_an_interrupted_search(lab, monkeypatch):
         return score_candidates(job, data)
 
     monkeypatch.setattr("mtlrun.engine.fit.score_candidates", interrupted)
-    made = lab.plan()
-    assert run(made).interrupted
+    plan = lab.plan()
+    assert run(plan).interrupted
     (fold,) = lab.records().values()
-    assert (fold.family, fold.key) == (JobKind.FOLD, made.rows[0].job.folds[0].key)
+    assert (fold.family, fold.key) == (JobKind.FOLD, plan.rows[0].job.folds[0].key)
     assert run(lab.plan()).n_ok == 4
     assert calls == [(0, 0), (0, 1), (0, 1), (1, 0), (1, 1)]
     assert not any(map(is_locked, (lab.output / "cells").glob("*.lock")))
     kept = {
-        place: record.selection["scores"]
-        for place, record in lab.results().items()
+        key: record.selection["scores"]
+        for key, record in lab.results().items()
         if record.selection
     }
-    run(made, force=True)
-    assert {place: lab.results()[place].selection["scores"] for place in kept} == kept
+    run(plan, force=True)
+    assert {key: lab.results()[key].selection["scores"] for key in kept} == kept
 
 
 def test_a_search_whose_last_fold_finished_first_is_completed(lab):
-    made = lab.plan()
-    store, fold = made.store(), made.rows[0].job.folds[1]
+    plan = lab.plan()
+    store, fold = plan.store(), plan.rows[0].job.folds[1]
     store.save(compute_job(fold, None, None)[0])
     written = store.path(fold.key).read_bytes()
-    assert run(made).n_ok == 4
+    assert run(plan).n_ok == 4
     assert store.path(fold.key).read_bytes() == written
     kept = lab.results()["strong", 0].selection
-    run(made, force=True)
+    run(plan, force=True)
     again = lab.results()["strong", 0].selection
     assert {**again, "seconds": 0} == {**kept, "seconds": 0}
 

@@ -33,10 +33,10 @@ def test_our_versions_are_integers_and_packages_have_their_version():
         "sklearn.linear_model:Ridge",
     ]
     names = {"RobustMTL", "svm-seconds", "protocol", "reader:mulan", "sklearn"}
-    found = versions_of(paths, "reader:mulan")
-    assert set(found) == names
-    assert found["sklearn"] == sklearn.__version__
-    assert all(isinstance(found[name], int) for name in names - {"sklearn"})
+    versions = versions_of(paths, "reader:mulan")
+    assert set(versions) == names
+    assert versions["sklearn"] == sklearn.__version__
+    assert all(isinstance(versions[name], int) for name in names - {"sklearn"})
     assert versions_of(["collections:Counter"])["collections"] == "{}.{}".format(
         *sys.version_info
     )
@@ -86,8 +86,8 @@ def test_a_raised_version_outdates_the_jobs_of_that_method_only(lab, monkeypatch
     now = 1 + len(registry.METHODS["SparseMTL"].changes)
     with monkeypatch.context() as patch:
         raised(patch, "SparseMTL")
-        made = lab.plan(text)
-        lines = rerun_reasons(made, job_states(made))
+        plan = lab.plan(text)
+        lines = rerun_reasons(plan, job_states(plan))
         assert lines == [
             f"rerun simulated-rmtl/sparse/2 trials: SparseMTL {now} -> {now + 1}: the step was too short"
         ]
@@ -110,11 +110,11 @@ def test_a_raised_protocol_or_generator_outdates_all_jobs(lab, monkeypatch):
     ):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, value)
-            made = lab.plan(text)
-            assert {state.name for state in job_states(made)} == {"outdated"}
+            plan = lab.plan(text)
+            assert {state.name for state in job_states(plan)} == {"outdated"}
             assert all(
                 line.endswith("1 -> 2: another seed")
-                for line in rerun_reasons(made, job_states(made))
+                for line in rerun_reasons(plan, job_states(plan))
             )
     assert jobs.PROTOCOL_CHANGES is methods.PROTOCOL_CHANGES
     assert data_load.SOURCE_CHANGES is methods.SOURCE_CHANGES

@@ -126,8 +126,8 @@ def test_missing_labels_are_left_out(ragged):
 def test_the_task_column_is_not_a_feature(ragged, position):
     X, y, ids = ragged
     codes = np.unique(ids, return_inverse=True)[1]
-    place = position % 5
-    with_ids = np.insert(X, place, codes, axis=1)
+    column = position % 5
+    with_ids = np.insert(X, column, codes, axis=1)
     expected = IndependentRidge().fit(X, y, task_id=codes)
     model = IndependentRidge(task_column=position).fit(with_ids, y)
     assert model.n_features_in_ == 4
@@ -589,12 +589,14 @@ def test_class_weights_match_scikit_learn_and_explicit_weights():
     # Missing values of a shared design belong to no class.
     Y = np.column_stack([y, y])
     Y[:20, 1] = np.nan
-    own = [
+    explicit = [
         CMTL(class_weight="balanced", alpha=0.0).fit(X[rows], y[rows])
         for rows in (np.s_[:], np.s_[20:])
     ]
     both = CMTL(class_weight="balanced", alpha=0.0, tol=1e-9).fit(X, Y)
-    assert_allclose(both.coef_, np.vstack([model.coef_ for model in own]), atol=1e-3)
+    assert_allclose(
+        both.coef_, np.vstack([model.coef_ for model in explicit]), atol=1e-3
+    )
 
 
 @pytest.mark.parametrize("weights", ["balance", {1.0: -1.0}, 2.0])

@@ -102,8 +102,10 @@ def penalty(model):
             "S": lambda: np.linalg.norm(P, "nuc"),
             "D": lambda: np.abs(P).max(axis=0).sum(),
         }[name[0]]()
-        own = np.linalg.norm(Q, axis=1).sum() if name[0] == "R" else np.abs(Q).sum()
-        return p["alpha"] * (shared + p["lam"] * own)
+        task_part = (
+            np.linalg.norm(Q, axis=1).sum() if name[0] == "R" else np.abs(Q).sum()
+        )
+        return p["alpha"] * (shared + p["lam"] * task_part)
     if name == "GraphMTL":
         coupling = (
             np.sum(d**2) if p["graph"] == "chain" else np.sum((W - W.mean(axis=0)) ** 2)

@@ -211,9 +211,9 @@ def test_isolated_and_single_tasks_are_allowed():
         model.coef_[2:], IndependentRidge(1.0).fit(X, Y[:, 2:]).coef_, atol=1e-4
     )
     for graph in ("mean", "chain"):
-        one = GraphMTL(5.0, graph, **TIGHT).fit(X, Y[:, 0])
+        single = GraphMTL(5.0, graph, **TIGHT).fit(X, Y[:, 0])
         assert_allclose(
-            one.coef_, IndependentRidge(1.0).fit(X, Y[:, 0]).coef_, atol=1e-4
+            single.coef_, IndependentRidge(1.0).fit(X, Y[:, 0]).coef_, atol=1e-4
         )
 
 
@@ -273,8 +273,10 @@ def test_special_cases_of_the_fused_model_match_other_models():
     )
     entries = FusedMTL(0.0, fusion=0.0, sparsity=3.0, **TIGHT).fit(X, Y)
     assert_allclose(entries.coef_, SparseMTL(3.0, **TIGHT).fit(X, Y).coef_, atol=1e-4)
-    one = FusedMTL(2.0, fusion=9.0, sparsity=1.0, **TIGHT).fit(X, Y[:, 0])
-    assert_allclose(one.coef_, SparseMTL(3.0, **TIGHT).fit(X, Y[:, 0]).coef_, atol=1e-4)
+    single = FusedMTL(2.0, fusion=9.0, sparsity=1.0, **TIGHT).fit(X, Y[:, 0])
+    assert_allclose(
+        single.coef_, SparseMTL(3.0, **TIGHT).fit(X, Y[:, 0]).coef_, atol=1e-4
+    )
 
 
 def test_fused_tasks_have_segments_of_equal_coefficients():

@@ -116,8 +116,8 @@ def test_tasks_that_share_a_subspace_are_grouped(loss):
     X, y, ids = planted(W, n=60, noise=0.1)
     model = Whom(1.0, 2, loss=loss).fit(X, y, task_id=ids)
     assert model.groups_ == [[0, 1, 2, 3], [4, 5, 6, 7]]
-    one = Whom(1.0, 1, loss=loss).fit(X, y, task_id=ids)
-    assert model.objective_[-1] < one.objective_[-1]
+    single = Whom(1.0, 1, loss=loss).fit(X, y, task_id=ids)
+    assert model.objective_[-1] < single.objective_[-1]
 
 
 def test_several_starts_give_the_best_partition():
@@ -136,14 +136,14 @@ def test_several_starts_give_the_best_partition():
         values[str(sorted([group, others]))] = cp.Problem(
             cp.Minimize(loss + norms)
         ).solve(solver="SCS", eps=1e-6)
-    one, five = (
+    single, five = (
         Whom(1.0, 2, loss="squared", n_init=n, tol=1e-6).fit(X, Y) for n in (1, 5)
     )
     best = min(values.values())
     assert str(five.groups_) == min(values, key=values.get)
     assert five.objective_[-1] == pytest.approx(best, rel=1e-4)
-    assert one.objective_[-1] == pytest.approx(values[str(one.groups_)], rel=1e-4)
-    assert one.objective_[-1] > 1.01 * best
+    assert single.objective_[-1] == pytest.approx(values[str(single.groups_)], rel=1e-4)
+    assert single.objective_[-1] > 1.01 * best
 
 
 def test_moves_repair_groups():

@@ -24,7 +24,7 @@ def problem(n=60, d=5, T=4, seed=0):
 
 @pytest.mark.parametrize("model", [FETR, MTFRL])
 def test_parameters_may_be_positional(model):
-    one = model(1.0, 2.0, 0.1, 10.0, "cg", False, 1e-3, 7)
+    positional = model(1.0, 2.0, 0.1, 10.0, "cg", False, 1e-3, 7)
     names = (
         "eta",
         "rho",
@@ -35,7 +35,7 @@ def test_parameters_may_be_positional(model):
         "tol",
         "max_iter",
     )
-    assert [getattr(one, name) for name in names] == [
+    assert [getattr(positional, name) for name in names] == [
         1.0,
         2.0,
         0.1,

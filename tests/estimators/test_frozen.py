@@ -159,40 +159,40 @@ def solve(name, params, data):
     """Return the solution as plain numbers, with predictions if there are no
     coefficients.
     """
-    known = build(name).get_params()
-    tight = {key: value for key, value in TIGHT.items() if key in known}
+    defaults = build(name).get_params()
+    tight = {key: value for key, value in TIGHT.items() if key in defaults}
     model = build(
         {"estimator": name, "params": tight | SETTINGS.get(name, {}) | params}
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(**data)
-    found = {}
+    actual = {}
     if getattr(model, "objective_", None):
-        found["objective"] = model.objective_[-1]
+        actual["objective"] = model.objective_[-1]
     if getattr(model, "gap_", None) is not None:
-        found["gap"] = model.gap_
+        actual["gap"] = model.gap_
     if hasattr(model, "coef_"):
-        found |= {"intercept": model.intercept_, "coef": model.coef_}
+        actual |= {"intercept": model.intercept_, "coef": model.coef_}
     else:
         rows = {key: data[key][:5] for key in ("X", "task_id") if key in data}
-        found["predicted"] = getattr(model, "decision_function", model.predict)(**rows)
+        actual["predicted"] = getattr(model, "decision_function", model.predict)(**rows)
     parts = [part for part in PARTS if hasattr(model, part)]
-    return found | {part: np.linalg.norm(getattr(model, part)) for part in parts}
+    return actual | {part: np.linalg.norm(getattr(model, part)) for part in parts}
 
 
 def cases():
     """Yield cases by name: method, parameters, layout, and whether weighted."""
-    found = {}
+    actual = {}
     for name, info in METHODS.items():
         for layout in info.designs:
-            found[f"{name}, {layout}"] = name, {}, layout, False
+            actual[f"{name}, {layout}"] = name, {}, layout, False
             if info.extra != "nn":  # Networks do not support weights.
-                found[f"{name}, {layout}, weighted"] = name, {}, layout, True
+                actual[f"{name}, {layout}, weighted"] = name, {}, layout, True
     for name, params in VARIANTS:
         words = ", ".join(f"{key}={value}" for key, value in params.items())
-        found[f"{name}, {words}"] = name, params, "ragged", METHODS[name].extra != "nn"
-    return found
+        actual[f"{name}, {words}"] = name, params, "ragged", METHODS[name].extra != "nn"
+    return actual
 
 
 CASES = cases()
@@ -209,9 +209,9 @@ def test_the_stored_solution_is_reproduced(case, judge):
     versions = {"before": stored.pop("versions"), "now": versions_of_case(name, params)}
     data, problems = arrange(name, layout, weighted), []
     for X in (data["X"], sp.csr_array(data["X"])):
-        found = solve(name, params, data | {"X": X})
-        assert found.keys() == stored.keys()
-        problems += differences(name, stored, found)
+        solution = solve(name, params, data | {"X": X})
+        assert solution.keys() == stored.keys()
+        problems += differences(name, stored, solution)
     before = {"versions": versions["before"], "numbers": stored}
     judge(
         "; ".join([case, *problems]),
@@ -292,8 +292,8 @@ def write():
             }
     stored = {case: stored[case] for case in CASES}
     lines = [
-        f"{json.dumps(case)}: {json.dumps(found, default=rounded)}"
-        for case, found in stored.items()
+        f"{json.dumps(case)}: {json.dumps(actual, default=rounded)}"
+        for case, actual in stored.items()
     ]
     STORED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 

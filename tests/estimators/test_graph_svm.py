@@ -31,9 +31,12 @@ def tasks():
     X = rng.normal(size=(90, 4))
     ids = np.array(["b", "a", "c"])[rng.choice(3, size=90, p=[0.5, 0.3, 0.2])]
     common = np.array([1.0, -1.0, 0.5, 0.0])
-    own = {name: common + 0.5 * rng.normal(size=4) for name in "abc"}
+    coefficients = {name: common + 0.5 * rng.normal(size=4) for name in "abc"}
     y = np.array(
-        [np.sign(x @ own[i] + 0.5 * rng.normal()) for x, i in zip(X, ids, strict=True)]
+        [
+            np.sign(x @ coefficients[i] + 0.5 * rng.normal())
+            for x, i in zip(X, ids, strict=True)
+        ]
     )
     return X, y, ids
 
@@ -364,11 +367,13 @@ def test_the_kernel_svm_without_intercept_solves_the_problem_of_the_linear_one(
         "fit_intercept": False,
         "tol": 1e-8,
     }
-    found = MultiTaskKernelSVC(**options, gram=gram).fit(strings, labels, task_id=owner)
+    fitted = MultiTaskKernelSVC(**options, gram=gram).fit(
+        strings, labels, task_id=owner
+    )
     best = GraphSVC(features=WeightedDegree(degree=3), tol=1e-10).fit(
         strings, labels, task_id=owner
     )
-    assert found.objective_[-1] == pytest.approx(best.objective_[-1], rel=1e-6)
+    assert fitted.objective_[-1] == pytest.approx(best.objective_[-1], rel=1e-6)
 
 
 def test_features_and_matrix_of_the_kernel_agree():
@@ -444,8 +449,8 @@ def test_the_kernel_svm_handles_shared_designs_weights_strings_and_a_single_clas
         .gap_
         < 0.01
     )
-    one = MultiTaskKernelSVC().fit(X, np.ones(90))
-    assert (one.predict(X) == 1).all()
+    single_class = MultiTaskKernelSVC().fit(X, np.ones(90))
+    assert (single_class.predict(X) == 1).all()
     assert (
         MultiTaskKernelSVC(fit_intercept=False)
         .fit(np.abs(X), np.ones(90))

@@ -65,8 +65,8 @@ def test_scores_match_libsvm_with_the_learned_kernel(ragged):
             for weight, kernel in zip(model.theta_[t], kernels, strict=True)
         )
         svc = SVC(kernel="precomputed", tol=1e-7).fit(K, labels)
-        found = model.decision_function(A, task_id=ids[ids == name])
-        assert_allclose(found, svc.decision_function(K), atol=5e-3)
+        actual = model.decision_function(A, task_id=ids[ids == name])
+        assert_allclose(actual, svc.decision_function(K), atol=5e-3)
 
 
 def test_the_limits_have_separate_estimators(ragged):

@@ -120,11 +120,11 @@ def test_a_single_task_is_least_squares_with_its_standard_errors():
     )
     assert_allclose(std**2, variance, rtol=1e-6)
     assert point.shape == (2,)
-    found = model.estimates()
-    assert_allclose(found.pooled, found.alone, rtol=1e-6)
-    assert_allclose(found.pooled[0, 1:], model.coef_[0], rtol=1e-8)
+    estimates = model.estimates()
+    assert_allclose(estimates.pooled, estimates.alone, rtol=1e-6)
+    assert_allclose(estimates.pooled[0, 1:], model.coef_[0], rtol=1e-8)
     assert_allclose(
-        found.pooled[0, 0], y.mean(), rtol=1e-8
+        estimates.pooled[0, 0], y.mean(), rtol=1e-8
     )  # The level at the mean of the columns
 
 
@@ -138,9 +138,9 @@ def test_intervals_have_their_nominal_coverage(T):
             X[train], y[train], task_id=ids[train]
         )
         seen, unseen = (ids < T) & ~train, ids >= T
-        for rows, found in ((seen, inside), (unseen, new)):
+        for rows, actual in ((seen, inside), (unseen, new)):
             mean, std = model.predict(X[rows], task_id=ids[rows], return_std=True)
-            found.append(np.mean(np.abs(y[rows] - mean) < 1.96 * std))
+            actual.append(np.mean(np.abs(y[rows] - mean) < 1.96 * std))
         coefficients.append(
             np.mean(np.abs(W[:T, 1:] - model.coef_) < 1.96 * model.coef_std_)
         )
@@ -179,12 +179,12 @@ def test_standard_deviations_have_the_shape_of_predictions(layout, covariance):
 def test_rows_of_a_shared_fit_may_name_their_task():
     X, y = shared()
     model = HierarchicalMTL("diagonal").fit(X, y)
-    every, one = (
+    all_tasks, one_task = (
         model.predict(X, return_std=True),
         model.predict(X, task_id=np.full(30, 2), return_std=True),
     )
-    assert_allclose(one[0], every[0][:, 2])
-    assert_allclose(one[1], every[1][:, 2])
+    assert_allclose(one_task[0], all_tasks[0][:, 2])
+    assert_allclose(one_task[1], all_tasks[1][:, 2])
 
 
 def test_columns_with_equal_slopes_have_one_coefficient():
@@ -270,14 +270,14 @@ def test_holm_counts_all_slopes_that_may_differ_whichever_are_tested(tested):
     model = HierarchicalMTL("diagonal").fit(X, y, task_id=ids)
     # A single test without `each` is not adjusted.
     raw = {name: model.test(name, method="lrt").p_value for name in X}
-    found = {t.tested: t.p_value for t in model.test(tested, each=True)}
+    actual = {t.tested: t.p_value for t in model.test(tested, each=True)}
     names = list(X) if tested == "slopes" else tested
-    assert list(found) == names
+    assert list(actual) == names
     largest = 0.0
     for rank, name in enumerate(sorted(names, key=raw.get)):
         largest = max(largest, min(1.0, (3 - rank) * raw[name]))
-        assert found[name] == pytest.approx(largest)
-    assert found["u"] == pytest.approx(3 * raw["u"])
+        assert actual[name] == pytest.approx(largest)
+    assert actual["u"] == pytest.approx(3 * raw["u"])
 
 
 def same_designs(seed, spread):
@@ -295,19 +295,19 @@ def same_designs(seed, spread):
 def sums_of_squares(x, y, ids):
     """Return the residual sums of squares with a common slope and with one per task."""
     levels = np.eye(ids.max() + 1)[ids]
-    found = []
+    actual = []
     for columns in (x[:, np.newaxis], levels * x[:, np.newaxis]):
         design = np.column_stack([levels, columns])
         residual = y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
-        found.append(residual @ residual)
-    return found
+        actual.append(residual @ residual)
+    return actual
 
 
 @pytest.mark.parametrize(("seed", "spread"), [(0, 0.0), (1, 0.5), (2, 0.7)])
 def test_exact_tests_have_the_p_value_of_the_f_test(seed, spread):
     x, y, ids = same_designs(seed, spread)
-    common, own = sums_of_squares(x, y, ids)
-    statistic = ((common - own) / 7) / (own / (48 - 16))
+    common, separate = sums_of_squares(x, y, ids)
+    statistic = ((common - separate) / 7) / (separate / (48 - 16))
     expected = f_distribution.sf(statistic, 7, 48 - 16)
     model = HierarchicalMTL("diagonal").fit(x[:, np.newaxis], y, task_id=ids)
     by_f = model.test("slopes", method="f")
@@ -325,8 +325,8 @@ def test_the_ratio_of_one_variance_uses_half_a_chi_square():
     assert half_chi2(0.0) == 1.0
     X, y, ids = three_slopes()
     model = HierarchicalMTL("diagonal").fit(X, y, task_id=ids)
-    found = model.test("u", method="lrt")
-    assert found.p_value == pytest.approx(0.5 * chi2.sf(found.statistic, 1))
+    tests = model.test("u", method="lrt")
+    assert tests.p_value == pytest.approx(0.5 * chi2.sf(tests.statistic, 1))
 
 
 def test_a_bootstrap_counts_the_original_table():
@@ -493,9 +493,9 @@ def test_scaled_targets_scale_the_standard_deviations(layout):
     inner = model.estimator_.predict(X, **ids, return_std=True)[1]
     assert_allclose(std, inner * model.scale_)
     if layout == "shared":
-        one = model.predict(X, task_id=np.full(30, 3), return_std=True)
-        assert_allclose(one[0], mean[:, 3])
-        assert_allclose(one[1], std[:, 3])
+        predicted = model.predict(X, task_id=np.full(30, 3), return_std=True)
+        assert_allclose(predicted[0], mean[:, 3])
+        assert_allclose(predicted[1], std[:, 3])
 
 
 # ------------------------------------------------------------- noise by task

@@ -98,8 +98,8 @@ def test_a_single_task_is_logistic_regression():
     odds, averaged = plain.decision_function(X), model.decision_function(X)
     variances = (A @ np.linalg.inv((A.T * (p * (1 - p))) @ A) * A).sum(axis=1)
     assert_allclose(averaged, odds / np.sqrt(1 + np.pi * variances / 8), rtol=1e-3)
-    found = model.estimates()
-    assert_allclose(found.alone, found.pooled, atol=2e-3)
+    estimates = model.estimates()
+    assert_allclose(estimates.alone, estimates.pooled, atol=2e-3)
 
 
 def test_partial_pooling_predicts_better_than_separate_or_pooled_models():
@@ -225,15 +225,15 @@ def test_a_model_stores_no_rows():
 def test_tests_detect_in_which_coefficients_tasks_differ(spread, every, slopes):
     X, y, ids, _ = table(T=40, n=30, spread=spread)
     model, rows = HierarchicalMTLClassifier(), {"task_id": ids}
-    found = model.test(X, y, **rows), model.test(X, y, "slopes", **rows)
-    assert [test.p_value < 0.01 for test in found] == [every, slopes]
-    assert [test.tested for test in found] == ["all", "slopes"]
+    actual = model.test(X, y, **rows), model.test(X, y, "slopes", **rows)
+    assert [test.p_value < 0.01 for test in actual] == [every, slopes]
+    assert [test.tested for test in actual] == ["all", "slopes"]
     columns = model.test(pd.DataFrame(X, columns=["a", "b"]), y, ["b", "a"], **rows)
     assert [(test.tested, test.p_value < 0.01) for test in columns] == [
         ("b", False),
         ("a", slopes),
     ]
-    assert all(test.method == "lrt" for test in (*found, *columns))
+    assert all(test.method == "lrt" for test in (*actual, *columns))
 
 
 def test_a_ratio_is_the_decrease_of_the_objective_and_p_values_are_adjusted_for_all_slopes():
@@ -252,10 +252,10 @@ def test_a_ratio_is_the_decrease_of_the_objective_and_p_values_are_adjusted_for_
         .fit(X, y, task_id=ids)
         .objective_[-1]
     )
-    one = HierarchicalMTLClassifier().test(X, y, 0, task_id=ids)
-    assert one.statistic == pytest.approx(fixed - fits["diagonal"], abs=1e-5)
-    assert one.p_value == pytest.approx(
-        chi2.sf(one.statistic, 1), rel=1e-9
+    single = HierarchicalMTLClassifier().test(X, y, 0, task_id=ids)
+    assert single.statistic == pytest.approx(fixed - fits["diagonal"], abs=1e-5)
+    assert single.p_value == pytest.approx(
+        chi2.sf(single.statistic, 1), rel=1e-9
     )  # Half, for each of two slopes
 
 
@@ -263,16 +263,16 @@ def test_two_variances_use_the_mixture_of_three_chi_squares():
     # For any model, the printed p-value is the tail of a mixture, 1/4, 1/2 and 1/4, of
     # chi-squares with 0, 1 and 2 degrees of freedom; draws from it give the same value.
     X, y, ids, _ = table(seed=6, T=20, spread=(0.25, 0.2, 0.0))
-    found = HierarchicalMTLClassifier("diagonal").test(X, y, task_id=ids)
+    tests = HierarchicalMTLClassifier("diagonal").test(X, y, task_id=ids)
     rng = np.random.default_rng(0)
     parts = np.clip(rng.normal(size=(400_000, 2)), 0.0, None)
     draws = np.square(parts).sum(axis=1)
     # The p-value is far above the tolerance, so that other mixtures would differ.
-    assert 0.1 < found.p_value < 0.2
-    assert found.p_value == pytest.approx(np.mean(draws >= found.statistic), abs=0.003)
+    assert 0.1 < tests.p_value < 0.2
+    assert tests.p_value == pytest.approx(np.mean(draws >= tests.statistic), abs=0.003)
     slopes = HierarchicalMTLClassifier("diagonal").test(X, y, "slopes", task_id=ids)
-    one = np.mean(np.square(parts[:, 0]) >= slopes.statistic)
-    assert slopes.p_value == pytest.approx(one, abs=0.003)
+    half_tail = np.mean(np.square(parts[:, 0]) >= slopes.statistic)
+    assert slopes.p_value == pytest.approx(half_tail, abs=0.003)
 
 
 def test_untestable_coefficients_are_reported():
@@ -309,9 +309,9 @@ def test_probabilities_are_averages_over_the_posterior():
     std = np.sqrt(np.einsum("ij,jk,ik->i", rows, model.covariance_, rows))
     draws = np.random.default_rng(0).normal(size=20_000)
     expected = expit(odds[:, None] + std[:, None] * draws).mean(axis=1)
-    found = model.predict_proba(X[:5], task_id=[-1] * 5)
-    assert_allclose(found[:, 1], expected, atol=0.02)
-    assert_allclose(found.sum(axis=1), 1.0)
+    probabilities = model.predict_proba(X[:5], task_id=[-1] * 5)
+    assert_allclose(probabilities[:, 1], expected, atol=0.02)
+    assert_allclose(probabilities.sum(axis=1), 1.0)
     assert np.abs(expit(odds) - expected).max() > 0.04
     seen = model.predict_proba(X, task_id=ids)[:, 1]
     plain = expit((X * model.coef_[ids]).sum(axis=1) + model.intercept_[ids])
@@ -324,10 +324,10 @@ def test_probabilities_of_a_shared_design_are_those_of_its_rows(layout):
     if layout == "masked":
         Y = np.where(np.random.default_rng(1).random(Y.shape) < 0.2, np.nan, Y)
     model = HierarchicalMTLClassifier("scalar").fit(X, Y)
-    found = model.predict_proba(X)
+    probabilities = model.predict_proba(X)
     for t in range(Y.shape[1]):
-        one = model.predict_proba(X, task_id=np.full(len(X), t))
-        assert_allclose(found[:, t], one[:, 1])
+        task_probabilities = model.predict_proba(X, task_id=np.full(len(X), t))
+        assert_allclose(probabilities[:, t], task_probabilities[:, 1])
 
 
 def test_variances_that_do_not_improve_predictions_are_not_selected():

@@ -168,9 +168,9 @@ def test_shared_ragged_sparse_and_masked_agree(model):
         model.fit(*stacked[:2], task_id=stacked[2]).coef_, shared, atol=1e-6
     )
     assert_allclose(model.fit(sp.csr_array(X), Y).coef_, shared, atol=1e-6)
-    more = np.vstack([X, X[:3] + 5])
+    extended = np.vstack([X, X[:3] + 5])
     assert_allclose(
-        model.fit(more, np.vstack([Y, np.full((3, 3), np.nan)])).coef_,
+        model.fit(extended, np.vstack([Y, np.full((3, 3), np.nan)])).coef_,
         shared,
         atol=1e-6,
     )
@@ -347,8 +347,8 @@ def test_ragged_tasks_solved_together_have_the_objective_of_scikit_learn(
                 .fit(X[ids == task], y[ids == task])
             )
             best = objective(task, alone.coef_, alone.intercept_, penalty)
-            found = objective(task, model.coef_[task], model.intercept_[task], penalty)
-            assert found == pytest.approx(best, rel=1e-6), (type(model).__name__, task)
+            actual = objective(task, model.coef_[task], model.intercept_[task], penalty)
+            assert actual == pytest.approx(best, rel=1e-6), (type(model).__name__, task)
 
 
 def test_features_constant_within_tasks_allow_solving_a_lasso_together(
@@ -368,7 +368,7 @@ def test_features_constant_within_tasks_allow_solving_a_lasso_together(
     model = IndependentLasso(1e-3, tol=1e-12).fit(X, y, task_id=ids)
     assert not model.coef_[:, [0, 3]].any()
     for t, other in enumerate(alone):
-        found, best = (
+        actual, best = (
             0.5 * np.square(y[ids == t] - X[ids == t] @ w - b).sum()
             + 1e-3 * np.abs(w).sum()
             for w, b in (
@@ -376,20 +376,20 @@ def test_features_constant_within_tasks_allow_solving_a_lasso_together(
                 (other.coef_, other.intercept_),
             )
         )
-        assert found == pytest.approx(best, rel=1e-6)
+        assert actual == pytest.approx(best, rel=1e-6)
 
 
 def test_models_of_one_search_do_not_recompute_products_of_columns(monkeypatch):
     X, Y = problem(40, 3, 2)
     ids = np.repeat([0, 1], 20)
-    made = []
+    created = []
     monkeypatch.setattr(
         independent,
         "Gram",
-        lambda *args, **more: made.append(args) or Gram(*args, **more),
+        lambda *args, **more: created.append(args) or Gram(*args, **more),
     )
     rows = TaskRows(X, Y[:, 0], ids)
     for alpha in (0.1, 1.0):
         rows.fit(IndependentRidge(alpha))
         rows.fit(IndependentLasso(alpha))
-    assert len(made) == 1
+    assert len(created) == 1

@@ -249,8 +249,8 @@ def test_a_category_and_a_frame_column_may_be_ids(matrix, name):
     data = matrix.arrange(name, "ragged", *matrix.problem())
     labels = np.array(["u", "v", "w"])[data["task_id"]]
     category = data | {"task_id": pd.Series(labels, dtype="category")}
-    found = matrix.scores(matrix.fit(matrix.make(name), category), category)
-    assert_allclose(found, matrix.plain(name, "ragged"), rtol=1e-9, atol=1e-9)
+    actual = matrix.scores(matrix.fit(matrix.make(name), category), category)
+    assert_allclose(actual, matrix.plain(name, "ragged"), rtol=1e-9, atol=1e-9)
     column = {
         "X": pd.DataFrame(data["X"]).add_prefix("f").assign(task=labels),
         "y": data["y"],

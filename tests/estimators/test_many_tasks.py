@@ -104,9 +104,9 @@ def test_svms_of_equally_similar_tasks_match_their_matrix(graph, loss):
     X, y, ids = ragged(5, 12, 4)
     y, A = np.sign(y), np.ones((5, 5)) + np.eye(5)
     A = A if graph == "all" else similarity("chain", 5)
-    given = graph if graph == "all" else sp.csr_array(A)
+    graph_argument = graph if graph == "all" else sp.csr_array(A)
     options = {"C": 0.5, "loss": loss, "solver": "dcd", **TIGHT}
-    model = GraphSVC(graph=given, **options).fit(X, y, task_id=ids)
+    model = GraphSVC(graph=graph_argument, **options).fit(X, y, task_id=ids)
     assert_same_certificate(model, GraphSVC(graph=A, **options).fit(X, y, task_id=ids))
 
 
@@ -131,8 +131,8 @@ def test_five_thousand_single_tasks_are_fitted():
     X, y, ids = ragged(5_000, 5, 4)
     model = IndependentRidge().fit(X, y, task_id=ids)
     rows = ids == 777
-    one = IndependentRidge().fit(X[rows], y[rows])
-    assert_allclose(model.coef_[777], one.coef_[0])
+    single = IndependentRidge().fit(X[rows], y[rows])
+    assert_allclose(model.coef_[777], single.coef_[0])
 
 
 def test_svms_of_twenty_thousand_tasks_are_fitted():

@@ -175,13 +175,13 @@ class TestTraining:
         torch.manual_seed(5)
         expected = torch.rand(3).tolist()
         torch.manual_seed(5)
-        one, two = (
+        first, two = (
             MTNetwork(hidden=(8,), max_iter=3).fit(X, Y).predict(X) for _ in range(2)
         )
         assert torch.rand(3).tolist() == expected
-        assert_array_equal(one, two)
+        assert_array_equal(first, two)
         other = MTNetwork(hidden=(8,), max_iter=3, random_state=1).fit(X, Y)
-        assert np.any(other.predict(X) != one)
+        assert np.any(other.predict(X) != first)
 
     @pytest.mark.parametrize("variant", VARIANTS)
     def test_constant_columns_and_targets_are_fitted(self, variant):

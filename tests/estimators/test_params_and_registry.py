@@ -159,8 +159,8 @@ def test_load_class_returns_the_class_itself():
 
 @pytest.mark.parametrize("left_out", ["cite", "complexity", "default_grid"])
 def test_a_class_must_declare_its_source_its_cost_and_its_grid(left_out):
-    said = {"cite": ("hoerl1970",), "complexity": "one solve", "default_grid": {}}
-    assert MethodMetadata(**said).multitask
-    del said[left_out]
+    declared = {"cite": ("hoerl1970",), "complexity": "one solve", "default_grid": {}}
+    assert MethodMetadata(**declared).multitask
+    del declared[left_out]
     with pytest.raises(TypeError, match=left_out):
-        MethodMetadata(**said)
+        MethodMetadata(**declared)

@@ -65,21 +65,21 @@ def searched(model, data, folds, weights=None):
         if name in base().get_params()
     }
     metric = model.scoring or ("accuracy" if "Classifier" in base.__name__ else "mse")
-    found = np.empty((len(model.alphas_), len(folds)))
+    actual = np.empty((len(model.alphas_), len(folds)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for k, (train, test) in enumerate(folds):
             part = {key: value[train] for key, value in data.items()}
             held = {key: value[test] for key, value in data.items()}
             for a, alpha in enumerate(model.alphas_):
-                own = (
+                strength = (
                     {"beta": 1 / alpha} if hasattr(model, "beta_") else {"alpha": alpha}
                 )
-                fitted = base(**shared, **own).fit(
+                fitted = base(**shared, **strength).fit(
                     **part, sample_weight=None if weights is None else weights[train]
                 )
-                found[a, k] = task_scorer(metric)(fitted, **held)
-    return found if metric not in ("mse", "rmse") else -found
+                actual[a, k] = task_scorer(metric)(fitted, **held)
+    return actual if metric not in ("mse", "rmse") else -actual
 
 
 @pytest.mark.every(3)
@@ -160,11 +160,15 @@ def test_a_path_ends_at_zero_and_equals_single_fits(base):
     path = base.path(**data, alphas=6)
     assert abs(path.coef[0]).max() < 1e-4 < abs(path.coef[1]).max()
     for alpha, coef in zip(path.alphas[1:], path.coef[1:], strict=True):
-        own = {"beta": 1 / alpha} if "beta" in base.get_params() else {"alpha": alpha}
-        assert_allclose(
-            base.set_params(**own).fit(**data).coef_, coef, atol=1e-3 * abs(coef).max()
+        strength = (
+            {"beta": 1 / alpha} if "beta" in base.get_params() else {"alpha": alpha}
         )
-        if "beta" not in own:
+        assert_allclose(
+            base.set_params(**strength).fit(**data).coef_,
+            coef,
+            atol=1e-3 * abs(coef).max(),
+        )
+        if "beta" not in strength:
             oracle = MultiTaskLasso(alpha / 90, tol=1e-10, max_iter=10_000).fit(
                 data["X"], data["y"]
             )

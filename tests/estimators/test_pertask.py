@@ -159,13 +159,15 @@ def test_tuned_ridge_is_ridge_cv_of_scikit_learn(weights):
     X = rng.normal(size=(30, 5))
     Y = X @ rng.normal(size=(5, 3)) + [0.1, 1.0, 10.0] * rng.normal(size=(30, 3))
     alphas = [0.01, 1.0, 10.0, 1000.0]
-    found = TunedRidge(alphas).fit(X, Y, sample_weight=weights)
+    fitted = TunedRidge(alphas).fit(X, Y, sample_weight=weights)
     expected = RidgeCV(alphas, alpha_per_target=True).fit(X, Y, sample_weight=weights)
-    np.testing.assert_allclose(found.alpha_, expected.alpha_)
-    assert len(set(found.alpha_)) > 1
-    np.testing.assert_allclose(found.predict(X), expected.predict(X))
-    one = TunedRidge(alphas).fit(sp.csr_matrix(X), Y[:, 2], sample_weight=weights)
-    np.testing.assert_allclose(one.predict(sp.csr_matrix(X)), expected.predict(X)[:, 2])
+    np.testing.assert_allclose(fitted.alpha_, expected.alpha_)
+    assert len(set(fitted.alpha_)) > 1
+    np.testing.assert_allclose(fitted.predict(X), expected.predict(X))
+    single = TunedRidge(alphas).fit(sp.csr_matrix(X), Y[:, 2], sample_weight=weights)
+    np.testing.assert_allclose(
+        single.predict(sp.csr_matrix(X)), expected.predict(X)[:, 2]
+    )
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -178,16 +180,16 @@ def test_tuned_ridge_accounts_for_the_intercept_of_each_left_out_row(seed, is_we
     weights = rng.integers(1, 4, n).astype(float) if is_weighted else np.ones(n)
     alphas = [0.1, 1.0, 3.0, 10.0, 30.0]
     errors = np.zeros(len(alphas))
-    for place, alpha in enumerate(alphas):
+    for index, alpha in enumerate(alphas):
         for left_out in range(n):
             rest = np.arange(n) != left_out
             model = Ridge(alpha).fit(X[rest], y[rest], sample_weight=weights[rest])
             residual = y[left_out] - model.predict(X[[left_out]])[0]
-            errors[place] += weights[left_out] * residual**2
-    found = TunedRidge(alphas).fit(X, y, sample_weight=weights)
-    assert found.alpha_ == alphas[int(np.argmin(errors))]
-    best = Ridge(found.alpha_).fit(X, y, sample_weight=weights)
-    np.testing.assert_allclose(found.predict(X), best.predict(X))
+            errors[index] += weights[left_out] * residual**2
+    fitted = TunedRidge(alphas).fit(X, y, sample_weight=weights)
+    assert fitted.alpha_ == alphas[int(np.argmin(errors))]
+    best = Ridge(fitted.alpha_).fit(X, y, sample_weight=weights)
+    np.testing.assert_allclose(fitted.predict(X), best.predict(X))
 
 
 def test_tuned_logistic_selects_the_best_strength_and_handles_rare_labels():

@@ -80,13 +80,13 @@ def defects(matrix, name, data):
     scores, gap = matrix.scores(model, data), getattr(model, "gap_", None)
     # The tolerance of LIBSVM is not a gap.
     certified = gap is not None and model.converged_ and name != "MultiTaskKernelSVC"
-    found = {
+    actual = {
         "shape of scores": scores.shape != data["y"].shape,
         "scores": not np.isfinite(scores).all(),
         "coef_": not np.isfinite(getattr(model, "coef_", 0.0)).all(),
         "gap_": certified and gap > model.get_params().get("tol", 1e-4),
     }
-    return [what for what, wrong in found.items() if wrong]
+    return [problem for problem, wrong in actual.items() if wrong]
 
 
 @every_method
@@ -98,12 +98,12 @@ def test_a_single_task_may_be_given_in_three_ways(matrix, name):
         {"X": X, "y": y},
         {"X": X, "y": y[:, 0], "task_id": ["t"] * 30},
     )
-    one, column, ids = (
+    single, column, ids = (
         matrix.scores(matrix.fit(matrix.make(name), data), data) for data in forms
     )
-    assert_allclose(column[:, 0], one, rtol=1e-6, atol=1e-6)
+    assert_allclose(column[:, 0], single, rtol=1e-6, atol=1e-6)
     assert_allclose(
-        ids, one, rtol=0.01, atol=0.01
+        ids, single, rtol=0.01, atol=0.01
     )  # Solvers for another layout, on the way to the same optimum
 
 

@@ -51,10 +51,10 @@ PUBLIC_CLASSES = [
     [cls for cls in PUBLIC_CLASSES if "task_id" in signature(cls.fit).parameters],
 )
 def test_every_estimator_requests_task_ids(cls, routing):
-    asked = get_routing_for_object(cls.__new__(cls))
+    requests = get_routing_for_object(cls.__new__(cls))
     for method in ("fit", "predict", "score", "decision_function", "predict_proba"):
         if hasattr(cls, method):
-            assert asked.consumes(method, ["task_id"]) == {"task_id"}, method
+            assert requests.consumes(method, ["task_id"]) == {"task_id"}, method
 
 
 @pytest.mark.parametrize("metric", ["rmse", "r2"])
@@ -85,7 +85,7 @@ def test_several_scorers_and_steps_work_together(routing):
     labels = np.where(y > 0, "yes", "no")
     scoring = {name: task_scorer(name) for name in ("auc", "accuracy", "log_loss")}
     pipeline = make_pipeline(StandardScaler(), TraceNormMTLClassifier())
-    found = cross_validate(
+    actual = cross_validate(
         pipeline, X, labels, cv=FOLDS, scoring=scoring, params={"task_id": TASKS}
     )
     train, test = next(FOLDS.split(X, groups=TASKS))
@@ -95,8 +95,8 @@ def test_several_scorers_and_steps_work_together(routing):
         roc_auc_score(labels[test][rows] == "yes", scores[rows])
         for rows in (TASKS[test] == t for t in set(TASKS))
     ]
-    assert_allclose(found["test_auc"][0], np.mean(auc))
-    assert (found["test_log_loss"] < 0).all()
+    assert_allclose(actual["test_auc"][0], np.mean(auc))
+    assert (actual["test_log_loss"] < 0).all()
 
 
 def test_missing_targets_do_not_count():

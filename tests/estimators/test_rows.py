@@ -50,12 +50,12 @@ def check(model, X, y, ids, weights):
         warnings.simplefilter("ignore")
         plain = clone(model).fit(X, y, **given(task_id=ids, sample_weight=weights))
         for _ in range(2):  # The second call prepares nothing again.
-            found = rows.fit(clone(model))
+            fitted = rows.fit(clone(model))
             expected = predict_scores(plain, test.X, test.task_id)
-            assert_allclose(test.predict(found), expected, rtol=1e-9, atol=1e-12)
+            assert_allclose(test.predict(fitted), expected, rtol=1e-9, atol=1e-12)
     for name in ("tasks_", "n_features_in_", "classes_", "converged_", "n_iter_"):
         if hasattr(plain, name):
-            np.testing.assert_array_equal(getattr(found, name), getattr(plain, name))
+            np.testing.assert_array_equal(getattr(fitted, name), getattr(plain, name))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -81,8 +81,8 @@ def test_equal_intercepts_are_merged_and_different_ones_stay():
 def test_a_shift_of_the_targets_shifts_the_intercepts(model):
     fits = []
     for shift in (0.0, 1000.0):
-        made = model(intercepts="shrunken", tol=1e-9)
-        fits.append(made.fit(X, Y + shift, task_id=IDS))
+        created = model(intercepts="shrunken", tol=1e-9)
+        fits.append(created.fit(X, Y + shift, task_id=IDS))
     np.testing.assert_allclose(fits[0].coef_, fits[1].coef_, atol=1e-4)
     np.testing.assert_allclose(fits[0].intercept_ + 1000, fits[1].intercept_, atol=1e-3)
 
@@ -92,11 +92,11 @@ def test_a_path_has_the_solutions_of_single_fits():
     path = JointFeatureMTL(intercepts="shrunken", tol=1e-8).path(
         X, Y, alphas=alphas, task_id=IDS
     )
-    for place, alpha in enumerate(alphas):
+    for index, alpha in enumerate(alphas):
         single = JointFeatureMTL(alpha=alpha, intercepts="shrunken", tol=1e-8)
         single.fit(X, Y, task_id=IDS)
-        np.testing.assert_allclose(path.coef[place], single.coef_, atol=1e-3)
-        np.testing.assert_allclose(path.intercept[place], single.intercept_, atol=1e-3)
+        np.testing.assert_allclose(path.coef[index], single.coef_, atol=1e-3)
+        np.testing.assert_allclose(path.intercept[index], single.intercept_, atol=1e-3)
 
 
 def test_all_coefficients_are_zero_from_the_largest_strength_on():
@@ -139,9 +139,9 @@ def test_more_columns_than_rows_are_supported():
     ],
 )
 def test_impossible_cases_are_rejected_with_a_remedy(model, design, y, remedy):
-    made = build(model).set_params(intercepts="shrunken")
+    created = build(model).set_params(intercepts="shrunken")
     with pytest.raises(ValueError, match=remedy):
-        made.fit(design, y, task_id=IDS)
+        created.fit(design, y, task_id=IDS)
 
 
 def test_sufficient_statistics_are_rejected():

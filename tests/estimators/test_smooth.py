@@ -49,7 +49,7 @@ def dense_covariance(model, X, task, levels=None):
     p = z.shape[1]
     squared = np.square(clipped[:, None] - clipped[None]).sum(axis=2)
     single = np.exp(-np.square(clipped[:, None] - clipped[None]) / (2 * 0.8**2))
-    own = {
+    task_kernels = {
         "task level": np.ones((len(X), len(X))),
         "task slopes": z @ z.T / p,
         "task smooth": np.exp(-squared / (2 * 1.5**2 * p)),
@@ -60,7 +60,7 @@ def dense_covariance(model, X, task, levels=None):
     for part in model._design.common:
         F = part.features(rows)
         V += model.variances_[part.name] / model.noise_variance_ * F @ F.T
-    for name, kernel in own.items():
+    for name, kernel in task_kernels.items():
         same = task[:, None] == task[None]
         V += model.variances_[name] / model.noise_variance_ * kernel * same
     return V
@@ -122,8 +122,8 @@ def test_predictions_and_standard_deviations_match_dense_algebra(fitted):
     variance = np.diag(V[n:, n:]) - np.einsum("ij,jk,ik->i", k, inverse, k)
     variance += gap**2 / inverse.sum() + 1
     certain = with_known_variances(model)
-    found, std = certain.predict(X_new, task_id=task_new, return_std=True)
-    assert_allclose(found, mean, atol=1e-8)
+    actual, std = certain.predict(X_new, task_id=task_new, return_std=True)
+    assert_allclose(actual, mean, atol=1e-8)
     assert_allclose(std, np.sqrt(variance * model.noise_variance_), atol=1e-8)
     assert_allclose(model.predict(X_new, task_id=task_new), mean, atol=1e-8)
 
@@ -138,10 +138,10 @@ def test_derivatives_of_variances_match_finite_differences(fitted):
         functions.
         """
         rows = model._rows(X[:4] + 0.3)
-        own = posterior.task_rows(2)
-        kernels = posterior.data.design.own_kernels(own.rows, own.rows)
-        between = posterior.data.design.own_kernels(rows, own.rows)
-        B = np.tensordot(own_theta, kernels, 1) + np.diag(own.noise)
+        task_rows = posterior.task_rows(2)
+        kernels = posterior.data.design.own_kernels(task_rows.rows, task_rows.rows)
+        between = posterior.data.design.own_kernels(rows, task_rows.rows)
+        B = np.tensordot(own_theta, kernels, 1) + np.diag(task_rows.noise)
         k = np.tensordot(own_theta, between, 1)
         prior = own_theta @ posterior.data.design.own_diagonals(rows)
         return prior - np.einsum("ij,jk,ik->i", k, np.linalg.inv(B), k)
@@ -159,12 +159,12 @@ def test_the_error_of_estimated_weights_matches_finite_differences(fitted):
     posterior = model._posterior
     theta = posterior.own_theta
     rows = model._rows(X[:4] + 0.3)
-    own = posterior.task_rows(2)
-    kernels = posterior.data.design.own_kernels(own.rows, own.rows)
-    between = posterior.data.design.own_kernels(rows, own.rows)
+    task_rows = posterior.task_rows(2)
+    kernels = posterior.data.design.own_kernels(task_rows.rows, task_rows.rows)
+    between = posterior.data.design.own_kernels(rows, task_rows.rows)
 
     def covariance_of_rows(own_theta):
-        return np.tensordot(own_theta, kernels, 1) + np.diag(own.noise)
+        return np.tensordot(own_theta, kernels, 1) + np.diag(task_rows.noise)
 
     def weights(own_theta):
         k = np.tensordot(own_theta, between, 1)
@@ -225,8 +225,8 @@ def test_few_tasks_increase_the_standard_deviations_of_new_tasks():
         model = SmoothMTL(unseen="mean").fit(X, y, task_id=task)
         std = model.predict([[0.0]], task_id=[99], return_std=True)[1]
         certain = with_known_variances(model)
-        known = certain.predict([[0.0]], task_id=[99], return_std=True)[1]
-        factors.append(float(std[0] / known[0]))
+        certain_std = certain.predict([[0.0]], task_id=[99], return_std=True)[1]
+        factors.append(float(std[0] / certain_std[0]))
     assert 1.2 < factors[0] <= np.sqrt(2) + 1e-9
     assert 1.0 < factors[1] < 1.1
 
@@ -269,8 +269,8 @@ def marginal(request, monkeypatch):
             for k in range(len(design.own)):
                 block = F[:, groups == k] @ F[:, groups == k].T
                 matrices[len(design.common) + k][np.ix_(index, index)] = block
-    made = smooth.SmoothMarginal(smooth_blocks.BlockList(data))
-    return made, matrices, data
+    created = smooth.SmoothMarginal(smooth_blocks.BlockList(data))
+    return created, matrices, data
 
 
 def test_derivatives_match_dense_algebra(marginal):
@@ -318,16 +318,16 @@ def test_large_tasks_have_features_that_predict_like_kernels(monkeypatch):
     monkeypatch.setattr(
         "mtlrun.solvers.hierarchical.smooth_posterior.MAX_EXACT_ROWS", 50
     )
-    about = SmoothMTL().fit(X, y, task_id=task)
-    for found, expected in zip(
-        about.predict(X, task_id=task, return_std=True),
+    estimated = SmoothMTL().fit(X, y, task_id=task)
+    for actual, expected in zip(
+        estimated.predict(X, task_id=task, return_std=True),
         exact.predict(X, task_id=task, return_std=True),
         strict=True,
     ):
-        assert_allclose(found, expected, atol=0.03)
+        assert_allclose(actual, expected, atol=0.03)
     assert_allclose(
-        about.predict(X, task_id=task),
-        about.predict(X, task_id=task, return_std=True)[0],
+        estimated.predict(X, task_id=task),
+        estimated.predict(X, task_id=task, return_std=True)[0],
         atol=1e-9,
     )
 
@@ -430,9 +430,9 @@ def test_scale_and_shift_of_the_targets_do_not_matter(factor):
     X, y, task, _ = table()
     expected = SmoothMTL().fit(X, y, task_id=task)
     model = SmoothMTL().fit(X, factor * (y + 5.0), task_id=task)
-    found, std = model.predict(X, task_id=task, return_std=True)
+    actual, std = model.predict(X, task_id=task, return_std=True)
     mean, expected_std = expected.predict(X, task_id=task, return_std=True)
-    assert_allclose(found / factor - 5.0, mean, atol=1e-6)
+    assert_allclose(actual / factor - 5.0, mean, atol=1e-6)
     assert_allclose(std / abs(factor), expected_std, atol=1e-6)
 
 
@@ -572,9 +572,9 @@ def test_targets_without_noise_are_interpolated():
 def test_a_new_task_is_less_certain_than_a_known_one():
     X, y, task, _ = table()
     model = SmoothMTL(unseen="mean").fit(X, y, task_id=task)
-    known = model.predict(X, task_id=np.full(len(X), 6), return_std=True)[1]
+    known_std = model.predict(X, task_id=np.full(len(X), 6), return_std=True)[1]
     new = model.predict(X, task_id=np.full(len(X), 99), return_std=True)[1]
-    assert np.all(new > known)
+    assert np.all(new > known_std)
 
 
 def test_an_unknown_part_is_rejected_by_name():
@@ -657,18 +657,18 @@ def test_crossed_and_nested_groups_have_the_criterion_of_lme4(name):
     unit = frame[target].std(ddof=0)
     criterion = model.objective_[-1] + (n - 1) * (1 + np.log(2 * np.pi * unit**2))
     levels = next(value for part, value in variances.items() if "levels" in part)
-    found = [criterion, variances["task level"], levels, model.noise_variance_]
-    assert found[0] == pytest.approx(expected[0], abs=1e-4)
-    assert found[1:] == pytest.approx(expected[1:], rel=1e-3)
+    actual = [criterion, variances["task level"], levels, model.noise_variance_]
+    assert actual[0] == pytest.approx(expected[0], abs=1e-4)
+    assert actual[1:] == pytest.approx(expected[1:], rel=1e-3)
 
 
 def test_an_unknown_group_has_level_zero_and_its_variance():
     frame, y, task, _ = grouped_table(nested=False)
     model = SmoothMTL(levels=("pupil",)).fit(frame, y, task_id=task)
     new = frame.assign(pupil="somebody else")
-    known = model.predict(frame, task_id=task, return_std=True)[1]
+    known_std = model.predict(frame, task_id=task, return_std=True)[1]
     unknown = model.predict(new, task_id=task, return_std=True)[1]
-    assert np.all(unknown > known)
+    assert np.all(unknown > known_std)
 
 
 def test_groups_in_arrays_are_named_by_position():

@@ -54,15 +54,15 @@ def test_mixing_weights_match_the_best_on_a_grid():
         y = rng.normal(size=40)
         columns = y[:, None] + rng.normal(size=(40, 3)) * [0.5, 1.0, 2.0]
         errors = columns - y[:, None]
-        found = convex_weights((errors.T * weights) @ errors)
-        assert (found >= 0).all()
-        assert_allclose(found.sum(), 1.0)
+        actual = convex_weights((errors.T * weights) @ errors)
+        assert (actual >= 0).all()
+        assert_allclose(actual.sum(), 1.0)
 
         def error(mixture, columns=columns, y=y):
             return float(weights @ np.square(columns @ mixture - y))
 
         points = [(a, b, 1 - a - b) for a, b in product(grid, grid) if a + b <= 1]
-        assert error(found) <= min(error(np.array(point)) for point in points) + 1e-9
+        assert error(actual) <= min(error(np.array(point)) for point in points) + 1e-9
 
 
 def test_components_rotate_back_to_the_targets():
@@ -172,9 +172,9 @@ def test_the_mixture_weights_the_errors_of_all_targets_like_those_of_one(fitted)
     mixture = smooth_targets.mix(held_out, data, np.ones(2, dtype=bool), is_joint=True)
     # The weights of two predictions minimize a parabola.
     products = np.einsum("knj,lnj->jkl", noise, noise)
-    own = products + products.mean(axis=0)
-    first = own[:, 1, 1] - own[:, 0, 1]
-    expected = first / (first + own[:, 0, 0] - own[:, 0, 1])
+    errors = products + products.mean(axis=0)
+    first = errors[:, 1, 1] - errors[:, 0, 1]
+    expected = first / (first + errors[:, 0, 0] - errors[:, 0, 1])
     assert_allclose(mixture[0], expected, atol=1e-9)
 
 

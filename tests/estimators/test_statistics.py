@@ -58,9 +58,9 @@ def test_statistics_give_the_model_of_the_rows(name, layout, intercept):
     model = getattr(estimators, name)(
         fit_intercept=intercept, **({"lam": 0.7} if name == "RobustMTL" else {})
     )
-    known = model.get_params()
+    defaults = model.get_params()
     model.set_params(
-        **{k: v for k, v in {"tol": 1e-9, "max_iter": 20000}.items() if k in known}
+        **{k: v for k, v in {"tol": 1e-9, "max_iter": 20000}.items() if k in defaults}
     )
     model.fit(X, y, sample_weight=weights, **ids)
     rows, sums = (
@@ -81,15 +81,15 @@ def test_statistics_give_the_model_of_the_rows(name, layout, intercept):
 @pytest.mark.parametrize("layout", ["shared", "ragged"])
 def test_partial_fits_end_at_the_solution_of_one_fit(layout):
     X, y, ids = data(layout)
-    whole = estimators.TraceNormMTL(alpha=5.0, tol=1e-9).fit(X, y, **ids)
+    single_fit = estimators.TraceNormMTL(alpha=5.0, tol=1e-9).fit(X, y, **ids)
     model = estimators.TraceNormMTL(alpha=5.0, tol=1e-9)
     for k in range(4):
         part = slice(k, None, 4) if layout == "shared" else ids["task_id"] == "abcd"[k]
         model.partial_fit(
             X[part], y[part], **{name: values[part] for name, values in ids.items()}
         )
-    assert_allclose(model.coef_, whole.coef_, atol=1e-5)
-    assert_allclose(model.intercept_, whole.intercept_, atol=1e-3)
+    assert_allclose(model.coef_, single_fit.coef_, atol=1e-5)
+    assert_allclose(model.intercept_, single_fit.intercept_, atol=1e-3)
     assert model.statistics_.n_rows.tolist() == [80 if layout == "shared" else 20] * 4
     again = model.partial_fit(
         X[:1], y[:1], **{name: values[:1] for name, values in ids.items()}
@@ -130,11 +130,11 @@ def test_sites_send_statistics_and_not_rows(tmp_path):
 @pytest.mark.parametrize("layout", ["shared", "ragged", "masked"])
 def test_large_single_precision_arrays_are_read_in_blocks(layout, monkeypatch):
     X, y, ids = data(layout)
-    X, whole = np.float32(np.tile(X, (2, 1))), np.concatenate([y, y])
+    X, targets = np.float32(np.tile(X, (2, 1))), np.concatenate([y, y])
     ids = {name: np.concatenate([values, values]) for name, values in ids.items()}
     weights = np.random.default_rng(1).random(len(X)) + 0.1
     rows = estimators.TraceNormMTL(alpha=5.0, tol=1e-9).fit(
-        X, whole, sample_weight=weights, **ids
+        X, targets, sample_weight=weights, **ids
     )
     read = []
     monkeypatch.setattr("mtlrun.estimators.base._LARGE", 0)
@@ -145,7 +145,7 @@ def test_large_single_precision_arrays_are_read_in_blocks(layout, monkeypatch):
         lambda a, b, add=TaskStatistics.__add__: read.append(b) or add(a, b),
     )
     blocks = estimators.TraceNormMTL(alpha=5.0, tol=1e-9).fit(
-        X, whole, sample_weight=weights, **ids
+        X, targets, sample_weight=weights, **ids
     )
     assert len(read) == 5
     assert_allclose(blocks.coef_, rows.coef_, atol=1e-5)
@@ -153,10 +153,10 @@ def test_large_single_precision_arrays_are_read_in_blocks(layout, monkeypatch):
     assert blocks.objective_[-1] == pytest.approx(rows.objective_[-1], rel=1e-7)
     with pytest.raises(ValueError, match=r"NaN|infinity"):
         estimators.TraceNormMTL().fit(
-            np.where(np.isclose(X, X[-1, -1]), np.nan, X), whole, **ids
+            np.where(np.isclose(X, X[-1, -1]), np.nan, X), targets, **ids
         )
     read.clear()
     estimators.RobustMTL(lam=0.7, solver="apg", tol=0.1).fit(
-        X, whole, **ids
+        X, targets, **ids
     )  # An algorithm of the paper
     assert not read

@@ -132,8 +132,8 @@ def test_a_weight_of_k_equals_k_rows(name):
     expected = model.fit(X[again], y[again], task_id=tasks[again]).predict(
         X, task_id=tasks
     )
-    found = model.fit(X, y, task_id=tasks, sample_weight=weights)
-    assert found.predict(X, task_id=tasks) == pytest.approx(expected, abs=1e-9)
+    fitted = model.fit(X, y, task_id=tasks, sample_weight=weights)
+    assert fitted.predict(X, task_id=tasks) == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -148,8 +148,8 @@ def test_an_entry_of_weight_0_is_a_missing_target_of_a_shared_design(name):
     model = PLAIN[name]
     expected = model.fit(X, gaps).predict(X)
     absurd = np.where(weights > 0, Y, 1e6)
-    found = model.fit(X, absurd, sample_weight=weights).predict(X)
-    assert found == pytest.approx(expected, abs=1e-9)
+    predicted = model.fit(X, absurd, sample_weight=weights).predict(X)
+    assert predicted == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -209,11 +209,11 @@ def test_the_strength_of_ridge_is_selected_by_leaving_out_groups(n_groups):
     alphas = [0.1, 1.0, 10.0, 100.0]
     errors = np.zeros(4)
     for train, test in LeaveOneGroupOut().split(X, y, groups):
-        for place, alpha in enumerate(alphas):
+        for index, alpha in enumerate(alphas):
             model = Ridge(alpha).fit(X[train], y[train], weights[train])
-            errors[place] += weights[test] @ (y[test] - model.predict(X[test])) ** 2
-    found = TunedRidge(alphas).fit(X, y, weights, groups=groups)
-    assert found.alpha_ == alphas[np.argmin(errors)]
+            errors[index] += weights[test] @ (y[test] - model.predict(X[test])) ** 2
+    fitted = TunedRidge(alphas).fit(X, y, weights, groups=groups)
+    assert fitted.alpha_ == alphas[np.argmin(errors)]
 
 
 @pytest.mark.parametrize("cls", [TunedRidge, TunedKernelRidge])
@@ -301,7 +301,9 @@ def test_wrappers_pass_groups_on(wrapper):
         model = wrapper.fit(X, y, task_id=tasks, **more)
         while hasattr(model, "estimator_"):
             model = model.estimator_
-        return [one.alpha_ for one in getattr(model, "estimators_", [model])]
+        return [
+            task_model.alpha_ for task_model in getattr(model, "estimators_", [model])
+        ]
 
     assert set(strengths()) == {1e-4}
     assert set(strengths(groups=groups)) == {100.0}
@@ -338,7 +340,7 @@ def test_groups_of_rows_of_weight_0_are_dropped_with_them():
     used = groups >= 4
     model = PerTask(TunedRidge())
     expected = model.fit(X[used], y[used], task_id=tasks[used], groups=groups[used])
-    alphas = [one.alpha_ for one in expected.estimators_]
-    found = model.fit(X, y, task_id=tasks, sample_weight=weights, groups=groups)
-    assert [one.alpha_ for one in found.estimators_] == alphas
+    alphas = [task_model.alpha_ for task_model in expected.estimators_]
+    fitted = model.fit(X, y, task_id=tasks, sample_weight=weights, groups=groups)
+    assert [task_model.alpha_ for task_model in fitted.estimators_] == alphas
     assert len(list(group_folds(groups[used], np.ones((200, 1)), y[used], 30, 0))) == 20

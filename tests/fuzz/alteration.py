@@ -79,15 +79,15 @@ def alter_json(rng: random.Random, value: Any) -> Any:
     """
     value = copy.deepcopy(value)
     for _ in range(rng.choice([1, 1, 1, 2, 3])):
-        places = list(_places(value))
-        if not places:
+        locations = list(_places(value))
+        if not locations:
             return rng.choice(VALUES)
-        container, key = rng.choice(places)
+        container, key = rng.choice(locations)
         action = rng.randrange(6)
         if action == 0:
             del container[key]
         elif action == 1:
-            other, name = rng.choice(places)
+            other, name = rng.choice(locations)
             if len(other) and (name in other if isinstance(other, dict) else True):
                 container[key] = copy.deepcopy(
                     other[min(name, len(other) - 1)]
@@ -213,15 +213,15 @@ def alter_record(rng: random.Random, content: bytes) -> bytes:
 def alter_packed(rng: random.Random, content: bytes) -> bytes:
     """Change one of the packed records of a run."""
     lines = gzip.decompress(content).decode().splitlines()
-    place = rng.randrange(len(lines))
-    key, _, line = lines[place].partition(" ")
+    index = rng.randrange(len(lines))
+    key, _, line = lines[index].partition(" ")
     action = rng.randrange(4)
     if action == 0:
-        lines[place] = alter_bytes(rng, lines[place].encode()).decode(errors="replace")
+        lines[index] = alter_bytes(rng, lines[index].encode()).decode(errors="replace")
     elif action == 1:
-        lines[place] = f"{key} {lines[place - 1].partition(' ')[2]}"
+        lines[index] = f"{key} {lines[index - 1].partition(' ')[2]}"
     else:
-        lines[place] = f"{key} {alter_record(rng, line.encode()).decode()}"
+        lines[index] = f"{key} {alter_record(rng, line.encode()).decode()}"
     return gzip.compress("\n".join([*lines, ""]).encode(), mtime=0)
 
 

@@ -265,27 +265,27 @@ def targets(draw: st.DrawFn, kind: str, scores: np.ndarray) -> dict[str, pd.Seri
     targets are missing.
     """
     if kind in ("numbers", "targets"):
-        found = {
+        actual = {
             "y": pd.Series(scores.round(6)),
             "z": pd.Series((-2 * scores).round(6)),
         }
     else:
         ranks = scores.argsort().argsort()
-        found = {}
+        actual = {}
         for name, some in zip(
             "yz", (_CLASSES if kind == "classes" else _LABELS, _CLASSES), strict=True
         ):
             words = draw(st.sampled_from(some))
-            found[name] = pd.Series([words[rank % len(words)] for rank in ranks])
+            actual[name] = pd.Series([words[rank % len(words)] for rank in ranks])
     if "targets" not in kind:
-        return {"y": found["y"]}
+        return {"y": actual["y"]}
     if draw(st.booleans()):
-        place = draw(st.integers(0, len(scores) - 2))
-        found = {
-            "y": found["y"].where(found["y"].index != place),
-            "z": found["z"].where(found["z"].index != place + 1),
+        index = draw(st.integers(0, len(scores) - 2))
+        actual = {
+            "y": actual["y"].where(actual["y"].index != index),
+            "z": actual["z"].where(actual["z"].index != index + 1),
         }
-    return found
+    return actual
 
 
 @st.composite

@@ -66,11 +66,11 @@ def memory_file(content: bytes) -> MemoryFile:
 def card(task_type: str = "binary", **more: Any) -> Card:
     """Return the card of a data set without a card file."""
     names = {"id": "fuzzed", "title": "Fuzzed", "licence": "none", "citation": "none"}
-    made = Card(
+    created = Card(
         task_type=task_type, design="shared", reader=Source(name="x"), **names, **more
     )
-    made._path = Path(NAME)
-    return made
+    created._path = Path(NAME)
+    return created
 
 
 def read_arff(content: bytes) -> None:
@@ -105,21 +105,21 @@ def read_csv(content: bytes) -> None:
         (";", True, (0,)),
     ):
         with contextlib.suppress(UserError):
-            found = table.text_table(
+            actual = table.text_table(
                 memory_file(content), delimiter=delimiter, header=header, text=text
             )
-            found.numbers(found.columns)
-    found = table.text_table(memory_file(content), delimiter=",", header=True)
-    found.numbers(found.columns[:1], gaps=True)
-    found.numbers(found.columns[1:] or found.columns)
+            actual.numbers(actual.columns)
+    actual = table.text_table(memory_file(content), delimiter=",", header=True)
+    actual.numbers(actual.columns[:1], gaps=True)
+    actual.numbers(actual.columns[1:] or actual.columns)
 
 
 def read_user_csv(content: bytes) -> None:
     """Read a user's table of words and numbers, for training and for predictions."""
     schema = Schema(n_features=2, features=("a", "b"), task_column="task")
-    found = table.read_table_file(memory_file(content), ".csv")
+    actual = table.read_table_file(memory_file(content), ".csv")
     with contextlib.suppress(UserError):
-        new_rows(found, schema)
+        new_rows(actual, schema)
 
 
 def read_mat(content: bytes) -> None:
@@ -152,11 +152,13 @@ def read_archive(content: bytes) -> None:
     root = Path(_folder().name)
     path = root / NAME
     path.write_bytes(content)
-    known = FileSpec(name="known.txt", sha256=hashlib.sha256(CONTENT).hexdigest())
-    whole = card(folder="mine", files=[known, FileSpec(name="any.txt", sha256=None)])
+    known_file = FileSpec(name="known.txt", sha256=hashlib.sha256(CONTENT).hexdigest())
+    data_card = card(
+        folder="mine", files=[known_file, FileSpec(name="any.txt", sha256=None)]
+    )
     before = sorted(root.rglob("*"))
     try:
-        add_file(whole, path, root / "data")
+        add_file(data_card, path, root / "data")
     finally:
         shutil.rmtree(root / "data", ignore_errors=True)
         assert sorted(root.rglob("*")) == before, (
@@ -187,8 +189,8 @@ def read_training(content: bytes) -> None:
 
 def read_data_card(content: bytes) -> None:
     """Read and check the card of a data set."""
-    found = re.search(rb"^id: ([a-z0-9-]{1,99})$", content, re.MULTILINE)
-    read_card(_written(content, found[1].decode() if found else NAME))
+    match = re.search(rb"^id: ([a-z0-9-]{1,99})$", content, re.MULTILINE)
+    read_card(_written(content, match[1].decode() if match else NAME))
 
 
 READERS: dict[str, Callable[[bytes], None]] = {

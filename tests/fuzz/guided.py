@@ -45,12 +45,12 @@ def main() -> None:
     parser.add_argument(
         "--folder", type=Path, help="kept inputs; default: a temporary folder"
     )
-    given = parser.parse_args()
-    folder = given.folder or Path(tempfile.mkdtemp(prefix="mtlrun-guided-"))
+    arguments = parser.parse_args()
+    folder = arguments.folder or Path(tempfile.mkdtemp(prefix="mtlrun-guided-"))
     folder.mkdir(parents=True, exist_ok=True)
-    seeds(given.reader, folder)
+    seeds(arguments.reader, folder)
     options = [
-        f"-max_total_time={given.seconds}",
+        f"-max_total_time={arguments.seconds}",
         "-max_len=20000",
         "-rss_limit_mb=4096",
         "-print_final_stats=1",
@@ -58,7 +58,7 @@ def main() -> None:
     folders = [f"-artifact_prefix={folder}/", str(folder)]
     atheris.Setup(
         [sys.argv[0], *options, *folders],
-        lambda data: check(given.reader, data) and None,
+        lambda data: check(arguments.reader, data) and None,
     )
     atheris.Fuzz()
 

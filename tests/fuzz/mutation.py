@@ -155,22 +155,24 @@ def _place(draw: st.DrawFn, content: bytes) -> int:
 def _flip(draw: st.DrawFn, content: bytes) -> bytes:
     if not content:
         return b"\0"
-    place = _place(draw, content[:-1])
+    position = _place(draw, content[:-1])
     return (
-        content[:place]
-        + bytes([content[place] ^ draw(st.integers(1, 255))])
-        + content[place + 1 :]
+        content[:position]
+        + bytes([content[position] ^ draw(st.integers(1, 255))])
+        + content[position + 1 :]
     )
 
 
 def _insert(draw: st.DrawFn, content: bytes) -> bytes:
-    place = _place(draw, content)
-    return content[:place] + draw(st.sampled_from(WORDS + NUMBERS)) + content[place:]
+    position = _place(draw, content)
+    return (
+        content[:position] + draw(st.sampled_from(WORDS + NUMBERS)) + content[position:]
+    )
 
 
 def _cut(draw: st.DrawFn, content: bytes) -> bytes:
-    place = _place(draw, content)
-    return content[:place] + content[place + draw(st.integers(1, 40)) :]
+    position = _place(draw, content)
+    return content[:position] + content[position + draw(st.integers(1, 40)) :]
 
 
 def _truncate(draw: st.DrawFn, content: bytes) -> bytes:
@@ -180,22 +182,22 @@ def _truncate(draw: st.DrawFn, content: bytes) -> bytes:
 def _lines(draw: st.DrawFn, content: bytes) -> bytes:
     """Drop, repeat or swap lines."""
     lines = content.split(b"\n")
-    one, other = (draw(st.integers(0, len(lines) - 1)) for _ in range(2))
+    first, other = (draw(st.integers(0, len(lines) - 1)) for _ in range(2))
     how = draw(st.sampled_from(["drop", "repeat", "exchange"]))
     if how == "drop":
-        del lines[one]
+        del lines[first]
     elif how == "repeat":
-        lines.insert(other, lines[one])
+        lines.insert(other, lines[first])
     else:
-        lines[one], lines[other] = lines[other], lines[one]
+        lines[first], lines[other] = lines[other], lines[first]
     return b"\n".join(lines)
 
 
 def _number(draw: st.DrawFn, content: bytes) -> bytes:
-    found = list(re.finditer(rb"\d+", content))
-    if not found:
+    items = list(re.finditer(rb"\d+", content))
+    if not items:
         return content
-    match = found[draw(st.integers(0, len(found) - 1))]
+    match = items[draw(st.integers(0, len(items) - 1))]
     return (
         content[: match.start()]
         + draw(st.sampled_from(NUMBERS))
@@ -204,35 +206,35 @@ def _number(draw: st.DrawFn, content: bytes) -> bytes:
 
 
 def _binary_number(draw: st.DrawFn, content: bytes) -> bytes:
-    place = _place(draw, content)
+    position = _place(draw, content)
     number = struct.pack(
         draw(st.sampled_from("<>")) + "I", draw(st.sampled_from(SIZES))
     )
-    return content[:place] + number + content[place + 4 :]
+    return content[:position] + number + content[position + 4 :]
 
 
 def _repeat(draw: st.DrawFn, content: bytes) -> bytes:
     """Repeat a piece so often that lines or nesting become very long."""
-    place = _place(draw, content)
-    piece = content[place : place + draw(st.integers(1, 12))] or b"["
+    position = _place(draw, content)
+    piece = content[position : position + draw(st.integers(1, 12))] or b"["
     return (
-        content[:place]
+        content[:position]
         + piece * draw(st.sampled_from([2, 50, 1000, 20_000]))
-        + content[place:]
+        + content[position:]
     )
 
 
 def _nest(draw: st.DrawFn, content: bytes) -> bytes:
-    place = _place(draw, content)
+    position = _place(draw, content)
     opening = draw(
         st.sampled_from(
             [b"[", b"{", b"<label name='n'>", b"'", b'"', b"(", b"- ", b"? ", b"a: {"]
         )
     )
     return (
-        content[:place]
+        content[:position]
         + opening * draw(st.sampled_from([1, 41, 500, 20_000]))
-        + content[place:]
+        + content[position:]
     )
 
 

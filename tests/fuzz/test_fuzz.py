@@ -66,9 +66,9 @@ def test_valid_files_are_read(name: str, fuzz_examples: int) -> None:
     @quiet(max(10, fuzz_examples // 5))
     @given(VALID[name])
     def try_one(valid: tuple[bytes, object]) -> None:
-        content, found = valid
+        content, actual = valid
         if name in READ_BACK:
-            READ_BACK[name](content, found)
+            READ_BACK[name](content, actual)
         else:
             assert check(name, content) is None
 

@@ -138,13 +138,13 @@ def test_no_command_waits_for_an_irregular_file(
             shutil.copytree(home, copy)
             (copy / name).unlink()
             KINDS[kind](copy / name)
-            about = f"{name}: mtlrun {' '.join(map(str, words))}"
+            description = f"{name}: mtlrun {' '.join(map(str, words))}"
             try:
                 with not_waiting(), limited():
                     code, text = stored.run_command(*words)
             except _WaitsError:
-                failures.append(f"{about}: still waiting")
+                failures.append(f"{description}: still waiting")
                 continue
             if code not in (0, 1, 2) or "is a bug" in text or "Traceback" in text:
-                failures.append(f"{about}: {code} {text[-500:]}")
+                failures.append(f"{description}: {code} {text[-500:]}")
     assert not failures, "\n".join(failures)

@@ -36,8 +36,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Path, Path]]:
     comparisons.
     """
     root = tmp_path_factory.mktemp("models")
-    made = list(stored.write_models(root))
-    return made + [
+    items = list(stored.write_models(root))
+    return items + [
         (folder / "model", table) for folder, table in stored.write_comparisons(root)
     ]
 
@@ -69,18 +69,18 @@ def check(words: tuple[object, ...], names: tuple[str, ...], seed: int) -> int:
         If it hangs, takes too much memory, ends in another way than with a message, or
         the message names no file.
     """
-    about = f"seed {seed}: mtlrun {' '.join(map(str, words))}"
+    description = f"seed {seed}: mtlrun {' '.join(map(str, words))}"
     try:
         with limited():
             code, text = stored.run_command(*words)
     except HangError:
-        raise AssertionError(f"{about}: too slow") from None
-    assert "Traceback" not in text, f"{about}: {text[-2000:]}"
-    assert "is a bug" not in text, f"{about}: {text[-2000:]}"
-    assert code in CODES, f"{about}: exit code {code}: {text[-2000:]}"
-    assert len(text) < LONGEST, f"{about}: a message of {len(text)} characters"
+        raise AssertionError(f"{description}: too slow") from None
+    assert "Traceback" not in text, f"{description}: {text[-2000:]}"
+    assert "is a bug" not in text, f"{description}: {text[-2000:]}"
+    assert code in CODES, f"{description}: exit code {code}: {text[-2000:]}"
+    assert len(text) < LONGEST, f"{description}: a message of {len(text)} characters"
     if code == 2:
-        assert any(name in text for name in names), f"{about}: no file in {text}"
+        assert any(name in text for name in names), f"{description}: no file in {text}"
     return code
 
 

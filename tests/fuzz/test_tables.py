@@ -142,7 +142,7 @@ def test_every_container_keeps_a_table(container: str, fuzz_examples: int) -> No
                     make_dataset(table, ROLES[kind])
                 return
             try:
-                found = by_name(make_dataset(table, ROLES[kind]))
+                actual = by_name(make_dataset(table, ROLES[kind]))
             except (
                 DataError
             ):  # 1,5 beside the text 1.10: the decimal mark is ambiguous.
@@ -155,10 +155,10 @@ def test_every_container_keeps_a_table(container: str, fuzz_examples: int) -> No
                 )
                 return
         expected = by_name(make_dataset(read_table(frame), ROLES[kind]))
-        assert set(found) == set(expected)
+        assert set(actual) == set(expected)
         for name, values in expected.items():
             np.testing.assert_array_equal(
-                found[name], values, err_msg=f"{container}: {name}"
+                actual[name], values, err_msg=f"{container}: {name}"
             )
 
     try_one()
@@ -202,14 +202,16 @@ def test_new_rows_are_matched_by_the_names_of_the_training_rows(
             )  # Targets without noise depend on rounding.
             folder = Path(name)
             try:
-                model, known = fitted(
+                model, training_set = fitted(
                     written(frame, first, folder), kind, estimator_class
                 )
             except UserError:  # A task named NA in a CSV file
                 return
-            if known.n_samples < len(frame):  # Tasks with a single class are left out.
+            if training_set.n_samples < len(
+                frame
+            ):  # Tasks with a single class are left out.
                 return
-            X, task_id = known.X, known.task_id
+            X, task_id = training_set.X, training_set.task_id
             if kind == "classes":  # The tasks of the rows are columns of the data set.
                 table = read_table(
                     CONTAINERS[first](frame, folder / f"t{first}"), like=model.schema
@@ -224,7 +226,7 @@ def test_new_rows_are_matched_by_the_names_of_the_training_rows(
                             CONTAINERS[container](new, folder / f"n{container}"),
                             like=reader.schema,
                         )
-                        found = reader.answers(*reader.read(table))
+                        actual = reader.answers(*reader.read(table))
                     except (
                         UserError,
                         ValueError,
@@ -232,13 +234,13 @@ def test_new_rows_are_matched_by_the_names_of_the_training_rows(
                         # rows.
                     ):
                         continue
-                    assert found.dtype == expected.dtype
+                    assert actual.dtype == expected.dtype
                     compare = (
                         np.testing.assert_allclose
-                        if found.dtype.kind == "f"
+                        if actual.dtype.kind == "f"
                         else np.testing.assert_array_equal
                     )
-                    compare(found, expected, err_msg=f"{first} then {container}")
+                    compare(actual, expected, err_msg=f"{first} then {container}")
                     taken += 1
 
     try_one()

@@ -30,7 +30,7 @@ def child(lab):
 
 
 def test_all_fields_but_the_name_are_inherited(lab, child):
-    made, base = (
+    created, base = (
         child(profile="full"),
         load_experiment(lab.root / "base.yaml", profile="full"),
     )
@@ -41,23 +41,23 @@ def test_all_fields_but_the_name_are_inherited(lab, child):
     }
     assert {
         name: value
-        for name, value in made.config.items()
+        for name, value in created.config.items()
         if name not in ("id", "title")
     } == same
-    assert (made.id, made.spec.title) == ("lab/child", "A child")
-    assert made.profiles == base.profiles
-    assert made.paper_datasets == base.paper_datasets
+    assert (created.id, created.spec.title) == ("lab/child", "A child")
+    assert created.profiles == base.profiles
+    assert created.paper_datasets == base.paper_datasets
 
 
 def test_mappings_are_merged_lists_are_replaced_and_methods_are_merged_by_label(child):
-    more = """\
+    extension = """\
 metrics: [accuracy]
 split: {trials: 5}
 methods:
   - {label: weak, params: {slow: 0.5}}
   - {label: new, estimator: "lab.models:Ridge"}
 """
-    spec = child(more, profile="full").spec
+    spec = child(extension, profile="full").spec
     assert (spec.metrics, spec.split.train, spec.split.trials) == (["accuracy"], 0.5, 5)
     assert [m.label for m in spec.methods] == ["strong", "weak", "new"]
     assert spec.methods[1].params == {"alpha": 0.001, "slow": 0.5}
@@ -65,12 +65,12 @@ methods:
 
 def test_profiles_of_both_files_are_applied(child):
     assert child(profile="quick").spec.split.trials == 1
-    more = "profiles: {quick: {split: {train: 0.3}}, own: {metrics: [accuracy]}}\n"
-    quick = child(more, profile="quick").spec
+    extension = "profiles: {quick: {split: {train: 0.3}}, own: {metrics: [accuracy]}}\n"
+    quick = child(extension, profile="quick").spec
     assert (quick.split.trials, quick.split.train) == (1, 0.3)
-    assert child(more, profile="own").spec.metrics == ["accuracy"]
-    assert child(more, profile="smoke").spec.methods[1].params == {"alpha": 2}
-    assert child(more, profile="own").profiles == ("quick", "smoke", "own", "full")
+    assert child(extension, profile="own").spec.metrics == ["accuracy"]
+    assert child(extension, profile="smoke").spec.methods[1].params == {"alpha": 2}
+    assert child(extension, profile="own").profiles == ("quick", "smoke", "own", "full")
 
 
 def test_problems_name_the_right_file(lab, child):
@@ -105,10 +105,10 @@ def test_chains_of_files_are_followed(lab, child):
 
 def test_a_shipped_experiment_can_be_extended(lab):
     text = CHILD.replace("base.yaml", "dcrmtl/table2") + "deviations: [ours]\n"
-    made = load_experiment(lab.write(text, "child.yaml"), profile="smoke")
-    assert made.spec.deviations == ["ours"]
+    experiment = load_experiment(lab.write(text, "child.yaml"), profile="smoke")
+    assert experiment.spec.deviations == ["ours"]
     assert (
-        made.spec.methods
+        experiment.spec.methods
         == load_experiment("dcrmtl/table2", profile="smoke").spec.methods
     )
 
@@ -122,18 +122,18 @@ claims:
 
 
 def test_a_value_replaced_by_an_inherited_profile_is_named_with_both_lines(child):
-    made = child("split: {trials: 7}\n", profile="quick")
-    (warning,) = made.warnings
+    child_spec = child("split: {trials: 7}\n", profile="quick")
+    (warning,) = child_spec.warnings
     assert "child.yaml:6" in warning
     assert "base.yaml" in warning
-    assert made.spec.split.trials == 1
+    assert child_spec.spec.split.trials == 1
 
 
 def test_a_profile_of_the_file_itself_takes_precedence_without_a_warning(child):
-    more = "split: {trials: 7}\nprofiles: {quick: {split: {trials: 7}}}\n"
-    made = child(more, profile="quick")
-    assert made.warnings == ()
-    assert made.spec.split.trials == 7
+    extension = "split: {trials: 7}\nprofiles: {quick: {split: {trials: 7}}}\n"
+    child_spec = child(extension, profile="quick")
+    assert child_spec.warnings == ()
+    assert child_spec.spec.split.trials == 7
 
 
 def test_additions_and_other_profiles_cause_no_warning(child):
@@ -155,12 +155,12 @@ def test_additions_and_other_profiles_cause_no_warning(child):
 def test_inherited_claims_about_another_setting_are_marked(lab, more, source):
     tiny = lab.tiny.partition("claims:")[0]
     lab.write(tiny + CLAIM, "base.yaml")
-    made = load_experiment(lab.write(CHILD + more, "child.yaml"), profile="full")
-    (claim,) = [claim for claim in made.spec.claims if claim.id == "c1"]
+    experiment = load_experiment(lab.write(CHILD + more, "child.yaml"), profile="full")
+    (claim,) = [claim for claim in experiment.spec.claims if claim.id == "c1"]
     assert claim.source == source
 
 
 def test_claims_of_a_paper_refer_to_its_data_sets(lab, child):
     base = load_experiment(lab.root / "base.yaml", profile="full")
-    made = child("datasets: [{id: simulated-rmtl, n: 40, d: 5, m: 4}]\n")
-    assert made.paper_datasets == base.paper_datasets
+    child_spec = child("datasets: [{id: simulated-rmtl, n: 40, d: 5, m: 4}]\n")
+    assert child_spec.paper_datasets == base.paper_datasets

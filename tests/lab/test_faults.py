@@ -168,9 +168,9 @@ DAMAGES = {
 @pytest.mark.slow
 def test_a_damaged_job_is_reported_and_recomputed(lab):
     text = lab.tiny + "keep: [predictions]\n"
-    made = lab.plan(text)
-    run(made)
-    store, job = made.store(), made.rows[0].job
+    run_plan = lab.plan(text)
+    run(run_plan)
+    store, job = run_plan.store(), run_plan.rows[0].job
     good, written = store.load(job.key), store.path(job.key).read_text()
     for name, damage in DAMAGES.items():
         damaged = damage(written)
@@ -197,9 +197,9 @@ def test_a_damaged_job_is_reported_and_recomputed(lab):
 
 
 def test_a_damaged_fold_is_recomputed_if_its_search_needs_it(lab):
-    made = lab.plan()
-    run(made)
-    store, job = made.store(), made.rows[0].job
+    run_plan = lab.plan()
+    run(run_plan)
+    store, job = run_plan.store(), run_plan.rows[0].job
     fold = job.folds[0]
     good, written = store.load(fold.key), store.path(fold.key).read_text()
     for name, damage in DAMAGES.items():
@@ -219,10 +219,10 @@ def test_a_damaged_fold_is_recomputed_if_its_search_needs_it(lab):
 
 def test_a_job_with_another_name_or_without_its_scores_is_damaged(lab):
     text = lab.tiny + "keep: [predictions]\n"
-    made = lab.plan(text)
-    run(made)
-    store = made.store()
-    first, second, third, fourth = (row.job.key for row in made.rows)
+    run_plan = lab.plan(text)
+    run(run_plan)
+    store = run_plan.store()
+    first, second, third, fourth = (row.job.key for row in run_plan.rows)
     scores = {key: store.scores_files(key)[0][0] for key in (third, fourth)}
     store.path(first).write_text(store.path(second).read_text())
     scores[third].unlink()
@@ -236,24 +236,26 @@ def test_a_job_with_another_name_or_without_its_scores_is_damaged(lab):
 
 
 def test_damaged_provenance_is_not_trusted(lab):
-    made = lab.plan()
-    made.folder.mkdir(parents=True)
-    (made.folder / "provenance.json").write_text("[]")
-    assert computed(made)[0].n_ok == 4
-    assert (made.folder / "provenance.json.damaged").read_text() == "[]"
-    assert len(json.loads((made.folder / "provenance.json").read_text())["runs"]) == 1
+    run_plan = lab.plan()
+    run_plan.folder.mkdir(parents=True)
+    (run_plan.folder / "provenance.json").write_text("[]")
+    assert computed(run_plan)[0].n_ok == 4
+    assert (run_plan.folder / "provenance.json.damaged").read_text() == "[]"
+    assert (
+        len(json.loads((run_plan.folder / "provenance.json").read_text())["runs"]) == 1
+    )
 
 
 def test_leftovers_of_killed_processes_are_removed_and_files_of_running_ones_are_kept(
     lab,
 ):
-    made = lab.plan()
-    run(made)
+    run_plan = lab.plan()
+    run(run_plan)
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     host, cells = socket.gethostname(), lab.output / "cells"
     dead = [
-        made.folder / f".{host}-{gone.pid}-abcd.tmp",
+        run_plan.folder / f".{host}-{gone.pid}-abcd.tmp",
         cells / f".{host}-{gone.pid}-efgh.tmp",
     ]
     alive = [cells / f".{host}-{os.getpid()}-abcd.tmp", cells / ".elsewhere-1-abcd.tmp"]
@@ -279,14 +281,14 @@ def test_a_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
 
 
 def test_a_clock_that_was_set_back_hides_and_repeats_no_work(lab):
-    made = lab.plan()
-    run(made)
+    run_plan = lab.plan()
+    run(run_plan)
     cells = list((lab.output / "cells").glob("*.json"))
     for path in cells:  # Written when the clock was a day ahead
         os.utime(path, (time.time() + 86400,) * 2)
     assert computed(lab.plan())[0].n_cached == 4
     assert computed(lab.plan(), force=True)[0].n_ok == 4
-    store, job = made.store(), made.rows[0].job
+    store, job = run_plan.store(), run_plan.rows[0].job
     store.save(lab.failure(job, "a day ahead"))
     os.utime(store.path(job.key), (time.time() + 86400,) * 2)
     assert computed(lab.plan())[0].n_ok == 1
@@ -309,13 +311,14 @@ def test_a_moved_folder_is_up_to_date_and_has_the_same_report(lab):
     from mtlrun.lab.report.build import build_report
     from mtlrun.lab.report.formats import render
 
-    made = lab.plan()
-    run(made)
+    run_plan = lab.plan()
+    run(run_plan)
     before = [
-        render(build_report(made.folder), form) for form in ("csv", "md", "json", "tex")
+        render(build_report(run_plan.folder), form)
+        for form in ("csv", "md", "json", "tex")
     ]
     lab.output.rename(lab.root / "moved")
-    there = plan(made.experiment, output=lab.root / "moved")
+    there = plan(run_plan.experiment, output=lab.root / "moved")
     assert computed(there)[1].startswith("all 4 cells up to date")
     assert [
         render(build_report(there.folder), form)
@@ -328,16 +331,16 @@ def test_only_one_process_per_machine_measures_seconds_at_a_time(lab):
     theirs = ExitStack()
     theirs.enter_context(timing_lock(lines.append))
     stream = io.StringIO()
-    made = lab.plan(lab.tiny + "timing: {repeats: 1}\n")
+    run_plan = lab.plan(lab.tiny + "timing: {repeats: 1}\n")
     thread = threading.Thread(
-        target=run, args=(made,), kwargs={"progress": PlainProgress(stream)}
+        target=run, args=(run_plan,), kwargs={"progress": PlainProgress(stream)}
     )
     thread.start()
     end = time.monotonic() + 240
     while "another timed run is in progress" not in stream.getvalue():
         assert time.monotonic() < end
         time.sleep(0.01)
-    store, keys = made.store(), [row.job.key for row in made.rows]
+    store, keys = run_plan.store(), [row.job.key for row in run_plan.rows]
     assert not any(
         store.path(key).exists() for key in keys
     )  # Searches are done, timed jobs are not.
@@ -387,13 +390,13 @@ def test_a_file_system_without_flock_is_named_at_the_start_and_works(
     first = CliRunner().invoke(app, ["reproduce", "tiny.yaml", "-o", str(lab.output)])
     assert first.exit_code == 0, first.stderr
     lines = first.stderr.splitlines()
-    (place,) = [
+    (line_number,) = [
         i
         for i, line in enumerate(lines)
         if str(cells) in line and os.strerror(number) in line and "--output" in line
     ]
     assert sum("cannot tell whether other timed runs" in line for line in lines) == 1
-    assert place < next(
+    assert line_number < next(
         i for i, line in enumerate(lines) if "simulated-rmtl" in line and " ok" in line
     )
     assert not any(map(is_locked, cells.glob("*.lock")))

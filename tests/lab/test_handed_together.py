@@ -34,11 +34,11 @@ def test_small_jobs_run_in_batches_and_give_the_same_records(lab, many, monkeypa
     lab.output = lab.root / "others"
     assert lab.run(many, n_jobs=2).n_ok == 12
     assert max(sizes) > 1
-    found = {
+    actual = {
         key: (record.metrics, record.selection.get("chosen"))
         for key, record in lab.records().items()
     }
-    assert found == expected
+    assert actual == expected
 
 
 def test_large_jobs_and_jobs_with_limits_run_alone(lab, many):

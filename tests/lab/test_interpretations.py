@@ -50,26 +50,35 @@ def file(tmp_path):
 
 
 def test_an_interpretation_is_a_layer_over_the_profile(file):
-    made = load_experiment(file, profile="small", overrides=["seed=3"])
-    few, strong = made.others
-    assert (made.interpretation, few.interpretation, strong.interpretation) == (
+    experiment = load_experiment(file, profile="small", overrides=["seed=3"])
+    few, strong = experiment.others
+    assert (experiment.interpretation, few.interpretation, strong.interpretation) == (
         "half",
         "few",
         "strong",
     )
-    assert [one.spec.split.train for one in (made, few, strong)] == [0.5, 0.2, 0.5]
-    assert [one.spec.datasets[0].options["n"] for one in (made, few, strong)] == [
+    assert [scenario.spec.split.train for scenario in (experiment, few, strong)] == [
+        0.5,
+        0.2,
+        0.5,
+    ]
+    assert [
+        scenario.spec.datasets[0].options["n"] for scenario in (experiment, few, strong)
+    ] == [
         20,
         20,
         40,
     ]
-    assert [one.spec.methods[0].params["alpha"] for one in (made, few, strong)] == [
+    assert [
+        scenario.spec.methods[0].params["alpha"]
+        for scenario in (experiment, few, strong)
+    ] == [
         1.0,
         1.0,
         10.0,
     ]
     assert strong.spec.datasets[0].metrics == ["rmse", "mse"]
-    assert {one.spec.seed for one in (made, few, strong)} == {3}
+    assert {scenario.spec.seed for scenario in (experiment, few, strong)} == {3}
     validate_file(file)
 
 
@@ -83,12 +92,12 @@ def test_an_interpretation_that_changes_nothing_of_a_profile_is_left_out(file):
 
 
 def test_only_requested_interpretations_are_computed(file, tmp_path):
-    made = load_experiment(file, profile="small")
+    experiment = load_experiment(file, profile="small")
 
     def wanted(reading):
         return [
             row.name
-            for row in plan(made, interpretation=reading, output=tmp_path).wanted
+            for row in plan(experiment, interpretation=reading, output=tmp_path).wanted
         ]
 
     assert (
@@ -113,13 +122,13 @@ def test_interpretations_share_unchanged_jobs(file, tmp_path):
 
 
 def test_one_folder_contains_all_interpretations(file, tmp_path):
-    made = load_experiment(file, profile="small")
-    run(plan(made, output=tmp_path))
-    main = build_report(made.folder(tmp_path))
+    experiment = load_experiment(file, profile="small")
+    run(plan(experiment, output=tmp_path))
+    main = build_report(experiment.folder(tmp_path))
     assert (is_partial(main), len(main.rows), main.others) == (False, 2, [])
-    run(plan(made, interpretation="all", output=tmp_path))
-    report = build_report(made.folder(tmp_path))
-    assert [one.name for one in report.others] == ["few", "strong"]
+    run(plan(experiment, interpretation="all", output=tmp_path))
+    report = build_report(experiment.folder(tmp_path))
+    assert [other.name for other in report.others] == ["few", "strong"]
     assert report.job_counts["done"] == report.job_counts["planned"] == 12
     assert [row.value("rmse") for row in report.rows] == [
         row.value("rmse") for row in main.rows
@@ -128,9 +137,9 @@ def test_one_folder_contains_all_interpretations(file, tmp_path):
         "rmse"
     )  # Fewer rows
     assert not report.run.altered
-    path = made.folder(tmp_path) / "run.json"
+    path = experiment.folder(tmp_path) / "run.json"
     path.write_text(path.read_text().replace("Two data sets", "Ten data sets"))
-    assert build_report(made.folder(tmp_path)).run.altered
+    assert build_report(experiment.folder(tmp_path)).run.altered
     assert (
         json.loads(path.read_text())["readings"]["few"]["config"]["split"]["train"]
         == 0.2
@@ -180,8 +189,12 @@ def test_one_line_changes_a_group_of_methods_or_a_field_of_all_checks(file):
         '      claims: {"own-[12]": {quantity: mse}}\n',
     ).replace("metrics: [rmse]", "metrics: [rmse, mse]")
     file.write_text(text)
-    made = load_experiment(file, profile="small")
-    grouped = next(one for one in made.others if one.interpretation == "grouped")
+    experiment = load_experiment(file, profile="small")
+    grouped = next(
+        scenario
+        for scenario in experiment.others
+        if scenario.interpretation == "grouped"
+    )
     ridge, mean, divided = (method.params for method in grouped.spec.methods)
     assert ridge == {"alpha": 1.0}
     assert mean == {"alpha": 0.1, "fit_intercept": False}
@@ -193,7 +206,10 @@ def test_one_line_changes_a_group_of_methods_or_a_field_of_all_checks(file):
         },
     }
     assert [check.quantity for check in grouped.spec.claims[0].checks] == ["mse", "mse"]
-    assert [check.quantity for check in made.spec.claims[0].checks] == ["rmse", "rmse"]
+    assert [check.quantity for check in experiment.spec.claims[0].checks] == [
+        "rmse",
+        "rmse",
+    ]
 
     line = next(i for i, row in enumerate(text.split("\n"), 1) if '"*Mean"' in row)
     file.write_text(text.replace('"*Mean"', '"*Meen"'))
@@ -208,9 +224,12 @@ def test_one_line_changes_a_group_of_methods_or_a_field_of_all_checks(file):
 
 
 def test_runs_with_interpretations_are_merged_by_interpretation(file, tmp_path):
-    made = load_experiment(file, profile="small")
+    experiment = load_experiment(file, profile="small")
     for output, reading in (("one", "half"), ("two", "all")):
-        run(plan(made, interpretation=reading, output=tmp_path / output))
-    one, two = made.folder(tmp_path / "one"), made.folder(tmp_path / "two")
-    assert merge(one, two).copied == 8
-    assert merge(one, two).copied == 0
+        run(plan(experiment, interpretation=reading, output=tmp_path / output))
+    first, two = (
+        experiment.folder(tmp_path / "one"),
+        experiment.folder(tmp_path / "two"),
+    )
+    assert merge(first, two).copied == 8
+    assert merge(first, two).copied == 0

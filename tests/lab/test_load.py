@@ -214,9 +214,9 @@ GOLDEN = {
 @pytest.mark.parametrize("case", GOLDEN)
 def test_problems_have_location_excerpt_and_suggestion(lab, case):
     text, expected = GOLDEN[case]
-    found = problems_of(lab, text)
-    assert found.startswith(expected)
-    assert expected.endswith("\n") or found == expected
+    problems = problems_of(lab, text)
+    assert problems.startswith(expected)
+    assert expected.endswith("\n") or problems == expected
 
 
 SENTENCES = {
@@ -268,9 +268,9 @@ SENTENCES = {
 def test_problems_have_a_remedy(lab, case):
     text, expected, remedy = SENTENCES[case]
     lab.write("kind: train\nschema: 1\nid: x\n", "base.yaml")
-    found = problems_of(lab, text)
-    assert found.startswith(expected), found
-    assert remedy in found
+    problems = problems_of(lab, text)
+    assert problems.startswith(expected), problems
+    assert remedy in problems
 
 
 def test_all_problems_of_a_file_are_reported_at_once(lab):
@@ -279,14 +279,14 @@ def test_all_problems_of_a_file_are_reported_at_once(lab):
         "trails: 3",
         changed("datasets: [digits]", "datasets: [digit]", changed("[auc]", "[auk]")),
     )
-    found = problems_of(lab, text)
-    places = [
+    problems = problems_of(lab, text)
+    locations = [
         line.partition(": ")[0]
-        for line in found.splitlines()
+        for line in problems.splitlines()
         if line.startswith("bad.yaml")
     ]
     # A reference with 'auc' is unknown too if the metric is misspelled.
-    assert places == [
+    assert locations == [
         "bad.yaml:5:12",
         "bad.yaml:6:35",
         "bad.yaml:7:11",
@@ -296,9 +296,9 @@ def test_all_problems_of_a_file_are_reported_at_once(lab):
 
 def test_missing_fields_are_reported_in_the_given_file(lab):
     lab.write(VALID, "base.yaml")
-    found = problems_of(lab, "# mine\nextends: base.yaml\nseed: 1\n")
-    assert "bad.yaml:2:1: missing key 'id'" in found
-    assert "base.yaml" not in found.replace("extends: base.yaml", "")
+    problems = problems_of(lab, "# mine\nextends: base.yaml\nseed: 1\n")
+    assert "bad.yaml:2:1: missing key 'id'" in problems
+    assert "base.yaml" not in problems.replace("extends: base.yaml", "")
 
 
 def test_profiles_must_be_mappings(lab):
@@ -345,10 +345,10 @@ def test_mistakes_in_a_profile_are_located_there(lab):
     )
     with pytest.raises(ConfigError) as refused:
         validate_file(lab.write(text, "bad.yaml"))
-    places = [
+    locations = [
         line for line in str(refused.value).splitlines() if line.startswith("bad.yaml")
     ]
-    assert places == [
+    assert locations == [
         "bad.yaml:24:9: a profile cannot change 'id'",
         "bad.yaml:24:32: 'trials' must be a whole number, not 'no'",
         "bad.yaml:24:55: no entry 'ony' in this list",

@@ -41,25 +41,25 @@ def test_a_data_set_may_have_its_own_split_metrics_and_features(lab):
             "split: {kind: kfold, folds: 3}, metrics: [accuracy, auc], features: standardize",
         ),
     )
-    made = lab.plan(text)
-    assert (made.rows[0].dataset, made.rows[4].dataset) == ("simulated-rmtl", "second")
-    assert len(made.rows) == 4 + 6
-    first, second = made.rows[0].job, made.rows[4].job
+    plan = lab.plan(text)
+    assert (plan.rows[0].dataset, plan.rows[4].dataset) == ("simulated-rmtl", "second")
+    assert len(plan.rows) == 4 + 6
+    first, second = plan.rows[0].job, plan.rows[4].job
     assert (second.split.kind, second.scoring.metrics) == ("kfold", ("accuracy", "auc"))
     assert second.features == Features("standardize")
     assert first.key == lab.plan().rows[0].job.key
     assert second.search.metric == "accuracy"
-    assert made.run_json()["config"]["metrics"] == ["auc", "accuracy"]
-    assert made.run_json()["config"]["datasets"][1]["split"] == {
+    assert plan.run_json()["config"]["metrics"] == ["auc", "accuracy"]
+    assert plan.run_json()["config"]["datasets"][1]["split"] == {
         "kind": "kfold",
         "folds": 3,
     }
     assert lab.run(text).n_ok == 10
-    store = made.store()
+    store = plan.store()
     assert set(store.load(first.key).metrics) == {"auc"}
     assert set(store.load(second.key).metrics) == {"accuracy", "auc"}
     assert store.load(second.key).result["tasks"] == [f"task {t}" for t in range(6)]
-    build_report(made.folder)
+    build_report(plan.folder)
 
 
 def test_the_experiment_needs_no_split_if_each_data_set_has_one(lab):
@@ -114,11 +114,11 @@ def test_features_are_learned_on_the_training_rows():
 def test_features_are_part_of_the_key_and_affect_the_numbers(lab):
     plain = lab.tiny
     lab.run(plain)
-    made = lab.plan(plain + "features: standardize\n")
-    assert {state.name for state in job_states(made)} == {"outdated"}
+    plan = lab.plan(plain + "features: standardize\n")
+    assert {state.name for state in job_states(plan)} == {"outdated"}
     lab.run(plain + "features: standardize\n")
     before, now = (
-        made.store().load(rows[0].job.key) for rows in (lab.plan(plain).rows, made.rows)
+        plan.store().load(rows[0].job.key) for rows in (lab.plan(plain).rows, plan.rows)
     )
     assert before.metrics != now.metrics
 
@@ -196,22 +196,22 @@ def test_selection_uses_the_validation_rows(lab):
     text = lab.tiny.replace("train: 0.5", "train: 0.3, validation: 0.3").replace(
         "{folds: 2}", "{on: validation}"
     )
-    made = lab.plan(text)
-    job = made.rows[0].job
+    plan = lab.plan(text)
+    job = plan.rows[0].job
     (fold,) = job.folds
     assert (fold.search.on, job.split.validation) == ("validation", 0.3)
     assert lab.run(text).n_ok == 4
-    searched, final = (made.store().load(one.key) for one in (fold, job))
+    searched, final = (plan.store().load(item.key) for item in (fold, job))
     assert final.selection["scores"] == [
         [score] for score in searched.selection["scores"]
     ]
     assert (final.counts["n_train"], final.counts["n_test"]) == (18, 24)
     assert final.selection["chosen"]["alpha"] == final.params["alpha"]
-    assert made.run_json()["config"]["selection"] == {
+    assert plan.run_json()["config"]["selection"] == {
         "on": "validation",
         "metric": "auc",
     }
-    build_report(made.folder)
+    build_report(plan.folder)
 
 
 @pytest.mark.parametrize(
@@ -233,13 +233,13 @@ def test_an_invalid_validation_part_is_rejected(lab, split, selection, message):
 
 
 def test_predictions_are_stored_on_request(lab):
-    made = lab.plan(lab.tiny + "keep: [predictions]\n")
-    job, plain = made.rows[0].job, lab.plan().rows[0].job
+    plan = lab.plan(lab.tiny + "keep: [predictions]\n")
+    job, plain = plan.rows[0].job, lab.plan().rows[0].job
     assert job.key != plain.key
     assert [fold.key for fold in job.folds] == [fold.key for fold in plain.folds]
     assert lab.run(lab.tiny + "keep: [predictions]\n").n_ok == 4
-    store = made.store()
-    for row in made.rows:
+    store = plan.store()
+    for row in plan.rows:
         record = store.load(row.job.key)
         with np.load(
             store.cells_folder / record.result["predictions"], allow_pickle=False
@@ -262,10 +262,10 @@ claims:
 """
     with pytest.raises(ConfigError, match="ranks need the section 'statistics'"):
         lab.plan(lab.tiny + claim)
-    made = lab.plan(
+    plan = lab.plan(
         lab.tiny.replace("kind: evaluate", "kind: test") + STATISTICS + claim
     )
-    assert made.run_json()["config"]["statistics"] == {
+    assert plan.run_json()["config"]["statistics"] == {
         "metric": "auc",
         "control": "strong",
         "significance": 0.05,
@@ -277,16 +277,16 @@ claims:
 
 
 def test_references_and_checks_may_name_a_task(lab):
-    more = """\
+    extension = """\
 claims:
   - {id: c, text: t, checks: [{kind: value, quantity: auc, of: weak, task: [task 0, task 1], at_least: 0}]}
 reference:
   - {dataset: simulated-rmtl, method: weak, quantity: auc, task: task 2, value: 0.5, absolute: 1}
 """
-    made = lab.plan(lab.tiny + more)
-    assert made.run_json()["config"]["reference"][0]["task"] == "task 2"
-    lab.run(lab.tiny + more)
-    build_report(made.folder)
+    plan = lab.plan(lab.tiny + extension)
+    assert plan.run_json()["config"]["reference"][0]["task"] == "task 2"
+    lab.run(lab.tiny + extension)
+    build_report(plan.folder)
 
 
 def test_a_training_file_has_the_same_sections(lab):

@@ -39,27 +39,28 @@ def left(made):
 
 
 def test_jobs_have_the_order_of_the_table(lab):
-    made = lab.plan()
-    assert [row.name for row in made.rows] == [
+    run_plan = lab.plan()
+    assert [row.name for row in run_plan.rows] == [
         "simulated-rmtl/strong/trial 0",
         "simulated-rmtl/strong/trial 1",
         "simulated-rmtl/weak/trial 0",
         "simulated-rmtl/weak/trial 1",
     ]
-    assert [made.names[fold.key] for fold in made.rows[0].job.folds] == [
+    assert [run_plan.names[fold.key] for fold in run_plan.rows[0].job.folds] == [
         "simulated-rmtl/strong/trial 0 (search, fold 1 of 2)",
         "simulated-rmtl/strong/trial 0 (search, fold 2 of 2)",
     ]
-    assert states(made) == ["missing"] * 4
-    assert made.rows[2].job.folds == ()
+    assert states(run_plan) == ["missing"] * 4
+    assert run_plan.rows[2].job.folds == ()
 
 
 def test_a_result_key_survives_a_round_trip(lab):
-    made = lab.plan()
-    written = json.loads(json.dumps(made.run_json()))["cells"]
+    run_plan = lab.plan()
+    written = json.loads(json.dumps(run_plan.run_json()))["cells"]
     names = [field.name for field in dataclasses.fields(ResultKey)]
     assert [ResultKey.read(entry) for entry in written] == [
-        ResultKey(**{name: getattr(row, name) for name in names}) for row in made.rows
+        ResultKey(**{name: getattr(row, name) for name in names})
+        for row in run_plan.rows
     ]
     good = written[0]
     for wrong in (
@@ -75,23 +76,23 @@ def test_a_result_key_survives_a_round_trip(lab):
 
 
 def test_identical_searches_are_one_job(lab):
-    made = lab.plan(lab.tiny + SHARED)
-    by_method = {row.method: row.job for row in made.rows if row.trial == 0}
+    run_plan = lab.plan(lab.tiny + SHARED)
+    by_method = {row.method: row.job for row in run_plan.rows if row.trial == 0}
     folds = {
         method: {fold.key for fold in job.folds} for method, job in by_method.items()
     }
     assert folds["same search"] == folds["same search again"]
     assert not folds["strong"] & folds["same search"]
-    assert len(left(made)[1]) == 8
+    assert len(left(run_plan)[1]) == 8
     assert by_method["same search"].key != by_method["same search again"].key
 
 
 def test_adding_a_method_or_a_data_set_changes_no_other_job(lab):
     before = keys(lab.plan())
-    more = lab.tiny.replace("datasets: [", "datasets: [{id: gauss2d, n: 40}, ") + (
+    extended = lab.tiny.replace("datasets: [", "datasets: [{id: gauss2d, n: 40}, ") + (
         '  - {label: third, estimator: "lab.models:Noisy"}\n'
     )
-    assert before.items() <= keys(lab.plan(more)).items()
+    assert before.items() <= keys(lab.plan(extended)).items()
 
 
 def test_the_key_contains_all_that_counts_but_no_label(lab):
@@ -159,8 +160,8 @@ def test_nested_estimators_are_resolved_and_their_versions_count(lab):
         "    params: {base: {estimator: SparseMTL, params: {fit_intercept: false}}}\n"
         "    grid: {base__alpha: [1, 2]}\n    select_with: {base__tol: 0.1}\n"
     )
-    made = lab.plan(text)
-    job = next(row.job for row in made.rows if row.method == "blocks")
+    run_plan = lab.plan(text)
+    job = next(row.job for row in run_plan.rows if row.method == "blocks")
     base = {"estimator": "SparseMTL", "params": {"fit_intercept": False}}
     assert job.method.params["base"] == base
     assert job.folds[0].method.params["base"]["params"] == {
@@ -199,8 +200,8 @@ def test_outdated_jobs_have_a_reason(lab):
         "grid": lab.tiny.replace("[0.1, 10]", "[0.1, 20]"),
         "data": lab.tiny.replace("n: 60", "n: 62"),
     }.items():
-        made = lab.plan(text)
-        reasons[name] = rerun_reasons(made, job_states(made))
+        run_plan = lab.plan(text)
+        reasons[name] = rerun_reasons(run_plan, job_states(run_plan))
     assert reasons["value"] == [
         "rerun simulated-rmtl/weak/2 trials: method.params.alpha 0.001 -> 0.002"
     ]
@@ -219,14 +220,19 @@ def test_an_edited_comment_reruns_nothing_and_edited_arithmetic_reruns_its_users
     assert left(lab.plan()) == ([], [])
     lab.helper.write_text(lab.helper.read_text().replace("1.0 *", "1.5 *"))
     sklearn = lab.tiny + '  - {label: other, estimator: "sklearn.linear_model:Ridge"}\n'
-    made = lab.plan(sklearn)
-    assert len(left(made)[1]) == 4
-    found = {
-        (row.method, state) for row, state in zip(made.rows, states(made), strict=True)
+    run_plan = lab.plan(sklearn)
+    assert len(left(run_plan)[1]) == 4
+    actual = {
+        (row.method, state)
+        for row, state in zip(run_plan.rows, states(run_plan), strict=True)
     }
-    assert found == {("strong", "outdated"), ("weak", "outdated"), ("other", "missing")}
+    assert actual == {
+        ("strong", "outdated"),
+        ("weak", "outdated"),
+        ("other", "missing"),
+    }
     assert (
-        rerun_reasons(made, job_states(made))[0]
+        rerun_reasons(run_plan, job_states(run_plan))[0]
         == "rerun simulated-rmtl/strong/2 trials: lab/helper.py changed"
     )
 

@@ -37,8 +37,8 @@ def test_the_numbers_of_a_table_replace_its_entry(write):
     path = write("data set,STL,MTL\nschool,84.50 (2),.9±.05\nlandmine,-,1\n")
     first, *others = load_experiment(path).config["reference"]
     assert first["value"] == 0.5
-    known = [{k: v for k, v in entry.items() if v is not None} for entry in others]
-    assert known == [
+    filled = [{k: v for k, v in entry.items() if v is not None} for entry in others]
+    assert filled == [
         {
             "dataset": "school",
             "method": "STL",

@@ -45,8 +45,8 @@ def warnings_of(tmp_path):
         path.write_text(EXPERIMENT + more)
         data = tmp_path / "data"
         experiment = load_experiment(path, data_dir=data)
-        made = plan(experiment, data_dir=data, output=tmp_path / "runs")
-        return scale_warnings(made)
+        run_plan = plan(experiment, data_dir=data, output=tmp_path / "runs")
+        return scale_warnings(run_plan)
 
     return run
 

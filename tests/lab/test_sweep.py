@@ -31,14 +31,14 @@ def swept(lab, axis):
 
 
 def test_a_ratio_changes_the_split_but_not_its_seed(lab):
-    made = lab.plan(swept(lab, "{name: ratio, split: train, values: [0.3, 0.6]}"))
-    assert [row.dataset for row in made.rows][::4] == [
+    run_plan = lab.plan(swept(lab, "{name: ratio, split: train, values: [0.3, 0.6]}"))
+    assert [row.dataset for row in run_plan.rows][::4] == [
         "simulated-rmtl (ratio 0.3)",
         "simulated-rmtl (ratio 0.6)",
     ]
-    assert [row.job.split.train for row in made.rows][::4] == [0.3, 0.6]
-    assert len({row.job.split.seed for row in made.rows}) == 2  # One per trial
-    assert {(c["dataset"], c["value"]) for c in made.run_json()["cells"]} == {
+    assert [row.job.split.train for row in run_plan.rows][::4] == [0.3, 0.6]
+    assert len({row.job.split.seed for row in run_plan.rows}) == 2  # One per trial
+    assert {(c["dataset"], c["value"]) for c in run_plan.run_json()["cells"]} == {
         ("simulated-rmtl (ratio 0.3)", 0.3),
         ("simulated-rmtl (ratio 0.6)", 0.6),
     }
@@ -52,15 +52,17 @@ def test_a_data_set_may_be_left_out_at_some_values(lab):
 
 
 def test_a_job_equals_that_of_the_experiment_without_the_axis(lab):
-    made = lab.plan(swept(lab, "{name: ratio, split: train, values: [0.3, 0.5]}"))
+    run_plan = lab.plan(swept(lab, "{name: ratio, split: train, values: [0.3, 0.5]}"))
     plain = lab.plan()
-    assert [row.job.key for row in made.rows[4:]] == [row.job.key for row in plain.rows]
+    assert [row.job.key for row in run_plan.rows[4:]] == [
+        row.job.key for row in plain.rows
+    ]
 
 
 def test_an_option_changes_the_data(lab):
-    made = lab.plan(swept(lab, "{name: columns, option: d, values: [4, 8]}"))
-    assert [row.job.dataset.options["d"] for row in made.rows][::4] == [4, 8]
-    assert len({facts["fingerprint"] for facts in made.datasets[""].values()}) == 2
+    run_plan = lab.plan(swept(lab, "{name: columns, option: d, values: [4, 8]}"))
+    assert [row.job.dataset.options["d"] for row in run_plan.rows][::4] == [4, 8]
+    assert len({facts["fingerprint"] for facts in run_plan.datasets[""].values()}) == 2
 
 
 def test_parameters_change_only_in_methods_that_have_them(lab):
@@ -129,11 +131,14 @@ def test_an_unknown_option_is_located(lab):
     "name", ["fig2", "sensitivity-lambda", "simulated-features"]
 )  # Split, parameter, option
 def test_the_shipped_sweeps_run_and_are_then_up_to_date(name, tmp_path):
-    made = plan(load_experiment(f"dcrmtl/{name}", profile="smoke"), output=tmp_path)
-    summary = run(made)
-    assert (summary.n_ok + summary.n_cached, summary.failures) == (len(made.wanted), [])
-    report = build_report(made.folder)
-    paths = write_report(report, made.folder)
+    run_plan = plan(load_experiment(f"dcrmtl/{name}", profile="smoke"), output=tmp_path)
+    summary = run(run_plan)
+    assert (summary.n_ok + summary.n_cached, summary.failures) == (
+        len(run_plan.wanted),
+        [],
+    )
+    report = build_report(run_plan.folder)
+    paths = write_report(report, run_plan.folder)
     assert [p.name for p in paths if p.suffix == ".svg"] == ["simulated-rmtl.svg"]
     assert all(panel.curves[-1].y for panel in report.figures[0].panels)
     again = plan(load_experiment(f"dcrmtl/{name}", profile="smoke"), output=tmp_path)
@@ -157,22 +162,25 @@ def test_lambda_is_swept_through_all_three_ranges():
 
 
 def test_partitioning_differs_only_in_the_strategy(tmp_path):
-    made = plan(
+    run_plan = plan(
         load_experiment("dcrmtl/partitioning", profile="smoke"), output=tmp_path
     )
-    assert len({row.job.key for row in made.wanted}) == 16
-    strategies = {row.job.method.params.get("partition") for row in made.rows}
+    assert len({row.job.key for row in run_plan.wanted}) == 16
+    strategies = {row.job.method.params.get("partition") for row in run_plan.rows}
     assert strategies == {None, "random", "contiguous", "clustered"}
 
 
 def test_the_error_of_the_coefficients_is_computed_if_they_are_known(tmp_path):
-    made = plan(
+    run_plan = plan(
         load_experiment("dcrmtl/simulated-tasks", profile="smoke"), output=tmp_path
     )
-    made = plan(made.experiment, only=["method=APG-RMTL,trial=0"], output=tmp_path)
-    run(made)
+    run_plan = plan(
+        run_plan.experiment, only=["method=APG-RMTL,trial=0"], output=tmp_path
+    )
+    run(run_plan)
     errors = [
-        made.store().load(row.job.key).solver["truth_error"] for row in made.wanted
+        run_plan.store().load(row.job.key).solver["truth_error"]
+        for row in run_plan.wanted
     ]
     assert len(errors) == 2
     assert all(0 < error < 1 for error in errors)

@@ -27,7 +27,9 @@ LABELS = [
 def under(experiment, reading):
     """Return the experiment under one of its interpretations."""
     return next(
-        one for one in (experiment, *experiment.others) if one.interpretation == reading
+        scenario
+        for scenario in (experiment, *experiment.others)
+        if scenario.interpretation == reading
     )
 
 
@@ -77,11 +79,11 @@ def test_interpretations_change_the_encoding_the_intercept_and_the_rules():
     def methods(reading):
         spec = under(load_experiment("table2", profile="quick"), reading).spec
         (coding,) = {data.options["coding"] for data in spec.datasets}
-        found = {
+        actual = {
             m.label: m.params["base"]["params"] if "base" in m.params else m.params
             for m in spec.methods
         }
-        return coding, found
+        return coding, actual
 
     coding, params = methods("labels as in the files")
     assert coding == "0/1"

@@ -52,8 +52,10 @@ def test_every_method_with_a_choice_of_loss_uses_the_squared_hinge():
 
 @pytest.mark.slow
 def test_ten_rows_are_computed_and_nothing_is_left(tmp_path):
-    made = plan(load_experiment("dcrmtl/table3", profile="smoke"), output=tmp_path)
-    assert sorted(Counter(row.job.folds[0].key for row in made.wanted).values()) == [
+    run_plan = plan(load_experiment("dcrmtl/table3", profile="smoke"), output=tmp_path)
+    assert sorted(
+        Counter(row.job.folds[0].key for row in run_plan.wanted).values()
+    ) == [
         1,
         1,
         1,
@@ -62,7 +64,7 @@ def test_ten_rows_are_computed_and_nothing_is_left(tmp_path):
         2,
         2,
     ]
-    summary = run(made)
+    summary = run(run_plan)
     assert (summary.n_ok, summary.failures) == (10, [])
     again = plan(load_experiment("dcrmtl/table3", profile="smoke"), output=tmp_path)
     assert missing_jobs(again, again.store()) == ([], [])

@@ -61,8 +61,8 @@ def test_numbers_of_the_same_code_are_equal_and_the_report_says_so(finished):
     assert all(trial.agrees and trial.agreed_digits == 16 for trial in trials)
     compared = {name for trial in trials for name in trial.digits}
     assert compared == {"auc", "auc per task", "chosen parameters"}
-    found = json.loads((finished / "verified.json").read_text())
-    assert (found["finished"], len(found["cells"])) == (4, 4)
+    content = json.loads((finished / "verified.json").read_text())
+    assert (content["finished"], len(content["cells"])) == (4, 4)
     assert (
         "4 of 4 cells computed again (of 4 finished) agree to 16 digits or more"
         in markdown(build_report(finished))
@@ -97,18 +97,18 @@ def test_a_difference_of_fractions_agrees_to_the_digits_of_the_fractions(moved, 
     """If one row of 360 changes sides, a gain of 0 has no common digits, which does not
     indicate changed code.
     """
-    made = {
+    created = {
         "key": "a",
         "family": "measure",
         "inputs": {"method": {"measure": "mtmkl-sharing"}},
     }
-    before = Record(**made, versions={}, made_by={}, status="ok", metrics=DIFFERENT)
+    before = Record(**created, versions={}, made_by={}, status="ok", metrics=DIFFERENT)
     after = replace(
         before, metrics=DIFFERENT | {"proposed": 0.65 + moved, "gain": moved}
     )
-    found = _agreement(before, after)
-    assert found["gain"] == pytest.approx(digits + 0.05, abs=0.3)
-    assert found["gain"] == pytest.approx(found["proposed"], abs=0.3)
+    actual = _agreement(before, after)
+    assert actual["gain"] == pytest.approx(digits + 0.05, abs=0.3)
+    assert actual["gain"] == pytest.approx(actual["proposed"], abs=0.3)
 
 
 def test_only_a_repeated_search_detects_a_different_selection(lab):
@@ -157,14 +157,14 @@ def test_jobs_that_cannot_be_recomputed_are_counted_with_the_reason(
 
 def test_the_cheapest_job_of_each_method_comes_first_and_a_sample_has_one(finished):
     assert len([*verify([finished], sample=2)]) == 2
-    found = json.loads((finished / "verified.json").read_text())
+    content = json.loads((finished / "verified.json").read_text())
     labels = {
         name.split("/")[1]
         for trial in verify([finished], sample=2)
         for name in trial.names.values()
     }
     assert labels == {"ridge", "trace"}
-    assert len(found["cells"]) == 2
+    assert len(content["cells"]) == 2
     assert [*verify([finished], seconds=0)] == []
 
 
@@ -254,26 +254,26 @@ def test_no_committed_job_is_outdated(committed_run):
     experiment = load_experiment(id, profile=profile)
     reading = "all" if experiment.spec.readings else None
     try:
-        made = plan(
+        run_plan = plan(
             load_experiment(id, profile=profile), interpretation=reading, output=RESULTS
         )
     except DataError:
         pytest.skip("MTLRUN_DATA does not hold its data")
-    states = job_states(made)
+    states = job_states(run_plan)
     # Five settings of one table have targets with a single value in some of the rows,
     # so failure is the right result.
-    known = {"failed"} if id == "atlas/gain" else set()
+    allowed = {"failed"} if id == "atlas/gain" else set()
     waiting = WAITING_FOR_COMPUTATION.get(id, ())
     judged = {
         state.name
-        for row, state in zip(made.rows, states, strict=True)
+        for row, state in zip(run_plan.rows, states, strict=True)
         if row.method not in waiting
     }
-    assert judged <= {"done", "missing"} | known
+    assert judged <= {"done", "missing"} | allowed
     assert any(state.name == "done" for state in states)
     outdated = {
         row.method
-        for row, state in zip(made.rows, states, strict=True)
+        for row, state in zip(run_plan.rows, states, strict=True)
         if state.name == "outdated"
     }
     assert outdated == set(waiting), "take the method off the list, or add it"
@@ -324,8 +324,8 @@ def test_reworded_errors_and_renamed_functions_do_not_outdate_committed_jobs(tmp
 
 def test_a_record_names_the_code_behind_it(lab):
     lab.run(n_jobs=1)
-    made = {tuple(sorted(record.made_by)) for record in lab.records().values()}
-    assert made == {("commit", "dirty", "mtlrun", "package")}
+    created = {tuple(sorted(record.made_by)) for record in lab.records().values()}
+    assert created == {("commit", "dirty", "mtlrun", "package")}
     assert data_load.SOURCE_CHANGES is methods.SOURCE_CHANGES
 
 

@@ -31,17 +31,17 @@ def test_all_numbers_of_blocks_in_the_paper_are_tested():
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory):
     output = tmp_path_factory.mktemp("wilcoxon")
-    made = plan(load_experiment("dcrmtl/wilcoxon", profile="smoke"), output=output)
-    assert run(made).failures == []
-    *_, divided, solvers = made.experiment.config["claims"]
+    run_plan = plan(load_experiment("dcrmtl/wilcoxon", profile="smoke"), output=output)
+    assert run(run_plan).failures == []
+    *_, divided, solvers = run_plan.experiment.config["claims"]
     divided["checks"] = [
         {**check, "dataset": "simulated-rmtl"} for check in divided["checks"]
     ]
     solvers["checks"] = [
         {**check, "dataset": "simulated-rmtl (t 2)"} for check in solvers["checks"]
     ]
-    run(made)  # Nothing is computed; run.json takes the data set of this profile.
-    return made.folder
+    run(run_plan)  # Nothing is computed; run.json takes the data set of this profile.
+    return run_plan.folder
 
 
 def test_every_pair_and_number_of_blocks_has_a_p_value(smoke):
@@ -76,7 +76,7 @@ def test_corrupted_scores_flip_the_claims_about_predictions(smoke, monkeypatch):
 
 def test_interpretations_state_what_is_paired():
     main = load_experiment("dcrmtl/wilcoxon", profile="quick")
-    readings = {one.interpretation: one for one in (main, *main.others)}
+    readings = {scenario.interpretation: scenario for scenario in (main, *main.others)}
 
     def asked(reading):
         claims = readings[reading].spec.claims
@@ -107,7 +107,7 @@ claims:
     checks:
       - {kind: paired, quantity: auc, of: strong, over: weak, at_least: 0.05}
 """
-    made = lab.plan(lab.tiny.replace("kind: evaluate", "kind: test") + claims)
-    assert [row.job.key for row in made.rows] == [
+    run_plan = lab.plan(lab.tiny.replace("kind: evaluate", "kind: test") + claims)
+    assert [row.job.key for row in run_plan.rows] == [
         row.job.key for row in lab.plan().rows
     ]

@@ -158,14 +158,14 @@ def fitted_model(X, y, step=None, **facts):
     features = X if step is None else step.fit_transform(X)
     estimator = mtlrun.estimators.SmoothMTL(task_parts=("level", "smooth"))
     estimator.fit(features, y)
-    about = {
+    details = {
         "task_type": "regression",
         "design": "shared",
         "tasks": ["fat", "water"],
         "input": {"n_features": X.shape[1], "names": ["a", "b"]},
         "estimator": {"name": "SmoothMTL"},
     }
-    return Model(estimator, step, about | facts)
+    return Model(estimator, step, details | facts)
 
 
 @pytest.fixture(scope="module")

@@ -19,14 +19,14 @@ def model_of(estimator, y, *, step=None, task_type="regression", **facts):
     """Return a fitted model of two shops with the columns temperature and wind."""
     features = COLUMNS if step is None else step.fit_transform(COLUMNS)
     estimator.fit(features, y, task_id=TASK)
-    about = {
+    details = {
         "task_type": task_type,
         "design": "ragged",
         "tasks": ["east", "west"],
         "input": {"n_features": 2, "names": ["temperature", "wind"]},
         "estimator": {"name": type(estimator).__name__},
     }
-    return Model(estimator, step, about | facts)
+    return Model(estimator, step, details | facts)
 
 
 def test_a_selected_task_mean_is_explained_in_the_units_of_the_target():

@@ -263,8 +263,8 @@ def test_a_changed_character_in_any_file_is_rejected(tmp_path, name):
     if (
         name == "model.json"
     ):  # Still a valid description of a model, with another task name
-        place = content.index(b'"tasks"')
-        changed = content[:place] + content[place:].replace(b'"a"', b'"b"', 1)
+        position = content.index(b'"tasks"')
+        changed = content[:position] + content[position:].replace(b'"a"', b'"b"', 1)
         reason = "changed after it was written"
     else:
         changed = content[:-1] + bytes([content[-1] ^ 1])

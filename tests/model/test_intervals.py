@@ -141,10 +141,10 @@ def test_means_of_a_transformed_target_exceed_its_medians(compared):
 
 def test_new_tasks_keep_their_names_and_have_wider_intervals(compared):
     frame, _, model = compared
-    known = frame.head(5)
-    new = known.assign(patient="P-999")
+    known_rows = frame.head(5)
+    new = known_rows.assign(patient="P-999")
     table = model.predict_table(
-        pd.concat([known, new], ignore_index=True), interval=0.95
+        pd.concat([known_rows, new], ignore_index=True), interval=0.95
     )
     assert table["task"].tolist() == ["P-0"] * 5 + ["P-999"] * 5
     assert table["is_known_task"].tolist() == [True] * 5 + [False] * 5

@@ -54,8 +54,8 @@ def _set(field, value, where=None):
 
     def change(model):
         nodes = model._predictors[0][0].nodes
-        place = 0 if where is None else np.flatnonzero(nodes[where])[0]
-        nodes[field][place] = value
+        index = 0 if where is None else np.flatnonzero(nodes[where])[0]
+        nodes[field][index] = value
 
     return change
 
@@ -84,15 +84,15 @@ def _no_nodes(model):
     ],
 )
 def test_indices_of_boosted_trees_stay_inside_their_tables(tmp_path, change):
-    whole = PerTask(BOOSTED).fit(X, Y)
+    model = PerTask(BOOSTED).fit(X, Y)
     np.testing.assert_array_equal(
-        _loaded(tmp_path / "whole", whole).scores(X), whole.predict(X)
+        _loaded(tmp_path / "whole", model).scores(X), model.predict(X)
     )
-    change(whole.estimators_[1])
+    change(model.estimators_[1])
     with pytest.raises(
         DataError, match=r"model\.skops: a \w+ in it is damaged or forged"
     ) as caught:
-        _loaded(tmp_path / "changed", whole)
+        _loaded(tmp_path / "changed", model)
     assert REMEDY in caught.value.remedy
 
 

@@ -53,10 +53,12 @@ def folder(tmp_path_factory):
 
 def test_compare_prints_how_tasks_differ_before_any_fit(folder):
     lines = folder[2]
-    (place,) = [k for k, line in enumerate(lines) if line.startswith("tasks explain")]
-    assert "slopes differ in price (" in lines[place]
-    assert "promo" not in lines[place]
-    assert place < min(k for k, line in enumerate(lines) if "rmse" in line)
+    (line_number,) = [
+        k for k, line in enumerate(lines) if line.startswith("tasks explain")
+    ]
+    assert "slopes differ in price (" in lines[line_number]
+    assert "promo" not in lines[line_number]
+    assert line_number < min(k for k, line in enumerate(lines) if "rmse" in line)
 
 
 def test_intervals_are_written_next_to_predictions(folder, tmp_path):
@@ -174,9 +176,9 @@ def test_tasks_have_the_names_of_the_table(folder):
         named = [i for i, name in enumerate(points.names) if name]
         assert 2 <= len(named) <= modelplots.MAX_NAMED_POINTS
         assert {points.names[i] for i in named} <= shop_names
-        places = sorted(points.x[i] for i in named)
+        positions = sorted(points.x[i] for i in named)
         gap = modelplots.NAME_GAP * np.ptp(points.x)
-        assert min(np.diff(places)) > gap, "names do not run into each other"
+        assert min(np.diff(positions)) > gap, "names do not run into each other"
 
 
 @pytest.mark.slow

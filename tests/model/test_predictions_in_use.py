@@ -116,10 +116,10 @@ def test_a_single_row_is_predicted_as_in_a_batch(schools):
     _, loaded = schools
     new = rows().drop(columns=["y", "z"])
     batch = loaded.predict_table(new)
-    for place in (0, 40, 89):
-        one = loaded.predict_table(new.iloc[[place]])
-        assert one["prediction"].iloc[0] == pytest.approx(
-            batch["prediction"].iloc[place]
+    for position in (0, 40, 89):
+        single_row = loaded.predict_table(new.iloc[[position]])
+        assert single_row["prediction"].iloc[0] == pytest.approx(
+            batch["prediction"].iloc[position]
         )
 
 

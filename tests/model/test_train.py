@@ -87,11 +87,11 @@ def test_the_same_file_gives_the_same_numbers(run):
 
 def test_a_search_selects_the_best_candidate_and_reports_grid_edges(run):
     outcome = run("method.grid.alpha=[0.001, 1000000.0]", "selection.folds=3")
-    found = outcome.result["selection"]
-    assert found["chosen"] == {"alpha": 0.001}
-    assert found["edges"] == {"alpha": "low"}
+    result = outcome.result["selection"]
+    assert result["chosen"] == {"alpha": 0.001}
+    assert result["edges"] == {"alpha": "low"}
     assert outcome.result["params"]["alpha"] == 0.001
-    assert found["means"][0] < found["means"][1]
+    assert result["means"][0] < result["means"][1]
     by_hand = run("method.params.alpha=0.001", force=True)
     assert outcome.result["per_task"] == by_hand.result["per_task"]
 
@@ -221,13 +221,13 @@ def test_refit_changes_the_model_and_not_the_numbers(run):
     plain, again = run(), run("refit=true", force=True)
     assert plain.result["per_task"] == again.result["per_task"]
     data = load_dataset("simulated-fetr", n=80, d=5, m=3)
-    whole = IndependentRidge(alpha=2.0).fit(data.X, data.y)
-    assert_allclose(load_model(again.folder).scores(data.X), whole.predict(data.X))
+    all_rows = IndependentRidge(alpha=2.0).fit(data.X, data.y)
+    assert_allclose(load_model(again.folder).scores(data.X), all_rows.predict(data.X))
 
 
 def test_the_first_fold_of_a_kfold_split_is_tested(run):
-    found = run("split={kind: kfold, folds: 4}").result["counts"]
-    assert (found["n_train"], found["n_test"]) == (60, 20)
+    result = run("split={kind: kfold, folds: 4}").result["counts"]
+    assert (result["n_train"], result["n_test"]) == (60, 20)
 
 
 def test_several_splits_and_impossible_ones_are_rejected(run):

@@ -85,15 +85,15 @@ def test_the_loss_equals_that_of_the_rows(layout):
 def test_statistics_are_additive_and_folds_are_subtracted(layout):
     data = rows(layout)
     n = len(data[1])
-    whole = TaskStatistics.of(*data)
+    total = TaskStatistics.of(*data)
     parts = np.array_split(np.random.default_rng(2).permutation(n), 3)
     chunks = [TaskStatistics.of(*some(data, part)) for part in parts]
-    check_equal(chunks[0] + chunks[1] + chunks[2], whole)
+    check_equal(chunks[0] + chunks[1] + chunks[2], total)
     like = TaskStatistics.of(*some(data, parts[2]), like=chunks[0])
-    check_equal(chunks[0] + chunks[1] + like, whole)
-    check_equal(whole - chunks[1], chunks[0] + chunks[2])
+    check_equal(chunks[0] + chunks[1] + like, total)
+    check_equal(total - chunks[1], chunks[0] + chunks[2])
     with pytest.raises(ValueError, match="not there"):
-        chunks[0] - whole
+        chunks[0] - total
 
 
 def test_tasks_may_be_added_later():

@@ -185,12 +185,12 @@ def example(kind, layout):
 
 
 def fitted(case, data, unit=1.0, **more):
-    known = build(case.method).get_params()
-    params = {key: value for key, value in PRECISE.items() if key in known}
+    defaults = build(case.method).get_params()
+    params = {key: value for key, value in PRECISE.items() if key in defaults}
     params |= SETTINGS.get(case.method, {})
     for choice in case.params:
         slow = SLOW.get(choice, {})
-        params |= {key: value for key, value in slow.items() if key in known}
+        params |= {key: value for key, value in slow.items() if key in defaults}
     params |= dict(case.params)
     params |= more
     model = build({"estimator": case.method, "params": params})

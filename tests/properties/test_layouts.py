@@ -67,9 +67,9 @@ def test_dense_sparse_and_ragged_agree(seed, d, T, sparse):
     n = int(rng.integers(1, 8))
     X, Y = rng.normal(size=(n, d)), rng.normal(size=(n, T))
     form = sp.csr_array(X) if sparse else X
-    one, many = TaskData.from_matrix(X, Y), TaskData.from_list([form] * T, list(Y.T))
+    shared, many = TaskData.from_matrix(X, Y), TaskData.from_list([form] * T, list(Y.T))
     W, b, R = rng.normal(size=(d, T)), rng.normal(size=T), rng.normal(size=(n, T))
-    left, right = TaskOperator(one), TaskOperator(many)
+    left, right = TaskOperator(shared), TaskOperator(many)
     np.testing.assert_allclose(
         left.forward(W, b).T.ravel(), right.forward(W, b), atol=1e-11
     )
@@ -80,7 +80,7 @@ def test_dense_sparse_and_ragged_agree(seed, d, T, sparse):
     for name in ("squared", "logistic", "squared_hinge"):
         loss = LOSSES[name](1.5)
         labelled = np.where(Y >= 0, 1.0, -1.0) if loss.labels else Y
-        a = one.with_targets(labelled)
+        a = shared.with_targets(labelled)
         c = many.with_targets(labelled.T.ravel())
         for intercept in (None, b):
             first = duality_gap(a, loss, penalties, parts, intercept)
@@ -175,7 +175,7 @@ def test_blocks_of_tasks_combine_to_all_tasks(seed, T, sparse):
             p.sum_by_task(TaskOperator(p).forward(W[:, b]))
             for p, b in zip(parts, blocks, strict=True)
         ]
-        whole = data.sum_by_task(TaskOperator(data).forward(W))
+        total = data.sum_by_task(TaskOperator(data).forward(W))
         np.testing.assert_allclose(
-            np.concatenate(pieces), whole[np.concatenate(blocks)], atol=1e-10
+            np.concatenate(pieces), total[np.concatenate(blocks)], atol=1e-10
         )

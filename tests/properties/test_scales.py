@@ -182,9 +182,9 @@ def test_weak_penalties_lead_to_least_squares(name, scales):
         pytest.skip("one model for all tasks")
     powers, cell = SCALES[scales]
     X, Y = _made(powers, cell)
-    known = build(name).get_params()
-    params = {key: value for key, value in WEAK.items() if key in known}
-    params |= {"n_blocks": 2} if "n_blocks" in known else {}
+    defaults = build(name).get_params()
+    params = {key: value for key, value in WEAK.items() if key in defaults}
+    params |= {"n_blocks": 2} if "n_blocks" in defaults else {}
     if (name, scales) == ("FETR", "mixed"):
         with pytest.raises(ArithmeticError, match="too badly scaled"):
             _fitted(name, params, X, Y)
@@ -214,15 +214,15 @@ def test_weak_penalties_lead_to_least_squares(name, scales):
 )
 def test_converged_classifiers_are_near_the_optimum(name, loss, scales):
     powers, _ = SCALES[scales]
-    known = build(name).get_params()
-    params = {"loss": loss} if "loss" in known else {}
+    defaults = build(name).get_params()
+    params = {"loss": loss} if "loss" in defaults else {}
     params |= {
-        key: 0.1 for key in ("alpha", "shared", "low_rank", "ridge") if key in known
+        key: 0.1 for key in ("alpha", "shared", "low_rank", "ridge") if key in defaults
     }
     X, Y = _made(powers)
     Y = np.where(np.median(Y, axis=0) < Y, 1.0, -1.0)
     model = _fitted(
-        name, params | ({"max_iter": 300} if "max_iter" in known else {}), X, Y
+        name, params | ({"max_iter": 300} if "max_iter" in defaults else {}), X, Y
     )
     moderate = X * 10.0 ** (np.minimum(powers, 3) - np.array(powers, dtype=float))
     same = _fitted(name, params, moderate, Y)
@@ -252,12 +252,12 @@ def test_a_single_cell_of_a_classifier_may_have_any_scale():
 def test_targets_far_from_zero_are_fitted_without_intercept(name, solver, offset):
     X, Y = _made([0] * D)
     X, Y = np.column_stack([np.ones(N), X]), Y + offset
-    known = build(name).get_params()
-    params = {key: 1e-12 for key in ("alpha", "eta", "rho") if key in known} | {
+    defaults = build(name).get_params()
+    params = {key: 1e-12 for key in ("alpha", "eta", "rho") if key in defaults} | {
         "fit_intercept": False
     }
     model = _fitted(
-        name, params | ({"solver": solver} if "solver" in known else {}), X, Y
+        name, params | ({"solver": solver} if "solver" in defaults else {}), X, Y
     )
     residual = np.sum((Y - model.predict(X)) ** 2)
     assert (
@@ -283,10 +283,10 @@ def test_statistics_of_columns_with_mixed_scales_are_accurate(shared):
     X, Y = (X, Y) if shared else (np.vstack([X] * T), Y.T.ravel())
     statistics = TaskStatistics.of(X, Y, ids)
     for name in ("TraceNormMTL", "IndependentRidge", "RobustMTL"):
-        summed, whole = build(name), build(name).fit(X, Y, task_id=ids)
+        summed, from_rows = build(name), build(name).fit(X, Y, task_id=ids)
         summed.fit_statistics(statistics)
         np.testing.assert_allclose(
-            summed.predict(X, task_id=ids), whole.predict(X, task_id=ids), atol=0.02
+            summed.predict(X, task_id=ids), from_rows.predict(X, task_id=ids), atol=0.02
         )
 
 
@@ -316,8 +316,8 @@ def test_noise_is_dropped_at_any_scale():
 
 
 def test_constant_columns_do_not_count_as_small():
-    whole = np.array([1e4, 1.0, 25.0])
-    assert not is_graded(np.array([1e4, 1.0, 1e-28]), whole)
+    expected_values = np.array([1e4, 1.0, 25.0])
+    assert not is_graded(np.array([1e4, 1.0, 1e-28]), expected_values)
     assert is_graded(np.array([1e4, 1e-12, 25.0]), np.array([1e4, 1e-12, 25.0]))
     assert is_graded(np.array([[1e4, 1.0], [1e4, 1e-7]]), np.ones((2, 2))).tolist() == [
         False,
@@ -334,13 +334,13 @@ def test_a_hierarchical_model_uses_a_feature_far_from_zero_or_reports_that_it_do
     X, t = rng.normal(size=(120, 2)), np.arange(120) % 3
     y = X @ [1.0, 3.0] + 0.1 * rng.normal(size=120)
     y = np.sign(y) if model is HierarchicalMTLClassifier else y
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         moved, plain = (
             model().fit(X + np.array([0, by]), y, task_id=t).coef_[:, 1]
             for by in (offset, 0.0)
         )
-    if any(issubclass(one.category, DegenerateModelWarning) for one in said):
+    if any(issubclass(warning.category, DegenerateModelWarning) for warning in caught):
         assert offset > 1e6
         assert np.all(moved == 0)
     else:

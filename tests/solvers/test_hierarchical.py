@@ -100,14 +100,14 @@ def test_chain_rules_of_the_factors_match_finite_differences(kind):
         FullCovariance(m.scale) if kind == "full" else FactorCovariance(diagonal, 2)
     )
     x = np.random.default_rng(3).normal(size=structure.n_parameters)
-    found = structure.gradient(x, m(structure.theta(x)).G)
+    gradient = structure.gradient(x, m(structure.theta(x)).G)
     steps = 1e-6 * np.eye(len(x))
     numeric = [
         (m(structure.theta(x + e)).criterion - m(structure.theta(x - e)).criterion)
         / 2e-6
         for e in steps
     ]
-    assert_allclose(found, numeric, atol=2e-6 * np.abs(numeric).max())
+    assert_allclose(gradient, numeric, atol=2e-6 * np.abs(numeric).max())
 
 
 def test_a_matrix_and_its_diagonal_have_the_same_value():
@@ -128,12 +128,12 @@ def test_the_value_is_that_of_the_normal_density():
     M = A.T @ inverse @ A
     mu = np.linalg.solve(M, A.T @ inverse @ z)
     r2 = (z - A @ mu) @ inverse @ (z - A @ mu)
-    for method, nu, more in (
+    for method, nu, options in (
         ("reml", len(y) - 4, np.linalg.slogdet(M)[1]),
         ("ml", len(y), 0.0),
     ):
         v = Marginal(data, None, method)(theta)
-        D = nu * (np.log(2 * np.pi * r2 / nu) + 1) + np.linalg.slogdet(V)[1] + more
+        D = nu * (np.log(2 * np.pi * r2 / nu) + 1) + np.linalg.slogdet(V)[1] + options
         assert v.criterion == pytest.approx(D, abs=1e-6)
         assert_allclose(v.mu, mu, rtol=1e-9)
         assert v.s2 == pytest.approx(r2 / nu, rel=1e-8)
@@ -158,9 +158,9 @@ def test_newton_never_increases_and_ends_with_a_certificate(seed, shrink, method
         noise=10 ** rng.uniform(-1, 1),
         spread=2 * rng.random(4),
     )
-    made = problem(X, y, ids, method=method, shrink=shrink)
-    m = made.marginal()
-    structure = made.grouped_variances(m, "diagonal")
+    data = problem(X, y, ids, method=method, shrink=shrink)
+    m = data.marginal()
+    structure = data.grouped_variances(m, "diagonal")
     fit = newton(m, structure)
     assert (np.diff(fit.path) < 0).all()
     assert fit.converged
@@ -182,13 +182,13 @@ def test_an_em_step_lowers_the_criterion_and_stays_at_its_minimum(method):
 
 
 def test_more_freedom_never_fits_worse():
-    made = problem(*ragged(T=40, rows=(6, 20)))
+    data = problem(*ragged(T=40, rows=(6, 20)))
     fits = [
-        fit_covariance(made, name)
+        fit_covariance(data, name)
         for name in ("none", "intercept", "scalar", "diagonal", "factor", "full")
     ]
-    found = [fit.criterion for fit in fits]
-    assert all(later <= earlier + 1e-6 for earlier, later in itertools.pairwise(found))
+    actual = [fit.criterion for fit in fits]
+    assert all(later <= earlier + 1e-6 for earlier, later in itertools.pairwise(actual))
     assert all(fit.fit.converged for fit in fits)
     full = fits[-1]
     root = np.sqrt(full.m.scale)
@@ -217,8 +217,8 @@ def test_order_units_and_positions_do_not_matter(name):
 
 def test_one_row_per_task_gives_no_information_about_levels():
     X, y, _ = ragged(T=30, rows=(2, 3))
-    made = problem(X, y, np.arange(len(y)))
-    fit = fit_covariance(made, "intercept")
+    data = problem(X, y, np.arange(len(y)))
+    fit = fit_covariance(data, "intercept")
     assert fit.fit.x.tolist() == [0.0]
     assert fit.fit.converged
 
@@ -236,11 +236,11 @@ def test_degenerate_tables_have_a_solution(name):
     }
     for X2, y2 in tables.values():
         for shrink in (False, True):
-            found = fit_covariance(
+            actual = fit_covariance(
                 problem(X2, y2, ids, shrink=shrink, max_iter=5), name
             )
-            assert np.isfinite(found.criterion)
-            assert np.isfinite(found.posterior().W).all()
+            assert np.isfinite(actual.criterion)
+            assert np.isfinite(actual.posterior().W).all()
 
 
 # ---------------------------------------------------------------------- oracles
@@ -307,25 +307,26 @@ def test_statsmodels_has_the_same_optimum(name, method):
 
 def test_the_posterior_is_that_of_one_large_regression():
     X, y, ids = ragged(7, T=7, rows=(1, 7))
-    made = problem(X, y, ids)
+    data = problem(X, y, ids)
     columns = of_data(TaskData.from_stacked(X, y, ids))[1]
     A, z = columns.apply(X), y - columns.center
-    m = made.marginal()
+    m = data.marginal()
     theta = np.array([0.5, 0.1, 2.0, 0.3])
-    found = posterior_of(m, m(theta))
-    own = np.concatenate([A * (ids == t)[:, None] for t in range(7)], axis=1)
-    both = np.column_stack([A, own])
+    posterior = posterior_of(m, m(theta))
+    task_designs = np.concatenate([A * (ids == t)[:, None] for t in range(7)], axis=1)
+    both = np.column_stack([A, task_designs])
     precision = both.T @ both + np.diag(
         np.concatenate([np.zeros(4), np.tile(1 / theta, 7)])
     )
-    covariance = found.s2 * np.linalg.inv(precision)
-    mean = covariance @ both.T @ z / found.s2
+    covariance = posterior.s2 * np.linalg.inv(precision)
+    mean = covariance @ both.T @ z / posterior.s2
     for t in range(7):
         pick = np.hstack([np.eye(4), *(np.eye(4) * (k == t) for k in range(7))])
-        assert_allclose(found.W[t], pick @ mean, atol=1e-8)
-        assert_allclose(found.covariance(t), pick @ covariance @ pick.T, atol=1e-8)
+        assert_allclose(posterior.W[t], pick @ mean, atol=1e-8)
+        assert_allclose(posterior.covariance(t), pick @ covariance @ pick.T, atol=1e-8)
     assert_allclose(
-        found.covariance(-1), found.s2 * np.diag(theta) + found.mean_covariance
+        posterior.covariance(-1),
+        posterior.s2 * np.diag(theta) + posterior.mean_covariance,
     )
 
 
@@ -357,11 +358,11 @@ def test_statistics_of_chunks_have_the_likelihood_of_the_rows(layout, intercept)
     assert_allclose(a.scale, b.scale, rtol=1e-9)
     assert_allclose(rows.n, sums.n)
     for name in ("scalar", "diagonal"):
-        one, two = (
+        first, two = (
             fit_covariance(HierarchicalProblem(d, np.arange(d.p), intercept), name)
             for d in (rows, sums)
         )
-        assert one.criterion == pytest.approx(two.criterion, rel=1e-8)
+        assert first.criterion == pytest.approx(two.criterion, rel=1e-8)
 
 
 def test_a_weight_of_two_equals_a_repeated_row():
@@ -372,12 +373,12 @@ def test_a_weight_of_two_equals_a_repeated_row():
     repeated = of_data(
         TaskData.from_stacked(*(np.repeat(a, w, axis=0) for a in (X, y, ids)))
     )[0]
-    found = [
+    actual = [
         fit_covariance(HierarchicalProblem(d, np.arange(d.p)), "diagonal")
         for d in (weighted, repeated)
     ]
-    assert found[0].criterion == pytest.approx(found[1].criterion, abs=1e-7)
-    assert_allclose(found[0].posterior().W, found[1].posterior().W, atol=1e-6)
+    assert actual[0].criterion == pytest.approx(actual[1].criterion, abs=1e-7)
+    assert_allclose(actual[0].posterior().W, actual[1].posterior().W, atol=1e-6)
 
 
 def test_tasks_of_very_different_sizes_are_split_and_have_the_same_likelihood():

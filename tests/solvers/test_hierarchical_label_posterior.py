@@ -60,8 +60,8 @@ def test_variances_of_log_odds_are_those_of_one_large_regression(n):
     assert_allclose(C, posterior.mean_covariance, atol=1e-6)
     left = A - V @ solved @ A
     expected = np.diag(V - V @ solved @ V) + np.diag(left @ C @ left.T)
-    found = np.concatenate([posterior.variances(A[ids == t], t) for t in range(8)])
-    assert_allclose(found, expected, rtol=1e-5)
+    actual = np.concatenate([posterior.variances(A[ids == t], t) for t in range(8)])
+    assert_allclose(actual, expected, rtol=1e-5)
     new = np.diag(A @ (np.diag(THETA) + C) @ A.T)
     assert_allclose(posterior.variances(A, -1), new, rtol=1e-5)
 

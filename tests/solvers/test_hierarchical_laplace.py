@@ -183,14 +183,14 @@ def test_the_criterion_never_increases_and_ends_with_a_certificate(seed, name):
 
 
 def test_more_freedom_never_fits_worse():
-    made = problem(*table(T=40, rows=(15, 30)), ridge=1e-3)
+    data = problem(*table(T=40, rows=(15, 30)), ridge=1e-3)
     names = ("none", "intercept", "scalar", "diagonal", "factor", "full")
-    fits = [fit_logistic(made, name) for name in names]
-    found = [model.fit.value.criterion for model in fits]
-    assert all(later <= earlier + 1e-5 for earlier, later in itertools.pairwise(found))
+    fits = [fit_logistic(data, name) for name in names]
+    actual = [model.fit.value.criterion for model in fits]
+    assert all(later <= earlier + 1e-5 for earlier, later in itertools.pairwise(actual))
     assert all(model.fit.converged for model in fits)
     assert np.linalg.eigvalsh(fits[-1].fit.value.G)[0] > -1e-1
-    auto = fit_logistic(made, "auto")
+    auto = fit_logistic(data, "auto")
     assert auto.aic <= min(model.aic for model in fits[1:4]) + 1e-5
 
 
@@ -217,7 +217,7 @@ def test_weights_count_rows():
     weights[np.unique(ids, return_index=True)[1]] = 1
     weighted = problem(X, y, ids, weights=weights.astype(float))
     repeated = problem(*(np.repeat(a, weights, axis=0) for a in (X, y, ids)))
-    a, b = (fit_logistic(made, "diagonal") for made in (weighted, repeated))
+    a, b = (fit_logistic(created, "diagonal") for created in (weighted, repeated))
     assert a.fit.value.criterion == pytest.approx(b.fit.value.criterion, abs=1e-6)
     assert_allclose(
         a.m.coefficients(a.fit.value), b.m.coefficients(b.fit.value), atol=2e-3
@@ -226,8 +226,8 @@ def test_weights_count_rows():
 
 def test_a_model_without_tasks_is_logistic_regression():
     X, y, ids = table(T=10, d=2)
-    made = problem(X, y, ids, tol=1e-12)
-    model = pooled(made)
+    data = problem(X, y, ids, tol=1e-12)
+    model = pooled(data)
     A = np.column_stack([np.ones(len(y)), (X - X.mean(axis=0)) / X.std(axis=0)])
     assert_allclose(A.T @ (y - expit(A @ model.fit.value.mu)), 0.0, atol=1e-6)
     p = expit(A @ model.fit.value.mu)

@@ -87,12 +87,12 @@ def test_derivatives_in_the_noise_levels_match_finite_differences(
             start, m=m, fit=replace(start.fit, value=value)
         ), value.criterion + problem.data.n @ logs
 
-    found, step = fits._noise_derivatives(at(np.log(v))[0], v)[0], 1e-5
+    actual, step = fits._noise_derivatives(at(np.log(v))[0], v)[0], 1e-5
     for t, e in enumerate(np.eye(len(v))):
         difference = (at(np.log(v) + step * e)[1] - at(np.log(v) - step * e)[1]) / (
             2 * step
         )
-        assert found[t] == pytest.approx(difference, abs=1e-6, rel=1e-6)
+        assert actual[t] == pytest.approx(difference, abs=1e-6, rel=1e-6)
 
 
 def dense(data, method):
@@ -122,8 +122,8 @@ def dense(data, method):
 def test_the_optimum_matches_another_solver_on_dense_rows(method):
     data, _ = rows(T=5, n=(5, 9))
     problem = problem_of(data, method=method)
-    found = solved(problem, common(problem, "scalar"), 6.0)
-    assert found.converged
+    solution = solved(problem, common(problem, "scalar"), 6.0)
+    assert solution.converged
     F, T = dense(data, method), data.n_tasks
 
     def penalised(x):  # The last number is log s2.
@@ -131,16 +131,16 @@ def test_the_optimum_matches_another_solver_on_dense_rows(method):
         norm = -2 * (3.0 * np.log(3.0) - gammaln(3.0))
         return F(x[:-1], 6.0) + (6.0 * (logs + np.exp(-logs)) + norm).sum()
 
-    s2, theta = found.result.fit.value.s2, found.result.fit.value.Theta
-    x = np.concatenate([np.log(s2 * found.v), np.log(s2 * theta[:2]), [np.log(s2)]])
-    assert found.path[-1] == pytest.approx(penalised(x), abs=1e-6)
+    s2, theta = solution.result.fit.value.s2, solution.result.fit.value.Theta
+    x = np.concatenate([np.log(s2 * solution.v), np.log(s2 * theta[:2]), [np.log(s2)]])
+    assert solution.path[-1] == pytest.approx(penalised(x), abs=1e-6)
     other = minimize(
         penalised,
         np.zeros(T + 3),
         method="BFGS",
         options={"gtol": 1e-5, "maxiter": 2000},
     )
-    assert found.path[-1] == pytest.approx(other.fun, abs=1e-5)
+    assert solution.path[-1] == pytest.approx(other.fun, abs=1e-5)
     assert_allclose(x, other.x, atol=1e-2)
 
 
@@ -148,17 +148,17 @@ def test_the_covariance_matches_statsmodels_on_weighted_rows():
     mixed = pytest.importorskip("statsmodels.regression.mixed_linear_model")
     data, _ = rows(T=30, n=(8, 15))
     problem = problem_of(data)
-    found = solved(problem, common(problem, "full"), 4.0)
+    solution = solved(problem, common(problem, "full"), 4.0)
     ids = ids_of(data)
-    root = np.sqrt(found.v)[ids]
+    root = np.sqrt(solution.v)[ids]
     Z = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
     A = np.column_stack([np.ones(len(Z)), Z]) / root[:, None]
     other = mixed.MixedLM(
         (data.targets - data.targets.mean()) / root, A, ids, exog_re=A
     ).fit(reml=True)
-    assert found.result.criterion == pytest.approx(-2 * other.llf, abs=1e-4)
+    assert solution.result.criterion == pytest.approx(-2 * other.llf, abs=1e-4)
     assert_allclose(
-        found.result.fit.value.s2 * found.result.fit.value.Theta,
+        solution.result.fit.value.s2 * solution.result.fit.value.Theta,
         other.cov_re,
         atol=5e-3,
     )
@@ -168,11 +168,11 @@ def test_the_covariance_matches_statsmodels_on_weighted_rows():
 @pytest.mark.parametrize("shared", [False, True])
 def test_the_objective_never_increases_and_ends_with_a_certificate(name, shared):
     problem = problem_of(rows(seed=3, shared=shared)[0])
-    found = own_noise(problem, fit_covariance(problem, name))
-    assert found.converged
-    assert found.predicted_reduction < 1e-5
-    assert np.isfinite(found.degrees)
-    assert all(b < a for a, b in zip(found.path, found.path[1:], strict=False))
+    noise = own_noise(problem, fit_covariance(problem, name))
+    assert noise.converged
+    assert noise.predicted_reduction < 1e-5
+    assert np.isfinite(noise.degrees)
+    assert all(b < a for a, b in zip(noise.path, noise.path[1:], strict=False))
 
 
 @pytest.mark.parametrize("degrees", [4.0, 16.0])
@@ -188,10 +188,10 @@ def test_noise_levels_and_their_degrees_of_freedom_are_recovered(degrees):
         + 2 * np.sqrt(v)[ids] * rng.normal(size=9000)
     )
     problem = problem_of(TaskData.from_stacked(X, y, ids))
-    found = own_noise(problem, fit_covariance(problem, "scalar"))
-    assert found.degrees in (degrees / 2, degrees, 2 * degrees)
-    assert found.result.fit.value.s2 == pytest.approx(4.0, rel=0.1)
-    assert np.corrcoef(np.log(found.v), np.log(v))[0, 1] > 0.8
+    noise = own_noise(problem, fit_covariance(problem, "scalar"))
+    assert noise.degrees in (degrees / 2, degrees, 2 * degrees)
+    assert noise.result.fit.value.s2 == pytest.approx(4.0, rel=0.1)
+    assert np.corrcoef(np.log(noise.v), np.log(v))[0, 1] > 0.8
 
 
 def test_equal_noise_levels_become_a_common_one():
@@ -199,9 +199,9 @@ def test_equal_noise_levels_become_a_common_one():
     for seed in range(20):
         problem = problem_of(rows(seed, T=25, n=(6, 12), spread=0.0)[0])
         result = fit_covariance(problem, "scalar")
-        found = own_noise(problem, result)
-        assert found.criterion <= result.criterion
-        chosen.append(found.degrees)
+        noise = own_noise(problem, result)
+        assert noise.criterion <= result.criterion
+        chosen.append(noise.degrees)
     assert (
         np.isinf(chosen).sum() >= 12
     )  # Half of them, where noise levels differ more by chance
@@ -213,7 +213,7 @@ def test_a_perfect_fit_has_positive_noise():
     y[ids_of(data) == 0] = 1.0
     y[ids_of(data) == 1] *= 1e4
     problem = problem_of(TaskData.from_stacked(data.X, y, ids_of(data)))
-    found = own_noise(problem, fit_covariance(problem, "scalar"))
-    assert np.isfinite(found.path).all()
-    assert (found.v > 0).all()
-    assert found.v[1] == found.v.max()
+    noise = own_noise(problem, fit_covariance(problem, "scalar"))
+    assert np.isfinite(noise.path).all()
+    assert (noise.v > 0).all()
+    assert noise.v[1] == noise.v.max()

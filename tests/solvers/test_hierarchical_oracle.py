@@ -22,23 +22,23 @@ BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "hierarchical.py"
 def problems():
     if not (Path(os.environ.get("MTLRUN_DATA") or "absent") / "grouped").is_dir():
         pytest.skip("MTLRUN_DATA does not hold grouped/")
-    found = {}
+    actual = {}
     for name, X, y, ids in runpy.run_path(str(BENCHMARK), run_name="benchmark")[
         "tables"
     ]():
         data = of_data(TaskData.from_stacked(X, y, ids))[0]
-        found[name] = HierarchicalProblem(data, np.arange(data.p))
-    return found
+        actual[name] = HierarchicalProblem(data, np.arange(data.p))
+    return actual
 
 
 @pytest.mark.parametrize(
     "row", LME4.itertuples(index=False), ids=lambda row: f"{row.table}-{row.covariance}"
 )
 def test_the_optimum_is_not_above_that_of_lme4(row):
-    found = fit_covariance(problems()[row.table], row.covariance)
-    assert found.criterion <= row.criterion + 1e-5
-    assert found.criterion >= row.criterion - 1e-3  # The same likelihood
-    assert found.fit.converged
-    assert (np.diff(found.fit.path) < 0).all()
+    actual = fit_covariance(problems()[row.table], row.covariance)
+    assert actual.criterion <= row.criterion + 1e-5
+    assert actual.criterion >= row.criterion - 1e-3  # The same likelihood
+    assert actual.fit.converged
+    assert (np.diff(actual.fit.path) < 0).all()
     if row.covariance != "full":
-        assert found.fit.n_evaluations <= 15
+        assert actual.fit.n_evaluations <= 15

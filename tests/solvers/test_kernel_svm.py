@@ -75,12 +75,12 @@ def test_the_optimum_matches_three_other_solvers(graph, kind, precompute):
     designs, y, cost = problem()
     coupling = couple_tasks(GRAPHS[graph], 1.3)
     rows = [sp.csr_array(X) for X in designs] if kind == "sparse" else designs
-    found = solve_without_intercept(
+    solution = solve_without_intercept(
         rows, coupling, y, cost, precompute=precompute, **EXACT
     )
-    assert found.converged
-    assert found.info["violation"] <= 1e-9
-    assert gap_of(designs, coupling, y, cost, found.info["alpha"]) <= 1e-9
+    assert solution.converged
+    assert solution.info["violation"] <= 1e-9
+    assert gap_of(designs, coupling, y, cost, solution.info["alpha"]) <= 1e-9
     libsvm = certify_kernel(
         designs, coupling, y, cost, mirrored(designs, coupling, y, cost), 0.0
     )
@@ -93,11 +93,11 @@ def test_the_optimum_matches_three_other_solvers(graph, kind, precompute):
     )
     linear = solve_block_dcd(data, coupling, C=1.0, tol=1e-12)
     for W in (exact.W, linear.W.T):
-        assert_allclose(found.W.T, W, atol=1e-7)
+        assert_allclose(solution.W.T, W, atol=1e-7)
     assert_allclose(
-        found.W.T, libsvm.W, atol=1e-4
+        solution.W.T, libsvm.W, atol=1e-4
     )  # LIBSVM stores its kernel in single precision.
-    assert found.objective[-1] == pytest.approx(exact.primal, rel=1e-9)
+    assert solution.objective[-1] == pytest.approx(exact.primal, rel=1e-9)
 
 
 @pytest.mark.parametrize("options", [{}, {"normalize": True}, {"hash_bits": 8}])
@@ -116,15 +116,17 @@ def test_strings_equal_their_features(options, precompute):
         np.full(60, 2.0),
         couple_tasks(np.ones((2, 2))),
     )
-    found, stored = (
+    actual, stored = (
         solve_without_intercept(
             [Z[:23], Z[23:]], coupling, y, cost, precompute=precompute, **EXACT
         )
         for Z in (X, X.tocsr())
     )
-    assert_allclose(found.W, stored.W, atol=1e-7)
+    assert_allclose(actual.W, stored.W, atol=1e-7)
     assert (
-        gap_of([X[:23].tocsr(), X[23:].tocsr()], coupling, y, cost, found.info["alpha"])
+        gap_of(
+            [X[:23].tocsr(), X[23:].tocsr()], coupling, y, cost, actual.info["alpha"]
+        )
         <= 1e-8
     )
 
@@ -141,13 +143,15 @@ def test_small_parts_and_caches_give_the_same_optimum(
     designs, y, cost = problem(width=30 if kind == "wide" else 5)
     rows = [sp.csr_array(X) for X in designs] if kind == "sparse" else designs
     coupling = couple_tasks(GRAPHS["all"])
-    found = solve_without_intercept(
+    solution = solve_without_intercept(
         rows, coupling, y, cost, precompute=False, cache_size=cache, **EXACT
     )
-    exact = polish(designs, coupling, y, cost, found.info["alpha"], fit_intercept=False)
-    assert found.converged
-    assert len(found.gaps) > 3
-    assert_allclose(found.W.T, exact.W, atol=1e-7)
+    exact = polish(
+        designs, coupling, y, cost, solution.info["alpha"], fit_intercept=False
+    )
+    assert solution.converged
+    assert len(solution.gaps) > 3
+    assert_allclose(solution.W.T, exact.W, atol=1e-7)
 
 
 def test_least_used_rows_leave_the_cache():
@@ -173,17 +177,20 @@ def test_least_used_rows_leave_the_cache():
 def test_single_classes_zero_costs_zero_rows_and_duplicates_are_handled(precompute):
     designs, y, cost = problem()
     coupling = couple_tasks(GRAPHS["all"])
-    one = solve_without_intercept(
+    single_row = solve_without_intercept(
         designs, coupling, np.ones(len(y)), cost, precompute=precompute, **EXACT
     )
-    assert gap_of(designs, coupling, np.ones(len(y)), cost, one.info["alpha"]) <= 1e-9
+    assert (
+        gap_of(designs, coupling, np.ones(len(y)), cost, single_row.info["alpha"])
+        <= 1e-9
+    )
     cost[::3] = 0.0
     designs[0][:4] = 0.0
-    found = solve_without_intercept(
+    solution = solve_without_intercept(
         designs, coupling, y, cost, precompute=precompute, **EXACT
     )
-    assert gap_of(designs, coupling, y, cost, found.info["alpha"]) <= 1e-9
-    assert_allclose(found.info["alpha"][:4], cost[:4])
+    assert gap_of(designs, coupling, y, cost, solution.info["alpha"]) <= 1e-9
+    assert_allclose(solution.info["alpha"][:4], cost[:4])
     twice = [np.concatenate([X, X]) for X in designs]
     labels = np.concatenate(
         [np.tile(part, 2) for part in np.split(y, np.cumsum(SIZES)[:-1])]
@@ -194,8 +201,8 @@ def test_single_classes_zero_costs_zero_rows_and_duplicates_are_handled(precompu
     double = solve_without_intercept(
         twice, coupling, labels, costs, precompute=precompute, **EXACT
     )
-    assert_allclose(double.W, found.W, atol=1e-7)
-    assert double.objective[-1] == pytest.approx(found.objective[-1], rel=1e-9)
+    assert_allclose(double.W, solution.W, atol=1e-7)
+    assert double.objective[-1] == pytest.approx(solution.objective[-1], rel=1e-9)
 
 
 @pytest.mark.parametrize("nothing", ["cost", "features"])
@@ -205,11 +212,11 @@ def test_without_information_the_solution_is_zero(nothing):
         cost[:] = 0.0
     else:
         designs = [np.zeros_like(X) for X in designs]
-    found = solve_without_intercept(designs, couple_tasks(GRAPHS["all"]), y, cost)
-    assert found.converged
-    assert not found.W.any()
-    assert found.objective == [pytest.approx(cost.sum())]
-    assert_allclose(found.info["alpha"], cost)
+    solution = solve_without_intercept(designs, couple_tasks(GRAPHS["all"]), y, cost)
+    assert solution.converged
+    assert not solution.W.any()
+    assert solution.objective == [pytest.approx(cost.sum())]
+    assert_allclose(solution.info["alpha"], cost)
 
 
 @pytest.mark.parametrize("scale", [1e-4, 1.0, 1e3])
@@ -218,27 +225,27 @@ def test_the_violation_stops_in_the_units_of_the_margins(scale):
     coupling = couple_tasks(GRAPHS["all"])
     cost /= scale**2
     for tol in (0.5, 1e-2, 1e-5):
-        found = solve_without_intercept(
+        solution = solve_without_intercept(
             designs, coupling, y, cost, tol=tol, max_iter=10**8
         )
-        alpha = found.info["alpha"]
+        alpha = solution.info["alpha"]
         slope = certify_kernel(designs, coupling, y, cost, alpha, 0.0).margins - 1
         worst = max(
             np.max(-slope[alpha < cost], initial=0.0),
             np.max(slope[alpha > 0], initial=0.0),
         )
-        assert found.converged
+        assert solution.converged
         assert worst <= tol * (1 + 1e-6)
-        assert worst == pytest.approx(found.info["violation"], rel=1e-6, abs=1e-10)
+        assert worst == pytest.approx(solution.info["violation"], rel=1e-6, abs=1e-10)
 
 
 def test_gap_steps_and_callbacks_stop_a_run():
     designs, y, cost = problem()
     arguments = designs, couple_tasks(GRAPHS["all"]), y, cost
-    found = solve_without_intercept(*arguments, tol=0.0, gap=1e-3, max_iter=10**8)
-    assert found.converged
-    assert found.gap <= 1e-3 < found.gaps[0][1] - found.gaps[0][2]
-    assert len(found.info["seconds"]) == len(found.gaps)
+    solution = solve_without_intercept(*arguments, tol=0.0, gap=1e-3, max_iter=10**8)
+    assert solution.converged
+    assert solution.gap <= 1e-3 < solution.gaps[0][1] - solution.gaps[0][2]
+    assert len(solution.info["seconds"]) == len(solution.gaps)
     few = solve_without_intercept(*arguments, max_iter=5)
     assert (few.n_iter, few.converged) == (5, False)
     seen = []
@@ -255,8 +262,8 @@ def test_gap_steps_and_callbacks_stop_a_run():
 
 def test_rounding_ends_a_run():
     designs, y, cost = problem()
-    found = solve_without_intercept(
+    solution = solve_without_intercept(
         designs, couple_tasks(GRAPHS["all"]), y, cost, tol=0.0, max_iter=10**15
     )
-    assert found.converged
-    assert found.gap <= 1e-12
+    assert solution.converged
+    assert solution.gap <= 1e-12

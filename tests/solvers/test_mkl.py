@@ -52,17 +52,17 @@ def machines(data=None, C=1.0, accuracy=1e-5, kernels=KERNELS, max_bytes=1e9):
 @pytest.mark.parametrize("lam", [0.0, 0.1, 1.0, 5.0, 20.0])
 def test_the_gap_closes_and_the_objective_never_increases(lam):
     tasks = machines()
-    found = solve_group_mkl(tasks, lam, tol=1e-4)
-    assert found.converged
-    assert found.gap <= 1e-4
-    assert np.all(np.diff(found.objective) <= 0)
-    theta = found.theta
+    solution = solve_group_mkl(tasks, lam, tol=1e-4)
+    assert solution.converged
+    assert solution.gap <= 1e-4
+    assert np.all(np.diff(solution.objective) <= 0)
+    theta = solution.theta
     assert np.all(theta >= 0)
     assert np.all(theta.sum(axis=1) <= 1 + 1e-12)
     primal = sum(
         _primal_of_libsvm(tasks, t, theta[t]) for t in range(5)
     ) + lam * pair_distances(theta)
-    assert found.objective[-1] == pytest.approx(primal, rel=1e-4)
+    assert solution.objective[-1] == pytest.approx(primal, rel=1e-4)
 
 
 def _primal_of_libsvm(tasks, t, theta):
@@ -98,15 +98,15 @@ def test_value_and_weights_are_those_of_a_general_solver(lam):
         value += cp.sum(cp.pos(1 - cp.multiply(labels[t], score)))
     oracle = cp.Problem(cp.Minimize(value), limits)
     oracle.solve(solver="CLARABEL")
-    found = solve_group_mkl(
+    solution = solve_group_mkl(
         machines((designs, labels), kernels=kernels, accuracy=1e-7),
         lam,
         tol=1e-5,
         max_iter=3000,
     )
-    assert found.objective[-1] == pytest.approx(oracle.value, rel=1e-4)
-    assert found.gaps[-1][2] <= oracle.value * (1 + 1e-6)
-    assert_allclose(found.theta, theta.value, atol=0.03)
+    assert solution.objective[-1] == pytest.approx(oracle.value, rel=1e-4)
+    assert solution.gaps[-1][2] <= oracle.value * (1 + 1e-6)
+    assert_allclose(solution.theta, theta.value, atol=0.03)
 
 
 def test_bounds_hold_from_the_first_iteration():
@@ -178,18 +178,18 @@ def test_the_printed_algorithm_cycles_where_the_corrected_one_converges(lam):
 
 def test_the_printed_algorithm_converges_if_one_kernel_is_best_for_all_tasks():
     # The other kernel is constant up to rounding and useless for all tasks.
-    found = solve_alternating(
+    solution = solve_alternating(
         machines(kernels=[KERNELS[1], GaussianKernel(spread=1e4)]), 1.0
     )
-    assert found.converged
-    assert found.info["cycle"] == []
-    assert found.gap <= 1e-3
+    assert solution.converged
+    assert solution.info["cycle"] == []
+    assert solution.gap <= 1e-3
 
 
 def test_the_printed_algorithm_stops_at_its_iteration_limit():
-    found = solve_alternating(machines(), 0.1, max_iter=2)
-    assert (found.n_iter, found.converged) == (2, False)
-    assert "max_iter=2" in found.message
+    solution = solve_alternating(machines(), 0.1, max_iter=2)
+    assert (solution.n_iter, solution.converged) == (2, False)
+    assert "max_iter=2" in solution.message
 
 
 def test_a_warm_start_saves_most_machines():
@@ -210,11 +210,11 @@ def test_matrices_beyond_the_memory_limit_are_recomputed():
     designs, _ = toy()
     size = 6 * 60 * 60 * 8
     some = machines(max_bytes=2.5 * size)
-    found = solve_group_mkl(some, 0.1)
+    solution = solve_group_mkl(some, 0.1)
     assert (
         sum(some.grams[t] is some.grams[t] for t in range(5)) == 2
     )  # The others are recomputed each time.
-    assert_allclose(found.theta, solve_group_mkl(machines(), 0.1).theta, atol=1e-2)
+    assert_allclose(solution.theta, solve_group_mkl(machines(), 0.1).theta, atol=1e-2)
     shared = GramStore(KERNELS, [designs[0]] * 5, 1.5 * size)
     assert all(shared[t] is shared[0] for t in range(5))
 
@@ -222,10 +222,10 @@ def test_matrices_beyond_the_memory_limit_are_recomputed():
 def test_a_task_of_a_single_class_predicts_that_class():
     designs, labels = toy()
     labels[1] = np.full(60, -1.0)
-    found = solve_group_mkl(machines((designs, labels)), 1.0)
-    assert found.converged
-    assert found.points[1].intercept == -1.0
-    assert not found.points[1].dual.any()
+    solution = solve_group_mkl(machines((designs, labels)), 1.0)
+    assert solution.converged
+    assert solution.points[1].intercept == -1.0
+    assert not solution.points[1].dual.any()
 
 
 def test_machines_reach_the_requested_accuracy_even_for_a_large_cost():
@@ -287,12 +287,12 @@ def test_slopes_match_derivatives():
 
 def test_a_callback_stops_the_run():
     seen = []
-    found = solve_group_mkl(
+    solution = solve_group_mkl(
         machines(), 0.1, callback=lambda *values: seen.append(values) or len(seen) >= 3
     )
     assert len(seen) == 3
-    assert not found.converged
-    assert "callback" in found.message
+    assert not solution.converged
+    assert "callback" in solution.message
 
 
 @pytest.mark.parametrize("lam", [-1.0, np.nan])
@@ -315,10 +315,10 @@ def test_a_bound_that_rounding_puts_above_its_value_does_not_stop_the_descent():
         return replace(point, low=np.nextafter(point.high, np.inf))
 
     tasks.solve = rounded
-    found = solve_group_mkl(tasks, 1024.0, tol=1e-14, max_iter=20)
-    assert np.isfinite(found.theta).all()
+    solution = solve_group_mkl(tasks, 1024.0, tol=1e-14, max_iter=20)
+    assert np.isfinite(solution.theta).all()
     assert_allclose(
-        found.objective[-1],
+        solution.objective[-1],
         solve_group_mkl(machines(), 1024.0, tol=1e-5).objective[-1],
         rtol=1e-4,
     )

@@ -43,7 +43,7 @@ def test_the_theta_step_matches_a_general_solver(lam, curvature):
     slopes, start = problem()
     c = np.full((5, 1), curvature) * np.linspace(0.5, 1.5, 5)[:, None]
     oracle, value = exact(slopes, c * np.ones_like(slopes), lam)
-    found = fuse(
+    fused = fuse(
         start,
         SimplexQuadratic(slopes, c),
         lam,
@@ -52,11 +52,11 @@ def test_the_theta_step_matches_a_general_solver(lam, curvature):
         tol=1e-7,
         max_iter=20000,
     )
-    assert found.converged
-    assert found.primal == pytest.approx(value, abs=1e-5)
-    assert found.bound <= value + 1e-6
+    assert fused.converged
+    assert fused.primal == pytest.approx(value, abs=1e-5)
+    assert fused.bound <= value + 1e-6
     if curvature:
-        assert_allclose(found.W, oracle, atol=2e-3)
+        assert_allclose(fused.W, oracle, atol=2e-3)
 
 
 def test_flows_are_a_certificate_at_any_time():
@@ -64,9 +64,9 @@ def test_flows_are_a_certificate_at_any_time():
     term, flows = SimplexQuadratic(slopes, np.zeros((5, 1))), Flows(5, 4)
     value = exact(slopes, np.zeros((5, 4)), 0.3)[1]
     for _ in range(5):
-        found = fuse(start, term, 0.3, flows, sigma=0.3, tol=0.0, max_iter=3)
+        fused = fuse(start, term, 0.3, flows, sigma=0.3, tol=0.0, max_iter=3)
         assert np.all(np.linalg.norm(flows.values, axis=1) <= 0.3 * (1 + 1e-12))
-        assert found.bound <= value + 1e-6 <= found.primal + 2e-6
+        assert fused.bound <= value + 1e-6 <= fused.primal + 2e-6
         assert_allclose(flows.divergence().sum(axis=0), 0.0, atol=1e-12)
 
 

@@ -14,12 +14,12 @@ SLOPES = -np.random.default_rng(0).uniform(0, 5, size=(T, M))
 
 
 def test_as_printed_it_diverges():
-    found = consensus(START, SLOPES, LAM)
-    assert not found.stopped
-    assert found.sizes[0] < 10
-    assert found.sizes[-1] > 1e9
-    assert np.all(np.diff(found.sizes[50:]) > 0)
-    assert found.residual > 0.1
+    solution = consensus(START, SLOPES, LAM)
+    assert not solution.stopped
+    assert solution.sizes[0] < 10
+    assert solution.sizes[-1] > 1e9
+    assert np.all(np.diff(solution.sizes[50:]) > 0)
+    assert solution.residual > 0.1
 
 
 @pytest.mark.parametrize("left", FIXES)
@@ -50,9 +50,11 @@ def test_corrected_it_stops_near_the_optimum_after_tens_of_iterations():
         sigma=0.3,
         tol=1e-8,
     )
-    found = consensus(START, SLOPES, LAM, FIXES)
-    assert found.stopped
-    assert 5 < found.n_iter < 100
-    assert found.residual < 0.05
-    value = float(np.vdot(SLOPES, found.theta)) + LAM * pair_distances(found.theta)
+    solution = consensus(START, SLOPES, LAM, FIXES)
+    assert solution.stopped
+    assert 5 < solution.n_iter < 100
+    assert solution.residual < 0.05
+    value = float(np.vdot(SLOPES, solution.theta)) + LAM * pair_distances(
+        solution.theta
+    )
     assert value == pytest.approx(best.primal, rel=0.05)

@@ -36,22 +36,22 @@ def test_products_equal_those_of_the_design():
 
 @pytest.mark.parametrize("model", ["coclus", "metag"])
 def test_the_model_is_the_same(model, monkeypatch):
-    whole, part = _both(pairs(), model, monkeypatch)
-    assert part.parts.shape == whole.parts.shape
-    assert part.objective[-1] == pytest.approx(whole.objective[-1], rel=1e-6)
-    assert_allclose(part.W, whole.W, atol=1e-3 * np.abs(whole.W).max())
+    full, part = _both(pairs(), model, monkeypatch)
+    assert part.parts.shape == full.parts.shape
+    assert part.objective[-1] == pytest.approx(full.objective[-1], rel=1e-6)
+    assert_allclose(part.W, full.W, atol=1e-3 * np.abs(full.W).max())
 
 
 def _both(data, model, monkeypatch):
     """Fit with and without the span of the rows."""
-    found = []
+    actual = []
     for function in (lambda d: (d, None), in_row_space):
         monkeypatch.setattr("mtlrun.problem.rotation.in_row_space", function)
         if model == "coclus":
-            found.append(solve_coclus(data, SquaredLoss(), 0.5, 2.0, 1, tol=1e-9))
+            actual.append(solve_coclus(data, SquaredLoss(), 0.5, 2.0, 1, tol=1e-9))
         else:
-            found.append(solve_metag(data, 0.5, ridge=3.0, tol=1e-7))
-    return found
+            actual.append(solve_metag(data, 0.5, ridge=3.0, tol=1e-7))
+    return actual
 
 
 @pytest.mark.parametrize("kind", ["shared", "sparse", "many rows"])

@@ -48,18 +48,18 @@ def test_it_reaches_the_optimum(sparse, weights, intercept, tol):
     best = solve_admm(
         data, loss, ROBUST, fit_intercept=intercept, tol=1e-10, max_iter=50000
     )
-    found = solve_subspace(data, loss, ROBUST, fit_intercept=intercept, tol=tol)
-    value = primal_value(data, loss, ROBUST, found.parts, found.intercept)
-    assert found.converged
-    assert found.objective[-1] == pytest.approx(value, rel=1e-7)
+    solution = solve_subspace(data, loss, ROBUST, fit_intercept=intercept, tol=tol)
+    value = primal_value(data, loss, ROBUST, solution.parts, solution.intercept)
+    assert solution.converged
+    assert solution.objective[-1] == pytest.approx(value, rel=1e-7)
     assert (
         best.objective[-1] * (1 - 1e-9) <= value <= best.objective[-1] * (1 + 2 * tol)
     )
-    assert found.gaps[-1][2] <= best.objective[-1] * (
+    assert solution.gaps[-1][2] <= best.objective[-1] * (
         1 + 1e-7
     )  # The dual value is a bound.
-    assert found.info["rank"] > 0
-    assert found.info["outliers"] > 0
+    assert solution.info["rank"] > 0
+    assert solution.info["outliers"] > 0
 
 
 @pytest.mark.parametrize(
@@ -69,17 +69,17 @@ def test_it_reaches_the_optimum(sparse, weights, intercept, tol):
 def test_penalties_may_have_any_order_and_strength(penalties):
     data, loss = wide(), SquaredLoss(0.3)
     best = solve_admm(data, loss, penalties, tol=1e-10, max_iter=50000)
-    found = solve_subspace(data, loss, penalties, tol=1e-8)
-    assert found.parts.shape == (len(penalties), 60, 12)
-    assert found.objective[-1] == pytest.approx(best.objective[-1], rel=1e-7)
-    assert_allclose(found.W, best.W, atol=1e-3 * np.abs(best.W).max())
+    solution = solve_subspace(data, loss, penalties, tol=1e-8)
+    assert solution.parts.shape == (len(penalties), 60, 12)
+    assert solution.objective[-1] == pytest.approx(best.objective[-1], rel=1e-7)
+    assert_allclose(solution.W, best.W, atol=1e-3 * np.abs(best.W).max())
 
 
 def test_a_penalty_too_strong_gives_zero_at_once():
-    found = solve_subspace(wide(), SquaredLoss(1e-6), ROBUST)
-    assert found.converged
-    assert found.n_iter == 1
-    assert not found.parts.any()
+    solution = solve_subspace(wide(), SquaredLoss(1e-6), ROBUST)
+    assert solution.converged
+    assert solution.n_iter == 1
+    assert not solution.parts.any()
 
 
 def test_a_warm_start_continues_from_the_last_solution():
@@ -103,11 +103,11 @@ def test_a_step_that_increases_the_objective_is_undone(monkeypatch):
         return new
 
     monkeypatch.setattr(subspace, "_step", spoiled)
-    found = solve_subspace(data, loss, ROBUST, tol=1e-4)
-    assert found.converged
+    solution = solve_subspace(data, loss, ROBUST, tol=1e-4)
+    assert solution.converged
     assert max(calls) == 2
     best = solve_admm(data, loss, ROBUST, tol=1e-10, max_iter=50000)
-    assert found.objective[-1] <= best.objective[-1] * (1 + 2e-4)
+    assert solution.objective[-1] <= best.objective[-1] * (1 + 2e-4)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

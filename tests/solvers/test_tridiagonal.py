@@ -61,12 +61,12 @@ def test_either_matrix_may_be_diagonal(d, m):
     )
     expected = solve_closed(system).W
     values, vectors = np.linalg.eigh(S2)
-    known = CoupledSystem(
+    other = CoupledSystem(
         *(getattr(system, name) for name in SYSTEM), task_spectrum=(values, vectors)
     )
-    for one in (system, known):
+    for candidate in (system, other):
         assert_allclose(
-            solve_eigen(one).W, expected, atol=1e-10 * np.abs(expected).max()
+            solve_eigen(candidate).W, expected, atol=1e-10 * np.abs(expected).max()
         )
 
 

@@ -40,7 +40,7 @@ def test_an_invalid_record_is_rejected(text):
 
 
 def test_values_that_json_lacks_are_converted():
-    found = jsonable(
+    actual = jsonable(
         {
             1: {3, 1, 2},
             "path": Path("a/b"),
@@ -48,10 +48,10 @@ def test_values_that_json_lacks_are_converted():
             "array": np.arange(2),
         }
     )
-    assert found == {
+    assert actual == {
         "1": [1, 2, 3],
         "path": "a/b",
         "nan": [None, None],
         "array": [0, 1],
     }
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert json.loads(json.dumps(actual, allow_nan=False)) == actual

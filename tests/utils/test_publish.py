@@ -72,13 +72,13 @@ def test_a_kill_at_any_step_leaves_the_old_files_or_the_new_ones(tmp_path, kille
             ("rename", "replace", "unlink", "mkdir", "rmdir", "fsync"),
         )
         finish(folder)
-        found = {
+        actual = {
             name: text
             for name, text in content(folder).items()
             if not name.startswith(".")
         }
-        assert found in (OLD | FOREIGN, NEW | FOREIGN), n
-        seen.append(found == NEW | FOREIGN)
+        assert actual in (OLD | FOREIGN, NEW | FOREIGN), n
+        seen.append(actual == NEW | FOREIGN)
         replace_all(folder)
         assert content(folder) == NEW | FOREIGN, n
         # Leftovers of the killed process are removed.

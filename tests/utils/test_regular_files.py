@@ -66,13 +66,13 @@ def _calls(tree: ast.AST) -> list[str]:
 def test_files_are_opened_by_open_regular():
     wrong = []
     for path in sorted(PACKAGE.rglob("*.py")):
-        place = path.relative_to(PACKAGE).as_posix()
-        in_data = place.startswith("data/")
+        name = path.relative_to(PACKAGE).as_posix()
+        in_data = name.startswith("data/")
         calls = _calls(ast.parse(path.read_text(encoding="utf-8")))
         if in_data:
             calls = [call for call in calls if not call.endswith(".read_bytes")]
-        if place not in EXCEPTIONS:
-            wrong += [f"{place}: {call}" for call in calls]
+        if name not in EXCEPTIONS:
+            wrong += [f"{name}: {call}" for call in calls]
     assert not wrong
 
 

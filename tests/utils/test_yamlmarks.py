@@ -169,10 +169,10 @@ def test_a_byte_order_mark_is_accepted(tmp_path):
 def test_long_lines_are_cut_around_the_location_and_long_lists_of_problems_are_counted():
     text = f"a: {'x' * 300}here\n"
     document = load_text(text, "f")
-    shown = render([YamlProblem(Mark(1, 304, 4), "what")], document).splitlines()
-    assert shown[1].endswith("here")
-    assert len(shown[1]) < 120
-    assert shown[2].index("^") == shown[1].index("here")
+    lines = render([YamlProblem(Mark(1, 304, 4), "what")], document).splitlines()
+    assert lines[1].endswith("here")
+    assert len(lines[1]) < 120
+    assert lines[2].index("^") == lines[1].index("here")
     many = render([YamlProblem(Mark(1, i + 1), "what") for i in range(25)], document)
     assert many.endswith("5 more problems in f")
 
@@ -220,8 +220,8 @@ def test_json_is_accepted(data):
         )  # PyYAML knows the characters that YAML does not allow.
     except yaml.YAMLError:
         return
-    found = load_text(text, "f").data
-    assert found == data or reference != data
+    actual = load_text(text, "f").data
+    assert actual == data or reference != data
 
 
 @given(st.text(alphabet="ab:-[]{}&*!#'\"\n\t <>|%@,?\\0", max_size=60))

@@ -27,16 +27,16 @@ ROWS = (5, 20, 100)
 def gains(rule, seeds=(0, 1), kinds=("groups", "targets"), tables=12):
     """Return gains that follow a rule of random properties."""
     rng = np.random.default_rng(0)
-    found = []
+    actual = []
     for table in range(tables):
-        own = {
+        table_properties = {
             "tasks": rng.integers(2, 50),
             "features": rng.integers(2, 30),
             "rank": rng.random(),
         }
         for rows in ROWS:
             traits = {
-                **own,
+                **table_properties,
                 "rows_per_task": rows,
                 "tasks_share": rng.random() / 2,
                 "noise": rng.random() / 2,
@@ -54,7 +54,7 @@ def gains(rule, seeds=(0, 1), kinds=("groups", "targets"), tables=12):
                     "over_independent": value + 0.2,
                     "gain": value,
                 }
-                found.append(
+                actual.append(
                     {
                         **line,
                         **over,
@@ -63,7 +63,7 @@ def gains(rule, seeds=(0, 1), kinds=("groups", "targets"), tables=12):
                         **traits,
                     }
                 )
-    return pd.DataFrame(found)
+    return pd.DataFrame(actual)
 
 
 @pytest.fixture
@@ -100,23 +100,23 @@ def test_a_file_without_a_date_is_rejected(tmp_path, monkeypatch):
 
 def test_the_summary_counts_gains_by_number_of_rows(write):
     name = write(gains(lambda t, _: {5: 0.2, 20: 0.02, 100: -0.2}[t["rows_per_task"]]))
-    found = summary(None, seed=0, published=name)
-    assert found.values["settings"] == 36
-    assert found.values["gained"] == pytest.approx(2 / 3)
-    assert (found.values["clearly"], found.values["clearly_not"]) == pytest.approx(
+    result = summary(None, seed=0, published=name)
+    assert result.values["settings"] == 36
+    assert result.values["gained"] == pytest.approx(2 / 3)
+    assert (result.values["clearly"], result.values["clearly_not"]) == pytest.approx(
         (1 / 3, 1 / 3)
     )
-    assert [found.values[name] for name in ("few", "some", "many")] == pytest.approx(
+    assert [result.values[name] for name in ("few", "some", "many")] == pytest.approx(
         [0.2005, 0.0205, -0.1995]
     )
-    assert found.values["few_alone"] - found.values["few"] == pytest.approx(0.2)
-    assert found.values["same_sign"] == 1
-    curve = found.curves["gain over the best without"]
+    assert result.values["few_alone"] - result.values["few"] == pytest.approx(0.2)
+    assert result.values["same_sign"] == 1
+    curve = result.curves["gain over the best without"]
     assert (curve.x, curve.y) == (
         [5, 20, 100],
         pytest.approx([0.2005, 0.0205, -0.1995]),
     )
-    assert np.shape(found.matrices["gain"].values) == (12, 3)
+    assert np.shape(result.matrices["gain"].values) == (12, 3)
     groups = summary(None, seed=0, published=name, kinds=["groups"])
     assert (groups.values["tables"], groups.matrices) == (6, {})
     with pytest.raises(ConfigError, match="labels"):
@@ -130,18 +130,18 @@ def test_a_gain_that_follows_from_the_properties_is_predicted_and_noise_is_not(w
             lambda t, _: 0.3 - 0.1 * np.log(t["rows_per_task"]) + 0.3 * t["tasks_share"]
         )
     )
-    found = prediction(None, seed=0, published=linear)
-    assert found.values["rank_correlation"] > 0.95
-    assert found.values["correlation_low"] > 0.9
-    assert found.values["sign_right"] > found.values["sign_no"]
-    assert found.values["explained"] > 0.8
-    rows = {row[0]: row[1:] for row in found.tables["Coefficients"]["rows"]}
+    predicted = prediction(None, seed=0, published=linear)
+    assert predicted.values["rank_correlation"] > 0.95
+    assert predicted.values["correlation_low"] > 0.9
+    assert predicted.values["sign_right"] > predicted.values["sign_no"]
+    assert predicted.values["explained"] > 0.8
+    rows = {row[0]: row[1:] for row in predicted.tables["Coefficients"]["rows"]}
     assert list(rows) == list(PROPERTIES)
     assert rows["rows_per_task"][2] < 0 < rows["tasks_share"][1]
     noise = write(gains(lambda t, rng: rng.normal(0, 0.2)))
-    found = prediction(None, seed=0, published=noise)
-    assert found.values["correlation_low"] < 0.1
-    assert found.values["sign_over_no"] < 0.15
+    predicted = prediction(None, seed=0, published=noise)
+    assert predicted.values["correlation_low"] < 0.1
+    assert predicted.values["sign_over_no"] < 0.15
 
 
 @pytest.mark.slow
@@ -173,12 +173,12 @@ def few_draws(monkeypatch):
 def test_no_setting_of_a_table_is_used_to_predict_it(write, few_draws, real):
     kinds = ("groups", "simulated")
     frame = gains(lambda t, rng: rng.normal(0, 0.4), seeds=(0,), kinds=kinds)
-    found = prediction(None, seed=0, published=write(frame), real=real).values
+    actual = prediction(None, seed=0, published=write(frame), real=real).values
     X = frame[list(PROPERTIES)].astype(float)
     X[["rows_per_task", "tasks", "features"]] = np.log(X[X.columns[:3]])
     y = frame["gain"].clip(-0.5, 0.5).to_numpy()
-    told = np.empty(len(y))
-    for place, name in enumerate(frame["table"]):
+    expected_signs = np.empty(len(y))
+    for index, name in enumerate(frame["table"]):
         others = (frame["table"] != name).to_numpy()
         centre = X[others].mean()
         scale = X[others].std(ddof=0)
@@ -186,22 +186,26 @@ def test_no_setting_of_a_table_is_used_to_predict_it(write, few_draws, real):
         gram = Z[others].T @ Z[others] + 5.0 * np.eye(Z.shape[1])
         mean = y[others].mean()
         coef = np.linalg.solve(gram, Z[others].T @ (y[others] - mean))
-        told[place] = mean + Z[place] @ coef
+        expected_signs[index] = mean + Z[index] @ coef
     is_scored = (frame["kind"] == "groups").to_numpy() | (not real)
-    y, told = y[is_scored], told[is_scored]
-    explained = 1 - ((y - told) ** 2).sum() / ((y - y.mean()) ** 2).sum()
-    assert found["explained"] == pytest.approx(explained)
-    assert found["rank_correlation"] == pytest.approx(spearmanr(told, y).statistic)
-    assert found["sign_right"] == pytest.approx(np.mean((told > 0) == (y > 0)))
-    assert found["sign_no"] == pytest.approx(np.mean(y <= 0))
-    assert (found["settings"], found["tables"]) == (len(y), 6 if real else 12)
+    y, expected_signs = y[is_scored], expected_signs[is_scored]
+    explained = 1 - ((y - expected_signs) ** 2).sum() / ((y - y.mean()) ** 2).sum()
+    assert actual["explained"] == pytest.approx(explained)
+    assert actual["rank_correlation"] == pytest.approx(
+        spearmanr(expected_signs, y).statistic
+    )
+    assert actual["sign_right"] == pytest.approx(
+        np.mean((expected_signs > 0) == (y > 0))
+    )
+    assert actual["sign_no"] == pytest.approx(np.mean(y <= 0))
+    assert (actual["settings"], actual["tables"]) == (len(y), 6 if real else 12)
 
 
 def test_negative_transfer_and_ranks_match_the_definitions(write):
-    made = gains(lambda t, _: 0.1, seeds=(0,))
+    frame = gains(lambda t, _: 0.1, seeds=(0,))
     lines = []
-    for _, row in made.iterrows():
-        place = {name: row[name] for name in ("table", "kind", "rows")}
+    for _, row in frame.iterrows():
+        setting = {name: row[name] for name in ("table", "kind", "rows")}
         for method, family, error, over in [
             ("A", "multi-task", 0.5, 0.2),
             ("B", "multi-task", 0.7, -0.1 if row["rows"] == 5 else 0.1),
@@ -210,43 +214,49 @@ def test_negative_transfer_and_ranks_match_the_definitions(write):
         ]:
             lines.append(
                 {
-                    **place,
+                    **setting,
                     "method": method,
                     "family": family,
                     "error": error,
                     "over_alone": over,
                 }
             )
-    found = methods(
-        None, seed=0, published=[write(pd.DataFrame(lines), "methods.csv"), write(made)]
+    method_names = methods(
+        None,
+        seed=0,
+        published=[write(pd.DataFrame(lines), "methods.csv"), write(frame)],
     )
-    assert found.values["methods"] == 2
-    assert found.values["negative"] == pytest.approx(1 / 6)
-    assert found.values["negative_loss"] == pytest.approx(0.1)
-    assert (found.values["worst"], found.values["least"]) == pytest.approx((1 / 3, 0))
-    assert found.values["best_negative"] == 0
-    assert [row[:2] for row in found.tables["Average ranks"]["rows"]] == [
+    assert method_names.values["methods"] == 2
+    assert method_names.values["negative"] == pytest.approx(1 / 6)
+    assert method_names.values["negative_loss"] == pytest.approx(0.1)
+    assert (
+        method_names.values["worst"],
+        method_names.values["least"],
+    ) == pytest.approx((1 / 3, 0))
+    assert method_names.values["best_negative"] == 0
+    assert [row[:2] for row in method_names.tables["Average ranks"]["rows"]] == [
         ["A", 1.0],
         ["C", 2.0],
         ["B", 3.0],
     ]
     negative = {
-        row[0]: row[1:] for row in found.tables["Negative transfer by method"]["rows"]
+        row[0]: row[1:]
+        for row in method_names.tables["Negative transfer by method"]["rows"]
     }
     assert negative["B"] == [36, 1.0, 0.0, 0.0, 0.333, 0.1]
-    labels = [ranking.label for ranking in found.rankings]
+    labels = [ranking.label for ranking in method_names.rankings]
     assert labels == [
         f"{rows} rows per task: 12 tables"
         for rows in ("5 or 10", "20 or 50", "100 or 200")
     ]
-    assert found.rankings[0].methods == ["A", "B", "C"]
-    assert found.rankings[0].values == [[1.0, 3.0, 2.0]] * 12
-    (shown,) = found.matrices.values()
-    assert (shown.rows, shown.columns[0]) == (["A", "B"], "groups, few")
+    assert method_names.rankings[0].methods == ["A", "B", "C"]
+    assert method_names.rankings[0].values == [[1.0, 3.0, 2.0]] * 12
+    (matrix,) = method_names.matrices.values()
+    assert (matrix.rows, matrix.columns[0]) == (["A", "B"], "groups, few")
 
 
 def test_one_kind_is_listed_by_table_and_few_tables_are_not_ranked(write):
-    made = gains(lambda t, _: 0.1, seeds=(0,), tables=8)
+    frame = gains(lambda t, _: 0.1, seeds=(0,), tables=8)
     errors = {"A": 0.5, "IndependentRidge": 0.6, "IndependentLogistic": 0.6}
     lines = [
         {
@@ -256,15 +266,15 @@ def test_one_kind_is_listed_by_table_and_few_tables_are_not_ranked(write):
             "over_alone": -0.7,
         }
         | {"family": "multi-task" if method == "A" else "independent"}
-        for _, row in made.iterrows()
+        for _, row in frame.iterrows()
         for method, error in errors.items()
         if method == "A" or method.endswith("Logistic") == (row["table"] == "t0")
     ]
-    published = [write(pd.DataFrame(lines), "methods.csv"), write(made)]
-    found = methods(None, seed=0, published=published, kinds=["groups"])
-    assert (found.rankings, found.tables["Average ranks"]["rows"]) == ([], [])
-    (shown,) = found.matrices.values()
-    assert (shown.rows, shown.values) == (["t0", "t2", "t4", "t6"], [[-0.5]] * 4)
+    published = [write(pd.DataFrame(lines), "methods.csv"), write(frame)]
+    labels = methods(None, seed=0, published=published, kinds=["groups"])
+    assert (labels.rankings, labels.tables["Average ranks"]["rows"]) == ([], [])
+    (matrix,) = labels.matrices.values()
+    assert (matrix.rows, matrix.values) == (["t0", "t2", "t4", "t6"], [[-0.5]] * 4)
     ranked = methods(None, seed=0, published=published).rankings[0]
     assert ranked.methods == ["A", "IndependentRidge"], (
         "logistic regression counts as ridge regression"
@@ -300,11 +310,11 @@ def test_the_files_are_created_from_a_run(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(
         "mtlrun.comparison.atlas.published_path", lambda name: tmp_path / name
     )
-    made = read_gains()
-    assert made["table"].tolist() == ["equal tasks"] * 2 + ["unrelated tasks"] * 2
-    assert made["rows"].tolist() == [5, 20, 5, 20]
-    assert (made["kind"] == "simulated").all()
-    assert made["rows_per_task"].tolist() == [5, 20, 5, 20]
-    assert (made["low"] < made["gain"]).all()
-    found = methods(None, seed=0, published=[METHODS, GAINS]).values
-    assert found["methods"] == 2
+    frame = read_gains()
+    assert frame["table"].tolist() == ["equal tasks"] * 2 + ["unrelated tasks"] * 2
+    assert frame["rows"].tolist() == [5, 20, 5, 20]
+    assert (frame["kind"] == "simulated").all()
+    assert frame["rows_per_task"].tolist() == [5, 20, 5, 20]
+    assert (frame["low"] < frame["gain"]).all()
+    actual = methods(None, seed=0, published=[METHODS, GAINS]).values
+    assert actual["methods"] == 2

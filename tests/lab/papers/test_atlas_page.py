@@ -88,7 +88,7 @@ def lines():
     """Return table, kind, number of rows, seed and the quantities of each finished job
     of atlas/gain.
     """
-    found = []
+    actual = []
     kinds = (
         pd.read_csv(ROOT / "configs" / "atlas" / "gains.csv", comment="#")
         .groupby("table")["kind"]
@@ -97,15 +97,19 @@ def lines():
     for label in run("gain").datasets:
         for method in run("gain").methods:
             for record in results_of(run("gain"), label, method):
-                place = {
+                setting = {
                     "table": label,
                     "kind": kinds[label],
                     "rows": int(method.split()[0]),
                 }
-                found.append(
-                    {**place, "seed": record.inputs["split"]["trial"], **record.metrics}
+                actual.append(
+                    {
+                        **setting,
+                        "seed": record.inputs["split"]["trial"],
+                        **record.metrics,
+                    }
                 )
-    return pd.DataFrame(found)
+    return pd.DataFrame(actual)
 
 
 @lru_cache
@@ -123,7 +127,7 @@ def of_methods():
     """Return each multi-task method in each job, with its gain over single-task
     models.
     """
-    found = []
+    actual = []
     for label in run("gain").datasets:
         for method in run("gain").methods:
             for record in results_of(run("gain"), label, method):
@@ -134,20 +138,20 @@ def of_methods():
                         cells["family"] == "multi-task"
                         and cells["over alone"] is not None
                     ):
-                        place = (
+                        setting = (
                             label,
                             int(method.split()[0]),
                             record.inputs["split"]["trial"],
                         )
-                        found.append(
+                        actual.append(
                             (
-                                *place,
+                                *setting,
                                 cells["method"].removesuffix("Classifier"),
                                 cells["over alone"],
                             )
                         )
     frame = pd.DataFrame(
-        found, columns=["table", "rows", "seed", "method", "over_alone"]
+        actual, columns=["table", "rows", "seed", "method", "over_alone"]
     )
     return frame.merge(settings()[["table", "kind"]].drop_duplicates(), on="table")
 
@@ -253,11 +257,11 @@ def test_gains_by_rows_per_task_match_the_run():
 def test_gains_by_kind_of_table_match_the_run():
     wanted = []
     for kind, name in KINDS.items():
-        found, mine = values("curve")[name], settings()[settings()["kind"] == kind]
-        assert found["median"] == pytest.approx(mine["gain"].median(), rel=1e-3)
-        shares = [percent(found[q]) for q in ("gained", "clearly", "clearly_not")]
+        actual, mine = values("curve")[name], settings()[settings()["kind"] == kind]
+        assert actual["median"] == pytest.approx(mine["gain"].median(), rel=1e-3)
+        shares = [percent(actual[q]) for q in ("gained", "clearly", "clearly_not")]
         wanted.append(
-            [name, f"{found['settings']:g}", *shares, percent(found["median"], 1)]
+            [name, f"{actual['settings']:g}", *shares, percent(actual["median"], 1)]
         )
     assert table("kind") == wanted
     groups, targets = values("curve")["groups"], values("curve")["several targets"]
@@ -296,9 +300,9 @@ def test_claims_about_gains_match_the_run():
 
 
 def test_negative_transfer_matches_the_run():
-    found = method_means()[method_means()["kind"].isin(REAL)]
+    actual = method_means()[method_means()["kind"].isin(REAL)]
     wanted = []
-    for name, part in found.groupby("method"):
+    for name, part in actual.groupby("method"):
         lost = part["over_alone"][part["over_alone"] < 0]
         wanted.append(
             (
@@ -306,17 +310,17 @@ def test_negative_transfer_matches_the_run():
                 [name, len(part), percent(len(lost) / len(part)), -lost.median()],
             )
         )
-    shown = {row[0]: row[1:] for row in table("method")}
+    rows = {row[0]: row[1:] for row in table("method")}
     for _, (name, count, share, loss) in wanted:
-        assert shown[name][:2] == [str(count), share]
-        assert float(shown[name][2].strip("%")) == pytest.approx(100 * loss, abs=0.06)
+        assert rows[name][:2] == [str(count), share]
+        assert float(rows[name][2].strip("%")) == pytest.approx(100 * loss, abs=0.06)
     shares = {row[1][0]: row[0] for row in wanted}
     assert [shares[row[0]] for row in table("method")] == sorted(shares.values())
     best = (real()["over_independent"] < 0).mean()
     assert (settings()[settings()["kind"] == "groups"]["over_independent"] > 0).all()
     assert says(f"the share was {percent(best)}, and 0% on groups")
     groups = (
-        found[found["kind"] == "groups"]
+        actual[actual["kind"] == "groups"]
         .groupby("method")["over_alone"]
         .agg(lambda v: (v < 0).mean())
     )
@@ -325,19 +329,19 @@ def test_negative_transfer_matches_the_run():
     assert says(
         f"the other methods {100 * others.min():.0f} to {percent(others.max())}; all of its losses are on several"
     )
-    mine = found[(found["method"] == "HierarchicalMTL") & (found["over_alone"] < 0)]
+    mine = actual[(actual["method"] == "HierarchicalMTL") & (actual["over_alone"] < 0)]
     assert set(mine["kind"]) == {"targets"}
 
 
 @lru_cache
 def rankings(kind):
     """Return the rankings of a kind of table, by regime."""
-    (found,) = [
+    (actual,) = [
         d.rankings
         for d in measured_ranks(run("methods"))
         if d.name == f"published-methods--{kind}-ranks"
     ]
-    return found
+    return actual
 
 
 def told_apart(ranking):
@@ -383,16 +387,18 @@ def mixed():
     """Return the runs of the statistical packages, and those fitted by all of them, by
     model.
     """
-    found = pd.read_csv(RESULTS / "mixed_models.csv", comment="#").set_index(
+    actual = pd.read_csv(RESULTS / "mixed_models.csv", comment="#").set_index(
         ["table", "rows", "seed"]
     )
-    return {model: found[found["model"] == model] for model in ("intercept", "slopes")}
+    return {
+        model: actual[actual["model"] == model] for model in ("intercept", "slopes")
+    }
 
 
 def fitted_by_all(model):
     """Return the runs that every package fitted."""
-    known = mixed()[model]["error"].notna().groupby(level=[0, 1, 2]).all()
-    return mixed()[model].loc[known[known].index]
+    is_finished = mixed()[model]["error"].notna().groupby(level=[0, 1, 2]).all()
+    return mixed()[model].loc[is_finished[is_finished].index]
 
 
 def asked_of(model):
@@ -405,10 +411,15 @@ def asked_of(model):
 def test_mixed_models_match_the_run():
     wanted = []
     for model, name in (("intercept", "random intercept"), ("slopes", "random slopes")):
-        asked, whole = asked_of(model), fitted_by_all(model)
+        attempted, finished = asked_of(model), fitted_by_all(model)
         for tool in ("mtlrun", "statsmodels", "lme4"):
-            mine, own = whole[whole["tool"] == tool], asked[asked["tool"] == tool]
-            wanted.append([name, tool, f"{own['error'].notna().sum()} of {len(own)}"])
+            mine, tool_runs = (
+                finished[finished["tool"] == tool],
+                attempted[attempted["tool"] == tool],
+            )
+            wanted.append(
+                [name, tool, f"{tool_runs['error'].notna().sum()} of {len(tool_runs)}"]
+            )
             wanted[-1] += [
                 percent(mine["gain"].median(), 1),
                 f"{mine['seconds'].median():.2f}",
@@ -450,29 +461,31 @@ def test_mixed_models_match_the_run():
     )
     assert says(f"refuses {lost['slopes', 'lme4']} runs with no more rows")
     assert lost["intercept", "lme4"] == 0
-    places = mixed()["intercept"].index
-    tables, runs = len(places.unique(level=0)), len(places.unique())
+    settings = mixed()["intercept"].index
+    tables, runs = len(settings.unique(level=0)), len(settings.unique())
     assert says(
         f"of the {tables} tables with groups and a number to predict, in {runs} runs"
     )
 
 
 def test_the_errors_of_our_model_are_those_of_the_run():
-    known = of_methods()
-    known = known[known["method"] == "HierarchicalMTL"].set_index(
+    by_method = of_methods()
+    by_method = by_method[by_method["method"] == "HierarchicalMTL"].set_index(
         ["table", "rows", "seed"]
     )
-    assert set(mixed()["intercept"].index) <= set(known.index)
+    assert set(mixed()["intercept"].index) <= set(by_method.index)
     best = lines().set_index(["table", "rows", "seed"])["error"]
-    shown = mixed()["intercept"]["best_without"]
-    assert shown.to_numpy() == pytest.approx(best.loc[shown.index].to_numpy(), rel=1e-3)
+    baseline = mixed()["intercept"]["best_without"]
+    assert baseline.to_numpy() == pytest.approx(
+        best.loc[baseline.index].to_numpy(), rel=1e-3
+    )
 
 
 def test_predictions_of_gains_match_the_run():
     head = "gain of real tables over"
     names = ["foretold", "foretold over linear", "foretold over single-task models"]
-    found = [values("methods")[f"{name}, real tables"] for name in names]
-    for row, v in zip(table(head), found, strict=True):
+    actual = [values("methods")[f"{name}, real tables"] for name in names]
+    for row, v in zip(table(head), actual, strict=True):
         ends = f"({100 * v['sign_low']:.0f} to {percent(v['sign_high'])})"
         correlation = f"{v['rank_correlation']:.2f} {interval(v['correlation_low'], v['correlation_high'])}"
         assert row[1:] == [
@@ -480,7 +493,7 @@ def test_predictions_of_gains_match_the_run():
             f"{percent(v['sign_right'])} {ends}",
             percent(v["sign_no"]),
         ]
-    best, _, alone = found
+    best, _, alone = actual
     assert says(
         f"right in {percent(best['sign_right'])} of the settings against {percent(best['sign_no'])} for always"
     )
@@ -514,10 +527,10 @@ def test_the_share_of_the_noise_matches_the_run():
         assert max(abs(row[0]) for row in rows.values()) == rows["noise"][0]
         return [points(v) for v in rows["noise"]]
 
-    one, other = noise("foretold, real tables"), noise("foretold")
-    assert one[0] == other[0]
-    assert says(f"without: {one[0]} points per standard deviation")
-    assert says(f"Its interval is {one[1]} to {one[2]} with one set")
+    real, other = noise("foretold, real tables"), noise("foretold")
+    assert real[0] == other[0]
+    assert says(f"without: {real[0]} points per standard deviation")
+    assert says(f"Its interval is {real[1]} to {real[2]} with one set")
     assert says(f"{other[1]} to {other[2]} with another")
     first = noise("foretold, real tables, first seed")
     (record,) = results_of(
@@ -533,19 +546,19 @@ def test_the_share_of_the_noise_matches_the_run():
 
 
 def test_the_effect_of_the_second_seed_matches_the_run():
-    found = values("curve")
+    actual = values("curve")
     assert says(
-        f"their rank correlation is {found['all tables']['seeds']:.2f}, not 0.8."
+        f"their rank correlation is {actual['all tables']['seeds']:.2f}, not 0.8."
     )
-    numbers = [f"{found[name]['seeds']:.2f}" for name in KINDS.values()]
+    numbers = [f"{actual[name]['seeds']:.2f}" for name in KINDS.values()]
     assert says(
         "It is {} on simulated tables, {} on groups, {} on several targets and {} on several".format(
             *numbers
         )
     )
-    same = [percent(found[name]["same_sign"]) for name in KINDS.values()]
+    same = [percent(actual[name]["same_sign"]) for name in KINDS.values()]
     assert says(
-        f"{percent(found['all tables']['same_sign'])} of the settings ({same[0]}, {same[1]}, {same[2]} and {same[3]})"
+        f"{percent(actual['all tables']['same_sign'])} of the settings ({same[0]}, {same[1]}, {same[2]} and {same[3]})"
     )
     seeds = [
         lines()[lines()["kind"].isin(REAL) & (lines()["seed"] == seed)]
@@ -559,6 +572,6 @@ def test_the_effect_of_the_second_seed_matches_the_run():
 
 
 def test_the_figures_exist():
-    shown = re.findall(r"!\[[^]]*\]\(([^)]*)\)", PAGE.read_text("utf-8"))
-    assert len(shown) >= 3
-    assert [path for path in shown if not (PAGE.parent / path).is_file()] == []
+    figures = re.findall(r"!\[[^]]*\]\(([^)]*)\)", PAGE.read_text("utf-8"))
+    assert len(figures) >= 3
+    assert [path for path in figures if not (PAGE.parent / path).is_file()] == []

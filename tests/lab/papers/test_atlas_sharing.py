@@ -67,10 +67,12 @@ def test_full_sharing_harms_unrelated_tasks():
 
 
 def test_every_method_has_a_line_and_every_level_a_selected_one():
-    known = errors(measure(families("equal")))
+    predicted = errors(measure(families("equal")))
     expected = {(6, method, level) for method, level in LINEAR.items()}
-    assert set(known) == expected | {(6, SELECTED, level) for level in LEVELS}
-    assert known[6, SELECTED, "partial"] == known[6, "HierarchicalMTL", "partial"]
+    assert set(predicted) == expected | {(6, SELECTED, level) for level in LEVELS}
+    assert (
+        predicted[6, SELECTED, "partial"] == predicted[6, "HierarchicalMTL", "partial"]
+    )
 
 
 def test_numbers_of_rows_that_most_tasks_lack_are_left_out():
@@ -111,10 +113,10 @@ def test_targets_on_the_same_rows_have_forests_but_no_trees_without_the_task():
 
 def test_tasks_without_training_rows_are_predicted():
     data = families("equal")
-    known = errors(measure(data, rows=[20], folds=2, new_tasks=True))
-    assert known[20, "PooledRidge", "full"] < 0.8
+    predicted = errors(measure(data, rows=[20], folds=2, new_tasks=True))
+    assert predicted[20, "PooledRidge", "full"] < 0.8
     seen = errors(measure(data, rows=[20], folds=2))
-    assert seen != known
+    assert seen != predicted
 
 
 def test_new_tasks_need_ragged_rows():
@@ -208,8 +210,8 @@ def test_the_mean_and_its_error_match_statsmodels():
 def test_intervals_of_the_mean_cover_the_truth():
     covered = []
     for seed in range(20):
-        found = mean_of(simulated_effects(0.05, n_sources=10, seed=seed))
-        covered.append(found.low < 0.05 < found.high)
+        mean = mean_of(simulated_effects(0.05, n_sources=10, seed=seed))
+        covered.append(mean.low < 0.05 < mean.high)
     assert np.mean(covered) >= 0.8
 
 
@@ -221,9 +223,9 @@ def test_rows_and_tables_of_one_source_do_not_count_as_independent():
 
 
 def test_a_single_source_has_no_interval():
-    found = mean_of(simulated_effects(0.05, n_sources=1))
-    assert math.isnan(found.low)
-    assert found.mean == pytest.approx(0.05, abs=0.2)
+    mean = mean_of(simulated_effects(0.05, n_sources=1))
+    assert math.isnan(mean.low)
+    assert mean.mean == pytest.approx(0.05, abs=0.2)
 
 
 def test_values_that_are_not_finite_are_rejected():
@@ -242,11 +244,11 @@ def lines_of(effect, n_tables=8, kind="groups", prefix="t", method="MTL"):
     rng = np.random.default_rng(len(prefix))
     lines = []
     for table in range(n_tables):
-        own = rng.normal(0, 0.002)
+        noise = rng.normal(0, 0.002)
         for seed in (0, 1):
             for rows in (5, 50, 500):
                 start = f"{prefix}{table},{kind},f,{prefix}{table},1,{seed},rows,linear,{rows}"
-                shared = math.exp(-effect - own - rng.normal(0, 0.001))
+                shared = math.exp(-effect - noise - rng.normal(0, 0.001))
                 for name in ("Ridge", SELECTED):
                     lines.append(f"{start},{name},none,1.0,1.0,1.0")
                 for name in (method, SELECTED):
@@ -268,10 +270,10 @@ def published(monkeypatch, tmp_path):
 
 def test_a_true_effect_is_detected_and_a_corrupted_one_flips(published):
     published(lines_of(0.1))
-    found = analyses.sharing(None, seed=0, learner="linear").values
-    assert 0.095 < found["low"] < 0.1 < found["high"] < 0.105
-    assert (found["better"], found["same"], found["worse"]) == (8, 0, 0)
-    assert found["cost"] == pytest.approx(2.0)
+    actual = analyses.sharing(None, seed=0, learner="linear").values
+    assert 0.095 < actual["low"] < 0.1 < actual["high"] < 0.105
+    assert (actual["better"], actual["same"], actual["worse"]) == (8, 0, 0)
+    assert actual["cost"] == pytest.approx(2.0)
     published(lines_of(-0.1))
     spoiled = analyses.sharing(None, seed=0, learner="linear").values
     assert spoiled["high"] < -0.09
@@ -280,24 +282,24 @@ def test_a_true_effect_is_detected_and_a_corrupted_one_flips(published):
 
 def test_effects_within_one_percent_count_as_equal(published):
     published(lines_of(0.004))
-    found = analyses.sharing(None, seed=0, learner="linear").values
-    assert (found["better"], found["same"], found["worse"]) == (0, 8, 0)
-    assert found["low"] > 0
+    actual = analyses.sharing(None, seed=0, learner="linear").values
+    assert (actual["better"], actual["same"], actual["worse"]) == (0, 8, 0)
+    assert actual["low"] > 0
 
 
 def test_a_learner_that_was_not_computed_has_no_numbers(published):
     published(lines_of(0.1))
-    found = analyses.sharing(None, seed=0, learner="smooth")
-    assert all(map(math.isnan, found.values.values()))
-    assert found.lines
+    analysis = analyses.sharing(None, seed=0, learner="smooth")
+    assert all(map(math.isnan, analysis.values.values()))
+    assert analysis.lines
 
 
 def test_a_file_without_lines_is_rejected_with_the_remedy(published):
     for run in (analyses.best, analyses.cost):
         published([])
-        found = run(None, seed=0)
-        assert all(map(math.isnan, found.values.values()))
-        assert "atlas/pairs" in found.lines[0]
+        result = run(None, seed=0)
+        assert all(map(math.isnan, result.values.values()))
+        assert "atlas/pairs" in result.lines[0]
     published([], VERDICT_HEAD)
     assert analyses.calibration(None, seed=0).lines
 
@@ -321,9 +323,9 @@ def test_an_effect_that_fades_with_rows_has_a_negative_slope(published):
             cells[11] = str(math.exp(-0.3 / math.log10(10 * rows)))
         fading.append(",".join(cells))
     published(fading)
-    found = analyses.sharing(None, seed=0, learner="linear").values
-    assert found["slope_high"] < 0
-    assert found["effect_few"] > found["effect_many"]
+    actual = analyses.sharing(None, seed=0, learner="linear").values
+    assert actual["slope_high"] < 0
+    assert actual["effect_few"] > actual["effect_many"]
 
 
 def test_the_best_methods_are_selected_by_inner_scores_and_not_by_errors(published):
@@ -333,16 +335,16 @@ def test_the_best_methods_are_selected_by_inner_scores_and_not_by_errors(publish
         line.replace("Ridge,none,1.0,1.0", "Lucky,none,0.01,9.0") for line in lines
     ]
     published(lines + [line for line in lucky if "Lucky" in line])
-    found = analyses.best(None, seed=0).values
-    assert found["effect"] == pytest.approx(0.1, abs=0.01)
+    actual = analyses.best(None, seed=0).values
+    assert actual["effect"] == pytest.approx(0.1, abs=0.01)
 
 
 def test_the_rule_of_kinds_is_right_if_groups_gain_and_targets_lose(published):
     good = lines_of(0.1) + lines_of(-0.1, kind="targets", prefix="uu")
     published(good)
-    found = analyses.best(None, seed=0).values
-    assert found["right"] == 1.0
-    assert found["over_no_low"] > 0
+    actual = analyses.best(None, seed=0).values
+    assert actual["right"] == 1.0
+    assert actual["over_no_low"] > 0
     published(lines_of(-0.1) + lines_of(0.1, kind="targets", prefix="uu"))
     assert analyses.best(None, seed=0).values["right"] == 0.0
 
@@ -383,8 +385,8 @@ def verdict_lines(gains, decision="helps"):
 
 def test_verdicts_are_compared_with_the_other_seeds(published):
     published(verdict_lines([0.1, 0.12, 0.08]), VERDICT_HEAD)
-    found = analyses.calibration(None, seed=0).values
-    assert (found["hold"], found["useful"], found["verdicts"]) == (1.0, 1.0, 12)
+    actual = analyses.calibration(None, seed=0).values
+    assert (actual["hold"], actual["useful"], actual["verdicts"]) == (1.0, 1.0, 12)
     # The first seed gains by luck; the others lose.
     published(verdict_lines([0.1, -0.12, -0.1]), VERDICT_HEAD)
     spoiled = analyses.calibration(None, seed=0).values
@@ -393,9 +395,9 @@ def test_verdicts_are_compared_with_the_other_seeds(published):
 
 def test_tables_without_a_positive_verdict_have_no_share(published):
     published(verdict_lines([0.0, 0.01], "cannot tell"), VERDICT_HEAD)
-    found = analyses.calibration(None, seed=0).values
-    assert math.isnan(found["hold"])
-    assert found["covered"] == 1.0
+    actual = analyses.calibration(None, seed=0).values
+    assert math.isnan(actual["hold"])
+    assert actual["covered"] == 1.0
 
 
 # ---------------------------------------------------------------- registered files
@@ -449,8 +451,8 @@ def test_a_compact_run_is_resumed_where_it_stopped(tmp_path):
     for path in (tmp_path / "cells").glob("*.json"):
         path.unlink()
     (before,) = results_of(first.run, "equal tasks", "linear, few rows")
-    whole = reproduce("atlas/pairs", **options)
-    (after,) = results_of(whole.run, "equal tasks", "linear, few rows")
+    complete = reproduce("atlas/pairs", **options)
+    (after,) = results_of(complete.run, "equal tasks", "linear, few rows")
     # Seconds of repeated computations would differ.
     assert after.seconds == before.seconds
-    assert len(results_of(whole.run, "unrelated tasks", "linear, few rows")) == 1
+    assert len(results_of(complete.run, "unrelated tasks", "linear, few rows")) == 1

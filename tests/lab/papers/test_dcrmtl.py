@@ -20,12 +20,14 @@ from mtlrun.utils.io import derive_seed
 def test_a_shared_set_with_missing_values_has_statistics():
     dataset = load_dataset("simulated-rmtl", n=60, d=8, m=6, rank=2)
     dataset.y[:15, 0] = np.nan
-    found = data_set_statistics(dataset, seed=0)
-    assert set(found.values) <= set(data_set_statistics.declaration.quantities)
-    assert found.values["missing_share"] == pytest.approx(15 / 360)
-    assert found.per_task["rows"] == [45, 60, 60, 60, 60, 60]
-    share = np.average(found.per_task["positive_share"], weights=found.per_task["rows"])
-    assert found.values["positive_share"] == pytest.approx(share)
+    result = data_set_statistics(dataset, seed=0)
+    assert set(result.values) <= set(data_set_statistics.declaration.quantities)
+    assert result.values["missing_share"] == pytest.approx(15 / 360)
+    assert result.per_task["rows"] == [45, 60, 60, 60, 60, 60]
+    share = np.average(
+        result.per_task["positive_share"], weights=result.per_task["rows"]
+    )
+    assert result.values["positive_share"] == pytest.approx(share)
 
 
 def test_labels_numbers_and_classes_have_statistics():
@@ -33,17 +35,17 @@ def test_labels_numbers_and_classes_have_statistics():
     labels = Dataset(
         rows, np.array([1.0, -1, np.nan, 1, 1]), "binary", task_id=ids, tasks=["a", "b"]
     )
-    found = data_set_statistics(labels, seed=0)
-    assert found.per_task == {"rows": [2, 2], "positive_share": [0.5, 1]}
-    assert found.values["positive_share"] == 3 / 4
+    result = data_set_statistics(labels, seed=0)
+    assert result.per_task == {"rows": [2, 2], "positive_share": [0.5, 1]}
+    assert result.values["positive_share"] == 3 / 4
     numbers = Dataset(rows, np.arange(5.0), "regression", task_id=ids, tasks=["a", "b"])
     assert data_set_statistics(numbers, seed=0).per_task == {"rows": [3, 2]}
     classes = Dataset(
         rows, np.array([0, 2, 2, 0, 2]), "multiclass", tasks=["red", "green", "blue"]
     )
-    found = data_set_statistics(classes, seed=0)
-    assert found.per_task == {"rows": [2, 0, 3]}
-    assert "positive_share" not in found.values
+    result = data_set_statistics(classes, seed=0)
+    assert result.per_task == {"rows": [2, 0, 3]}
+    assert "positive_share" not in result.values
 
 
 def auc(y, scores):
@@ -55,16 +57,16 @@ def auc(y, scores):
 def enron():
     """Read the file line by line."""
     folder = Path(os.environ.get("MTLRUN_DATA", "")) / "enron"
-    found = [
+    actual = [
         path
         for path in (folder / "enron.arff", folder / "enron.arff.gz")
         if path.exists()
     ]
-    if not found:
+    if not actual:
         pytest.skip("MTLRUN_DATA does not hold enron")
-    content = found[0].read_bytes()
+    content = actual[0].read_bytes()
     lines = (
-        (gzip.decompress(content) if found[0].suffix == ".gz" else content)
+        (gzip.decompress(content) if actual[0].suffix == ".gz" else content)
         .decode()
         .splitlines()
     )
@@ -102,7 +104,7 @@ def test_ridge_on_enron_matches_plain_numpy_for_all_encodings_of_the_labels(
     A = X[train] - shift
     W = np.linalg.solve(A.T @ A + 10.0 * np.eye(A.shape[1]), A.T @ (Y[train] - level))
     both = [t for t in range(53) if np.ptp(Y[train, t]) and np.ptp(Y[test, t])]
-    own = {t: auc(Y[test, t], (X[test] @ W)[:, t]) for t in both}
+    auc_by_task = {t: auc(Y[test, t], (X[test] @ W)[:, t]) for t in both}
 
     config = {
         "schema": 1,
@@ -121,12 +123,14 @@ def test_ridge_on_enron_matches_plain_numpy_for_all_encodings_of_the_labels(
         "split": {"kind": "random", "train": 0.4, "trials": 1},
         "seed": 0,
     }
-    made = plan(Experiment.of(config, "own.yaml"), output=tmp_path)
-    assert run(made).n_ok == 1
-    record = made.store().read(made.rows[0].job.key)
-    assert record.metrics["auc"] == pytest.approx(np.mean(list(own.values())), abs=1e-9)
+    run_plan = plan(Experiment.of(config, "own.yaml"), output=tmp_path)
+    assert run(run_plan).n_ok == 1
+    record = run_plan.store().read(run_plan.rows[0].job.key)
+    assert record.metrics["auc"] == pytest.approx(
+        np.mean(list(auc_by_task.values())), abs=1e-9
+    )
     assert [record.per_task["auc"][t] for t in both] == pytest.approx(
-        list(own.values()), abs=1e-9
+        list(auc_by_task.values()), abs=1e-9
     )
 
 

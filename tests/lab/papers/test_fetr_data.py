@@ -42,14 +42,14 @@ def record(experiment, method, tmp_path):
     """Compute one method of an experiment under its main interpretation; return its
     first split.
     """
-    made = plan(
+    run_plan = plan(
         load_experiment(experiment, profile="quick"),
         output=tmp_path,
         only=[f"method={method}"],
     )
-    assert not run(made).failures
-    return made.store().read(
-        next(row.job.key for row in made.rows if row.method == method)
+    assert not run(run_plan).failures
+    return run_plan.store().read(
+        next(row.job.key for row in run_plan.rows if row.method == method)
     )
 
 
@@ -94,9 +94,9 @@ def test_least_squares_on_sarcos_matches_the_bound_of_the_audit(sarcos):
 
 def test_stl_on_sarcos_is_nearly_least_squares(sarcos, tmp_path):
     train, tests = sarcos
-    found = record("fetr/table1", "STL", tmp_path)
+    actual = record("fetr/table1", "STL", tmp_path)
     np.testing.assert_allclose(
-        found.per_task["mse"], least_squares(train, tests), rtol=2e-3
+        actual.per_task["mse"], least_squares(train, tests), rtol=2e-3
     )
 
 
@@ -122,10 +122,10 @@ def test_the_learning_curve_of_least_squares_on_sarcos_is_reproduced(sarcos):
     )
 
     data = load_dataset("sarcos", variant="unbiased")
-    found = learning_curve(data, seed=0, grid={"alpha": [1e-3]}, repeats=2)
-    half = np.array(found.per_task["half_width"])
+    actual = learning_curve(data, seed=0, grid={"alpha": [1e-3]}, repeats=2)
+    half = np.array(actual.per_task["half_width"])
     assert np.all(
-        np.abs(np.array(found.per_task["extrapolated"]) - at_print) < 0.5 * half
+        np.abs(np.array(actual.per_task["extrapolated"]) - at_print) < 0.5 * half
     )
     printed = np.array(
         [
@@ -167,14 +167,14 @@ def test_stl_on_school_trained_on_two_tenths_is_reproduced(tmp_path):
     X, y = np.vstack([X for X, _ in schools]), np.concatenate([y for _, y in schools])
     spread = X[train].std(axis=0)
     X = (X - X[train].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    own = []
+    task_errors = []
     for t in range(139):
         mine, others = train[student[train] == t], test[student[test] == t]
         w, b = leave_one_out_ridge(X[mine], y[mine], [10.0**k for k in range(-5, 3)])
-        own.append(
+        task_errors.append(
             np.mean((X[others] @ w + b - y[others]) ** 2) / np.var(y[student == t])
         )
-    found = record("fetr/school", "STL", tmp_path)
-    assert found.counts["n_train"] == len(train) < 0.2 * 15362
-    assert found.metrics["nmse_all"] == pytest.approx(np.mean(own), rel=1e-3)
-    assert 0.94 < np.mean(own) < 1.03  # As published: 0.988
+    actual = record("fetr/school", "STL", tmp_path)
+    assert actual.counts["n_train"] == len(train) < 0.2 * 15362
+    assert actual.metrics["nmse_all"] == pytest.approx(np.mean(task_errors), rel=1e-3)
+    assert 0.94 < np.mean(task_errors) < 1.03  # As published: 0.988

@@ -44,11 +44,11 @@ def plane():
 
 @pytest.mark.parametrize("profile", ["smoke", "demo", "quick", "full"])
 def test_table_2_consists_of_jobs_of_table_1(profile):
-    one, two = (
+    table1, two = (
         load_experiment(f"mtmkl/{name}", profile=profile).spec
         for name in ("table1", "table2")
     )
-    assert [m.label for m in one.methods] == METHODS
+    assert [m.label for m in table1.methods] == METHODS
     for section in (
         "datasets",
         "split",
@@ -60,13 +60,13 @@ def test_table_2_consists_of_jobs_of_table_1(profile):
         "sweep",
         "methods",
     ):
-        assert getattr(one, section) == getattr(two, section)
-    assert [c.id for c in one.claims] == ["mtmkl-1", "mtmkl-9", "mtmkl-10"]
+        assert getattr(table1, section) == getattr(two, section)
+    assert [c.id for c in table1.claims] == ["mtmkl-1", "mtmkl-9", "mtmkl-10"]
     assert [c.id for c in two.claims][:2] == [
         "mtmkl-2",
         "mtmkl-2-clustered",
     ]
-    assert one.statistics.control == two.statistics.control == "Proposed"
+    assert table1.statistics.control == two.statistics.control == "Proposed"
 
 
 def test_the_quick_profile_has_few_values_per_parameter_and_three_runs():
@@ -85,24 +85,24 @@ def test_the_quick_profile_has_few_values_per_parameter_and_three_runs():
         "Landmine",
         "Letter",
     ]
-    own = {d.name: d.metrics for d in spec.datasets if d.metrics}
-    assert own == {"Landmine": ["balanced_accuracy", "auc"]}
-    plain, own = (
+    metrics_by_dataset = {d.name: d.metrics for d in spec.datasets if d.metrics}
+    assert metrics_by_dataset == {"Landmine": ["balanced_accuracy", "auc"]}
+    plain, metrics_by_dataset = (
         [r for r in spec.reference if (r.quantity == "accuracy") == plain]
         for plain in (True, False)
     )
     assert not any(r.dataset.startswith("Landmine") for r in plain)
-    assert {r.dataset for r in own} <= {
+    assert {r.dataset for r in metrics_by_dataset} <= {
         f"Landmine (training part {part})" for part in (0.1, 0.2, 0.5)
     }
 
 
 def test_the_published_cells_are_those_of_the_tables():
     spec = load_experiment("mtmkl/table1").spec
-    found = {(r.dataset, r.method): r.value for r in spec.reference}
+    actual = {(r.dataset, r.method): r.value for r in spec.reference}
     for size in DOMINATED:
         for (dataset, method), value in read_published(size).accuracy.stack().items():
-            assert found[
+            assert actual[
                 f"{dataset} (training part {size / 100:g})", method
             ] == pytest.approx(value / 100)
 
@@ -177,7 +177,7 @@ def test_the_audit_finds_inconsistencies(tmp_path):
 
 
 def test_the_authors_protocol_reports_its_best_test_accuracy(plane):
-    found = protocols(
+    analysis = protocols(
         plane,
         seed=1,
         train=0.2,
@@ -186,19 +186,19 @@ def test_the_authors_protocol_reports_its_best_test_accuracy(plane):
         task_C=(0.1, 1.0),
         kernels=KERNELS,
     )
-    curve = found.curves["test accuracy"].y
+    curve = analysis.curves["test accuracy"].y
     assert len(curve) == N_OUTER_ITERATIONS
     assert (
-        found.values["authors"]
+        analysis.values["authors"]
         == max(curve)
-        >= found.values["authors_last"]
+        >= analysis.values["authors_last"]
         == curve[-1]
     )
-    assert found.values["excess"] == pytest.approx(
-        found.values["authors"] - found.values["clean"]
+    assert analysis.values["excess"] == pytest.approx(
+        analysis.values["authors"] - analysis.values["clean"]
     )
-    assert found.values["clean"] <= found.values["clean_best_on_test"]
-    assert set(found.values) == set(protocols.declaration.quantities)
+    assert analysis.values["clean"] <= analysis.values["clean_best_on_test"]
+    assert set(analysis.values) == set(protocols.declaration.quantities)
 
 
 def test_the_repaired_authors_code_reports_its_best_iterate_including_the_first(
@@ -211,20 +211,20 @@ def test_the_repaired_authors_code_reports_its_best_iterate_including_the_first(
         "task_C": (0.1, 1.0),
         "kernels": KERNELS,
     }
-    found = repaired(plane, seed=1, **options)
-    accuracies = found.curves["test accuracy"].y
+    actual = repaired(plane, seed=1, **options)
+    accuracies = actual.curves["test accuracy"].y
     assert len(accuracies) == N_OUTER_ITERATIONS
     assert (
-        found.values["reported"]
+        actual.values["reported"]
         == max(accuracies)
-        >= found.values["first"]
+        >= actual.values["first"]
         == accuracies[0]
     )
-    assert found.values["gain"] == pytest.approx(
-        found.values["reported"] - accuracies[0]
+    assert actual.values["gain"] == pytest.approx(
+        actual.values["reported"] - accuracies[0]
     )
-    assert found.values["off_equal_large"] < found.values["off_equal_small"]
-    assert set(found.values) == set(repaired.declaration.quantities)
+    assert actual.values["off_equal_large"] < actual.values["off_equal_small"]
+    assert set(actual.values) == set(repaired.declaration.quantities)
     # The first iterate: one machine per task on the mean kernel, C = 1.
     train, _, test = paper_partition(plane, 0.2, 1)
     ids = plane.task_id
@@ -239,7 +239,7 @@ def test_the_repaired_authors_code_reports_its_best_iterate_including_the_first(
         ]
         machine = SVC(C=1.0, kernel="precomputed").fit(grams[0], plane.y[rows])
         right.append(np.mean(machine.predict(grams[1]) == plane.y[others]))
-    assert found.values["first"] == pytest.approx(np.mean(right), abs=0.005)
+    assert actual.values["first"] == pytest.approx(np.mean(right), abs=0.005)
 
 
 def test_algorithm_2_starts_with_the_slopes_at_equal_weights(plane):
@@ -283,9 +283,9 @@ def test_a_machine_without_bound_variables_is_reused_for_larger_costs():
         return {C: make_machines(grams, [y], C, 1e-8) for C in costs}
 
     shared, theta = machines(), np.full(2, 0.5)
-    found = _solutions(shared, 0, theta, costs)
+    actual = _solutions(shared, 0, theta, costs)
     assert [shared[C].n_fits > 0 for C in costs] == [True, True, True, False]
-    for C, machine, point in zip(costs, machines().values(), found, strict=True):
+    for C, machine, point in zip(costs, machines().values(), actual, strict=True):
         assert point.low == pytest.approx(machine.solve(0, theta).low, rel=1e-6), C
 
 
@@ -303,7 +303,7 @@ def test_random_splits_are_drawn_task_by_task():
     ]
     rows = [set(digits.source["row"][part]) for part in parts]
     assert rows[0] & rows[2], "an example is in different parts of two tasks"
-    found = protocols(
+    analysis = protocols(
         digits,
         seed=5,
         train=0.2,
@@ -313,13 +313,13 @@ def test_random_splits_are_drawn_task_by_task():
         kernels=KERNELS,
         split="random",
     )
-    assert found.values["clean"] > 0.9
+    assert analysis.values["clean"] > 0.9
     with pytest.raises(ValueError, match="split must be"):
         protocols(digits, seed=5, split="rows")
 
 
 def test_sharing_matches_models_fitted_one_by_one(plane):
-    found = sharing(
+    analysis = sharing(
         plane,
         seed=3,
         train=0.2,
@@ -350,7 +350,7 @@ def test_sharing_matches_models_fitted_one_by_one(plane):
             score[1] for score in scores
         )
 
-    values = found.values
+    values = analysis.values
     assert values["stl"] == pytest.approx(chosen([0.0], [KERNELS])[0], abs=0.02)
     assert values["mtl"] == pytest.approx(chosen([np.inf], [KERNELS])[0], abs=0.02)
     assert values["one_kernel"] == pytest.approx(
@@ -389,18 +389,18 @@ def test_groups_of_tasks_need_their_kernel():
 
 
 def test_tasks_learned_together_match_models_of_a_few_tasks(plane):
-    given = {
+    options = {
         "seed": 5,
         "train": 0.2,
         "C": (0.1, 1.0),
         "lam": (0.1, 10.0),
         "kernels": KERNELS,
     }
-    found = tasks_together(plane, together=2, **given).values
+    actual = tasks_together(plane, together=2, **options).values
     train, validation, test = paper_partition(plane, 0.2, 5)
     halves = np.array_split(np.random.default_rng(5).permutation(4), 2)
     scores = {}
-    for C, lam in [(c, s) for c in given["C"] for s in given["lam"]]:
+    for C, lam in [(c, s) for c in options["C"] for s in options["lam"]]:
         right = {}
         for half in halves:
             rows = train[np.isin(plane.task_id[train], half)]
@@ -411,31 +411,31 @@ def test_tasks_learned_together_match_models_of_a_few_tasks(plane):
             for t in half:
                 for name, part in (("validation", validation), ("test", test)):
                     mine = part[plane.task_id[part] == t]
-                    said = model.predict(
+                    predicted = model.predict(
                         plane.X[mine],
                         task_id=np.full(len(mine), np.sort(half).tolist().index(t)),
                     )
-                    right[name, t] = np.mean(said == plane.y[mine])
+                    right[name, t] = np.mean(predicted == plane.y[mine])
         scores[C, lam] = [
             np.mean([right[name, t] for t in range(4)])
             for name in ("validation", "test")
         ]
-    assert found["accuracy"] == pytest.approx(
-        scores[found["chosen_C"], found["chosen_lam"]][1], abs=0.02
+    assert actual["accuracy"] == pytest.approx(
+        scores[actual["chosen_C"], actual["chosen_lam"]][1], abs=0.02
     )
     assert (
-        scores[found["chosen_C"], found["chosen_lam"]][0]
+        scores[actual["chosen_C"], actual["chosen_lam"]][0]
         >= max(s[0] for s in scores.values()) - 0.02
     )
-    assert found["together"] == 2
+    assert actual["together"] == 2
     assert (
-        tasks_together(plane, together=3, **given).values["together"] == 2
+        tasks_together(plane, together=3, **options).values["together"] == 2
     )  # Two groups of at most three tasks
-    assert tasks_together(plane, together=99, **given).values["together"] == 4
+    assert tasks_together(plane, together=99, **options).values["together"] == 4
 
 
 def test_the_bound_of_theorem_1_is_below_its_target(plane):
-    found = theorem_1(
+    actual = theorem_1(
         plane, seed=0, train=0.2, features="standardize", kernels=KERNELS, draws=4000
     )
     train, _, _ = paper_partition(plane, 0.2, 0)
@@ -450,32 +450,32 @@ def test_the_bound_of_theorem_1_is_below_its_target(plane):
         # The supremum over ||w|| <= 1 is the norm of the signed sum of the rows'
         # images.
         total += np.sqrt(((signs @ gram) * signs).sum(axis=1)).mean()
-    assert found.values["complexity"] == pytest.approx(total / len(train), rel=0.02)
-    gamma = found.values["fails_below"]
+    assert actual.values["complexity"] == pytest.approx(total / len(train), rel=0.02)
+    gamma = actual.values["fails_below"]
     assert gamma > 0.1, "at gamma = 0 the bound is 0"
     assert np.sqrt(np.sqrt(3) * gamma * 2 / len(train)) == pytest.approx(
-        found.values["complexity"]
+        actual.values["complexity"]
     )
-    assert found.values["gamma_most"] == pytest.approx(
+    assert actual.values["gamma_most"] == pytest.approx(
         np.sqrt(8)
     )  # Two tasks at one corner, two at the other
-    ratio = found.curves["bound over complexity"]
+    ratio = actual.curves["bound over complexity"]
     assert (ratio.y[0], ratio.marks["equal"]) == (0.0, gamma)
     assert ratio.y[-1] == pytest.approx(
-        found.values["bound_at_most"] / found.values["complexity"]
+        actual.values["bound_at_most"] / actual.values["complexity"]
     )
 
 
 def test_without_a_penalty_weights_match_separate_tasks_and_groups_lie_between(
     plane,
 ):
-    found = kernel_weights(
+    actual = kernel_weights(
         plane, seed=1, train=0.3, kernels=KERNELS, C=(1.0,), lam=(1e-6, 0.3, 1e4)
     )
-    assert found.values["off_alone"] < 1e-3
-    assert found.values["groups_strong"] == 1
-    counts = found.curves["groups"].y
-    assert found.values["groups_between"] == sum(1 < n < 4 for n in counts)
+    assert actual.values["off_alone"] < 1e-3
+    assert actual.values["groups_strong"] == 1
+    counts = actual.curves["groups"].y
+    assert actual.values["groups_between"] == sum(1 < n < 4 for n in counts)
 
 
 def test_groups_of_equally_good_candidates_span_those_of_the_first(plane):

@@ -31,10 +31,10 @@ def names(measure):
 
 def test_sizes_count_the_rows_that_the_svm_sees(plane, strings):
     assert mtsvm.svm_statistics(plane, seed=0).values["dimension"] == 2
-    found = mtsvm.svm_statistics(strings, seed=0)
-    assert found.values["dimension"] == sum((42 - k + 1) * 4**k for k in range(1, 9))
-    assert found.per_task["rows"] == [200, 200]
-    assert set(found.values) == names(mtsvm.svm_statistics)
+    actual = mtsvm.svm_statistics(strings, seed=0)
+    assert actual.values["dimension"] == sum((42 - k + 1) * 4**k for k in range(1, 9))
+    assert actual.per_task["rows"] == [200, 200]
+    assert set(actual.values) == names(mtsvm.svm_statistics)
 
 
 def test_subsets_contain_every_task_and_are_nested(plane):
@@ -51,44 +51,46 @@ def test_subsets_contain_every_task_and_are_nested(plane):
 @pytest.mark.slow
 @pytest.mark.parametrize("solver", ["block", "paper", "newton"])
 def test_dual_ascent_is_followed_to_the_optimum(plane, solver):
-    found = mtsvm.svm_convergence(plane, seed=0, solver=solver, C=1.0)
+    analysis = mtsvm.svm_convergence(plane, seed=0, solver=solver, C=1.0)
     data = plane.taskdata()
     links = couple_tasks(check_similarity("all", data.tasks))
     exact = solve_svm_newton(data, links, C=1.0, tol=1e-12).objective[-1]
-    assert found.values["optimum"] == pytest.approx(exact, rel=1e-9)
-    assert found.values["relative_difference"] <= 1e-9
+    assert analysis.values["optimum"] == pytest.approx(exact, rel=1e-9)
+    assert analysis.values["relative_difference"] <= 1e-9
     assert (
-        found.values["seconds_to_1e-2"]
-        <= found.values["seconds_to_1e-6"]
-        <= found.values["seconds_run"]
+        analysis.values["seconds_to_1e-2"]
+        <= analysis.values["seconds_to_1e-6"]
+        <= analysis.values["seconds_run"]
     )
-    assert set(found.values) == names(mtsvm.svm_convergence)
-    curve = found.curves["function difference"]
+    assert set(analysis.values) == names(mtsvm.svm_convergence)
+    curve = analysis.curves["function difference"]
     assert len(curve.x) == len(curve.y)
     assert min(curve.y) > 0
 
 
 @pytest.mark.slow
 def test_the_kernel_svm_is_followed_to_the_same_optimum_with_both_objectives(plane):
-    found, ours = (
+    actual, ours = (
         mtsvm.svm_convergence(plane, seed=0, solver=s, C=1.0)
         for s in ("kernel", "paper")
     )
-    assert found.values["optimum"] == ours.values["optimum"]
+    assert actual.values["optimum"] == ours.values["optimum"]
     assert (
-        found.values["relative_difference"]
-        <= found.values["primal_relative_difference"]
+        actual.values["relative_difference"]
+        <= actual.values["primal_relative_difference"]
         < 1e-9
     )
-    assert found.values["primal_seconds_to_1e-4"] >= found.values["seconds_to_1e-4"]
+    assert actual.values["primal_seconds_to_1e-4"] >= actual.values["seconds_to_1e-4"]
     assert (
         ours.values["primal_relative_difference"] == ours.values["relative_difference"]
     )
     assert ours.values["difference_at_dcd_time"] <= 1e-12 * ours.values["optimum"]
-    assert found.values["difference_at_dcd_time"] >= found.values["function_difference"]
+    assert (
+        actual.values["difference_at_dcd_time"] >= actual.values["function_difference"]
+    )
     assert set(ours.curves) == {"function difference"}
     for curve in (
-        found.curves[name]
+        actual.curves[name]
         for name in ("function difference", "function difference, primal")
     ):
         assert curve.x == sorted(curve.x)
@@ -97,7 +99,7 @@ def test_the_kernel_svm_is_followed_to_the_same_optimum_with_both_objectives(pla
 
 def test_the_kernel_svm_with_intercept_is_compared_with_its_exact_optimum(plane):
     cvxpy = pytest.importorskip("cvxpy")
-    found = mtsvm.svm_convergence(
+    analysis = mtsvm.svm_convergence(
         plane, seed=0, solver="mtk-intercept", C=1.0, tolerances=[1.0, 1e-1, 1e-4]
     )
     W, b = cvxpy.Variable((2, 2)), cvxpy.Variable()
@@ -107,11 +109,11 @@ def test_the_kernel_svm_with_intercept_is_compared_with_its_exact_optimum(plane)
     exact = cvxpy.Problem(cvxpy.Minimize(pull + loss)).solve(
         solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10
     )
-    assert found.values["optimum"] == pytest.approx(exact, rel=1e-9)
-    assert found.values["accuracy"] < 1e-9
-    assert found.values["function_difference"] > 1e-9
-    assert "with LIBSVM's intercept" in found.lines[0]
-    assert len(found.curves["function difference"].y) >= len(mtsvm._EARLY_SHARES) + 3
+    assert analysis.values["optimum"] == pytest.approx(exact, rel=1e-9)
+    assert analysis.values["accuracy"] < 1e-9
+    assert analysis.values["function_difference"] > 1e-9
+    assert "with LIBSVM's intercept" in analysis.lines[0]
+    assert len(analysis.curves["function difference"].y) >= len(mtsvm._EARLY_SHARES) + 3
 
 
 def test_a_difference_below_the_accuracy_of_the_optimum_has_no_value():
@@ -125,11 +127,11 @@ def test_a_difference_below_the_accuracy_of_the_optimum_has_no_value():
 
 def test_an_unknown_optimum_gives_no_difference(plane, monkeypatch):
     monkeypatch.setattr(mtsvm_runs, "polish", lambda *args: None)
-    found = mtsvm.svm_convergence(
+    analysis = mtsvm.svm_convergence(
         plane, seed=0, solver="mtk-intercept", C=1.0, tolerances=[1.0, 0.3]
     )
-    assert found.values["accuracy"] > 1e-8
-    assert np.isnan(found.values["function_difference"])
+    assert analysis.values["accuracy"] > 1e-8
+    assert np.isnan(analysis.values["function_difference"])
 
 
 def test_the_similarity_of_tasks_comes_with_the_data(plane):
@@ -160,15 +162,19 @@ def test_seconds_to_a_precision_are_measured(plane, strings):
         ("mtk-intercept", strings),
         ("block", strings),
     ):
-        found = mtsvm.svm_seconds(
+        analysis = mtsvm.svm_seconds(
             data, seed=0, solver=solver, C=1.0, tol=1e-2, trace=True
         )
-        assert found.values["relative_gap"] <= 1e-2
-        assert found.solver["converged"]
-        assert found.values["n"] == len(data.y)
-        assert 0 < found.values["seconds_to_precision"] <= found.values["seconds_run"]
-        assert set(found.values) == names(mtsvm.svm_seconds)
-        curve = found.curves["relative gap"]
+        assert analysis.values["relative_gap"] <= 1e-2
+        assert analysis.solver["converged"]
+        assert analysis.values["n"] == len(data.y)
+        assert (
+            0
+            < analysis.values["seconds_to_precision"]
+            <= analysis.values["seconds_run"]
+        )
+        assert set(analysis.values) == names(mtsvm.svm_seconds)
+        curve = analysis.curves["relative gap"]
         assert curve.y[-1] <= 1e-2 < curve.y[0]
 
 
@@ -178,27 +184,27 @@ def test_a_solver_that_runs_out_of_time_has_no_seconds(plane, strings):
         ("block", plane, {}),
         ("mtk-intercept", strings, {"tolerances": [1.0]}),
     ):
-        found = mtsvm.svm_seconds(
+        analysis = mtsvm.svm_seconds(
             data, seed=0, solver=solver, tol=1e-9, seconds=0.0, **options
         )
-        assert np.isnan(found.values["seconds_to_precision"])
-        assert not found.solver["converged"]
-        assert "not at 1e-09" in found.lines[0]
+        assert np.isnan(analysis.values["seconds_to_precision"])
+        assert not analysis.solver["converged"]
+        assert "not at 1e-09" in analysis.lines[0]
 
 
 def test_seconds_are_reported_by_number_of_rows(plane):
-    found = mtsvm.svm_scaling(plane, seed=0, fractions=[1.0, 0.5], C=1.0)
-    assert set(found.values) == names(mtsvm.svm_scaling) - {
+    analysis = mtsvm.svm_scaling(plane, seed=0, fractions=[1.0, 0.5], C=1.0)
+    assert set(analysis.values) == names(mtsvm.svm_scaling) - {
         "times_block",
         "times_paper",
     }
-    assert found.curves["seconds to precision"].x == [150, 300]
-    assert found.values["largest_n"] == 300
-    assert found.solver["converged"]
+    assert analysis.curves["seconds to precision"].x == [150, 300]
+    assert analysis.values["largest_n"] == 300
+    assert analysis.solver["converged"]
 
 
 def test_seconds_are_compared_on_the_same_rows(plane):
-    found = mtsvm.svm_scaling(
+    analysis = mtsvm.svm_scaling(
         plane,
         seed=0,
         solver="kernel",
@@ -206,21 +212,21 @@ def test_seconds_are_compared_on_the_same_rows(plane):
         fractions=[0.5, 1.0],
         C=1.0,
     )
-    assert set(found.values) == names(mtsvm.svm_scaling)
-    assert found.values["times_block"] > 0
-    assert found.values["times_paper"] > 0
-    assert [line.split(":")[0] for line in found.lines] == ["kernel, 150 rows"] * 2 + [
-        "kernel, 300 rows"
-    ] * 2
+    assert set(analysis.values) == names(mtsvm.svm_scaling)
+    assert analysis.values["times_block"] > 0
+    assert analysis.values["times_paper"] > 0
+    assert [line.split(":")[0] for line in analysis.lines] == [
+        "kernel, 150 rows"
+    ] * 2 + ["kernel, 300 rows"] * 2
 
 
 def test_the_kernel_svm_skips_sizes_that_take_too_long(plane):
-    found = mtsvm.svm_scaling(
+    analysis = mtsvm.svm_scaling(
         plane, seed=0, solver="kernel", fractions=[0.2, 1.0], C=1.0, seconds=1e-9
     )
-    assert found.values["largest_n"] in (0, 60)
-    assert found.solver["converged"] == (found.values["largest_n"] > 0)
-    assert found.lines
+    assert analysis.values["largest_n"] in (0, 60)
+    assert analysis.solver["converged"] == (analysis.values["largest_n"] > 0)
+    assert analysis.lines
 
 
 def test_every_certificate_is_timed_by_the_given_clock(plane, monkeypatch):
@@ -280,16 +286,16 @@ SMALL = {
 
 
 def test_transfer_compares_three_models_on_the_same_rows(strings):
-    found = {
+    actual = {
         m: svm_transfer(strings, seed=3, model=m, folds=2, **SMALL) for m in MODELS
     }
-    for measurement in found.values():
+    for measurement in actual.values():
         assert set(measurement.values) == names(svm_transfer)
         assert measurement.values["auc_target"] == measurement.per_task["auc"][1]
         assert 0.4 < measurement.values["auc"] <= 1
-    assert found["independent"].values["coupling"] == 0
-    assert found["pooled"].values["coupling"] == 1e6
-    assert found["multi-task"].values["coupling"] in (0.1, 1.0, 10.0)
+    assert actual["independent"].values["coupling"] == 0
+    assert actual["pooled"].values["coupling"] == 1e6
+    assert actual["multi-task"].values["coupling"] in (0.1, 1.0, 10.0)
 
 
 def test_transfer_holds_rows_out_and_balances_classes(strings):
@@ -298,8 +304,8 @@ def test_transfer_holds_rows_out_and_balances_classes(strings):
     assert np.bincount(strings.task_id[train]).tolist() == [80, 30]
     assert np.bincount(strings.task_id[test]).tolist() == [60, 60]
     assert (strings.y[train][-30:] > 0).sum() == 15
-    more, _ = _sample_rows(strings, 1, 60, 80, 60, seed=3)
-    assert set(train) <= set(more)
+    larger, _ = _sample_rows(strings, 1, 60, 80, 60, seed=3)
+    assert set(train) <= set(larger)
 
 
 @pytest.mark.parametrize(

@@ -152,17 +152,17 @@ def test_ladm_takes_fewer_iterations_than_apg_on_enron(coding):
 @pytest.mark.data
 def test_single_tasks_with_equal_weights_and_c_1_match_scikit_learn_on_vehicle():
     data = loaded("vehicle", tasks={"make": "one-vs-one"})
-    found, expected = [], []
+    actual, expected = [], []
     for task in range(data.n_tasks):
-        own = (
+        task_rows = (
             np.flatnonzero(data.task_id == task)
             if data.task_id is not None
             else np.arange(data.n_samples)
         )
-        train, test = rows_of(len(own), 0.1, seed=task)
-        X = data.X[own]
+        train, test = rows_of(len(task_rows), 0.1, seed=task)
+        X = data.X[task_rows]
         X = (X - X[train].mean(axis=0)) / X[train].std(axis=0)
-        y = data.y[own] if data.task_id is not None else data.y[own, task]
+        y = data.y[task_rows] if data.task_id is not None else data.y[task_rows, task]
 
         def unit(K, X, Z, of):
             left, right = (np.sqrt(np.diag(of(A, A))) for A in (X, Z))
@@ -185,12 +185,12 @@ def test_single_tasks_with_equal_weights_and_c_1_match_scikit_learn_on_vehicle()
         ours = IndependentMKLClassifier(C=1.0, kernels=["mean"], tol=1e-6).fit(
             X[train], y[train][:, None]
         )
-        found.append(
+        actual.append(
             accuracy_per_task(y[test], np.asarray(ours.predict(X[test])).ravel())[0]
         )
-    assert found == pytest.approx(expected, abs=0.01)
+    assert actual == pytest.approx(expected, abs=0.01)
     assert (
-        0.72 < np.mean(found) < 0.83
+        0.72 < np.mean(actual) < 0.83
     )  # As published: 79.7 for single tasks; with selected parameters 84.
 
 
@@ -254,11 +254,11 @@ def sweeps_of_ascent(X, y, task, M, exact):
 @pytest.mark.data
 def test_the_kernel_solver_needs_less_work_than_the_printed_ascent_on_landmine():
     data = loaded("landmine")
-    own = [np.flatnonzero(data.task_id == t) for t in range(data.n_tasks)]
+    rows_by_task = [np.flatnonzero(data.task_id == t) for t in range(data.n_tasks)]
     rows = np.concatenate(
         [
             r[np.random.default_rng(t).permutation(len(r))[: len(r) // 50]]
-            for t, r in enumerate(own)
+            for t, r in enumerate(rows_by_task)
         ]
     )
     X, y, task = data.X[rows], data.y[rows], data.task_id[rows]
@@ -290,8 +290,8 @@ def test_the_kernel_solver_needs_less_work_than_the_printed_ascent_on_landmine()
 def test_the_recorded_ratio_on_landmine_follows_from_its_job_and_decides_the_claim():
     run = read_run(RESULTS / "mtsvm" / "fig2" / "quick")
     # LIBSVM, the competitor in the paper
-    (place,) = jobs_of(run, "landmine", "MTK with intercept")
-    record = run.records[place.key]
+    (key,) = jobs_of(run, "landmine", "MTK with intercept")
+    record = run.records[key.key]
     ratio = record.metrics["times_paper"]
     curve = record.result["curves"]["seconds to precision"]
     assert curve["x"][-1] == 14820
@@ -304,7 +304,7 @@ def test_the_recorded_ratio_on_landmine_follows_from_its_job_and_decides_the_cla
     def verdict(ratio):
         job = replace(record, metrics={**record.metrics, "times_paper": ratio})
         claims = judged(
-            replace(run, records={**run.records, place.key: job}, others=[])
+            replace(run, records={**run.records, key.key: job}, others=[])
         ).claims
         return next(claim.verdict for claim in claims if claim.id == "mtsvm-4-landmine")
 
@@ -332,7 +332,7 @@ def objectives_of_fetr(G, R, yy, eta, rho, rounds):
     term.
     """
     d, m = R.shape
-    S1, S2, found = np.eye(d), np.eye(m), []
+    S1, S2, actual = np.eye(d), np.eye(m), []
     for _ in range(rounds):
         W = np.linalg.solve(
             np.kron(np.eye(m), G + eta * np.eye(d)) + rho * np.kron(S2, S1), R.T.ravel()
@@ -341,8 +341,8 @@ def objectives_of_fetr(G, R, yy, eta, rho, rounds):
         S1, log1 = clipped(W @ S2 @ W.T, m)
         S2, log2 = clipped(W.T @ S1 @ W, d)
         fit = yy - 2 * np.vdot(W, R) + np.vdot(W, G @ W) + eta * np.vdot(W, W)
-        found.append(fit + rho * (np.vdot(S1, W @ S2 @ W.T) - m * log1 - d * log2))
-    return np.array(found), fit
+        actual.append(fit + rho * (np.vdot(S1, W @ S2 @ W.T) - m * log1 - d * log2))
+    return np.array(actual), fit
 
 
 @pytest.mark.data
@@ -354,10 +354,10 @@ def test_fetr_needs_fewer_than_ten_iterations_at_the_size_of_the_paper(rows, few
     assert len(X) == 1345
     X, Y = (X - X.mean(axis=0)) / X.std(axis=0), Y - Y.mean(axis=0)
     scale = rows / len(X)  # As if there were this many rows of this kind
-    found, fit = objectives_of_fetr(
+    actual, fit = objectives_of_fetr(
         scale * X.T @ X, scale * X.T @ Y, scale * np.sum(Y**2), scale, 1.0, 400
     )
-    iterations = 1 + int(np.argmax(found - found.min() <= 1e-6 * fit))
+    iterations = 1 + int(np.argmax(actual - actual.min() <= 1e-6 * fit))
     ours = fetr_convergence(data, seed=0, rho=1 / scale, seconds=30).values
     assert iterations == ours["iterations_to_1e-6"]
     assert (iterations < 10) == few

@@ -24,7 +24,7 @@ def sweep(maker):
         "scale": "log",
     }
     facts = maker.info["datasets"].pop("alpha")
-    for place, value in enumerate((2, 4)):
+    for index, value in enumerate((2, 4)):
         label = f"alpha (t {value})"
         maker.info["datasets"][label] = {
             **facts,
@@ -40,8 +40,8 @@ def sweep(maker):
                         label,
                         method,
                         trial,
-                        auc=0.7 + 0.1 * place + 0.02 * trial,
-                        fit=2.0**place,
+                        auc=0.7 + 0.1 * index + 0.02 * trial,
+                        fit=2.0**index,
                     )
     return maker
 
@@ -61,10 +61,10 @@ def test_curves_have_means_and_standard_deviations_over_the_splits(sweep):
         "seconds to fit",
         True,
     ]
-    whole, broken, _ = auc.curves
-    assert whole.x == [2, 4]
-    assert whole.y == pytest.approx([0.71, 0.81])
-    assert whole.spread == pytest.approx([0.02 / math.sqrt(2)] * 2)
+    complete, broken, _ = auc.curves
+    assert complete.x == [2, 4]
+    assert complete.y == pytest.approx([0.71, 0.81])
+    assert complete.spread == pytest.approx([0.02 / math.sqrt(2)] * 2)
     assert (broken.label, broken.x) == ("APG-RMTL", [2])
     assert seconds.curves[0].y == [1.0, 2.0]
 

@@ -35,8 +35,8 @@ def shipped(path: Path) -> Iterator[Any]:
     of p-values and ranks.
     """
     main = load_experiment(path, profile="full")
-    for one in (main, *main.others):
-        for claim in one.config.get("claims", ()):
+    for spec in (main, *main.others):
+        for claim in spec.config.get("claims", ()):
             for check in (
                 claim.get("checks") or () if not claim.get("not_testable") else ()
             ):
@@ -45,8 +45,8 @@ def shipped(path: Path) -> Iterator[Any]:
                     and check.get("quantity") != "average_rank"
                 ):
                     yield (
-                        one.config,
-                        f"[{one.interpretation}] {claim['id']}: {check}",
+                        spec.config,
+                        f"[{spec.interpretation}] {claim['id']}: {check}",
                         check,
                     )
 
@@ -93,12 +93,12 @@ def stop(
 
 def numbers(check: dict[str, Any], good: bool) -> dict[str, float]:
     """Return a value per method with which the check holds, or fails."""
-    kind, low, high, about = (
+    kind, low, high, size = (
         check.get(name) for name in ("kind", "at_least", "at_most", "about")
     )
-    if about is not None:
+    if size is not None:
         others = dict.fromkeys(as_list(check.get("over")), 3.0)
-        factor = about * (1.0 if good else 2.5)
+        factor = size * (1.0 if good else 2.5)
         return {
             **others,
             **dict.fromkeys(
@@ -155,11 +155,11 @@ def test_corrupted_records_flip_every_check(path):
                 }
                 rows = rows_of(check, numbers(check, good), dataset)
                 rows += [stop(rows, check, config)] if late else []
-                found = evaluate(
+                actual = evaluate(
                     Check(**{**check, "dataset": dataset}),
                     Evidence(Run(Path(), info, []), rows),
                 )
-                held[good] = {result.holds for result in found}
+                held[good] = {result.holds for result in actual}
             if late and check.get("bound") is None:
                 assert held == {True: {None}, False: {None}}, name
             elif late or (
@@ -330,12 +330,12 @@ def evidence(run: Run, claim: dict[str, Any]) -> Evidence:
 
 def test_corrupted_records_flip_every_claim(committed_run):
     run = read_run(committed_run)
-    made = {claim.id: claim.verdict for claim in judged(run).claims}
+    created = {claim.id: claim.verdict for claim in judged(run).claims}
     for claim in run.config.get("claims") or ():
         on_predictions = any(
             check.get("unit") == "prediction" for check in claim.get("checks", ())
         )
-        if made[claim["id"]] == Verdict.NOT_TESTABLE or on_predictions:
+        if created[claim["id"]] == Verdict.NOT_TESTABLE or on_predictions:
             continue
         good, bad = (
             judge(

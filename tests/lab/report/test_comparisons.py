@@ -90,8 +90,8 @@ def results(check, *rows, groups=(), **info):
 
 
 def only(check, *rows, **more):
-    (found,) = results(check, *rows, **more)
-    return found
+    (actual,) = results(check, *rows, **more)
+    return actual
 
 
 def check(kind, of="A", over=("B",), quantity="auc", effect=0, **fields):
@@ -136,8 +136,8 @@ def test_equal_values_have_no_order(direction):
     methods = {"kind": "order", "quantity": "auc", "methods": ["A", "B"], "effect": 0}
     methods |= {"direction": direction} if direction else {}
     assert only(methods, row("A", 0.5), row("B", 0.5)).holds is False
-    found = only(methods, row("A", 0.5), row("B", 0.75))
-    assert (found.holds, found.found) == (direction != "decreasing", 0.25)
+    result = only(methods, row("A", 0.5), row("B", 0.75))
+    assert (result.holds, result.found) == (direction != "decreasing", 0.25)
 
 
 def test_an_order_is_compared_between_neighbors():
@@ -147,8 +147,8 @@ def test_an_order_is_compared_between_neighbors():
         "methods": ["A", "B", "C"],
         "effect": 0,
     }
-    found = results(methods, row("A", 0.2), row("B", 0.5), row("C", 0.4))
-    assert [one.holds for one in found] == [True, False]
+    checked = results(methods, row("A", 0.2), row("B", 0.5), row("C", 0.4))
+    assert [item.holds for item in checked] == [True, False]
 
 
 def test_every_pair_task_and_data_set_is_compared():
@@ -169,15 +169,19 @@ def test_every_pair_task_and_data_set_is_compared():
     assert len(results({**wanted, "dataset": "b"}, *rows, **two)) == 2 * 2 * 2
     assert len(results({**wanted, "dataset": "alpha"}, *rows, **two)) == 2 * 2 * 2
     assert {
-        one.found
-        for one in results(check("value", task=["t"], at_least=0), *rows, **two)
+        item.found
+        for item in results(check("value", task=["t"], at_least=0), *rows, **two)
     } == {0.2}
 
 
 def test_a_ratio_to_zero_is_undefined():
-    found = only(check("ratio", at_least=1), row("A", 2.0), row("B", 0.0))
-    assert (found.holds, found.undecided, found.answer) == (None, False, "not tested")
-    assert "0" in found.why
+    result = only(check("ratio", at_least=1), row("A", 2.0), row("B", 0.0))
+    assert (result.holds, result.undecided, result.answer) == (
+        None,
+        False,
+        "not tested",
+    )
+    assert "0" in result.why
     assert only(check("ratio", at_most=1), row("A", 0.0), row("B", 2.0)).holds is True
 
 
@@ -189,13 +193,15 @@ def test_a_claim_without_data_sets_refers_to_those_of_the_paper():
     both = {"datasets": {"alpha": {"id": "a1"}, "beta": {"id": "b1"}}}
     wanted = check("value", at_least=0)
     assert [
-        one.found for one in results(wanted, *rows, **both, paper_datasets=["b1"])
+        item.found for item in results(wanted, *rows, **both, paper_datasets=["b1"])
     ] == [0.9]
     assert [
-        one.found
-        for one in results(wanted, *rows, **both, paper_datasets=["b1", "gone"])
+        item.found
+        for item in results(wanted, *rows, **both, paper_datasets=["b1", "gone"])
     ] == [0.9]
-    assert [one.found for one in results(wanted, *rows, **both, paper_datasets=[])] == [
+    assert [
+        item.found for item in results(wanted, *rows, **both, paper_datasets=[])
+    ] == [
         0.5,
         0.9,
     ]
@@ -204,7 +210,7 @@ def test_a_claim_without_data_sets_refers_to_those_of_the_paper():
     assert "quick" in lacking.why
     assert "simulated" not in lacking.why
     named = results({**wanted, "dataset": ["gone", "alpha"]}, *rows, **both)
-    assert [one.found for one in named] == [None, 0.5]
+    assert [item.found for item in named] == [None, 0.5]
     assert "gone" in named[0].why
 
 
@@ -225,7 +231,7 @@ def test_all_sets_with_the_same_id_are_used():
     }
     rows = [row("A", 0.1, dataset="alpha (0.1)"), row("A", 0.2, dataset="alpha (0.2)")]
     assert [
-        one.found for one in results(check("value", at_least=0), *rows, **swept)
+        item.found for item in results(check("value", at_least=0), *rows, **swept)
     ] == [0.1, 0.2]
 
 
@@ -234,9 +240,9 @@ def test_all_sets_with_the_same_id_are_used():
 
 def test_missing_failed_and_undefined_results_are_distinguished():
     def lacking(*rows):
-        found = only(check("difference", at_least=0), row("B", 0.5), *rows)
-        assert (found.holds, found.found) == (None, None)
-        return found
+        result = only(check("difference", at_least=0), row("B", 0.5), *rows)
+        assert (result.holds, result.found) == (None, None)
+        return result
 
     absent = lacking()
     failed = lacking(row("A", status="failed", planned=2, affected=2))
@@ -246,22 +252,22 @@ def test_missing_failed_and_undefined_results_are_distinguished():
     for status in ("ok", "not_converged"):
         assert lacking(row("A", status=status)).undecided is True
     assert len({absent.why, failed.why, lacking(row("A")).why}) == 3
-    for found in (absent, failed):
-        assert "A" in found.why
-        assert "alpha" in found.why
+    for result in (absent, failed):
+        assert "A" in result.why
+        assert "alpha" in result.why
 
 
 def test_a_task_must_exist_in_every_row():
     tasks = {"auc": {0: [0.1, 0.2]}}
-    known = row("A", 0.5, tasks=tasks, task_names=["s", "t"])
+    with_tasks = row("A", 0.5, tasks=tasks, task_names=["s", "t"])
     wanted = check("difference", task="t", at_most=0)
     assert only(
-        wanted, known, row("B", 0.5, tasks=tasks, task_names=["t", "s"])
+        wanted, with_tasks, row("B", 0.5, tasks=tasks, task_names=["t", "s"])
     ).found == pytest.approx(0.1)
-    other = only(wanted, known, row("B", 0.5, tasks=tasks, task_names=["s"]))
+    other = only(wanted, with_tasks, row("B", 0.5, tasks=tasks, task_names=["s"]))
     assert (other.holds, other.undecided) == (None, False)
     assert "'t'" in other.why
-    absent = only(wanted, known)
+    absent = only(wanted, with_tasks)
     assert (absent.holds, "B" in absent.why) == (None, True)
 
 
@@ -356,9 +362,9 @@ def test_a_difference_equal_to_the_smallest_effect_decides():
 
 def test_fits_that_stopped_early_decide_only_about_stopping():
     stopped = row("A", 0.5, 0.5, status="not_converged", affected=1)
-    found = only(check("value", at_least=0), stopped)
-    assert (found.holds, found.undecided) == (None, True)
-    assert "1 of 2 fits" in found.why
+    result = only(check("value", at_least=0), stopped)
+    assert (result.holds, result.undecided) == (None, True)
+    assert "1 of 2 fits" in result.why
     gap = row("A", 0.5, quantity="gap", status="not_converged")
     assert only(check("value", quantity="gap", at_least=0), gap).holds is True
     assert (
@@ -418,8 +424,8 @@ def test_a_p_value_supports_only_the_better_method(quantity, facts, lower_is_bet
     assert only({**wanted, "at_most": 0.05}, *rows, **info).holds is True
     assert only({**turned, "at_most": 0.05}, *rows, **info).holds is False
     # A claim of no difference is false in both directions.
-    for one in (wanted, turned):
-        assert only({**one, "at_least": 0.05}, *rows, **info).holds is False
+    for check_ in (wanted, turned):
+        assert only({**check_, "at_least": 0.05}, *rows, **info).holds is False
 
 
 def test_equal_rows_do_not_differ_in_either_direction():
@@ -468,8 +474,8 @@ def ranking(*methods, label="all data sets"):
 def test_rejections_are_counted_against_the_control():
     wanted = {"kind": "rejections", "control": "A"}
     group = ranking("A", "B", "C")
-    found = only({**wanted, "at_least": 1}, groups=[group])
-    assert (found.holds, found.found) == (True, 1.0)  # B is too close to A.
+    result = only({**wanted, "at_least": 1}, groups=[group])
+    assert (result.holds, result.found) == (True, 1.0)  # B is too close to A.
     assert only({**wanted, "at_least": 2}, groups=[group]).holds is False
     assert only({**wanted, "at_most": 1}, groups=[group]).holds is True
     near, far = (
@@ -493,16 +499,16 @@ def test_groups_are_found_by_name():
         "at_most": 1,
         "effect": 0,
     }
-    assert [one.found for one in results(wanted, groups=groups)] == [1.0, 2.0]
+    assert [item.found for item in results(wanted, groups=groups)] == [1.0, 2.0]
     assert [
-        one.found for one in results({**wanted, "dataset": "n 2"}, groups=groups)
+        item.found for item in results({**wanted, "dataset": "n 2"}, groups=groups)
     ] == [2.0]
     named = results({**wanted, "dataset": ["n 3", "n 1"]}, groups=groups)
-    assert [one.holds for one in named] == [None, True]
+    assert [item.holds for item in named] == [None, True]
     assert "n 3" in named[0].why
-    assert [one.holds for one in results(wanted, groups=[])] == [None]
+    assert [item.holds for item in results(wanted, groups=[])] == [None]
     elsewhere = results(wanted, groups=groups, paper_datasets=["gone"])
-    assert [one.holds for one in elsewhere] == [None]
+    assert [item.holds for item in elsewhere] == [None]
     assert elsewhere[0].undecided is False
 
 
@@ -555,8 +561,8 @@ def test_a_run_that_ended_before_another_was_stopped():
 
 def test_a_claim_is_accepted_unless_a_comparison_contradicts_it():
     def claim(verdict, *holds, expect="confirmed"):
-        found = [CheckResult("it", one) for one in holds]
-        return ClaimVerdict("c", "so", None, verdict, "", expect, found).accepted
+        actual = [CheckResult("it", outcome) for outcome in holds]
+        return ClaimVerdict("c", "so", None, verdict, "", expect, actual).accepted
 
     assert claim("confirmed", True)
     assert claim("partly", True, None)
@@ -567,10 +573,14 @@ def test_a_claim_is_accepted_unless_a_comparison_contradicts_it():
 
 
 def test_available_comparisons_are_counted():
-    found = [CheckResult("it", True), CheckResult("it", False), CheckResult("it", None)]
-    found.append(CheckResult("it", None, undecided=True))
-    assert ClaimVerdict("c", "so", None, "partly", "", results=found).tested == 3
-    assert [one.answer for one in found] == ["yes", "no", "not tested", "undecided"]
+    actual = [
+        CheckResult("it", True),
+        CheckResult("it", False),
+        CheckResult("it", None),
+    ]
+    actual.append(CheckResult("it", None, undecided=True))
+    assert ClaimVerdict("c", "so", None, "partly", "", results=actual).tested == 3
+    assert [item.answer for item in actual] == ["yes", "no", "not tested", "undecided"]
 
 
 def test_undecided_interpretations_do_not_count():
@@ -628,7 +638,7 @@ def test_a_claim_keeps_its_fields_from_the_experiment():
         evidence,
     )
     assert (full.where, full.source, full.expect) == ("Table 2", "ours", "partly")
-    assert [one.found for one in full.results] == [0.5]
+    assert [item.found for item in full.results] == [0.5]
     untested = judge({**claim, "not_testable": "lost"}, evidence)
     assert (untested.results, untested.why, untested.verdict) == (
         [],
@@ -656,10 +666,10 @@ def test_a_one_line_reason_names_the_first_comparisons_and_counts_the_others():
         evidence,
     ).why
     assert "1 of 8 comparisons" in why
-    for name, told in zip(
+    for name, message in zip(
         "ABCDEFGH", (True, True, True, False, False, True, True, False), strict=True
     ):
-        assert (f"of {name} on" in why) is told
+        assert (f"of {name} on" in why) is message
     assert "2 more" in why
     few = judge({"id": "c", "text": "so", "checks": fails[:3]}, evidence).why
     assert "more" not in few

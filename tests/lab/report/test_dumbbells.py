@@ -40,7 +40,7 @@ def figures_of(folder):
 @pytest.mark.parametrize("name", ["fetr/school/quick", "mtsvm/table2/quick"])
 def test_each_printed_number_is_next_to_ours(name):
     report, figures = figures_of(RESULTS / name)
-    shown = [
+    numbers = [
         (pair.published, pair.ours, pair.agrees)
         for figure in figures
         for pair in figure.pairs
@@ -50,7 +50,7 @@ def test_each_printed_number_is_next_to_ours(name):
         for number in report.references
     ]
     assert printed
-    assert sorted(shown) == sorted(printed)
+    assert sorted(numbers) == sorted(printed)
 
 
 def test_only_numbers_that_agree_are_discs(compared):

@@ -97,20 +97,20 @@ def test_bytes_do_not_depend_on_place_language_and_time_zone(tmp_path):
         "HOME": str(home),
         "MPLCONFIGDIR": mpl.get_cachedir(),
     }  # Otherwise the search for fonts takes seconds.
-    found = rebuild(tmp_path / "linked", tmp_path, *PAGES, **elsewhere, COLUMNS="40")
+    rebuilt = rebuild(tmp_path / "linked", tmp_path, *PAGES, **elsewhere, COLUMNS="40")
     here = read_overview(few)
-    assert found.pop("all") == {
+    assert rebuilt.pop("all") == {
         form: digest(render_overview(here, form, few))
         for form in ("md", "json", "html")
     }
-    for place in PAGES:
-        assert found[place].pop("report.html") == digest(
-            render(build_report(few / place), "html")
+    for folder in PAGES:
+        assert rebuilt[folder].pop("report.html") == digest(
+            render(build_report(few / folder), "html")
         )
-    assert set(found) == set(FEW)
-    for place, texts in found.items():
+    assert set(rebuilt) == set(FEW)
+    for folder, texts in rebuilt.items():
         assert texts == {
-            name: digest((RESULTS / place / name).read_text(encoding="utf-8"))
+            name: digest((RESULTS / folder / name).read_text(encoding="utf-8"))
             for name in FILES
         }
 

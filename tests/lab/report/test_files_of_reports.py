@@ -93,8 +93,8 @@ def test_claims_are_counted_by_source(maker):
         "d": {"source": "ours"},
     }
     maker.config["claims"] = [
-        {"id": name, "text": "so", "checks": [check], **more}
-        for name, more in sources.items()
+        {"id": name, "text": "so", "checks": [check], **fields}
+        for name, fields in sources.items()
     ]
     report = build_report(maker.write())
     assert report.summary[-4:-1] == [

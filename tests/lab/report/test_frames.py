@@ -51,17 +51,17 @@ def root(tmp_path_factory):
 
 @pytest.mark.every(2)
 def test_a_tree_has_a_row_for_each_job_of_each_table(root):
-    found = load_results(root)
+    results = load_results(root)
     planned = len(
         json.loads((root / "compare" / "x" / "compare.json").read_text())["cells"]
     )
     assert planned > 6
-    assert found.groupby("kind").size().to_dict() == {
+    assert results.groupby("kind").size().to_dict() == {
         "compare": planned,
         "reproduce": 10,
         "train": 1,
     }
-    assert list(found.columns[:9]) == [
+    assert list(results.columns[:9]) == [
         *(
             "kind",
             "experiment",
@@ -74,7 +74,7 @@ def test_a_tree_has_a_row_for_each_job_of_each_table(root):
             "status",
         )
     ]
-    assert found.groupby("kind")["folder"].first().to_dict() == {
+    assert results.groupby("kind")["folder"].first().to_dict() == {
         "compare": "compare/x",
         "reproduce": "dcrmtl/table2/smoke",
         "train": "train/my/model",
@@ -82,9 +82,9 @@ def test_a_tree_has_a_row_for_each_job_of_each_table(root):
 
 
 def test_numbers_equal_those_in_the_files(root):
-    found = load_results(root)
+    results = load_results(root)
     stored = json.loads((root / "train" / "my" / "model" / "metrics.json").read_text())
-    row = found[found.kind == "train"].iloc[0]
+    row = results[results.kind == "train"].iloc[0]
     assert (row.auc, row.seconds, row.param_alpha) == (
         stored["metrics"]["auc"],
         stored["seconds"]["fit"],
@@ -93,21 +93,21 @@ def test_numbers_equal_those_in_the_files(root):
     board = pd.read_csv(root / "compare" / "x" / "leaderboard.csv").set_index("method")[
         "rmse"
     ]
-    means = found[found.kind == "compare"].groupby("method")["rmse"].mean()
+    means = results[results.kind == "compare"].groupby("method")["rmse"].mean()
     assert means.loc[board.index].to_numpy() == pytest.approx(board.to_numpy())
     run = mtlrun.load_run(root / "dcrmtl" / "table2" / "smoke")
     shown = {row.method: row.value("auc") for row in run.rows if row.n}
-    auc = found[(found.kind == "reproduce") & (found.status == "ok")].set_index(
+    auc = results[(results.kind == "reproduce") & (results.status == "ok")].set_index(
         "method"
     )["auc"]
     assert auc.to_dict() == pytest.approx(shown)
 
 
 def test_results_not_computed_are_missing_values(root):
-    found = load_results(root / "dcrmtl" / "table2" / "smoke")
-    missing = found[found.status == "missing"]
+    results = load_results(root / "dcrmtl" / "table2" / "smoke")
+    missing = results[results.status == "missing"]
     assert len(missing) == 7
-    assert set(found.method) - set(missing.method) == {
+    assert set(results.method) - set(missing.method) == {
         "APG-RMTL",
         "LADM-RMTL",
         "RidgeReg",
@@ -116,12 +116,12 @@ def test_results_not_computed_are_missing_values(root):
 
 
 def test_parquet_preserves_the_table(root, tmp_path):
-    for target, more in (
+    for target, options in (
         (root, ["--out", str(tmp_path / "all.parquet")]),
         (root / "compare" / "x", []),
     ):
         result = CliRunner().invoke(
-            app, ["report", str(target), "--format", "parquet", *more]
+            app, ["report", str(target), "--format", "parquet", *options]
         )
         assert result.exit_code == 0, result.output
     assert len(pd.read_parquet(root / "compare" / "x" / "results.parquet")) == len(

@@ -79,7 +79,7 @@ def swept(folder_maker, tmp_path_factory):
         "scale": "log",
     }
     facts = maker.info["datasets"].pop("alpha")
-    for place, value in enumerate((2, 4)):
+    for index, value in enumerate((2, 4)):
         label = f"alpha (t {value})"
         maker.info["datasets"][label] = {
             **facts,
@@ -91,8 +91,8 @@ def swept(folder_maker, tmp_path_factory):
                     label,
                     method,
                     trial,
-                    auc=0.7 + 0.1 * place + 0.02 * trial,
-                    fit=2.0**place,
+                    auc=0.7 + 0.1 * index + 0.02 * trial,
+                    fit=2.0**index,
                 )
     maker.fail(
         "alpha (t 4)", "APG-RMTL", 0, error="ValueError: <script>alert(1)</script>"
@@ -317,17 +317,19 @@ def test_the_page_works_in_a_browser(made, tmp_path, width):
     assert console == ""
     assert dom.count("<img") == page.count("<img") >= 1
     assert dom.count("<table") >= 5
-    found = json.loads(
+    content = json.loads(
         re.search(r"<title>(.*?)</title>", dom)[1].replace("&quot;", '"')
     )
-    assert [found["first"], found["second"]] == [
+    assert [content["first"], content["second"]] == [
         ["AUC, alpha"],
         ["seconds to fit, alpha"],
     ], "one table is shown at a time"
-    assert len(found["up"]) == 2
-    assert found["up"] == sorted(found["up"], key=float)
-    assert found["down"] == sorted(found["down"], key=float, reverse=True)
-    assert found["wide"] <= found["page"], "the page itself does not scroll sideways"
+    assert len(content["up"]) == 2
+    assert content["up"] == sorted(content["up"], key=float)
+    assert content["down"] == sorted(content["down"], key=float, reverse=True)
+    assert content["wide"] <= content["page"], (
+        "the page itself does not scroll sideways"
+    )
 
 
 def test_figures_without_a_common_axis_have_a_caption():

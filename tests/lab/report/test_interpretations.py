@@ -101,12 +101,12 @@ def test_an_interpretation_with_only_shared_jobs_is_pending(two_readings):
     folder = two_readings(0.8, 0.6).run.folder
     plan = json.loads((folder / "run.json").read_text())
     shared = next(cell for cell in plan["cells"] if cell.get("reading") == "other")
-    own = {**shared, "method": "APG-RMTL", "key": "0" * 64, "reading": "third"}
-    plan["cells"] += [{**shared, "reading": "third"}, own]
+    third_cell = {**shared, "method": "APG-RMTL", "key": "0" * 64, "reading": "third"}
+    plan["cells"] += [{**shared, "reading": "third"}, third_cell]
     plan["readings"]["third"] = plan["readings"]["other"]
     (folder / "run.json").write_text(json.dumps(plan))
     report = build_report(folder)
-    assert [one.run.reading for one in report.others] == ["other"]
+    assert [other.run.reading for other in report.others] == ["other"]
     assert not is_partial(report)
 
 
@@ -122,7 +122,7 @@ def test_a_job_of_two_other_interpretations_counts_once(two_readings):
     plan["readings"]["third"] = plan["readings"]["other"]
     (folder / "run.json").write_text(json.dumps(plan))
     report = build_report(folder)
-    assert [one.run.reading for one in report.others] == ["other", "third"]
+    assert [other.run.reading for other in report.others] == ["other", "third"]
     assert report.job_counts["planned"] == planned
 
 
@@ -169,5 +169,5 @@ def test_an_interpretation_with_the_same_jobs_shows_its_additional_quantities():
     added = [table for table in report.interpretation_tables if table.lines]
     (table,) = added
     assert "seconds" in table.title
-    assert table.title not in [one.title for one in report.tables]
+    assert table.title not in [other.title for other in report.tables]
     assert "'one block after the other'" in table.lines[0]

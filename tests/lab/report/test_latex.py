@@ -64,41 +64,41 @@ NASTY = r"50% & more_x #1 $5 ~a ^2 \input{/etc/passwd} {b} <c> |d| ± λ ≤ …
 
 def problems(text: str) -> list[str]:
     """Return everything that LaTeX would reject."""
-    found = []
+    actual = []
     lines = [line for line in text.splitlines() if not line.startswith("%")]
     body = "\n".join(lines)
-    found += [
+    actual += [
         f"unknown command \\{name}"
         for name in re.findall(r"\\([A-Za-z]+)", body)
         if name not in ALLOWED
     ]
     plain = re.sub(r"\\[\\&%$#_{}]", "", body)  # Escaped characters and row ends
     plain = re.sub(r"\$\\[a-z]+\$", "", plain)  # Symbols
-    found += [f"bare {c!r}" for c in "%$#_~^" if c in plain]
+    actual += [f"bare {c!r}" for c in "%$#_~^" if c in plain]
     depth = 0
     for c in plain:
         depth += (c == "{") - (c == "}")
-        found += ["a brace is closed that was not open"] * (depth < 0)
-    found += ["a brace stays open"] * (depth > 0)
+        actual += ["a brace is closed that was not open"] * (depth < 0)
+    actual += ["a brace stays open"] * (depth > 0)
     stack: list[str] = []
     for kind, name in re.findall(r"\\(begin|end)\{(\w+)\}", body):
         if kind == "begin":
             stack.append(name)
         elif not stack or stack.pop() != name:
-            found.append(f"\\end{{{name}}} without its beginning")
-    found += [f"{name} stays open" for name in stack]
+            actual.append(f"\\end{{{name}}} without its beginning")
+    actual += [f"{name} stays open" for name in stack]
     for spec, inside in re.findall(
         r"\\begin\{tabular\}\{(.*?)\}\n(.*?)\\end\{tabular\}", body, flags=re.DOTALL
     ):
         columns = len(re.findall(r"[lrc]|p\{[^}]*\}?", spec))
         rows = [line for line in inside.splitlines() if line.endswith(r"\\")]
         counts = {len(re.findall(r"(?<!\\)&", line)) + 1 for line in rows}
-        found += (
+        actual += (
             [f"rows of {sorted(counts)} columns, not {columns}"]
             if counts != {columns}
             else []
         )
-    return found
+    return actual
 
 
 @pytest.mark.parametrize("folder", RUNS, ids=lambda folder: "-".join(folder.parts[-3:]))
@@ -132,10 +132,10 @@ def nasty(maker):
     maker.config["reference"] = [
         {"dataset": NASTY, "method": NASTY, "quantity": "auc", "value": 0.5}
     ]
-    for place, method in enumerate((NASTY, "plain")):
+    for index, method in enumerate((NASTY, "plain")):
         for trial in range(2):
             maker.cell(
-                NASTY, method, trial, auc=0.7 + 0.1 * trial, key=f"cell-{place}-{trial}"
+                NASTY, method, trial, auc=0.7 + 0.1 * trial, key=f"cell-{index}-{trial}"
             )
     return maker
 

@@ -299,8 +299,8 @@ def test_matrices_are_heat_maps(maker):
 def test_analyses_are_not_ranked(maker):
     maker.measure("trace", ["seconds"])
     maker.info["methods"] = ["a", "b", "c"]
-    for place, method in enumerate(maker.info["methods"]):
-        maker.measurement("alpha", method, metrics={"seconds": 1.0 + place})
+    for index, method in enumerate(maker.info["methods"]):
+        maker.measurement("alpha", method, metrics={"seconds": 1.0 + index})
     titles = [section.title for section in build_report(maker.write()).sections]
     assert "Comparison of methods" not in titles
 

@@ -59,10 +59,10 @@ def halves(maker, tmp_path):
     key = maker.records["alpha", "One Norm", 1].key
     np.savez(maker.cells / f"{key}.npz", scores=np.arange(3, dtype=np.float32))
     first, second = tmp_path / "first", tmp_path / "second"
-    for place, output in enumerate((first, second)):
+    for index, output in enumerate((first, second)):
         shutil.copytree(maker.output, output)
         for path in (output / "cells").iterdir():
-            if path.stem.endswith("-1") == (place == 0):
+            if path.stem.endswith("-1") == (index == 0):
                 path.unlink()
     runs = [
         {"started": "2026-01-01T00:00:00+00:00", "cpu": "second"},
@@ -78,7 +78,7 @@ def halves(maker, tmp_path):
     "form", ["the folder of a run", "a published run", "a folder of runs"]
 )
 def test_a_merged_report_equals_that_of_one_machine(halves, form):
-    whole, first, second = halves
+    complete, first, second = halves
     other = (
         packed(second)
         if form == "a published run"
@@ -87,7 +87,7 @@ def test_a_merged_report_equals_that_of_one_machine(halves, form):
         else second
     )
     assert merge(first / RUN, other) == Merged(copied=3)
-    there = {path.name for path in (whole / "cells").glob("*.json")}
+    there = {path.name for path in (complete / "cells").glob("*.json")}
     assert {path.name for path in (first / "cells").glob("*.json")} >= there
     scores = [np.load(path)["scores"] for path in (first / "cells").glob("*.npz")]
     # A packed run has digests of its scores, but no scores.
@@ -98,10 +98,10 @@ def test_a_merged_report_equals_that_of_one_machine(halves, form):
         assert [entry["cpu"] for entry in runs] == ["second", "first"], (
             "in the order of time, each once"
         )
-    (whole / RUN / "provenance.json").write_text(
+    (complete / RUN / "provenance.json").write_text(
         (first / RUN / "provenance.json").read_text()
     )
-    ours, theirs = build_report(first / RUN), build_report(whole / RUN)
+    ours, theirs = build_report(first / RUN), build_report(complete / RUN)
     assert all(writer(ours) == writer(theirs) for writer in FILES.values())
 
 
@@ -130,10 +130,10 @@ def test_skipped_jobs_are_counted(halves):
 
 
 def test_a_failed_job_is_replaced_by_a_finished_one(halves):
-    whole, first, _ = halves
+    complete, first, _ = halves
     rewritten(first / "cells" / "alpha-APG-RMTL-0.json", status="failed")
     assert len(jobs_with_outcome(read_run(first / RUN), FAILED)) == 1
-    merge(first / RUN, whole / RUN)
+    merge(first / RUN, complete / RUN)
     assert jobs_with_outcome(build_report(first / RUN).run, FAILED) == []
 
 
@@ -167,11 +167,11 @@ def test_only_run_folders_are_merged(halves, tmp_path, lacking):
 
 
 def test_an_existing_job_keeps_its_numbers(halves):
-    whole, first, _ = halves
-    path = whole / "cells" / "alpha-APG-RMTL-0.json"
+    complete, first, _ = halves
+    path = complete / "cells" / "alpha-APG-RMTL-0.json"
     rewritten(path, metrics={"auc": 0.99})
     before = (first / "cells" / path.name).read_bytes()
-    merge(first / RUN, whole / RUN)
+    merge(first / RUN, complete / RUN)
     assert (first / "cells" / path.name).read_bytes() == before
 
 

@@ -32,8 +32,8 @@ def searched(maker):
     for trial in range(2):
         grid = {"alpha": [0.1, 1.0, 10.0, 100.0], "beta": [1.0, 2.0]}
         scores = [
-            0.5 + 0.1 * place + 0.02 * (beta > 1) + 0.1 * trial
-            for place in range(3)
+            0.5 + 0.1 * fold + 0.02 * (beta > 1) + 0.1 * trial
+            for fold in range(3)
             for beta in grid["beta"]
         ]
         maker.search("alpha", "One Norm", trial, grid, [*scores, None, None])
@@ -85,7 +85,7 @@ def test_critical_differences_are_drawn(maker, tmp_path):
 def test_rankings_of_analyses_are_stacked(maker, tmp_path):
     folder = maker.fill().write()
     run = build_report(folder).run
-    place = next(iter(results_of(run, "alpha", run.methods[0])))
+    first_key = next(iter(results_of(run, "alpha", run.methods[0])))
     values = [[1.0, 2.0, 3.0]] * 8
     scores = {
         "blocks": list("abcdefgh"),
@@ -93,14 +93,14 @@ def test_rankings_of_analyses_are_stacked(maker, tmp_path):
         "values": values,
         "greater": False,
     }
-    place.result["rankings"] = [
+    first_key.result["rankings"] = [
         {"label": label, "quantity": "error", **scores} for label in ("few", "many")
     ]
     (diagram,) = measured_ranks(run)
     assert diagram.name == f"alpha-{run.methods[0].replace(' ', '-')}-ranks"
     text = svg(diagram)
-    places = [text.index(f">error, {label}<") for label in ("few", "many")]
-    assert places == sorted(places)
+    positions = [text.index(f">error, {label}<") for label in ("few", "many")]
+    assert positions == sorted(positions)
     assert text.count(">one (1.00)<") == 2
 
 
@@ -143,9 +143,11 @@ def test_if_nothing_can_be_drawn_the_message_has_the_remedy(maker, tmp_path, kin
 
 def test_the_available_kinds_are_listed(searched, tmp_path):
     folder = searched.write()
-    with pytest.raises(UserError) as found:
+    with pytest.raises(UserError) as actual:
         plot(folder, "trace", tmp_path / "a.svg")
-    assert re.search(r"This run has something for --kind .*path\.$", found.value.remedy)
+    assert re.search(
+        r"This run has something for --kind .*path\.$", actual.value.remedy
+    )
 
 
 def test_the_command_draws_figures(searched, tmp_path):

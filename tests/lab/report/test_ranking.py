@@ -21,8 +21,8 @@ def ranked(maker):
     """Return six data sets; the last method is always best, the others vary."""
     maker.config["statistics"] = {"metric": "auc", "control": DC, "significance": 0.05}
     maker.info["paper_datasets"] = list(DATA)
-    for place, dataset in enumerate(DATA):
-        values = {"One Norm": 0.6 + 0.02 * (place == 0), "APG-RMTL": 0.61, DC: 0.7}
+    for index, dataset in enumerate(DATA):
+        values = {"One Norm": 0.6 + 0.02 * (index == 0), "APG-RMTL": 0.61, DC: 0.7}
         for method, value in values.items():
             for trial in range(2):
                 maker.cell(dataset, method, trial, auc=value)
@@ -71,11 +71,11 @@ def test_average_ranks_are_a_quantity(ranked):
         methods=[DC, "APG-RMTL", "One Norm"],
     )
     assert low.verdict == "confirmed"
-    found = claim(
+    result = claim(
         ranked, kind="value", quantity="average_rank", of="APG-RMTL", at_most=1.9
     )
     assert (
-        found.why
+        result.why
         == "average_rank of APG-RMTL on all data sets: 2.167 (claimed: at most 1.9)"
     )
 
@@ -83,12 +83,12 @@ def test_average_ranks_are_a_quantity(ranked):
 def test_the_smallest_effect_of_an_average_rank_is_its_standard_error_over_the_data_sets(
     ranked,
 ):
-    found = claim(
+    result = claim(
         ranked, kind="value", quantity="average_rank", of="APG-RMTL", at_most=2.1
     )
-    assert found.verdict == "undecided"
+    assert result.verdict == "undecided"
     assert (
-        "by 0.067, less than the 0.17 that" in found.why
+        "by 0.067, less than the 0.17 that" in result.why
     )  # Ranks 3, 2, 2, 2, 2, 2: 0.408 / sqrt(6)
 
 
@@ -115,9 +115,9 @@ def test_average_ranks_may_have_references(ranked):
     ("at_least", "verdict"), [(2, "confirmed"), (3, "not confirmed")]
 )
 def test_rejections_are_counted(ranked, at_least, verdict):
-    found = claim(ranked, kind="rejections", control=DC, at_least=at_least)
-    assert found.verdict == verdict
-    assert found.why.startswith(
+    result = claim(ranked, kind="rejections", control=DC, at_least=at_least)
+    assert result.verdict == verdict
+    assert result.why.startswith(
         f"methods that rank significantly worse than {DC} on all data sets (6 data sets): 2 of 2"
     )
 
@@ -175,8 +175,8 @@ def test_differences_of_ranks_count_beyond_the_standard_error_of_their_group(
 
 def test_groups_follow_the_axis(ranked):
     along_axis(ranked, {0.1: (DATA, 1), 0.2: (DATA, -1)})
-    found = claim(ranked, kind="value", quantity="average_rank", of=DC, at_most=1)
-    assert [f.found for f in found.results] == [1.0, 3.0]
+    result = claim(ranked, kind="value", quantity="average_rank", of=DC, at_most=1)
+    assert [f.found for f in result.results] == [1.0, 3.0]
     only = claim(ranked, kind="rejections", control=DC, dataset="train 0.1", at_least=2)
     assert only.verdict == "confirmed"
     unknown = claim(
@@ -267,7 +267,7 @@ def test_single_tasks_may_have_references(joints):
 
 
 def test_single_tasks_may_have_checks(joints, lacking):
-    found = claim(
+    result = claim(
         joints,
         kind="difference",
         quantity="mse",
@@ -276,10 +276,10 @@ def test_single_tasks_may_have_checks(joints, lacking):
         task=["joint 1", "joint 2"],
         at_most=0,
     )
-    assert [f.found for f in found.results] == [0.5, -0.5]
+    assert [f.found for f in result.results] == [0.5, -0.5]
     assert (
         "mse of APG-RMTL minus One Norm on alpha, joint 1: 0.5 (claimed: not higher)"
-        in found.why
+        in result.why
     )
     unknown = claim(
         joints, kind="value", quantity="mse", of="One Norm", task="knee", at_most=0
@@ -292,10 +292,10 @@ def test_names_of_tasks_may_follow_the_data_set(joints):
     for record in joints.records.values():
         record.result = {}
     joints.info["datasets"]["alpha"]["tasks"] = ["joint 1", "joint 2", "joint 3"]
-    found = claim(
+    result = claim(
         joints, kind="value", quantity="mse", of="One Norm", task="joint 2", at_least=22
     )
-    assert found.verdict == "confirmed"
+    assert result.verdict == "confirmed"
 
 
 def keep(maker, method, scores):
@@ -320,14 +320,14 @@ def test_predictions_are_tested_split_by_split(maker):
         "of": "APG-RMTL",
         "over": "One Norm",
     }
-    found = claim(maker, **check, at_least=0.3)
-    assert found.verdict == "not confirmed"
-    assert found.results[0].found < 1e-6, "the worst split decides"
+    result = claim(maker, **check, at_least=0.3)
+    assert result.verdict == "not confirmed"
+    assert result.results[0].found < 1e-6, "the worst split decides"
     assert (
         "p-value of predictions of APG-RMTL against One Norm by prediction on alpha: smallest p-value"
-        in found.why
+        in result.why
     )
-    assert "of 2 splits of up to 60 pairs" in found.why
+    assert "of 2 splits of up to 60 pairs" in result.why
     assert claim(maker, **check, at_most=0.3).verdict == "not confirmed", (
         "the other split has a large p"
     )
@@ -346,7 +346,7 @@ def test_a_p_value_of_predictions_at_its_bound_is_inside(maker):
     )
 
     def one(**more):
-        found = claim(
+        result = claim(
             maker,
             kind="paired",
             unit="prediction",
@@ -354,7 +354,7 @@ def test_a_p_value_of_predictions_at_its_bound_is_inside(maker):
             over="One Norm",
             **more,
         )
-        return found.results[0]
+        return result.results[0]
 
     smallest, largest = one(at_least=0).found, one(at_most=1).found
     assert 0 < smallest < largest < 1
@@ -366,7 +366,7 @@ def test_a_p_value_of_predictions_at_its_bound_is_inside(maker):
 
 
 def test_without_stored_predictions_there_is_no_test(maker):
-    found = claim(
+    result = claim(
         maker.fill(),
         kind="paired",
         unit="prediction",
@@ -374,7 +374,7 @@ def test_without_stored_predictions_there_is_no_test(maker):
         over="One Norm",
         at_least=0.3,
     )
-    assert (found.verdict, found.why) == (
+    assert (result.verdict, result.why) == (
         "not testable here",
         "no predictions of APG-RMTL and One Norm on alpha were kept",
     )

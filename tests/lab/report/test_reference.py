@@ -77,10 +77,10 @@ def test_the_printed_precision_counts(maker):
 )
 def test_the_tolerance_rule_is_documented(entry, std, n, tolerance):
     rules = [{"quantity": "seconds", "absolute": 9.0}, {"absolute": 0.001, "sigmas": 2}]
-    found = tolerance_of(
+    actual = tolerance_of(
         Reference(**entry), [Tolerance(**rule) for rule in rules], std, n
     )
-    assert found[0] == pytest.approx(tolerance)
+    assert actual[0] == pytest.approx(tolerance)
 
 
 def test_a_speedup_has_a_relative_tolerance(maker):

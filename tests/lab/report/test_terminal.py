@@ -301,11 +301,11 @@ def test_many_quantities_are_listed_in_lines(maker):
     names = [f"a_rather_long_quantity_{i}" for i in range(9)]
     maker.measure("trace", names)
     maker.info["methods"] = [f"Method number {i}" for i in range(5)]
-    for place, method in enumerate(maker.info["methods"]):
+    for index, method in enumerate(maker.info["methods"]):
         maker.measurement(
             "alpha",
             method,
-            metrics={name: place + i / 4 for i, name in enumerate(names)},
+            metrics={name: index + i / 4 for i, name in enumerate(names)},
         )
     text = printed(maker)
     lines = [

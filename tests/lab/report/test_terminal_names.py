@@ -28,16 +28,16 @@ def filled(name: str) -> Run:
     spec = experiment.spec
     family = JobKind.ANALYSIS if spec.is_analysis else JobKind.FIT
     planned, cells, datasets = [], {}, {}
-    for place in scenarios(spec):
-        datasets[place.name] = {
-            "id": place.dataset.id if place.dataset else "published",
-            "axis": place.axis,
+    for scenario in scenarios(spec):
+        datasets[scenario.name] = {
+            "id": scenario.dataset.id if scenario.dataset else "published",
+            "axis": scenario.axis,
         }
-        for method in place.methods:
+        for method in scenario.methods:
             for trial in range(2):
                 key = str(len(planned))
                 planned.append(
-                    ResultKey("", place.name, None, method.label, trial, key)
+                    ResultKey("", scenario.name, None, method.label, trial, key)
                 )
                 record = Record(key, family, {})
                 quantities = spec.sweep.quantities if spec.sweep else ()
