@@ -1,8 +1,10 @@
-"""Tables larger than memory: speed and memory of one pass, against reading alone, fits in memory, and SGD.
+"""Tables larger than memory: speed and memory of one pass, against reading alone, fits
+in memory, and SGD.
 
-``python benchmarks/chunks.py`` writes Parquet files of 1e8 values (1e6 x 100, 200 tasks) below a temporary folder and
-prints all tables; ``--rows 10000000`` makes it 1e9. CPU seconds, which do not count what other processes take, are
-measured side by side: file by file, first one then the other.
+``python benchmarks/chunks.py`` writes Parquet files of 1e8 values (1e6 x 100, 200
+tasks) below a temporary folder and prints all tables; ``--rows 10000000`` makes it 1e9.
+CPU seconds, which do not count what other processes take, are measured side by side:
+file by file, first one then the other.
 """
 
 from __future__ import annotations
@@ -84,7 +86,9 @@ def read_and_multiply(table: ChunkedTable, file: Path) -> None:
 
 
 def side_by_side(table: ChunkedTable) -> tuple[float, float, Sums]:
-    """Return CPU seconds of reading and multiplying and of the pass, file by file in turn, and the sums."""
+    """Return CPU seconds of reading and multiplying and of the pass, file by file in
+    turn, and the sums.
+    """
     plain = ours = 0.0
     sums = Sums()
     for file in table.files:
@@ -159,7 +163,9 @@ def against_memory(folder: Path) -> None:
 
 
 def against_sgd(folder: Path) -> None:
-    """Print CPU seconds until scikit-learn's SGD, a model per task, is as good as the ridge from one pass."""
+    """Print CPU seconds until scikit-learn's SGD, a model per task, is as good as
+    the ridge from one pass.
+    """
     table = table_of(folder)
     reading, sums = _cpu(lambda: sums_of(Products(), table, table.files, FOLDS, 0))
     parts, names = statistics_of(table, sums, FOLDS)
@@ -223,7 +229,9 @@ def against_sgd(folder: Path) -> None:
 
 
 def peak(folder: Path, command: str) -> dict[str, float]:
-    """Return peak memory and seconds of a pass, or of a whole comparison, in a process of its own."""
+    """Return peak memory and seconds of a pass, or of a whole comparison, in a
+    process of its own.
+    """
     done = subprocess.run(
         [sys.executable, __file__, "--child", command, str(folder)],
         capture_output=True,

@@ -1,13 +1,16 @@
-"""How long `mtlrun compare` takes, where its time goes, and what a script written by hand with scikit-learn takes.
+"""How long `mtlrun compare` takes, where its time goes, and what a script written by
+hand with scikit-learn takes.
 
-The tables are simulated ones of 40 tasks, sleepstudy, School, and the multilabel tables emotions and scene. Each has
-the default methods and folds. The command is what people type; the next columns are of `mtlrun.compare` in Python,
-which writes no leaderboards on the way. CPU seconds are those of all processes; the share of fits is the time inside
-`fit` of the models (solvers, trees) in a run of one process. The script by hand has the same folds: ridge and Lasso per
-task with their own cross-validation, boosted trees per task, extra trees on one-hot tasks (ragged) or several outputs
-(shared).
+The tables are simulated ones of 40 tasks, sleepstudy, School, and the multilabel tables
+emotions and scene. Each has the default methods and folds. The command is what people
+type; the next columns are of `mtlrun.compare` in Python, which writes no leaderboards
+on the way. CPU seconds are those of all processes; the share of fits is the time inside
+`fit` of the models (solvers, trees) in a run of one process. The script by hand has the
+same folds: ridge and Lasso per task with their own cross-validation, boosted trees per
+task, extra trees on one-hot tasks (ragged) or several outputs (shared).
 
-Run with: python benchmarks/compare_speed.py FOLDER [TABLE ...] [--repeats 3] [--jobs 2]; FOLDER is that of the data.
+Run with: python benchmarks/compare_speed.py FOLDER [TABLE ...] [--repeats 3] [--jobs
+2]; FOLDER is that of the data.
 
 ``--beside ROOT`` compares the CPU seconds of this version with another one in one
 sitting instead: ROOT is a worktree of it with an environment in ``.venv``. Runs of one
@@ -42,8 +45,8 @@ TABLES = ("forty", "sleepstudy", "School", "emotions", "scene")
 TABLES_BESIDE = ("forty", "emotions", "scene", "oes10", "atp7d")
 #: Targets of the tables with several numbers on the same rows.
 N_TARGETS = {"oes10": 16, "atp7d": 6}
-#: Methods of the default list that the version before racing (167ff538) did not have, by
-#: the beginning of their names, and its number of inner folds.
+#: Methods of the default list that the version before racing (167ff538) did not have,
+#: by the beginning of their names, and its number of inner folds.
 NEW_METHODS = ("Smooth", "KernelRidge", "IndependentExtraTrees", "LastValue")
 OLD_FOLDS = 3
 
@@ -85,7 +88,9 @@ def table(name: str, folder: Path) -> tuple[Any, dict[str, Any]]:
 
 
 def one(name: str, folder: Path, jobs: int, *, by_hand: bool) -> dict[str, float]:
-    """Compare the default methods on a table in this process, or do the script by hand; return what it took."""
+    """Compare the default methods on a table in this process, or do the script by
+    hand; return what it took.
+    """
     import mtlrun
 
     warnings.simplefilter("ignore")
@@ -115,7 +120,9 @@ def one(name: str, folder: Path, jobs: int, *, by_hand: bool) -> dict[str, float
 
 
 def command(name: str, folder: Path, jobs: int) -> float:
-    """Return the wall seconds of the command as people type it, the unfinished leaderboards and the page included."""
+    """Return the wall seconds of the command as people type it, the unfinished
+    leaderboards and the page included.
+    """
     data, options = table(name, folder)
     words = [
         sys.executable,
@@ -164,7 +171,8 @@ def cpu_beside(root: Path, name: str, folder: Path, kind: str) -> float:
     return float(done.stdout.splitlines()[-1])
 
 
-#: Compares in the environment of another version, whose own benchmarks lack some tables.
+#: Compares in the environment of another version, whose own benchmarks lack some
+#: tables.
 _CPU_SCRIPT = """
 import json, resource, sys, tempfile, warnings
 root, name, folder, kind, new_methods, folds, n_targets = sys.argv[1:]
@@ -217,7 +225,9 @@ def beside(root: Path, names: list[str], folder: Path, repeats: int) -> None:
 
 
 def _fits() -> list[float]:
-    """Return a list to which every fit of a model adds its CPU seconds, those of nested ones once."""
+    """Return a list to which every fit of a model adds its CPU seconds, those of
+    nested ones once.
+    """
     from mtlrun.engine.evaluation import TaskRows
 
     taken: list[float] = []
@@ -238,7 +248,9 @@ def _fits() -> list[float]:
 
 
 def _script(data: Any, options: dict[str, Any]) -> None:
-    """Fit what a user of scikit-learn would write: every model on the folds of `compare`, scored on the test rows."""
+    """Fit what a user of scikit-learn would write: every model on the folds of
+    `compare`, scored on the test rows.
+    """
     from compare_tables import by_hand, dataset_of
 
     from mtlrun.comparison.options import CompareOptions

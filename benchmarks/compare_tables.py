@@ -1,11 +1,15 @@
-"""`mtlrun compare` on twelve tables, beside the best model of scikit-learn that is fitted by hand on the same folds.
+"""`mtlrun compare` on twelve tables, beside the best model of scikit-learn that is
+fitted by hand on the same folds.
 
-Nine tables are real, three are simulated with tasks that are equal, unrelated or in groups. The files lie in a folder:
-``school.mat`` and ``LandmineData.mat`` (cells), ``yeast.arff`` ... with their ``.xml``, ``wq.arff`` ... Each table has
-the default methods; the models of scikit-learn are linear models with their own cross-validation per
-task, boosted trees per task, and extra trees with several outputs (shared rows) or one-hot tasks (ragged).
+Nine tables are real, three are simulated with tasks that are equal, unrelated or in
+groups. The files lie in a folder: ``school.mat`` and ``LandmineData.mat`` (cells),
+``yeast.arff`` ... with their ``.xml``, ``wq.arff`` ... Each table has the default
+methods; the models of scikit-learn are linear models with their own cross-validation
+per task, boosted trees per task, and extra trees with several outputs (shared rows) or
+one-hot tasks (ragged).
 
-Run with: python benchmarks/compare_tables.py FOLDER --output tables.jsonl; finished tables are not computed again.
+Run with: python benchmarks/compare_tables.py FOLDER --output tables.jsonl; finished
+tables are not computed again.
 """
 
 from __future__ import annotations
@@ -41,7 +45,9 @@ from mtlrun.metrics import average, get_metric
 
 
 def alike(kind: str) -> np.ndarray:
-    """Return which of 15 simulated tasks have the same coefficients: all, none, or three groups of them."""
+    """Return which of 15 simulated tasks have the same coefficients: all, none, or
+    three groups of them.
+    """
     return {
         "equal": np.zeros(15, int),
         "unrelated": np.arange(15),
@@ -50,7 +56,9 @@ def alike(kind: str) -> np.ndarray:
 
 
 def simulated(kind: str) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return 15 tasks of 30 rows whose coefficients are equal, unrelated or equal in three groups."""
+    """Return 15 tasks of 30 rows whose coefficients are equal, unrelated or equal in
+    three groups.
+    """
     rng = np.random.default_rng(1)
     weights = rng.normal(size=(15, 10))[alike(kind)]
     ids = np.repeat(np.arange(15), 30)
@@ -112,7 +120,9 @@ def table(name: str, folder: Path) -> tuple[Any, dict[str, Any]]:
 
 
 def dataset_of(data: Any, options: dict[str, Any]) -> Dataset:
-    """Return a table with its options as `compare` reads it; tasks of less than four rows are left out."""
+    """Return a table with its options as `compare` reads it; tasks of less than four
+    rows are left out.
+    """
     data, labels = label_list(data, None, other=bool(options))
     rows = table_of_frame(data) if isinstance(data, pd.DataFrame) else read_table(data)
     targets = target_columns(
@@ -146,7 +156,9 @@ def collected(
 
 
 def by_hand(result: Any) -> tuple[str, float]:
-    """Return the best of some kinds of scikit-learn models on the folds of a comparison, and its score."""
+    """Return the best of some kinds of scikit-learn models on the folds of a
+    comparison, and its score.
+    """
     data, evaluation = result.dataset, result.board.evaluation
     binary, metric = data.task_type == "binary", get_metric(evaluation.metric)
     scores: dict[str, list[float]] = {}
@@ -227,7 +239,9 @@ def _forest(part: TrainTestData, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
 
 
 def cpu_seconds() -> float:
-    """Return the CPU seconds of this process and of all processes that it started, which are ended for that."""
+    """Return the CPU seconds of this process and of all processes that it started,
+    which are ended for that.
+    """
     get_reusable_executor().shutdown(wait=True)
     used = [
         resource.getrusage(who)

@@ -1,15 +1,17 @@
-"""Do the leaves of boosted trees need a search? Errors with a search, a halved search, and fixed numbers of leaves.
+"""Do the leaves of boosted trees need a search? Errors with a search, a halved search,
+and fixed numbers of leaves.
 
-On every table that has enough rows per task for boosted trees, a model per task and a model of all tasks are fitted
-with several numbers of leaves on the splits of `compare`, and on the folds inside their training rows. From these
-follow what each rule would have chosen, and its error on the test rows:
+On every table that has enough rows per task for boosted trees, a model per task and a
+model of all tasks are fitted with several numbers of leaves on the splits of `compare`,
+and on the folds inside their training rows. From these follow what each rule would have
+chosen, and its error on the test rows:
 
 * *searched*: the smallest mean error of three folds among the leaves at both ends;
 * *halved*: the smallest error of the first fold among them;
 * a number: always so many leaves.
 
-Run with: python benchmarks/compare_trees.py FOLDER [TABLE ...] [--repeats 1] [--output trees.jsonl]; FOLDER is that of
-the data; finished tables are not computed again.
+Run with: python benchmarks/compare_trees.py FOLDER [TABLE ...] [--repeats 1] [--output
+trees.jsonl]; FOLDER is that of the data; finished tables are not computed again.
 """
 
 from __future__ import annotations
@@ -65,7 +67,9 @@ TABLES = [*SIMULATED, *sorted(TARGETS.keys() - {"wq"}), *LABELS, *RAGGED]
 
 
 def steps(kind: str) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return 15 tasks of 80 rows, simulated: a line and a step per feature, equal, unrelated or in three groups."""
+    """Return 15 tasks of 80 rows, simulated: a line and a step per feature, equal,
+    unrelated or in three groups.
+    """
     rng = np.random.default_rng(2)
     sizes, ids = rng.normal(size=(15, 10))[alike(kind)], np.repeat(np.arange(15), 80)
     X = rng.normal(size=(1200, 10))
@@ -92,7 +96,9 @@ def table(name: str, folder: Path) -> tuple[Any, dict[str, Any]]:
 def errors(
     candidate: Candidate, part: TrainTestData, leaves: int, metric: str
 ) -> float:
-    """Return the error of a model on the test rows of a part; of AUC, what is missing to 1."""
+    """Return the error of a model on the test rows of a part; of AUC, what is
+    missing to 1.
+    """
     grown = with_params(candidate.params, dict.fromkeys(candidate.grid, leaves))
     model = part.rows.fit(build({"estimator": candidate.estimator, "params": grown}))
     score = part.score(model, part.predict(model, many=True), [metric], "task")[
@@ -102,7 +108,9 @@ def errors(
 
 
 def measure(name: str, folder: Path, repeats: int) -> list[dict[str, Any]]:
-    """Return for every kind of trees and every split the errors of all leaves, on test rows and on inner folds."""
+    """Return for every kind of trees and every split the errors of all leaves, on
+    test rows and on inner folds.
+    """
     data = dataset_of(*table(name, folder))
     settings = CompareOptions(repeats=repeats)
     protocol = Protocol.of(data, settings)
@@ -142,7 +150,9 @@ def measure(name: str, folder: Path, repeats: int) -> list[dict[str, Any]]:
 
 
 def summary(lines: list[dict[str, Any]]) -> str:
-    """Return, per kind of trees, what each rule changes of the error of the search, in percent per table."""
+    """Return, per kind of trees, what each rule changes of the error of the search,
+    in percent per table.
+    """
     rows = []
     for label, leaves in LEAVES.items():
         rules: list[Any] = ["halved", *leaves]
@@ -182,7 +192,9 @@ def summary(lines: list[dict[str, Any]]) -> str:
 
 
 def _chosen(line: dict[str, Any], leaves: tuple[int, ...], folds: int) -> float:
-    """Return the test error of the leaves, first or last, that are best on the first folds."""
+    """Return the test error of the leaves, first or last, that are best on the first
+    folds.
+    """
     ends = [line[str(leaves[0])], line[str(leaves[-1])]]
     return float(min(ends, key=lambda end: np.nanmean(end["folds"][:folds]))["test"])
 

@@ -1,4 +1,5 @@
-"""How often the verdict of `mtlrun compare` is right, on simulated tables whose truth is known.
+"""How often the verdict of `mtlrun compare` is right, on simulated tables whose truth
+is known.
 
 Runs the statistics of the comparison (`mtlrun.comparison.verdict`) on its default
 methods, or some of them, fitted and selected by inner cross-validation on the folds of
@@ -11,12 +12,12 @@ fitted on the folds of this table; the interval should cover it.
 The verdict that `compare` gave before it asked for both alternatives is recorded, too:
 the gain over the better of the independent and pooled methods by inner scores.
 
-Run with: python benchmarks/compare_verdict.py --seeds 100 --output verdict.jsonl; several
-regimes by --regime, methods by --methods A,B. A run goes on where it stopped.
-``--methods closed-form`` has three ridge regressions instead, one per strategy, each with
-four strengths: per task, pooled, and shrunken towards the mean of the tasks. They are
-solved in closed form, so that hundreds of tables take minutes, and their errors on new
-rows are exact.
+Run with: python benchmarks/compare_verdict.py --seeds 100 --output verdict.jsonl;
+several regimes by --regime, methods by --methods A,B. A run goes on where it stopped.
+``--methods closed-form`` has three ridge regressions instead, one per strategy, each
+with four strengths: per task, pooled, and shrunken towards the mean of the tasks. They
+are solved in closed form, so that hundreds of tables take minutes, and their errors on
+new rows are exact.
 """
 
 from __future__ import annotations
@@ -77,7 +78,9 @@ POWER_RANGE = (0.08, 0.12)
 
 
 def truth(kind: str, n_tasks: int, seed: int) -> np.ndarray:
-    """Return coefficients of a regime, one row per task, with about the variance of the noise."""
+    """Return coefficients of a regime, one row per task, with about the variance of
+    the noise.
+    """
     rng = np.random.default_rng([2026, seed])
     if kind == "low rank":
         made = rng.normal(size=(n_tasks, 2)) @ rng.normal(size=(2, FEATURES))
@@ -251,7 +254,9 @@ def fit_ridges(
 def fit_rows(
     family: str, data: Dataset, rows: np.ndarray, n_tasks: int, alpha: float
 ) -> np.ndarray:
-    """Fit a ridge regression to some rows; short tasks are filled with rows of zeros."""
+    """Fit a ridge regression to some rows; short tasks are filled with rows of
+    zeros.
+    """
     task_id = np.asarray(data.task_id)[rows]
     order = np.argsort(task_id, kind="stable")
     sizes = np.bincount(task_id, minlength=n_tasks)

@@ -2,9 +2,10 @@
 
 Usage: python benchmarks/fetr.py [--quick] [--data-dir DIR]
 
-Rows: a whole FETR fit against projected gradient (X'X computed once, searched step) to the same objective; the W-step
-against scipy.linalg.solve_sylvester; a fit on School. Seconds are processor time: with one thread that is the time on
-the clock of an idle machine.
+Rows: a whole FETR fit against projected gradient (X'X computed once, searched step) to
+the same objective; the W-step against scipy.linalg.solve_sylvester; a fit on School.
+Seconds are processor time: with one thread that is the time on the clock of an idle
+machine.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ def median_seconds(call: Callable[[], Any], repeats: int) -> float:
 
 
 def synthetic_sarcos(seed: int = 0) -> TaskData:
-    """Return 44,484 rows of 21 correlated features with 7 tasks of rank 3 and noise of 0.3 of their deviation."""
+    """Return 44,484 rows of 21 correlated features with 7 tasks of rank 3 and noise
+    of 0.3 of their deviation.
+    """
     rng = np.random.default_rng(seed)
     n, d, m = 44_484, 21, 7
     X = rng.normal(size=(n, d)) @ rng.normal(size=(d, d)) / np.sqrt(d)
@@ -55,7 +58,9 @@ def synthetic_sarcos(seed: int = 0) -> TaskData:
 
 
 def fit_against_projected_gradient(limit: float, repeats: int) -> None:
-    """Print the seconds to the objective of the fit, up to a relative 1e-6, of FETR and of its found."""
+    """Print the seconds to the objective of the fit, up to a relative 1e-6, of FETR
+    and of its found.
+    """
     data = synthetic_sarcos()
     options: dict[str, Any] = {"eta": 1.0, "rho": 1.0, "fit_intercept": True}
     target = solve_fetr(data, **options).objective[-1]
@@ -92,7 +97,8 @@ def fit_against_projected_gradient(limit: float, repeats: int) -> None:
 def w_step_against_scipy(sizes: list[int], repeats: int) -> None:
     """Print the ratio of scipy's Bartels-Stewart to our solver, with both residuals.
 
-    `alone`: from the matrices. `in a fit`: with the eigenvectors of S2 that the step before has computed.
+    `alone`: from the matrices. `in a fit`: with the eigenvectors of S2 that the step
+    before has computed.
     """
     rng = np.random.default_rng(0)
     for d in sizes:
@@ -120,7 +126,9 @@ def w_step_against_scipy(sizes: list[int], repeats: int) -> None:
 
 
 def alternating_seconds(calls: list[Callable[[], Any]], repeats: int) -> np.ndarray:
-    """Return the seconds of processor time (repeats, calls), in turn: neighbors on the machine change little."""
+    """Return the seconds of processor time (repeats, calls), in turn: neighbors on
+    the machine change little.
+    """
     seconds = np.empty((repeats, len(calls)))
     for r in range(repeats):
         for c, call in enumerate(calls):

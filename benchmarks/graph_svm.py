@@ -1,22 +1,28 @@
-"""Graph-regularized SVM: our solver against the paper's form, LIBSVM with the multi-task kernel, and LIBLINEAR.
+"""Graph-regularized SVM: our solver against the paper's form, LIBSVM with the
+multi-task kernel, and LIBLINEAR.
 
-Similarity of the tasks: all ones plus the identity. One process, one core; CPU seconds, best of the repeats, without
-compilation. C = 10 and splice windows with weighted-degree features
-(degree 8), not normalized, as in the published runs; pixels / 255.
+Similarity of the tasks: all ones plus the identity. One process, one core; CPU seconds,
+best of the repeats, without compilation. C = 10 and splice windows with weighted-degree
+features (degree 8), not normalized, as in the published runs; pixels / 255.
 
-* forms: step (exact, printed) x form (block, example by example), and `fast` (bolder shrinking, exact steps for free
-  support vectors), to a certified relative gap of 1e-4. Random orders, shrinking otherwise, certificates are the same.
-* mtk: SVMs with the multi-task kernel, to a relative duality gap of 1e-4: our own without intercept, which solves the
-  problem of coordinate ascent; LIBSVM with an intercept (a problem of its own); and LIBSVM without one, for which it is
-  given every row twice, (x, y) and (-x, -y) with C/2 each. LIBSVM gets the loosest tolerance of a list that is precise
-  enough (which it could not know); its seconds include the kernel matrix or the features, CPU seconds all. ">": not
-  there before the limit.
+* forms: step (exact, printed) x form (block, example by example), and `fast` (bolder
+  shrinking, exact steps for free support vectors), to a certified relative gap of 1e-4.
+  Random orders, shrinking otherwise, certificates are the same.
+* mtk: SVMs with the multi-task kernel, to a relative duality gap of 1e-4: our own
+  without intercept, which solves the problem of coordinate ascent; LIBSVM with an
+  intercept (a problem of its own); and LIBSVM without one, for which it is given every
+  row twice, (x, y) and (-x, -y) with C/2 each. LIBSVM gets the loosest tolerance of a
+  list that is precise enough (which it could not know); its seconds include the kernel
+  matrix or the features, CPU seconds all. ">": not there before the limit.
 * landmine: seconds until the primal is within 1e-6 of the optimum, which is known.
-* liblinear: one task, C = 1, normalized strings; ours stops when its objective is not above LinearSVC's.
-* strings: simulated strings of 42 letters, 4 tasks, C = 1, to a relative gap of 1e-2, a line per certificate; peak
-  memory of the process. The large run: ``--only strings --strings 6400000 141 --C 10 --limit 3600``.
+* liblinear: one task, C = 1, normalized strings; ours stops when its objective is not
+  above LinearSVC's.
+* strings: simulated strings of 42 letters, 4 tasks, C = 1, to a relative gap of 1e-2, a
+  line per certificate; peak memory of the process. The large run: ``--only strings
+  --strings 6400000 141 --C 10 --limit 3600``.
 
-The data are looked for under MTLRUN_DATA. ``--quick`` takes a part of the rows and fewer competitors.
+The data are looked for under MTLRUN_DATA. ``--quick`` takes a part of the rows and
+fewer competitors.
 """
 
 import argparse
@@ -112,7 +118,9 @@ def time_forms(
 def time_mtk(
     sizes: dict[str, int | None], repeats: int, limit: float, panels: Sequence[str]
 ) -> None:
-    """Print the comparison of kernel solvers; LIBSVM is stopped after about `limit` seconds for all tolerances."""
+    """Print the comparison of kernel solvers; LIBSVM is stopped after about `limit`
+    seconds for all tolerances.
+    """
     names = ("kernel, ours", "LIBSVM, intercept", "LIBSVM, mirrored")
     line("mtk: relative gap 1e-4, s", "coordinate ascent", *names)
     for panel in panels:
@@ -243,7 +251,9 @@ def time_liblinear(rows: int | None, repeats: int) -> None:
 
 
 def time_strings(n: int, length: int, C: float, limit: float) -> None:
-    """Print seconds, gap and memory of a run on many simulated strings, certificate by certificate."""
+    """Print seconds, gap and memory of a run on many simulated strings, certificate
+    by certificate.
+    """
     begun = time.process_time()
     dataset = load_dataset("simulated-splice", n=n, length=length)
     data = task_data(dataset)

@@ -1,10 +1,12 @@
-"""Timings of multi-task MKL on pendigits at 10% (45 tasks, 10 kernels, 110 samples per class), one core.
+"""Timings of multi-task MKL on pendigits at 10% (45 tasks, 10 kernels, 110 samples per
+class), one core.
 
 Usage: python benchmarks/group_mkl.py [--quick] [--data-dir DIR]
 
-Rows: the theta-step (limit 50 ms); a whole fit at a certified relative gap of 1e-3 (limit 20 s), for several lam and C;
-a path of 11 values of lam from strong to weak, as a search walks it, warm against cold (at least 3 times faster); the
-printed algorithm, with its cycle. Seconds are those of the processor, which other programs hardly change.
+Rows: the theta-step (limit 50 ms); a whole fit at a certified relative gap of 1e-3
+(limit 20 s), for several lam and C; a path of 11 values of lam from strong to weak, as
+a search walks it, warm against cold (at least 3 times faster); the printed algorithm,
+with its cycle. Seconds are those of the processor, which other programs hardly change.
 Without the data, clouds of the same sizes stand in, and the output says so.
 """
 
@@ -33,7 +35,9 @@ PATH = 2.0 ** np.arange(10, -11, -2)
 def tasks_of_pairs(
     X: np.ndarray, digits: np.ndarray, per_class: int, seed: int = 0
 ) -> Tasks:
-    """Return rows, labels and task ids of all pairs of ten classes, `per_class` rows of each, features scaled."""
+    """Return rows, labels and task ids of all pairs of ten classes, `per_class` rows
+    of each, features scaled.
+    """
     X = (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
     rng = np.random.default_rng(seed)
     rows = [
@@ -47,7 +51,9 @@ def tasks_of_pairs(
 
 
 def load(data_dir: str | None, per_class: int) -> Tasks:
-    """Return the tasks of pendigits, or of clouds of the same sizes when the data are not there."""
+    """Return the tasks of pendigits, or of clouds of the same sizes when the data
+    are not there.
+    """
     try:
         data = load_dataset("pendigits", data_dir=data_dir)
     except DataError as error:
@@ -109,7 +115,9 @@ def theta_step(tasks: Tasks, repeats: int) -> None:
 
 
 def path(tasks: Tasks, strengths: np.ndarray, C: float) -> None:
-    """Print the time of a path of lam, cold (an estimator each) and warm (one estimator)."""
+    """Print the time of a path of lam, cold (an estimator each) and warm (one
+    estimator).
+    """
     cold, fits_cold, _ = walk(lambda: GroupMKLClassifier(C=C), tasks, strengths)
     model = GroupMKLClassifier(C=C, warm_start=True)
     warm, fits_warm, gap = walk(lambda: model, tasks, strengths)

@@ -1,8 +1,9 @@
-"""Hierarchical models: optima and seconds beside statsmodels, local minima, size, accuracy, coverage, size of tests.
+"""Hierarchical models: optima and seconds beside statsmodels, local minima, size,
+accuracy, coverage, size of tests.
 
-``python benchmarks/hierarchical.py`` prints all tables; names of parts (``optima random seconds accuracy intervals
-tests``) print some. Real tables are those in ``grouped/`` below MTLRUN_DATA, and the data set school. Seconds are
-CPU seconds of one thread.
+``python benchmarks/hierarchical.py`` prints all tables; names of parts (``optima random
+seconds accuracy intervals tests``) print some. Real tables are those in ``grouped/``
+below MTLRUN_DATA, and the data set school. Seconds are CPU seconds of one thread.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ TABLES = {
     "Machines": ("score", "Worker", ["Machine"]),
     "Milk": ("protein", "Cow", ["Time", "Diet"]),
 }
-#: Rows of `TABLES` that statsmodels needs more than a minute for, with a full covariance.
+#: Rows of `TABLES` that statsmodels needs more than a minute for, with a full
+#: covariance.
 SLOW = ("egsingle",)
 OURS = "HierarchicalMTL"
 
@@ -83,7 +85,9 @@ def timed(call: Callable[[], Any], repeats: int = 3) -> tuple[Any, float]:
 
 
 def optima() -> None:
-    """Print minus twice the restricted log-likelihood of both packages on the same standardized columns."""
+    """Print minus twice the restricted log-likelihood of both packages on the same
+    standardized columns.
+    """
     print(
         f"{'table':12}{'covariance':12}{'ours':>16}{'statsmodels':>16}{'evals':>7}{'reduction':>10}"
         f"{'s':>9}{'s theirs':>10}{'ratio':>7}"
@@ -132,7 +136,9 @@ def _theirs(X: Any, y: Any, ids: Any, covariance: str) -> float:
 
 
 def random() -> None:
-    """Print how often Newton ends within 1e-4 of the best of three starts, on 280 random tables."""
+    """Print how often Newton ends within 1e-4 of the best of three starts, on 280
+    random tables.
+    """
     good = 0
     rises = 0
     converged = 0
@@ -183,7 +189,9 @@ def random() -> None:
 
 
 def seconds() -> None:
-    """Print CPU seconds of whole fits, from rows and from sums, and the memory of the largest."""
+    """Print CPU seconds of whole fits, from rows and from sums, and the memory of
+    the largest.
+    """
     rng = np.random.default_rng(0)
     for T, d, low, high in ((5000, 5, 3, 12), (10_000, 10, 90, 111)):
         ids = np.repeat(np.arange(T), rng.integers(low, high, size=T))
@@ -229,7 +237,9 @@ def seconds() -> None:
 
 
 def accuracy() -> None:
-    """Print explained variance on the ten published splits of School, and simulated settings in which it leads."""
+    """Print explained variance on the ten published splits of School, and simulated
+    settings in which it leads.
+    """
     data = load_dataset("school")
     for covariance in ("intercept", "scalar", "diagonal", "auto"):
         found = []
@@ -262,7 +272,9 @@ def accuracy() -> None:
 
 
 def atlas() -> Iterator[tuple[str, dict[tuple[str, str], float]]]:
-    """Yield the data and the errors by method and family of each setting of atlas/gain with a hierarchical model."""
+    """Yield the data and the errors by method and family of each setting of
+    atlas/gain with a hierarchical model.
+    """
     run = read_run(Path(__file__).parents[1] / "results/atlas/gain/quick")
     for _, record in sorted(run.records.items()):
         dataset = record.inputs["dataset"]
@@ -284,7 +296,9 @@ def atlas() -> Iterator[tuple[str, dict[tuple[str, str], float]]]:
 
 
 def intervals() -> None:
-    """Print the coverage of 95% intervals: left-out rows and left-out tasks of real tables, and simulated tasks."""
+    """Print the coverage of 95% intervals: left-out rows and left-out tasks of real
+    tables, and simulated tasks.
+    """
     for name, X, y, ids in [*tables(), ("school", *school())]:
         tasks = np.unique(ids)
         if len(tasks) < 10:
@@ -341,7 +355,9 @@ def _simulated(seed: int, T: int) -> tuple[float, float, float]:
 
 
 def tests() -> None:
-    """Print how often the score test of the slopes rejects at 5%: nothing differs, and slopes of sd 0.5 do."""
+    """Print how often the score test of the slopes rejects at 5%: nothing differs,
+    and slopes of sd 0.5 do.
+    """
     for T, n, spread in ((30, 5, 0.0), (10, 5, 0.0), (30, 5, 0.5), (10, 5, 0.5)):
         rejected = []
         for seed in range(1000):

@@ -7,9 +7,9 @@ left out. Then it is predicted with 95% intervals
 * by `HierarchicalMTL`, whose intervals are in units of its own standard deviations.
 
 Rows of one task are alike, and several seeds leave out the same rows. Standard errors
-therefore count tasks, not rows: with s_k of the n_k left-out rows of task k inside, over
-all seeds, and the share p, the squared standard error is
-``G / (G - 1) * sum((s_k - p * n_k) ** 2) / sum(n_k) ** 2`` for G tasks.
+therefore count tasks, not rows: with s_k of the n_k left-out rows of task k inside,
+over all seeds, and the share p, the squared standard error is ``G / (G - 1) * sum((s_k
+- p * n_k) ** 2) / sum(n_k) ** 2`` for G tasks.
 
 Run with: python benchmarks/intervals.py DIR, which holds the tables as NAME.csv.gz.
 """

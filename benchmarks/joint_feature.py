@@ -1,8 +1,11 @@
-"""Joint feature selection and the Lasso on a shared design, against scikit-learn at an equal duality gap.
+"""Joint feature selection and the Lasso on a shared design, against scikit-learn at an
+equal duality gap.
 
-Both minimize 1/2 ||Y - XW - b||^2 + alpha times row norms (or entries); scikit-learn divides by the rows. Its tolerance
-is a gap relative to ||Y||^2, ours one relative to the objective: it is given the one that stands for the same gap. The
-faster of Lasso with and without a Gram matrix counts. Times are the best of three, side by side in one process.
+Both minimize 1/2 ||Y - XW - b||^2 + alpha times row norms (or entries); scikit-learn
+divides by the rows. Its tolerance is a gap relative to ||Y||^2, ours one relative to
+the objective: it is given the one that stands for the same gap. The faster of Lasso
+with and without a Gram matrix counts. Times are the best of three, side by side in one
+process.
 """
 
 import argparse
@@ -75,7 +78,9 @@ def duel(X: Any, Y: np.ndarray, ours: Any, penalty: L1 | L21, repeats: int) -> s
 
 
 def make(shape: Shape) -> tuple[Any, np.ndarray]:
-    """Return a design of correlated (sparse: independent) features, and targets of which noise is a fifth."""
+    """Return a design of correlated (sparse: independent) features, and targets of
+    which noise is a fifth.
+    """
     rng = np.random.default_rng(0)
     if shape.density < 1:
         X = sp.random_array(
@@ -100,7 +105,9 @@ def make(shape: Shape) -> tuple[Any, np.ndarray]:
 def fastest(
     X: Any, Y: np.ndarray, penalty: L1 | L21, value: float, repeats: int
 ) -> tuple[float, Any]:
-    """Return seconds and model of scikit-learn's fastest way to a gap of TOL times our objective."""
+    """Return seconds and model of scikit-learn's fastest way to a gap of TOL times
+    our objective.
+    """
     alpha, energy = (
         penalty.alpha / X.shape[0],
         np.square(Y - Y.mean(axis=0)).sum(axis=0),
@@ -127,7 +134,9 @@ def best(model: Any, X: Any, Y: np.ndarray, repeats: int) -> tuple[float, Any]:
 
 
 def gap(X: Any, Y: np.ndarray, penalty: Any, model: Any) -> float:
-    """Return the relative duality gap of a fitted model, by the same code for both sides."""
+    """Return the relative duality gap of a fitted model, by the same code for both
+    sides.
+    """
     coef = model.coef_.toarray() if sp.issparse(model.coef_) else model.coef_
     return duality_gap(
         TaskData.from_matrix(X, Y),

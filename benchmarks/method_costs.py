@@ -1,10 +1,12 @@
-"""Which default methods of `mtlrun compare` justify their cost: CPU seconds against error.
+"""Which default methods of `mtlrun compare` justify their cost: CPU seconds against
+error.
 
-Reads a stored run of ``atlas/gain``, which has the error and the seconds (search and fits
-of five folds) of every method on every real table with several numbers of training rows.
-For each method the table has the median of its error relative to the best method of the
-same setting, how often it is within 1% of the best, and its seconds. A method is on the
-Pareto front of its kind of tables if no method is both faster and closer to the best.
+Reads a stored run of ``atlas/gain``, which has the error and the seconds (search and
+fits of five folds) of every method on every real table with several numbers of training
+rows. For each method the table has the median of its error relative to the best method
+of the same setting, how often it is within 1% of the best, and its seconds. A method is
+on the Pareto front of its kind of tables if no method is both faster and closer to the
+best.
 
 Run with: python benchmarks/method_costs.py [results/atlas/gain/quick]
 """

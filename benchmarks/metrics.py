@@ -1,4 +1,6 @@
-"""AUC of many tasks: ours against scikit-learn's, on the shape of the Delicious test part."""
+"""AUC of many tasks: ours against scikit-learn's, on the shape of the Delicious test
+part.
+"""
 
 import time
 

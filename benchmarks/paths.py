@@ -1,7 +1,9 @@
-"""Cross-validation along a path: mtlrun against scikit-learn's MultiTaskLassoCV and a grid search.
+"""Cross-validation along a path: mtlrun against scikit-learn's MultiTaskLassoCV and a
+grid search.
 
-``python benchmarks/paths.py`` prints seconds (the best of five fits) and their ratio to MultiTaskLassoCV, for 50
-strengths and 3 folds on simulated data with 300 rows, 30 features and 10 tasks.
+``python benchmarks/paths.py`` prints seconds (the best of five fits) and their ratio to
+MultiTaskLassoCV, for 50 strengths and 3 folds on simulated data with 300 rows, 30
+features and 10 tasks.
 """
 
 from __future__ import annotations

@@ -1,14 +1,18 @@
-"""Robust MTL: seconds to a relative duality gap of 1e-4, our solvers against APG as in the papers and against FISTA.
+"""Robust MTL: seconds to a relative duality gap of 1e-4, our solvers against APG as in
+the papers and against FISTA.
 
-All in one process with one BLAS thread, set-up included. Objective: ||L||_* + lam ||E||_{1,2} + beta * sum of losses
-on 40% of the rows, labels -1/+1, no intercept (School: the sums of squares and weights of its own paper).
+All in one process with one BLAS thread, set-up included. Objective: ||L||_* + lam
+||E||_{1,2} + beta * sum of losses on 40% of the rows, labels -1/+1, no intercept
+(School: the sums of squares and weights of its own paper).
 
-The competitor is timed twice: until its own certificate says 1e-4, and until its objective is within 1e-4 of the
-optimum, which it could not know (the optimum comes from a precise run of ours). Where the time allowed (--budget) does
-not suffice, the measured curve of the last half of the run is extrapolated, by a power law or an exponential,
-whichever is kinder to the competitor; such numbers are marked with a tilde. On eurlex-like, where APG needs hours, its
-iterations are counted in the eigenbasis of the design (the iterates are the same), and charged with the seconds that
-an iteration takes in its own form.
+The competitor is timed twice: until its own certificate says 1e-4, and until its
+objective is within 1e-4 of the optimum, which it could not know (the optimum comes from
+a precise run of ours). Where the time allowed (--budget) does not suffice, the measured
+curve of the last half of the run is extrapolated, by a power law or an exponential,
+whichever is kinder to the competitor; such numbers are marked with a tilde. On
+eurlex-like, where APG needs hours, its iterations are counted in the eigenbasis of the
+design (the iterates are the same), and charged with the seconds that an iteration takes
+in its own form.
 """
 
 import argparse
@@ -45,17 +49,21 @@ TOL = 1e-4
 #: What runs when nothing is named, and what has to be named because it takes long.
 CASES = ("enron", "delicious", "school", "enron-hinge")
 LONG_CASES = ("eurlex-like", "eurlex-like-divide", "eurlex-like-memory")
-# The parameters of eurlex-like, and those on which APG is timed: as on the other sets, and about the best for its AUC.
+# The parameters of eurlex-like, and those on which APG is timed: as on the other sets,
+# and about the best for its AUC.
 EURLEX = [(lam, beta) for lam in (0.5, 0.2) for beta in (0.001, 0.01, 0.1)]
 EURLEX_APG = ((0.5, 0.01), (0.5, 0.1), (0.2, 0.1))
-# APG as the paper runs it, its products included; without "form" it may use the eigenbasis that is our idea.
+# APG as the paper runs it, its products included; without "form" it may use the
+# eigenbasis that is our idea.
 PAPER: dict[str, object] = {"variant": "paper", "stop": "gap", "form": "paper"}
 Solver = Callable[..., SolverResult]
 
 
 @dataclass
 class Curve:
-    """Best primal and dual values of a run over time; stops the run when its time is over."""
+    """Best primal and dual values of a run over time; stops the run when its time is
+    over.
+    """
 
     budget: float
     begun: float = field(default_factory=time.perf_counter)
@@ -67,7 +75,9 @@ class Curve:
         return now > self.budget
 
     def seconds(self, excess: np.ndarray) -> tuple[float, bool]:
-        """Return when `excess` (one value per point) fell to TOL, and whether that is extrapolated."""
+        """Return when `excess` (one value per point) fell to TOL, and whether that
+        is extrapolated.
+        """
         times = np.array([t for t, _, _ in self.points])
         reached = np.flatnonzero(excess <= TOL)
         if len(reached):
@@ -160,7 +170,9 @@ def forty_percent(name: str) -> TaskData:
 def multilabel(
     name: str, settings: Sequence[tuple[float, float]], options: argparse.Namespace
 ) -> None:
-    """Least squares on a shared design: ADMM against APG as in the paper, and against APG with our eigenbasis."""
+    """Least squares on a shared design: ADMM against APG as in the paper, and
+    against APG with our eigenbasis.
+    """
     data = forty_percent(name)
     apg: dict[str, tuple[Solver, dict[str, object]]] = {
         "APG (paper)": (solve_apg, PAPER),
@@ -180,10 +192,12 @@ def multilabel(
 
 
 def eurlex(options: argparse.Namespace) -> None:
-    """Documents of the size of EUR-Lex: subspace descent against ADMM in the eigenbasis, and against APG.
+    """Documents of the size of EUR-Lex: subspace descent against ADMM in the
+    eigenbasis, and against APG.
 
-    The iterations of APG are counted in the eigenbasis, for labels -1/+1. The eigendecomposition is made once and its
-    seconds are added to those of every run of ADMM.
+    The iterations of APG are counted in the eigenbasis, for labels -1/+1. The
+    eigendecomposition is made once and its seconds are added to those of every run of
+    ADMM.
     """
     signs = forty_percent("eurlex-like")
     begun = time.perf_counter()
@@ -237,7 +251,9 @@ def eurlex(options: argparse.Namespace) -> None:
 def apg_pace(
     args: tuple[TaskData, Loss, list[Penalty]], n: int = 15
 ) -> tuple[float, float]:
-    """Return the seconds of the set-up of APG and of one of its iterations, in its own form."""
+    """Return the seconds of the set-up of APG and of one of its iterations, in its
+    own form.
+    """
     begun, clock = time.perf_counter(), []
     solve_apg(
         *args,
@@ -258,9 +274,11 @@ def count_apg(
     best: float,
     budget: float,
 ) -> dict[str, int]:
-    """Return the iterations of APG to a certificate of TOL and to an objective within TOL of `best`.
+    """Return the iterations of APG to a certificate of TOL and to an objective within
+    TOL of `best`.
 
-    After `budget` seconds the certificate is not waited for; the count is then a lower bound and called so.
+    After `budget` seconds the certificate is not waited for; the count is then a lower
+    bound and called so.
     """
     shape = (len(penalties), rotation.rank, rotation.data.n_tasks)
     run = ProximalRun(
@@ -284,7 +302,9 @@ def count_apg(
 
 
 def divide(options: argparse.Namespace) -> None:
-    """Divide and conquer on eurlex-like with the paper's stopping rules: seconds and AUC at one pair of parameters."""
+    """Divide and conquer on eurlex-like with the paper's stopping rules: seconds and
+    AUC at one pair of parameters.
+    """
     dataset = load_dataset("eurlex-like")
     n = len(dataset.y)
     rows = np.random.default_rng(0).permutation(n)
@@ -317,7 +337,9 @@ def divide(options: argparse.Namespace) -> None:
 
 
 def memory(options: argparse.Namespace) -> None:
-    """Peak memory of dcrmtl/table2 on eurlex-like: every method in a process of its own, its first iterations."""
+    """Peak memory of dcrmtl/table2 on eurlex-like: every method in a process of its
+    own, its first iterations.
+    """
     for label, factory in table2_models().items():
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
             peak, seconds = pool.submit(peak_memory, factory).result()
@@ -325,7 +347,9 @@ def memory(options: argparse.Namespace) -> None:
 
 
 def table2_models() -> dict[str, Any]:
-    """Return the methods of dcrmtl/table2 at one set of parameters and, where they iterate, with few iterations."""
+    """Return the methods of dcrmtl/table2 at one set of parameters and, where they
+    iterate, with few iterations.
+    """
     lam, beta = EURLEX[-1]
     few: dict[str, Any] = {"fit_intercept": False, "max_iter": 30}
     apg = RobustMTL(lam, beta, solver="apg", variant="paper", **few)
@@ -344,7 +368,9 @@ def table2_models() -> dict[str, Any]:
 
 
 def peak_memory(model: Any) -> tuple[float, float]:
-    """Load eurlex-like, fit and predict; return the peak memory of this process in GB, and seconds."""
+    """Load eurlex-like, fit and predict; return the peak memory of this process in
+    GB, and seconds.
+    """
     warnings.simplefilter("ignore")
     begun = time.perf_counter()
     dataset = load_dataset("eurlex-like")
@@ -379,7 +405,9 @@ def hinge(options: argparse.Namespace) -> None:
 
 
 def school(options: argparse.Namespace) -> None:
-    """Ragged tasks: ADMM against FISTA with batched Gram products, restart and backtracking (no loop over tasks)."""
+    """Ragged tasks: ADMM against FISTA with batched Gram products, restart and
+    backtracking (no loop over tasks).
+    """
     dataset = load_dataset("school")
     X = np.asarray(dataset.X)
     if X.shape[1] == 27:  # the published optima count the constant column as a feature

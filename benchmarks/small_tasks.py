@@ -2,8 +2,8 @@
 
 Tables are simulated, so the error of a fitted model on new rows is known exactly. Ridge
 regressions in closed form stand for the three strategies: a model per task, one model
-for all tasks, and models per task that are shrunken towards a common one. The statistics
-are those of `mtlrun compare`: folds, scales, gains and verdicts.
+for all tasks, and models per task that are shrunken towards a common one. The
+statistics are those of `mtlrun compare`: folds, scales, gains and verdicts.
 
 The output has a line per design, regime and shrinkage of the variances of tasks: false
 verdicts, coverage of the true gain, and the widths of the intervals.
@@ -116,7 +116,9 @@ class Sums:
 
 
 def fit_centered(gram: np.ndarray, products: np.ndarray, strength: float) -> np.ndarray:
-    """Return the coefficients of ridge regressions with free levels, the level first."""
+    """Return the coefficients of ridge regressions with free levels, the level
+    first.
+    """
     penalty = strength * np.diag([0.0] + [1.0] * N_FEATURES)
     return np.linalg.solve(gram + penalty, products[..., None])[..., 0]
 

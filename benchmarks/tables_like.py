@@ -1,7 +1,9 @@
-"""How long the line of `mtlrun compare` on tables that are alike takes: reading the file of the atlas, and the line.
+"""How long the line of `mtlrun compare` on tables that are alike takes: reading the
+file of the atlas, and the line.
 
-Run with: python benchmarks/tables_like.py [DATASET ...] [--repeats 5]; every measurement is a process of its own, which
-has loaded what `compare` loads but the atlas.
+Run with: python benchmarks/tables_like.py [DATASET ...] [--repeats 5]; every
+measurement is a process of its own, which has loaded what `compare` loads but the
+atlas.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ print(time.perf_counter() - started[0], time.process_time() - started[1])
 
 
 def main() -> None:
-    """Print the medians of wall clock and processor time, with the least and the most."""
+    """Print the medians of wall clock and processor time, with the least and the
+    most.
+    """
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,4 +1,5 @@
-"""Compare methods on several targets with shared rows: scikit-learn's Linnerud data, 20 men and 3 targets.
+"""Compare methods on several targets with shared rows: scikit-learn's Linnerud data, 20
+men and 3 targets.
 
 Run with: python examples/compare_outputs.py
 """
@@ -9,7 +10,9 @@ import mtlrun
 
 
 def main() -> object:
-    """Compare two multi-task methods with the baselines, and predict new rows with the best model."""
+    """Compare two multi-task methods with the baselines, and predict new rows with
+    the best model.
+    """
     data = load_linnerud(as_frame=True)
     result = mtlrun.compare(
         data.frame,

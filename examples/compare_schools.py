@@ -12,7 +12,9 @@ import mtlrun
 def simulated_schools(
     n_schools: int = 12, n_pupils: int = 20, seed: int = 0
 ) -> pd.DataFrame:
-    """Return grades that depend on hours and age; the effect of hours varies slightly between schools."""
+    """Return grades that depend on hours and age; the effect of hours varies
+    slightly between schools.
+    """
     rng = np.random.default_rng(seed)
     schools = []
     for k in range(n_schools):
@@ -34,7 +36,9 @@ def simulated_schools(
 
 
 def main() -> object:
-    """Compare three methods with the baselines; print the leaderboard and the verdict."""
+    """Compare three methods with the baselines; print the leaderboard and the
+    verdict.
+    """
     result = mtlrun.compare(
         simulated_schools(),
         target="grade",

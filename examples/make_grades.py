@@ -1,7 +1,8 @@
-"""Simulate the grades of pupils in 25 schools: `python examples/make_grades.py` writes two tables beside this file.
+"""Simulate the grades of pupils in 25 schools: `python examples/make_grades.py` writes
+two tables beside this file.
 
-In simulated-grades.csv what helps a pupil differs from school to school; in simulated-grades-alike.csv it is the same
-everywhere. No real person is in them.
+In simulated-grades.csv what helps a pupil differs from school to school; in
+simulated-grades-alike.csv it is the same everywhere. No real person is in them.
 """
 
 from pathlib import Path
@@ -21,7 +22,9 @@ SCHOOLS, NOISE = 25, 6.0
 
 
 def table(spread: float, seed: int = 1) -> pd.DataFrame:
-    """Return one row per pupil; `spread` is the standard deviation of the effects between schools."""
+    """Return one row per pupil; `spread` is the standard deviation of the effects
+    between schools.
+    """
     rng = np.random.default_rng(seed)
     found = []
     for school in range(1, SCHOOLS + 1):

@@ -1,7 +1,9 @@
-"""Simulate three tables for the start pages: `python examples/make_tables.py` writes them beside this file.
+"""Simulate three tables for the start pages: `python examples/make_tables.py` writes
+them beside this file.
 
-simulated-visits.csv has several visits of each patient of eight clinics, simulated-spectra.csv three targets per row,
-simulated-photos.csv six tags per row. No real person is in them.
+simulated-visits.csv has several visits of each patient of eight clinics,
+simulated-spectra.csv three targets per row, simulated-photos.csv six tags per row. No
+real person is in them.
 """
 
 from pathlib import Path
@@ -14,7 +16,9 @@ TAGS = ("beach", "boat", "forest", "mountain", "snow", "sunset")
 
 
 def visits(rng: np.random.Generator) -> pd.DataFrame:
-    """Return one row per visit; the effects differ between clinics, the level between patients."""
+    """Return one row per visit; the effects differ between clinics, the level
+    between patients.
+    """
     clinic = np.repeat(np.arange(CLINICS), PATIENTS * VISITS)
     patient = np.repeat(np.arange(CLINICS * PATIENTS), VISITS)
     table = pd.DataFrame(
@@ -46,7 +50,9 @@ def visits(rng: np.random.Generator) -> pd.DataFrame:
 
 
 def spectra(rng: np.random.Generator, rows: int = 150, bands: int = 12) -> pd.DataFrame:
-    """Return one row per sample; two hidden substances drive the spectrum and the three targets."""
+    """Return one row per sample; two hidden substances drive the spectrum and the
+    three targets.
+    """
     hidden = rng.normal(size=(rows, 2))
     light = hidden @ rng.normal(size=(2, bands)) + 0.5 * rng.normal(size=(rows, bands))
     targets = (
@@ -65,7 +71,9 @@ def spectra(rng: np.random.Generator, rows: int = 150, bands: int = 12) -> pd.Da
 def photos(
     rng: np.random.Generator, rows: int = 300, columns: int = 10
 ) -> pd.DataFrame:
-    """Return one row per photo; tags share two directions of the features, and some cells are empty: nobody looked."""
+    """Return one row per photo; tags share two directions of the features, and some
+    cells are empty: nobody looked.
+    """
     looks = rng.normal(size=(rows, columns))
     weights = rng.normal(size=(columns, 2)) @ rng.normal(size=(2, len(TAGS)))
     there = looks @ weights + 2 * rng.normal(size=(rows, len(TAGS))) > [

@@ -1,8 +1,8 @@
 """``python -m mtlrun``, and the entry point of ``mtlrun``."""
 
 # `signal` needs `enum`, whose import takes longer than everything before it, and an
-# interrupt meanwhile would print a traceback. Its functions come from this module, which
-# is part of the interpreter (CPython 3.11 to 3.14).
+# interrupt meanwhile would print a traceback. Its functions come from this module,
+# which is part of the interpreter (CPython 3.11 to 3.14).
 import _signal  # type: ignore[import-not-found]
 import os
 import sys
@@ -22,7 +22,9 @@ def _leave(number: int, frame: "FrameType | None") -> None:
 
 
 def _leave_on_signals() -> None:
-    """Let signals end the process without a word; ignored ones (`nohup`) stay ignored."""
+    """Let signals end the process without a word; ignored ones (`nohup`) stay
+    ignored.
+    """
     defaults = {
         "SIGINT": _signal.default_int_handler,
         "SIGTERM": _signal.SIG_DFL,
@@ -63,8 +65,8 @@ def _working_folder() -> str | None:
 
 
 # Python puts the current folder in front of all that is installed; only what is named
-# there is to be imported from it. mtlrun itself may lie there, in a checkout that is not
-# installed.
+# there is to be imported from it. mtlrun itself may lie there, in a checkout that is
+# not installed.
 _PACKAGE_PARENT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 if (
     not sys.flags.safe_path
@@ -105,11 +107,11 @@ def main() -> None:
 
     _leave_on_signals()
     _open_standard_streams()
-    # The first function to be registered runs last. Python then takes itself apart, which
-    # takes a moment: the command is over, and its exit code stays what it is.
+    # The first function to be registered runs last. Python then takes itself apart,
+    # which takes a moment: the command is over, and its exit code stays what it is.
     atexit.register(_ignore_interrupts)
-    # Modules and records are many objects that stay; to look through all of them again and again took a third of the
-    # time of reading a run.
+    # Modules and records are many objects that stay; to look through all of them again
+    # and again took a third of the time of reading a run.
     gc.set_threshold(10_000, 20, 50)
     from mtlrun.cli.app import main as run
 

@@ -1,10 +1,12 @@
-"""Make the csv files that ``atlas/sharing`` reads from runs of ``atlas/pairs`` and ``atlas/verdicts``.
+"""Make the csv files that ``atlas/sharing`` reads from runs of ``atlas/pairs`` and
+``atlas/verdicts``.
 
-``python scripts/atlas_pairs.py results/atlas/pairs/quick`` writes ``configs/atlas/pairs.csv``,
-with a line per table, seed, learner, number of rows and method. A run of ``atlas/verdicts``
-makes ``configs/atlas/verdicts.csv``, with a line per table and seed. Unfinished runs make
-shorter files. Kind, family and source of the tables are those of ``configs/atlas/tables.csv``;
-simulated tables are a kind of their own.
+``python scripts/atlas_pairs.py results/atlas/pairs/quick`` writes
+``configs/atlas/pairs.csv``, with a line per table, seed, learner, number of rows and
+method. A run of ``atlas/verdicts`` makes ``configs/atlas/verdicts.csv``, with a line
+per table and seed. Unfinished runs make shorter files. Kind, family and source of the
+tables are those of ``configs/atlas/tables.csv``; simulated tables are a kind of their
+own.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ def read_tables() -> dict[str, dict[str, str]]:
 
 
 def described_records(run: Run) -> Iterator[tuple[list[str], str, Record]]:
-    """Yield the description of the table, the method and the record of finished cells."""
+    """Yield the description of the table, the method and the record of finished
+    cells.
+    """
     known = read_tables()
     for label in run.datasets:
         # A simulated table is a source of its own.

@@ -1,7 +1,9 @@
-"""Make the small tables of the atlas from a run of ``atlas/gain``: the gains, and those of every method.
+"""Make the small tables of the atlas from a run of ``atlas/gain``: the gains, and those
+of every method.
 
-``python scripts/atlas_tables.py results/atlas/gain/quick`` writes ``configs/atlas/gains.csv``, which `mtlrun compare`
-and the artefact ``atlas/methods`` read, and ``configs/atlas/methods.csv``. The day is that on which the run ended.
+``python scripts/atlas_tables.py results/atlas/gain/quick`` writes
+``configs/atlas/gains.csv``, which `mtlrun compare` and the artefact ``atlas/methods``
+read, and ``configs/atlas/methods.csv``. The day is that on which the run ended.
 """
 
 from __future__ import annotations
@@ -63,7 +65,9 @@ def kind_of(run: Run, label: str) -> str:
 
 
 def found(run: Run) -> Iterator[tuple[str, str, int, Record]]:
-    """Yield label and kind of the table, number of rows and record of every finished cell."""
+    """Yield label and kind of the table, number of rows and record of every finished
+    cell.
+    """
     for label in run.datasets:
         kind = kind_of(run, label)
         for method in run.methods:

@@ -1,4 +1,5 @@
-"""Rewrite the committed runs below results/ so that they take as little space as they can.
+"""Rewrite the committed runs below results/ so that they take as little space as they
+can.
 
 ``python scripts/compact_results.py results`` after runs were added or computed again.
 Nothing is computed, and all reports stay the same; a second call changes nothing.

@@ -287,7 +287,9 @@ def read_baseline() -> dict[str, dict[str, float]]:
 
 
 def count_paths(paths: list[Path], *, has_files: bool) -> dict[str, Counter[str]]:
-    """Return the counts of files and folders, and of the files inside if `has_files`."""
+    """Return the counts of files and folders, and of the files inside if
+    `has_files`.
+    """
     counts_by_name = {}
     for path in paths:
         files = sorted(path.rglob("*.py")) if path.is_dir() else [path]

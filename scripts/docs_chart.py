@@ -1,7 +1,9 @@
-"""Draw the questions of a page as a chart, an SVG inside the page: `python scripts/docs_chart.py PAGE`.
+"""Draw the questions of a page as a chart, an SVG inside the page: `python
+scripts/docs_chart.py PAGE`.
 
-A question is a heading `## 1. ...?`. Below it stand the answer, `**Yes: ...**`, and the first block of code, which is
-what to run. The colours are those of the theme, light or dark; the width is that of a phone.
+A question is a heading `## 1. ...?`. Below it stand the answer, `**Yes: ...**`, and the
+first block of code, which is what to run. The colours are those of the theme, light or
+dark; the width is that of a phone.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ class Step(NamedTuple):
 
 
 def steps(page: str) -> list[Step]:
-    """Return the questions of a page; one without an answer or without code is an error."""
+    """Return the questions of a page; one without an answer or without code is an
+    error.
+    """
     found = []
     for section in _SECTION.finditer(page):
         answer, code = _ANSWER.search(section["body"]), _CODE.search(section["body"])
@@ -59,7 +63,9 @@ def steps(page: str) -> list[Step]:
 
 
 def command_lines(command: str, width: int = 40) -> list[str]:
-    """Return a command in lines that a shell reads as one: they break before options."""
+    """Return a command in lines that a shell reads as one: they break before
+    options.
+    """
     first, *options = re.split(r" (?=--)", command)
     lines = [first]
     for option in options:

@@ -1,4 +1,6 @@
-"""Check a built site: `python scripts/docs_check.py site` names broken links, and what pages load from other hosts."""
+"""Check a built site: `python scripts/docs_check.py site` names broken links, and
+what pages load from other hosts.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def _pages(site: Path) -> list[Path]:
 
 
 def faults(site: Path) -> Iterator[str]:
-    """Yield what is wrong: a link or a load that leads nowhere, and loads and styles from another host."""
+    """Yield what is wrong: a link or a load that leads nowhere, and loads and styles
+    from another host.
+    """
     pages = {path: Page(path.read_text("utf-8")) for path in _pages(site)}
     for path, page in pages.items():
         name = path.relative_to(site).as_posix()

@@ -1,4 +1,6 @@
-"""A short example for each estimator whose docstring has none, shown on its page of the API and run by the tests."""
+"""A short example for each estimator whose docstring has none, shown on its page of
+the API and run by the tests.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Run the Python blocks of pages and compare what they print with what the pages show.
 
-``python scripts/docs_output.py docs/guide docs/start`` runs every block; with ``--write``
-the printed output is stored in the pages. A block of Python that prints is followed by a
-block of text with its output. The site is not built if the two differ.
+``python scripts/docs_output.py docs/guide docs/start`` runs every block; with
+``--write`` the printed output is stored in the pages. A block of Python that prints is
+followed by a block of text with its output. The site is not built if the two differ.
 
 Code that reads a data set whose files are not on this machine, or that needs a package
 which is not installed, does not run: its stored output is shown as it is.
@@ -83,7 +83,9 @@ def examples(page: str) -> list[Example]:
 
 
 def unavailable(page: str) -> list[str]:
-    """Return the data sets and packages that the code of a page needs and that are not here."""
+    """Return the data sets and packages that the code of a page needs and that are
+    not here.
+    """
     code = "".join(example.code for example in examples(page))
     names = []
     for data_set in dict.fromkeys(_DATA_SET.findall(code)):
@@ -97,7 +99,8 @@ def unavailable(page: str) -> list[str]:
 
 
 def run(page: str, name: str) -> list[str]:
-    """Return what each block of Python prints; later blocks see the names of earlier ones.
+    """Return what each block of Python prints; later blocks see the names of earlier
+    ones.
 
     Parameters
     ----------
@@ -109,7 +112,8 @@ def run(page: str, name: str) -> list[str]:
     Raises
     ------
     Exception
-        Whatever the code raises. Warnings are errors: no page should show code that warns.
+        Whatever the code raises. Warnings are errors: no page should show code that
+        warns.
     """
     namespace: dict[str, Any] = {"__name__": "__main__"}
     printed = []
@@ -126,7 +130,8 @@ def run(page: str, name: str) -> list[str]:
 
 
 def agrees(shown: str, printed: str) -> bool:
-    """Whether an output is the one shown, up to blanks and one unit in the last digit shown.
+    """Whether an output is the one shown, up to blanks and one unit in the last digit
+    shown.
 
     Another processor may round 2.345 up where this one rounds it down. Integers and all
     other text must be equal.
@@ -138,7 +143,9 @@ def agrees(shown: str, printed: str) -> bool:
 
 
 def _words(output: str) -> str:
-    """Return an output with # for every number, without blanks: NumPy aligns columns."""
+    """Return an output with # for every number, without blanks: NumPy aligns
+    columns.
+    """
     return "".join(_NUMBER.sub("#", output).split())
 
 
@@ -168,7 +175,9 @@ def differences(page: str, name: str) -> list[str]:
 
 
 def rewrite(page: str, name: str) -> str:
-    """Return a page with the output that its code prints; equal output stays untouched."""
+    """Return a page with the output that its code prints; equal output stays
+    untouched.
+    """
     pairs = list(zip(examples(page), run(page, name), strict=True))
     # From the end, so that positions of earlier blocks stay valid.
     for example, printed in reversed(pairs):
@@ -183,7 +192,9 @@ def rewrite(page: str, name: str) -> str:
 
 
 def process(path: Path, *, is_writing: bool) -> list[str]:
-    """Check or rewrite one page; return messages, first of all what it needs and misses."""
+    """Check or rewrite one page; return messages, first of all what it needs and
+    misses.
+    """
     page = path.read_text("utf-8")
     if needs := unavailable(page):
         sys.stderr.write(f"{path} is shown as stored: it needs {', '.join(needs)}\n")

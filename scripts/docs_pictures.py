@@ -45,7 +45,8 @@ from mtlrun.estimators import (
     TraceNormMTLClassifier,
 )
 
-#: Pictures are drawn by this many processes: the site must be built quickly on two cores.
+#: Pictures are drawn by this many processes: the site must be built quickly on two
+#: cores.
 N_PROCESSES = 2
 N_TASKS = 12
 N_FEATURES = 10
@@ -748,7 +749,9 @@ def draw_smooth() -> Figure:
 def write_values(
     ax: Axes, matrix: np.ndarray, dark_from: float, decimals: int = 2
 ) -> None:
-    """Write the entries of a matrix into its cells, white on dark; tiny ones are left out."""
+    """Write the entries of a matrix into its cells, white on dark; tiny ones are
+    left out.
+    """
     for (row, column), value in np.ndenumerate(matrix):
         is_shown = decimals == 0 or abs(value) > 0.005
         if is_shown:
@@ -801,9 +804,11 @@ PICTURES: dict[str, Picture] = {
 
 
 def save(fig: Figure, path: Path) -> None:
-    """Write a figure as a small SVG without a date, so that a rebuilt page does not change.
+    """Write a figure as a small SVG without a date, so that a rebuilt page does not
+    change.
 
-    Numbers keep two decimals, a hundredth of a point; comments and metadata are left out.
+    Numbers keep two decimals, a hundredth of a point; comments and metadata are left
+    out.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     stream = io.StringIO()

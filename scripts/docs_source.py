@@ -1,8 +1,11 @@
-"""Collect the sources of the documentation: `python scripts/docs_source.py build/docs`, then Sphinx builds them.
+"""Collect the sources of the documentation: `python scripts/docs_source.py build/docs`,
+then Sphinx builds them.
 
-Pages that lie outside docs/ take part in the site and stay where they are: CHANGELOG.md, SECURITY.md, results/ with
-every report, its table and its figures; notebooks appear with what their cells show. Links are written as they hold in
-the repository; here they become those of the site. Only what changed is written, so that a second build is short.
+Pages that lie outside docs/ take part in the site and stay where they are:
+CHANGELOG.md, SECURITY.md, results/ with every report, its table and its figures;
+notebooks appear with what their cells show. Links are written as they hold in the
+repository; here they become those of the site. Only what changed is written, so that a
+second build is short.
 """
 
 from __future__ import annotations
@@ -32,7 +35,8 @@ _OUTPUT = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _EXAMPLE = re.compile(r"^examples/gallery/(plot_\w+)\.py$")
-#: Names behind "Classes: " lead to the list of all classes; on the site each has a page.
+#: Names behind "Classes: " lead to the list of all classes; on the site each has a
+#: page.
 _CLASSES = re.compile(r"(?<=: )\[((?:[A-Z]\w+(?:, )?)+)\]\([./]*api/estimators\.md\)")
 _TITLE = re.compile(r'^```(\w+) title="([^"]+)"$', re.MULTILINE)
 #: Stands in a page where the chart of its questions belongs.
@@ -86,7 +90,9 @@ def collect(target: Path) -> None:
 
 
 def page(text: str, place: Path, path: Path) -> str:
-    """Return a page as the site has it: links between its pages, file names above code, reports outside the menu."""
+    """Return a page as the site has it: links between its pages, file names above
+    code, reports outside the menu.
+    """
     origin, uri = path.relative_to(ROOT).as_posix(), place.as_posix()
 
     def moved(link: re.Match[str]) -> str:
@@ -115,7 +121,9 @@ def _class_links(link: re.Match[str]) -> str:
 
 
 def figures() -> str:
-    """Return a page with figures of every run that has some, by paper, each with a link to its report."""
+    """Return a page with figures of every run that has some, by paper, each with a
+    link to its report.
+    """
     lines = [
         "# Figures of the runs",
         "",
@@ -146,7 +154,9 @@ def figures() -> str:
 
 
 def command_line() -> str:
-    """Return a page with every command, its arguments and options, as `--help` has them."""
+    """Return a page with every command, its arguments and options, as `--help` has
+    them.
+    """
     lines = ["# Command line", "", "The same text as `mtlrun COMMAND --help`."]
 
     def section(name: str, command: Any, level: int) -> None:

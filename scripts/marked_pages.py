@@ -36,7 +36,8 @@ MAX_AUTHORS = 4
 _ENTRY = re.compile(r"^@\w+{(\w+),\n(.*?)^}$", re.DOTALL | re.MULTILINE)
 _FIELD = re.compile(r"(\w+) = {((?:[^{}]|{[^{}]*})*)}")
 _PAGE = re.compile(r"docs/(\w+)\.md")
-#: Sections of an experiment that are quoted, with the word before each, and what in them does not say much.
+#: Sections of an experiment that are quoted, with the word before each, and what in
+#: them does not say much.
 _QUOTED = {
     "split": "split",
     "selection": "parameter search",
@@ -52,8 +53,9 @@ def filled(text: str) -> str:
     Parameters
     ----------
     text : str
-        The page. ``choices: PAPER`` and ``end of choices`` in comments enclose the lists of a paper, which is the first
-        part of the ids of its experiments; behind ``include: PATH`` stands the content of a file.
+        The page. ``choices: PAPER`` and ``end of choices`` in comments enclose the
+        lists of a paper, which is the first part of the ids of its experiments; behind
+        ``include: PATH`` stands the content of a file.
 
     Returns
     -------
@@ -128,7 +130,9 @@ def _without_latex(value: str) -> str:
 
 
 def choices(paper: str) -> str:
-    """Return the choices of a paper as Markdown: those of several artefacts once, then every artefact."""
+    """Return the choices of a paper as Markdown: those of several artefacts once,
+    then every artefact.
+    """
     experiments = [
         load_experiment(entry.id, profile=FULL)
         for entry in catalogue()
@@ -186,7 +190,9 @@ def _item(text: str) -> str:
 
 
 def _readings(experiment: Experiment) -> list[str]:
-    """Return a line per reading: its name and reason, and the rule that made one of them the main one."""
+    """Return a line per reading: its name and reason, and the rule that made one of
+    them the main one.
+    """
     lines = []
     for name, reading in experiment.spec.readings.items():
         more = "" if reading.plausible else " For comparison; not used in the verdict."
@@ -198,7 +204,9 @@ def _readings(experiment: Experiment) -> list[str]:
 
 
 def _protocol(experiment: Experiment) -> list[str]:
-    """Return splits, search, timing and metrics, of the data sets with their own too, in one line, or no line."""
+    """Return splits, search, timing and metrics, of the data sets with their own
+    too, in one line, or no line.
+    """
     spec, config = experiment.spec, dict(experiment.config)
     said = [f"{spec.repeats} repeats"] if spec.repeats > 1 else []
     if spec.sweep:

@@ -1,7 +1,9 @@
-"""Run the notebooks of docs/tutorials and write them as pages: `python scripts/notebooks.py NOTEBOOK`.
+"""Run the notebooks of docs/tutorials and write them as pages: `python
+scripts/notebooks.py NOTEBOOK`.
 
-Cells are Python only. They run one after the other in an empty folder, as in Jupyter; what the last expression of a
-cell shows there is shown below it. No package of Jupyter is needed.
+Cells are Python only. They run one after the other in an empty folder, as in Jupyter;
+what the last expression of a cell shows there is shown below it. No package of Jupyter
+is needed.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ def cells(path: Path) -> list[tuple[str, str]]:
 
 
 def run(path: Path, folder: Path) -> list[tuple[str, str, str]]:
-    """Run the code in a folder; return type, source and what is shown, as HTML, of every cell."""
+    """Run the code in a folder; return type, source and what is shown, as HTML, of
+    every cell.
+    """
     names: dict[str, Any] = {"__name__": "__main__"}
     found = cells(path)
     with _inside(folder), warnings.catch_warnings():

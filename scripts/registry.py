@@ -1,10 +1,11 @@
-"""Derive the registry ``mtlrun/registry_data.py`` from the code, and ``docs/methods.md``.
+"""Derive the registry ``mtlrun/registry_data.py`` from the code, and
+``docs/methods.md``.
 
-``python scripts/registry.py`` after a change of a method, another estimator, a metric, an
-analysis, a reader or a generator. The registry has the metadata of methods and metrics and
-the parameters of all classes and functions that a file can name, so that they are known
-without an import. Classes of other packages that shipped experiments name are described
-as the installed version has them.
+``python scripts/registry.py`` after a change of a method, another estimator, a metric,
+an analysis, a reader or a generator. The registry has the metadata of methods and
+metrics and the parameters of all classes and functions that a file can name, so that
+they are known without an import. Classes of other packages that shipped experiments
+name are described as the installed version has them.
 """
 
 from __future__ import annotations
@@ -228,7 +229,7 @@ def method_info(cls: type) -> MethodInfo:
         **common | ({"losses": loss} if loss else {}),
         name=cls.__name__,
         class_path=f"{cls.__module__}:{cls.__name__}",
-        summary=head.split("\n")[0].removesuffix("."),
+        summary=_summary(head).removesuffix("."),
         objective=" ".join(head.split("::\n\n")[1].split("\n\n")[0].split()),
         kind="classifier" if is_classifier(cls()) else "regressor",
         designs=DESIGNS,
@@ -242,7 +243,8 @@ def method_info(cls: type) -> MethodInfo:
 
 
 def _zero_from(cls: type) -> str:
-    """Return the method, such as alpha_max, that finds the strength of zero coefficients.
+    """Return the method, such as alpha_max, that finds the strength of zero
+    coefficients.
 
     A class that inherits one and has no such strength sets it to None.
     """
@@ -250,6 +252,11 @@ def _zero_from(cls: type) -> str:
         if name.endswith("_max") and callable(getattr(cls, name)):
             return name
     return ""
+
+
+def _summary(docstring: str) -> str:
+    """Return the first paragraph of a docstring as one line."""
+    return " ".join(docstring.partition("\n\n")[0].split())
 
 
 def _parameter(parameter: inspect.Parameter, rule: Any) -> dict[str, Any]:
@@ -299,7 +306,7 @@ def page_text(
         for info in listed_methods
     ]
     wrappers = [
-        (f"`{cls.__module__}:{cls.__name__}`", sections(cls.__doc__)[""].split("\n")[0])
+        (f"`{cls.__module__}:{cls.__name__}`", _summary(sections(cls.__doc__)[""]))
         for cls in others
     ]
     elsewhere: dict[tuple[str, str], list[str]] = {}

@@ -1,8 +1,10 @@
-"""Write what the runs below results/ say: README's outcome, results/summary.md, a page per paper, the reports.
+"""Write what the runs below results/ say: README's outcome, results/summary.md, a page
+per paper, the reports.
 
-``python scripts/results_pages.py --write`` after a run was added or a verdict changed; ``--check`` ends with 1 when the
-files are not what the runs say. Nothing is computed again. Figures are drawn where a report shows one that is not
-there yet; those that join published numbers to ours, and the strip of verdicts, are drawn anew each time.
+``python scripts/results_pages.py --write`` after a run was added or a verdict changed;
+``--check`` ends with 1 when the files are not what the runs say. Nothing is computed
+again. Figures are drawn where a report shows one that is not there yet; those that join
+published numbers to ours, and the strip of verdicts, are drawn anew each time.
 """
 
 from __future__ import annotations
@@ -114,7 +116,8 @@ OURS_LEGEND = (
 def outcome(
     overview: Overview, paper: str, words: dict[str, Any], *, brief: bool = False
 ) -> list[str]:
-    """Return what became of a paper, in a few sentences; a `brief` account names the claims that hold, if they are few.
+    """Return what became of a paper, in a few sentences; a `brief` account names the
+    claims that hold, if they are few.
 
     The page of the paper lists them.
     """
@@ -155,7 +158,9 @@ def outcome(
 def _holding(
     claims: Sequence[tuple[RunReport, Any]], words: dict[str, Any]
 ) -> list[str]:
-    """Return the claims that hold with our numbers, in their short form where there is one."""
+    """Return the claims that hold with our numbers, in their short form where there
+    is one.
+    """
     short = words.get("headlines", {}) | words.get("short", {})
     held = sorted(
         (claim for _, claim in claims if claim.verdict in HOLDING),
@@ -172,7 +177,9 @@ def _holding(
 
 
 def block(overview: Overview, about: dict[str, Any]) -> str:
-    """Return what stands between the markers of the README: a few sentences per paper, a line for each."""
+    """Return what stands between the markers of the README: a few sentences per
+    paper, a line for each.
+    """
     lines = []
     for paper in runs_by_paper(overview.entries):
         if words := about.get(paper):
@@ -186,7 +193,9 @@ def block(overview: Overview, about: dict[str, Any]) -> str:
 
 
 def index_block(strip: Strip, papers: Sequence[str]) -> str:
-    """Return what stands between the markers of the index of the papers: the strip, and its counts as a table."""
+    """Return what stands between the markers of the index of the papers: the strip,
+    and its counts as a table.
+    """
     kinds = [kind for kind in SQUARES if any(kind in row.counts for row in strip.rows)]
     table = ReportTable.of("paper", "claims:count")
     table.columns += [Column(SQUARES[kind], "count") for kind in kinds]
@@ -199,7 +208,8 @@ def index_block(strip: Strip, papers: Sequence[str]) -> str:
 
 
 def _between(text: str, name: str, begin: str, end: str, content: str) -> str:
-    """Return a text with what stands between two markers replaced; `content` includes the markers.
+    """Return a text with what stands between two markers replaced; `content` includes
+    the markers.
 
     Raises
     ------
@@ -276,7 +286,9 @@ def page(overview: Overview, paper: str, words: dict[str, Any], root: Path) -> s
 
 
 def _own(own: dict[str, str] | None) -> list[str]:
-    """Return how to use the method of the paper on a table of one's own: a sentence, and what to type."""
+    """Return how to use the method of the paper on a table of one's own: a sentence,
+    and what to type.
+    """
     return (
         ["## On your own table", own["text"], f"```sh\n{own['command']}\n```"]
         if own
@@ -301,7 +313,8 @@ def _table(overview: Overview, claims: Sequence[tuple[RunReport, Any]]) -> Repor
 
 
 def _dependence(claim: Any) -> str:
-    """Say under which of the interpretations that count a claim holds or fails, whichever are fewer.
+    """Say under which of the interpretations that count a claim holds or fails,
+    whichever are fewer.
 
     Where some leave it undecided, both are said: neither list implies the other.
     """
@@ -354,7 +367,9 @@ def _figures(entries: Sequence[RunReport], root: Path, note: str) -> list[str]:
 
 
 def _readings(overview: Overview, claims: Sequence[tuple[RunReport, Any]]) -> list[str]:
-    """Return the verdicts under every interpretation of what the paper leaves open, folded."""
+    """Return the verdicts under every interpretation of what the paper leaves open,
+    folded.
+    """
     grid = ReportTable.of("id", "overall", "under each interpretation")
     for entry, claim in claims:
         _, found = with_most_interpretations(overview, entry, claim)
@@ -411,7 +426,9 @@ def _errata(title: str | None, root: Path) -> list[str]:
 
 
 def _wrapped(text: str) -> str:
-    """Break prose at 100 characters; tables, pictures and headings stay on their line."""
+    """Break prose at 100 characters; tables, pictures and headings stay on their
+    line.
+    """
     if text.startswith(("|", "#", "!", "<", "```")):
         return text
     intro, _, bullets = text.partition("\n\n")
@@ -431,7 +448,8 @@ def texts(root: Path, overview: Overview | None = None) -> dict[str, str]:
     Raises
     ------
     SystemExit
-        If README.md or the index of the papers does not have both markers, in their order.
+        If README.md or the index of the papers does not have both markers, in their
+        order.
     """
     overview = read_overview(root / RESULTS) if overview is None else overview
     about = yaml.safe_load(WORDS.read_text("utf-8"))
@@ -510,7 +528,9 @@ def _today(claim: Any) -> str:
 
 
 def _strip(overview: Overview) -> tuple[Strip | None, list[str]]:
-    """Return the strip of verdicts under the names of the papers, and which papers it has."""
+    """Return the strip of verdicts under the names of the papers, and which papers
+    it has.
+    """
     about = yaml.safe_load(WORDS.read_text("utf-8"))
     titles = {paper: str(words.get("name", paper)) for paper, words in about.items()}
     with_claims = [
@@ -522,10 +542,12 @@ def _strip(overview: Overview) -> tuple[Strip | None, list[str]]:
 
 
 def stale_drawings(root: Path, overview: Overview) -> dict[str, Drawing | None]:
-    """Return the files of figures to be drawn, with the figure, and those to be removed, with None.
+    """Return the files of figures to be drawn, with the figure, and those to be
+    removed, with None.
 
-    A drawing depends on the version of matplotlib, so that figures are compared by the numbers and verdicts that
-    stand in them: the strip by its claims and words, the others by whether they are there.
+    A drawing depends on the version of matplotlib, so that figures are compared by the
+    numbers and verdicts that stand in them: the strip by its claims and words, the
+    others by whether they are there.
     """
     found: dict[str, Drawing | None] = {}
     for entry in overview.entries:

@@ -1,13 +1,15 @@
-"""Kill `mtlrun reproduce`, `compare` and `train` again and again, continue them, and compare with undisturbed runs.
+"""Kill `mtlrun reproduce`, `compare` and `train` again and again, continue them, and
+compare with undisturbed runs.
 
     python scripts/soak.py --kills 10 --seed 0 [--command compare] [--folder DIR]
 
-A kill (SIGKILL) takes the whole process group, or the command alone, whose workers must end by themselves: at a random
-instant, the moment a temporary file is seen (something is being written), or the moment a new cell is seen. Every
-fourth start is a new process with --jobs 2, the others are forked from this one, which has the
-libraries loaded: most of their life is work.
-After every kill all cells must be readable and those that were finished untouched; after the end of a run its cells and
-its results must be those of the undisturbed run but for seconds, with no temporary file left.
+A kill (SIGKILL) takes the whole process group, or the command alone, whose workers must
+end by themselves: at a random instant, the moment a temporary file is seen (something
+is being written), or the moment a new cell is seen. Every fourth start is a new process
+with --jobs 2, the others are forked from this one, which has the libraries loaded: most
+of their life is work. After every kill all cells must be readable and those that were
+finished untouched; after the end of a run its cells and its results must be those of
+the undisturbed run but for seconds, with no temporary file left.
 """
 
 from __future__ import annotations
@@ -68,7 +70,9 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Command:
-    """A command that is killed: what it is started with, and where cells and results lie below its output."""
+    """A command that is killed: what it is started with, and where cells and results
+    lie below its output.
+    """
 
     words: tuple[str, ...]
     store: Path
@@ -205,7 +209,9 @@ class Soak:
         )
 
     def run(self) -> None:
-        """Make the undisturbed run, then runs that are killed until there were enough kills."""
+        """Make the undisturbed run, then runs that are killed until there were
+        enough kills.
+        """
         write_inputs(self.root)
         started = time.monotonic()
         must(
@@ -291,7 +297,9 @@ class Soak:
             time.sleep(0.0005 if kind == "write" else 0.003)
 
     def _names(self, output: Path) -> frozenset[str]:
-        """Return the names of the files among the cells and in the folder of the results."""
+        """Return the names of the files among the cells and in the folder of the
+        results.
+        """
         found: list[str] = []
         for place in (
             output / self.command.store / "cells",
@@ -343,7 +351,9 @@ def strays(folder: Path) -> list[Path]:
 def untouched(
     store: Path, finished: dict[str, tuple[int, int]]
 ) -> dict[str, tuple[int, int]]:
-    """Check that all cells can be read and that finished ones are the same files; return all that are finished now."""
+    """Check that all cells can be read and that finished ones are the same files;
+    return all that are finished now.
+    """
     from mtlrun.engine.record import Records
 
     records = Records(store)
@@ -363,7 +373,9 @@ def untouched(
 
 
 def compare(command: Command, output: Path, still: Path, root: Path) -> None:
-    """Check that a finished run is that of nobody's disturbing, and left nothing behind."""
+    """Check that a finished run is that of nobody's disturbing, and left nothing
+    behind.
+    """
     left = [*strays(output), *output.rglob("*.damaged"), *output.rglob("unfinished.*")]
     must(not left, f"left behind: {', '.join(path.name for path in left)}")
     found, expected = (
@@ -404,7 +416,9 @@ def content(command: Command, output: Path, copy: Path) -> dict[str, Any]:
 
 
 def table(store: Path, result: Path) -> str:
-    """Return the table of an experiment, made of records that took no time; changes them."""
+    """Return the table of an experiment, made of records that took no time; changes
+    them.
+    """
     from mtlrun.engine.record import Record
     from mtlrun.lab.report.build import build_report
     from mtlrun.lab.report.formats import render

@@ -1,14 +1,14 @@
 """Count what of mtlrun executes on the way of one number, and of a small comparison.
 
-``python scripts/walk.py [reproduce|compare]`` prints the files, and how many functions of
-how many classes they have that execute. ``reproduce`` computes one number of
+``python scripts/walk.py [reproduce|compare]`` prints the files, and how many functions
+of how many classes they have that execute. ``reproduce`` computes one number of
 ``reproduce table2 --profile demo``, its report included; ``compare`` compares the four
 baselines on a table of 120 rows. Importing a module does not count by itself; executing
 one of its functions or methods does, also where an import calls it.
 
-The script fails above `LIMITS`. They are little above the present counts: lower them when
-a walk has become shorter. The aims are 450 functions of 45 classes for ``reproduce``, and 500
-functions in 60 files for ``compare``.
+The script fails above `LIMITS`. They are little above the present counts: lower them
+when a walk has become shorter. The aims are 450 functions of 45 classes for
+``reproduce``, and 500 functions in 60 files for ``compare``.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Counts:
 
 
 # Raised on 2026-11-27: a comparison has two alternatives, races, intervals and pictures
-# now, workers are forked from a server of the package's own, and packed statements of the
-# engine and of the reports became small functions with names.
+# now, workers are forked from a server of the package's own, and packed statements of
+# the engine and of the reports became small functions with names.
 LIMITS = {
     "reproduce": Counts(files=91, functions=950, classes=77),
     "compare": Counts(files=123, functions=1180, classes=114),
@@ -76,7 +76,8 @@ def files_of(codes: set[CodeType]) -> list[str]:
 def counts_of(codes: set[CodeType]) -> Counts:
     """Return how many functions these are, in how many files and classes.
 
-    Comprehensions, generator expressions and lambdas belong to the function around them.
+    Comprehensions, generator expressions and lambdas belong to the function around
+    them.
     """
     named = {code for code in codes if not code.co_name.startswith("<")}
     owners = {(code.co_filename, code.co_qualname.rpartition(".")[0]) for code in named}

@@ -28,7 +28,9 @@ citation: none
 
 
 def make(folder: Path) -> Path:
-    """Write ``plants/plants.csv`` and its card ``cards/plants.yaml`` into a data directory."""
+    """Write ``plants/plants.csv`` and its card ``cards/plants.yaml`` into a data
+    directory.
+    """
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"sun": rng.normal(size=80), "water": rng.normal(size=80)})
     table["garden"] = np.repeat(["east", "north", "south", "west"], 20)

@@ -1,4 +1,6 @@
-"""A custom measure: an experiment can record quantities other than the score of a fitted model."""
+"""A custom measure: an experiment can record quantities other than the score of a
+fitted model.
+"""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A method of one's own: ridge regression of every task towards the ridge regression of all tasks together."""
+"""A custom method: ridge regression of each task towards the pooled ridge regression."""
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,11 @@ from mtlrun.problem.taskdata import TaskData
 
 
 class TowardsPooled(RegressorMTL, BaseMTL):
-    """v = argmin ||y - X v||^2 + common ||v||^2 over all rows, w_t = argmin ||y_t - X_t w||^2 + alpha ||w - v||^2."""
+    """Ridge regression per task that shrinks towards a pooled one.
+
+    v = argmin ||y - X v||^2 + common ||v||^2 over all rows, and then
+    w_t = argmin ||y_t - X_t w||^2 + alpha ||w - v||^2 for each task.
+    """
 
     alpha: Positive = 1.0
     common: Positive = 1.0
@@ -43,7 +47,7 @@ def _moments(X, y, weights):
 
 
 def main() -> object:
-    """Put the method beside those of mtlrun on simulated schools."""
+    """Compare the method with methods of mtlrun on simulated schools."""
     rng = np.random.default_rng(0)
     rows = pd.DataFrame(rng.normal(size=(240, 3)), columns=["hours", "age", "sleep"])
     rows["school"] = np.repeat([f"school {k}" for k in range(12)], 20)

@@ -1,4 +1,4 @@
-"""A penalty of one's own: rows of W with weights, for features that are known to matter, and the model that uses it."""
+"""A custom penalty with a weight per feature, and the model that uses it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,9 @@ class WeightedRows(Penalty):
         return self.alpha * float(np.array(self.weights) @ np.linalg.norm(W, axis=1))
 
     def prox(self, W, step):
-        """Return argmin_V step * value(V) + ||V - W||_F^2 / 2: every row shrinks by its own threshold."""
+        """Return argmin_V step * value(V) + ||V - W||_F^2 / 2; each row has a
+        threshold.
+        """
         norms = np.linalg.norm(W, axis=1)
         thresholds = step * self.alpha * np.array(self.weights)
         return (
@@ -31,7 +33,7 @@ class WeightedRows(Penalty):
         )
 
     def dual_norm(self, Z):
-        """Return the dual norm / alpha: solvers need it for the duality gap at which they stop."""
+        """Return the dual norm / alpha, which solvers need for the duality gap."""
         largest = float(np.max(np.linalg.norm(Z, axis=1) / np.array(self.weights)))
         return (
             largest / self.alpha if self.alpha > 0 else (np.inf if largest > 0 else 0.0)
@@ -39,7 +41,7 @@ class WeightedRows(Penalty):
 
 
 class WeightedFeatureMTL(RegressorMTL, PenalizedMTL):
-    """sum_t 1/2 ||y_t - X_t w_t - b_t||^2 + alpha * sum over features of weights[j] * ||W[j, :]||_2."""
+    """1/2 sum of squared errors + alpha * sum_j weights[j] * ||W[j, :]||_2."""
 
     weights: Sequence[float] | None = None
 

@@ -2,9 +2,10 @@
 Five penalties, five pictures of W
 ==================================
 
-The coefficients of eight related regressions form a matrix W, one column per task. A penalty says what pattern you
-expect in it. On the same 30 rows per task the five fits below look different: single entries, whole rows, a few
-directions, equal columns, or no pattern at all.
+The coefficients of eight related regressions form a matrix W, one column per task. A
+penalty expresses the pattern that you expect in it. On the same 30 rows per task, the
+five fits below look different: single entries, whole rows, a few directions, equal
+columns, or no pattern at all.
 """
 
 import matplotlib.pyplot as plt

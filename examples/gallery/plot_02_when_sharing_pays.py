@@ -2,8 +2,9 @@
 When sharing pays
 =================
 
-Tasks with few rows borrow from the others; tasks with many do not need to. The error of coefficients, relative to
-separate models, against the number of rows per task.
+Tasks with few rows borrow strength from the others; tasks with many rows do not need
+to. The figure shows the error of the coefficients, relative to separate models, against
+the number of rows per task.
 """
 
 import matplotlib.pyplot as plt
@@ -32,8 +33,9 @@ def error(model, n_rows):
 separate = np.array([error(IndependentRidge(1.0), n) for n in rows])
 
 # %%
-# With six rows for six coefficients, separate models are hopeless; with hundreds, they catch up. The pooled model is
-# good only as long as its bias is smaller than the noise of the others.
+# With six rows for six coefficients, separate models fail; with hundreds of rows, they
+# catch up. The pooled model is good only as long as its bias is smaller than the noise
+# of the other models.
 
 fig, ax = plt.subplots(layout="constrained")
 for name, model in {

@@ -2,8 +2,9 @@
 When sharing loses
 ==================
 
-Twelve tasks of which two obey a different law. A pooled model helps most tasks and harms those two; partial pooling
-harms them less. Look at the gain of every task, not only at the average.
+Two of twelve tasks follow a different rule. A pooled model helps most tasks and harms
+these two; partial pooling harms them less. Look at the gain of each task, not only at
+the average.
 """
 
 import matplotlib.pyplot as plt

@@ -2,10 +2,11 @@
 Partial pooling as shrinkage
 ============================
 
-How much do people slow down for each day without enough sleep? A hierarchical model pulls every subject towards the
-mean: far where a subject has few rows, little where it has many. The table of 18 subjects is read if it is at hand
-(``mtlrun data fetch sleepstudy``); otherwise a simulated table of the same shape takes its place, and the title of the
-figure says so. Every second subject keeps four of its ten days.
+How much do people slow down with each day without enough sleep? A hierarchical model
+pulls each subject towards the mean: strongly if the subject has few rows, weakly if it
+has many. The table of 18 subjects is used if it is installed (``mtlrun data fetch
+sleepstudy``); otherwise a simulated table of the same shape is used, as the title of
+the figure then states. Every second subject keeps four of its ten days.
 """
 
 import matplotlib.pyplot as plt
@@ -35,8 +36,9 @@ shared = HierarchicalMTL("full").fit(X, y, task_id=task)
 print(f"mean slope {shared.mean_coef_[0]:.1f} ms per day")
 
 # %%
-# Each arrow starts at the estimate of a separate least-squares fit and ends at the partially pooled one. Subjects with
-# four days move far, those with ten less. Nothing was tuned: the estimated variances say how far.
+# Each arrow starts at the estimate of a separate least-squares fit and ends at the
+# partially pooled one. Subjects with four days move further than subjects with ten.
+# Nothing was tuned: the estimated variances determine how far.
 
 fig, ax = plt.subplots(layout="constrained")
 for offset, size, color in ((0, 10, "tab:blue"), (1, 4, "tab:orange")):

@@ -2,8 +2,9 @@
 A dot per school, with its interval
 ===================================
 
-Which schools differ from the average? Ranking raw averages rewards small schools, whose averages vary most. A
-hierarchical model gives every school an estimate and an interval.
+Which schools differ from the average? A ranking of raw averages favors small schools,
+whose averages vary most. A hierarchical model gives each school an estimate with an
+interval.
 """
 
 import matplotlib.pyplot as plt
@@ -25,8 +26,9 @@ raw = np.array([np.mean((grade - 3 * hours)[school == s]) for s in range(n_schoo
 order = np.argsort(level)
 
 # %%
-# Open circles are raw averages, adjusted for hours of study; dots are the estimates of the model with 95% intervals.
-# Small circles, schools with few rows, are pulled furthest towards the average.
+# Open circles are raw averages, adjusted for hours of study; dots are the estimates of
+# the model with 95% intervals. Schools with few rows (small circles) are pulled most
+# strongly towards the average.
 
 fig, ax = plt.subplots(figsize=(6.4, 6), layout="constrained")
 places = np.arange(n_schools)

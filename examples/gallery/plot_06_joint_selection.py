@@ -2,9 +2,11 @@
 Features enter together
 =======================
 
-Which measurements predict cadmium, cobalt and copper in soil? Along the path of the joint-feature penalty a feature
-enters for all three metals at once. The table of 359 samples is read if it is at hand (``mtlrun data fetch jura``);
-otherwise a simulated table takes its place, in which four of fifteen features are real, and the title says so.
+Which measurements predict cadmium, cobalt and copper in soil? Along the path of the
+joint-feature penalty, a feature enters for all three metals at once. The table of 359
+samples is used if it is installed (``mtlrun data fetch jura``); otherwise a simulated
+table with four informative features of fifteen is used, as the title of the figure then
+states.
 """
 
 import matplotlib.pyplot as plt
@@ -28,8 +30,9 @@ X = (X - X.mean(axis=0)) / X.std(axis=0)
 Y = (Y - Y.mean(axis=0)) / Y.std(axis=0)
 
 # %%
-# ``path`` returns the coefficients for many strengths; each fit starts from the one before. The height of a line is
-# the norm of the coefficients of one feature in the three tasks, in standard deviations.
+# ``path`` returns the coefficients for many strengths; each fit starts from the
+# previous solution. The height of a line is the norm of the coefficients of one feature
+# in the three tasks, in standard deviations.
 
 path = JointFeatureMTL().path(X, Y, alphas=40)
 norms = np.linalg.norm(path.coef, axis=1)

@@ -2,8 +2,8 @@
 Shared and private features
 ===========================
 
-The dirty model writes W as P + Q. Rows of P are features that all tasks use; single entries of Q are exceptions of
-single tasks.
+The dirty model writes W as P + Q. Rows of P are features that all tasks use; single
+entries of Q are exceptions for single tasks.
 """
 
 import matplotlib.pyplot as plt
@@ -24,7 +24,8 @@ X = rng.normal(size=(task.size, n_features))
 y = (X * W[task]).sum(axis=1) + rng.normal(size=task.size)
 
 # %%
-# ``lam`` is the price of a private entry relative to a shared row: too low and P is empty, too high and Q is.
+# ``lam`` is the penalty on a private entry relative to a shared row: if it is too
+# small, P is empty; if it is too large, Q is empty.
 
 model = DirtyMTL(alpha=80, lam=0.3).fit(X, y, task_id=task)
 panels = {

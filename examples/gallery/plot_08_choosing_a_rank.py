@@ -2,8 +2,9 @@
 The rank that the data support
 ==============================
 
-The trace norm shrinks singular values. At the strength chosen by cross-validation those of the three real factors stand
-above the rest; separate least squares has no such gap.
+The trace norm shrinks singular values. At the strength selected by cross-validation,
+the singular values of the three true factors are clearly larger than the rest; separate
+least squares has no such gap.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Finding outlier tasks
 =====================
 
-Robust multi-task learning splits W into a shared low-rank part and a part E whose columns are zero except for tasks
-that fit nowhere. The norms of these columns name the outliers.
+Robust multi-task learning splits W into a shared low-rank part and a part E whose
+columns are zero for all ordinary tasks. The norms of these columns reveal the outliers.
 """
 
 import matplotlib.pyplot as plt

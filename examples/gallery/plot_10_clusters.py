@@ -2,8 +2,8 @@
 Clusters of tasks
 =================
 
-Tasks come in three kinds, in random order. The correlations of the fitted coefficients, sorted by a hierarchical
-clustering, show three blocks.
+Tasks belong to three groups, in random order. The correlations of the fitted
+coefficients, sorted by hierarchical clustering, show three blocks.
 """
 
 import matplotlib.pyplot as plt
@@ -23,7 +23,8 @@ X = rng.normal(size=(task.size, n_features))
 y = (X * W[task]).sum(axis=1) + 1.5 * rng.normal(size=task.size)
 
 # %%
-# Separate models are too noisy to show the kinds clearly. Numbers on the axes are the true kinds.
+# Separate models are too noisy to show the groups clearly. Numbers on the axes are the
+# true groups.
 
 models = {
     "separate ridge": IndependentRidge(1.0),

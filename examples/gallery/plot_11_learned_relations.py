@@ -2,9 +2,10 @@
 Relations learned from the data
 ===============================
 
-Seven joints of a robot arm: the torques of some depend on the pose in the same way, of others in the opposite way,
-of one in its own. MTRL is told nothing of this and finds it from 15 rows per joint. (Simulated; the real SARCOS arm
-needs a download: ``mtlrun data info sarcos``.)
+Seven joints of a robot arm: some torques depend on the pose in the same way, others in
+the opposite way, and one in a different way. MTRL does not know this and learns it from
+15 rows per joint. (Simulated; the real SARCOS arm needs a download: ``mtlrun data info
+sarcos``.)
 """
 
 import matplotlib.pyplot as plt

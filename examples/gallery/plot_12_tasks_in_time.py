@@ -2,8 +2,9 @@
 Tasks in time
 =============
 
-Twenty-four months are twenty-four tasks. Effects of a feature move slowly, or jump once. A smooth penalty suits the
-first kind, fusion the second; both beat separate fits, which see 15 rows a month.
+Each of 24 months is a task. The effect of a feature changes slowly or jumps once. A
+smooth penalty suits the first case, fusion the second; both beat separate fits, which
+have 15 rows per month.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,9 @@
 A known graph of tasks
 ======================
 
-Splice sites of related organisms are recognized by similar rules, and the tree of life says who is related. The graph
-is known, so it can be used: here a simulated tree of six species and a linear SVM that it couples.
+Splice sites of related organisms follow similar rules, and the tree of life tells which
+organisms are related. So the graph is known: this example couples linear SVMs along a
+simulated tree of six species.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Rare labels gain most
 =====================
 
-In multilabel data each label is a task on the same rows. Frequent labels can stand alone; rare ones have few positive
-rows and profit from what they share.
+In multilabel data each label is a task on the same rows. Frequent labels can be learned
+separately; rare labels have few positive rows and benefit from sharing.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Missing targets
 ===============
 
-Twelve targets on the same rows, of which more and more are missing. Separate models lose rows; low-rank models recover
-what is missing from the other targets.
+An increasing share of twelve targets on the same rows is missing. Separate models lose
+rows; low-rank models recover missing values from the other targets.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Which kernel for which task
 ===========================
 
-Every task mixes four kernels with weights of its own. Pulling the weights together makes tasks with the same needs
-choose the same kernels: columns become equal, and groups appear.
+Each task mixes four kernels with separate weights. Pulling the weights together makes
+similar tasks choose the same kernels: columns become equal, and groups appear.
 """
 
 import matplotlib.pyplot as plt

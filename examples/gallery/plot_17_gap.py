@@ -26,7 +26,8 @@ best = TraceNormMTL(alpha=1.0, tol=1e-10, max_iter=50_000).fit(X, y, task_id=tas
 steps = [2**k for k in range(2, 10)]
 gaps, excess = [], []
 for n in steps:
-    # A tolerance out of reach: the fit ends after exactly so many iterations, and says that it is not finished.
+    # With this unreachable tolerance, the fit ends after exactly this many iterations
+    # and warns that it has not converged.
     model = TraceNormMTL(
         alpha=1.0, solver="fista", tol=1e-12, max_iter=n, warm_start=False
     )

@@ -2,8 +2,8 @@
 Grid search with task ids
 =========================
 
-Two strengths that interact are tuned with scikit-learn's ``GridSearchCV``. The id of the task is a column of X, and the
-splitter gives every fold rows of every task.
+Two strengths that interact are tuned with scikit-learn's ``GridSearchCV``. The task id
+is a column of X, and every fold contains rows of every task.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,9 @@
 A penalty of your own
 =====================
 
-Columns often come in blocks: the one-hot columns of a category, the lags of a series. A block should enter as a whole,
-for all tasks. That penalty takes three short methods; solvers, certificates and tuning come with the base class.
+Columns often come in blocks: the one-hot columns of a category, the lags of a series. A
+block should enter or stay out as a unit, for all tasks. Such a penalty takes three
+short methods; solvers, certificates and tuning come with the base class.
 """
 
 from dataclasses import dataclass

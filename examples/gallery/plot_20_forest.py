@@ -2,8 +2,9 @@
 A forest against multi-task learning
 ====================================
 
-A random forest with the task as a feature is a strong rival when effects are curved. When they are straight and rows
-are few, it cannot keep up with partial pooling. Which case is yours? Compare.
+A random forest with the task as a feature is a strong competitor if effects are
+nonlinear. If they are linear and there are few rows, it cannot keep up with partial
+pooling. Compare both on your data.
 """
 
 import matplotlib.pyplot as plt
@@ -17,7 +18,9 @@ rows = [10, 30, 100]
 
 
 def error(model, n_rows, curved, seed):
-    """Return the mean squared error on new rows, relative to the variance of the signal."""
+    """Return the mean squared error on new rows, relative to the variance of the
+    signal.
+    """
     rng = np.random.default_rng(seed)
     slopes = 1 + 0.5 * rng.normal(size=(n_tasks, 4))
     task = np.repeat(np.arange(n_tasks), n_rows + n_test)

@@ -2,9 +2,10 @@
 A curve for every cow
 =====================
 
-How does the protein in milk change over the weeks after calving, and does every cow follow the same course? The
-table of 79 cows is read if it is at hand (``mtlrun data fetch milk``); otherwise a simulated table of the same shape
-takes its place, and the title of the figure says so. Each cow is a task with about 17 rows.
+How does the protein in milk change over the weeks after calving, and does every cow
+follow the same course? The table of 79 cows is used if it is installed (``mtlrun data
+fetch milk``); otherwise a simulated table of the same shape is used, as the title of
+the figure then states. Each cow is a task with about 17 rows.
 """
 
 import matplotlib.pyplot as plt
@@ -30,8 +31,9 @@ except DataError:
 print(f"{source}: {len(protein)} rows")
 
 # %%
-# Half of the rows of every cow are held out, at random: weeks between those of the training rows. Straight lines per
-# cow miss the fall of the first weeks; curves follow it. Nothing was tuned in either model.
+# Half of the rows of every cow are held out, at random: weeks between those of the
+# training rows. Straight lines per cow miss the decrease in the first weeks; curves
+# follow it. Neither model was tuned.
 
 held_out = np.random.default_rng(1).random(len(protein)) < 0.5
 train = ~held_out
@@ -41,8 +43,9 @@ for model in (HierarchicalMTL(), SmoothMTL()):
     print(f"{type(model).__name__}: RMSE {np.sqrt(np.mean(error**2)):.3f}")
 
 # %%
-# Three cows: those whose curves lie lowest, in the middle and highest. The line is the curve of the cow with its 95%
-# band, the dashed line that of all cows. Bands are narrow where the cow has rows; open circles were held out.
+# The cows with the lowest, the middle and the highest curve. The line is the
+# curve of the cow with its 95% band, the dashed line that of all cows. Bands are narrow
+# where the cow has rows; open circles were held out.
 
 level = [model.partial_dependence(0, task=t).mean.mean() for t in model.tasks_]
 order = np.argsort(level)

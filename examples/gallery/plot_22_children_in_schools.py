@@ -2,9 +2,10 @@
 Children in schools: a second grouping factor
 =============================================
 
-Children are tested in mathematics every year, and they go to schools. Schools are the tasks; ``levels`` gives every
-child a level as well. The table of American primary schools is read if it is at hand (``mtlrun data fetch
-egsingle``); otherwise a simulated table of the same shape takes its place, and the title of the figure says so.
+Children in schools are tested in mathematics every year. Schools are the tasks;
+``levels`` gives each child a level as well. The table of American primary schools is
+used if it is installed (``mtlrun data fetch egsingle``); otherwise a simulated table of
+the same shape is used, as the title of the figure then states.
 """
 
 import matplotlib.pyplot as plt
@@ -31,8 +32,8 @@ except DataError:
     source = "simulated data"
 
 # %%
-# Every fifth row of the first 20 schools is held out: mostly another year of a child with rows in training. Columns in
-# ``levels`` name groups and are no features.
+# Every fifth row of the first 20 schools is held out: mostly another year of a child
+# with rows in training. Columns in ``levels`` name groups and are not features.
 
 keep = school < 20
 X, math, school = X[keep], math[keep], school[keep]
@@ -47,7 +48,8 @@ for levels in ([], ["childid"]):
     print(f"levels={levels}: RMSE {error:.2f}")
 
 # %%
-# The second model says where the variance lies, and how achievement grows in each school.
+# The second model shows where the variance comes from, and how achievement grows in
+# each school.
 
 shares = dict.fromkeys(("noise", "children", "schools", "common curve"), 0.0)
 for part, share in model.variance_shares_.items():

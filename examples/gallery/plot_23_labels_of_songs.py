@@ -2,9 +2,10 @@
 Labels of songs share their features
 ====================================
 
-Which of six emotions does a song evoke? The table of 593 songs is read if it is at hand (``mtlrun data fetch
-emotions``); otherwise a simulated table of the same shape takes its place, and the title of the figure says so. Each
-label is a task on the same rows.
+Which of six emotions does a song evoke? The table of 593 songs is used if it is
+installed (``mtlrun data fetch emotions``); otherwise a simulated table of the same
+shape is used, as the title of the figure then states. Each label is a task on the same
+rows.
 """
 
 import matplotlib.pyplot as plt
@@ -29,9 +30,9 @@ except DataError:
 X = (X - X.mean(axis=0)) / X.std(axis=0)
 
 # %%
-# Models learn from 40 to 300 songs. A hundred other songs choose the strength, and the last 193 score the choice. With
-# few songs, separate models have more coefficients than they can estimate; a few factors that all labels share need
-# less.
+# Models learn from 40 to 300 songs. Another hundred songs select the strength, and the
+# last 193 are the test set. With few songs, separate models have more coefficients than
+# they can estimate; a few factors that all labels share need fewer rows.
 
 sizes, strengths = (40, 75, 150, 300), (3, 10, 30, 100)
 models = {"separate": IndependentLogistic(), "trace norm": TraceNormMTLClassifier()}

@@ -21,8 +21,8 @@ from mtlrun.errors import MtlrunError, UserError, suggest
 from mtlrun.utils.plugins import pathless
 
 #: Panels of ``mtlrun --help`` with their commands, and an example of each command. The
-#: module of a command holds a function of the same name, or a group of commands, a Typer
-#: called `app`.
+#: module of a command holds a function of the same name, or a group of commands, a
+#: Typer called `app`.
 COMMANDS = {
     "Experiments": {
         "reproduce": "mtlrun reproduce table2 --profile demo",
@@ -387,7 +387,9 @@ def _explain_parameter(error: Any, param: Any, command: str) -> tuple[str, str]:
 
 
 def _name(param: Any) -> str:
-    """Return a parameter as it is typed: its longest option, or its name in the usage."""
+    """Return a parameter as it is typed: its longest option, or its name in the
+    usage.
+    """
     if param.param_type_name == "option":
         return str(max(param.opts, key=len))
     return str(param.metavar or param.name).strip("[].").upper()
@@ -414,7 +416,9 @@ def _other_option(error: Any, command: str) -> str:
 
 
 def _explain_percentage(finding: Any) -> str:
-    """Return how to write a percentage that was given for a number; empty for others."""
+    """Return how to write a percentage that was given for a number; empty for
+    others.
+    """
     text = str(finding.get("input", ""))
     if not str(finding["type"]).startswith("float") or not text.endswith("%"):
         return ""

@@ -102,8 +102,8 @@ def prose_lines(text: str, console: Console) -> list[str]:
     """Return the lines of sentences on a console.
 
     A file or a pipe, which can be searched, gets one line. On a terminal lines end
-    between words, at the width of the console or `MAX_PROSE_WIDTH` columns; paths are never
-    broken, and further lines are indented by two columns more than the first.
+    between words, at the width of the console or `MAX_PROSE_WIDTH` columns; paths are
+    never broken, and further lines are indented by two columns more than the first.
     """
     width = min(console.width, MAX_PROSE_WIDTH)
     if not console.is_terminal or len(text) <= width:
@@ -121,7 +121,8 @@ def prose_lines(text: str, console: Console) -> list[str]:
 def say_json(value: object) -> None:
     """Print a value as JSON.
 
-    NaN becomes null, and control characters, which could rewrite the screen, are escaped.
+    NaN becomes null, and control characters, which could rewrite the screen, are
+    escaped.
     """
     typer.echo(json.dumps(io.jsonable(value), indent=1))
 
@@ -151,8 +152,8 @@ def complain(message: str, remedy: str | None = None) -> None:
 def _console(stream: TextIO) -> Console:
     from rich.console import Console
 
-    # `interactive` decides instead of rich, so that FORCE_COLOR does not put color codes
-    # into the log of a CI job.
+    # `interactive` decides instead of rich, so that FORCE_COLOR does not put color
+    # codes into the log of a CI job.
     is_interactive = interactive(stream)
     return Console(
         file=stream,

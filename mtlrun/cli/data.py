@@ -409,7 +409,9 @@ def _verify_hash(card: Card, spec: FileSpec, folder: Path) -> bool:
 
 
 def _verify_statistics(card: Card, variant: str | None, folder: Path) -> bool:
-    """Check the statistics of a variant, print the outcome, return whether all agree."""
+    """Check the statistics of a variant, print the outcome, return whether all
+    agree.
+    """
     try:
         dataset, statistics = _load_statistics(card, variant, folder)
     except DataError as error:

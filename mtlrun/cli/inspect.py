@@ -1,7 +1,7 @@
 """Commands that compute and write nothing.
 
-``mtlrun show``, ``status`` and ``validate`` inspect an experiment, ``list`` prints what is
-available, and ``env`` describes the system.
+``mtlrun show``, ``status`` and ``validate`` inspect an experiment, ``list`` prints what
+is available, and ``env`` describes the system.
 """
 
 from __future__ import annotations
@@ -535,7 +535,9 @@ def _methods() -> list[tuple[str, str]]:
 
 
 def _analyses() -> list[tuple[str, str]]:
-    """Return the name and summary of each analysis, and its quantities on a second row."""
+    """Return the name and summary of each analysis, and its quantities on a second
+    row.
+    """
     from mtlrun.engine.analysis import ANALYSES
     from mtlrun.engine.methods import declared
 

@@ -285,7 +285,9 @@ def names(ctx: typer.Context) -> Completions:
 
 @completer
 def datasets(ctx: typer.Context) -> Completions:
-    """Complete data sets: shipped, of other packages, and of the user's data directory."""
+    """Complete data sets: shipped, of other packages, and of the user's data
+    directory.
+    """
     from mtlrun.data.cards import card_paths
     from mtlrun.data.files import data_directory
 

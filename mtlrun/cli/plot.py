@@ -71,9 +71,11 @@ def plot(
     output_dir: options.OutputOrFile = OUTPUT_DEFAULT,
     debug: options.Debug = False,
 ) -> None:
-    """Draw a figure from the stored results of a run, of a comparison, or of a saved model.
+    """Draw a figure from the stored results of a run, of a comparison, or of a saved
+    model.
 
-    Where the figure shows one data set and the run has several, each one gets a file of its own, named after it.
+    Where the figure shows one data set and the run has several, each one gets a file of
+    its own, named after it.
     """
     from mtlrun.lab.report.plots import KINDS
     from mtlrun.tables.drawing import FORMATS, check_drawing

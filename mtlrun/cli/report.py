@@ -69,7 +69,8 @@ def report(
     show: options.Open = False,
     debug: options.Debug = False,
 ) -> None:
-    """Rebuild the report of a run, or the summary of many runs, from stored results alone.
+    """Rebuild the report of a run, or the summary of many runs, from stored results
+    alone.
 
     Neither data nor solvers are needed. The table is printed, and the report files in
     the folder of the run are rewritten. With --format html, report.html and an index of
@@ -200,7 +201,9 @@ def run_folder(target: str, profile: str | None, output_dir: Path) -> Path:
 
 
 def _refuse_other_folder(folder: Path) -> None:
-    """Raise an error that says what a folder is instead of a run, or what it contains."""
+    """Raise an error that says what a folder is instead of a run, or what it
+    contains.
+    """
     from mtlrun.engine.stored import RUN_FILE
     from mtlrun.lab.report.run import read_run
     from mtlrun.model.files import COMPARED, FACTS
@@ -327,7 +330,9 @@ def write_run(run_report: Report, folder: Path) -> Path:
 def print_summary(
     overview: Overview, root: Path, form: str | None, out: Path | None = None
 ) -> None:
-    """Print the summary of many runs and write it in all formats, or print one format."""
+    """Print the summary of many runs and write it in all formats, or print one
+    format.
+    """
     from mtlrun.lab.report.summary import render_overview, write_overview
     from mtlrun.lab.report.terminal import print_overview
 

@@ -1,7 +1,7 @@
 """The commands ``mtlrun init`` and ``mtlrun train``.
 
-``init`` writes a commented training file for a data set and a method. ``train`` fits the
-model that such a file describes, evaluates and saves it.
+``init`` writes a commented training file for a data set and a method. ``train`` fits
+the model that such a file describes, evaluates and saves it.
 """
 
 from __future__ import annotations
@@ -295,7 +295,8 @@ def train(
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
-    """Train one model: tune its parameters, fit it, evaluate it on test rows and save it.
+    """Train one model: tune its parameters, fit it, evaluate it on test rows and save
+    it.
 
     The model, its metrics, the predictions of the test rows and a page are written to
     DIR/<id of the training file>. `mtlrun init` writes a training file to start from.

@@ -321,7 +321,9 @@ def analysis(
 
 
 def analysis_path(name: str) -> str:
-    """Return ``package.module:function`` of an analysis, given its name or this path."""
+    """Return ``package.module:function`` of an analysis, given its name or this
+    path.
+    """
     return ANALYSES.get(name, name)
 
 

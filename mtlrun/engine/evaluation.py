@@ -122,7 +122,9 @@ class TaskRows:
         return np.asarray(estimator._scores_of_rows(self._design, codes))
 
     def _data(self, estimator: BaseMTL) -> tuple[TaskData, dict[str, Any]]:
-        """Return the rows as a model reads them, and the attributes that reading sets."""
+        """Return the rows as a model reads them, and the attributes that reading
+        sets.
+        """
         kind = (
             type(estimator)._read_y,
             type(estimator)._all_weights,

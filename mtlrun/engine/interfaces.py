@@ -1,8 +1,8 @@
 """Interfaces of the classes, functions and metrics that a file can name.
 
 The generated module `mtlrun.registry_data` has the interfaces of mtlrun, so that a run
-that is up to date imports none of its modules. Other modules are imported and inspected.
-This module needs only the standard library.
+that is up to date imports none of its modules. Other modules are imported and
+inspected. This module needs only the standard library.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ class Interface:
 
 @dataclass(frozen=True)
 class MetricInfo:
-    """Properties of a metric; the attributes are described in `mtlrun.metrics.Metric`."""
+    """Properties of a metric; the attributes are described in
+    `mtlrun.metrics.Metric`.
+    """
 
     greater_is_better: bool
     needs: str
@@ -184,7 +186,8 @@ def inspect_interface(path: str) -> Interface:
     is_declaration = type(declaration).__module__ == _DECLARATION_MODULE
     if declaration is not None and is_declaration:
         plain_declaration = declaration.plain()
-    summary = (inspect.getdoc(target) or "").partition("\n")[0]
+    first_paragraph = (inspect.getdoc(target) or "").partition("\n\n")[0]
+    summary = " ".join(first_paragraph.split())
     return Interface(
         names=tuple(names),
         open=takes_any_name,

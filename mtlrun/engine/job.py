@@ -563,7 +563,7 @@ def purpose_of(kind: str, folds: int | None, trial: int) -> tuple[object, ...]:
     return ("repeat", repeat)
 
 
-# ---------------------------------------------------------------- selection of parameters
+# -------------------------------------------------------------- selection of parameters
 
 #: Parameters that weaken the regularization as they grow. All others are taken for its
 #: strength. Warm starts go from the most to the least regularized candidate: the first

@@ -122,7 +122,9 @@ class JobPlan:
         """Write the plan into the run folder; does nothing unless a subclass does."""
 
     def taken_over(self) -> str | None:
-        """Return the settings of another run that uses this folder; None if none does."""
+        """Return the settings of another run that uses this folder; None if none
+        does.
+        """
         return None
 
 

@@ -1,4 +1,5 @@
-"""The inside of a worker process: receive work items, call their functions, send outcomes.
+"""The inside of a worker process: receive work items, call their functions, send
+outcomes.
 
 On Linux, a server process imports the package once and forks a worker at each request
 (`serve_forks`): a worker is ready within milliseconds. The server has no other threads
@@ -178,8 +179,8 @@ def end_with(parent_pid: int) -> None:
     """End this process when its parent has died.
 
     A killed parent cannot end its children, so a thread looks for the parent every
-    second. A signal of Linux (PR_SET_PDEATHSIG) does not replace it: it is also sent when
-    only the thread that started this process ends.
+    second. A signal of Linux (PR_SET_PDEATHSIG) does not replace it: it is also sent
+    when only the thread that started this process ends.
     """
 
     def watch() -> None:

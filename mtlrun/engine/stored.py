@@ -37,7 +37,7 @@ AGAIN = "Delete the file and run the experiment again."
 MAX_NUMBER = 1e150
 
 
-# ---------------------------------------------------------------------- shapes of values
+# --------------------------------------------------------------------- shapes of values
 
 
 class ShapeError(ValueError):

@@ -189,7 +189,9 @@ class ForkServer:
 
 
 class SeparateProcess(Process):
-    """A worker that has imported the package itself (where processes are not forked)."""
+    """A worker that has imported the package itself (where processes are not
+    forked).
+    """
 
     def __init__(self) -> None:
         pipe = subprocess.PIPE

@@ -1,7 +1,8 @@
-"""scikit-learn estimators and the registry of methods. Importing the package imports no numpy.
+"""scikit-learn estimators and the registry of methods. Importing the package imports no
+numpy.
 
-The generated module `mtlrun.registry_data` lists the classes. Their modules are imported
-when a class is used.
+The generated module `mtlrun.registry_data` lists the classes. Their modules are
+imported when a class is used.
 """
 
 from __future__ import annotations

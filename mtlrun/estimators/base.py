@@ -120,18 +120,23 @@ def scores_by_code(X: Any, codes: Array, coef: Array, intercept: Array) -> Array
 
 
 class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
-    """Base of all multi-task models: it reads the data, and a subclass adds its parameters and `_fit_data`.
+    """Base of all multi-task models: it reads the data, and a subclass adds its
+    parameters and `_fit_data`.
 
-    Three layouts of the data are accepted: a 1-D `y` without task ids is one task; a 1-D `y` with a task id per row is
-    a *ragged* problem (ids from the keyword `task_id`, or from the column `task_column` of X, which then is not a
-    feature); a 2-D `y` is a *shared* design with one column per task, where NaN marks a missing target.
+    Three layouts of the data are accepted: a 1-D `y` without task ids is one task; a
+    1-D `y` with a task id per row is a *ragged* problem (ids from the keyword
+    `task_id`, or from the column `task_column` of X, which then is not a feature); a
+    2-D `y` is a *shared* design with one column per task, where NaN marks a missing
+    target.
 
     Parameters
     ----------
     task_column : int or str, default None
-        Column of X that holds the task ids: its position, or its name in a DataFrame. It is not a feature.
+        Column of X that holds the task ids: its position, or its name in a DataFrame.
+        It is not a feature.
     unseen : {"error", "mean"}, default "error"
-        What `predict` does for a task without training data: raise an error, or average the models of all tasks.
+        How `predict` treats a task without training data: raise an error, or average
+        the models of all tasks.
 
     Attributes
     ----------
@@ -159,7 +164,8 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
     _remedy: ClassVar[str] = (
         "Use fewer features (select some of them), fewer tasks or fewer rows."
     )
-    #: Whether a regressor's `_fit_data` uses the rows through sums of products alone (`fit_statistics`).
+    #: Whether a regressor's `_fit_data` uses the rows through sums of products alone
+    #: (`fit_statistics`).
     _by_sums: ClassVar[bool] = False
     #: Attributes that hold the parts of `coef_`, in the order of the penalties.
     _part_names: ClassVar[tuple[str, ...]] = ()
@@ -190,12 +196,13 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         X : array-like, sparse matrix or DataFrame of shape (n_samples, n_features)
             With `task_column` set, one more column that holds the task ids.
         y : array-like of shape (n_samples,) or (n_samples, n_tasks)
-            Two dimensions mean that all tasks share X; NaN there marks a missing target.
+            Two dimensions mean that all tasks share X; NaN there marks a missing
+            target.
         task_id : array-like of shape (n_samples,), optional
             The task of each row, for a 1-D `y`.
         sample_weight : array-like of shape (n_samples,) or (n_samples, n_tasks), optional
-            Multiplies the loss of each entry; two dimensions only with a 2-D `y`. Rows and
-            entries of weight 0 are left out, a weight of k counts as k equal rows.
+            Multiplies the loss of each entry; two dimensions only with a 2-D `y`. Rows
+            and entries of weight 0 are left out, a weight of k counts as k equal rows.
 
         Returns
         -------
@@ -204,7 +211,8 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         Raises
         ------
         ValueError
-            For a parameter out of range, a list of arrays, task ids with a 2-D `y`, missing or infinite values.
+            For a parameter out of range, a list of arrays, task ids with a 2-D `y`,
+            missing or infinite values.
         MemoryLimitError
             If the fit would not fit into memory; also a ValueError.
         """
@@ -276,7 +284,9 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
     def _all_weights(
         self, y: Array, ids: Array | None, weights: Array | None
     ) -> Array | None:
-        """Return the weights of the rows or entries; a classifier may weight its classes."""
+        """Return the weights of the rows or entries; a classifier may weight its
+        classes.
+        """
         return weights
 
     def _read_X(self, X: Any, task_id: Any, *, reset: bool) -> tuple[Any, Array | None]:
@@ -319,9 +329,11 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
 
     @property
     def task_similarity_(self) -> Array:
-        """Similarities of the tasks (n_tasks, n_tasks), for models that learn or are given them.
+        """Similarities of the tasks (n_tasks, n_tasks), for models that learn them or
+        take a graph.
 
-        See `mtlrun.estimators.base.task_similarity` for the formulas; other models have no such attribute.
+        See `mtlrun.estimators.base.task_similarity` for the formulas; other models have
+        no such attribute.
         """
         return task_similarity(self)
 
@@ -362,7 +374,9 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         return f"{type(self).__name__} did not converge{reached} after {result.n_iter} iterations{why}. {remedy}"
 
     def _scores(self, X: Any, task_id: Any) -> Array:
-        """Return X w_t + b_t: (n, T) for a shared design without ids, (n,) otherwise."""
+        """Return X w_t + b_t: (n, T) for a shared design without ids, (n,)
+        otherwise.
+        """
         check_is_fitted(self)
         X, ids = self._read_X(X, task_id, reset=False)
         codes = self._task_of_rows(ids)
@@ -390,11 +404,12 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
             return np.asarray(np.einsum("ij,ij->i", X, coef[codes]) + intercept[codes])
         return scores_by_code(X, codes, coef, intercept)
 
-    # ---------------------------------------------------------------- fits from sums over rows
+    # --------------------------------------------------------- fits from sums over rows
 
     @available_if(lambda self: self._by_sums and is_regressor(self))
     def fit_statistics(self, statistics: TaskStatistics) -> Self:
-        """Fit the model to statistics of the rows; the solution is the same as from `fit` on the rows.
+        """Fit the model to statistics of the rows, with the same solution as `fit` on
+        the rows.
 
         Parameters
         ----------
@@ -429,9 +444,9 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
     ) -> Self:
         """Add rows to the rows of earlier calls, and fit the model to all of them.
 
-        Only sums of products are kept (`statistics_`), not the rows; a later call may bring new tasks. A convex model
-        starts from the solution before. Arguments and errors as of `fit`; the rows must have the layout of those
-        before.
+        Only sums of products are stored (`statistics_`), not the rows; a later call may
+        add tasks. A convex model starts from the previous solution. Arguments and
+        errors are those of `fit`; the rows must have the same layout as earlier ones.
         """
         check_params(self, self._rules)
         before: TaskStatistics | None = getattr(self, "statistics_", None)
@@ -582,7 +597,9 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
 
 
 class RegressorMTL(RegressorMixin, TaskLayout, Declared):
-    """Prediction and score of regressors; labels -1/+1 are accepted as numbers, the predictions are then scores."""
+    """Prediction and score of regressors; labels -1/+1 count as numbers, and
+    predictions are then scores.
+    """
 
     def _read_y(self, y: Any, n_rows: int) -> Array:
         return check_targets(y, n_rows, labels=False)
@@ -594,11 +611,13 @@ class RegressorMTL(RegressorMixin, TaskLayout, Declared):
         ----------
         X : array-like, sparse matrix or DataFrame, as in `fit`
         task_id : array-like of shape (n_samples,), optional
-            Required after a fit with task ids; after a fit on a 2-D `y` it picks one column per row.
+            Required after a fit with task ids; after a fit on a 2-D `y` it picks one
+            column per row.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_tasks) for a shared design without task ids, else (n_samples,)
+        ndarray of shape (n_samples, n_tasks) for a shared design without task ids, else
+        (n_samples,)
 
         Raises
         ------
@@ -610,16 +629,19 @@ class RegressorMTL(RegressorMixin, TaskLayout, Declared):
     def score(
         self, X: Any, y: Any, sample_weight: Any = None, *, task_id: Any = None
     ) -> float:
-        """Return the coefficient of determination: over all rows for a 1-D `y`, else the mean over the tasks.
+        """Return the coefficient of determination: over all rows for a 1-D `y`, else
+        the mean over the tasks.
 
-        Missing targets (NaN in a 2-D `y`) and tasks whose targets do not vary are left out. So are, with a warning,
-        rows of tasks that the model has not seen; the score is NaN where no row is left.
+        Missing targets (NaN in a 2-D `y`) and tasks whose targets do not vary are left
+        out. So are rows of tasks that the model has not seen, with a warning; the score
+        is NaN if no row is left.
         """
         return self._score(r2_per_task, X, y, sample_weight, task_id)
 
 
 class _TaskLabels(np.ndarray):
-    """The labels of each task, (n_tasks, 2); indexed by positions (n, n_tasks) in them, the labels at these places.
+    """Labels of each task, (n_tasks, 2); positions (n, n_tasks) as an index give
+    labels.
 
     scikit-learn indexes `classes_` in both ways, for classifiers of several targets.
     """
@@ -667,7 +689,9 @@ class ClassifierMTL(ClassifierMixin, TaskLayout, Declared):
         )
 
     def decision_function(self, X: Any, *, task_id: Any = None) -> Array:
-        """Return the scores X w_t + b_t; positive ones mean the second label. Arguments and shape as of `predict`."""
+        """Return the scores X w_t + b_t; positive scores mean the second label.
+        Arguments and shape are those of `predict`.
+        """
         return self._scores(X, task_id)
 
     def predict(self, X: Any, *, task_id: Any = None) -> Array:
@@ -677,11 +701,13 @@ class ClassifierMTL(ClassifierMixin, TaskLayout, Declared):
         ----------
         X : array-like, sparse matrix or DataFrame, as in `fit`
         task_id : array-like of shape (n_samples,), optional
-            Required after a fit with task ids; after a fit on a 2-D `y` it picks one column per row.
+            Required after a fit with task ids; after a fit on a 2-D `y` it picks one
+            column per row.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_tasks) for a shared design without task ids, else (n_samples,)
+        ndarray of shape (n_samples, n_tasks) for a shared design without task ids, else
+        (n_samples,)
 
         Raises
         ------
@@ -694,7 +720,9 @@ class ClassifierMTL(ClassifierMixin, TaskLayout, Declared):
 
     @available_if(lambda self: self._is_logistic())
     def predict_proba(self, X: Any, *, task_id: Any = None) -> Array:
-        """Return probabilities (logistic loss only): (n, T) of the second label for a shared design, else (n, 2)."""
+        """Return probabilities (logistic loss only): (n, T) of the second label for
+        a shared design, else (n, 2).
+        """
         positive = expit(self.decision_function(X, task_id=task_id))
         if positive.ndim == 2:
             return positive
@@ -706,10 +734,11 @@ class ClassifierMTL(ClassifierMixin, TaskLayout, Declared):
     def score(
         self, X: Any, y: Any, sample_weight: Any = None, *, task_id: Any = None
     ) -> float:
-        """Return the accuracy: over all rows for a 1-D `y`, else the mean over the tasks.
+        """Return the accuracy: over all rows for a 1-D `y`, else the mean over the
+        tasks.
 
-        Missing labels (NaN in a 2-D `y`) are left out. So are, with a warning, rows of tasks that the model has not
-        seen; the score is NaN where no row is left.
+        Missing labels (NaN in a 2-D `y`) are left out. So are rows of tasks that the
+        model has not seen, with a warning; the score is NaN if no row is left.
         """
         return self._score(accuracy_per_task, X, y, sample_weight, task_id)
 
@@ -794,7 +823,9 @@ def task_similarity(model: Any) -> Array:
 
 
 def _correlation(covariance: Array) -> Array:
-    """Return a matrix scaled to a diagonal of ones; rows of tasks without a variance become rows of the identity."""
+    """Return a matrix scaled to a diagonal of ones; rows of tasks without a variance
+    become rows of the identity.
+    """
     covariance = np.asarray(covariance, dtype=float)
     scale = np.sqrt(np.clip(np.diag(covariance), 0.0, None))
     scale[scale <= 1e-12 * max(scale.max(), 1e-300)] = np.inf

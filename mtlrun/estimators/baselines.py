@@ -49,16 +49,20 @@ _COPIES = 3
 
 
 def takes_task_id(estimator: Any) -> bool:
-    """Return whether ``fit`` of an estimator has a parameter `task_id`, as all estimators of mtlrun do."""
+    """Return whether ``fit`` has a parameter `task_id`, as in all estimators of
+    mtlrun.
+    """
     return "task_id" in parameters_of(getattr(estimator.fit, "__func__", estimator.fit))
 
 
 def for_tasks(estimator: Any, y: Any, task_id: Any = None) -> Any:
-    """Return an estimator that can be fitted to these targets: itself, or a `PerTask` of it.
+    """Return an estimator that can be fitted to these targets: itself, or a `PerTask`
+    of it.
 
-    An estimator is wrapped if its ``fit`` takes no `task_id`, there are several tasks, and it cannot take them at once:
-    with task ids, with missing targets, or if its tags declare a classifier or a regressor of one output. A 2-D `y`
-    without gaps is handed as it is to a regressor of several outputs, and to a class that declares nothing.
+    An estimator is wrapped if its ``fit`` takes no `task_id`, there are several tasks,
+    and it cannot fit them at once: with task ids, with missing targets, or if its tags
+    declare a classifier or a single-output regressor. A 2-D `y` without missing values
+    is passed unchanged to a multi-output regressor, and to a class without tags.
     """
     y = np.asarray(y)
     if takes_task_id(estimator) or (task_id is None and y.ndim == 1):
@@ -75,7 +79,8 @@ def _declares_one_output(estimator: Any) -> bool:
     if not hasattr(estimator, "__sklearn_tags__"):
         return False
     tags = get_tags(estimator)
-    # scikit-learn's classifiers of several outputs have no scores in one array, which metrics need.
+    # scikit-learn's classifiers of several outputs have no scores in one array, which
+    # metrics need.
     several = tags.estimator_type == "regressor" and tags.target_tags.multi_output
     return tags.estimator_type in ("classifier", "regressor") and not several
 
@@ -86,7 +91,7 @@ class _Tasks(TaskLayout, BaseEstimator):
     def _read(
         self, X: Any, y: Any, task_id: Any, sample_weight: Any
     ) -> tuple[Array, Array | None, Array | None]:
-        """Return targets, task codes of the rows (None for a shared design) and weights; sets `tasks_`."""
+        """Return targets, task codes (None for a shared design) and weights."""
         refuse_list_of_arrays(X)
         self._check_columns(X, reset=True)
         if y is None:
@@ -141,7 +146,7 @@ class _Tasks(TaskLayout, BaseEstimator):
             validate_data(self, X, reset=reset, skip_check_array=True)
 
     def _codes(self, X: Any, task_id: Any) -> Array | None:
-        """Return the task of each row, -1 for an unknown one; None stands for all tasks."""
+        """Return the task of each row, -1 if unknown; None stands for all tasks."""
         check_is_fitted(self, "tasks_")
         self._check_columns(X, reset=False)
         return self._task_of_rows(
@@ -167,7 +172,8 @@ class _Wrapper(NamedParameters, BaseEstimator):
 
 
 class PerTask(KeepsGroups, _Wrapper, _Tasks):
-    """Fits a clone of a scikit-learn estimator for every task, on the rows of that task.
+    """Fits a clone of a scikit-learn estimator for every task, on the rows of that
+    task.
 
     An estimator that knows nothing of tasks then works like the estimators of mtlrun:
     with `task_id` for ragged data, a 2-D `y` for a shared design, NaN for a missing
@@ -177,7 +183,8 @@ class PerTask(KeepsGroups, _Wrapper, _Tasks):
     ----------
     estimator : scikit-learn regressor or classifier
     unseen : {"error", "mean"}, default "error"
-        Rows of an unknown task: refuse them, or predict the mean of the models of all tasks.
+        For rows of an unknown task, raise an error or predict the mean of the models of
+        all tasks.
 
     Attributes
     ----------
@@ -187,7 +194,8 @@ class PerTask(KeepsGroups, _Wrapper, _Tasks):
     classes_ : ndarray
         All labels that occur; classifiers only.
     coef_ : ndarray of shape (n_tasks, n_features)
-        Only where the fitted clones have a linear `coef_`, as has `intercept_` (n_tasks,).
+        Only where the fitted clones have a linear `coef_`, as has `intercept_`
+        (n_tasks,).
 
     Examples
     --------
@@ -224,13 +232,14 @@ class PerTask(KeepsGroups, _Wrapper, _Tasks):
         sample_weight : array-like of shape (n_samples,) or (n_samples, n_tasks), optional
             Only for estimators that take it. Rows and entries of weight 0 are left out.
         groups : array-like of shape (n_samples,), optional
-            Passed on to estimators whose `fit` takes it: rows that their inner splits keep
-            together.
+            Passed on to estimators whose `fit` accepts it; inner splits keep the rows
+            of a group together.
 
         Raises
         ------
         ValueError
-            For a list of arrays, task ids with a 2-D `y`, or a task without observed targets.
+            For a list of arrays, task ids with a 2-D `y`, or a task without observed
+            targets.
         """
         groups = check_groups(groups, X, sample_weight)
         X, y, task_id, sample_weight = drop_unweighted(X, y, task_id, sample_weight)
@@ -276,7 +285,8 @@ class PerTask(KeepsGroups, _Wrapper, _Tasks):
         return model.fit(take(X, rows), y[rows], **extra)
 
     def predict(self, X: Any, *, task_id: Any = None) -> Array:
-        """Predict targets or labels: (n_samples, n_tasks) for a shared design without task ids, else (n_samples,).
+        """Predict targets or labels: (n_samples, n_tasks) for a shared design without
+        task ids, else (n_samples,).
 
         Raises
         ------
@@ -298,7 +308,8 @@ class PerTask(KeepsGroups, _Wrapper, _Tasks):
     def decision_function(self, X: Any, *, task_id: Any = None) -> Array:
         """Return scores whose sign separates the two classes, shaped as `predict`.
 
-        The estimator's decision function, else the log-odds of its probabilities, else +1 and -1 of its labels.
+        The estimator's decision function, else the log-odds of its probabilities, else
+        +1 and -1 of its labels.
         """
         return self._collect(
             X, task_id, lambda model, part: _class_scores(model, part, self.classes_)
@@ -307,7 +318,7 @@ class PerTask(KeepsGroups, _Wrapper, _Tasks):
     def score(
         self, X: Any, y: Any, sample_weight: Any = None, *, task_id: Any = None
     ) -> float:
-        """Return R2 or accuracy: over all rows for a 1-D `y`, else the mean over the tasks where it is defined."""
+        """Return R2 or accuracy, over all rows (1-D `y`) or averaged over tasks."""
         if is_classifier(self):
             return self._score(accuracy_per_task, X, y, sample_weight, task_id)
         return self._score(r2_per_task, X, y, sample_weight, task_id)
@@ -360,7 +371,7 @@ def _indexable(X: Any) -> Any:
 
 
 def _class_scores(model: Any, X: Any, classes: Array) -> Array:
-    """Return the decision function of a model, else log-odds, else +1 and -1, as for a model of one class."""
+    """Return the decision function of a model, else log-odds, else +1 and -1."""
     if hasattr(model, "decision_function"):
         return np.asarray(model.decision_function(X))
     p = None
@@ -405,7 +416,7 @@ class TaskMean(_Tasks):
         return self
 
     def predict(self, X: Any, *, task_id: Any = None) -> Array:
-        """Return the means: (n_samples, n_tasks) for a shared design without task ids, else (n_samples,)."""
+        """Return the means: (n, T) for a shared design without task ids, else (n,)."""
         codes = self._codes(X, task_id)
         if codes is None:
             return self._of_all_tasks(np.tile(self.means_, (X.shape[0], 1)))
@@ -475,7 +486,7 @@ class LastValue(_Tasks):
         return self
 
     def predict(self, X: Any, *, task_id: Any = None) -> Array:
-        """Return predictions: (n_samples, n_tasks) for a shared design, else (n_samples,)."""
+        """Return predictions: (n, T) for a shared design, else (n,)."""
         if not sp.issparse(X):
             X = np.asarray(X)
         codes = self._codes(X, task_id)
@@ -519,17 +530,19 @@ def _extreme_values(
 
 
 class TaskFeature(KeepsGroups, _Wrapper, _Tasks):
-    """Any scikit-learn estimator on the rows of all tasks together, with the task as a feature.
+    """A scikit-learn estimator on the rows of all tasks, with the task as a feature.
 
-    The features are followed by one 0/1 column per task; a shared design is repeated, once per task. A row of an
-    unknown task (``unseen="mean"``) has zeros there. Where a dense matrix would be too large (many tasks), an estimator
-    that takes sparse ones gets a sparse one.
+    One 0/1 column per task is appended to the features; a shared design is repeated
+    once per task. Rows of an unknown task (``unseen="mean"``) have zeros there. If a
+    dense matrix would be too large (many tasks), an estimator that accepts sparse
+    matrices gets one.
 
     Parameters
     ----------
     estimator : scikit-learn regressor or classifier
     encoding : {"one-hot", "number"}, default "one-hot"
-        ``number`` puts one column with the position of the task before the features instead, for trees on many tasks.
+        ``number`` puts one column with the position of the task before the features
+        instead, for trees on many tasks.
     unseen : {"error", "mean"}, default "error"
 
     Attributes
@@ -563,7 +576,8 @@ class TaskFeature(KeepsGroups, _Wrapper, _Tasks):
         ValueError
             For an unknown encoding, or weights when the estimator takes none.
         MemoryLimitError
-            If the features with the features of the tasks would not fit into memory; also a ValueError.
+            If the features with the features of the tasks would not fit into memory;
+            also a ValueError.
         """
         if self.encoding not in ("one-hot", "number"):
             raise ValueError(
@@ -596,7 +610,9 @@ class TaskFeature(KeepsGroups, _Wrapper, _Tasks):
         return self
 
     def predict(self, X: Any, *, task_id: Any = None) -> Array:
-        """Predict targets or labels: (n, T) for a shared design without task ids, else (n,)."""
+        """Predict targets or labels: (n, T) for shared designs without ids, else
+        (n,).
+        """
         return self._each(X, task_id, lambda part: self.estimator_.predict(part))
 
     @available_if(lambda self: is_classifier(self.estimator))
@@ -633,7 +649,7 @@ class TaskFeature(KeepsGroups, _Wrapper, _Tasks):
         return _beside(X, ones if sp.issparse(X) else ones.toarray())
 
     def _within_memory(self, X: Any, n_rows: int) -> Any:
-        """Return X, as a sparse matrix where a dense one with columns of the tasks would be too large."""
+        """Return X, sparse if a dense matrix with task columns would be too large."""
         columns = 1
         if self.encoding == "one-hot":
             columns = len(self.tasks_)
@@ -684,17 +700,21 @@ def scaled_targets(
 
 
 class ScaledTargets(KeepsGroups, _Wrapper, _Tasks):
-    """Fits an estimator on targets of mean 0 and variance 1, and predicts in the units of the targets.
+    """Fits an estimator to targets scaled to mean 0 and variance 1, and predicts in the
+    original units.
 
-    One strength of regularization then means the same for every task. The columns of a shared design are scaled one by
-    one, since their units may differ; the targets of ragged tasks have one unit and are scaled together.
+    One strength of regularization then means the same for every task. The columns of a
+    shared design are scaled one by one, since their units may differ; the targets of
+    ragged tasks have one unit and are scaled together.
 
     Parameters
     ----------
     estimator : regressor
-        One whose ``fit`` takes no `task_id` is fitted to each task separately, unless it takes several outputs at once.
+        An estimator whose ``fit`` has no `task_id` is fitted to each task separately,
+        unless it accepts several outputs.
     warm_start : bool, default False
-        Passed on to an estimator of several tasks that has this parameter: `fit` starts from the solution before.
+        Passed on to an estimator of several tasks that has this parameter: `fit` starts
+        from the solution before.
 
     Attributes
     ----------
@@ -736,7 +756,7 @@ class ScaledTargets(KeepsGroups, _Wrapper, _Tasks):
         return self.finish(X.shape[1])
 
     def begin(self, y: Array, task_id: Any, center: Array, scale: Array) -> None:
-        """Set all that is known before the estimator is fitted, and that as `estimator_`."""
+        """Set all attributes that are known before the fit, and `estimator_`."""
         if y.ndim == 2:
             self._layout = "shared"
         else:
@@ -774,7 +794,7 @@ class ScaledTargets(KeepsGroups, _Wrapper, _Tasks):
         return self
 
     def predict(self, X: Any, *, task_id: Any = None, return_std: bool = False) -> Any:
-        """Predict in the units of the targets; `return_std` is for estimators that have it, and scaled as well."""
+        """Predict in the units of the targets; `return_std` is scaled as well."""
         check_is_fitted(self, "estimator_")
         predictions = self.estimator_.predict(
             X, **given(task_id=task_id, return_std=return_std or None)
@@ -783,7 +803,7 @@ class ScaledTargets(KeepsGroups, _Wrapper, _Tasks):
         return self.unscaled(predicted, task_id, std)
 
     def unscaled(self, predicted: Array, task_id: Any, std: Array | None = None) -> Any:
-        """Return predictions of the estimator, and their deviations if they are given, in the units of the targets."""
+        """Return predictions, and deviations if any, in the units of the targets."""
         scale = self.scale_
         center = self.center_
         if (
@@ -811,11 +831,12 @@ class ScaledTargets(KeepsGroups, _Wrapper, _Tasks):
 
 
 class CalibratedTasks(KeepsGroups, TaskLayout, BaseEstimator):
-    """Platt's calibration of any estimator of mtlrun whose scores separate labels -1/+1.
+    """Platt's calibration of an estimator of mtlrun whose scores separate labels -1/+1.
 
-    The estimator is fitted on all rows; its scores on held-out rows of a cross-validation fit one sigmoid
-    ``p = 1 / (1 + exp(-(slope score + offset)))`` for all tasks. The offset then comes from the scores alone, so a task
-    with its own base rate needs an estimator with intercepts per task (all of mtlrun have them).
+    The estimator is fitted on all rows; its scores on held-out rows of a
+    cross-validation fit one sigmoid ``p = 1 / (1 + exp(-(slope score + offset)))`` for
+    all tasks. The offset then comes from the scores alone, so a task with its own base
+    rate needs an estimator with intercepts per task (all of mtlrun have them).
 
     Parameters
     ----------
@@ -833,7 +854,8 @@ class CalibratedTasks(KeepsGroups, TaskLayout, BaseEstimator):
 
     References
     ----------
-    Platt, Probabilistic outputs for support vector machines, Advances in Large Margin Classifiers 1999.
+    Platt, Probabilistic outputs for support vector machines, Advances in Large Margin
+    Classifiers 1999.
     """
 
     def __init__(self, estimator: Any, *, folds: int = 3) -> None:
@@ -849,7 +871,8 @@ class CalibratedTasks(KeepsGroups, TaskLayout, BaseEstimator):
         sample_weight: Any = None,
         groups: Any = None,
     ) -> Self:
-        """Fit the estimator and the sigmoid; labels are -1/+1, NaN in a 2-D `y` is missing.
+        """Fit the estimator and the sigmoid; labels are -1/+1, NaN in a 2-D `y` is
+        missing.
 
         With `groups` the rows of a group are held out together.
 

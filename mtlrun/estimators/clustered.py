@@ -1,4 +1,6 @@
-"""Clusters of tasks: around centers, feature by feature, with a common subspace, with equal coefficients."""
+"""Clusters of tasks: around centers, feature by feature, with a common subspace,
+with equal coefficients.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,8 @@ Clusters = Annotated[float | None, integer(1) | real(0, 1, closed="neither") | N
 
 
 def resolve_clusters(n_clusters: float | None, n_tasks: int) -> int:
-    """Return the number of clusters of tasks: an int as it is, a fraction of the tasks rounded, None for half of them.
+    """Return the number of clusters of tasks: an int as it is, a fraction of the tasks
+    rounded, None for half of them.
 
     The number is at least one; halves are rounded down.
 
@@ -89,12 +92,14 @@ class _Grouped(BaseMTL):
 
 
 class _SquaredByDefault(ConvexClassifierMTL):
-    """The squared loss, as in the experiments of the papers, unless another one is chosen.
+    """The squared loss, as in the experiments of the papers, unless another one is
+    chosen.
 
     Parameters
     ----------
     loss : {"logistic", "squared_hinge", "squared"}, default "squared"
-        Loss of the margin m = y (x'w_t + b_t): log(1 + exp(-m)), 1/2 max(0, 1 - m)^2, or 1/2 (1 - m)^2.
+        Loss of the margin m = y (x'w_t + b_t): log(1 + exp(-m)), 1/2 max(0, 1 - m)^2,
+        or 1/2 (1 - m)^2.
     """
 
     _: KW_ONLY
@@ -109,20 +114,22 @@ class CMTL(_SquaredByDefault, _Grouped, ConvexMTL):
         loss + alpha (mean T ||w_mean||^2 + min_S tr(D S^{-1} D'))
         subject to I/within <= S <= I/between, tr(S) = (r - 1)/between + (T - r)/within
 
-    where S is symmetric and acts on the T - 1 directions of the tasks that are orthogonal
-    to their mean. This relaxes ``between * variance between clusters + within * variance
-    within clusters``. It is solved with the closed form of the proximal step, without
-    alternation. (`ClusteredMTL` is another relaxation, without the mean.)
+    where S is symmetric and acts on the T - 1 directions of the tasks that are
+    orthogonal to their mean. This relaxes ``between * variance between clusters +
+    within * variance within clusters``. It is solved with the closed form of the
+    proximal step, without alternation. (`ClusteredMTL` is another relaxation, without
+    the mean.)
 
-    ``between = within = mean`` is a separate ridge regression per task; one cluster with a large `within` is one model
-    for all tasks.
+    ``between = within = mean`` is a separate ridge regression per task; one cluster
+    with a large `within` is one model for all tasks.
 
     Parameters
     ----------
     alpha : float, default 1.0
         Regularization strength.
     n_task_clusters : int or float, default None
-        Number r of clusters, or a fraction of the tasks (between 0 and 1); None is half the tasks.
+        Number r of clusters, or a fraction of the tasks (between 0 and 1); None is half
+        the tasks.
     mean : float, default 0.1
         Weight of the mean of the tasks.
     between : float, default 1.0
@@ -132,12 +139,14 @@ class CMTL(_SquaredByDefault, _Grouped, ConvexMTL):
 
     Notes
     -----
-    Our reading of the paper: the squared loss by default, and the weights `mean`, `between` and `within` (its eps_M,
-    eps_B, eps_W) fixed while `alpha` and the number of clusters are tuned; the paper leaves them to the user.
+    Our interpretation of the paper: the squared loss by default, and the weights
+    `mean`, `between` and `within` (its eps_M, eps_B, eps_W) fixed while `alpha` and the
+    number of clusters are tuned; the paper leaves them to the user.
 
     References
     ----------
-    L. Jacob, F. Bach and J.-P. Vert, "Clustered multi-task learning: a convex formulation", NIPS 2008.
+    L. Jacob, F. Bach and J.-P. Vert, "Clustered multi-task learning: a convex
+    formulation", NIPS 2008.
 
     Examples
     --------
@@ -201,16 +210,19 @@ class CMTL(_SquaredByDefault, _Grouped, ConvexMTL):
 
 
 class FlexClus(_SquaredByDefault, ConvexMTL):
-    """Classification tasks with clusters that may differ from feature to feature (FlexClus).
+    """Classification tasks with clusters that may differ from feature to feature
+    (FlexClus).
 
     The coefficients w_t = u_t + v_t minimize::
 
         loss + alpha sum_features sum_{s<t} |u_s - u_t| + ridge ||U||_F^2 + own ||V||_F^2
 
-    The proximal step of a feature is an isotonic regression. Tasks with equal entries in a column of `shared_` are a
-    cluster for that feature; `own_` holds what is left to the task.
+    The proximal step of a feature is an isotonic regression. Tasks with equal entries
+    in a column of `shared_` are a cluster for that feature; `own_` is the rest of each
+    task.
 
-    ``alpha = 0`` learns each task separately (ridge regression); large `alpha` and `own` give one model for all tasks.
+    ``alpha = 0`` learns each task separately (ridge regression); large `alpha` and
+    `own` give one model for all tasks.
 
     Parameters
     ----------
@@ -228,7 +240,8 @@ class FlexClus(_SquaredByDefault, ConvexMTL):
 
     References
     ----------
-    L. W. Zhong and J. T. Kwok, "Convex multitask learning with flexible task clusters", ICML 2012.
+    L. W. Zhong and J. T. Kwok, "Convex multitask learning with flexible task clusters",
+    ICML 2012.
 
     Examples
     --------
@@ -290,22 +303,25 @@ class FlexClus(_SquaredByDefault, ConvexMTL):
 
 
 class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
-    """Classification tasks in groups that share a subspace of the features (learning with whom to share).
+    """Classification tasks in groups that share a subspace of the features (learning
+    with whom to share).
 
     Minimizes over W and over the partitions of the tasks into groups g::
 
         loss + alpha sum_g ||W_g||_*^2
 
-    with W_g the columns of the group. For given groups the problem is convex, and the final solution is certified by a
-    duality gap; the groups themselves are a local optimum. One group is the trace norm for all tasks; as many groups as
-    tasks is a separate ridge regression per task.
+    with W_g the columns of the group. For given groups the problem is convex, and the
+    final solution is certified by a duality gap; the groups themselves are a local
+    optimum. One group is the trace norm for all tasks; as many groups as tasks is a
+    separate ridge regression per task.
 
     Parameters
     ----------
     alpha : float, default 1.0
         Regularization strength.
     n_task_clusters : int or float, default None
-        Number of groups, or a fraction of the tasks (between 0 and 1); None is half the tasks.
+        Number of groups, or a fraction of the tasks (between 0 and 1); None is half the
+        tasks.
     max_moves : int, default 10
         Rounds of solving for W and moving tasks.
     n_init : int, default 5
@@ -320,15 +336,18 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
 
     Notes
     -----
-    The paper relaxes the groups to diagonal matrices Q_g with sum_g Q_g = I and descends along a square root of Q. The
-    objective is concave in Q, so its minima are partitions, which are searched directly here: tasks that were learned
-    alone are merged greedily (the first start; the others are random groups), then W is solved for and single tasks are
-    moved to other groups, in turn, until no move lowers the objective. It never rises, but ends in a local optimum.
-    `objective_`, `gap_` and `n_iter_` belong to the last solution for W.
+    The paper relaxes the groups to diagonal matrices Q_g with sum_g Q_g = I and
+    descends along a square root of Q. The objective is concave in Q, so its minima are
+    partitions, and mtlrun searches these directly: separately learned tasks are merged
+    greedily (the first start; others are random groups). Then solving for W and moving
+    single tasks to other groups alternate until no move lowers the objective, which
+    never increases but ends in a local optimum. `objective_`, `gap_` and `n_iter_`
+    belong to the last solution for W.
 
     References
     ----------
-    Z. Kang, K. Grauman and F. Sha, "Learning with whom to share in multi-task feature learning", ICML 2011.
+    Z. Kang, K. Grauman and F. Sha, "Learning with whom to share in multi-task feature
+    learning", ICML 2011.
 
     Examples
     --------
@@ -439,12 +458,16 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
 
 
 def _by_position(groups: Groups, order: np.ndarray) -> Groups:
-    """Return groups of ranks as groups of positions, in the order of their first task."""
+    """Return groups of ranks as groups of positions, in the order of their first
+    task.
+    """
     return sorted(sorted(order[group].tolist()) for group in groups)
 
 
 class ClusteredWarmStart(NamedTuple):
-    """State that a fit with ``warm_start=True`` leaves for the next one on the same data."""
+    """State that a fit with ``warm_start=True`` leaves for the next one on the same
+    data.
+    """
 
     key: str
     space: RowSpace
@@ -465,7 +488,9 @@ class _WarmInRowSpace(BaseMTL):
     warm_start: bool = False
 
     def _recall(self, data: TaskData) -> ClusteredWarmStart:
-        """Return what an earlier fit on data of this content left, or else the decomposition alone."""
+        """Return what an earlier fit on data of this content left, or else the
+        decomposition alone.
+        """
         key = ""
         if self.warm_start:
             key = content_key(data, self.fit_intercept)
@@ -482,19 +507,22 @@ class _WarmInRowSpace(BaseMTL):
 
 
 class CoClus(_SquaredByDefault, _Grouped, _WarmInRowSpace):
-    """Classification tasks with co-clusters of tasks and features: a global part plus a part near rank k (CoClus).
+    """Classification tasks with co-clusters of tasks and features: a global part plus a
+    part near rank k (CoClus).
 
     The coefficients w_t = p_t + q_t minimize::
 
         loss + shared sum_t ||p_t - mean(p)||^2 + low_rank sum_{i>k} sigma_i(Q)^2 + ridge ||W||_F^2
 
-    with sigma_i the singular values of Q in descending order: k co-clusters cost nothing. The problem is not convex. It
-    is solved by alternating between W = P + Q for a given subspace of tasks, and the subspace; the objective never
-    rises. (The paper takes proximal alternating linearized steps, which need thousands of iterations where features are
-    correlated.)
+    with sigma_i the singular values of Q in descending order: k co-clusters are not
+    penalized. The problem is not convex. The solver alternates between W = P + Q for a
+    given subspace of tasks, and the subspace; the objective never increases. (The paper
+    uses proximal alternating linearized steps, which need thousands of iterations if
+    features are correlated.)
 
-    ``shared = 0`` or ``low_rank = 0`` learns each task separately by least squares; large values of both give one
-    common model plus a part of rank k. The mean of P is not penalized.
+    ``shared = 0`` or ``low_rank = 0`` learns each task separately by least squares;
+    large values of both give one common model plus a part of rank k. The mean of P is
+    not penalized.
 
     Parameters
     ----------
@@ -503,17 +531,21 @@ class CoClus(_SquaredByDefault, _Grouped, _WarmInRowSpace):
     low_rank : float, default 1.0
         Strength of the co-clusters (lambda_2).
     n_task_clusters : int or float, default None
-        Number k of co-clusters, or a fraction of the tasks (between 0 and 1); None is half the tasks.
+        Number k of co-clusters, or a fraction of the tasks (between 0 and 1); None is
+        half the tasks.
     ridge : float, default 0.0
-        Strength of the squared norm. The paper has none; without one nothing penalizes what the tasks have in common
-        and the k co-clusters, which ruins tasks with fewer rows than features.
+        Strength of the squared norm. The paper has none; without it, nothing penalizes
+        the common part and the k co-clusters, which overfits tasks with fewer rows than
+        features.
     tol : float, default 1e-5
-        The solver stops when a round lowers the objective by less than this fraction of the objective at zero.
+        The solver stops when a round lowers the objective by less than this fraction of
+        the objective at zero.
     max_iter : int, default 500
         Largest number of rounds.
     warm_start : bool, default False
-        Keep the decomposition of the data for another `fit` on data of the same content (a digest is compared). The
-        solution is not kept: which local optimum is found must not depend on earlier fits.
+        Keep the decomposition of the data for another `fit` on data of the same content
+        (a digest is compared). The solution is not kept: which local optimum is found
+        must not depend on earlier fits.
 
     Attributes
     ----------
@@ -524,7 +556,8 @@ class CoClus(_SquaredByDefault, _Grouped, _WarmInRowSpace):
 
     References
     ----------
-    L. Xu, A. Huang, J. Chen and E. Chen, "Exploiting task-feature co-clusters in multi-task learning", AAAI 2015.
+    L. Xu, A. Huang, J. Chen and E. Chen, "Exploiting task-feature co-clusters in
+    multi-task learning", AAAI 2015.
 
     Examples
     --------
@@ -601,42 +634,47 @@ class CoClus(_SquaredByDefault, _Grouped, _WarmInRowSpace):
 
 
 class MeTaG(WeightedClassifierMTL, _WarmInRowSpace):
-    """Classification tasks in groups with equal coefficients, by a penalty on pairwise differences (MeTaG).
+    """Classification tasks in groups with equal coefficients, by a penalty on pairwise
+    differences (MeTaG).
 
     Minimizes::
 
         1/2 sum_t sum_i (y_ti - x_ti'w_t - b_t)^2 + alpha sum_{s<t} ||w_s - w_t||_2 + ridge/2 ||W||_F^2
 
-    It is solved by the consensus ADMM that also makes the theta-step of `GroupMKLClassifier`, up to a duality gap.
-    ``alpha = 0`` learns each task separately (the solution of smallest norm where it is not unique); from a finite
-    `alpha` on there is one model for all tasks.
+    It is solved by the consensus ADMM that also makes the theta-step of
+    `GroupMKLClassifier`, up to a duality gap. ``alpha = 0`` learns each task separately
+    (the solution of smallest norm where it is not unique); from a finite `alpha` on
+    there is one model for all tasks.
 
     Parameters
     ----------
     alpha : float, default 1.0
         Strength of the differences.
     ridge : float, default 0.0
-        Strength of the squared norm. The paper has none; without one nothing penalizes what all tasks have in common,
-        which ruins tasks with fewer rows than features.
+        Strength of the squared norm. The paper has none; without it, nothing penalizes
+        the common part of all tasks, which overfits tasks with fewer rows than
+        features.
     tol : float, default 1e-4
-        The solver stops at this relative duality gap, (P - D) / max(|P|, |D|, P0 / 1000),
-        where P0 is the objective of zero coefficients (with the means of the tasks as
-        intercepts for the squared loss).
+        The solver stops at this relative duality gap, (P - D) / max(|P|, |D|, P0 /
+        1000), where P0 is the objective of zero coefficients (with the means of the
+        tasks as intercepts for the squared loss).
     max_iter : int, default 5000
         Largest number of iterations.
     warm_start : bool, default False
-        Keep the decomposition of the data and the solution: another `fit` on data of the same content (a digest is
-        compared) with other strengths starts from there.
+        Keep the decomposition of the data and the solution: another `fit` on data of
+        the same content (a digest is compared) with other strengths starts from there.
 
     Notes
     -----
-    The paper has H levels, W = sum_h W_h, with the strengths alpha / phi^(h-1) of the *same* seminorm on every level.
-    Such a sum of levels equals the single level with the smallest strength, hence only one level is implemented: give
-    the strength of the last one.
+    The paper has H levels, W = sum_h W_h, with the strengths alpha / phi^(h-1) of the
+    *same* seminorm on every level. Such a sum of levels equals the single level with
+    the smallest strength, so only one level is implemented: pass the strength of the
+    last level.
 
     References
     ----------
-    L. Han and Y. Zhang, "Learning multi-level task groups in multi-task learning", AAAI 2015.
+    L. Han and Y. Zhang, "Learning multi-level task groups in multi-task learning", AAAI
+    2015.
 
     Examples
     --------

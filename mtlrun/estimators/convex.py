@@ -1,4 +1,6 @@
-"""Convex multi-task models: a loss, one penalty per part of W, and a solver chosen for them."""
+"""Convex multi-task models: a loss, one penalty per part of W, and a solver chosen
+for them.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ ConvexSolver = Annotated[str, choice("auto", "admm", "fista")]
 
 
 class ConvexWarmStart(NamedTuple):
-    """State that a fit with ``warm_start=True`` leaves for the next one on the same data."""
+    """State that a fit with ``warm_start=True`` leaves for the next one on the same
+    data.
+    """
 
     key: tuple[str, str, str, bool]
     data: TaskData
@@ -46,36 +50,39 @@ class ConvexWarmStart(NamedTuple):
 
 
 class ConvexMTL(BaseMTL):
-    """Base of models that minimize a loss plus penalties, one for each part of the coefficients.
+    """Base of models that minimize a loss plus penalties, one for each part of the
+    coefficients.
 
-    A subclass returns its penalties from `_penalties`; the coefficients are the sum of as many parts. The loss is the
-    squared one unless there is a parameter `loss`.
+    A subclass returns its penalties from `_penalties`; the coefficients are the sum of
+    as many parts. The loss is the squared loss unless there is a parameter `loss`.
 
     Parameters
     ----------
     solver : {"auto", "admm", "fista"}, default "auto"
-        ADMM in eigenbases of the designs, or accelerated proximal gradient. "auto" is ADMM unless the bases would take
-        more than 2 GB; for classification with at most 2000 labels it is FISTA, and for the trace norm on a very wide
-        design subspace descent (`mtlrun.solvers.convex.auto`).
+        ADMM in eigenbases of the designs, or accelerated proximal gradient. "auto" is
+        ADMM unless the bases would take more than 2 GB; for classification with at most
+        2000 labels it is FISTA, and for the trace norm on a very wide design subspace
+        descent (`mtlrun.solvers.convex.auto`).
     fit_intercept : bool, default True
         Whether to fit an intercept per task.
     intercepts : {"free", "shrunken"}, default "free"
         Whether intercepts are free, or shrunken towards their mean. "shrunken" adds
-        ``rho / 2 sum_t (b_t - m)^2`` to the objective, with b_t the prediction of task t
-        at the mean row of X, their mean m, and rho, the variance of the noise over the
-        variance of the levels of the tasks.
-        m and rho are estimated by REML of a model with common coefficients, so there is
-        nothing to tune (`mtlrun.problem.levels`). Only for the squared loss and a dense
-        X; it makes no difference unless rows belong to tasks.
+        ``rho / 2 sum_t (b_t - m)^2`` to the objective, with b_t the prediction of task
+        t at the mean row of X, their mean m, and rho, the variance of the noise over
+        the variance of the levels of the tasks. m and rho are estimated by REML of a
+        model with common coefficients, so there is nothing to tune
+        (`mtlrun.problem.levels`). Only for the squared loss and a dense X; it makes no
+        difference unless rows belong to tasks.
     tol : float, default 1e-4
-        The solver stops at this relative duality gap, (P - D) / max(|P|, |D|, P0 / 1000),
-        where P0 is the objective of zero coefficients (with the means of the tasks as
-        intercepts for the squared loss).
+        The solver stops at this relative duality gap, (P - D) / max(|P|, |D|, P0 /
+        1000), where P0 is the objective of zero coefficients (with the means of the
+        tasks as intercepts for the squared loss).
     max_iter : int, default 5000
         Largest number of iterations.
     warm_start : bool, default False
-        Keep the decomposition of the data and the state of the solver: another `fit` on data of the same content (a
-        digest is compared) starts from there. Use it for paths of regularization strengths.
+        Keep the decomposition of the data and the state of the solver: another `fit` on
+        data of the same content (a digest is compared) starts from there. Use it for
+        paths of regularization strengths.
     """
 
     _by_sums: ClassVar = True
@@ -130,7 +137,9 @@ class ConvexMTL(BaseMTL):
         return reduced
 
     def _with_levels(self, data: TaskData, result: SolverResult) -> SolverResult:
-        """Return a result of `_without_levels` with the intercepts that belong to it."""
+        """Return a result of `_without_levels` with the intercepts that belong to
+        it.
+        """
         if not self._shrinks_intercepts:
             return result
         # A warm start keeps the result of the solver as it is.
@@ -229,13 +238,17 @@ class ConvexMTL(BaseMTL):
     def _gradient_at_zero(
         self, X: Any, y: Any, task_id: Any, sample_weight: Any
     ) -> Array:
-        """Return the gradient (d, T) of the loss at zero coefficients and their best intercepts; the data are read."""
+        """Return the gradient (d, T) of the loss at zero coefficients and their best
+        intercepts; the data are read.
+        """
         return self._zero_gradient(
             self._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
         )
 
     def _zero_gradient(self, data: TaskData) -> Array:
-        """Return the gradient (d, T) of the loss at zero coefficients and their best intercepts."""
+        """Return the gradient (d, T) of the loss at zero coefficients and their best
+        intercepts.
+        """
         loss = self._loss()
         data = self._without_levels(data)
         z = np.zeros(data.targets.shape)
@@ -275,7 +288,7 @@ class Path(NamedTuple):
 
 
 class PathMTL(ConvexMTL):
-    """Base of models with one strength of regularization, from which on all coefficients are zero."""
+    """Base of models with one strength, beyond which all coefficients are zero."""
 
     def path(
         self,
@@ -287,15 +300,16 @@ class PathMTL(ConvexMTL):
         task_id: Any = None,
         sample_weight: Any = None,
     ) -> Path:
-        """Solve for many strengths of regularization, each fit starting from the one before.
+        """Solve for many strengths of regularization, each fit starting from the
+        previous one.
 
         Parameters
         ----------
         X, y, task_id, sample_weight
             As in `fit`.
         alphas : int or array-like, default 50
-            Strengths, or how many of them: logarithmically spaced, from the least one for which all coefficients are
-            zero.
+            Strengths, or their number: logarithmically spaced, from the smallest one
+            for which all coefficients are zero.
         min_ratio : float, default 1e-3
             The smallest strength relative to the largest.
 
@@ -357,7 +371,9 @@ class PathMTL(ConvexMTL):
         return np.geomspace(top, top * min_ratio, int(alphas))
 
     def _walk(self, data: TaskData, alphas: Array) -> list[SolverResult]:
-        """Return the solutions for decreasing strengths, each started from the one before."""
+        """Return the solutions for decreasing strengths, each started from the previous
+        one.
+        """
         results: list[SolverResult] = []
         solved = self._without_levels(data)
         rotation = self._at(float(alphas[-1]))._decompose(solved)
@@ -369,14 +385,16 @@ class PathMTL(ConvexMTL):
 
 
 class PenalizedMTL(PathMTL):
-    """Base of models that minimize a loss plus norms, all multiplied by a strength `alpha`.
+    """Base of models that minimize a loss plus norms, all multiplied by a strength
+    `alpha`.
 
     A subclass names its norm (`_penalty`), or returns several from `_penalties`.
 
     Parameters
     ----------
     alpha : float, default 1.0
-        Regularization strength. `alpha_max` returns the smallest value for which all coefficients are zero.
+        Regularization strength. `alpha_max` returns the smallest value for which all
+        coefficients are zero.
     """
 
     alpha: NonNegative = 1.0
@@ -388,17 +406,19 @@ class PenalizedMTL(PathMTL):
     def alpha_max(
         self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None
     ) -> float:
-        """Return the smallest `alpha` for which all coefficients are zero, the other parameters being as they are.
+        """Return the smallest `alpha` for which all coefficients are zero.
 
-        It is a dual norm of the gradient of the loss at zero, with the best intercepts there. Arguments as in `fit`;
-        the model itself is not changed.
+        It is a dual norm of the gradient of the loss at zero, with the best intercepts
+        there, given the other parameters. Arguments are those of `fit`; the model
+        itself is not changed.
         """
         model = clone(self)
         return model._edge(model._gradient_at_zero(X, y, task_id, sample_weight))
 
 
 class ConvexClassifierMTL(WeightedClassifierMTL):
-    """Classification by a convex loss of the margins ``m = y z`` of scores z and labels y = -1 or +1.
+    """Classification by a convex loss of the margins ``m = y z`` of scores z and labels
+    y = -1 or +1.
 
     Parameters
     ----------

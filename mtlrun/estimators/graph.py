@@ -51,13 +51,16 @@ class _Graph(ConvexMTL):
     alpha : float, default 1.0
         Strength of the coupling.
     graph : "mean", "chain", array-like or sparse of shape (n_tasks, n_tasks), or DataFrame, default "mean"
-        Similarities A of the tasks, in the order of `tasks_` or as a DataFrame named by the tasks. "mean" is 1/n_tasks
-        for every pair, "chain" is 1 for tasks that are next to each other in `tasks_`. The diagonal has no effect.
-        For thousands of tasks pass a sparse matrix, which is kept sparse.
+        Similarities A of the tasks, in the order of `tasks_` or as a DataFrame named by
+        the tasks. "mean" is 1/n_tasks for every pair, "chain" is 1 for tasks that are
+        next to each other in `tasks_`. The diagonal has no effect. For thousands of
+        tasks pass a sparse matrix, which is kept sparse.
     sparsity : float, default 0.0
-        Strength of the l1 norm. `sparsity_max` returns the smallest value for which all coefficients are zero.
+        Strength of the l1 norm. `sparsity_max` returns the smallest value for which all
+        coefficients are zero.
     ridge : float, default 1.0
-        Strength of the squared norm. It must be positive: it makes the solution unique and its duality gap computable.
+        Strength of the squared norm. It must be positive: it makes the solution unique
+        and its duality gap computable.
 
     References
     ----------
@@ -103,7 +106,9 @@ class _Graph(ConvexMTL):
         return super()._bytes(data) + 8.0 * n_matrices * data.n_tasks**2
 
     def task_relation(self) -> np.ndarray:
-        """Return (alpha L + ridge I)^-1 (n_tasks, n_tasks): the covariance of the tasks that the penalty stands for."""
+        """Return (alpha L + ridge I)^-1 (n_tasks, n_tasks): the covariance of the
+        tasks that the penalty stands for.
+        """
         return np.linalg.inv(
             task_laplacian(self.graph, self.tasks_)
             .scaled(self.alpha, self.ridge)
@@ -113,7 +118,8 @@ class _Graph(ConvexMTL):
     def sparsity_max(
         self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None
     ) -> float:
-        """Return the smallest `sparsity` for which all coefficients are zero, whatever `alpha` and `ridge`.
+        """Return the smallest `sparsity` for which all coefficients are zero, whatever
+        `alpha` and `ridge`.
 
         `alpha` and `ridge` have no such value: quadratic terms make no coefficient
         exactly zero. Arguments as in `fit`; the model itself is not changed.
@@ -124,13 +130,15 @@ class _Graph(ConvexMTL):
 
 
 def task_laplacian(graph: Any, tasks: np.ndarray) -> TaskForm:
-    """Return the Laplacian (T, T) of a graph of tasks, as a matrix only for a graph that is one.
+    """Return the Laplacian (T, T) of a graph of tasks, as a matrix only for a graph
+    that is one.
 
     Parameters
     ----------
     graph : "mean", "chain", array-like or sparse matrix of shape (T, T), or DataFrame
-        "mean": all pairs, with weights 1/T, so that tr(W L W') is the sum of squared distances from the mean;
-        "chain": consecutive tasks in the order of `tasks`, with weights 1; or similarities.
+        "mean": all pairs, with weights 1/T, so that tr(W L W') is the sum of squared
+        distances from the mean; "chain": consecutive tasks in the order of `tasks`,
+        with weights 1; or similarities.
     tasks : ndarray of shape (T,)
         Labels, for a DataFrame named by them.
 
@@ -150,17 +158,19 @@ def task_laplacian(graph: Any, tasks: np.ndarray) -> TaskForm:
 
 
 class GraphMTL(RegressorMTL, _Graph):
-    """Multi-task regression with coefficients pulled together along a graph of tasks, or towards their mean.
+    """Multi-task regression with coefficients pulled together along a graph of tasks,
+    or towards their mean.
 
     Minimizes::
 
         sum_t 1/2 ||y_t - X_t w_t - b_t||^2 + alpha/2 sum_{s<t} A_st ||w_s - w_t||^2
                                             + ridge/2 sum_t ||w_t||^2 + sparsity sum_tj |w_tj|
 
-    With the default graph the second term is ``alpha/2 sum_t ||w_t - mean||^2``: mean-regularized multi-task learning.
-    For ``alpha = 0`` the tasks are separate ridge problems. As `alpha` grows, the tasks
-    that the graph connects get the same coefficients, as in a pooled ridge model with
-    strength ``n_tasks * ridge`` and one intercept per task.
+    With the default graph the second term is ``alpha/2 sum_t ||w_t - mean||^2``:
+    mean-regularized multi-task learning. For ``alpha = 0`` the tasks are separate ridge
+    problems. As `alpha` grows, the tasks that the graph connects get the same
+    coefficients, as in a pooled ridge model with strength ``n_tasks * ridge`` and one
+    intercept per task.
 
     Examples
     --------
@@ -203,7 +213,8 @@ class GraphMTL(RegressorMTL, _Graph):
 
 
 class GraphMTLClassifier(ConvexClassifierMTL, _Graph):
-    """Multi-task classification with coefficients pulled together along a graph of tasks, or towards their mean.
+    """Multi-task classification with coefficients pulled together along a graph of
+    tasks, or towards their mean.
 
     Minimizes::
 

@@ -1,4 +1,6 @@
-"""Hierarchical (mixed effects, partial pooling) regression: coefficients of tasks are draws around a common mean."""
+"""Hierarchical (mixed effects, partial pooling) regression: coefficients of tasks
+are draws around a common mean.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 #: Default numbers of simulated tables of a bootstrap, and of draws of a score test.
 BOOTSTRAP = 199
 DRAWS = 999
-# A column varies within a task where more than this share of it is left without its mean.
+# A column varies within a task where more than this share of it is left without its
+# mean.
 _WITHIN = 1e-9
 
 
@@ -72,21 +75,22 @@ COLUMNS = satisfies(
 #: models apart.
 MAX_TOTAL_WEIGHT = 1e12
 MIN_TOTAL_WEIGHT = 1e-6
-#: Weights below this share of the largest one are zero: floats cannot tell whether such a
-#: row is there.
+#: Weights below this share of the largest one are zero: floats cannot tell whether such
+#: a row is there.
 NEGLIGIBLE_WEIGHT = 1e-12
 
 
 @dataclass(frozen=True)
 class Estimates:
-    """Coefficients fitted per task and pooled, in the units of the columns, the level at their mean first.
+    """Coefficients fitted per task and pooled, in the units of the columns, the level
+    at their mean first.
 
     Attributes
     ----------
     names : list of str
     alone : ndarray of shape (n_tasks, k)
-        Least squares, columns that do not vary within the task having the mean coefficient; NaN there, and for tasks
-        with fewer rows than coefficients.
+        Least squares, columns that do not vary within the task having the mean
+        coefficient; NaN there, and for tasks with fewer rows than coefficients.
     pooled, std : ndarray of shape (n_tasks, k)
         Posterior means and standard deviations.
     mean : ndarray of shape (k,)
@@ -119,7 +123,8 @@ class HeterogeneityTest:
         "all", "slopes" or the name of a column.
     method : {"score", "f", "lrt", "bootstrap"}
     statistic, p_value : float
-        The p-value of several columns tested one by one is adjusted by Holm; NaN where the rows do not suffice.
+        The p-value of several columns tested one by one is adjusted by Holm; NaN where
+        the rows do not suffice.
     """
 
     tested: str
@@ -129,7 +134,9 @@ class HeterogeneityTest:
 
 
 class CommonMean:
-    """Common part of hierarchical models: columns whose coefficients may differ; the mean as the model of new tasks."""
+    """Common part of hierarchical models: columns whose coefficients may differ; the
+    mean as the model of new tasks.
+    """
 
     covariance: str
     slopes: Any
@@ -149,7 +156,9 @@ class CommonMean:
 
     @staticmethod
     def _result(fit: Any, coef: Array, intercept: Array) -> SolverResult:
-        """Return coefficients of shape (n_features, n_tasks) with the path of the fit that found them."""
+        """Return coefficients of shape (n_features, n_tasks) with the path of the
+        fit that found them.
+        """
         return SolverResult(
             parts=coef[np.newaxis],
             intercept=intercept,
@@ -161,7 +170,9 @@ class CommonMean:
         )
 
     def _random(self, p: int) -> Array:
-        """Return the positions of the standardized columns whose coefficients may differ."""
+        """Return the positions of the standardized columns whose coefficients may
+        differ.
+        """
         first = int(self.fit_intercept)
         if not first and self.covariance == "intercept":
             raise ValueError(
@@ -242,7 +253,9 @@ class CommonMean:
         return positions + int(self.fit_intercept)
 
     def _scores_of_rows(self, X: Any, codes: Array) -> Array:
-        """Return one score per row; a task without training rows has the mean of the coefficients."""
+        """Return one score per row; a task without training rows has the mean of the
+        coefficients.
+        """
         coef = np.vstack([self.coef_, self.mean_coef_])
         return scores_by_code(
             X, codes, coef, np.append(self.intercept_, self.mean_intercept_)
@@ -251,7 +264,9 @@ class CommonMean:
     def _publish_common(
         self, columns: Columns, mu: Array, spread: Array, Sigma: Array, shares: Shares
     ) -> None:
-        """Set the mean of the coefficients, its deviations and their covariance, in the units of the data."""
+        """Set the mean of the coefficients, its deviations and their covariance, in
+        the units of the data.
+        """
         L = columns.back()
         units = columns.units
         mean = L @ mu
@@ -267,7 +282,9 @@ class CommonMean:
         self.heterogeneity_ = shares.columns
 
     def _names(self, columns: Array) -> list[str]:
-        """Return the names of standardized columns, positions where features have no names."""
+        """Return the names of standardized columns, positions where features have no
+        names.
+        """
         first = int(self.fit_intercept)
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))
         names_of_columns = []
@@ -280,10 +297,12 @@ class CommonMean:
 
 
 class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
-    """Hierarchical regression: mixed effects with partial pooling of intercepts and slopes, variances by REML.
+    """Hierarchical regression: mixed effects with partial pooling of intercepts and
+    slopes, variances by REML.
 
-    The coefficients of a task, intercept included, are a draw around a mean mu that all tasks share. Minimizes over the
-    covariance Sigma between tasks and the variance s2 of the noise, with mu integrated out (REML)::
+    The coefficients of a task, intercept included, are a draw around a mean mu that all
+    tasks share. Minimizes over the covariance Sigma between tasks and the variance s2
+    of the noise, with mu integrated out (REML)::
 
         -2 log p(y | Sigma, s2), where y_t = X_t w_t + e_t, w_t ~ N(mu, Sigma), e_t ~ N(0, s2)
 
@@ -294,13 +313,14 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     fewer than three tasks have no variance, as their likelihood is flat: a single row
     cannot tell a slope from a level.
 
-    In the language of lme4 this is ``y ~ x + (x | task)``, or ``(x || task)`` with a diagonal covariance. Made for
-    tasks that have rows of their own; for many targets on the same rows it brings little, and on wide tables of them
-    other methods are better.
+    In lme4 this is ``y ~ x + (x | task)``, or ``(x || task)`` with a diagonal
+    covariance. It is meant for ragged tasks; for many targets on the same rows it
+    offers little benefit, and on wide tables of them other methods are better.
 
-    A row of weight k in `sample_weight` counts as k rows: the noise, the variances between tasks and standard errors
-    are estimated as if there were that many. Weights that do not count rows (survey or precision weights) should have
-    mean 1; a mean outside of 0.1 to 10 is warned of (`WeightScaleWarning`).
+    A row of weight k in `sample_weight` counts as k rows: the noise, the variances
+    between tasks and standard errors are estimated as if there were that many. Weights
+    that do not count rows (survey or precision weights) should have mean 1; a mean
+    outside 0.1 to 10 causes a `WeightScaleWarning`.
 
     Parameters
     ----------
@@ -318,23 +338,26 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         Columns (names or positions, or a mask of the length n_features) whose
         coefficients may differ between tasks; coefficients of others are one number.
     mean : {"auto", "flat", "ridge"}, default "auto"
-        Prior of mu: none, or a ridge whose strength is one more variance of the likelihood. "auto" takes it where there
-        are less than three rows per column.
+        Prior of mu: none, or a ridge whose strength is an additional variance of the
+        likelihood. "auto" uses the ridge if there are fewer than three rows per column.
     method : {"reml", "ml"}, default "reml"
         Restricted or plain maximum likelihood.
     integrate : "auto" or bool, default "auto"
-        Whether one or two standard deviations (intercept, slopes) are integrated over a grid instead of maximized;
-        "auto" does so for at most ten tasks.
+        Whether one or two standard deviations (intercept, slopes) are integrated over a
+        grid instead of maximized; "auto" does so for at most ten tasks.
     noise : {"common", "task"}, default "common"
-        Whether all tasks have the noise s2, or each one of its own, s2 v_t. Then 1 / v_t is a draw from a chi-square
-        of r degrees, divided by r, and r is estimated (`noise_degrees_`). The noise is common after all where the rows
-        do not tell the noises apart.
+        Whether all tasks have noise variance s2, or each its own, s2 v_t. Then 1 / v_t
+        is drawn from a chi-square with r degrees of freedom, divided by r, and r is
+        estimated (`noise_degrees_`). If the rows cannot distinguish the noise
+        variances, a common one is used.
     fit_intercept : bool, default True
         Whether there are intercepts. Without, columns are not centered.
     tol : float, default 1e-8
-        The solver stops when a further step is predicted to lower minus twice the log-likelihood by less.
+        The solver stops when another step is predicted to lower minus twice the
+        log-likelihood by less than this.
     max_iter : int, default 100
-        Newton steps at most; L-BFGS, of the covariances that are not diagonal, may take ten times as many.
+        Maximum number of Newton steps; L-BFGS, for covariances that are not diagonal,
+        may take ten times as many.
 
     Attributes
     ----------
@@ -344,10 +367,11 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     mean_coef_std_ : ndarray of shape (n_features,)
         Standard errors of `mean_coef_`, given the variances.
     coef_std_ : ndarray of shape (n_tasks, n_features)
-        Posterior standard deviations of `coef_`, computed on demand, as are `intercept_std_` (n_tasks,).
+        Posterior standard deviations of `coef_`, computed on demand, as are
+        `intercept_std_` (n_tasks,).
     covariance_ : ndarray of shape (1 + n_features, 1 + n_features)
-        Sigma in the units of the columns: the level of a task at the mean of all columns first, then its slopes.
-        Without intercepts (n_features, n_features).
+        Sigma in the units of the columns: the level of a task at the mean of all
+        columns first, then its slopes. Without intercepts (n_features, n_features).
     noise_variance_ : float
         s2; with ``noise="task"`` the mean for a task without rows.
     noise_variances_ : ndarray of shape (n_tasks,)
@@ -355,18 +379,22 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     noise_degrees_ : float
         r, infinite where the noise is common.
     variance_shares_ : dict
-        Shares of the variance of the targets: of the ``mean`` model, the differences of ``tasks``, and ``noise``.
+        Shares of the variance of the targets: of the ``mean`` model, the differences of
+        ``tasks``, and ``noise``.
     heterogeneity_ : ndarray of shape (1 + n_features,)
-        Contributions of the differences in level and in each slope to ``variance_shares_["tasks"]``.
+        Contributions of the differences in level and in each slope to
+        ``variance_shares_["tasks"]``.
     log_likelihood_ : float
         Restricted unless ``method="ml"`` or the prior is not normal; as lme4 computes
         it, in the units of the columns.
     structure_ : str
-        The covariance that was fitted; ``diagonal+2`` is a diagonal plus two directions, ``none`` is a single task.
+        The covariance that was fitted; ``diagonal+2`` is a diagonal plus two
+        directions, ``none`` is a single task.
     task_weights_ : ndarray of shape (n_tasks,)
         With ``prior="student"``: small for outlier tasks. Ones for other priors.
     labels_ : ndarray of int, shape (n_tasks,)
-        With ``prior="clusters"``: the most likely cluster of each task. Zeros for other priors.
+        With ``prior="clusters"``: the most likely cluster of each task. Zeros for other
+        priors.
     objective_ : list of float
         Minus twice the log-likelihood, of standardized columns, along the iterations of
         the covariance and the prior chosen. With noises of their own the log density of
@@ -383,12 +411,14 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
 
     Notes
     -----
-    A model keeps the sums of its rows (at most n_features + 1 compressed rows per task) for intervals and tests.
+    A model keeps the sums of its rows (at most n_features + 1 compressed rows per task)
+    for intervals and tests.
 
     References
     ----------
-    N. M. Laird and J. H. Ware, "Random-effects models for longitudinal data", Biometrics, 1982.
-    D. M. Bates and coauthors, "Fitting linear mixed-effects models using lme4", Journal of Statistical Software, 2015.
+    N. M. Laird and J. H. Ware, "Random-effects models for longitudinal data",
+    Biometrics, 1982. D. M. Bates and coauthors, "Fitting linear mixed-effects models
+    using lme4", Journal of Statistical Software, 2015.
 
     Examples
     --------
@@ -534,7 +564,9 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         return self._result(fit, coef.T, intercept)
 
     def _normal(self, data: Compressed, fits: dict[Any, Result]) -> Result:
-        """Return the model with a normal prior, from which those with other priors start."""
+        """Return the model with a normal prior, from which those with other priors
+        start.
+        """
         problem = self._problem(data)
         plain = [
             getattr(problem, f.name)
@@ -552,7 +584,9 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         return original[:, 1:], original[:, 0] + self._columns.center
 
     def with_columns_of(self, factors: Array) -> Self:
-        """Return this model, fitted to columns that had been multiplied by factors (n_features,), as one of these."""
+        """Return this model, fitted to columns that had been multiplied by factors
+        (n_features,), as one of these.
+        """
         model = copy(self)
         columns = self._columns
         model._columns = replace(
@@ -563,7 +597,9 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         return model
 
     def _of_units(self, result: Result) -> float:
-        """Return what the restricted criterion changes by when the columns are not standardized, as in lme4."""
+        """Return what the restricted criterion changes by when the columns are not
+        standardized, as in lme4.
+        """
         scale = self._columns.scale
         flat = (
             self.method == "reml"
@@ -634,7 +670,9 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         return self._posterior.predict_std(self._columns.back())
 
     def estimates(self) -> Estimates:
-        """Return the coefficients fitted per task and pooled, for a plot of how far they were shrunk."""
+        """Return the coefficients fitted per task and pooled, for a plot of their
+        shrinkage.
+        """
         check_is_fitted(self, "_posterior")
         posterior = self._posterior
         columns = self._columns
@@ -669,10 +707,12 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         ----------
         X : array-like, sparse matrix or DataFrame, as in `fit`
         task_id : array-like of shape (n_samples,), optional
-            Required after a fit with task ids; after a fit on a 2-D `y` it picks one column per row.
+            Required after a fit with task ids; after a fit on a 2-D `y` it picks one
+            column per row.
         return_std : bool, default False
-            Also return the standard deviation of a new target, noise included. For a task without training rows
-            (``unseen="mean"``) it has the variance between tasks in it.
+            Also return the standard deviation of a new target, noise included. For a
+            task without training rows (``unseen="mean"``) it has the variance between
+            tasks in it.
 
         Returns
         -------
@@ -714,19 +754,23 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         draws: int | None = None,
         random_state: int = 0,
     ) -> Any:
-        """Test whether tasks differ at all, beyond their level, or in the slopes of some columns.
+        """Test whether tasks differ at all, beyond their level, or in the slopes of
+        some columns.
 
         Parameters
         ----------
         tested : {"all", "slopes"}, column, list of columns or mask, default "all"
-            Level and slopes together; slopes, while levels may differ; or columns by name or position, while level and
-            other slopes may differ.
+            Level and slopes together; slopes, while levels may differ; or columns by
+            name or position, while level and other slopes may differ.
         method : {"auto", "score", "f", "lrt", "bootstrap"}, default "auto"
-            Exact Monte Carlo score test (nothing is fitted); exact F test, which needs tasks with more rows than
-            columns; restricted likelihood ratio of one variance, against half a chi-square; or that, or one of several
-            variances, against simulated tables. "auto" is the score test of "all" and "slopes", else "lrt".
+            Exact Monte Carlo score test (nothing is fitted); exact F test, which needs
+            tasks with more rows than columns; restricted likelihood ratio of one
+            variance, against half a chi-square; or that, or one of several variances,
+            against simulated tables. "auto" is the score test of "all" and "slopes",
+            else "lrt".
         each : bool, default False
-            Test every slope of `tested` one by one, p-values adjusted by Holm for all slopes that may differ.
+            Test each slope of `tested` separately, with p-values adjusted by Holm for
+            all slopes that may differ.
         draws : int, optional
             Of the score test (default 999) and the bootstrap (199).
         random_state : int, default 0
@@ -785,7 +829,9 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         draws: int | None,
         seed: int,
     ) -> list[HeterogeneityTest]:
-        """Test columns one by one, as if all slopes were tested and the others had shown nothing."""
+        """Test columns one by one, as if all slopes were tested and the others had
+        shown nothing.
+        """
         if how == "lrt":
             testable = problem.data.can_differ(problem.intercept)[columns]
             ratios = inference.ratio_tests(problem, columns[testable])
@@ -809,7 +855,9 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
 
 
 def _alone(R: Array, z: Array, mu: Array, intercept: bool) -> Array:
-    """Return least squares of one task, NaN for coefficients that its rows do not tell."""
+    """Return least squares of one task, NaN for coefficients that its rows do not
+    identify.
+    """
     coef = np.full(len(mu), np.nan)
     inside = R
     if intercept:
@@ -900,7 +948,9 @@ def with_counted_weights(data: TaskData) -> TaskData:
 
 
 def warn_of_constants(data: TaskData, columns: Columns) -> None:
-    """Warn of columns that vary, but by so little of their mean that they count as constant."""
+    """Warn about columns that vary so little relative to their mean that they count as
+    constant.
+    """
     flat = np.flatnonzero(np.isinf(columns.scale))
     if not flat.size:
         return

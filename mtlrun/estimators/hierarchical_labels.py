@@ -1,4 +1,6 @@
-"""Hierarchical (mixed effects, partial pooling) classification: logistic models around a common mean."""
+"""Hierarchical (mixed effects, partial pooling) classification: logistic models
+around a common mean.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,8 @@ from mtlrun.utils.processes import one_thread_if_small
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Variance of the standard logistic distribution, the noise of a score whose sign is the label.
+#: Variance of the standard logistic distribution, the noise of a score whose sign is
+#: the label.
 LOGISTIC_VARIANCE = np.pi**2 / 3
 #: Means and standard deviations of standardized coefficients beyond this have no end
 #: when there is no prior.
@@ -55,10 +58,12 @@ TEST_RIDGE = 0.01
 
 
 class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
-    """Hierarchical logistic regression: mixed effects with partial pooling of intercepts and slopes.
+    """Hierarchical logistic regression: mixed effects with partial pooling of
+    intercepts and slopes.
 
-    The coefficients of a task, intercept included, are a draw around a mean that all tasks share. Mean and variances
-    minimize, with the differences of the tasks integrated out by Laplace's approximation::
+    The coefficients of a task, intercept included, are a draw around a mean that all
+    tasks share. Mean and variances minimize, with the differences of the tasks
+    integrated out by Laplace's approximation::
 
         -2 log p(y | mu, Sigma) + ridge R(mu, Sigma),
             where log-odds of y_t = X_t w_t, w_t ~ N(mu, Sigma)
@@ -73,16 +78,17 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
     lme4.
 
     `coef_` is the mode of the posterior, and `decision_function` and `predict_proba`
-    average over the posterior. A variance of zero is an answer, not an error: the tasks do not differ
-    there, as far as the rows can tell. Slopes of columns that vary within fewer than
-    three tasks have no variance.
+    average over the posterior. A variance of zero is a valid estimate, not an error:
+    the rows give no sign that tasks differ there. Slopes of columns that vary within
+    fewer than three tasks have no variance.
 
-    In the language of lme4 this is ``glmer(y ~ x + (x || task), family = binomial)`` with a diagonal covariance. Made
-    for tasks that have rows of their own. With two or three rows per task Laplace's approximation finds variances that
-    are too small.
+    In lme4 this is ``glmer(y ~ x + (x || task), family = binomial)`` with a diagonal
+    covariance. It is meant for ragged tasks. With two or three rows per task Laplace's
+    approximation finds variances that are too small.
 
-    A row of weight k in `sample_weight` counts as k rows, also in the variances. Weights that do not count rows should
-    have mean 1; a mean outside of 0.1 to 10 is warned of (`WeightScaleWarning`).
+    A row of weight k in `sample_weight` counts as k rows, also in the variances.
+    Weights that do not count rows should have mean 1; a mean outside 0.1 to 10 causes a
+    `WeightScaleWarning`.
 
     Parameters
     ----------
@@ -104,7 +110,8 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
     fit_intercept : bool, default True
         Whether there are intercepts. Without, columns are not centered.
     tol : float, default 1e-6
-        The solver stops when a further step is predicted to lower minus twice the log-likelihood by less.
+        The solver stops when another step is predicted to lower minus twice the
+        log-likelihood by less than this.
     max_iter : int, default 200
         Iterations of L-BFGS, in every run.
 
@@ -119,31 +126,36 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         Posterior standard deviations of `coef_`, given the variances.
     intercept_std_ : ndarray of shape (n_tasks,)
     covariance_ : ndarray of shape (1 + n_features, 1 + n_features)
-        Sigma in the units of the columns: the level of a task at the mean of all columns first, then its slopes.
-        Without intercepts (n_features, n_features).
+        Sigma in the units of the columns: the level of a task at the mean of all
+        columns first, then its slopes. Without intercepts (n_features, n_features).
     variance_shares_ : dict
-        Shares of the variance of the score behind the labels, log-odds and logistic noise of variance pi^2/3: of the
-        ``mean`` model, the differences of ``tasks``, and ``noise``.
+        Shares of the variance of the score behind the labels, log-odds and logistic
+        noise of variance pi^2/3: of the ``mean`` model, the differences of ``tasks``,
+        and ``noise``.
     heterogeneity_ : ndarray of shape (1 + n_features,)
-        Contributions of the differences in level and in each slope to ``variance_shares_["tasks"]``.
+        Contributions of the differences in level and in each slope to
+        ``variance_shares_["tasks"]``.
     log_likelihood_ : float
         By Laplace's approximation, without the priors.
     structure_ : str
-        The covariance that was fitted; ``diagonal+2`` is a diagonal plus two directions, ``none`` is a single task.
+        The covariance that was fitted; ``diagonal+2`` is a diagonal plus two
+        directions, ``none`` is a single task.
     single_class_ : ndarray of bool, shape (n_tasks,)
-        Tasks whose labels were all of one class. They are fitted like the others: the mean keeps them finite.
+        Tasks whose labels were all of one class. They are fitted like the others: the
+        mean keeps them finite.
     objective_ : list of float
         Minus twice the log-likelihood, with the prices of the priors, along the
         iterations of the covariance chosen; it never rises.
     gap_ : float
-        By how much a further step would lower the last value, gradient and distance to the boundary of zero variances
-        in one number. Equal to `stop_crit_`.
+        By how much a further step would lower the last value, gradient and distance to
+        the boundary of zero variances in one number. Equal to `stop_crit_`.
 
     References
     ----------
-    N. E. Breslow and D. G. Clayton, "Approximate inference in generalized linear mixed models", Journal of the American
-    Statistical Association, 1993.
-    D. M. Bates and coauthors, "Fitting linear mixed-effects models using lme4", Journal of Statistical Software, 2015.
+    N. E. Breslow and D. G. Clayton, "Approximate inference in generalized linear mixed
+    models", Journal of the American Statistical Association, 1993. D. M. Bates and
+    coauthors, "Fitting linear mixed-effects models using lme4", Journal of Statistical
+    Software, 2015.
 
     Examples
     --------
@@ -260,7 +272,9 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
             )
 
     def _publish_fit(self, model: LaplaceFit, columns: Columns) -> None:
-        """Set the variances, the mean, and standard deviations, in the units of the data."""
+        """Set the variances, the mean, and standard deviations, in the units of the
+        data.
+        """
         m = model.m
         value = model.fit.value
         L = columns.back()
@@ -332,7 +346,8 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         task_id: Any = None,
         sample_weight: Any = None,
     ) -> Any:
-        """Test whether tasks differ at all, beyond their level, or in the slopes of some columns.
+        """Test whether tasks differ at all, beyond their level, or in the slopes of
+        some columns.
 
         Likelihood ratios by Laplace's approximation, against the mixtures of
         chi-squares of variances that may be zero. A model keeps no rows, so they are
@@ -345,8 +360,9 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         ----------
         X, y, task_id, sample_weight : as in `fit`
         tested : {"all", "slopes"}, column, list of columns or mask, default "all"
-            Level and slopes together; slopes, while levels may differ; or the slopes of columns by name or position,
-            one by one, while level and other slopes may differ.
+            Level and slopes together; slopes, while levels may differ; or the slopes of
+            columns by name or position, one by one, while level and other slopes may
+            differ.
 
         Returns
         -------
@@ -356,7 +372,8 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         Raises
         ------
         ValueError
-            For an unknown column, one whose slopes may not differ, or rows that `fit` would refuse.
+            For an unknown column, one whose slopes may not differ, or rows that `fit`
+            would refuse.
         """
         model = clone(self)
         data = model._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
@@ -401,7 +418,9 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         return tests[0]
 
     def estimates(self) -> Estimates:
-        """Return the coefficients fitted per task and pooled, for a plot of how far they were shrunk."""
+        """Return the coefficients fitted per task and pooled, for a plot of their
+        shrinkage.
+        """
         check_is_fitted(self, "_estimates")
         return self._estimates
 

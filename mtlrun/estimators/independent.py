@@ -1,4 +1,6 @@
-"""Baselines without multi-task learning: ridge, lasso, logistic regression and SVM, per task or pooled."""
+"""Baselines without multi-task learning: ridge, lasso, logistic regression and SVM,
+per task or pooled.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ from mtlrun.solvers.convex.ridge import ridge_bytes, solve_ridge
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _WIDE = (0.001, 0.01, 0.1, 1.0, 10.0)
-#: Beyond its ends a hinge loss without intercept hardly changes: it is the difference of the means, or separates.
+#: Beyond its ends a hinge loss without intercept hardly changes: it is the difference
+#: of the means, or separates.
 _MARGINS = (0.01, 0.1, 0.3, 1.0, 10.0)
 _SPARSE = (0.001, 0.005, 0.02, 0.1, 0.3)
 
@@ -59,7 +62,9 @@ class TaskFit(NamedTuple):
 
 
 class SolvedTasks(NamedTuple):
-    """Solutions of some tasks: which (T,), coefficients (d, T), intercepts (T,), most iterations, success of all."""
+    """Solutions of some tasks: which (T,), coefficients (d, T), intercepts (T,),
+    most iterations, success of all.
+    """
 
     tasks: Array
     W: Array
@@ -138,7 +143,9 @@ class _Independent(_SingleTask):
         )
 
     def _fit_together(self, data: TaskData) -> SolvedTasks | None:
-        """Solve the problems of tasks for which that can be done at once; None where there are none."""
+        """Solve the problems of tasks for which that can be done at once; None where
+        there are none.
+        """
         return None
 
     def _fit_data(self, data: TaskData) -> SolverResult:
@@ -186,13 +193,14 @@ class _Ridge(RegressorMTL, _SingleTask):
 
     Notes
     -----
-    A shared design without missing targets is factorized once for all tasks. Where the Gram matrix would take too much
-    memory (more than about 9000 rows and features), conjugate gradients with the features alone take its place.
+    A shared design without missing targets is factorized once for all tasks. Where the
+    Gram matrix would take too much memory (more than about 9000 rows and features),
+    conjugate gradients with the features alone take its place.
 
     References
     ----------
-    A. E. Hoerl and R. W. Kennard, "Ridge regression: biased estimation for nonorthogonal problems", Technometrics,
-    1970.
+    A. E. Hoerl and R. W. Kennard, "Ridge regression: biased estimation for
+    nonorthogonal problems", Technometrics, 1970.
     """
 
     metadata: ClassVar = MethodMetadata(
@@ -319,7 +327,8 @@ class PooledRidge(_Ridge, _Pooled):
 class _Lasso(RegressorMTL):
     """Squared loss, l1 penalty, coordinate descent.
 
-    Problems of up to 128 columns are solved from the products of their columns, others by scikit-learn.
+    Problems of up to 128 columns are solved from the products of their columns, others
+    by scikit-learn.
 
     Parameters
     ----------
@@ -339,7 +348,8 @@ class _Lasso(RegressorMTL):
 
     References
     ----------
-    R. Tibshirani, "Regression shrinkage and selection via the lasso", Journal of the Royal Statistical Society B, 1996.
+    R. Tibshirani, "Regression shrinkage and selection via the lasso", Journal of the
+    Royal Statistical Society B, 1996.
     """
 
     metadata: ClassVar = MethodMetadata(
@@ -373,7 +383,9 @@ class _Lasso(RegressorMTL):
     def _from_products(
         self, X: Array, y: Array, weights: Array | None
     ) -> TaskFit | None:
-        """Solve a small problem from products of its columns; None where these lose too many digits."""
+        """Solve a small problem from products of its columns; None where these lose
+        too many digits.
+        """
         w = np.ones(len(y)) if weights is None else weights
         total = w.sum()
         x_mean, y_mean = (
@@ -417,7 +429,8 @@ class IndependentLasso(_Lasso, _Independent):
 
         sum_t (1/2 ||y_t - X_t w_t - b_t||^2 + alpha ||w_t||_1)
 
-    which is the model of `SparseMTL`, since the l1,1 norm does not couple the tasks, by another algorithm.
+    which is the model of `SparseMTL` with another algorithm, since the l1,1 norm does
+    not couple the tasks.
     """
 
     metadata: ClassVar = replace(
@@ -504,8 +517,9 @@ class _Logistic(ClassifierMTL):
 
     Notes
     -----
-    A task with one class only gets zero coefficients and the log-odds with half an observation of the other class as
-    intercept; without intercept it is fitted like the others.
+    A task with one class only gets zero coefficients and the log-odds with half an
+    observation of the other class as intercept; without intercept it is fitted like the
+    others.
 
     Dense columns far from zero, such as years, are centered first. `converged_` is True
     only where the duality gap of each task confirms it. Where the gap after L-BFGS does
@@ -513,7 +527,8 @@ class _Logistic(ClassifierMTL):
 
     References
     ----------
-    D. R. Cox, "The regression analysis of binary sequences", Journal of the Royal Statistical Society B, 1958.
+    D. R. Cox, "The regression analysis of binary sequences", Journal of the Royal
+    Statistical Society B, 1958.
     """
 
     metadata: ClassVar = MethodMetadata(
@@ -535,7 +550,8 @@ class _Logistic(ClassifierMTL):
     def _fit_one(self, X: Any, y: Array, weights: Array | None) -> TaskFit:
         if is_constant(y, weights):
             if self.fit_intercept:
-                # The loss has no minimizer in b: use the log-odds with half an observation of the other class.
+                # The loss has no minimizer in b: use the log-odds with half an
+                # observation of the other class.
                 if weights is None:
                     n = len(y)
                 else:
@@ -634,7 +650,8 @@ class IndependentLogistic(_Logistic, _Independent):
 
 
 class PooledLogistic(_Logistic, _Pooled):
-    """Logistic regression, one model for the rows of all tasks, by scikit-learn's L-BFGS.
+    """Logistic regression, one model for the rows of all tasks, by scikit-learn's
+    L-BFGS.
 
     Minimizes::
 
@@ -673,8 +690,8 @@ class _SVC(ClassifierMTL):
     C : float, default 1.0
         Cost of margin violations; the paper's ``lam`` is 1/C.
     fit_intercept : bool, default False
-        Whether to fit intercepts; the paper has none. LIBLINEAR penalizes them like coefficients, `objective_` is
-        without that penalty.
+        Whether to fit intercepts; the paper has none. LIBLINEAR penalizes them like
+        coefficients, `objective_` is without that penalty.
     tol : float, default 1e-4
         Largest projected gradient of the dual, as LIBLINEAR has it.
     max_iter : int, default 10000
@@ -684,13 +701,13 @@ class _SVC(ClassifierMTL):
 
     Notes
     -----
-    A task with one class only is fitted like the others (without intercept), or gets the score of its class
-    everywhere (with intercept).
+    A task with one class only is fitted like the others (without intercept), or gets
+    the score of its class everywhere (with intercept).
 
     References
     ----------
-    R.-E. Fan, K.-W. Chang, C.-J. Hsieh, X.-R. Wang and C.-J. Lin, "LIBLINEAR: a library for large linear
-    classification", Journal of Machine Learning Research, 2008.
+    R.-E. Fan, K.-W. Chang, C.-J. Hsieh, X.-R. Wang and C.-J. Lin, "LIBLINEAR: a library
+    for large linear classification", Journal of Machine Learning Research, 2008.
     """
 
     metadata: ClassVar = MethodMetadata(
@@ -790,13 +807,17 @@ class PooledSVC(_SVC, _Pooled):
 
 
 def has_products(data: TaskData) -> bool:
-    """Whether products of columns are kept, of each task: for ragged tasks with few columns, dense and not weighted."""
+    """Whether products of columns are kept, of each task: for ragged tasks with few
+    columns, dense and not weighted.
+    """
     plain = not data.shared and not data.sparse and data.weights is None
     return plain and data.n_features <= _SMALL and gram_bytes(data) <= _PRODUCTS
 
 
 def products(data: TaskData, fit_intercept: bool) -> Gram:
-    """Return the products of the columns of each task, made once; zeros for columns constant within the task."""
+    """Return the products of the columns of each task, made once; zeros for columns
+    constant within the task.
+    """
     key = ("products", fit_intercept)
     if key not in data.decompositions:
         form = Gram(data, fit_intercept, sharp=False)
@@ -810,7 +831,9 @@ def products(data: TaskData, fit_intercept: bool) -> Gram:
 
 
 def pool(data: TaskData, *, labels: bool) -> tuple[Any, Array, Array | None]:
-    """Return one problem with the same loss up to a constant; a shared X appears once (twice for labels)."""
+    """Return one problem with the same loss up to a constant; a shared X appears
+    once (twice for labels).
+    """
     if not data.shared:
         return data.X, data.targets, data.weights
     weights = data.full_weights()
@@ -834,7 +857,9 @@ def is_constant(y: Array, weights: Array | None) -> bool:
 
 
 def with_mirror(X: Any, y: Array, weights: Array | None) -> tuple[Any, Array, Array]:
-    """Give a one-class problem without intercept a second class: half of a row becomes (-x, -y), of the same loss."""
+    """Give a one-class problem without intercept a second class: half of a row
+    becomes (-x, -y), of the same loss.
+    """
     if weights is None:
         weights = np.ones(len(y))
     else:
@@ -849,9 +874,11 @@ def with_mirror(X: Any, y: Array, weights: Array | None) -> tuple[Any, Array, Ar
 
 
 def fit_sklearn(model: Any, X: Any, y: Array, weights: Array | None) -> TaskFit:
-    """Fit a scikit-learn model; its iterations tell whether it converged, the warning comes once for all tasks.
+    """Fit a scikit-learn model; its iterations tell whether it converged, the warning
+    comes once for all tasks.
 
-    Its parameters are made of ours, which were checked, as were the rows: on 60 rows checks take a quarter of a fit.
+    Its parameters are made of ours, which were checked, as were the rows: on 60 rows
+    checks take a quarter of a fit.
     """
     with (
         warnings.catch_warnings(),

@@ -1,4 +1,6 @@
-"""From the arguments of `fit` and `predict` to arrays: layouts, task ids, targets, labels and weights."""
+"""From the arguments of `fit` and `predict` to arrays: layouts, task ids, targets,
+labels and weights.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,8 @@ Metric = Callable[..., Array]
 class TaskLayout:
     """The tasks of a fitted model, and how `fit` received them.
 
-    Three layouts: *single*, a 1-D `y` without task ids; *ragged*, a 1-D `y` with a task id per row; *shared*, a 2-D `y`
-    with one column per task on the same rows of X.
+    Three layouts: *single*, a 1-D `y` without task ids; *ragged*, a 1-D `y` with a task
+    id per row; *shared*, a 2-D `y` with one column per task on the same rows of X.
     """
 
     # Task ids are data like X and y: scikit-learn routes them without a request.
@@ -67,12 +69,14 @@ class TaskLayout:
         )
 
     def _task_of_rows(self, ids: Array | None) -> Array | None:
-        """Return the position in `tasks_` of each row's task, -1 for an unknown one; None stands for all tasks.
+        """Return the position in `tasks_` of each row's task, -1 for an unknown one;
+        None stands for all tasks.
 
         Raises
         ------
         ValueError
-            If ids are missing, were not expected, or are unknown while ``unseen="error"``.
+            If ids are missing, were not expected, or are unknown while
+            ``unseen="error"``.
         """
         if ids is None:
             if self._layout == "ragged" and len(self.tasks_) > 1:
@@ -89,7 +93,9 @@ class TaskLayout:
     def _of_known_tasks(
         self, X: Any, y: Any, weights: Any, task_id: Any
     ) -> tuple[Any, Any, Any, Any]:
-        """Return the arguments of `score` without the rows of tasks that the model has not seen, which is warned of."""
+        """Return the arguments of `score` without the rows of tasks that the model
+        has not seen, which is warned of.
+        """
         if (
             task_id is None
             and (column := getattr(self, "task_column", None)) is not None
@@ -110,7 +116,9 @@ class TaskLayout:
     def _score(
         self, metric: Metric, X: Any, y: Any, weights: Any, task_id: Any
     ) -> float:
-        """Return the mean of a metric over the tasks, the rows of a 1-D `y` being one; NaN where no row is known."""
+        """Return the mean of a metric over the tasks, the rows of a 1-D `y` being
+        one; NaN where no row is known.
+        """
         check_is_fitted(self)
         X, y, weights, task_id = self._of_known_tasks(X, y, weights, task_id)
         if not len(y):
@@ -124,14 +132,17 @@ class TaskLayout:
         return average(metric(y, predicted, weights=check_weights(weights, y.shape)))[0]
 
     def _of_all_tasks(self, scores: Array) -> Array:
-        """Return scores (n_samples, n_tasks) of all tasks in the shape that `predict` promises."""
+        """Return scores (n_samples, n_tasks) of all tasks in the shape that
+        `predict` promises.
+        """
         if self._layout == "shared":
             return scores
         return scores[:, 0]
 
 
 class KeepsGroups:
-    """Mixin of estimators whose `fit` takes `groups`: rows that inner splits keep together.
+    """Mixin of estimators whose `fit` takes `groups`: rows that inner splits keep
+    together.
 
     scikit-learn does not route groups to them without a request, since what it calls
     groups is often meant for the splitter alone.
@@ -147,12 +158,15 @@ def takes_groups(estimator: Any) -> bool:
 
 @cache
 def parameters_of(function: Callable[..., Any]) -> frozenset[str]:
-    """Return the names of the parameters of a function, cached: a search asks for them very often."""
+    """Return the names of the parameters of a function, cached: a search asks for
+    them very often.
+    """
     return frozenset(inspect.signature(function).parameters)
 
 
 def refuse_list_of_arrays(X: Any) -> None:
-    """Refuse one array per task: cross-validation would silently split tasks instead of rows.
+    """Refuse one array per task: cross-validation would silently split tasks instead of
+    rows.
 
     Raises
     ------
@@ -168,7 +182,8 @@ def refuse_list_of_arrays(X: Any) -> None:
 
 
 def check_task_id(task_id: Any, n_rows: int) -> Array:
-    """Return task ids as a 1-D array; whole numbers stored as floats (a column of X) become integers.
+    """Return task ids as a 1-D array; whole numbers stored as floats (a column of X)
+    become integers.
 
     Raises
     ------
@@ -191,7 +206,8 @@ def check_task_id(task_id: Any, n_rows: int) -> Array:
 
 
 def check_targets(y: Any, n_rows: int, *, labels: bool) -> Array:
-    """Return targets as a float (n,) or (n, T) array; NaN (a missing target) is allowed in two dimensions only.
+    """Return targets as a float (n,) or (n, T) array; NaN (a missing target) is allowed
+    in two dimensions only.
 
     Parameters
     ----------
@@ -225,8 +241,8 @@ def check_targets(y: Any, n_rows: int, *, labels: bool) -> Array:
 def encode_labels(y: Array) -> tuple[Array, Array]:
     """Turn two classes into -1 and +1; missing labels (NaN) stay NaN.
 
-    The second of the sorted classes is +1. With one class only, a positive number is +1, zero and negative
-    numbers are -1, any other label is +1.
+    The second of the sorted classes is +1. With one class only, a positive number is
+    +1, zero and negative numbers are -1, any other label is +1.
 
     Returns
     -------
@@ -255,7 +271,9 @@ def encode_labels(y: Array) -> tuple[Array, Array]:
 
 
 def signs(labels: Array, classes: Array) -> Array:
-    """Return +1 for the last of the sorted classes and -1 for others; the only one is -1 if it is 0 or negative."""
+    """Return +1 for the last of the sorted classes and -1 for others; the only one
+    is -1 if it is 0 or negative.
+    """
     if len(classes) == 1 and classes.dtype.kind in "iufb" and classes[0] <= 0:
         return np.full(labels.shape, -1.0)
     return np.where(labels == classes[-1], 1.0, -1.0)
@@ -267,8 +285,8 @@ def check_weights(sample_weight: Any, shape: tuple[int, ...]) -> Array | None:
     Raises
     ------
     ValueError
-        If the shape is another, a weight is negative, NaN or infinite, all are 0, or the
-        largest is so large or so small that products with it lose all precision.
+        If the shape is another, a weight is negative, NaN or infinite, all are 0, or
+        the largest is so large or so small that products with it lose all precision.
     """
     if sample_weight is None:
         return None
@@ -298,7 +316,8 @@ def drop_unweighted(
     *,
     task_column: int | str | None = None,
 ) -> tuple[Any, Any, Any, Any]:
-    """Return the arguments of `fit` without the rows of weight 0 (`mtlrun.data.weights`).
+    """Return the arguments of `fit` without the rows of weight 0
+    (`mtlrun.data.weights`).
 
     Rows of a shared design are dropped where all their entries have weight 0. Weights
     that are impossible, or 0 throughout, are left to `check_weights`.
@@ -434,7 +453,8 @@ def class_weights(
     weights : ndarray of shape (n,) or (n, T) or None
         Sample weights.
     weights_of_classes : list of float or None
-        Weights of the classes, the first of -1; None balances them: both classes of a task get half its weight.
+        Weights of the classes, the first of -1; None balances them: both classes of a
+        task get half its weight.
 
     Raises
     ------
@@ -486,12 +506,14 @@ def _kind_of_ids(ids: Array) -> str:
 
 
 def task_codes(task_id: Array, tasks: Array, unseen: str) -> Array:
-    """Return the position of each task id in `tasks`; -1 for unknown ones when `unseen` is "mean".
+    """Return the position of each task id in `tasks`; -1 for unknown ones when `unseen`
+    is "mean".
 
     Raises
     ------
     ValueError
-        Listing the unknown tasks, when `unseen` is "error"; always, if ids and tasks are of different types.
+        Listing the unknown tasks, when `unseen` is "error"; always, if ids and tasks
+        are of different types.
     """
     kinds = [_kind_of_ids(values) for values in (task_id, tasks)]
     if (

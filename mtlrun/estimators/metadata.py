@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-#: Default grid of a regularization strength, and of parameters of which fewer values suffice.
+#: Default grid of a regularization strength, and of parameters of which fewer values
+#: suffice.
 STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 POWERS = (0.01, 0.1, 1.0, 10.0, 100.0)
 FEW = (0.1, 1.0, 10.0, 100.0)
@@ -40,13 +41,17 @@ class Scale:
     def inverse(
         self, values: Sequence[float], power: float = 0.0, factor: float = 1.0
     ) -> list[float]:
-        """Return 1 / (factor alpha) for the strengths ``times(values, power)``: weights of the loss."""
+        """Return 1 / (factor alpha) for the strengths ``times(values, power)``:
+        weights of the loss.
+        """
         return [
             float(f"{1 / (factor * alpha):.2g}") for alpha in self.times(values, power)
         ]
 
     def ratios(self) -> list[float]:
-        """Return two prices of the tasks' own part relative to the shared one, between 1/sqrt(tasks) and 1."""
+        """Return two prices of the tasks' own part relative to the shared one,
+        between 1/sqrt(tasks) and 1.
+        """
         return [round((self.tasks**0.5) ** -power, 2) for power in (0.3, 0.7)]
 
     def below_tasks(self, values: Sequence[int]) -> list[int]:
@@ -61,7 +66,8 @@ class SharedMetadata:
     Attributes
     ----------
     losses : sequence of str
-        Those the method offers; more than one means a parameter `loss`, from which they are then taken.
+        Those the method offers; more than one means a parameter `loss`, from which they
+        are then taken.
     multitask : bool
         False for the baselines that learn tasks alone or all tasks as one.
     complexity : str
@@ -71,21 +77,26 @@ class SharedMetadata:
     default_params : dict
         Parameters that `build` fills in when they are not given.
     fast : dict
-        Parameters under which the same objective is solved fastest, for the selection of the others.
+        Parameters under which the same objective is solved fastest, for the selection
+        of the others.
     extra : str
-        Optional dependency that the method needs (``pip install '.[extra]'``), empty for none.
+        Optional dependency that the method needs (``pip install '.[extra]'``), empty
+        for none.
     elsewhere : dict of str to str
-        Functions of other packages for the same model, and what their strengths are here.
+        Functions of other packages for the same model, and what their strengths are
+        here.
     cite : sequence of str
         Keys into ``methods.bib``.
     changes : sequence of str
-        Why the numbers of the method changed, a line for each time: its version is one more than their number. Stored
-        results of earlier versions are out of date.
+        Why the numbers of the method changed, a line for each time: its version is one
+        more than their number. Stored results of earlier versions are out of date.
     digits : int, default 6
-        Decimal digits to which a fit that is repeated elsewhere must agree (`mtlrun verify`).
+        Decimal digits to which a fit that is repeated elsewhere must agree (`mtlrun
+        verify`).
     alias_of : str
-        Method that minimizes the same objective under the name that is preferred, empty for
-        none. An alias keeps its parameters and stored results; it is not compared by default.
+        Method that minimizes the same objective under the name that is preferred, empty
+        for none. An alias keeps its parameters and stored results; it is not compared
+        by default.
     """
 
     losses: Sequence[str] = ("squared",)
@@ -104,12 +115,14 @@ class SharedMetadata:
 
 @dataclass(frozen=True, kw_only=True)
 class MethodMetadata(SharedMetadata):
-    """Metadata that a class declares (attribute `metadata`) in addition to docstring and parameters.
+    """Metadata that a class declares (attribute `metadata`) in addition to docstring
+    and parameters.
 
     Attributes
     ----------
     search : callable, optional
-        ``search(scale)`` returns the grid of `mtlrun compare` for a data set of that `Scale`; default: `default_grid`.
+        ``search(scale)`` returns the grid of `mtlrun compare` for a data set of that
+        `Scale`; default: `default_grid`.
     """
 
     # A class declares these; for other packages they are unknown without an import.
@@ -138,10 +151,12 @@ class MethodInfo(SharedMetadata):
     designs : list of str
         Of shared, ragged, masked (a shared design with missing targets).
     parameters : dict
-        Name of each constructor parameter -> ``{"default", "keyword_only", "rule"}``, the rule as
-        `mtlrun.estimators.params.Rule.plain`, None where only the class can check it.
+        Name of each constructor parameter -> ``{"default", "keyword_only", "rule"}``,
+        the rule as `mtlrun.estimators.params.Rule.plain`, None where only the class can
+        check it.
     zero_from : str
-        Method of the class that returns the strength from which on all coefficients are zero, empty for none.
+        Method of the class that returns the strength from which on all coefficients are
+        zero, empty for none.
     source : str
         Short citation.
     """
@@ -158,7 +173,9 @@ class MethodInfo(SharedMetadata):
 
     @property
     def foreign(self) -> bool:
-        """Whether another package brings the method, so that only its name, class and package are known here."""
+        """Whether another package brings the method, so that only its name, class
+        and package are known here.
+        """
         return not self.class_path.startswith("mtlrun.")
 
     @property
@@ -167,7 +184,9 @@ class MethodInfo(SharedMetadata):
         return "\n".join(references()[key] for key in self.cite)
 
     def described(self, classifier: MethodInfo | None = None) -> list[tuple[str, str]]:
-        """Return what is known about the method, and the classifier that goes with it, as names and plain texts."""
+        """Return what is known about the method, and the classifier that goes with
+        it, as names and plain texts.
+        """
         grid = "; ".join(
             f"{key}: {', '.join(map(_plain, values))}"
             for key, values in self.default_grid.items()

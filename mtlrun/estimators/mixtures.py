@@ -1,4 +1,6 @@
-"""Coefficients that are the sum of a part shared by the tasks and a part of their own, each with its norm."""
+"""Coefficients that are the sum of a part shared by the tasks and a part of their
+own, each with its norm.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ class _Mixture(PenalizedMTL):
 
 
 def warn_if_degenerate(model: Any, data: TaskData) -> None:
-    """Warn if the price `lam` of the second part of the coefficients is such that one of the two parts is zero."""
+    """Warn if the price `lam` of the second part of the coefficients is such that
+    one of the two parts is zero.
+    """
     first, second = model._penalties()
     low, high = mixture_range(
         type(first), type(second), (data.n_features, data.n_tasks)
@@ -72,9 +76,10 @@ class _RobustFeature(_Mixture):
 
     Notes
     -----
-    Both parts can be non-zero only for ``1/sqrt(n_tasks) < lam < sqrt(n_features)``: for a larger `lam` Q is zero and
-    the model is `JointFeatureMTL`, for a smaller one P is zero and the tasks are separate. Outside of this interval
-    `fit` gives a `DegenerateModelWarning`.
+    Both parts can be non-zero only for ``1/sqrt(n_tasks) < lam < sqrt(n_features)``:
+    for a larger `lam` Q is zero and the model is `JointFeatureMTL`, for a smaller one P
+    is zero and the tasks are separate. Outside of this interval `fit` gives a
+    `DegenerateModelWarning`.
 
     References
     ----------
@@ -104,7 +109,8 @@ class RobustFeatureMTL(RegressorMTL, _RobustFeature):
 
         sum_t 1/2 ||y_t - X_t (p_t + q_t) - b_t||^2 + alpha (sum_j ||p^j||_2 + lam sum_t ||q_t||_2)
 
-    with p^j the rows (features) of P. A task whose column of Q is not zero is an outlier that uses features of its own.
+    with p^j the rows (features) of P. A task whose column of Q is not zero is an
+    outlier that uses features of its own.
 
     Examples
     --------
@@ -149,7 +155,8 @@ class RobustFeatureMTL(RegressorMTL, _RobustFeature):
 
 
 class RobustFeatureMTLClassifier(ConvexClassifierMTL, _RobustFeature):
-    """Multi-task classification with jointly selected features and outlier tasks (rMTFL).
+    """Multi-task classification with jointly selected features and outlier tasks
+    (rMTFL).
 
     The coefficients W = P + Q minimize::
 
@@ -193,13 +200,15 @@ class _SparseLowRank(_Mixture):
 
     Notes
     -----
-    The paper bounds the trace norm instead of penalizing it. Both parts can be non-zero only for
-    ``1/sqrt(n_features n_tasks) < lam < 1``: for a larger `lam` Q is zero and the model is `TraceNormMTL`, for a
-    smaller one P is zero and the model is `SparseMTL`. Outside of this interval `fit` gives a `DegenerateModelWarning`.
+    The paper bounds the trace norm instead of penalizing it. Both parts can be non-zero
+    only for ``1/sqrt(n_features n_tasks) < lam < 1``: for a larger `lam` Q is zero and
+    the model is `TraceNormMTL`, for a smaller one P is zero and the model is
+    `SparseMTL`. Outside of this interval `fit` gives a `DegenerateModelWarning`.
 
     References
     ----------
-    J. Chen, J. Liu and J. Ye, "Learning incoherent sparse and low-rank patterns from multiple tasks", KDD 2010.
+    J. Chen, J. Liu and J. Ye, "Learning incoherent sparse and low-rank patterns from
+    multiple tasks", KDD 2010.
     """
 
     metadata: ClassVar = MethodMetadata(
@@ -294,13 +303,14 @@ class _Dirty(_Mixture):
 
     Notes
     -----
-    Both parts can be non-zero only for ``1/n_tasks < lam < 1``: for a larger `lam` Q is zero and the l1,inf norm
-    remains, for a smaller one P is zero and the model is `SparseMTL`. Outside of this interval `fit` gives a
-    `DegenerateModelWarning`.
+    Both parts can be non-zero only for ``1/n_tasks < lam < 1``: for a larger `lam` Q is
+    zero and the l1,inf norm remains, for a smaller one P is zero and the model is
+    `SparseMTL`. Outside of this interval `fit` gives a `DegenerateModelWarning`.
 
     References
     ----------
-    A. Jalali, P. Ravikumar, S. Sanghavi and C. Ruan, "A dirty model for multi-task learning", NIPS 2010.
+    A. Jalali, P. Ravikumar, S. Sanghavi and C. Ruan, "A dirty model for multi-task
+    learning", NIPS 2010.
     """
 
     metadata: ClassVar = MethodMetadata(
@@ -320,7 +330,8 @@ class _Dirty(_Mixture):
 
 
 class DirtyMTL(RegressorMTL, _Dirty):
-    """Multi-task regression with features shared by all tasks plus single features of single tasks (dirty model).
+    """Multi-task regression with features shared by all tasks plus single features of
+    single tasks (dirty model).
 
     The coefficients W = P + Q (one column per task) minimize::
 
@@ -366,7 +377,8 @@ class DirtyMTL(RegressorMTL, _Dirty):
 
 
 class DirtyMTLClassifier(ConvexClassifierMTL, _Dirty):
-    """Multi-task classification with features shared by all tasks plus single features of single tasks (dirty model).
+    """Multi-task classification with features shared by all tasks plus single features
+    of single tasks (dirty model).
 
     The coefficients W = P + Q minimize::
 

@@ -1,4 +1,6 @@
-"""Multi-task multiple kernel learning: one vector of kernel weights per task, pulled together in pairs."""
+"""Multi-task multiple kernel learning: kernel weights per task, pulled together in
+pairs.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 # The machines are this much more accurate than the requested tolerance.
 _MACHINES = 0.1
-# Merging the equal rows of a task takes this many times the memory of their dense table.
+# Merging the equal rows of a task takes this many times the memory of their dense
+# table.
 _TABLES = 4
 
 
@@ -34,7 +37,9 @@ _MACHINES_COST = (
 
 
 class KernelWarmStart(NamedTuple):
-    """State that a fit with ``warm_start=True`` leaves for the next one on the same data, and for predictions."""
+    """State that a fit with ``warm_start=True`` leaves for the next one on the same
+    data, and for predictions.
+    """
 
     key: str
     tasks: SvmTasks
@@ -43,25 +48,29 @@ class KernelWarmStart(NamedTuple):
 
 
 class _KernelMTL(WeightedClassifierMTL, BaseMTL):
-    """SVMs of all tasks with learned combinations of kernels; a subclass says what lam is.
+    """SVMs of all tasks with learned combinations of kernels; a subclass defines lam.
 
     Parameters
     ----------
     C : float, default 1.0
         Cost of margin violations; multiplied by the sample weights.
     kernels : sequence of Kernel or str, default None
-        `mtlrun.solvers.mkl.kernels` objects, or ``"linear"``, ``"polynomial(2)"``, ``"gaussian(4)"`` for normalized
-        ones. None stands for the paper's ten: linear, polynomial of degree 2, Gaussian with spreads 2^0 to 2^7;
-        ``"mean"`` alone is their mean, an SVM with equal weights. They see the features as they are: scale them first.
+        `mtlrun.solvers.mkl.kernels` objects, or ``"linear"``, ``"polynomial(2)"``,
+        ``"gaussian(4)"`` for normalized ones. None stands for the paper's ten: linear,
+        polynomial of degree 2, Gaussian with spreads 2^0 to 2^7; ``"mean"`` alone is
+        their mean, an SVM with equal weights. They use the features unscaled, so scale
+        them first.
     tol : float, default 1e-3
-        The solver stops at this relative gap between the objective and a rigorous lower bound.
+        The solver stops at this relative gap between the objective and a rigorous lower
+        bound.
     max_iter : int, default 500
         Largest number of iterations.
     cache_size : float, default 1000.0
-        Megabytes for kernel matrices; matrices of tasks beyond it are computed anew whenever they are needed.
+        Megabytes for kernel matrices; matrices of tasks beyond it are computed anew
+        whenever they are needed.
     warm_start : bool, default False
-        Keep the kernel matrices and the solution: another `fit` on data of the same content with other `C` or `lam`
-        starts from there.
+        Keep the kernel matrices and the solution: another `fit` on data of the same
+        content with other `C` or `lam` starts from there.
 
     Attributes
     ----------
@@ -76,20 +85,22 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
     gap_ : float
         Certified relative gap of the solution.
     cycle_ : list of float
-        Objective values that repeat for ever; empty unless the variant is "paper" and it cycles.
+        Objective values that repeat for ever; empty unless the variant is "paper" and
+        it cycles.
     n_svm_fits_ : int
         Number of SVMs trained.
 
     Notes
     -----
-    Equal rows of a task are merged and rows are sorted before the machines see them, so that a weight of k is exactly k
-    repetitions and the order of rows has no influence. The score of an unseen task (``unseen="mean"``) is the mean of
-    the scores of all tasks.
+    Equal rows of a task are merged and rows are sorted before the machines see them, so
+    that a weight of k is exactly k repetitions and the order of rows has no influence.
+    The score of an unseen task (``unseen="mean"``) is the mean of the scores of all
+    tasks.
 
     References
     ----------
-    N. Yousefi, M. Georgiopoulos and G. C. Anagnostopoulos, "Multi-task learning with group-specific feature space
-    sharing", ECML PKDD 2015.
+    N. Yousefi, M. Georgiopoulos and G. C. Anagnostopoulos, "Multi-task learning with
+    group-specific feature space sharing", ECML PKDD 2015.
     """
 
     _without = ("coef_",)
@@ -104,7 +115,9 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
 
     @property
     def kernels_(self) -> list[Kernel]:
-        """The kernels that `fit` was given; made from their names, so that a saved model holds no kernel objects."""
+        """The kernels that `fit` was given; made from their names, so that a saved
+        model holds no kernel objects.
+        """
         return make_kernels(self._specs)
 
     @abstractmethod
@@ -211,24 +224,26 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
 
 
 class GroupMKLClassifier(_KernelMTL):
-    """Support vector machines with kernel weights per task that are pulled together in pairs (MT-MKL).
+    """Support vector machines with kernel weights per task that are pulled together in
+    pairs (MT-MKL).
 
     Minimizes over machines (w_t^m, b_t) and kernel weights theta_t of each task::
 
         sum_t sum_m ||w_t^m||^2 / (2 theta_t^m) + C sum_t sum_i max(0, 1 - y_ti f_t(x_ti))
             + lam sum_{s<t} ||theta_s - theta_t||_2,      theta_t >= 0,  sum_m theta_t^m <= 1
 
-    with f_t = sum_m <w_t^m, phi_m> + b_t. The problem is convex. Tasks that gain from it end up with *equal*
-    weights and form a group. ``lam=0`` learns each task separately (`IndependentMKLClassifier`); from
-    ``lam = max ||q_s - q_t|| / T`` on all weights are equal (`SharedMKLClassifier`).
+    with f_t = sum_m <w_t^m, phi_m> + b_t. The problem is convex. Tasks that gain from
+    it end up with *equal* weights and form a group. ``lam=0`` learns each task
+    separately (`IndependentMKLClassifier`); from ``lam = max ||q_s - q_t|| / T`` on all
+    weights are equal (`SharedMKLClassifier`).
 
     Parameters
     ----------
     lam : float, default 1.0
         Strength of the coupling, from 0 to infinity.
     variant : {"corrected", "paper"}, default "corrected"
-        Proximal gradient, which descends and is certified; or the alternating algorithm as printed, which cycles on
-        most data and says so (`cycle_`).
+        Proximal gradient, which descends and is certified; or the alternating algorithm
+        as printed, which cycles on most data and reports it (`cycle_`).
 
     Examples
     --------
@@ -376,10 +391,11 @@ class SharedMKLClassifier(_KernelMTL):
 
 
 def _canonical(data: TaskData) -> tuple[list[Any], list[Array], list[Array]]:
-    """Return design, labels and weights of each task, without rows of weight 0, equal rows merged.
+    """Return design, labels and weights of each task, without rows of weight 0, equal
+    rows merged.
 
-    A shared design with the same rows and weights for all tasks stays one object, so that its kernel matrices are made
-    once.
+    A shared design with the same rows and weights for all tasks stays one object, so
+    that its kernel matrices are made once.
     """
     if data.uniform:
         X, Y, w = _merge(data.X, data.Y, data.weights)
@@ -397,7 +413,9 @@ def _canonical(data: TaskData) -> tuple[list[Any], list[Array], list[Array]]:
 
 
 def _merge(X: Any, Y: Array, w: Array | None) -> tuple[Any, Array, Array]:
-    """Return distinct rows (of X and Y together) in sorted order with the sum of their weights."""
+    """Return distinct rows (of X and Y together) in sorted order with the sum of
+    their weights.
+    """
     w = np.ones(len(Y)) if w is None else w
     kept = np.flatnonzero(w > 0)
     X = X[kept]

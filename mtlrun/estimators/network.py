@@ -1,4 +1,6 @@
-"""Neural networks of several tasks: one per task, one with a shared body, and one with related outputs."""
+"""Neural networks of several tasks: one per task, one with a shared body, and one
+with related outputs.
+"""
 
 from __future__ import annotations
 
@@ -38,21 +40,24 @@ _LAYERS = satisfies("a tuple of positive ints", _are_layer_sizes)
 
 
 class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
-    """Neural networks: with a shared body (MTN), one per task (STN), or with related outputs (MTN-FETR).
+    """Neural networks: with a shared body (MTN), one per task (STN), or with related
+    outputs (MTN-FETR).
 
-    Fully connected networks with rectifiers, which need PyTorch (extra ``nn``). Adam minimizes, with N observed entries
-    in all and W (h, T) the weights of the last layer::
+    Fully connected networks with rectifiers, which need PyTorch (extra ``nn``). Adam
+    minimizes, with N observed entries in all and W (h, T) the weights of the last
+    layer::
 
         1/N [sum of squares + prior(W)] + weight_decay/2 * (sum of squares of all weights)
 
     * "mtn": all layers but the last are shared by the tasks, without a prior.
     * "stn": a network for every task, without a prior.
-    * "mtn-fetr": a shared body and ``prior(W) = eta ||W||_F^2 + rho [tr(S1 W S2 W') - T log|S1| - h log|S2|]`` as in
-      `FETR`; W is learned by back-propagation, S1 and S2 by their closed form after every epoch.
+    * "mtn-fetr": a shared body and ``prior(W) = eta ||W||_F^2 + rho [tr(S1 W S2 W') - T
+      log|S1| - h log|S2|]`` as in `FETR`; W is learned by back-propagation, S1 and S2
+      by their closed form after every epoch.
 
-    Inside, every column of X (over the rows of all tasks) and the targets of each task have mean 0 and variance 1;
-    predictions are in the original units. Sample weights are not supported; targets of
-    a 2-D `y` may be missing. Prediction needs no PyTorch.
+    Inside, every column of X (over the rows of all tasks) and the targets of each task
+    have mean 0 and variance 1; predictions are in the original units. Sample weights
+    are not supported; targets of a 2-D `y` may be missing. Prediction needs no PyTorch.
 
     Parameters
     ----------
@@ -77,15 +82,17 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
     max_iter : int, default 100
         Largest number of epochs.
     early_stopping : bool, default False
-        Whether to hold a tenth of the rows out, stop when ten epochs have not lowered the error on them, and keep the
-        network of the best epoch; "stn" does so task by task.
+        Whether to hold a tenth of the rows out, stop when ten epochs have not lowered
+        the error on them, and keep the network of the best epoch; "stn" does so task by
+        task.
     random_state : int, RandomState or None, default 0
         For the first weights and the order of the rows.
 
     Attributes
     ----------
     networks_ : list of list of (weights, biases)
-        One network with an output per task, or one per task ("stn"); for data in the original units.
+        One network with an output per task, or one per task ("stn"); for data in the
+        original units.
     feature_precision_, feature_covariance_ : ndarray of shape (h, h)
         Of the last hidden units ("mtn-fetr").
     task_precision_, task_covariance_ : ndarray of shape (n_tasks, n_tasks)
@@ -100,7 +107,8 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
     References
     ----------
     R. Caruana, "Multitask learning", Machine Learning, 1997.
-    H. Zhao, O. Stretcu, A. J. Smola and G. J. Gordon, "Efficient multitask feature and relationship learning", 2017.
+    H. Zhao, O. Stretcu, A. J. Smola and G. J. Gordon, "Efficient multitask feature and
+    relationship learning", 2017.
     """
 
     metadata: ClassVar = MethodMetadata(
@@ -148,7 +156,8 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
     def fit(  # type: ignore[override]  # no sample weights
         self, X: Any, y: Any, *, task_id: Any = None, groups: Any = None
     ) -> Self:
-        """Train the network(s); arguments as for the other estimators, without sample weights.
+        """Train the network(s); arguments as for the other estimators, without sample
+        weights.
 
         Parameters
         ----------
@@ -156,8 +165,8 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
         y : array-like of shape (n_samples,) or (n_samples, n_tasks)
         task_id : array-like of shape (n_samples,), optional
         groups : array-like of shape (n_samples,), optional
-            The rows that early stopping holds out are whole groups. A network with rows of
-            one group only is trained for all epochs.
+            The rows that early stopping holds out are whole groups. A network with rows
+            of one group only is trained for all epochs.
 
         Returns
         -------
@@ -177,7 +186,9 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
             del self._groups
 
     def _bytes(self, data: TaskData) -> float:
-        """Dense designs; weights, gradients and the means of Adam in single precision, then the weights in double."""
+        """Dense designs; weights, gradients and the means of Adam in single
+        precision, then the weights in double.
+        """
         alone = self.variant == "stn"
         layers = [data.n_features, *self.hidden, 1 if alone else data.n_tasks]
         weights = sum((a + 1) * b for a, b in itertools.pairwise(layers))
@@ -276,7 +287,9 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
 
 
 class _Scaling:
-    """Mean 0 and variance 1 for the columns of X and the targets of each task; constant ones are only centered."""
+    """Mean 0 and variance 1 for the columns of X and the targets of each task;
+    constant ones are only centered.
+    """
 
     def __init__(self, data: TaskData) -> None:
         X = dense(data.X)
@@ -300,7 +313,9 @@ class _Scaling:
         )
 
     def undo(self, layers: list[Layer], tasks: slice) -> list[Layer]:
-        """Return the network of the scaled data as one of the original ones, for some of the tasks."""
+        """Return the network of the scaled data as one of the original ones, for
+        some of the tasks.
+        """
         weights, biases = layers[0]
         weights = weights / self._x_scale[:, None]
         layers = [(weights, biases - self._x_mean @ weights), *layers[1:]]

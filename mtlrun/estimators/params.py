@@ -1,9 +1,9 @@
 """Constructor parameters, their rules and their documentation.
 
-The type hint of a parameter is the rule that `fit` checks: ``alpha: NonNegative = 1.0`` in
-an `__init__` is a parameter `alpha` that must be a float of at least 0. Subclasses inherit
-rules and documentation. Classes for users write their `__init__` out; base classes declare
-the parameters that they read as annotated class attributes.
+The type hint of a parameter is the rule that `fit` checks: ``alpha: NonNegative = 1.0``
+in an `__init__` is a parameter `alpha` that must be a float of at least 0. Subclasses
+inherit rules and documentation. Classes for users write their `__init__` out; base
+classes declare the parameters that they read as annotated class attributes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ TrainTestData = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Rule:
-    """The values allowed for a parameter: one or several alternatives, joined with ``|``.
+    """The values allowed for a parameter: one or several alternatives, joined with
+    ``|``.
 
     Attributes
     ----------
@@ -63,7 +64,9 @@ class Rule:
 
     @property
     def plain(self) -> list[list[Any]] | None:
-        """The rule as plain data, of which `rule_of` makes it again; None where only the class itself can check it."""
+        """The rule as plain data, of which `rule_of` makes it again; None where only
+        the class itself can check it.
+        """
         simple = all(
             isinstance(value, str | int | float | None)
             for part in self.parts
@@ -86,7 +89,9 @@ def rule_of(plain: list[list[Any]]) -> Rule:
 def real(
     low: float | None = None, high: float | None = None, closed: str = "left"
 ) -> Rule:
-    """Return the rule of a number in an interval; `closed` is one of left, right, both, neither."""
+    """Return the rule of a number in an interval; `closed` is one of left, right,
+    both, neither.
+    """
     return Rule((("real", low, high, closed),))
 
 
@@ -101,7 +106,9 @@ def choice(*names: str) -> Rule:
 
 
 def instance(text: str, *types: type) -> Rule:
-    """Return the rule of an instance of some types; `text` is for messages: "a dict"."""
+    """Return the rule of an instance of some types; `text` is for messages: "a
+    dict".
+    """
     # Built-in types are kept by name, so that `Rule.plain` can store the rule.
     types_or_names: list[type | str] = []
     for cls in types:
@@ -202,10 +209,12 @@ _HINTS = {
 
 
 def hint_rule(hint: Any) -> Rule | None:
-    """Return the rule that a type hint stands for, None for a hint that allows anything.
+    """Return the rule that a type hint stands for, None for a hint that allows
+    anything.
 
-    ``Annotated[float, real(0)]`` carries its rule, ``Literal["a", "b"]`` is a choice; bool, int, float, str and None
-    are what they say, other classes stand for their instances.
+    ``Annotated[float, real(0)]`` carries its rule, ``Literal["a", "b"]`` is a choice;
+    bool, int, float, str and None are what they say, other classes stand for their
+    instances.
     """
     kind = get_origin(hint)
     args = get_args(hint)
@@ -232,7 +241,8 @@ def check_params(estimator: Any, rules: Mapping[str, Rule]) -> None:
     Raises
     ------
     ValueError
-        ``alpha must be a float in [0, inf), got -1``, with the nearest choice for a misspelt one.
+        ``alpha must be a float in [0, inf), got -1``, with the nearest choice for a
+        misspelt one.
     """
     for name, rule in rules.items():
         value = getattr(estimator, name)
@@ -249,7 +259,9 @@ def check_params(estimator: Any, rules: Mapping[str, Rule]) -> None:
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
 class NamedParameters:
-    """Estimators whose parameters are looked up once for a class, not in every `get_params`."""
+    """Estimators whose parameters are looked up once for a class, not in every
+    `get_params`.
+    """
 
     @classmethod
     @cache
@@ -260,11 +272,11 @@ class NamedParameters:
 class Declared(NamedParameters):
     """Base of classes whose type hints of parameters are checked by `fit`.
 
-    A class whose `__init__` is not written out, in the class or a base class, gets one as a
-    dataclass: its parameters are the annotated class attributes in the order of their
-    declaration, base classes first; those after ``_: KW_ONLY`` must be passed by name. The
-    sections Parameters, Attributes, Notes and References of the docstring are completed
-    from the base classes.
+    A class whose `__init__` is not written out, in the class or a base class, gets one
+    as a dataclass: its parameters are the annotated class attributes in the order of
+    their declaration, base classes first; those after ``_: KW_ONLY`` must be passed by
+    name. The sections Parameters, Attributes, Notes and References of the docstring are
+    completed from the base classes.
     """
 
     _rules: ClassVar[dict[str, Rule]] = {}
@@ -304,7 +316,9 @@ def _has_written_init(cls: type) -> bool:
 
 
 def _refuse_written_init(cls: type) -> None:
-    """Raise a TypeError if a generated `__init__` would leave out parameters of a base class."""
+    """Raise a TypeError if a generated `__init__` would leave out parameters of a
+    base class.
+    """
     for base in cls.__mro__[1:]:
         if issubclass(base, Declared) and _has_written_init(base):
             raise TypeError(
@@ -314,7 +328,9 @@ def _refuse_written_init(cls: type) -> None:
 
 
 def _refuse_new_parameters(cls: type) -> None:
-    """Raise a TypeError if a class declares parameters that its inherited `__init__` ignores."""
+    """Raise a TypeError if a class declares parameters that its inherited `__init__`
+    ignores.
+    """
     for name, hint in inspect.get_annotations(cls).items():
         if name in vars(cls) and "ClassVar" not in str(hint):
             raise TypeError(
@@ -347,7 +363,9 @@ def _rules_of(cls: type) -> dict[str, Rule]:
 
 
 def _type_hints(target: Any) -> dict[str, Any]:
-    """Return the type hints of a class or function, none if only type checkers can read one."""
+    """Return the type hints of a class or function, none if only type checkers can
+    read one.
+    """
     try:
         return dict(inspect.get_annotations(target, eval_str=True))
     except (NameError, AttributeError):
@@ -359,7 +377,9 @@ _ENTRY = re.compile(r"^\S.*(?:\n(?: .*)?$)*", re.MULTILINE)
 
 
 def sections(docstring: str | None) -> dict[str, str]:
-    """Split a docstring into its sections by title; what comes before the first one has the title ''."""
+    """Split a docstring into its sections by title; what comes before the first one
+    has the title ''.
+    """
     parts = ["", *_TITLE.split(inspect.cleandoc(docstring or ""))]
     return {
         title: body.strip("\n")
@@ -380,7 +400,8 @@ def entries(body: str) -> dict[tuple[str, ...], str]:
 
 
 def complete_docstring(cls: type) -> str:
-    """Return the docstring of a class with what its base classes say of parameters and attributes it shares with them.
+    """Return the docstring of a class with what its base classes say of parameters and
+    attributes it shares with them.
 
     Sections of Notes and References come from the nearest class that has some.
     """
@@ -433,7 +454,9 @@ def _merged(
     wanted: Callable[[tuple[str, ...]], bool],
     first: list[str],
 ) -> str:
-    """Join entries of several classes, the nearest one counting where several document the same name."""
+    """Join entries of several classes, the nearest one counting where several
+    document the same name.
+    """
     merged: dict[tuple[str, ...], str] = {}
     seen: set[str] = set()
     for documented in classes:

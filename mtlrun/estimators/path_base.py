@@ -1,4 +1,4 @@
-"""Models that choose their strength of regularization by cross-validation along the path of all strengths."""
+"""Models that choose their strength by cross-validation along the path of strengths."""
 
 from __future__ import annotations
 
@@ -70,19 +70,22 @@ class PathCV(KeepsGroups, _Model):
     Parameters
     ----------
     alphas : int or array-like of float, default 50
-        Strengths to try, or how many: logarithmically spaced, from the least one for which all coefficients are zero on
-        all data.
+        Strengths to try, or how many: logarithmically spaced, from the least one for
+        which all coefficients are zero on all data.
     min_ratio : float, default 1e-3
         The smallest strength relative to the largest.
     cv : int, splitter or iterable of (train, test) rows, default 5
-        A number means as many folds of `TaskStratifiedKFold` in random order, the same ones in every fit.
+        A number means that many folds of `TaskStratifiedKFold` in random order, the
+        same in each fit.
     scoring : str, default None
-        A metric of `mtlrun.metrics`, averaged over the tasks of a fold; None is "mse", for classifiers "accuracy".
+        A metric of `mtlrun.metrics`, averaged over the tasks of a fold; None is "mse",
+        for classifiers "accuracy".
 
     Attributes
     ----------
     alpha_ : float
-        The strength chosen, with the best mean over the folds; the largest one of several.
+        The selected strength, with the best mean over the folds; ties go to the
+        largest.
     alphas_ : ndarray of shape (n_alphas,)
         All strengths, the largest first.
     scores_path_ : ndarray of shape (n_alphas, n_folds)
@@ -90,11 +93,12 @@ class PathCV(KeepsGroups, _Model):
 
     Notes
     -----
-    The model is fitted along the path of each fold, each strength starting from the solution of the one before, and
-    once on all data with the strength chosen. With the squared loss and more rows than features, the sums of products
-    of all rows are computed once. The sums of a training part are their difference from
-    the sums of its test part, and a fold is then solved as a problem of d + 1 rows.
-    Sample weights count in the fits, not in the scores.
+    The model is fitted along the path of each fold, each strength starting from the
+    solution of the one before, and once on all data with the strength chosen. With the
+    squared loss and more rows than features, the sums of products of all rows are
+    computed once. The sums of a training part are their difference from the sums of its
+    test part, and a fold is then solved as a problem of d + 1 rows. Sample weights
+    count in the fits, not in the scores.
     """
 
     _by_sums: ClassVar = False  # scores need the rows
@@ -139,8 +143,9 @@ class PathCV(KeepsGroups, _Model):
         Parameters
         ----------
         groups : array-like of shape (n_samples,), optional
-            Rows of a group stay together in the folds, with a number as `cv`. A splitter
-            of scikit-learn gets the groups, splits that are listed stay as they are.
+            Rows of a group stay together in the folds, with a number as `cv`. A
+            splitter of scikit-learn gets the groups, splits that are listed stay as
+            they are.
         """
         rows = weighted_rows(sample_weight, X)
         groups = check_groups(groups, X, sample_weight)
@@ -236,7 +241,9 @@ class PathCV(KeepsGroups, _Model):
     def _walks(
         self, data: TaskData, folds: list[Rows]
     ) -> Iterator[tuple[Array, Array, TaskData]]:
-        """Yield coefficients (A, d, T) and intercepts (A, T) along the path of each fold, and its test part."""
+        """Yield coefficients (A, d, T) and intercepts (A, T) along the path of each
+        fold, and its test part.
+        """
         condensed = self._condensed(data, folds)
         for k, (train, test) in enumerate(folds):
             part = data.select_rows(test, complete=False)
@@ -265,7 +272,9 @@ class PathCV(KeepsGroups, _Model):
     def _condensed(
         self, data: TaskData, folds: list[Rows]
     ) -> list[tuple[TaskData, Array, Array]] | None:
-        """Return training data of d + 1 rows per design, and the means taken off, where that is less work."""
+        """Return training data of d + 1 rows per design, and the means taken off,
+        where that is less work.
+        """
         designs = 1
         if not data.shared:
             designs = data.n_tasks
@@ -291,7 +300,9 @@ class PathCV(KeepsGroups, _Model):
         return condensed
 
     def _scores_of(self, W: Array, b: Array, part: TaskData, metric: str) -> Array:
-        """Return the metric, averaged over tasks, for coefficients (A, d, T) and intercepts (A, T)."""
+        """Return the metric, averaged over tasks, for coefficients (A, d, T) and
+        intercepts (A, T).
+        """
         if part.observed is None:
             y = part.targets
         else:
@@ -326,7 +337,9 @@ class PathCV(KeepsGroups, _Model):
 
 
 def _among(pairs: Iterable[Any], kept: Array) -> Iterator[Rows]:
-    """Yield the rows of splits as positions among the `kept` ones, without the others."""
+    """Yield the rows of splits as positions among the `kept` ones, without the
+    others.
+    """
     for train, test in pairs:
         train = np.asarray(train)
         test = np.asarray(test)
@@ -347,7 +360,9 @@ def _targets_by_row(data: TaskData) -> Array:
 
 
 def _tasks_by_row(data: TaskData) -> Array:
-    """Return the position of the task of each row, in the order of the rows of `fit`."""
+    """Return the position of the task of each row, in the order of the rows of
+    `fit`.
+    """
     tasks = np.repeat(np.arange(data.n_tasks), data.sizes)
     if data.order is None:
         return tasks

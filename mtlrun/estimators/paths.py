@@ -141,7 +141,9 @@ class JointFeatureMTLCV(PathCV, JointFeatureMTL):
 
 
 class JointFeatureMTLClassifierCV(PathCV, JointFeatureMTLClassifier):
-    """`JointFeatureMTLClassifier` with `alpha` chosen by cross-validation along its path."""
+    """`JointFeatureMTLClassifier` with `alpha` chosen by cross-validation along its
+    path.
+    """
 
     def __init__(
         self,
@@ -219,7 +221,9 @@ class TraceNormMTLCV(PathCV, TraceNormMTL):
 
 
 class TraceNormMTLClassifierCV(PathCV, TraceNormMTLClassifier):
-    """`TraceNormMTLClassifier` with `alpha` chosen by cross-validation along its path."""
+    """`TraceNormMTLClassifier` with `alpha` chosen by cross-validation along its
+    path.
+    """
 
     def __init__(
         self,
@@ -254,7 +258,9 @@ class TraceNormMTLClassifierCV(PathCV, TraceNormMTLClassifier):
 
 
 class RobustMTLCV(BetaCV, RobustMTL):
-    """`RobustMTL` with `beta` chosen by cross-validation along its path; `alpha_` is 1 / `beta_`."""
+    """`RobustMTL` with `beta` chosen by cross-validation along its path; `alpha_` is
+    1 / `beta_`.
+    """
 
     def __init__(
         self,
@@ -303,7 +309,9 @@ class RobustMTLCV(BetaCV, RobustMTL):
 
 
 class RobustMTLClassifierCV(BetaCV, RobustMTLClassifier):
-    """`RobustMTLClassifier` with `beta` chosen by cross-validation along its path; `alpha_` is 1 / `beta_`."""
+    """`RobustMTLClassifier` with `beta` chosen by cross-validation along its path;
+    `alpha_` is 1 / `beta_`.
+    """
 
     def __init__(
         self,
@@ -389,7 +397,9 @@ class RobustFeatureMTLCV(PathCV, RobustFeatureMTL):
 
 
 class RobustFeatureMTLClassifierCV(PathCV, RobustFeatureMTLClassifier):
-    """`RobustFeatureMTLClassifier` with `alpha` chosen by cross-validation along its path."""
+    """`RobustFeatureMTLClassifier` with `alpha` chosen by cross-validation along its
+    path.
+    """
 
     def __init__(
         self,
@@ -459,7 +469,9 @@ class SparseLowRankMTLCV(PathCV, SparseLowRankMTL):
 
 
 class SparseLowRankMTLClassifierCV(PathCV, SparseLowRankMTLClassifier):
-    """`SparseLowRankMTLClassifier` with `alpha` chosen by cross-validation along its path."""
+    """`SparseLowRankMTLClassifier` with `alpha` chosen by cross-validation along its
+    path.
+    """
 
     def __init__(
         self,
@@ -601,7 +613,9 @@ class TemporalGroupLassoCV(PathCV, TemporalGroupLasso):
 
 
 class TemporalGroupLassoClassifierCV(PathCV, TemporalGroupLassoClassifier):
-    """`TemporalGroupLassoClassifier` with `alpha` chosen by cross-validation along its path."""
+    """`TemporalGroupLassoClassifier` with `alpha` chosen by cross-validation along
+    its path.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,6 @@
-"""Models with one norm of the coefficients: sparse, jointly selected features, and low rank."""
+"""Models with one norm of the coefficients: sparse, jointly selected features, and
+low rank.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +35,11 @@ class _SparseNorm(PenalizedMTL):
     Parameters
     ----------
     solver : {"auto", "cd", "admm", "fista"}, default "auto"
-        Coordinate descent with working sets (squared loss with an l1,1 or l2,1 norm on a shared design without missing
-        targets), ADMM in eigenbases of the designs, or accelerated proximal gradient. "auto" is coordinate descent
-        where it applies, with ADMM behind it for weak penalties; else ADMM unless the bases would take more than 2 GB;
-        for classification with at most 2000 labels it is FISTA.
+        Coordinate descent with working sets (squared loss with an l1,1 or l2,1 norm on
+        a shared design without missing targets), ADMM in eigenbases of the designs, or
+        accelerated proximal gradient. "auto" is coordinate descent where it applies,
+        with ADMM behind it for weak penalties; else ADMM unless the bases would take
+        more than 2 GB; for classification with at most 2000 labels it is FISTA.
     """
 
     _: KW_ONLY
@@ -48,7 +51,8 @@ class _Sparse(_SparseNorm):
 
     References
     ----------
-    R. Tibshirani, "Regression shrinkage and selection via the lasso", Journal of the Royal Statistical Society B, 1996.
+    R. Tibshirani, "Regression shrinkage and selection via the lasso", Journal of the
+    Royal Statistical Society B, 1996.
     """
 
     metadata: ClassVar = MethodMetadata(
@@ -71,8 +75,9 @@ class SparseMTL(RegressorMTL, _Sparse):
 
         sum_t 1/2 ||y_t - X_t w_t - b_t||^2 + alpha sum_tj |w_tj|
 
-    The penalty does not couple the tasks: this is scikit-learn's Lasso with ``alpha / n_samples`` for every task.
-    `IndependentLasso` solves the same problem with scikit-learn's coordinate descent.
+    The penalty does not couple the tasks: this is scikit-learn's Lasso with ``alpha /
+    n_samples`` for every task. `IndependentLasso` solves the same problem with
+    scikit-learn's coordinate descent.
 
     Examples
     --------
@@ -150,8 +155,9 @@ class _JointFeature(_SparseNorm):
 
     References
     ----------
-    G. Obozinski, B. Taskar and M. I. Jordan, "Joint covariate selection and joint subspace selection for multiple
-    classification problems", Statistics and Computing, 2010.
+    G. Obozinski, B. Taskar and M. I. Jordan, "Joint covariate selection and joint
+    subspace selection for multiple classification problems", Statistics and Computing,
+    2010.
     """
 
     metadata: ClassVar = MethodMetadata(
@@ -215,7 +221,8 @@ class JointFeatureMTL(RegressorMTL, _JointFeature):
 
 
 class JointFeatureMTLClassifier(ConvexClassifierMTL, _JointFeature):
-    """Multi-task classification with features selected jointly for all tasks (l2,1 norm).
+    """Multi-task classification with features selected jointly for all tasks (l2,1
+    norm).
 
     Minimizes::
 
@@ -255,7 +262,8 @@ class _TraceNorm(PenalizedMTL):
 
     References
     ----------
-    S. Ji and J. Ye, "An accelerated gradient method for trace norm minimization", ICML 2009.
+    S. Ji and J. Ye, "An accelerated gradient method for trace norm minimization", ICML
+    2009.
     """
 
     metadata: ClassVar = MethodMetadata(

@@ -1,4 +1,5 @@
-"""The methods by name: what they are, where their classes are, how to make one. Standard library only.
+"""The methods by name: metadata, location of classes, construction. Standard library
+only.
 
 The generated module `mtlrun.registry_data` has their metadata.
 """
@@ -65,7 +66,8 @@ def get_method(name: str) -> MethodInfo:
 
 
 def class_path(name: str) -> str:
-    """Return ``package.module:Class`` of a method, of a public class of `mtlrun.estimators`, or of such a path.
+    """Return ``package.module:Class`` of a method, of a public class of
+    `mtlrun.estimators`, or of such a path.
 
     Raises
     ------
@@ -80,7 +82,9 @@ def class_path(name: str) -> str:
 
 
 def short_name(path: str) -> str:
-    """Return the name that stands for a class of mtlrun wherever its module is; other paths as they are."""
+    """Return the name that stands for a class of mtlrun wherever its module is;
+    other paths as they are.
+    """
     module, _, name = path.partition(":")
     ours = module.startswith("mtlrun.") and (name in METHODS or name in HOMES)
     if ours and class_path(name) == path:
@@ -94,8 +98,8 @@ def load_class(name: str) -> type:
     Parameters
     ----------
     name : str
-        Name of a method or a class of `mtlrun.estimators`, or ``package.module:Class`` for any class with
-        scikit-learn's interface.
+        Name of a method or a class of `mtlrun.estimators`, or ``package.module:Class``
+        for any class with scikit-learn's interface.
 
     Raises
     ------
@@ -128,10 +132,11 @@ def load_class(name: str) -> type:
 
 
 def build(spec: str | Mapping[str, Any]) -> Any:
-    """Make an estimator from a name or from a mapping ``{estimator: name, params: {...}}``.
+    """Make an estimator from a name or from a mapping ``{estimator: name, params:
+    {...}}``.
 
-    Parameters whose value is such a mapping are made first, to any depth; a parameter ``base__lam`` sets `lam` of
-    the nested `base`.
+    Parameters whose value is such a mapping are made first, to any depth; a parameter
+    ``base__lam`` sets `lam` of the nested `base`.
 
     Raises
     ------
@@ -184,7 +189,9 @@ def _is_spec(value: Any) -> bool:
 
 @cache
 def _names_of(cls: type) -> list[str] | None:
-    """Return the names of the parameters of a class, None where it takes any; searches make one thousands of times."""
+    """Return the names of the parameters of a class, None where it takes any;
+    searches make one thousands of times.
+    """
     signature = inspect.signature(cls).parameters.values()
     if any(p.kind is p.VAR_KEYWORD for p in signature):
         return None

@@ -1,4 +1,6 @@
-"""Models that learn how features, or tasks, are related: matrix-normal priors and squared trace norms."""
+"""Models that learn how features, or tasks, are related: matrix-normal priors and
+squared trace norms.
+"""
 
 from __future__ import annotations
 
@@ -41,15 +43,18 @@ class _MatrixNormal(RegressorMTL, BaseMTL):
     upper : float, default 100.0
         Largest eigenvalue allowed in S1 and S2 (u in the paper).
     w_solver : {"auto", "eigen", "cg", "gradient", "sylvester", "closed"}, default "auto"
-        How W is found for given S1 and S2: by diagonalizing both sides (shared designs), by conjugate gradients
-        (preconditioned where tasks have their own designs), or by one of the paper's three methods: gradient descent,
-        the Sylvester equation (shared designs), or a dense system of d T equations (small problems). "auto" is "eigen"
-        for a shared design with at most one weight per row, else "cg".
+        How W is found for given S1 and S2: by diagonalizing both sides (shared
+        designs), by conjugate gradients (preconditioned where tasks have their own
+        designs), or by one of the paper's three methods: gradient descent, the
+        Sylvester equation (shared designs), or a dense system of d T equations (small
+        problems). "auto" is "eigen" for a shared design with at most one weight per
+        row, else "cg".
     fit_intercept : bool, default True
         Whether to fit an intercept per task. Intercepts are not penalized.
     tol : float, default 1e-5
-        The solver stops when a round lowers the objective by at most this fraction of loss + eta ||W||^2. Where rounds
-        gain little each, much more can be left: see `rate_`.
+        The solver stops when a round lowers the objective by at most this fraction of
+        loss + eta ||W||^2. If each round gains little, much more may be left: see
+        `rate_`.
     max_iter : int, default 500
         Largest number of rounds of the three block steps.
 
@@ -62,12 +67,13 @@ class _MatrixNormal(RegressorMTL, BaseMTL):
     objective_ : list of float
         Values of the objective after every round.
     stop_crit_ : float
-        Relative decrease in the last round; `gap_` is None, since there is no certificate.
+        Relative decrease in the last round; `gap_` is None, since there is no
+        certificate.
     rate_ : float or None
-        Estimated linear rate: how much of the last round's gain the next one would have.
-        Further rounds would gain about ``stop_crit_ * rate_ / (1 - rate_)``; with a rate
-        near 1, as with a large `rho`, choose a smaller `tol`. None where the solver did
-        not converge, or gained nothing.
+        Estimated linear rate: how much of the last round's gain the next one would
+        have. Further rounds would gain about ``stop_crit_ * rate_ / (1 - rate_)``; with
+        a rate near 1, as with a large `rho`, choose a smaller `tol`. None where the
+        solver did not converge, or gained nothing.
     """
 
     _by_sums: ClassVar = True
@@ -114,8 +120,9 @@ class _MatrixNormal(RegressorMTL, BaseMTL):
 class FETR(_MatrixNormal):
     """Multi-task regression that learns feature and task relationships together (FETR).
 
-    Minimizes over the coefficients W (d, T) and the precision matrices S1 (d, d) of its rows and S2 (T, T) of its
-    columns, with all eigenvalues of both between `lower` and `upper`::
+    Minimizes over the coefficients W (d, T) and the precision matrices S1 (d, d) of its
+    rows and S2 (T, T) of its columns, with all eigenvalues of both between `lower` and
+    `upper`::
 
         sum_t ||y_t - X_t w_t - b_t||^2 + eta ||W||_F^2 + rho [tr(S1 W S2 W') - T log|S1| - d log|S2|]
 
@@ -127,11 +134,13 @@ class FETR(_MatrixNormal):
     Parameters
     ----------
     accelerate : bool, default True
-        Whether to extrapolate the precision matrices between rounds; False is the paper's plain iteration.
+        Whether to extrapolate the precision matrices between rounds; False is the
+        paper's plain iteration.
 
     References
     ----------
-    H. Zhao, O. Stretcu, A. J. Smola and G. J. Gordon, "Efficient multitask feature and relationship learning", 2017.
+    H. Zhao, O. Stretcu, A. J. Smola and G. J. Gordon, "Efficient multitask feature and
+    relationship learning", 2017.
 
     Examples
     --------
@@ -185,16 +194,18 @@ class FETR(_MatrixNormal):
 
 
 class MTFRL(_MatrixNormal):
-    """Multi-task regression with a matrix-normal prior, fitted by flip-flop updates (MTFRL).
+    """Multi-task regression with a matrix-normal prior, fitted by flip-flop updates
+    (MTFRL).
 
     The model and the W-step are the same as in `FETR`, whose objective is reported::
 
         sum_t ||y_t - X_t w_t - b_t||^2 + eta ||W||_F^2 + rho [tr(S1 W S2 W') - T log|S1| - d log|S2|]
 
     but the precision matrices come from maximum-likelihood updates with a fudge factor,
-    ``S1 = clip((W S2 W' / T + fudge I)^{-1})`` and ``S2 = clip((W' S1 W / d + fudge I)^{-1})``, where clip moves
-    eigenvalues into [lower, upper]. The fudge factor keeps the inverses defined and biases them. The updates minimize
-    nothing, so the objective may rise.
+    ``S1 = clip((W S2 W' / T + fudge I)^{-1})`` and ``S2 = clip((W' S1 W / d + fudge
+    I)^{-1})``, where clip moves eigenvalues into [lower, upper]. The fudge factor keeps
+    the inverses defined and biases them. The updates minimize nothing, so the objective
+    may rise.
 
     Parameters
     ----------
@@ -203,7 +214,8 @@ class MTFRL(_MatrixNormal):
 
     References
     ----------
-    Y. Zhang and J. G. Schneider, "Learning multiple tasks with a sparse matrix-normal penalty", NIPS 2010.
+    Y. Zhang and J. G. Schneider, "Learning multiple tasks with a sparse matrix-normal
+    penalty", NIPS 2010.
     """
 
     metadata: ClassVar = MethodMetadata(
@@ -246,15 +258,17 @@ class MTFRL(_MatrixNormal):
 
 
 class _SquaredTrace(RegressorMTL, ConvexMTL):
-    """1/2 sum of squares + alpha ||W||_*^2 + ridge/2 ||W||_F^2, or the alternations of which this is the limit.
+    """1/2 sum of squares + alpha ||W||_*^2 + ridge/2 ||W||_F^2, or the alternations of
+    which this is the limit.
 
     Parameters
     ----------
     variant : {"corrected", "paper"}, default "corrected"
-        "corrected" solves the convex problem that is left when the covariance is minimized out. "paper" alternates
-        between W and the covariance, which needs an `eps` and converges slowly: it stops when the relative decrease of
-        its objective is at most `tol`, and `gap_` tells how far that is from the solution. It ignores `solver` and
-        `warm_start`.
+        "corrected" solves the convex problem that is left when the covariance is
+        minimized out. "paper" alternates between W and the covariance, which needs an
+        `eps` and converges slowly: it stops when the relative decrease of its objective
+        is at most `tol`, and `gap_` tells how far that is from the solution. It ignores
+        `solver` and `warm_start`.
     eps : float, default 1e-6
         Added to the eigenvalues of WW' or W'W in the paper's variant.
     """
@@ -307,7 +321,9 @@ class _SquaredTrace(RegressorMTL, ConvexMTL):
         return result
 
     def _learned(self) -> Array:
-        """Return the covariance; where the coefficients say what it is, on demand: it may be much larger than they."""
+        """Return the covariance; where the coefficients say what it is, on demand:
+        it may be much larger than they.
+        """
         if not hasattr(self, "coef_"):
             raise AttributeError(f"this {type(self).__name__} is not fitted yet")
         if isinstance(self._covariance, np.ndarray):
@@ -318,14 +334,16 @@ class _SquaredTrace(RegressorMTL, ConvexMTL):
 
 
 class MTFL(_SquaredTrace):
-    """Multi-task feature learning: regression with a feature covariance shared by all tasks (MTFL).
+    """Multi-task feature learning: regression with a feature covariance shared by all
+    tasks (MTFL).
 
     Minimizes over W (d, T) and D (d, d), positive semidefinite with trace at most 1::
 
         sum_t 1/2 ||y_t - X_t w_t - b_t||^2 + gamma tr(W' D^{-1} W)
 
-    Minimizing D out leaves the convex problem with the squared trace norm gamma ||W||_*^2, which is solved directly; D
-    follows from its solution. It is `MTRL` with ``lam1=0, lam2=2 * gamma``.
+    Minimizing D out leaves the convex problem with the squared trace norm gamma
+    ||W||_*^2, which is solved directly; D follows from its solution. It is `MTRL` with
+    ``lam1=0, lam2=2 * gamma``.
 
     Parameters
     ----------
@@ -335,12 +353,14 @@ class MTFL(_SquaredTrace):
     Attributes
     ----------
     feature_covariance_ : ndarray of shape (n_features, n_features)
-        D, of trace 1, computed on demand. It is singular when W has not full rank, so there is no precision matrix.
+        D with trace 1, computed on demand. It is singular if W does not have full rank,
+        so there is no precision matrix.
 
     References
     ----------
     T. Evgeniou and M. Pontil, "Multi-task feature learning", NIPS 2007.
-    A. Argyriou, T. Evgeniou and M. Pontil, "Convex multi-task feature learning", Machine Learning, 2008.
+    A. Argyriou, T. Evgeniou and M. Pontil, "Convex multi-task feature learning",
+    Machine Learning, 2008.
 
     Examples
     --------
@@ -398,13 +418,15 @@ class MTFL(_SquaredTrace):
 
 
 class MTRL(_SquaredTrace):
-    """Multi-task relationship learning: regression with a learned covariance of the tasks (MTRL).
+    """Multi-task relationship learning: regression with a learned covariance of the
+    tasks (MTRL).
 
     Minimizes over W (d, T) and Omega (T, T), positive semidefinite with trace 1::
 
         sum_t 1/2 ||y_t - X_t w_t - b_t||^2 + lam1/2 ||W||_F^2 + lam2/2 tr(W Omega^{-1} W')
 
-    Minimizing Omega out leaves lam1/2 ||W||_F^2 + lam2/2 ||W||_*^2, which is solved directly.
+    Minimizing Omega out leaves lam1/2 ||W||_F^2 + lam2/2 ||W||_*^2, which is solved
+    directly.
 
     Parameters
     ----------
@@ -416,11 +438,13 @@ class MTRL(_SquaredTrace):
     Attributes
     ----------
     task_covariance_ : ndarray of shape (n_tasks, n_tasks)
-        Omega, of trace 1, in the order of `tasks_`, computed on demand. It is singular when W has not full rank.
+        Omega with trace 1, in the order of `tasks_`, computed on demand. It is singular
+        if W does not have full rank.
 
     References
     ----------
-    Y. Zhang and D.-Y. Yeung, "A convex formulation for learning task relationships in multi-task learning", UAI 2010.
+    Y. Zhang and D.-Y. Yeung, "A convex formulation for learning task relationships in
+    multi-task learning", UAI 2010.
 
     Examples
     --------

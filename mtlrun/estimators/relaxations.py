@@ -1,8 +1,9 @@
-"""The convex relaxation of clustered tasks and of a shared subspace (they are the same).
+"""The convex relaxation of clustered tasks and of a shared subspace (they are the
+same).
 
 The penalty depends on the singular values of W alone, so the model has two sides: its
-leading directions among the tasks are clusters (`ClusteredMTL`), those among the features
-a shared subspace (`ConvexASO`, another name of the same model).
+leading directions among the tasks are clusters (`ClusteredMTL`), those among the
+features a shared subspace (`ConvexASO`, another name of the same model).
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ class _Spectral(ConvexMTL):
     Parameters
     ----------
     alpha : float, default 1.0
-        Regularization strength. There is no `alpha_max`: the penalty is quadratic, and no strength makes coefficients
-        exactly zero.
+        Regularization strength. There is no `alpha_max`: the penalty is quadratic, and
+        no strength makes coefficients exactly zero.
     eta : float, default 1.0
         Positive; the smaller, the more the leading directions are preferred.
     """
@@ -59,18 +60,24 @@ class _Spectral(ConvexMTL):
             warnings.warn(text, DegenerateModelWarning, stacklevel=5)
 
     def task_relation(self) -> Array:
-        """Return M (n_tasks, n_tasks) of the fitted model; tasks of one cluster have large entries together."""
+        """Return M (n_tasks, n_tasks) of the fitted model; tasks of one cluster have
+        large entries together.
+        """
         tasks, _, q = self._directions()
         return (tasks * q) @ tasks.T
 
     def shared_subspace(self) -> tuple[Array, Array]:
-        """Return directions (r, n_features) of the features that tasks share, and their weights (r,) in (0, 1]."""
+        """Return directions (r, n_features) of the features that tasks share, and
+        their weights (r,) in (0, 1].
+        """
         _, features, q = self._directions()
         used = q > 0
         return features.T[used], q[used]
 
     def _directions(self) -> tuple[Array, Array, Array]:
-        """Return singular vectors of `coef_` on the sides of tasks and features (columns), and their weights q."""
+        """Return singular vectors of `coef_` on the sides of tasks and features
+        (columns), and their weights q.
+        """
         U, sigma, Vt = np.linalg.svd(self.coef_, full_matrices=False)
         return U, Vt.T, fill_boxes(sigma, self.eta, getattr(self, self._k))
 
@@ -78,7 +85,9 @@ class _Spectral(ConvexMTL):
 def _metadata(
     k: str, few: tuple[int, ...], cite: str, there: str, alias_of: str = ""
 ) -> MethodMetadata:
-    """Return the metadata of a model whose number of directions is called `k`; a search tries `few` of them."""
+    """Return the metadata of a model whose number of directions is called `k`; a
+    search tries `few` of them.
+    """
     return MethodMetadata(
         cite=(cite,),
         alias_of=alias_of,
@@ -103,17 +112,19 @@ class _Clustered(_Spectral):
 
     Notes
     -----
-    M relaxes the matrix that says which tasks are in one cluster; `task_relation` returns
-    it. `shared_subspace` returns the same directions among the features, hence the model's
-    other name, `ConvexASO`. For a given W the best M is known in closed form,
-    which leaves a penalty on the singular values of W: the `n_clusters` leading directions cost alpha eta times the
-    square, the others alpha (1 + eta). Hence nothing is alternated, and the solution has a duality gap. For
-    ``n_clusters >= min(n_tasks, n_features)`` the model is a ridge regression of each task, and `fit` gives a
-    `DegenerateModelWarning`.
+    M relaxes the matrix that says which tasks are in one cluster; `task_relation`
+    returns it. `shared_subspace` returns the same directions among the features, hence
+    the model's other name, `ConvexASO`. For a given W the best M is known in closed
+    form, which leaves a penalty on the singular values of W: the `n_clusters` leading
+    directions cost alpha eta times the square, the others alpha (1 + eta). Hence
+    nothing is alternated, and the solution has a duality gap. For ``n_clusters >=
+    min(n_tasks, n_features)`` the model is a ridge regression of each task, and `fit`
+    gives a `DegenerateModelWarning`.
 
     References
     ----------
-    J. Zhou, J. Chen and J. Ye, "Clustered multi-task learning via alternating structure optimization", NIPS 2011.
+    J. Zhou, J. Chen and J. Ye, "Clustered multi-task learning via alternating structure
+    optimization", NIPS 2011.
     """
 
     metadata: ClassVar = _metadata(
@@ -222,16 +233,17 @@ class _SharedSubspace(_Spectral):
 
     Notes
     -----
-    This is `ClusteredMTL` with ``n_clusters = n_components``: both penalties depend on the
-    singular values of W alone, and are equal. M relaxes the projection on the shared
-    subspace, which `shared_subspace` returns; `task_relation` returns the same directions
-    among the tasks. For ``n_components >= min(n_tasks, n_features)`` the model is a
-    ridge regression of each task, and `fit` gives a `DegenerateModelWarning`.
+    This is `ClusteredMTL` with ``n_clusters = n_components``: both penalties depend on
+    the singular values of W alone, and are equal. M relaxes the projection on the
+    shared subspace, which `shared_subspace` returns; `task_relation` returns the same
+    directions among the tasks. For ``n_components >= min(n_tasks, n_features)`` the
+    model is a ridge regression of each task, and `fit` gives a
+    `DegenerateModelWarning`.
 
     References
     ----------
-    J. Chen, L. Tang, J. Liu and J. Ye, "A convex formulation for learning shared structures from multiple tasks",
-    ICML 2009.
+    J. Chen, L. Tang, J. Liu and J. Ye, "A convex formulation for learning shared
+    structures from multiple tasks", ICML 2009.
     """
 
     metadata: ClassVar = _metadata(
@@ -249,7 +261,8 @@ class _SharedSubspace(_Spectral):
 class ConvexASO(RegressorMTL, _SharedSubspace):
     """Convex alternating structure optimization (cASO): another name of `ClusteredMTL`.
 
-    Minimizes over W, with one column per task, and a symmetric matrix M of the features::
+    Minimizes over W, with one column per task, and a symmetric matrix M of the
+    features::
 
         sum_t 1/2 ||y_t - X_t w_t - b_t||^2 + alpha eta (1 + eta) tr(W' (eta I + M)^{-1} W)
         subject to 0 <= M <= I, tr(M) = n_components
@@ -286,7 +299,8 @@ class ConvexASO(RegressorMTL, _SharedSubspace):
 class ConvexASOClassifier(ConvexClassifierMTL, _SharedSubspace):
     """cASO for labels: another name of `ClusteredMTLClassifier`.
 
-    Minimizes over W, with one column per task, and a symmetric matrix M of the features::
+    Minimizes over W, with one column per task, and a symmetric matrix M of the
+    features::
 
         sum_t sum_i l(y_ti (x_ti'w_t + b_t)) + alpha eta (1 + eta) tr(W' (eta I + M)^{-1} W)
         subject to 0 <= M <= I, tr(M) = n_components

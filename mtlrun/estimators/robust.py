@@ -1,4 +1,6 @@
-"""Robust multi-task learning: a low-rank part shared by the tasks plus outlier tasks, whole or on blocks of tasks."""
+"""Robust multi-task learning: a low-rank part shared by the tasks plus outlier
+tasks, whole or on blocks of tasks.
+"""
 
 from __future__ import annotations
 
@@ -66,30 +68,38 @@ class _Robust(PathMTL):
     beta : float, default 1.0
         Weight of the loss; larger values mean less regularization.
     solver : {"auto", "admm", "subspace", "fista", "apg", "ladm"}, default "auto"
-        "admm": two-block ADMM in eigenbases of the designs, which is "auto" unless the bases would take more than 2 GB,
-        or for classification (but by the squared loss) with at most 2000 labels; then "auto" is "fista". "subspace":
-        descent over small subspaces without an eigenbasis, which is "auto" for the squared loss on a shared design of
-        thousands of rows and features without missing targets. "apg": the accelerated gradient method of Chen et al.
-        "ladm": the linearized alternating direction method of Pan et al.
+        "admm": two-block ADMM in eigenbases of the designs, which is "auto" unless the
+        bases would take more than 2 GB, or for classification (but by the squared loss)
+        with at most 2000 labels; then "auto" is "fista". "subspace": descent over small
+        subspaces without an eigenbasis, which is "auto" for the squared loss on a
+        shared design of thousands of rows and features without missing targets. "apg":
+        the accelerated gradient method of Chen et al. "ladm": the linearized
+        alternating direction method of Pan et al.
     variant : str, default "corrected"
-        For "apg" and "ladm": as printed ("paper"), or what must have been meant ("corrected"). APG as printed takes a
-        full SVD in every iteration; corrected it restarts and uses the smaller Gram matrix; "backtracking" (with
-        ``form="paper"``) doubles a first curvature and forgets every product, as a public implementation does. LADM
-        as printed for least squares solves ``min ||L||_* + lam sum_t ||e_t||_2`` subject to ``y_t = X_t w_t``, in
-        which `beta` has no part (`objective_` still is the value of the objective above), and its penalty parameter
-        starts so small that it often stops at zero ("paper-past-zero" is the same, but does not stop there). The
-        others solve the objective above: "corrected" in both parts at once, with a penalty parameter that grows from
-        the printed start; "sequential" with the printed order and length of the steps, one part after the other;
-        "accelerated" as "corrected", but with a penalty parameter that falls from the curvature of the loss on, which
-        reaches a small duality gap in the fewest iterations; "balanced" lets it fall no further than the parts can
+        For "apg" and "ladm": as printed ("paper"), or what must have been meant
+        ("corrected"). APG as printed takes a full SVD in every iteration; corrected it
+        restarts and uses the smaller Gram matrix; "backtracking" (with
+        ``form="paper"``) doubles a first curvature and forgets every product, as a
+        public implementation does. LADM as printed for least squares solves ``min
+        ||L||_* + lam sum_t ||e_t||_2`` subject to ``y_t = X_t w_t``, in which `beta`
+        has no part (`objective_` still is the value of the objective above), and its
+        penalty parameter starts so small that it often stops at zero ("paper-past-zero"
+        is the same, but does not stop there). The others solve the objective above:
+        "corrected" in both parts at once, with a penalty parameter that grows from the
+        printed start; "sequential" with the printed order and length of the steps, one
+        part after the other; "accelerated" as "corrected", but with a penalty parameter
+        that falls from the curvature of the loss on, which reaches a small duality gap
+        in the fewest iterations; "balanced" lets it fall no further than the parts can
         follow, which saves most iterations where there is little regularization.
     stop : {"auto", "gap", "paper"}, default "auto"
-        Relative duality gap `tol`, or the paper's relative changes (25)/(26) with `eps` (for "apg" and "ladm", for the
-        latter together with a test of feasibility). "auto" is "gap", but "paper" for APG as printed and for LADM that
-        is neither accelerated nor balanced.
+        Relative duality gap `tol`, or the paper's relative changes (25)/(26) with `eps`
+        (for "apg" and "ladm", for the latter together with a test of feasibility).
+        "auto" is "gap", but "paper" for APG as printed and for LADM that is neither
+        accelerated nor balanced.
     form : {"eigenbasis", "paper"}, default "eigenbasis"
-        For "apg" and "ladm": with the squared loss on a shared design in an eigenbasis of it, which changes no iterate;
-        or as in the paper with products of `X` itself and the full SVD of each iterate, which takes longer.
+        For "apg" and "ladm": with the squared loss on a shared design in an eigenbasis
+        of it, which changes no iterate; or as in the paper with products of `X` itself
+        and the full SVD of each iterate, which takes longer.
     eps : float, default 1e-5
         For the paper's stopping rules.
 
@@ -98,22 +108,25 @@ class _Robust(PathMTL):
     low_rank_, outlier_ : ndarray of shape (n_tasks, n_features)
         The two parts L' and E'; their sum is `coef_`.
     stop_crit_ : float
-        Last value of the stopping rule: the duality gap, or the paper's relative change.
+        Last value of the stopping rule: the duality gap, or the paper's relative
+        change.
 
     Notes
     -----
-    The scaling is the paper's: the loss carries `beta`, without 1/2, and the trace norm carries no factor.
+    The scaling is the paper's: the loss carries `beta`, without 1/2, and the trace norm
+    carries no factor.
 
-    Both parts can be non-zero only for ``1/sqrt(n_tasks) < lam < 1``: for ``lam >= 1`` E is zero and the model is the
-    trace norm; for ``lam <= 1/sqrt(n_tasks)`` L is zero and the tasks are separate. Outside of this interval `fit`
-    gives a `DegenerateModelWarning`. The paper has no intercepts.
+    Both parts can be non-zero only for ``1/sqrt(n_tasks) < lam < 1``: for ``lam >= 1``
+    E is zero and the model is the trace norm; for ``lam <= 1/sqrt(n_tasks)`` L is zero
+    and the tasks are separate. Outside of this interval `fit` gives a
+    `DegenerateModelWarning`. The paper has no intercepts.
 
     References
     ----------
-    J. Chen, J. Zhou and J. Ye, "Integrating low-rank and group-sparse structures for robust multi-task learning",
-    KDD 2011.
-    Y. Pan, R. Xia, J. Yin and N. Liu, "A divide-and-conquer method for scalable robust multitask learning", IEEE
-    Transactions on Neural Networks and Learning Systems, 2015.
+    J. Chen, J. Zhou and J. Ye, "Integrating low-rank and group-sparse structures for
+    robust multi-task learning", KDD 2011. Y. Pan, R. Xia, J. Yin and N. Liu, "A
+    divide-and-conquer method for scalable robust multitask learning", IEEE Transactions
+    on Neural Networks and Learning Systems, 2015.
     """
 
     metadata: ClassVar = MethodMetadata(
@@ -163,7 +176,8 @@ class _Robust(PathMTL):
 
     def _loss(self) -> Loss:
         name = getattr(self, "loss", "squared")
-        # beta multiplies whole squares, the losses of the core carry 1/2; the logistic loss has no such factor.
+        # beta multiplies whole squares, the losses of the core carry 1/2; the logistic
+        # loss has no such factor.
         return LOSSES[name](self.beta if name == "logistic" else 2.0 * self.beta)
 
     def _solve(
@@ -255,13 +269,15 @@ class _Robust(PathMTL):
 
 
 class RobustMTL(RegressorMTL, _Robust):
-    """Multi-task regression with low rank plus outlier tasks (robust multi-task learning, RMTL).
+    """Multi-task regression with low rank plus outlier tasks (robust multi-task
+    learning, RMTL).
 
     The coefficients W = L + E (one column per task) minimize::
 
         ||L||_* + lam sum_t ||e_t||_2 + beta sum_t ||y_t - X_t (l_t + e_t) - b_t||^2
 
-    The tasks share the low-rank part L; a task whose column of E is not zero is an outlier with a model of its own.
+    The tasks share the low-rank part L; a task whose column of E is not zero is an
+    outlier with a model of its own.
 
     Examples
     --------
@@ -321,7 +337,8 @@ class RobustMTL(RegressorMTL, _Robust):
 
 
 class RobustMTLClassifier(ConvexClassifierMTL, _Robust):
-    """Multi-task classification with low rank plus outlier tasks (robust multi-task learning, RMTL).
+    """Multi-task classification with low rank plus outlier tasks (robust multi-task
+    learning, RMTL).
 
     The coefficients W = L + E minimize::
 
@@ -330,7 +347,8 @@ class RobustMTLClassifier(ConvexClassifierMTL, _Robust):
     Parameters
     ----------
     loss : {"logistic", "squared_hinge", "squared"}, default "squared"
-        Loss of the margin: log(1 + exp(-m)), max(0, 1 - m)^2, or (1 - m)^2. The squares have no factor 1/2 here.
+        Loss of the margin: log(1 + exp(-m)), max(0, 1 - m)^2, or (1 - m)^2. The squares
+        have no factor 1/2 here.
     """
 
     def __init__(
@@ -393,21 +411,24 @@ class _Divide(BaseMTL):
     Parameters
     ----------
     base : RobustMTL or another convex model, default None
-        The model fitted on the blocks; its part 0 is projected, and its intercepts are fitted again after the projection.
-        None is ``RobustMTL()``. Nested parameters are set as ``base__lam`` and so on.
+        The model fitted on the blocks; its part 0 is projected, and its intercepts are
+        fitted again after the projection. None is ``RobustMTL()``. Nested parameters
+        are set as ``base__lam`` and so on.
     n_blocks : int, default 10
         With fewer tasks than that, every task is a block.
     partition : {"random", "contiguous", "clustered"}, default "random"
-        How tasks are put into blocks: shuffled (as in the paper), in their order, or similar tasks together (k-means on
-        the directions of X_t'y_t). The blocks have the same sizes in all three.
+        How tasks are put into blocks: shuffled (as in the paper), in their order, or
+        similar tasks together (k-means on the directions of X_t'y_t). The blocks have
+        the same sizes in all three.
     projection : {"first", "best", "none"}, default "first"
-        The block that gives U: the first one as printed, or the one whose U keeps most of ``sum ||L_k||_F^2``.
+        The block that gives U: the first one as printed, or the one whose U keeps most
+        of ``sum ||L_k||_F^2``.
     variant : {"corrected", "paper"}, default "corrected"
-        When the low-rank part of the first block is zero: use the first block where it is not, or as printed project
-        everything to zero.
+        When the low-rank part of the first block is zero: use the first block where it
+        is not, or as printed project everything to zero.
     n_jobs : int or None, default None
-        Number of processes (joblib, hence also a Dask backend chosen around the call); None is 1 outside of such a
-        context.
+        Number of processes (joblib, hence also a Dask backend chosen around the call);
+        None is 1 outside of such a context.
     random_state : int, RandomState or None, default 0
         For the shuffle and k-means.
 
@@ -422,9 +443,11 @@ class _Divide(BaseMTL):
     projection_rank_ : int or None
         Number of columns of U.
     block_seconds_ : ndarray of shape (number of blocks,)
-        Seconds of each block: their sum is the work, their maximum the time on enough processors.
+        Seconds of each block: their sum is the work, their maximum the time on enough
+        processors.
     setup_seconds_ : float
-        Seconds of the decomposition that the blocks of a shared design have in common; not part of `block_seconds_`.
+        Seconds of the decomposition that the blocks of a shared design have in common;
+        not part of `block_seconds_`.
     objective_ : list of one float
         Objective of `base` on all tasks at the joined solution.
     gap_ : None
@@ -438,14 +461,16 @@ class _Divide(BaseMTL):
 
     Notes
     -----
-    A remainder of tasks forms one more block. Outlier parts are put side by side without a projection. In a block of l
-    tasks robust multi-task learning mixes both parts for ``1/sqrt(l) < lam < 1``. The paper's "25%" is
-    ``n_blocks=4``, its "10%" ``n_blocks=10``.
+    A remainder of tasks forms one more block. Outlier parts are put side by side
+    without a projection. In a block of l tasks robust multi-task learning mixes both
+    parts for ``1/sqrt(l) < lam < 1``. The paper's "25%" is ``n_blocks=4``, its "10%"
+    ``n_blocks=10``.
 
     References
     ----------
-    Y. Pan, R. Xia, J. Yin and N. Liu, "A divide-and-conquer method for scalable robust multitask learning", IEEE
-    Transactions on Neural Networks and Learning Systems, 2015.
+    Y. Pan, R. Xia, J. Yin and N. Liu, "A divide-and-conquer method for scalable robust
+    multitask learning", IEEE Transactions on Neural Networks and Learning Systems,
+    2015.
     """
 
     metadata: ClassVar = MethodMetadata(
@@ -507,7 +532,9 @@ class _Divide(BaseMTL):
         )
 
     def _fit_blocks(self, base: ConvexMTL, data: TaskData) -> list[BlockFit]:
-        """Fit all blocks, in parallel with `n_jobs`; a shared design is decomposed once for all of them."""
+        """Fit all blocks, in parallel with `n_jobs`; a shared design is decomposed
+        once for all of them.
+        """
         begin = time.perf_counter()
         rotation = None
         if data.shared:
@@ -556,7 +583,9 @@ class _Divide(BaseMTL):
 def _rotation(
     base: ConvexMTL, rotation: Rotation | None, block: TaskData
 ) -> Rotation | None:
-    """Return the decomposition of a block from the decomposition of all tasks, None where it must be made anew."""
+    """Return the decomposition of a block from the decomposition of all tasks, None
+    where it must be made anew.
+    """
     if not isinstance(rotation, SharedRotation) or base._solver_for(block) == "fista":
         return None
     return rotation.retarget(base._designs(block))
@@ -576,11 +605,13 @@ def _fit_block(base: ConvexMTL, data: TaskData, rotation: Rotation | None) -> Bl
 
 
 class DivideAndConquerRMTL(RegressorMTL, _Divide):
-    """Robust multi-task regression on blocks of tasks, with the low-rank parts projected (DC-RMTL).
+    """Robust multi-task regression on blocks of tasks, with the low-rank parts
+    projected (DC-RMTL).
 
-    The tasks are divided into `n_blocks` blocks of floor(n_tasks / n_blocks) tasks; the `base` model is solved on
-    every block by itself, in parallel with `n_jobs`; the coefficients are put side by side, and the low-rank parts are
-    projected on the column space of one block::
+    The tasks are divided into `n_blocks` blocks of floor(n_tasks / n_blocks) tasks; the
+    `base` model is solved on every block by itself, in parallel with `n_jobs`; the
+    coefficients are put side by side, and the low-rank parts are projected on the
+    column space of one block::
 
         for every block k:  min ||L_k||_* + lam sum_t ||e_t||_2 + beta sum_t ||y_t - X_t (l_t + e_t) - b_t||^2
         then  L <- U U'L,  U the left singular vectors of L_k for one block k
@@ -622,9 +653,11 @@ class DivideAndConquerRMTL(RegressorMTL, _Divide):
 
 
 class DivideAndConquerRMTLClassifier(ClassifierMTL, _Divide):
-    """Robust multi-task classification on blocks of tasks, with the low-rank parts projected (DC-RMTL).
+    """Robust multi-task classification on blocks of tasks, with the low-rank parts
+    projected (DC-RMTL).
 
-    As `DivideAndConquerRMTL`, with the loss of `base`, which usually is a `RobustMTLClassifier`::
+    As `DivideAndConquerRMTL`, with the loss of `base`, which usually is a
+    `RobustMTLClassifier`::
 
         for every block k:  min ||L_k||_* + lam sum_t ||e_t||_2 + beta sum_t sum_i l(y_ti (x_ti'w_t + b_t))
         then  L <- U U'L,  U the left singular vectors of L_k for one block k
@@ -668,7 +701,8 @@ class DivideAndConquerRMTLClassifier(ClassifierMTL, _Divide):
 def make_blocks(
     data: TaskData, n_blocks: int, partition: str, random_state: Any
 ) -> list[Array]:
-    """Split the tasks into `n_blocks` blocks of floor(T / n_blocks); a remainder forms one more block.
+    """Split the tasks into `n_blocks` blocks of floor(T / n_blocks); a remainder forms
+    one more block.
 
     Parameters
     ----------
@@ -676,8 +710,9 @@ def make_blocks(
     n_blocks : int
         With fewer tasks than that, every task is a block.
     partition : {"random", "contiguous", "clustered"}
-        Order in which the tasks are cut: shuffled, as they come, or sorted by the k-means cluster (k = `n_blocks`) of
-        the direction of X_t'y_t, so that a block holds similar tasks. All give blocks of the same sizes.
+        Order in which the tasks are cut: shuffled, as they come, or sorted by the
+        k-means cluster (k = `n_blocks`) of the direction of X_t'y_t, so that a block
+        holds similar tasks. All give blocks of the same sizes.
     random_state : int, RandomState or None
 
     Returns
@@ -713,7 +748,9 @@ def _directions(data: TaskData) -> Array:
 
 
 def column_space(L: Array) -> Array:
-    """Return the left singular vectors of the compact SVD, shape (d, rank); none for a zero matrix."""
+    """Return the left singular vectors of the compact SVD, shape (d, rank); none for
+    a zero matrix.
+    """
     U, s, _ = scipy.linalg.svd(L, full_matrices=False, check_finite=False)
     rank = 0
     if s.size and s[0] > 0:

@@ -1,4 +1,6 @@
-"""Support vector machines of tasks that are coupled by a graph: linear ones, and their baseline with a kernel."""
+"""Support vector machines of tasks that are coupled by a graph: linear ones, and
+their baseline with a kernel.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,8 @@ VARIANTS = {
     "corrected": ("example", "exact"),
     "paper": ("example", "printed"),
 }
-# Limits of the second-order method: coefficients in all, features, and products per iteration.
+# Limits of the second-order method: coefficients in all, features, and products per
+# iteration.
 _SMALL_SYSTEM = 500
 _FEW_FEATURES = 64
 _CHEAP = 1e8
@@ -71,10 +74,12 @@ class _GraphModel(ClassifierMTL, BaseMTL):
     C : float, default 1.0
         Cost of margin violations; multiplied by the sample weights.
     graph : "all", array-like or sparse of shape (n_tasks, n_tasks), or DataFrame, default "all"
-        Similarity A of the tasks in the order of `tasks_` (sorted labels, or the columns of a 2-D y); a DataFrame
-        named by the tasks may have any order. Symmetric and not negative; its diagonal has no effect. "all" is ones
-        plus the identity, as in the published runs. A task that is similar to no other is refused (`coupling=0`
-        makes all tasks independent); several groups of connected tasks are allowed.
+        Similarity A of the tasks in the order of `tasks_` (sorted labels, or the
+        columns of a 2-D y); a DataFrame named by the tasks may have any order.
+        Symmetric and not negative; its diagonal has no effect. "all" is ones plus the
+        identity, as in the published runs. A task that is similar to no other is
+        refused (`coupling=0` makes all tasks independent); several groups of connected
+        tasks are allowed.
     coupling : float, default 1.0
         Strength of the graph.
     features : WeightedDegree, default None
@@ -144,49 +149,58 @@ class _GraphModel(ClassifierMTL, BaseMTL):
     ) -> TaskData:
         if not isinstance(X, StringDesign):
             return super()._task_data(X, y, ids, weights, names)
-        # The container sorts rows by task and checks the rest; a column of zeros stands in for the strings.
+        # The container sorts rows by task and checks the rest; a column of zeros stands
+        # in for the strings.
         data = super()._task_data(np.zeros((len(X), 1)), y, ids, weights, names)
         return data.with_design(X if data.order is None else X[data.order])
 
 
 class GraphSVC(_GraphModel):
-    """Linear support vector machines whose coefficients a graph of tasks pulls together.
+    """Linear support vector machines whose coefficients a graph of tasks pulls
+    together.
 
     Minimizes::
 
         1/2 sum_t ||w_t||^2 + coupling/2 sum_st L_st w_s'w_t + C sum_i weight_i l(y_i w_t(i)'x_i)
 
-    L = diag(A 1) - A is the Laplacian of the task similarity A, so that the second term is ``coupling/4`` times the
-    sum over s and t of ``A_st ||w_s - w_t||^2``. l(z) is max(0, 1 - z), its square, or log(1 + exp(-z)). Without
-    coupling the tasks are independent; with a strong one, and a connected graph, they share one SVM with ``C / T``.
+    L = diag(A 1) - A is the Laplacian of the task similarity A, so that the second term
+    is ``coupling/4`` times the sum over s and t of ``A_st ||w_s - w_t||^2``. l(z) is
+    max(0, 1 - z), its square, or log(1 + exp(-z)). Without coupling the tasks are
+    independent; with a strong one, and a connected graph, they share one SVM with ``C /
+    T``.
 
     Parameters
     ----------
     loss : {"hinge", "squared_hinge", "logistic"}, default "hinge"
         Loss of the margin; "logistic" adds `predict_proba`.
     fit_intercept : bool, default False
-        Adds a constant feature 1 to X: the intercept is penalized and coupled like a coefficient, as in LIBLINEAR.
+        Adds a constant feature 1 to X: the intercept is penalized and coupled like a
+        coefficient, as in LIBLINEAR.
     tol : float, default 1e-4
-        The solver stops at this relative duality gap, (P - D) / max(|P|, |D|, P0 / 1000),
-        where P0 is the objective of zero coefficients.
+        The solver stops at this relative duality gap, (P - D) / max(|P|, |D|, P0 /
+        1000), where P0 is the objective of zero coefficients.
     max_iter : int, default 10000
-        Largest number of iterations; for coordinate ascent each is as much work as a visit of all rows.
+        Largest number of iterations; for coordinate ascent each is as much work as a
+        visit of all rows.
     solver : {"auto", "dcd", "newton"}, default "auto"
-        "dcd" is block-wise dual coordinate ascent. "newton" is a second-order method for few coefficients, which goes
-        far below `tol`; "auto" takes it where it is cheap.
+        "dcd" is block-wise dual coordinate ascent. "newton" is a second-order method
+        for few coefficients, which goes far below `tol`; "auto" takes it where it is
+        cheap.
     variant : {"block", "block-printed", "corrected", "paper"}, default "block"
-        "paper" visits examples one by one and divides by ||x||^2 as printed, which leaves out M_tt; "corrected" has
-        the right step, "block-printed" the printed step in block form. All converge to the same solution. Anything
-        but "block" is coordinate ascent.
+        "paper" visits examples one by one and divides by ||x||^2 as printed, which
+        leaves out M_tt; "corrected" has the right step, "block-printed" the printed
+        step in block form. All converge to the same solution. Anything but "block" is
+        coordinate ascent.
     warm_start : bool, default False
-        Start from the dual variables of the last fit, scaled with C. The data must be the same.
+        Start from the dual variables of the last fit, scaled with C. The data must be
+        the same.
     random_state : int, RandomState or None, default 0
         For the order of tasks and rows.
 
     References
     ----------
-    C. Widmer, M. Kloft, N. Görnitz and G. Rätsch, "Efficient training of graph-regularized multitask SVMs", ECML PKDD
-    2012.
+    C. Widmer, M. Kloft, N. Görnitz and G. Rätsch, "Efficient training of
+    graph-regularized multitask SVMs", ECML PKDD 2012.
 
     Examples
     --------
@@ -281,7 +295,9 @@ class GraphSVC(_GraphModel):
         )
 
     def _start(self, data: TaskData) -> Array | None:
-        """Return the dual variables of the last fit for the present C, in the order of `data`."""
+        """Return the dual variables of the last fit for the present C, in the order
+        of `data`.
+        """
         if not (self.warm_start and hasattr(self, "dual_coef_")):
             return None
         if self._layout == "single":
@@ -318,41 +334,48 @@ class GraphSVC(_GraphModel):
 class MultiTaskKernelSVC(_GraphModel):
     """Support vector machine with the multi-task kernel of a graph of tasks (MTK).
 
-    Minimizes the objective of `GraphSVC` with the hinge loss and an intercept, one b for all tasks and not penalized::
+    Minimizes the objective of `GraphSVC` with the hinge loss and an intercept, one b
+    for all tasks and not penalized::
 
         1/2 sum_t ||w_t||^2 + coupling/2 sum_st L_st w_s'w_t + C sum_i weight_i max(0, 1 - y_i (w_t(i)'x_i + b))
 
-    The kernel is ``k((s, x), (t, x')) = M_st x'x`` with ``M = (I + coupling * L)^{-1}``. With the intercept its optimum
-    is not above the one of `GraphSVC`: compare each with its own.
+    The kernel is ``k((s, x), (t, x')) = M_st x'x`` with ``M = (I + coupling *
+    L)^{-1}``. With the intercept its optimum is not above the one of `GraphSVC`:
+    compare each with its own.
 
     Parameters
     ----------
     tol : float, default 1e-3
         Largest violation of the optimality conditions, as LIBSVM has it.
     max_iter : int or None, default None
-        Steps, -1 for no limit; on features of a huge scale (1e8) they may then go on without end. None stands for a
-        million, or 100 per row if that is more; without intercept, where steps are cheaper, for ten times as many.
+        Steps, -1 for no limit; on features of a huge scale (1e8) they may then go on
+        without end. None stands for a million, or 100 per row if that is more; without
+        intercept, where steps are cheaper, for ten times as many.
     fit_intercept : bool, default True
-        Fits by LIBSVM, which always has an intercept. False solves the very problem of `GraphSVC`, by greedy steps on
-        one dual variable at a time, which takes about as long.
+        Fits by LIBSVM, which always has an intercept. False solves the very problem of
+        `GraphSVC`, by greedy steps on one dual variable at a time, which takes about as
+        long.
     gram : {"auto", "precomputed", "on_the_fly"}, default "auto"
-        "precomputed" makes the kernel matrix of all rows beforehand; "on_the_fly" makes rows of it when they are
-        needed: LIBSVM gets the features ``F_t x`` with F F' = M and its linear kernel. "auto" takes the faster: the
-        first for rows with more than 32 non-zeros, as long as the matrix has at most 2 GiB.
+        "precomputed" makes the kernel matrix of all rows beforehand; "on_the_fly" makes
+        rows of it when they are needed: LIBSVM gets the features ``F_t x`` with F F' =
+        M and its linear kernel. "auto" takes the faster: the first for rows with more
+        than 32 non-zeros, as long as the matrix has at most 2 GiB.
     cache_size : float, default 200
         Megabytes for rows of the kernel matrix.
 
     Attributes
     ----------
     intercept_ : ndarray of shape (n_tasks,)
-        All entries are equal. A problem with one class only gets the score of that class.
+        All entries are equal. A problem with one class only gets the score of that
+        class.
     gap_ : float
         Relative duality gap of LIBSVM's solution.
 
     References
     ----------
-    T. Evgeniou, C. A. Micchelli and M. Pontil, "Learning multiple tasks with kernel methods", Journal of Machine
-    Learning Research, 2005. The comparison follows Widmer et al., ECML PKDD 2012.
+    T. Evgeniou, C. A. Micchelli and M. Pontil, "Learning multiple tasks with kernel
+    methods", Journal of Machine Learning Research, 2005. The comparison follows Widmer
+    et al., ECML PKDD 2012.
 
     Examples
     --------

@@ -1,4 +1,6 @@
-"""Tasks in an order, such as one target at successive times: coefficients that change little between neighbors."""
+"""Tasks in an order, such as one target at successive times: coefficients that
+change little between neighbors.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def _check_order(model: PenalizedMTL) -> None:
-    """Warn where ids are texts whose order as texts differs from the order of the numbers in them: w10 before w2."""
+    """Warn where ids are texts whose order as texts differs from the order of the
+    numbers in them: w10 before w2.
+    """
     tasks = model.tasks_.tolist()
     if (
         model._layout == "ragged"
@@ -44,7 +48,8 @@ def _check_order(model: PenalizedMTL) -> None:
 
 
 class _Temporal(PenalizedMTL):
-    """loss + alpha ||W||_{2,1} + smoothness/2 ||W R||_F^2 + ridge/2 ||W||_F^2, R the differences of neighbors.
+    """loss + alpha ||W||_{2,1} + smoothness/2 ||W R||_F^2 + ridge/2 ||W||_F^2, R the
+    differences of neighbors.
 
     Parameters
     ----------
@@ -55,13 +60,14 @@ class _Temporal(PenalizedMTL):
 
     Notes
     -----
-    The tasks are ordered as in `tasks_`: sorted task ids, or the columns of a 2-D `y`. Texts are sorted as texts,
-    ``w10`` before ``w2``, which is warned of: pass numbers or dates.
+    The tasks are ordered as in `tasks_`: sorted task ids, or the columns of a 2-D `y`.
+    Texts are sorted as texts, ``w10`` before ``w2``, which is warned of: pass numbers
+    or dates.
 
     References
     ----------
-    J. Zhou, L. Yuan, J. Liu and J. Ye, "A multi-task learning formulation for predicting disease progression",
-    KDD 2011.
+    J. Zhou, L. Yuan, J. Liu and J. Ye, "A multi-task learning formulation for
+    predicting disease progression", KDD 2011.
     """
 
     metadata: ClassVar = MethodMetadata(
@@ -94,7 +100,8 @@ class _Temporal(PenalizedMTL):
 
 
 class TemporalGroupLasso(RegressorMTL, _Temporal):
-    """Regression of ordered tasks with jointly selected features and coefficients that change smoothly.
+    """Regression of ordered tasks with jointly selected features and coefficients that
+    change smoothly.
 
     Minimizes::
 
@@ -141,7 +148,8 @@ class TemporalGroupLasso(RegressorMTL, _Temporal):
 
 
 class TemporalGroupLassoClassifier(ConvexClassifierMTL, _Temporal):
-    """Classification of ordered tasks with jointly selected features and coefficients that change smoothly.
+    """Classification of ordered tasks with jointly selected features and coefficients
+    that change smoothly.
 
     Minimizes::
 
@@ -182,7 +190,8 @@ class TemporalGroupLassoClassifier(ConvexClassifierMTL, _Temporal):
 
 
 class _Fused(PenalizedMTL):
-    """loss + alpha ||W||_{2,1} + fusion ||W R||_1 + sparsity ||W||_1, R the differences of neighbors.
+    """loss + alpha ||W||_{2,1} + fusion ||W R||_1 + sparsity ||W||_1, R the differences
+    of neighbors.
 
     Parameters
     ----------
@@ -193,12 +202,14 @@ class _Fused(PenalizedMTL):
 
     Notes
     -----
-    The tasks are ordered as in `tasks_`: sorted task ids, or the columns of a 2-D `y`. Texts are sorted as texts,
-    ``w10`` before ``w2``, which is warned of: pass numbers or dates.
+    The tasks are ordered as in `tasks_`: sorted task ids, or the columns of a 2-D `y`.
+    Texts are sorted as texts, ``w10`` before ``w2``, which is warned of: pass numbers
+    or dates.
 
     References
     ----------
-    J. Zhou, J. Liu, V. A. Narayan and J. Ye, "Modeling disease progression via fused sparse group lasso", KDD 2012.
+    J. Zhou, J. Liu, V. A. Narayan and J. Ye, "Modeling disease progression via fused
+    sparse group lasso", KDD 2012.
     """
 
     metadata: ClassVar = MethodMetadata(
@@ -223,7 +234,8 @@ class _Fused(PenalizedMTL):
 
 
 class FusedMTL(RegressorMTL, _Fused):
-    """Regression of ordered tasks with coefficients that change seldom (fused sparse group lasso).
+    """Regression of ordered tasks with coefficients that change seldom (fused sparse
+    group lasso).
 
     Minimizes::
 
@@ -260,7 +272,8 @@ class FusedMTL(RegressorMTL, _Fused):
 
 
 class FusedMTLClassifier(ConvexClassifierMTL, _Fused):
-    """Classification of ordered tasks with coefficients that change seldom (fused sparse group lasso).
+    """Classification of ordered tasks with coefficients that change seldom (fused
+    sparse group lasso).
 
     Minimizes::
 

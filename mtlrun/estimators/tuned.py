@@ -1,4 +1,6 @@
-"""Models of one task that choose their own strength inside `fit`, linear ones and kernel ridge; see `PerTask`."""
+"""Models of one task that choose their own strength inside `fit`, linear ones and
+kernel ridge; see `PerTask`.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,13 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class TunedRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimator):
-    """Ridge regression, its strength chosen by leave-one-out cross-validation inside `fit`, for every target alone.
+    """Ridge regression, its strength chosen by leave-one-out cross-validation inside
+    `fit`, for every target alone.
 
-    As scikit-learn's ``RidgeCV(alpha_per_target=True)``, in a tenth of the time where a task has few rows. With groups
-    of rows, one group is left out at a time; of a single group the middle strength is taken. Rows of weight 0 are left
-    out; a row of weight k counts as k rows in fits and errors, but is left out whole.
+    As scikit-learn's ``RidgeCV(alpha_per_target=True)``, in a tenth of the time where a
+    task has few rows. With groups of rows, one group is left out at a time; of a single
+    group the middle strength is taken. Rows of weight 0 are left out; a row of weight k
+    counts as k rows in fits and errors, but is left out whole.
 
     Parameters
     ----------
@@ -45,7 +49,9 @@ class TunedRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimator):
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
     ) -> Self:
-        """Choose the strengths and fit; rows of one of the `groups` are left out together."""
+        """Choose the strengths and fit; rows of one of the `groups` are left out
+        together.
+        """
         validate_data(self, X, reset=True, skip_check_array=True)
         X, y, sample_weight, groups = _counted(X, y, sample_weight, groups)
         X = _dense(X)
@@ -110,13 +116,16 @@ class TunedRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimator):
 
 
 class TunedKernelRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimator):
-    """Kernel ridge regression of one task with a Gaussian kernel, tuned by leave-one-out cross-validation inside `fit`.
+    """Kernel ridge regression of one task with a Gaussian kernel, tuned by
+    leave-one-out cross-validation inside `fit`.
 
-    Minimizes ``sum_i v_i (y_i - m - f(x_i))^2 + alpha |f|^2`` over the functions of the kernel, with m the mean target,
-    which counts as known, and v the sample weights. Where no strength and width beat the mean itself, f is zero. The
-    kernel ``exp(-|x - z|^2 / (2 d width^2))`` suits d standardized columns. For tasks of few rows: a fit takes the
-    eigenvalues of an (n, n) matrix for every width. Labels -1 and +1 are numbers here. With groups of rows, one group
-    is left out at a time, and of a single group f is zero.
+    Minimizes ``sum_i v_i (y_i - m - f(x_i))^2 + alpha |f|^2`` over the functions of the
+    kernel, with m the mean target, which counts as known, and v the sample weights.
+    Where no strength and width beat the mean itself, f is zero. The kernel ``exp(-|x -
+    z|^2 / (2 d width^2))`` suits d standardized columns. For tasks of few rows: a fit
+    takes the eigenvalues of an (n, n) matrix for every width. Labels -1 and +1 are
+    numbers here. With groups of rows, one group is left out at a time, and of a single
+    group f is zero.
 
     Parameters
     ----------
@@ -133,8 +142,8 @@ class TunedKernelRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimat
 
     References
     ----------
-    R. M. Rifkin and R. A. Lippert, "Notes on regularized least squares", MIT-CSAIL-TR-2007-025, 2007: the errors of
-    leave-one-out in closed form.
+    R. M. Rifkin and R. A. Lippert, "Notes on regularized least squares",
+    MIT-CSAIL-TR-2007-025, 2007: the errors of leave-one-out in closed form.
     """
 
     def __init__(
@@ -148,7 +157,9 @@ class TunedKernelRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimat
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
     ) -> Self:
-        """Choose strength and width, and fit; rows of one of the `groups` are left out together."""
+        """Choose strength and width, and fit; rows of one of the `groups` are left
+        out together.
+        """
         validate_data(self, X, reset=True, skip_check_array=True)
         X, y, sample_weight, groups = _counted(X, y, sample_weight, groups)
         X = _dense(X)
@@ -236,9 +247,9 @@ def _errors_of_blocks(
     """Return the sum of squared errors of each target, each block predicted without it.
 
     With the hat matrix ``H = B diag(factors) B'`` of a linear smoother, the errors of a
-    block g that was left out are ``(I - H_gg)^-1 residuals_g``. For a block of more rows
-    than columns of B the matrix that is solved has the size of the latter, by Woodbury's
-    formula.
+    block g that was left out are ``(I - H_gg)^-1 residuals_g``. For a block of more
+    rows than columns of B the matrix that is solved has the size of the latter, by
+    Woodbury's formula.
     """
     total = np.zeros(residuals.shape[1])
     used = factors > 0
@@ -271,7 +282,9 @@ def _left_out_duals(
 
 
 def _solve(matrix: Array, right: Array) -> Array:
-    """Return the solution of linear equations, of least norm where they are singular."""
+    """Return the solution of linear equations, of least norm where they are
+    singular.
+    """
     try:
         return np.linalg.solve(matrix, right)
     except np.linalg.LinAlgError:
@@ -283,12 +296,14 @@ def _dense(X: Any) -> Array:
 
 
 class TunedLogistic(KeepsGroups, NamedParameters, ClassifierMixin, BaseEstimator):
-    """Logistic regression of one task, its strength chosen by cross-validation of the log loss inside `fit`.
+    """Logistic regression of one task, its strength chosen by cross-validation of the
+    log loss inside `fit`.
 
-    With `PerTask` every task gets a strength of its own. A class with fewer rows than folds makes fewer folds; with a
-    single row of a class the middle strength is taken. Folds keep the rows of a group together, those whose training
-    rows are of one class are left out, and where none is left the middle strength is taken. Rows of weight 0 are left
-    out.
+    With `PerTask` every task gets a strength of its own. A class with fewer rows than
+    folds makes fewer folds; with a single row of a class the middle strength is taken.
+    Folds keep the rows of a group together, those whose training rows are of one class
+    are left out, and where none is left the middle strength is taken. Rows of weight 0
+    are left out.
 
     Parameters
     ----------
@@ -296,8 +311,8 @@ class TunedLogistic(KeepsGroups, NamedParameters, ClassifierMixin, BaseEstimator
         Regularization strengths, scikit-learn's ``1 / C``.
     folds : int, default 3
     tol : float, default 1e-3
-        Largest entry of the gradient of the mean loss, as scikit-learn has it, in the last fit; the fits before it
-        have ten times as much.
+        Largest entry of the gradient of the mean loss, as scikit-learn has it, in the
+        last fit; the fits before it have ten times as much.
 
     Attributes
     ----------
@@ -366,7 +381,9 @@ class TunedLogistic(KeepsGroups, NamedParameters, ClassifierMixin, BaseEstimator
         test: Array,
         alphas: list[float],
     ) -> Array:
-        """Return the log loss of a fold by strength, every fit starting from the stronger one before."""
+        """Return the log loss of a fold by strength, every fit starting from the
+        stronger one before.
+        """
         inner = take(X, train)
         outer = take(X, test)
         w = np.zeros(X.shape[1] + 1)
@@ -402,7 +419,8 @@ def _minimizer(
 ) -> Array:
     """Return coefficients and intercept of a logistic regression, by L-BFGS.
 
-    For models as small as these scikit-learn's LogisticRegression spends two thirds of its time on checks.
+    For models as small as these scikit-learn's LogisticRegression spends two thirds of
+    its time on checks.
     """
     total = weights.sum()
 

@@ -195,7 +195,8 @@ def to_compute(plans: Sequence[Plan], *, force: bool = False) -> list[WorkCount]
     counts = []
     for planned in plans:
         jobs, folds = missing_jobs(planned, planned.store(), force=force)
-        # The keys of a plan are added after both counts: within a plan nothing is shared.
+        # The keys of a plan are added after both counts: within a plan nothing is
+        # shared.
         new_jobs = [job.key for job in jobs if job.key not in planned_keys]
         new_folds = [fold.key for fold in folds if fold.key not in planned_keys]
         n_shared = len(jobs) + len(folds) - len(new_jobs) - len(new_folds)

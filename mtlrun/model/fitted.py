@@ -50,8 +50,8 @@ class Model(BaseEstimator):
     """Fitted method that predicts from a table, as a scikit-learn estimator.
 
     `predict` takes a data frame with the columns of the training table. It ignores
-    other columns, including the targets. `scores`, `labels` and `probabilities` take a matrix
-    and positions of tasks.
+    other columns, including the targets. `scores`, `labels` and `probabilities` take a
+    matrix and positions of tasks.
 
     Parameters
     ----------
@@ -62,8 +62,8 @@ class Model(BaseEstimator):
     facts : dict
         ``name, task_type, design, tasks, input {n_features, names, strings}, estimator
         {name, class, params}, dataset {id, options, fingerprint}``, and further facts
-        of the caller. `save_model` adds versions and hashes. A model of a table also has
-        ``targets`` and ``labels``, as `Dataset` has them.
+        of the caller. `save_model` adds versions and hashes. A model of a table also
+        has ``targets`` and ``labels``, as `Dataset` has them.
 
     Attributes
     ----------
@@ -239,7 +239,7 @@ class Model(BaseEstimator):
 
     @with_arguments
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the same method, with the same parameters, on other rows of the same table.
+        """Fit the same method with the same parameters to other rows of the table.
 
         Parameters
         ----------
@@ -474,11 +474,11 @@ class Model(BaseEstimator):
         Returns
         -------
         ndarray
-            For one target with two labels of shape (n,): a row with a score above 0 gets
-            the second label of `classes_`. Otherwise a column per target with two labels,
-            and one per label of a target with more, in the order of `classes_`. Where
-            rows belong to tasks with more than two labels, a label that does not occur
-            in the task of a row has the score -inf.
+            For one target with two labels of shape (n,): a row with a score above 0
+            gets the second label of `classes_`. Otherwise a column per target with two
+            labels, and one per label of a target with more, in the order of `classes_`.
+            Where rows belong to tasks with more than two labels, a label that does not
+            occur in the task of a row has the score -inf.
 
         Raises
         ------
@@ -540,8 +540,8 @@ class Model(BaseEstimator):
         Returns
         -------
         names : as in the call
-            The first task of the model replaces tasks that it cannot predict, so that all
-            rows are computed at once. Predictions of such rows mean nothing.
+            The first task of the model replaces tasks that it cannot predict, so that
+            all rows are computed at once. Predictions of such rows mean nothing.
         is_predicted : ndarray of bool, or True where rows name no tasks
         """
         predicts_all = self.unseen == "mean" and self.ragged
@@ -646,7 +646,7 @@ class Model(BaseEstimator):
         return predict_labels(self.estimator, self._features(X), self._ids(task_id))
 
     def deviations(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
-        """Return the standard deviations of new targets, noise included, in the shape of `scores`.
+        """Return standard deviations of new targets, with noise, shaped like `scores`.
 
         Raises
         ------
@@ -923,7 +923,7 @@ class Model(BaseEstimator):
 
     @property
     def _is_first_label_positive(self) -> bool:
-        """Whether +1, of tasks with rows of their own, is the first label of `classes_`."""
+        """Whether +1 of ragged tasks is the first label of `classes_`."""
         if not self.ragged:
             return False
         negative, positive = self._values(next(iter(self.words.values())))

@@ -1,4 +1,5 @@
-"""Intervals for new targets, from the errors of a method on rows that it was not fitted to.
+"""Intervals for new targets, from the errors of a method on rows that it was not fitted
+to.
 
 An interval is the prediction plus two quantiles of earlier errors, each in units of a
 scale (split conformal prediction, with the errors of all folds). The scale of a row is
@@ -9,11 +10,12 @@ scale (split conformal prediction, with the errors of all folds). The scale of a
   their own intervals and small tasks share the intervals of all tasks together.
 
 Errors of rows of new tasks are kept apart: their intervals hold for tasks without
-training rows. Tasks on the same rows may differ in their units, so each has quantiles of
-its own.
+training rows. Tasks on the same rows may differ in their units, so each has quantiles
+of its own.
 
-With n errors, the ends are the order statistics ``(n + 1) * alpha / 2`` from either end.
-With too few of them for that, both ends are the largest ones, in units of Student's t.
+With n errors, the ends are the order statistics ``(n + 1) * alpha / 2`` from either
+end. With too few of them for that, both ends are the largest ones, in units of
+Student's t.
 
 Errors of one new task are alike, so fewer of them count (`n_independent`). With n rows
 per task and the intraclass correlation r of the errors, 1 + (n - 1) r^2 errors count as
@@ -24,9 +26,9 @@ References
 ----------
 Dunn, Wasserman and Ramdas, Distribution-free prediction sets for two-layer hierarchical
 models, JASA 2023;
-Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World, 2005; Barber, Candès,
-Ramdas and Tibshirani, Predictive inference with the jackknife+, Annals of Statistics
-2021; Duan, Smearing estimate, JASA 1983 (means of transformed targets).
+Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World, 2005; Barber,
+Candès, Ramdas and Tibshirani, Predictive inference with the jackknife+, Annals of
+Statistics 2021; Duan, Smearing estimate, JASA 1983 (means of transformed targets).
 """
 
 from __future__ import annotations
@@ -47,8 +49,8 @@ Array = np.ndarray
 LEVEL = 0.95
 #: Errors that are stored of each group, as quantiles.
 MAX_STORED = 1000
-#: Skewness of errors, and rank correlation of their size with the prediction, from which
-#: on a transformation is suggested.
+#: Skewness of errors, and rank correlation of their size with the prediction, from
+#: which on a transformation is suggested.
 SKEWED = 1.0
 GROWING = 0.3
 _SMALLEST = float(np.finfo(float).tiny)

@@ -1,7 +1,7 @@
 """Draw the figures of `mtlrun.tables.figures` with matplotlib.
 
-The same version of matplotlib draws the same SVG on every machine. matplotlib takes long
-to import, so other modules import this one inside functions.
+The same version of matplotlib draws the same SVG on every machine. matplotlib takes
+long to import, so other modules import this one inside functions.
 
 Sizes named ``..._INCHES`` are in inches.
 """
@@ -81,7 +81,8 @@ NO_DATE: dict[str, dict[str, None]] = {
 PANEL_INCHES = (3.6, 3.0)
 #: Height of a panel of a figure that has only matrices.
 MIN_MAP_INCHES = 1.5
-#: Up to this number of panels stand in one row, more panels in rows of `PANELS_PER_ROW`.
+#: Up to this number of panels stand in one row, more panels in rows of
+#: `PANELS_PER_ROW`.
 MAX_SINGLE_ROW = 2
 PANELS_PER_ROW = 2
 #: Width of a column of the legend: handle, and each letter of the longest label.
@@ -121,8 +122,8 @@ NUMBER_CELL_INCHES = (0.42, 0.2)
 #: Space to the right of a matrix for the color bar, and above it for the title.
 MAP_SIDE_INCHES = 1.2
 MAP_HEAD_INCHES = 0.5
-#: The font size of names, in points, is the first number divided by the number of names,
-#: but not below the second.
+#: The font size of names, in points, is the first number divided by the number of
+#: names, but not below the second.
 NAME_POINTS_BY_COUNT = 140
 MIN_NAME_POINTS = 7.0
 MAX_NAME_POINTS = 8.0
@@ -561,7 +562,9 @@ def _name_points(names: Sequence[str]) -> float:
 
 
 def _letters_inches(names: Sequence[str], n_letters: int) -> float:
-    """Return the length of a name of `n_letters`, written in the size of these names."""
+    """Return the length of a name of `n_letters`, written in the size of these
+    names.
+    """
     return LETTER_WIDTH * _name_points(names) / POINTS_PER_INCH * n_letters
 
 
@@ -877,7 +880,9 @@ def draw_dumbbell(figure: Dumbbell) -> Canvas:
 
 
 def _draw_pairs(axes: Axes, panel: DumbbellPanel, labels: Sequence[str]) -> None:
-    """Draw the pairs of a panel from top to bottom; without `labels` none are written."""
+    """Draw the pairs of a panel from top to bottom; without `labels` none are
+    written.
+    """
     for level, pair in enumerate(panel.pairs):
         if pair.ours is not None:
             ends = [pair.published, pair.ours]

@@ -22,7 +22,8 @@ MAX_NAME_BYTES = 200
 #: columns without numbers.
 MAX_NAMES = 40
 MAX_NUMBERS = 10
-#: An axis is logarithmic if the largest value is at least this multiple of the smallest.
+#: An axis is logarithmic if the largest value is at least this multiple of the
+#: smallest.
 LOG_SPAN_PARAMETER = 50
 
 
@@ -322,7 +323,8 @@ class DumbbellPanel:
 
 @dataclass
 class Dumbbell:
-    """Published table next to ours: each published number is joined to the computed one.
+    """Published table next to ours: each published number is joined to the computed
+    one.
 
     Attributes
     ----------
@@ -501,7 +503,9 @@ def path_panel(quantity: str, name: str, curves: list[Line]) -> Panel:
 
 
 def _is_geometric(values: Sequence[float]) -> bool:
-    """Return whether the ratios of sorted positive values vary less than differences."""
+    """Return whether the ratios of sorted positive values vary less than
+    differences.
+    """
     if len(values) <= 2:
         return False
     ratios = [after / before for before, after in pairwise(values)]

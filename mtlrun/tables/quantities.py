@@ -6,7 +6,8 @@ from __future__ import annotations
 PARALLEL = "seconds_parallel"
 #: Words of keys that are written in capitals.
 _ACRONYMS = ("auc", "rmse", "mse")
-#: Names of quantities whose key, with spaces in place of underscores, is not clear enough.
+#: Names of quantities whose key, with spaces in place of underscores, is not clear
+#: enough.
 _NAMES = {
     "auc": "AUC",
     "rmse": "RMSE",

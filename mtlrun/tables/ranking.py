@@ -56,7 +56,9 @@ class Ranking:
 
     @cached_property
     def ranks(self) -> np.ndarray:
-        """Ranks of shape (n_blocks, n_methods); 1 is best, ties share their mean rank."""
+        """Ranks of shape (n_blocks, n_methods); 1 is best, ties share their mean
+        rank.
+        """
         return rank_table(self.values, greater_is_better=self.greater)
 
     @cached_property
@@ -85,7 +87,9 @@ class Ranking:
 
     @cached_property
     def tests(self) -> list[tuple[str, ControlTest]]:
-        """Tests of each method against the control, by p-value; empty without a control."""
+        """Tests of each method against the control, by p-value; empty without a
+        control.
+        """
         if self.control not in self.methods:
             return []
         tests = control_tests(

@@ -365,7 +365,9 @@ _CELL_STYLE = "padding:.2em .6em;text-align:left"
 
 
 def html_block(title: str, lines: Sequence[str], sections: Sequence[Section]) -> str:
-    """Return title, sentences and tables as HTML without a style sheet, for notebooks."""
+    """Return title, sentences and tables as HTML without a style sheet, for
+    notebooks.
+    """
     parts = [f"<p><b>{escape(title)}</b></p>"]
     parts += [f"<p>{escape(line)}</p>" for line in lines]
     for section in sections:

@@ -1,6 +1,8 @@
-"""Arrays in ``.npz`` files: written the same to the byte, and read only where they are what their header says.
+"""Arrays in ``.npz`` files: written the same to the byte, and read only where they are
+what their header says.
 
-NumPy is imported where it is used: this module is imported by the commands that only look at records.
+NumPy is imported where it is used: this module is imported by the commands that only
+look at records.
 """
 
 from __future__ import annotations
@@ -121,7 +123,8 @@ class NpzArchive(zipfile.ZipFile):
         Raises
         ------
         ValueError
-            If there is none of this name, it is damaged, or its header claims another size than there is.
+            If there is none of this name, it is damaged, or its header claims another
+            size than there is.
         """
         import numpy as np
 

@@ -1,4 +1,6 @@
-"""Canonical JSON, digests of content, seeds, atomic files, and where shipped files lie. Standard library only."""
+"""Canonical JSON, digests of content, seeds, atomic files, and where shipped files
+lie. Standard library only.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ TEMPORARY = ".tmp"
 
 
 def jsonable(value: Any) -> Any:
-    """Turn numpy scalars and arrays, tuples, sets and NaN into what JSON holds (NaN and infinities become None)."""
+    """Turn numpy scalars and arrays, tuples, sets and NaN into what JSON holds (NaN
+    and infinities become None).
+    """
     if value is None or type(value) in (str, int, bool):  # the usual case
         return value
     if isinstance(value, dict):
@@ -44,7 +48,9 @@ def jsonable(value: Any) -> Any:
 
 
 def file_json(value: Any) -> str:
-    """Return JSON as files of results hold it: indented, keys in their order, with a line end."""
+    """Return JSON as files of results hold it: indented, keys in their order, with a
+    line end.
+    """
     return json.dumps(jsonable(value), indent=1, ensure_ascii=False) + "\n"
 
 
@@ -67,7 +73,9 @@ def sha256_json(value: Any) -> str:
 
 
 def sealed(content: dict[str, Any]) -> dict[str, Any]:
-    """Return an object with its digest under `DIGEST`, so that later damage to the file is detected."""
+    """Return an object with its digest under `DIGEST`, so that later damage to the
+    file is detected.
+    """
     return {**content, DIGEST: sha256_json(content)}
 
 
@@ -88,23 +96,27 @@ def unsealed(content: dict[str, Any]) -> dict[str, Any]:
 def write_atomic(
     path: Path, data: str | bytes, *, durable: bool = True, mode: int | None = None
 ) -> None:
-    """Write a whole file or nothing: a temporary file in the same folder, flushed, then renamed.
+    """Write a whole file or nothing: a temporary file in the same folder, flushed, then
+    renamed.
 
-    A process that is killed in between leaves ``.<host>-<pid>-<random>.tmp`` behind (`writer_of`).
+    A process that is killed in between leaves ``.<host>-<pid>-<random>.tmp`` behind
+    (`writer_of`).
 
     Parameters
     ----------
     path : Path
     data : str or bytes
     durable : bool, default True
-        Wait until the disk has it: a loss of power then leaves the old file or the new one.
+        Wait until the disk has it: a loss of power then leaves the old file or the new
+        one.
     mode : int, optional
         Permissions of the file; by default what the umask allows.
 
     Raises
     ------
     OSError
-        If the folder cannot be written or the disk is full; no temporary file stays behind.
+        If the folder cannot be written or the disk is full; no temporary file stays
+        behind.
     """
     with replacing(path, durable=durable) as new_file:
         if isinstance(data, str):
@@ -155,7 +167,9 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
 
 
 def _new_file(folder: Path) -> Path:
-    """Create a temporary file with the permissions of the umask; `tempfile` would make it private."""
+    """Create a temporary file with the permissions of the umask; `tempfile` would
+    make it private.
+    """
     while True:
         new_file = folder / "{prefix}{random}{suffix}".format(
             random=secrets.token_hex(4), **temporary(folder)
@@ -167,7 +181,8 @@ def _new_file(folder: Path) -> Path:
 
 @contextlib.contextmanager
 def writing(target: Path | str, remedy: str) -> Iterator[None]:
-    """Turn errors of the disk while results are written into a `UserError`; errors on reading are left to the readers.
+    """Turn errors of the disk while results are written into a `UserError`; errors on
+    reading are left to the readers.
 
     Parameters
     ----------
@@ -199,7 +214,9 @@ def host_name() -> str:
 
 
 def temporary(folder: Path) -> dict[str, Any]:
-    """Return arguments for `tempfile` that put host and pid into the name (see `writer_of`)."""
+    """Return arguments for `tempfile` that put host and pid into the name (see
+    `writer_of`).
+    """
     return {
         "dir": folder,
         "prefix": f".{host_name()}-{os.getpid()}-",
@@ -208,7 +225,9 @@ def temporary(folder: Path) -> dict[str, Any]:
 
 
 def writer_of(path: Path) -> tuple[str, int] | None:
-    """Return host and pid of the process that made a temporary file or folder, None for any other one."""
+    """Return host and pid of the process that made a temporary file or folder, None
+    for any other one.
+    """
     host, _, rest = path.name[1:].rpartition("-")[0].rpartition("-")
     if host and rest.isdecimal() and path.name[0] == ".":
         return (host, int(rest))
@@ -294,8 +313,8 @@ def open_regular(path: Path | str, mode: str = "rb") -> IO[bytes]:
         If there is no such file, it cannot be opened, or it is not a regular file
         (`IsADirectoryError`, `IrregularFileError`).
     """
-    # Some devices act when they are opened, so the type is checked before. It is checked
-    # again afterwards because the file may have been replaced in between.
+    # Some devices act when they are opened, so the type is checked before. It is
+    # checked again afterwards because the file may have been replaced in between.
     require_regular(os.stat(path), path)
     descriptor = os.open(path, _ACCESS[mode] | _NEVER_WAIT | getattr(os, "O_BINARY", 0))
     try:
@@ -369,7 +388,9 @@ def datasets_dir() -> Path:
 
 
 def checkout_dir() -> Path | None:
-    """Return the root of the checkout that the package is imported from, None for an installed wheel."""
+    """Return the root of the checkout that the package is imported from, None for an
+    installed wheel.
+    """
     root = _PACKAGE.parent
     if (root / "pyproject.toml").is_file() and not (_PACKAGE / "_configs").is_dir():
         return root

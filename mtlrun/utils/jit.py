@@ -1,4 +1,5 @@
-"""How functions are compiled: when one is called first, and kept on disk where there is a place for it.
+"""How functions are compiled: when one is called first, and kept on disk where there is
+a place for it.
 
 numba itself is imported then: models that need no compiled code do not wait for it.
 """
@@ -15,8 +16,8 @@ R = TypeVar("R")
 class Compiled(Generic[P, R]):
     """A function that is compiled when it is called first.
 
-    Compiled functions that call each other must be compiled ones to numba: the first call puts them in the place of
-    all `Compiled` in the modules that it reaches.
+    Compiled functions that call each other must be compiled ones to numba: the first
+    call puts them in the place of all `Compiled` in the modules that it reaches.
     """
 
     def __init__(self, function: Callable[P, R], options: dict[str, Any]) -> None:
@@ -57,12 +58,16 @@ def compiled(function: Callable[P, R]) -> Compiled[P, R]:
 
 
 def inner(function: Callable[P, R]) -> Compiled[P, R]:
-    """Compile a function that only compiled ones call, without what Python needs to call it: in half of the time."""
+    """Compile a function that only compiled ones call, without what Python needs to
+    call it: in half of the time.
+    """
     return Compiled(function, {"no_cpython_wrapper": True, "no_cfunc_wrapper": True})
 
 
 def summing(function: Callable[P, R]) -> Compiled[P, R]:
-    """Compile a function whose sums may be reordered (vectorized); NaN and infinities keep their meaning."""
+    """Compile a function whose sums may be reordered (vectorized); NaN and
+    infinities keep their meaning.
+    """
     return Compiled(function, {"fastmath": {"reassoc", "contract", "nsz"}})
 
 

@@ -1,9 +1,9 @@
 """Folders for compiled functions, named after the sources of the functions.
 
-Machine code holds what the function calls and the constants it names, which may come from
-other files, while numba looks at the file of the function only. Therefore numba keeps the
-code of each module in a folder that is named after the version of the package and a digest
-of all sources which can be part of it.
+Machine code holds what the function calls and the constants it names, which may come
+from other files, while numba looks at the file of the function only. Therefore numba
+keeps the code of each module in a folder that is named after the version of the package
+and a digest of all sources which can be part of it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def source_digest(module: str) -> str:
 
 @contextlib.contextmanager
 def folder_of_machine_code(module: str) -> Iterator[bool]:
-    """Let numba keep the functions that are defined in the block in the module's folder.
+    """Let numba keep the functions that are defined in the block in the module's
+    folder.
 
     Yields whether there is a folder to write to.
     """

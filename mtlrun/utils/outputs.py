@@ -1,12 +1,15 @@
-"""Files that the user named: regular ones appear whole or not at all, all others are written as they are.
+"""Files that the user named: regular ones appear whole or not at all, all others are
+written as they are.
 
-Files inside the folders of results are written by `mtlrun.utils.io.write_atomic`, which replaces links: a folder may
-come from others, and no link in it may lead out of it. A file that was named on the command line is the user's will.
+Files inside the folders of results are written by `mtlrun.utils.io.write_atomic`, which
+replaces links: a folder may come from others, and no link in it may lead out of it. A
+file that was named on the command line is the user's will.
 
-`publish` replaces several files of a folder: whenever a process is killed, all are old or all are new. The new ones are
-written into a temporary folder inside the folder. Renaming it to ``.publish`` decides; then its files take their
-places, which the next `publish` or `finish` completes if the process is killed in between. Other files in the folder
-are not touched, and the folder itself stays the same one. Standard library only.
+`publish` replaces several files of a folder: whenever a process is killed, all are old
+or all are new. The new ones are written into a temporary folder inside the folder.
+Renaming it to ``.publish`` decides; then its files take their places, which the next
+`publish` or `finish` completes if the process is killed in between. Other files in the
+folder are not touched, and the folder itself stays the same one. Standard library only.
 """
 
 from __future__ import annotations
@@ -34,7 +37,8 @@ from mtlrun.utils.processes import exclusive_lock, tidy_folders
 
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d{1,6})")
 _STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
-#: Files that mtlrun reads in folders of runs, comparisons and models: never written at the user's request.
+#: Files that mtlrun reads in folders of runs, comparisons and models: never written at
+#: the user's request.
 RESULTS = frozenset(
     {
         "run.json",
@@ -52,8 +56,9 @@ RESULTS = frozenset(
 def write_output(path: Path, data: str | bytes, *, inputs: Iterable[Path] = ()) -> None:
     """Write a file that the user named.
 
-    A regular file is replaced, whole or not at all, and keeps its permissions; a link stays and its target is written;
-    devices, named pipes and descriptors (``/dev/fd/3``) are written to.
+    A regular file is replaced, whole or not at all, and keeps its permissions; a link
+    stays and its target is written; devices, named pipes and descriptors
+    (``/dev/fd/3``) are written to.
 
     Parameters
     ----------
@@ -96,7 +101,9 @@ def write_output(path: Path, data: str | bytes, *, inputs: Iterable[Path] = ()) 
 
 
 def refuse_inputs(path: Path, inputs: Iterable[Path]) -> None:
-    """Refuse to write over a file that is read, under whatever name; see `write_output`."""
+    """Refuse to write over a file that is read, under whatever name; see
+    `write_output`.
+    """
     remedy = "Choose another file."
     for input_path in inputs:
         if _same(path, input_path):
@@ -113,7 +120,8 @@ def refuse_inputs(path: Path, inputs: Iterable[Path]) -> None:
 
 
 def check_ending(path: Path, suffixes: Sequence[str], remedy: str) -> None:
-    """Refuse a file whose suffix belongs to another format than the written one; devices and ``-`` have none.
+    """Refuse a file whose suffix belongs to another format than the written one;
+    devices and ``-`` have none.
 
     Parameters
     ----------
@@ -150,7 +158,7 @@ def _same(path: Path, other: Path) -> bool:
         return False
 
 
-# ---------------------------------------------------------------------- several files at once
+# ---------------------------------------------------------------- several files at once
 
 READY = ".publish"
 FILES = "files"
@@ -159,7 +167,8 @@ OBSOLETE = "obsolete"
 
 @contextlib.contextmanager
 def publish(folder: Path, obsolete: Iterable[str] = ()) -> Iterator[Path]:
-    """Give a new folder to write into, and move its files into `folder` at the end of the ``with`` block, all at once.
+    """Give a new folder to write into, and move its files into `folder` at the end of
+    the ``with`` block, all at once.
 
     Nothing is changed if the block raises. If several processes publish into one folder
     at the same time, all files come from the process that ends last.
@@ -169,12 +178,14 @@ def publish(folder: Path, obsolete: Iterable[str] = ()) -> Iterator[Path]:
     folder : Path
         Made if it is not there.
     obsolete : iterable of str
-        Files, by their paths inside the folder, that go when the new ones come, unless they are among these.
+        Files, by their paths inside the folder, that go when the new ones come, unless
+        they are among these.
 
     Raises
     ------
     OSError
-        If the files cannot be written, or a folder or a link is in the place of one of them.
+        If the files cannot be written, or a folder or a link is in the place of one of
+        them.
 
     Examples
     --------
@@ -217,7 +228,8 @@ def publish(folder: Path, obsolete: Iterable[str] = ()) -> Iterator[Path]:
 
 
 def finish(folder: Path) -> None:
-    """Complete what a process that was killed had decided to publish; call it before the files are read.
+    """Complete what a process that was killed had decided to publish; call it before
+    the files are read.
 
     Raises
     ------

@@ -1,8 +1,9 @@
 """Additions of installed packages and of the user's modules. Standard library only.
 
 Packages declare methods and data sets as entry points:
-``[project.entry-points."mtlrun.methods"]`` has lines ``Name = "package.module:Class"``, and
-``[project.entry-points."mtlrun.datasets"]`` lines ``name = "package"``, the package whose folder holds data cards.
+``[project.entry-points."mtlrun.methods"]`` has lines ``Name = "package.module:Class"``,
+and ``[project.entry-points."mtlrun.datasets"]`` lines ``name = "package"``, the package
+whose folder holds data cards.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ DATASETS_GROUP = "mtlrun.datasets"
 
 @dataclass(frozen=True)
 class Plugin:
-    """A line of entry points: its name, what it points to, and the distribution that declares it."""
+    """A line of entry points: its name, what it points to, and the distribution that
+    declares it.
+    """
 
     name: str
     value: str
@@ -35,7 +38,9 @@ class Plugin:
 
 @functools.cache
 def plugins(group: str) -> tuple[Plugin, ...]:
-    """Return what installed packages declare for a group, sorted by name, each name once; nothing is imported."""
+    """Return what installed packages declare for a group, sorted by name, each name
+    once; nothing is imported.
+    """
     from importlib import (
         metadata,
     )  # with the modules of e-mail: slower than all else that a command loads first
@@ -62,7 +67,9 @@ def card_folders() -> list[Path]:
 
 
 def _folder(package: str) -> Path | None:
-    """Return the folder of a package without importing it or its parents, None where there is none."""
+    """Return the folder of a package without importing it or its parents, None where
+    there is none.
+    """
     places: list[str] | None = None
     for part in package.split("."):
         spec = importlib.machinery.PathFinder.find_spec(part, places)
@@ -74,16 +81,18 @@ def _folder(package: str) -> Path | None:
     return None
 
 
-# ---------------------------------------------------------------------- modules in the current folder
+# -------------------------------------------------------- modules in the current folder
 
-#: Python's own variable keeps the current folder off the path of processes that are started; ours tells them whether
-#: the command itself was started so (``python -P``), in which case it does not look there for named modules either.
+#: Python's own variable keeps the current folder off the path of processes that are
+#: started; ours tells them whether the command itself was started so (``python -P``),
+#: in which case it does not look there for named modules either.
 _PATHLESS = "PYTHONSAFEPATH"
 _SAFE = "MTLRUN_SAFE_PATH"
 
 
 def pathless() -> dict[str, str]:
-    """Return variables with which a Python process starts without the current folder on its path.
+    """Return variables with which a Python process starts without the current folder on
+    its path.
 
     Otherwise ``joblib.py`` in that folder is what a worker process imports first.
     """
@@ -96,7 +105,8 @@ def _safe_path() -> bool:
 
 @contextlib.contextmanager
 def current_folder() -> Iterator[None]:
-    """Let modules of the current folder be found, after all that is installed; not with ``python -P``.
+    """Let modules of the current folder be found, after all that is installed; not with
+    ``python -P``.
 
     Nothing may be imported meanwhile: see `import_named`.
     """
@@ -115,11 +125,12 @@ def current_folder() -> Iterator[None]:
 
 
 def import_named(name: str) -> ModuleType:
-    """Import a module that the user named, which may lie in the current folder, as may modules that it imports.
+    """Import a module that the user named, which may lie in the current folder, as may
+    modules that it imports.
 
-    Libraries that they import find nothing there: they try to import what they can do without, and a file called like
-    it, such as ``pyarrow.py``, would be run. A module of the folder imports its neighbors when it is imported itself,
-    not later.
+    Libraries that they import find nothing there: they try to import what they can do
+    without, and a file called like it, such as ``pyarrow.py``, would be run. A module
+    of the folder imports its neighbors when it is imported itself, not later.
     """
     if name in sys.modules:
         return importlib.import_module(name)
@@ -134,7 +145,9 @@ def import_named(name: str) -> ModuleType:
 
 
 class _Neighbours:
-    """Finds modules of a folder: the named one, and the modules that files of the folder import."""
+    """Finds modules of a folder: the named one, and the modules that files of the
+    folder import.
+    """
 
     def __init__(self, folder: str, named: str) -> None:
         self.folder = folder
@@ -147,7 +160,9 @@ class _Neighbours:
         return PathFinder.find_spec(name, [self.folder])
 
     def _asks(self) -> bool:
-        """Whether the import that is under way stands in a file of the folder, not of an environment inside it."""
+        """Whether the import that is under way stands in a file of the folder, not
+        of an environment inside it.
+        """
         frame = sys._getframe(2)
         while frame.f_back is not None and "importlib" in frame.f_code.co_filename:
             frame = frame.f_back

@@ -1,4 +1,6 @@
-"""Locks on files, processes that may have ended, and threads of the libraries below (BLAS, OpenMP)."""
+"""Locks on files, processes that may have ended, and threads of the libraries below
+(BLAS, OpenMP).
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 def exclusive_lock(
     path: Path, wait: Callable[[], None] = lambda: None
 ) -> Iterator[str | None]:
-    """Hold a lock on a file, which is made and stays, or on a folder; the kernel releases the locks of dead processes.
+    """Hold a lock on a file, which is made and stays, or on a folder; the kernel
+    releases the locks of dead processes.
 
     Parameters
     ----------
@@ -52,8 +55,8 @@ def exclusive_lock(
     Raises
     ------
     OSError
-        If the file cannot be opened or is not a regular file; a link planted there is not
-        followed.
+        If the file cannot be opened or is not a regular file; a link planted there is
+        not followed.
     """
     if fcntl is None:
         yield "this system has no flock"
@@ -99,7 +102,8 @@ def is_locked(path: Path) -> bool:
 
 @contextlib.contextmanager
 def timing_lock(tell: Callable[[str], None]) -> Iterator[None]:
-    """Hold the right to measure seconds: one process of a user does, as runs in other folders would disturb it, too.
+    """Hold the right to measure seconds: one process of a user does, as runs in other
+    folders would disturb it, too.
 
     Parameters
     ----------
@@ -130,7 +134,9 @@ def timing_lock(tell: Callable[[str], None]) -> Iterator[None]:
 
 
 def running(host: str, pid: int) -> bool:
-    """Whether a process may still be running: on another host, or here with this pid."""
+    """Whether a process may still be running: on another host, or here with this
+    pid.
+    """
     if host != host_name() or os.name != "posix":
         return True
     try:
@@ -143,14 +149,18 @@ def running(host: str, pid: int) -> bool:
 
 
 def tidy_folders(*folders: Path) -> None:
-    """Remove the temporary files that killed processes left in folders, as far as that is possible."""
+    """Remove the temporary files that killed processes left in folders, as far as
+    that is possible.
+    """
     with contextlib.suppress(OSError):
         for folder in set(folders):
             tidy(folder.glob(f".*{TEMPORARY}"))
 
 
 def tidy(paths: Iterable[Path]) -> None:
-    """Remove temporary files and folders (`mtlrun.utils.io.temporary`) whose processes have ended."""
+    """Remove temporary files and folders (`mtlrun.utils.io.temporary`) whose
+    processes have ended.
+    """
     for path in list(paths):
         writer = writer_of(path)
         if writer is None or running(*writer):
@@ -163,8 +173,9 @@ def tidy(paths: Iterable[Path]) -> None:
 
 # ---------------------------------------------------------------------- threads
 
-#: Products of matrices of at most this many columns, one after the other, are slower with threads: starting them takes
-#: longer than the product, and on a busy machine they wait for each other.
+#: Products of matrices of at most this many columns, one after the other, are slower
+#: with threads: starting them takes longer than the product, and on a busy machine they
+#: wait for each other.
 SMALL = 256
 
 
@@ -176,7 +187,8 @@ def _controller(modules: int) -> ThreadpoolController:
 def limited_threads(limit: int, api: str | None = None) -> Any:
     """Return a context that limits the threads of the libraries that are loaded.
 
-    Looking for libraries takes longer than a small fit; they are looked for again when a module was imported.
+    Looking for libraries takes longer than a small fit; they are looked for again when
+    a module was imported.
 
     Parameters
     ----------
@@ -188,7 +200,8 @@ def limited_threads(limit: int, api: str | None = None) -> Any:
 
 
 def one_thread_if_small(columns: int) -> Any:
-    """Return a context in which BLAS has one thread where that is faster for matrices of this many columns.
+    """Return a context in which BLAS has one thread where that is faster for matrices
+    of this many columns.
 
     Parameters
     ----------

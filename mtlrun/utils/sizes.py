@@ -2,8 +2,8 @@
 
 One policy, applied before memory is taken, with one message.
 
-Limits lie far above what is used, and stop what a small file can claim: an array of terabytes, a table of one cell in
-the last column, a grid of millions of candidates.
+Limits lie far above what is used, and stop what a small file can claim: an array of
+terabytes, a table of one cell in the last column, a grid of millions of candidates.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from zipfile import ZipInfo
 
 from mtlrun.errors import DataError
 
-#: Maximum size of a container: bytes, or a multiple of its own size, whichever is more; members.
+#: Maximum size of a container: bytes, or a multiple of its own size, whichever is more;
+#: members.
 EXPANDED_BYTES = 256 << 20
 EXPANDED_TIMES = 200
 MEMBERS = 2000
@@ -24,11 +25,13 @@ RECORD_TIMES = 64
 RECORDS = 1_000_000
 #: Maximum number of bytes of a JSON file.
 JSON_BYTES = 256 << 20
-#: Maximum number of columns of a table, of a sparse table, and of lines before the first row.
+#: Maximum number of columns of a table, of a sparse table, and of lines before the
+#: first row.
 COLUMNS = 200_000
 SPARSE_COLUMNS = 1_000_000
 LINES_BEFORE = 100_000
-#: Maximum number of cells of a compressed table, in total or per byte, whichever is more.
+#: Maximum number of cells of a compressed table, in total or per byte, whichever is
+#: more.
 CELLS = 50_000_000
 CELLS_PER_BYTE = 200
 #: The same for a workbook, where every cell has a text of its own.
@@ -43,7 +46,9 @@ SIMULATED = 1 << 31
 
 
 class SizeError(DataError, ValueError):
-    """An input is larger than mtlrun reads; a ValueError as well, for readers of results, which count it as damage."""
+    """An input is larger than mtlrun reads; a ValueError as well, for readers of
+    results, which count it as damage.
+    """
 
 
 def allow(location: object, count: float, limit: float, unit: str, remedy: str) -> None:
@@ -90,7 +95,8 @@ def expansion(size: int) -> int:
 
 
 def allow_cells(location: object, rows: int, columns: int, size: int) -> None:
-    """Refuse a compressed table of `size` bytes that claims too many columns, or out of proportion many cells.
+    """Refuse a compressed table of `size` bytes that claims too many columns, or out of
+    proportion many cells.
 
     Raises
     ------
@@ -141,7 +147,8 @@ def allow_json(location: object, size: int) -> None:
 
 
 def allow_members(location: object, members: Sequence[ZipInfo], size: int) -> None:
-    """Refuse a zip archive of `size` bytes whose directory lists too many members or bytes.
+    """Refuse a zip archive of `size` bytes whose directory lists too many members or
+    bytes.
 
     Raises
     ------
@@ -157,18 +164,21 @@ def allow_members(location: object, members: Sequence[ZipInfo], size: int) -> No
     )
 
 
-# ---------------------------------------------------------------------- ranges of numbers
+# -------------------------------------------------------------------- ranges of numbers
 # Solvers square their input: beyond about 1e154 a square is infinite, below about
 # 1e-154 it vanishes. The result is an error deep inside or, worse, a model that has not
 # seen the column.
 
 #: Largest absolute value of any number that is read, from data or from results.
 LARGEST = 1e150
-#: A column that is read must be zero or contain a number of at least this absolute value.
+#: A column that is read must be zero or contain a number of at least this absolute
+#: value.
 SMALLEST = 1e-150
-#: Largest absolute value of X before fitting: next to the square of 1e15 an intercept has no digits left.
+#: Largest absolute value of X before fitting: next to the square of 1e15 an intercept
+#: has no digits left.
 LARGEST_X = 1e15
-#: Largest absolute value of y before fitting: its square must be a float even after summing.
+#: Largest absolute value of y before fitting: its square must be a float even after
+#: summing.
 LARGEST_Y = 1e60
 #: The largest entry of X or y must be zero or at least this large before fitting.
 SMALLEST_FITTED = 1e-75

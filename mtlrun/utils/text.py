@@ -2,8 +2,8 @@
 
 Standard library only.
 
-Control characters can rewrite what a terminal shows, and direction marks change the order in which text is read: names
-and messages come from files of other people.
+Control characters can rewrite what a terminal shows, and direction marks change the
+order in which text is read: names and messages come from files of other people.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ import unicodedata
 from pathlib import Path
 from typing import Any
 
-#: C0 and C1 controls without tab and line feed, separators of lines and paragraphs, marks of direction, surrogates.
+#: C0 and C1 controls without tab and line feed, separators of lines and paragraphs,
+#: marks of direction, surrogates.
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
-#: Suffixes to remove from the names of files, with suffixes of compression at the very end.
+#: Suffixes to remove from the names of files, with suffixes of compression at the very
+#: end.
 _ENDINGS = re.compile(
     r"\.(csv|tsv|txt|parquet|xlsx|arff|mat|svm|svmlight|libsvm|npz|fa|fasta|xml|ya?ml|json)?(\.(gz|bz2|xz))?$",
     re.I,
@@ -29,7 +31,9 @@ _LONGEST_NAME = 48
 
 
 def sanitize(text: str) -> str:
-    """Return a text with its control characters and direction marks escaped: ``\\x1b``, ``\\u202e``."""
+    """Return a text with its control characters and direction marks escaped:
+    ``\\x1b``, ``\\u202e``.
+    """
     # No character that is hidden is printable; most texts are.
     if text.isprintable():
         return text
@@ -45,22 +49,28 @@ def hidden(text: str) -> str | None:
 
 
 def stem_of(file: str | Path) -> str:
-    """Return the name of a file without its folder and the endings of format and compression: ``sales.2023``."""
+    """Return the name of a file without its folder and the endings of format and
+    compression: ``sales.2023``.
+    """
     name = Path(file).name
     return _ENDINGS.sub("", name) or name
 
 
 def folder_name(name: str) -> str:
-    """Return what a folder for a name is called: letters of all scripts, digits, dots, ``-`` and ``_`` stay.
+    """Return what a folder for a name is called: letters of all scripts, digits, dots,
+    ``-`` and ``_`` stay.
 
-    Where that is another text, some digits of a hash follow: different names have different folders.
+    Where that is another text, some digits of a hash follow: different names have
+    different folders.
     """
     text = unicodedata.normalize("NFC", name)
     return _marked(re.sub(r"[^\w.]+", "-", text).strip("-."), name)
 
 
 def id_of(name: str) -> str:
-    """Return a name as an id of small Latin letters, digits, ``-`` and ``_``; see `folder_name` for what is lost."""
+    """Return a name as an id of small Latin letters, digits, ``-`` and ``_``; see
+    `folder_name` for what is lost.
+    """
     return _marked(re.sub(r"[^a-z0-9_]+", "-", name.lower()).strip("-_"), name)
 
 
@@ -86,7 +96,9 @@ def cleaned(value: Any) -> Any:
 
 
 def table_text(text: str) -> str:
-    """Return a text as a CSV cell that spreadsheets do not interpret as a formula; numbers are unchanged."""
+    """Return a text as a CSV cell that spreadsheets do not interpret as a formula;
+    numbers are unchanged.
+    """
     if not text.startswith(("=", "+", "-", "@", "\t", "\r")):
         return text
     try:
@@ -128,6 +140,8 @@ def with_present_options(command: str) -> str:
 
 
 def present_name(word: str) -> str:
-    """Return an argument with the present name of an option in place of an earlier one."""
+    """Return an argument with the present name of an option in place of an earlier
+    one.
+    """
     name, equals, value = word.partition("=")
     return FORMER_OPTIONS.get(name, name) + equals + value

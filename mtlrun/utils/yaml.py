@@ -1,7 +1,9 @@
-"""YAML with the position of each key and value, loaded safely: the one reader of all YAML files.
+"""YAML with the position of each key and value, loaded safely: the one reader of all
+YAML files.
 
-Plain data only: YAML 1.2 scalars (so ``1e-3`` is a number, and ``yes`` and ``2015-01-01`` are texts), no tags, no merge
-keys, no duplicate keys, no non-finite numbers, no control characters. Size, depth and the number of values are limited,
+Plain data only: YAML 1.2 scalars (so ``1e-3`` is a number, and ``yes`` and
+``2015-01-01`` are texts), no tags, no merge keys, no duplicate keys, no non-finite
+numbers, no control characters. Size, depth and the number of values are limited,
 aliases included.
 """
 
@@ -35,7 +37,9 @@ _WIDTH = 100
 
 @dataclass(frozen=True)
 class Mark:
-    """A place in a file: line and column from 1, and how many characters to underline."""
+    """A place in a file: line and column from 1, and how many characters to
+    underline.
+    """
 
     line: int
     column: int
@@ -55,7 +59,8 @@ class YamlProblem:
     hint : str
         The remedy, printed after the caret.
     where : str
-        Overrides ``file:line:column``, for values that stand in no file (``--set split.trials=x``).
+        Overrides ``file:line:column``, for values that stand in no file (``--set
+        split.trials=x``).
     """
 
     mark: Mark | None
@@ -158,7 +163,8 @@ def load_file(
     Raises
     ------
     UserError
-        Of the class `error`, if the file cannot be read, is too large, no UTF-8, or no acceptable YAML.
+        Of the class `error`, if the file cannot be read, is too large, no UTF-8, or no
+        acceptable YAML.
     """
     display_name = name or str(path)
     try:
@@ -199,7 +205,8 @@ def load_text(text: str, name: str, error: type[UserError] = ConfigError) -> Doc
     Raises
     ------
     UserError
-        Of the class `error`, with ``name:line:column``, the line, a caret, and all duplicate keys at once.
+        Of the class `error`, with ``name:line:column``, the line, a caret, and all
+        duplicate keys at once.
     """
     document = Document(name, text, None)
     problems: list[YamlProblem] = []
@@ -219,7 +226,9 @@ def load_text(text: str, name: str, error: type[UserError] = ConfigError) -> Doc
 
 
 def render(problems: Iterable[YamlProblem], document: Document) -> str:
-    """Write problems in the order of their lines: place, message, two lines of the file, caret and hint."""
+    """Write problems in the order of their lines: place, message, two lines of the
+    file, caret and hint.
+    """
     ordered = sorted(dict.fromkeys(problems), key=_position)
     lines = _BREAKS.split(document.text)
     blocks = [
@@ -273,7 +282,9 @@ def _compose(text: str) -> yaml.Node | None:
 
 
 def _compose_with(text: str, loader: type) -> yaml.Node | None:
-    """Refuse deep nesting and tags before anything recurses into them or constructs them."""
+    """Refuse deep nesting and tags before anything recurses into them or constructs
+    them.
+    """
     depth = 0
     for event in yaml.parse(text, Loader=loader):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -574,7 +585,9 @@ def inside(path: KeyPath) -> str:
 def _locate(
     data: Any, location: tuple[str | int, ...]
 ) -> tuple[KeyPath, tuple[str | int, ...]]:
-    """Split a pydantic location into the part that exists in the data and the rest; union tags are skipped."""
+    """Split a pydantic location into the part that exists in the data and the rest;
+    union tags are skipped.
+    """
     path: list[str | int] = []
     rest: list[str | int] = []
     for step in location:
@@ -596,7 +609,9 @@ def _titled(path: KeyPath) -> str:
 
 
 def reworded(finding: Any) -> str:
-    """Return what pydantic found wrong with one value, in plain words: ``must be a number, not 'ten'``."""
+    """Return what pydantic found wrong with one value, in plain words: ``must be a
+    number, not 'ten'``.
+    """
     text = _EXPECTED.get(finding["type"]) or str(finding["msg"]).removeprefix(
         "Value error, "
     )
@@ -624,7 +639,9 @@ def _format_scalar(value: Any) -> str:
 def _model_at(
     path: KeyPath, data: Any, root: type[BaseModel]
 ) -> type[BaseModel] | None:
-    """Return the model at a path; of several alternatives, the one with most of the keys."""
+    """Return the model at a path; of several alternatives, the one with most of the
+    keys.
+    """
     models: list[type[BaseModel]] = [root]
     for step in path:
         data = data[step]

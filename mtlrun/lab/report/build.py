@@ -133,8 +133,8 @@ def build_report(folder: Path) -> Report:
     Parameters
     ----------
     folder : Path
-        Folder of the run. Its records are packed in it, or in the folder ``cells`` of the
-        output folder.
+        Folder of the run. Its records are packed in it, or in the folder ``cells`` of
+        the output folder.
 
     Raises
     ------
@@ -194,8 +194,8 @@ def _other_tables(
 ) -> dict[str, list[Section]]:
     """Return the tables of the other interpretations.
 
-    An interpretation without jobs of its own has the numbers of the main tables, so only
-    its tables of further quantities are returned.
+    An interpretation without jobs of its own has the numbers of the main tables, so
+    only its tables of further quantities are returned.
     """
     main_titles = {table.title for table in main_tables}
     main_keys = _keys_of(run)
@@ -348,7 +348,8 @@ def job_counts_text(counts: Mapping[str, int]) -> str:
 
 
 def no_result_texts(counts: Mapping[str, int]) -> list[str]:
-    """Return the outcomes of jobs without a result: ``2 failed``, ``1 not computed yet``.
+    """Return the outcomes of jobs without a result: ``2 failed``, ``1 not computed
+    yet``.
 
     Parameters
     ----------
@@ -370,7 +371,8 @@ def paper_verdicts(references: Iterable[ReferenceVerdict]) -> list[str]:
 def verdict_lines(
     claims: Sequence[ClaimVerdict], verdicts: Sequence[str], papers: str
 ) -> list[str]:
-    """Return counts of the verdicts, a line for each source of claims and one for numbers.
+    """Return counts of the verdicts, a line for each source of claims and one for
+    numbers.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Sections of an experiment that its report reads, as pydantic models, and verdicts.
 
-Experiment files consist of them (`mtlrun.lab.spec`), ``run.json`` is checked against them
-(`mtlrun.lab.stored`), and `mtlrun.lab.report.claims` evaluates the checks.
+Experiment files consist of them (`mtlrun.lab.spec`), ``run.json`` is checked against
+them (`mtlrun.lab.stored`), and `mtlrun.lab.report.claims` evaluates the checks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _IN_PART = ("holds in part", "holds in part", "hold in part")
 
 
 class Verdict(StrEnum):
-    """Verdicts on claims, then those on published numbers. The value is stored in files.
+    """Verdicts on claims, then those on published numbers. The value is stored in
+    files.
 
     Attributes
     ----------
@@ -166,7 +167,9 @@ MEDIAN_QUANTITIES = ("seconds", PARALLEL, "seconds_predict", "speedup")
 
 
 def distinct(value: list[Any]) -> list[Any]:
-    """Return a list without duplicates that is not empty; raise ValueError otherwise."""
+    """Return a list without duplicates that is not empty; raise ValueError
+    otherwise.
+    """
     if not value:
         raise ValueError("must not be empty")
     if len({repr(v) for v in value}) != len(value):
@@ -185,7 +188,9 @@ def _verdict_value(word: str) -> str:
 
 
 def _as_names(value: object) -> Any:
-    """Return a list of names; a single name becomes a list of one, None an empty list."""
+    """Return a list of names; a single name becomes a list of one, None an empty
+    list.
+    """
     if value is None or isinstance(value, str):
         return as_list(value)
     return value
@@ -424,8 +429,8 @@ class Paper(StrictModel):
 class TimingSpec(StrictModel):
     """Measurement of seconds.
 
-    An untimed first fit is followed by `repeats` timed ones, of which the median counts,
-    with a fixed number of BLAS threads.
+    An untimed first fit is followed by `repeats` timed ones, of which the median
+    counts, with a fixed number of BLAS threads.
     """
 
     repeats: Count = 1

@@ -94,7 +94,9 @@ def _is_speed(check: Check) -> bool:
 
 
 def _is_in_points(check: Check) -> bool:
-    """Return whether a number is a difference of shares, written in percentage points."""
+    """Return whether a number is a difference of shares, written in percentage
+    points.
+    """
     quantity = str(check.quantity)
     if quantity in SHARE_DIFFERENCES:
         return True

@@ -1,7 +1,8 @@
 """Verdicts on the claims of a paper, from the numbers of a run.
 
-A claim has checks. A check makes comparisons: one for each data set, pair of methods and
-task that it names. The verdict on the claim follows from its comparisons (`verdict_of`).
+A claim has checks. A check makes comparisons: one for each data set, pair of methods
+and task that it names. The verdict on the claim follows from its comparisons
+(`verdict_of`).
 """
 
 from __future__ import annotations
@@ -48,17 +49,19 @@ from mtlrun.utils.io import as_list
 
 #: Smallest share of comparisons that hold for a claim to hold mostly.
 MOSTLY = 0.8
-#: Standard errors count as larger by this part. If one split alone makes the difference,
-#: the standard error is the same number, and rounding must not decide.
+#: Standard errors count as larger by this part. If one split alone makes the
+#: difference, the standard error is the same number, and rounding must not decide.
 ROUNDING = 1e-9
-#: Quantities that measure convergence; a fit that did not converge still has a valid one.
+#: Quantities that measure convergence; a fit that did not converge still has a valid
+#: one.
 ACCURACY = ("gap",)
 #: Quantities that grow during a fit; if it was stopped, they are lower bounds.
 SECONDS = ("seconds", PARALLEL)
 #: Bound of a number of a stopped run if the check does not say on which side the true
 #: number lies.
 _NO_BOUND = "none"
-#: Suffix of the quantity that a stopped run has instead of the quantity it did not reach.
+#: Suffix of the quantity that a stopped run has instead of the quantity it did not
+#: reach.
 _AT_LEAST = "_at_least"
 #: Number of comparisons that a summary quotes.
 MAX_QUOTED = 3
@@ -85,7 +88,8 @@ class Evidence:
     def table(self) -> dict[tuple[str, str], MethodResult]:
         """Results by data set and method.
 
-        Average ranks are included, with the group of data sets in place of the data set.
+        Average ranks are included, with the group of data sets in place of the data
+        set.
         """
         rows = [*self.rows, *rank_rows(self.groups)]
         return {(row.dataset, row.method): row for row in rows}
@@ -215,7 +219,9 @@ class ClaimVerdict:
 
     @property
     def accepted(self) -> bool:
-        """Whether `--check` accepts the verdict: it is expected, or nothing contradicts."""
+        """Whether `--check` accepts the verdict: it is expected, or nothing
+        contradicts.
+        """
         if self.verdict == self.expect:
             return True
         return all(result.holds is not False for result in self.results)
@@ -302,10 +308,10 @@ def verdict_of(
 ) -> Verdict:
     """Return the verdict on a claim from its comparisons.
 
-    A claim is confirmed if all comparisons hold, and mostly confirmed if 80% of them do.
-    Comparisons that cannot be made count here, but not below: the claim is partly
-    confirmed if more than half of the others hold, undecided if the undecided ones could
-    still bring it above one half, and otherwise not confirmed.
+    A claim is confirmed if all comparisons hold, and mostly confirmed if 80% of them
+    do. Comparisons that cannot be made count here, but not below: the claim is partly
+    confirmed if more than half of the others hold, undecided if the undecided ones
+    could still bring it above one half, and otherwise not confirmed.
 
     Parameters
     ----------
@@ -314,8 +320,8 @@ def verdict_of(
         Whether a single comparison that fails refutes the claim. It is then undecided
         while a comparison is undecided or cannot be made.
     usually : bool, default=False
-        Whether the claim says that something is usually so: it is then confirmed if more
-        than half of the comparisons hold.
+        Whether the claim says that something is usually so: it is then confirmed if
+        more than half of the comparisons hold.
     """
     n_holding = 0
     n_failing = 0
@@ -405,8 +411,8 @@ def tests_section(run: Run, claims: Sequence[ClaimVerdict]) -> Section:
 def evaluate(check: Check, evidence: Evidence) -> list[CheckResult]:
     """Make all comparisons of a check.
 
-    There is one for each data set (or group of data sets), pair of methods and task that
-    the check names.
+    There is one for each data set (or group of data sets), pair of methods and task
+    that the check names.
     """
     labels = _datasets(check.dataset, evidence.run)
     if check.ranked:
@@ -506,8 +512,8 @@ def _bound(
 ) -> str | None:
     """Return whether the number of a check is a bound of the true one.
 
-    It is if the check says so. A check with a rule for stopped runs says so only if a run
-    was stopped; without a side the bound is then `_NO_BOUND`.
+    It is if the check says so. A check with a rule for stopped runs says so only if a
+    run was stopped; without a side the bound is then `_NO_BOUND`.
     """
     if check.stopped is None:
         return check.bound
@@ -540,8 +546,9 @@ def _bound_by_name(
 ) -> str | None:
     """Return the bound of a quantity such as ``seconds_at_least``, for its text only.
 
-    It equals another quantity of the same unit, such as ``seconds_to_1e-6``, where a run
-    reached that tolerance. Where a run was stopped before, it is the time until then.
+    It equals another quantity of the same unit, such as ``seconds_to_1e-6``, where a
+    run reached that tolerance. Where a run was stopped before, it is the time until
+    then.
     """
     quantity = str(check.quantity)
     if not quantity.endswith(_AT_LEAST):
@@ -595,7 +602,9 @@ def _on_methods(
     task: str | None,
     evidence: Evidence,
 ) -> CheckResult:
-    """Compare the results of one or two methods, or the values of one of their tasks."""
+    """Compare the results of one or two methods, or the values of one of their
+    tasks.
+    """
     quantity = str(check.quantity)
     rows = [evidence.table.get((dataset, method)) for method in methods]
     bound = _bound(check, rows, evidence) or _bound_of_unconverged(check, rows)
@@ -878,8 +887,8 @@ def _unsettled(
         if is_beyond:
             return None
         return f"{check.quantity} is a bound, which can only lie beyond a size"
-    # A lower bound can show that a number is large enough, and an upper bound that it is
-    # small enough.
+    # A lower bound can show that a number is large enough, and an upper bound that it
+    # is small enough.
     shows_large = holds == (check.at_least is not None)
     if shows_large != (bound == "lower"):
         return f"{check.quantity} is a bound, which can decide the other side only"

@@ -14,7 +14,8 @@ def format_mapping(mapping: object) -> str:
     """Format a mapping in one line, for example ``random, train 0.4, trials 5``.
 
     The key `kind` is left out, and so are values that are None. Nested mappings are in
-    parentheses. Anything but a mapping is formatted by `format_value`, and None is empty.
+    parentheses. Anything but a mapping is formatted by `format_value`, and None is
+    empty.
     """
     if mapping is None:
         return ""

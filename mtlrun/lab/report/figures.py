@@ -1,7 +1,7 @@
 """Figures of a run as plain data.
 
-They show sweeps, curves, matrices, regularization paths, ranks, and published numbers next
-to ours. `mtlrun.tables.drawing` draws them.
+They show sweeps, curves, matrices, regularization paths, ranks, and published numbers
+next to ours. `mtlrun.tables.drawing` draws them.
 """
 
 from __future__ import annotations
@@ -279,7 +279,8 @@ def _n_tasks(run: Run, dataset: str) -> int | None:
 
 # ---------------------------------------------------- curves and matrices of analyses
 
-#: Curves of the first finished repeat and of further ones, as an analysis returned them.
+#: Curves of the first finished repeat and of further ones, as an analysis returned
+#: them.
 _StoredCurves = Mapping[str, Sequence[Mapping[str, Any]]]
 
 

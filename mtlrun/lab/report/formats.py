@@ -1,4 +1,5 @@
-"""Report of a run as Markdown, JSON, CSV, LaTeX and HTML, with the same bytes everywhere.
+"""Report of a run as Markdown, JSON, CSV, LaTeX and HTML, with the same bytes
+everywhere.
 
 The HTML page contains its styles, script and figures; nothing is loaded from elsewhere.
 """
@@ -291,7 +292,9 @@ def latex(
 
 
 def _tex_verdicts(report: Report) -> list[str]:
-    """Return the tables of claims and of published numbers, as far as there are some."""
+    """Return the tables of claims and of published numbers, as far as there are
+    some.
+    """
     blocks = []
     if report.claims:
         table = ReportTable.of("claim", "text", "verdict")
@@ -371,7 +374,9 @@ def html_report(report: Report) -> str:
 
 
 def _cell_entries(report: Report) -> list[tuple[Any, ...]]:
-    """Return each method on each data set, with the title, table and logs of its jobs."""
+    """Return each method on each data set, with the title, table and logs of its
+    jobs.
+    """
     entries = []
     for row in report.rows:
         title = title_of(report.run, row.dataset)

@@ -50,8 +50,8 @@ COST_COLUMNS = (
     "seconds_search",
     *SOLVER_COLUMNS,
 )
-#: Further columns of `results_frame`: label of the data set, which includes the value of
-#: the axis of a sweep; metric -> values of the tasks; counts of the record.
+#: Further columns of `results_frame`: label of the data set, which includes the value
+#: of the axis of a sweep; metric -> values of the tasks; counts of the record.
 OBJECT_COLUMNS = ("place", "tasks", "counts")
 #: Columns at the end of the table.
 LAST_COLUMNS = ("key", "folder")
@@ -94,8 +94,8 @@ def load_results(folder: str | Path) -> pd.DataFrame:
     Raises
     ------
     DataError
-        If the folder contains no results, or if it is the folder of a run, comparison or
-        training with damaged files.
+        If the folder contains no results, or if it is the folder of a run, comparison
+        or training with damaged files.
 
     Warns
     -----

@@ -1,7 +1,7 @@
 """Interpretations of a paper: published numbers and claims under each of them.
 
-Where a paper leaves choices open, an experiment has several interpretations. In files an
-interpretation is called a reading.
+Where a paper leaves choices open, an experiment has several interpretations. In files
+an interpretation is called a reading.
 """
 
 from __future__ import annotations
@@ -177,10 +177,10 @@ def tolerance_of(
 ) -> tuple[float, str]:
     """Return the tolerance of a published number, and the rule that set it.
 
-    The tolerance is the largest of: absolute; error_rate times (1 - the published value);
-    relative times the published value; half a unit of the last published digit; and
-    sigmas standard errors of the difference, if both sides have at least two splits and a
-    standard deviation.
+    The tolerance is the largest of: absolute; error_rate times (1 - the published
+    value); relative times the published value; half a unit of the last published digit;
+    and sigmas standard errors of the difference, if both sides have at least two splits
+    and a standard deviation.
 
     Parameters
     ----------
@@ -246,7 +246,8 @@ def _coalesce(value: float | None, default: float | None) -> float | None:
 def _count_decimals(value: float) -> int:
     """Count the decimals of a number.
 
-    A float has lost its trailing zeros, which is why references have a field `decimals`.
+    A float has lost its trailing zeros, which is why references have a field
+    `decimals`.
     """
     text = repr(value)
     if "e" in text:
@@ -395,8 +396,9 @@ def judged(run: Run) -> JudgedRun:
 def over_readings(main: JudgedRun, others: Sequence[JudgedRun]) -> list[ClaimVerdict]:
     """Return the claims with their verdicts under all interpretations.
 
-    A claim that holds under one plausible interpretation and fails under another depends
-    on the interpretation. Otherwise the verdict of the main interpretation counts.
+    A claim that holds under one plausible interpretation and fails under another
+    depends on the interpretation. Otherwise the verdict of the main interpretation
+    counts.
     """
     if not others:
         return main.claims

@@ -98,7 +98,8 @@ class MethodResult:
     def status(self) -> str:
         """Worst status of the jobs.
 
-        It is ``missing`` if all jobs still have to be computed, and ``partial`` if some.
+        It is ``missing`` if all jobs still have to be computed, and ``partial`` if
+        some.
         """
         if self.worst == MISSING and self.affected < self.planned:
             return PARTIAL
@@ -106,7 +107,9 @@ class MethodResult:
 
     @property
     def status_text(self) -> str:
-        """Status with the share of the jobs that have it, for example ``failed 1/5``."""
+        """Status with the share of the jobs that have it, for example ``failed
+        1/5``.
+        """
         if self.status == OK or self.affected == self.planned:
             return self.status
         return f"{self.status} {self.affected}/{self.planned}"
@@ -173,7 +176,9 @@ class MethodResult:
         return statistics.fmean(values)
 
     def std(self, quantity: str) -> float | None:
-        """Return the standard deviation over the splits (n - 1); None below two splits."""
+        """Return the standard deviation over the splits (n - 1); None below two
+        splits.
+        """
         return std(self.by_trial(quantity).values())
 
     @cached_property

@@ -31,11 +31,11 @@ from mtlrun.utils.io import as_list
 
 #: Count of the tasks whose training part has a single class, stored for each cell.
 ONE_CLASS = "one_class_train"
-#: Axes of the results. Two of them are the rows and columns of a table; each combination
-#: of values of the others makes a table of its own.
+#: Axes of the results. Two of them are the rows and columns of a table; each
+#: combination of values of the others makes a table of its own.
 AXES = ("quantity", "value", "dataset", "method", "task")
-#: Greatest number of quantities that are columns, if methods or data sets are rows. More
-#: quantities become rows, unless there are even more methods or data sets.
+#: Greatest number of quantities that are columns, if methods or data sets are rows.
+#: More quantities become rows, unless there are even more methods or data sets.
 MAX_QUANTITY_COLUMNS = {"method": 6, "dataset": 8}
 #: Mark of a number for which some fits did not converge.
 UNCONVERGED = "*"
@@ -485,7 +485,9 @@ class _Layout:
         return show(value)
 
     def _title(self, block: Mapping[str, Any]) -> str:
-        """Return what distinguishes a table from the others, and the unit of percents."""
+        """Return what distinguishes a table from the others, and the unit of
+        percents.
+        """
         parts = []
         for axis, value in block.items():
             if axis == "quantity":
@@ -764,7 +766,9 @@ def sweep_settings(run: Run) -> dict[str, list[tuple[str, Any]]]:
 
 
 def sweep_quantities(run: Run) -> list[str]:
-    """Return the quantities along the axis: by default metrics, and measured seconds."""
+    """Return the quantities along the axis: by default metrics, and measured
+    seconds.
+    """
     quantities = [str(name) for name in as_list(run.sweep.get("quantities"))]
     if quantities:
         return quantities

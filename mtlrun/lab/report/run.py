@@ -29,8 +29,8 @@ PUBLISHED = "published"
 COMPLETE = "done"
 MISSING = "missing"
 STOPPED = "stopped"
-#: Keys of two records, kind of a paired test of their test scores, and the difference up
-#: to which two scores are equal.
+#: Keys of two records, kind of a paired test of their test scores, and the difference
+#: up to which two scores are equal.
 TestKey = tuple[str, str, str, float]
 
 
@@ -84,7 +84,8 @@ class Run:
     quantities : dict of str to dict
         ``text`` and ``greater_is_better`` of the quantities of analyses.
     published : list of dict
-        Curves of the paper: ``dataset``, ``method``, ``name``, ``x``, ``y``, ``source``.
+        Curves of the paper: ``dataset``, ``method``, ``name``, ``x``, ``y``,
+        ``source``.
     jobs_by_row : dict of (str, str) to list of ResultKey
         Planned jobs by data set and method, in the order of the trials.
     """
@@ -161,7 +162,9 @@ def data_names(run: Run) -> str:
 
 
 def label_of(run: Run, name: str) -> str | None:
-    """Return the label of a data set, given its label or id; None if the run lacks it."""
+    """Return the label of a data set, given its label or id; None if the run lacks
+    it.
+    """
     if name in run.datasets:
         return name
     for label, metadata in run.datasets.items():
@@ -188,7 +191,9 @@ def title_of(run: Run, label: str) -> str:
 
 
 def mark_simulated(name: str, metadata: dict[str, Any]) -> str:
-    """Add "(simulated)" to the name of a simulated data set, unless it says so itself."""
+    """Add "(simulated)" to the name of a simulated data set, unless it says so
+    itself.
+    """
     if metadata.get("simulated") and "simulated" not in name.lower():
         return f"{name} (simulated)"
     return name

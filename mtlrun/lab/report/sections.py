@@ -1,7 +1,7 @@
 """Sections of a report on how its numbers came about.
 
-They describe protocol, parameter searches, data, solvers, timing, machines, failures and
-cost. `mtlrun.lab.report.findings` has what became of the claims.
+They describe protocol, parameter searches, data, solvers, timing, machines, failures
+and cost. `mtlrun.lab.report.findings` has what became of the claims.
 """
 
 from __future__ import annotations
@@ -105,7 +105,9 @@ def run_sections(
 
 
 def protocol_section(run: Run) -> Section:
-    """Return splits, metrics, seeds, and the methods with their parameters and grids."""
+    """Return splits, metrics, seeds, and the methods with their parameters and
+    grids.
+    """
     config = run.config
     section = Section("Protocol")
     seed = f"base seed {config.get('seed', run.info.get('seed', 0))}"
@@ -262,7 +264,9 @@ def search_section(run: Run) -> Section:
 
 
 def edge_hits(run: Run) -> list[str]:
-    """Return the searches that selected a value at an end of its grid, and how often."""
+    """Return the searches that selected a value at an end of its grid, and how
+    often.
+    """
     lines = []
     for (dataset, method), records in _searched_records(run).items():
         edges = _edges_text(records)
@@ -314,7 +318,9 @@ def _edges_text(records: Sequence[Record]) -> str | None:
 
 
 def _by_count(counter: Counter[Any]) -> Sequence[tuple[Any, int]]:
-    """Return values and counts, the most frequent first, equally frequent ones sorted."""
+    """Return values and counts, the most frequent first, equally frequent ones
+    sorted.
+    """
     return sorted(counter.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
@@ -351,7 +357,8 @@ def data_section(run: Run) -> Section:
 def _dataset_row(run: Run, label: str, info: dict[str, Any]) -> list[Any]:
     """Return the row of a data set in the table of sizes."""
     options = info.get("options") or {}
-    # The statistics on a card describe the data set itself, not a sample or another size.
+    # The statistics on a card describe the data set itself, not a sample or another
+    # size.
     statistics_text = None
     if set(options) <= {"variant"}:
         statistics_text = format_mapping(info.get("statistics"))
@@ -420,7 +427,9 @@ def solver_section(run: Run, rows: Sequence[MethodResult]) -> Section:
 
 
 def _solver_entries(run: Run, row: MethodResult) -> list[Any] | None:
-    """Return the entries of a method in the table of solvers, None if it reports none."""
+    """Return the entries of a method in the table of solvers, None if it reports
+    none.
+    """
     flags: list[bool] = []
     messages: Counter[str] = Counter()
     for record in results_of(run, row.dataset, row.method):
@@ -493,7 +502,9 @@ def timing_section(run: Run) -> Section:
 
 
 def environment_section(run: Run) -> Section:
-    """Return versions and machines, a row for each invocation that computed something."""
+    """Return versions and machines, a row for each invocation that computed
+    something.
+    """
     commits = [record.made_by.get("commit") for record in run.records.values()]
     section = Section("Environment", made_and_verified(commits, run.verified))
     if not run.provenance:

@@ -1,7 +1,7 @@
 """Ranks and tests of methods.
 
-Methods are ranked within data sets or splits, with the tests of Friedman and Holm (Demsar
-2006). Paired tests compare two methods over splits, tasks or predictions.
+Methods are ranked within data sets or splits, with the tests of Friedman and Holm
+(Demsar 2006). Paired tests compare two methods over splits, tasks or predictions.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def direction(quantity: str, run: Run | None = None) -> bool | None:
     Parameters
     ----------
     quantity : str
-        A metric, a quantity of `QUANTITIES` such as seconds, or a quantity of an analysis
-        of the run.
+        A metric, a quantity of `QUANTITIES` such as seconds, or a quantity of an
+        analysis of the run.
     run : Run, default=None
 
     Returns
@@ -157,7 +157,8 @@ def _rank_group(
     greater = greater_is_better(metric, run)
     table = []
     for dataset in complete:
-        # A metric of the opposite direction is negated, so that one rule ranks all rows.
+        # A metric of the opposite direction is negated, so that one rule ranks all
+        # rows.
         metric_of_row = other_metrics.get(dataset, metric)
         sign = 1.0
         if greater_is_better(metric_of_row, run) != greater:
@@ -178,7 +179,9 @@ def _rank_group(
 
 
 def _other_metrics(run: Run, metric: str) -> dict[str, str]:
-    """Return the first metric of each data set that does not have `metric`, by label."""
+    """Return the first metric of each data set that does not have `metric`, by
+    label.
+    """
     metrics_by_name: dict[str, list[Any]] = {}
     for entry in as_list(run.config.get("datasets")):
         if isinstance(entry, dict) and entry.get("metrics"):

@@ -238,7 +238,9 @@ def other_data_claims(entries: Iterable[RunReport]) -> list[RunClaim]:
 
 
 def audit_claims(entries: Iterable[RunReport]) -> list[RunClaim]:
-    """Return the claims that are checked with printed numbers or files of the authors."""
+    """Return the claims that are checked with printed numbers or files of the
+    authors.
+    """
     return _claims_from(entries, AUDIT)
 
 
@@ -411,8 +413,8 @@ def overview_sections(
     ----------
     overview : Overview
     ending : callable
-        Function that returns the ending of the file to which a link leads, given the path
-        of the page without its ending. Default: ``md`` for all.
+        Function that returns the ending of the file to which a link leads, given the
+        path of the page without its ending. Default: ``md`` for all.
     """
     entries = overview.entries
     sections = _paper_sections(overview, ending)
@@ -494,7 +496,9 @@ def _link(
 
 
 def _citation(entries: Sequence[RunReport]) -> str:
-    """Return the paper of some runs; the shortest form, as some name a second source."""
+    """Return the paper of some runs; the shortest form, as some name a second
+    source.
+    """
     citations = []
     for entry in entries:
         paper = entry.report.run.info.get("paper") or {}

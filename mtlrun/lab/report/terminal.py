@@ -61,7 +61,9 @@ def print_report(console: Console, report: Report) -> None:
 
 
 def _shortened(lines: Sequence[str], name: str) -> list[str]:
-    """Return the first `MAX_LINES` lines, and a line on the others if there are some."""
+    """Return the first `MAX_LINES` lines, and a line on the others if there are
+    some.
+    """
     n_others = len(lines) - MAX_LINES
     if n_others <= 0:
         return list(lines)
@@ -128,7 +130,9 @@ def _print_table(console: Console, table: ReportTable) -> None:
 
 
 def _styled_line(line: str) -> Text:
-    """Return a line without Markdown, in which a verdict before a colon has its color."""
+    """Return a line without Markdown, in which a verdict before a colon has its
+    color.
+    """
     plain = re.sub(r"^\* (\*\*(.+?)\*\*)?", r"\2", line)
     word, *rest = plain.partition(": ")
     style = ""

@@ -187,7 +187,9 @@ def _gains_of_two_seeds(
 
 
 def _curves(settings: pd.DataFrame) -> dict[str, Curve]:
-    """Return medians over the tables and the share that gains, by the number of rows."""
+    """Return medians over the tables and the share that gains, by the number of
+    rows.
+    """
     titles = {
         "gain": "gain over the best without",
         "over_linear": "gain over the best linear without",
@@ -430,7 +432,7 @@ def _map_by_kind(multitask: pd.DataFrame) -> Matrix:
     return _matrix(pd.DataFrame(columns))
 
 
-# ---------------------------------------------------------------- prediction of the gain
+# --------------------------------------------------------------- prediction of the gain
 
 
 @analysis(
@@ -524,7 +526,9 @@ def prediction(
 
 
 def _draw_tables(tables: Array, rng: np.random.Generator) -> list[Array]:
-    """Draw tables with replacement, `N_DRAWS` times; return the rows of their settings."""
+    """Draw tables with replacement, `N_DRAWS` times; return the rows of their
+    settings.
+    """
     names = np.unique(tables)
     rows_by_table = {name: np.flatnonzero(tables == name) for name in names}
     draws = []

@@ -255,7 +255,9 @@ def make_setting(
 
 
 def _of_new_tasks(evaluation: Evaluation) -> Evaluation:
-    """Return an evaluation of tasks without training rows, whose units are the tasks."""
+    """Return an evaluation of tasks without training rows, whose units are the
+    tasks.
+    """
     row_index = replace(evaluation.row_index, units=evaluation.row_index.task_id)
     return replace(
         evaluation,

@@ -106,8 +106,8 @@ def effects_of(lines: pd.DataFrame, with_sharing: str, without: str) -> pd.DataF
     lines : DataFrame
         Lines of one learner.
     with_sharing, without : str
-        Names of methods, or levels of sharing (``none``, ``partial``, ``full``). A level
-        stands for its method that the inner scores select.
+        Names of methods, or levels of sharing (``none``, ``partial``, ``full``). A
+        level stands for its method that the inner scores select.
     """
     index = ["table", "kind", "family", "source", "fresh", "rows", "seed"]
     sides = {}

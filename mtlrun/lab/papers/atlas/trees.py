@@ -1,8 +1,8 @@
 """Boosted trees whose number of rounds is chosen by early stopping inside `fit`.
 
-They are the learner "boosted trees" of ``atlas/pairs``. The same class is fitted to each
-task alone, to all tasks with the task as a category, and to all tasks without it, so
-that these models differ only by what they share.
+They are the learner "boosted trees" of ``atlas/pairs``. The same class is fitted to
+each task alone, to all tasks with the task as a category, and to all tasks without it,
+so that these models differ only by what they share.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ MIN_LEAF_ROWS = 5
 class _StoppedTrees(BaseEstimator):
     """Common part of the regressor and the classifier.
 
-    The number of rounds has the smallest loss on a fifth of the rows. Then the trees are
-    grown again on all rows, so that no row is lost to the choice.
+    The number of rounds has the smallest loss on a fifth of the rows. Then the trees
+    are grown again on all rows, so that no row is lost to the choice.
     """
 
     def __init__(
@@ -149,7 +149,8 @@ class StoppedTreesClassifier(ClassifierMixin, _StoppedTrees):
 
 
 class WithoutTask(BaseEstimator):
-    """Any estimator of scikit-learn on the rows of all tasks, which never sees the task.
+    """Any estimator of scikit-learn on the rows of all tasks, which never sees the
+    task.
 
     Parameters
     ----------
@@ -168,7 +169,9 @@ class WithoutTask(BaseEstimator):
         return self
 
     def predict(self, X: Any, *, task_id: Any = None) -> Array:
-        """Return the predictions, or log odds of a classifier; `task_id` is not used."""
+        """Return the predictions, or log odds of a classifier; `task_id` is not
+        used.
+        """
         if hasattr(self.estimator_, "decision_function"):
             return np.asarray(self.estimator_.decision_function(X))
         return np.asarray(self.estimator_.predict(X))

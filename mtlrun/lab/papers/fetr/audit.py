@@ -1,4 +1,6 @@
-"""Table 1 of the FETR paper: does "consistently lower" follow from the printed errors?"""
+"""Table 1 of the FETR paper: does "consistently lower" follow from the printed
+errors?
+"""
 
 from __future__ import annotations
 
@@ -192,7 +194,9 @@ class _TableAudit:
         return count
 
     def quantities(self) -> dict[str, float]:
-        """Return the counts and gains of the comparisons, by the name of the quantity."""
+        """Return the counts and gains of the comparisons, by the name of the
+        quantity.
+        """
         networks = self._pairs_of("MTN", (*LINEAR, OURS, "STN"), self.least)
         related_networks = self._pairs_of("MTN-FETR", ("MTN",), self.least)
         first_joints = list(self.least)[:4]

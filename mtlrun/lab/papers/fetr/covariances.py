@@ -19,7 +19,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 FIRST_BLOCK = 4
 #: Tasks between which the paper sees a positive correlation.
 PAIR = (4, 5)
-#: Number of features in a block: positions, velocities or accelerations of seven joints.
+#: Number of features in a block: positions, velocities or accelerations of seven
+#: joints.
 FEATURE_BLOCK = 7
 #: Relative distance up to which an eigenvalue lies on a bound of the box.
 _BOUND_TOLERANCE = 1e-6

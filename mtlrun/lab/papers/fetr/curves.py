@@ -228,7 +228,9 @@ def _outside_lines(
     printed: Sequence[Printed | None],
     is_outside: Array,
 ) -> list[str]:
-    """Return a line that lists the printed errors outside their interval, if any are printed."""
+    """Return a line that lists the printed errors outside their interval, if any are
+    printed.
+    """
     if not any(printed):
         return []
     outside = []

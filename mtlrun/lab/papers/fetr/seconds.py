@@ -1,4 +1,6 @@
-"""Seconds of solvers for W, and the objective of FETR over the seconds of algorithms."""
+"""Seconds of solvers for W, and the objective of FETR over the seconds of
+algorithms.
+"""
 
 from __future__ import annotations
 

@@ -68,8 +68,8 @@ def fetr_theory(
     """Check the theoretical statements of the paper on one data set.
 
     The statements are checked at W of the first W-step and at precision matrices with
-    random bases and log-uniform eigenvalues in the box, so that nothing is special about
-    them.
+    random bases and log-uniform eigenvalues in the box, so that nothing is special
+    about them.
 
     Parameters
     ----------

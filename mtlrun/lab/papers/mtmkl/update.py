@@ -44,8 +44,8 @@ def repaired_update(theta: Array, slopes: Array, mu: float) -> tuple[Array, int]
     task in its pairs are averaged, since with the sum of the code the iteration
     diverges. All else is as in the code: the denominators T - 1, the sum of weights of
     exactly 1, and the penalty that mu changes through the slopes. It does not minimize
-    the objective: with a large mu the weights approach 1/M, whatever the slopes, instead
-    of approaching each other at the best common weights.
+    the objective: with a large mu the weights approach 1/M, whatever the slopes,
+    instead of approaching each other at the best common weights.
 
     Parameters
     ----------

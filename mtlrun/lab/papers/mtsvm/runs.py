@@ -342,7 +342,8 @@ class Stopwatch:
         """
         if self.clock == "wall":
             return result
-        # A run that reached its tolerance ended without a call for its last certificate.
+        # A run that reached its tolerance ended without a call for its last
+        # certificate.
         n_missing = len(result.gaps) - len(self.seconds)
         end = CLOCKS[self.clock]() - self._start
         seconds = [*self.seconds, *[end] * n_missing]
@@ -516,7 +517,9 @@ class ToleranceSweep:
                 break
 
     def add_early_runs(self, shares: Sequence[float]) -> None:
-        """Add runs with shares of the steps of the last run: early points of a curve."""
+        """Add runs with shares of the steps of the last run: early points of a
+        curve.
+        """
         n_steps = self.runs[-1].n_iter
         for share in shares:
             self.run_once(_UNREACHED_TOLERANCE, max(1, int(share * n_steps)))

@@ -171,7 +171,9 @@ def _cross_validate(
 def _auc_per_task(
     model: GraphSVC, dataset: Dataset, train: Array, test: Array
 ) -> Array:
-    """Fit a model to the training rows; return the AUC of each task on the test rows."""
+    """Fit a model to the training rows; return the AUC of each task on the test
+    rows.
+    """
     task_id = np.asarray(dataset.task_id)
     model.fit(dataset.X[train], dataset.y[train], task_id=task_id[train])
     scores = model.decision_function(dataset.X[test], task_id=task_id[test])
