@@ -515,7 +515,7 @@ def verdicts_page(overview: Overview, text: str) -> str:
             ]
             is_id = any(re.match(r"[a-z]+-\d", name) for name in named)
             if today or is_id:
-                cells[-1] = "; ".join(today) or "no longer asked"
+                cells[-1] = "; ".join(today) or "no longer tested"
             line = f"| {' | '.join(cells)} |"
         lines.append(line)
     return "\n".join(lines) + "\n"
