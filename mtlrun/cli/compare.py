@@ -587,7 +587,9 @@ def _show_files(result: Comparison, folder: Path) -> None:
         say_prose(line)
     model = folder / "model"
     command = ["mtlrun predict", shlex.quote(str(model)), "FILE", trust_options(model)]
-    say(f"report: {folder / 'leaderboard.html'} (also .md, .json, .csv; tasks.csv)")
+    say_prose(
+        f"report: {folder / 'leaderboard.html'} (also .md, .json, .csv; tasks.csv)"
+    )
     say(f"best model, {result.saved}: {model}")
     settings = folder / "chosen.yaml"
     if settings.is_file():

@@ -574,11 +574,11 @@ class Comparison:
             table = interval_grid(self.model, list(map(str, self.coefficients.index)))
             figure = Figure("coefficients", title, panels)
             return Section(title, [text], [table]), figure
-        text = (
-            f"Coefficient of each task, {unit}; at most {MAX_SHOWN_FEATURES} features. "
-            f"{pointer}"
-        )
-        return Section(title, [text], [_coefficient_table(self.coefficients)]), None
+        whose = "Coefficient of each task"
+        if _is_common(self.coefficients):
+            whose = "Coefficients, which are the same for all tasks"
+        text = f"{whose}, {unit}; at most {MAX_SHOWN_FEATURES} features. {pointer}"
+        return Section(title, [text], [coefficient_table(self.coefficients)]), None
 
     def save(self, folder: str | Path) -> Path:
         """Write all results into a folder.
@@ -976,8 +976,19 @@ def _frame(table: ReportTable) -> pd.DataFrame:
     return pd.DataFrame(table.rows, columns=[column.name for column in table.columns])
 
 
-def _coefficient_table(coefficients: pd.DataFrame) -> ReportTable:
-    """Return the intercept and the features with the largest coefficients."""
+def _is_common(coefficients: pd.DataFrame) -> bool:
+    """Whether several tasks have the same intercept and coefficients."""
+    is_equal = coefficients == coefficients.iloc[0]
+    return len(coefficients) > 1 and bool(is_equal.all(axis=None))
+
+
+def coefficient_table(coefficients: pd.DataFrame) -> ReportTable:
+    """Return the intercept and the features with the largest coefficients.
+
+    A model that is the same for all tasks has a single row.
+    """
+    if _is_common(coefficients):
+        coefficients = coefficients.iloc[:1].set_axis(["all tasks"])
     features = coefficients.drop(columns="intercept")
     sizes = features.abs().mean().sort_values(ascending=False, kind="stable")
     names = ["intercept", *sizes.index[:MAX_SHOWN_FEATURES]]

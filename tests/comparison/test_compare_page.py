@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import mtlrun
+from mtlrun.comparison.result import coefficient_table
 
 
 @pytest.fixture(scope="module")
@@ -18,6 +19,16 @@ def table():
     slopes, levels = 1 + 0.5 * rng.normal(size=15), 0.7 * rng.normal(size=15)
     grade = X.hours * slopes[school] + levels[school] + rng.normal(size=150)
     return X.assign(school=[f"school {k}" for k in school], grade=grade)
+
+
+def test_coefficients_of_one_model_for_all_tasks_are_one_row():
+    columns = {"intercept": [1.0, 1.0, 1.0], "hours": [0.25, 0.25, 0.25]}
+    common = pd.DataFrame(columns, index=["a", "b", "c"])
+    assert coefficient_table(common).texts() == [["all tasks", "1.000", "0.2500"]]
+    different = common.assign(hours=[0.25, 0.25, 12.0])
+    texts = coefficient_table(different).texts()
+    assert [row[0] for row in texts] == ["a", "b", "c"]
+    assert [row[2] for row in texts] == ["0.25", "0.25", "12.00"]
 
 
 @pytest.mark.slow
