@@ -39,7 +39,8 @@ def signs(labels: Array, name: str) -> Array:
             f"{name}: binary labels must be 0/1 or -1/+1, found {examples}",
             "Recode them first.",
         )
-    return np.where(np.isnan(values), np.nan, np.where(values > 0, 1.0, -1.0))
+    coded = np.where(values > 0, 1.0, -1.0)
+    return np.where(np.isnan(values), np.nan, coded)
 
 
 def check_sizes(**sizes: Any) -> None:
@@ -51,11 +52,9 @@ def check_sizes(**sizes: Any) -> None:
         Naming the option and its value.
     """
     for name, value in sizes.items():
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | np.integer)
-            or value < 1
-        ):
+        # A boolean is an integer for Python.
+        is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not is_integer or value < 1:
             raise DataError(f"{name} must be an integer of at least 1, not {value!r}")
 
 
@@ -150,12 +149,15 @@ class Dataset:
 
     def __post_init__(self) -> None:
         if self.task_type not in TASK_TYPES:
+            types = ", ".join(TASK_TYPES)
+            raise DataError(f"task_type must be one of {types}, not {self.task_type!r}")
+        n_dimensions = 2
+        if self.strings:
+            n_dimensions = 1
+        if self.X.ndim != n_dimensions or self.X.shape[0] != len(self.y):
             raise DataError(
-                f"task_type must be one of {', '.join(TASK_TYPES)}, not {self.task_type!r}"
-            )
-        if self.X.ndim != (1 if self.strings else 2) or self.X.shape[0] != len(self.y):
-            raise DataError(
-                f"X of shape {self.X.shape} and y of shape {self.y.shape} do not belong together"
+                f"X of shape {self.X.shape} and y of shape {self.y.shape} do not belong "
+                "together"
             )
         if not self.tasks:
             self.tasks = [f"task {t}" for t in range(self._count_tasks())]
@@ -168,7 +170,8 @@ class Dataset:
             negative = -1.0
             if self.zero_one:
                 negative = 0.0
-            if not ((self.y == 1) | (self.y == negative) | np.isnan(self.y)).all():
+            is_label = (self.y == 1) | (self.y == negative)
+            if not (is_label | np.isnan(self.y)).all():
                 raise DataError(
                     "binary labels must be -1/+1 or 0/1 throughout (NaN where missing)"
                 )
@@ -189,7 +192,8 @@ class Dataset:
                 raise DataError(f"{len(self.tasks)} task names for {expected} tasks")
         elif self.y.ndim != 1 or self.task_id.shape != self.y.shape:
             raise DataError(
-                f"task_id of shape {self.task_id.shape} needs y of the same 1-D shape, not {self.y.shape}"
+                f"task_id of shape {self.task_id.shape} needs y of the same 1-D shape, "
+                f"not {self.y.shape}"
             )
         elif self.task_id.min() < 0 or self.task_id.max() >= len(self.tasks):
             id_range = f"{self.task_id.min()} to {self.task_id.max()}"
@@ -330,11 +334,11 @@ class Dataset:
         d = self.n_features
         statistics: dict[str, int | float] = {"n": n, "d": d, "tasks": self.n_tasks}
         if not self.strings:
-            nnz = int(
-                self.X.count_nonzero()
-                if sparse.issparse(self.X)
-                else np.count_nonzero(self.X)
-            )
+            # Stored zeros of a sparse matrix do not count.
+            if sparse.issparse(self.X):
+                nnz = int(self.X.count_nonzero())
+            else:
+                nnz = int(np.count_nonzero(self.X))
             statistics.update(x_nnz=nnz, x_density=nnz / max(1, n * d))
         if self.task_type == "multiclass":
             counts = np.bincount(self.y.astype(np.int64), minlength=self.n_tasks)
@@ -360,16 +364,19 @@ class Dataset:
 
 
 def _label_statistics(positive: Array) -> dict[str, int | float]:
+    """Return the statistics of binary labels; see `Dataset.statistics`."""
     statistics: dict[str, int | float] = {"positives": int(positive.sum())}
     if positive.ndim == 1:
         return statistics
     per_row = positive.sum(axis=1)
     per_label = positive.sum(axis=0)
+    # A set of bytes is much faster than `np.unique` of rows, and small when packed.
     packed = np.packbits(positive, axis=1)
+    labelsets = {row.tobytes() for row in packed}
     statistics.update(
         cardinality=float(per_row.mean()),
         density=float(positive.mean()),
-        labelsets=len({row.tobytes() for row in packed}),
+        labelsets=len(labelsets),
         unlabelled=int((per_row == 0).sum()),
         label_min=int(per_label.min()),
         label_max=int(per_label.max()),
@@ -377,7 +384,7 @@ def _label_statistics(positive: Array) -> dict[str, int | float]:
     return statistics
 
 
-# ---------------------------------------------------------------------- numbers that can be squared
+# ---------------------------------------------------------- numbers that can be squared
 
 
 def check_fitted(values: Any, name: str) -> None:
@@ -479,9 +486,10 @@ def check_large(
         location = where(row)
     else:
         location = f"{name}: row {row + 1}"
+    name_of_column = _called(kind, columns, column, X.shape[1])
     raise DataError(
-        f"{location}: {_called(kind, columns, column, X.shape[1])} contains {value:.4g}; "
-        f"numbers beyond {LARGEST:g} cannot be squared",
+        f"{location}: {name_of_column} contains {value:.4g}; numbers beyond "
+        f"{LARGEST:g} cannot be squared",
         "Rescale the column (divide it by a power of ten), or fix the cell.",
     )
 
@@ -503,9 +511,11 @@ def _check_small(X: Any, name: str, kind: str, columns: Sequence[str]) -> None:
         largest = np.fmax.reduce(np.abs(X), axis=0)
     bad = np.flatnonzero((largest > 0) & (largest < SMALLEST))
     if len(bad):
+        column = int(bad[0])
+        name_of_column = _called(kind, columns, column, X.shape[1])
         raise DataError(
-            f"{name}: the largest number in {_called(kind, columns, int(bad[0]), X.shape[1])} is "
-            f"{float(largest[bad[0]]):.4g}; squares of numbers below {SMALLEST:g} vanish",
+            f"{name}: the largest number in {name_of_column} is "
+            f"{float(largest[column]):.4g}; squares of numbers below {SMALLEST:g} vanish",
             "Rescale the column (multiply it by a power of ten), or leave it out.",
         )
 
@@ -517,15 +527,17 @@ def _largest(values: Any) -> float:
         entries = values.data
     if not entries.size:
         return 0.0
-    largest = max(
-        np.fmax.reduce(entries, axis=None), -np.fmin.reduce(entries, axis=None)
-    )
+    # The reductions ignore NaN, and are NaN only if all entries are.
+    highest = np.fmax.reduce(entries, axis=None)
+    lowest = np.fmin.reduce(entries, axis=None)
+    largest = max(highest, -lowest)
     if np.isnan(largest):
         return 0.0
     return float(largest)
 
 
 def _called(kind: str, columns: Sequence[str], column: int, count: int) -> str:
+    """Return what messages call a column: by its name if there is one."""
     if columns:
         return f"the {kind} {columns[column]!r}"
     if count == 1 and kind != "feature":

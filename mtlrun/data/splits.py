@@ -101,13 +101,12 @@ def next_row_folds(
 ) -> Iterator[tuple[Array, Array]]:
     """Yield (train, test) rows: the last rows of each task after its earlier ones.
 
-    The first fold tests the last block of times of each task, the second one the block
-    before it, and so on; each is tested after training on the earlier rows of all
-    tasks. A block is one time, or more where a task has at least ``4 * n_folds`` of
-    them, so that at least half of the rows of a long task are only trained on. Rows of
-    a task with the same time stay together. The first time of a task is always trained
-    on, so a task with a single time is never tested. Folds without test rows are left
-    out.
+    The first fold tests the last block of times of each task, the second fold the block
+    before it, and so on, each after training on the earlier rows of all tasks. A block
+    is one time, or several if a task has at least ``4 * n_folds`` times, so that at
+    least half of the rows of a long task are only trained on. Rows of a task with the
+    same time stay together. The first time of a task is always trained on, so that a
+    task with a single time is never tested. Folds without test rows are left out.
 
     Parameters
     ----------
@@ -415,7 +414,9 @@ def split_rows(
     if kind == "published":
         fit, test = _published(dataset, name or "", trial)
     elif kind == "kfold":
-        fit, test = list(fold_rows(dataset, folds or 0, seed))[trial % (folds or 1)]
+        # Each trial tests one fold of the same partition.
+        all_folds = list(fold_rows(dataset, folds or 0, seed))
+        fit, test = all_folds[trial % (folds or 1)]
         if train is not None:
             fit = fewer_rows(dataset, fit, train, derive_seed(seed, "part"))
     elif GROUP in dataset.source:
@@ -433,13 +434,14 @@ def split_rows(
         fit, test = next(iter(splitter.split(dataset.X, groups=dataset.task_id)))
     if validation is None:
         return fit, np.array([], dtype=int), test
+    # The test part of a published split stays as it is: validation rows come from its
+    # training part. Other splits divide the rows that are not trained on.
     validation_seed = derive_seed(seed, "validation")
     if kind == "published":
         fit, held = _take(dataset, fit, validation, fit, validation_seed)
     else:
-        test, held = _take(
-            dataset, test, validation, np.arange(dataset.n_samples), validation_seed
-        )
+        all_rows = np.arange(dataset.n_samples)
+        test, held = _take(dataset, test, validation, all_rows, validation_seed)
     return fit, held, test
 
 
@@ -459,11 +461,10 @@ def _rows_by_task(dataset: Dataset, rows: Rows, seed: int) -> dict[int, Rows]:
 def fewer_rows(dataset: Dataset, rows: Rows, part: float, seed: int) -> Rows:
     """Return a random part of rows, of each task for ragged data.
 
-    A larger part contains the smaller ones.
-
-    A task keeps at least `MIN_PART` rows. A whole number counts the rows of each task;
-    a smaller task keeps all its rows. Rows of groups are taken from all groups of a
-    task in turn, so that searches have groups to hold out.
+    A larger part contains the smaller ones. A task keeps at least `MIN_PART` rows. An
+    integer is the number of rows of each task; a smaller task keeps all its rows. Rows
+    of groups are taken from all groups of a task in turn, so that searches have groups
+    to hold out.
     """
     shuffled = list(_rows_by_task(dataset, rows, seed).values())
     if GROUP in dataset.source:
@@ -516,7 +517,7 @@ def fold_rows(dataset: Dataset, n_folds: int, seed: int) -> Iterator[tuple[Rows,
         if len(test_with_training):
             yield train, test_with_training
         else:
-            # A fold with rows of new tasks only stays a fold: their number is promised.
+            # A fold with rows of new tasks only stays a fold: callers rely on n_folds.
             yield train, test
 
 
@@ -540,7 +541,8 @@ def _known_task_folds(
     if labels:
         y = dataset.y
     with warnings.catch_warnings():
-        # Every fit would repeat the warning; `short_tasks` tells it once.
+        # Every fit would repeat the warning; reports have the text of `short_tasks`
+        # once.
         warnings.filterwarnings("ignore", message=SHORT_TASKS)
         parts = list(stratified.split(dataset.X, y, groups=dataset.task_id))
     yield from parts
@@ -586,7 +588,9 @@ def short_tasks(dataset: Dataset, n_folds: int) -> str:
         return ""
     names = listed([f"{dataset.tasks[t]} ({sizes[t]})" for t in short])
     tasks = counted(short.size, "task has", "tasks have")
-    missing = "it" if short.size == 1 else "them"
+    missing = "them"
+    if short.size == 1:
+        missing = "it"
     return (
         f"{tasks} fewer rows than the {n_folds} folds, so some folds lack {missing}: "
         f"{names}"
@@ -594,24 +598,20 @@ def short_tasks(dataset: Dataset, n_folds: int) -> str:
 
 
 def _group_strata(dataset: Dataset) -> Any:
-    """Return what the groups of a data set are to bring to every fold."""
-    return strata_of(
-        dataset.y, dataset.task_id, labels=dataset.task_type != "regression"
-    )
+    """Return the columns of which each fold is to get its share, see `strata_of`."""
+    has_labels = dataset.task_type != "regression"
+    return strata_of(dataset.y, dataset.task_id, labels=has_labels)
 
 
 def _published(dataset: Dataset, name: str, trial: int) -> tuple[Rows, Rows]:
+    """Return the training and test rows of a published split."""
     published = dataset.splits.get(name)
     if published is None or trial >= len(published):
-        have = (
-            ", ".join(
-                f"{name_of_split} ({len(parts)})"
-                for name_of_split, parts in dataset.splits.items()
-            )
-            or "none"
-        )
+        names = [f"{split} ({len(parts)})" for split, parts in dataset.splits.items()]
+        available = ", ".join(names) or "none"
         raise DataError(
-            f"{dataset.id} has no published split {name!r} number {trial}; it has: {have}"
+            f"{dataset.id} has no published split {name!r} number {trial}; it has: "
+            f"{available}"
         )
     return published[trial]
 
@@ -625,19 +625,21 @@ def _take(
     """
     if GROUP in dataset.source:
         return _take_groups(dataset, rows, part * len(of) / len(rows), seed)
-    mine = _rows_by_task(dataset, rows, seed)
+    candidates = _rows_by_task(dataset, rows, seed)
     rows_by_task = _rows_by_task(dataset, of, seed)
-    # A task with rows keeps one.
-    taken = [
-        task_rows[: min(int(part * len(rows_by_task[task])), len(task_rows) - 1)]
-        for task, task_rows in mine.items()
-        if task in rows_by_task
-    ]
+    taken = []
+    for task, task_rows in candidates.items():
+        if task not in rows_by_task:
+            continue
+        # A task with rows keeps one.
+        size = int(part * len(rows_by_task[task]))
+        taken.append(task_rows[: min(size, len(task_rows) - 1)])
     validation = np.sort(np.concatenate(taken))
     rest = rows[~np.isin(rows, validation)]
     if not len(validation) or not len(rest):
         raise ValueError(
-            f"validation={part} leaves a part empty ({len(validation)} of {len(rows)} rows)"
+            f"validation={part} leaves a part empty ({len(validation)} of {len(rows)} "
+            "rows)"
         )
     return rest, validation
 
@@ -663,10 +665,10 @@ def paper_partition(
     Parameters
     ----------
     dataset : Dataset
-        If its tasks were made from classes, the examples behind them are split, so that
-        an example is in the same part in all tasks, and every class has as many
-        training rows as the smallest one gives. Other ragged data sets are split task
-        by task.
+        If its tasks were made from classes, the examples of the multi-class set are
+        split: an example is in the same part in all tasks, and every class has as many
+        training rows as the smallest class. Other ragged data sets are split task by
+        task.
     fraction : float
         Training part, strictly between 0 and 1.
     seed : int
@@ -683,14 +685,17 @@ def paper_partition(
         out of range, or a part of a task would be empty.
     """
     if "label" in dataset.source:
+        source_rows = dataset.source["row"]
         _, first, example = np.unique(
-            dataset.source["row"], return_index=True, return_inverse=True
+            source_rows, return_index=True, return_inverse=True
         )
-        parts = _halved_rest(dataset.source["label"][first], fraction, seed, equal=True)
-        train, validation, test = (
-            np.flatnonzero(np.isin(example, part)) for part in parts
+        labels = dataset.source["label"][first]
+        train, validation, test = _halved_rest(labels, fraction, seed, equal=True)
+        return (
+            np.flatnonzero(np.isin(example, train)),
+            np.flatnonzero(np.isin(example, validation)),
+            np.flatnonzero(np.isin(example, test)),
         )
-        return train, validation, test
     return task_partition(dataset, fraction, seed)
 
 
@@ -699,14 +704,15 @@ def task_partition(
 ) -> tuple[Rows, Rows, Rows]:
     """Split each task separately, regardless of its classes.
 
-    Parameters, parts and errors are as in `paper_partition`.
-
-    Where tasks were made from classes, an example can be in different parts of two
-    tasks.
+    Parameters, parts and errors are as in `paper_partition`. If tasks were made from
+    classes, an example can be in different parts of two tasks.
     """
     if dataset.task_id is None:
-        text = f"the tasks of {dataset.id or 'this data set'} share their rows and were not made from classes"
-        raise DataError(text, "Use a split of kind random.")
+        name = dataset.id or "this data set"
+        raise DataError(
+            f"the tasks of {name} share their rows and were not made from classes",
+            "Use a split of kind random.",
+        )
     return _halved_rest(dataset.task_id, fraction, seed)
 
 
@@ -726,19 +732,26 @@ def _halved_rest(
     sizes = np.floor(fraction * counts + 1e-9).astype(int)
     if equal:
         sizes[:] = sizes.min()
-    parts: tuple[list[Rows], ...] = ([], [], [])
+    train: list[Rows] = []
+    validation: list[Rows] = []
+    test: list[Rows] = []
     for label, count, size in zip(classes, counts, sizes, strict=True):
         if size < 1 or count - size < 2:
-            text = f"a training part of {fraction:g} leaves label or task {label} ({count} rows) an empty part"
-            raise DataError(text, "Use another training part, or more rows.")
+            raise DataError(
+                f"a training part of {fraction:g} leaves label or task {label} ({count} "
+                "rows) an empty part",
+                "Use another training part, or more rows.",
+            )
         rows = class_rows(labels, label, seed)
         middle = size + (len(rows) - size) // 2
-        for part, piece in zip(
-            parts, (rows[:size], rows[size:middle], rows[middle:]), strict=True
-        ):
-            part.append(piece)
-    train, validation, test = (np.sort(np.concatenate(part)) for part in parts)
-    return train, validation, test
+        train.append(rows[:size])
+        validation.append(rows[size:middle])
+        test.append(rows[middle:])
+    return (
+        np.sort(np.concatenate(train)),
+        np.sort(np.concatenate(validation)),
+        np.sort(np.concatenate(test)),
+    )
 
 
 def class_rows(labels: Rows, label: int, seed: int) -> Rows:
@@ -746,6 +759,5 @@ def class_rows(labels: Rows, label: int, seed: int) -> Rows:
 
     The order depends on the number of the class and the seed only.
     """
-    return np.random.default_rng([seed, int(label)]).permutation(
-        np.flatnonzero(labels == label)
-    )
+    rng = np.random.default_rng([seed, int(label)])
+    return rng.permutation(np.flatnonzero(labels == label))

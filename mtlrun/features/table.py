@@ -359,14 +359,14 @@ def table_step(data: Dataset) -> TableFeatures:
 def _by_rank(codes: Array, weights: Array) -> Array:
     """Return rows in which frequent words of each column occur twice, rare ones once.
 
-    `OneHotEncoder` takes no weights: it counts rows to tell which words share a column.
-    So that it counts weights, it is shown each word that keeps a column of its own
-    twice and the others once. All columns get as many rows, by more rows of the most
-    frequent word.
+    `OneHotEncoder` takes no weights: it counts rows to decide which words share a
+    column. To make it count weights, it gets each word that keeps a separate column
+    twice, and the other words once. More rows of the most frequent word make all
+    columns equally long.
     """
     columns = []
     for column in codes.T:
-        # A missing cell is a word of its own, which sorts last.
+        # A missing cell is a separate word, which sorts last.
         words, places = np.unique(column, return_inverse=True)
         totals = np.bincount(places.reshape(-1), weights / weights.max())
         # Words that are as frequent must not differ by rounding. Of these the last

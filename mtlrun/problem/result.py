@@ -87,9 +87,9 @@ class Tracker:
     Attributes
     ----------
     best : object
-        What `check` was given with the primal value that counts.
+        The `point` that `check` got with the best primal value.
     best_dual : object
-        The same of the dual value.
+        The `point` that `check` got with the best dual value.
     exhausted : bool
         Set by a solver that cannot do better: the next check ends the run.
     seconds : list of float

@@ -45,8 +45,8 @@ _ZERO = 1e-13
 class Rotation(Quadratic):
     """Coordinates in which the loss is diagonal, for every task.
 
-    Built by `prepare`; may be used for any number of fits on the same data, whatever
-    the penalties. r is the rank of a shared design or the largest rank of a task.
+    `prepare` computes it once for all fits on the same data, with any penalties. r is
+    the rank of a shared design, or the largest rank of a task.
 
     Attributes
     ----------
@@ -527,7 +527,7 @@ def find_basis(
     data, loss, penalties, fit_intercept
         The problem.
     rotation : Rotation, optional
-        From `prepare` with the same data and `fit_intercept`; made if not given.
+        From `prepare` with the same data and `fit_intercept`; computed if not given.
     weighted : bool, default True
         Whether the method allows row weights.
 

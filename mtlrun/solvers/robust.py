@@ -140,8 +140,8 @@ def solve_apg(
     start : SolverResult or ndarray of shape (n_parts, d, T), optional
         Warm start; the paper starts at zero.
     rotation : Rotation, optional
-        From `prepare` with the same data and `fit_intercept`; made if not given and
-        needed.
+        From `prepare` with the same data and `fit_intercept`; computed if it is needed
+        and not given.
     fit_intercept : bool, default False
     tol : float, default 1e-4
     max_iter : int, default 20000
@@ -188,7 +188,8 @@ def solve_apg(
     else:
         smooth = QuadraticLoss(basis, loss.scale)
         rows = basis.rank
-        parts = None if parts is None else basis.rotate(parts)
+        if parts is not None:
+            parts = basis.rotate(parts)
     if parts is None:
         parts = np.zeros((len(penalties), rows, data.n_tasks))
     b = None
@@ -209,9 +210,10 @@ def solve_apg(
         tracker = Tracker(tol, max_iter, callback, null=UNIT_NULL)
         run.until(tracker)
         parts, at = tracker.best
-        result = tracker.result(
-            parts, smooth.intercept(at), rule="gap" if tracker.converged else None
-        )
+        rule = None
+        if tracker.converged:
+            rule = "gap"
+        result = tracker.result(parts, smooth.intercept(at), rule=rule)
         if isinstance(smooth, QuadraticLoss):
             dual_at = partial(smooth.form.lift, tracker.best_dual[1].W)
     if basis is not None:
@@ -245,24 +247,23 @@ class _BacktrackingRun(ProximalRun):
         b = self.at.b + momentum * (self.at.b - self.before.b)
         at = self.smooth.point(origin.sum(axis=0), b)
         gradient = self.smooth.gradient(at)
-        value = self.smooth.value(
-            self.smooth.point(at.W, b)
-        )  # a product of its own: value and gradient are apart
+        # As in the public implementation, value and gradient take a product each.
+        point = self.smooth.point(at.W, b)
+        value = self.smooth.value(point)
         while True:
             parts, new, _ = self._proximal_step(origin, at, gradient)
             moved = parts - origin
             moved_b = new.b - at.b
-            slope = sum(float(np.vdot(gradient.W, part)) for part in moved) + float(
-                np.vdot(gradient.b, moved_b)
-            )
-            square = float(np.vdot(moved, moved)) + self.b_units * float(
-                np.vdot(moved_b, moved_b)
-            )
+            parts_slope = sum(float(np.vdot(gradient.W, part)) for part in moved)
+            slope = parts_slope + float(np.vdot(gradient.b, moved_b))
+            parts_square = float(np.vdot(moved, moved))
+            square = parts_square + self.b_units * float(np.vdot(moved_b, moved_b))
             bound = value + slope + 0.5 * self.curvature * square
             if self.smooth.value(new) <= bound + _ROUNDING * abs(value):
                 break
             self.curvature *= 2.0
-        self.parts_before, self.before = self.parts, self.at
+        self.parts_before = self.parts
+        self.before = self.at
         self.parts = parts
         self.at = new
         return [self._value(p, W) for p, W in zip(self.penalties, parts, strict=True)]
@@ -270,7 +271,9 @@ class _BacktrackingRun(ProximalRun):
     @staticmethod
     def _value(penalty: Penalty, W: Array) -> float:
         if isinstance(penalty, TraceNorm):
-            return penalty.alpha * float(np.linalg.svd(W, full_matrices=False)[1].sum())
+            # With the vectors, which the public implementation computes and does not use.
+            _, sigma, _ = np.linalg.svd(W, full_matrices=False)
+            return penalty.alpha * float(sigma.sum())
         return penalty.value(W)
 
 
@@ -290,9 +293,8 @@ def _until_paper_rule(
         values = run.step()
         objective.append(smooth.value(run.at) + sum(values))
         change = max(relative_changes(run.parts, run.parts_before))
-        decrease = abs(objective[-1] - objective[-2]) / max(
-            abs(objective[-2]), float(np.finfo(np.float64).tiny)
-        )
+        size = max(abs(objective[-2]), float(np.finfo(np.float64).tiny))
+        decrease = abs(objective[-1] - objective[-2]) / size
         if change <= eps:
             rule = "25"
             crit = change
@@ -305,6 +307,9 @@ def _until_paper_rule(
         if callback is not None and callback(it, objective[-1], np.nan):
             message = "stopped by the callback"
             break
+    # Without a rule that holds, the stopping criterion is the one that came nearer.
+    if rule is None:
+        crit = min(change, decrease)
     dual = smooth.dual(run.at, run.penalties)
     return SolverResult(
         parts=run.parts,
@@ -314,7 +319,7 @@ def _until_paper_rule(
         objective=objective,
         gap=relative_gap(objective[-1], dual, null=UNIT_NULL),
         gaps=[(it, objective[-1], dual)],
-        stop_crit=crit if rule is not None else min(change, decrease),
+        stop_crit=crit,
         message=message,
         info={"rule": rule},
     )
@@ -332,7 +337,7 @@ _FEASIBILITY = 1e-5
 # Iterates move slowly when mu * sqrt(eta) * ||change||_F / ||Y||_F is below this times
 # eps (LADMAP, eq. 24).
 _SLOW = 0.1
-# Relative to the parts themselves, whatever the units of the targets are.
+# Relative to the parts, in any units of the targets.
 _TINY = float(np.finfo(np.float64).tiny)
 # Corrected: at such a relative duality gap, rule (25) shows short steps, not the end.
 _FAR = 0.5
@@ -367,46 +372,46 @@ def solve_ladm(
 
     The loss is least squares or the squared hinge. Other penalties are allowed, too.
 
-    ``variant="paper"`` is what is printed. Least squares (Algorithm 3) solves the
-    constrained problem ``min sum_k penalty_k(W_k) s.t. y_i = X_i w_i`` (`loss.scale`
-    does not appear), the squared hinge (Algorithm 4) its penalized problem; tau = 1 /
-    (1.02 sigma_max^2) of the *stacked* designs, mu grows by 1.9 at every iteration, and
-    rule (25) alone stops. As mu starts at 1e-6, both shrinkages annihilate the first
-    iterates and the rule holds at once with W = 0, whenever 1e-6 sigma_max(A'Y) < 1
-    (and 1e-6 ||X_i'y_i|| < lam for all tasks). ``"paper-past-zero"`` is the same, but
-    does not stop while all parts are zero.
+    ``variant="paper"`` follows the paper exactly. Least squares (Algorithm 3) solves
+    the constrained problem ``min sum_k penalty_k(W_k) s.t. y_i = X_i w_i``, in which
+    `loss.scale` does not appear. The squared hinge (Algorithm 4) solves the penalized
+    problem. Here tau = 1 / (1.02 sigma_max^2) of the *stacked* designs, mu grows by 1.9
+    at every iteration, and only rule (25) stops the run. Since mu starts at 1e-6, both
+    shrinkages set the first iterates to zero, and the rule holds at once with W = 0 if
+    1e-6 sigma_max(A'Y) < 1 (and 1e-6 ||X_i'y_i|| < lam for all tasks).
+    ``"paper-past-zero"`` is the same, but does not stop while all parts are zero.
 
     The other variants solve the penalized problem, ``sum_i w_i l(M_i, y_i) + sum_k
     penalty_k(W_k)`` subject to ``M = A(W)``, with tau from the operator norm max_i
-    sigma_max(X_i), and stop on rule (25) together with a feasibility test.
-    ``"accelerated"`` and ``"corrected"`` make a joint linearized step in all parts
-    (half the printed length for two, over-relaxed by 1.6) and an exact one in M;
-    ``"sequential"`` updates part after part with the printed step and without
-    over-relaxation, in the order of Algorithm 4.
+    sigma_max(X_i). They stop on rule (25) together with a feasibility test.
+    ``"accelerated"`` and ``"corrected"`` take a joint linearized step in all parts
+    (half the published length for two parts, over-relaxed by 1.6) and an exact step in
+    M. ``"sequential"`` updates one part after the other with the published step,
+    without over-relaxation, in the order of Algorithm 4.
 
-    They differ in mu. ``"corrected"`` and ``"sequential"`` begin at the printed 1e-6
-    and let mu grow, but only while the iterates move slowly (LADMAP: Lin, Liu & Su
-    2011). ``"accelerated"`` begins at the curvature c of the loss (2 beta for the
-    paper's) and divides mu by sqrt(1 + 2 mu / c) at every iteration, so that mu is near
-    c / k at iteration k. These are the step sizes of Algorithm 2 of Chambolle & Pock
-    (2011), since the conjugate of a loss of curvature c is strongly convex: the rate is
-    O(1/k^2) where a fixed mu has O(1/k), and no constant has to be tuned to the data. A
-    loss without curvature (the hinge) has mu as in ``"corrected"``.
+    They differ in mu. ``"corrected"`` and ``"sequential"`` start at the published 1e-6
+    and let mu grow only while the iterates move slowly (LADMAP: Lin, Liu & Su 2011).
+    ``"accelerated"`` starts at the curvature c of the loss (2 beta for the paper's
+    loss) and divides mu by sqrt(1 + 2 mu / c) at every iteration, so that mu is near c
+    / k at iteration k. These are the step sizes of Algorithm 2 of Chambolle & Pock
+    (2011), since the conjugate of a loss of curvature c is strongly convex. The rate is
+    O(1/k^2) rather than O(1/k) for a fixed mu, and no constant has to be tuned to the
+    data. A loss without curvature (the hinge) has mu as in ``"corrected"``.
 
-    ``"balanced"`` is ``"accelerated"``, but mu stays where it is at iterations where
-    the multiplier lags behind the parts: P < D / 10, where P is the norm of the parts
-    times the residual of their optimality condition and D the norm of the multiplier
-    times the violation of the constraint, both as residuals of one step (Goldstein et
-    al. 2013, "Adaptive primal-dual hybrid gradient methods"). It costs a product with
-    A' more, and far fewer iterations where the loss weighs so much more than the
-    penalties that mu = c / k becomes too small for the parts. In the eigenbasis its
-    certificate scales only what coefficients can reach of the residual, as in the other
+    ``"balanced"`` is ``"accelerated"``, but mu stays the same at iterations at which
+    the multiplier lags behind the parts: P < D / 10. P is the norm of the parts times
+    the residual of their optimality condition, and D the norm of the multiplier times
+    the violation of the constraint, both as residuals of one step (Goldstein et al.
+    2013, "Adaptive primal-dual hybrid gradient methods"). It costs one more product
+    with A', and takes far fewer iterations if the loss outweighs the penalties so much
+    that mu = c / k becomes too small for the parts. In the eigenbasis, its certificate
+    scales only the part of the residual that coefficients can reach, as in the other
     solvers.
 
-    Least squares on a shared design without gaps and weights is run in the eigenbasis
-    of the design, where its products are elementwise; this changes no iterate
-    (`SharedRotation.diagonal_data`). With ``form="paper"`` products are with X itself,
-    and the SVD of each iterate is full.
+    Least squares on a shared design without missing targets and weights runs in the
+    eigenbasis of the design, where products are elementwise. This changes no iterate
+    (`SharedRotation.diagonal_data`). With ``form="paper"``, products are with X itself,
+    and each iterate takes a full SVD.
 
     Parameters
     ----------
@@ -426,13 +431,14 @@ def solve_ladm(
     eps : float, default 1e-5
         Rule (25): ||W_k - previous||_F <= eps max(1, ||previous||_F) for every part.
     start : SolverResult or ndarray of shape (n_parts, d, T), optional
-        Warm start of the parts; as printed also of mu, if a result of this function.
+        Warm start of the parts. A result of this function also starts mu in the
+        variants of the paper.
     rotation : Rotation, optional
-        From `prepare` with the same data and `fit_intercept`; made if not given and
-        needed.
+        From `prepare` with the same data and `fit_intercept`; computed if it is needed
+        and not given.
     fit_intercept : bool, default False
-        Unpenalized intercepts: by centring for the squared loss; as variables in the
-        corrected variant for others.
+        Unpenalized intercepts: by centering for the squared loss, and as variables for
+        other losses, which not all variants support.
     tol : float, default 1e-4
         For ``stop="gap"``.
     max_iter : int, default 20000
@@ -465,9 +471,12 @@ def solve_ladm(
         basis = find_basis(
             data, loss, penalties, fit_intercept, rotation, weighted=False
         )
-    working, centred = (
-        (data, fit_intercept) if basis is None else (basis.diagonal_data(), False)
-    )
+    working = data
+    has_intercept = fit_intercept
+    if basis is not None:
+        # These data are centered already.
+        working = basis.diagonal_data()
+        has_intercept = False
     printed: type[_ConstrainedRun | _PrintedHingeRun] = _PrintedHingeRun
     if isinstance(loss, SquaredLoss):
         printed = _ConstrainedRun
@@ -480,17 +489,20 @@ def solve_ladm(
         "paper-past-zero": printed,
         "sequential": _SequentialRun,
     }.get(variant, joint)
-    run = kind(working, loss, penalties, centred)
+    run = kind(working, loss, penalties, has_intercept)
     run.may_be_zero = variant != "paper-past-zero"
     run.rotated = basis is not None
     first = start_parts(start, len(penalties), (data.n_features, data.n_tasks))
     if first is not None:
-        run.begin_at(first if basis is None else basis.rotate(first))
+        if basis is not None:
+            first = basis.rotate(first)
+        run.begin_at(first)
         # The corrected run takes a mu of its own: the last one, grown to stop that run,
         # would freeze this one.
         if run.printed and isinstance(start, SolverResult):
             run.mu = start.info.get("mu", run.mu)
-    run.mu = run.mu if mu is None else mu
+    if mu is not None:
+        run.mu = mu
     if stop == "gap":
         tracker = Tracker(tol, max_iter, callback, null=UNIT_NULL)
         result = _until_gap(run, eps, tracker)
@@ -686,9 +698,10 @@ class _PrintedHingeRun(_LadmIteration):
         F = self._observed_only(self.data.targets)
         self._sequential_parts(self.M - D + self.C / self.mu, F)
         B = D - F * self.image - self.C / self.mu
-        shrink = self.mu / (
-            self.loss.scale * (1.0 if self.weights is None else self.weights) + self.mu
-        )
+        weights: Array | float = 1.0
+        if self.weights is not None:
+            weights = self.weights
+        shrink = self.mu / (self.loss.scale * weights + self.mu)
         self.M = np.where(B <= 0, B, shrink * B)
         residual = self.M - D + F * self.image
         self.C = self.C + self.mu * residual
@@ -727,14 +740,17 @@ class _PenalisedRun(_LadmIteration):
         return np.where(self.weights > 0, -self.C, 0.0)
 
     def _update_parts(self, M: Array) -> None:
-        blocks = len(self.penalties) + (1 if self.with_b else 0)
+        # Parts that move at the same time share the length of the step.
+        blocks = len(self.penalties) + int(self.with_b)
         residual = self.image - M + self.C / self.mu
         gradient = self.operator.adjoint(residual)
-        updated = [
-            self._prox(k, gradient, self.tau / blocks) for k in range(len(self.parts))
-        ]
-        self.parts = np.stack([part for part, _ in updated])
-        self.values = [value for _, value in updated]
+        parts = []
+        self.values = []
+        for k in range(len(self.parts)):
+            part, value = self._prox(k, gradient, self.tau / blocks)
+            parts.append(part)
+            self.values.append(value)
+        self.parts = np.stack(parts)
         if self.with_b:
             if self.data.shared:
                 rows = self.data.n_rows
@@ -743,9 +759,10 @@ class _PenalisedRun(_LadmIteration):
             self.b = self.b - self.data.sum_by_task(residual) / (
                 _STEP_MARGIN * blocks * rows
             )
-        self.image = self.operator.forward(
-            self.parts.sum(axis=0), self.b if self.with_b else None
-        )
+        b = None
+        if self.with_b:
+            b = self.b
+        self.image = self.operator.forward(self.parts.sum(axis=0), b)
 
     def _relaxed(self, M: Array) -> Array:
         return RELAXATION * self.image + (1.0 - RELAXATION) * M
@@ -776,9 +793,10 @@ class _AcceleratedRun(_PenalisedRun):
     ) -> None:
         super().__init__(data, loss, penalties, fit_intercept)
         # Weights of rows scale the loss; its curvature belongs to the heaviest row.
-        self.curvature = loss.curvature * (
-            1.0 if self.weights is None else float(self.weights.max())
-        )
+        largest_weight = 1.0
+        if self.weights is not None:
+            largest_weight = float(self.weights.max())
+        self.curvature = loss.curvature * largest_weight
         self.mu = self.curvature
 
     def begin_at(self, parts: Array) -> None:
@@ -798,7 +816,8 @@ class _BalancedRun(_AcceleratedRun):
 
     def adapt_mu(self, before: Array, slow: float) -> None:
         old_C, old_image = self._old
-        length = self.tau / (len(self.penalties) + (1 if self.with_b else 0)) / self.mu
+        blocks = len(self.penalties) + int(self.with_b)
+        length = self.tau / blocks / self.mu
         parts = (before - self.parts) / length - self.operator.adjoint(old_C - self.C)
         multiplier = (old_C - self.C) / self.mu - (old_image - self.image)
         behind = _LAG * np.linalg.norm(multiplier) * np.linalg.norm(self.C)

@@ -58,7 +58,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Compressed:
-    """All tasks, on standardized columns with the intercept (if any) in front.
+    """All tasks on standardized columns, of which the intercept (if any) is first.
 
     Attributes
     ----------
@@ -237,7 +237,7 @@ class Columns:
         return np.append(intercept_units, 1.0 / self.scale)
 
     def apply(self, X: Array) -> Array:
-        """Return standardized rows (n, p), the intercept in front."""
+        """Return standardized rows (n, p), with the intercept as first column."""
         scaled = (X - self.mean) / self.scale
         if self.intercept:
             return np.column_stack([np.ones(len(X)), scaled])

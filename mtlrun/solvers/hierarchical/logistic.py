@@ -111,7 +111,7 @@ class PaddedRows:
     tasks : ndarray of int, shape (m,)
         Positions of the tasks.
     X : ndarray of shape (m, n, p), or (1, n, p) where the tasks share their rows
-        Standardized, the intercept (if any) in front.
+        Standardized, with the intercept (if any) as first column.
     y : ndarray of shape (m, n)
         0 or 1.
     w : ndarray of shape (m, n)

@@ -31,7 +31,7 @@ from mtlrun.solvers.hierarchical.compress import Block, Compressed
 Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Of the squares of one row, and of all rows of a table with few rows, this share
-#: counts as noise whatever the rows say: a perfect fit has a likelihood.
+#: counts as noise in any case, so that a perfect fit has a likelihood.
 _FLOOR = 1e-9
 _FLOOR_FEW = 1e-6
 # Of targets that do not vary at all.

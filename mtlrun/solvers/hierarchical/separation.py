@@ -30,7 +30,7 @@ def separating_columns(A: Array, y: Array, intercept: bool) -> list[int]:
     Parameters
     ----------
     A : ndarray of shape (n, p)
-        Standardized rows, the intercept (if any) in front.
+        Standardized rows, with the intercept (if any) as first column.
     y : ndarray of shape (n,)
         0 or 1.
     intercept : bool

@@ -146,7 +146,7 @@ class PolynomialKernel(LinearKernel):
     ----------
     degree : int, default 2
     shift : float, default 0.0
-        Not negative. 0 is the homogeneous kernel of the authors' code.
+        Non-negative. 0 is the homogeneous kernel of the authors' code.
 
     Raises
     ------

@@ -40,8 +40,7 @@ class Coupling:
         tasks.
     n_tasks, n_kernels : int
     flows : Flows, optional
-        Multipliers to begin with; kept up to date by every step. None where lam is 0 or
-        infinite.
+        Multipliers to start from, updated by every step. None if lam is 0 or infinite.
 
     Raises
     ------
@@ -197,7 +196,7 @@ def solve_group_mkl(
     lam : float
         0 (independent tasks) to infinity (one vector of weights for all tasks).
     start : MklResult, optional
-        Warm start, of a run on tasks of the same shape, whatever its lam and C.
+        Warm start from a run on tasks of the same shape, with any lam and C.
     tol : float, default 1e-3
         Relative gap to stop at.
     max_iter : int, default 500
@@ -353,7 +352,7 @@ def _period(visited: list[Array], new: Array) -> int:
 def _begin(
     tasks: SvmTasks, lam: float, start: MklResult | None
 ) -> tuple[Coupling, Array]:
-    """Return the coupling, and admissible weights to begin with."""
+    """Return the coupling, and admissible weights to start from."""
     shape = (tasks.n_tasks, tasks.n_kernels)
     if start is None:
         return Coupling(lam, *shape), np.full(shape, 1.0 / tasks.n_kernels)

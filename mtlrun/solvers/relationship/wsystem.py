@@ -265,7 +265,7 @@ def solve_sylvester(system: CoupledSystem) -> Solution:
     Raises
     ------
     ValueError
-        If the tasks have Gram matrices of their own.
+        If the tasks have different Gram matrices.
     """
     _require_shared(system, "sylvester")
     shifted = system.gram + system.eta * np.eye(len(system.gram))
@@ -290,7 +290,7 @@ def solve_eigen(system: CoupledSystem) -> Solution:
     Raises
     ------
     ValueError
-        If the tasks have Gram matrices of their own.
+        If the tasks have different Gram matrices.
     """
     _require_shared(system, "eigen")
     return Solution(system, _inverse(system, system.gram)(system.cross), 1)

@@ -456,15 +456,15 @@ def solve_without_intercept(
         Megabytes for rows made when needed; of more than 16 dense features: fewer are
         faster made again.
     callback : callable, optional
-        Called with (iteration, primal, dual) after every twentieth part of the steps; a
-        true answer stops.
+        Called with (iteration, primal, dual) after every twentieth part of the steps;
+        stops the run by returning True.
 
     Returns
     -------
     SolverResult
         ``info``: ``alpha`` (N,), ``violation``, and ``seconds`` of the certificates
-        since the call, the making of the kernel included. The gradient is made anew
-        before a run counts as converged, free of rounding that steps leave.
+        since the call, including the time of the kernel. Before a run counts as
+        converged, the gradient is computed again, without the rounding of the steps.
 
     Raises
     ------
