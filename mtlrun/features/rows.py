@@ -216,7 +216,7 @@ def expand(
 
 @inner
 def storage(rows: Rows) -> tuple[Array, Array]:
-    """Return columns and values of sparse rows, or space for those of a string."""
+    """Return columns and values of sparse rows, or space for rows of strings."""
     if rows.kind == STRINGS:
         size = (len(rows.start) - 1) * (len(rows.level) - 1)
         return np.empty(size, dtype=np.uint32), np.empty(size)
