@@ -422,7 +422,7 @@ def forget():
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch):
+def own_package(tmp_path, monkeypatch):
     """Create a package `own` whose module `models` imports `helper`."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)

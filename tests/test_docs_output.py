@@ -29,7 +29,7 @@ def test_a_page_shows_the_output_of_its_code(path):
 
 
 @pytest.mark.parametrize(
-    ("shown", "printed"),
+    ("output", "printed"),
     [
         ("gain 0.12\n", "gain 0.15\n"),
         ("gain 0.12\n", "loss 0.12\n"),
@@ -40,21 +40,21 @@ def test_a_page_shows_the_output_of_its_code(path):
         ("True\n", "False\n"),
     ],
 )
-def test_a_changed_output_fails(shown, printed):
-    text = page(f"print({printed!r}, end='')\n", shown)
+def test_a_changed_output_fails(output, printed):
+    text = page(f"print({printed!r}, end='')\n", output)
     assert len(SCRIPT["differences"](text, "page.md")) == 1
 
 
 @pytest.mark.parametrize(
-    ("shown", "printed"),
+    ("output", "printed"),
     [
         ("gain 0.12\n", "gain 0.13\n"),
         ("[ 1.2 -0.0]\n", "[1.2  0.0]\n"),
         ("1.2e-05\n", "1.3e-05\n"),
     ],
 )
-def test_the_last_digit_may_differ_by_one(shown, printed):
-    text = page(f"print({printed!r}, end='')\n", shown)
+def test_the_last_digit_may_differ_by_one(output, printed):
+    text = page(f"print({printed!r}, end='')\n", output)
     assert SCRIPT["differences"](text, "page.md") == []
 
 

@@ -24,14 +24,14 @@ pytestmark = pytest.mark.skipif(not SCRIPT.is_file(), reason="needs a checkout")
 
 
 @pytest.fixture(scope="module")
-def made():
+def script():
     return runpy.run_path(str(SCRIPT))
 
 
 @pytest.fixture(scope="module")
-def texts(made):
+def texts(script):
     """Return the results of all runs, which take seconds to read."""
-    return made["texts"](ROOT)
+    return script["texts"](ROOT)
 
 
 @pytest.mark.slow
@@ -68,13 +68,13 @@ def test_every_run_is_linked_and_links_are_valid(texts):
     ] == []
 
 
-def test_a_new_run_changes_only_the_tables(made, tmp_path):
+def test_a_new_run_changes_only_the_tables(script, tmp_path):
     shutil.copytree(
         ROOT / "results" / "fetr" / "audit", tmp_path / "results" / "fetr" / "audit"
     )
-    text = f"before\n{made['BEGIN']}\n{made['END']}\nafter\n"
+    text = f"before\n{script['BEGIN']}\n{script['END']}\nafter\n"
     (tmp_path / "README.md").write_text(text)
-    main = made["main"]
+    main = script["main"]
     assert main(["--check"], tmp_path) == 1
     assert main(["--write"], tmp_path) == 0
     assert main(["--check"], tmp_path) == 0
@@ -116,21 +116,21 @@ def test_a_new_run_changes_only_the_tables(made, tmp_path):
     )
 
 
-def test_figures_and_the_strip_of_verdicts_follow_the_runs(made, tmp_path):
+def test_figures_and_the_strip_of_verdicts_follow_the_runs(script, tmp_path):
     folder = tmp_path / "results" / "fetr" / "school"
     shutil.copytree(ROOT / "results" / "fetr" / "school", folder)
-    (tmp_path / "README.md").write_text(f"{made['BEGIN']}\n{made['END']}\n")
-    index = tmp_path / made["INDEX"]
+    (tmp_path / "README.md").write_text(f"{script['BEGIN']}\n{script['END']}\n")
+    index = tmp_path / script["INDEX"]
     index.parent.mkdir(parents=True)
-    index.write_text(f"before\n{made['INDEX_BEGIN']}\n{made['INDEX_END']}\nafter\n")
-    main = made["main"]
+    index.write_text(f"before\n{script['INDEX_BEGIN']}\n{script['INDEX_END']}\nafter\n")
+    main = script["main"]
     assert main(["--write"], tmp_path) == 0
     assert main(["--check"], tmp_path) == 0
     text = index.read_text()
     assert text.startswith("before\n")
     assert text.endswith("\nafter\n")
     claims = json.loads(render(build_report(folder / "quick"), "json"))["claims"]
-    strip = (tmp_path / made["STRIP"]).read_text()
+    strip = (tmp_path / script["STRIP"]).read_text()
     theirs = [c["id"] for c in claims if c["source"] not in ("audit", "ours")]
     assert theirs
     assert all(f'-{name}"' in strip for name in theirs)
@@ -144,7 +144,7 @@ def test_figures_and_the_strip_of_verdicts_follow_the_runs(made, tmp_path):
     word = next(word for word in SQUARES.values() if f">{word}<" in strip)
     for changed in (strip.replace(theirs[0], "another"), strip.replace(word, "other")):
         assert changed != strip
-        (tmp_path / made["STRIP"]).write_text(changed)
+        (tmp_path / script["STRIP"]).write_text(changed)
         assert main(["--check"], tmp_path) == 1
 
 
@@ -166,16 +166,16 @@ def test_figures_and_the_strip_of_verdicts_follow_the_runs(made, tmp_path):
     ],
 )
 def test_if_some_interpretations_are_undecided_both_sides_are_named(
-    made, verdicts, text
+    script, verdicts, text
 ):
     claim = SimpleNamespace(readings=verdicts, compared_only=())
-    assert made["_dependence"](claim) == text
+    assert script["_dependence"](claim) == text
 
 
-def test_missing_markers_are_reported(made, tmp_path):
+def test_missing_markers_are_reported(script, tmp_path):
     (tmp_path / "README.md").write_text("nothing")
     with pytest.raises(SystemExit, match="must be there"):
-        made["main"](["--check"], tmp_path)
+        script["main"](["--check"], tmp_path)
 
 
 def test_every_figure_belongs_to_its_report():
@@ -290,12 +290,12 @@ def counts_of(line: str) -> dict[str, int]:
     return counts
 
 
-def test_claims_on_other_data_count_neither_for_nor_against_a_paper(made, tmp_path):
+def test_claims_on_other_data_count_neither_for_nor_against_a_paper(script, tmp_path):
     shutil.copytree(ROOT / "results/dcrmtl/parts", tmp_path / "dcrmtl" / "parts")
-    overview = made["read_overview"](tmp_path)
-    (entries,) = made["runs_by_paper"](overview.entries).values()
-    elsewhere = {claim.id for _, claim in made["other_data_claims"](entries)}
-    theirs = {claim.id for _, claim in made["paper_claims"](entries)}
+    overview = script["read_overview"](tmp_path)
+    (entries,) = script["runs_by_paper"](overview.entries).values()
+    elsewhere = {claim.id for _, claim in script["other_data_claims"](entries)}
+    theirs = {claim.id for _, claim in script["paper_claims"](entries)}
     assert elsewhere == {"dcrmtl-4-excerpt"}
     assert "dcrmtl-4" in theirs
     assert not elsewhere & theirs

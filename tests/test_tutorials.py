@@ -254,11 +254,11 @@ def _run(line, *, fails):
     return result.output
 
 
-def _unprinted(shown, said):
+def _unprinted(expected, actual):
     """Return the expected lines that were not printed; for a line that ends with dots
     only its start counts.
     """
-    lines = {_plain(line) for line in said.splitlines()}
+    lines = {_plain(line) for line in actual.splitlines()}
 
     def found(line):
         start = line.removesuffix("...").rstrip()
@@ -268,7 +268,7 @@ def _unprinted(shown, said):
             or (line != start and any(line_.startswith(start) for line_ in lines))
         )
 
-    return [line for line in map(_plain, shown.splitlines()) if not found(line)]
+    return [line for line in map(_plain, expected.splitlines()) if not found(line)]
 
 
 def _plain(line):

@@ -51,7 +51,7 @@ def test_train_and_predict_read_a_folder_of_files(mtlrun, rows, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "place"),
+    ("old", "new", "location"),
     [
         ("folds: 4", "folds: two", "bad.yaml:6:8"),
         ("task: store", "task: stor", "store"),
@@ -61,15 +61,15 @@ def test_train_and_predict_read_a_folder_of_files(mtlrun, rows, tmp_path):
     ],
 )
 def test_train_rejects_an_invalid_training_file(
-    mtlrun, rows, tmp_path, old, new, place
+    mtlrun, rows, tmp_path, old, new, location
 ):
     (tmp_path / "bad.yaml").write_text(TRAINING.replace(old, new))
     result = mtlrun("train", "bad.yaml")
     assert result.exit_code == 2
-    assert place in result.stderr
+    assert location in result.stderr
     assert mtlrun("validate", "shops.yaml").exit_code == 0
     assert mtlrun("validate", "bad.yaml").exit_code == (
-        2 if place.startswith("bad.yaml") else 0
+        2 if location.startswith("bad.yaml") else 0
     )
 
 

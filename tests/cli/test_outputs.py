@@ -48,7 +48,7 @@ def table(path, seed=0):
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def workspace(tmp_path_factory):
     """Prepare a folder with a comparison, a run and a model."""
     root = tmp_path_factory.mktemp("place")
     before = Path.cwd()
@@ -79,8 +79,8 @@ COMMANDS = {
 
 
 @pytest.fixture(params=COMMANDS)
-def command(request, place, monkeypatch, tmp_path):
-    monkeypatch.chdir(place)
+def command(request, workspace, monkeypatch, tmp_path):
+    monkeypatch.chdir(workspace)
     words, ending = COMMANDS[request.param]
     if ending == "parquet":
         pytest.importorskip("pyarrow")
@@ -134,16 +134,18 @@ def test_a_device_remains_a_device(command, tmp_path):
 @pytest.mark.parametrize(
     "name", ["/dev/fd/7", pytest.param("/proc/self/fd/7", marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize("what", ["predict", "report"])
-def test_output_to_a_file_descriptor_is_appended(place, tmp_path, what, name):
-    words, _ = COMMANDS[what]
+@pytest.mark.parametrize("command_name", ["predict", "report"])
+def test_output_to_a_file_descriptor_is_appended(
+    workspace, tmp_path, command_name, name
+):
+    words, _ = COMMANDS[command_name]
     target = tmp_path / "log"
     command = " ".join(
         map(shlex.quote, [sys.executable, "-m", "mtlrun", *words, "--out", name])
     )
     script = f"(echo first >&7; {command}) 7> {shlex.quote(str(target))}"
     done = subprocess.run(
-        ["sh", "-c", script], cwd=place, capture_output=True, text=True
+        ["sh", "-c", script], cwd=workspace, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     assert target.read_bytes().startswith(b"first\n")
@@ -167,8 +169,8 @@ def test_a_replaced_file_keeps_its_permissions_and_a_new_one_follows_the_umask(
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.csv"]
 
 
-def test_predictions_never_overwrite_their_input_rows(place, monkeypatch, tmp_path):
-    monkeypatch.chdir(place)
+def test_predictions_never_overwrite_their_input_rows(workspace, monkeypatch, tmp_path):
+    monkeypatch.chdir(workspace)
     rows = table(tmp_path / "new.csv")
     before = rows.read_bytes()
     (tmp_path / "hard.csv").hardlink_to(rows)
@@ -183,9 +185,9 @@ def test_predictions_never_overwrite_their_input_rows(place, monkeypatch, tmp_pa
 
 
 def test_predictions_never_overwrite_their_model_or_its_comparison(
-    place, monkeypatch, tmp_path
+    workspace, monkeypatch, tmp_path
 ):
-    monkeypatch.chdir(place)
+    monkeypatch.chdir(workspace)
     rows, folder = table(tmp_path / "new.csv"), Path("results/runs/compare/t")
     mine = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     archive = folder / "model" / "model.skops"
@@ -207,8 +209,8 @@ def test_predictions_never_overwrite_their_model_or_its_comparison(
 
 
 @pytest.mark.parametrize("name", ["run.json", "provenance.json"])
-def test_reports_never_overwrite_their_inputs(place, monkeypatch, name):
-    monkeypatch.chdir(place)
+def test_reports_never_overwrite_their_inputs(workspace, monkeypatch, name):
+    monkeypatch.chdir(workspace)
     file = Path("results/runs/dcrmtl/table2/smoke") / name
     before = file.read_bytes()
     result = mtlrun("report", file.parent, "-o", file)
@@ -216,7 +218,7 @@ def test_reports_never_overwrite_their_inputs(place, monkeypatch, name):
     assert name in result.stderr
 
 
-def test_a_comparison_does_not_overwrite_its_table(place, tmp_path, monkeypatch):
+def test_a_comparison_does_not_overwrite_its_table(workspace, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "results/runs/compare/tasks"
     folder.mkdir(parents=True)
@@ -243,9 +245,9 @@ def test_a_comparison_does_not_overwrite_its_table(place, tmp_path, monkeypatch)
     ],
 )
 def test_a_suffix_of_another_format_is_rejected(
-    place, monkeypatch, tmp_path, words, name
+    workspace, monkeypatch, tmp_path, words, name
 ):
-    monkeypatch.chdir(place)
+    monkeypatch.chdir(workspace)
     result = mtlrun(*words, "--out", tmp_path / name)
     assert result.exit_code == 2
     assert name in result.stderr
@@ -302,9 +304,9 @@ def test_two_tables_with_the_same_name_are_not_confused_silently(tmp_path, monke
 
 
 def test_predictions_of_files_with_dots_have_separate_names(
-    place, monkeypatch, tmp_path
+    workspace, monkeypatch, tmp_path
 ):
-    model = place / "results/runs/compare/t/model"
+    model = workspace / "results/runs/compare/t/model"
     monkeypatch.chdir(tmp_path)
     for year in (2023, 2024):
         assert (
@@ -343,9 +345,9 @@ def test_library_functions_write_through_links(tmp_path):
 
 
 def test_the_next_command_removes_leftovers_of_killed_commands(
-    place, monkeypatch, tmp_path
+    workspace, monkeypatch, tmp_path
 ):
-    monkeypatch.chdir(place)
+    monkeypatch.chdir(workspace)
     # The process no longer exists.
     left = f".{socket.gethostname()}-{2**22 + 1}-abcdef.tmp"
     run = Path("results/runs/dcrmtl/table2/smoke")
@@ -359,7 +361,7 @@ def test_the_next_command_removes_leftovers_of_killed_commands(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["tasks.csv", "cells/rows.csv"])
-def test_a_comparison_in_python_does_not_overwrite_its_table(place, tmp_path, name):
+def test_a_comparison_in_python_does_not_overwrite_its_table(workspace, tmp_path, name):
     """The check runs before the fits if the folder is known, otherwise on saving; a
     table with another name may be in the folder.
     """

@@ -37,7 +37,7 @@ profiles:
 
 
 @pytest.fixture
-def own(tmp_path):
+def own_experiment(tmp_path):
     """Write a data set into a folder with a space in its name, and an experiment on
     it.
     """
@@ -61,9 +61,12 @@ def printed(mtlrun, line):
     return mtlrun(*words[1:])
 
 
-def test_report_and_plot_need_no_data(mtlrun, own, tmp_path):
-    assert mtlrun("reproduce", "mine.yaml", "--data-dir", str(own)).exit_code == 0
-    shutil.rmtree(own)
+def test_report_and_plot_need_no_data(mtlrun, own_experiment, tmp_path):
+    assert (
+        mtlrun("reproduce", "mine.yaml", "--data-dir", str(own_experiment)).exit_code
+        == 0
+    )
+    shutil.rmtree(own_experiment)
     for form in ("md", "csv", "json", "html"):
         result = mtlrun("report", "mine.yaml", "--format", form)
         assert result.exit_code == 0, result.output
@@ -73,7 +76,7 @@ def test_report_and_plot_need_no_data(mtlrun, own, tmp_path):
     assert (tmp_path / "path.svg").is_file()
 
 
-def test_an_unknown_profile_is_rejected_with_a_list_of_profiles(mtlrun, own):
+def test_an_unknown_profile_is_rejected_with_a_list_of_profiles(mtlrun, own_experiment):
     result = mtlrun("report", "mine.yaml", "--profile", "quik")
     assert result.exit_code == 2
     assert "quick" in result.stderr
@@ -89,7 +92,7 @@ def test_report_rejects_a_file_that_has_no_run(mtlrun, tmp_path, text):
     assert "bad.yaml" in result.stderr
 
 
-def test_the_printed_commands_to_rerun_work(mtlrun, own):
+def test_the_printed_commands_to_rerun_work(mtlrun, own_experiment):
     words = (
         "reproduce",
         "mine.yaml",
@@ -108,9 +111,14 @@ def test_the_printed_commands_to_rerun_work(mtlrun, own):
         assert re.search(r"all (1 cell|\d+ cells) up to date", result.output)
 
 
-def test_the_next_step_printed_by_init_works(mtlrun, own):
+def test_the_next_step_printed_by_init_works(mtlrun, own_experiment):
     written = mtlrun(
-        "init", "plants", "--data-dir", str(own), "--output", "my plants.yaml"
+        "init",
+        "plants",
+        "--data-dir",
+        str(own_experiment),
+        "--output",
+        "my plants.yaml",
     )
     assert written.exit_code == 0, written.output
     (line,) = [
@@ -121,8 +129,8 @@ def test_the_next_step_printed_by_init_works(mtlrun, own):
 
 
 @pytest.mark.slow
-def test_the_next_step_printed_by_compare_works(mtlrun, own, tmp_path):
-    shutil.copy(own / "plants/plants.csv", "new.csv")
+def test_the_next_step_printed_by_compare_works(mtlrun, own_experiment, tmp_path):
+    shutil.copy(own_experiment / "plants/plants.csv", "new.csv")
     words = (
         "-t",
         "height",
@@ -149,13 +157,15 @@ def test_the_next_step_printed_by_compare_works(mtlrun, own, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["reproduce", "info"])
-def test_the_printed_command_to_add_missing_data_works(mtlrun, own, tmp_path, command):
-    file = own / "plants/plants.csv"
+def test_the_printed_command_to_add_missing_data_works(
+    mtlrun, own_experiment, tmp_path, command
+):
+    file = own_experiment / "plants/plants.csv"
     file.rename(tmp_path / "plants.csv")
     words = (
         ("data", "info", "plants") if command == "info" else ("reproduce", "mine.yaml")
     )
-    result = mtlrun(*words, "--data-dir", str(own))
+    result = mtlrun(*words, "--data-dir", str(own_experiment))
     (line,) = re.findall(r"mtlrun data add [^\n]+", result.output)
     assert (
         printed(mtlrun, line.replace("FILE", "plants.csv").rstrip(".")).exit_code == 0

@@ -63,7 +63,7 @@ def test_a_wrong_name_is_reported_with_a_suggestion(
 
 
 @pytest.mark.parametrize(
-    ("line", "place", "remedy"),
+    ("line", "location", "remedy"),
     [
         (
             "compare t.csv --target grade --task school --smallest-gain 7%",
@@ -126,13 +126,13 @@ def test_a_wrong_name_is_reported_with_a_suggestion(
     ],
 )
 def test_a_command_line_mistake_is_located_and_has_a_remedy(
-    mtlrun, tmp_path, line, place, remedy
+    mtlrun, tmp_path, line, location, remedy
 ):
     (tmp_path / "t.csv").write_text("school,age,grade\n" + "a,1,2.5\nb,2,3.5\n" * 10)
     result = mtlrun(*line.split())
     assert result.exit_code == 2
     first, *rest = result.stderr[result.stderr.index("error: ") :].splitlines()
-    assert place in first
+    assert location in first
     assert remedy in "\n".join(rest)
     output = result.stdout + result.stderr
     assert "Traceback" not in output

@@ -15,7 +15,7 @@ COMPARE = importlib.import_module("mtlrun.comparison.compare")
 
 
 @pytest.fixture
-def asked(monkeypatch, tmp_path):
+def arguments(monkeypatch, tmp_path):
     """Return the arguments that the command would pass to `compare`."""
     (tmp_path / "t.csv").write_text("x,y,t\n1,2,a\n")
     options = {}
@@ -31,18 +31,18 @@ def asked(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     "name", ["targets", "drop", "categorical", "keep", "task-order"]
 )
-def test_lists_of_columns_accumulate_and_keep_their_spelling(mtlrun, asked, name):
+def test_lists_of_columns_accumulate_and_keep_their_spelling(mtlrun, arguments, name):
     words = (f"--{name}", "a,b", f"--{name}", '"c, d",e', f"--{name}", "")
     assert mtlrun("compare", "t.csv", *words).exit_code == 2
-    assert asked[name.replace("-", "_")] == ("a,b", '"c, d",e')
+    assert arguments[name.replace("-", "_")] == ("a,b", '"c, d",e')
 
 
-def test_lists_of_methods_accumulate(mtlrun, asked):
+def test_lists_of_methods_accumulate(mtlrun, arguments):
     family = "pooled=own:A"
     methods = ("--methods", "A, B", "--methods", "C")
     mtlrun("compare", "t.csv", *methods, "--family", family)
-    assert asked["methods"] == ("A", "B", "C")
-    assert asked["family"] == (family,)
+    assert arguments["methods"] == ("A", "B", "C")
+    assert arguments["family"] == (family,)
 
 
 @pytest.mark.parametrize(
@@ -88,9 +88,9 @@ def test_a_setting_has_one_value(mtlrun):
     assert again.exit_code == 0, again.output
 
 
-def test_flags_may_be_repeated(mtlrun, asked):
+def test_flags_may_be_repeated(mtlrun, arguments):
     mtlrun("compare", "t.csv", "--curve", "--curve", "-q", "-q")
-    assert asked["curve"] is True
+    assert arguments["curve"] is True
 
 
 def test_only_filters_accumulate_and_may_contain_commas():

@@ -9,16 +9,16 @@ import pytest
 ONE = "split: {kind: random, train: 0.5, trials: 1}"
 
 
-@pytest.mark.parametrize("more", [[], ["--fail-fast"]])
+@pytest.mark.parametrize("method_lines", [[], ["--fail-fast"]])
 @pytest.mark.parametrize(
     ("retries", "status", "fits"),
     [(0, "failed", 1), (1, "failed", 2), (2, "done", 3), (9, "done", 3)],
 )
 def test_a_failed_job_is_retried(
-    mtlrun, write_experiment, tmp_path, retries, status, fits, more
+    mtlrun, write_experiment, tmp_path, retries, status, fits, method_lines
 ):
     write_experiment("Flaky", split=ONE)
-    result = mtlrun("reproduce", "table.yaml", "--retries", str(retries), *more)
+    result = mtlrun("reproduce", "table.yaml", "--retries", str(retries), *method_lines)
     assert result.exit_code == (0 if status == "done" else 1), result.output
     assert result.stderr.count("again: ") == fits - 1
     assert len((tmp_path / "fits").read_text()) == fits

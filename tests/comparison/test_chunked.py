@@ -58,15 +58,15 @@ def read(folder, pool=None, folds=3, **roles):
     return table, *statistics_of(table, sums, folds)
 
 
-def same(found, wanted):
+def same(actual, wanted):
     """Compare statistics with arbitrary shifts."""
     both = [
-        stats._spread(stats.tasks, True)._about(np.zeros(D), np.zeros(found.n_tasks))
-        for stats in (found, wanted)
+        stats._spread(stats.tasks, True)._about(np.zeros(D), np.zeros(actual.n_tasks))
+        for stats in (actual, wanted)
     ]
     for name in ("weight", "x", "xx", "y", "yy", "xy"):
         assert_allclose(*(getattr(stats, name) for stats in both), rtol=1e-10)
-    assert found.n_rows.tolist() == wanted.n_rows.tolist()
+    assert actual.n_rows.tolist() == wanted.n_rows.tolist()
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])

@@ -59,7 +59,7 @@ def schools(n_tasks=3, n=16):
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch):
+def own_methods(tmp_path, monkeypatch):
     (tmp_path / "own_methods.py").write_text(USER_DEFINED)
     monkeypatch.syspath_prepend(tmp_path)
 
@@ -132,7 +132,7 @@ def test_the_leaderboard_is_updated_after_each_fit():
 
 @pytest.mark.slow
 def test_a_fit_that_takes_too_long_is_stopped_at_the_deadline_and_leaves_no_record(
-    own, tmp_path
+    own_methods, tmp_path
 ):
     options = {
         **QUICK,
@@ -159,7 +159,9 @@ def test_a_fit_that_takes_too_long_is_stopped_at_the_deadline_and_leaves_no_reco
 
 
 @pytest.mark.slow
-def test_the_saved_model_is_the_best_one_that_fits_into_the_budget(own, monkeypatch):
+def test_the_saved_model_is_the_best_one_that_fits_into_the_budget(
+    own_methods, monkeypatch
+):
     frame = schools().assign(y=lambda table: table.a**2)
     options = {**QUICK, "methods": ["own_methods:Square"], "budget": 10}
     in_time = mtlrun.compare(frame, **options)
@@ -197,7 +199,7 @@ def test_a_tiny_budget_still_gives_a_leaderboard():
     )
 
 
-def test_a_failed_method_is_reported_and_does_not_hide_others(own):
+def test_a_failed_method_is_reported_and_does_not_hide_others(own_methods):
     lines = []
     result = mtlrun.compare(
         schools(),

@@ -43,13 +43,13 @@ def gains(joint, without, ids, weights, positive=None, pairs=None):
     return auc_gain(joint, without, pairs, positive, row_index, 1.5)
 
 
-def assert_same_gain(found, expected, *, with_error):
+def assert_same_gain(actual, expected, *, with_error):
     for name in ("value", "first", "second"):
-        assert getattr(found, name) == pytest.approx(getattr(expected, name))
-    np.testing.assert_allclose(found.tasks, expected.tasks)
+        assert getattr(actual, name) == pytest.approx(getattr(expected, name))
+    np.testing.assert_allclose(actual.tasks, expected.tasks)
     if with_error:
-        assert found.error == pytest.approx(expected.error)
-        assert (found.df, found.units) == (expected.df, expected.units)
+        assert actual.error == pytest.approx(expected.error)
+        assert (actual.df, actual.units) == (expected.df, expected.units)
 
 
 @pytest.mark.parametrize("is_ragged", [True, False])

@@ -563,12 +563,14 @@ def test_numbers_in_another_notation_are_rejected_unless_they_are_names(load, te
     assert "price" in load(pair, **ROLES).features
 
 
-@pytest.mark.parametrize(("words", "place"), [([5], 7), ([5, 6], 7), (range(20), 22)])
-def test_the_rarer_type_in_a_mixed_column_is_located(load, words, place):
+@pytest.mark.parametrize(
+    ("words", "location"), [([5], 7), ([5, 6], 7), (range(20), 22)]
+)
+def test_the_rarer_type_in_a_mixed_column_is_located(load, words, location):
     frame = schools().astype({"a": object})
     frame.loc[list(words), "a"] = "x"
     with pytest.raises(
-        DataError, match=rf"(?s)rows\.csv:{place}: .*'a'.*categorical='a'"
+        DataError, match=rf"(?s)rows\.csv:{location}: .*'a'.*categorical='a'"
     ):
         load(frame, **ROLES)
     assert "x" in load(frame, **ROLES, categorical=["a"]).categories["a"]
@@ -592,10 +594,10 @@ def test_text_in_new_rows_has_the_codes_of_the_training_rows(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("cell", "told"), [("inf", "inf"), ("four", "four"), ("-1e999", "inf")]
+    ("cell", "message"), [("inf", "inf"), ("four", "four"), ("-1e999", "inf")]
 )
-def test_a_cell_that_is_not_a_number_is_located(tmp_path, cell, told):
-    with pytest.raises(DataError, match=rf"new\.csv:3: .*'b'.*{told}"):
+def test_a_cell_that_is_not_a_number_is_located(tmp_path, cell, message):
+    with pytest.raises(DataError, match=rf"new\.csv:3: .*'b'.*{message}"):
         new_rows(tmp_path, f"a,b\n1,2\n3,{cell}\n4,5\n", "a", "b")
 
 

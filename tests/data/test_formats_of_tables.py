@@ -167,12 +167,12 @@ def test_a_sparse_scipy_matrix_is_read(tmp_path):
         read_table(tmp_path / "u.npz")
 
 
-@pytest.mark.parametrize(("value", "told"), [(np.inf, "inf"), (np.nan, "no value")])
-def test_an_invalid_entry_of_a_sparse_matrix_is_located(tmp_path, value, told):
+@pytest.mark.parametrize(("value", "message"), [(np.inf, "inf"), (np.nan, "no value")])
+def test_an_invalid_entry_of_a_sparse_matrix_is_located(tmp_path, value, message):
     matrix = np.where(X > 0, X, 0)
     matrix[7, 1] = value
     sparse.save_npz(tmp_path / "t.npz", sparse.csr_matrix(matrix))
-    with pytest.raises(DataError, match=rf"t\.npz: row 8: .*'x2'.*{told}"):
+    with pytest.raises(DataError, match=rf"t\.npz: row 8: .*'x2'.*{message}"):
         read_rows(tmp_path / "t.npz", Schema(3))
 
 
@@ -365,7 +365,7 @@ def test_a_damaged_file_is_named(tmp_path, suffix):
 
 
 @pytest.mark.parametrize(
-    ("arrays", "told"),
+    ("arrays", "message"),
     [
         ({"Y": X}, "'X'"),
         ({"X": X[0]}, "(3,)"),
@@ -374,11 +374,11 @@ def test_a_damaged_file_is_named(tmp_path, suffix):
         ({"X": X, "task_id": TASKS[:, None]}, "(12, 1)"),
     ],
 )
-def test_arrays_that_do_not_match_are_named_with_a_remedy(tmp_path, arrays, told):
+def test_arrays_that_do_not_match_are_named_with_a_remedy(tmp_path, arrays, message):
     np.savez(tmp_path / "t.npz", **arrays)
     with pytest.raises(DataError, match=r"t\.npz: ") as caught:
         read_table(tmp_path / "t.npz")
-    assert told in caught.value.message
+    assert message in caught.value.message
     assert caught.value.remedy
 
 
@@ -477,10 +477,10 @@ def test_missing_value_markers_in_workbooks_match_those_in_text(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("cell", "told"),
+    ("cell", "message"),
     [("=A2*2", "B3.*formula"), ("#DIV/0!", r"'b'.*#DIV/0!"), ("#N/A", None)],
 )
-def test_cells_that_only_appear_empty_are_rejected(tmp_path, cell, told):
+def test_cells_that_only_appear_empty_are_rejected(tmp_path, cell, message):
     """A formula without a computed value, or an error, would otherwise be imputed like
     a missing value.
     """
@@ -494,12 +494,12 @@ def test_cells_that_only_appear_empty_are_rejected(tmp_path, cell, told):
     if cell.startswith("#"):
         book.worksheets[0]["B3"].data_type = "e"
     book.save(path)
-    if told is None:
+    if message is None:
         np.testing.assert_array_equal(
             read_table(path).numbers(["b"], gaps=True)[:, 0], [2, np.nan, np.nan, 5]
         )
         return
-    with pytest.raises(DataError, match=rf"t\.xlsx:3.*{told}"):
+    with pytest.raises(DataError, match=rf"t\.xlsx:3.*{message}"):
         read_table(path).numbers(["b"])
 
 

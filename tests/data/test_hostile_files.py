@@ -47,8 +47,8 @@ NAMES: Any = {
 class Escapes:
     """Creates a file when unpickled."""
 
-    def __init__(self, place: Path) -> None:
-        self.place = place
+    def __init__(self, marker: Path) -> None:
+        self.place = marker
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Path.write_text, (self.place, "unpickled"))

@@ -262,7 +262,7 @@ def test_every_card_uses_an_existing_reader() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "expected", "agrees"),
+    ("actual", "expected", "agrees"),
     [
         (3.37838, 3.3784, True),
         (3.37838, 3.378, True),
@@ -276,9 +276,9 @@ def test_every_card_uses_an_existing_reader() -> None:
     ],
 )
 def test_statistics_are_compared_with_the_decimals_of_the_card(
-    found: float, expected: float, agrees: bool
+    actual: float, expected: float, agrees: bool
 ) -> None:
-    (fact,) = compare_statistics({"x": found}, {"x": expected})
+    (fact,) = compare_statistics({"x": actual}, {"x": expected})
     assert fact.agrees is agrees
 
 

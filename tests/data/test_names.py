@@ -438,7 +438,7 @@ def test_ids_are_compared_as_dates_and_not_across_types():
 
 
 @pytest.mark.parametrize(
-    ("fitted", "given"),
+    ("fitted", "new_ids"),
     [
         ([0, 1, 2], [False, True, False]),
         ([False, True, True], [0, 1, 1]),
@@ -453,11 +453,11 @@ def test_ids_are_compared_as_dates_and_not_across_types():
         (["0", "1", "2"], [0, 1, 2]),
     ],
 )
-def test_ids_of_another_type_are_rejected(fitted, given):
+def test_ids_of_another_type_are_rejected(fitted, new_ids):
     X = BASE[["x"]].to_numpy()
     model = IndependentRidge().fit(X, BASE.y, task_id=np.repeat(np.asarray(fitted), 8))
     with pytest.raises(ValueError, match="ids of that type"):
-        model.predict(X[:3], task_id=given)
+        model.predict(X[:3], task_id=new_ids)
 
 
 @pytest.mark.parametrize("chain", [TemporalGroupLasso, FusedMTL])

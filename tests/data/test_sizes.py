@@ -329,14 +329,14 @@ def test_the_strings_of_the_papers_are_not_too_many(n, length):
 
 
 @pytest.mark.parametrize(
-    "asked", [{"splits": 2 << 40}, {"folds": 2 << 40}, {"repeats": 2 << 40}]
+    "options", [{"splits": 2 << 40}, {"folds": 2 << 40}, {"repeats": 2 << 40}]
 )
-def test_comparisons_with_too_many_splits_are_rejected(asked):
+def test_comparisons_with_too_many_splits_are_rejected(options):
     with pytest.raises(UserError, match="the limit is"):
-        CompareOptions(**asked)
+        CompareOptions(**options)
     frame = pd.DataFrame({"x": range(40), "t": ["a", "b"] * 20, "y": range(40)})
     with pytest.raises(UserError, match="the limit is"):
-        mtlrun.compare(frame, target="y", task="t", **asked)
+        mtlrun.compare(frame, target="y", task="t", **options)
 
 
 def test_archives_written_by_mtlrun_are_checked_first(tmp_path):

@@ -54,13 +54,13 @@ def same(first, second):
 
 
 @pytest.mark.parametrize("file", [True, False])
-@pytest.mark.parametrize("place", ["first", "last"])
+@pytest.mark.parametrize("location", ["first", "last"])
 def test_a_row_of_weight_0_equals_an_absent_row_whatever_it_contains(
-    tmp_path, file, place
+    tmp_path, file, location
 ):
     frame = table()
     parts = [absurd_rows(frame), frame.astype(object)]
-    both = pd.concat(parts if place == "first" else parts[::-1], ignore_index=True)
+    both = pd.concat(parts if location == "first" else parts[::-1], ignore_index=True)
     tables = []
     for number, frame_or_both in enumerate([frame, both]):
         if file:

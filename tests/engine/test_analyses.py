@@ -39,16 +39,16 @@ def trace(lab):
     return TRACE.replace("DATA", lab.data)
 
 
-def jobs(made):
-    return [row.job for row in made.rows]
+def jobs(run_plan):
+    return [row.job for row in run_plan.rows]
 
 
-def states(made):
-    return [state.name for state in job_states(made)]
+def states(run_plan):
+    return [state.name for state in job_states(run_plan)]
 
 
-def records(made):
-    return [made.store().read(job.key) for job in jobs(made)]
+def records(run_plan):
+    return [run_plan.store().read(job.key) for job in jobs(run_plan)]
 
 
 def test_an_analysis_is_computed_recorded_and_then_up_to_date(lab, trace):

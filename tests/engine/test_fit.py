@@ -110,7 +110,7 @@ def spies(lab):
     return lab.spies
 
 
-def made(task_type="binary", ragged=False):
+def make_data(task_type="binary", ragged=False):
     """Return 60 rows of three tasks; the first feature is the row number."""
     rng = np.random.default_rng(0)
     X = np.column_stack([np.arange(60.0), rng.normal(size=(60, 4))])
@@ -200,7 +200,7 @@ def searched(job, data):
 def test_a_search_on_validation_rows_is_scored_there_and_the_fit_on_the_test_rows(
     spies, name
 ):
-    data = made(ragged=name == "balanced")
+    data = make_data(ragged=name == "balanced")
     train, validation, test = (rows.tolist() for rows in split_of(data, name))
     job = cell_of(SPLITS[name], on="validation", folds=1)
     (fold,) = job.folds
@@ -212,7 +212,7 @@ def test_a_search_on_validation_rows_is_scored_there_and_the_fit_on_the_test_row
 
 @pytest.mark.parametrize("name", ["random", "kfold", "validation"])
 def test_folds_of_a_search_are_subsets_of_the_training_rows(spies, name):
-    data = made()
+    data = make_data()
     train = split_of(data, name)[0]
     job = cell_of(SPLITS[name], on="folds")
     parts = [train_test_data(fold, data)[0] for fold in job.folds]
@@ -234,7 +234,7 @@ def test_folds_of_a_search_are_subsets_of_the_training_rows(spies, name):
 
 @pytest.mark.parametrize("name", SPLITS)
 def test_a_search_does_not_depend_on_the_test_rows(spies, name):
-    data = made(ragged=name == "balanced")
+    data = make_data(ragged=name == "balanced")
     train, validation, test = split_of(data, name)
     on = "validation" if name in HELD else "folds"
     job = cell_of(
@@ -249,7 +249,7 @@ def test_a_search_does_not_depend_on_the_test_rows(spies, name):
 
 
 def test_a_fit_does_not_depend_on_test_and_validation_rows(spies):
-    data = made()
+    data = make_data()
     train, validation, test = split_of(data, "validation")
     job = cell_of(SPLITS["validation"], features=Features("standardize"))
     fitted, other = (
@@ -269,7 +269,7 @@ def test_a_fit_does_not_depend_on_test_and_validation_rows(spies):
 
 
 def test_features_of_a_search_are_learned_on_the_rows_that_it_fits(spies):
-    data = made()
+    data = make_data()
     job = cell_of(SPLITS["random"], features=Features("standardize"), on="folds")
     for fold in job.folds:
         rows = train_test_data(replace(fold, features=None), data)[0]
@@ -281,7 +281,7 @@ def test_features_of_a_search_are_learned_on_the_rows_that_it_fits(spies):
 
 @pytest.mark.parametrize("ragged", [False, True])
 def test_a_task_with_one_label_in_the_training_rows_has_no_auc(spies, ragged):
-    data = made(ragged=ragged)
+    data = make_data(ragged=ragged)
     train = split_of(data, "random")[0]
     if ragged:
         data.y[train[data.task_id[train] == 1]] = 1
@@ -317,15 +317,15 @@ def test_a_task_with_one_label_in_the_training_rows_has_no_auc(spies, ragged):
     ],
 )
 def test_features_are_scaled_with_the_training_rows(kind, expected):
-    plain = train_test_data(cell_of(SPLITS["random"]), made())[0]
-    part = train_test_data(cell_of(SPLITS["random"], features=Features(kind)), made())[
-        0
-    ]
+    plain = train_test_data(cell_of(SPLITS["random"]), make_data())[0]
+    part = train_test_data(
+        cell_of(SPLITS["random"], features=Features(kind)), make_data()
+    )[0]
     np.testing.assert_allclose(part.train.X, expected(plain.train.X), atol=1e-12)
 
 
 def test_sparse_features_stay_sparse_when_standardized():
-    data = made()
+    data = make_data()
     data.X = sparse.csr_matrix(data.X)
     part, _ = train_test_data(
         cell_of(SPLITS["random"], features=Features("standardize")), data
@@ -337,7 +337,7 @@ def test_sparse_features_stay_sparse_when_standardized():
 
 def test_categories_of_a_table_become_columns():
     data = replace(
-        made(),
+        make_data(),
         features=["n", "a", "b", "c", "colour"],
         categories={"colour": ["red", "blue"]},
     )
@@ -353,7 +353,7 @@ def test_categories_of_a_table_become_columns():
 
 
 def letters():
-    data = made()
+    data = make_data()
     data.X = np.array([b"ACGT", b"ACGA", b"TTTT"] * 20)
     return data
 
@@ -383,7 +383,7 @@ def test_sequences_become_letters_by_position_or_longer_words():
 
 def facts_of(spies, name="Spy", data=None, timing=None, chosen=None, **params):
     job = cell_of(SPLITS["random"], name, params, timing=timing, metrics=("mse",))
-    return fit_job(job, data or made("regression"), chosen)
+    return fit_job(job, data or make_data("regression"), chosen)
 
 
 def test_selected_parameters_replace_those_of_the_method(spies):
@@ -398,7 +398,7 @@ def test_selected_parameters_replace_those_of_the_method(spies):
 
 
 def test_scores_are_computed_from_predictions_of_the_test_rows(spies):
-    data = made("regression")
+    data = make_data("regression")
     data.y[:, 2] *= 10
     test = split_of(data, "random")[2]
     fitted = facts_of(spies, data=data)
@@ -414,7 +414,7 @@ def test_scores_are_computed_from_predictions_of_the_test_rows(spies):
 
 
 def test_the_mean_over_samples_weights_tasks_by_their_rows(spies):
-    data = made("regression", ragged=True)
+    data = make_data("regression", ragged=True)
     data = data.subset(np.flatnonzero((data.task_id > 0) | (np.arange(60) < 24)))
     job = replace(
         cell_of(SPLITS["random"], metrics=("mse",)), method=Method("IndependentRidge")
@@ -481,7 +481,7 @@ def test_warnings_are_collected_even_if_the_process_ignores_them(spies):
 
 def test_coefficients_are_compared_with_the_known_truth_of_a_regression(spies):
     truth = np.arange(15.0).reshape(5, 3)
-    data = made("regression")
+    data = make_data("regression")
     with_truth = replace(data, truth={"W": truth})
     fitted = facts_of(spies, data=with_truth)
     expected = np.linalg.norm(fitted.model.coef_ - truth.T) / np.linalg.norm(truth)
@@ -489,7 +489,7 @@ def test_coefficients_are_compared_with_the_known_truth_of_a_regression(spies):
     for other in (
         data,
         replace(data, truth={"W": truth[:, :2]}),
-        replace(made(), truth={"W": truth}),
+        replace(make_data(), truth={"W": truth}),
     ):
         assert "truth_error" not in facts_of(spies, data=other).record.solver
 
@@ -514,7 +514,7 @@ def test_records_of_other_models_have_no_rank(spies):
 
 
 def test_without_coefficients_there_is_no_error_of_coefficients(spies):
-    data = replace(made("regression", ragged=True), truth={"W": np.ones((5, 3))})
+    data = replace(make_data("regression", ragged=True), truth={"W": np.ones((5, 3))})
     job = replace(
         cell_of(SPLITS["random"], metrics=("mse",)),
         method=Method("sklearn.tree:DecisionTreeRegressor"),
@@ -583,8 +583,8 @@ def test_the_first_fit_of_a_method_on_a_data_set_is_neither_timed_nor_kept(clock
     assert timed(cold=False, random_state=0)
     assert timed(cold=False, random_state=1)  # Another seed runs the same code.
     assert timed(cold=True, alpha=2.0)
-    assert timed(cold=True, data=replace(made("regression"), id="other"))
-    dense = made("regression")
+    assert timed(cold=True, data=replace(make_data("regression"), id="other"))
+    dense = make_data("regression")
     assert timed(cold=True, data=replace(dense, X=sparse.csr_matrix(dense.X)))
     facts_of(None, "Spy", timing=timing, alpha=3.0)
     assert timed(cold=True, alpha=3.0)  # Another estimator
@@ -610,7 +610,9 @@ def test_nested_seeds_do_not_need_another_first_fit_but_other_nested_parameters_
 def test_a_search_counts_the_seconds_of_all_its_candidates(clock):
     clock.takes[:] = [5.0, 3.0]
     (fold, *_) = cell_of(SPLITS["random"], "Slow", on="folds").folds
-    assert score_candidates(fold, made()).seconds == {"total": 8.5}  # Two predictions
+    assert score_candidates(fold, make_data()).seconds == {
+        "total": 8.5
+    }  # Two predictions
 
 
 def test_untimed_jobs_are_fitted_once(clock):
@@ -638,7 +640,7 @@ def test_threads_are_limited_during_the_fit(spies, threads):
 def test_a_search_runs_in_one_thread_and_records_the_machine(spies):
     (fold, *_) = cell_of(SPLITS["random"], on="folds").folds
     with threadpool_limits(limits=2):
-        record = score_candidates(fold, made())
+        record = score_candidates(fold, make_data())
     assert spies.Spy.threads == {1}
     assert record.environment["threads"] == 1
     assert host_info().items() <= record.environment.items()
@@ -661,7 +663,7 @@ def test_garbage_collection_is_off_during_a_fit_and_restored_after_it(
 
 
 def test_scores_of_a_search_equal_those_of_the_method_with_each_candidate(spies):
-    data = made()
+    data = make_data()
     job = cell_of(SPLITS["random"], on="folds", metric="accuracy")
     for number, fold in enumerate(job.folds):
         part = train_test_data(fold, data)[0]
@@ -684,7 +686,7 @@ def test_scores_of_a_search_equal_those_of_the_method_with_each_candidate(spies)
 
 
 def test_a_score_that_is_undefined_everywhere_is_none(spies):
-    data = made()
+    data = make_data()
     data.y[:] = np.where(
         np.isin(np.arange(60), split_of(data, "random")[0])[:, None], 1.0, data.y
     )
@@ -696,7 +698,7 @@ def test_a_score_that_is_undefined_everywhere_is_none(spies):
 def test_only_several_candidates_of_the_same_model_are_warm_started(spies):
     def warm(name, grid, data=None):
         (fold, *_) = cell_of(SPLITS["random"], name, on="folds", grid=grid).folds
-        return score_candidates(fold, data or made())
+        return score_candidates(fold, data or make_data())
 
     assert warm("Path", {"alpha": [0.1, 10.0]}).selection["warm_started"] is True
     assert warm("Path", {"alpha": [0.1]}).selection["warm_started"] is False
@@ -728,7 +730,7 @@ def test_only_several_candidates_of_the_same_model_are_warm_started(spies):
     ],
 )
 def test_networks_and_ensembles_start_cold(spies, estimator, params, grid):
-    data = made("regression", ragged=True)
+    data = make_data("regression", ragged=True)
     job = cell_of(
         SPLITS["random"],
         metrics=("mse",),
@@ -741,7 +743,7 @@ def test_networks_and_ensembles_start_cold(spies, estimator, params, grid):
 
 def test_a_failed_candidate_has_a_reason_and_the_others_are_scored(spies):
     job = cell_of(SPLITS["random"], on="folds", grid={"alpha": ["much", 1.0]})
-    (selection, *_) = searched(job, made())
+    (selection, *_) = searched(job, make_data())
     assert selection["scores"][0] is None
     assert selection["scores"][1] is not None
     assert selection["errors"][0]
@@ -750,7 +752,9 @@ def test_a_failed_candidate_has_a_reason_and_the_others_are_scored(spies):
 
 
 def test_candidates_that_do_not_converge_are_marked(spies):
-    (selection, *_) = searched(cell_of(SPLITS["random"], "Talking", on="folds"), made())
+    (selection, *_) = searched(
+        cell_of(SPLITS["random"], "Talking", on="folds"), make_data()
+    )
     assert selection["not_converged"] == [True, True]
     assert None not in selection["scores"]
 
@@ -769,7 +773,7 @@ def parts_of(data, *names, **job):
 
 
 def test_methods_share_prepared_rows_only_for_the_same_rows(no_parts):
-    data = made()
+    data = make_data()
     first, again, other = parts_of(data, "random", "random", "validation")
     assert again[0] is first[0]
     assert other[0] is not first[0]
@@ -778,14 +782,14 @@ def test_methods_share_prepared_rows_only_for_the_same_rows(no_parts):
     )
     assert scaled[0] is not first[0]
     assert scaled[1] is not None
-    assert fit._prepare(cell_of(SPLITS["random"]), made())[0] is not first[0]
+    assert fit._prepare(cell_of(SPLITS["random"]), make_data())[0] is not first[0]
     assert len(no_parts) == 4
 
 
 def test_prepared_rows_are_limited_in_bytes_and_the_last_used_are_kept(
     no_parts, monkeypatch
 ):
-    data = made()
+    data = make_data()
     sizes = [
         fit._estimate_bytes(part)
         for part, _ in parts_of(data, "random", "validation", "kfold")

@@ -50,8 +50,8 @@ def test_a_package_with_another_version_is_inspected(monkeypatch):
     assert "alphas" in interface(path).names
 
 
-def test_classes_and_functions_of_the_user_are_inspected(own):
-    own.write(
+def test_classes_and_functions_of_the_user_are_inspected(own_package):
+    own_package.write(
         "kinds.py",
         """
         from own.models import Ridge
@@ -101,7 +101,7 @@ def test_classes_and_functions_of_the_user_are_inspected(own):
         ("sklearn.linear_model:Rigde", "Did you mean 'Ridge'?"),
     ],
 )
-def test_unknown_modules_and_names_are_reported(own, path, message):
+def test_unknown_modules_and_names_are_reported(own_package, path, message):
     with pytest.raises(ConfigError) as refused:
         interface(path)
     assert message in str(refused.value)
@@ -117,8 +117,8 @@ def test_unknown_modules_and_names_are_reported(own, path, message):
         (b"raise SystemExit(3)\n", "SystemExit: 3"),
     ],
 )
-def test_modules_that_cannot_be_imported_are_reported(own, source, message):
-    (own.root / "own" / "models.py").write_bytes(source)
+def test_modules_that_cannot_be_imported_are_reported(own_package, source, message):
+    (own_package.root / "own" / "models.py").write_bytes(source)
     with pytest.raises(ConfigError) as refused:
         interface("own.models:Ridge")
     assert message in str(refused.value)

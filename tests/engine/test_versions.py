@@ -130,67 +130,71 @@ def test_the_reason_names_all_changed_versions(monkeypatch):
 # --- modules of the user
 
 
-def test_code_in_imported_modules_counts_too(own):
+def test_code_in_imported_modules_counts_too(own_package):
     before = source_digests("own.models")
     assert set(before) == {"own/__init__.py", "own/models.py", "own/helper.py"}
-    own.write(
+    own_package.write(
         "models.py",
         "# a comment\n\n"
-        + (own.root / "own" / "models.py").read_text().replace(", y)", ",  y)"),
+        + (own_package.root / "own" / "models.py").read_text().replace(", y)", ",  y)"),
     )
     assert source_digests("own.models") == before
-    own.write(
+    own_package.write(
         "helper.py",
-        (own.root / "own" / "helper.py").read_text().replace("1.0 *", "1.0 +"),
+        (own_package.root / "own" / "helper.py").read_text().replace("1.0 *", "1.0 +"),
     )
     assert changed(before, source_digests("own.models")) == {"own/helper.py"}
 
 
-def test_class_attributes_with_any_name_count(own):
-    own.write("models.py", "class Ridge:\n    facts = 1\n    def fit(self): ...\n")
+def test_class_attributes_with_any_name_count(own_package):
+    own_package.write(
+        "models.py", "class Ridge:\n    facts = 1\n    def fit(self): ...\n"
+    )
     before = source_digests("own.models")
-    own.write("models.py", "class Ridge:\n    facts = 2\n    def fit(self): ...\n")
+    own_package.write(
+        "models.py", "class Ridge:\n    facts = 2\n    def fit(self): ...\n"
+    )
     assert changed(before, source_digests("own.models")) == {"own/models.py"}
 
 
-def test_all_kinds_of_imports_are_followed(own):
-    own.write(
+def test_all_kinds_of_imports_are_followed(own_package):
+    own_package.write(
         "models.py",
         "from . import helper\ndef f():\n    from .part import number\n    import own.far.away\n",
     )
-    own.write("part/__init__.py", "from own.part.deep import number\n")
-    own.write("part/deep.py", "from ..sideways import *\nnumber = 1\n")
-    own.write("sideways.py", "")
-    own.write("far/__init__.py", "import own.far.started\n")
-    own.write("far/started.py", "")
-    own.write(
+    own_package.write("part/__init__.py", "from own.part.deep import number\n")
+    own_package.write("part/deep.py", "from ..sideways import *\nnumber = 1\n")
+    own_package.write("sideways.py", "")
+    own_package.write("far/__init__.py", "import own.far.started\n")
+    own_package.write("far/started.py", "")
+    own_package.write(
         "far/away.py",
         "import own.models, importlib\nimportlib.import_module('own.named')\n",
     )
-    own.write(
+    own_package.write(
         "named.py",
         "from importlib import import_module\nimport_module(name='x' + 'y'), __import__('own.called')\n",
     )
-    own.write("called.py", "")
-    own.write("unused.py", "")
+    own_package.write("called.py", "")
+    own_package.write("unused.py", "")
     names = "__init__ models helper part/__init__ part/deep sideways far/__init__ far/started far/away named called"
     assert set(source_digests("own.models")) == {
         f"own/{name}.py" for name in names.split()
     }
 
 
-def test_modules_outside_packages_and_in_folders_without_init_are_followed(own):
-    (own.root / "alone.py").write_text("import plain.inside\n")
-    (own.root / "plain").mkdir()
-    (own.root / "plain" / "inside.py").write_text("")
+def test_modules_outside_packages_and_in_folders_without_init_are_followed(own_package):
+    (own_package.root / "alone.py").write_text("import plain.inside\n")
+    (own_package.root / "plain").mkdir()
+    (own_package.root / "plain" / "inside.py").write_text("")
     assert set(versions_of(["alone:f"])) == {"protocol", "alone.py", "plain/inside.py"}
 
 
-def test_a_module_without_source_counts_by_its_bytes(own):
-    source = own.write("binary.py", "x = 1\n")
+def test_a_module_without_source_counts_by_its_bytes(own_package):
+    source = own_package.write("binary.py", "x = 1\n")
     py_compile.compile(str(source), cfile=str(source.with_suffix(".pyc")))
     source.unlink()
-    own.write("models.py", "import own.binary\n")
+    own_package.write("models.py", "import own.binary\n")
     before = source_digests("own.models")
     assert "own/binary.pyc" in before
     source.with_suffix(".pyc").write_bytes(
@@ -199,8 +203,10 @@ def test_a_module_without_source_counts_by_its_bytes(own):
     assert changed(before, source_digests("own.models")) == {"own/binary.pyc"}
 
 
-def test_installed_packages_are_not_followed(own):
-    own.write("models.py", "import sklearn.linear_model, numpy, json, mtlrun.metrics\n")
+def test_installed_packages_are_not_followed(own_package):
+    own_package.write(
+        "models.py", "import sklearn.linear_model, numpy, json, mtlrun.metrics\n"
+    )
     assert set(source_digests("own.models")) == {"own/__init__.py", "own/models.py"}
 
 
@@ -208,10 +214,12 @@ def test_installed_packages_are_not_followed(own):
     "folder",
     ["lib/python3/dist-packages", ".local/lib/python3.11/site-packages", "target"],
 )
-def test_packages_are_installed_wherever_distributions_are(own, monkeypatch, folder):
+def test_packages_are_installed_wherever_distributions_are(
+    own_package, monkeypatch, folder
+):
     # Debian's folder, the user's, and that of `pip install --target` have the metadata
     # of distributions.
-    site = own.root / folder
+    site = own_package.root / folder
     (site / "their").mkdir(parents=True)
     (site / "their" / "__init__.py").write_text("import own.helper\n")
     (site / "their-1.2.dist-info").mkdir()
@@ -221,7 +229,7 @@ def test_packages_are_installed_wherever_distributions_are(own, monkeypatch, fol
     (site / "their-1.2.dist-info" / "RECORD").write_text("their/__init__.py,,\n")
     monkeypatch.syspath_prepend(site)
     methods._distributions_by_package.cache_clear()
-    own.write("models.py", "import their\n")
+    own_package.write("models.py", "import their\n")
     assert set(source_digests("own.models")) == {"own/__init__.py", "own/models.py"}
     assert versions_of(["their:Model"])["their"] == "1.2"
     methods._distributions_by_package.cache_clear()
@@ -238,14 +246,14 @@ def test_a_package_on_the_path_belongs_to_the_user(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "source", [b"class Ridge(:\n", b"x = '\x00'\n", b"x = '\xff'\n"]
 )
-def test_a_file_that_is_not_python_is_named(own, source):
-    (own.root / "own" / "models.py").write_bytes(source)
+def test_a_file_that_is_not_python_is_named(own_package, source):
+    (own_package.root / "own" / "models.py").write_bytes(source)
     with pytest.raises(ConfigError, match=r"models\.py"):
         source_digests("own.models")
 
 
-def test_a_dangling_link_is_not_a_module(own):
-    (own.root / "own" / "broken.py").symlink_to(own.root / "nowhere.py")
+def test_a_dangling_link_is_not_a_module(own_package):
+    (own_package.root / "own" / "broken.py").symlink_to(own_package.root / "nowhere.py")
     assert set(source_digests("own.broken")) == {"own/__init__.py"}
 
 

@@ -231,13 +231,13 @@ def versions_of_case(name, params):
     }
 
 
-def differences(name, stored, found):
+def differences(name, stored, actual):
     """Return the differences from the stored solution beyond the tolerance of the
     fit.
     """
     tolerance = SETTINGS.get(name, TIGHT).get("tol", 1e-11)
     problems = []
-    for key, value in found.items():
+    for key, value in actual.items():
         if key == "gap":  # It is only a bound of an error.
             problems += [key] * (value > max(2 * stored.get("gap", 0), tolerance))
             continue

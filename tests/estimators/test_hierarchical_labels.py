@@ -215,18 +215,18 @@ def test_a_model_stores_no_rows():
 
 
 @pytest.mark.parametrize(
-    ("spread", "every", "slopes"),
+    ("spread", "all_tests", "slopes"),
     [
         ((0.0, 0.0, 0.0), False, False),
         ((1.0, 0.0, 0.0), True, False),
         ((0.5, 1.0, 0.0), True, True),
     ],
 )
-def test_tests_detect_in_which_coefficients_tasks_differ(spread, every, slopes):
+def test_tests_detect_in_which_coefficients_tasks_differ(spread, all_tests, slopes):
     X, y, ids, _ = table(T=40, n=30, spread=spread)
     model, rows = HierarchicalMTLClassifier(), {"task_id": ids}
     actual = model.test(X, y, **rows), model.test(X, y, "slopes", **rows)
-    assert [test.p_value < 0.01 for test in actual] == [every, slopes]
+    assert [test.p_value < 0.01 for test in actual] == [all_tests, slopes]
     assert [test.tested for test in actual] == ["all", "slopes"]
     columns = model.test(pd.DataFrame(X, columns=["a", "b"]), y, ["b", "a"], **rows)
     assert [(test.tested, test.p_value < 0.01) for test in columns] == [

@@ -147,7 +147,7 @@ def test_one_folder_contains_all_interpretations(file, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "place"),
+    ("old", "new", "location"),
     [
         # No main interpretation.
         ("main: {rule: convention}", "changes: {seed: 1}", ":12:3"),
@@ -167,13 +167,13 @@ def test_one_folder_contains_all_interpretations(file, tmp_path):
     ],
 )
 def test_invalid_interpretations_are_rejected_with_their_location(
-    file, old, new, place
+    file, old, new, location
 ):
     assert old in FILE
     file.write_text(FILE.replace(old, new))
     with pytest.raises(ConfigError) as caught:
         validate_file(file)
-    assert f"readings.yaml{place}" in str(caught.value), str(caught.value)
+    assert f"readings.yaml{location}" in str(caught.value), str(caught.value)
 
 
 def test_one_line_changes_a_group_of_methods_or_a_field_of_all_checks(file):

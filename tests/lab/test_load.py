@@ -51,7 +51,7 @@ def problems_of(lab, text, **options):
 
 
 @pytest.mark.parametrize(
-    ("option", "told"),
+    ("option", "message"),
     [
         ("seeed: 1", "(?i)did you mean 'seed'"),
         ("seed: -1", "at least 0, not -1"),
@@ -63,13 +63,13 @@ def problems_of(lab, text, **options):
         ("variant: vallue", "'value'"),
     ],
 )
-def test_options_of_a_data_set_are_checked_with_the_file(lab, option, told):
+def test_options_of_a_data_set_are_checked_with_the_file(lab, option, message):
     given = changed(
         "datasets: [digits]", f"datasets: [{{id: simulated-rmtl, {option}}}]"
     )
     text = problems_of(lab, given)
     assert text.startswith("bad.yaml:5:")
-    assert re.search(told, text)
+    assert re.search(message, text)
 
 
 def test_a_valid_file_loads(lab):

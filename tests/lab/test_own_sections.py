@@ -20,7 +20,7 @@ def with_datasets(lab, entries, split="split: {kind: random, train: 0.5, trials:
     return text.replace("split: {kind: random, train: 0.5, trials: 2}", split)
 
 
-def own(lab, extra, label="second"):
+def own_sections(lab, extra, label="second"):
     return f"[{lab.data}, {lab.data[:-1]}, label: {label}, {extra}}}]"
 
 
@@ -36,7 +36,7 @@ def test_unset_options_do_not_change_the_key(lab):
 def test_a_data_set_may_have_its_own_split_metrics_and_features(lab):
     text = with_datasets(
         lab,
-        own(
+        own_sections(
             lab,
             "split: {kind: kfold, folds: 3}, metrics: [accuracy, auc], features: standardize",
         ),
@@ -87,13 +87,13 @@ def test_the_experiment_needs_no_split_if_each_data_set_has_one(lab):
 )
 def test_invalid_options_of_a_data_set_are_rejected(lab, extra, message):
     with pytest.raises(ConfigError, match=message):
-        lab.plan(with_datasets(lab, own(lab, extra)))
+        lab.plan(with_datasets(lab, own_sections(lab, extra)))
 
 
 def test_a_swept_ratio_needs_random_splits(lab):
-    text = with_datasets(lab, own(lab, "split: {kind: kfold, folds: 3}")).replace(
-        "kind: evaluate", "kind: sweep"
-    )
+    text = with_datasets(
+        lab, own_sections(lab, "split: {kind: kfold, folds: 3}")
+    ).replace("kind: evaluate", "kind: sweep")
     with pytest.raises(
         ConfigError, match="a kfold split has no 'train' that could change"
     ):

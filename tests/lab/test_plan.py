@@ -26,16 +26,16 @@ SHARED = """\
 """
 
 
-def keys(made):
-    return {name: key for key, name in made.names.items()}
+def keys(run_plan):
+    return {name: key for key, name in run_plan.names.items()}
 
 
-def states(made):
-    return [state.name for state in job_states(made)]
+def states(run_plan):
+    return [state.name for state in job_states(run_plan)]
 
 
-def left(made):
-    return missing_jobs(made, made.store())
+def left(run_plan):
+    return missing_jobs(run_plan, run_plan.store())
 
 
 def test_jobs_have_the_order_of_the_table(lab):

@@ -83,7 +83,7 @@ def test_columns_may_be_quantities_and_rows_tasks(write):
 
 
 @pytest.mark.parametrize(
-    ("table", "place"),
+    ("table", "location"),
     [
         (
             "data set,STL,MTL\nschool,84.5,8x\n",
@@ -104,9 +104,9 @@ def test_columns_may_be_quantities_and_rows_tasks(write):
         ),
     ],
 )
-def test_an_invalid_cell_is_located(write, table, place):
+def test_an_invalid_cell_is_located(write, table, location):
     path = write(table)
-    with pytest.raises(ConfigError, match=place) as caught:
+    with pytest.raises(ConfigError, match=location) as caught:
         validate_file(path)
     assert "as printed" in caught.value.remedy
 

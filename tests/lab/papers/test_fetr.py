@@ -33,14 +33,14 @@ RAGGED = Dataset(
 )
 
 
-def named(measure, found):
+def named(measure, result):
     """Check that the quantities are declared and everything is plain data."""
-    assert set(found.values) <= set(measure.declaration.quantities)
-    assert all(type(v) is float for v in found.values.values())
-    for curve in found.curves.values():
+    assert set(result.values) <= set(measure.declaration.quantities)
+    assert all(type(v) is float for v in result.values.values())
+    for curve in result.curves.values():
         assert len(curve.x) == len(curve.y)
         assert type(curve.y[0]) is float
-    return found
+    return result
 
 
 # ---------------------------------------------------------------- W-step

@@ -47,7 +47,7 @@ def test_a_ratio_is_checked(maker, bound, verdict):
 
 
 @pytest.mark.parametrize(
-    ("about", "verdict"),
+    ("size", "verdict"),
     [
         (4.0, "confirmed"),
         (7.9, "confirmed"),
@@ -55,21 +55,21 @@ def test_a_ratio_is_checked(maker, bound, verdict):
         (1.9, "not confirmed"),
     ],
 )
-def test_a_size_is_met_within_a_factor_of_two(maker, about, verdict):
+def test_a_size_is_met_within_a_factor_of_two(maker, size, verdict):
     check = {
         "kind": "ratio",
         "quantity": "seconds",
         "of": "APG-RMTL",
         "over": DC,
-        "about": about,
+        "about": size,
     }
     claim = verdict_of(maker.fill(), check)  # 4.00
     assert claim.verdict == verdict
-    assert f"about {about:g}" in claim.why
+    assert f"about {size:g}" in claim.why
 
 
 @pytest.mark.parametrize(
-    ("about", "bound", "verdict"),
+    ("size", "bound", "verdict"),
     [
         (1.9, "lower", "not confirmed"),
         (4.0, "lower", "undecided"),
@@ -79,13 +79,13 @@ def test_a_size_is_met_within_a_factor_of_two(maker, about, verdict):
         (8.1, "upper", "not confirmed"),
     ],
 )
-def test_a_bound_can_only_lie_beyond_a_size(maker, about, bound, verdict):
+def test_a_bound_can_only_lie_beyond_a_size(maker, size, bound, verdict):
     check = {
         "kind": "ratio",
         "quantity": "seconds",
         "of": "APG-RMTL",
         "over": DC,
-        "about": about,
+        "about": size,
         "bound": bound,
     }
     assert verdict_of(maker.fill(), check).verdict == verdict

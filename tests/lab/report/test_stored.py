@@ -34,7 +34,7 @@ RUN, MODEL = "dcrmtl/table2/smoke", "compare/t/model"
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def results(tmp_path_factory):
     """Return results of a run, and a comparison with its model."""
     root = tmp_path_factory.mktemp("stored")
     before = Path.cwd()
@@ -78,7 +78,7 @@ FILES = {
 }
 
 
-def places(value, depth=4, path=()):
+def paths_of(value, depth=4, path=()):
     """Yield the paths of the parts of a value; only the first ones of lists and of long
     mappings.
     """
@@ -91,21 +91,21 @@ def places(value, depth=4, path=()):
     )
     for key, part in parts if depth else ():
         if isinstance(part, dict | list):
-            yield from places(part, depth - 1, (*path, key))
+            yield from paths_of(part, depth - 1, (*path, key))
         else:
             yield (*path, key)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
-def test_altered_files_are_rejected_or_read(made, name):
-    file, read = made / name, FILES[name]
+def test_altered_files_are_rejected_or_read(results, name):
+    file, read = results / name, FILES[name]
     before = file.read_text()
     content = json.loads(before)
     was_sealed = content.pop("digest", None) is not None
     refused = tried = 0
     try:
-        for number, path in enumerate(places(content)):
+        for number, path in enumerate(paths_of(content)):
             for other in (OTHERS[number % 9], OTHERS[(number + 4) % 9]):
                 altered = copy.deepcopy(content)
                 inner = altered
@@ -117,7 +117,7 @@ def test_altered_files_are_rejected_or_read(made, name):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     try:
-                        read(made)
+                        read(results)
                     except UserError as error:
                         refused += bool(error.remedy)
     finally:
@@ -145,33 +145,33 @@ def test_oversized_json_is_not_read(tmp_path, monkeypatch):
         read_json(tmp_path / "run.json")
 
 
-def test_a_plan_without_a_digest_counts_as_altered(made):
-    file = made / RUN / "run.json"
+def test_a_plan_without_a_digest_counts_as_altered(results):
+    file = results / RUN / "run.json"
     before = file.read_text()
-    assert not read_run(made / RUN).altered
+    assert not read_run(results / RUN).altered
     content = json.loads(before)
     del content["digest"]
     try:
         file.write_text(json.dumps(content))
-        assert read_run(made / RUN).altered
-        assert any("run.json" in line for line in build_report(made / RUN).summary)
+        assert read_run(results / RUN).altered
+        assert any("run.json" in line for line in build_report(results / RUN).summary)
         content["title"] = "a\u2028b"
         file.write_text(json.dumps(sealed(content)))
         assert read_raw(file)["title"] == "a\u2028b"
-        assert not read_run(made / RUN).altered, (
+        assert not read_run(results / RUN).altered, (
             "the digest is of the text as it was written"
         )
     finally:
         file.write_text(before)
 
 
-def test_a_damaged_pack_matters_only_without_the_job_files(made, tmp_path):
-    shutil.copytree(made, tmp_path / "runs")
+def test_a_damaged_pack_matters_only_without_the_job_files(results, tmp_path):
+    shutil.copytree(results, tmp_path / "runs")
     folder = tmp_path / "runs" / RUN
     (folder / PACKED).write_bytes((folder / PACKED).read_bytes()[:-20])
     report = build_report(folder)
     assert not report.run.unreadable
-    assert report.job_counts == build_report(made / RUN).job_counts
+    assert report.job_counts == build_report(results / RUN).job_counts
     shutil.rmtree(tmp_path / "runs" / "cells")
     with pytest.raises(DataError, match=PACKED) as caught:
         build_report(folder)
