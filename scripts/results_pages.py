@@ -79,37 +79,39 @@ MOST_HELD = 6
 
 #: What the columns and verdicts of a table of claims mean.
 LEGEND = (
-    "The *threshold* is what a claim needs to hold: the number that the paper prints or, where it "
-    "prints none, our bound. *Ours* is the range of what we find, over data sets and "
-    "methods, under our main interpretation of the paper. A claim *holds in part* if more "
-    'than half of its comparisons hold; one that says "usually" or "probably" *holds* then, '
-    'and one that says "every", "consistently" or "best" needs all of them. The verdict '
-    "also counts the other plausible interpretations (below): a claim *depends on the "
-    "interpretation* if it holds under some and not under others. It is *undecided* where "
-    "the difference is too small to tell, where a number is missing, or where a fit did not "
-    "converge and what is left to gain could change the verdict, and *not testable here* "
-    "where our runs lack the data, the program or the measurement. A point of AUC or "
-    "accuracy is 0.01. Each verdict leads to the report with every comparison behind it."
+    "The *threshold* is the value that a claim needs to hold: the number printed in"
+    " the paper or, if there is none, our bound. *Ours* is the range of our results"
+    " over data sets and methods, under our main interpretation of the paper. A "
+    "claim *holds in part* if more than half of its comparisons hold; a claim with "
+    '"usually" or "probably" then *holds*, and a claim with "every", "consistently"'
+    ' or "best" needs all of them. The verdict also counts the other plausible '
+    "interpretations (below): a claim *depends on the interpretation* if it holds "
+    "under some and not under others. It is *undecided* if the difference is too "
+    "small to tell, if a number is missing, or if a fit did not converge and the "
+    "remaining improvement could change the verdict, and *not testable here* if our"
+    " runs lack the data, the program or the measurement. A point of AUC or "
+    "accuracy is 0.01. Each verdict links to the report with all comparisons behind"
+    " it."
 )
 
 #: Above the table of claims on other data.
 OTHER_DATA_LEGEND = (
-    "These rows test claims of the paper on data that the paper does not use: simulated "
-    "stand-ins for its own, and public tables of the same kind. They speak neither for "
-    "nor against its numbers."
+    "These rows test claims of the paper on data that the paper does not use: "
+    "simulated replacements of its own data, and public tables of the same kind. "
+    "They neither support nor refute its numbers."
 )
 
 #: Above the table of audits.
 AUDIT_LEGEND = (
-    "These rows recompute no results. They ask whether the numbers that the paper prints, or the "
-    "files that its authors published, support a sentence of its text."
+    "These rows recompute no results. They check whether the numbers printed in the"
+    " paper, or the files published by its authors, support a sentence of its text."
 )
 
 #: Above the table of our claims.
 OURS_LEGEND = (
-    "These claims are ours and do not count above: what we say of our own solvers and of "
-    "the methods, and statements that can be read off the paper's tables and figures but "
-    "that its text does not make."
+    "These claims are ours and do not count above: statements about our own solvers"
+    " and about the methods, and statements that can be read off the paper's tables"
+    " and figures but that its text does not make."
 )
 
 
