@@ -1,23 +1,24 @@
-"""The statistician's tools on the tables of the atlas: statsmodels and lme4, on the
-rows and splits of the run.
+"""Statistical packages on the tables of the atlas: statsmodels and lme4 on the rows and
+splits of the run.
 
 ``python benchmarks/atlas_mixed_models.py results/atlas/gain/quick`` fits linear mixed
 models to the tables with groups and a number to predict, and writes
-``results/atlas/mixed_models.csv``. Every line is a table at some number of training
-rows per task under one seed, as in the run: the same five folds, the same training
-rows, the same error. Models are a random intercept per task (``intercept``), and one
-with random slopes of all columns, with a full covariance (``slopes``), fitted by REML
-with the defaults of ``statsmodels.MixedLM``, of ``lme4::lmer`` where Rscript has it
+``results/atlas/mixed_models.csv``. Each line is a table with some number of training
+rows per task and one seed, as in the run: the same five folds, training rows and error.
+Models are a random intercept per task (``intercept``), and one with random slopes of
+all columns, with a full covariance (``slopes``), fitted by REML with the defaults of
+``statsmodels.MixedLM``, of ``lme4::lmer`` if Rscript has it
 (`benchmarks/lme4_predictions.R`), and of `HierarchicalMTL` (``mtlrun``). Columns are
-standardized on the training rows, and those that depend on others left out. A model
-that fails in a fold, or takes more than `LIMIT` processor seconds for it, has no error;
-there are no slopes of more than `MOST_SLOPES` columns. Nothing is tuned. ``noted``
-counts the folds that a note is of.
+standardized on the training rows, and collinear columns are left out. A model that
+fails in a fold, or takes more than `LIMIT` processor seconds for it, has no error; at
+most `MOST_SLOPES` columns have slopes. Nothing is tuned. ``noted`` counts the folds
+with a note.
 
-The gain is over the best method without sharing, whose error is that of the run;
-``ours`` is that of `HierarchicalMTL` there, which chooses its covariance. Seconds are
-processor time of all folds, without loading packages. The mean of each task is computed
-again, and its error must be that of the run: rows and splits are the same.
+The gain is relative to the best method without sharing, with its error from the run;
+``ours`` is the gain of `HierarchicalMTL` in the run, which selects its covariance.
+Seconds are processor time of all folds, without loading packages. The mean of each task
+is recomputed, and its error must equal that of the run, which shows that rows and
+splits are the same.
 """
 
 from __future__ import annotations
@@ -273,8 +274,8 @@ def written(
     tables: list[str],
     lines: list[dict[str, Any]],
 ) -> None:
-    """Write the lines of some tables; those of other tables stay, in the order of
-    the run.
+    """Write the lines of some tables; lines of other tables stay, in the order of the
+    run.
     """
     kept = []
     if path.is_file():

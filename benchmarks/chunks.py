@@ -3,8 +3,8 @@ in memory, and SGD.
 
 ``python benchmarks/chunks.py`` writes Parquet files of 1e8 values (1e6 x 100, 200
 tasks) below a temporary folder and prints all tables; ``--rows 10000000`` makes it 1e9.
-CPU seconds, which do not count what other processes take, are measured side by side:
-file by file, first one then the other.
+CPU seconds, which other processes hardly affect, are measured side by side: the two
+programs alternate file by file.
 """
 
 from __future__ import annotations
@@ -229,8 +229,8 @@ def against_sgd(folder: Path) -> None:
 
 
 def peak(folder: Path, command: str) -> dict[str, float]:
-    """Return peak memory and seconds of a pass, or of a whole comparison, in a
-    process of its own.
+    """Return peak memory and seconds of a pass, or of a complete comparison, in a
+    subprocess.
     """
     done = subprocess.run(
         [sys.executable, __file__, "--child", command, str(folder)],

@@ -1,12 +1,12 @@
-"""`mtlrun compare` on published tables with groups: where hierarchical models lead, and
-where they do not.
+"""`mtlrun compare` on published tables with groups: when hierarchical models are best.
 
 The thirteen tables of the folder ``grouped`` (a csv.gz each), School with its 139
-schools and Landmine with its 29 fields. Each table has the default methods and folds of
-`compare`; row numbers, identifiers and tasks of less than four rows are dropped first.
+schools and Landmine with its 29 fields. Each table uses the default methods and folds
+of `compare`; row numbers, identifiers and tasks with fewer than four rows are dropped
+first.
 
 Run with: python benchmarks/compare_grouped.py FOLDER --output grouped.jsonl; finished
-tables are not computed again.
+tables are not recomputed.
 """
 
 from __future__ import annotations

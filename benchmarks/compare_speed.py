@@ -1,13 +1,13 @@
-"""How long `mtlrun compare` takes, where its time goes, and what a script written by
-hand with scikit-learn takes.
+"""Time of `mtlrun compare`, its parts, and the time of a handwritten scikit-learn
+script.
 
 The tables are simulated ones of 40 tasks, sleepstudy, School, and the multilabel tables
-emotions and scene. Each has the default methods and folds. The command is what people
-type; the next columns are of `mtlrun.compare` in Python, which writes no leaderboards
-on the way. CPU seconds are those of all processes; the share of fits is the time inside
-`fit` of the models (solvers, trees) in a run of one process. The script by hand has the
-same folds: ridge and Lasso per task with their own cross-validation, boosted trees per
-task, extra trees on one-hot tasks (ragged) or several outputs (shared).
+emotions and scene. Each uses the default methods and folds. The first column is the
+command; the next columns are `mtlrun.compare` in Python, which writes no intermediate
+leaderboards. CPU seconds are those of all processes; the share of fits is the time
+inside `fit` of the models (solvers, trees) in a run of one process. The script by hand
+has the same folds: ridge and Lasso per task with their own cross-validation, boosted
+trees per task, extra trees on one-hot tasks (ragged) or several outputs (shared).
 
 Run with: python benchmarks/compare_speed.py FOLDER [TABLE ...] [--repeats 3] [--jobs
 2]; FOLDER is that of the data.
@@ -88,8 +88,8 @@ def table(name: str, folder: Path) -> tuple[Any, dict[str, Any]]:
 
 
 def one(name: str, folder: Path, jobs: int, *, by_hand: bool) -> dict[str, float]:
-    """Compare the default methods on a table in this process, or do the script by
-    hand; return what it took.
+    """Compare the default methods on a table in this process, or run the handwritten
+    script; return its times.
     """
     import mtlrun
 
@@ -120,8 +120,8 @@ def one(name: str, folder: Path, jobs: int, *, by_hand: bool) -> dict[str, float
 
 
 def command(name: str, folder: Path, jobs: int) -> float:
-    """Return the wall seconds of the command as people type it, the unfinished
-    leaderboards and the page included.
+    """Return the wall seconds of the command, including unfinished leaderboards and the
+    page.
     """
     data, options = table(name, folder)
     words = [

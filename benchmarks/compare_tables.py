@@ -1,15 +1,15 @@
-"""`mtlrun compare` on twelve tables, beside the best model of scikit-learn that is
-fitted by hand on the same folds.
+"""`mtlrun compare` on twelve tables, and the best of some scikit-learn models on the
+same folds.
 
 Nine tables are real, three are simulated with tasks that are equal, unrelated or in
-groups. The files lie in a folder: ``school.mat`` and ``LandmineData.mat`` (cells),
+groups. The files are in a folder: ``school.mat`` and ``LandmineData.mat`` (cells),
 ``yeast.arff`` ... with their ``.xml``, ``wq.arff`` ... Each table has the default
 methods; the models of scikit-learn are linear models with their own cross-validation
 per task, boosted trees per task, and extra trees with several outputs (shared rows) or
 one-hot tasks (ragged).
 
 Run with: python benchmarks/compare_tables.py FOLDER --output tables.jsonl; finished
-tables are not computed again.
+tables are not recomputed.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def table(name: str, folder: Path) -> tuple[Any, dict[str, Any]]:
 
 
 def dataset_of(data: Any, options: dict[str, Any]) -> Dataset:
-    """Return a table with its options as `compare` reads it; tasks of less than four
+    """Return a table with its options as `compare` reads it; tasks with fewer than four
     rows are left out.
     """
     data, labels = label_list(data, None, other=bool(options))
@@ -239,8 +239,8 @@ def _forest(part: TrainTestData, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
 
 
 def cpu_seconds() -> float:
-    """Return the CPU seconds of this process and of all processes that it started,
-    which are ended for that.
+    """Return the CPU seconds of this process and of its child processes, which are
+    ended first.
     """
     get_reusable_executor().shutdown(wait=True)
     used = [

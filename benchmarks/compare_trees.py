@@ -3,15 +3,15 @@ and fixed numbers of leaves.
 
 On every table that has enough rows per task for boosted trees, a model per task and a
 model of all tasks are fitted with several numbers of leaves on the splits of `compare`,
-and on the folds inside their training rows. From these follow what each rule would have
-chosen, and its error on the test rows:
+and on the folds inside their training rows. These give the selection of each rule, and
+its error on the test rows:
 
 * *searched*: the smallest mean error of three folds among the leaves at both ends;
 * *halved*: the smallest error of the first fold among them;
 * a number: always so many leaves.
 
 Run with: python benchmarks/compare_trees.py FOLDER [TABLE ...] [--repeats 1] [--output
-trees.jsonl]; FOLDER is that of the data; finished tables are not computed again.
+trees.jsonl]; FOLDER is that of the data; finished tables are not recomputed.
 """
 
 from __future__ import annotations
@@ -96,9 +96,7 @@ def table(name: str, folder: Path) -> tuple[Any, dict[str, Any]]:
 def errors(
     candidate: Candidate, part: TrainTestData, leaves: int, metric: str
 ) -> float:
-    """Return the error of a model on the test rows of a part; of AUC, what is
-    missing to 1.
-    """
+    """Return the error of a model on the test rows of a part; for AUC, 1 - AUC."""
     grown = with_params(candidate.params, dict.fromkeys(candidate.grid, leaves))
     model = part.rows.fit(build({"estimator": candidate.estimator, "params": grown}))
     score = part.score(model, part.predict(model, many=True), [metric], "task")[
@@ -150,8 +148,8 @@ def measure(name: str, folder: Path, repeats: int) -> list[dict[str, Any]]:
 
 
 def summary(lines: list[dict[str, Any]]) -> str:
-    """Return, per kind of trees, what each rule changes of the error of the search,
-    in percent per table.
+    """Return, per kind of trees, the change of the error by each rule, in percent per
+    table.
     """
     rows = []
     for label, leaves in LEAVES.items():
@@ -192,9 +190,7 @@ def summary(lines: list[dict[str, Any]]) -> str:
 
 
 def _chosen(line: dict[str, Any], leaves: tuple[int, ...], folds: int) -> float:
-    """Return the test error of the leaves, first or last, that are best on the first
-    folds.
-    """
+    """Return the test error of the number of leaves that is best on the first folds."""
     ends = [line[str(leaves[0])], line[str(leaves[-1])]]
     return float(min(ends, key=lambda end: np.nanmean(end["folds"][:folds]))["test"])
 

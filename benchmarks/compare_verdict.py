@@ -13,7 +13,7 @@ The verdict that `compare` gave before it asked for both alternatives is recorde
 the gain over the better of the independent and pooled methods by inner scores.
 
 Run with: python benchmarks/compare_verdict.py --seeds 100 --output verdict.jsonl;
-several regimes by --regime, methods by --methods A,B. A run goes on where it stopped.
+several regimes by --regime, methods by --methods A,B. An interrupted run resumes.
 ``--methods closed-form`` has three ridge regressions instead, one per strategy, each
 with four strengths: per task, pooled, and shrunken towards the mean of the tasks. They
 are solved in closed form, so that hundreds of tables take minutes, and their errors on
@@ -254,9 +254,7 @@ def fit_ridges(
 def fit_rows(
     family: str, data: Dataset, rows: np.ndarray, n_tasks: int, alpha: float
 ) -> np.ndarray:
-    """Fit a ridge regression to some rows; short tasks are filled with rows of
-    zeros.
-    """
+    """Fit a ridge regression to some rows; short tasks are padded with rows of zeros."""
     task_id = np.asarray(data.task_id)[rows]
     order = np.argsort(task_id, kind="stable")
     sizes = np.bincount(task_id, minlength=n_tasks)

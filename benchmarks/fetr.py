@@ -4,8 +4,7 @@ Usage: python benchmarks/fetr.py [--quick] [--data-dir DIR]
 
 Rows: a whole FETR fit against projected gradient (X'X computed once, searched step) to
 the same objective; the W-step against scipy.linalg.solve_sylvester; a fit on School.
-Seconds are processor time: with one thread that is the time on the clock of an idle
-machine.
+Seconds are processor time: with one thread, this is the wall time of an idle machine.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ features (degree 8), not normalized, as in the published runs; pixels / 255.
 * mtk: SVMs with the multi-task kernel, to a relative duality gap of 1e-4: our own
   without intercept, which solves the problem of coordinate ascent; LIBSVM with an
   intercept (a problem of its own); and LIBSVM without one, for which it is given every
-  row twice, (x, y) and (-x, -y) with C/2 each. LIBSVM gets the loosest tolerance of a
-  list that is precise enough (which it could not know); its seconds include the kernel
-  matrix or the features, CPU seconds all. ">": not there before the limit.
+  row twice, (x, y) and (-x, -y) with C/2 each. LIBSVM gets the loosest sufficient
+  tolerance of a list (which it cannot know); its seconds include the kernel matrix or
+  the features. All are CPU seconds. ">": not reached before the limit.
 * landmine: seconds until the primal is within 1e-6 of the optimum, which is known.
 * liblinear: one task, C = 1, normalized strings; ours stops when its objective is not
   above LinearSVC's.
@@ -21,8 +21,7 @@ features (degree 8), not normalized, as in the published runs; pixels / 255.
   line per certificate; peak memory of the process. The large run: ``--only strings
   --strings 6400000 141 --C 10 --limit 3600``.
 
-The data are looked for under MTLRUN_DATA. ``--quick`` takes a part of the rows and
-fewer competitors.
+The data must be in MTLRUN_DATA. ``--quick`` uses fewer rows and fewer competitors.
 """
 
 import argparse

@@ -5,9 +5,9 @@ Usage: python benchmarks/group_mkl.py [--quick] [--data-dir DIR]
 
 Rows: the theta-step (limit 50 ms); a whole fit at a certified relative gap of 1e-3
 (limit 20 s), for several lam and C; a path of 11 values of lam from strong to weak, as
-a search walks it, warm against cold (at least 3 times faster); the printed algorithm,
-with its cycle. Seconds are those of the processor, which other programs hardly change.
-Without the data, clouds of the same sizes stand in, and the output says so.
+in a search, warm against cold (at least 3 times faster); the printed algorithm, with
+its cycle. Seconds are processor seconds, which other programs hardly affect. Without
+the data, clouds of the same sizes stand in, and the output says so.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def tasks_of_pairs(
 
 
 def load(data_dir: str | None, per_class: int) -> Tasks:
-    """Return the tasks of pendigits, or of clouds of the same sizes when the data
-    are not there.
+    """Return the tasks of pendigits, or simulated clouds of the same sizes if data are
+    missing.
     """
     try:
         data = load_dataset("pendigits", data_dir=data_dir)

@@ -2,10 +2,9 @@
 equal duality gap.
 
 Both minimize 1/2 ||Y - XW - b||^2 + alpha times row norms (or entries); scikit-learn
-divides by the rows. Its tolerance is a gap relative to ||Y||^2, ours one relative to
-the objective: it is given the one that stands for the same gap. The faster of Lasso
-with and without a Gram matrix counts. Times are the best of three, side by side in one
-process.
+divides by the rows. Its tolerance is a gap relative to ||Y||^2, ours is relative to the
+objective; both are set to the same gap. For the Lasso, the faster variant with or
+without a Gram matrix counts. Times are the best of three, side by side in one process.
 """
 
 import argparse

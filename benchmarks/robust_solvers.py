@@ -5,14 +5,13 @@ All in one process with one BLAS thread, set-up included. Objective: ||L||_* + l
 ||E||_{1,2} + beta * sum of losses on 40% of the rows, labels -1/+1, no intercept
 (School: the sums of squares and weights of its own paper).
 
-The competitor is timed twice: until its own certificate says 1e-4, and until its
-objective is within 1e-4 of the optimum, which it could not know (the optimum comes from
-a precise run of ours). Where the time allowed (--budget) does not suffice, the measured
-curve of the last half of the run is extrapolated, by a power law or an exponential,
-whichever is kinder to the competitor; such numbers are marked with a tilde. On
-eurlex-like, where APG needs hours, its iterations are counted in the eigenbasis of the
-design (the iterates are the same), and charged with the seconds that an iteration takes
-in its own form.
+The competitor is timed twice: until its own certificate reaches 1e-4, and until its
+objective is within 1e-4 of the optimum, which it cannot know (the optimum comes from a
+precise run of mtlrun). If the time limit (--budget) is too short, the measured curve of
+the last half of the run is extrapolated, by a power law or an exponential, whichever
+favors the competitor; such numbers are marked with a tilde. On eurlex-like, where APG
+needs hours, its iterations are counted in the eigenbasis of the design (the iterates
+are the same), and charged with the seconds that an iteration takes in its own form.
 """
 
 import argparse
@@ -61,9 +60,7 @@ Solver = Callable[..., SolverResult]
 
 @dataclass
 class Curve:
-    """Best primal and dual values of a run over time; stops the run when its time is
-    over.
-    """
+    """Best primal and dual values of a run over time; stops the run at its time limit."""
 
     budget: float
     begun: float = field(default_factory=time.perf_counter)
@@ -277,8 +274,7 @@ def count_apg(
     """Return the iterations of APG to a certificate of TOL and to an objective within
     TOL of `best`.
 
-    After `budget` seconds the certificate is not waited for; the count is then a lower
-    bound and called so.
+    After `budget` seconds the count is a lower bound and marked as such.
     """
     shape = (len(penalties), rotation.rank, rotation.data.n_tasks)
     run = ProximalRun(

@@ -1,9 +1,8 @@
-"""How long the line of `mtlrun compare` on tables that are alike takes: reading the
-file of the atlas, and the line.
+"""Time of the line of `mtlrun compare` on similar tables: reading the atlas file, and
+the line.
 
-Run with: python benchmarks/tables_like.py [DATASET ...] [--repeats 5]; every
-measurement is a process of its own, which has loaded what `compare` loads but the
-atlas.
+Run with: python benchmarks/tables_like.py [DATASET ...] [--repeats 5]; each measurement
+is a new process that has imported the modules of `compare`, but not the atlas.
 """
 
 from __future__ import annotations
@@ -29,9 +28,7 @@ print(time.perf_counter() - started[0], time.process_time() - started[1])
 
 
 def main() -> None:
-    """Print the medians of wall clock and processor time, with the least and the
-    most.
-    """
+    """Print the medians of wall and processor time, with minimum and maximum."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

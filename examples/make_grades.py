@@ -1,8 +1,8 @@
 """Simulate the grades of pupils in 25 schools: `python examples/make_grades.py` writes
 two tables beside this file.
 
-In simulated-grades.csv what helps a pupil differs from school to school; in
-simulated-grades-alike.csv it is the same everywhere. No real person is in them.
+In simulated-grades.csv effects differ between schools; in simulated-grades-alike.csv
+they are the same everywhere. The tables contain no real people.
 """
 
 from pathlib import Path

@@ -118,7 +118,7 @@ OURS_LEGEND = (
 def outcome(
     overview: Overview, paper: str, words: dict[str, Any], *, brief: bool = False
 ) -> list[str]:
-    """Return what became of a paper, in a few sentences; a `brief` account names the
+    """Return the outcome of a paper in a few sentences; a `brief` account names the
     claims that hold, if they are few.
 
     The page of the paper lists them.
@@ -288,8 +288,8 @@ def page(overview: Overview, paper: str, words: dict[str, Any], root: Path) -> s
 
 
 def _own(own: dict[str, str] | None) -> list[str]:
-    """Return how to use the method of the paper on a table of one's own: a sentence,
-    and what to type.
+    """Return how to use the method of the paper on the user's table: a sentence and
+    commands.
     """
     return (
         ["## On your own table", own["text"], f"```sh\n{own['command']}\n```"]
@@ -315,10 +315,10 @@ def _table(overview: Overview, claims: Sequence[tuple[RunReport, Any]]) -> Repor
 
 
 def _dependence(claim: Any) -> str:
-    """Say under which of the interpretations that count a claim holds or fails,
+    """State under which of the counted interpretations a claim holds or fails,
     whichever are fewer.
 
-    Where some leave it undecided, both are said: neither list implies the other.
+    If some leave it undecided, both lists are given, since neither implies the other.
     """
     decisive = {
         name: verdict
