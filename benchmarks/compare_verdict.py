@@ -254,7 +254,7 @@ def fit_ridges(
 def fit_rows(
     family: str, data: Dataset, rows: np.ndarray, n_tasks: int, alpha: float
 ) -> np.ndarray:
-    """Fit a ridge regression to some rows; short tasks are padded with rows of zeros."""
+    """Fit ridge regression to some rows; short tasks are padded with zero rows."""
     task_id = np.asarray(data.task_id)[rows]
     order = np.argsort(task_id, kind="stable")
     sizes = np.bincount(task_id, minlength=n_tasks)

@@ -60,7 +60,7 @@ Solver = Callable[..., SolverResult]
 
 @dataclass
 class Curve:
-    """Best primal and dual values of a run over time; stops the run at its time limit."""
+    """Best primal and dual values of a run over time; stops it at the time limit."""
 
     budget: float
     begun: float = field(default_factory=time.perf_counter)

@@ -1,4 +1,4 @@
-"""A custom method: ridge regression of each task towards the pooled ridge regression."""
+"""A custom method: ridge regression per task that shrinks towards the pooled one."""
 
 import numpy as np
 import pandas as pd

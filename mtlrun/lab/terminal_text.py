@@ -1,10 +1,11 @@
 """Text of the last report on the terminal, kept in the folder of its run.
 
-A run that is up to date prints this text again, and neither builds its report nor imports
-what a report needs. The text is bound to everything that it was made from: the plan (and
-with it the text of the experiment and the keys of its jobs), the content of all records,
-the files of the folder, the sources of mtlrun, the versions of the packages that compute
-and print a report, and the terminal. If any of them changes, the text is not used.
+A run that is up to date prints this text again, and neither builds its report nor
+imports what a report needs. The text is bound to everything that it was made from: the
+plan (and with it the text of the experiment and the keys of its jobs), the content of
+all records, the files of the folder, the sources of mtlrun, the versions of the
+packages that compute and print a report, and the terminal. If any of them changes, the
+text is not used.
 """
 
 from __future__ import annotations
