@@ -30,7 +30,7 @@ def test_sequences_may_span_several_lines():
     assert labels is None
 
 
-def test_letters_are_checked():
+def test_letters_are_normalized():
     sequences, _ = parse(b">x\nacgtun\n>y\nRYSWKM\n")
     assert sequences.tolist() == [b"ACGTTN", b"RYSWKM"]
 

@@ -21,7 +21,7 @@ def frequencies(strings: np.ndarray) -> np.ndarray:
     return np.stack([(strings == c).mean(axis=0) for c in b"ACGT"], axis=1)
 
 
-def test_simulated_strings_have_a_shape_and_a_site():
+def test_simulated_strings_have_the_requested_shape_and_a_site():
     data = simulate_splice(n=2001, length=42)
     assert data.X.dtype == "S42"
     assert data.tasks == ["fly", "mouse", "human", "cow"]
@@ -32,7 +32,7 @@ def test_simulated_strings_have_a_shape_and_a_site():
     assert all(s[69:71] == b"AG" for s in simulate_splice(n=50, length=141).X)
 
 
-def test_every_site_has_decoys():
+def test_the_number_of_decoys_per_site_is_respected():
     data = simulate_splice(n=40000, decoys=9)
     assert (data.y > 0).mean() == pytest.approx(0.1, abs=0.01)
 

@@ -28,7 +28,7 @@ def test_a_single_task_is_read():
     assert qid.tolist() == [0, 0]
 
 
-def test_the_index_base_is_detected():
+def test_the_index_base_may_be_zero():
     assert read_svmlight(TEXT, "t.svm", zero_based=True)[0].shape == (2, 4)
 
 
@@ -60,6 +60,6 @@ def test_the_first_unreadable_line_is_named(case):
     assert refused(content).startswith(f"t.svm:{line}: ")
 
 
-def test_files_without_rows_and_with_too_few_tasks_are_rejected():
+def test_files_without_rows_or_with_incomplete_tasks_are_rejected():
     assert "no rows" in refused(b"")
     assert "1 of 2 rows have a qid" in refused(b"1 qid:1 1:1\n1 1:1\n")

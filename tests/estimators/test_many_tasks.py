@@ -127,7 +127,7 @@ def test_eight_thousand_tasks_with_five_rows_are_fitted(graph):
     assert 0 <= model.gap_ <= 1e-4
 
 
-def test_five_thousand_single_tasks_are_fitted():
+def test_five_thousand_separate_tasks_are_fitted():
     X, y, ids = ragged(5_000, 5, 4)
     model = IndependentRidge().fit(X, y, task_id=ids)
     rows = ids == 777

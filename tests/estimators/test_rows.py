@@ -86,7 +86,7 @@ def test_scaled_targets_are_scaled_once(model, sparse, layout):
     check(model, *problem(layout, False, weighted=False, sparse=sparse))
 
 
-def test_models_with_other_class_weights_prepare_the_rows_again():
+def test_models_with_other_class_weights_are_fitted_correctly():
     X, y, ids, _ = problem("ragged", True, False)
     rows = TaskRows(X, y, ids)
     for weight in (None, "balanced", {1.0: 5.0, -1.0: 1.0}):

@@ -412,7 +412,7 @@ def test_invalid_overrides_are_named(lab, override, expected):
     assert problems_of(lab, VALID, overrides=[override]).startswith(expected)
 
 
-def test_experiments_have_names(tmp_path):
+def test_experiments_are_found_by_name(tmp_path):
     for name, extra in (
         ("a/table1", ""),
         ("b/table1", "default_for: table1\n"),

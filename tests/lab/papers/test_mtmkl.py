@@ -242,7 +242,7 @@ def test_the_repaired_authors_code_reports_its_best_iterate_including_the_first(
     assert actual.values["first"] == pytest.approx(np.mean(right), abs=0.005)
 
 
-def test_algorithm_2_starts_with_the_slopes_at_equal_weights(plane):
+def test_algorithm_2_runs_on_the_slopes_at_equal_weights(plane):
     printed, corrected = (
         algorithm_2(plane, seed=0, variant=v, kernels=KERNELS)
         for v in ("paper", "corrected")

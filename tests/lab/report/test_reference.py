@@ -75,7 +75,7 @@ def test_the_printed_precision_counts(maker):
         (auc(0.7, decimals=4, absolute=0.02), 0.04, 4, 0.02),
     ],
 )
-def test_the_tolerance_rule_is_documented(entry, std, n, tolerance):
+def test_the_tolerance_follows_its_rules(entry, std, n, tolerance):
     rules = [{"quantity": "seconds", "absolute": 9.0}, {"absolute": 0.001, "sigmas": 2}]
     actual = tolerance_of(
         Reference(**entry), [Tolerance(**rule) for rule in rules], std, n
