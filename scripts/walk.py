@@ -43,8 +43,8 @@ class Counts:
 # now, workers are forked from a server of the package's own, and packed statements of
 # the engine and of the reports became small functions with names.
 LIMITS = {
-    "reproduce": Counts(files=91, functions=950, classes=77),
-    "compare": Counts(files=123, functions=1180, classes=114),
+    "reproduce": Counts(files=91, functions=955, classes=77),
+    "compare": Counts(files=123, functions=1180, classes=115),
 }
 
 
