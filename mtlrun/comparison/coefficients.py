@@ -1,4 +1,4 @@
-"""How far a hierarchical model shrinks the coefficients of each task."""
+"""Coefficients of the tasks, and how far a hierarchical model shrinks them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import pandas as pd
+
 from mtlrun.comparison.gallery import longest_arrows
 from mtlrun.comparison.pictures import Shrinkage, ShrinkagePicture
 from mtlrun.engine.evaluation import innermost
 from mtlrun.errors import UnknownNameError
 from mtlrun.model.fitted import Model
 from mtlrun.model.plots import estimates_of
+from mtlrun.tables.report_table import Column, ReportTable, fixed_kind
 from mtlrun.utils.text import sanitize
 
 if TYPE_CHECKING:
     from mtlrun.estimators.hierarchical import Estimates
+
+#: Features in the table of coefficients on the page.
+MAX_SHOWN_FEATURES = 12
 
 
 def coefficient_title(name: str) -> str:
@@ -87,3 +93,28 @@ def _arrows(estimates: Estimates, tasks: Sequence[str], column: int) -> list[Shr
             shrunken = float(estimates.pooled[t, column])
             arrows.append(Shrinkage(sanitize(task), separate, shrunken, mean))
     return arrows
+
+
+def is_common(coefficients: pd.DataFrame) -> bool:
+    """Whether several tasks have the same intercept and coefficients."""
+    is_equal = coefficients == coefficients.iloc[0]
+    return len(coefficients) > 1 and bool(is_equal.all(axis=None))
+
+
+def coefficient_table(coefficients: pd.DataFrame) -> ReportTable:
+    """Return the intercept and the features with the largest coefficients.
+
+    A model that is the same for all tasks has a single row.
+    """
+    if is_common(coefficients):
+        coefficients = coefficients.iloc[:1].set_axis(["all tasks"])
+    features = coefficients.drop(columns="intercept")
+    sizes = features.abs().mean().sort_values(ascending=False, kind="stable")
+    names = ["intercept", *sizes.index[:MAX_SHOWN_FEATURES]]
+    columns = []
+    for name in names:
+        columns.append(Column(sanitize(name), fixed_kind(coefficients[name])))
+    rows = []
+    for task, values in coefficients[names].iterrows():
+        rows.append([sanitize(str(task)), *map(float, values)])
+    return ReportTable.of("task", *columns, rows=rows)

@@ -18,7 +18,12 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from mtlrun.comparison.coefficients import coefficient_arrows
+from mtlrun.comparison.coefficients import (
+    MAX_SHOWN_FEATURES,
+    coefficient_arrows,
+    coefficient_table,
+    is_common,
+)
 from mtlrun.comparison.evaluation import NMSE
 from mtlrun.comparison.gallery import (
     PICTURES_FILE,
@@ -59,17 +64,14 @@ from mtlrun.model.prediction_tables import scores_table, to_csv
 from mtlrun.model.train import Trained, save_training
 from mtlrun.tables.figures import Figure, Panel
 from mtlrun.tables.report_table import (
-    Column,
     ReportTable,
     Section,
     csv_grid,
-    fixed_kind,
     html_block,
     text_lines,
 )
 from mtlrun.utils.io import file_json, jsonable, write_atomic, writing
 from mtlrun.utils.outputs import publish
-from mtlrun.utils.text import sanitize
 
 #: Names of files and folders in the folder of a comparison.
 CHOSEN = "chosen.yaml"
@@ -104,8 +106,6 @@ RESULT_FILES = frozenset(
 MAX_REPR_LINES = 7
 #: Columns whose coefficients have arrows on the page.
 MAX_ARROW_COLUMNS = 2
-#: Features in the table of coefficients on the page.
-MAX_SHOWN_FEATURES = 12
 
 
 @dataclass(repr=False, kw_only=True)
@@ -575,7 +575,7 @@ class Comparison:
             figure = Figure("coefficients", title, panels)
             return Section(title, [text], [table]), figure
         whose = "Coefficient of each task"
-        if _is_common(self.coefficients):
+        if is_common(self.coefficients):
             whose = "Coefficients, which are the same for all tasks"
         text = f"{whose}, {unit}; at most {MAX_SHOWN_FEATURES} features. {pointer}"
         return Section(title, [text], [coefficient_table(self.coefficients)]), None
@@ -974,28 +974,3 @@ def _drawn(picture: Picture, ax: Any) -> Any:
 def _frame(table: ReportTable) -> pd.DataFrame:
     """Return a table of a report as a data frame."""
     return pd.DataFrame(table.rows, columns=[column.name for column in table.columns])
-
-
-def _is_common(coefficients: pd.DataFrame) -> bool:
-    """Whether several tasks have the same intercept and coefficients."""
-    is_equal = coefficients == coefficients.iloc[0]
-    return len(coefficients) > 1 and bool(is_equal.all(axis=None))
-
-
-def coefficient_table(coefficients: pd.DataFrame) -> ReportTable:
-    """Return the intercept and the features with the largest coefficients.
-
-    A model that is the same for all tasks has a single row.
-    """
-    if _is_common(coefficients):
-        coefficients = coefficients.iloc[:1].set_axis(["all tasks"])
-    features = coefficients.drop(columns="intercept")
-    sizes = features.abs().mean().sort_values(ascending=False, kind="stable")
-    names = ["intercept", *sizes.index[:MAX_SHOWN_FEATURES]]
-    columns = []
-    for name in names:
-        columns.append(Column(sanitize(name), fixed_kind(coefficients[name])))
-    rows = []
-    for task, values in coefficients[names].iterrows():
-        rows.append([sanitize(str(task)), *map(float, values)])
-    return ReportTable.of("task", *columns, rows=rows)
