@@ -3,11 +3,15 @@ automatically.
 """
 
 import ast
+import functools
 import json
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "mtlrun"
 CONFIGS = PACKAGE.parent / "configs"
@@ -64,6 +68,30 @@ MAX_LINES = 1000  # Including docstrings
 MAX_BODY = 75
 
 
+@functools.cache
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def _nodes(path: Path) -> list[ast.AST]:
+    """Return the import statements, functions and classes of a module."""
+    kinds = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef)
+    return [
+        node
+        for node in ast.walk(_parsed(path))
+        if isinstance(node, (*kinds, ast.ClassDef))
+    ]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def trees_of_this_file() -> Iterator[None]:
+    """Drop the trees after the last test: a million objects slow the others down."""
+    yield
+    _parsed.cache_clear()
+    _nodes.cache_clear()
+
+
 def _name(path: Path) -> str:
     parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -71,7 +99,7 @@ def _name(path: Path) -> str:
 
 def _imports(path: Path) -> list[tuple[int, str]]:
     actual = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in _nodes(path):
         if isinstance(node, ast.Import):
             actual += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -148,10 +176,7 @@ def test_only_listed_modules_of_the_library_import_packages_of_the_laboratory():
     for path in MODULES:
         if path.relative_to(PACKAGE).parts[0] in LABORATORY:
             continue
-        tops = {
-            name.partition(".")[0]
-            for name in _at_import(ast.parse(path.read_text("utf-8")).body)
-        }
+        tops = {name.partition(".")[0] for name in _at_import(_parsed(path).body)}
         importers |= {
             _name(path): package for package in LABORATORY_PACKAGES if package in tops
         }
@@ -184,8 +209,7 @@ def _at_import(body: list[ast.stmt]) -> set[str]:
 def test_no_modules_import_each_other_in_a_cycle():
     names = {_name(path) for path in MODULES}
     waits = {
-        _name(path): _at_import(ast.parse(path.read_text()).body)
-        & names - {_name(path)}
+        _name(path): _at_import(_parsed(path).body) & names - {_name(path)}
         for path in MODULES
     }
     while free := {
@@ -201,12 +225,12 @@ def test_files_and_functions_are_short_and_public_names_documented():
     problems = []
     for path in MODULES:
         text = path.read_text(encoding="utf-8")
-        tree = ast.parse(text)
+        tree = _parsed(path)
         if text.count("\n") > MAX_LINES:
             problems.append(f"{path}: {text.count(chr(10))} lines")
         if not ast.get_docstring(tree):
             problems.append(f"{path}: no module docstring")
-        for node in ast.walk(tree):
+        for node in _nodes(path):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (
                 body := _body(node)
             ):
@@ -227,7 +251,7 @@ def test_files_and_functions_are_short_and_public_names_documented():
 def test_class_names_are_unique():
     modules = defaultdict(list)
     for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in _nodes(path):
             if isinstance(node, ast.ClassDef):
                 modules[node.name].append(f"{path}:{node.lineno}")
     assert not {name: where for name, where in modules.items() if len(where) > 1}

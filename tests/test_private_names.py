@@ -50,24 +50,35 @@ def files():
         yield from sorted((ROOT / folder).rglob("*.py"))
 
 
-def names_defined(tree):
-    """Return names of functions, classes, variables and attributes defined in a
-    file.
-    """
-    for node in ast.walk(tree):
+def nodes_with_names(source):
+    """Return the nodes of a file that define, import or use names."""
+    kinds = (ast.FunctionDef, ast.ClassDef, ast.arg, ast.Name, ast.Attribute)
+    kinds += (ast.Import, ast.ImportFrom, ast.Call)
+    return [node for node in ast.walk(ast.parse(source)) if isinstance(node, kinds)]
+
+
+def names_defined(nodes):
+    """Return names of functions, classes, variables and attributes of a file."""
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield node.name
         elif isinstance(node, ast.arg):
             yield node.arg
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield from {node.attr} if ast.unparse(node.value) == "self" else ()
+        elif isinstance(node, ast.Attribute) and is_set_on_self(node):
+            yield node.attr
 
 
-def names_imported(tree):
+def is_set_on_self(node):
+    owner = node.value
+    is_set = isinstance(node.ctx, ast.Store)
+    return is_set and isinstance(owner, ast.Name) and owner.id == "self"
+
+
+def names_imported(nodes):
     """Return private names that a file imports from other packages."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield from private_parts(alias.name)
@@ -80,9 +91,9 @@ def is_ours(node):
     return node.level or node.module.partition(".")[0] in FOLDERS
 
 
-def names_used(tree):
+def names_used(nodes):
     """Return private names that a file reads or sets on objects."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Attribute):
             yield from private_parts(node.attr)
         elif isinstance(node, ast.Call) and is_attribute_access(node.func):
@@ -102,14 +113,17 @@ def is_attribute_access(function):
 
 def private_names_of_others(sources):
     """Return, by file, private names that no file of ours defines."""
-    trees = {name: ast.parse(source) for name, source in sources.items()}
     ours = set()
-    for tree in trees.values():
-        ours.update(names_defined(tree))
+    used = {}
+    imported = {}
+    for name, source in sources.items():
+        nodes = nodes_with_names(source)
+        ours.update(names_defined(nodes))
+        used[name] = set(names_used(nodes))
+        imported[name] = set(names_imported(nodes))
     others = {}
-    for name, tree in trees.items():
-        names = set(names_used(tree)) - ours
-        names.update(names_imported(tree))
+    for name in sources:
+        names = used[name] - ours | imported[name]
         if names - DOCUMENTED:
             others[name] = names - DOCUMENTED
     return others

@@ -44,9 +44,21 @@ EXCEPTIONS = {
 }
 
 
+def _last_name(function: ast.expr) -> str:
+    """Return the part of a called name behind its last dot."""
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
 def _calls(tree: ast.AST) -> list[str]:
     """Return the calls that open files, as source text."""
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    opening = {name.rpartition(".")[2] for name in FUNCTIONS}.union(METHODS)
+    calls = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and _last_name(node.func) in opening
+    ]
     names = [ast.unparse(call.func) for call in calls]
     opened_by_mode = [
         ast.unparse(call)
