@@ -8,6 +8,8 @@ from sklearn.base import clone
 
 from mtlrun.estimators.registry import METHODS, load_class
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 WITH_EDGE = [name for name, info in METHODS.items() if info.zero_from]
 WITH_PATH = [name for name in METHODS if hasattr(load_class(name), "path")]
 every_layout = pytest.mark.parametrize("layout", ["shared", "ragged"])

@@ -7,6 +7,7 @@ tests/estimators/test_frozen.py --write`` stores the solutions of that version, 
 new cases.
 """
 
+import functools
 import json
 import sys
 import warnings
@@ -198,14 +199,19 @@ def cases():
 CASES = cases()
 
 
+@functools.cache
+def stored_solutions():
+    return json.loads(STORED.read_text())
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_the_stored_solution_is_reproduced(case, judge):
     name, params, layout, weighted = CASES[case]
     if METHODS[name].extra == "nn":
         pytest.importorskip("torch", reason="PyTorch is not installed (extra nn)")
-    solutions = json.loads(STORED.read_text())
+    solutions = stored_solutions()
     assert case in solutions, "has no stored solution: run this file with --write"
-    stored = solutions[case]
+    stored = {**solutions[case]}
     versions = {"before": stored.pop("versions"), "now": versions_of_case(name, params)}
     data, problems = arrange(name, layout, weighted), []
     for X in (data["X"], sp.csr_array(data["X"])):

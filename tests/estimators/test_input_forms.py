@@ -26,6 +26,8 @@ from sklearn.preprocessing import StandardScaler
 from mtlrun.estimators.base import DegenerateModelWarning
 from mtlrun.estimators.registry import METHODS
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 LAYOUTS = ["shared", "ragged"]
 every_method = pytest.mark.parametrize("name", METHODS)
 every_layout = pytest.mark.parametrize("layout", LAYOUTS)

@@ -82,7 +82,7 @@ STEPS = 130e6
 def make(shape):
     rng = np.random.default_rng(0)
     if shape == "tall":
-        return rng.normal(size=(2000, 40)), rng.normal(size=(2000, 6)), None
+        return rng.normal(size=(1000, 40)), rng.normal(size=(1000, 6)), None
     if shape == "wide":
         return rng.normal(size=(50, 2000)), rng.normal(size=(50, 6)), None
     if shape == "labels":

@@ -8,6 +8,8 @@ from sklearn.exceptions import NotFittedError
 
 from mtlrun.estimators.registry import METHODS
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 every_method = pytest.mark.parametrize("name", METHODS)
 REGRESSORS = [name for name, info in METHODS.items() if info.kind == "regressor"]
 every_layout = pytest.mark.parametrize("layout", ["shared", "ragged"])

@@ -15,6 +15,8 @@ from mtlrun.engine.evaluation import TaskRows, predict_scores
 from mtlrun.estimators.baselines import PerTask, ScaledTargets, TaskFeature
 from mtlrun.estimators.registry import METHODS, build
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 LAYOUTS = ("ragged", "shared", "masked")
 FEW = {"max_iter": 30, "n_blocks": 2, "hidden": (3,), "base__max_iter": 30}
 

@@ -21,6 +21,8 @@ from mtlrun.estimators.relationship import FETR, MTFL, MTRL
 from mtlrun.estimators.robust import RobustMTL, RobustMTLClassifier
 from mtlrun.estimators.svm import GraphSVC, MultiTaskKernelSVC
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 TORCH = importlib.util.find_spec("torch") is not None
 # Coordinate descent, L-BFGS and LIBSVM reach the optimum on another path for repeated
 # rows than for weighted ones, and one check compares predictions to seven digits.

@@ -61,6 +61,7 @@ class Foreign(Ridge):
 
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.usefixtures("few_trees")
 def test_every_method_survives_a_round_trip(tmp_path, name):
     if METHODS[name].extra == "nn":
         pytest.importorskip("torch")

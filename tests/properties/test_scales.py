@@ -21,6 +21,8 @@ from mtlrun.penalties.norms import L1, L12, L21, SquaredFrobenius, TraceNorm
 from mtlrun.problem.losses import is_graded, right_singular
 from mtlrun.problem.statistics import TaskStatistics
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 N, D, T = 60, 6, 4
 #: Estimator, parameters, penalties and factor of the squared loss
 MODELS = {
