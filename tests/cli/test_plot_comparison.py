@@ -2,22 +2,30 @@
 table.
 """
 
+import contextlib
+
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
+
+from mtlrun.cli.app import app
 
 
-@pytest.fixture
-def comparison(mtlrun):
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory):
     """Return the folder of a comparison of four schools."""
+    root = tmp_path_factory.mktemp("comparison")
     rng = np.random.default_rng(0)
     rows = pd.DataFrame({"hours": rng.normal(size=96)})
     rows["school"] = np.repeat(["north", "south", "east", "west"], 24)
     rows["grade"] = rows.hours + rng.normal(size=96)
-    rows.to_csv("grades.csv", index=False)
+    rows.to_csv(root / "grades.csv", index=False)
     options = "--target grade --task school --methods GraphMTL --splits 3 --repeats 1"
-    assert mtlrun("compare", "grades.csv", *options.split()).exit_code == 0
-    return "results/runs/compare/grades"
+    with contextlib.chdir(root):
+        done = CliRunner().invoke(app, ["compare", "grades.csv", *options.split()])
+    assert done.exit_code == 0, done.output
+    return str(root / "results/runs/compare/grades")
 
 
 def test_figures_are_drawn_from_the_folder_of_a_comparison(

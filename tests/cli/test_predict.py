@@ -2,10 +2,16 @@
 library.
 """
 
+import contextlib
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
+from mtlrun.cli.app import app
 from mtlrun.data import load_dataset
 from mtlrun.model.files import load_model
 
@@ -32,12 +38,22 @@ MODEL = "results/runs/train/shared"
 STRINGS = "results/runs/train/ragged"
 
 
+@pytest.fixture(scope="module")
+def trainings(tmp_path_factory):
+    """Return a folder with the results of two trainings."""
+    root = tmp_path_factory.mktemp("trainings")
+    with contextlib.chdir(root):
+        for name, text in (("shared", SHARED), ("ragged", RAGGED)):
+            Path(f"{name}.yaml").write_text(text, encoding="utf-8")
+            result = CliRunner().invoke(app, ["train", f"{name}.yaml", "-q"])
+            assert result.exit_code == 0, result.output
+    return root
+
+
 @pytest.fixture
-def trained(mtlrun, tmp_path):
-    for name, text in (("shared", SHARED), ("ragged", RAGGED)):
-        (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
-        result = mtlrun("train", f"{name}.yaml", "-q")
-        assert result.exit_code == 0, result.output
+def trained(mtlrun, trainings, tmp_path):
+    """Return the command line, in a folder with a copy of the trainings."""
+    shutil.copytree(trainings, tmp_path, dirs_exist_ok=True)
     return mtlrun
 
 

@@ -2,6 +2,7 @@
 umask.
 """
 
+import contextlib
 import json
 import os
 import stat
@@ -17,40 +18,27 @@ from mtlrun.engine.pool import Pool
 from mtlrun.engine.record import command_line, private_path
 
 
-@pytest.fixture
-def compared(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
     """Compare a table given with its folder, under a umask of 077, and return the
     results.
     """
-    (tmp_path / "secret").mkdir()
-    (tmp_path / "work").mkdir()
-    monkeypatch.chdir(tmp_path / "work")
-    rows = tmp_path / "secret" / "t.csv"
-    pd.DataFrame({"x": range(60), "task": ["a", "b"] * 30, "y": range(60)}).to_csv(
-        rows, index=False
-    )
+    root = tmp_path_factory.mktemp("compared")
+    rows = root / "secret" / "t.csv"
+    rows.parent.mkdir()
+    frame = pd.DataFrame({"x": range(60), "task": ["a", "b"] * 30, "y": range(60)})
+    frame.to_csv(rows, index=False)
+    (root / "work").mkdir()
+    words = ["compare", str(rows), "--target", "y", "--task", "task", "-q"]
+    words += ["--methods", "TraceNormMTL"]
+    words += ["--splits", "3", "--repeats", "1", "--folds", "2"]
     before = os.umask(0o077)
     try:
-        words = [
-            "compare",
-            str(rows),
-            "--target",
-            "y",
-            "--task",
-            "task",
-            "--methods",
-            "TraceNormMTL",
-            "-q",
-        ]
-        assert (
-            CliRunner()
-            .invoke(app, [*words, "--splits", "3", "--repeats", "1", "--folds", "2"])
-            .exit_code
-            == 0
-        )
+        with contextlib.chdir(root / "work"):
+            assert CliRunner().invoke(app, words).exit_code == 0
     finally:
         os.umask(before)
-    return tmp_path / "work" / "results" / "runs" / "compare" / "t"
+    return root / "work" / "results" / "runs" / "compare" / "t"
 
 
 def test_files_have_the_permissions_of_the_umask(compared):
@@ -170,12 +158,15 @@ def test_impossible_file_names_cause_clear_messages(words):
     assert (result.exit_code, "bug" in result.stderr) == (2, False)
 
 
-def test_a_run_of_a_custom_experiment_records_no_folder_of_the_user(compared, tmp_path):
+def test_a_run_of_a_custom_experiment_records_no_folder_of_the_user(
+    compared, tmp_path, monkeypatch
+):
     """Experiment and data are elsewhere: results and report contain a hash of their
     folders.
     """
     data = str(compared / "data")
     file = tmp_path / "secret" / "e.yaml"
+    file.parent.mkdir()
     lines = [
         "schema: 1",
         "id: own/e",
@@ -190,7 +181,7 @@ def test_a_run_of_a_custom_experiment_records_no_folder_of_the_user(compared, tm
     ]
     file.write_text("\n".join([*lines, *method_lines, ""]))
     (tmp_path / "elsewhere").mkdir()
-    os.chdir(tmp_path / "elsewhere")
+    monkeypatch.chdir(tmp_path / "elsewhere")
     result = CliRunner().invoke(
         app, ["reproduce", str(file), "--data-dir", data, "-o", str(tmp_path / "out")]
     )
