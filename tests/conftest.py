@@ -195,7 +195,7 @@ def own_timing_lock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def commands_built_once() -> Iterator[None]:
     """Let `CliRunner` put the commands of an application together once.
 
-    It did so in each of two thousand calls, which took nine tenths of most of them.
+    It did so in each of a thousand calls, which took nine tenths of most of them.
     Typer 0.29 has no public way; under another name each call does it again.
     """
     build_once = functools.cache(typer.main.get_command)

@@ -69,8 +69,14 @@ def ascend(
     """
     M, n = images.shape
     start = dual.copy()
-    upper = np.where(y > 0, costs, 0.0)
-    lower = np.where(y > 0, 0.0, -costs)
+    # np.where takes numba longer to compile than all of the rest.
+    upper = np.zeros(n)
+    lower = np.zeros(n)
+    for k in range(n):
+        if y[k] > 0:
+            upper[k] = costs[k]
+        else:
+            lower[k] = -costs[k]
     gain = y.copy()
     diagonal = np.zeros(n)
     rows = np.empty((n, n))
