@@ -20,7 +20,7 @@ from typing import Any, TypeGuard
 
 from mtlrun.engine.packed import search_key
 from mtlrun.engine.record import JobKind, Record, candidates, made_by
-from mtlrun.utils.io import sha256_json
+from mtlrun.utils.io import is_json_number, sha256_json
 
 #: Version of the content of a job. Raise it when the meaning of the content changes.
 SCHEMA = 3
@@ -787,14 +787,10 @@ def grid_edges(
     """
     edges = {}
     for name, values in grid.items():
-        if len(values) < 2 or not all(map(_is_number, values)):
+        if len(values) < 2 or not all(map(is_json_number, values)):
             continue
         if best_params[name] == min(values):
             edges[name] = "low"
         elif best_params[name] == max(values):
             edges[name] = "high"
     return edges
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -16,7 +16,7 @@ from typing import Any
 
 from mtlrun.engine.record import KEY
 from mtlrun.errors import DataError
-from mtlrun.utils.io import open_regular
+from mtlrun.utils.io import is_json_number, open_regular
 from mtlrun.utils.sizes import allow_json
 from mtlrun.utils.text import cleaned
 
@@ -87,8 +87,7 @@ def boolean(value: object, path: str) -> None:
 
 def number(value: object, path: str) -> None:
     """Refuse what is not a number of at most `MAX_NUMBER`."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not abs(value) <= MAX_NUMBER:  # type: ignore[arg-type]
+    if not is_json_number(value) or not abs(value) <= MAX_NUMBER:  # type: ignore[arg-type]
         raise ShapeError(path, "a number is expected")
 
 

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from mtlrun.engine.packed import best_by_value
 from mtlrun.tables.quantities import spoken
 from mtlrun.tables.ranking import Ranking
+from mtlrun.utils.io import is_json_number
 
 #: Greatest length of a file name without its suffix, in bytes.
 MAX_NAME_BYTES = 200
@@ -452,11 +453,7 @@ def _replace_special(text: str) -> str:
 
 def are_numbers(values: Iterable[Any]) -> bool:
     """Return whether all values are numbers; booleans are none."""
-    return all(map(_is_number, values))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return all(map(is_json_number, values))
 
 
 def best_scores(search: Mapping[str, Any], name: str) -> dict[float, float]:

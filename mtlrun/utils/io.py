@@ -234,6 +234,11 @@ def writer_of(path: Path) -> tuple[str, int] | None:
     return None
 
 
+def is_json_number(value: object) -> bool:
+    """Return whether a JSON value is a number; true and false are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def as_list(value: Any) -> list[Any]:
     """Return a list: nothing for None, one element for a single value."""
     if value is None:

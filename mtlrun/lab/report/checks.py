@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from mtlrun.tables.quantities import PARALLEL
-from mtlrun.utils.io import as_list
+from mtlrun.utils.io import as_list, is_json_number
 from mtlrun.utils.sizes import PLANNED
 from mtlrun.utils.yaml import StrictModel
 
@@ -488,16 +488,12 @@ class Sweep(StrictModel):
             raise ValueError(
                 f"a sweep needs one of split, option and params, not {names}"
             )
-        numbers = all(_is_number(value) for value in self.values)
+        numbers = all(map(is_json_number, self.values))
         if self.split and not (numbers and all(0 < v < 1 for v in self.values)):
             raise ValueError("values of split.train must be between 0 and 1")
         if self.scale == "log" and not (numbers and all(v > 0 for v in self.values)):
             raise ValueError("a log scale needs positive numbers as values")
         return self
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 class TableLayout(StrictModel):

@@ -7,7 +7,7 @@ from typing import Any
 
 from mtlrun.errors import counted
 from mtlrun.tables.report_table import plain
-from mtlrun.utils.io import as_list
+from mtlrun.utils.io import as_list, is_json_number
 
 
 def format_mapping(mapping: object) -> str:
@@ -55,7 +55,7 @@ def format_grid(grid: Mapping[str, Any] | None) -> str:
     parts = []
     for name, values in (grid or {}).items():
         items = as_list(values)
-        if len(items) > 2 and all(_is_number(item) for item in items):
+        if len(items) > 2 and all(map(is_json_number, items)):
             count = counted(len(items), "value")
             text = f"{count} {plain(min(items))}..{plain(max(items))}"
         elif isinstance(values, list | tuple):
@@ -64,10 +64,6 @@ def format_grid(grid: Mapping[str, Any] | None) -> str:
             text = str(values)
         parts.append(f"{name}: {text}")
     return "; ".join(parts)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def format_entry(value: object) -> str:

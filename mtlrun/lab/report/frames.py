@@ -17,7 +17,7 @@ from mtlrun.errors import DataError, UserError, with_arguments
 from mtlrun.lab.report.run import MISSING, Run, read_run, started_others
 from mtlrun.lab.stored import read_json
 from mtlrun.tables.quantities import PARALLEL
-from mtlrun.utils.io import canonical_json
+from mtlrun.utils.io import canonical_json, is_json_number
 from mtlrun.utils.outputs import write_output
 
 #: Columns that identify a job, with its status.
@@ -381,6 +381,4 @@ def _with_one_type(values: pd.Series) -> pd.Series:
 
 
 def _is_number_or_none(value: object) -> bool:
-    if value is None:
-        return True
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return value is None or is_json_number(value)
