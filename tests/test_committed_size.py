@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from mtlrun.engine.packed import PACKED, is_without_plan
-from mtlrun.engine.record import EARLIER_PACKED, PREDICTIONS
 from mtlrun.engine.stored import RUN_FILE
 from mtlrun.lab.results import compact_run
 from mtlrun.lab.stored import read_raw
@@ -42,8 +41,6 @@ def test_committed_runs_are_compact(committed_runs):
     for folder in committed_runs:
         assert is_without_plan(read_raw(folder / RUN_FILE)), f"{folder}: {REMEDY}"
         assert (folder / PACKED).is_file(), f"{folder}: {REMEDY}"
-        for name in (EARLIER_PACKED, PREDICTIONS):
-            assert not (folder / name).exists(), f"{folder}: {REMEDY}"
 
 
 def test_compacting_a_committed_run_again_changes_nothing(committed_runs):

@@ -64,9 +64,8 @@ class Packed:
 
     Attributes
     ----------
-    records : dict of str to (dict or str)
-        Records by key: their fields; a line of JSON if an earlier version wrote the
-        file.
+    records : dict of str to dict
+        Fields of the records by key.
     plan : dict
         Fields of ``run.json`` that were moved to this file, see `without_plan`.
     paired : list of dict
@@ -74,7 +73,7 @@ class Packed:
         has the keys of both records, the options of the test and its result.
     """
 
-    records: Mapping[str, dict[str, Any] | str] = field(default_factory=dict)
+    records: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     plan: dict[str, Any] = field(default_factory=dict)
     paired: list[dict[str, Any]] = field(default_factory=list)
 

@@ -275,9 +275,6 @@ def _explain_version(name: str, old: Record, new: Record) -> str:
     """Describe how a version has changed; empty if it has not."""
     before = old.versions.get(name)
     now = new.versions.get(name)
-    if before is None and "+" in name:
-        # In earlier records the version of a reader included the roles of columns.
-        before = old.versions.get(name.partition("+")[0])
     if before == now:
         return ""
     if name.endswith(CODE_SUFFIXES):

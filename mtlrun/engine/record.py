@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import gzip
 import hashlib
 import importlib
 import importlib.metadata
@@ -21,7 +20,6 @@ import platform
 import re
 import subprocess
 import sys
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -30,16 +28,13 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from mtlrun.engine.packed import PACKED, Packed
-from mtlrun.engine.packed import unpack as unpack_columns
+from mtlrun.engine.packed import PACKED, Packed, unpack
 from mtlrun.utils.io import (
     canonical_json,
     checkout_dir,
-    open_regular,
     read_file,
     read_text_file,
 )
-from mtlrun.utils.sizes import RECORD_BYTES, RECORD_TIMES, RECORDS, allow
 
 #: Statuses of a job. Jobs with the first two are done; the others are computed again.
 OK = "ok"
@@ -54,10 +49,6 @@ DONE = (OK, NOT_CONVERGED)
 PROTOCOL = 3
 #: Folder of the records, within the output folder.
 CELLS = "cells"
-#: Files in which versions up to 0.2 packed the records of a run, one per line, and
-#: their test scores. Both are still read, and `compact_run` replaces them.
-EARLIER_PACKED = "cells.jsonl.gz"
-PREDICTIONS = "predictions.npz"
 #: Keys in the result of a record whose test scores are stored: the name of their file,
 #: and the digest of the array.
 SCORES = "predictions"
@@ -332,8 +323,6 @@ class Records:
     def __init__(self, output: Path, folder: Path | None = None) -> None:
         self.cells_folder = Path(output) / CELLS
         self.folder = None if folder is None else Path(folder)
-        #: State and content of the file of scores that was read last.
-        self._open_scores: tuple[Any, Any] | None = None
 
     @classmethod
     def of_run(cls, folder: Path) -> Records:
@@ -402,29 +391,13 @@ class Records:
         """
         return self._unpacked[1]
 
-    @property
-    def pack_name(self) -> str:
-        """Name of the file of packed records, which depends on the version."""
-        if self._has_pack:
-            return PACKED
-        return EARLIER_PACKED
-
-    @cached_property
-    def _has_pack(self) -> bool:
-        if self.folder is None:
-            return False
-        is_earlier = (self.folder / EARLIER_PACKED).is_file()
-        return (self.folder / PACKED).is_file() or not is_earlier
-
     @cached_property
     def _unpacked(self) -> tuple[Packed, str | None]:
         """Content of the file of packed records, and the error if it is damaged."""
         if self.folder is None:
             return Packed(), None
         try:
-            if self._has_pack:
-                return unpack_columns(self.folder / PACKED), None
-            return Packed(unpack(self.folder / EARLIER_PACKED)), None
+            return unpack(self.folder / PACKED), None
         except ValueError as error:
             return Packed(), str(error)
 
@@ -434,30 +407,30 @@ class Records:
         Returns
         -------
         ndarray of shape (n_test,) or (n_test, n_tasks), or None
-            float64; float32 if the record is older than the digests of scores.
 
         Raises
         ------
         ValueError
             If they are missing, damaged, or belong to another record.
         """
-        from mtlrun.utils.arrays import array_digest
+        from mtlrun.utils.arrays import NpzArchive, array_digest
 
         if SCORES not in record.result:
             return None
-        cause = "no file has them"
-        for path, name in self.scores_files(record.key):
-            file_name = f"{path.parent.name}/{path.name}"
-            try:
-                scores = self._read_array(path, name)
-                if record.result.get(SCORES_DIGEST) in (None, array_digest(scores)):
-                    return scores
-                cause = f"{file_name} contains the scores of another cell"
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            except (OSError, ValueError) as error:
-                cause = str(error)
-        raise ValueError(f"{CELLS}/{record.key}.npz is missing or damaged: {cause}")
+        path = self.scores_path(record.key)
+        file_name = f"{CELLS}/{path.name}"
+        try:
+            with NpzArchive(path, file_name) as stored:
+                scores = stored.array("scores")
+        except (FileNotFoundError, NotADirectoryError):
+            cause = "no file has them"
+        except (OSError, ValueError) as error:
+            cause = str(error)
+        else:
+            if record.result.get(SCORES_DIGEST) == array_digest(scores):
+                return scores
+            cause = f"{file_name} contains the scores of another cell"
+        raise ValueError(f"{file_name} is missing or damaged: {cause}")
 
     def read_scores(self, record: Record) -> Any | None:
         """Return the test scores of a record in double precision.
@@ -470,32 +443,9 @@ class Records:
             return None
         return None if scores is None else scores.astype(float)
 
-    def _read_array(self, path: Path, name: str) -> Any:
-        """Return an array of a file, which stays open until another file is read.
-
-        A file of versions up to 0.2 holds the scores of all records of a run.
-        """
-        from mtlrun.utils.arrays import NpzArchive
-
-        status = path.stat()
-        state = (path, status.st_ino, status.st_mtime_ns, status.st_size)
-        if self._open_scores is None or self._open_scores[0] != state:
-            archive = NpzArchive(path, f"{path.parent.name}/{path.name}")
-            self._open_scores = (state, archive)
-        return self._open_scores[1].array(name)
-
-    def scores_files(self, key: str) -> list[tuple[Path, str]]:
-        """Return the files that may contain the test scores of a job.
-
-        Returns
-        -------
-        list of (Path, str)
-            Each file, and the name of the array in it.
-        """
-        files = [(self.cells_folder / f"{key}.npz", "scores")]
-        if self.folder is not None:
-            files.append((self.folder / PREDICTIONS, key))
-        return files
+    def scores_path(self, key: str) -> Path:
+        """Return the file of the test scores of the record with a key."""
+        return self.cells_folder / f"{key}.npz"
 
     def _read_packed(self, key: str) -> Record | None:
         if self.damage is not None:
@@ -503,12 +453,10 @@ class Records:
         content = self.packed.records.get(key)
         if content is None:
             return None
-        name = f"the cell {key[:16]}... in {self.pack_name}"
-        if isinstance(content, str):
-            return _parse_record(content, key, name)
         try:
             return Record.from_content(content)
         except ValueError as error:
+            name = f"the cell {key[:16]}... in {PACKED}"
             raise ValueError(f"{name} is damaged: {error}") from None
 
 
@@ -535,43 +483,6 @@ def candidates(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     """Return all combinations of a grid; the last parameter varies fastest."""
     combinations = itertools.product(*grid.values())
     return [dict(zip(grid, values, strict=True)) for values in combinations]
-
-
-def unpack(path: Path) -> dict[str, str]:
-    """Return the lines of ``cells.jsonl.gz``, which versions up to 0.2 wrote.
-
-    Returns
-    -------
-    dict of str to str
-        Key -> line of the record; empty if there is no file.
-
-    Raises
-    ------
-    ValueError
-        If the file is damaged.
-    """
-    try:
-        size = path.stat().st_size
-        if not size:
-            # gzip reads an empty file as an archive without members.
-            raise EOFError("it is empty")
-        max_bytes = max(RECORD_BYTES, RECORD_TIMES * size)
-        with open_regular(path) as file, gzip.open(file, "rb") as stream:
-            content = stream.read(max_bytes + 1)
-        allow(path.name, len(content), max_bytes, f"bytes out of {size:,}", _REMEDY)
-        allow(path.name, content.count(b"\n"), RECORDS, "records", _REMEDY)
-        # `splitlines` would also split at characters such as U+2028 in names.
-        lines = content.decode().split("\n")
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise ValueError(f"{path.name} is damaged: {error}") from None
-    records = {}
-    for line in lines:
-        if line:
-            key, _, text = line.partition(" ")
-            records[key] = text
-    return records
 
 
 # ---------------------------------------------------------- environment of a number

@@ -19,8 +19,6 @@ from typing import Any
 
 from mtlrun.engine.packed import PACKED, PLAN_FIELDS, is_search, name_candidates, pack
 from mtlrun.engine.record import (
-    EARLIER_PACKED,
-    PREDICTIONS,
     SCORES,
     SCORES_DIGEST,
     TIMEOUT,
@@ -70,7 +68,7 @@ class Store(Records):
         super().__init__(output, folder)
         self.run_folder = Path(folder)
         #: Key of a job -> state of its files when its test scores were last checked.
-        self._checked_scores: dict[str, list[Any]] = {}
+        self._checked_scores: dict[str, tuple[Any, Any]] = {}
 
     @cached_property
     def lock(self) -> Path:
@@ -100,9 +98,8 @@ class Store(Records):
         record = super().read(key)
         if record is None or SCORES not in record.result:
             return record
-        state = [record.result.get(SCORES_DIGEST)]
-        for path, _ in self.scores_files(key):
-            state.append(_file_identity(path))
+        file = _file_identity(self.scores_path(key))
+        state = (record.result.get(SCORES_DIGEST), file)
         # Reading the scores takes time, so unchanged files are checked only once.
         if self._checked_scores.get(key) != state:
             self.scores(record)
@@ -151,7 +148,7 @@ class Store(Records):
         str
             Name of the file.
         """
-        path = self.cells_folder / f"{key}.npz"
+        path = self.scores_path(key)
         write_atomic(path, npz({"scores": scores}), durable=durable)
         return path.name
 
@@ -208,8 +205,6 @@ class Store(Records):
             task_digits=task_digits,
         )
         write_new(self.run_folder / PACKED, content)
-        for name in (EARLIER_PACKED, PREDICTIONS):
-            (self.run_folder / name).unlink(missing_ok=True)
 
     def add_provenance(self, entries: Iterable[dict[str, Any]]) -> None:
         """Add invocations to the provenance of the run, which must be locked.

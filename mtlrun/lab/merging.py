@@ -145,7 +145,7 @@ def _records_of(run: Run, other: Path) -> Records:
         records = Records.of_run(other)
     else:
         records = Records(other)
-    has_pack = (other / records.pack_name).is_file()
+    has_pack = (other / PACKED).is_file()
     if not has_pack and not records.cells_folder.is_dir():
         raise DataError(
             f"{other} is not the folder of a run: there is no {PACKED} and no "

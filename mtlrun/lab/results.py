@@ -16,7 +16,7 @@ from mtlrun.engine.packed import (
     without_plan,
 )
 from mtlrun.engine.progress import Progress
-from mtlrun.engine.record import EARLIER_PACKED, PREDICTIONS, Records
+from mtlrun.engine.record import Records
 from mtlrun.engine.run import CANNOT_WRITE_REMEDY, run
 from mtlrun.engine.store import Store, write_new
 from mtlrun.engine.stored import AGAIN, RUN_FILE
@@ -187,9 +187,7 @@ def compact_run(folder: Path) -> None:
         If it is not the folder of a run, or some of its records cannot be read.
     """
     raw = read_raw(folder / RUN_FILE) or {}
-    earlier_files = [folder / EARLIER_PACKED, folder / PREDICTIONS]
-    has_earlier_files = any(path.is_file() for path in earlier_files)
-    if is_without_plan(raw) and not has_earlier_files:
+    if is_without_plan(raw):
         return
     report = build_report(folder)
     damaged = [*report.run.unreadable, *report.run.unsound]
@@ -205,8 +203,6 @@ def compact_run(folder: Path) -> None:
             # count.
             for name in (PACKED, RUN_FILE):
                 write_new(folder / name, read_file(trial / name))
-            for path in earlier_files:
-                path.unlink(missing_ok=True)
             current = {f"{figure.name}.svg" for figure in report.figures}
             for path in (folder / FIGURES).glob("*.svg"):
                 if path.name not in current:

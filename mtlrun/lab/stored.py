@@ -16,7 +16,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from mtlrun.engine import stored
-from mtlrun.engine.packed import is_without_plan, with_plan
+from mtlrun.engine.packed import PACKED, is_without_plan, with_plan
 from mtlrun.engine.record import CELLS, Records, ResultKey
 from mtlrun.engine.stored import AGAIN, KEY_LENGTH, PROVENANCE, RUN_FILE, VERIFIED
 from mtlrun.errors import DataError, counted
@@ -220,7 +220,7 @@ def read_plan(folder: Path, records: Records) -> dict[str, Any] | None:
         return None
     complete = with_plan(raw, records.packed)
     if is_without_plan(complete):
-        file = folder / records.pack_name
+        file = folder / PACKED
         reason = records.damage or "missing, but it has the plan of the run"
         raise DataError(f"{file}: {reason}", AGAIN)
     _check(path, complete)

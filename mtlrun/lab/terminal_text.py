@@ -51,8 +51,7 @@ def report_state(plan: Plan, terminal: Sequence[object]) -> str:
         if path.is_file() and path.name != TERMINAL:
             paths.append(path)
     for key in {row.key for row in plan.rows}:
-        paths.append(store.path(key))
-        paths += [path for path, _ in store.scores_files(key)]
+        paths += [store.path(key), store.scores_path(key)]
     files = {}
     for path in paths:
         files[str(path.absolute())] = _file_digest(path)

@@ -49,7 +49,7 @@ RESULTS = frozenset(
         "config.json",
         "unfinished.json",
     }
-    | {"cells.json.xz", "cells.jsonl.gz", "model.skops", "coefficients.npz"}
+    | {"cells.json.xz", "model.skops", "coefficients.npz"}
 )
 
 

@@ -21,9 +21,7 @@ import mtlrun
 from mtlrun.comparison.options import CompareOptions
 from mtlrun.data import load_dataset
 from mtlrun.data.table import read_table
-from mtlrun.engine.packed import PACKED
-from mtlrun.engine.packed import unpack as unpack_columns
-from mtlrun.engine.record import EARLIER_PACKED, unpack
+from mtlrun.engine.packed import PACKED, unpack
 from mtlrun.errors import DataError, UserError
 from mtlrun.lab.load import chunk_training, load_experiment
 from mtlrun.lab.plan import plan
@@ -204,28 +202,13 @@ def test_a_workbook_in_another_layout_is_read(tmp_path):
     assert read_table(tmp_path / "a.xlsx").frame.to_numpy().tolist() == [[1, 2], [3, 4]]
 
 
-RECORDS = {
-    "line ends": b"\n" * 200_000_000,
-    "keys": b"".join(b"%d \n" % k for k in range(sizes.RECORDS + 1)),
-    "one line": b"a" * 200_000_000,
-}
-
-
-@pytest.mark.usefixtures("traced")
-@pytest.mark.parametrize("case", RECORDS)
-def test_packed_records_do_not_expand(tmp_path, case):
-    (tmp_path / EARLIER_PACKED).write_bytes(gzip.compress(RECORDS[case], 1))
-    with pytest.raises(ValueError, match="the limit is"):
-        unpack(tmp_path / EARLIER_PACKED)
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("traced")
 def test_packed_columns_do_not_expand(tmp_path):
     content = lzma.compress(b"a" * 200_000_000, preset=0)
     (tmp_path / PACKED).write_bytes(content)
     with pytest.raises(ValueError, match="the limit is"):
-        unpack_columns(tmp_path / PACKED)
+        unpack(tmp_path / PACKED)
 
 
 def test_packed_columns_that_claim_too_many_records_are_rejected(tmp_path):
@@ -234,7 +217,7 @@ def test_packed_columns_that_claim_too_many_records_are_rejected(tmp_path):
     digest = hashlib.sha256(text).hexdigest().encode()
     (tmp_path / PACKED).write_bytes(lzma.compress(digest + b"\n" + text))
     with pytest.raises(ValueError, match="the limit is"):
-        unpack_columns(tmp_path / PACKED)
+        unpack(tmp_path / PACKED)
 
 
 EXPERIMENT = """\

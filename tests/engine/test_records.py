@@ -2,7 +2,6 @@
 are self-contained.
 """
 
-import gzip
 import json
 import lzma
 import math
@@ -20,7 +19,7 @@ from mtlrun.engine.packed import (
     stored_digits,
 )
 from mtlrun.engine.plan import job_states, other_versions, rerun_reasons
-from mtlrun.engine.record import EARLIER_PACKED, Record, Records, unpack
+from mtlrun.engine.record import Record, Records
 from mtlrun.errors import DataError
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import FILES, FORMATS
@@ -107,20 +106,6 @@ def test_a_damaged_pack_is_named(tmp_path, damage):
     stored = Records(tmp_path, tmp_path)
     assert PACKED in stored.damage
     assert stored.load("a") is None
-
-
-def test_lines_of_earlier_versions_are_read(tmp_path):
-    line = f"a {record('a').line()}"
-    (tmp_path / EARLIER_PACKED).write_bytes(gzip.compress(line.encode()))
-    assert read_packed(tmp_path) == {"a": record("a")}
-
-
-@pytest.mark.parametrize("damage", [lambda b: b[:-9], lambda b: b"", lambda b: b"{}"])
-def test_a_damaged_pack_of_earlier_versions_is_named(tmp_path, damage):
-    line = f"a {record('a').line()}"
-    (tmp_path / EARLIER_PACKED).write_bytes(damage(gzip.compress(line.encode())))
-    with pytest.raises(ValueError, match=r"cells\.jsonl\.gz is damaged"):
-        unpack(tmp_path / EARLIER_PACKED)
 
 
 def test_keys_that_can_be_derived_are_not_stored(lab):

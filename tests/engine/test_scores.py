@@ -11,7 +11,6 @@ import pytest
 import mtlrun
 from mtlrun.engine.plan import job_states, rerun_reasons
 from mtlrun.engine.record import (
-    PREDICTIONS,
     SCORES_DIGEST,
     TIMEOUT,
     JobKind,
@@ -97,7 +96,7 @@ def test_reproduce_and_report_name_damaged_scores(lab, damage):
     plan = lab.plan(text)
     run(plan)
     store, row = plan.store(), plan.rows[0]
-    damage(store.scores_files(row.job.key)[0][0])
+    damage(store.scores_path(row.job.key))
     states = job_states(lab.plan(text))
     assert [state.name for state in states] == [
         "damaged",
@@ -186,22 +185,6 @@ def test_huge_targets_are_compared(table, tmp_path):
     table["y"] *= 1e140
     result = compared(table, tmp_path)
     assert result.leaderboard["rmse"].notna().any()
-
-
-def test_single_precision_of_earlier_versions_is_read_and_kept(tmp_path):
-    """Published runs have records without a digest of scores."""
-    stored = Records(tmp_path, tmp_path / "run")
-    record = Record("a", "fit", {}, result={"predictions": "a.npz"})
-    (tmp_path / "run").mkdir()
-    values = np.linspace(0, 1, 5, dtype=np.float32)
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, a=values)
-    (tmp_path / "run" / PREDICTIONS).write_bytes(buffer.getvalue())
-    assert stored.scores(record).dtype == np.float32
-    assert stored.read_scores(record).dtype == np.float64
-    assert npz({"a": stored.scores(record)}) == buffer.getvalue(), (
-        "packed again, it is the same file"
-    )
 
 
 @pytest.mark.parametrize("forged", ["shape", "objects", "directory", "text"])

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import gzip
 import io
 import json
 import random
@@ -210,21 +209,6 @@ def alter_record(rng: random.Random, content: bytes) -> bytes:
     return json.dumps(line).encode()
 
 
-def alter_packed(rng: random.Random, content: bytes) -> bytes:
-    """Change one of the packed records of a run."""
-    lines = gzip.decompress(content).decode().splitlines()
-    index = rng.randrange(len(lines))
-    key, _, line = lines[index].partition(" ")
-    action = rng.randrange(4)
-    if action == 0:
-        lines[index] = alter_bytes(rng, lines[index].encode()).decode(errors="replace")
-    elif action == 1:
-        lines[index] = f"{key} {lines[index - 1].partition(' ')[2]}"
-    else:
-        lines[index] = f"{key} {alter_record(rng, line.encode()).decode()}"
-    return gzip.compress("\n".join([*lines, ""]).encode(), mtime=0)
-
-
 def alter_file(rng: random.Random, name: str, content: bytes) -> bytes:
     """Return altered content for a stored file, depending on its name and folder.
 
@@ -239,8 +223,6 @@ def alter_file(rng: random.Random, name: str, content: bytes) -> bytes:
         return alter_bytes(rng, content)
     if name.endswith((".skops", ".npz")):
         return alter_zip(rng, content)
-    if name.endswith(".jsonl.gz"):
-        return alter_packed(rng, content)
     if "cells/" in name:
         return alter_record(rng, content)
     if name.endswith(".json"):

@@ -223,7 +223,7 @@ def test_a_job_with_another_name_or_without_its_scores_is_damaged(lab):
     run(run_plan)
     store = run_plan.store()
     first, second, third, fourth = (row.job.key for row in run_plan.rows)
-    scores = {key: store.scores_files(key)[0][0] for key in (third, fourth)}
+    scores = {key: store.scores_path(key) for key in (third, fourth)}
     store.path(first).write_text(store.path(second).read_text())
     scores[third].unlink()
     scores[fourth].write_bytes(scores[fourth].read_bytes()[:100])

@@ -13,7 +13,7 @@ from typing import Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
 
-from mtlrun.engine.packed import is_search, name_candidates
+from mtlrun.engine.packed import PACKED, is_search, name_candidates
 from mtlrun.engine.record import FAILED, TIMEOUT, JobKind, Record, Records, ResultKey
 from mtlrun.engine.stored import AGAIN, PROVENANCE, RUN_FILE, VERIFIED
 from mtlrun.errors import DataError
@@ -375,8 +375,8 @@ def _read_records(run: Run, stored: Records) -> None:
     # A damaged pack does no harm if all records are in the folder of jobs, too.
     if stored.damage is not None and jobs_with_outcome(run, MISSING):
         if not run.records:
-            raise DataError(f"{run.folder / stored.pack_name}: {stored.damage}", AGAIN)
-        run.unreadable.append(stored.pack_name)
+            raise DataError(f"{run.folder / PACKED}: {stored.damage}", AGAIN)
+        run.unreadable.append(PACKED)
     for key in sorted(run.records):
         record = run.records[key]
         if is_search(record.selection):

@@ -12,13 +12,20 @@ from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
 from mtlrun.engine.packed import PACKED, pack
-from mtlrun.engine.record import FAILED, Record, Records
+from mtlrun.engine.record import (
+    FAILED,
+    SCORES,
+    SCORES_DIGEST,
+    Record,
+    Records,
+)
 from mtlrun.engine.store import Store
 from mtlrun.errors import DataError
 from mtlrun.lab.merging import Merged, merge
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import FILES
 from mtlrun.lab.report.run import jobs_with_outcome, read_run
+from mtlrun.utils.arrays import array_digest
 from mtlrun.utils.processes import exclusive_lock
 
 DC = "LADM-DC-RMTL-10%"
@@ -51,13 +58,17 @@ def halves(maker, tmp_path):
     """
     maker.fill()
     maker.search("alpha", "One Norm", 1, {"alpha": [1, 2]}, [0.5, 0.4])
-    maker.records["alpha", "One Norm", 1].result = {"predictions": "made.npz"}
+    scores = np.arange(3, dtype=np.float32)
+    maker.records["alpha", "One Norm", 1].result = {
+        SCORES: "made.npz",
+        SCORES_DIGEST: array_digest(scores),
+    }
     maker.provenance["runs"] = [
         {"started": "2026-01-02T00:00:00+00:00", "cpu": "first"}
     ]
     maker.write()
     key = maker.records["alpha", "One Norm", 1].key
-    np.savez(maker.cells / f"{key}.npz", scores=np.arange(3, dtype=np.float32))
+    np.savez(maker.cells / f"{key}.npz", scores=scores)
     first, second = tmp_path / "first", tmp_path / "second"
     for index, output in enumerate((first, second)):
         shutil.copytree(maker.output, output)

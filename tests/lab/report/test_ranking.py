@@ -7,10 +7,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from mtlrun.engine.record import SCORES, SCORES_DIGEST
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.method_results import method_results
 from mtlrun.lab.report.run import read_run
 from mtlrun.lab.report.statistics import rank_groups
+from mtlrun.utils.arrays import array_digest
 
 DATA = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")
 DC = "LADM-DC-RMTL-10%"
@@ -302,11 +304,10 @@ def keep(maker, method, scores):
     maker.cells.mkdir(parents=True, exist_ok=True)
     for trial in range(2):
         record = maker.records["alpha", method, trial]
-        record.result["predictions"] = f"{record.key}.npz"
-        np.savez(
-            maker.cells / f"{record.key}.npz",
-            scores=np.asarray(scores[trial], dtype=np.float32),
-        )
+        values = np.asarray(scores[trial], dtype=np.float32)
+        record.result[SCORES] = f"{record.key}.npz"
+        record.result[SCORES_DIGEST] = array_digest(values)
+        np.savez(maker.cells / f"{record.key}.npz", scores=values)
 
 
 def test_predictions_are_tested_split_by_split(maker):
