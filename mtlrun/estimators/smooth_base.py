@@ -417,7 +417,7 @@ class SmoothModel(BaseMTL):
         unit = self._unit**2
         values = posterior.s2 * posterior.theta * unit
         self.variances_ = dict(zip(names, values.tolist(), strict=True))
-        expected = np.append(posterior.part_variances(), noise)
+        expected = np.append(fit.part_variances, noise)
         shares = expected / max(expected.sum(), 1e-300)
         self.variance_shares_ = dict(
             zip([*names, "noise"], shares.tolist(), strict=True)

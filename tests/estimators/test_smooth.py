@@ -20,7 +20,7 @@ from mtlrun.estimators import (
     SmoothPooled,
     SmoothPooledClassifier,
 )
-from mtlrun.solvers.hierarchical import smooth, smooth_blocks
+from mtlrun.solvers.hierarchical import smooth, smooth_blocks, smooth_fit
 from mtlrun.solvers.hierarchical.smooth_labels import PRIOR_STD, LabelMarginal
 from mtlrun.solvers.hierarchical.smooth_posterior import mean_at_zero
 
@@ -308,6 +308,21 @@ def test_the_gradient_matches_finite_differences(marginal):
         assert gradient[i] == pytest.approx(rise / 2e-5, abs=1e-6)
 
 
+def test_parts_without_variance_can_be_left_out_of_an_evaluation(marginal):
+    criterion, matrices, _ = marginal
+    theta = np.linspace(0.1, 1.0, len(matrices))
+    theta[[1, -2]] = 0.0
+    parts = np.flatnonzero(theta)
+    complete = criterion(theta)
+    expected, exact = criterion.curvature(complete, parts)
+    solution = criterion.solve(theta, needs_gradient=np.zeros(len(theta), dtype=bool))
+    value = criterion.differentiate(solution)
+    assert value.criterion == pytest.approx(complete.criterion, abs=1e-10)
+    assert_allclose(value.gradient[parts], complete.gradient[parts], atol=1e-9)
+    assert_allclose(criterion.curvature(value, parts)[0], expected, atol=1e-9)
+    assert_allclose(criterion.curvature(value, parts)[1], exact, atol=1e-9)
+
+
 def test_large_tasks_have_features_that_predict_like_kernels(monkeypatch):
     rng = np.random.default_rng(0)
     task = np.repeat([0, 1, 2], [90, 60, 20])
@@ -377,6 +392,22 @@ def test_the_objective_never_increases_and_the_gap_bounds_the_rest():
     assert fine.converged_
     assert fine.gap_ <= 1e-9
     assert rough.objective_[-1] - fine.objective_[-1] < 1.0
+
+
+def test_curves_with_which_a_search_has_ended_are_not_tried_again(fitted):
+    data = fitted[0]._posterior.data
+    criterion = smooth.SmoothMarginal(smooth_blocks.BlockList(data))
+    prior = smooth.smooth_prior(data, smooth.SmoothOptions())
+    search = smooth_fit._VarianceSearch(criterion, prior, tol=1e-6, max_iter=100)
+    search.identify(np.ones(len(prior.rate), dtype=bool))
+    search.descend(np.full(len(prior.rate), 0.1))
+    nearby = 1.1 * search.best.theta
+    n_evaluations = criterion.n_evaluations
+    assert not search._try(nearby)
+    assert criterion.n_evaluations == n_evaluations
+    search._ends.clear()
+    search._try(nearby)
+    assert criterion.n_evaluations > n_evaluations
 
 
 def test_no_single_variance_can_be_changed_for_a_lower_objective(fitted):
@@ -721,6 +752,25 @@ def test_variance_shares_add_up():
     assert sum(shares.values()) == pytest.approx(1.0)
     assert list(shares)[-1] == "noise"
     assert min(shares.values()) >= 0.0
+
+
+def test_the_share_of_a_part_is_its_expected_variance_over_the_rows():
+    X, y, task, weight = table()
+    model = SmoothMTL()
+    model.fit(X, y + 2 * X[:, 0], task_id=task, sample_weight=weight)
+    assert model.variances_["linear"] > 0
+    data = model._posterior.data
+    same = data.codes[:, None] == data.codes
+    expected = []
+    for part in data.design.common:
+        F = part.features(data.rows)
+        expected.append(F @ F.T)
+    expected += list(data.design.own_kernels(data.rows, data.rows) * same)
+    expected = [np.diag(K).mean() - K.mean() for K in expected]
+    values = np.array(expected) * list(model.variances_.values())
+    noise = model.noise_variance_ * np.mean(weight.mean() / weight)
+    shares = np.append(values, noise) / (values.sum() + noise)
+    assert_allclose(list(model.variance_shares_.values()), shares, atol=1e-10)
 
 
 def test_partial_dependence_is_the_average_prediction():

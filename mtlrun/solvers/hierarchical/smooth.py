@@ -70,6 +70,8 @@ class SmoothFit:
     ----------
     variances : VarianceFit
     posterior : SmoothPosterior
+    part_variances : ndarray of shape (J + K,)
+        Expected variance of each part over the rows.
     leave_one_out : ndarray of shape (N,)
         Prediction of each target from all others, at these variances.
     leave_one_out_std : ndarray of shape (N,)
@@ -81,6 +83,7 @@ class SmoothFit:
 
     variances: VarianceFit
     posterior: SmoothPosterior
+    part_variances: Array
     leave_one_out: Array
     leave_one_out_std: Array
     estimation_rows: Array
@@ -102,16 +105,19 @@ def fit_smooth(data: SmoothData, options: SmoothOptions) -> SmoothFit:
     prior = smooth_prior(data, options)
     fit = fit_variances(marginal, prior, tol=options.tol, max_iter=options.max_iter)
     n_evaluations = marginal.n_evaluations
-    solution = fit.value
     uncertainty = VarianceUncertainty.fit(marginal, fit, prior.rate)
-    if subset is not data:
-        marginal = SmoothMarginal(BlockList(data))
-        solution = marginal.solve(fit.theta)
-    posterior, diagonal = SmoothPosterior.fit(marginal, solution, uncertainty)
+    # The functions are made of the parts that have a variance.
+    is_active = fit.theta > 0
+    marginal = SmoothMarginal(BlockList(data.select_parts(is_active)))
+    solution = marginal.solve(fit.theta[is_active])
+    posterior, diagonal = SmoothPosterior.fit(
+        data, fit.theta, marginal, solution, uncertainty
+    )
     diagonal = np.maximum(diagonal, 1e-12)
     return SmoothFit(
         variances=fit,
         posterior=posterior,
+        part_variances=posterior.part_variances(marginal.blocks),
         leave_one_out=data.target - posterior.a / diagonal,
         leave_one_out_std=np.sqrt(posterior.s2 / diagonal),
         estimation_rows=index,

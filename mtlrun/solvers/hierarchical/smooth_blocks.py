@@ -22,8 +22,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.linalg.lapack import dpotri
+from scipy.linalg.lapack import dpotri, dtrtri
 
 from mtlrun.solvers.hierarchical.smooth_parts import SmoothDesign, SmoothRows
 
@@ -158,11 +157,15 @@ class KernelBlock:
     solved: Array = field(init=False, repr=False)
 
     def factorize(
-        self, theta: Array, columns: Array | None = None
+        self,
+        theta: Array,
+        columns: Array | None = None,
+        is_used: Array | None = None,
     ) -> tuple[float, Array]:
         """Set B^-1 and B^-1 C for theta (K,); return log|B| and C' B^-1 C.
 
         With `columns` C has only these columns, here and in what is computed later.
+        Parts that are not used make no difference here.
         """
         B = np.tensordot(theta, self.kernels, 1)
         diagonal = np.arange(B.shape[1])
@@ -183,8 +186,9 @@ class KernelBlock:
         u = product_without_zeros(self.solved, U)
         P = self.inverse - u @ u.transpose(0, 2, 1)
         v = self.solved @ a
-        traces = np.tensordot(self.kernels, P, ([1, 2, 3], [0, 1, 2]))
-        squares = np.einsum("bi,kbij,bj->k", v, self.kernels, v, optimize=True)
+        traces = self.kernels.reshape(len(self.kernels), -1) @ P.reshape(-1)
+        images = np.matmul(self.kernels, v[:, :, None])
+        squares = images.reshape(len(self.kernels), -1) @ v.reshape(-1)
         return OwnSums(traces, squares)
 
     def curvature_sums(
@@ -229,8 +233,10 @@ class KernelBlock:
         mirrored = np.ascontiguousarray(solved_kernels.swapaxes(2, 3))
         pairs = solved_kernels.reshape(n_parts, -1) @ mirrored.reshape(n_parts, -1).T
         pairs -= 2 * kernel_u.reshape(n_parts, -1) @ solved_u.reshape(n_parts, -1).T
-        products = np.einsum("kbn,jbn->kj", images, solved_images)
-        linear = np.einsum("bnm,kbn->mk", self.solved[:, :, :-1], images, optimize=True)
+        flat_images = images.reshape(n_parts, -1)
+        products = flat_images @ solved_images.reshape(n_parts, -1).T
+        flat_solved = self.solved.reshape(-1, self.solved.shape[2])
+        linear = (flat_images @ flat_solved[:, :-1]).T
         return CurvatureSums(pairs, inner, common, products, linear)
 
     def applied(self, coefficients: Array) -> Array:
@@ -262,6 +268,10 @@ class KernelBlock:
     def common_sums(self, values: Array) -> Array:
         """Return A' values, (m,)."""
         return np.asarray(self.rows[self.is_row][:, :-2].T @ values)
+
+    def common_squares(self) -> Array:
+        """Return sums over the rows of the squares of A, (m,)."""
+        return np.asarray(np.square(self.rows[:, :, :-2]).sum(axis=(0, 1)))
 
     def set_target(self, target: Array, noise: Array) -> None:
         """Replace target and noise, arrays over all rows of the model."""
@@ -308,13 +318,16 @@ class FeatureBlock:
     gram: Array = field(init=False, repr=False)
     #: [F C]' B^-1 [F C].
     solved_gram: Array = field(init=False, repr=False)
-    #: L^-1 S with L L' = I + S F'WF S, S the roots of theta of the features.
+    #: L^-1 S with L L' = I + S F'WF S, S the roots of theta of the features that were
+    #: used. Features of parts without variance have columns of zeros and no rows.
     root: Array = field(init=False, repr=False)
-    #: Columns of C that the last factorization used.
+    #: Columns of C, and own features, that the last factorization used.
     columns: Array = field(init=False, repr=False)
+    used: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.columns = np.arange(self.rows.shape[1])
+        self.used = np.arange(self.features.shape[1])
         self._sum_products()
 
     def _sum_products(self) -> None:
@@ -322,57 +335,87 @@ class FeatureBlock:
         self.gram = joint.T @ (joint / self.noise[:, None])
 
     def factorize(
-        self, theta: Array, columns: Array | None = None
+        self,
+        theta: Array,
+        columns: Array | None = None,
+        is_used: Array | None = None,
     ) -> tuple[float, Array]:
         """Set [F C]' B^-1 [F C] for theta (K,); return log|B| and C' B^-1 C.
 
-        With `columns` C has only these columns, here and in what is computed later.
+        With `columns` C has only these columns, and with `is_used` F has only the
+        features of these parts, here and in what is computed later. Parts that are not
+        used must have a variance of zero.
         """
-        q = self.features.shape[1]
-        gram = self.gram
+        n_features = self.features.shape[1]
+        self.used = np.arange(n_features)
+        if is_used is not None:
+            self.used = np.flatnonzero(is_used[self.groups])
         self.columns = np.arange(self.rows.shape[1])
         if columns is not None:
             self.columns = columns
-            used = np.concatenate([np.arange(q), q + columns])
-            gram = gram[np.ix_(used, used)]
-        if q == 0:
-            self.root = np.zeros((0, 0))
-            self.solved_gram = gram
-            return float(np.log(self.noise).sum()), gram
-        scale = np.sqrt(theta)[self.groups]
-        M = scale[:, None] * gram[:q, :q] * scale
-        M[np.diag_indices(q)] += 1.0
-        factor = np.linalg.cholesky(M)
-        self.root = solve_triangular(factor, np.diag(scale), lower=True)
-        half = self.root @ gram[:q]
-        self.solved_gram = gram - half.T @ half
-        logdet = np.log(self.noise).sum() + 2 * np.log(np.diag(factor)).sum()
-        return float(logdet), self.solved_gram[q:, q:]
+        gram = self.gram
+        kept = np.concatenate([self.used, n_features + self.columns])
+        if len(kept) < len(gram):
+            gram = gram[np.ix_(kept, kept)]
+        q = len(self.used)
+        scale = np.sqrt(theta)[self.groups[self.used]]
+        # Features of parts whose variance is zero have no share in B.
+        active = np.flatnonzero(scale > 0)
+        self.root = np.zeros((0, q))
+        self.solved_gram = gram
+        logdet = float(np.log(self.noise).sum())
+        if len(active):
+            s = scale[active]
+            M = s[:, None] * gram[np.ix_(active, active)] * s
+            M[np.diag_indices(len(active))] += 1.0
+            factor = np.linalg.cholesky(M)
+            inverse, _ = dtrtri(factor, lower=True)
+            self.root = np.zeros((len(active), q))
+            self.root[:, active] = inverse * s
+            half = self.root[:, active] @ gram[active]
+            self.solved_gram = gram - half.T @ half
+            logdet += 2 * float(np.log(np.diag(factor)).sum())
+        return logdet, self.solved_gram[q:, q:]
 
-    def _sum_by_part(self, values: Array) -> Array:
+    def _sum_by_part(self, values: Array, groups: Array) -> Array:
         """Return sums of values (q, ...) over the features of each part, (K, ...)."""
         out = np.zeros((self.n_parts, *values.shape[1:]))
-        np.add.at(out, self.groups, values)
+        np.add.at(out, groups, values)
         return out
 
+    @property
+    def used_groups(self) -> Array:
+        """Own part of each feature that the last factorization used."""
+        return np.asarray(self.groups[self.used])
+
     def own_sums(self, U: Array, a: Array) -> OwnSums:
-        """Return the sums for the gradient (see `KernelBlock.own_sums`)."""
-        q = self.features.shape[1]
+        """Return the sums for the gradient (see `KernelBlock.own_sums`).
+
+        Those of parts that the last factorization left out are NaN.
+        """
+        q = len(self.used)
+        groups = self.used_groups
         mixed = self.solved_gram[:q, q:]
         diagonal = np.diag(self.solved_gram)[:q] - np.square(mixed @ U).sum(axis=1)
-        squares = np.square(mixed @ a)
-        return OwnSums(self._sum_by_part(diagonal), self._sum_by_part(squares))
+        traces = self._sum_by_part(diagonal, groups)
+        squares = self._sum_by_part(np.square(mixed @ a), groups)
+        is_left_out = np.zeros(self.n_parts, dtype=bool)
+        is_left_out[self.groups] = True
+        is_left_out[groups] = False
+        traces[is_left_out] = np.nan
+        return OwnSums(traces, squares)
 
     def curvature_sums(
         self, U: Array, PA: Array, a: Array, parts: Array
     ) -> CurvatureSums:
         """Return the sums for second derivatives (see `KernelBlock.curvature_sums`)."""
-        q = self.features.shape[1]
+        q = len(self.used)
+        groups = self.used_groups
         inside = self.solved_gram[:q, :q]
         mixed = self.solved_gram[:q, q:]
         u = mixed @ U
         v = mixed @ a
-        columns = [np.flatnonzero(self.groups == part) for part in parts]
+        columns = [np.flatnonzero(groups == part) for part in parts]
         n_parts = len(columns)
         inner = np.array([u[part].T @ u[part] for part in columns])
         inner = inner.reshape(n_parts, U.shape[1], U.shape[1])
@@ -384,8 +427,8 @@ class FeatureBlock:
                 crossed = (u[left] * (between @ u[right])).sum()
                 pairs[k, j] = np.square(between).sum() - 2 * crossed
                 products[k, j] = v[left] @ between @ v[right]
-        common = self._sum_by_part(np.square(mixed @ PA))[parts]
-        linear = self._sum_by_part(mixed[:, :-1] * v[:, None])[parts].T
+        common = self._sum_by_part(np.square(mixed @ PA), groups)[parts]
+        linear = self._sum_by_part(mixed[:, :-1] * v[:, None], groups)[parts].T
         return CurvatureSums(pairs, inner, common, products, linear)
 
     def applied(self, coefficients: Array) -> Array:
@@ -396,18 +439,26 @@ class FeatureBlock:
         """Return B^-1 values, values of shape (n, ...)."""
         noise = self.noise.reshape(-1, *np.ones(values.ndim - 1, dtype=int))
         weighted = values / noise
-        inner = self.root.T @ (self.root @ (self.features.T @ weighted))
-        return np.asarray(weighted - (self.features @ inner) / noise)
+        features = self.used_features
+        inner = self.root.T @ (self.root @ (features.T @ weighted))
+        return np.asarray(weighted - (features @ inner) / noise)
+
+    @property
+    def used_features(self) -> Array:
+        """Own features that the last factorization used."""
+        if len(self.used) == self.features.shape[1]:
+            return self.features
+        return np.asarray(self.features[:, self.used])
 
     def inverse_diagonal(self) -> Array:
         """Return the diagonal of B^-1."""
-        half = (self.features @ self.root.T) / self.noise[:, None]
+        half = (self.used_features @ self.root.T) / self.noise[:, None]
         return np.asarray(1 / self.noise - np.square(half).sum(axis=1))
 
     def own_bilinear(self, left: Array, right: Array) -> Array:
         """Return left' K_k right for every own part."""
         products = (self.features.T @ left) * (self.features.T @ right)
-        return self._sum_by_part(products)
+        return self._sum_by_part(products, self.groups)
 
     def image(self, values: Array) -> Array:
         """Return C' B^-1 values, (m + 2,)."""
@@ -416,6 +467,10 @@ class FeatureBlock:
     def common_sums(self, values: Array) -> Array:
         """Return A' values, (m,)."""
         return np.asarray(self.rows[:, :-2].T @ values)
+
+    def common_squares(self) -> Array:
+        """Return sums over the rows of the squares of A, (m,)."""
+        return np.asarray(np.square(self.rows[:, :-2]).sum(axis=0))
 
     def set_target(self, target: Array, noise: Array) -> None:
         """Replace target and noise, arrays over all rows of the model."""
@@ -458,6 +513,10 @@ class SmoothData:
             self.target[index],
             self.noise[index],
         )
+
+    def select_parts(self, is_used: Array) -> SmoothData:
+        """Return all rows with some of the parts of the model."""
+        return replace(self, design=self.design.select(is_used))
 
     @property
     def sizes(self) -> Array:

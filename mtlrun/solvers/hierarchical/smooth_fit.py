@@ -152,6 +152,7 @@ class VarianceFit:
     Attributes
     ----------
     value : Value
+        Its gradient may lack curved parts whose variance is zero (NaN).
     objective : float
         F.
     path : list of float
@@ -216,10 +217,11 @@ def fit_variances(
         search.descend(everything)
         if (is_curved & search.is_identified).any():
             search.descend(np.where(is_curved, 0.0, everything))
+    search.finish()
     for _ in range(MAX_ROUNDS):
         if not search.exchange():
             break
-    search.finish()
+        search.finish()
     return search.result()
 
 
@@ -236,7 +238,8 @@ class _VarianceSearch:
         self.is_identified = np.zeros(len(prior.rate), dtype=bool)
         self.best: Any = None
         self.objective = np.inf
-        self._diagonal: Array | None = None
+        # The best point with derivatives of all parts, and the expected second ones.
+        self._additions: tuple[Any, Array] | None = None
         self.path: list[float] = []
         self.reduction = 0.0
         self.has_stalled = False
@@ -244,6 +247,13 @@ class _VarianceSearch:
         self._rejected: set[int] = set()
         # Whether the search starts from the best point with another set of curves.
         self._is_trial = False
+        # Sets of curves with which a search has ended.
+        self._ends: set[bytes] = set()
+        # The solution and the value that the criterion evaluated last.
+        self._solution: Any = None
+        self._value: Any = None
+        # The step from the best point, and the reduction of F that its model predicts.
+        self._best_step: tuple[Array, float] | None = None
         # The last value with second derivatives, its parts and the derivatives.
         self._last: tuple[Any, Array, tuple[Array, Array]] | None = None
         # Steps and the changes of the gradient of F along them.
@@ -252,7 +262,7 @@ class _VarianceSearch:
 
     def identify(self, allowed: Array) -> None:
         """Find out about which variances the rows say something."""
-        value = self.criterion(np.where(allowed, START, 0.0))
+        value = self._evaluate_all(np.where(allowed, START, 0.0))
         parts = np.flatnonzero(allowed)
         expected = self._curvature(value, parts)[0]
         self.is_identified[parts] = np.diag(expected) * START**2 > MIN_CURVATURE
@@ -268,14 +278,33 @@ class _VarianceSearch:
         return derivatives
 
     def _solve(self, theta: Array) -> Any:
-        """Evaluate F without the features of parts that stay at zero."""
-        return self.criterion.solve(theta, needs_gradient=self.prior.rate == 0)
+        """Evaluate F without the features of parts that stay at zero.
 
-    def _start(self, theta: Array) -> Any:
-        """Return the value at theta; at the point evaluated last, without work."""
-        if self._last is not None and np.array_equal(self._last[0].theta, theta):
-            return self._last[0]
-        return self.criterion.differentiate(self._solve(theta))
+        At the point evaluated last this costs nothing.
+        """
+        if self._solution is None or not np.array_equal(self._solution.theta, theta):
+            self._value = None
+            self._solution = self.criterion.solve(
+                theta, needs_gradient=self.prior.rate == 0
+            )
+        return self._solution
+
+    def _differentiate(self, theta: Array) -> Any:
+        """Return F with its gradient; at the point evaluated last, without work."""
+        solution = self._solve(theta)
+        if self._value is None:
+            self._value = self.criterion.differentiate(solution)
+        return self._value
+
+    def _evaluate_all(self, theta: Array) -> Any:
+        """Return F with the derivatives of all parts, those without variance included."""
+        value = self._value
+        is_current = value is not None and np.array_equal(value.theta, theta)
+        if not is_current or np.isnan(value.gradient).any():
+            value = self.criterion(theta)
+            self._solution = value
+            self._value = value
+        return value
 
     def _objective(self, value: Any) -> float:
         return float(value.criterion + self.prior.value(value.theta))
@@ -283,23 +312,26 @@ class _VarianceSearch:
     def descend(self, theta: Array, *, is_last: bool = False) -> bool:
         """Take Newton steps from theta; return True if the end is kept as better.
 
-        Only the last search reaches the tolerance. It starts at the best point.
+        Only a last search reaches the tolerance. It continues from the best point.
         """
         coarse = 0.0 if is_last else COARSE_TOL
         gain = max(self.tol, COARSE_TOL)
-        value = self._start(theta)
+        value = self._differentiate(theta)
         objective = self._objective(value)
         path = [objective]
         reduction = np.inf
         has_stalled = False
-        # The last search continues from the best point.
         self._differences = list(self._best_differences) if is_last else []
+        next_step = self._best_step if is_last else None
         for _ in range(self.max_iter):
             limit = max(self.tolerance(objective), coarse)
             # A trial near the best point with the same curves would end there.
             if self._is_trial and self._is_return(value.theta, objective):
                 return False
-            step, reduction = self._step(value)
+            if next_step is None:
+                next_step = self._step(value)
+            step, reduction = next_step
+            next_step = None
             if reduction < limit:
                 break
             # A search that is going to end above the best point is given up.
@@ -317,6 +349,7 @@ class _VarianceSearch:
                 self._differences.append((moved, new_slope - slope))
             value, objective = shorter
             path.append(objective)
+        self._ends.add(self._curves(value.theta))
         is_better = self.best is None or objective < self.objective - gain
         if not is_better and not is_last:
             return False
@@ -324,7 +357,8 @@ class _VarianceSearch:
         self.path += [point for point in path if point < self.objective]
         self.best = value
         self._best_differences = self._differences
-        self._diagonal = None
+        self._best_step = (step, float(reduction))
+        self._additions = None
         self._rejected.clear()
         self.objective = objective
         self.reduction = float(reduction)
@@ -333,10 +367,12 @@ class _VarianceSearch:
 
     def _is_return(self, theta: Array, objective: float) -> bool:
         """Return whether a point is near the best point and has the same curves."""
-        is_curved = self.prior.rate > 0
-        has_curve = theta[is_curved] > 0
-        has_same_curves = np.array_equal(has_curve, self.best.theta[is_curved] > 0)
+        has_same_curves = self._curves(theta) == self._curves(self.best.theta)
         return bool(has_same_curves and objective < self.objective + HOPELESS)
+
+    def _curves(self, theta: Array) -> bytes:
+        """Return which curved parts have a variance, as a key."""
+        return (theta[self.prior.rate > 0] > 0).tobytes()
 
     def tolerance(self, objective: float) -> float:
         """Return the predicted reduction at which a search ends."""
@@ -402,7 +438,7 @@ class _VarianceSearch:
             new = self._solve(theta)
             new_objective = self._objective(new)
             if new_objective < objective:
-                return self.criterion.differentiate(new), new_objective
+                return self._differentiate(theta), new_objective
         return None
 
     def exchange(self) -> bool:
@@ -422,8 +458,7 @@ class _VarianceSearch:
         """Leave a part out if that lowers F."""
         theta = self.best.theta.copy()
         theta[part] = 0.0
-        without = self._objective(self._solve(theta))
-        is_better = without < self.objective + DROP_SLACK and self.descend(theta)
+        is_better = self._try(theta)
         if not is_better:
             self._rejected.add(part)
         return is_better
@@ -435,16 +470,23 @@ class _VarianceSearch:
             return False
         trial = self.best.theta.copy()
         trial[part] = theta
-        within = self._objective(self._solve(trial))
-        is_better = within < self.objective + DROP_SLACK and self.descend(trial)
+        is_better = self._try(trial)
         if not is_better:
             self._rejected.add(part)
         return is_better
 
+    def _try(self, theta: Array) -> bool:
+        """Search from theta, with other curves than the best point; return if better."""
+        # Another search with these curves has ended above the best point.
+        if self._curves(theta) in self._ends:
+            return False
+        start = self._objective(self._solve(theta))
+        return start < self.objective + DROP_SLACK and self.descend(theta)
+
     def _addition(self, part: int) -> tuple[float, float]:
         """Return the variance at which a part would enter, and the fall of F."""
-        diagonal = self._expected_diagonal()
-        slope = float(self.best.gradient[part] + self.prior.precision[part])
+        value, diagonal = self._derivatives_of_additions()
+        slope = float(value.gradient[part] + self.prior.precision[part])
         if slope >= 0:
             return 0.0, 0.0
         curvature = max(float(diagonal[part]), 1e-300)
@@ -453,13 +495,16 @@ class _VarianceSearch:
         # Along the model slope t + curvature t^2 / 2 + 2 rate sqrt(t).
         return theta, 0.5 * slope**2 / curvature - 2 * rate * np.sqrt(theta)
 
-    def _expected_diagonal(self) -> Array:
-        """Return expected second derivatives of parts that are zero at the best point."""
-        if self._diagonal is None:
-            self.best = self.criterion(self.best.theta)
-            zero = np.flatnonzero((self.best.theta == 0) & self.is_identified)
-            self._diagonal = self.criterion.curvature_diagonal(self.best, zero)
-        return self._diagonal
+    def _derivatives_of_additions(self) -> tuple[Any, Array]:
+        """Return the best point with the gradient of all parts, and the expected second
+        derivatives of parts that are zero there.
+        """
+        if self._additions is None:
+            value = self._evaluate_all(self.best.theta)
+            zero = np.flatnonzero((value.theta == 0) & self.is_identified)
+            diagonal = self.criterion.curvature_diagonal(value, zero)
+            self._additions = (value, diagonal)
+        return self._additions
 
     def finish(self) -> None:
         """Go on from the best point until the tolerance is reached."""
@@ -470,11 +515,6 @@ class _VarianceSearch:
 
     def result(self) -> VarianceFit:
         """Return the best point with its certificate."""
-        # Later steps need the blocks at the best point, with the features of all parts.
-        if self._diagonal is None:
-            self._expected_diagonal()
-        else:
-            self.best = self.criterion(self.best.theta)
         is_zero = (self.best.theta == 0) & (self.prior.rate > 0) & self.is_identified
         # The model of an addition is rough: where one was tried, the trial counts.
         is_zero[list(self._rejected)] = False

@@ -20,7 +20,7 @@ The last term of the gradient is due to the mode, which moves with theta.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -109,6 +109,10 @@ class LabelMarginal:
         self.n_evaluations = 0
         # The mode of the evaluation before is where the next search starts.
         self._eta = np.zeros(len(self.labels))
+
+    def start_mode_from(self, other: LabelMarginal) -> None:
+        """Start the search for the mode where another one on the same rows ended."""
+        self._eta = other._eta
 
     def _log_likelihood(self, eta: Array) -> float:
         log_p = self.labels * eta - np.logaddexp(0.0, eta)
@@ -245,16 +249,24 @@ def fit_smooth_labels(data: SmoothData, options: SmoothOptions) -> SmoothFit:
         max_iter=options.max_iter,
     )
     n_evaluations = criterion.n_evaluations
-    if subset is not data:
-        criterion = LabelMarginal(data)
-    criterion.find_mode(fit.theta)
-    solution = criterion.marginal.solve(fit.theta)
-    posterior, diagonal = SmoothPosterior.fit(criterion.marginal, solution)
-    target = criterion.blocks.data.target
+    # The functions are made of the parts that have a variance.
+    is_active = fit.theta > 0
+    active = LabelMarginal(data.select_parts(is_active))
+    if subset is data:
+        active.start_mode_from(criterion)
+    active.find_mode(fit.theta[is_active])
+    solution = active.marginal.solve(fit.theta[is_active])
+    # The rows have the targets and the noise of the model of numbers at the mode.
+    rows = replace(active.blocks.data, design=data.design)
+    posterior, diagonal = SmoothPosterior.fit(
+        rows, fit.theta, active.marginal, solution
+    )
+    target = rows.target
     diagonal = np.maximum(diagonal, 1e-12)
     return SmoothFit(
         variances=fit,
         posterior=posterior,
+        part_variances=posterior.part_variances(active.blocks),
         leave_one_out=target - posterior.a / diagonal,
         leave_one_out_std=1 / np.sqrt(diagonal),
         estimation_rows=index,

@@ -155,8 +155,9 @@ class SmoothMarginal:
         self.n_rows = len(blocks.data.codes)
         self.nu = max(self.n_rows - 1, 1)
         self.n_evaluations = 0
-        # Columns of [A 1 y] that the last evaluation used.
+        # Columns of [A 1 y], and own parts, that the last evaluation used.
         self._columns = np.arange(len(self.groups) + 2)
+        self._is_own_used = np.ones(self.n_own, dtype=bool)
 
     def __call__(self, theta: Array) -> SmoothValue:
         """Evaluate D and its gradient at theta (J + K,)."""
@@ -208,10 +209,14 @@ class SmoothMarginal:
         m = len(groups)
         columns = np.append(columns, len(self.groups) + np.arange(2))
         self._columns = columns
+        own_theta = theta[self.n_common :]
+        self._is_own_used = is_used[self.n_common :]
         G = np.zeros((m + 2, m + 2))
         logdet = 0.0
         for block in self.blocks:
-            block_logdet, products = block.factorize(theta[self.n_common :], columns)
+            block_logdet, products = block.factorize(
+                own_theta, columns, self._is_own_used
+            )
             logdet += block_logdet
             G += products
 
@@ -281,8 +286,9 @@ class SmoothMarginal:
         # Sums of no features are integers.
         traces = np.bincount(groups, diagonal, self.n_common).astype(float)
         squares = np.bincount(groups, np.square(G[:m] @ a), self.n_common).astype(float)
-        is_left_out = np.isin(np.arange(self.n_common), groups, invert=True)
-        is_left_out &= np.isin(np.arange(self.n_common), self.groups)
+        is_left_out = np.zeros(self.n_common, dtype=bool)
+        is_left_out[self.groups] = True
+        is_left_out[groups] = False
         traces[is_left_out] = np.nan
         if not self.n_own:
             return traces, squares
@@ -321,7 +327,9 @@ class SmoothMarginal:
         own_parts = chosen[chosen >= self.n_common] - self.n_common
         G = value.G
         a = value.a
-        columns = np.flatnonzero(np.isin(value.groups, common_parts))
+        is_chosen = np.zeros(self.n_common, dtype=bool)
+        is_chosen[common_parts] = True
+        columns = np.flatnonzero(is_chosen[value.groups])
         # A'P A for the features of these parts; P A = B^-1 [A 1 y] projection.
         GU = value.GU[columns]
         C = G[np.ix_(columns, columns)] - GU @ GU.T
@@ -429,7 +437,9 @@ class SmoothMarginal:
         diagonal = np.empty(self.n_rows)
         for block in self.blocks:
             if not self.blocks.is_kept:
-                block.factorize(value.theta[self.n_common :], self._columns)
+                block.factorize(
+                    value.theta[self.n_common :], self._columns, self._is_own_used
+                )
             positions = block.positions
             a[positions] = block.applied(value.a)
             removed = np.square(block.applied(value.U)).sum(axis=1)
@@ -441,7 +451,9 @@ class SmoothMarginal:
         a = np.empty(self.n_rows)
         for block in self.blocks:
             if not self.blocks.is_kept:
-                block.factorize(solution.theta[self.n_common :], self._columns)
+                block.factorize(
+                    solution.theta[self.n_common :], self._columns, self._is_own_used
+                )
             a[block.positions] = block.applied(solution.a)
         return a
 

@@ -455,6 +455,13 @@ class SmoothDesign:
         sizes = [part.n_features for part in self.common]
         return np.repeat(np.arange(len(sizes)), np.array(sizes, dtype=int))
 
+    def select(self, is_used: Array) -> SmoothDesign:
+        """Return a design with some of the parts; `is_used` has an entry per part."""
+        n_common = len(self.common)
+        common = [self.common[k] for k in np.flatnonzero(is_used[:n_common])]
+        own = [self.own[k] for k in np.flatnonzero(is_used[n_common:])]
+        return SmoothDesign(tuple(common), tuple(own))
+
     def common_features(self, rows: SmoothRows) -> Array:
         """Return the features of all common parts, (n, m)."""
         features = [part.features(rows) for part in self.common]

@@ -37,7 +37,7 @@ such a part has about the density exp(-(g s^2 + h s^4 / 2) / 2 - rate s).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -55,7 +55,7 @@ from mtlrun.solvers.hierarchical.smooth_marginal import (
     SmoothSolution,
     SmoothValue,
 )
-from mtlrun.solvers.hierarchical.smooth_parts import SmoothRows
+from mtlrun.solvers.hierarchical.smooth_parts import SmoothDesign, SmoothRows
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -100,14 +100,15 @@ class VarianceUncertainty:
         Parameters
         ----------
         marginal : SmoothMarginal
-            As the estimates left it.
+            The criterion of the estimates.
         estimates : VarianceFit
         rate : ndarray of shape (J + K,)
             Rates of the exponential priors of the standard deviations of the parts.
         """
-        value: SmoothValue = estimates.value
-        n_parts = len(value.theta)
+        n_parts = len(estimates.theta)
         is_own = np.arange(n_parts) >= marginal.n_common
+        solution = marginal.solve(estimates.theta, needs_gradient=is_own)
+        value: SmoothValue = marginal.differentiate(solution)
         is_missed = is_own & (value.theta == 0) & estimates.is_identified
         parts = np.flatnonzero((value.theta > 0) | is_missed)
         second = np.zeros((n_parts, n_parts))
@@ -198,25 +199,44 @@ class SmoothPosterior:
     @classmethod
     def fit(
         cls,
+        data: SmoothData,
+        theta: Array,
         marginal: SmoothMarginal,
         solution: SmoothSolution,
         uncertainty: VarianceUncertainty | None = None,
     ) -> tuple[SmoothPosterior, Array]:
         """Return the posterior, and the diagonal of P for all rows.
 
-        The solution must use the features of all parts, and the blocks must be as it
-        left them.
+        Parameters
+        ----------
+        data : SmoothData
+            Rows of training, with the design of all parts.
+        theta : ndarray of shape (J + K,)
+            Variances of all parts in units of s2.
+        marginal : SmoothMarginal
+            The criterion of the parts that have a variance, as `solution` left it.
+        solution : SmoothSolution
+            It uses all features of these parts.
+        uncertainty : VarianceUncertainty, optional
         """
         a, diagonal = marginal.weights_of_rows(solution)
+        groups = data.design.groups
+        m = len(groups)
+        columns = np.flatnonzero(theta[groups] > 0)
+        u = np.zeros(m)
+        # S^2 A'a, without the cancellation.
+        u[columns] = -solution.a[: solution.m]
+        spread = np.zeros((m + 1, m + 1))
+        columns = np.append(columns, m)
+        spread[np.ix_(columns, columns)] = marginal.spread(solution)
         posterior = cls(
-            data=marginal.blocks.data,
-            theta=solution.theta,
+            data=data,
+            theta=theta,
             s2=solution.s2,
             mu=solution.mu,
-            # S^2 A'a, without the cancellation.
-            u=-solution.a[: solution.m],
+            u=u,
             a=a,
-            spread=marginal.spread(solution),
+            spread=spread,
             uncertainty=uncertainty,
         )
         return posterior, diagonal
@@ -236,24 +256,46 @@ class SmoothPosterior:
         start, stop = np.searchsorted(self.data.codes, [task, task + 1])
         return self.data.take(np.arange(start, stop))
 
+    @property
+    def active_design(self) -> SmoothDesign:
+        """The parts that have a variance; the functions are made of them alone."""
+        return self.data.design.select(self.theta > 0)
+
+    @property
+    def active_columns(self) -> Array:
+        """Positions of the common features of the active design."""
+        return np.flatnonzero(self.theta[self.data.design.groups] > 0)
+
+    @property
+    def active_own_theta(self) -> Array:
+        """Variances of the parts of a task in the active design."""
+        return self.own_theta[self.own_theta > 0]
+
     def mean(self, rows: SmoothRows, task: int) -> Array:
         """Return the posterior mean of the function of a task, (n,)."""
-        design = self.data.design
-        mean = self.mu + design.common_features(rows) @ self.u
+        return self.common_mean(rows) + self.own_mean(rows, task)
+
+    def common_mean(self, rows: SmoothRows) -> Array:
+        """Return the posterior mean of the common function, (n,)."""
+        features = self.active_design.common_features(rows)
+        return np.asarray(self.mu + features @ self.u[self.active_columns])
+
+    def own_mean(self, rows: SmoothRows, task: int) -> Array:
+        """Return by how much the function of a task exceeds the common one, (n,)."""
         start, stop = np.searchsorted(self.data.codes, [task, task + 1])
+        design = self.active_design
         if start == stop or not len(design.own):
-            return np.asarray(mean)
-        task_data = self.task_rows(task)
+            return np.zeros(len(rows))
+        theta = self.active_own_theta
+        task_rows = self.data.rows.take(slice(start, stop))
         a = self.a[start:stop]
         if len(a) > MAX_EXACT_ROWS:
-            features, groups = design.own_features(task_data.rows, task_data.rows)
-            coefficients = self.own_theta[groups] * (features.T @ a)
-            new_features = design.own_features(rows, task_data.rows)[0]
-            return np.asarray(mean + new_features @ coefficients)
-        kernel = np.tensordot(
-            self.own_theta, design.own_kernels(rows, task_data.rows), 1
-        )
-        return np.asarray(mean + kernel @ a)
+            features, groups = design.own_features(task_rows, task_rows)
+            coefficients = theta[groups] * (features.T @ a)
+            new_features = design.own_features(rows, task_rows)[0]
+            return np.asarray(new_features @ coefficients)
+        kernels = design.own_kernels(rows, task_rows)
+        return np.asarray(np.tensordot(theta, kernels, 1) @ a)
 
     def moments(
         self,
@@ -279,7 +321,9 @@ class SmoothPosterior:
         -------
         mean, variance : ndarray of shape (n,)
         """
-        design = self.data.design
+        design = self.active_design
+        own_theta = self.active_own_theta
+        columns = self.active_columns
 
         def average(values: Array) -> Array:
             n = len(values) // n_averaged
@@ -287,34 +331,36 @@ class SmoothPosterior:
             return np.asarray(grouped.mean(axis=1))
 
         features = average(design.common_features(rows))
-        mean = self.mu + features @ self.u
+        mean = self.mu + features @ self.u[columns]
         contrast = np.hstack([features, np.ones((len(features), 1))])
         variance = self._missed_variance(rows, n_averaged)
         if not is_common:
             variance += self._own_variance(rows, n_averaged)
-        task_data = self.task_rows(task)
+        task_data = replace(self.task_rows(task), design=design)
         if len(task_data.codes) and len(design.own) and not is_common:
             block = make_block(task_data)
-            block.factorize(self.own_theta)
+            block.factorize(own_theta)
             positions = np.searchsorted(self.data.codes, task) + block.positions
             a = self.a[positions]
             if isinstance(block, FeatureBlock):
                 q = block.features.shape[1]
                 own_features, groups = design.own_features(rows, task_data.rows)
-                left = average(own_features) * self.own_theta[groups]
+                left = average(own_features) * own_theta[groups]
                 mean = mean + left @ (block.features.T @ a)
                 variance -= ((left @ block.solved_gram[:q, :q]) * left).sum(axis=1)
                 contrast -= left @ block.solved_gram[:q, q:-1]
             else:
                 kernels = design.own_kernels(rows, task_data.rows)
-                left = average(np.tensordot(self.own_theta, kernels, 1))
+                left = average(np.tensordot(own_theta, kernels, 1))
                 left = left[:, block.positions]
                 inside = block.is_row[0]
                 mean = mean + left @ a
                 inverse = block.inverse[0][np.ix_(inside, inside)]
                 variance -= ((left @ inverse) * left).sum(axis=1)
                 contrast -= left @ block.solved[0, inside, :-1]
-        variance += ((contrast @ self.spread) * contrast).sum(axis=1)
+        columns = np.append(columns, len(self.u))
+        spread = self.spread[np.ix_(columns, columns)]
+        variance += ((contrast @ spread) * contrast).sum(axis=1)
         return mean, np.maximum(variance, 0.0) * self.s2
 
     def target_variance(self, rows: SmoothRows, task: int) -> tuple[Array, Array]:
@@ -363,7 +409,9 @@ class SmoothPosterior:
         if not len(design.own):
             return np.zeros((len(rows), 0)), excess
         slopes = design.own_diagonals(rows).T
-        task_data = self.task_rows(task)
+        # The common parts are taken as known.
+        own_design = SmoothDesign((), design.own)
+        task_data = replace(self.task_rows(task), design=own_design)
         if not len(task_data.codes):
             return slopes, excess
         block = make_block(task_data)
@@ -411,25 +459,35 @@ class SmoothPosterior:
         kernels = design.own_kernels(grouped, grouped).mean(axis=(2, 3))
         return np.asarray(self.own_theta @ kernels)
 
-    def part_variances(self) -> Array:
+    def part_variances(self, blocks: BlockList) -> Array:
         """Return the expected variance of each part over the rows of training.
 
         For part i this is s2 theta_i (mean K(x, x) - mean K(x, x')) over rows x, x'.
+
+        Parameters
+        ----------
+        blocks : BlockList
+            Rows of training, with the parts that have a variance.
         """
-        design = self.data.design
-        rows = self.data.rows
+        design = blocks.data.design
         n = len(self.data.codes)
-        spread: list[float] = []
-        for part in design.common:
-            spread.append(float(part.features(rows).var(axis=0).sum()))
-        if len(design.own):
-            own_spread = design.own_diagonals(rows).mean(axis=1)
-            ones = np.ones(n)
-            for block in BlockList(self.data):
-                part_ones = ones[block.positions]
-                own_spread -= block.own_bilinear(part_ones, part_ones) / n**2
-            spread.extend(np.maximum(own_spread, 0.0))
-        return np.asarray(self.s2 * self.theta * np.array(spread))
+        groups = design.groups
+        sums = np.zeros(len(groups))
+        squares = np.zeros(len(groups))
+        own_spread = design.own_diagonals(self.data.rows).mean(axis=1)
+        for block in blocks:
+            ones = np.ones(len(block.positions))
+            sums += block.common_sums(ones)
+            squares += block.common_squares()
+            if len(design.own):
+                own_spread -= block.own_bilinear(ones, ones) / n**2
+        variances = squares / n - np.square(sums / n)
+        common_spread = np.bincount(groups, variances, len(design.common))
+        spread = np.concatenate([common_spread, own_spread])
+        is_active = self.theta > 0
+        part_variances = np.zeros(len(self.theta))
+        part_variances[is_active] = self.theta[is_active] * np.maximum(spread, 0.0)
+        return np.asarray(self.s2 * part_variances)
 
 
 def make_block(task_data: SmoothData) -> Block:
