@@ -151,9 +151,9 @@ def pytest_collection_modifyitems(
 
 
 def _committed() -> list[Path]:
-    actual = (path.parent for path in RESULTS.glob("*/*/*/run.json"))
+    folders = (path.parent for path in RESULTS.glob("*/*/*/run.json"))
     return sorted(
-        folder for folder in actual if "runs" not in folder.relative_to(RESULTS).parts
+        folder for folder in folders if "runs" not in folder.relative_to(RESULTS).parts
     )
 
 
@@ -217,9 +217,9 @@ def works() -> Callable[..., bool]:
     """Return whether a command exists and succeeds."""
 
     def run(*command: str) -> bool:
-        actual = shutil.which(command[0]) is not None
+        exists = shutil.which(command[0]) is not None
         return (
-            actual
+            exists
             and subprocess.run(command, capture_output=True, check=False).returncode
             == 0
         )

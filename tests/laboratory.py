@@ -194,12 +194,12 @@ class Lab:
 
     def results(self, text=EXPERIMENT, **load):
         """Return the records of an experiment by method and trial."""
-        actual = self.records()
+        records = self.records()
         rows = self.plan(text, **load).rows
         return {
-            (row.method, row.trial): actual[row.job.key]
+            (row.method, row.trial): records[row.job.key]
             for row in rows
-            if row.job.key in actual
+            if row.job.key in records
         }
 
     def failure(self, job, error="no"):

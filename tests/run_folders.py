@@ -218,7 +218,7 @@ class FolderMaker:
         """Let a search select the parameters of a job, from the scores of all
         candidates by fold (None: failed).
         """
-        actual = []
+        columns = []
         for number, scores in enumerate(folds):
             errors = [
                 None if score is not None else "ValueError: no" for score in scores
@@ -229,10 +229,10 @@ class FolderMaker:
                 "undefined": [0] * len(scores),
             }
             column |= {"not_converged": [False] * len(scores), "warm_started": False}
-            actual.append((f"{dataset} {method} {trial} {number}", column))
+            columns.append((f"{dataset} {method} {trial} {number}", column))
         record = self.records[dataset, method, trial]
         assert record is not None
-        record.selection = choose(grid, "auc", True, actual)
+        record.selection = choose(grid, "auc", True, columns)
         return record.selection
 
     def skip(self, dataset: str, method: str, trial: int) -> None:

@@ -98,16 +98,16 @@ def _name(path: Path) -> str:
 
 
 def _imports(path: Path) -> list[tuple[int, str]]:
-    actual = []
+    imports = []
     for node in _nodes(path):
         if isinstance(node, ast.Import):
-            actual += [(node.lineno, alias.name) for alias in node.names]
+            imports += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno}: relative import"
-            actual += [
+            imports += [
                 (node.lineno, f"{node.module}.{alias.name}") for alias in node.names
             ]
-    return actual
+    return imports
 
 
 def _body(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:

@@ -239,18 +239,18 @@ def test_terms_of_statisticians_are_explained_beside_ours():
 @pytest.mark.parametrize("name", ["start/is-it-mine", "guide/choosing"])
 def test_a_chart_shows_all_questions_and_commands(name):
     text = (DOCS / f"{name}.md").read_text("utf-8")
-    created = runpy.run_path(str(ROOT / "scripts" / "docs_chart.py"))
-    actual = created["steps"](text)
-    assert len(actual) == len(re.findall(r"^## \d+\. ", text, re.MULTILINE)) >= 4
-    root = ET.fromstring("<a>" + created["chart"](text) + "</a>")
+    script = runpy.run_path(str(ROOT / "scripts" / "docs_chart.py"))
+    steps = script["steps"](text)
+    assert len(steps) == len(re.findall(r"^## \d+\. ", text, re.MULTILINE)) >= 4
+    root = ET.fromstring("<a>" + script["chart"](text) + "</a>")
     texts = [part.text for part in root.iter("text")]
-    for step in actual:
-        lines = created["command_lines"](step.command)
+    for step in steps:
+        lines = script["command_lines"](step.command)
         assert "\n".join(lines).replace(" \\\n ", "") == step.command
         assert max(map(len, lines)) <= 45  # The width of a phone
         assert set(lines) <= set(texts)
         assert step.question.split()[0] in " ".join(texts)
-    assert len(texts) > 3 * len(actual)
+    assert len(texts) > 3 * len(steps)
     assert "<!-- chart -->" in text
 
 

@@ -129,8 +129,8 @@ methods:
 
 
 def test_the_analysis_runs_and_its_quantities_are_declared(example, tmp_path, capsys):
-    actual = example("my_measure").main()
-    assert 0 < actual.values["mean"] < actual.values["largest"] < 1
+    analysis = example("my_measure").main()
+    assert 0 < analysis.values["mean"] < analysis.values["largest"] < 1
     assert "largest" in capsys.readouterr().out
     (tmp_path / "mine.yaml").write_text(MEASURED)
     result = CliRunner().invoke(app, ["reproduce", "mine.yaml", "--output", "runs"])

@@ -63,14 +63,14 @@ def experiments() -> dict[str, str]:
     """Return experiment files of one method by name: each split with all features, and
     the other sections in turn.
     """
-    actual = {}
+    texts = {}
     for i, (split, features) in enumerate((s, f) for s in SPLITS for f in FEATURES):
         for j in range(2):
             search, scoring = (list(part)[(i + j) % 3] for part in (SEARCHES, SCORINGS))
             method = METHODS[(i + 2 * j) % len(METHODS)]
             name = f"{method}, {split}, {features}, search: {search}, {scoring}"
             selection, grid = SEARCHES[search]
-            actual[name] = "\n".join(
+            texts[name] = "\n".join(
                 [
                     f"schema: 1\nid: lab/golden\ntitle: Golden\nkind: evaluate\ndatasets: [{SHARED}]",
                     *filter(
@@ -85,17 +85,17 @@ def experiments() -> dict[str, str]:
                     f"methods: [{{label: one, estimator: {method}{grid}}}]\n",
                 ]
             )
-    return actual
+    return texts
 
 
 def numbers_of_cell(job: Job) -> dict[str, float | None]:
     """Return metrics, those of the first task, rows and the selected parameters."""
     chosen = {}
     if job.search is not None:
-        actual = choice_of(
+        selection = choice_of(
             job, [compute_job(fold, None, None)[0] for fold in job.folds]
         )
-        chosen = actual["chosen"]
+        chosen = selection["chosen"]
     record, _ = compute_job(job, chosen, None)
     first = {
         f"{name} of the first task": values[0]
@@ -115,14 +115,14 @@ def cell_of(text: str, folder: Path) -> Job:
 @functools.cache
 def measured() -> dict[str, Job]:
     """Return a job of each analysis in the profile ``smoke`` of an experiment."""
-    actual: dict[str, Job] = {}
+    jobs: dict[str, Job] = {}
     for entry in artefacts():
         for row in plan(
             load_experiment(entry.path, profile="smoke"), output="nowhere"
         ).rows:
             if row.job.method.measure:
-                actual.setdefault(row.job.method.measure, row.job)
-    return actual
+                jobs.setdefault(row.job.method.measure, row.job)
+    return jobs
 
 
 def numbers_of_measure(job: Job) -> dict[str, float | None]:
@@ -265,20 +265,20 @@ def write() -> None:
 
     warnings.simplefilter("ignore")
     stored = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {}
-    created = {}
+    cases = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, text in experiments().items():
             job = cell_of(text, Path(folder))
-            created[name] = job.versions, functools.partial(numbers_of_cell, job)
+            cases[name] = job.versions, functools.partial(numbers_of_cell, job)
     for name, job in measured().items():
-        created[name] = job.versions, functools.partial(numbers_of_measure, job)
+        cases[name] = job.versions, functools.partial(numbers_of_measure, job)
     for source, id in CARDS.items():
-        created[source] = (
+        cases[source] = (
             versions_of([], source),
             functools.partial(numbers_of_data, id),
         )
     content = {}
-    for name, (versions, numbers) in created.items():
+    for name, (versions, numbers) in cases.items():
         same = stored.get(name, {}).get("versions") == versions
         content[name] = (
             stored[name] if same else {"versions": versions, "numbers": numbers()}

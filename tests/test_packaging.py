@@ -88,15 +88,15 @@ def _bounds() -> dict[str, str]:
     lines = list(PROJECT["dependencies"])
     for extra in ("nn", "distributed", "parquet"):
         lines += PROJECT["optional-dependencies"][extra]
-    actual = {}
+    bounds = {}
     for line in lines:
         name, extra, bound = re.fullmatch(
             r"([a-z0-9-]+)(\[[a-z]+\])?>=([0-9.]+)", line
         ).groups()
-        actual[name] = bound
+        bounds[name] = bound
         if extra:
-            actual[extra.strip("[]")] = bound
-    return actual
+            bounds[extra.strip("[]")] = bound
+    return bounds
 
 
 def test_the_oldest_tested_releases_are_the_lower_bounds():
@@ -111,22 +111,22 @@ def _needed(names: list[str]) -> set[str]:
     """Return the direct and indirect dependencies of these distributions, if
     installed.
     """
-    actual: set[str] = set()
+    needed: set[str] = set()
     while names:
         name = re.sub(r"[-_.]+", "-", names.pop()).lower()
-        if name in actual:
+        if name in needed:
             continue
         try:
             requires = metadata.requires(name) or []
         except metadata.PackageNotFoundError:
             continue
-        actual.add(name)
+        needed.add(name)
         names += [
             re.match(r"[\w.-]+", line).group()
             for line in requires
             if "extra ==" not in line
         ]
-    return actual
+    return needed
 
 
 def test_no_run_time_dependency_is_under_the_gpl():

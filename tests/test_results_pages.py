@@ -52,10 +52,10 @@ def test_every_run_is_linked_and_links_are_valid(texts):
         *(name for name in texts if name.startswith("docs/papers/")),
     ):
         links = [part.split(")")[0] for part in texts[name].split("](")[1:]]
-        actual = [link for link in links if not link.startswith("http")]
+        local_links = [link for link in links if not link.startswith("http")]
         assert [
             link
-            for link in actual
+            for link in local_links
             if not (ROOT / name).parent.joinpath(link.split("#")[0]).exists()
         ] == []
     summary = texts["results/summary.md"]
@@ -218,14 +218,14 @@ def linked_verdict(cell: str) -> re.Match[str] | None:
 
 def claims_of_pages() -> dict[str, tuple[str, str]]:
     """Return id -> verdict and report of every claim on the pages of the papers."""
-    actual = {}
+    claims = {}
     for path in sorted((ROOT / "docs" / "papers").glob("*.md")):
         text = path.read_text(encoding="utf-8")
         for row in table_rows(text, r"^## (What|On other data|Audits)"):
             link = linked_verdict(row[-2])
             if link:
-                actual[row[0]] = (first_words(link[1]), link[2])
-    return actual
+                claims[row[0]] = (first_words(link[1]), link[2])
+    return claims
 
 
 def test_pages_and_reports_have_the_same_verdicts():

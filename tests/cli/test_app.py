@@ -68,9 +68,9 @@ def test_commands_import_no_heavy_packages():
         ["reproduce", "--help"],
         ["data", "--help"],
     ]
-    actual = heavy_after("from mtlrun.cli.app import app", *light)
+    heavy_packages = heavy_after("from mtlrun.cli.app import app", *light)
     assert [
-        command for command, names in actual.items() if set(names) - unavoidable
+        command for command, names in heavy_packages.items() if set(names) - unavoidable
     ] == []
 
 

@@ -23,11 +23,11 @@ TAKEN = [
 @pytest.fixture
 def frame():
     rng = np.random.default_rng(0)
-    created = pd.DataFrame(rng.normal(size=(60, len(TAKEN))), columns=TAKEN)
-    created["club"] = rng.choice(["chess", "choir"], 60)
-    created["school"] = np.repeat(["north", "south", "west"], 20)
-    created["grade"] = created.intercept - created.task + 0.1 * rng.normal(size=60)
-    return created
+    table = pd.DataFrame(rng.normal(size=(60, len(TAKEN))), columns=TAKEN)
+    table["club"] = rng.choice(["chess", "choir"], 60)
+    table["school"] = np.repeat(["north", "south", "west"], 20)
+    table["grade"] = table.intercept - table.task + 0.1 * rng.normal(size=60)
+    return table
 
 
 def use(mtlrun, folder, *columns, train=False):

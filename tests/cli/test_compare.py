@@ -204,10 +204,10 @@ def test_the_selected_method_has_the_same_scores_in_compare_train_and_reproduce(
     name = "grades-by-time" if "--time" in more else "grades"
     folder = tmp_path / "results/runs/compare" / name
     best = json.loads((folder / "leaderboard.json").read_text())["methods"][0]
-    planned = json.loads((folder / "compare.json").read_text())["cells"]
+    jobs = json.loads((folder / "compare.json").read_text())["cells"]
     (key,) = [
         job["key"]
-        for job in planned
+        for job in jobs
         if (job["method"], job["trial"]) == (best["method"], 0)
     ]
     where = ("--data-dir", str(folder / "data"))

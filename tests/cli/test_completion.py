@@ -61,9 +61,9 @@ def complete(tmp_path, monkeypatch):
     ],
 )
 def test_values_are_completed(words, offered, withheld, complete):
-    actual = complete(words).split()
-    assert offered in actual
-    assert withheld not in actual
+    completions = complete(words).split()
+    assert offered in completions
+    assert withheld not in completions
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -116,10 +116,12 @@ def test_overrides_and_the_axis_of_a_sweep_are_checked(mtlrun, tmp_path):
 @pytest.mark.parametrize("name", METHODS)
 def test_values_are_checked_by_the_rules_of_their_class(name):
     rules = {key: parameter_rule(name, {}, key) for key in parameter_names(name)}
-    actual = {key: rule.text for key, rule in rules.items() if rule is not None}
+    rule_texts = {key: rule.text for key, rule in rules.items() if rule is not None}
     true = {key: rule.text for key, rule in load_class(name)._rules.items()}
-    assert actual == {key: true[key] for key in actual}
-    assert {key for key in METHODS[name].default_grid if "__" not in key} <= set(actual)
+    assert rule_texts == {key: true[key] for key in rule_texts}
+    assert {key for key in METHODS[name].default_grid if "__" not in key} <= set(
+        rule_texts
+    )
 
 
 @pytest.mark.slow

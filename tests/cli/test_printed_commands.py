@@ -112,7 +112,7 @@ def test_the_printed_commands_to_rerun_work(mtlrun, own_experiment):
 
 
 def test_the_next_step_printed_by_init_works(mtlrun, own_experiment):
-    written = mtlrun(
+    init = mtlrun(
         "init",
         "plants",
         "--data-dir",
@@ -120,10 +120,8 @@ def test_the_next_step_printed_by_init_works(mtlrun, own_experiment):
         "--output",
         "my plants.yaml",
     )
-    assert written.exit_code == 0, written.output
-    (line,) = [
-        line for line in written.stdout.splitlines() if line.startswith("next: ")
-    ]
+    assert init.exit_code == 0, init.output
+    (line,) = [line for line in init.stdout.splitlines() if line.startswith("next: ")]
     result = printed(mtlrun, line.removeprefix("next: "))
     assert result.exit_code == 0, result.output
 
@@ -145,10 +143,10 @@ def test_the_next_step_printed_by_compare_works(mtlrun, own_experiment, tmp_path
         "-o",
         "my runs",
     )
-    written = mtlrun("compare", "new.csv", *words)
-    assert written.exit_code == 0, written.output
+    comparison = mtlrun("compare", "new.csv", *words)
+    assert comparison.exit_code == 0, comparison.output
     (line,) = [
-        line for line in written.stdout.splitlines() if "predict new rows: " in line
+        line for line in comparison.stdout.splitlines() if "predict new rows: " in line
     ]
     result = printed(
         mtlrun, line.partition("predict new rows: ")[2].replace("FILE", "new.csv")

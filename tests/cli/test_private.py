@@ -126,11 +126,11 @@ def test_training_on_a_folder_of_files_records_no_folder_of_the_user(
             CliRunner().invoke(app, ["train", str(file), "-q", "-o", "out"]).exit_code
             == 0
         )
-        written = [
+        texts = [
             path.read_text() for path in (tmp_path / "out/own" / name).glob("*.json")
         ]
-        assert len(written) > 2
-        assert not [text for text in written if str(tmp_path) in text]
+        assert len(texts) > 2
+        assert not [text for text in texts if str(tmp_path) in text]
 
 
 def test_there_are_at_most_as_many_processes_as_cores_jobs_and_memory_allow(
@@ -175,21 +175,21 @@ def test_a_run_of_a_custom_experiment_records_no_folder_of_the_user(
         "datasets: [own-t]",
         "metrics: [rmse]",
     ]
-    method_lines = [
+    last_lines = [
         "split: {kind: kfold, folds: 3}",
         "methods: [{label: T, estimator: TaskMean}]",
     ]
-    file.write_text("\n".join([*lines, *method_lines, ""]))
+    file.write_text("\n".join([*lines, *last_lines, ""]))
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     result = CliRunner().invoke(
         app, ["reproduce", str(file), "--data-dir", data, "-o", str(tmp_path / "out")]
     )
     assert result.exit_code == 0, result.output
-    written = [
+    paths = [
         path
         for path in (tmp_path / "out").rglob("*")
         if path.suffix in (".json", ".md", ".html", ".csv")
     ]
-    assert len(written) > 4
-    assert [path.name for path in written if str(tmp_path) in path.read_text()] == []
+    assert len(paths) > 4
+    assert [path.name for path in paths if str(tmp_path) in path.read_text()] == []

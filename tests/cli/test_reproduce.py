@@ -65,8 +65,8 @@ def test_reproduce_prints_table_claims_and_report_and_sets_the_exit_code(
         "Ridge": "ok",
         "Pooled": "ok",
     }
-    created = {path.name for path in (tmp_path / RUN).iterdir()}
-    assert created == {
+    file_names = {path.name for path in (tmp_path / RUN).iterdir()}
+    assert file_names == {
         "cells.json.xz",
         "run.json",
         "provenance.json",
@@ -263,21 +263,21 @@ def test_small_numbers_survive_show(mtlrun, write_experiment):
 def test_check_reports_job_numbers_and_tolerance(mtlrun, write_experiment, tmp_path):
     write_experiment()
     mtlrun("reproduce", "table.yaml")
-    actual = float(rows_of(tmp_path)["Ridge"]["mse_mean"])
-    write_experiment(extra=REFERENCE.format(value=round(actual, 4)))
+    mse = float(rows_of(tmp_path)["Ridge"]["mse_mean"])
+    write_experiment(extra=REFERENCE.format(value=round(mse, 4)))
     result = mtlrun("reproduce", "table.yaml", "--check")
     assert (result.exit_code, result.stderr.splitlines()[-1]) == (
         0,
         "check: all numbers are within tolerance and no claim is contradicted",
     )
-    write_experiment(extra=REFERENCE.format(value=round(actual + 0.5, 4)))
+    write_experiment(extra=REFERENCE.format(value=round(mse + 0.5, 4)))
     assert (
         mtlrun("reproduce", "table.yaml").exit_code == 0
     )  # Verdicts alone never change the exit code.
     result = mtlrun("reproduce", "table.yaml", "--check")
     assert result.exit_code == 1
     assert result.stderr.splitlines()[-1] == (
-        f"check: simulated-rmtl / Ridge: mse is {actual:.6g}, the stored says {round(actual + 0.5, 4):.6g}; "
+        f"check: simulated-rmtl / Ridge: mse is {mse:.6g}, the stored says {round(mse + 0.5, 4):.6g}; "
         "the difference -0.5 exceeds the tolerance 0.01 (absolute)"
     )
 

@@ -64,22 +64,19 @@ def test_an_item_that_cannot_start_does_not_stop_the_others(
 ):
     result = mtlrun("reproduce", "all", "--profile", "demo", "--data-dir", "empty")
     assert result.exit_code == 2, "data and a file are wrong"
-    summarized = summary(tmp_path)
-    assert [(run["run"], run["done"], run["failed"]) for run in summarized["runs"]] == [
+    content = summary(tmp_path)
+    assert [(run["run"], run["done"], run["failed"]) for run in content["runs"]] == [
         ("alpha/good/demo", 4, 0),
         ("alpha/raises/demo", 2, 1),
     ]
-    assert (
-        summarized["left_out"]["beta/other"] == "no profile 'demo'; it has quick, full"
-    )
-    assert "nothing was downloaded" in summarized["left_out"]["beta/lacks"]
-    assert summarized["left_out"]["beta/wrong"].startswith(
+    assert content["left_out"]["beta/other"] == "no profile 'demo'; it has quick, full"
+    assert "nothing was downloaded" in content["left_out"]["beta/lacks"]
+    assert content["left_out"]["beta/wrong"].startswith(
         "configs/beta/wrong.yaml:1:1: missing key"
     )
-    assert summarized["total"]["not confirmed"] == 1
+    assert content["total"]["not confirmed"] == 1
     assert (
-        summarized["summary"][0]
-        == "2 artefacts, 6 of 7 cells done, 1 failed; 3 left out."
+        content["summary"][0] == "2 artefacts, 6 of 7 cells done, 1 failed; 3 left out."
     )
     assert "alpha/good/demo: c1: Ridge errs less: does not hold" in result.stdout
     rows = [
@@ -132,9 +129,9 @@ def test_exit_codes_match_those_of_single_experiments(mtlrun, papers, tmp_path):
     reference = "reference: [{dataset: simulated-rmtl, method: Ridge, quantity: mse, value: 1e9, source: stored}]\n"
     papers("alpha/raises", extra=reference)
     assert mtlrun("reproduce", "all", "--profile", "demo").exit_code == 0
-    checked = mtlrun("reproduce", "all", "--profile", "demo", "--check")
-    assert checked.exit_code == 1
-    assert "check: alpha/raises/demo: simulated-rmtl / Ridge: mse is" in checked.stderr
+    result = mtlrun("reproduce", "all", "--profile", "demo", "--check")
+    assert result.exit_code == 1
+    assert "check: alpha/raises/demo: simulated-rmtl / Ridge: mse is" in result.stderr
 
 
 def test_an_internal_error_in_one_item_does_not_end_the_run(
@@ -251,12 +248,12 @@ def test_a_subset_can_be_reproduced(mtlrun, papers, tmp_path):
         "trial=0",
     )
     assert result.exit_code == 1
-    summarized = summary(tmp_path)
+    content = summary(tmp_path)
     assert [
         (run["run"], run["done"], run["failed"], run["missing"])
-        for run in summarized["runs"]
+        for run in content["runs"]
     ] == [("beta/more/demo", 0, 1, 5)]
-    assert summarized["left_out"] == {
+    assert content["left_out"] == {
         "beta/good": "nothing in it that --only method=Broken,trial=0 names"
     }
 

@@ -224,9 +224,9 @@ def test_compare_fits_such_a_class_to_each_task_separately(
         m["method"]: m
         for m in json.loads((folder / "leaderboard.json").read_text())["methods"]
     }
-    actual = methods[method.partition(":")[2]]
-    assert actual["score"] is not None
-    assert actual["kind"] == "own"  # Its win must not count for multi-task learning
+    entry = methods[method.partition(":")[2]]
+    assert entry["score"] is not None
+    assert entry["kind"] == "own"  # Its win must not count for multi-task learning
     result = mtlrun(
         "train",
         str(folder / "chosen.yaml"),

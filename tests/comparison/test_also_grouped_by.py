@@ -273,8 +273,8 @@ def test_more_crossed_groups_than_the_limit_are_rejected(monkeypatch):
     monkeypatch.setattr("mtlrun.comparison.candidates.MAX_CROSSED_LEVELS", 7)
     for is_nested in (True, False):
         data = dataset_of(pupils(is_nested), also_grouped_by=("pupil",))
-        actual = named_candidates(["SmoothMTL"], data, 0.8)
-        candidates = [with_levels(candidate, data) for candidate in actual]
+        plain_candidates = named_candidates(["SmoothMTL"], data, 0.8)
+        candidates = [with_levels(candidate, data) for candidate in plain_candidates]
         if is_nested:
             check_levels(data, candidates)
             continue

@@ -22,14 +22,18 @@ def families(family, **options):
 
 @pytest.mark.slow
 def test_tasks_with_different_slopes_gain_and_unrelated_tasks_do_not():
-    actual = {
+    values_by_family = {
         family: gain(families(family), seed=0, rows=6, **FEW).values
         for family in ("slopes", "unrelated")
     }
-    assert actual["slopes"]["over_independent"] > 0.1
-    assert actual["unrelated"]["helps"] == 0
-    assert actual["slopes"]["low"] < actual["slopes"]["gain"] < actual["slopes"]["high"]
-    assert actual["slopes"]["rows_per_task"] == 6
+    assert values_by_family["slopes"]["over_independent"] > 0.1
+    assert values_by_family["unrelated"]["helps"] == 0
+    assert (
+        values_by_family["slopes"]["low"]
+        < values_by_family["slopes"]["gain"]
+        < values_by_family["slopes"]["high"]
+    )
+    assert values_by_family["slopes"]["rows_per_task"] == 6
 
 
 def test_the_table_contains_every_method():
@@ -43,7 +47,7 @@ def test_the_table_contains_every_method():
 
 @pytest.mark.slow
 def test_gains_of_labels_are_relative_reductions_of_the_error():
-    actual = gain(
+    values = gain(
         simulate_rmtl(n=90, d=5, m=4, rank=1),
         seed=0,
         rows=40,
@@ -51,8 +55,8 @@ def test_gains_of_labels_are_relative_reductions_of_the_error():
         folds=3,
         search=2,
     ).values
-    assert 0 < actual["error"] < 0.5
-    assert -1 < actual["low"] < actual["high"] < 1
+    assert 0 < values["error"] < 0.5
+    assert -1 < values["low"] < values["high"] < 1
 
 
 @pytest.mark.slow
@@ -62,13 +66,13 @@ def test_gains_are_relative_to_the_error_of_the_alternative(has_labels):
     if has_labels:
         data.y = np.where(data.y > np.median(data.y), 1.0, -1.0)
         data.task_type = "binary"
-    actual = gain(data, seed=0, rows=12, methods=["GraphMTL"], folds=3, search=2)
-    (table,) = actual.tables.values()
+    result = gain(data, seed=0, rows=12, methods=["GraphMTL"], folds=3, search=2)
+    (table,) = result.tables.values()
     rows = {row[0]: dict(zip(COLUMNS, row, strict=True)) for row in table["rows"]}
     joint = next(row for row in rows.values() if row["family"] == "multi-task")
     # With a single multi-task method, the strategy equals that method.
     assert joint["chosen"] == 3
-    values = actual.values
+    values = result.values
     relative = 1 - joint["error"] / values["error"]
     assert values["gain"] == pytest.approx(relative, abs=1e-5)
     for name in ("gain", "low", "high"):
@@ -86,8 +90,8 @@ def test_seconds_of_a_method_include_its_search(monkeypatch):
         return {**choice_of(job, records), "seconds": 1000.0}
 
     monkeypatch.setattr("mtlrun.lab.papers.atlas.gain.choice_of", slow_choice)
-    actual = gain(families("equal"), seed=0, rows=6, **FEW)
-    (table,) = actual.tables.values()
+    result = gain(families("equal"), seed=0, rows=6, **FEW)
+    (table,) = result.tables.values()
     seconds = {row[0]: row[COLUMNS.index("seconds")] for row in table["rows"]}
     assert 3000 < seconds["GraphMTL"] < 3600
     assert seconds["TaskMean"] < 1000
@@ -103,9 +107,9 @@ def test_the_effective_rank_is_relative_to_its_maximum():
     data.X = X
     data.task_id = ids
     data.y = (X * 30 * orthogonal[ids]).sum(axis=1)
-    actual = properties(data)
-    assert actual["rank"] == pytest.approx(1.0, abs=0.01)
-    assert (actual["rows_per_task"], actual["tasks"], actual["features"]) == (400, 6, 3)
+    traits = properties(data)
+    assert traits["rank"] == pytest.approx(1.0, abs=0.01)
+    assert (traits["rows_per_task"], traits["tasks"], traits["features"]) == (400, 6, 3)
 
 
 def test_a_number_of_rows_that_most_tasks_lack_is_rejected():
@@ -125,21 +129,24 @@ def test_larger_training_sets_contain_the_smaller_ones():
 
 
 def test_properties_distinguish_families_of_tables():
-    actual = {
+    traits_by_family = {
         family: properties(families(family, d=6))
         for family in ("equal", "low-rank", "unrelated")
     }
     shares = ("tasks_share", "mean_share", "noise")
     assert all(
         sum(traits[name] for name in shares) == pytest.approx(1, abs=0.02)
-        for traits in actual.values()
+        for traits in traits_by_family.values()
     )
     assert (
-        actual["equal"]["tasks_share"] < 0.05 < 0.3 < actual["unrelated"]["tasks_share"]
+        traits_by_family["equal"]["tasks_share"]
+        < 0.05
+        < 0.3
+        < traits_by_family["unrelated"]["tasks_share"]
     )
     assert (
-        actual["equal"]["rank"]
-        < actual["low-rank"]["rank"]
-        < actual["unrelated"]["rank"]
+        traits_by_family["equal"]["rank"]
+        < traits_by_family["low-rank"]["rank"]
+        < traits_by_family["unrelated"]["rank"]
     )
-    assert actual["equal"]["mean_share"] == pytest.approx(0.5, abs=0.1)
+    assert traits_by_family["equal"]["mean_share"] == pytest.approx(0.5, abs=0.1)

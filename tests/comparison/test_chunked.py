@@ -190,8 +190,8 @@ def test_gain_and_interval_from_sums_equal_those_from_rows(tmp_path, roles):
         y=y, row_index=RowIndex(len(data.tasks)), rows=[], new=[], n_folds=3, n_repeats=1, measure="nMSE", smallest=0.01,
         sums=data.losses(coef, intercept),
     )  # fmt: skip
-    task_splits = [dict.fromkeys(range(3), m) for m in range(2)]
-    gain = evaluation.gain(*task_splits, 1)
+    models_by_split = [dict.fromkeys(range(3), m) for m in range(2)]
+    gain = evaluation.gain(*models_by_split, 1)
     for name in ("value", "error", "df", "units", "first", "second", "tasks"):
         assert_allclose(
             getattr(gain, name), getattr(wanted, name), rtol=1e-9, err_msg=name
@@ -203,7 +203,7 @@ def test_gain_and_interval_from_sums_equal_those_from_rows(tmp_path, roles):
     )
     alone = np.where(task == 1, fields[0], np.nan) if alone is None else alone
     one, other = (
-        evaluation.task_gains(*task_splits, 1)[1],
+        evaluation.task_gains(*models_by_split, 1)[1],
         relative_gain(alone, fields[1], row_index, correction(3, 1)),
     )
     assert_allclose(

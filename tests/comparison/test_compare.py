@@ -479,14 +479,14 @@ def test_default_methods_include_the_baselines_of_each_family():
         (dataset_of(words, targets=("y",), task="school"), "Logistic"),
         (dataset_of(frame.drop(columns="school"), targets=("y", "d")), "Ridge"),
     ):
-        actual = {c.label: c for c in default_candidates(data, 0.8)}
-        assert {c.label for c in core(list(actual.values()))} >= {
+        by_label = {c.label: c for c in default_candidates(data, 0.8)}
+        assert {c.label for c in core(list(by_label.values()))} >= {
             "TaskMean",
             f"Independent{linear}",
             f"Independent{linear}CV",
             f"Pooled{linear}",
         }
-        families = {label: c.family for label, c in actual.items()}
+        families = {label: c.family for label, c in by_label.items()}
         assert families["GradientBoosting+Task"] == "pooled"
         single = families.keys() & {
             "IndependentKernelRidge",
@@ -510,7 +510,7 @@ def test_default_methods_include_the_baselines_of_each_family():
             next(label for label, family in families.items() if family == "multi-task")
             == hierarchical
         )
-        for candidate in actual.values():  # Competing methods have an inner score.
+        for candidate in by_label.values():  # Competing methods have an inner score.
             competes = candidate.family in ("multi-task", "independent", "pooled")
             assert competes == bool(candidate.grid or candidate.is_scored), (
                 candidate.label
@@ -528,17 +528,17 @@ def test_the_search_of_boosted_trees_is_halved_for_many_rows():
             }
         )
         data = dataset_of(frame.astype({"school": str}), targets=("y",), task="school")
-        actual = {c.label: c for c in default_candidates(data, 0.8)}
-        trees = {label for label in actual if "GradientBoosting" in label}
+        by_label = {c.label: c for c in default_candidates(data, 0.8)}
+        trees = {label for label in by_label if "GradientBoosting" in label}
         assert len(trees) == 2
-        assert {label for label, candidate in actual.items() if candidate.halving} == (
-            trees if halved else set()
-        )
+        assert {
+            label for label, candidate in by_label.items() if candidate.halving
+        } == (trees if halved else set())
         facts = facts_of(
             data,
             Protocol.of(data, CompareOptions()),
             Roles(("y",), task="school"),
-            list(actual.values()),
+            list(by_label.values()),
         )
         assert (
             any(
@@ -556,23 +556,23 @@ def test_boosted_trees_come_from_scikit_learn_and_split_tasks_with_few_rows():
     )
     frame["y"] = np.where(frame.school == "z", -3, 3) * np.sign(frame.a) + frame.b
     data = dataset_of(frame, targets=("y",), task="school")
-    actual = {c.label: c for c in default_candidates(data, 0.8)}
+    by_label = {c.label: c for c in default_candidates(data, 0.8)}
     few = {c.label for c in default_candidates(data, 0.7)}
-    assert "IndependentKernelRidge" in few - actual.keys()
-    assert "IndependentGradientBoosting" in actual.keys() - few
+    assert "IndependentKernelRidge" in few - by_label.keys()
+    assert "IndependentGradientBoosting" in by_label.keys() - few
     part = TrainTestData.of(data, np.arange(126), np.arange(126))
-    created = {}
+    models = {}
     for label in ("GradientBoosting+Task", "IndependentGradientBoosting"):
-        candidate = actual[label]
+        candidate = by_label[label]
         chosen = {name: values[-1] for name, values in candidate.grid.items()}
-        created[label] = build(
+        models[label] = build(
             {
                 "estimator": candidate.estimator,
                 "params": with_params(candidate.params, chosen),
             }
         )
         assert (
-            r2_score(data.y, part.predict(part.fit(created[label]))) > 0.8
+            r2_score(data.y, part.predict(part.fit(models[label]))) > 0.8
         )  # Not the mean of a task
     trees = HistGradientBoostingRegressor(
         max_bins=255,
@@ -584,7 +584,7 @@ def test_boosted_trees_come_from_scikit_learn_and_split_tasks_with_few_rows():
     )
     rows, scaled = np.c_[data.task_id, data.X], (data.y - data.y.mean()) / data.y.std()
     by_hand = trees.fit(rows, scaled).predict(rows) * data.y.std() + data.y.mean()
-    np.testing.assert_allclose(part.predict(created["GradientBoosting+Task"]), by_hand)
+    np.testing.assert_allclose(part.predict(models["GradientBoosting+Task"]), by_hand)
 
 
 USER_DEFINED = "sklearn.linear_model:Ridge"

@@ -42,25 +42,25 @@ def test_the_corrected_t_test_uses_the_ratio_of_test_to_training_rows():
     theirs = dict.fromkeys(range(5), 0.8)
     seconds = dict.fromkeys(range(5), 1.0)
     pair = (result("A", seconds, ours), result("B", seconds, theirs))
-    paired_learners = paired(*pair, "auc", test="corrected_t")
+    comparison = paired(*pair, "auc", test="corrected_t")
     variance = (1 / 5 + 20 / 80) * differences.var(ddof=1)
     statistic = differences.mean() / np.sqrt(variance)
-    assert paired_learners.statistic == pytest.approx(statistic)
-    assert paired_learners.pvalue == pytest.approx(2 * student.sf(statistic, 4))
+    assert comparison.statistic == pytest.approx(statistic)
+    assert comparison.pvalue == pytest.approx(2 * student.sf(statistic, 4))
 
 
 def test_pairs_use_the_splits_that_both_have_and_ties_count_as_equal():
     seconds = dict.fromkeys(range(6), 1.0)
     ours = result("A", seconds, {0: 0.9, 1: 0.8, 2: 0.7, 3: 0.5})
     theirs = result("B", seconds, {1: 0.6, 2: 0.7001, 3: 0.6, 4: 0.1})
-    paired_learners = paired(ours, theirs, "auc", ties=0.001)
+    comparison = paired(ours, theirs, "auc", ties=0.001)
     assert (
-        paired_learners.n,
-        paired_learners.wins,
-        paired_learners.losses,
-        paired_learners.ties,
+        comparison.n,
+        comparison.wins,
+        comparison.losses,
+        comparison.ties,
     ) == (3, 1, 1, 1)
-    assert paired_learners.mean_difference == pytest.approx((0.2 + 0.0 - 0.1) / 3)
+    assert comparison.mean_difference == pytest.approx((0.2 + 0.0 - 0.1) / 3)
     by_task = paired(ours, theirs, "auc", "task")
     means = np.mean([0.8, 0.7, 0.5]) - np.mean([0.6, 0.7001, 0.6])
     assert (by_task.n, by_task.wins) == (2, 2)

@@ -51,22 +51,22 @@ def by_hand(joint, without, ids):
 
 def test_a_ragged_gain_matches_the_formulas():
     joint, without = fields(True)
-    actual = relative_gain(joint, without, RowIndex(3, IDS), 1.5)
+    result = relative_gain(joint, without, RowIndex(3, IDS), 1.5)
     gain, error = by_hand(joint, without, IDS)
-    assert (actual.value, actual.error, actual.df) == (
+    assert (result.value, result.error, result.df) == (
         pytest.approx(gain),
         pytest.approx(1.5 * error),
         25,
     )
     half = student.ppf(0.975, 25) * 1.5 * error
-    assert (actual.low, actual.high) == (
+    assert (result.low, result.high) == (
         pytest.approx(gain - half),
         pytest.approx(gain + half),
     )
-    assert actual.pvalue == pytest.approx(2 * student.sf(abs(gain) / (1.5 * error), 25))
+    assert result.pvalue == pytest.approx(2 * student.sf(abs(gain) / (1.5 * error), 25))
     parts = [np.flatnonzero(task == IDS) for task in range(3)]
     np.testing.assert_allclose(
-        actual.tasks, [1 - joint[part].mean() / without[part].mean() for part in parts]
+        result.tasks, [1 - joint[part].mean() / without[part].mean() for part in parts]
     )
 
 

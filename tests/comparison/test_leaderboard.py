@@ -67,19 +67,19 @@ def entry(label, family, level, where, *, inner=None, spread=0.3, seed=0, failed
     losses = level * (
         1 + spread * NOISE[: len(where.y)] ** 2 + 0.02 * rng.normal(size=len(where.y))
     )
-    created = ComparedMethod(label, family)
+    method = ComparedMethod(label, family)
     for split, rows in enumerate(where.rows):
         if split in failed:
-            created.failures[split] = "ValueError: broken"
+            method.failures[split] = "ValueError: broken"
             continue
-        created.losses[split] = losses[rows]
-        created.inner[split] = level if inner is None else inner
-        created.scores[split] = float(np.mean(losses[rows]))
-        created.tasks[split] = [
+        method.losses[split] = losses[rows]
+        method.inner[split] = level if inner is None else inner
+        method.scores[split] = float(np.mean(losses[rows]))
+        method.tasks[split] = [
             float(losses[rows][IDS[rows] == t].mean()) for t in range(TASKS)
         ]
-        created.seconds.append(1.0)
-    return created
+        method.seconds.append(1.0)
+    return method
 
 
 def board(where, *entries):
@@ -285,9 +285,9 @@ def test_strategies_are_selected_by_inner_scores_in_each_split():
     first, two = entry("A", MULTITASK, 1.0, WHERE), entry("B", MULTITASK, 2.0, WHERE)
     first.inner = {s: float(s) for s in range(10)}
     two.inner = dict.fromkeys(range(10), 4.5)
-    actual = Strategy.of([first, two], range(10))
-    assert [actual.selected[s] for s in range(10)] == ["A"] * 5 + ["B"] * 5
-    np.testing.assert_array_equal(actual.losses[7], two.losses[7])
+    strategy = Strategy.of([first, two], range(10))
+    assert [strategy.selected[s] for s in range(10)] == ["A"] * 5 + ["B"] * 5
+    np.testing.assert_array_equal(strategy.losses[7], two.losses[7])
 
 
 def test_a_forest_with_several_outputs_never_counts_as_multi_task_learning():
@@ -334,8 +334,8 @@ def test_a_single_repeat_is_provisional_and_has_a_wider_interval():
     assert once.sentence.startswith("Provisional")
     assert not repeated.provisional
     half = three(0.9)
-    for created in half:  # The budget ended in the second repeat.
-        created.losses = {s: v for s, v in created.losses.items() if s < 7}
+    for method in half:  # The budget ended in the second repeat.
+        method.losses = {s: v for s, v in method.losses.items() if s < 7}
     assert judge(half, WHERE).provisional
 
 
@@ -389,20 +389,20 @@ def test_rows_of_new_tasks_do_not_count():
 def test_a_gain_of_the_auc_is_in_points():
     y = np.where(NOISE > 0, 1.0, -1.0)
     where = dataclasses.replace(WHERE, y=y, measure=AUC, smallest=0.005)
-    created = []
+    methods = []
     for label, family, noise in (
         ("Alone", INDEPENDENT, 2.0),
         ("One", POOLED, 2.5),
         ("Joint", MULTITASK, 0.5),
     ):
-        created.append(ComparedMethod(label, family))
+        methods.append(ComparedMethod(label, family))
         for split, rows in enumerate(where.rows):
             scores = y[rows] + noise * np.random.default_rng(split).normal(
                 size=len(rows)
             )
-            created[-1].losses[split] = where.losses(split, scores)
-            created[-1].inner[split] = noise
-    verdict = judge(created, where)
+            methods[-1].losses[split] = where.losses(split, scores)
+            methods[-1].inner[split] = noise
+    verdict = judge(methods, where)
     assert verdict.decision == HELPS
     assert "raises the AUC by 0." in verdict.sentence
     assert verdict.gain.first - verdict.gain.second == pytest.approx(verdict.gain.value)

@@ -153,7 +153,7 @@ def test_the_printed_statistics_are_those_of_the_gain():
 @pytest.mark.parametrize(("n_repeats", "factor"), [(1, 2.0), (2, 1.5), (3, 1.5)])
 def test_the_p_value_is_that_of_the_corrected_t_test(n_repeats, factor):
     evaluation = make_evaluation(n_repeats)
-    actual = judge(methods(evaluation), evaluation).versus_separate
+    result = judge(methods(evaluation), evaluation).versus_separate
     joint = methods(evaluation)[2].losses
     alone = methods(evaluation)[0].losses
     first = np.zeros(N)
@@ -170,9 +170,9 @@ def test_the_p_value_is_that_of_the_corrected_t_test(n_repeats, factor):
         variance += mine.sum() * part.var(ddof=1)
     statistic = (1 - ratio) / (factor * math.sqrt(variance))
     expected = 2 * student.sf(abs(statistic), N - N_TASKS)
-    assert actual.value / actual.error == pytest.approx(statistic)
-    assert actual.pvalue == pytest.approx(expected)
-    assert (actual.first, actual.second) == pytest.approx(means)
+    assert result.value / result.error == pytest.approx(statistic)
+    assert result.pvalue == pytest.approx(expected)
+    assert (result.first, result.second) == pytest.approx(means)
 
 
 def test_the_printed_probabilities_refer_to_the_smallest_gain():
@@ -381,10 +381,10 @@ def test_tasks_that_lose_are_listed_with_their_loss_and_whether_it_occurs_in_eve
             entry.scores[split] = float(np.mean(entry.tasks[split]))
             entry.losses[split] = np.ones(len(evaluation.rows[split]))
     board = board_of(evaluation, [alone, joint], greater)
-    actual = board.hurt(joint)
-    assert [name for name, _, _ in actual] == ["c", "a"]
-    assert [loss for _, loss, _ in actual] == pytest.approx([0.35, 0.3])
-    assert [is_every_split for _, _, is_every_split in actual] == [False, True]
+    losing_tasks = board.hurt(joint)
+    assert [name for name, _, _ in losing_tasks] == ["c", "a"]
+    assert [loss for _, loss, _ in losing_tasks] == pytest.approx([0.35, 0.3])
+    assert [is_every_split for _, _, is_every_split in losing_tasks] == [False, True]
 
 
 def test_parameters_of_all_splits_are_listed_once():
@@ -586,17 +586,20 @@ def test_tasks_without_training_rows_or_with_a_single_class_there_do_not_count()
     for rows in evaluation.rows:
         assert rows.size
         assert 2 not in data.task_id[rows]
-    labels = ragged()
-    labels.y = np.where(np.arange(60) < 40, np.where(labels.y > 0, 1.0, -1.0), 1.0)
-    labels.y[labels.task_id == 1] = 1.0
-    labels.y[1] = -1.0
-    labels.task_type = "binary"
-    protocol = Protocol.of(labels, CompareOptions(splits=4, repeats=1))
-    evaluation = protocol.evaluation(labels)
+    label_data = ragged()
+    label_data.y = np.where(
+        np.arange(60) < 40, np.where(label_data.y > 0, 1.0, -1.0), 1.0
+    )
+    label_data.y[label_data.task_id == 1] = 1.0
+    label_data.y[1] = -1.0
+    label_data.task_type = "binary"
+    protocol = Protocol.of(label_data, CompareOptions(splits=4, repeats=1))
+    evaluation = protocol.evaluation(label_data)
     for split, is_single_class in enumerate(evaluation.is_single_class):
-        train, test = protocol.rows(labels, split)
+        train, test = protocol.rows(label_data, split)
         values = [
-            np.unique(labels.y[train[labels.task_id[train] == t]]) for t in range(3)
+            np.unique(label_data.y[train[label_data.task_id[train] == t]])
+            for t in range(3)
         ]
         assert is_single_class.tolist() == [len(v) == 1 for v in values]
         assert is_single_class[1] == (1 in test)
@@ -617,8 +620,8 @@ def test_strengths_refer_to_the_training_rows_of_a_task():
     data = ragged(90)
     grids = {}
     for train in (0.4, 0.8):
-        actual = {c.label: c for c in default_candidates(data, train)}
-        grids[train] = actual["IndependentRidge"].grid["estimator__alpha"]
+        by_label = {c.label: c for c in default_candidates(data, train)}
+        grids[train] = by_label["IndependentRidge"].grid["estimator__alpha"]
     ratios = np.array(grids[0.8]) / np.array(grids[0.4])
     np.testing.assert_allclose(ratios, 2.0)
     by_hand = np.array(grids[0.8]) / (0.8 * 90 / 3)

@@ -167,9 +167,9 @@ def test_a_dropped_candidate_is_not_selected():
     first |= {"not_converged": [False, False], "warm_started": False}
     later = {**first, "scores": [None, 3.0]}
     grid = {"alpha": [1.0, 2.0]}
-    actual = choose(grid, "rmse", False, [("a", first), ("b", later)], [1])
-    assert actual["means"] == [None, 2.5]
-    assert actual["chosen"] == {"alpha": 2.0}
+    selection = choose(grid, "rmse", False, [("a", first), ("b", later)], [1])
+    assert selection["means"] == [None, 2.5]
+    assert selection["chosen"] == {"alpha": 2.0}
 
 
 def test_survivors_change_only_the_later_folds():

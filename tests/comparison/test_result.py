@@ -43,10 +43,15 @@ def frame():
 
 def compared(frame, columns, **options):
     roles = {"grade", "passed", "level", "points", "school"} - set(columns)
-    labels = not {"grade"} & set(columns)
-    method = "GraphMTLClassifier" if labels else "GraphMTL"
+    has_labels = not {"grade"} & set(columns)
+    method = "GraphMTLClassifier" if has_labels else "GraphMTL"
     return mtlrun.compare(
-        frame, methods=[method], calibrate=labels, drop=sorted(roles), **FAST, **options
+        frame,
+        methods=[method],
+        calibrate=has_labels,
+        drop=sorted(roles),
+        **FAST,
+        **options,
     )
 
 
@@ -93,16 +98,16 @@ def test_predictions_of_test_rows_are_written_with_the_names_of_the_table(
     frame, results, case
 ):
     result, options = results[case], CASES[case][1]
-    written = pd.read_csv(io.StringIO(result.trained.predictions))
-    rows = frame.iloc[written["row"]]
+    predictions = pd.read_csv(io.StringIO(result.trained.predictions))
+    rows = frame.iloc[predictions["row"]]
     if "task" in options:
-        assert written["task"].tolist() == rows["school"].tolist()
+        assert predictions["task"].tolist() == rows["school"].tolist()
     if case == "labels":
-        assert written["target"].tolist() == rows["passed"].tolist()
+        assert predictions["target"].tolist() == rows["passed"].tolist()
     if case != "numbers":
         targets = options.get("targets", ["label"])
         truth = rows[options.get("targets", [options.get("target")])]
-        assert (written[targets].to_numpy() == truth.to_numpy()).mean() > 0.6
+        assert (predictions[targets].to_numpy() == truth.to_numpy()).mean() > 0.6
 
 
 @pytest.mark.slow
@@ -133,9 +138,9 @@ def test_predictions_have_the_names_of_the_table_and_agree_everywhere(
         np.testing.assert_array_equal(
             mtlrun.load_model(path).predict(frame), np.asarray(predicted)
         )
-    written = answers_table(result.model, *result.model.read(frame))
+    table = answers_table(result.model, *result.model.read(frame))
     np.testing.assert_array_equal(
-        written[
+        table[
             targets
             if len(targets) > 1
             else ["prediction" if case == "numbers" else "label"]

@@ -196,8 +196,8 @@ def test_classes_of_each_task_have_scores_and_those_of_other_tasks_do_not():
     assert result.model.classes_.tolist() == ["low", "mid", "top"]
     assert scores.shape == (120, 3)
     assert (scores[frame.task == "t1", 2] == -np.inf).all()
-    actual = result.model.classes_[scores.argmax(axis=1)]
-    assert (actual == result.predict(frame)).all()
+    labels = result.model.classes_[scores.argmax(axis=1)]
+    assert (labels == result.predict(frame)).all()
 
 
 def test_scores_are_rejected_for_numbers():

@@ -68,7 +68,7 @@ QUICK = {"target": "y", "task": "school", "splits": 3, "repeats": 1, "folds": 2}
 
 
 def test_methods_that_every_verdict_needs_are_fitted_first_on_all_splits():
-    created = [
+    methods = [
         Candidate(label, family, "x")
         for label, family in (
             ("Mean", TRIVIAL),
@@ -80,7 +80,7 @@ def test_methods_that_every_verdict_needs_are_fitted_first_on_all_splits():
             ("Lasso", INDEPENDENT),
         )
     ]
-    assert [c.label for c in core(created)] == [
+    assert [c.label for c in core(methods)] == [
         "Mean",
         "Alone",
         "One",
@@ -90,12 +90,12 @@ def test_methods_that_every_verdict_needs_are_fitted_first_on_all_splits():
     evaluation = SimpleNamespace(n_folds=3, n_repeats=2, rows=range(6))
     jobs = {
         (c.label, s): SimpleNamespace(key=f"{c.label} {s}")
-        for c in created
+        for c in methods
         for s in range(6)
     }
     runner = SimpleNamespace(finished=None)
     waves = list(
-        CompareSchedule(created, jobs, runner, evaluation, deadline=1.0)._waves()
+        CompareSchedule(methods, jobs, runner, evaluation, deadline=1.0)._waves()
     )
     assert waves[:5] == [
         [(label, s) for s in range(3)]
@@ -104,7 +104,7 @@ def test_methods_that_every_verdict_needs_are_fitted_first_on_all_splits():
     assert waves[5] == [("Mean", 3), ("Mean", 4), ("Mean", 5)]
     assert waves[-1] == [("Lasso", 3), ("Lasso", 4), ("Lasso", 5)]
     assert sum(map(len, waves)) == len(jobs)
-    all_waves = list(CompareSchedule(created, jobs, runner, evaluation)._waves())
+    all_waves = list(CompareSchedule(methods, jobs, runner, evaluation)._waves())
     assert all_waves[:10] == waves[:10]
     assert all_waves[10:] == [
         [(label, s) for s in range(6)] for label in ("Other", "Lasso")
@@ -113,21 +113,21 @@ def test_methods_that_every_verdict_needs_are_fitted_first_on_all_splits():
 
 @pytest.mark.slow
 def test_the_leaderboard_is_updated_after_each_fit():
-    actual = []
+    updates = []
 
     def tell(board):
-        actual.append(
+        updates.append(
             ([e.label for e in board.ranked()], board.left_out, board.answer.decision)
         )
 
     mtlrun.compare(schools(), methods=["GraphMTL"], finished=tell, **QUICK)
-    assert len(actual) == 15
-    assert actual[0][0] == ["TaskMean"]
+    assert len(updates) == 15
+    assert updates[0][0] == ["TaskMean"]
     assert re.fullmatch(
-        r"unfinished: 1 of 15 fits are done, about .* left", actual[0][1][0]
+        r"unfinished: 1 of 15 fits are done, about .* left", updates[0][1][0]
     )
-    assert actual[5][2] == "no verdict"
-    assert actual[-1][2] != "no verdict"
+    assert updates[5][2] == "no verdict"
+    assert updates[-1][2] != "no verdict"
 
 
 @pytest.mark.slow

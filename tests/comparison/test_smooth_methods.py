@@ -49,30 +49,30 @@ def test_smooth_models_are_tried_with_single_task_and_pooled_baselines(has_label
     if has_labels:
         frame["y"] = frame.y > 0
     end = "Classifier" if has_labels else ""
-    actual = {c.label: c for c in default_candidates(dataset_of(frame), 0.8)}
-    families = {name: actual[f"{name}{end}"].family for name in SMOOTH}
+    by_label = {c.label: c for c in default_candidates(dataset_of(frame), 0.8)}
+    families = {name: by_label[f"{name}{end}"].family for name in SMOOTH}
     assert families == {
         "SmoothMTL": MULTITASK,
         "SmoothPooled": POOLED,
         "SmoothIndependent": INDEPENDENT,
     }
     for name in SMOOTH:
-        candidate = actual[f"{name}{end}"]
+        candidate = by_label[f"{name}{end}"]
         assert candidate.grid == {}
         assert candidate.is_scored
 
 
 def test_smooth_models_follow_linear_models_and_their_baselines():
-    actual = default_candidates(dataset_of(curves(True)), 0.8)
-    joint = [c.label for c in actual if c.family == MULTITASK]
+    defaults = default_candidates(dataset_of(curves(True)), 0.8)
+    joint = [c.label for c in defaults if c.family == MULTITASK]
     # The simpler of two equally good methods is listed first.
     assert joint[:2] == ["HierarchicalMTL", "GraphMTL"]
     assert joint.index("SmoothMTL") > joint.index("TraceNormMTL")
-    labels = [c.label for c in actual]
+    labels = [c.label for c in defaults]
     # A budget that ends in between must not attribute curves to sharing.
     assert labels.index("SmoothMTL") > labels.index("SmoothPooled")
     assert labels.index("SmoothMTL") > labels.index("SmoothIndependent")
-    assert not {c.label for c in core(actual)} & set(SMOOTH)
+    assert not {c.label for c in core(defaults)} & set(SMOOTH)
 
 
 def test_smooth_models_are_left_out_if_tasks_have_few_rows():
@@ -104,8 +104,8 @@ def test_targets_on_the_same_rows_have_only_the_independent_baseline():
     assert labels.index("SmoothIndependent") < labels.index("SmoothMTL")
     named = [c.label for c in named_candidates(["SmoothMTL"], data, 0.8)]
     assert named[-2:] == ["SmoothIndependent", "SmoothMTL"]
-    labels = frame.assign(**{name: frame[name] > 0 for name in names})
-    data = dataset_of(labels, targets=names, task=None)
+    label_frame = frame.assign(**{name: frame[name] > 0 for name in names})
+    data = dataset_of(label_frame, targets=names, task=None)
     smooth = f"{SMOOTH[0]}Classifier"
     assert smooth not in [c.label for c in default_candidates(data, 0.8)]
 
@@ -151,19 +151,19 @@ def test_a_named_smooth_model_adds_its_baselines(has_labels):
 
 
 def test_smooth_models_have_no_coefficients():
-    actual = {c.label: c for c in default_candidates(dataset_of(curves(True)), 0.8)}
-    assert not any(has_coefficients(actual[name]) for name in SMOOTH)
-    assert has_coefficients(actual["HierarchicalMTL"])
-    assert has_coefficients(actual["GraphMTL"])
+    by_label = {c.label: c for c in default_candidates(dataset_of(curves(True)), 0.8)}
+    assert not any(has_coefficients(by_label[name]) for name in SMOOTH)
+    assert has_coefficients(by_label["HierarchicalMTL"])
+    assert has_coefficients(by_label["GraphMTL"])
 
 
 def test_smooth_models_are_expected_to_take_longer_with_more_rows():
     seconds = []
     for n_rows in (24, 240):
         data = dataset_of(curves(True, n_rows=n_rows))
-        actual = usual_seconds(default_candidates(data, 0.8), data, 3, 0.8)
-        assert actual["SmoothMTL"] > actual["HierarchicalMTL"] > 0
-        seconds.append(actual["SmoothMTL"])
+        expected_seconds = usual_seconds(default_candidates(data, 0.8), data, 3, 0.8)
+        assert expected_seconds["SmoothMTL"] > expected_seconds["HierarchicalMTL"] > 0
+        seconds.append(expected_seconds["SmoothMTL"])
     assert seconds[1] > 2 * seconds[0]
 
 

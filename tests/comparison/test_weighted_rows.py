@@ -76,22 +76,24 @@ def test_integer_weights_equal_repeated_rows_in_a_gain_of_the_auc(is_ragged):
     shape = (N,) if is_ragged else (N, N_TASKS)
     y = np.where(RNG.random(shape) < 0.4, 1.0, -1.0)
     scores = [y + 2 * RNG.normal(size=shape), np.round(y + 3 * RNG.normal(size=shape))]
-    actual = []
+    auc_gains = []
     for rows, weights in ((np.arange(N), WEIGHTS.astype(float)), (AGAIN, None)):
         ids = IDS[rows] if is_ragged else None
         row_index = RowIndex(N_TASKS, ids, GROUPS[rows], weights)
         all_rows = np.arange(len(rows))
         fields = [concordances(y[rows], s[rows], row_index, all_rows) for s in scores]
         joint, pairs = fields[0]
-        actual.append(auc_gain(joint, fields[1][0], pairs, y[rows] > 0, row_index, 1.5))
-    assert_same_gain(*actual, with_error=True)
+        auc_gains.append(
+            auc_gain(joint, fields[1][0], pairs, y[rows] > 0, row_index, 1.5)
+        )
+    assert_same_gain(*auc_gains, with_error=True)
     for task in range(N_TASKS):
         mine = task == IDS if is_ragged else (slice(None), task)
         weights = WEIGHTS[task == IDS] if is_ragged else WEIGHTS
         by_hand = [
             roc_auc_score(y[mine], s[mine], sample_weight=weights) for s in scores
         ]
-        assert actual[0].tasks[task] == pytest.approx(by_hand[0] - by_hand[1])
+        assert auc_gains[0].tasks[task] == pytest.approx(by_hand[0] - by_hand[1])
 
 
 @pytest.mark.parametrize("measure", [NMSE, AUC])
@@ -100,7 +102,7 @@ def test_integer_weights_equal_repeated_rows_in_the_verdict(measure):
     if measure == AUC:
         y = np.where(y > 1, 1.0, -1.0)
     noise = RNG.normal(size=(3, N))
-    actual = []
+    verdicts = []
     for rows, weights in ((np.arange(N), WEIGHTS.astype(float)), (AGAIN, None)):
         folds = [np.flatnonzero(GROUPS[rows] % 5 == k) for k in range(5)]
         evaluation = Evaluation(
@@ -122,8 +124,8 @@ def test_integer_weights_equal_repeated_rows_in_the_verdict(measure):
                 entry.losses[split] = evaluation.losses(split, scores[part])
                 entry.inner[split] = size
             entries.append(entry)
-        actual.append(judge(entries, evaluation))
-    weighted, repeated = actual
+        verdicts.append(judge(entries, evaluation))
+    weighted, repeated = verdicts
     assert_same_gain(
         weighted.versus_separate, repeated.versus_separate, with_error=True
     )
@@ -154,7 +156,7 @@ def test_a_weight_of_0_removes_a_row_from_a_gain_of_the_auc(is_ragged):
     y = np.where(RNG.random(shape) < 0.4, 1.0, -1.0)
     scores = [y + 2 * RNG.normal(size=shape), y + 3 * RNG.normal(size=shape)]
     weights = np.where(np.arange(N) % 4 == 0, 0.0, 1.0 + np.arange(N) % 3)
-    actual = []
+    auc_gains = []
     for rows in (np.arange(N), np.flatnonzero(weights)):
         row_index = RowIndex(
             N_TASKS, IDS[rows] if is_ragged else None, None, weights[rows]
@@ -162,8 +164,10 @@ def test_a_weight_of_0_removes_a_row_from_a_gain_of_the_auc(is_ragged):
         all_rows = np.arange(len(rows))
         fields = [concordances(y[rows], s[rows], row_index, all_rows) for s in scores]
         joint, pairs = fields[0]
-        actual.append(auc_gain(joint, fields[1][0], pairs, y[rows] > 0, row_index, 1.5))
-    assert_same_gain(*actual, with_error=True)
+        auc_gains.append(
+            auc_gain(joint, fields[1][0], pairs, y[rows] > 0, row_index, 1.5)
+        )
+    assert_same_gain(*auc_gains, with_error=True)
 
 
 # --- scores ---

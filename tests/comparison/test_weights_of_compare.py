@@ -60,12 +60,12 @@ def compared(frame, **more):
 
 def outcome(result):
     """Return the numbers behind the verdict and the leaderboard."""
-    actual = {}
+    numbers = {}
     for entry in result.board.entries:
-        actual[entry.label] = [*entry.scores.values(), *entry.inner.values()]
+        numbers[entry.label] = [*entry.scores.values(), *entry.inner.values()]
     gain = result.board.answer.gain
-    actual["gain"] = [gain.value, gain.low, gain.high, *gain.tasks]
-    return actual
+    numbers["gain"] = [gain.value, gain.low, gain.high, *gain.tasks]
+    return numbers
 
 
 @pytest.mark.slow
@@ -157,7 +157,7 @@ LABELS = [
 
 @pytest.mark.parametrize("label", LABELS)
 def test_no_method_depends_on_a_common_factor_of_the_weights(label):
-    actual = []
+    predictions = []
     for factor in (1.0, 1000.0):
         part = parts(table().assign(w=lambda frame, c=factor: frame.w * c))
         (candidate,) = (
@@ -166,8 +166,8 @@ def test_no_method_depends_on_a_common_factor_of_the_weights(label):
             if one.label == label
         )
         method = {"estimator": candidate.estimator, "params": candidate.params}
-        actual.append(part.predict(part.rows.fit(build(method)), many=True))
-    assert actual[1] == pytest.approx(actual[0], rel=1e-4, abs=1e-4)
+        predictions.append(part.predict(part.rows.fit(build(method)), many=True))
+    assert predictions[1] == pytest.approx(predictions[0], rel=1e-4, abs=1e-4)
 
 
 def test_a_constant_column_with_weights_gives_no_warning():
@@ -283,7 +283,7 @@ def test_chunks_drop_rows_of_weight_0_and_divide_by_the_mean_weight(tmp_path):
         "zeros": pd.concat([absurd, rows]),
         "factor": rows.assign(w=rows.w * 1e250),
     }
-    actual = {}
+    outcomes = {}
     for name, frame in frames.items():
         folder = tmp_path / name / "rows"
         folder.mkdir(parents=True)
@@ -292,11 +292,11 @@ def test_chunks_drop_rows_of_weight_0_and_divide_by_the_mean_weight(tmp_path):
         result = mtlrun.compare(
             folder, target="y", task="t", weight="w", splits=3, methods=["GraphMTL"]
         )
-        actual[name] = outcome(result)
+        outcomes[name] = outcome(result)
         assert "240 rows" in result.board.facts[0]
-    for label, numbers in actual["plain"].items():
-        assert actual["zeros"][label] == pytest.approx(numbers, rel=1e-9), label
-        assert actual["factor"][label] == pytest.approx(numbers, rel=1e-9), label
+    for label, numbers in outcomes["plain"].items():
+        assert outcomes["zeros"][label] == pytest.approx(numbers, rel=1e-9), label
+        assert outcomes["factor"][label] == pytest.approx(numbers, rel=1e-9), label
 
 
 def test_weights_of_chunks_have_mean_1_over_all_files(tmp_path):

@@ -271,11 +271,11 @@ def test_a_card_of_the_reader_table_names_target_and_tasks(own_set: Any) -> None
 def test_a_quoted_question_mark_is_the_value_of_that_name(tmp_path: Path) -> None:
     """Unquoted, or if no value has that name, it is a missing value."""
     head = "@relation r\n@attribute c {'?',a}\n@attribute d {a,b}\n@attribute x numeric\n@data\n"
-    actual = dense(parse(tmp_path, head + "'?',a,1\n?,'?','?'\na,b,?\n"))
+    dense_rows = dense(parse(tmp_path, head + "'?',a,1\n?,'?','?'\na,b,?\n"))
     np.testing.assert_array_equal(
-        actual, [[0, 0, 1], [np.nan, np.nan, np.nan], [1, 1, np.nan]]
+        dense_rows, [[0, 0, 1], [np.nan, np.nan, np.nan], [1, 1, np.nan]]
     )
     sparse_rows = dense(
         parse(tmp_path, head + "{0 '?', 2 1}\n{0 ?, 1 '?', 2 '?'}\n{0 a, 1 b, 2 ?}\n")
     )
-    np.testing.assert_array_equal(sparse_rows, actual)
+    np.testing.assert_array_equal(sparse_rows, dense_rows)

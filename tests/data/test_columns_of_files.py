@@ -247,13 +247,13 @@ def test_sparse_test_rows_have_the_columns_of_the_training_rows(own_set):
     rows = "".join(f"{k} qid:{k % 3} 1:{k + 1} 4:1\n" for k in range(12))
     files = {"rows.svm": rows.encode(), "test.svm": b"5 qid:1 2:7\n6 qid:2 1:8\n"}
     options = {"data": "rows.svm", "test": "test.svm"}
-    actual = own_set.write("table", files, options, "regression", "ragged")()
-    ((train, test),) = actual.splits["test"]
-    assert (len(train), actual.features) == (12, ["x1", "x2", "x3", "x4"])
+    dataset = own_set.write("table", files, options, "regression", "ragged")()
+    ((train, test),) = dataset.splits["test"]
+    assert (len(train), dataset.features) == (12, ["x1", "x2", "x3", "x4"])
     np.testing.assert_array_equal(
-        actual.X[test].toarray(), [[0, 7, 0, 0], [8, 0, 0, 0]]
+        dataset.X[test].toarray(), [[0, 7, 0, 0], [8, 0, 0, 0]]
     )
-    np.testing.assert_array_equal(actual.y[test], [5, 6])
+    np.testing.assert_array_equal(dataset.y[test], [5, 6])
 
 
 @pytest.mark.parametrize("option", ["data", "test"])

@@ -217,8 +217,8 @@ def test_an_index_numbered_by_arrow_is_not_a_column():
     arrow = pytest.importorskip("pyarrow")
     frame = table().sample(frac=1.0, random_state=0)
     assert "__index_level_0__" in arrow.Table.from_pandas(frame).column_names
-    actual = table_of_frame(arrow.Table.from_pandas(frame))
-    assert actual.columns == list(frame.columns)
+    converted = table_of_frame(arrow.Table.from_pandas(frame))
+    assert converted.columns == list(frame.columns)
 
 
 # --- mixed columns ---
@@ -399,12 +399,12 @@ def test_arff_accepts_the_same_missing_value_markers(tmp_path):
     rows = ["1,u,a", "NA,NA,null", "#N/A,?,b", "nan,'<NA>',?", "4,v,a"]
     text = "\n".join([head, "@data", *rows, ""])
     (tmp_path / "t.arff").write_text(text)
-    actual = read_table(tmp_path / "t.arff")
+    loaded = read_table(tmp_path / "t.arff")
     missing = [False, True, True, True, False]
-    assert actual.column("x").isna().tolist() == missing
-    assert actual.column("c").isna().tolist() == missing
-    assert actual.column("s").isna().tolist() == [False, True, False, True, False]
+    assert loaded.column("x").isna().tolist() == missing
+    assert loaded.column("c").isna().tolist() == missing
+    assert loaded.column("s").isna().tolist() == [False, True, False, True, False]
     # Words keep their positions in the declaration; NA is the second.
     np.testing.assert_array_equal(
-        actual.numbers(["c"], gaps=True)[:, 0], [0, np.nan, np.nan, np.nan, 2]
+        loaded.numbers(["c"], gaps=True)[:, 0], [0, np.nan, np.nan, np.nan, 2]
     )

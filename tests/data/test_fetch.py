@@ -173,13 +173,13 @@ def test_addresses_are_tried_in_order_and_all_failures_are_reported(
         server.url("/long", serve(CONTENT * 2)),
         "http://127.0.0.1:9/nobody-listens",
     ]
-    actual = hashlib.sha256(b"something else").hexdigest()
+    wrong_sha = hashlib.sha256(b"something else").hexdigest()
     text = failure(tmp_path, *bad)
     for line in [
         "data set mine: could not download a.bin",
         "  http://127.0.0.1:PORT/gone: the server answered 404 (Not Found)",
         "  http://127.0.0.1:PORT/broken: the server answered 500 (Internal Server Error)",
-        f"  http://127.0.0.1:PORT/wrong: wrong content; expected sha256 {SHA}, found {actual}",
+        f"  http://127.0.0.1:PORT/wrong: wrong content; expected sha256 {SHA}, found {wrong_sha}",
         "  http://127.0.0.1:PORT/cut: the connection broke before the end of the file",
         "  http://127.0.0.1:9/nobody-listens: no connection",
         "Without a network: get the file on another machine and run",
@@ -279,8 +279,8 @@ def test_the_loopback_is_allowed_only_for_explicit_addresses(
     tmp_path: Path, server: Server
 ) -> None:
     url = server.url("/a.bin", serve(CONTENT))
-    (actual,) = fetch_dataset(make_card(), data_dir=tmp_path, url=url)
-    assert actual.read_bytes() == CONTENT
+    (path,) = fetch_dataset(make_card(), data_dir=tmp_path, url=url)
+    assert path.read_bytes() == CONTENT
     with pytest.raises(DataError, match="only https"):
         fetch_dataset(make_card(), data_dir=tmp_path, url="http://example.org/a.bin")
 
@@ -308,10 +308,10 @@ def test_an_explicit_archive_may_contain_several_files(
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("x", CONTENT)
         archive.writestr("y", second_file)
-    actual = fetch_dataset(
+    paths = fetch_dataset(
         card, data_dir=tmp_path, url=server.url("/all.zip", serve(buffer.getvalue()))
     )
-    assert {f.name: f.read_bytes() for f in actual} == {
+    assert {f.name: f.read_bytes() for f in paths} == {
         "a.bin": CONTENT,
         "sub/b.bin": second_file,
     }

@@ -27,9 +27,9 @@ def dataset(path, *targets, **roles):
 
 
 def cells(*arrays):
-    created = np.empty(len(arrays), dtype=object)
-    created[:] = arrays
-    return created
+    column = np.empty(len(arrays), dtype=object)
+    column[:] = arrays
+    return column
 
 
 # --- MATLAB
@@ -445,8 +445,8 @@ def test_empty_rows_of_a_workbook_are_left_out_and_counted(tmp_path):
     with pytest.raises(DataError, match=r"t\.xlsx:5: .*'b'.*x"):
         read_rows(workbook(tmp_path / "t.xlsx", rows), Schema(2, ("a", "b")))
     rows[4][1] = 4
-    actual = read_rows(workbook(tmp_path / "t.xlsx", rows), Schema(2, ("a", "b")))
-    np.testing.assert_array_equal(actual.X, [[1, 2], [3, 4]])
+    new_rows = read_rows(workbook(tmp_path / "t.xlsx", rows), Schema(2, ("a", "b")))
+    np.testing.assert_array_equal(new_rows.X, [[1, 2], [3, 4]])
     with pytest.raises(DataError, match="no rows"):
         read_table(workbook(tmp_path / "t.xlsx", [[None], [None]]))
     with pytest.raises(DataError, match="no rows"):
@@ -530,14 +530,14 @@ def test_frames_of_other_libraries_match_those_of_pandas(library):
         task=[f"t{t}" for t in TASKS], y=Y[:, 0]
     )
     other = pytest.importorskip(library)
-    created = (
+    other_frame = (
         other.DataFrame(frame.to_dict("list"))
         if library == "polars"
         else other.Table.from_pandas(frame)
     )
     actual, expected = (
         make_dataset(table_of_frame(table), Roles(("y",), "task"))
-        for table in (created, frame)
+        for table in (other_frame, frame)
     )
     np.testing.assert_array_equal(actual.X, expected.X)
     assert (actual.features, actual.tasks) == (expected.features, expected.tasks)

@@ -159,13 +159,13 @@ def test_fingerprints_of_simulated_sets_depend_on_their_options() -> None:
 
 
 def test_simulated_targets_do_not_depend_on_threads() -> None:
-    actual = []
+    targets = []
     for threads in (1, 2):
         with threadpool_limits(threads):
-            actual.append(
+            targets.append(
                 load_dataset("simulated-rmtl", kind="value", n=500, d=400, m=200).y
             )
-    np.testing.assert_array_equal(*actual)
+    np.testing.assert_array_equal(*targets)
 
 
 def test_fingerprints_do_not_parse_files(own_set: Any) -> None:
@@ -338,10 +338,10 @@ def test_statistics_describe_every_kind_of_set() -> None:
     ) == (1, 3, 1, 2.0)
     classes = Dataset(X=X, y=np.array([0, 2, 2, 1]), task_type="multiclass")
     assert (classes.n_tasks, classes.statistics()["class_max"]) == (3, 2)
-    labels = Dataset(
+    multilabel = Dataset(
         X=X, y=np.array([[1, -1.0], [-1, -1], [1, -1], [1, 1]]), task_type="binary"
     )
-    facts = labels.statistics()
+    facts = multilabel.statistics()
     assert (
         facts["cardinality"],
         facts["labelsets"],

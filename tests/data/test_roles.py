@@ -335,10 +335,10 @@ def test_text_among_numbers_in_new_rows_is_located(tmp_path):
 
 
 def cells(*arrays):
-    created = np.empty(len(arrays), dtype=object)
+    column = np.empty(len(arrays), dtype=object)
     for k, array in enumerate(arrays):
-        created[k] = array
-    return created
+        column[k] = array
+    return column
 
 
 TWO = cells(np.ones((4, 2)), np.ones((3, 2)))

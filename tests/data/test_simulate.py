@@ -115,13 +115,13 @@ def test_fetr_precisions_match_their_definition() -> None:
 def test_fetr_coefficients_have_the_covariance_of_the_model() -> None:
     """tr(Sigma1 W Sigma2 W') is a sum of d*m squared standard normals."""
     d, m = 30, 20
-    actual = []
+    sums = []
     for seed in range(20):
         truth = simulate_fetr(n=1, d=d, m=m, seed=seed).truth
-        actual.append(
+        sums.append(
             np.trace(truth["Sigma1"] @ truth["W"] @ truth["Sigma2"] @ truth["W"].T)
         )
-    assert np.mean(actual) == pytest.approx(d * m, rel=0.05)
+    assert np.mean(sums) == pytest.approx(d * m, rel=0.05)
 
 
 def test_families_share_the_documented_structure() -> None:

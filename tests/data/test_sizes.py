@@ -63,17 +63,17 @@ def header(shape, descr="<f8"):
 def workbook(sheet):
     """Return a workbook with another sheet of cells."""
     pytest.importorskip("openpyxl")
-    content, created = io.BytesIO(), io.BytesIO()
+    content, output = io.BytesIO(), io.BytesIO()
     pd.DataFrame({"a": [1]}).to_excel(content, index=False)
     with (
         zipfile.ZipFile(content) as source,
-        zipfile.ZipFile(created, "w", zipfile.ZIP_DEFLATED) as target,
+        zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED) as target,
     ):
         for name in source.namelist():
             target.writestr(
                 name, sheet if name == "xl/worksheets/sheet1.xml" else source.read(name)
             )
-    return created.getvalue()
+    return output.getvalue()
 
 
 XMLNS = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"

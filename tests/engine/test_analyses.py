@@ -181,8 +181,8 @@ def test_published_curves_are_in_run_json(lab, trace, tmp_path, monkeypatch):
     monkeypatch.setattr("mtlrun.engine.analysis.configs_dir", lambda: tmp_path)
     curves = "curves: [{dataset: a, method: short, name: walk, x: [1, 2], y: [3, 4], source: figure 1}]"
     (tmp_path / "curves.yaml").write_text(curves)
-    created = lab.plan(trace + "published: curves.yaml\n").run_json()
-    assert created["published"]["curves"][0]["y"] == [3, 4]
+    run_json = lab.plan(trace + "published: curves.yaml\n").run_json()
+    assert run_json["published"]["curves"][0]["y"] == [3, 4]
     for text, problem in {
         curves.replace(
             "[3, 4]", "[3]"

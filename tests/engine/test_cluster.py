@@ -173,7 +173,7 @@ def test_a_run_that_loses_a_worker_has_the_numbers_of_a_serial_run(cluster, tmp_
     assert progress.pid is not None
     assert (summary.n_ok, summary.n_failed, summary.n_left) == (6, 0, 0)
     run(plans["serial"])
-    stores = {name: created.store() for name, created in plans.items()}
+    stores = {name: run_plan.store() for name, run_plan in plans.items()}
     jobs = [row.job for row in plans["serial"].rows]
     for job in [*jobs, *(fold for fitted in jobs for fold in fitted.folds)]:
         serial, dask = (stores[name].load(job.key) for name in ("serial", "dask"))
@@ -320,28 +320,28 @@ def test_a_late_worker_with_other_sources_ends_the_run(cluster, tmp_path):
 def test_jobs_limits_the_number_of_pending_items(cluster, jobs):
     from errands import spans
 
-    actual = [
+    intervals = [
         outcome.value
         for _, outcome in Pool(jobs, "dask", cluster).run(
             spans, ((i, ()) for i in range(6))
         )
     ]
-    overlaps = [sum(begin <= b < end for b, _ in actual) for begin, end in actual]
+    overlaps = [sum(begin <= b < end for b, _ in intervals) for begin, end in intervals]
     assert max(overlaps) <= jobs
 
 
 def test_jobs_is_the_size_of_the_local_cluster(monkeypatch):
-    created = []
+    cluster_options = []
 
     def client(*arguments, **options):
-        created.append(options)
+        cluster_options.append(options)
         raise OSError("enough")
 
     monkeypatch.setattr(distributed, "Client", client)
     for jobs in (3, -1, None):
         with pytest.raises(ConfigError):
             list(Pool(jobs, "dask").run(len, iter([(0, ("x",))])))
-    assert [options["n_workers"] for options in created] == [3, None, None]
+    assert [options["n_workers"] for options in cluster_options] == [3, None, None]
 
 
 def give_up_at_the_first(dask_scheduler):
@@ -355,12 +355,12 @@ def test_items_that_kill_their_workers_fail_and_others_finish(cluster):
     with distributed.Client(cluster, set_as_default=False) as client:
         client.run_on_scheduler(give_up_at_the_first)
     units = [("dead", ("die",)), *((i, (i,)) for i in range(10))]
-    actual = dict(Pool(backend="dask", scheduler=cluster).run(work, iter(units)))
-    assert actual["dead"].status == FAILED
-    assert "died" in actual["dead"].error
-    assert {tag: outcome.value for tag, outcome in actual.items() if tag != "dead"} == {
-        i: i for i in range(10)
-    }
+    outcomes = dict(Pool(backend="dask", scheduler=cluster).run(work, iter(units)))
+    assert outcomes["dead"].status == FAILED
+    assert "died" in outcomes["dead"].error
+    assert {
+        tag: outcome.value for tag, outcome in outcomes.items() if tag != "dead"
+    } == {i: i for i in range(10)}
 
 
 def test_an_unreachable_scheduler_is_an_error(monkeypatch, lacking):

@@ -39,9 +39,9 @@ def numbers(lab, text):
     """Return, by family, data set, method and trial, all fields of a job except times
     and machine.
     """
-    created, actual = lab.plan(text), {}
-    store = created.store()
-    for row in created.rows:
+    run_plan, results = lab.plan(text), {}
+    store = run_plan.store()
+    for row in run_plan.rows:
         for job in (row.job, *row.job.folds):
             record, scores = store.load(job.key), store.cells_folder / f"{job.key}.npz"
             if record is not None:
@@ -50,7 +50,7 @@ def numbers(lab, text):
                     for name, value in record.selection.items()
                     if name != "seconds"
                 }
-                actual[job.kind, job.fold, row.dataset, row.method, row.trial] = (
+                results[job.kind, job.fold, row.dataset, row.method, row.trial] = (
                     record.key,
                     record.status,
                     record.metrics,
@@ -60,7 +60,7 @@ def numbers(lab, text):
                     searched,
                     scores.read_bytes() if scores.exists() else None,
                 )
-    return actual
+    return results
 
 
 @functools.cache
@@ -72,13 +72,13 @@ def computed_once():
 @pytest.fixture
 def plain(lab):
     """Return the numbers of a single process that computes one job after another."""
-    actual = computed_once()
-    if not actual:
+    results = computed_once()
+    if not results:
         lab.run(text(lab, *METHODS))
-        actual |= numbers(lab, text(lab, *METHODS))
-        assert len(actual) == 4 + 8
+        results |= numbers(lab, text(lab, *METHODS))
+        assert len(results) == 4 + 8
         lab.output = lab.root / "other"
-    return actual
+    return results
 
 
 @pytest.mark.slow
@@ -101,11 +101,11 @@ def test_interrupted_and_resumed_runs_have_the_same_numbers(lab, plain):
                 path.unlink()
         run(lab.plan(text(lab, *METHODS), only=[f"trial={rng.integers(2)}"]))
     run(lab.plan(text(lab, *METHODS)))
-    actual = numbers(
+    resumed = numbers(
         lab, text(lab, *METHODS)
     )  # Without folds that were lost after all jobs that need them had finished
-    assert actual.items() <= plain.items()
-    assert {name for name in actual if name[0] == "fit"} == {
+    assert resumed.items() <= plain.items()
+    assert {name for name in resumed if name[0] == "fit"} == {
         name for name in plain if name[0] == "fit"
     }
 

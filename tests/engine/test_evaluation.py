@@ -199,8 +199,8 @@ def test_infinite_predictions_count_as_divergence():
 
 def test_data_that_changed_after_planning_are_rejected():
     options = '{"d":4,"m":3,"n":50,"rank":2}'
-    planned = load_dataset("simulated-rmtl", n=50, d=4, m=3, rank=2)
-    assert loaded("simulated-rmtl", options, planned.fingerprint, None).n_samples == 50
+    dataset = load_dataset("simulated-rmtl", n=50, d=4, m=3, rank=2)
+    assert loaded("simulated-rmtl", options, dataset.fingerprint, None).n_samples == 50
     with pytest.raises(DataError, match="simulated-rmtl changed"):
         loaded("simulated-rmtl", options, "0" * 64, None)
 

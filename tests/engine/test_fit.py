@@ -596,7 +596,7 @@ def test_nested_seeds_do_not_need_another_first_fit_but_other_nested_parameters_
     timing = Timing(repeats=1, threads=1, warmup=True)
     nested = lambda **params: {"base": {"estimator": "lab.spies:Spy", "params": params}}  # noqa: E731
     clock.takes[:] = [9.0, 2.0, 1.0, 7.0, 3.0]
-    actual = [
+    seconds = [
         facts_of(None, "Slow", timing=timing, **nested(**params)).record.seconds["fit"]
         for params in (
             {"random_state": 0},
@@ -604,7 +604,7 @@ def test_nested_seeds_do_not_need_another_first_fit_but_other_nested_parameters_
             {"random_state": 1, "alpha": 2.0},
         )
     ]
-    assert actual == [2.0, 1.0, 3.0]
+    assert seconds == [2.0, 1.0, 3.0]
 
 
 def test_a_search_counts_the_seconds_of_all_its_candidates(clock):

@@ -99,23 +99,23 @@ def test_items_are_taken_while_earlier_ones_run():
 
 @pytest.mark.slow
 def test_items_over_the_limit_are_stopped_and_the_rest_continues():
-    checked = results(
+    outcomes = results(
         Pool(seconds=3), [("slow", ("sleep", 600)), ("fast", ("return", 1))]
     )
-    assert checked["slow"][0] == TIMEOUT
-    assert "limits.seconds: 3" in checked["slow"][2]
-    assert checked["fast"] == (OK, 1, None)
+    assert outcomes["slow"][0] == TIMEOUT
+    assert "limits.seconds: 3" in outcomes["slow"][2]
+    assert outcomes["fast"] == (OK, 1, None)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pool", [Pool(2), Pool(seconds=60)], ids=str)
 def test_a_worker_that_dies_does_not_lose_other_items(pool):
     units = [("dead", ("die", 0)), *((i, ("return", i)) for i in range(12))]
-    checked = results(pool, units)
-    assert checked["dead"][0] == FAILED
-    assert "died" in checked["dead"][2]
-    assert set(checked) == {"dead", *range(12)}
-    assert checked[11] == (OK, 11, None)
+    outcomes = results(pool, units)
+    assert outcomes["dead"][0] == FAILED
+    assert "died" in outcomes["dead"][2]
+    assert set(outcomes) == {"dead", *range(12)}
+    assert outcomes[11] == (OK, 11, None)
 
 
 def test_the_log_has_the_traceback_without_folders_of_this_machine():

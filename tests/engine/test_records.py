@@ -80,9 +80,9 @@ def read_packed(folder):
 
 
 def test_packing_gives_the_same_bytes_again(tmp_path):
-    created = {key: record(key).content() for key in "cab"}
-    content = pack(created.values())
-    assert content == pack(created[key] for key in "abc")
+    content_by_key = {key: record(key).content() for key in "cab"}
+    content = pack(content_by_key.values())
+    assert content == pack(content_by_key[key] for key in "abc")
     (tmp_path / PACKED).write_bytes(content)
     assert read_packed(tmp_path) == {key: record(key) for key in "abc"}
     again = [one.content() for one in read_packed(tmp_path).values()]
@@ -279,15 +279,15 @@ SEPARATORS = ["\u2028", "\u2029", "\x85", "\x1c", "\x1d", "\x1e", "\x0b", "\x0c"
 
 @pytest.mark.parametrize("separator", SEPARATORS)
 def test_names_with_other_line_separators_survive_packing(tmp_path, separator):
-    created = {
+    records = {
         key: record(key, result={"tasks": [f"a{separator}b", "c"]}) for key in "ab"
     }
-    (tmp_path / PACKED).write_bytes(pack(one.content() for one in created.values()))
-    assert read_packed(tmp_path) == created
+    (tmp_path / PACKED).write_bytes(pack(one.content() for one in records.values()))
+    assert read_packed(tmp_path) == records
     stored = Records(tmp_path)
     stored.cells_folder.mkdir()
-    stored.path("a").write_text(created["a"].line())
-    assert stored.read("a") == created["a"]
+    stored.path("a").write_text(records["a"].line())
+    assert stored.read("a") == records["a"]
 
 
 def test_obsolete_files_may_have_any_name(tmp_path):

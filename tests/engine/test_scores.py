@@ -45,8 +45,8 @@ def swapped(path, other):
 
 def other_numbers(path):
     """Write a valid file with other numbers."""
-    experiment = np.load(path)["scores"]
-    path.write_bytes(npz({"scores": experiment + 1e-9}))
+    scores = np.load(path)["scores"]
+    path.write_bytes(npz({"scores": scores + 1e-9}))
 
 
 @pytest.fixture

@@ -89,8 +89,8 @@ def test_the_direction_is_that_of_the_metric_of_the_search(lab):
             )
             for f in job.folds
         ]
-        actual = choice_of(job, folds)
-        assert (actual["chosen"], actual["metric"], actual["seconds"]) == (
+        selection = choice_of(job, folds)
+        assert (selection["chosen"], selection["metric"], selection["seconds"]) == (
             {"alpha": best},
             metric,
             4.0,
@@ -274,8 +274,8 @@ def test_after_a_failure_the_path_starts_cold(lab, monkeypatch):
 
 
 def test_strong_regularization_means_a_small_weight_of_the_loss():
-    actual = candidates({"C": [1, 10, 0.1], "alpha": [2, 3]})
-    assert [actual[i] for i in strong_to_weak(actual)][:3] == [
+    combinations = candidates({"C": [1, 10, 0.1], "alpha": [2, 3]})
+    assert [combinations[i] for i in strong_to_weak(combinations)][:3] == [
         {"C": 0.1, "alpha": 3},
         {"C": 0.1, "alpha": 2},
         {"C": 1, "alpha": 3},
@@ -283,8 +283,8 @@ def test_strong_regularization_means_a_small_weight_of_the_loss():
 
 
 def test_weights_of_the_loss_of_a_nested_estimator_are_recognized_by_their_name():
-    actual = candidates({"base__C": [10, 1], "beta__alpha": [1, 10]})
-    assert [actual[i] for i in strong_to_weak(actual)] == [
+    combinations = candidates({"base__C": [10, 1], "beta__alpha": [1, 10]})
+    assert [combinations[i] for i in strong_to_weak(combinations)] == [
         {"base__C": 1, "beta__alpha": 10},
         {"base__C": 1, "beta__alpha": 1},
         {"base__C": 10, "beta__alpha": 10},
@@ -293,10 +293,10 @@ def test_weights_of_the_loss_of_a_nested_estimator_are_recognized_by_their_name(
 
 
 def test_non_numeric_values_stay_together_in_the_order_of_the_file():
-    actual = candidates(
+    combinations = candidates(
         {"alpha": [1, 2], "kernel": ["rbf", "linear", None], "scale": [True, False]}
     )
-    order = [actual[i] for i in strong_to_weak(actual)]
+    order = [combinations[i] for i in strong_to_weak(combinations)]
     assert [params["alpha"] for params in order] == [2] * 6 + [1] * 6
     assert [params["kernel"] for params in order] == [
         "rbf",
@@ -335,7 +335,7 @@ def test_halving_continues_with_the_better_half_and_uses_its_mean(lab, monkeypat
         "_score_candidate",
         lambda *given: (visited.append(given[2]["alpha"]), visit(*given))[1],
     )
-    actual = scored(job)
+    search = scored(job)
     by_fold = [[0, 1, 2]]
     for k in range(1, len(columns)):
         left, means = (
@@ -352,13 +352,13 @@ def test_halving_continues_with_the_better_half_and_uses_its_mean(lab, monkeypat
     assert choice_of(job, [score_candidates(only, data())])["chosen"] == {
         "alpha": job.search.grid["alpha"][last]
     }
-    assert actual["scores"][last] == pytest.approx(
+    assert search["scores"][last] == pytest.approx(
         sum(column[last] for column in columns) / len(columns), abs=1e-15
     )
     dropped = set(range(3)) - set(by_fold[-1])
     assert dropped
     assert all(
-        actual["scores"][i] is None and actual["errors"][i] is None for i in dropped
+        search["scores"][i] is None and search["errors"][i] is None for i in dropped
     )
 
 
@@ -366,10 +366,10 @@ def test_halving_drops_candidates_that_fail(lab):
     text = lab.tiny.replace(
         "grid: {alpha: [0.1, 10]}", "grid: {alpha: [-1, 10, 1]}\n    halving: true"
     )
-    actual = scored(lab.plan(text).rows[0].job)
-    assert actual["errors"][0] == "ValueError: alpha must not be negative"
-    assert actual["scores"][0] is None
-    assert any(score is not None for score in actual["scores"])
+    search = scored(lab.plan(text).rows[0].job)
+    assert search["errors"][0] == "ValueError: alpha must not be negative"
+    assert search["scores"][0] is None
+    assert any(score is not None for score in search["scores"])
 
 
 def test_halving_without_values_is_rejected(lab):

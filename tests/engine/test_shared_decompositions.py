@@ -17,16 +17,16 @@ from mtlrun.problem.taskdata import TaskData
 @pytest.fixture
 def n_decompositions(monkeypatch):
     """Count the computed eigendecompositions."""
-    created = []
+    decomposed = []
     for name in ("SharedRotation", "TaskRotation"):
         cls = getattr(rotation, name)
 
         def counted(data, fit_intercept, cls=cls):
-            created.append(data)
+            decomposed.append(data)
             return cls(data, fit_intercept)
 
         monkeypatch.setattr(rotation, name, counted)
-    return created
+    return decomposed
 
 
 def ragged_rows():

@@ -168,9 +168,9 @@ def test_a_search_whose_last_fold_finished_first_is_completed(lab):
     plan = lab.plan()
     store, fold = plan.store(), plan.rows[0].job.folds[1]
     store.save(compute_job(fold, None, None)[0])
-    written = store.path(fold.key).read_bytes()
+    content = store.path(fold.key).read_bytes()
     assert run(plan).n_ok == 4
-    assert store.path(fold.key).read_bytes() == written
+    assert store.path(fold.key).read_bytes() == content
     kept = lab.results()["strong", 0].selection
     run(plan, force=True)
     again = lab.results()["strong", 0].selection

@@ -53,11 +53,11 @@ def test_blocks_have_floor_m_over_t_tasks_and_a_remainder(
     tasks, blocks, sizes, partition
 ):
     X, Y = problem(T=tasks)
-    created = make_blocks(TaskData.from_matrix(X, Y), blocks, partition, 0)
-    assert [len(block) for block in created] == sizes
-    assert_array_equal(np.sort(np.concatenate(created)), np.arange(tasks))
+    tasks_by_block = make_blocks(TaskData.from_matrix(X, Y), blocks, partition, 0)
+    assert [len(block) for block in tasks_by_block] == sizes
+    assert_array_equal(np.sort(np.concatenate(tasks_by_block)), np.arange(tasks))
     if partition == "contiguous":
-        assert_array_equal(np.concatenate(created), np.arange(tasks))
+        assert_array_equal(np.concatenate(tasks_by_block), np.arange(tasks))
 
 
 @pytest.mark.parametrize("partition", ["random", "contiguous", "clustered"])

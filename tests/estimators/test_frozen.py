@@ -168,32 +168,39 @@ def solve(name, params, data):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(**data)
-    actual = {}
+    solution = {}
     if getattr(model, "objective_", None):
-        actual["objective"] = model.objective_[-1]
+        solution["objective"] = model.objective_[-1]
     if getattr(model, "gap_", None) is not None:
-        actual["gap"] = model.gap_
+        solution["gap"] = model.gap_
     if hasattr(model, "coef_"):
-        actual |= {"intercept": model.intercept_, "coef": model.coef_}
+        solution |= {"intercept": model.intercept_, "coef": model.coef_}
     else:
         rows = {key: data[key][:5] for key in ("X", "task_id") if key in data}
-        actual["predicted"] = getattr(model, "decision_function", model.predict)(**rows)
+        solution["predicted"] = getattr(model, "decision_function", model.predict)(
+            **rows
+        )
     parts = [part for part in PARTS if hasattr(model, part)]
-    return actual | {part: np.linalg.norm(getattr(model, part)) for part in parts}
+    return solution | {part: np.linalg.norm(getattr(model, part)) for part in parts}
 
 
 def cases():
     """Yield cases by name: method, parameters, layout, and whether weighted."""
-    actual = {}
+    case_by_name = {}
     for name, info in METHODS.items():
         for layout in info.designs:
-            actual[f"{name}, {layout}"] = name, {}, layout, False
+            case_by_name[f"{name}, {layout}"] = name, {}, layout, False
             if info.extra != "nn":  # Networks do not support weights.
-                actual[f"{name}, {layout}, weighted"] = name, {}, layout, True
+                case_by_name[f"{name}, {layout}, weighted"] = name, {}, layout, True
     for name, params in VARIANTS:
         words = ", ".join(f"{key}={value}" for key, value in params.items())
-        actual[f"{name}, {words}"] = name, params, "ragged", METHODS[name].extra != "nn"
-    return actual
+        case_by_name[f"{name}, {words}"] = (
+            name,
+            params,
+            "ragged",
+            METHODS[name].extra != "nn",
+        )
+    return case_by_name
 
 
 CASES = cases()
@@ -298,8 +305,8 @@ def write():
             }
     stored = {case: stored[case] for case in CASES}
     lines = [
-        f"{json.dumps(case)}: {json.dumps(actual, default=rounded)}"
-        for case, actual in stored.items()
+        f"{json.dumps(case)}: {json.dumps(solution, default=rounded)}"
+        for case, solution in stored.items()
     ]
     STORED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 

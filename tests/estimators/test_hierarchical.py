@@ -138,9 +138,9 @@ def test_intervals_have_their_nominal_coverage(T):
             X[train], y[train], task_id=ids[train]
         )
         seen, unseen = (ids < T) & ~train, ids >= T
-        for rows, actual in ((seen, inside), (unseen, new)):
+        for rows, shares in ((seen, inside), (unseen, new)):
             mean, std = model.predict(X[rows], task_id=ids[rows], return_std=True)
-            actual.append(np.mean(np.abs(y[rows] - mean) < 1.96 * std))
+            shares.append(np.mean(np.abs(y[rows] - mean) < 1.96 * std))
         coefficients.append(
             np.mean(np.abs(W[:T, 1:] - model.coef_) < 1.96 * model.coef_std_)
         )
@@ -270,14 +270,14 @@ def test_holm_counts_all_slopes_that_may_differ_whichever_are_tested(tested):
     model = HierarchicalMTL("diagonal").fit(X, y, task_id=ids)
     # A single test without `each` is not adjusted.
     raw = {name: model.test(name, method="lrt").p_value for name in X}
-    actual = {t.tested: t.p_value for t in model.test(tested, each=True)}
+    p_values = {t.tested: t.p_value for t in model.test(tested, each=True)}
     names = list(X) if tested == "slopes" else tested
-    assert list(actual) == names
+    assert list(p_values) == names
     largest = 0.0
     for rank, name in enumerate(sorted(names, key=raw.get)):
         largest = max(largest, min(1.0, (3 - rank) * raw[name]))
-        assert actual[name] == pytest.approx(largest)
-    assert actual["u"] == pytest.approx(3 * raw["u"])
+        assert p_values[name] == pytest.approx(largest)
+    assert p_values["u"] == pytest.approx(3 * raw["u"])
 
 
 def same_designs(seed, spread):
@@ -295,12 +295,12 @@ def same_designs(seed, spread):
 def sums_of_squares(x, y, ids):
     """Return the residual sums of squares with a common slope and with one per task."""
     levels = np.eye(ids.max() + 1)[ids]
-    actual = []
+    sums = []
     for columns in (x[:, np.newaxis], levels * x[:, np.newaxis]):
         design = np.column_stack([levels, columns])
         residual = y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
-        actual.append(residual @ residual)
-    return actual
+        sums.append(residual @ residual)
+    return sums
 
 
 @pytest.mark.parametrize(("seed", "spread"), [(0, 0.0), (1, 0.5), (2, 0.7)])

@@ -225,15 +225,15 @@ def test_a_model_stores_no_rows():
 def test_tests_detect_in_which_coefficients_tasks_differ(spread, all_tests, slopes):
     X, y, ids, _ = table(T=40, n=30, spread=spread)
     model, rows = HierarchicalMTLClassifier(), {"task_id": ids}
-    actual = model.test(X, y, **rows), model.test(X, y, "slopes", **rows)
-    assert [test.p_value < 0.01 for test in actual] == [all_tests, slopes]
-    assert [test.tested for test in actual] == ["all", "slopes"]
+    tests = model.test(X, y, **rows), model.test(X, y, "slopes", **rows)
+    assert [test.p_value < 0.01 for test in tests] == [all_tests, slopes]
+    assert [test.tested for test in tests] == ["all", "slopes"]
     columns = model.test(pd.DataFrame(X, columns=["a", "b"]), y, ["b", "a"], **rows)
     assert [(test.tested, test.p_value < 0.01) for test in columns] == [
         ("b", False),
         ("a", slopes),
     ]
-    assert all(test.method == "lrt" for test in (*actual, *columns))
+    assert all(test.method == "lrt" for test in (*tests, *columns))
 
 
 def test_a_ratio_is_the_decrease_of_the_objective_and_p_values_are_adjusted_for_all_slopes():

@@ -382,14 +382,14 @@ def test_features_constant_within_tasks_allow_solving_a_lasso_together(
 def test_models_of_one_search_do_not_recompute_products_of_columns(monkeypatch):
     X, Y = problem(40, 3, 2)
     ids = np.repeat([0, 1], 20)
-    created = []
+    gram_arguments = []
     monkeypatch.setattr(
         independent,
         "Gram",
-        lambda *args, **more: created.append(args) or Gram(*args, **more),
+        lambda *args, **more: gram_arguments.append(args) or Gram(*args, **more),
     )
     rows = TaskRows(X, Y[:, 0], ids)
     for alpha in (0.1, 1.0):
         rows.fit(IndependentRidge(alpha))
         rows.fit(IndependentLasso(alpha))
-    assert len(created) == 1
+    assert len(gram_arguments) == 1

@@ -65,7 +65,7 @@ def searched(model, data, folds, weights=None):
         if name in base().get_params()
     }
     metric = model.scoring or ("accuracy" if "Classifier" in base.__name__ else "mse")
-    actual = np.empty((len(model.alphas_), len(folds)))
+    scores = np.empty((len(model.alphas_), len(folds)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for k, (train, test) in enumerate(folds):
@@ -78,8 +78,8 @@ def searched(model, data, folds, weights=None):
                 fitted = base(**shared, **strength).fit(
                     **part, sample_weight=None if weights is None else weights[train]
                 )
-                actual[a, k] = task_scorer(metric)(fitted, **held)
-    return actual if metric not in ("mse", "rmse") else -actual
+                scores[a, k] = task_scorer(metric)(fitted, **held)
+    return scores if metric not in ("mse", "rmse") else -scores
 
 
 @pytest.mark.every(3)

@@ -82,13 +82,13 @@ def defects(matrix, name, data):
     scores, gap = matrix.scores(model, data), getattr(model, "gap_", None)
     # The tolerance of LIBSVM is not a gap.
     certified = gap is not None and model.converged_ and name != "MultiTaskKernelSVC"
-    actual = {
+    problems = {
         "shape of scores": scores.shape != data["y"].shape,
         "scores": not np.isfinite(scores).all(),
         "coef_": not np.isfinite(getattr(model, "coef_", 0.0)).all(),
         "gap_": certified and gap > model.get_params().get("tol", 1e-4),
     }
-    return [problem for problem, wrong in actual.items() if wrong]
+    return [problem for problem, wrong in problems.items() if wrong]
 
 
 @every_method

@@ -85,7 +85,7 @@ def test_several_scorers_and_steps_work_together(routing):
     labels = np.where(y > 0, "yes", "no")
     scoring = {name: task_scorer(name) for name in ("auc", "accuracy", "log_loss")}
     pipeline = make_pipeline(StandardScaler(), TraceNormMTLClassifier())
-    actual = cross_validate(
+    results = cross_validate(
         pipeline, X, labels, cv=FOLDS, scoring=scoring, params={"task_id": TASKS}
     )
     train, test = next(FOLDS.split(X, groups=TASKS))
@@ -95,8 +95,8 @@ def test_several_scorers_and_steps_work_together(routing):
         roc_auc_score(labels[test][rows] == "yes", scores[rows])
         for rows in (TASKS[test] == t for t in set(TASKS))
     ]
-    assert_allclose(actual["test_auc"][0], np.mean(auc))
-    assert (actual["test_log_loss"] < 0).all()
+    assert_allclose(results["test_auc"][0], np.mean(auc))
+    assert (results["test_log_loss"] < 0).all()
 
 
 def test_missing_targets_do_not_count():

@@ -81,8 +81,8 @@ def test_equal_intercepts_are_merged_and_different_ones_stay():
 def test_a_shift_of_the_targets_shifts_the_intercepts(model):
     fits = []
     for shift in (0.0, 1000.0):
-        created = model(intercepts="shrunken", tol=1e-9)
-        fits.append(created.fit(X, Y + shift, task_id=IDS))
+        estimator = model(intercepts="shrunken", tol=1e-9)
+        fits.append(estimator.fit(X, Y + shift, task_id=IDS))
     np.testing.assert_allclose(fits[0].coef_, fits[1].coef_, atol=1e-4)
     np.testing.assert_allclose(fits[0].intercept_ + 1000, fits[1].intercept_, atol=1e-3)
 
@@ -139,9 +139,9 @@ def test_more_columns_than_rows_are_supported():
     ],
 )
 def test_impossible_cases_are_rejected_with_a_remedy(model, design, y, remedy):
-    created = build(model).set_params(intercepts="shrunken")
+    estimator = build(model).set_params(intercepts="shrunken")
     with pytest.raises(ValueError, match=remedy):
-        created.fit(design, y, task_id=IDS)
+        estimator.fit(design, y, task_id=IDS)
 
 
 def test_sufficient_statistics_are_rejected():

@@ -37,21 +37,21 @@ def _correlation(covariance):
     "model", [FETR(rho=0.01), MTFRL(), MTRL()], ids=lambda model: type(model).__name__
 )
 def test_a_covariance_becomes_a_correlation(model, shared):
-    actual = model.fit(*shared).task_similarity_
-    assert actual == pytest.approx(_correlation(model.task_covariance_))
-    assert actual.diagonal() == pytest.approx(1)
+    similarity = model.fit(*shared).task_similarity_
+    assert similarity == pytest.approx(_correlation(model.task_covariance_))
+    assert similarity.diagonal() == pytest.approx(1)
     if isinstance(model, MTRL):  # The others keep their covariances within bounds.
-        assert actual[0, 2] < -0.9
-        assert actual[1, 3] > 0.9 > abs(actual[0, 1])
+        assert similarity[0, 2] < -0.9
+        assert similarity[1, 3] > 0.9 > abs(similarity[0, 1])
 
 
 def test_a_graph_gives_the_correlation_of_its_prior(shared):
     A = np.array([[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0.0]])
-    actual = GraphMTL(alpha=2.0, ridge=0.5, graph=A).fit(*shared).task_similarity_
-    assert actual == pytest.approx(
+    similarity = GraphMTL(alpha=2.0, ridge=0.5, graph=A).fit(*shared).task_similarity_
+    assert similarity == pytest.approx(
         _correlation(np.linalg.inv(2.0 * (np.diag(A.sum(1)) - A) + 0.5 * np.eye(4)))
     )
-    assert actual[3, :3] == pytest.approx(0)
+    assert similarity[3, :3] == pytest.approx(0)
 
 
 def test_the_relaxed_matrix_shows_clusters(shared):
@@ -88,5 +88,5 @@ def test_other_and_unfitted_models_have_no_similarity(shared):
 
 def test_a_task_without_coefficients_is_similar_to_no_other(shared):
     X, Y = shared
-    actual = MTRL(lam1=0.1, lam2=1.0).fit(X, Y * [1, 1, 1, 0]).task_similarity_
-    assert actual[3].tolist() == [0.0, 0.0, 0.0, 1.0]
+    similarity = MTRL(lam1=0.1, lam2=1.0).fit(X, Y * [1, 1, 1, 0]).task_similarity_
+    assert similarity[3].tolist() == [0.0, 0.0, 0.0, 1.0]

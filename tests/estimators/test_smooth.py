@@ -269,8 +269,8 @@ def marginal(request, monkeypatch):
             for k in range(len(design.own)):
                 block = F[:, groups == k] @ F[:, groups == k].T
                 matrices[len(design.common) + k][np.ix_(index, index)] = block
-    created = smooth.SmoothMarginal(smooth_blocks.BlockList(data))
-    return created, matrices, data
+    criterion = smooth.SmoothMarginal(smooth_blocks.BlockList(data))
+    return criterion, matrices, data
 
 
 def test_derivatives_match_dense_algebra(marginal):

@@ -54,15 +54,15 @@ def test_mixing_weights_match_the_best_on_a_grid():
         y = rng.normal(size=40)
         columns = y[:, None] + rng.normal(size=(40, 3)) * [0.5, 1.0, 2.0]
         errors = columns - y[:, None]
-        actual = convex_weights((errors.T * weights) @ errors)
-        assert (actual >= 0).all()
-        assert_allclose(actual.sum(), 1.0)
+        mixing = convex_weights((errors.T * weights) @ errors)
+        assert (mixing >= 0).all()
+        assert_allclose(mixing.sum(), 1.0)
 
         def error(mixture, columns=columns, y=y):
             return float(weights @ np.square(columns @ mixture - y))
 
         points = [(a, b, 1 - a - b) for a, b in product(grid, grid) if a + b <= 1]
-        assert error(actual) <= min(error(np.array(point)) for point in points) + 1e-9
+        assert error(mixing) <= min(error(np.array(point)) for point in points) + 1e-9
 
 
 def test_components_rotate_back_to_the_targets():

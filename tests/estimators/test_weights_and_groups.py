@@ -71,10 +71,10 @@ def repeats(n=240, n_groups=24, seed=0):
 
 @pytest.mark.parametrize("name", [*PLAIN, *TUNED, *LABELS])
 def test_a_row_of_weight_0_equals_an_absent_row(name):
-    labels = name in LABELS
+    is_classifier = name in LABELS
     model = {**PLAIN, **TUNED, **LABELS}[name]
-    X, y, tasks, weights = rows(labels)
-    absurd = np.where(weights > 0, y, y if labels else 1e6)
+    X, y, tasks, weights = rows(is_classifier)
+    absurd = np.where(weights > 0, y, y if is_classifier else 1e6)
     used = weights > 0
     first = model.fit(
         X[used], y[used], task_id=tasks[used], sample_weight=weights[used]

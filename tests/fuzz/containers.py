@@ -265,27 +265,27 @@ def targets(draw: st.DrawFn, kind: str, scores: np.ndarray) -> dict[str, pd.Seri
     targets are missing.
     """
     if kind in ("numbers", "targets"):
-        actual = {
+        columns = {
             "y": pd.Series(scores.round(6)),
             "z": pd.Series((-2 * scores).round(6)),
         }
     else:
         ranks = scores.argsort().argsort()
-        actual = {}
+        columns = {}
         for name, some in zip(
             "yz", (_CLASSES if kind == "classes" else _LABELS, _CLASSES), strict=True
         ):
             words = draw(st.sampled_from(some))
-            actual[name] = pd.Series([words[rank % len(words)] for rank in ranks])
+            columns[name] = pd.Series([words[rank % len(words)] for rank in ranks])
     if "targets" not in kind:
-        return {"y": actual["y"]}
+        return {"y": columns["y"]}
     if draw(st.booleans()):
         index = draw(st.integers(0, len(scores) - 2))
-        actual = {
-            "y": actual["y"].where(actual["y"].index != index),
-            "z": actual["z"].where(actual["z"].index != index + 1),
+        columns = {
+            "y": columns["y"].where(columns["y"].index != index),
+            "z": columns["z"].where(columns["z"].index != index + 1),
         }
-    return actual
+    return columns
 
 
 @st.composite

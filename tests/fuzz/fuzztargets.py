@@ -66,11 +66,11 @@ def memory_file(content: bytes) -> MemoryFile:
 def card(task_type: str = "binary", **more: Any) -> Card:
     """Return the card of a data set without a card file."""
     names = {"id": "fuzzed", "title": "Fuzzed", "licence": "none", "citation": "none"}
-    created = Card(
+    data_card = Card(
         task_type=task_type, design="shared", reader=Source(name="x"), **names, **more
     )
-    created._path = Path(NAME)
-    return created
+    data_card._path = Path(NAME)
+    return data_card
 
 
 def read_arff(content: bytes) -> None:
@@ -105,21 +105,21 @@ def read_csv(content: bytes) -> None:
         (";", True, (0,)),
     ):
         with contextlib.suppress(UserError):
-            actual = table.text_table(
+            parsed = table.text_table(
                 memory_file(content), delimiter=delimiter, header=header, text=text
             )
-            actual.numbers(actual.columns)
-    actual = table.text_table(memory_file(content), delimiter=",", header=True)
-    actual.numbers(actual.columns[:1], gaps=True)
-    actual.numbers(actual.columns[1:] or actual.columns)
+            parsed.numbers(parsed.columns)
+    parsed = table.text_table(memory_file(content), delimiter=",", header=True)
+    parsed.numbers(parsed.columns[:1], gaps=True)
+    parsed.numbers(parsed.columns[1:] or parsed.columns)
 
 
 def read_user_csv(content: bytes) -> None:
     """Read a user's table of words and numbers, for training and for predictions."""
     schema = Schema(n_features=2, features=("a", "b"), task_column="task")
-    actual = table.read_table_file(memory_file(content), ".csv")
+    parsed = table.read_table_file(memory_file(content), ".csv")
     with contextlib.suppress(UserError):
-        new_rows(actual, schema)
+        new_rows(parsed, schema)
 
 
 def read_mat(content: bytes) -> None:

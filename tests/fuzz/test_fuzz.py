@@ -66,9 +66,9 @@ def test_valid_files_are_read(name: str, fuzz_examples: int) -> None:
     @quiet(max(10, fuzz_examples // 5))
     @given(VALID[name])
     def try_one(valid: tuple[bytes, object]) -> None:
-        content, actual = valid
+        content, value = valid
         if name in READ_BACK:
-            READ_BACK[name](content, actual)
+            READ_BACK[name](content, value)
         else:
             assert check(name, content) is None
 

@@ -30,7 +30,7 @@ def child(lab):
 
 
 def test_all_fields_but_the_name_are_inherited(lab, child):
-    created, base = (
+    derived, base = (
         child(profile="full"),
         load_experiment(lab.root / "base.yaml", profile="full"),
     )
@@ -41,12 +41,12 @@ def test_all_fields_but_the_name_are_inherited(lab, child):
     }
     assert {
         name: value
-        for name, value in created.config.items()
+        for name, value in derived.config.items()
         if name not in ("id", "title")
     } == same
-    assert (created.id, created.spec.title) == ("lab/child", "A child")
-    assert created.profiles == base.profiles
-    assert created.paper_datasets == base.paper_datasets
+    assert (derived.id, derived.spec.title) == ("lab/child", "A child")
+    assert derived.profiles == base.profiles
+    assert derived.paper_datasets == base.paper_datasets
 
 
 def test_mappings_are_merged_lists_are_replaced_and_methods_are_merged_by_label(child):

@@ -56,13 +56,13 @@ def test_jobs_have_the_order_of_the_table(lab):
 
 def test_a_result_key_survives_a_round_trip(lab):
     run_plan = lab.plan()
-    written = json.loads(json.dumps(run_plan.run_json()))["cells"]
+    entries = json.loads(json.dumps(run_plan.run_json()))["cells"]
     names = [field.name for field in dataclasses.fields(ResultKey)]
-    assert [ResultKey.read(entry) for entry in written] == [
+    assert [ResultKey.read(entry) for entry in entries] == [
         ResultKey(**{name: getattr(row, name) for name in names})
         for row in run_plan.rows
     ]
-    good = written[0]
+    good = entries[0]
     for wrong in (
         {"key": "../x"},
         {"key": 1},

@@ -79,11 +79,11 @@ def test_interpretations_change_the_encoding_the_intercept_and_the_rules():
     def methods(reading):
         spec = under(load_experiment("table2", profile="quick"), reading).spec
         (coding,) = {data.options["coding"] for data in spec.datasets}
-        actual = {
+        params = {
             m.label: m.params["base"]["params"] if "base" in m.params else m.params
             for m in spec.methods
         }
-        return coding, actual
+        return coding, params
 
     coding, params = methods("labels as in the files")
     assert coding == "0/1"

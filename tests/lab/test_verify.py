@@ -97,18 +97,18 @@ def test_a_difference_of_fractions_agrees_to_the_digits_of_the_fractions(moved, 
     """If one row of 360 changes sides, a gain of 0 has no common digits, which does not
     indicate changed code.
     """
-    created = {
+    fields = {
         "key": "a",
         "family": "measure",
         "inputs": {"method": {"measure": "mtmkl-sharing"}},
     }
-    before = Record(**created, versions={}, made_by={}, status="ok", metrics=DIFFERENT)
+    before = Record(**fields, versions={}, made_by={}, status="ok", metrics=DIFFERENT)
     after = replace(
         before, metrics=DIFFERENT | {"proposed": 0.65 + moved, "gain": moved}
     )
-    actual = _agreement(before, after)
-    assert actual["gain"] == pytest.approx(digits + 0.05, abs=0.3)
-    assert actual["gain"] == pytest.approx(actual["proposed"], abs=0.3)
+    agreement = _agreement(before, after)
+    assert agreement["gain"] == pytest.approx(digits + 0.05, abs=0.3)
+    assert agreement["gain"] == pytest.approx(agreement["proposed"], abs=0.3)
 
 
 def test_only_a_repeated_search_detects_a_different_selection(lab):
@@ -324,8 +324,8 @@ def test_reworded_errors_and_renamed_functions_do_not_outdate_committed_jobs(tmp
 
 def test_a_record_names_the_code_behind_it(lab):
     lab.run(n_jobs=1)
-    created = {tuple(sorted(record.made_by)) for record in lab.records().values()}
-    assert created == {("commit", "dirty", "mtlrun", "package")}
+    recorded_keys = {tuple(sorted(record.made_by)) for record in lab.records().values()}
+    assert recorded_keys == {("commit", "dirty", "mtlrun", "package")}
     assert data_load.SOURCE_CHANGES is methods.SOURCE_CHANGES
 
 

@@ -62,40 +62,40 @@ def rng():
 def test_the_baseline_of_numbers_is_the_training_mean_of_each_task(rng):
     y = rng.normal(size=24) + np.repeat([5.0, -5.0], 12)
     task = np.repeat([0, 1], 12)
-    _, actual = scores_of(("mse", "r2"), y=y, task_id=task, task_type="regression")
+    _, scores = scores_of(("mse", "r2"), y=y, task_id=task, task_type="regression")
     for t in (0, 1):
         truth = y[TEST][task[TEST] == t]
         mean = np.full(len(truth), y[TRAIN][task[TRAIN] == t].mean())
-        per_task = actual["per_task"]
+        per_task = scores["per_task"]
         assert per_task["mse"][t] == pytest.approx(mean_squared_error(truth, mean))
         assert per_task["r2"][t] == pytest.approx(r2_score(truth, mean))
-    assert actual["metrics"]["mse"] == pytest.approx(np.mean(actual["per_task"]["mse"]))
+    assert scores["metrics"]["mse"] == pytest.approx(np.mean(scores["per_task"]["mse"]))
 
 
 def test_missing_values_of_several_targets_are_left_out_of_the_mean(rng):
     y = rng.normal(size=(24, 2))
     y[TRAIN[:8], 1] = np.nan
-    _, actual = scores_of(("mse",), y=y, task_type="regression")
+    _, scores = scores_of(("mse",), y=y, task_type="regression")
     mean = y[TRAIN[8:], 1].mean()
     expected = np.mean((y[TEST, 1] - mean) ** 2)
-    assert actual["per_task"]["mse"][1] == pytest.approx(expected)
+    assert scores["per_task"]["mse"][1] == pytest.approx(expected)
 
 
 def test_a_single_task_has_one_mean(rng):
     y = rng.normal(size=24)
-    _, actual = scores_of(("mse",), y=y, task_type="regression")
+    _, scores = scores_of(("mse",), y=y, task_type="regression")
     expected = np.mean((y[TEST] - y[TRAIN].mean()) ** 2)
-    assert actual["metrics"]["mse"] == pytest.approx(expected)
+    assert scores["metrics"]["mse"] == pytest.approx(expected)
 
 
 def test_the_baseline_of_labels_is_the_larger_class_with_chance_level(rng):
     y = np.where(np.arange(24) % 6 < 4, 1.0, -1.0)
-    _, actual = scores_of(
+    _, scores = scores_of(
         ("accuracy", "balanced_accuracy", "auc", "log_loss"), y=y, task_type="binary"
     )
     share = (y[TRAIN] == 1).mean()
     assert share > 0.5
-    metrics = actual["metrics"]
+    metrics = scores["metrics"]
     assert metrics["accuracy"] == accuracy_score(y[TEST], np.ones(12))
     assert (metrics["balanced_accuracy"], metrics["auc"]) == (0.5, 0.5)
     positive = (y[TEST] == 1).mean()
@@ -107,11 +107,11 @@ def test_a_task_without_training_rows_gets_the_mean_of_all_tasks(rng):
     y = rng.normal(size=24)
     task = np.zeros(24, dtype=int)
     task[TEST[-4:]] = 1
-    _, actual = scores_of(
+    _, scores = scores_of(
         ("mse",), y=y, task_id=task, task_type="regression", tasks=["a", "b"]
     )
     expected = np.mean((y[TEST[-4:]] - y[TRAIN].mean()) ** 2)
-    assert actual["per_task"]["mse"][1] == pytest.approx(expected)
+    assert scores["per_task"]["mse"][1] == pytest.approx(expected)
 
 
 def test_more_than_two_classes_have_no_baseline():

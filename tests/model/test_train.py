@@ -64,8 +64,8 @@ def test_a_plain_fit_has_the_right_numbers_and_files(run):
     assert_array_equal(table["row"], test)
     assert_allclose(table.to_numpy()[:, 1:], model.predict(data.X[test]), rtol=1e-6)
     assert_allclose(load_model(outcome.folder).scores(data.X), model.predict(data.X))
-    written = json.loads((outcome.folder / "metrics.json").read_text())
-    assert written["metrics"]["mse"] == pytest.approx(expected.mean())
+    content = json.loads((outcome.folder / "metrics.json").read_text())
+    assert content["metrics"]["mse"] == pytest.approx(expected.mean())
     assert {path.name for path in outcome.folder.iterdir()} == {
         "model.skops",
         "model.json",

@@ -116,9 +116,9 @@ def test_conjugate_gradients_solve_columns_of_any_size():
     A = rng.normal(size=(30, 20))
     G = A.T @ A + 1e-3 * np.eye(20)
     B = rng.normal(size=(20, 4)) * [1.0, 1e8, 0.0, 1e-8]
-    actual = conjugate_gradients(lambda V: G @ V, B, diagonal=np.diag(G))
-    np.testing.assert_allclose(actual.X, np.linalg.solve(G, B), rtol=1e-8)
-    assert actual.converged
+    solution = conjugate_gradients(lambda V: G @ V, B, diagonal=np.diag(G))
+    np.testing.assert_allclose(solution.X, np.linalg.solve(G, B), rtol=1e-8)
+    assert solution.converged
     assert not conjugate_gradients(lambda V: G @ V, B, max_iter=2).converged
 
 

@@ -46,15 +46,15 @@ def test_too_large_eigenbases_are_avoided(small, monkeypatch):
 def test_all_solvers_reach_the_same_optimum(small):
     data, loss, penalties = small.make("shared"), SquaredLoss(), [L21(1.0)]
     options = {"start": None, "fit_intercept": True, "tol": 1e-9, "max_iter": 20000}
-    actual = [
+    results = [
         solve_convex(data, loss, penalties, s, **options)
         for s in ("auto", "lasso", "cd", "admm", "fista")
     ]
     values = [
         primal_value(data, loss, penalties, result.parts, result.intercept)
-        for result in actual
+        for result in results
     ]
     assert_allclose(values, values[0], rtol=1e-8)
-    for result in actual:
+    for result in results:
         assert result.converged
-        assert_allclose(result.W, actual[0].W, atol=1e-3 * np.abs(actual[0].W).max())
+        assert_allclose(result.W, results[0].W, atol=1e-3 * np.abs(results[0].W).max())

@@ -272,7 +272,7 @@ def test_dense_csr_and_strings_are_the_same(loss, form, coupling):
     transformer = WeightedDegree(degree=3, normalize=True).fit(words)
     csr = TaskData.from_stacked(transformer.transform(words), y, task)
     designs = [csr.X.toarray(), csr.X, transformer.design(words)]
-    actual = [
+    results = [
         solve_block_dcd(
             csr.with_design(X),
             coupling,
@@ -284,10 +284,12 @@ def test_dense_csr_and_strings_are_the_same(loss, form, coupling):
         )
         for X in designs
     ]
-    for result in actual[1:]:
-        assert_allclose(result.W, actual[0].W, atol=1e-5)
-        assert_allclose(result.intercept, actual[0].intercept, atol=1e-5)
-        assert result.objective[-1] == pytest.approx(actual[0].objective[-1], rel=1e-11)
+    for result in results[1:]:
+        assert_allclose(result.W, results[0].W, atol=1e-5)
+        assert_allclose(result.intercept, results[0].intercept, atol=1e-5)
+        assert result.objective[-1] == pytest.approx(
+            results[0].objective[-1], rel=1e-11
+        )
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

@@ -187,8 +187,10 @@ def test_more_freedom_never_fits_worse():
         fit_covariance(data, name)
         for name in ("none", "intercept", "scalar", "diagonal", "factor", "full")
     ]
-    actual = [fit.criterion for fit in fits]
-    assert all(later <= earlier + 1e-6 for earlier, later in itertools.pairwise(actual))
+    criteria = [fit.criterion for fit in fits]
+    assert all(
+        later <= earlier + 1e-6 for earlier, later in itertools.pairwise(criteria)
+    )
     assert all(fit.fit.converged for fit in fits)
     full = fits[-1]
     root = np.sqrt(full.m.scale)
@@ -236,11 +238,11 @@ def test_degenerate_tables_have_a_solution(name):
     }
     for X2, y2 in tables.values():
         for shrink in (False, True):
-            actual = fit_covariance(
+            result = fit_covariance(
                 problem(X2, y2, ids, shrink=shrink, max_iter=5), name
             )
-            assert np.isfinite(actual.criterion)
-            assert np.isfinite(actual.posterior().W).all()
+            assert np.isfinite(result.criterion)
+            assert np.isfinite(result.posterior().W).all()
 
 
 # ---------------------------------------------------------------------- oracles
@@ -373,12 +375,12 @@ def test_a_weight_of_two_equals_a_repeated_row():
     repeated = of_data(
         TaskData.from_stacked(*(np.repeat(a, w, axis=0) for a in (X, y, ids)))
     )[0]
-    actual = [
+    fits = [
         fit_covariance(HierarchicalProblem(d, np.arange(d.p)), "diagonal")
         for d in (weighted, repeated)
     ]
-    assert actual[0].criterion == pytest.approx(actual[1].criterion, abs=1e-7)
-    assert_allclose(actual[0].posterior().W, actual[1].posterior().W, atol=1e-6)
+    assert fits[0].criterion == pytest.approx(fits[1].criterion, abs=1e-7)
+    assert_allclose(fits[0].posterior().W, fits[1].posterior().W, atol=1e-6)
 
 
 def test_tasks_of_very_different_sizes_are_split_and_have_the_same_likelihood():

@@ -186,8 +186,10 @@ def test_more_freedom_never_fits_worse():
     data = problem(*table(T=40, rows=(15, 30)), ridge=1e-3)
     names = ("none", "intercept", "scalar", "diagonal", "factor", "full")
     fits = [fit_logistic(data, name) for name in names]
-    actual = [model.fit.value.criterion for model in fits]
-    assert all(later <= earlier + 1e-5 for earlier, later in itertools.pairwise(actual))
+    criteria = [model.fit.value.criterion for model in fits]
+    assert all(
+        later <= earlier + 1e-5 for earlier, later in itertools.pairwise(criteria)
+    )
     assert all(model.fit.converged for model in fits)
     assert np.linalg.eigvalsh(fits[-1].fit.value.G)[0] > -1e-1
     auto = fit_logistic(data, "auto")
@@ -217,7 +219,7 @@ def test_weights_count_rows():
     weights[np.unique(ids, return_index=True)[1]] = 1
     weighted = problem(X, y, ids, weights=weights.astype(float))
     repeated = problem(*(np.repeat(a, weights, axis=0) for a in (X, y, ids)))
-    a, b = (fit_logistic(created, "diagonal") for created in (weighted, repeated))
+    a, b = (fit_logistic(layout, "diagonal") for layout in (weighted, repeated))
     assert a.fit.value.criterion == pytest.approx(b.fit.value.criterion, abs=1e-6)
     assert_allclose(
         a.m.coefficients(a.fit.value), b.m.coefficients(b.fit.value), atol=2e-3

@@ -87,12 +87,12 @@ def test_derivatives_in_the_noise_levels_match_finite_differences(
             start, m=m, fit=replace(start.fit, value=value)
         ), value.criterion + problem.data.n @ logs
 
-    actual, step = fits._noise_derivatives(at(np.log(v))[0], v)[0], 1e-5
+    derivatives, step = fits._noise_derivatives(at(np.log(v))[0], v)[0], 1e-5
     for t, e in enumerate(np.eye(len(v))):
         difference = (at(np.log(v) + step * e)[1] - at(np.log(v) - step * e)[1]) / (
             2 * step
         )
-        assert actual[t] == pytest.approx(difference, abs=1e-6, rel=1e-6)
+        assert derivatives[t] == pytest.approx(difference, abs=1e-6, rel=1e-6)
 
 
 def dense(data, method):

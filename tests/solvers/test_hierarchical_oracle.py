@@ -22,23 +22,23 @@ BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "hierarchical.py"
 def problems():
     if not (Path(os.environ.get("MTLRUN_DATA") or "absent") / "grouped").is_dir():
         pytest.skip("MTLRUN_DATA does not hold grouped/")
-    actual = {}
+    by_table = {}
     for name, X, y, ids in runpy.run_path(str(BENCHMARK), run_name="benchmark")[
         "tables"
     ]():
         data = of_data(TaskData.from_stacked(X, y, ids))[0]
-        actual[name] = HierarchicalProblem(data, np.arange(data.p))
-    return actual
+        by_table[name] = HierarchicalProblem(data, np.arange(data.p))
+    return by_table
 
 
 @pytest.mark.parametrize(
     "row", LME4.itertuples(index=False), ids=lambda row: f"{row.table}-{row.covariance}"
 )
 def test_the_optimum_is_not_above_that_of_lme4(row):
-    actual = fit_covariance(problems()[row.table], row.covariance)
-    assert actual.criterion <= row.criterion + 1e-5
-    assert actual.criterion >= row.criterion - 1e-3  # The same likelihood
-    assert actual.fit.converged
-    assert (np.diff(actual.fit.path) < 0).all()
+    result = fit_covariance(problems()[row.table], row.covariance)
+    assert result.criterion <= row.criterion + 1e-5
+    assert result.criterion >= row.criterion - 1e-3  # The same likelihood
+    assert result.fit.converged
+    assert (np.diff(result.fit.path) < 0).all()
     if row.covariance != "full":
-        assert actual.fit.n_evaluations <= 15
+        assert result.fit.n_evaluations <= 15

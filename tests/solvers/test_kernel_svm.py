@@ -116,17 +116,15 @@ def test_strings_equal_their_features(options, precompute):
         np.full(60, 2.0),
         couple_tasks(np.ones((2, 2))),
     )
-    actual, stored = (
+    dense, sparse = (
         solve_without_intercept(
             [Z[:23], Z[23:]], coupling, y, cost, precompute=precompute, **EXACT
         )
         for Z in (X, X.tocsr())
     )
-    assert_allclose(actual.W, stored.W, atol=1e-7)
+    assert_allclose(dense.W, sparse.W, atol=1e-7)
     assert (
-        gap_of(
-            [X[:23].tocsr(), X[23:].tocsr()], coupling, y, cost, actual.info["alpha"]
-        )
+        gap_of([X[:23].tocsr(), X[23:].tocsr()], coupling, y, cost, dense.info["alpha"])
         <= 1e-8
     )
 

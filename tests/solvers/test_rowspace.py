@@ -44,14 +44,14 @@ def test_the_model_is_the_same(model, monkeypatch):
 
 def _both(data, model, monkeypatch):
     """Fit with and without the span of the rows."""
-    actual = []
+    solutions = []
     for function in (lambda d: (d, None), in_row_space):
         monkeypatch.setattr("mtlrun.problem.rotation.in_row_space", function)
         if model == "coclus":
-            actual.append(solve_coclus(data, SquaredLoss(), 0.5, 2.0, 1, tol=1e-9))
+            solutions.append(solve_coclus(data, SquaredLoss(), 0.5, 2.0, 1, tol=1e-9))
         else:
-            actual.append(solve_metag(data, 0.5, ridge=3.0, tol=1e-7))
-    return actual
+            solutions.append(solve_metag(data, 0.5, ridge=3.0, tol=1e-7))
+    return solutions
 
 
 @pytest.mark.parametrize("kind", ["shared", "sparse", "many rows"])

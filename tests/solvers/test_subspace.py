@@ -209,6 +209,6 @@ def test_the_model_selects_it_by_name():
         data.X, data.targets
     )
     assert ours.objective_[-1] == pytest.approx(other.objective_[-1], rel=1e-6)
-    labels = RobustMTLClassifier(solver="subspace", loss="logistic")
+    classifier = RobustMTLClassifier(solver="subspace", loss="logistic")
     with pytest.raises(ValueError, match="SquaredLoss"):
-        labels.fit(data.X, np.sign(data.targets))
+        classifier.fit(data.X, np.sign(data.targets))

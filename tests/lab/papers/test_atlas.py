@@ -27,7 +27,7 @@ ROWS = (5, 20, 100)
 def gains(rule, seeds=(0, 1), kinds=("groups", "targets"), tables=12):
     """Return gains that follow a rule of random properties."""
     rng = np.random.default_rng(0)
-    actual = []
+    records = []
     for table in range(tables):
         table_properties = {
             "tasks": rng.integers(2, 50),
@@ -54,7 +54,7 @@ def gains(rule, seeds=(0, 1), kinds=("groups", "targets"), tables=12):
                     "over_independent": value + 0.2,
                     "gain": value,
                 }
-                actual.append(
+                records.append(
                     {
                         **line,
                         **over,
@@ -63,7 +63,7 @@ def gains(rule, seeds=(0, 1), kinds=("groups", "targets"), tables=12):
                         **traits,
                     }
                 )
-    return pd.DataFrame(actual)
+    return pd.DataFrame(records)
 
 
 @pytest.fixture
@@ -173,11 +173,11 @@ def few_draws(monkeypatch):
 def test_no_setting_of_a_table_is_used_to_predict_it(write, few_draws, real):
     kinds = ("groups", "simulated")
     frame = gains(lambda t, rng: rng.normal(0, 0.4), seeds=(0,), kinds=kinds)
-    actual = prediction(None, seed=0, published=write(frame), real=real).values
+    values = prediction(None, seed=0, published=write(frame), real=real).values
     X = frame[list(PROPERTIES)].astype(float)
     X[["rows_per_task", "tasks", "features"]] = np.log(X[X.columns[:3]])
     y = frame["gain"].clip(-0.5, 0.5).to_numpy()
-    expected_signs = np.empty(len(y))
+    predicted = np.empty(len(y))
     for index, name in enumerate(frame["table"]):
         others = (frame["table"] != name).to_numpy()
         centre = X[others].mean()
@@ -186,19 +186,17 @@ def test_no_setting_of_a_table_is_used_to_predict_it(write, few_draws, real):
         gram = Z[others].T @ Z[others] + 5.0 * np.eye(Z.shape[1])
         mean = y[others].mean()
         coef = np.linalg.solve(gram, Z[others].T @ (y[others] - mean))
-        expected_signs[index] = mean + Z[index] @ coef
+        predicted[index] = mean + Z[index] @ coef
     is_scored = (frame["kind"] == "groups").to_numpy() | (not real)
-    y, expected_signs = y[is_scored], expected_signs[is_scored]
-    explained = 1 - ((y - expected_signs) ** 2).sum() / ((y - y.mean()) ** 2).sum()
-    assert actual["explained"] == pytest.approx(explained)
-    assert actual["rank_correlation"] == pytest.approx(
-        spearmanr(expected_signs, y).statistic
+    y, predicted = y[is_scored], predicted[is_scored]
+    explained = 1 - ((y - predicted) ** 2).sum() / ((y - y.mean()) ** 2).sum()
+    assert values["explained"] == pytest.approx(explained)
+    assert values["rank_correlation"] == pytest.approx(
+        spearmanr(predicted, y).statistic
     )
-    assert actual["sign_right"] == pytest.approx(
-        np.mean((expected_signs > 0) == (y > 0))
-    )
-    assert actual["sign_no"] == pytest.approx(np.mean(y <= 0))
-    assert (actual["settings"], actual["tables"]) == (len(y), 6 if real else 12)
+    assert values["sign_right"] == pytest.approx(np.mean((predicted > 0) == (y > 0)))
+    assert values["sign_no"] == pytest.approx(np.mean(y <= 0))
+    assert (values["settings"], values["tables"]) == (len(y), 6 if real else 12)
 
 
 def test_negative_transfer_and_ranks_match_the_definitions(write):
@@ -221,37 +219,36 @@ def test_negative_transfer_and_ranks_match_the_definitions(write):
                     "over_alone": over,
                 }
             )
-    method_names = methods(
+    result = methods(
         None,
         seed=0,
         published=[write(pd.DataFrame(lines), "methods.csv"), write(frame)],
     )
-    assert method_names.values["methods"] == 2
-    assert method_names.values["negative"] == pytest.approx(1 / 6)
-    assert method_names.values["negative_loss"] == pytest.approx(0.1)
+    assert result.values["methods"] == 2
+    assert result.values["negative"] == pytest.approx(1 / 6)
+    assert result.values["negative_loss"] == pytest.approx(0.1)
     assert (
-        method_names.values["worst"],
-        method_names.values["least"],
+        result.values["worst"],
+        result.values["least"],
     ) == pytest.approx((1 / 3, 0))
-    assert method_names.values["best_negative"] == 0
-    assert [row[:2] for row in method_names.tables["Average ranks"]["rows"]] == [
+    assert result.values["best_negative"] == 0
+    assert [row[:2] for row in result.tables["Average ranks"]["rows"]] == [
         ["A", 1.0],
         ["C", 2.0],
         ["B", 3.0],
     ]
     negative = {
-        row[0]: row[1:]
-        for row in method_names.tables["Negative transfer by method"]["rows"]
+        row[0]: row[1:] for row in result.tables["Negative transfer by method"]["rows"]
     }
     assert negative["B"] == [36, 1.0, 0.0, 0.0, 0.333, 0.1]
-    labels = [ranking.label for ranking in method_names.rankings]
+    labels = [ranking.label for ranking in result.rankings]
     assert labels == [
         f"{rows} rows per task: 12 tables"
         for rows in ("5 or 10", "20 or 50", "100 or 200")
     ]
-    assert method_names.rankings[0].methods == ["A", "B", "C"]
-    assert method_names.rankings[0].values == [[1.0, 3.0, 2.0]] * 12
-    (matrix,) = method_names.matrices.values()
+    assert result.rankings[0].methods == ["A", "B", "C"]
+    assert result.rankings[0].values == [[1.0, 3.0, 2.0]] * 12
+    (matrix,) = result.matrices.values()
     assert (matrix.rows, matrix.columns[0]) == (["A", "B"], "groups, few")
 
 
@@ -271,9 +268,9 @@ def test_one_kind_is_listed_by_table_and_few_tables_are_not_ranked(write):
         if method == "A" or method.endswith("Logistic") == (row["table"] == "t0")
     ]
     published = [write(pd.DataFrame(lines), "methods.csv"), write(frame)]
-    labels = methods(None, seed=0, published=published, kinds=["groups"])
-    assert (labels.rankings, labels.tables["Average ranks"]["rows"]) == ([], [])
-    (matrix,) = labels.matrices.values()
+    result = methods(None, seed=0, published=published, kinds=["groups"])
+    assert (result.rankings, result.tables["Average ranks"]["rows"]) == ([], [])
+    (matrix,) = result.matrices.values()
     assert (matrix.rows, matrix.values) == (["t0", "t2", "t4", "t6"], [[-0.5]] * 4)
     ranked = methods(None, seed=0, published=published).rankings[0]
     assert ranked.methods == ["A", "IndependentRidge"], (
@@ -316,5 +313,5 @@ def test_the_files_are_created_from_a_run(tmp_path, capsys, monkeypatch):
     assert (frame["kind"] == "simulated").all()
     assert frame["rows_per_task"].tolist() == [5, 20, 5, 20]
     assert (frame["low"] < frame["gain"]).all()
-    actual = methods(None, seed=0, published=[METHODS, GAINS]).values
-    assert actual["methods"] == 2
+    values = methods(None, seed=0, published=[METHODS, GAINS]).values
+    assert values["methods"] == 2

@@ -88,7 +88,7 @@ def lines():
     """Return table, kind, number of rows, seed and the quantities of each finished job
     of atlas/gain.
     """
-    actual = []
+    records = []
     kinds = (
         pd.read_csv(ROOT / "configs" / "atlas" / "gains.csv", comment="#")
         .groupby("table")["kind"]
@@ -102,14 +102,14 @@ def lines():
                     "kind": kinds[label],
                     "rows": int(method.split()[0]),
                 }
-                actual.append(
+                records.append(
                     {
                         **setting,
                         "seed": record.inputs["split"]["trial"],
                         **record.metrics,
                     }
                 )
-    return pd.DataFrame(actual)
+    return pd.DataFrame(records)
 
 
 @lru_cache
@@ -127,7 +127,7 @@ def of_methods():
     """Return each multi-task method in each job, with its gain over single-task
     models.
     """
-    actual = []
+    records = []
     for label in run("gain").datasets:
         for method in run("gain").methods:
             for record in results_of(run("gain"), label, method):
@@ -143,7 +143,7 @@ def of_methods():
                             int(method.split()[0]),
                             record.inputs["split"]["trial"],
                         )
-                        actual.append(
+                        records.append(
                             (
                                 *setting,
                                 cells["method"].removesuffix("Classifier"),
@@ -151,7 +151,7 @@ def of_methods():
                             )
                         )
     frame = pd.DataFrame(
-        actual, columns=["table", "rows", "seed", "method", "over_alone"]
+        records, columns=["table", "rows", "seed", "method", "over_alone"]
     )
     return frame.merge(settings()[["table", "kind"]].drop_duplicates(), on="table")
 
@@ -257,11 +257,11 @@ def test_gains_by_rows_per_task_match_the_run():
 def test_gains_by_kind_of_table_match_the_run():
     wanted = []
     for kind, name in KINDS.items():
-        actual, mine = values("curve")[name], settings()[settings()["kind"] == kind]
-        assert actual["median"] == pytest.approx(mine["gain"].median(), rel=1e-3)
-        shares = [percent(actual[q]) for q in ("gained", "clearly", "clearly_not")]
+        stored, mine = values("curve")[name], settings()[settings()["kind"] == kind]
+        assert stored["median"] == pytest.approx(mine["gain"].median(), rel=1e-3)
+        shares = [percent(stored[q]) for q in ("gained", "clearly", "clearly_not")]
         wanted.append(
-            [name, f"{actual['settings']:g}", *shares, percent(actual["median"], 1)]
+            [name, f"{stored['settings']:g}", *shares, percent(stored["median"], 1)]
         )
     assert table("kind") == wanted
     groups, targets = values("curve")["groups"], values("curve")["several targets"]
@@ -300,9 +300,9 @@ def test_claims_about_gains_match_the_run():
 
 
 def test_negative_transfer_matches_the_run():
-    actual = method_means()[method_means()["kind"].isin(REAL)]
+    means = method_means()[method_means()["kind"].isin(REAL)]
     wanted = []
-    for name, part in actual.groupby("method"):
+    for name, part in means.groupby("method"):
         lost = part["over_alone"][part["over_alone"] < 0]
         wanted.append(
             (
@@ -320,7 +320,7 @@ def test_negative_transfer_matches_the_run():
     assert (settings()[settings()["kind"] == "groups"]["over_independent"] > 0).all()
     assert says(f"the share was {percent(best)}, and 0% on groups")
     groups = (
-        actual[actual["kind"] == "groups"]
+        means[means["kind"] == "groups"]
         .groupby("method")["over_alone"]
         .agg(lambda v: (v < 0).mean())
     )
@@ -329,19 +329,19 @@ def test_negative_transfer_matches_the_run():
     assert says(
         f"the other methods {100 * others.min():.0f} to {percent(others.max())}; all of its losses are on several"
     )
-    mine = actual[(actual["method"] == "HierarchicalMTL") & (actual["over_alone"] < 0)]
+    mine = means[(means["method"] == "HierarchicalMTL") & (means["over_alone"] < 0)]
     assert set(mine["kind"]) == {"targets"}
 
 
 @lru_cache
 def rankings(kind):
     """Return the rankings of a kind of table, by regime."""
-    (actual,) = [
+    (by_regime,) = [
         d.rankings
         for d in measured_ranks(run("methods"))
         if d.name == f"published-methods--{kind}-ranks"
     ]
-    return actual
+    return by_regime
 
 
 def told_apart(ranking):
@@ -387,12 +387,10 @@ def mixed():
     """Return the runs of the statistical packages, and those fitted by all of them, by
     model.
     """
-    actual = pd.read_csv(RESULTS / "mixed_models.csv", comment="#").set_index(
+    frame = pd.read_csv(RESULTS / "mixed_models.csv", comment="#").set_index(
         ["table", "rows", "seed"]
     )
-    return {
-        model: actual[actual["model"] == model] for model in ("intercept", "slopes")
-    }
+    return {model: frame[frame["model"] == model] for model in ("intercept", "slopes")}
 
 
 def fitted_by_all(model):
@@ -469,11 +467,11 @@ def test_mixed_models_match_the_run():
 
 
 def test_the_errors_of_our_model_are_those_of_the_run():
-    by_method = of_methods()
-    by_method = by_method[by_method["method"] == "HierarchicalMTL"].set_index(
+    method_gains = of_methods()
+    method_gains = method_gains[method_gains["method"] == "HierarchicalMTL"].set_index(
         ["table", "rows", "seed"]
     )
-    assert set(mixed()["intercept"].index) <= set(by_method.index)
+    assert set(mixed()["intercept"].index) <= set(method_gains.index)
     best = lines().set_index(["table", "rows", "seed"])["error"]
     baseline = mixed()["intercept"]["best_without"]
     assert baseline.to_numpy() == pytest.approx(
@@ -484,8 +482,8 @@ def test_the_errors_of_our_model_are_those_of_the_run():
 def test_predictions_of_gains_match_the_run():
     head = "gain of real tables over"
     names = ["foretold", "foretold over linear", "foretold over single-task models"]
-    actual = [values("methods")[f"{name}, real tables"] for name in names]
-    for row, v in zip(table(head), actual, strict=True):
+    stored = [values("methods")[f"{name}, real tables"] for name in names]
+    for row, v in zip(table(head), stored, strict=True):
         ends = f"({100 * v['sign_low']:.0f} to {percent(v['sign_high'])})"
         correlation = f"{v['rank_correlation']:.2f} {interval(v['correlation_low'], v['correlation_high'])}"
         assert row[1:] == [
@@ -493,7 +491,7 @@ def test_predictions_of_gains_match_the_run():
             f"{percent(v['sign_right'])} {ends}",
             percent(v["sign_no"]),
         ]
-    best, _, alone = actual
+    best, _, alone = stored
     assert says(
         f"right in {percent(best['sign_right'])} of the settings against {percent(best['sign_no'])} for always"
     )
@@ -546,19 +544,19 @@ def test_the_share_of_the_noise_matches_the_run():
 
 
 def test_the_effect_of_the_second_seed_matches_the_run():
-    actual = values("curve")
+    stored = values("curve")
     assert says(
-        f"their rank correlation is {actual['all tables']['seeds']:.2f}, not 0.8."
+        f"their rank correlation is {stored['all tables']['seeds']:.2f}, not 0.8."
     )
-    numbers = [f"{actual[name]['seeds']:.2f}" for name in KINDS.values()]
+    numbers = [f"{stored[name]['seeds']:.2f}" for name in KINDS.values()]
     assert says(
         "It is {} on simulated tables, {} on groups, {} on several targets and {} on several".format(
             *numbers
         )
     )
-    same = [percent(actual[name]["same_sign"]) for name in KINDS.values()]
+    same = [percent(stored[name]["same_sign"]) for name in KINDS.values()]
     assert says(
-        f"{percent(actual['all tables']['same_sign'])} of the settings ({same[0]}, {same[1]}, {same[2]} and {same[3]})"
+        f"{percent(stored['all tables']['same_sign'])} of the settings ({same[0]}, {same[1]}, {same[2]} and {same[3]})"
     )
     seeds = [
         lines()[lines()["kind"].isin(REAL) & (lines()["seed"] == seed)]

@@ -270,10 +270,10 @@ def published(monkeypatch, tmp_path):
 
 def test_a_true_effect_is_detected_and_a_corrupted_one_flips(published):
     published(lines_of(0.1))
-    actual = analyses.sharing(None, seed=0, learner="linear").values
-    assert 0.095 < actual["low"] < 0.1 < actual["high"] < 0.105
-    assert (actual["better"], actual["same"], actual["worse"]) == (8, 0, 0)
-    assert actual["cost"] == pytest.approx(2.0)
+    values = analyses.sharing(None, seed=0, learner="linear").values
+    assert 0.095 < values["low"] < 0.1 < values["high"] < 0.105
+    assert (values["better"], values["same"], values["worse"]) == (8, 0, 0)
+    assert values["cost"] == pytest.approx(2.0)
     published(lines_of(-0.1))
     spoiled = analyses.sharing(None, seed=0, learner="linear").values
     assert spoiled["high"] < -0.09
@@ -282,9 +282,9 @@ def test_a_true_effect_is_detected_and_a_corrupted_one_flips(published):
 
 def test_effects_within_one_percent_count_as_equal(published):
     published(lines_of(0.004))
-    actual = analyses.sharing(None, seed=0, learner="linear").values
-    assert (actual["better"], actual["same"], actual["worse"]) == (0, 8, 0)
-    assert actual["low"] > 0
+    values = analyses.sharing(None, seed=0, learner="linear").values
+    assert (values["better"], values["same"], values["worse"]) == (0, 8, 0)
+    assert values["low"] > 0
 
 
 def test_a_learner_that_was_not_computed_has_no_numbers(published):
@@ -323,9 +323,9 @@ def test_an_effect_that_fades_with_rows_has_a_negative_slope(published):
             cells[11] = str(math.exp(-0.3 / math.log10(10 * rows)))
         fading.append(",".join(cells))
     published(fading)
-    actual = analyses.sharing(None, seed=0, learner="linear").values
-    assert actual["slope_high"] < 0
-    assert actual["effect_few"] > actual["effect_many"]
+    values = analyses.sharing(None, seed=0, learner="linear").values
+    assert values["slope_high"] < 0
+    assert values["effect_few"] > values["effect_many"]
 
 
 def test_the_best_methods_are_selected_by_inner_scores_and_not_by_errors(published):
@@ -335,16 +335,16 @@ def test_the_best_methods_are_selected_by_inner_scores_and_not_by_errors(publish
         line.replace("Ridge,none,1.0,1.0", "Lucky,none,0.01,9.0") for line in lines
     ]
     published(lines + [line for line in lucky if "Lucky" in line])
-    actual = analyses.best(None, seed=0).values
-    assert actual["effect"] == pytest.approx(0.1, abs=0.01)
+    values = analyses.best(None, seed=0).values
+    assert values["effect"] == pytest.approx(0.1, abs=0.01)
 
 
 def test_the_rule_of_kinds_is_right_if_groups_gain_and_targets_lose(published):
     good = lines_of(0.1) + lines_of(-0.1, kind="targets", prefix="uu")
     published(good)
-    actual = analyses.best(None, seed=0).values
-    assert actual["right"] == 1.0
-    assert actual["over_no_low"] > 0
+    values = analyses.best(None, seed=0).values
+    assert values["right"] == 1.0
+    assert values["over_no_low"] > 0
     published(lines_of(-0.1) + lines_of(0.1, kind="targets", prefix="uu"))
     assert analyses.best(None, seed=0).values["right"] == 0.0
 
@@ -385,8 +385,8 @@ def verdict_lines(gains, decision="helps"):
 
 def test_verdicts_are_compared_with_the_other_seeds(published):
     published(verdict_lines([0.1, 0.12, 0.08]), VERDICT_HEAD)
-    actual = analyses.calibration(None, seed=0).values
-    assert (actual["hold"], actual["useful"], actual["verdicts"]) == (1.0, 1.0, 12)
+    values = analyses.calibration(None, seed=0).values
+    assert (values["hold"], values["useful"], values["verdicts"]) == (1.0, 1.0, 12)
     # The first seed gains by luck; the others lose.
     published(verdict_lines([0.1, -0.12, -0.1]), VERDICT_HEAD)
     spoiled = analyses.calibration(None, seed=0).values
@@ -395,9 +395,9 @@ def test_verdicts_are_compared_with_the_other_seeds(published):
 
 def test_tables_without_a_positive_verdict_have_no_share(published):
     published(verdict_lines([0.0, 0.01], "cannot tell"), VERDICT_HEAD)
-    actual = analyses.calibration(None, seed=0).values
-    assert math.isnan(actual["hold"])
-    assert actual["covered"] == 1.0
+    values = analyses.calibration(None, seed=0).values
+    assert math.isnan(values["hold"])
+    assert values["covered"] == 1.0
 
 
 # ---------------------------------------------------------------- registered files

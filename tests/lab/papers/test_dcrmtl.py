@@ -32,10 +32,10 @@ def test_a_shared_set_with_missing_values_has_statistics():
 
 def test_labels_numbers_and_classes_have_statistics():
     rows, ids = np.zeros((5, 2)), np.array([0, 0, 0, 1, 1])
-    labels = Dataset(
+    multilabel = Dataset(
         rows, np.array([1.0, -1, np.nan, 1, 1]), "binary", task_id=ids, tasks=["a", "b"]
     )
-    result = data_set_statistics(labels, seed=0)
+    result = data_set_statistics(multilabel, seed=0)
     assert result.per_task == {"rows": [2, 2], "positive_share": [0.5, 1]}
     assert result.values["positive_share"] == 3 / 4
     numbers = Dataset(rows, np.arange(5.0), "regression", task_id=ids, tasks=["a", "b"])
@@ -57,16 +57,16 @@ def auc(y, scores):
 def enron():
     """Read the file line by line."""
     folder = Path(os.environ.get("MTLRUN_DATA", "")) / "enron"
-    actual = [
+    paths = [
         path
         for path in (folder / "enron.arff", folder / "enron.arff.gz")
         if path.exists()
     ]
-    if not actual:
+    if not paths:
         pytest.skip("MTLRUN_DATA does not hold enron")
-    content = actual[0].read_bytes()
+    content = paths[0].read_bytes()
     lines = (
-        (gzip.decompress(content) if actual[0].suffix == ".gz" else content)
+        (gzip.decompress(content) if paths[0].suffix == ".gz" else content)
         .decode()
         .splitlines()
     )

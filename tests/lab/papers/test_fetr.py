@@ -48,13 +48,13 @@ def named(measure, result):
 
 @pytest.mark.parametrize("solver", ["closed", "gradient", "cg", "sylvester", "eigen"])
 def test_every_solver_reaches_the_residual(solver):
-    named_methods = named(
+    result = named(
         w_step_seconds, w_step_seconds(SMALL, seed=1, solver=solver, tol=1e-6)
     )
-    assert named_methods.values["residual"] <= 1e-6
-    assert named_methods.values["seconds"] > 0
-    assert (named_methods.values["iterations"] > 1) == (solver in ("gradient", "cg"))
-    assert np.isnan(named_methods.values["matrix_gb"]) == (solver != "closed")
+    assert result.values["residual"] <= 1e-6
+    assert result.values["seconds"] > 0
+    assert (result.values["iterations"] > 1) == (solver in ("gradient", "cg"))
+    assert np.isnan(result.values["matrix_gb"]) == (solver != "closed")
 
 
 def test_the_seed_draws_the_precision_matrices():
@@ -65,14 +65,14 @@ def test_the_seed_draws_the_precision_matrices():
 
 
 def test_a_closed_form_that_is_too_large_is_reported_with_its_size_and_not_tried():
-    named_methods = named(
+    result = named(
         w_step_seconds, w_step_seconds(SMALL, seed=0, solver="closed", max_gb=1e-6)
     )
-    assert np.isnan(named_methods.values["seconds"])
-    assert named_methods.values["matrix_gb"] == pytest.approx(8 * 42**2 / 1e9)
+    assert np.isnan(result.values["seconds"])
+    assert result.values["matrix_gb"] == pytest.approx(8 * 42**2 / 1e9)
     assert (
         "needs a matrix of 1.41e-05 GB, more than the 1e-06 GB allowed"
-        in named_methods.lines[0]
+        in result.lines[0]
     )
 
 
@@ -94,51 +94,45 @@ def test_other_data_are_rejected(measure):
 
 @pytest.mark.parametrize("algorithm", ["coordinate", "extrapolated", "flip-flop"])
 def test_algorithms_run_until_convergence(algorithm):
-    named_methods = named(
+    result = named(
         fetr_convergence,
         fetr_convergence(SMALL, seed=0, algorithm=algorithm, rho=0.1, seconds=2.0),
     )
-    curve = named_methods.curves["excess"]
+    curve = result.curves["excess"]
     assert curve.x == sorted(curve.x)
     assert min(curve.y) >= 1e-15
     assert (
-        named_methods.values["seconds_to_1e-6"]
-        == named_methods.values["seconds_at_least"]
-        <= named_methods.values["seconds_run"]
+        result.values["seconds_to_1e-6"]
+        == result.values["seconds_at_least"]
+        <= result.values["seconds_run"]
     )
-    assert (
-        named_methods.values["iterations_to_1e-6"] <= named_methods.values["iterations"]
-    )
+    assert result.values["iterations_to_1e-6"] <= result.values["iterations"]
     if algorithm != "flip-flop":  # Coordinate minimization reaches the best objective.
-        assert abs(named_methods.values["final_excess"]) < 1e-6
+        assert abs(result.values["final_excess"]) < 1e-6
 
 
 @pytest.mark.parametrize(
     "algorithm", ["projected-gradient", "projected-gradient-exact"]
 )
 def test_runs_that_do_not_reach_the_objective_count_with_all_their_seconds(algorithm):
-    named_methods = named(
+    result = named(
         fetr_convergence,
         fetr_convergence(
             SMALL, seed=0, algorithm=algorithm, seconds=0.05, patience=0.0
         ),
     )
-    assert np.isnan(named_methods.values["seconds_to_1e-6"])
-    assert np.isnan(named_methods.values["iterations_to_1e-6"])
-    assert (
-        named_methods.values["seconds_at_least"]
-        == named_methods.values["seconds_run"]
-        > 0.05
-    )
-    assert len(named_methods.curves["excess"].x) <= 300
+    assert np.isnan(result.values["seconds_to_1e-6"])
+    assert np.isnan(result.values["iterations_to_1e-6"])
+    assert result.values["seconds_at_least"] == result.values["seconds_run"] > 0.05
+    assert len(result.curves["excess"].x) <= 300
 
 
 def test_runs_that_end_elsewhere_have_no_seconds_to_the_best_objective():
-    actual = fetr_convergence(
+    result = fetr_convergence(
         SMALL, seed=0, algorithm="flip-flop", rho=0.1, fudge=1.0, seconds=30.0
     )
-    assert actual.values["final_excess"] > 1e-6
-    assert np.isnan(actual.values["seconds_at_least"])
+    assert result.values["final_excess"] > 1e-6
+    assert np.isnan(result.values["seconds_at_least"])
 
 
 def test_an_unknown_algorithm_is_rejected():
@@ -193,15 +187,13 @@ def test_the_extrapolated_error_matches_a_fit_to_more_rows(gaussian, method, gri
         "repeats": 2,
         "partitions": 2,
     }
-    named_methods = named(learning_curve, learning_curve(gaussian, seed=0, **params))
+    result = named(learning_curve, learning_curve(gaussian, seed=0, **params))
     train, test = gaussian.splits["fixed"][0]
     noise = least_errors(
         gaussian.X[test], gaussian.y[test]
     )  # With 10,000 rows: nearly the variance of the noise.
-    half = np.array(named_methods.per_task["half_width"])
-    assert np.all(
-        np.abs(np.array(named_methods.per_task["extrapolated"]) - noise) < half
-    )
+    half = np.array(result.per_task["half_width"])
+    assert np.all(np.abs(np.array(result.per_task["extrapolated"]) - noise) < half)
     assert np.all((half > 0.001) & (half < 0.05))
     model = ESTIMATORS[method](
         **({"alpha": 1e-3} if method == "STL" else {"rho": 1e-3})
@@ -214,14 +206,14 @@ def test_the_extrapolated_error_matches_a_fit_to_more_rows(gaussian, method, gri
         ** 2,
         0,
     )
-    np.testing.assert_allclose(named_methods.per_task["mse"], errors, rtol=1e-3)
-    assert named_methods.per_task["bound"] == list(noise)
+    np.testing.assert_allclose(result.per_task["mse"], errors, rtol=1e-3)
+    assert result.per_task["bound"] == list(noise)
     # Averaged over training rows it is sigma^2 (1 + 1/n) (1 + d / (n - d - 2)), which
     # gives a slope of about 11.
-    assert 6 < named_methods.values["slope"] < 16
-    assert f"{'alpha' if method == 'STL' else 'rho'} 0.001" in named_methods.lines[0]
-    assert np.isnan(named_methods.per_task["distance"][0]) == (
-        named_methods.per_task["distance"][1] is not None
+    assert 6 < result.values["slope"] < 16
+    assert f"{'alpha' if method == 'STL' else 'rho'} 0.001" in result.lines[0]
+    assert np.isnan(result.per_task["distance"][0]) == (
+        result.per_task["distance"][1] is not None
     )
 
 
@@ -249,27 +241,27 @@ def test_invalid_learning_curves_are_rejected(params, message):
 
 
 def test_covariances_are_those_of_the_estimator_with_names_of_tasks_and_features():
-    named_methods = named(fetr_covariances, fetr_covariances(SMALL, seed=0, rho=0.5))
+    result = named(fetr_covariances, fetr_covariances(SMALL, seed=0, rho=0.5))
     data = training_data(SMALL)
     model = FETR(1.0, 0.5, tol=1e-10, max_iter=5000).fit(data.X, data.Y)
     tasks, features = (
-        named_methods.matrices["task covariance"],
-        named_methods.matrices["feature covariance"],
+        result.matrices["task covariance"],
+        result.matrices["feature covariance"],
     )
     np.testing.assert_allclose(tasks.values, model.task_covariance_)
     np.testing.assert_allclose(features.values, model.feature_covariance_)
     assert tasks.rows == tasks.columns == [str(t) for t in SMALL.tasks]
     assert features.rows == [f"x{j}" for j in range(1, 7)]
-    correlation = np.array(named_methods.matrices["task correlation"].values)
+    correlation = np.array(result.matrices["task correlation"].values)
     np.testing.assert_allclose(np.diag(correlation), 1)
-    assert named_methods.values["cross_largest"] == correlation[:4, 4:].max()
-    assert named_methods.values["pair_correlation"] == correlation[4, 5]
-    assert "eigenvalues of the task precision" in named_methods.lines[0]
+    assert result.values["cross_largest"] == correlation[:4, 4:].max()
+    assert result.values["pair_correlation"] == correlation[4, 5]
+    assert "eigenvalues of the task precision" in result.lines[0]
 
 
 def test_if_the_box_is_active_there_is_no_correlation():
-    actual = fetr_covariances(SMALL, seed=0, lower=0.999, upper=1.0, scale_targets=True)
-    assert actual.values["task_bounds"] == 7
+    result = fetr_covariances(SMALL, seed=0, lower=0.999, upper=1.0, scale_targets=True)
+    assert result.values["task_bounds"] == 7
     narrow = fetr_covariances(SMALL, seed=0, lower=1e-7, upper=1e-6)
     assert narrow.values["cross_largest"] == narrow.values["cross_mean"] == 0
 
@@ -304,38 +296,31 @@ def test_training_rows_follow_the_published_split_and_are_standardized():
 
 
 def test_the_printed_table_does_not_show_consistently_lower_errors():
-    named_methods = named(audit_table, audit_table(None, seed=0))
+    result = named(audit_table, audit_table(None, seed=0))
     assert {
-        k: named_methods.values[k] for k in ("comparisons", "lower", "equal", "higher")
+        k: result.values[k] for k in ("comparisons", "lower", "equal", "higher")
     } == {
         "comparisons": 32.0,
         "lower": 26.0,
         "equal": 5.0,
         "higher": 1.0,
     }
-    assert (
-        named_methods.values["mtn_not_lower"]
-        == named_methods.values["mtn_fetr_not_lower"]
-        == 0
-    )
-    assert "does not follow" in named_methods.lines[0]
-    assert (
-        named_methods.lines[1]
-        == "Higher: SARCOS, joint 2: 22.68 against 22.6 of MTFRL."
-    )
-    table = next(iter(named_methods.tables.values()))
+    assert result.values["mtn_not_lower"] == result.values["mtn_fetr_not_lower"] == 0
+    assert "does not follow" in result.lines[0]
+    assert result.lines[1] == "Higher: SARCOS, joint 2: 22.68 against 22.6 of MTFRL."
+    table = next(iter(result.tables.values()))
     assert len(table["rows"]) == 32
     assert ["MTFRL", "SARCOS, joint 2", 22.68, 22.6, "higher", 22.5914] in table["rows"]
 
 
 def test_printed_errors_near_the_bound_of_linear_models_have_no_order():
-    actual = audit_table(None, seed=0)
-    assert actual.values["near_bound"] == 9
-    assert actual.values["below_bound"] == 0
-    assert actual.values["smallest_gain"] == pytest.approx(1 - 22.68 / 22.60)
+    result = audit_table(None, seed=0)
+    assert result.values["near_bound"] == 9
+    assert result.values["below_bound"] == 0
+    assert result.values["smallest_gain"] == pytest.approx(1 - 22.68 / 22.60)
     assert (
         "FETR and MTRL on joints 1, 2, 3, 4; MTFRL on joints 1, 2, 3, 4, 5"
-        in actual.lines[-1]
+        in result.lines[-1]
     )
 
 

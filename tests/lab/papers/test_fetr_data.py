@@ -94,9 +94,9 @@ def test_least_squares_on_sarcos_matches_the_bound_of_the_audit(sarcos):
 
 def test_stl_on_sarcos_is_nearly_least_squares(sarcos, tmp_path):
     train, tests = sarcos
-    actual = record("fetr/table1", "STL", tmp_path)
+    result = record("fetr/table1", "STL", tmp_path)
     np.testing.assert_allclose(
-        actual.per_task["mse"], least_squares(train, tests), rtol=2e-3
+        result.per_task["mse"], least_squares(train, tests), rtol=2e-3
     )
 
 
@@ -122,10 +122,10 @@ def test_the_learning_curve_of_least_squares_on_sarcos_is_reproduced(sarcos):
     )
 
     data = load_dataset("sarcos", variant="unbiased")
-    actual = learning_curve(data, seed=0, grid={"alpha": [1e-3]}, repeats=2)
-    half = np.array(actual.per_task["half_width"])
+    result = learning_curve(data, seed=0, grid={"alpha": [1e-3]}, repeats=2)
+    half = np.array(result.per_task["half_width"])
     assert np.all(
-        np.abs(np.array(actual.per_task["extrapolated"]) - at_print) < 0.5 * half
+        np.abs(np.array(result.per_task["extrapolated"]) - at_print) < 0.5 * half
     )
     printed = np.array(
         [
@@ -174,7 +174,7 @@ def test_stl_on_school_trained_on_two_tenths_is_reproduced(tmp_path):
         task_errors.append(
             np.mean((X[others] @ w + b - y[others]) ** 2) / np.var(y[student == t])
         )
-    actual = record("fetr/school", "STL", tmp_path)
-    assert actual.counts["n_train"] == len(train) < 0.2 * 15362
-    assert actual.metrics["nmse_all"] == pytest.approx(np.mean(task_errors), rel=1e-3)
+    result = record("fetr/school", "STL", tmp_path)
+    assert result.counts["n_train"] == len(train) < 0.2 * 15362
+    assert result.metrics["nmse_all"] == pytest.approx(np.mean(task_errors), rel=1e-3)
     assert 0.94 < np.mean(task_errors) < 1.03  # As published: 0.988

@@ -99,10 +99,10 @@ def test_the_quick_profile_has_few_values_per_parameter_and_three_runs():
 
 def test_the_published_cells_are_those_of_the_tables():
     spec = load_experiment("mtmkl/table1").spec
-    actual = {(r.dataset, r.method): r.value for r in spec.reference}
+    reference = {(r.dataset, r.method): r.value for r in spec.reference}
     for size in DOMINATED:
         for (dataset, method), value in read_published(size).accuracy.stack().items():
-            assert actual[
+            assert reference[
                 f"{dataset} (training part {size / 100:g})", method
             ] == pytest.approx(value / 100)
 
@@ -211,20 +211,20 @@ def test_the_repaired_authors_code_reports_its_best_iterate_including_the_first(
         "task_C": (0.1, 1.0),
         "kernels": KERNELS,
     }
-    actual = repaired(plane, seed=1, **options)
-    accuracies = actual.curves["test accuracy"].y
+    result = repaired(plane, seed=1, **options)
+    accuracies = result.curves["test accuracy"].y
     assert len(accuracies) == N_OUTER_ITERATIONS
     assert (
-        actual.values["reported"]
+        result.values["reported"]
         == max(accuracies)
-        >= actual.values["first"]
+        >= result.values["first"]
         == accuracies[0]
     )
-    assert actual.values["gain"] == pytest.approx(
-        actual.values["reported"] - accuracies[0]
+    assert result.values["gain"] == pytest.approx(
+        result.values["reported"] - accuracies[0]
     )
-    assert actual.values["off_equal_large"] < actual.values["off_equal_small"]
-    assert set(actual.values) == set(repaired.declaration.quantities)
+    assert result.values["off_equal_large"] < result.values["off_equal_small"]
+    assert set(result.values) == set(repaired.declaration.quantities)
     # The first iterate: one machine per task on the mean kernel, C = 1.
     train, _, test = paper_partition(plane, 0.2, 1)
     ids = plane.task_id
@@ -239,7 +239,7 @@ def test_the_repaired_authors_code_reports_its_best_iterate_including_the_first(
         ]
         machine = SVC(C=1.0, kernel="precomputed").fit(grams[0], plane.y[rows])
         right.append(np.mean(machine.predict(grams[1]) == plane.y[others]))
-    assert actual.values["first"] == pytest.approx(np.mean(right), abs=0.005)
+    assert result.values["first"] == pytest.approx(np.mean(right), abs=0.005)
 
 
 def test_algorithm_2_runs_on_the_slopes_at_equal_weights(plane):
@@ -283,9 +283,9 @@ def test_a_machine_without_bound_variables_is_reused_for_larger_costs():
         return {C: make_machines(grams, [y], C, 1e-8) for C in costs}
 
     shared, theta = machines(), np.full(2, 0.5)
-    actual = _solutions(shared, 0, theta, costs)
+    solutions = _solutions(shared, 0, theta, costs)
     assert [shared[C].n_fits > 0 for C in costs] == [True, True, True, False]
-    for C, machine, point in zip(costs, machines().values(), actual, strict=True):
+    for C, machine, point in zip(costs, machines().values(), solutions, strict=True):
         assert point.low == pytest.approx(machine.solve(0, theta).low, rel=1e-6), C
 
 
@@ -396,7 +396,7 @@ def test_tasks_learned_together_match_models_of_a_few_tasks(plane):
         "lam": (0.1, 10.0),
         "kernels": KERNELS,
     }
-    actual = tasks_together(plane, together=2, **options).values
+    values = tasks_together(plane, together=2, **options).values
     train, validation, test = paper_partition(plane, 0.2, 5)
     halves = np.array_split(np.random.default_rng(5).permutation(4), 2)
     scores = {}
@@ -420,14 +420,14 @@ def test_tasks_learned_together_match_models_of_a_few_tasks(plane):
             np.mean([right[name, t] for t in range(4)])
             for name in ("validation", "test")
         ]
-    assert actual["accuracy"] == pytest.approx(
-        scores[actual["chosen_C"], actual["chosen_lam"]][1], abs=0.02
+    assert values["accuracy"] == pytest.approx(
+        scores[values["chosen_C"], values["chosen_lam"]][1], abs=0.02
     )
     assert (
-        scores[actual["chosen_C"], actual["chosen_lam"]][0]
+        scores[values["chosen_C"], values["chosen_lam"]][0]
         >= max(s[0] for s in scores.values()) - 0.02
     )
-    assert actual["together"] == 2
+    assert values["together"] == 2
     assert (
         tasks_together(plane, together=3, **options).values["together"] == 2
     )  # Two groups of at most three tasks
@@ -435,7 +435,7 @@ def test_tasks_learned_together_match_models_of_a_few_tasks(plane):
 
 
 def test_the_bound_of_theorem_1_is_below_its_target(plane):
-    actual = theorem_1(
+    result = theorem_1(
         plane, seed=0, train=0.2, features="standardize", kernels=KERNELS, draws=4000
     )
     train, _, _ = paper_partition(plane, 0.2, 0)
@@ -450,32 +450,32 @@ def test_the_bound_of_theorem_1_is_below_its_target(plane):
         # The supremum over ||w|| <= 1 is the norm of the signed sum of the rows'
         # images.
         total += np.sqrt(((signs @ gram) * signs).sum(axis=1)).mean()
-    assert actual.values["complexity"] == pytest.approx(total / len(train), rel=0.02)
-    gamma = actual.values["fails_below"]
+    assert result.values["complexity"] == pytest.approx(total / len(train), rel=0.02)
+    gamma = result.values["fails_below"]
     assert gamma > 0.1, "at gamma = 0 the bound is 0"
     assert np.sqrt(np.sqrt(3) * gamma * 2 / len(train)) == pytest.approx(
-        actual.values["complexity"]
+        result.values["complexity"]
     )
-    assert actual.values["gamma_most"] == pytest.approx(
+    assert result.values["gamma_most"] == pytest.approx(
         np.sqrt(8)
     )  # Two tasks at one corner, two at the other
-    ratio = actual.curves["bound over complexity"]
+    ratio = result.curves["bound over complexity"]
     assert (ratio.y[0], ratio.marks["equal"]) == (0.0, gamma)
     assert ratio.y[-1] == pytest.approx(
-        actual.values["bound_at_most"] / actual.values["complexity"]
+        result.values["bound_at_most"] / result.values["complexity"]
     )
 
 
 def test_without_a_penalty_weights_match_separate_tasks_and_groups_lie_between(
     plane,
 ):
-    actual = kernel_weights(
+    result = kernel_weights(
         plane, seed=1, train=0.3, kernels=KERNELS, C=(1.0,), lam=(1e-6, 0.3, 1e4)
     )
-    assert actual.values["off_alone"] < 1e-3
-    assert actual.values["groups_strong"] == 1
-    counts = actual.curves["groups"].y
-    assert actual.values["groups_between"] == sum(1 < n < 4 for n in counts)
+    assert result.values["off_alone"] < 1e-3
+    assert result.values["groups_strong"] == 1
+    counts = result.curves["groups"].y
+    assert result.values["groups_between"] == sum(1 < n < 4 for n in counts)
 
 
 def test_groups_of_equally_good_candidates_span_those_of_the_first(plane):

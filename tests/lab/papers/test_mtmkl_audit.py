@@ -147,14 +147,14 @@ def test_consistent_tables_have_no_discrepancy():
         0.0, index=methods[:-1], columns=["statistic", "p-value", "adjusted alpha"]
     )
     printed = Published(accuracy, ranks, ranks.mean().round(2), tests)
-    actual = audit(printed, 0)
-    assert wrong(actual, "rank") == wrong(actual, "average rank") == {}
-    tests["statistic"] = actual.methods["z"].round(2)
-    tests["p-value"] = actual.methods["p"].round(4)
-    tests["adjusted alpha"] = actual.methods["alpha"].round(5)
-    assert audit(printed, len(rejected(actual))).discrepancies == []
+    result = audit(printed, 0)
+    assert wrong(result, "rank") == wrong(result, "average rank") == {}
+    tests["statistic"] = result.methods["z"].round(2)
+    tests["p-value"] = result.methods["p"].round(4)
+    tests["adjusted alpha"] = result.methods["alpha"].round(5)
+    assert audit(printed, len(rejected(result))).discrepancies == []
     tests.loc["STL", "p-value"] += 0.001
-    alarmed = audit(replace(printed, tests=tests), len(rejected(actual)))
+    alarmed = audit(replace(printed, tests=tests), len(rejected(result)))
     assert {d.kind for d in alarmed.discrepancies} >= {"p-value"}
 
 

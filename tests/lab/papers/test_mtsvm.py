@@ -31,10 +31,10 @@ def names(measure):
 
 def test_sizes_count_the_rows_that_the_svm_sees(plane, strings):
     assert mtsvm.svm_statistics(plane, seed=0).values["dimension"] == 2
-    actual = mtsvm.svm_statistics(strings, seed=0)
-    assert actual.values["dimension"] == sum((42 - k + 1) * 4**k for k in range(1, 9))
-    assert actual.per_task["rows"] == [200, 200]
-    assert set(actual.values) == names(mtsvm.svm_statistics)
+    result = mtsvm.svm_statistics(strings, seed=0)
+    assert result.values["dimension"] == sum((42 - k + 1) * 4**k for k in range(1, 9))
+    assert result.per_task["rows"] == [200, 200]
+    assert set(result.values) == names(mtsvm.svm_statistics)
 
 
 def test_subsets_contain_every_task_and_are_nested(plane):
@@ -70,27 +70,27 @@ def test_dual_ascent_is_followed_to_the_optimum(plane, solver):
 
 @pytest.mark.slow
 def test_the_kernel_svm_is_followed_to_the_same_optimum_with_both_objectives(plane):
-    actual, ours = (
+    libsvm, ours = (
         mtsvm.svm_convergence(plane, seed=0, solver=s, C=1.0)
         for s in ("kernel", "paper")
     )
-    assert actual.values["optimum"] == ours.values["optimum"]
+    assert libsvm.values["optimum"] == ours.values["optimum"]
     assert (
-        actual.values["relative_difference"]
-        <= actual.values["primal_relative_difference"]
+        libsvm.values["relative_difference"]
+        <= libsvm.values["primal_relative_difference"]
         < 1e-9
     )
-    assert actual.values["primal_seconds_to_1e-4"] >= actual.values["seconds_to_1e-4"]
+    assert libsvm.values["primal_seconds_to_1e-4"] >= libsvm.values["seconds_to_1e-4"]
     assert (
         ours.values["primal_relative_difference"] == ours.values["relative_difference"]
     )
     assert ours.values["difference_at_dcd_time"] <= 1e-12 * ours.values["optimum"]
     assert (
-        actual.values["difference_at_dcd_time"] >= actual.values["function_difference"]
+        libsvm.values["difference_at_dcd_time"] >= libsvm.values["function_difference"]
     )
     assert set(ours.curves) == {"function difference"}
     for curve in (
-        actual.curves[name]
+        libsvm.curves[name]
         for name in ("function difference", "function difference, primal")
     ):
         assert curve.x == sorted(curve.x)
@@ -286,16 +286,16 @@ SMALL = {
 
 
 def test_transfer_compares_three_models_on_the_same_rows(strings):
-    actual = {
+    results = {
         m: svm_transfer(strings, seed=3, model=m, folds=2, **SMALL) for m in MODELS
     }
-    for measurement in actual.values():
+    for measurement in results.values():
         assert set(measurement.values) == names(svm_transfer)
         assert measurement.values["auc_target"] == measurement.per_task["auc"][1]
         assert 0.4 < measurement.values["auc"] <= 1
-    assert actual["independent"].values["coupling"] == 0
-    assert actual["pooled"].values["coupling"] == 1e6
-    assert actual["multi-task"].values["coupling"] in (0.1, 1.0, 10.0)
+    assert results["independent"].values["coupling"] == 0
+    assert results["pooled"].values["coupling"] == 1e6
+    assert results["multi-task"].values["coupling"] in (0.1, 1.0, 10.0)
 
 
 def test_transfer_holds_rows_out_and_balances_classes(strings):

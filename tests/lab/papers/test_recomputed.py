@@ -332,7 +332,7 @@ def objectives_of_fetr(G, R, yy, eta, rho, rounds):
     term.
     """
     d, m = R.shape
-    S1, S2, actual = np.eye(d), np.eye(m), []
+    S1, S2, objectives = np.eye(d), np.eye(m), []
     for _ in range(rounds):
         W = np.linalg.solve(
             np.kron(np.eye(m), G + eta * np.eye(d)) + rho * np.kron(S2, S1), R.T.ravel()
@@ -341,8 +341,8 @@ def objectives_of_fetr(G, R, yy, eta, rho, rounds):
         S1, log1 = clipped(W @ S2 @ W.T, m)
         S2, log2 = clipped(W.T @ S1 @ W, d)
         fit = yy - 2 * np.vdot(W, R) + np.vdot(W, G @ W) + eta * np.vdot(W, W)
-        actual.append(fit + rho * (np.vdot(S1, W @ S2 @ W.T) - m * log1 - d * log2))
-    return np.array(actual), fit
+        objectives.append(fit + rho * (np.vdot(S1, W @ S2 @ W.T) - m * log1 - d * log2))
+    return np.array(objectives), fit
 
 
 @pytest.mark.data
@@ -354,10 +354,10 @@ def test_fetr_needs_fewer_than_ten_iterations_at_the_size_of_the_paper(rows, few
     assert len(X) == 1345
     X, Y = (X - X.mean(axis=0)) / X.std(axis=0), Y - Y.mean(axis=0)
     scale = rows / len(X)  # As if there were this many rows of this kind
-    actual, fit = objectives_of_fetr(
+    objectives, fit = objectives_of_fetr(
         scale * X.T @ X, scale * X.T @ Y, scale * np.sum(Y**2), scale, 1.0, 400
     )
-    iterations = 1 + int(np.argmax(actual - actual.min() <= 1e-6 * fit))
+    iterations = 1 + int(np.argmax(objectives - objectives.min() <= 1e-6 * fit))
     ours = fetr_convergence(data, seed=0, rho=1 / scale, seconds=30).values
     assert iterations == ours["iterations_to_1e-6"]
     assert (iterations < 10) == few

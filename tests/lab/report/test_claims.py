@@ -226,11 +226,11 @@ def test_the_corrected_t_test_takes_the_overlap_from_the_counts(maker):
         }
         for test in ("t", "corrected_t")
     }
-    actual = {
+    p_values = {
         test: verdict_of(maker, check).results[0].found
         for test, check in checks.items()
     }
-    assert actual["corrected_t"] > actual["t"]
+    assert p_values["corrected_t"] > p_values["t"]
 
 
 def test_a_single_split_gives_no_p_value(maker):

@@ -155,11 +155,11 @@ def test_corrupted_records_flip_every_check(path):
                 }
                 rows = rows_of(check, numbers(check, good), dataset)
                 rows += [stop(rows, check, config)] if late else []
-                actual = evaluate(
+                results = evaluate(
                     Check(**{**check, "dataset": dataset}),
                     Evidence(Run(Path(), info, []), rows),
                 )
-                held[good] = {result.holds for result in actual}
+                held[good] = {result.holds for result in results}
             if late and check.get("bound") is None:
                 assert held == {True: {None}, False: {None}}, name
             elif late or (
@@ -330,12 +330,12 @@ def evidence(run: Run, claim: dict[str, Any]) -> Evidence:
 
 def test_corrupted_records_flip_every_claim(committed_run):
     run = read_run(committed_run)
-    created = {claim.id: claim.verdict for claim in judged(run).claims}
+    verdicts = {claim.id: claim.verdict for claim in judged(run).claims}
     for claim in run.config.get("claims") or ():
         on_predictions = any(
             check.get("unit") == "prediction" for check in claim.get("checks", ())
         )
-        if created[claim["id"]] == Verdict.NOT_TESTABLE or on_predictions:
+        if verdicts[claim["id"]] == Verdict.NOT_TESTABLE or on_predictions:
             continue
         good, bad = (
             judge(

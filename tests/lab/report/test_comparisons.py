@@ -90,8 +90,8 @@ def results(check, *rows, groups=(), **info):
 
 
 def only(check, *rows, **more):
-    (actual,) = results(check, *rows, **more)
-    return actual
+    (result,) = results(check, *rows, **more)
+    return result
 
 
 def check(kind, of="A", over=("B",), quantity="auc", effect=0, **fields):
@@ -147,8 +147,8 @@ def test_an_order_is_compared_between_neighbors():
         "methods": ["A", "B", "C"],
         "effect": 0,
     }
-    checked = results(methods, row("A", 0.2), row("B", 0.5), row("C", 0.4))
-    assert [item.holds for item in checked] == [True, False]
+    comparisons = results(methods, row("A", 0.2), row("B", 0.5), row("C", 0.4))
+    assert [item.holds for item in comparisons] == [True, False]
 
 
 def test_every_pair_task_and_data_set_is_compared():
@@ -561,8 +561,8 @@ def test_a_run_that_ended_before_another_was_stopped():
 
 def test_a_claim_is_accepted_unless_a_comparison_contradicts_it():
     def claim(verdict, *holds, expect="confirmed"):
-        actual = [CheckResult("it", outcome) for outcome in holds]
-        return ClaimVerdict("c", "so", None, verdict, "", expect, actual).accepted
+        comparisons = [CheckResult("it", outcome) for outcome in holds]
+        return ClaimVerdict("c", "so", None, verdict, "", expect, comparisons).accepted
 
     assert claim("confirmed", True)
     assert claim("partly", True, None)
@@ -573,14 +573,19 @@ def test_a_claim_is_accepted_unless_a_comparison_contradicts_it():
 
 
 def test_available_comparisons_are_counted():
-    actual = [
+    comparisons = [
         CheckResult("it", True),
         CheckResult("it", False),
         CheckResult("it", None),
     ]
-    actual.append(CheckResult("it", None, undecided=True))
-    assert ClaimVerdict("c", "so", None, "partly", "", results=actual).tested == 3
-    assert [item.answer for item in actual] == ["yes", "no", "not tested", "undecided"]
+    comparisons.append(CheckResult("it", None, undecided=True))
+    assert ClaimVerdict("c", "so", None, "partly", "", results=comparisons).tested == 3
+    assert [item.answer for item in comparisons] == [
+        "yes",
+        "no",
+        "not tested",
+        "undecided",
+    ]
 
 
 def test_undecided_interpretations_do_not_count():

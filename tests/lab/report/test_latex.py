@@ -64,41 +64,41 @@ NASTY = r"50% & more_x #1 $5 ~a ^2 \input{/etc/passwd} {b} <c> |d| ± λ ≤ …
 
 def problems(text: str) -> list[str]:
     """Return everything that LaTeX would reject."""
-    actual = []
+    messages = []
     lines = [line for line in text.splitlines() if not line.startswith("%")]
     body = "\n".join(lines)
-    actual += [
+    messages += [
         f"unknown command \\{name}"
         for name in re.findall(r"\\([A-Za-z]+)", body)
         if name not in ALLOWED
     ]
     plain = re.sub(r"\\[\\&%$#_{}]", "", body)  # Escaped characters and row ends
     plain = re.sub(r"\$\\[a-z]+\$", "", plain)  # Symbols
-    actual += [f"bare {c!r}" for c in "%$#_~^" if c in plain]
+    messages += [f"bare {c!r}" for c in "%$#_~^" if c in plain]
     depth = 0
     for c in plain:
         depth += (c == "{") - (c == "}")
-        actual += ["a brace is closed that was not open"] * (depth < 0)
-    actual += ["a brace stays open"] * (depth > 0)
+        messages += ["a brace is closed that was not open"] * (depth < 0)
+    messages += ["a brace stays open"] * (depth > 0)
     stack: list[str] = []
     for kind, name in re.findall(r"\\(begin|end)\{(\w+)\}", body):
         if kind == "begin":
             stack.append(name)
         elif not stack or stack.pop() != name:
-            actual.append(f"\\end{{{name}}} without its beginning")
-    actual += [f"{name} stays open" for name in stack]
+            messages.append(f"\\end{{{name}}} without its beginning")
+    messages += [f"{name} stays open" for name in stack]
     for spec, inside in re.findall(
         r"\\begin\{tabular\}\{(.*?)\}\n(.*?)\\end\{tabular\}", body, flags=re.DOTALL
     ):
         columns = len(re.findall(r"[lrc]|p\{[^}]*\}?", spec))
         rows = [line for line in inside.splitlines() if line.endswith(r"\\")]
         counts = {len(re.findall(r"(?<!\\)&", line)) + 1 for line in rows}
-        actual += (
+        messages += (
             [f"rows of {sorted(counts)} columns, not {columns}"]
             if counts != {columns}
             else []
         )
-    return actual
+    return messages
 
 
 @pytest.mark.parametrize("folder", RUNS, ids=lambda folder: "-".join(folder.parts[-3:]))

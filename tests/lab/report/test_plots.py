@@ -143,10 +143,10 @@ def test_if_nothing_can_be_drawn_the_message_has_the_remedy(maker, tmp_path, kin
 
 def test_the_available_kinds_are_listed(searched, tmp_path):
     folder = searched.write()
-    with pytest.raises(UserError) as actual:
+    with pytest.raises(UserError) as caught:
         plot(folder, "trace", tmp_path / "a.svg")
     assert re.search(
-        r"This run has something for --kind .*path\.$", actual.value.remedy
+        r"This run has something for --kind .*path\.$", caught.value.remedy
     )
 
 

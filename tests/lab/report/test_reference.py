@@ -77,10 +77,10 @@ def test_the_printed_precision_counts(maker):
 )
 def test_the_tolerance_follows_its_rules(entry, std, n, tolerance):
     rules = [{"quantity": "seconds", "absolute": 9.0}, {"absolute": 0.001, "sigmas": 2}]
-    actual = tolerance_of(
+    result = tolerance_of(
         Reference(**entry), [Tolerance(**rule) for rule in rules], std, n
     )
-    assert actual[0] == pytest.approx(tolerance)
+    assert result[0] == pytest.approx(tolerance)
 
 
 def test_a_speedup_has_a_relative_tolerance(maker):
