@@ -107,9 +107,7 @@ def find_settled_methods() -> Callable[..., set[str]]:
 
 
 def methods_among(values: Iterable[object]) -> set[str]:
-    """Return the methods among the arguments of a test, which may be names, classes or
-    models.
-    """
+    """Return the methods among the arguments of a test: names, classes or models."""
     from mtlrun.estimators.registry import METHODS
 
     names = set()
@@ -350,9 +348,7 @@ def _forget_modules_below(folder: str) -> None:
 
 @pytest.fixture(scope="session")
 def forked(tmp_path_factory: pytest.TempPathFactory) -> type[Forked]:
-    """Return a function that forks this process: ``forked(function, cwd,
-    environment)``.
-    """
+    """Return a function that forks: ``forked(function, cwd, environment)``."""
 
     Forked.folder_of_tests = str(tmp_path_factory.getbasetemp())
     return Forked
@@ -480,9 +476,7 @@ def own_package(tmp_path, monkeypatch):
 
 @pytest.fixture
 def judge() -> Callable[..., None]:
-    """Fail if numbers change without the versions of the code that computes them, or
-    the reverse.
-    """
+    """Fail if numbers change without the versions of their code, or the reverse."""
     from mtlrun.lab.verify import ALL_DIGITS, digits_of
 
     def compare(name, stored, present, asked=6, agrees=None):

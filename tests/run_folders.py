@@ -170,9 +170,7 @@ class FolderMaker:
         return self
 
     def measure(self, kind: str, metrics: list[str], **config: Any) -> FolderMaker:
-        """Turn it into an experiment of analyses of two methods; `config` updates the
-        resolved experiment.
-        """
+        """Turn it into analyses of two methods; `config` updates the experiment."""
         self.info["kind"] = kind
         self.info["methods"] = ["DCD", "MTK"]
         self.info["quantities"] = {

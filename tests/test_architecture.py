@@ -1,6 +1,4 @@
-"""Rules of docs/architecture.md and of the code style that can be checked
-automatically.
-"""
+"""Rules of docs/architecture.md and of style that are checked automatically."""
 
 import ast
 import functools
@@ -184,9 +182,7 @@ def test_only_listed_modules_of_the_library_import_packages_of_the_laboratory():
 
 
 def _at_import(body: list[ast.stmt]) -> set[str]:
-    """Return the imports that run with a module: not those in functions or for type
-    checkers.
-    """
+    """Return imports that run with a module, not in functions or for type checkers."""
     names = set()
     for node in body:
         if isinstance(node, ast.Import):
@@ -281,9 +277,7 @@ def test_light_modules_import_no_heavy_package():
 
 
 def test_lines_of_machine_formats_end_with_line_feeds():
-    """`str.splitlines` also splits at U+2028, U+0085 and U+001E, which may occur in
-    names.
-    """
+    """`str.splitlines` also splits at U+2028 and U+0085, which names may have."""
     human = {
         "lab/verify.py",
         "lab/report/sections.py",

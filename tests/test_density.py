@@ -1,6 +1,4 @@
-"""The code of a room does not become denser; scripts/density.py explains the
-figures.
-"""
+"""The code of a room does not become denser (see scripts/density.py)."""
 
 import runpy
 from collections import Counter

@@ -1,6 +1,4 @@
-"""Targets of references in the documents exist, and generated documents are up to
-date.
-"""
+"""References in the documents exist, and generated documents are up to date."""
 
 import doctest
 import importlib
@@ -123,9 +121,7 @@ def test_exports_of_every_package_are_listed_in_the_api(package):
 
 @pytest.mark.parametrize("page", [DOCS / "scaling.md"], ids=lambda page: page.stem)
 def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
-    """The guide, the start and the home page show their output: see
-    test_docs_output.py.
-    """
+    """The guide, the start and the home page show output (test_docs_output.py)."""
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "__main__"}
     for code in re.findall(
@@ -292,9 +288,7 @@ def test_vertical_bars_in_docstring_code_are_unchanged():
 
 @pytest.mark.slow
 def test_an_estimator_without_an_example_gets_one_that_runs():
-    """It is on its API page; the others have examples in their docstrings
-    (test_doctests.py).
-    """
+    """It is on its API page; test_doctests.py covers those in docstrings."""
     example = runpy.run_path(str(ROOT / "scripts" / "docs_examples.py"))["example"]
     listed = re.findall(
         r"^   mtlrun\.estimators\.(\w+)$",

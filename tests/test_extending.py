@@ -1,6 +1,4 @@
-"""The guide to extending mtlrun shows the code of the examples, and they do what it
-states.
-"""
+"""The guide to extending mtlrun shows the examples, and they do what it states."""
 
 import importlib
 import runpy

@@ -1,6 +1,4 @@
-"""Metrics equal scikit-learn's in every layout, and are NaN exactly where they are
-undefined.
-"""
+"""Metrics equal scikit-learn's in every layout, and are NaN where undefined."""
 
 import re
 

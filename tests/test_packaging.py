@@ -1,6 +1,4 @@
-"""The wheel contains all configs and data cards, and finds them without the
-checkout.
-"""
+"""The wheel contains all configs and data cards, found without the checkout."""
 
 import os
 import re
@@ -82,9 +80,7 @@ PROJECT = (
 
 
 def _bounds() -> dict[str, str]:
-    """Return the lower bounds of all run-time dependencies, including extras for
-    users.
-    """
+    """Return the lower bounds of run-time dependencies and of extras for users."""
     lines = list(PROJECT["dependencies"])
     for extra in ("nn", "distributed", "parquet"):
         lines += PROJECT["optional-dependencies"][extra]
@@ -108,9 +104,7 @@ def test_the_oldest_tested_releases_are_the_lower_bounds():
 
 
 def _needed(names: list[str]) -> set[str]:
-    """Return the direct and indirect dependencies of these distributions, if
-    installed.
-    """
+    """Return the installed direct and indirect dependencies of distributions."""
     needed: set[str] = set()
     while names:
         name = re.sub(r"[-_.]+", "-", names.pop()).lower()

@@ -1,6 +1,4 @@
-"""The path of a number through the code, and that of a comparison, do not become
-longer.
-"""
+"""The paths of a number and of a comparison through the code do not become longer."""
 
 import subprocess
 import sys

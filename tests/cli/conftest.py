@@ -1,6 +1,4 @@
-"""Fixtures that run the command line, in this process or another, on small
-experiments.
-"""
+"""Fixtures that run the command line, in this process or another."""
 
 from __future__ import annotations
 
@@ -78,9 +76,7 @@ PLAIN = {"CI", "NO_COLOR", "FORCE_COLOR", "MTLRUN_DATA"}
 
 @pytest.fixture
 def mtlrun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    """Run a command line in this process, in an empty folder: ``mtlrun("list",
-    "methods")``.
-    """
+    """Run a command line in an empty folder: ``mtlrun("list", "methods")``."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "made_methods", raising=False)
@@ -96,9 +92,7 @@ def mtlrun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Res
 
 @pytest.fixture
 def environment() -> dict[str, str]:
-    """Return the environment of subprocesses: one thread and nothing that changes the
-    output.
-    """
+    """Return the environment of subprocesses: one thread, no settings."""
     kept = {k: v for k, v in os.environ.items() if k not in PLAIN}
     return {**kept, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
@@ -107,9 +101,7 @@ def environment() -> dict[str, str]:
 def begin(
     tmp_path: Path, environment: dict[str, str], forked: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Start a command line in a forked process: ``begin("reproduce",
-    "table.yaml")``.
-    """
+    """Run a command line in a forked process: ``begin("reproduce", "table.yaml")``."""
 
     def run(*args: str, own_group: bool = False) -> Any:
         def command() -> None:

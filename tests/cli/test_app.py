@@ -29,9 +29,7 @@ EMPTY = "import typer\napp = typer.Typer()\napp.command('a')(lambda: None)\napp.
 
 
 def heavy_after(code: str, *commands: list[str]) -> dict[str, list[str]]:
-    """Run commands in one process and return the heavy packages that each imported
-    first.
-    """
+    """Run commands and return the heavy packages that each imported first."""
     script = f"""
 import json, sys
 {code}

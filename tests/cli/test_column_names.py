@@ -31,9 +31,7 @@ def frame():
 
 
 def use(mtlrun, folder, *columns, train=False):
-    """Compare, predict and train the selected method; return the folder of the
-    comparison.
-    """
+    """Compare, predict and train a method; return the folder of the comparison."""
     compare = (
         "compare",
         "s.csv",

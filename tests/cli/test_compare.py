@@ -1,6 +1,4 @@
-"""``mtlrun compare``: results on a small table, and errors for invalid tables and
-options.
-"""
+"""``mtlrun compare``: results on a small table, and errors for invalid input."""
 
 import html
 import io
@@ -259,9 +257,7 @@ def test_the_selected_method_has_the_same_scores_in_compare_train_and_reproduce(
 def test_a_comparison_with_test_rows_can_be_repeated_from_its_folder(
     mtlrun, grades, tmp_path, lacking
 ):
-    """The folder holds both tables, and ``train chosen.yaml`` keeps training and test
-    rows apart.
-    """
+    """The folder holds both tables; ``train chosen.yaml`` keeps them apart."""
     table = pd.read_csv(grades)
     table.iloc[::4].to_csv(tmp_path / "later.csv", index=False)
     options = ("--test", "later.csv", "--methods", "PooledRidge", "-q")

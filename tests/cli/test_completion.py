@@ -24,9 +24,7 @@ SHELLS = {
 
 @pytest.fixture
 def complete(tmp_path, monkeypatch):
-    """Request the completions of a line as a shell does, in an empty folder, and return
-    them.
-    """
+    """Request the completions of a line as a shell does, in an empty folder."""
     monkeypatch.chdir(tmp_path)
 
     def ask(words, shell="bash"):

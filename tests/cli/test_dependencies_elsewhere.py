@@ -1,6 +1,4 @@
-"""Dependencies outside the environment's folder: on PYTHONPATH, in a user's or a
-distribution's folder.
-"""
+"""Dependencies outside the environment: on PYTHONPATH or in a user's folder."""
 
 import os
 import subprocess

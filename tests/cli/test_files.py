@@ -1,6 +1,4 @@
-"""``validate``, ``show``, ``status``: expected messages for errors in files and
-options.
-"""
+"""``validate``, ``show``, ``status``: messages for errors in files and options."""
 
 from __future__ import annotations
 

@@ -54,9 +54,7 @@ def grades(tmp_path):
 
 
 def compared(table, method):
-    """Compare methods. TaskMean wins where grades are noise, and it has no
-    coefficients.
-    """
+    """Compare methods on noise, so that TaskMean wins, which has no coefficients."""
     if method == "TaskMean":
         table = table.assign(grade=np.random.default_rng(1).normal(size=60))
     return compare(

@@ -1,6 +1,4 @@
-"""Output files (-o and --out) are replaced atomically, may be links or pipes, and are
-never inputs.
-"""
+"""Output files are replaced atomically, may be links or pipes, and are never inputs."""
 
 import json
 import os

@@ -47,9 +47,7 @@ COMPARE = (
 
 @pytest.fixture
 def folder(tmp_path):
-    """Write a table and files named like packages, which leave a marker file if
-    executed.
-    """
+    """Write a table, and files named like packages that leave a mark if run."""
     rng = np.random.default_rng(0)
     hours = rng.normal(size=60)
     frame = pd.DataFrame(

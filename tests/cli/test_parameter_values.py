@@ -1,6 +1,4 @@
-"""Parameter values in files are checked by the rules of their class before any
-computation.
-"""
+"""Parameter values are checked by the rules of their class before any computation."""
 
 import pytest
 

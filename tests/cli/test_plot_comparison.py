@@ -1,6 +1,4 @@
-"""``mtlrun plot`` draws the figures of a comparison from its folder, without the
-table.
-"""
+"""``mtlrun plot`` draws figures of a comparison from its folder, without the table."""
 
 import contextlib
 

@@ -1,6 +1,4 @@
-"""Methods and data sets of other packages, declared as entry points, join those of
-mtlrun.
-"""
+"""Methods and data sets of other packages join those of mtlrun by entry points."""
 
 import json
 import os

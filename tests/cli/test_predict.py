@@ -1,6 +1,4 @@
-"""``mtlrun predict`` reads files and data sets and writes the same CSV as the
-library.
-"""
+"""``mtlrun predict`` reads files and data sets and writes the CSV of the library."""
 
 import contextlib
 import shutil

@@ -38,9 +38,7 @@ profiles:
 
 @pytest.fixture
 def own_experiment(tmp_path):
-    """Write a data set into a folder with a space in its name, and an experiment on
-    it.
-    """
+    """Write a data set into a folder with a space in its name, and an experiment."""
     data = tmp_path / "my data"
     for name in ("cards", "plants"):
         (data / name).mkdir(parents=True)

@@ -1,6 +1,4 @@
-"""Results reveal no absolute paths of the user and have no permissions beyond the
-umask.
-"""
+"""Results reveal no absolute paths of the user and respect the umask."""
 
 import contextlib
 import json
@@ -20,9 +18,7 @@ from mtlrun.engine.record import command_line, private_path
 
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory):
-    """Compare a table given with its folder, under a umask of 077, and return the
-    results.
-    """
+    """Return a comparison of a table given with its folder, under a umask of 077."""
     root = tmp_path_factory.mktemp("compared")
     rows = root / "secret" / "t.csv"
     rows.parent.mkdir()
@@ -104,9 +100,7 @@ def test_recorded_commands_contain_no_folder_or_host(word, monkeypatch):
 def test_training_on_a_folder_of_files_records_no_folder_of_the_user(
     tmp_path, monkeypatch
 ):
-    """Files are recorded as the training file names them; absolute paths lose their
-    folder.
-    """
+    """Files are recorded as training files name them; absolute paths lose folders."""
     (tmp_path / "secret" / "rows").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     for k in range(2):
@@ -161,9 +155,7 @@ def test_impossible_file_names_cause_clear_messages(words):
 def test_a_run_of_a_custom_experiment_records_no_folder_of_the_user(
     compared, tmp_path, monkeypatch
 ):
-    """Experiment and data are elsewhere: results and report contain a hash of their
-    folders.
-    """
+    """Results and report contain only a hash of the folders of experiment and data."""
     data = str(compared / "data")
     file = tmp_path / "secret" / "e.yaml"
     file.parent.mkdir()

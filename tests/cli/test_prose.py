@@ -1,6 +1,4 @@
-"""Text and numbers on a terminal: lines break between words, and columns have
-consistent digits.
-"""
+"""Text and numbers on a terminal: line breaks, and equal digits in columns."""
 
 from __future__ import annotations
 

@@ -107,9 +107,7 @@ def test_only_filters_accumulate_and_may_contain_commas():
 
 
 def test_every_column_can_be_named_on_the_command_line(mtlrun, tmp_path):
-    """Column names with commas, colons, equals signs and quotes work from compare to
-    predict.
-    """
+    """Column names with commas, colons, equals signs or quotes work everywhere."""
     rng = np.random.default_rng(0)
     names = ["a, b", "c:d", "e=f", 'g "h"', "*", "bad, col", "x"]
     frame = pd.DataFrame(rng.normal(size=(40, 7)), columns=names)

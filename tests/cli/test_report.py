@@ -1,6 +1,4 @@
-"""``report`` rebuilds reports, ``status`` lists unused results, ``env`` lists
-versions.
-"""
+"""``report`` rebuilds reports, ``status`` lists unused ones, ``env`` lists versions."""
 
 from __future__ import annotations
 

@@ -385,9 +385,7 @@ citation: nobody
 
 @pytest.fixture
 def served(tmp_path, write_experiment, monkeypatch):
-    """Write an experiment on a missing data set; `served` sets the file that the
-    network returns.
-    """
+    """Write an experiment on a missing data set; the network returns `served`."""
     (tmp_path / "data" / "cards").mkdir(parents=True)
     (tmp_path / "data" / "cards" / "mine.yaml").write_text(CARD)
     write_experiment(datasets="datasets: [mine]", metrics="metrics: [auc]")

@@ -18,9 +18,7 @@ PROFILES = "profiles:\n  demo: {}\n"
 
 @pytest.fixture
 def papers(tmp_path, write_experiment, monkeypatch):
-    """Write experiments of a paper as if they were shipped: `papers("name", *methods,
-    extra=..., **lines)`.
-    """
+    """Write shipped experiments: `papers("name", *methods, extra=..., **lines)`."""
     monkeypatch.setattr(
         "mtlrun.lab.catalogue.configs_dir", lambda: tmp_path / "configs"
     )
@@ -38,9 +36,7 @@ def papers(tmp_path, write_experiment, monkeypatch):
 
 @pytest.fixture
 def all_kinds(papers, tmp_path):
-    """Write five paper items: one works, one has a method that raises, and three cannot
-    start.
-    """
+    """Write five paper items: one works, one has an error, and three cannot start."""
     claim = "{id: c1, text: Ridge errs less, checks: [{kind: order, quantity: mse, methods: [Pooled, Ridge]}]}"
     papers("alpha/good", extra=f"claims: [{claim}]\n")
     papers(

@@ -1,6 +1,4 @@
-"""Single-task classes are fitted separately to each task in `compare`, `train` and
-`reproduce`.
-"""
+"""Commands fit single-task classes separately to each task."""
 
 import json
 
@@ -85,9 +83,7 @@ def records(folder):
 
 @pytest.fixture
 def numbers(mtlrun, tmp_path):
-    """Check, train and reproduce one method on one data set; return the scores per task
-    of both.
-    """
+    """Train and reproduce one method; return the scores per task of both."""
 
     def run(data, method, metric):
         (tmp_path / "train.yaml").write_text(filled(TRAIN, data, method, metric))

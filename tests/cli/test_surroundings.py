@@ -1,6 +1,4 @@
-"""Unusual environments: closed streams, poor consoles, removed folders, odd names, link
-loops.
-"""
+"""Unusual environments: closed streams, consoles, removed folders, odd names, links."""
 
 import os
 import subprocess

@@ -1,6 +1,4 @@
-"""``mtlrun train`` from the user's view: output, files, exit codes, and all shipped
-training files.
-"""
+"""``mtlrun train``: output, files, exit codes, and all shipped training files."""
 
 import json
 import os

@@ -1,6 +1,4 @@
-"""Comparisons of tables: column roles, protocol, budget, results; and the estimators
-for tables.
-"""
+"""Comparisons of tables: column roles, protocol, budget, results, estimators."""
 
 import json
 import runpy

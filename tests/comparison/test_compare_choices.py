@@ -25,9 +25,7 @@ SIMULATED = ("tasks", "labels")
 
 
 def table(name, folder):
-    """Return a table and the options that name its targets: four published tables, two
-    simulated ones.
-    """
+    """Return a table and the options that name its targets: published or simulated."""
     if name in ("sleepstudy", "Machines"):
         target, task = {
             "sleepstudy": ("Reaction", "Subject"),

@@ -1,6 +1,4 @@
-"""The page of a comparison shows the coefficients of each task, with intervals if
-available.
-"""
+"""The page of a comparison shows the coefficients of each task with intervals."""
 
 import numpy as np
 import pandas as pd

@@ -20,9 +20,7 @@ from mtlrun.model.files import load_model
 
 
 def cohort(n_patients=30, seed=0):
-    """Return visits of patients with staggered entry, 1 to 8 each; dates are
-    strings.
-    """
+    """Return 1 to 8 visits of each patient, with staggered entry; dates are strings."""
     rng = np.random.default_rng(seed)
     parts = []
     for patient in range(n_patients):

@@ -1,6 +1,4 @@
-"""Gains and standard errors, compared with sums over single rows and with known
-cases.
-"""
+"""Gains and standard errors, compared with sums over rows and known cases."""
 
 import itertools
 import math
@@ -104,9 +102,7 @@ def test_groups_are_units_and_integer_weights_are_repeated_rows():
 
 @pytest.mark.parametrize("ragged", [True, False])
 def test_the_standard_error_is_that_of_a_linearized_ratio(ragged):
-    """The jackknife of the gain over rows is an independent estimate of the standard
-    error.
-    """
+    """The jackknife over rows is an independent estimate of the standard error."""
     n = 400
     ids = np.arange(n) % 2
     common = RNG.gamma(2.0, size=n)

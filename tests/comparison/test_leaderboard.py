@@ -60,9 +60,7 @@ def make_evaluation(repeats=2, n=N, **more):
 
 
 def entry(label, family, level, where, *, inner=None, spread=0.3, seed=0, failed=()):
-    """Return a method with losses of mean `level`, whose variation is mostly common to
-    all methods.
-    """
+    """Return a method with losses of mean `level` and mostly common variation."""
     rng = np.random.default_rng(seed)
     losses = level * (
         1 + spread * NOISE[: len(where.y)] ** 2 + 0.02 * rng.normal(size=len(where.y))

@@ -1,6 +1,4 @@
-"""Every number that `compare` prints or saves, compared with an independent
-computation.
-"""
+"""Every number that `compare` prints or saves, computed independently."""
 
 import json
 import math

@@ -1,6 +1,4 @@
-"""The figures of a comparison show the numbers of the result and the names of its
-tasks.
-"""
+"""The figures of a comparison show its numbers and the names of its tasks."""
 
 import re
 import subprocess

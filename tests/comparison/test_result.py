@@ -1,6 +1,4 @@
-"""The model of a comparison takes the user's frame, predicts in its terms, and is a
-scikit-learn estimator.
-"""
+"""The model of a comparison is a scikit-learn estimator of the user's frames."""
 
 import inspect
 import io

@@ -1,6 +1,4 @@
-"""Models saved by `compare` have parameters selected over all splits and load without
-trusted types.
-"""
+"""Models saved by `compare` have parameters of all splits and need no trusted types."""
 
 import json
 
@@ -247,9 +245,7 @@ def test_nothing_is_selected_without_a_search():
 
 @pytest.fixture(scope="module")
 def unlike_first_split():
-    """Return a comparison whose first split selects other values than all splits
-    together.
-    """
+    """Return a comparison whose first split selects other values than all together."""
     for seed in range(20):
         frame = table(4, 25, seed)
         frame["y"] = frame.a + 3 * np.random.default_rng(seed).normal(size=len(frame))

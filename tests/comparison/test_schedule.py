@@ -1,6 +1,4 @@
-"""Comparisons with a budget, groups, times and weights, and reports of failed
-methods.
-"""
+"""Comparisons with a budget, groups, times and weights; reports of failures."""
 
 import re
 import time

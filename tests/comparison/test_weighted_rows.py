@@ -250,9 +250,7 @@ def test_integer_weights_equal_repeated_rows_in_the_fits(is_many, is_ragged):
 
 
 def grouped_table(kind):
-    """Return tasks that differ in one slope; a quarter of the rows are outliers with
-    weight 0.
-    """
+    """Return tasks that differ in one slope; outliers have weight 0."""
     rng = np.random.default_rng(4)
     n_tasks = 12
     n = 40 * n_tasks

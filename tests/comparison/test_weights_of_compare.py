@@ -1,6 +1,4 @@
-"""Weights and groups in `compare` and `train`, from the table to scores, gains and the
-saved model.
-"""
+"""Weights and groups in `compare` and `train`, from the table to the saved model."""
 
 import warnings
 

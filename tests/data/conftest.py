@@ -30,9 +30,7 @@ class OwnSet:
         task_type: str = "multiclass",
         design: str = "shared",
     ) -> Callable[..., Dataset]:
-        """Write the card and its files; return a function that loads the data set with
-        options.
-        """
+        """Write the card and its files; return a loader of the data set."""
         for name, content in files.items():
             (self.folder / "mine" / name).write_bytes(content)
         names = [name.removesuffix(".gz").removesuffix(".bz2") for name in files]
@@ -57,9 +55,7 @@ class OwnSet:
         options: dict[str, Any] | None = None,
         **kind: str,
     ) -> str:
-        """Return the message of the user error that loading raises, without the
-        folder.
-        """
+        """Return the message of the error that loading raises, without folders."""
         load = self.write(reader, files, options, **kind)
         with pytest.raises(UserError) as caught:
             load()

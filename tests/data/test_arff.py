@@ -1,6 +1,4 @@
-"""ARFF: written values are read exactly, quickly or one by one; errors name line and
-column.
-"""
+"""ARFF: values are read exactly, quickly or one by one; errors name line and column."""
 
 from __future__ import annotations
 

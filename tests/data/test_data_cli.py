@@ -54,9 +54,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, *arguments: str) -> tuple[int, str]:
-    """Return the exit code and all output; a UserError counts as 2, as on the command
-    line.
-    """
+    """Return the exit code and all output; a UserError counts as 2."""
     result = CliRunner().invoke(app, [*arguments, "--data-dir", str(folder)])
     if isinstance(result.exception, UserError):
         return 2, result.output + f"Error: {result.exception}"

@@ -1,6 +1,4 @@
-"""Missing values, column names and the set of columns do not depend on the
-container.
-"""
+"""Missing values, column names and columns do not depend on the container."""
 
 import re
 import shlex

@@ -1,6 +1,4 @@
-"""Names are stored as written, from reading to predicting; each test covers a kind of
-table.
-"""
+"""Names are stored as written, from reading to predicting; for each kind of table."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Numbers used as names keep all digits, so schools with long numbers are never
-merged.
-"""
+"""Numbers used as names keep all digits, so long numbers are never merged."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""EUR-Lex and Mediamill from small files in the public format; shipped cards except for
-the hashes.
-"""
+"""EUR-Lex and Mediamill from small files in the public format."""
 
 import hashlib
 import itertools
@@ -26,9 +24,7 @@ def labels_xml(names):
 
 
 def eurlex(X, Y):
-    """Return the text of sparse documents: term weights, then 0/1 labels, without
-    zeros.
-    """
+    """Return the text of sparse documents: nonzero term weights, then labels."""
     names = [f"{i:02d}_10_{i}" for i in range(LABELS)]
     head = [f"@attribute {j} numeric" for j in range(D)] + [
         f"@attribute {name} {{0,1}}" for name in names
@@ -64,9 +60,7 @@ FORMATS = {"eurlex-dc": eurlex, "mediamill": mediamill}
 
 @pytest.fixture(params=FORMATS)
 def small(request, tmp_path):
-    """Write small files where a user puts the public ones; return the id of the card, X
-    and Y.
-    """
+    """Write small files in place of the public ones; return the card's id, X and Y."""
     id = request.param
     rng = np.random.default_rng(0)
     X = np.round(

@@ -1,6 +1,4 @@
-"""Numbers whose squares leave the range of floats are rejected on reading, in every
-format.
-"""
+"""Numbers whose squares leave the range of floats are rejected in every format."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Statistics of the real files, compared with those measured when the data were
-collected.
-"""
+"""Statistics of the real files, compared with those of their collection."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Columns of a user's table with roles: their effect, and errors for unsuitable
-ones.
-"""
+"""Columns of a user's table with roles: effects, and errors for unsuitable ones."""
 
 import re
 

@@ -1,6 +1,4 @@
-"""Generators: equal arguments give equal numbers, and the properties in their
-docstrings hold.
-"""
+"""Generators give equal numbers for equal arguments, and have the stated properties."""
 
 from __future__ import annotations
 

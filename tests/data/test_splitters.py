@@ -1,6 +1,4 @@
-"""Splitters keep every task (and label) in every part, with and without metadata
-routing.
-"""
+"""Splitters keep every task (and label) in every part, also with routing."""
 
 from __future__ import annotations
 

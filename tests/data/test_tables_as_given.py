@@ -1,6 +1,4 @@
-"""Real-world tables: separators, headers, workbooks, multilabel rows, targets by
-pattern.
-"""
+"""Real-world tables: separators, headers, workbooks, labels, patterns."""
 
 import sys
 

@@ -12,9 +12,7 @@ from mtlrun.errors import DataError, UnknownNameError, UserError
 
 
 def multiclass(counts=(5, 3, 4), seed=0) -> Dataset:
-    """Return rows whose only feature is their number, with shuffled classes a, b, c
-    ...
-    """
+    """Return rows whose only feature is their number, with shuffled classes."""
     y = np.random.default_rng(seed).permutation(
         np.repeat(np.arange(len(counts)), counts)
     )

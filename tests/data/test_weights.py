@@ -1,6 +1,4 @@
-"""Meaning of weights: rows of weight 0 are dropped, and a constant factor is
-removed.
-"""
+"""Meaning of weights: weight 0 drops a row, and a constant factor is removed."""
 
 import numpy as np
 import pandas as pd

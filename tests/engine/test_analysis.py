@@ -1,6 +1,4 @@
-"""Declarations of analyses: as declared in code, and as stored so that no import is
-needed.
-"""
+"""Declarations of analyses: in code, and as stored to avoid imports."""
 
 import os
 import subprocess

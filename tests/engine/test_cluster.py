@@ -51,9 +51,7 @@ def spans():
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    """Start a scheduler and two workers whose nannies restart them; yield the
-    address.
-    """
+    """Start a scheduler and two workers that restart; yield the address."""
     folder = tmp_path_factory.mktemp("cluster")
     (folder / "errands.py").write_text(WORK)
     scheduler_file = folder / "scheduler.json"

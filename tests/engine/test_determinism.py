@@ -1,6 +1,4 @@
-"""The same seed gives the same numbers, regardless of processes, order and other
-jobs.
-"""
+"""The same seed gives the same numbers, whatever the processes and the order."""
 
 import functools
 
@@ -36,9 +34,7 @@ def text(lab, *methods, more=""):
 
 
 def numbers(lab, text):
-    """Return, by family, data set, method and trial, all fields of a job except times
-    and machine.
-    """
+    """Return all fields of each job except times and machine."""
     run_plan, results = lab.plan(text), {}
     store = run_plan.store()
     for row in run_plan.rows:

@@ -1,6 +1,4 @@
-"""Inputs of fits and searches, and their records: rows, features, parameters,
-metadata.
-"""
+"""Inputs of fits and searches, and their records: rows, features, parameters."""
 
 import gc
 import warnings

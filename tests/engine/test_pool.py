@@ -21,9 +21,7 @@ from mtlrun.errors import ConfigError, DataError
 
 @pytest.fixture(autouse=True)
 def workers_that_import_nothing(monkeypatch):
-    """Keep solvers out of the workers: these items need none, and importing them takes
-    seconds.
-    """
+    """Keep solvers out of the workers: importing them takes seconds."""
     monkeypatch.setattr("mtlrun.engine.worker.PRELOADED_MODULES", ())
 
 

@@ -1,6 +1,4 @@
-"""Records on disk: altered lines are rejected, packing is byte-stable, published runs
-are self-contained.
-"""
+"""Records on disk: alterations, packing, self-contained published runs."""
 
 import json
 import lzma

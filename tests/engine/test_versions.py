@@ -1,6 +1,4 @@
-"""Versions of the code behind a job: which changes outdate stored numbers, and which do
-not.
-"""
+"""Versions of the code behind a job: which changes outdate stored numbers."""
 
 import py_compile
 import sys

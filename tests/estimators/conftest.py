@@ -66,9 +66,7 @@ def make(name):
 
 
 def targets(name, Y):
-    """Return integer targets, or signs for classifiers, with both signs in each
-    task.
-    """
+    """Return integer targets, or for classifiers signs, both in each task."""
     return (
         np.where(np.median(Y, axis=0) < Y, 1, -1)
         if METHODS[name].kind == "classifier"
@@ -77,9 +75,7 @@ def targets(name, Y):
 
 
 def arrange(name, layout, X, Y):
-    """Return arguments of `fit`: two-dimensional targets, or one task per row in mixed
-    order.
-    """
+    """Return arguments of `fit`: two-dimensional targets, or rows of mixed tasks."""
     y = targets(name, Y).astype(float)
     if layout == "shared":
         return {"X": X, "y": y}
@@ -90,9 +86,7 @@ def arrange(name, layout, X, Y):
 
 @functools.cache
 def problem(n=30, d=5, T=3, seed=0):
-    """Return binary X and noisy targets that depend on it; in 30 rows no column of X is
-    constant.
-    """
+    """Return binary X and noisy targets that depend on it; no column is constant."""
     rng = np.random.default_rng(seed)
     X = (rng.random((n, d)) < 0.5).astype(float)
     return X, X @ rng.normal(size=(d, T)) + 0.3 * rng.normal(size=(n, T)) + 1

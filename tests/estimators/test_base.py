@@ -1,6 +1,4 @@
-"""Behavior of all estimators: layouts, task ids, unseen tasks, missing targets, labels,
-routing, messages.
-"""
+"""Behavior of all estimators: layouts, ids, unseen tasks, labels, routing."""
 
 import numpy as np
 import pandas as pd

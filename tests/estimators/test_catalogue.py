@@ -1,6 +1,4 @@
-"""Models with one norm: comparison with scikit-learn, certificates, invariances, warm
-starts.
-"""
+"""Models with one norm: scikit-learn, certificates, invariances, warm starts."""
 
 import pickle
 import warnings
@@ -124,9 +122,7 @@ def test_the_trace_norm_of_a_single_task_is_the_length_of_its_vector():
 
 @pytest.mark.parametrize("cls", REGRESSORS)
 def test_block_diagonal_stacking_turns_ragged_tasks_into_a_shared_design(cls):
-    """With the features of task t in block t, the ragged l1 problem has one task and a
-    block-diagonal design.
-    """
+    """With block-diagonal features, the ragged l1 problem is that of one task."""
     X, Y = problem(T=2)
     ragged = cls(2.0, fit_intercept=False, tol=1e-10, max_iter=50000).fit(
         *stacked(X, Y)[:2], task_id=stacked(X, Y)[2]

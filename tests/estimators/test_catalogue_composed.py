@@ -1,6 +1,4 @@
-"""All models with a composed penalty: objectives, gaps, layouts, weights, paths,
-corners.
-"""
+"""All models with a composed penalty: objectives, gaps, layouts, weights, paths."""
 
 import pickle
 import warnings
@@ -87,9 +85,7 @@ def fine(model, **params):
 
 
 def penalty(model):
-    """Penalties of the docstrings in plain NumPy; W has one row per task, like
-    `coef_`.
-    """
+    """Penalties of the docstrings in plain NumPy; W has one row per task."""
     W, p = model.coef_, model.get_params()
     d = np.diff(W, axis=0)
     rows = np.linalg.norm(W, axis=0).sum()

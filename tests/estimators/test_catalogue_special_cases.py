@@ -1,6 +1,4 @@
-"""Composed penalties with known solutions: special cases, scikit-learn, linear systems,
-cvxpy.
-"""
+"""Composed penalties with known solutions: scikit-learn, linear systems, cvxpy."""
 
 import warnings
 

@@ -48,9 +48,7 @@ def distances(coef):
 
 
 def found_clusters(model):
-    """Return the largest distance within the two planted clusters and the smallest
-    between them.
-    """
+    """Return the largest distance within two clusters and the smallest between."""
     D = distances(model.coef_)
     return max(D[:3, :3].max(), D[3:, 3:].max()), D[:3, 3:].min()
 
@@ -158,9 +156,7 @@ def test_moves_repair_groups():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_parallel_tasks_cost_the_same_in_any_group(seed):
-    """Groups have rank one, and ||W_g||_*^2 is a sum over tasks, so no move reduces
-    it.
-    """
+    """Groups have rank one; ||W_g||_*^2 is a sum over tasks, so no move reduces it."""
     rng = np.random.default_rng(seed)
     W = np.outer(rng.normal(size=30), rng.normal(size=8))
     groups = [[0, 3, 4], [1, 6], [2, 5, 7]]
@@ -366,9 +362,7 @@ def test_from_a_finite_strength_on_metag_gives_one_model_at_once(d, ridge):
 
 
 def _least_strength_of_equal_tasks(X, y, ids, ridge):
-    """Flows that keep tasks equal are differences of gradients divided by the number of
-    tasks.
-    """
+    """Flows between equal tasks are differences of gradients over their number."""
     T = ids.max() + 1
     X, y = (
         np.concatenate(

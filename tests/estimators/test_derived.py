@@ -1,6 +1,4 @@
-"""Files and texts derived from the classes: the registry, docs/methods.md, parameter
-documentation.
-"""
+"""Files derived from the classes: the registry, docs/methods.md, parameters."""
 
 import ast
 import importlib.util

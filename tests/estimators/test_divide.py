@@ -161,9 +161,7 @@ def test_a_single_block_is_the_base_model(solver, intercept):
 
 @pytest.mark.parametrize("labels", [False, True])
 def test_each_block_is_the_base_model_on_its_tasks(labels):
-    """A shared design is decomposed once, which must not change the data of the
-    blocks.
-    """
+    """A shared design is decomposed once, without changing the data of blocks."""
     X, Y = problem(labels=labels)
     inner = (
         RobustMTLClassifier(0.8, 0.3, loss="squared_hinge", solver="admm", tol=1e-6)

@@ -134,9 +134,7 @@ PARTS = (
 
 
 def arrange(name, layout, weighted):
-    """Return arguments of `fit`: 40 rows of 4 features, a third of them zeros, and 3
-    tasks.
-    """
+    """Return arguments of `fit`: 40 rows of 4 features, many zeros, and 3 tasks."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 4)) * (rng.random((40, 4)) < 0.7)
     W = np.array([[1, 1, 0.8], [0, 0.5, 0], [-0.7, -0.6, -1], [0, 0, 0]])
@@ -157,9 +155,7 @@ def arrange(name, layout, weighted):
 
 
 def solve(name, params, data):
-    """Return the solution as plain numbers, with predictions if there are no
-    coefficients.
-    """
+    """Return the solution as plain numbers: coefficients or predictions."""
     defaults = build(name).get_params()
     tight = {key: value for key, value in TIGHT.items() if key in defaults}
     model = build(
@@ -245,9 +241,7 @@ def versions_of_case(name, params):
 
 
 def differences(name, stored, actual):
-    """Return the differences from the stored solution beyond the tolerance of the
-    fit.
-    """
+    """Return differences from the stored solution beyond the fit's tolerance."""
     tolerance = SETTINGS.get(name, TIGHT).get("tol", 1e-11)
     problems = []
     for key, value in actual.items():

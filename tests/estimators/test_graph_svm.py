@@ -1,6 +1,4 @@
-"""GraphSVC and the multi-task kernel SVM: limits of the coupling, inputs, equivalences,
-messages.
-"""
+"""GraphSVC and the multi-task kernel SVM: limits, inputs, equivalences, messages."""
 
 import numpy as np
 import pandas as pd

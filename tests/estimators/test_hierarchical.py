@@ -1,6 +1,4 @@
-"""Hierarchical regression: attributes, intervals, new tasks, tests, sufficient
-statistics, mixtures.
-"""
+"""Hierarchical regression: attributes, intervals, tests, mixtures."""
 
 import os
 import warnings
@@ -281,9 +279,7 @@ def test_holm_counts_all_slopes_that_may_differ_whichever_are_tested(tested):
 
 
 def same_designs(seed, spread):
-    """Return tasks with the same designs, so that the score test orders tables like
-    F.
-    """
+    """Return tasks with the same designs: the score test orders tables like F."""
     rng = np.random.default_rng(seed)
     n_tasks = 8
     ids = np.repeat(np.arange(n_tasks), 6)
@@ -627,9 +623,7 @@ def test_noise_levels_from_sums_match_those_from_rows():
 
 
 def rare_category(seed=0, T=40, n=15):
-    """Return tasks with different slopes and a category that occurs in one training
-    row.
-    """
+    """Return tasks with different slopes and a category in one training row."""
     X, y, ids, _ = table(seed, T=T, n=n)
     rare = np.zeros(len(y))
     rare[np.random.default_rng(seed).integers(len(y))] = 1.0

@@ -1,6 +1,4 @@
-"""Hierarchical classification: attributes, new tasks, tasks of a single class, all
-layouts.
-"""
+"""Hierarchical classification: attributes, new tasks, single classes, layouts."""
 
 import pickle
 import warnings
@@ -24,9 +22,7 @@ from mtlrun.metrics import auc_per_task
 
 
 def table(seed=0, T=30, n=20, spread=(1.0, 0.8, 0.0), mean=(0.5, 1.0, -1.0)):
-    """Return labels of tasks with intercepts and slopes around a mean, and the
-    coefficients.
-    """
+    """Return labels of tasks with random coefficients, and the coefficients."""
     rng = np.random.default_rng(seed)
     ids = np.repeat(np.arange(T), n)
     X = rng.normal(size=(T * n, 2))
@@ -290,9 +286,7 @@ def test_untestable_coefficients_are_reported():
 
 
 def switching(seed=3, T=60, n=6):
-    """Return labels that switch at most once per task, which suggests large
-    variances.
-    """
+    """Return labels that switch at most once per task, so variances are large."""
     rng = np.random.default_rng(seed)
     ids, time = np.repeat(np.arange(T), n), np.tile(np.arange(n), T).astype(float)
     change = np.where(rng.random(T) < 0.5, -1.0, rng.uniform(0, n, T))

@@ -67,9 +67,7 @@ def test_squared_hinge_reaches_the_optimum_on_enron():
     ("r1", "r2", "optimum"), [(500, 300, 1544432.30783), (500, 100, 1518668.19732)]
 )
 def test_ragged_tasks_of_school_reach_the_optimum(r1, r2, optimum):
-    """The objective is sum of squares + r1 ||L||_* + r2 ||E||_{1,2}, with a constant
-    feature.
-    """
+    """The objective: squares + r1 ||L||_* + r2 ||E||_{1,2}, with a constant feature."""
     data = load("school", variant="bias")
     assert data.X.shape[1] == 28
     model = RobustMTL(r2 / r1, 1 / r1, fit_intercept=False).fit(

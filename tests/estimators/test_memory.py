@@ -1,6 +1,4 @@
-"""Memory estimates of estimators against measured use; models that do not fit are
-rejected.
-"""
+"""Memory estimates against measured use; models that do not fit are rejected."""
 
 import tracemalloc
 import warnings
@@ -189,9 +187,7 @@ def wide_sparse(n=100_000):
 
 
 def test_feature_covariances_are_computed_only_on_demand(monkeypatch):
-    """With 1e5 features the covariance needs 80 GB; the coefficients are learned
-    without it.
-    """
+    """With 1e5 features the covariance needs 80 GB; coefficients do without it."""
     monkeypatch.setattr(memory, "free_bytes", lambda: 16e9)
     X, Y = wide_sparse()
     model = MTFL(100.0, max_iter=50).fit(X, Y)

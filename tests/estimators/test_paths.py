@@ -1,6 +1,4 @@
-"""Regularization paths, and models with built-in cross-validation, match grid
-searches.
-"""
+"""Regularization paths, and models with cross-validation, match grid searches."""
 
 import warnings
 
@@ -51,9 +49,7 @@ def rows(layout, cls, n=90):
 
 
 def searched(model, data, folds, weights=None):
-    """Return scores by strength and fold of separate fits at each strength of the
-    path.
-    """
+    """Return scores of separate fits at each strength of the path and fold."""
     base = next(
         cls
         for cls in type(model).__mro__

@@ -227,9 +227,7 @@ def coupled_machines(data: Problem, model) -> float:
 
 
 def kernel_machines(data: Problem, model) -> float:
-    """Evaluate with w_t^m = theta_t^m sum_i a_i phi_m(x_i), a_i the dual
-    coefficients.
-    """
+    """Evaluate with w_t^m = theta_t^m sum_i a_i phi_m(x_i), a_i dual coefficients."""
     value = 0.0
     for t in range(N_TASKS):
         support = model.support_vectors_[t]

@@ -1,6 +1,4 @@
-"""MTFL and MTRL: certificates, equivalences, and the results of the printed
-alternations.
-"""
+"""MTFL and MTRL: certificates, equivalences, the printed alternations."""
 
 import cvxpy as cp
 import numpy as np

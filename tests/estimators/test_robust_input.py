@@ -1,6 +1,4 @@
-"""Robust MTL and divide and conquer: invalid input, minimal shapes, sparse designs that
-stay sparse.
-"""
+"""Robust MTL and divide and conquer: invalid input, minimal shapes, sparse designs."""
 
 import numpy as np
 import pytest

@@ -72,9 +72,7 @@ def test_targets_may_have_any_scale(matrix, name, layout, factor):
 
 
 def defects(matrix, name, data):
-    """Return problems of a fitted model: non-finite numbers, or a gap above the
-    tolerance.
-    """
+    """Return problems of a fitted model: non-finite numbers, too large a gap."""
     model = matrix.make(name)
     if "max_iter" in model.get_params():  # These scales need more iterations.
         model.set_params(max_iter=300)

@@ -1,6 +1,4 @@
-"""Task ids through scikit-learn: metadata routing, columns of X, splitters and
-scorers.
-"""
+"""Task ids through scikit-learn: routing, columns of X, splitters, scorers."""
 
 import warnings
 from inspect import signature
@@ -110,9 +108,7 @@ def test_missing_targets_do_not_count():
 
 
 def tables():
-    """Return the same rows with ids as a column, by table type, and the name of that
-    column.
-    """
+    """Return rows with ids as a column, and the column's name, by table type."""
     codes = np.unique(TASKS, return_inverse=True)[1]
     frame = pd.DataFrame({"a": X[:, 0], "town": TASKS, "b": X[:, 1], "c": X[:, 2]})
     step = ColumnTransformer(

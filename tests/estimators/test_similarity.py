@@ -17,9 +17,7 @@ from mtlrun.estimators import (
 
 @pytest.fixture(scope="module")
 def shared():
-    """Return two pairs of tasks: those of a pair agree up to the sign, and pairs use
-    different features.
-    """
+    """Return two pairs of tasks: equal up to the sign within a pair."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 6))
     first, second = X[:, 0] + X[:, 1], X[:, 3] - X[:, 4]

@@ -41,9 +41,7 @@ def table(n_tasks=8, p=3, seed=0, sizes=(3, 5, 8, 9, 12, 4, 30, 17)):
 
 
 def dense_covariance(model, X, task, levels=None):
-    """Return the covariance of the functions in units of s2, from the definitions of
-    the kernels.
-    """
+    """Return the covariance of the functions in units of s2, by definition."""
     z = (X - model._standardizer.mean) / model._standardizer.std
     clipped = np.clip(z, -3, 3)
     p = z.shape[1]
@@ -134,9 +132,7 @@ def test_derivatives_of_variances_match_finite_differences(fitted):
     theta = posterior.own_theta
 
     def variance(own_theta):
-        """Return the prediction error of task 2 in units of s2 for known common
-        functions.
-        """
+        """Return the prediction error of task 2 for known common functions."""
         rows = model._rows(X[:4] + 0.3)
         task_rows = posterior.task_rows(2)
         kernels = posterior.data.design.own_kernels(task_rows.rows, task_rows.rows)
@@ -246,9 +242,7 @@ def test_leave_one_out_predictions_match_fits_without_the_row(fitted):
 
 @pytest.fixture(params=["kernels", "features"])
 def marginal(request, monkeypatch):
-    """Return a criterion whose larger tasks have kernels or features, and its dense
-    matrices.
-    """
+    """Return a criterion with kernels or features, and its dense matrices."""
     if request.param == "features":
         monkeypatch.setattr(smooth_blocks, "MAX_EXACT_ROWS", 10)
     X, y, task, weight = table()

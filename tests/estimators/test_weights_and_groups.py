@@ -59,9 +59,7 @@ def rows(labels=False, n=90, seed=0):
 
 
 def repeats(n=240, n_groups=24, seed=0):
-    """Return rows that hardly differ within a group, with targets that X does not
-    explain.
-    """
+    """Return rows that hardly differ within a group, and unrelated targets."""
     rng = np.random.default_rng(seed)
     groups = np.repeat(np.arange(n_groups), n // n_groups)
     X = rng.normal(size=(n_groups, 8))[groups] + 0.01 * rng.normal(size=(n, 8))

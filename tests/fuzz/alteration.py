@@ -73,9 +73,7 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def alter_json(rng: random.Random, value: Any) -> Any:
-    """Change up to three values of a JSON value: other types and sizes, missing and
-    swapped keys.
-    """
+    """Change up to three parts of a JSON value: type, size, missing or swapped keys."""
     value = copy.deepcopy(value)
     for _ in range(rng.choice([1, 1, 1, 2, 3])):
         locations = list(_places(value))
@@ -154,9 +152,7 @@ def alter_array(rng: random.Random, content: bytes) -> bytes:
 
 
 def alter_zip(rng: random.Random, content: bytes) -> bytes:
-    """Change a member of an archive, swap two, or remove one; the archive itself stays
-    valid.
-    """
+    """Change, swap or remove members of an archive; the archive stays valid."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         compression = archive.infolist()[0].compress_type
         members = {name: archive.read(name) for name in archive.namelist()}

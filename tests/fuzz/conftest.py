@@ -1,6 +1,4 @@
-"""Number of inputs per reader: ``python -m pytest tests/fuzz --fuzz-examples
-10000``.
-"""
+"""Inputs per reader: ``python -m pytest tests/fuzz --fuzz-examples 10000``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A table in every container, and tables that are hard to store: names, types, gaps,
-column order.
-"""
+"""Tables in every container, also with unusual names, types, gaps and orders."""
 
 from __future__ import annotations
 
@@ -44,9 +42,7 @@ WORDS = st.sampled_from(LOOKALIKES) | _LETTERS
 
 
 def _arff(frame: pd.DataFrame, path: Path, *, sparse: bool) -> Path:
-    """Write words as nominal attributes; sparse rows omit zeros and first words, as in
-    Weka.
-    """
+    """Write words as nominal attributes; sparse rows omit zeros and first words."""
 
     def quoted(text: str) -> str:
         return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
@@ -138,9 +134,7 @@ def _renamed(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_markers(frame: pd.DataFrame, marker: str) -> pd.DataFrame:
-    """Return a frame with missing value markers in place of missing numbers and
-    words.
-    """
+    """Return a frame with markers in place of missing numbers and words."""
     marked = frame.copy()
     for name in frame.columns:
         missing = frame[name].isna()
@@ -157,9 +151,7 @@ def _arff_with_markers(frame: pd.DataFrame, path: Path) -> Path:
 
 
 def _with_words_of_markers(frame: pd.DataFrame, path: Path) -> Path:
-    """Write a Parquet file in which missing words are "NULL"; numbers keep their
-    missing values.
-    """
+    """Write a Parquet file in which missing words, not numbers, are "NULL"."""
     words = frame.word.astype(object)
     if frame.word.isna().any():
         words = words.mask(frame.word.isna(), "NULL")
@@ -210,9 +202,7 @@ CONTAINERS: dict[str, Callable[[pd.DataFrame, Path], Any]] = {
 
 @st.composite
 def names(draw: st.DrawFn, rows: int, words: st.SearchStrategy[str]) -> pd.Series:
-    """Return a column of names of one type: texts, integers, floats, booleans or
-    dates.
-    """
+    """Return names of one type: texts, integers, floats, booleans or dates."""
     kind = draw(
         st.sampled_from(["text", "text", "text", "integer", "float", "bool", "day"])
     )

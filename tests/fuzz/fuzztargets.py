@@ -146,9 +146,7 @@ def read_splice(content: bytes) -> None:
 
 
 def read_archive(content: bytes) -> None:
-    """Add a file, possibly compressed or an archive, to a data set; only its folder may
-    change.
-    """
+    """Add a file or an archive to a data set; only its folder may change."""
     root = Path(_folder().name)
     path = root / NAME
     path.write_bytes(content)
@@ -172,9 +170,7 @@ def read_yaml(content: bytes) -> None:
 
 
 def read_experiment(content: bytes) -> None:
-    """Read and check an experiment; the published tables are next to it, as in
-    configs/.
-    """
+    """Read and check an experiment; published tables are next to it."""
     paper = re.search(rb"^id: ([a-z]{1,20})/", content, re.MULTILINE)
     path = _written(content)
     for table_file in CONFIGS.glob(f"{paper[1].decode()}/*.csv") if paper else ():

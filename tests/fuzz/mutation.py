@@ -1,6 +1,4 @@
-"""Hypothesis strategies: valid files of every format with their content, and ways to
-corrupt them.
-"""
+"""Hypothesis strategies: valid files of every format, and ways to corrupt them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Folders with a stored model of each type, a run and a comparison, for
-`test_stored.py`.
-"""
+"""Folders with a model of each type, a run and a comparison (`test_stored.py`)."""
 
 from __future__ import annotations
 

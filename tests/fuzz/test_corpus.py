@@ -1,6 +1,4 @@
-"""Inputs that once caused problems: files of tests/corpus are rejected (bad-*) or read
-(ok-*).
-"""
+"""Files of tests/corpus, which once caused problems, are rejected (bad-*) or read."""
 
 from pathlib import Path
 

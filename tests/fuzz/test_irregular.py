@@ -68,9 +68,7 @@ def not_waiting() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with an experiment, its run, a comparison and the data of a
-    card.
-    """
+    """Return a folder with an experiment, its run, a comparison and a data set."""
     root = tmp_path_factory.mktemp("home")
     stored.write_run(root)
     next(stored.write_comparisons(root))

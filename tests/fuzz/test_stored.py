@@ -32,9 +32,7 @@ MODEL_FILES = ("model.skops", "model.json", "coefficients.npz")
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Path, Path]]:
-    """Return folders of models, each with new rows: all methods, and the best of
-    comparisons.
-    """
+    """Return folders of models, also of comparisons, each with new rows."""
     root = tmp_path_factory.mktemp("models")
     items = list(stored.write_models(root))
     return items + [

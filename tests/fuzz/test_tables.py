@@ -106,9 +106,7 @@ def fitted(
 
 
 def by_name(data: Dataset) -> dict[str, Any]:
-    """Return all contents of a data set by row, regardless of the order of its
-    features.
-    """
+    """Return the content of a data set by row, whatever the order of features."""
     X = data.X.toarray() if hasattr(data.X, "toarray") else data.X
     what = {
         "tasks": data.tasks,
@@ -169,9 +167,7 @@ def test_every_container_keeps_a_table(container: str, fuzz_examples: int) -> No
 def test_new_rows_are_matched_by_the_names_of_the_training_rows(
     kind: str, estimator_class: type, fuzz_examples: int
 ) -> None:
-    """Trained from one container and predicted from another: the same predictions, or
-    an error.
-    """
+    """Rows in another container have the same predictions, or cause an error."""
     taken, examples = (
         0,
         fuzz_examples if (kind, estimator_class) == TRAINED[0] else fuzz_examples // 2,

@@ -51,9 +51,7 @@ def start(disk):
 
 
 def start_twice(fault, disk, own_mounts):
-    """Run the command line on a faulty disk, and again after its repair; print the
-    results.
-    """
+    """Run the command line on a faulty disk and after its repair; print results."""
     disk.mkdir()
     if fault == "disk full":
         own_mounts()

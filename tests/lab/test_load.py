@@ -1,6 +1,4 @@
-"""Experiment files: expected error messages, profiles, overrides, origins, the
-catalogue.
-"""
+"""Experiment files: messages, profiles, overrides, origins, the catalogue."""
 
 import re
 

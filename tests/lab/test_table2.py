@@ -1,6 +1,4 @@
-"""dcrmtl/table2: ten algorithms, their shared searches, and all claims that the table
-decides.
-"""
+"""dcrmtl/table2: ten algorithms, shared searches, all claims of the table."""
 
 from collections import Counter
 

@@ -1,6 +1,4 @@
-"""Stored numbers are recomputed: their agreement is reported, and nothing is
-replaced.
-"""
+"""Stored numbers are recomputed: agreement is reported, nothing is replaced."""
 
 import json
 import shutil

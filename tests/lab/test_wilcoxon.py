@@ -1,6 +1,4 @@
-"""dcrmtl/wilcoxon: signed-rank tests for all numbers of blocks, and the requirements of
-such experiments.
-"""
+"""dcrmtl/wilcoxon: signed-rank tests for all numbers of blocks."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,4 @@
-"""``mtlrun plot MODEL --kind curve``: curves of a smooth model in the units of its
-table.
-"""
+"""``mtlrun plot MODEL --kind curve``: curves in the units of the table."""
 
 import re
 

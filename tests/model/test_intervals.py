@@ -1,6 +1,4 @@
-"""Intervals from errors on other rows, transformed targets, and the table of
-predictions.
-"""
+"""Intervals from errors on other rows, transformed targets, tables of predictions."""
 
 import json
 

@@ -1,6 +1,4 @@
-"""Model files whose tables have invalid or circular references are rejected before
-predicting.
-"""
+"""Model files with invalid or circular references are rejected before predicting."""
 
 import numpy as np
 import pytest

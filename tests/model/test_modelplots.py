@@ -1,6 +1,4 @@
-"""``mtlrun plot MODEL``: similarities of the tasks, coefficients, and the search of
-the parameters.
-"""
+"""``mtlrun plot MODEL``: similarities of tasks, coefficients, parameter search."""
 
 import numpy as np
 import pytest

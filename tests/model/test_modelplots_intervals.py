@@ -1,6 +1,4 @@
-"""Plots and predictions with intervals: a hierarchical model from `compare` to the
-terminal.
-"""
+"""Plots and predictions of a hierarchical model with intervals."""
 
 import numpy as np
 import pandas as pd

@@ -1,6 +1,4 @@
-"""Sufficient statistics can be added, subtracted, scaled and stored; compared with the
-rows.
-"""
+"""Sufficient statistics are added, subtracted, scaled and stored like rows."""
 
 import numpy as np
 import pytest
@@ -14,9 +12,7 @@ LAYOUTS = ("shared", "masked", "ragged", "cell-weighted", "sparse")
 
 
 def rows(layout, n=90, seed=0):
-    """Return X, y, task ids and weights of a layout, with features and targets far from
-    zero.
-    """
+    """Return X, y, task ids and weights of a layout, with values far from zero."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 4)) + np.array([1000, 0, -30, 0])
     Y = X @ rng.normal(size=(4, 3)) + rng.normal(size=(n, 3)) + [0, 1e4, 5]

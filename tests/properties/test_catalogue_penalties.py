@@ -127,9 +127,7 @@ def test_prox_is_firmly_nonexpansive(name, Z, alpha, step, seed):
 @pytest.mark.parametrize("name", NORMS)
 @given(Z=matrices, alpha=strengths, seed=seeds)
 def test_dual_norm_bounds_all_inner_products(name, Z, alpha, seed):
-    """<Z, W> <= dual_norm(Z) value(W), and the prox is zero exactly from strength
-    dual_norm(Z) on.
-    """
+    """<Z, W> <= dual_norm(Z) value(W); the prox is 0 from dual_norm(Z) on."""
     penalty, W = (
         NORMS[name](alpha, Z.shape[1]),
         np.random.default_rng(seed).normal(size=Z.shape),

@@ -48,9 +48,7 @@ def problem(seed, layout="ragged", n=9, d=3, T=3):
 
 
 def solve(data, loss, penalties, intercept, steps=3000):
-    """Run accelerated proximal gradient with restarts: slow, simple, independent of the
-    package's solvers.
-    """
+    """Run accelerated proximal gradient with restarts, independent of the package."""
     operator, w = TaskOperator(data), data.effective_weights()
     total = data.sum_by_task(
         np.ones_like(data.targets) if w is None else w
@@ -131,9 +129,7 @@ def test_the_gap_vanishes_in_the_other_layouts(layout):
 
 
 def cvxpy_optimum(data, loss, penalties, intercept):
-    """Solve the same problem as a conic program, written from the formulas of the
-    docstrings.
-    """
+    """Solve the problem as a conic program, from the formulas of the docstrings."""
     cp = pytest.importorskip("cvxpy")
     d, T = data.n_features, data.n_tasks
     parts = [cp.Variable((d, T)) for _ in penalties]

@@ -145,9 +145,7 @@ def listed_values(rule):
 
 
 def cases():
-    """Return every method with its defaults, and with each listed value of a
-    parameter.
-    """
+    """Return every method with its defaults, and each listed value of a parameter."""
     everything = []
     for name, info in METHODS.items():
         everything += [Case(name), Case(name, layout="shared")]
@@ -343,9 +341,7 @@ for change in (
 
 
 def reason_of(case, change):
-    """Return why a transformation may change the model of a case, or None if it may
-    not.
-    """
+    """Return why a transformation may change the model of a case, or None."""
     for choice in (None, *case.params):
         reason = EXCEPTIONS.get((case.method, choice, change))
         if reason is not None:
@@ -473,9 +469,7 @@ CERTIFIED += ["GraphMTL", "FusedMTL", "TemporalGroupLasso", "ClusteredMTL", "MTR
 @pytest.mark.parametrize("layout", ["ragged", "shared"])
 @pytest.mark.parametrize("method", CERTIFIED)
 def test_the_gap_of_an_unfinished_run_has_no_unit(method, layout):
-    """With small targets, gaps were once too small, because they were divided by at
-    least 1.
-    """
+    """Gaps of small targets were once too small: they were divided by at least 1."""
     case, data = (
         Case(method, (("solver", "fista"),), layout),
         example("regressor", layout),

@@ -17,9 +17,7 @@ sizes = st.floats(1e-2, 1e3)
 
 
 def draw(loss_class, seed, size, n=8):
-    """Return predictions (some exactly at a margin of one), targets and positive
-    weights.
-    """
+    """Return predictions (some at a margin of one), targets and weights."""
     rng = np.random.default_rng(seed)
     y = rng.choice([-1.0, 1.0], n) if loss_class.labels else rng.normal(size=n)
     z = size * rng.normal(size=n)

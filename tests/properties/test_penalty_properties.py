@@ -33,9 +33,7 @@ def moreau(penalty, V, Z, step):
 
 
 def project(penalty, Z, radius):
-    """Project on {dual_norm(Z / radius) <= 1}, independently of the proximal
-    operators.
-    """
+    """Project on {dual_norm(Z / radius) <= 1}, independently of any prox."""
     bound = radius * penalty.alpha
     if isinstance(penalty, L1):
         return np.clip(Z, -bound, bound)
@@ -126,9 +124,7 @@ def test_prox_uses_strength_and_step_only_as_a_product_and_keeps_its_argument(
 
 @given(Z=matrices, alpha=strengths, ridge=strengths, step=strengths, seed=seeds)
 def test_squared_trace_norm_with_ridge(Z, alpha, ridge, step, seed):
-    """Prox and conjugate of the sum: three-point inequality, dual pairs,
-    Fenchel-Young.
-    """
+    """Prox and conjugate of the sum: inequality, dual pairs, Fenchel-Young."""
     penalty, rng = SquaredTraceNorm(alpha, ridge), np.random.default_rng(seed)
     P = penalty.prox(Z, step)
     lowest = moreau(penalty, P, Z, step)

@@ -81,9 +81,7 @@ def _made(powers, cell=None, n=N, seed=0):
 
 
 def _fitted(name, params, X, Y, layout="shared"):
-    """Return a fitted model and its predictions (n, T); it warns if it has not
-    converged.
-    """
+    """Return a fitted model and its predictions (n, T); it warns if not converged."""
     model = build({"estimator": name, "params": params})
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -104,9 +102,7 @@ def _orthonormal(X):
 
 
 def _squares_left(X, Y):
-    """Return the residual sum of squares of a regression on the columns and a
-    constant.
-    """
+    """Return the residual sum of squares of a regression with a constant."""
     Q = _orthonormal(np.column_stack([np.ones(len(X)), X - X.mean(axis=0)]))
     return np.sum(np.square(Y - Q @ (Q.T @ Y)))
 

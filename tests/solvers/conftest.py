@@ -1,6 +1,4 @@
-"""Small problems in all layouts, and their optimal values from an independent
-solver.
-"""
+"""Small problems in all layouts, and optimal values from an independent solver."""
 
 import contextlib
 import warnings
@@ -127,18 +125,14 @@ def _loss(loss, z, y, w):
 
 @pytest.fixture(scope="session", autouse=True)
 def one_blas_thread():
-    """Limit threads: for small matrices they cost more than they save, much more on a
-    busy machine.
-    """
+    """Limit threads, which cost more than they save for small matrices."""
     with threadpool_limits(1):
         yield
 
 
 @dataclass(frozen=True)
 class SmallProblems:
-    """Return functions that create small problems and solve them with a conic
-    solver.
-    """
+    """Return functions that create small problems and solve them independently."""
 
     make: Callable
     optimum: Callable

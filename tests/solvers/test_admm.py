@@ -1,6 +1,4 @@
-"""ADMM: optima in all layouts, valid gaps, warm starts, degenerate models, comparison
-with scikit-learn.
-"""
+"""ADMM: optima in all layouts, valid gaps, warm starts, degenerate models."""
 
 import numpy as np
 import pytest

@@ -18,9 +18,7 @@ LOSSES = [SquaredLoss(0.7), SquaredHingeLoss(0.8), LogisticLoss(1.5)]
 
 
 def backtracked(X, Y, beta, lam, steps):
-    """Run accelerated steps, doubling the curvature from that of the loss, line by
-    line.
-    """
+    """Run accelerated steps, doubling the curvature of the loss, line by line."""
     d, T = X.shape[1], Y.shape[1]
     old = now = np.zeros((2, d, T))
     t_old, gamma = 1.0, 2.0 * beta

@@ -49,9 +49,7 @@ def losses(name, z):
 
 
 def primal_and_dual(data, coupling, loss, C, result, intercept=False):
-    """Compute both objectives from coefficients and dual variables, as directly as
-    possible.
-    """
+    """Compute both objectives from coefficients and dual variables, directly."""
     W, alpha = (
         np.vstack([result.W, result.intercept]) if intercept else result.W,
         result.info["alpha"],

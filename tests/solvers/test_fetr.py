@@ -1,6 +1,4 @@
-"""Relationship learning: W-solvers, precision updates against a generic solver,
-descent, limits.
-"""
+"""Relationship learning: W-solvers, precision updates, descent, limits."""
 
 import cvxpy as cp
 import numpy as np

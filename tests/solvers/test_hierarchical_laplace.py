@@ -23,9 +23,7 @@ from mtlrun.solvers.hierarchical.logistic import (
 
 
 def table(seed=0, T=20, rows=(3, 15), d=2, spread=(1.0, 0.0, 0.8)):
-    """Return labels 0 and 1 of ragged tasks; the coefficients of some columns
-    differ.
-    """
+    """Return labels 0 and 1 of ragged tasks; some coefficients differ."""
     rng = np.random.default_rng(seed)
     ids = np.repeat(np.arange(T), rng.integers(*rows, size=T))
     X = rng.normal(size=(len(ids), d))

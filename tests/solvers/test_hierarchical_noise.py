@@ -1,6 +1,4 @@
-"""Noise levels by task: derivatives, the optimum of an independent criterion, another
-package, recovery.
-"""
+"""Noise levels by task: derivatives, optima, another package, recovery."""
 
 from dataclasses import replace
 
@@ -23,9 +21,7 @@ from mtlrun.solvers.hierarchical.fit import (
 
 
 def rows(seed=0, T=12, n=(4, 15), spread=0.8, shared=False):
-    """Return tasks with noise levels whose logarithms have a standard deviation of
-    `spread`.
-    """
+    """Return tasks with noise levels whose logarithms have the std `spread`."""
     rng = np.random.default_rng(seed)
     noises = np.exp(spread * rng.normal(size=T))
     W = rng.normal(size=3) + 0.6 * rng.normal(size=(T, 3))

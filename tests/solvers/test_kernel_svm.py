@@ -1,6 +1,4 @@
-"""The kernel SVM without intercept: optima of other solvers, row types, degenerate
-problems, stopping.
-"""
+"""The kernel SVM without intercept: optima, row types, degenerate problems."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,4 @@
-"""LADM-RMTL: behavior of the printed algorithms; the corrected ones reach the
-optimum.
-"""
+"""LADM-RMTL: the printed algorithms; the corrected ones reach the optimum."""
 
 import cvxpy as cp
 import numpy as np

@@ -1,6 +1,4 @@
-"""Block coordinate descent: optima, certificates, and the choice of sets and Gram
-matrices.
-"""
+"""Block coordinate descent: optima, certificates, choices of sets and Gram matrices."""
 
 import numpy as np
 import pytest
@@ -20,9 +18,7 @@ LOSS = SquaredLoss(0.7)
 
 
 def problem(n, d, T, sparse=False, weights=False, seed=0):
-    """Return data with correlated features of different scales and few relevant
-    ones.
-    """
+    """Return data with correlated features of different scales, few relevant."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) + 0.5 * rng.normal(size=(n, 1)) + 0.3
     X *= rng.uniform(0.5, 3.0, d)

@@ -1,6 +1,4 @@
-"""Multi-task MKL: optimality, certificate, limits, warm starts; the printed
-algorithm cycles.
-"""
+"""Multi-task MKL: optima, certificates, limits; the printed algorithm cycles."""
 
 from dataclasses import replace
 
@@ -23,9 +21,7 @@ KERNELS = [
 
 
 def toy(seed=0, n=60):
-    """Return five tasks of two kinds: quadratic in two features, or a wave along a
-    third.
-    """
+    """Return five tasks: quadratic in two features, or a wave along a third."""
     rng = np.random.default_rng(seed)
     designs = [rng.normal(size=(n, 4)) for _ in range(5)]
     kinds = [
@@ -75,9 +71,7 @@ def _primal_of_libsvm(tasks, t, theta):
 
 @pytest.mark.parametrize("lam", [0.0, 0.3])
 def test_value_and_weights_are_those_of_a_general_solver(lam):
-    """Solve min over theta of max over alpha as one conic problem in the machines and
-    theta.
-    """
+    """Solve min over theta of max over alpha as one conic problem."""
     designs, labels = toy(n=20)
     designs, labels = designs[1:4], labels[1:4]
     kernels = KERNELS[:3]
@@ -117,9 +111,7 @@ def test_bounds_hold_from_the_first_iteration():
 
 
 def test_similar_tasks_share_their_weights():
-    """Between the limits, weights are equal within the two kinds of tasks and differ
-    between them.
-    """
+    """Between the limits, weights are equal within the two kinds of tasks only."""
     rng = np.random.default_rng(0)
     designs = [rng.normal(size=(60, 2)) for _ in range(6)]
     labels = [

@@ -30,9 +30,7 @@ def test_robust_mtl_has_three_ranges_of_lam():
 
 
 def least_alpha(p, q, shape):
-    """Return the smallest alpha for which p(alpha) is left out beside q(1), by
-    bisection.
-    """
+    """Return the smallest alpha with p(alpha) left out beside q(1) (bisection)."""
     low, high = 0.1, 100.0
     for _ in range(60):
         middle = math.sqrt(low * high)

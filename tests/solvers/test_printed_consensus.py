@@ -1,6 +1,4 @@
-"""Algorithm 2 of the MT-MKL paper as printed, and with its updates corrected one by
-one.
-"""
+"""Algorithm 2 of the MT-MKL paper as printed and with corrected updates."""
 
 import numpy as np
 import pytest

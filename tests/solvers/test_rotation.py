@@ -1,6 +1,4 @@
-"""Eigenbases reproduce the designs in every layout, sparse or dense, with weights and
-centering.
-"""
+"""Eigenbases reproduce designs in all layouts, with weights and centering."""
 
 import numpy as np
 import pytest

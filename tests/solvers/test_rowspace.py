@@ -1,6 +1,4 @@
-"""The span of few distinct rows: rotation-invariant models are the same in its
-coordinates.
-"""
+"""The span of few distinct rows: rotation-invariant models are the same."""
 
 import numpy as np
 import pytest

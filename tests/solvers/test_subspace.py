@@ -1,6 +1,4 @@
-"""Locally optimal subspace descent reaches the optimum of ADMM without its
-eigenbasis.
-"""
+"""Locally optimal subspace descent reaches the optimum without an eigenbasis."""
 
 import numpy as np
 import pytest
@@ -22,9 +20,7 @@ ROBUST = [TraceNorm(1.0), L12(0.5)]
 
 
 def wide(sparse=True, weights=False, seed=0):
-    """Return two common directions, three separate tasks, and a feature that is large
-    everywhere.
-    """
+    """Return two common directions, three separate tasks and one large feature."""
     rng = np.random.default_rng(seed)
     n, d, T = 80, 60, 12
     X = rng.normal(size=(n, d))

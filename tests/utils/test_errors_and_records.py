@@ -1,6 +1,4 @@
-"""Errors pass unchanged between processes; invalid records, and values that JSON
-lacks.
-"""
+"""Errors pass between processes; invalid records; values that JSON lacks."""
 
 import json
 import pickle

@@ -1,6 +1,4 @@
-"""YAML files: locations of all values, plain data only, every error with its
-location.
-"""
+"""YAML files: locations of all values, plain data only, errors with locations."""
 
 import json
 

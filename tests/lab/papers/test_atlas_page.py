@@ -85,9 +85,7 @@ def values(artefact):
 
 @lru_cache
 def lines():
-    """Return table, kind, number of rows, seed and the quantities of each finished job
-    of atlas/gain.
-    """
+    """Return the table, options and quantities of each job of atlas/gain."""
     records = []
     kinds = (
         pd.read_csv(ROOT / "configs" / "atlas" / "gains.csv", comment="#")
@@ -124,9 +122,7 @@ def real():
 
 @lru_cache
 def of_methods():
-    """Return each multi-task method in each job, with its gain over single-task
-    models.
-    """
+    """Return each multi-task method in each job, with its gain over single tasks."""
     records = []
     for label in run("gain").datasets:
         for method in run("gain").methods:
@@ -384,9 +380,7 @@ def test_ranks_with_several_targets_and_of_simulated_tables_match_the_run():
 
 @lru_cache
 def mixed():
-    """Return the runs of the statistical packages, and those fitted by all of them, by
-    model.
-    """
+    """Return the runs of the statistical packages, and their common ones, by model."""
     frame = pd.read_csv(RESULTS / "mixed_models.csv", comment="#").set_index(
         ["table", "rows", "seed"]
     )

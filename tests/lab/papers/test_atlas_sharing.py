@@ -1,6 +1,4 @@
-"""The second edition of the atlas: paired learners, means over tables, and its
-registered files.
-"""
+"""The second edition of the atlas: paired learners, means over tables, its files."""
 
 import csv
 import math

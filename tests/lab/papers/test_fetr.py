@@ -1,6 +1,4 @@
-"""Analyses of relationship learning: results, errors, and the audit of the printed
-table.
-"""
+"""Analyses of relationship learning: results, errors, audit of the printed table."""
 
 from decimal import Decimal
 

@@ -1,6 +1,4 @@
-"""The numbers of the FETR experiments on the real data against plain numpy, one
-split each.
-"""
+"""The FETR experiments on the real data against plain numpy, one split each."""
 
 import gzip
 import os
@@ -39,9 +37,7 @@ def matrix(name, tmp_path):
 
 
 def record(experiment, method, tmp_path):
-    """Compute one method of an experiment under its main interpretation; return its
-    first split.
-    """
+    """Return the first split of a method under the main interpretation."""
     run_plan = plan(
         load_experiment(experiment, profile="quick"),
         output=tmp_path,
@@ -137,9 +133,7 @@ def test_the_learning_curve_of_least_squares_on_sarcos_is_reproduced(sarcos):
 
 
 def leave_one_out_ridge(X, y, alphas):
-    """Return the ridge solution of the parameter with the smallest leave-one-out
-    error.
-    """
+    """Return the ridge solution with the smallest leave-one-out error."""
     mean, level = X.mean(axis=0), y.mean()
     A, b = X - mean, y - level
     best = (np.inf, None)

@@ -136,9 +136,7 @@ def test_the_audit_has_numbers_a_table_and_sentences(audits):
 
 
 def test_consistent_tables_have_no_discrepancy():
-    """Tables computed from random accuracies pass the audit; with one changed digit
-    they fail.
-    """
+    """Tables of random accuracies pass the audit; with one changed digit they fail."""
     rng = np.random.default_rng(0)
     methods = list(read_published(20).accuracy.columns)
     accuracy = pd.DataFrame(rng.uniform(50, 99, (5, 8)).round(2), columns=methods)

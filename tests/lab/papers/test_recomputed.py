@@ -1,6 +1,4 @@
-"""Numbers behind verdicts, recomputed with only NumPy, SciPy and scikit-learn on one
-split each.
-"""
+"""Numbers behind verdicts, recomputed with public packages on one split each."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -227,9 +225,7 @@ def steps_of_kernel_solver(X, y, task, M):
 
 
 def sweeps_of_ascent(X, y, task, M, exact):
-    """Run Algorithm 1: sweeps over the rows in random order; the printed step lacks
-    M_tt.
-    """
+    """Run Algorithm 1: random sweeps over the rows; the printed step lacks M_tt."""
     Z, rng = X * y[:, None], np.random.default_rng(0)
     alpha, V = np.zeros(len(y)), np.zeros((len(M), X.shape[1]))
     curvature = np.sum(X**2, axis=1) * (np.diag(M)[task] if exact else 1.0)
@@ -319,18 +315,14 @@ def test_the_recorded_ratio_on_landmine_follows_from_its_job_and_decides_the_cla
 
 
 def clipped(moment, count):
-    """Minimize tr(S A) - count log|S| over S with eigenvalues in [0.01, 100]; return S
-    and log|S|.
-    """
+    """Minimize tr(S A) - count log|S|, eigenvalues in [0.01, 100]; return S, log|S|."""
     values, vectors = np.linalg.eigh(moment)
     best = np.clip(count / np.maximum(values, 1e-300), 0.01, 100)
     return (vectors * best) @ vectors.T, np.log(best).sum()
 
 
 def objectives_of_fetr(G, R, yy, eta, rho, rounds):
-    """Minimize in turn over W, S1 and S2; return the objectives and the last fit
-    term.
-    """
+    """Minimize in turn over W, S1 and S2; return objectives and the last fit."""
     d, m = R.shape
     S1, S2, objectives = np.eye(d), np.eye(m), []
     for _ in range(rounds):

@@ -112,9 +112,7 @@ def test_checks_convert_to_a_list():
 
 
 def test_a_quantity_with_a_phrase_has_one_meaning_in_all_analyses():
-    """`spoken` uses only the name, so two analyses must not use it with different
-    meanings.
-    """
+    """`spoken` uses only the name, so it has one meaning in all analyses."""
     stored = json.loads(registry_data.INTERFACES)
     meanings: dict[str, set[str]] = {}
     declared = [entry.get("declaration") for entry in stored.values()]

@@ -77,9 +77,7 @@ def as_list(value: Any) -> list[Any]:
 def stop(
     rows: list[MethodResult], check: dict[str, Any], config: dict[str, Any]
 ) -> MethodResult:
-    """Mark rows as runs that were stopped; return the row of the method that they are
-    compared with.
-    """
+    """Mark rows as stopped runs; return the row that they are compared with."""
     stopped = check["stopped"]
     params = {method["label"]: method["params"] for method in config["methods"]}
     for row in rows:
@@ -234,9 +232,7 @@ LOWER = ("nmse", "nmse_all")
 
 
 def rows_touched(run: Run, check: dict[str, Any]) -> list[str]:
-    """Return the labels of the data sets of a check; a group of data sets is
-    expanded.
-    """
+    """Return the labels of the data sets of a check, with groups expanded."""
     named = as_list(check.get("dataset")) or list(run.datasets)
     ids = {label: run.datasets[label].get("id") for label in run.datasets}
     return [
@@ -271,9 +267,7 @@ def wanted(check: dict[str, Any], methods: list[str], good: bool) -> dict[str, f
 def with_value(
     record: Record, quantity: str, value: float, trial: int, lower: bool
 ) -> Record:
-    """Return a finished record with another number, slightly different in each split
-    and task.
-    """
+    """Return a finished record with another number, which varies by split and task."""
     value = value + 1e-6 * trial * value if not lower else 1 - value + 1e-6 * trial
     names = (
         [quantity]

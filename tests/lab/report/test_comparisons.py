@@ -516,9 +516,7 @@ def test_groups_are_found_by_name():
 
 
 def stopped(seconds, of="A", other=None, limit=20, **stopped):
-    """Return whether the number of A is a bound (True), a number (False) or decides
-    nothing (None).
-    """
+    """Return whether A is a bound (True), a number (False) or undecided (None)."""
     rows = [
         made(
             "alpha",

@@ -1,6 +1,4 @@
-"""An untrusted results folder: names inject nothing, keys stay inside, damage causes
-clear errors.
-"""
+"""An untrusted results folder: injected names, outside keys, damage."""
 
 import json
 import re

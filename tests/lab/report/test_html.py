@@ -1,6 +1,4 @@
-"""The HTML report is complete, escaped, self-contained, and opens in a browser if
-available.
-"""
+"""The HTML report is complete, escaped, self-contained, and opens in a browser."""
 
 from __future__ import annotations
 
@@ -66,9 +64,7 @@ class Checker(HTMLParser):
 
 @pytest.fixture(scope="module")
 def swept(folder_maker, tmp_path_factory):
-    """Return a run with an axis, claims, references, a failure and text that must be
-    escaped.
-    """
+    """Return a run with an axis, claims, references, a failure and markup."""
     maker = folder_maker(tmp_path_factory.mktemp("html"))
     maker.info["kind"] = "sweep"
     maker.info["title"] = "A <table> & more"
@@ -269,9 +265,7 @@ def test_the_output_may_be_a_file(maker, tmp_path):
 
 
 def browse(path, width, tmp_path) -> tuple[str, str]:
-    """Open a file in headless Chromium; return the page after its script and the
-    console output.
-    """
+    """Open a file in headless Chromium; return the page and the console output."""
     options = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
     options += " --disable-component-update --disable-sync --dump-dom --enable-logging=stderr --virtual-time-budget=2000"
     command = [

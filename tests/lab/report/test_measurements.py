@@ -41,9 +41,7 @@ def curve(y, x=(0.0, 1.0, 2.0), **fields):
 
 @pytest.fixture
 def trace(maker):
-    """Return two repeats of two methods, a published curve of one of them and of a
-    third method.
-    """
+    """Return two repeats of two methods, and two published curves."""
     maker.measure("trace", ["seconds_to_1e-4"], repeats=2)
     for method, factor in (("DCD", 1.0), ("MTK", 10.0)):
         for trial in range(2):

@@ -53,9 +53,7 @@ def packed(output):
 
 @pytest.fixture
 def halves(maker, tmp_path):
-    """Return outputs of the complete run and of two parts; the second has a search and
-    stored scores.
-    """
+    """Return outputs of the complete run and of two parts, one with a search."""
     maker.fill()
     maker.search("alpha", "One Norm", 1, {"alpha": [1, 2]}, [0.5, 0.4])
     scores = np.arange(3, dtype=np.float32)

@@ -79,9 +79,7 @@ FILES = {
 
 
 def paths_of(value, depth=4, path=()):
-    """Yield the paths of the parts of a value; only the first ones of lists and of long
-    mappings.
-    """
+    """Yield the paths of the parts of a value, only the first of long ones."""
     if path:
         yield path
     parts = (

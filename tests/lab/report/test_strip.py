@@ -21,9 +21,7 @@ from mtlrun.tables.squares import SQUARE_COLOURS, SQUARE_SIGNS
 
 @pytest.fixture
 def judged(maker):
-    """Return a results folder with one run: a claim that holds, one that fails, one
-    without data.
-    """
+    """Return results with a claim that holds, one that fails, one without data."""
     better = {"kind": "order", "quantity": "auc", "methods": ["APG-RMTL", "One Norm"]}
     worse = {**better, "methods": better["methods"][::-1]}
     absent = {**better, "methods": ["LADM-DC-RMTL-10%", "One Norm"]}
