@@ -148,7 +148,7 @@ def test_half_the_loss_everywhere_is_a_gain_of_one_half_without_error():
 
 def test_the_auc_counts_pairs_within_a_test_part():
     y = np.where(RNG.random(60) < 0.4, 1.0, -1.0)
-    first, two = (
+    first, second = (
         RNG.normal(size=60) + y,
         np.round(RNG.normal(size=60) + 0.5 * y),
     )  # With ties
@@ -157,7 +157,7 @@ def test_the_auc_counts_pairs_within_a_test_part():
     sums = np.full((3, 60), np.nan)
     for part in range(3):
         rows = np.flatnonzero(parts == part)
-        for k, scores in enumerate((first, two)):
+        for k, scores in enumerate((first, second)):
             sums[k, rows], sums[2, rows] = concordances(
                 y[rows], scores[rows], row_index, rows
             )
@@ -167,7 +167,7 @@ def test_the_auc_counts_pairs_within_a_test_part():
         wins, pairs, groups = np.zeros(2), 0, {}
         for i, j in itertools.product(range(60), range(60)):
             if ids[i] == ids[j] == t and parts[i] == parts[j] and y[i] > 0 > y[j]:
-                d = [float(s[i] > s[j]) + 0.5 * (s[i] == s[j]) for s in (first, two)]
+                d = [float(s[i] > s[j]) + 0.5 * (s[i] == s[j]) for s in (first, second)]
                 wins, pairs = wins + d, pairs + 1
                 groups[i, j] = d[0] - d[1]
         gains.append((wins[0] - wins[1]) / pairs)

@@ -280,12 +280,12 @@ def test_the_p_value_of_a_pair_does_not_depend_on_the_list_of_methods():
 
 
 def test_strategies_are_selected_by_inner_scores_in_each_split():
-    first, two = entry("A", MULTITASK, 1.0, WHERE), entry("B", MULTITASK, 2.0, WHERE)
+    first, second = entry("A", MULTITASK, 1.0, WHERE), entry("B", MULTITASK, 2.0, WHERE)
     first.inner = {s: float(s) for s in range(10)}
-    two.inner = dict.fromkeys(range(10), 4.5)
-    strategy = Strategy.of([first, two], range(10))
+    second.inner = dict.fromkeys(range(10), 4.5)
+    strategy = Strategy.of([first, second], range(10))
     assert [strategy.selected[s] for s in range(10)] == ["A"] * 5 + ["B"] * 5
-    np.testing.assert_array_equal(strategy.losses[7], two.losses[7])
+    np.testing.assert_array_equal(strategy.losses[7], second.losses[7])
 
 
 def test_a_forest_with_several_outputs_never_counts_as_multi_task_learning():
@@ -428,8 +428,8 @@ def test_the_report_has_numbers_and_sentences():
 
 
 def test_without_a_multi_task_method_the_next_step_is_to_name_one():
-    made = board(WHERE, *three(0.9)[:2])
-    (text,) = next_steps(made)
+    leaderboard = board(WHERE, *three(0.9)[:2])
+    (text,) = next_steps(leaderboard)
     assert "--methods" in text
     assert "Alone" in text
     assert "--methods" not in " ".join(next_steps(board(WHERE, *three(0.9))))
@@ -464,10 +464,10 @@ def test_rounding_errors_are_ties():
     assert math.isclose(leaderboard.answer.gain.pvalue, 1.0)
 
 
-def with_folds(made, *fold_losses):
-    made.fold_losses = {split: list(fold_losses) for split in range(10)}
-    made.inner = dict.fromkeys(range(10), float(np.mean(fold_losses)))
-    return made
+def with_folds(method, *fold_losses):
+    method.fold_losses = {split: list(fold_losses) for split in range(10)}
+    method.inner = dict.fromkeys(range(10), float(np.mean(fold_losses)))
+    return method
 
 
 @pytest.mark.parametrize(

@@ -88,10 +88,11 @@ def test_integer_weights_equal_repeated_rows_in_a_gain_of_the_auc(is_ragged):
         )
     assert_same_gain(*auc_gains, with_error=True)
     for task in range(N_TASKS):
-        mine = task == IDS if is_ragged else (slice(None), task)
+        task_index = task == IDS if is_ragged else (slice(None), task)
         weights = WEIGHTS[task == IDS] if is_ragged else WEIGHTS
         by_hand = [
-            roc_auc_score(y[mine], s[mine], sample_weight=weights) for s in scores
+            roc_auc_score(y[task_index], s[task_index], sample_weight=weights)
+            for s in scores
         ]
         assert auc_gains[0].tasks[task] == pytest.approx(by_hand[0] - by_hand[1])
 

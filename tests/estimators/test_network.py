@@ -175,11 +175,11 @@ class TestTraining:
         torch.manual_seed(5)
         expected = torch.rand(3).tolist()
         torch.manual_seed(5)
-        first, two = (
+        first, second = (
             MTNetwork(hidden=(8,), max_iter=3).fit(X, Y).predict(X) for _ in range(2)
         )
         assert torch.rand(3).tolist() == expected
-        assert_array_equal(first, two)
+        assert_array_equal(first, second)
         other = MTNetwork(hidden=(8,), max_iter=3, random_state=1).fit(X, Y)
         assert np.any(other.predict(X) != first)
 

@@ -90,12 +90,12 @@ def test_the_covariance_minimizes_its_trace_term():
 def test_more_rows_give_the_covariance_of_all_rows(cls, variant):
     X, Y, _ = problem()
     model = cls(variant=variant, **TIGHT)
-    all_rows = clone(model).fit(X, Y)
+    full_fit = clone(model).fit(X, Y)
     for rows in (slice(0, 15), slice(15, None)):
         model.partial_fit(X[rows], Y[rows])
     name = "feature_covariance_" if cls is MTFL else "task_covariance_"
-    assert_allclose(getattr(model, name), getattr(all_rows, name), atol=1e-6)
-    assert_allclose(model.coef_, all_rows.coef_, atol=1e-6)
+    assert_allclose(getattr(model, name), getattr(full_fit, name), atol=1e-6)
+    assert_allclose(model.coef_, full_fit.coef_, atol=1e-6)
 
 
 def test_without_the_trace_term_it_is_ridge():

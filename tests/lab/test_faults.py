@@ -142,9 +142,9 @@ def test_a_faulty_disk_ends_the_run_with_a_remedy_and_the_rest_is_computed_later
     ]
 
 
-def computed(made, **options):
+def computed(run_plan, **options):
     stream = io.StringIO()
-    summary = run(made, progress=PlainProgress(stream), **options)
+    summary = run(run_plan, progress=PlainProgress(stream), **options)
     return summary, stream.getvalue()
 
 

@@ -227,9 +227,9 @@ def test_runs_with_interpretations_are_merged_by_interpretation(file, tmp_path):
     experiment = load_experiment(file, profile="small")
     for output, reading in (("one", "half"), ("two", "all")):
         run(plan(experiment, interpretation=reading, output=tmp_path / output))
-    first, two = (
+    first, second = (
         experiment.folder(tmp_path / "one"),
         experiment.folder(tmp_path / "two"),
     )
-    assert merge(first, two).copied == 8
-    assert merge(first, two).copied == 0
+    assert merge(first, second).copied == 8
+    assert merge(first, second).copied == 0

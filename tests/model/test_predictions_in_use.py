@@ -117,8 +117,8 @@ def test_a_single_row_is_predicted_as_in_a_batch(schools):
     new = rows().drop(columns=["y", "z"])
     batch = loaded.predict_table(new)
     for position in (0, 40, 89):
-        single_row = loaded.predict_table(new.iloc[[position]])
-        assert single_row["prediction"].iloc[0] == pytest.approx(
+        alone = loaded.predict_table(new.iloc[[position]])
+        assert alone["prediction"].iloc[0] == pytest.approx(
             batch["prediction"].iloc[position]
         )
 

@@ -221,8 +221,8 @@ def test_refit_changes_the_model_and_not_the_numbers(run):
     plain, again = run(), run("refit=true", force=True)
     assert plain.result["per_task"] == again.result["per_task"]
     data = load_dataset("simulated-fetr", n=80, d=5, m=3)
-    all_rows = IndependentRidge(alpha=2.0).fit(data.X, data.y)
-    assert_allclose(load_model(again.folder).scores(data.X), all_rows.predict(data.X))
+    full_fit = IndependentRidge(alpha=2.0).fit(data.X, data.y)
+    assert_allclose(load_model(again.folder).scores(data.X), full_fit.predict(data.X))
 
 
 def test_the_first_fold_of_a_kfold_split_is_tested(run):

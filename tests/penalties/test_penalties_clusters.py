@@ -106,9 +106,9 @@ def test_rows_of_any_size_are_clustered_separately(scale):
         * np.random.default_rng(1).uniform(0.01, 10, size=(50, 1))
     )
     p = FeatureClusters(0.1, 1e-9)
-    all_rows = p.prox(W, scale)
+    together = p.prox(W, scale)
     alone = np.vstack([p.prox(row[None], scale) for row in W])
-    assert_allclose(all_rows, alone, atol=1e-10 * scale)
+    assert_allclose(together, alone, atol=1e-10 * scale)
 
 
 def test_a_strong_penalty_makes_rows_equal():

@@ -360,11 +360,11 @@ def test_statistics_of_chunks_have_the_likelihood_of_the_rows(layout, intercept)
     assert_allclose(a.scale, b.scale, rtol=1e-9)
     assert_allclose(rows.n, sums.n)
     for name in ("scalar", "diagonal"):
-        first, two = (
+        first, second = (
             fit_covariance(HierarchicalProblem(d, np.arange(d.p), intercept), name)
             for d in (rows, sums)
         )
-        assert first.criterion == pytest.approx(two.criterion, rel=1e-8)
+        assert first.criterion == pytest.approx(second.criterion, rel=1e-8)
 
 
 def test_a_weight_of_two_equals_a_repeated_row():

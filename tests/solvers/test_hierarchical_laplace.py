@@ -101,18 +101,18 @@ def test_the_value_consists_of_height_and_curvature_at_the_mode():
     A = np.column_stack([np.ones(len(y)), (X - X.mean(axis=0)) / X.std(axis=0)])
     inverse, expected = np.linalg.inv(Theta), 0.0
     for t in range(5):
-        mine = ids == t
+        in_task = ids == t
 
-        def cost(u, mine=mine):
-            odds = A[mine] @ (mu + u)
+        def cost(u, in_task=in_task):
+            odds = A[in_task] @ (mu + u)
             return (
-                -log_expit(np.where(y[mine] > 0, odds, -odds)).sum()
+                -log_expit(np.where(y[in_task] > 0, odds, -odds)).sum()
                 + 0.5 * u @ inverse @ u
             )
 
         mode = minimize(cost, np.zeros(3), tol=1e-14).x
-        p = expit(A[mine] @ (mu + mode))
-        curvature = inverse + (A[mine].T * (p * (1 - p))) @ A[mine]
+        p = expit(A[in_task] @ (mu + mode))
+        curvature = inverse + (A[in_task].T * (p * (1 - p))) @ A[in_task]
         expected += (
             2 * cost(mode)
             + np.linalg.slogdet(Theta)[1]

@@ -173,11 +173,11 @@ def test_least_used_rows_leave_the_cache():
 def test_single_classes_zero_costs_zero_rows_and_duplicates_are_handled(precompute):
     designs, y, cost = problem()
     coupling = couple_tasks(GRAPHS["all"])
-    single_row = solve_without_intercept(
+    single_class = solve_without_intercept(
         designs, coupling, np.ones(len(y)), cost, precompute=precompute, **EXACT
     )
     assert (
-        gap_of(designs, coupling, np.ones(len(y)), cost, single_row.info["alpha"])
+        gap_of(designs, coupling, np.ones(len(y)), cost, single_class.info["alpha"])
         <= 1e-9
     )
     cost[::3] = 0.0

@@ -195,16 +195,18 @@ def test_the_page_counts_the_computed_jobs():
 
 def test_the_summary_of_groups_matches_the_run():
     groups = settings()[settings()["kind"] == "groups"]
-    mine = of_methods()[
+    group_gains = of_methods()[
         (of_methods()["kind"] == "groups")
         & (of_methods()["method"] == "HierarchicalMTL")
     ]
-    means = mine.groupby(["table", "rows"])["over_alone"].mean()
+    means = group_gains.groupby(["table", "rows"])["over_alone"].mean()
     assert (means > 0).all()
     assert says(
-        f"larger in none of {len(means)} settings, that of a single seed in {(mine['over_alone'] < 0).sum()} of"
+        f"larger in none of {len(means)} settings, that of a single seed in {(group_gains['over_alone'] < 0).sum()} of"
     )
-    assert says(f"in {(mine['over_alone'] < 0).sum()} of {len(mine)}. With")
+    assert says(
+        f"in {(group_gains['over_alone'] < 0).sum()} of {len(group_gains)}. With"
+    )
     few, many = (
         gained(groups[groups["rows"] <= 10]),
         gained(groups[groups["rows"] >= 20]),
@@ -221,7 +223,7 @@ def test_the_summary_of_groups_matches_the_run():
 
 def test_the_summary_of_targets_matches_the_run():
     targets = settings()[settings()["kind"] == "targets"]
-    mine = method_means()[
+    target_gains = method_means()[
         (method_means()["kind"] == "targets")
         & (method_means()["method"] == "HierarchicalMTL")
     ]
@@ -229,7 +231,7 @@ def test_the_summary_of_targets_matches_the_run():
         f"gained in {percent((targets['gain'] > 0).mean())} of {len(targets)} settings"
     )
     assert says(
-        f"single-task models in {(mine['over_alone'] < 0).sum()} of {len(mine)}."
+        f"single-task models in {(target_gains['over_alone'] < 0).sum()} of {len(target_gains)}."
     )
 
 
@@ -253,8 +255,13 @@ def test_gains_by_rows_per_task_match_the_run():
 def test_gains_by_kind_of_table_match_the_run():
     wanted = []
     for kind, name in KINDS.items():
-        stored, mine = values("curve")[name], settings()[settings()["kind"] == kind]
-        assert stored["median"] == pytest.approx(mine["gain"].median(), rel=1e-3)
+        stored, kind_settings = (
+            values("curve")[name],
+            settings()[settings()["kind"] == kind],
+        )
+        assert stored["median"] == pytest.approx(
+            kind_settings["gain"].median(), rel=1e-3
+        )
         shares = [percent(stored[q]) for q in ("gained", "clearly", "clearly_not")]
         wanted.append(
             [name, f"{stored['settings']:g}", *shares, percent(stored["median"], 1)]
@@ -325,8 +332,8 @@ def test_negative_transfer_matches_the_run():
     assert says(
         f"the other methods {100 * others.min():.0f} to {percent(others.max())}; all of its losses are on several"
     )
-    mine = means[(means["method"] == "HierarchicalMTL") & (means["over_alone"] < 0)]
-    assert set(mine["kind"]) == {"targets"}
+    losses = means[(means["method"] == "HierarchicalMTL") & (means["over_alone"] < 0)]
+    assert set(losses["kind"]) == {"targets"}
 
 
 @lru_cache
@@ -405,7 +412,7 @@ def test_mixed_models_match_the_run():
     for model, name in (("intercept", "random intercept"), ("slopes", "random slopes")):
         attempted, finished = asked_of(model), fitted_by_all(model)
         for tool in ("mtlrun", "statsmodels", "lme4"):
-            mine, tool_runs = (
+            finished_runs, tool_runs = (
                 finished[finished["tool"] == tool],
                 attempted[attempted["tool"] == tool],
             )
@@ -413,8 +420,8 @@ def test_mixed_models_match_the_run():
                 [name, tool, f"{tool_runs['error'].notna().sum()} of {len(tool_runs)}"]
             )
             wanted[-1] += [
-                percent(mine["gain"].median(), 1),
-                f"{mine['seconds'].median():.2f}",
+                percent(finished_runs["gain"].median(), 1),
+                f"{finished_runs['seconds'].median():.2f}",
             ]
     assert table("model") == wanted
     chosen = [

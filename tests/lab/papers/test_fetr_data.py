@@ -163,10 +163,13 @@ def test_stl_on_school_trained_on_two_tenths_is_reproduced(tmp_path):
     X = (X - X[train].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     task_errors = []
     for t in range(139):
-        mine, others = train[student[train] == t], test[student[test] == t]
-        w, b = leave_one_out_ridge(X[mine], y[mine], [10.0**k for k in range(-5, 3)])
+        task_train, task_test = train[student[train] == t], test[student[test] == t]
+        w, b = leave_one_out_ridge(
+            X[task_train], y[task_train], [10.0**k for k in range(-5, 3)]
+        )
         task_errors.append(
-            np.mean((X[others] @ w + b - y[others]) ** 2) / np.var(y[student == t])
+            np.mean((X[task_test] @ w + b - y[task_test]) ** 2)
+            / np.var(y[student == t])
         )
     result = record("fetr/school", "STL", tmp_path)
     assert result.counts["n_train"] == len(train) < 0.2 * 15362

@@ -44,7 +44,7 @@ def plane():
 
 @pytest.mark.parametrize("profile", ["smoke", "demo", "quick", "full"])
 def test_table_2_consists_of_jobs_of_table_1(profile):
-    table1, two = (
+    table1, table2 = (
         load_experiment(f"mtmkl/{name}", profile=profile).spec
         for name in ("table1", "table2")
     )
@@ -60,13 +60,13 @@ def test_table_2_consists_of_jobs_of_table_1(profile):
         "sweep",
         "methods",
     ):
-        assert getattr(table1, section) == getattr(two, section)
+        assert getattr(table1, section) == getattr(table2, section)
     assert [c.id for c in table1.claims] == ["mtmkl-1", "mtmkl-9", "mtmkl-10"]
-    assert [c.id for c in two.claims][:2] == [
+    assert [c.id for c in table2.claims][:2] == [
         "mtmkl-2",
         "mtmkl-2-clustered",
     ]
-    assert table1.statistics.control == two.statistics.control == "Proposed"
+    assert table1.statistics.control == table2.statistics.control == "Proposed"
 
 
 def test_the_quick_profile_has_few_values_per_parameter_and_three_runs():
@@ -87,12 +87,12 @@ def test_the_quick_profile_has_few_values_per_parameter_and_three_runs():
     ]
     metrics_by_dataset = {d.name: d.metrics for d in spec.datasets if d.metrics}
     assert metrics_by_dataset == {"Landmine": ["balanced_accuracy", "auc"]}
-    plain, metrics_by_dataset = (
-        [r for r in spec.reference if (r.quantity == "accuracy") == plain]
-        for plain in (True, False)
+    accuracies, other_metrics = (
+        [r for r in spec.reference if (r.quantity == "accuracy") == is_accuracy]
+        for is_accuracy in (True, False)
     )
-    assert not any(r.dataset.startswith("Landmine") for r in plain)
-    assert {r.dataset for r in metrics_by_dataset} <= {
+    assert not any(r.dataset.startswith("Landmine") for r in accuracies)
+    assert {r.dataset for r in other_metrics} <= {
         f"Landmine (training part {part})" for part in (0.1, 0.2, 0.5)
     }
 
@@ -410,12 +410,14 @@ def test_tasks_learned_together_match_models_of_a_few_tasks(plane):
             )
             for t in half:
                 for name, part in (("validation", validation), ("test", test)):
-                    mine = part[plane.task_id[part] == t]
+                    task_part = part[plane.task_id[part] == t]
                     predicted = model.predict(
-                        plane.X[mine],
-                        task_id=np.full(len(mine), np.sort(half).tolist().index(t)),
+                        plane.X[task_part],
+                        task_id=np.full(
+                            len(task_part), np.sort(half).tolist().index(t)
+                        ),
                     )
-                    right[name, t] = np.mean(predicted == plane.y[mine])
+                    right[name, t] = np.mean(predicted == plane.y[task_part])
         scores[C, lam] = [
             np.mean([right[name, t] for t in range(4)])
             for name in ("validation", "test")

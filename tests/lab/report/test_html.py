@@ -113,12 +113,12 @@ def swept(folder_maker, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def made(swept):
+def page_text(swept):
     return html_report(build_report(swept.write()))
 
 
-def test_the_page_is_complete(made):
-    page = Checker(made)
+def test_the_page_is_complete(page_text):
+    page = Checker(page_text)
     assert page.wrong == []
     assert page.open == []
     assert len(page.ids) == len(set(page.ids)), (
@@ -135,30 +135,30 @@ def test_the_page_is_complete(made):
         "mtlrun reproduce",
     ]
     words += ["f" * 16, "a" * 64, "cells/alpha_(t_2)-APG-...", "Traceback"]
-    assert [word for word in words if word not in made] == []
+    assert [word for word in words if word not in page_text] == []
 
 
-def test_text_of_users_is_escaped(made):
-    assert "<script>alert(1)" not in made
-    assert "&lt;script&gt;alert(1)" in made
-    assert "DC &lt;b&gt;fast" in made
-    assert "<title>A &lt;table&gt; &amp; more</title>" in made
+def test_text_of_users_is_escaped(page_text):
+    assert "<script>alert(1)" not in page_text
+    assert "&lt;script&gt;alert(1)" in page_text
+    assert "DC &lt;b&gt;fast" in page_text
+    assert "<title>A &lt;table&gt; &amp; more</title>" in page_text
 
 
-def test_no_external_resources_are_loaded(made):
-    assert all(address.startswith("data:") for address in Checker(made).loads)
-    assert "@import" not in made
-    assert not re.search(r"url\((?!#)", made)
+def test_no_external_resources_are_loaded(page_text):
+    assert all(address.startswith("data:") for address in Checker(page_text).loads)
+    assert "@import" not in page_text
+    assert not re.search(r"url\((?!#)", page_text)
 
 
-def test_the_page_is_reproducible(swept, made):
-    assert render(build_report(swept.folder), "html") == made
+def test_the_page_is_reproducible(swept, page_text):
+    assert render(build_report(swept.folder), "html") == page_text
 
 
-def test_numbers_are_sorted_by_value_and_not_as_text(made):
+def test_numbers_are_sorted_by_value_and_not_as_text(page_text):
     assert re.search(
         r'data-value="0\.71" title="0\.71"><a class="ours best" href="#cell-0">0\.7100 ± 0\.0141',
-        made,
+        page_text,
     )
 
 
@@ -304,8 +304,8 @@ document.title = JSON.stringify({ up, down, first, second, ...size });
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 @pytest.mark.parametrize("width", [1200, 500])
-def test_the_page_works_in_a_browser(made, tmp_path, width):
-    path, page = tmp_path / "report.html", made
+def test_the_page_works_in_a_browser(page_text, tmp_path, width):
+    path, page = tmp_path / "report.html", page_text
     path.write_text(page.replace("</body>", f"{TRIAL}</body>"), encoding="utf-8")
     dom, console = browse(path, width, tmp_path)
     assert console == ""
