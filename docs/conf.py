@@ -42,7 +42,6 @@ html_static_path = ["static", str(MATHJAX)]
 html_css_files = ["site.css"]
 html_js_files = ["pages.js"]
 html_search_scorer = str(Path(__file__).with_name("search_scorer.js"))
-html_sidebars = {"atlas": []}  # a page without a section has nothing to navigate
 html_show_sourcelink = False
 smartquotes_action = "qe"  # no dashes: options of commands keep their two hyphens
 html_copy_source = False

@@ -3,9 +3,10 @@
 
 ``python scripts/atlas_pairs.py results/atlas/pairs/quick`` writes
 ``configs/atlas/pairs.csv``, with a line per table, seed, learner, number of rows and
-method. A run of ``atlas/verdicts`` makes ``configs/atlas/verdicts.csv``, with a line
-per table and seed. Unfinished runs make shorter files. Kind, family and source of the
-tables are those of ``configs/atlas/tables.csv``; simulated tables are a kind of their
+method, and ``configs/atlas/similar.csv``, with the gains that `compare` shows for tables
+like the user's. A run of ``atlas/verdicts`` makes ``configs/atlas/verdicts.csv``, with a
+line per table and seed. Unfinished runs make shorter files. Kind, family and source of
+the tables are those of ``configs/atlas/tables.csv``; simulated tables are a kind of their
 own.
 """
 
@@ -13,15 +14,20 @@ from __future__ import annotations
 
 import argparse
 import csv
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
+from mtlrun.comparison.atlas import SIMILAR
 from mtlrun.engine.analysis import published_path
 from mtlrun.engine.record import Record
+from mtlrun.engine.stored import PROVENANCE
 from mtlrun.lab.papers.atlas.pairs import COLUMNS, DECISIONS
-from mtlrun.lab.papers.atlas.sharing import PAIRS, VERDICTS
+from mtlrun.lab.papers.atlas.sharing import PAIRS, VERDICTS, gains_as_in_compare
 from mtlrun.lab.report.run import Run, read_run, results_of
 from mtlrun.utils.io import configs_dir
 
@@ -29,6 +35,18 @@ from mtlrun.utils.io import configs_dir
 TABLES = "atlas/tables.csv"
 #: The same for simulated tables.
 SIMULATED = {"kind": "simulated", "family": "simulated", "source": "", "fresh": "0"}
+#: Columns of the file of gains that `compare` reads.
+GAIN_COLUMNS = (
+    "table",
+    "kind",
+    "rows",
+    "seed",
+    "over_independent",
+    "over_pooled",
+    "rows_per_task",
+    "tasks",
+    "features",
+)
 #: Columns that say what a table is.
 DESCRIPTION = ("table", "kind", "family", "source", "fresh")
 
@@ -77,8 +95,52 @@ def verdict_lines(run: Run) -> Iterator[list[Any]]:
         yield [*description, seed, record.params["rows"], decision, *numbers]
 
 
+def similar_lines(run: Run, pairs_file: Path) -> Iterator[list[Any]]:
+    """Yield the lines of `SIMILAR`, the names of the columns first.
+
+    Parameters
+    ----------
+    run : Run
+    pairs_file : Path
+        File with the lines of the run.
+    """
+    counts = {}
+    for description, _, record in described_records(run):
+        counts[description[0]] = record.counts
+    lines = pd.read_csv(pairs_file, comment="#", dtype={"table": str})
+    yield [*GAIN_COLUMNS]
+    for row in gains_as_in_compare(lines).to_dict("records"):
+        gains = []
+        for name in ("over_independent", "over_pooled"):
+            gains.append("" if row[name] != row[name] else f"{row[name]:.4g}")
+        sizes = counts[row["table"]]
+        yield [
+            *(row[name] for name in ("table", "kind", "rows", "seed")),
+            *gains,
+            row["rows"],
+            sizes["n_tasks"],
+            sizes["n_features"],
+        ]
+
+
+def last_day(run: Run) -> str:
+    """Return the day on which the run ended."""
+    provenance = json.loads((run.folder / PROVENANCE).read_text("utf-8"))
+    last = provenance["runs"][-1]
+    # A run that was interrupted has no end.
+    return str(last["finished"] or last["started"])[:10]
+
+
+def write(path: Path, comment: str, lines: Iterable[list[Any]]) -> None:
+    """Write lines as csv below a comment."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        file.write(f"# {comment}\n")
+        csv.writer(file, lineterminator="\n").writerows(lines)
+    sys.stdout.write(f"{path}\n")
+
+
 def main() -> None:
-    """Write the file of a run."""
+    """Write the files of a run."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -86,16 +148,15 @@ def main() -> None:
     parser.add_argument("--to", type=Path, help="file; default: that of the analyses")
     options = parser.parse_args()
     run = read_run(options.folder)
-    is_verdicts = run.info["id"] == "atlas/verdicts"
-    name = VERDICTS if is_verdicts else PAIRS
-    lines = list(verdict_lines(run) if is_verdicts else pair_lines(run))
-    path = options.to or configs_dir() / name
-    with path.open("w", encoding="utf-8", newline="") as file:
-        file.write(
-            f"# {run.info['id']}, profile {run.profile}; scripts/atlas_pairs.py\n"
-        )
-        csv.writer(file, lineterminator="\n").writerows(lines)
-    sys.stdout.write(f"{path}: {len(lines) - 1} lines\n")
+    made_by = f"{run.info['id']}, profile {run.profile}; scripts/atlas_pairs.py"
+    if run.info["id"] == "atlas/verdicts":
+        write(options.to or configs_dir() / VERDICTS, made_by, verdict_lines(run))
+        return
+    pairs_file = options.to or configs_dir() / PAIRS
+    write(pairs_file, made_by, pair_lines(run))
+    if options.to is None:
+        computed = f"computed until {last_day(run)}; {made_by}"
+        write(configs_dir() / SIMILAR, computed, similar_lines(run, pairs_file))
 
 
 if __name__ == "__main__":

@@ -9,12 +9,14 @@ from mtlrun.engine.analysis import published_path
 from mtlrun.errors import ConfigError
 from mtlrun.utils.io import read_text_file
 
-#: Gains on all tables.
+#: Gains of the first edition on all tables.
 GAINS = "atlas/gains.csv"
+#: Gains of the second edition, which a comparison shows for similar tables.
+SIMILAR = "atlas/similar.csv"
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
-def read_lines(name: str = GAINS) -> tuple[list[dict[str, str]], str]:
+def read_lines(name: str) -> tuple[list[dict[str, str]], str]:
     """Return the lines of a table of the atlas, and the day on which it was made.
 
     Raises
@@ -26,6 +28,7 @@ def read_lines(name: str = GAINS) -> tuple[list[dict[str, str]], str]:
     day = _DATE.search(lines[0]) if lines else None
     if day is None:
         raise ConfigError(
-            f"{name}:1: no date", "Make the file with scripts/atlas_tables.py."
+            f"{name}:1: no date",
+            "Make the file with scripts/atlas_tables.py or scripts/atlas_pairs.py.",
         )
     return list(csv.DictReader(lines[1:])), day.group()

@@ -20,7 +20,7 @@ from scipy import sparse
 from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 
-from mtlrun.comparison.atlas import read_lines
+from mtlrun.comparison.atlas import SIMILAR, read_lines
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.names import distinct
 from mtlrun.data.splits import WEIGHT
@@ -232,7 +232,7 @@ def tables_like(dataset: Dataset, train: float) -> str | None:
         None if the atlas has too few such tables.
     """
     try:
-        lines, day = read_lines()
+        lines, day = read_lines(SIMILAR)
     except ConfigError:
         # This installation lacks the file.
         return None
@@ -279,9 +279,9 @@ def _gains_by_distance(
             continue
         key = (line["table"], line["rows"])
         # Multi-task learning has to beat both alternatives, as in the verdict.
-        over_separate = float(line["over_independent"])
-        over_pooled = float(line["over_pooled"])
-        gains[key].append(min(over_separate, over_pooled))
+        over_both = [line["over_independent"], line["over_pooled"]]
+        # A table without one of the alternatives has an empty cell.
+        gains[key].append(min(float(gain) for gain in over_both if gain))
         sizes = np.log([float(line[name]) for name in SIZES])
         distances[key] = float(np.linalg.norm(sizes - log_sizes))
     mean_gains: dict[str, float] = {}

@@ -43,6 +43,7 @@ FAMILIES = (
     "clusters",
     "outliers",
     "unrelated",
+    "unrelated-scales",
     "sign-flipped",
 )
 
@@ -364,6 +365,8 @@ def simulate_families(
     * clusters: one of three directions;
     * outliers: as slopes, but every sixth task has a direction of its own;
     * unrelated: a direction of the task's own;
+    * unrelated-scales: the same, but tasks do not even share their scales. The length of w_t and the noise are
+      multiplied by exp(z) with z ~ N(0, 1), drawn anew for each task and each of the two, and y has a level ~ N(0, 1);
     * sign-flipped: one direction or, for half of the tasks, its opposite.
 
     Parameters
@@ -415,12 +418,22 @@ def simulate_families(
         "clusters": common[:, numbers % 3],
         "outliers": np.where(is_outlier, task_part, slopes),
         "unrelated": task_part,
+        "unrelated-scales": task_part,
         "sign-flipped": common[:, :1] * signs,
     }
     W = W_of_families[family]
     W = W / np.linalg.norm(W, axis=0)
+    noise_of_task = np.full((tasks, 1), noise)
+    level_of_task = np.zeros((tasks, 1))
+    if family == "unrelated-scales":
+        # A generator of its own: the rows of the other families stay what they were.
+        of_tasks = np.random.default_rng([seed, 1])
+        W = W * np.exp(of_tasks.standard_normal(tasks))
+        noise_of_task = noise * np.exp(of_tasks.standard_normal((tasks, 1)))
+        level_of_task = of_tasks.standard_normal((tasks, 1))
     X = rng.standard_normal((tasks, rows, d))
-    y = np.einsum("tnd,dt->tn", X, W) + noise * rng.standard_normal((tasks, rows))
+    errors = noise_of_task * rng.standard_normal((tasks, rows))
+    y = np.einsum("tnd,dt->tn", X, W) + level_of_task + errors
     task_id = np.repeat(numbers, rows)
     return Dataset(
         X=X.reshape(-1, d),

@@ -53,7 +53,7 @@ def atlas(monkeypatch):
         # The smaller gain counts, and this one is always larger.
         line["over_independent"] = "0.9"
     monkeypatch.setattr(
-        "mtlrun.comparison.differences.read_lines", lambda: (lines, "2026-11-25")
+        "mtlrun.comparison.differences.read_lines", lambda _: (lines, "2026-11-25")
     )
     return lines
 
@@ -88,11 +88,11 @@ def test_without_enough_tables_of_the_layout_there_is_no_line(atlas, monkeypatch
     assert tables_like(shared, 0.8) is None
     few = [line for line in atlas if int(line["table"][1:]) < MIN_TABLES - 1]
     monkeypatch.setattr(
-        "mtlrun.comparison.differences.read_lines", lambda: (few, "2026-11-25")
+        "mtlrun.comparison.differences.read_lines", lambda _: (few, "2026-11-25")
     )
     assert tables_like(ragged(8, 20), 0.8) is None
 
-    def refuse():
+    def refuse(_):
         raise ConfigError("no file")
 
     monkeypatch.setattr("mtlrun.comparison.differences.read_lines", refuse)

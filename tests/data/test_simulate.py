@@ -129,15 +129,16 @@ def test_families_share_the_documented_structure() -> None:
     }
     ranks = {family: np.linalg.matrix_rank(w) for family, w in W.items()}
     assert ranks == {
-        **dict.fromkeys(["slopes", "outliers", "unrelated"], 12),
+        **dict.fromkeys(["slopes", "outliers", "unrelated", "unrelated-scales"], 12),
         "equal": 1,
         "sign-flipped": 1,
         "low-rank": 2,
         "shared-features": 3,
         "clusters": 3,
     }
-    for w in W.values():
-        np.testing.assert_allclose(np.linalg.norm(w, axis=0), 1)
+    for family, w in W.items():
+        if family != "unrelated-scales":
+            np.testing.assert_allclose(np.linalg.norm(w, axis=0), 1)
     np.testing.assert_array_equal(W["shared-features"][3:], 0)
     assert W["sign-flipped"].sum() == pytest.approx(0)
     near = {
@@ -145,6 +146,25 @@ def test_families_share_the_documented_structure() -> None:
     }  # Including the mean of all tasks
     assert near["slopes"].min() > 0.6
     assert near["outliers"][5::6].max() < near["outliers"][[0, 1, 2, 3, 4, 6]].min()
+
+
+def test_tasks_of_unrelated_scales_differ_in_length_noise_and_level() -> None:
+    def noise_and_level(family: str) -> tuple[np.ndarray, np.ndarray]:
+        data = simulate_families(family=family, tasks=300, rows=100, d=3)
+        assert data.task_id is not None
+        scores = np.einsum("ij,ij->i", data.X, data.truth["W"].T[data.task_id])
+        rest = (data.y - scores).reshape(300, 100)
+        return rest.std(axis=1), rest.mean(axis=1)
+
+    noise, level = noise_and_level("unrelated")
+    assert (noise.min(), noise.max()) == pytest.approx((1.0, 1.0), abs=0.25)
+    assert level.std() == pytest.approx(0.1, abs=0.02)
+    noise, level = noise_and_level("unrelated-scales")
+    assert np.log(noise).std() == pytest.approx(1.0, abs=0.15)
+    assert level.std() == pytest.approx(1.0, abs=0.2)
+    W = simulate_families(family="unrelated-scales", tasks=300, rows=1).truth["W"]
+    lengths = np.linalg.norm(W, axis=0)
+    assert np.log(lengths).std() == pytest.approx(1.0, abs=0.15)
 
 
 @pytest.mark.parametrize(

@@ -239,7 +239,7 @@ CHECKS = {
     ),
     "value": (
         "quantity of",
-        "dataset task effect drift bound stopped at_least at_most about",
+        "dataset task effect interval drift bound stopped at_least at_most about",
     ),
     "paired": ("quantity of over", "dataset unit test ties at_least at_most"),
     "order": ("quantity methods", "dataset task direction effect"),
@@ -296,6 +296,11 @@ class Check(StrictModel):
         default=None,
         description="Smallest difference that counts. Default: one standard error.",
     )
+    interval: Names = Field(
+        default=[],
+        description="Quantities that are the lower and the upper end of the interval of "
+        "the number. The claim is undecided if the interval contains a claimed bound.",
+    )
     drift: NotNegative | None = Field(
         default=None,
         description="Measured distance by which the number of a fit that did not converge can "
@@ -342,6 +347,8 @@ class Check(StrictModel):
             raise ValueError(f"a {self.kind} check needs {names}")
         if "about" in present and present & {"at_least", "at_most"}:
             raise ValueError("a check has either 'about' or bounds")
+        if self.interval and len(self.interval) != 2:
+            raise ValueError("'interval' needs the quantities of its two ends")
         if on_predictions and self.test == "corrected_t":
             raise ValueError(
                 "predictions are tested split by split: corrected_t needs several splits"

@@ -680,6 +680,8 @@ def _compare(
         return _compare_paired(check, title, rows, greater, bound)
     if check.kind == "order":
         return _compare_order(check, title, rows, effect, bound)
+    if check.interval:
+        return _compare_interval(check, title, name, rows[0])
     quantity = str(check.quantity)
     values = [row.value(quantity) or 0.0 for row in rows]
     if check.kind == "ratio":
@@ -724,6 +726,35 @@ def _compare_paired(
     return _decide(
         check, title, rows, result.pvalue, 0.0, bound, n_pairs=n_pairs, worse=worse
     )
+
+
+def _compare_interval(
+    check: Check, title: str, name: str, row: MethodResult
+) -> CheckResult:
+    """Compare a number that has an interval with the claimed bounds.
+
+    The claim holds if the bounds contain the whole interval, and fails if they contain
+    no part of it. Otherwise the measurement is too imprecise to decide.
+    """
+    value = row.value(str(check.quantity)) or 0.0
+    ends = [row.value(end) for end in check.interval]
+    low_end, high_end = ends
+    if low_end is None or high_end is None:
+        reason = f"{check.quantity} of {row.method} on {name} has no interval"
+        return CheckResult(title, None, value, reason, undecided=True)
+    text = (
+        f"{title}: {number_text(check, value, 4)}, interval "
+        f"{number_text(check, low_end, 4)} to {number_text(check, high_end, 4)} "
+        f"({claimed_text(check)})"
+    )
+    text += _missing_splits([row])
+    low, high = check.bounds
+    if low <= low_end and high_end <= high:
+        return CheckResult(text, True, value)
+    if high_end < low or high < low_end:
+        return CheckResult(text, False, value)
+    reason = "the interval contains the claimed bound"
+    return CheckResult(text, None, value, reason, undecided=True)
 
 
 def _decide(

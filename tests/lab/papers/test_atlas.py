@@ -1,5 +1,6 @@
 """Analyses of the gains of the atlas, on made-up gains with known answers."""
 
+import math
 import runpy
 from pathlib import Path
 
@@ -227,29 +228,30 @@ def test_negative_transfer_and_ranks_match_the_definitions(write):
     assert result.values["methods"] == 2
     assert result.values["negative"] == pytest.approx(1 / 6)
     assert result.values["negative_loss"] == pytest.approx(0.1)
-    assert (
-        result.values["worst"],
-        result.values["least"],
-    ) == pytest.approx((1 / 3, 0))
+    assert (result.values["worst"], result.values["least"]) == pytest.approx((1 / 3, 0))
     assert result.values["best_negative"] == 0
-    assert [row[:2] for row in result.tables["Average ranks"]["rows"]] == [
-        ["A", 1.0],
-        ["C", 2.0],
-        ["B", 3.0],
-    ]
+    assert (result.values["rivals"], result.values["separated"]) == (2, 2)
+    for rows in ("all", "5 or 10 rows", "20 or 50 rows", "100 or 200 rows"):
+        table = result.tables[f"Signed ranks, {rows} per task"]
+        assert [row[:2] for row in table["rows"]] == [
+            ["A", 1.0],
+            ["C", 2.0],
+            ["B", 3.0],
+        ]
+        (first, *others) = table["rows"]
+        assert first[2:] == [None] * 6
+        effects = [math.log(0.6 / 0.5), math.log(0.7 / 0.5)]
+        assert [row[2] for row in others] == pytest.approx(effects, abs=1e-4)
+        assert [row[3:6] for row in others] == [[12, 0, 0]] * 2
+        # Twelve tables of one sign: 2 / 2^12, and twice that after Holm's adjustment.
+        assert [row[6] for row in others] == pytest.approx([2**-11] * 2, rel=1e-2)
+        assert [row[7] for row in others] == pytest.approx([2**-10] * 2, rel=1e-2)
     negative = {
         row[0]: row[1:] for row in result.tables["Negative transfer by method"]["rows"]
     }
     assert negative["B"] == [36, 1.0, 0.0, 0.0, 0.333, 0.1]
-    labels = [ranking.label for ranking in result.rankings]
-    assert labels == [
-        f"{rows} rows per task: 12 tables"
-        for rows in ("5 or 10", "20 or 50", "100 or 200")
-    ]
-    assert result.rankings[0].methods == ["A", "B", "C"]
-    assert result.rankings[0].values == [[1.0, 3.0, 2.0]] * 12
-    (matrix,) = result.matrices.values()
-    assert (matrix.rows, matrix.columns[0]) == (["A", "B"], "groups, few")
+    (gain_map,) = result.matrices.values()
+    assert (gain_map.rows, gain_map.columns[0]) == (["A", "B"], "groups, few")
 
 
 def test_one_kind_is_listed_by_table_and_few_tables_are_not_ranked(write):
@@ -269,14 +271,29 @@ def test_one_kind_is_listed_by_table_and_few_tables_are_not_ranked(write):
     ]
     published = [write(pd.DataFrame(lines), "methods.csv"), write(frame)]
     result = methods(None, seed=0, published=published, kinds=["groups"])
-    assert (result.rankings, result.tables["Average ranks"]["rows"]) == ([], [])
-    (matrix,) = result.matrices.values()
-    assert (matrix.rows, matrix.values) == (["t0", "t2", "t4", "t6"], [[-0.5]] * 4)
-    ranked = methods(None, seed=0, published=published).rankings[0]
-    assert ranked.methods == ["A", "IndependentRidge"], (
+    assert list(result.tables) == ["Negative transfer by method"]
+    (gain_map,) = result.matrices.values()
+    assert (gain_map.rows, gain_map.values) == (["t0", "t2", "t4", "t6"], [[-0.5]] * 4)
+    tables = methods(None, seed=0, published=published).tables
+    ranked = tables["Signed ranks, 5 or 10 rows per task"]["rows"]
+    assert [row[0] for row in ranked] == ["A", "IndependentRidge"], (
         "logistic regression counts as ridge regression"
     )
-    assert len(ranked.blocks) == 8
+    assert sum(ranked[1][3:6]) == 8
+
+
+def test_methods_with_the_same_errors_are_not_separated(write):
+    frame = gains(lambda t, _: 0.1, seeds=(0,))
+    rng = np.random.default_rng(0)
+    lines = []
+    for _, row in frame.iterrows():
+        for method, family in (("A", "multi-task"), ("B", "independent")):
+            line = {name: row[name] for name in ("table", "kind", "rows")}
+            line |= {"method": method, "family": family, "over_alone": 0.0}
+            lines.append({**line, "error": rng.uniform(0.4, 0.6)})
+    published = [write(pd.DataFrame(lines), "methods.csv"), write(frame)]
+    result = methods(None, seed=0, published=published)
+    assert (result.values["rivals"], result.values["separated"]) == (1, 0)
 
 
 @pytest.mark.slow

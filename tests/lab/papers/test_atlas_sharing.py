@@ -356,6 +356,34 @@ def test_only_new_tables_are_used_on_request(published):
     assert analyses.best(None, seed=0).values["tables"] == 16
 
 
+def test_gains_for_similar_tables_are_those_of_the_families_of_compare():
+    errors = {
+        ("Ridge", "none"): 1.0,
+        ("MTL", "partial"): 0.8,
+        ("Pooled", "full"): 0.9,
+        # The best inner score of all, but one model for all tasks in compare.
+        ("Trees+Task", "partial"): 0.5,
+        # Belongs to no family there.
+        ("MultiOutputExtraTrees", "partial"): 0.4,
+    }
+    rows = []
+    for (method, sharing), error in errors.items():
+        for test in ("rows", "new tasks"):
+            # New tasks have other errors, which do not count.
+            shift = 0.0 if test == "rows" else -0.3
+            rows.append(["t", "groups", 5, 0, test, method, sharing, error + shift])
+    names = ["table", "kind", "rows", "seed", "test", "method", "sharing", "error"]
+    lines = pd.DataFrame(rows, columns=names)
+    lines["inner"] = lines["error"]
+    (gains,) = analyses.gains_as_in_compare(lines).to_dict("records")
+    assert gains["over_independent"] == pytest.approx(0.2)
+    assert gains["over_pooled"] == pytest.approx(1 - 0.8 / 0.5)
+    without_pooled = lines[~lines["method"].isin(["Pooled", "Trees+Task"])]
+    (gains,) = analyses.gains_as_in_compare(without_pooled).to_dict("records")
+    assert gains["over_independent"] == pytest.approx(0.2)
+    assert math.isnan(gains["over_pooled"])
+
+
 def test_dominated_points_are_not_on_the_front():
     points = [(1.0, 5.0), (2.0, 3.0), (3.0, 4.0), (4.0, 1.0), (math.nan, 0.0)]
     assert analyses.pareto_front(points) == {0, 1, 3}
@@ -364,7 +392,8 @@ def test_dominated_points_are_not_on_the_front():
 def test_methods_of_all_learners_are_plotted_against_their_cost(published):
     published(lines_of(0.1))
     result = analyses.cost(None, seed=0, reference="Ridge")
-    (row,) = result.tables["Cost and gain"]["rows"]
+    reference, row = result.tables["Cost and gain"]["rows"]
+    assert reference[:5] == ["linear", "Ridge", "none", 1.0, 0.0]
     assert row[:3] == ["linear", "MTL", "partial"]
     assert row[3] == pytest.approx(2.0)
     assert row[-1] == "yes"

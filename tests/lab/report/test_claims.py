@@ -153,6 +153,61 @@ def test_a_value_between_bounds_is_confirmed(maker):
     assert verdict_of(maker, {**check, "at_most": 0.73}).verdict == "confirmed"
 
 
+@pytest.mark.parametrize(
+    ("bounds", "verdict"),
+    [
+        ({"at_least": 0.69}, "confirmed"),
+        ({"at_least": 0.71}, "undecided"),
+        ({"at_least": 0.75}, "not confirmed"),
+        ({"at_most": 0.75}, "confirmed"),
+        ({"at_most": 0.69}, "not confirmed"),
+        ({"at_least": 0.69, "at_most": 0.75}, "confirmed"),
+        ({"at_least": 0.71, "at_most": 0.73}, "undecided"),
+        ({"at_least": 0.75, "at_most": 0.8}, "not confirmed"),
+    ],
+)
+def test_an_interval_that_contains_the_bound_decides_nothing(maker, bounds, verdict):
+    maker.fill()
+    for trial in range(2):
+        metrics = maker.records["alpha", DC, trial].metrics
+        metrics["auc_low"] = 0.7
+        metrics["auc_high"] = 0.74
+    maker.config["metrics"] = [*maker.config["metrics"], "auc_low", "auc_high"]
+    check = {
+        "kind": "value",
+        "quantity": "auc",
+        "interval": ["auc_low", "auc_high"],
+        "of": DC,
+        **bounds,
+    }
+    claim = verdict_of(maker, check)
+    assert claim.verdict == verdict
+    assert "interval 0.7 to 0.74" in claim.why
+
+
+def test_an_interval_without_ends_decides_nothing(maker):
+    check = {"kind": "value", "quantity": "auc", "of": DC, "at_least": 0}
+    claim = verdict_of(maker.fill(), {**check, "interval": ["auc_low", "auc_high"]})
+    assert claim.verdict == "undecided"
+
+
+def test_an_interval_has_two_ends():
+    with pytest.raises(ValidationError, match="two ends"):
+        Claim(
+            id="c",
+            text="it is so",
+            checks=[
+                {
+                    "kind": "value",
+                    "quantity": "auc",
+                    "of": DC,
+                    "interval": ["auc_low"],
+                    "at_least": 0,
+                }
+            ],
+        )
+
+
 def test_a_paired_test_uses_trials(maker):
     maker.trials = 6
     maker.fill()

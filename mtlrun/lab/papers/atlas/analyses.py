@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,11 +25,10 @@ from mtlrun.engine.analysis import (
     AnalysisResult,
     Curve,
     Matrix,
-    MethodScores,
     analysis,
 )
 from mtlrun.errors import ConfigError
-from mtlrun.stats import critical_difference, rank_table
+from mtlrun.stats import holm, paired_test, rank_table
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -47,6 +46,10 @@ REGIMES = {"few": (5, 10), "some": (20, 50), "many": (100, 200)}
 ALL = "all"
 #: Methods are ranked if there are this many tables.
 MIN_RANKED_TABLES = 5
+#: Log error ratios between these make no practical difference.
+REGION = 0.01
+#: Level of the tests of methods, after Holm's adjustment.
+LEVEL = 0.05
 #: Methods are ranked if this share of the settings has them.
 MIN_SETTINGS_SHARE = 0.9
 #: Properties of a table that predict the gain.
@@ -59,6 +62,8 @@ MAX_GAIN = 0.5
 RIDGE_STRENGTH = 5.0
 #: Draws of tables for intervals.
 N_DRAWS = 1000
+#: Smaller errors have this logarithm: an AUC of 1 has an error of 0.
+SMALLEST_ERROR = 1e-4
 #: Ends of a 95% interval.
 _INTERVAL = [0.025, 0.975]
 
@@ -240,12 +245,17 @@ def _matrix(gains: pd.DataFrame) -> Matrix:
         "chooses",
         "worst": "largest share of a method",
         "least": "smallest share of a method",
-        "difference": "difference of average ranks that Nemenyi's test calls different",
+        "rivals": "methods that are compared with the one that ranks first, over all "
+        "numbers of rows per task",
+        "separated": "those of them from which signed ranks with Holm's adjustment "
+        "separate it",
     },
     lower=["negative", "best_negative"],
     needs_data=False,
     changes=[
-        "methods are ranked by regime, tables are the blocks, and the ranks are drawn"
+        "methods are ranked by regime, tables are the blocks, and the ranks are drawn",
+        "signed ranks with Holm's adjustment replace Nemenyi's test of average ranks, "
+        "whose outcome for two methods depends on all others",
     ],
 )
 def methods(
@@ -255,7 +265,7 @@ def methods(
     published: Sequence[str] = (METHODS, GAINS),
     kinds: Sequence[str] = KINDS,
 ) -> AnalysisResult:
-    """Return negative transfer and average ranks of the methods.
+    """Return negative transfer and ranks of the methods.
 
     Negative transfer is a larger error than the best independent method has, which
     inner cross-validation selects in each fold.
@@ -272,7 +282,7 @@ def methods(
     Returns
     -------
     AnalysisResult
-        Has tables and rankings by regime, and a heat map of gains.
+        Has tables by regime, and a heat map of gains.
     """
     methods_file, gains_file = published
     text_columns = (*TEXT_COLUMNS, "method", "family")
@@ -282,10 +292,9 @@ def methods(
     multitask = lines[lines["family"] == "multi-task"]
     is_negative = multitask["over_alone"] < 0
     negative_shares = is_negative.groupby(multitask["method"]).mean()
-    overall, *by_regime = _rankings(lines)
-    difference = math.nan
-    if overall.blocks:
-        difference = critical_difference(len(overall.methods), len(overall.blocks))
+    overall, *by_regime = _errors_by_regime(lines)
+    ranked = _signed_ranks(overall)
+    adjusted = [row[-1] for row in ranked["rows"][1:]]
     values = {
         "methods": float(multitask["method"].nunique()),
         "negative": float(is_negative.mean()),
@@ -293,26 +302,22 @@ def methods(
         "best_negative": float((gains["over_independent"] < 0).mean()),
         "worst": float(negative_shares.max()),
         "least": float(negative_shares.min()),
-        "difference": difference,
+        "rivals": float(len(adjusted)),
+        "separated": float(sum(pvalue <= LEVEL for pvalue in adjusted)),
     }
     tables = {
-        "Negative transfer by method": _negative_table(multitask, negative_shares),
-        "Average ranks": _rank_table([overall, *by_regime]),
+        "Negative transfer by method": _negative_table(multitask, negative_shares)
     }
+    for regime in (overall, *by_regime):
+        table = _signed_ranks(regime)
+        if table["rows"]:
+            tables[f"Signed ranks, {regime.label} per task"] = table
     if len(set(kinds)) > 1:
         gain_map = _map_by_kind(multitask)
     else:
         gain_map = _map_by_table(multitask)
-    drawn = []
-    for ranking in by_regime:
-        if ranking.blocks:
-            label = f"{ranking.label} per task: {len(ranking.blocks)} tables"
-            drawn.append(replace(ranking, label=label))
     return AnalysisResult(
-        values,
-        tables=tables,
-        matrices={"gain over single-task models": gain_map},
-        rankings=drawn,
+        values, tables=tables, matrices={"gain over single-task models": gain_map}
     )
 
 
@@ -342,29 +347,48 @@ def _rounded(value: float, digits: int) -> float | None:
     return None if math.isnan(value) else round(value, digits)
 
 
-def _rankings(lines: pd.DataFrame) -> list[MethodScores]:
-    """Rank the methods by their errors, over all settings and by regime.
+@dataclass(frozen=True)
+class RegimeErrors:
+    """Errors of the methods that nine of ten settings of a regime have.
 
-    Ranks are means over the settings of a table. Logistic regression counts as ridge
-    regression, whose role it has where labels are predicted.
+    Attributes
+    ----------
+    label : str
+        Numbers of rows.
+    log_errors : DataFrame
+        Tables by methods, means over the settings of a table.
+    average_ranks : Series
+        By method, 1 is best: means over the settings of a table, then over the tables.
+    """
+
+    label: str
+    log_errors: pd.DataFrame
+    average_ranks: pd.Series
+
+
+def _errors_by_regime(lines: pd.DataFrame) -> list[RegimeErrors]:
+    """Return the errors of the methods over all settings and by regime.
+
+    Logistic regression counts as ridge regression, whose role it has where labels are
+    predicted.
     """
     named = lines.assign(method=lines["method"].str.replace("Logistic", "Ridge"))
     errors = named.pivot_table(
         index=["table", "rows"], columns="method", values="error", sort=False
     )
     n_rows = errors.index.get_level_values("rows")
-    rankings = [_ranking(ALL, errors)]
+    regimes = [_regime_errors(ALL, errors)]
     for first, last in REGIMES.values():
         part = errors[(n_rows >= first) & (n_rows <= last)]
-        rankings.append(_ranking(f"{first} or {last} rows", part))
-    return rankings
+        regimes.append(_regime_errors(f"{first} or {last} rows", part))
+    return regimes
 
 
-def _ranking(label: str, errors: pd.DataFrame) -> MethodScores:
-    """Return the ranks of the methods within tables.
+def _regime_errors(label: str, errors: pd.DataFrame) -> RegimeErrors:
+    """Return the errors of the methods of one regime.
 
     Methods that less than nine of ten settings have are left out, then settings without
-    one of the others. With few tables there are no ranks.
+    one of the others.
 
     Parameters
     ----------
@@ -379,31 +403,46 @@ def _ranking(label: str, errors: pd.DataFrame) -> MethodScores:
         index=errors.index,
         columns=errors.columns,
     )
-    by_table = ranks.groupby(level="table", sort=False).mean()
-    if len(by_table) < MIN_RANKED_TABLES:
-        by_table = by_table.iloc[:0]
-    return MethodScores(
+    average_ranks = ranks.groupby(level="table", sort=False).mean().mean()
+    log_errors = np.log(errors.clip(lower=SMALLEST_ERROR))
+    return RegimeErrors(
         label,
-        by_table.to_numpy().tolist(),
-        list(by_table.index),
-        list(by_table.columns),
-        "rank of the error",
+        log_errors.groupby(level="table", sort=False).mean(),
+        average_ranks.sort_values(kind="stable"),
     )
 
 
-def _rank_table(rankings: Sequence[MethodScores]) -> dict[str, Any]:
-    """Return a table of average ranks."""
-    columns = {}
-    for scores in rankings:
-        if scores.blocks:
-            ranks = rank_table(scores.values, greater_is_better=False)
-            columns[scores.label] = pd.Series(ranks.mean(axis=0), index=scores.methods)
+def _signed_ranks(regime: RegimeErrors) -> dict[str, Any]:
+    """Compare the method that ranks first with all others, table by table.
+
+    The first row is that method. There are no rows if there are too few tables.
+    """
+    heads = ["method", "average rank", "effect", "better", "same", "worse", "p", "Holm"]
     rows: list[list[Any]] = []
-    if columns:
-        frame = pd.DataFrame(columns).sort_values(list(columns), kind="stable")
-        for method, ranks in zip(frame.index, frame.to_numpy(), strict=True):
-            rows.append([method, *[_rounded(rank, 2) for rank in ranks]])
-    return {"columns": ["method", *columns], "rows": rows}
+    if len(regime.log_errors) < MIN_RANKED_TABLES or len(regime.average_ranks) < 2:
+        return {"columns": heads, "rows": rows}
+    first, *others = regime.average_ranks.index
+    pvalues = []
+    for method in others:
+        effects = regime.log_errors[method] - regime.log_errors[first]
+        pvalue = paired_test(effects, np.zeros(len(effects))).pvalue
+        pvalues.append(math.nan if pvalue is None else pvalue)
+        rows.append(
+            [
+                method,
+                round(float(regime.average_ranks[method]), 2),
+                round(float(effects.mean()), 4),
+                int((effects > REGION).sum()),
+                int(effects.between(-REGION, REGION).sum()),
+                int((effects < -REGION).sum()),
+                float(f"{pvalues[-1]:.3g}"),
+            ]
+        )
+    for row, adjusted in zip(rows, holm(pvalues), strict=True):
+        row.append(float(f"{adjusted:.3g}"))
+    rank_of_first = round(float(regime.average_ranks[first]), 2)
+    best = [first, rank_of_first, None, None, None, None, None, None]
+    return {"columns": heads, "rows": [best, *rows]}
 
 
 def _map_by_table(multitask: pd.DataFrame) -> Matrix:
@@ -446,12 +485,15 @@ def _map_by_kind(multitask: pd.DataFrame) -> Matrix:
         "sign_high": "upper end of its 95% interval",
         "sign_no": "share of the settings in which always saying no is right",
         "sign_over_no": "the difference of the two",
+        "over_no_low": "lower end of its 95% interval, tables drawn anew",
+        "over_no_high": "upper end of its 95% interval",
         "explained": "share of the variance of the gains that is foretold",
         "settings": "settings that are foretold",
         "tables": "tables that are left out in turn",
     },
     higher=["rank_correlation", "sign_right", "sign_over_no", "explained"],
     needs_data=False,
+    changes=["the share of right signs has an interval of its difference, too"],
 )
 def prediction(
     _: None,
@@ -507,6 +549,9 @@ def prediction(
     correlation_low, correlation_high = np.nanquantile(correlations, _INTERVAL).tolist()
     shares_right = [is_right[rows].mean() for rows in draws]
     sign_low, sign_high = np.quantile(shares_right, _INTERVAL).tolist()
+    over_no = is_right.astype(float) - (y <= 0)
+    differences = [over_no[rows].mean() for rows in draws]
+    over_no_low, over_no_high = np.quantile(differences, _INTERVAL).tolist()
     unexplained = np.sum((y - predicted) ** 2) / np.sum((y - y.mean()) ** 2)
     values = {
         "rank_correlation": _rank_correlation(predicted, y),
@@ -516,7 +561,9 @@ def prediction(
         "sign_low": sign_low,
         "sign_high": sign_high,
         "sign_no": float((y <= 0).mean()),
-        "sign_over_no": float(is_right.mean() - (y <= 0).mean()),
+        "sign_over_no": float(over_no.mean()),
+        "over_no_low": over_no_low,
+        "over_no_high": over_no_high,
         "explained": float(1 - unexplained),
         "settings": float(len(y)),
         "tables": float(len(np.unique(tables))),

@@ -24,7 +24,12 @@ import pandas as pd
 from mtlrun.comparison.verdict import HELPS
 from mtlrun.engine.analysis import AnalysisResult, Curve, analysis, published_path
 from mtlrun.lab.papers.atlas.mixed import MixedMean, mixed_mean
-from mtlrun.lab.papers.atlas.pairs import SELECTED, log_ratio
+from mtlrun.lab.papers.atlas.pairs import (
+    FOREST_OF_ALL,
+    SELECTED,
+    TREES_WITH_TASK,
+    log_ratio,
+)
 from mtlrun.stats import holm, paired_test
 from mtlrun.utils.io import read_text_file
 
@@ -45,6 +50,9 @@ REGIMES = {"few": (5, 20), "some": (50, 200), "many": (500, 2000)}
 #: Kinds of tables on which the first edition saw multi-task learning gain in most
 #: settings. The rule comes from its tables, so it is tested on fresh tables only.
 KINDS_THAT_GAIN = ("groups", "labels")
+#: Level of the methods that `compare` counts differently: it takes a model with the
+#: task as a category for one model for all tasks, and multi-output forests for neither.
+LEVEL_IN_COMPARE = {TREES_WITH_TASK: "full", FOREST_OF_ALL: "native"}
 #: Draws of tables for intervals of shares.
 N_DRAWS = 2000
 #: Fewer tables have no mean of their own.
@@ -255,13 +263,14 @@ EFFECT_QUANTITIES = {
 
 #: Quantities that are also reported for each regime.
 REGIME_KEYS = ("effect", "low", "high", "tables")
+REGIME_QUANTITIES = {
+    f"{key}_{name}": f"{key} with {first} to {last} rows per task"
+    for name, (first, last) in REGIMES.items()
+    for key in REGIME_KEYS
+}
 SHARING_QUANTITIES = {
     **EFFECT_QUANTITIES,
-    **{
-        f"{key}_{name}": f"{key} with {first} to {last} rows per task"
-        for name, (first, last) in REGIMES.items()
-        for key in REGIME_KEYS
-    },
+    **REGIME_QUANTITIES,
     "slope": "change of the effect per tenfold number of rows, mean over tables",
     "slope_low": "lower end of its 95% interval",
     "slope_high": "upper end of its 95% interval",
@@ -316,16 +325,23 @@ def sharing(
         "cost": float(np.exp(settings["cost"].mean())),
         **_agreement(effects),
     }
-    for name, (first, last) in REGIMES.items():
-        part = summarize(settings[settings["rows"].between(first, last)])
-        for key in REGIME_KEYS:
-            values[f"{key}_{name}"] = part[key]
+    values |= _by_regime(settings)
     slope = effect_interval(slopes)
     values["slope"] = slope.mean
     values["slope_low"] = slope.low
     values["slope_high"] = slope.high
     tables = effect_tables(settings)
     return AnalysisResult(values, curves=_curves(tables), tables=tables)
+
+
+def _by_regime(settings: pd.DataFrame) -> dict[str, float]:
+    """Return the quantities `REGIME_KEYS` of the settings of each regime."""
+    values = {}
+    for name, (first, last) in REGIMES.items():
+        part = summarize(settings[settings["rows"].between(first, last)])
+        for key in REGIME_KEYS:
+            values[f"{key}_{name}"] = part[key]
+    return values
 
 
 def _curves(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, Curve]:
@@ -376,6 +392,9 @@ def _agreement(effects: pd.DataFrame) -> dict[str, float]:
 
 BEST_QUANTITIES = {
     **EFFECT_QUANTITIES,
+    **REGIME_QUANTITIES,
+    "seeds": "rank correlation of the effects of the first two seeds",
+    "same_sign": "share of the settings with the same sign under both seeds",
     "right": "share of the settings whose sign the kind of table predicts, mean over "
     "tables",
     "right_low": "lower end of its 95% interval, tables drawn anew",
@@ -433,7 +452,12 @@ def best(
         return nothing_computed(BEST_QUANTITIES, published)
     settings = over_seeds(effects)
     tables = effect_tables(settings)
-    values = {**summarize(settings), **_test_rule(settings, seed)}
+    values = {
+        **summarize(settings),
+        **_by_regime(settings),
+        **_agreement(effects),
+        **_test_rule(settings, seed),
+    }
     return AnalysisResult(values, curves=_curves(tables), tables=tables)
 
 
@@ -449,6 +473,28 @@ def _select(lines: pd.DataFrame, side: str) -> pd.DataFrame:
     index = ["table", "rows", "seed"]
     selected = complete.loc[complete.groupby(index)["inner"].idxmin()]
     return selected.assign(method=SELECTED, sharing=side)
+
+
+def gains_as_in_compare(lines: pd.DataFrame) -> pd.DataFrame:
+    """Return the gains that `compare` would report, a row per table, rows and seed.
+
+    The best method of each family is selected by its inner scores among all learners.
+    The columns ``over_independent`` and ``over_pooled`` are relative reductions of the
+    error, NaN where a table has no such method.
+    """
+    index = ["table", "kind", "rows", "seed"]
+    is_method = (lines["test"] == "rows") & (lines["method"] != SELECTED)
+    levels = lines["method"].map(LEVEL_IN_COMPARE).fillna(lines["sharing"])
+    methods = lines[is_method].assign(sharing=levels)
+    errors = {}
+    for level in ("none", "partial", "full"):
+        selected = _select(methods[methods["sharing"] == level], level)
+        errors[level] = selected.set_index(index)["error"]
+    frame = pd.DataFrame(errors).dropna(subset=["none", "partial"])
+    gains = pd.DataFrame(index=frame.index)
+    gains["over_independent"] = 1 - frame["partial"] / frame["none"]
+    gains["over_pooled"] = 1 - frame["partial"] / frame["full"]
+    return gains.reset_index()
 
 
 def _test_rule(settings: pd.DataFrame, seed: int) -> dict[str, float]:
@@ -529,28 +575,40 @@ def cost(
     base = lines[lines["method"] == reference]
     if base.empty:
         return nothing_computed(COST_QUANTITIES, published)
-    compared = []
+    # The reference is a point of the figure, too.
+    compared: list[dict[str, Any]] = [
+        {
+            "learner": base["learner"].iloc[0],
+            "method": reference,
+            "sharing": base["sharing"].iloc[0],
+            "seconds over reference": 1.0,
+            "effect": 0.0,
+            "low": math.nan,
+            "high": math.nan,
+            "tables": float(base["table"].nunique()),
+        }
+    ]
     for (learner, method, level), part in lines.groupby(
         ["learner", "method", "sharing"], sort=False
     ):
         if method == reference:
             continue
-        both = pd.concat([part, base])
-        effects = effects_of(both, method, reference)
+        effects = effects_of(pd.concat([part, base]), method, reference)
         if effects.empty:
             continue
         settings = over_seeds(effects)
-        numbers = summarize(settings)
+        interval = effect_interval(settings)
+        log_cost = settings.groupby("table")["cost"].mean().mean()
         compared.append(
             {
                 "learner": learner,
                 "method": method,
                 "sharing": level,
-                "seconds over reference": float(np.exp(settings["cost"].mean())),
-                "effect": numbers["effect"],
-                "low": numbers["low"],
-                "high": numbers["high"],
-                "tables": numbers["tables"],
+                "seconds over reference": float(np.exp(log_cost)),
+                "effect": interval.mean,
+                "low": interval.low,
+                "high": interval.high,
+                "tables": float(settings["table"].nunique()),
             }
         )
     # More error is a smaller effect: lower is better on both axes.
@@ -563,25 +621,27 @@ def cost(
         rows.append([_cell(line[column]) for column in COST_COLUMNS])
         if index in front and line["sharing"] == "partial":
             n_front_sharing += 1
-    curves = {}
-    if front:
-        front_points = sorted(points[index] for index in front)
-        ratios = [ratio for ratio, _ in front_points]
-        effects = [-loss for _, loss in front_points]
-        curves["front"] = Curve(
-            ratios,
-            effects,
-            f"processor seconds over {reference}",
-            "log error ratio",
-            "x",
-        )
     values = {
         "methods": float(len(compared)),
         "on_front": float(len(front)),
         "front_sharing": float(n_front_sharing),
     }
     table = {"columns": COST_COLUMNS, "rows": rows}
+    curves = _front_curve([points[index] for index in front], reference)
     return AnalysisResult(values, curves=curves, tables={"Cost and gain": table})
+
+
+def _front_curve(
+    points: Sequence[tuple[float, float]], reference: str
+) -> dict[str, Curve]:
+    """Return the methods that no other one beats, as pairs of cost and effect."""
+    if not points:
+        return {}
+    ordered = sorted(points)
+    ratios = [ratio for ratio, _ in ordered]
+    effects = [-loss for _, loss in ordered]
+    axis = f"processor seconds over {reference}"
+    return {"front": Curve(ratios, effects, axis, "log error ratio", "x")}
 
 
 def _cell(value: str | float) -> str | float | None:
