@@ -170,6 +170,10 @@ def descend_tasks(
     open_ = np.arange(T)
     while True:
         done = np.minimum(DEPTH, max_epochs - epochs[open_])
+        # Outside of the compiled function: numba takes seconds to compile a copy of
+        # arrays, because of the message for arrays of different shapes.
+        past[open_, 0, 0] = W[open_]
+        past[open_, 1, 0] = Q[open_]
         _epochs_of_tasks(G, W, Q, c, energy, alpha, stop, past, open_, done)
         epochs[open_] += np.abs(done)
         open_ = open_[(done == DEPTH) & (epochs[open_] < max_epochs)]
@@ -206,8 +210,6 @@ def _epochs_of_tasks(
     values = np.empty(2)
     for i in range(len(open_)):
         t = open_[i]
-        past[t, 0, 0] = W[t]
-        past[t, 1, 0] = Q[t]
         done[i] = _epochs(
             G[t],
             W[t],
