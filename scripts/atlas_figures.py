@@ -249,8 +249,8 @@ def tables_figure(lines: pd.DataFrame) -> Figure:
 
 
 def cost_figure() -> Figure:
-    """Return gain against processor seconds for all methods of regression."""
-    table = cost(None, seed=0, kinds=["groups", "targets"]).tables["Cost and gain"]
+    """Return gain against processor seconds for the methods of groups and numbers."""
+    table = cost(None, seed=0, kinds=["groups"]).tables["Cost and gain"]
     points = pd.DataFrame(table["rows"], columns=table["columns"])
     points = points.dropna(subset=["effect"])
     figure = Figure(figsize=(8.2, 4.4), layout="constrained")
@@ -286,7 +286,7 @@ def cost_figure() -> Figure:
     axes.margins(x=0.16)
     axes.set_xlabel("processor seconds, as a multiple of ridge regression per task")
     axes.set_ylabel("less error than ridge regression per task (%)")
-    axes.set_title("What sharing costs: groups and several targets", fontsize=11)
+    axes.set_title("What sharing costs, on tables with groups", fontsize=11)
     handles: list[Any] = []
     names = {"none": "no sharing", "partial": "partial", "full": "full sharing"}
     for level, shape in marker.items():

@@ -213,7 +213,7 @@ def families_table() -> str:
 
 
 def cost_table() -> str:
-    """Error and processor seconds of all methods of regression."""
+    """Error and processor seconds of the methods of groups and numbers."""
     (record,) = results_of(sharing_run(), PUBLISHED, "cost")
     table = record.result["tables"]["Cost and gain"]
     lines = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
