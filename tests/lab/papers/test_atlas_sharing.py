@@ -356,6 +356,17 @@ def test_only_new_tables_are_used_on_request(published):
     assert analyses.best(None, seed=0).values["tables"] == 16
 
 
+def test_seeds_without_one_of_the_learners_do_not_count_for_the_best(published):
+    first = [line for line in lines_of(0.1) if ",0,rows" in line]
+    both = lines_of(-0.3)
+    smooth = [line.replace(",linear,", ",smooth,") for line in first]
+    second = [line for line in both if ",1,rows" in line]
+    published(first + smooth)
+    complete = analyses.best(None, seed=0).values
+    published(first + smooth + second)
+    assert analyses.best(None, seed=0).values["effect"] == complete["effect"] > 0.09
+
+
 def test_gains_for_similar_tables_are_those_of_the_families_of_compare():
     errors = {
         ("Ridge", "none"): 1.0,
@@ -375,6 +386,7 @@ def test_gains_for_similar_tables_are_those_of_the_families_of_compare():
     names = ["table", "kind", "rows", "seed", "test", "method", "sharing", "error"]
     lines = pd.DataFrame(rows, columns=names)
     lines["inner"] = lines["error"]
+    lines["learner"] = "linear"
     (gains,) = analyses.gains_as_in_compare(lines).to_dict("records")
     assert gains["over_independent"] == pytest.approx(0.2)
     assert gains["over_pooled"] == pytest.approx(1 - 0.8 / 0.5)

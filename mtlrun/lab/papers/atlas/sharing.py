@@ -425,7 +425,7 @@ def best(
     """Compare the best method with partial sharing to the best one without it.
 
     Both are selected among all learners by their inner scores, for each table, seed and
-    number of rows. The kind of table alone predicts the sign of the effect: tables with
+    number of rows. Seeds without one of the learners of a table do not count. The kind of table alone predicts the sign of the effect: tables with
     groups or labels gain, targets do not.
 
     Parameters
@@ -443,6 +443,7 @@ def best(
     """
     lines = read_pairs(published, kinds, KEYS)
     lines = lines[(lines["test"] == "rows") & (lines["method"] != SELECTED)]
+    lines = complete_seeds(lines)
     if fresh:
         lines = lines[lines["fresh"] == 1]
     best_with = _select(lines[lines["sharing"].isin([*with_levels])], "with")
@@ -459,6 +460,16 @@ def best(
         **_test_rule(settings, seed),
     }
     return AnalysisResult(values, curves=_curves(tables), tables=tables)
+
+
+def complete_seeds(lines: pd.DataFrame) -> pd.DataFrame:
+    """Return the lines of the seeds for which all learners of a table were computed.
+
+    Otherwise the best of all learners would be the best of a few in an unfinished run.
+    """
+    n_learners = lines.groupby(["table", "seed"])["learner"].transform("nunique")
+    n_of_table = lines.groupby("table")["learner"].transform("nunique")
+    return lines[n_learners == n_of_table]
 
 
 def _select(lines: pd.DataFrame, side: str) -> pd.DataFrame:
@@ -485,7 +496,7 @@ def gains_as_in_compare(lines: pd.DataFrame) -> pd.DataFrame:
     index = ["table", "kind", "rows", "seed"]
     is_method = (lines["test"] == "rows") & (lines["method"] != SELECTED)
     levels = lines["method"].map(LEVEL_IN_COMPARE).fillna(lines["sharing"])
-    methods = lines[is_method].assign(sharing=levels)
+    methods = complete_seeds(lines[is_method].assign(sharing=levels))
     errors = {}
     for level in ("none", "partial", "full"):
         selected = _select(methods[methods["sharing"] == level], level)
