@@ -425,8 +425,9 @@ def best(
     """Compare the best method with partial sharing to the best one without it.
 
     Both are selected among all learners by their inner scores, for each table, seed and
-    number of rows. Seeds without one of the learners of a table do not count. The kind of table alone predicts the sign of the effect: tables with
-    groups or labels gain, targets do not.
+    number of rows. Seeds without one of the learners of a table do not count. The kind
+    of table alone predicts the sign of the effect: tables with groups or labels gain,
+    targets do not.
 
     Parameters
     ----------
