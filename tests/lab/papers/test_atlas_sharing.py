@@ -432,6 +432,14 @@ def test_verdicts_are_compared_with_the_other_seeds(published):
     assert spoiled["hold"] == pytest.approx(0.0)
 
 
+def test_verdicts_of_few_tables_have_no_interval(published):
+    lines = verdict_lines([0.1, 0.12, 0.08])
+    published([line for line in lines if line.startswith(("t0", "t1"))], VERDICT_HEAD)
+    shares = analyses.calibration(None, seed=0).values
+    assert (shares["hold"], shares["tables"]) == (1.0, 2)
+    assert math.isnan(shares["hold_low"])
+
+
 def test_tables_without_a_positive_verdict_have_no_share(published):
     published(verdict_lines([0.0, 0.01], "cannot tell"), VERDICT_HEAD)
     values = analyses.calibration(None, seed=0).values

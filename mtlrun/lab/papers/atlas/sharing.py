@@ -739,6 +739,7 @@ def calibration(
         "all_verdicts": float(len(lines)),
         "covered": float(is_covered.mean()) if len(lines) else math.nan,
         "hold": math.nan,
+        # Shares of too few tables have no interval.
         "hold_low": math.nan,
         "hold_high": math.nan,
         "useful": math.nan,
@@ -746,6 +747,7 @@ def calibration(
     if len(helps):
         values["hold"] = float((helps["other"] > 0).mean())
         values["useful"] = float((helps["other"] >= REGION).mean())
+    if helps["table"].nunique() >= MIN_TABLES:
         low, high = _share_interval(helps, seed)
         values["hold_low"] = low
         values["hold_high"] = high
