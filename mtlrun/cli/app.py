@@ -398,13 +398,14 @@ def _name(param: Any) -> str:
 def _other_option(error: Any, command: str) -> str:
     """Return a remedy for an unknown option.
 
-    It names the commands that have this option, or else the most similar options.
+    It names the commands that have this option, or else the most similar options. A
+    command of the same name in a group, as ``mtlrun data list`` for ``mtlrun list``, is
+    named alone.
     """
-    commands = getattr(error.ctx.find_root().command, "commands", {})
-    with_option = []
-    for name, candidate in commands.items():
-        if any(error.option_name in param.opts for param in candidate.params):
-            with_option.append(f"mtlrun {name}")
+    with_option = _commands_with(error.option_name, error.ctx.find_root())
+    same_name = f" {error.ctx.command.name}"
+    with_same_name = [name for name in with_option if name.endswith(same_name)]
+    with_option = with_same_name or with_option
     if with_option:
         verb = "has" if len(with_option) == 1 else "have"
         return f"{', '.join(with_option)} {verb} it."
@@ -413,6 +414,19 @@ def _other_option(error: Any, command: str) -> str:
     if similar:
         return f"Did you mean {' or '.join(similar)}?"
     return _HELP.format(command)
+
+
+def _commands_with(option: str, root: Any) -> list[str]:
+    """Return the commands that have an option; those of groups come last."""
+    commands = []
+    commands_of_groups = []
+    for name, command in getattr(root.command, "commands", {}).items():
+        if any(option in param.opts for param in command.params):
+            commands.append(f"mtlrun {name}")
+        for member, member_command in getattr(command, "commands", {}).items():
+            if any(option in param.opts for param in member_command.params):
+                commands_of_groups.append(f"mtlrun {name} {member}")
+    return commands + commands_of_groups
 
 
 def _explain_percentage(finding: Any) -> str:

@@ -570,7 +570,7 @@ def _show_board(result: Comparison) -> None:
         for line in text_lines(curve_grid(result.curve), width, ("part",)):
             say(line)
     for line in board.left_out:
-        say_prose(f"left out: {line}")
+        say_prose(f"stopped or left out: {line}")
     say("")
     say_prose(f"{board.answer.headline}.")
     say_prose(board.answer.sentence)

@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import shlex
 import sys
 import textwrap
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 #: Greatest width of a line of prose, in columns, however wide the terminal is.
 MAX_PROSE_WIDTH = 100
+#: A numbered line of a file, or the carets that mark a place in it.
+_EXCERPT = re.compile(r" +(\d+ \||\^)")
 
 
 def interactive(stream: TextIO) -> bool:
@@ -101,12 +104,14 @@ def say_prose(text: str) -> None:
 def prose_lines(text: str, console: Console) -> list[str]:
     """Return the lines of sentences on a console.
 
-    A file or a pipe, which can be searched, gets one line. On a terminal lines end
-    between words, at the width of the console or `MAX_PROSE_WIDTH` columns; paths are
-    never broken, and further lines are indented by two columns more than the first.
+    A file or a pipe, which can be searched, gets one line. On a terminal lines end at
+    blanks, at the width of the console or `MAX_PROSE_WIDTH` columns; a path without
+    blanks is never broken. Further lines are indented by two columns more than the
+    first. Excerpts of files stay as they are, because carets mark places in them.
     """
     width = min(console.width, MAX_PROSE_WIDTH)
-    if not console.is_terminal or len(text) <= width:
+    is_short = len(text) <= width
+    if not console.is_terminal or is_short or _EXCERPT.match(text):
         return [text]
     indent = text[: len(text) - len(text.lstrip())]
     return textwrap.wrap(

@@ -39,6 +39,7 @@ from mtlrun.comparison.candidates import (
     grid_of,
     registered,
 )
+from mtlrun.comparison.coefficients import coefficient_frame
 from mtlrun.comparison.evaluation import NMSE, ComparedMethod
 from mtlrun.comparison.gain import RowIndex
 from mtlrun.comparison.leaderboard import Leaderboard
@@ -538,10 +539,8 @@ def _changed_options(roles: Roles, options: CompareOptions) -> dict[str, Any]:
 def _coefficients(trained: Trained, data: Chunked) -> pd.DataFrame:
     """Return a row per task with its intercept and coefficients."""
     estimator = trained.model.estimator
-    return pd.DataFrame(
-        np.column_stack([estimator.intercept_, estimator.coef_]),
-        index=pd.Index(data.tasks, name="task"),
-        columns=["intercept", *data.table.features],
+    return coefficient_frame(
+        data.tasks, estimator.intercept_, estimator.coef_, data.table.features
     )
 
 

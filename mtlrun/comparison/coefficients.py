@@ -6,10 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from mtlrun.comparison.gallery import longest_arrows
 from mtlrun.comparison.pictures import Shrinkage, ShrinkagePicture
+from mtlrun.data.names import distinct
 from mtlrun.engine.evaluation import innermost
 from mtlrun.errors import UnknownNameError
 from mtlrun.model.fitted import Model
@@ -93,6 +95,23 @@ def _arrows(estimates: Estimates, tasks: Sequence[str], column: int) -> list[Shr
             shrunken = float(estimates.pooled[t, column])
             arrows.append(Shrinkage(sanitize(task), separate, shrunken, mean))
     return arrows
+
+
+def coefficient_frame(
+    tasks: Sequence[str],
+    intercepts: np.ndarray,
+    coef: np.ndarray,
+    features: Sequence[str],
+) -> pd.DataFrame:
+    """Return a row per task with its intercept and coefficients.
+
+    A feature that is called "task" or "intercept" gets another name.
+    """
+    return pd.DataFrame(
+        np.column_stack([intercepts, coef]),
+        index=pd.Index(tasks, name="task"),
+        columns=["intercept", *distinct(features, ("task", "intercept"))],
+    )
 
 
 def is_common(coefficients: pd.DataFrame) -> bool:

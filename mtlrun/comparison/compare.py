@@ -35,6 +35,7 @@ from mtlrun.comparison.candidates import (
     with_unseen,
 )
 from mtlrun.comparison.chunked import compare_chunks
+from mtlrun.comparison.coefficients import coefficient_frame
 from mtlrun.comparison.differences import differences, tables_like
 from mtlrun.comparison.evaluation import ComparedMethod, Evaluation
 from mtlrun.comparison.interval_errors import (
@@ -81,7 +82,6 @@ from mtlrun.comparison.verdict import (
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import dataset_fingerprint
 from mtlrun.data.named_columns import label_list, matching, target_columns
-from mtlrun.data.names import distinct
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.splits import NEW_TASK
 from mtlrun.data.table import Table, read_table, table_of_frame
@@ -942,8 +942,5 @@ def _coefficients(trained: Trained) -> pd.DataFrame | None:
     # The rows of an estimator of several outputs are in the order of the tasks.
     order = getattr(model.estimator, "tasks_", range(len(coef)))
     tasks = [model.about["tasks"][t] for t in np.asarray(order, dtype=int)]
-    # A feature that is called "task" or "intercept" gets another name.
-    columns = ["intercept", *distinct(names, ("task", "intercept"))]
     intercepts = np.broadcast_to(model.estimator.intercept_, len(coef))
-    values = np.column_stack([intercepts, coef])
-    return pd.DataFrame(values, index=pd.Index(tasks, name="task"), columns=columns)
+    return coefficient_frame(tasks, intercepts, coef, names)

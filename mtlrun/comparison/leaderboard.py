@@ -103,7 +103,7 @@ class Leaderboard:
     facts : list of str
         Data, split, search and preprocessing in sentences.
     left_out : list of str
-        Methods that were not run, with the reason.
+        What was not tested or not finished, with the reason.
     interval_lines : list of str
         Share of test targets inside the intervals of the saved model, in sentences.
     """
@@ -437,7 +437,7 @@ def sections(board: Leaderboard) -> list[Section]:
             [leaderboard_grid(board)],
         ),
         Section("What was done", _as_items(board.facts)),
-        Section("Left out", _as_items(board.left_out)),
+        Section("Stopped or left out", _as_items(board.left_out)),
         Section(
             "Parameters",
             ["Chosen in every split, by cross-validation inside its training part."],

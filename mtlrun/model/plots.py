@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from mtlrun.data.names import distinct
 from mtlrun.engine.evaluation import innermost
 from mtlrun.engine.stored import TRAINED, read_json
 from mtlrun.errors import DataError, UserError
@@ -272,7 +273,8 @@ def estimates_of(model: Model) -> tuple[Any, list[int]]:
     estimates = estimator.estimates()
     if hasattr(model.estimator, "scale_"):
         estimates = _in_units_of_targets(estimates, model.estimator)
-    names = list(transformed_names(model))
+    # "level" is the name of the intercept: a feature of this name gets another one.
+    names = distinct(transformed_names(model), ("level",))
     n_intercepts = len(estimates.names) - len(names)
     if names and n_intercepts >= 0:
         intercepts = estimates.names[:n_intercepts]
@@ -287,7 +289,8 @@ def _in_units_of_targets(estimates: Any, scaled: Any) -> Any:
     scale = np.broadcast_to(scaled.scale_, n_tasks)[:, np.newaxis]
     center = np.broadcast_to(scaled.center_, n_tasks)[:, np.newaxis]
     # Only the level, which is the intercept, moves with the center of the targets.
-    is_level = np.array([name == "level" for name in estimates.names])
+    is_level = np.zeros(len(estimates.names), dtype=bool)
+    is_level[: len(estimates.names) - innermost(scaled).n_features_in_] = True
     level = is_level * center
     mean_scale = scale.mean()
     return replace(

@@ -45,8 +45,9 @@ LONG_ENTRY = 40
 UNBROKEN_COLUMNS = ("dataset", "method", "status", "task", "verdict")
 #: Columns whose entries are drawn as badges.
 BADGE_COLUMNS = ("status", "verdict")
-#: An option of a command, which a browser would break behind its hyphens.
-_OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
+#: An option of a command with its value, which a browser would break at hyphens and
+#: blanks. Long words, such as paths, may be broken: they are wider than a phone.
+_OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*([ =](?!--)[^\s`]{1,20}(?![^\s`]))?")
 #: The mean in texts such as ``0.812 ± 0.004``.
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:e[-+]?\d+)?")
 

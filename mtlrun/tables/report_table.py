@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -202,7 +203,7 @@ class Section:
 def score(value: float) -> str:
     """Format with four decimals; large or tiny values with four significant digits."""
     if value == 0 or 1e-3 <= abs(value) < 1e4:
-        return f"{value:.4f}"
+        return _fixed(value, 4)
     return f"{value:.3e}"
 
 
@@ -233,7 +234,7 @@ def duration(seconds: float) -> str:
 def number(value: float, digits: int = 4) -> str:
     """Format a whole number without decimals, others with up to `digits` digits."""
     if value == int(value) and abs(value) < 1e12:
-        return f"{value:.0f}"
+        return _fixed(value, 0)
     text = significant(value, digits)
     has_decimals = "." in text and "e" not in text
     if has_decimals:
@@ -252,22 +253,27 @@ def _ratio(value: float) -> str:
     return f"{significant(value)}x"
 
 
+def _fixed(value: float, decimals: int) -> str:
+    """Format with this number of decimals; a rounded zero has no sign."""
+    return f"{value:z.{decimals}f}"
+
+
 _FORMATS: dict[str, Callable[[float], str]] = {
     "score": score,
     "seconds": significant,
     "duration": duration,
     "number": number,
     "ratio": _ratio,
-    "count": "{:.0f}".format,
+    "count": partial(_fixed, decimals=0),
     "small": "{:.2g}".format,
     # Gains are shares: small and large ones of a column have the same decimals.
-    "gain": "{:.4f}".format,
+    "gain": partial(_fixed, decimals=4),
     "pvalue": pvalue,
 }
 #: Most decimals of a column whose numbers all have the same number of decimals.
 MAX_DECIMALS = 9
 for _decimals in range(MAX_DECIMALS + 1):
-    _FORMATS[f"fixed-{_decimals}"] = f"{{:.{_decimals}f}}".format
+    _FORMATS[f"fixed-{_decimals}"] = partial(_fixed, decimals=_decimals)
 
 
 def fixed_kind(values: Iterable[float], digits: int = 4) -> str:

@@ -32,7 +32,8 @@ MAX_NODES = 50_000
 #: Where YAML breaks lines, and so counts them.
 _BREAKS = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _SHOWN = 20
-_WIDTH = 100
+#: Characters of an excerpt: with its line number it fits into 80 columns.
+_WIDTH = 68
 
 
 @dataclass(frozen=True)

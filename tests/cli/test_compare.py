@@ -552,7 +552,7 @@ def test_a_tiny_budget_still_produces_a_leaderboard(mtlrun, grades):
     assert result.exit_code == 0, result.output
     assert "TaskMean" in result.stdout
     assert (
-        "left out: no time was left for 10 of 10 splits of IndependentRidge, "
+        "stopped or left out: no time was left for 10 of 10 splits of IndependentRidge, "
         in result.stdout
     )
     assert "No verdict.\nNo multi-task method is finished" in result.stdout

@@ -51,6 +51,16 @@ def test_errors_on_a_terminal_end_their_lines_between_words(monkeypatch):
     assert PATH in [line.strip() for line in lines]
 
 
+def test_a_caret_stays_below_its_place_on_a_narrow_terminal(monkeypatch):
+    console = terminal(40)
+    monkeypatch.setattr("mtlrun.cli.console.messages", lambda: console)
+    source = "  12 | " + "one, two, " * 8 + "tree"
+    caret = " " * (len(source) - 4) + "^^^^ did you mean 'three'?"
+    complain(f"list.yaml:12:81: unknown number\n{source}\n{caret}")
+    lines = console.file.getvalue().splitlines()
+    assert lines[-2:] == [source, caret]
+
+
 def test_p_values_of_a_column_have_the_same_decimals():
     pvalues = [0.64, 0.0421, 0.0035, 0.00037, 1e-12, 0.0, 1.0]
     table = ReportTable.of("p:pvalue", rows=[[value] for value in pvalues])
@@ -68,6 +78,7 @@ def test_p_values_of_a_column_have_the_same_decimals():
         ([0.00012347, float("nan"), 0.0], ["0.0001235", "-", "0.0000000"]),
         ([3e9, 0.25], ["3000000000", "0.25"]),
         ([0.0, 0.0], ["0", "0"]),
+        ([-3e-6, 1.25], ["0.000", "1.250"]),
         ([float("inf")], ["inf"]),
         ([], []),
     ],
@@ -83,3 +94,9 @@ def test_gains_in_a_column_have_the_same_number_of_decimals():
     decimals = {len(text.partition(".")[2]) for (text,) in table.texts()}
     assert decimals == {4}
     assert table.texts()[1] == ["-0.0006"]
+
+
+@pytest.mark.parametrize("kind", ["gain", "score", "number", "count", "fixed-2"])
+def test_a_rounded_zero_has_no_sign(kind):
+    assert not show(-0.0, kind).startswith("-")
+    assert show(-1e-6, "gain") == "0.0000"

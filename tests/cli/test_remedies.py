@@ -104,6 +104,11 @@ def test_a_wrong_name_is_reported_with_a_suggestion(
             "mtlrun train has no option --target",
             "mtlrun compare has it",
         ),
+        (
+            "list datasets --data-dir .",
+            "mtlrun list has no option --data-dir",
+            "mtlrun data list has it",
+        ),
         ("validate t.csv", "t.csv: not an experiment", "mtlrun compare t.csv"),
         ("list method", "KIND must be one of 'experiments', 'methods'", "methods"),
         ("plot table2", "no run.json here", "mtlrun reproduce"),

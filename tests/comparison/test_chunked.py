@@ -272,6 +272,15 @@ def test_compare_accepts_a_folder(tmp_path):
         mtlrun.compare(folder, **RAGGED, group="x0")
 
 
+def test_a_feature_in_chunks_may_be_called_intercept(tmp_path):
+    rows = frame().rename(columns={"x1": "intercept"})
+    folder = write(tmp_path / "shops", rows)
+    result = mtlrun.compare(folder, **RAGGED, methods=["PooledRidge"])
+    features = list(result.coefficients.columns)
+    assert features == ["intercept", "x0", "intercept (2)", "x2", "x3"]
+    assert "intercept (2)" in result.page()
+
+
 def test_nonconvergence_of_a_method_on_a_folder_is_reported(tmp_path, monkeypatch):
     fit = GraphMTL.fit_statistics
 

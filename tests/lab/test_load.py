@@ -154,9 +154,9 @@ GOLDEN = {
     "method of a claim": (
         changed("over: two", "over: too"),
         "bad.yaml:18:79: unknown method 'too'\n"
-        "  17 | claims:\n"
-        "  18 |   - {id: c, text: t, checks: [{kind: ratio, quantity: seconds, of: one, over: too, at_least: 3}]}\n"
-        "                                                                                     ^^^ did you mean 'two'?",
+        "  17 |\n"
+        "  18 | ...xt: t, checks: [{kind: ratio, quantity: seconds, of: one, over: too,\n"
+        "                                                                          ^^^ did you mean 'two'?",
     ),
     "limit of a stopped run": (
         changed(

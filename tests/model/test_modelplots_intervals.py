@@ -1,16 +1,23 @@
 """Plots and predictions of a hierarchical model with intervals."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_allclose
 from scipy.stats import norm
 from typer.testing import CliRunner
 
 import mtlrun
 from mtlrun.cli.app import app
+from mtlrun.comparison.coefficients import coefficient_title
 from mtlrun.engine.evaluation import innermost
+from mtlrun.estimators import HierarchicalMTL
+from mtlrun.estimators.baselines import ScaledTargets
 from mtlrun.model import plots as modelplots
 from mtlrun.model.files import load_model
+from mtlrun.model.plots import estimates_of
 
 
 def shops(seed=0, T=12, n=10):
@@ -47,6 +54,22 @@ def folder(tmp_path_factory):
     result.save(home / "saved")
     shops(1).to_csv(home / "new.csv", index=False)
     return home, next(home.rglob("model.json")).parent, lines
+
+
+@pytest.mark.parametrize("has_level", [True, False])
+def test_a_feature_called_level_is_not_taken_for_the_level(has_level):
+    frame = shops().rename(columns={"promo": "level"})
+    hierarchical = HierarchicalMTL(fit_intercept=has_level)
+    estimator = ScaledTargets(hierarchical)
+    X = frame[["price", "level"]]
+    estimator.fit(X, frame["sales"], task_id=frame["shop"])
+    about = {"input": {"names": list(X.columns)}}
+    model = SimpleNamespace(estimator=estimator, step=None, about=about)
+    estimates, _ = estimates_of(model)
+    features = ["price", "level (2)"]
+    assert estimates.names == [*(["level"] * has_level), *features]
+    assert_allclose(estimates.pooled[:, -2:], estimator.coef_)
+    assert coefficient_title("level (2)") == "Coefficient of level (2)"
 
 
 def test_compare_prints_how_tasks_differ_before_any_fit(folder):

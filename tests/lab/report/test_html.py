@@ -193,8 +193,16 @@ def test_options_of_commands_are_not_broken_behind_their_hyphens():
     section = Section("One", ["* say `--drop a` or --time-blocks, not a--b or -- c"])
     text = html_page("Page", [], [section])
     options = re.findall(r'<span class="option">(.*?)</span>', text)
-    assert options == ["--drop", "--time-blocks"]
-    assert '<code><span class="option">--drop</span> a</code>' in text
+    assert options == ["--drop a", "--time-blocks"]
+    assert '<code><span class="option">--drop a</span></code>' in text
+
+
+def test_an_option_stays_on_one_line_with_its_value_but_not_with_a_path():
+    path = "folder/" * 9
+    section = Section("One", [f"* --repeats 10 or --splits=5 or --output {path}"])
+    text = html_page("Page", [], [section])
+    options = re.findall(r'<span class="option">(.*?)</span>', text)
+    assert options == ["--repeats 10", "--splits=5", "--output"]
 
 
 def test_names_of_tasks_are_wrapped_only_where_they_are_long():
