@@ -245,7 +245,7 @@ def tables_like(dataset: Dataset, train: float) -> str | None:
     high = 100 * max(nearest.values())
     return (
         f"tables like yours in the atlas of {day}: multi-task learning helped in "
-        f"{n_helped} of {len(nearest)} (gain {low:.0f} to {high:.0f}%): "
+        f"{n_helped} of {len(nearest)} (gain {low:z.0f} to {high:z.0f}%): "
         f"{', '.join(nearest)}"
     )
 

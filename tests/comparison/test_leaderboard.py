@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from mtlrun.comparison.leaderboard import (
     leaderboard_json,
     markdown,
     next_steps,
+    sections,
 )
 from mtlrun.comparison.verdict import (
     ALTERNATIVES,
@@ -425,6 +427,26 @@ def test_the_report_has_numbers_and_sentences():
         for name, _, is_in_every_split in leaderboard.hurt(leaderboard.best(TRIVIAL))
         if is_in_every_split
     } == set(leaderboard.tasks)
+
+
+def test_a_ranked_method_that_was_stopped_in_some_splits_is_not_called_left_out():
+    leaderboard = board(WHERE, *three(0.9))
+    leaderboard.left_out.append("stopped in most splits: Joint")
+    titles = [section.title for section in sections(leaderboard)]
+    assert "Stopped or left out" in titles
+    assert "Left out" not in titles
+
+
+def test_a_gain_that_is_rounded_to_zero_has_no_sign():
+    methods = [
+        entry("Alone", INDEPENDENT, 1.0, WHERE),
+        entry("One", POOLED, 1.5, WHERE, seed=1),
+        entry("Joint", MULTITASK, 1.00001, WHERE),
+    ]
+    verdict = judge(methods, WHERE)
+    assert -1e-4 < verdict.gain.value < 0
+    text = " ".join([verdict.sentence, *verdict.details])
+    assert not re.search(r"-0\.?0*(?![\d.])", text)
 
 
 def test_without_a_multi_task_method_the_next_step_is_to_name_one():
