@@ -672,7 +672,7 @@ class _TaskScorer:
         return -value
 
     def _ids_from_column(self, X: Any, model: Any, before: list[Any]) -> Any:
-        """Return the task ids in a column of X; None without `task_column`."""
+        """Return the task ids in X; None if neither self nor model has a `task_column`."""
         if self.task_column is not None:
             return take_column(X, self.task_column)[0]
         column = getattr(model, "task_column", None)

@@ -38,6 +38,10 @@ class TargetColumns:
     targets_last: int | None = None
     labels: str | Path | None = None
 
+    def __post_init__(self) -> None:
+        # Names may come in an index or array, which has no truth value.
+        object.__setattr__(self, "targets", several(self.targets))
+
 
 @dataclass(frozen=True, kw_only=True)
 class CompareOptions:
@@ -107,7 +111,7 @@ class CompareOptions:
     def __post_init__(self) -> None:
         # The options are frozen, but lists may be given as a single name.
         for name in _LISTS:
-            object.__setattr__(self, name, several(getattr(self, name) or ()))
+            object.__setattr__(self, name, several(getattr(self, name)))
         for name, minimum in _MINIMUM.items():
             value = getattr(self, name)
             if not value >= minimum:

@@ -10,7 +10,7 @@ import io
 import itertools
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -596,8 +596,10 @@ def _read(texts: pd.Series, form: str, *, day_first: bool = False) -> pd.Series 
             return None
 
 
-def several(names: str | Sequence[str]) -> tuple[str, ...]:
+def several(names: str | Iterable[str] | None) -> tuple[str, ...]:
     """Return names of columns as tables have them; a text is the name of one column."""
+    if names is None:
+        return ()
     if isinstance(names, str):
         return (column_name(names),)
     return tuple(map(column_name, names))

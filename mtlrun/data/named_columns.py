@@ -48,7 +48,8 @@ def target_columns(
         For more than one way, a number that leaves no feature, or a list of labels of
         another table.
     """
-    if sum(map(bool, (target, targets, last, labels))) > 1:
+    named = several(targets)
+    if sum(map(bool, (target, named, last, labels))) > 1:
         raise DataError(
             "the targets are named more than once",
             "Give only one of --target, --targets, --targets-last and --labels.",
@@ -64,7 +65,6 @@ def target_columns(
         return _without(_listed_labels(table, labels), drop)
     if target:
         return (column_name(target),)
-    named = several(targets)
     columns = []
     for name in matching(named, table):
         if name not in drop or name in named:

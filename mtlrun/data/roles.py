@@ -152,7 +152,7 @@ class Roles:
                 object.__setattr__(self, name, normalized(value))
         lists = ("targets", "drop", "categorical", "keep", "task_order")
         for name in (*lists, "also_grouped_by"):
-            object.__setattr__(self, name, several(getattr(self, name) or ()))
+            object.__setattr__(self, name, several(getattr(self, name)))
 
 
 def _takes_roles(reader: Callable[..., Dataset]) -> Callable[..., Dataset]:

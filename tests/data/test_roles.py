@@ -8,6 +8,8 @@ import pytest
 from scipy import sparse
 from scipy.io import savemat
 
+from mtlrun.comparison.options import CompareOptions, TargetColumns
+from mtlrun.data.named_columns import target_columns
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.schema import Schema, read_rows
 from mtlrun.data.splits import fold_rows
@@ -32,6 +34,34 @@ def marks(n=24, tasks=3):
             "day": pd.date_range("2020-01-01", periods=n).astype(str),
         }
     )
+
+
+LIST_ROLES = ["targets", "drop", "categorical", "keep", "task_order", "also_grouped_by"]
+
+
+@pytest.mark.parametrize("role", LIST_ROLES)
+@pytest.mark.parametrize("kind", [pd.Index, np.array, pd.Series, list, iter])
+def test_lists_of_columns_may_be_of_any_kind(role, kind):
+    roles = Roles(**{role: kind(["a", "b"])})
+    assert getattr(roles, role) == ("a", "b")
+
+
+@pytest.mark.parametrize("role", LIST_ROLES)
+def test_a_role_may_be_a_single_name_or_none(role):
+    assert getattr(Roles(**{role: "a"}), role) == ("a",)
+    assert getattr(Roles(**{role: None}), role) == ()
+    assert getattr(Roles(**{role: pd.Index([])}), role) == ()
+
+
+@pytest.mark.parametrize("kind", [pd.Index, np.array, iter])
+def test_targets_of_a_comparison_may_be_of_any_kind(kind):
+    assert TargetColumns(targets=kind(["a", "b"])).targets == ("a", "b")
+    rows = table_of_frame(marks(), "marks")
+    assert target_columns(rows, targets=kind(["a", "b"])) == ("a", "b")
+
+
+def test_methods_may_be_named_by_an_array():
+    assert CompareOptions(methods=np.array(["A", "B"])).methods == ("A", "B")
 
 
 RAGGED = {"targets": ("mark",), "task": "school", "drop": ("grade", "w", "day")}

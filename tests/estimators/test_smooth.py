@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import weakref
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from mtlrun.estimators import (
 )
 from mtlrun.solvers.hierarchical import smooth, smooth_blocks, smooth_fit
 from mtlrun.solvers.hierarchical.smooth_labels import PRIOR_STD, LabelMarginal
+from mtlrun.solvers.hierarchical.smooth_parts import SmoothDesign
 from mtlrun.solvers.hierarchical.smooth_posterior import mean_at_zero
 
 COMMON = ("linear", "additive", "wide", "narrow")
@@ -404,6 +406,60 @@ def test_curves_with_which_a_search_has_ended_are_not_tried_again(fitted):
     assert criterion.n_evaluations > n_evaluations
 
 
+def variance_search(fitted, max_iter):
+    """Return a search for the variances of the fitted model, before its start."""
+    data = fitted[0]._posterior.data
+    criterion = smooth.SmoothMarginal(smooth_blocks.BlockList(data))
+    prior = smooth.smooth_prior(data, smooth.SmoothOptions())
+    search = smooth_fit._VarianceSearch(criterion, prior, 1e-6, max_iter)
+    search.identify(np.ones(len(prior.rate), dtype=bool))
+    return search
+
+
+def test_curves_of_a_search_that_ran_out_of_steps_are_tried_again(fitted):
+    search = variance_search(fitted, max_iter=1)
+    search.descend(np.full(len(search.prior.rate), 0.1))
+    assert not search._ends
+
+
+def test_the_certificate_covers_parts_whose_trial_did_not_converge(fitted):
+    search = variance_search(fitted, max_iter=100)
+    search.prior = smooth_fit.VariancePrior(
+        np.ones(len(search.prior.rate)), search.prior.precision
+    )
+    # No part is a minimum here, but adding one lowers the objective.
+    search.descend(np.zeros(len(search.prior.rate)))
+    gains = [search._addition(part)[1] for part in range(len(search.prior.rate))]
+    part = int(np.argmax(gains))
+    assert gains[part] > 1.0
+    search._rejected.add(part)
+    without = search.result().predicted_reduction
+    search._unsettled.add(part)
+    assert search.result().predicted_reduction == pytest.approx(gains[part])
+    assert search.result().predicted_reduction > without
+
+
+def test_a_search_that_ran_out_of_steps_continues_with_a_new_step():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(48, 3))
+    task = np.repeat(np.arange(6), 8)
+    slopes = rng.normal(size=6)
+    y = np.sin(2 * X[:, 0]) + slopes[task] * X[:, 1] + 0.3 * rng.normal(size=48)
+    complete = SmoothMTL().fit(X, y, task_id=task)
+    short = SmoothMTL(max_iter=3).fit(X, y, task_id=task)
+    assert short.converged_
+    assert short.objective_[-1] == pytest.approx(complete.objective_[-1], abs=1e-9)
+
+
+def test_without_steps_the_variances_stay_where_they_started(fitted):
+    data = fitted[0]._posterior.data
+    criterion = smooth.SmoothMarginal(smooth_blocks.BlockList(data))
+    prior = smooth.smooth_prior(data, smooth.SmoothOptions())
+    fit = smooth_fit.fit_variances(criterion, prior, max_iter=0)
+    assert not fit.converged
+    assert set(fit.theta) <= {0.0, smooth_fit.START}
+
+
 def test_no_single_variance_can_be_changed_for_a_lower_objective(fitted):
     X, y, task, _ = table()
     model = SmoothMTL().fit(X, y, task_id=task)
@@ -545,6 +601,39 @@ def test_blocks_that_exceed_the_memory_are_recomputed(monkeypatch):
     monkeypatch.setattr(smooth_blocks, "MAX_KEPT_BYTES", n_bytes - 1)
     model = SmoothMTL(max_rows=40).fit(X, y, task_id=task)
     assert_allclose(model.loo_, expected.loo_, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_blocks", [1, 2])
+def test_tasks_without_parts_of_their_own_share_blocks(fitted, monkeypatch, n_blocks):
+    data = fitted[0]._posterior.data
+    linear = data.select_parts(np.array(data.design.names) == "linear")
+    theta = np.ones(1)
+    expected = smooth.SmoothMarginal(smooth_blocks.BlockList(linear))(theta)
+    row_bytes = 8 * (len(linear.design.groups) + 2)
+    limit = row_bytes * len(data.codes) // n_blocks
+    monkeypatch.setattr(smooth_blocks, "MAX_BLOCK_BYTES", limit)
+    blocks = smooth_blocks.BlockList(linear)
+    assert len(list(blocks)) == n_blocks
+    value = smooth.SmoothMarginal(blocks)(theta)
+    assert value.criterion == pytest.approx(expected.criterion, abs=1e-10)
+    assert_allclose(value.gradient, expected.gradient, atol=1e-10)
+
+
+def test_the_blocks_of_the_search_are_released_before_others_are_made(monkeypatch):
+    marginals = []
+    alive = []
+    find_mode = LabelMarginal.find_mode
+
+    def counted(marginal, theta):
+        if marginal not in [reference() for reference in marginals]:
+            marginals.append(weakref.ref(marginal))
+            alive.append(sum(reference() is not None for reference in marginals))
+        return find_mode(marginal, theta)
+
+    monkeypatch.setattr(LabelMarginal, "find_mode", counted)
+    X, y, task, _ = labelled_table(n_tasks=4)
+    SmoothMTLClassifier().fit(X, y, task_id=task)
+    assert alive == [1, 1]
 
 
 # ---------------------------------------------------------------- degenerate data
@@ -765,6 +854,23 @@ def test_the_share_of_a_part_is_its_expected_variance_over_the_rows():
     noise = model.noise_variance_ * np.mean(weight.mean() / weight)
     shares = np.append(values, noise) / (values.sum() + noise)
     assert_allclose(list(model.variance_shares_.values()), shares, atol=1e-10)
+
+
+def test_features_with_a_large_mean_keep_the_digits_of_their_spread(
+    fitted, monkeypatch
+):
+    posterior = fitted[0]._posterior
+    posterior = replace(posterior, theta=np.ones(len(posterior.theta)))
+    blocks = smooth_blocks.BlockList(posterior.data)
+    expected = posterior.part_variances(blocks)
+    features = SmoothDesign.common_features
+
+    def shifted(design, rows):
+        return features(design, rows) + 1e7
+
+    monkeypatch.setattr(SmoothDesign, "common_features", shifted)
+    blocks = smooth_blocks.BlockList(posterior.data)
+    assert_allclose(posterior.part_variances(blocks), expected, rtol=1e-6)
 
 
 def test_partial_dependence_is_the_average_prediction():

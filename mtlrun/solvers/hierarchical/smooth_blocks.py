@@ -269,9 +269,10 @@ class KernelBlock:
         """Return A' values, (m,)."""
         return np.asarray(self.rows[self.is_row][:, :-2].T @ values)
 
-    def common_squares(self) -> Array:
-        """Return sums over the rows of the squares of A, (m,)."""
-        return np.asarray(np.square(self.rows[:, :, :-2]).sum(axis=(0, 1)))
+    def common_deviations(self) -> Array:
+        """Return sums of squared deviations of A from its means over the rows, (m,)."""
+        features = self.rows[self.is_row][:, :-2]
+        return np.asarray(len(features) * features.var(axis=0))
 
     def set_target(self, target: Array, noise: Array) -> None:
         """Replace target and noise, arrays over all rows of the model."""
@@ -293,9 +294,11 @@ class KernelBlock:
 class FeatureBlock:
     """One task with many rows, through features of its own parts.
 
+    Without own parts the rows may belong to several tasks.
+
     Attributes
     ----------
-    tasks : ndarray of int, shape (1,)
+    tasks : ndarray of int, shape (b,)
     positions : ndarray of int, shape (n,)
         Position of each row in the arrays of the model.
     features : ndarray of shape (n, q)
@@ -468,9 +471,9 @@ class FeatureBlock:
         """Return A' values, (m,)."""
         return np.asarray(self.rows[:, :-2].T @ values)
 
-    def common_squares(self) -> Array:
-        """Return sums over the rows of the squares of A, (m,)."""
-        return np.asarray(np.square(self.rows[:, :-2]).sum(axis=0))
+    def common_deviations(self) -> Array:
+        """Return sums of squared deviations of A from its means over the rows, (m,)."""
+        return np.asarray(len(self.rows) * self.rows[:, :-2].var(axis=0))
 
     def set_target(self, target: Array, noise: Array) -> None:
         """Replace target and noise, arrays over all rows of the model."""
@@ -546,12 +549,21 @@ class BlockList:
         """Return functions that make the blocks: tasks of similar sizes together."""
         sizes = self.data.sizes
         makers: list[Callable[[], Block]] = []
-        is_large = sizes > MAX_EXACT_ROWS
         if not len(self.data.design.own):
-            # Without own parts B is the noise: sums of products say everything.
-            is_large[:] = True
+            # Without own parts B is the noise: sums of products say everything, and
+            # the rows of all tasks share them. Blocks have at least as many rows as
+            # columns, so that the products take no more memory than the rows.
+            n_rows = len(self.data.codes)
+            step = max(n_columns, MAX_BLOCK_BYTES // (8 * n_columns))
+            for start in range(0, n_rows, step):
+                stop = min(start + step, n_rows)
+                makers.append(partial(self._feature_block, start, stop))
+            return makers
+        is_large = sizes > MAX_EXACT_ROWS
         for task in np.flatnonzero(is_large):
-            makers.append(partial(self._feature_block, int(task)))
+            start = int(self.starts[task])
+            stop = int(self.starts[task + 1])
+            makers.append(partial(self._feature_block, start, stop))
         small = np.flatnonzero(~is_large)
         padded = np.where(sizes <= 8, -(-sizes // 2) * 2, -(-sizes // 8) * 8)
         for length in np.unique(padded[small]):
@@ -589,12 +601,12 @@ class BlockList:
         features = data.design.common_features(data.rows.take(index))
         return np.hstack([features, np.ones((len(index), 1)), data.target[index, None]])
 
-    def _feature_block(self, task: int) -> FeatureBlock:
-        positions = np.arange(self.starts[task], self.starts[task + 1])
+    def _feature_block(self, start: int, stop: int) -> FeatureBlock:
+        positions = np.arange(start, stop)
         rows = self.data.rows.take(positions)
         features, groups = self.data.design.own_features(rows, rows)
         return FeatureBlock(
-            tasks=np.array([task]),
+            tasks=np.unique(self.data.codes[positions]),
             positions=positions,
             features=features,
             groups=groups,

@@ -159,7 +159,8 @@ class VarianceFit:
         F of each accepted point; it never rises.
     predicted_reduction : float
         By how much a further step, or adding a part, would lower F, as the quadratic
-        model says. Parts whose addition was tried in vain do not count.
+        model says. Parts whose addition was tried in vain do not count if that search
+        converged.
     converged : bool
     is_identified : ndarray of bool
         Whether the rows say something about the variance of a part; it is zero where
@@ -243,16 +244,21 @@ class _VarianceSearch:
         self.path: list[float] = []
         self.reduction = 0.0
         self.has_stalled = False
-        # Parts whose addition or removal did not improve the best point.
+        # Parts whose addition or removal did not improve the best point, and those
+        # whose addition was given up before its search converged.
         self._rejected: set[int] = set()
+        self._unsettled: set[int] = set()
+        # Whether the search from the last trial was given up before it converged.
+        self._is_unsettled = False
         # Whether the search starts from the best point with another set of curves.
         self._is_trial = False
-        # Sets of curves with which a search has ended.
+        # Sets of curves with which a search has converged.
         self._ends: set[bytes] = set()
         # The solution and the value that the criterion evaluated last.
         self._solution: Any = None
         self._value: Any = None
-        # The step from the best point, and the reduction of F that its model predicts.
+        # The step from the best point, and the reduction of F that its model predicts;
+        # None where the search ran out of steps.
         self._best_step: tuple[Array, float] | None = None
         # The last value with second derivatives, its parts and the derivatives.
         self._last: tuple[Any, Array, tuple[Array, Array]] | None = None
@@ -320,6 +326,7 @@ class _VarianceSearch:
         objective = self._objective(value)
         path = [objective]
         reduction = np.inf
+        has_converged = False
         has_stalled = False
         self._differences = list(self._best_differences) if is_last else []
         next_step = self._best_step if is_last else None
@@ -331,8 +338,8 @@ class _VarianceSearch:
             if next_step is None:
                 next_step = self._step(value)
             step, reduction = next_step
-            next_step = None
             if reduction < limit:
+                has_converged = True
                 break
             # A search that is going to end above the best point is given up.
             if reduction < HOPELESS and objective - 10 * reduction > self.objective:
@@ -348,8 +355,12 @@ class _VarianceSearch:
                 moved = shorter[0].theta - value.theta
                 self._differences.append((moved, new_slope - slope))
             value, objective = shorter
+            # The step belongs to the point before.
+            next_step = None
             path.append(objective)
-        self._ends.add(self._curves(value.theta))
+        self._is_unsettled = not (has_converged or has_stalled)
+        if not self._is_unsettled:
+            self._ends.add(self._curves(value.theta))
         is_better = self.best is None or objective < self.objective - gain
         if not is_better and not is_last:
             return False
@@ -357,9 +368,10 @@ class _VarianceSearch:
         self.path += [point for point in path if point < self.objective]
         self.best = value
         self._best_differences = self._differences
-        self._best_step = (step, float(reduction))
+        self._best_step = next_step
         self._additions = None
         self._rejected.clear()
+        self._unsettled.clear()
         self.objective = objective
         self.reduction = float(reduction)
         self.has_stalled = has_stalled
@@ -473,11 +485,15 @@ class _VarianceSearch:
         is_better = self._try(trial)
         if not is_better:
             self._rejected.add(part)
+            if self._is_unsettled:
+                self._unsettled.add(part)
         return is_better
 
     def _try(self, theta: Array) -> bool:
         """Search from theta, with other curves than the best point; return if better."""
-        # Another search with these curves has ended above the best point.
+        self._is_unsettled = False
+        # Another search with these curves has converged above the best point. It moved
+        # the linear parts, too, wherever they started.
         if self._curves(theta) in self._ends:
             return False
         start = self._objective(self._solve(theta))
@@ -510,14 +526,16 @@ class _VarianceSearch:
         """Go on from the best point until the tolerance is reached."""
         self._is_trial = False
         rejected = set(self._rejected)
+        unsettled = set(self._unsettled)
         self.descend(self.best.theta, is_last=True)
         self._rejected = rejected
+        self._unsettled = unsettled
 
     def result(self) -> VarianceFit:
         """Return the best point with its certificate."""
         is_zero = (self.best.theta == 0) & (self.prior.rate > 0) & self.is_identified
         # The model of an addition is rough: where one was tried, the trial counts.
-        is_zero[list(self._rejected)] = False
+        is_zero[list(self._rejected - self._unsettled)] = False
         additions = [self._addition(int(part))[1] for part in np.flatnonzero(is_zero)]
         reduction = max([self.reduction, 0.0, *additions])
         limit = STALLED if self.has_stalled else self.tolerance(self.objective)

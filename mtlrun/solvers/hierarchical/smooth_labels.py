@@ -254,6 +254,8 @@ def fit_smooth_labels(data: SmoothData, options: SmoothOptions) -> SmoothFit:
     active = LabelMarginal(data.select_parts(is_active))
     if subset is data:
         active.start_mode_from(criterion)
+    # The blocks of the search are released before others are made.
+    del criterion
     active.find_mode(fit.theta[is_active])
     solution = active.marginal.solve(fit.theta[is_active])
     # The rows have the targets and the noise of the model of numbers at the mode.

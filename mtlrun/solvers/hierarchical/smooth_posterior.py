@@ -78,7 +78,8 @@ class VarianceUncertainty:
     covariance : ndarray of shape (J + K, J + K)
         Of the estimates of theta; zero for parts without variance.
     noise_gradient : ndarray of shape (J + K,)
-        Derivative of log s2 in theta.
+        Derivative of log s2 in theta; zero for common parts without variance, whose
+        covariance is zero.
     nu : int
         Degrees of freedom of s2.
     missed : ndarray of shape (K,)
@@ -472,16 +473,22 @@ class SmoothPosterior:
         design = blocks.data.design
         n = len(self.data.codes)
         groups = design.groups
-        sums = np.zeros(len(groups))
-        squares = np.zeros(len(groups))
+        sizes = []
+        means = []
+        deviations = np.zeros(len(groups))
         own_spread = design.own_diagonals(self.data.rows).mean(axis=1)
         for block in blocks:
             ones = np.ones(len(block.positions))
-            sums += block.common_sums(ones)
-            squares += block.common_squares()
+            sizes.append(len(ones))
+            means.append(block.common_sums(ones) / len(ones))
+            deviations += block.common_deviations()
             if len(design.own):
                 own_spread -= block.own_bilinear(ones, ones) / n**2
-        variances = squares / n - np.square(sums / n)
+        # Within and between the blocks: squares of features lose the digits of a small
+        # spread about a large mean.
+        shares = np.array(sizes) / n
+        centers = np.array(means)
+        variances = deviations / n + shares @ np.square(centers - shares @ centers)
         common_spread = np.bincount(groups, variances, len(design.common))
         spread = np.concatenate([common_spread, own_spread])
         is_active = self.theta > 0

@@ -426,8 +426,6 @@ class Tridiagonal:
         """Reduce a symmetric matrix in Fortran order.
 
         It is overwritten; only its lower triangle counts.
-
-        It is overwritten.
         """
         packed, diagonal, off, scales, _ = dsytrd(
             A, lower=1, lwork=int(dsytrd_lwork(len(A), lower=1)[0]), overwrite_a=1
