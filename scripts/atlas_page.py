@@ -259,9 +259,11 @@ def seeds_table() -> str:
     ):
         values = values_of(label)
         title = "best against best" if label == "best" else label
-        rows.append(
-            [title, f"{values['seeds']:.2f}", f"{100 * values['same_sign']:.0f}%"]
-        )
+        if math.isnan(values["seeds"]):
+            rows.append([title, "-", "-"])
+            continue
+        share = f"{100 * values['same_sign']:.0f}%"
+        rows.append([title, f"{values['seeds']:.2f}", share])
     return markdown(["learner", "rank correlation", "same sign"], rows)
 
 

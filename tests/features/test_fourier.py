@@ -12,7 +12,7 @@ from mtlrun.estimators.relationship import FETR
 from mtlrun.features import FourierFeatures
 
 
-def test_scikit_learn_checks_pass():
+def test_the_features_pass_the_checks_of_scikit_learn():
     check_estimator(FourierFeatures(5))
 
 

@@ -780,12 +780,18 @@ def sweep_quantities(run: Run) -> list[str]:
 # ---------------------------------------------------------------------- analyses
 
 
+#: A report shows the tables of analyses if there are at most this many of them.
+MAX_STORED_TABLES = 100
+
+
 def measurement_sections(run: Run) -> list[Section]:
     """Return the sentences and tables that analyses returned.
 
-    For each method and data set, the first finished repeat counts.
+    For each method and data set, the first finished repeat counts. If there are more
+    than `MAX_STORED_TABLES` tables, a sentence says where they are instead.
     """
-    sections = []
+    sections: list[Section] = []
+    n_tables = 0
     for dataset in run.datasets:
         for method in run.methods:
             content: Mapping[str, Any] = {}
@@ -802,7 +808,15 @@ def measurement_sections(run: Run) -> list[Section]:
             for name, stored in (content.get("tables") or {}).items():
                 table = _stored_table(stored["columns"], stored["rows"])
                 sections.append(Section(f"{title}: {name}", grids=[table]))
-    return sections
+                n_tables += 1
+    if n_tables <= MAX_STORED_TABLES:
+        return sections
+    sentence = (
+        f"The {n_tables:,} tables of single jobs are left out here. They are in "
+        "the records of the run."
+    )
+    without_tables = [section for section in sections if not section.grids]
+    return [*without_tables, Section("Tables of the analyses", [sentence])]
 
 
 def _stored_table(columns: Sequence[Any], rows: Sequence[Sequence[Any]]) -> ReportTable:

@@ -11,7 +11,13 @@ import pytest
 
 from mtlrun.comparison.atlas import SIMILAR, read_lines
 from mtlrun.engine.analysis import published_path
-from mtlrun.lab.papers.atlas.sharing import PAIRS, gains_as_in_compare
+from mtlrun.lab.papers.atlas.sharing import (
+    PAIRS,
+    REGION,
+    effects_of,
+    gains_as_in_compare,
+    over_seeds,
+)
 
 ROOT = Path(__file__).parents[3]
 RESULTS = ROOT / "results" / "atlas"
@@ -92,3 +98,124 @@ def test_every_table_of_the_list_was_computed():
         names = [line["table"] for line in csv.DictReader(file)]
     assert set(pairs()["table"]) == set(names)
     assert says(f"{len(names)} tables")
+
+
+def count(label, name):
+    return f"{values(label)[name]:.0f}"
+
+
+def test_the_first_screen():
+    few = []
+    for label in ("smooth, groups", "linear, groups", "trees, groups"):
+        few.append((effect(label, "_few"), count(label, "tables_few")))
+    (smooth, n_smooth), (linear, n_linear), (trees, n_trees) = few
+    assert says(
+        f"has {smooth} less error than a model per task with smooth models on "
+        f"{n_smooth} tables, {linear} with linear models on {n_linear}, {trees} with "
+        f"boosted trees on {n_trees}, and {effect('logistic, groups', '_few')} with"
+    )
+    some = effect("smooth, groups", "_some")
+    assert says(f"It is {some} with smooth models")
+    assert says(f"and {effect('trees, groups', '_some')} with boosted trees")
+    many = effect("linear", "_many")
+    assert says(f"The difference is {many} ({count('linear', 'tables_many')} tables of")
+    targets = effect("linear, targets", "_few")
+    labels = effect("logistic, labels", "_few")
+    assert says(f"changes the error by {targets} with 5 to 20 rows")
+    assert says(f"that of logistic models by {labels}")
+    over_full = effect("smooth, over full", "_few")
+    assert says(f"partial sharing has {over_full} less error than one smooth model")
+    assert says(f"of pooled ridge regression by {effect('new tasks')}")
+
+
+def test_groups():
+    for label, name in (
+        ("smooth, groups", "with smooth models it has less error on"),
+        ("linear, groups", "with linear models on"),
+        ("trees, groups", "with boosted trees on"),
+    ):
+        better = count(label, "better")
+        assert f"{name} {better} of {count(label, 'tables')}" in page().replace(
+            "With", "with"
+        )
+    slope = values("linear")
+    low, high = -slope["slope_high"], -slope["slope_low"]
+    assert says(f"falls by {-slope['slope']:.2f} for every tenfold number of rows")
+    assert says(f"({low:.2f} to {high:.2f}, over tables of all kinds)")
+
+
+def test_all_schools_gain():
+    lines = pairs()
+    schools = lines[(lines["family"] == "schools") & (lines["test"] == "rows")]
+    for learner in ("linear", "smooth"):
+        part = schools[schools["learner"] == learner]
+        settings = over_seeds(effects_of(part, "partial", "none"))
+        few = settings[settings["rows"] <= 20].groupby("table")["effect"].min()
+        assert len(few) == 10
+        assert (few > 0).all()
+    assert says(
+        "All ten tables of schools gain at 5 to 20 rows, with linear and smooth"
+    )
+
+
+def test_several_targets_and_labels():
+    for label in (
+        "linear, targets",
+        "smooth, targets",
+        "trees, targets",
+        "extra trees, targets",
+        "logistic, labels",
+        "trees, labels",
+        "extra trees, labels",
+    ):
+        numbers = values(label)
+        assert numbers["low_few"] < 0
+        assert numbers["better"] <= numbers["tables"] / 2
+    assert says("no learner has an interval above 0, and none gains on more than half")
+
+
+@pytest.mark.parametrize(
+    ("learner", "method"),
+    [
+        ("linear", "HierarchicalMTL"),
+        ("linear", "partial"),
+        ("smooth", "partial"),
+        ("boosted trees", "partial"),
+    ],
+)
+def test_where_sharing_harms(learner, method):
+    lines = pairs()
+    part = lines[
+        (lines["learner"] == learner)
+        & (lines["kind"] == "groups")
+        & (lines["test"] == "rows")
+    ]
+    settings = over_seeds(effects_of(part, method, "none"))
+    means = settings.groupby("table", sort=False)["effect"].mean()
+    *first, last = [f"`{name}`" for name in means[means < -REGION].index]
+    names = f"{', '.join(first)} and {last}" if first else last
+    assert f"on {names}" in page()
+
+
+def test_the_simulated_case():
+    lines = pd.read_csv(published_path("atlas/pairs_simulated.csv"), comment="#")
+    errors = lines[lines["rows"] == 50].set_index(["table", "method"])["error"]
+    ratios = {}
+    for table in ("unrelated scales", "unrelated tasks"):
+        for method in ("HierarchicalMTL", "TraceNormMTL"):
+            ridge = errors[table, "IndependentRidge"]
+            ratios[table, method] = errors[table, method] / ridge
+    hierarchical = ratios["unrelated scales", "HierarchicalMTL"]
+    trace_norm = ratios["unrelated scales", "TraceNormMTL"]
+    assert says(f"has {hierarchical:.2f} times the error of ridge regression per task")
+    assert says(f"the trace norm {trace_norm:.2f} times (one run)")
+    gain = 1 - ratios["unrelated tasks", "HierarchicalMTL"]
+    assert says(f"the hierarchical model still has {100 * gain:.0f}% less error")
+
+
+def test_cost_best_and_new_tasks():
+    best = effect("best, groups", "_few")
+    assert says(f"On groups with 5 to 20 rows, sharing has {best} less error.")
+    assert says(f"did not have, it is {effect('best, fresh tables', '_few')}")
+    assert says(f"its error changes by {effect('new tasks')} with linear models")
+    assert says(f"gains most, {effect('HierarchicalMTL', '_few')}")

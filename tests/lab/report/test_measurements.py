@@ -260,6 +260,25 @@ def test_audits_report_sentences_and_tables(maker):
         assert render(report, form)
 
 
+def test_many_tables_of_single_jobs_are_left_out(maker, monkeypatch):
+    maker.measure("audit", ["findings"])
+    maker.info.update(methods=["Tables"], datasets={}, paper_datasets=[])
+    maker.config["methods"] = [{"label": "Tables", "measure": "made", "params": {}}]
+    tables = {}
+    for name in ("first", "second"):
+        tables[name] = {"columns": ["method", "ours"], "rows": [["STL", 3.77]]}
+    result = {"lines": ["A sentence."], "tables": tables}
+    maker.measurement("published", "Tables", metrics={"findings": 3}, result=result)
+    folder = maker.write()
+    monkeypatch.setattr("mtlrun.lab.report.printed.MAX_STORED_TABLES", 2)
+    assert "STL 3.77" in lines_of(markdown(build_report(folder)))
+    monkeypatch.setattr("mtlrun.lab.report.printed.MAX_STORED_TABLES", 1)
+    text = markdown(build_report(folder))
+    assert "STL 3.77" not in lines_of(text)
+    assert "A sentence." in text
+    assert "The 2 tables of single jobs" in text
+
+
 def test_matrices_are_heat_maps(maker):
     maker.measure("inspect", ["rank"])
     stored = {
