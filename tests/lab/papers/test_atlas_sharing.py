@@ -390,6 +390,10 @@ def test_gains_for_similar_tables_are_those_of_the_families_of_compare():
     (gains,) = analyses.gains_as_in_compare(lines).to_dict("records")
     assert gains["over_independent"] == pytest.approx(0.2)
     assert gains["over_pooled"] == pytest.approx(1 - 0.8 / 0.5)
+    # Beyond a factor of 2, a ratio of errors counts as 2.
+    lines.loc[lines["method"] == "Trees+Task", "error"] = 0.01
+    (gains,) = analyses.gains_as_in_compare(lines).to_dict("records")
+    assert gains["over_pooled"] == pytest.approx(-1.0)
     without_pooled = lines[~lines["method"].isin(["Pooled", "Trees+Task"])]
     (gains,) = analyses.gains_as_in_compare(without_pooled).to_dict("records")
     assert gains["over_independent"] == pytest.approx(0.2)

@@ -44,7 +44,8 @@ VERDICT_KEYS = ("table", "kind", "family", "source", "decision")
 #: Effects between these make no practical difference.
 REGION = 0.01
 #: Larger effects count as this one: an error of nearly 0 has a ratio without bounds.
-MAX_EFFECT = math.log(2)
+MAX_RATIO = 2.0
+MAX_EFFECT = math.log(MAX_RATIO)
 #: Rows per task that are called few, some and many, as (first, last).
 REGIMES = {"few": (5, 20), "some": (50, 200), "many": (500, 2000)}
 #: Kinds of tables on which the first edition saw multi-task learning gain in most
@@ -492,7 +493,8 @@ def gains_as_in_compare(lines: pd.DataFrame) -> pd.DataFrame:
 
     The best method of each family is selected by its inner scores among all learners.
     The columns ``over_independent`` and ``over_pooled`` are relative reductions of the
-    error, NaN where a table has no such method.
+    error, NaN where a table has no such method. As in the effects, a ratio of errors
+    beyond a factor of 2 counts as a factor of 2.
     """
     index = ["table", "kind", "rows", "seed"]
     is_method = (lines["test"] == "rows") & (lines["method"] != SELECTED)
@@ -504,8 +506,9 @@ def gains_as_in_compare(lines: pd.DataFrame) -> pd.DataFrame:
         errors[level] = selected.set_index(index)["error"]
     frame = pd.DataFrame(errors).dropna(subset=["none", "partial"])
     gains = pd.DataFrame(index=frame.index)
-    gains["over_independent"] = 1 - frame["partial"] / frame["none"]
-    gains["over_pooled"] = 1 - frame["partial"] / frame["full"]
+    for name, level in (("over_independent", "none"), ("over_pooled", "full")):
+        ratios = frame["partial"] / frame[level]
+        gains[name] = 1 - ratios.clip(1 / MAX_RATIO, MAX_RATIO)
     return gains.reset_index()
 
 
