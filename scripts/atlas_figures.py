@@ -53,6 +53,9 @@ PERCENTAGES = (-100, -60, -30, -10, 10, 20, 30, 40, 50)
 #: cover each other.
 STEP = 1.07
 GRAY = "#777777"
+#: Methods whose points in the figure of costs have others to the right of them or above.
+NAMES_TO_THE_LEFT = ("JointFeatureMTL", "SmoothIndependent", "SmoothPooled")
+NAMES_BELOW = ("PooledRidge+Task", "HierarchicalMTL")
 
 
 def percent(effect: float) -> float:
@@ -275,12 +278,15 @@ def cost_figure() -> Figure:
         axes.scatter(
             x, y, marker=marker[point["sharing"]], color=colour_of(learner), s=34
         )
+        method = str(point["method"])
+        to_the_left = method in NAMES_TO_THE_LEFT
         axes.annotate(
-            str(point["method"]),
+            method,
             (x, y),
-            xytext=(5, 4),
+            xytext=(-5 if to_the_left else 5, -10 if method in NAMES_BELOW else 4),
             textcoords="offset points",
             fontsize=7.5,
+            ha="right" if to_the_left else "left",
         )
     axes.set_xscale("log")
     axes.margins(x=0.16)

@@ -285,6 +285,16 @@ def test_effects_within_one_percent_count_as_equal(published):
     assert values["low"] > 0
 
 
+def test_the_agreement_of_seeds_needs_three_tables(published):
+    published(lines_of(0.1))
+    assert analyses.sharing(None, seed=0, learner="linear").values["same_sign"] == 1.0
+    first = [line for line in lines_of(0.1) if ",0,rows" in line]
+    second = [line for line in lines_of(0.1, n_tables=2) if ",1,rows" in line]
+    published(first + second)
+    values = analyses.sharing(None, seed=0, learner="linear").values
+    assert math.isnan(values["same_sign"])
+
+
 def test_a_learner_that_was_not_computed_has_no_numbers(published):
     published(lines_of(0.1))
     analysis = analyses.sharing(None, seed=0, learner="smooth")

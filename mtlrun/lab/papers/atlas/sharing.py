@@ -382,7 +382,8 @@ def _agreement(effects: pd.DataFrame) -> dict[str, float]:
     both = wide.reindex(columns=[0, 1]).dropna()
     correlation = math.nan
     same_sign = math.nan
-    if len(both) >= MIN_TABLES and both.nunique().min() > 1:
+    n_tables = both.index.get_level_values("table").nunique()
+    if n_tables >= MIN_TABLES and both.nunique().min() > 1:
         correlation = float(both[0].corr(both[1], method="spearman"))
         same_sign = float(((both[0] > 0) == (both[1] > 0)).mean())
     return {"seeds": correlation, "same_sign": same_sign}
