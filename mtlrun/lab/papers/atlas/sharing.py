@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from mtlrun.comparison.verdict import HELPS
-from mtlrun.engine.analysis import AnalysisResult, Curve, analysis, published_path
+from mtlrun.engine.analysis import AnalysisResult, analysis, published_path
 from mtlrun.lab.papers.atlas.mixed import MixedMean, mixed_mean
 from mtlrun.lab.papers.atlas.pairs import (
     FOREST_OF_ALL,
@@ -332,7 +332,7 @@ def sharing(
     values["slope_low"] = slope.low
     values["slope_high"] = slope.high
     tables = effect_tables(settings)
-    return AnalysisResult(values, curves=_curves(tables), tables=tables)
+    return AnalysisResult(values, tables=tables)
 
 
 def _by_regime(settings: pd.DataFrame) -> dict[str, float]:
@@ -343,26 +343,6 @@ def _by_regime(settings: pd.DataFrame) -> dict[str, float]:
         for key in REGIME_KEYS:
             values[f"{key}_{name}"] = part[key]
     return values
-
-
-def _curves(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, Curve]:
-    """Return the mean effect and its interval by the number of rows."""
-    table = tables["By rows per task"]
-    drawn = []
-    for cells in table["rows"]:
-        row = dict(zip(table["columns"], cells, strict=True))
-        if row["low"] is not None:
-            drawn.append(row)
-    if not drawn:
-        return {}
-    n_rows = [float(row["rows"]) for row in drawn]
-    curves = {}
-    for key, title in (("effect", "mean"), ("low", "lower end"), ("high", "upper end")):
-        effects = [float(row[key]) for row in drawn]
-        curves[title] = Curve(
-            n_rows, effects, "training rows per task", "log error ratio", "x"
-        )
-    return curves
 
 
 def _slopes(settings: pd.DataFrame) -> pd.DataFrame:
@@ -462,7 +442,7 @@ def best(
         **_agreement(effects),
         **_test_rule(settings, seed),
     }
-    return AnalysisResult(values, curves=_curves(tables), tables=tables)
+    return AnalysisResult(values, tables=tables)
 
 
 def complete_seeds(lines: pd.DataFrame) -> pd.DataFrame:
@@ -643,21 +623,7 @@ def cost(
         "front_sharing": float(n_front_sharing),
     }
     table = {"columns": COST_COLUMNS, "rows": rows}
-    curves = _front_curve([points[index] for index in front], reference)
-    return AnalysisResult(values, curves=curves, tables={"Cost and gain": table})
-
-
-def _front_curve(
-    points: Sequence[tuple[float, float]], reference: str
-) -> dict[str, Curve]:
-    """Return the methods that no other one beats, as pairs of cost and effect."""
-    if not points:
-        return {}
-    ordered = sorted(points)
-    ratios = [ratio for ratio, _ in ordered]
-    effects = [-loss for _, loss in ordered]
-    axis = f"processor seconds over {reference}"
-    return {"front": Curve(ratios, effects, axis, "log error ratio", "x")}
+    return AnalysisResult(values, tables={"Cost and gain": table})
 
 
 def _cell(value: str | float) -> str | float | None:
