@@ -194,10 +194,8 @@ def _dataset_lines(card: Card) -> list[str]:
         title += f" ({', '.join(sizes)})"
     lines = [f"# {title}."]
     if card.variants:
-        lines.append(
-            f"# Variants: {', '.join(card.variants)}. "
-            f"Choose one with {{id: {card.id}, variant: ...}}."
-        )
+        lines.append(f"# Variants: {', '.join(card.variants)}.")
+        lines.append(f"# Choose one with {{id: {card.id}, variant: ...}}.")
     lines.append(f"# To try it on part of the rows: {{id: {card.id}, sample: 500}}.")
     if card.task_type == "multiclass":
         lines.append(

@@ -61,6 +61,7 @@ def rows_of(
         cell = {
             "status": "ok",
             quantity: value,
+            **dict.fromkeys(check.get("interval") or (), value),
             "tasks": {quantity: [value] * 9},
             "counts": {},
         }
@@ -306,9 +307,10 @@ def spoiled(run: Run, claim: dict[str, Any], good: bool) -> Run:
             for label in rows_touched(run, check):
                 for cell in jobs_of(run, label, method):
                     if (record := records.get(cell.key)) is not None:
-                        records[cell.key] = with_value(
-                            record, quantity, value, cell.trial, lower
-                        )
+                        # An interval without a width moves with its number.
+                        for name in (quantity, *as_list(check.get("interval"))):
+                            record = with_value(record, name, value, cell.trial, lower)
+                        records[cell.key] = record
     return replace(run, records=records, others=[])
 
 
