@@ -44,7 +44,7 @@ class Counts:
 # the engine and of the reports became small functions with names.
 LIMITS = {
     "reproduce": Counts(files=91, functions=955, classes=77),
-    "compare": Counts(files=123, functions=1180, classes=115),
+    "compare": Counts(files=123, functions=1180, classes=116),
 }
 
 
