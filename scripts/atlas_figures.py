@@ -31,6 +31,7 @@ from mtlrun.lab.papers.atlas.sharing import (
     effect_interval,
     effects_of,
     over_seeds,
+    percent_less,
     read_pairs,
 )
 from mtlrun.tables.drawing import COLOURS, MARKERS, STYLE
@@ -56,11 +57,6 @@ GRAY = "#777777"
 #: Methods whose points in the figure of costs have others to the right of them or above.
 NAMES_TO_THE_LEFT = ("JointFeatureMTL", "SmoothIndependent", "SmoothPooled")
 NAMES_BELOW = ("PooledRidge+Task", "HierarchicalMTL")
-
-
-def percent(effect: float) -> float:
-    """Return the reduction of the error in percent."""
-    return 100 * (1 - math.exp(-effect))
 
 
 def settings_of(
@@ -111,8 +107,8 @@ def draw_by_rows(
             if part["table"].nunique() < MIN_TABLES:
                 continue
             interval = effect_interval(part)
-            ends = [percent(interval.low), percent(interval.high)]
-            points.append((float(rows), percent(interval.mean), *ends))
+            ends = [percent_less(interval.low), percent_less(interval.high)]
+            points.append((float(rows), percent_less(interval.mean), *ends))
         if not points:
             continue
         drawn.append(learner)
@@ -265,7 +261,7 @@ def cost_figure() -> Figure:
     )
     axes.step(
         front["seconds over reference"],
-        front["effect"].map(percent),
+        front["effect"].map(percent_less),
         where="post",
         color=GRAY,
         linewidth=0.9,
@@ -274,7 +270,7 @@ def cost_figure() -> Figure:
     for _, point in points.iterrows():
         learner = str(point["learner"])
         x = float(point["seconds over reference"])
-        y = percent(point["effect"])
+        y = percent_less(point["effect"])
         axes.scatter(
             x, y, marker=marker[point["sharing"]], color=colour_of(learner), s=34
         )

@@ -17,9 +17,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from mtlrun.engine.analysis import published_path
-from mtlrun.lab.papers.atlas.sharing import REGIMES
+from mtlrun.lab.papers.atlas.sharing import REGIMES, percent_less
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.run import Run, read_run, results_of
+from mtlrun.tables.report_table import Column, ReportTable, markdown_grid
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "atlas.md"
@@ -49,7 +50,7 @@ def values_of(label: str) -> dict[str, float]:
 
 def percent(effect: float) -> str:
     """Return the reduction of the error, in percent, of a log error ratio."""
-    value = 100 * (1 - math.exp(-effect))
+    value = percent_less(effect)
     text = f"{value:.1f}" if abs(value) < 10 else f"{value:.0f}"
     # There is no negative zero.
     return text.removeprefix("-") if float(text) == 0 else text
@@ -69,13 +70,6 @@ def interval(values: Mapping[str, float], suffix: str = "") -> str:
 def counts(values: Mapping[str, float]) -> list[str]:
     """Return how many tables gain, stay within 1%, and lose."""
     return [f"{values[name]:.0f}" for name in ("better", "same", "worse")]
-
-
-def pvalue(value: float) -> str:
-    """Return a p-value with two significant digits."""
-    if math.isnan(value):
-        return "-"
-    return "< 0.0001" if value < 1e-4 else f"{value:.2g}"
 
 
 def effect_rows(labels: Mapping[str, str]) -> list[list[str]]:
@@ -114,19 +108,10 @@ def markdown(
     heads: Sequence[str], rows: Iterable[Sequence[str]], n_text: int = 1
 ) -> str:
     """Return a table; columns after the first `n_text` are aligned to the right."""
-    cells = [list(heads), *[list(row) for row in rows]]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = []
-    for row in cells:
-        padded = []
-        for index, (cell, width) in enumerate(zip(row, widths, strict=True)):
-            padded.append(cell.ljust(width) if index < n_text else cell.rjust(width))
-        lines.append(f"| {' | '.join(padded)} |")
-    rule = []
-    for index, width in enumerate(widths):
-        rule.append("-" * width if index < n_text else "-" * (width - 1) + ":")
-    lines.insert(1, f"| {' | '.join(rule)} |")
-    return "\n".join(lines)
+    columns = []
+    for index, head in enumerate(heads):
+        columns.append(Column(head, "text" if index < n_text else "number"))
+    return markdown_grid(ReportTable(columns, [list(row) for row in rows]))
 
 
 def groups_table() -> str:

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ import pandas as pd
 from mtlrun.comparison.atlas import SIMILAR
 from mtlrun.engine.analysis import published_path
 from mtlrun.engine.record import Record
-from mtlrun.engine.stored import PROVENANCE
+from mtlrun.lab.papers.atlas.files import last_day, write_lines
 from mtlrun.lab.papers.atlas.pairs import COLUMNS, DECISIONS
 from mtlrun.lab.papers.atlas.sharing import PAIRS, VERDICTS, gains_as_in_compare
 from mtlrun.lab.report.run import Run, read_run, results_of
@@ -123,22 +122,6 @@ def similar_lines(run: Run, pairs_file: Path) -> Iterator[list[Any]]:
         ]
 
 
-def last_day(run: Run) -> str:
-    """Return the day on which the run ended."""
-    provenance = json.loads((run.folder / PROVENANCE).read_text("utf-8"))
-    last = provenance["runs"][-1]
-    # A run that was interrupted has no end.
-    return str(last["finished"] or last["started"])[:10]
-
-
-def write(path: Path, comment: str, lines: Iterable[list[Any]]) -> None:
-    """Write lines as csv below a comment."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        file.write(f"# {comment}\n")
-        csv.writer(file, lineterminator="\n").writerows(lines)
-    sys.stdout.write(f"{path}\n")
-
-
 def main() -> None:
     """Write the files of a run."""
     parser = argparse.ArgumentParser(
@@ -150,13 +133,18 @@ def main() -> None:
     run = read_run(options.folder)
     made_by = f"{run.info['id']}, profile {run.profile}; scripts/atlas_pairs.py"
     if run.info["id"] == "atlas/verdicts":
-        write(options.to or configs_dir() / VERDICTS, made_by, verdict_lines(run))
+        path = options.to or configs_dir() / VERDICTS
+        write_lines(path, made_by, verdict_lines(run))
+        sys.stdout.write(f"{path}\n")
         return
-    pairs_file = options.to or configs_dir() / PAIRS
-    write(pairs_file, made_by, pair_lines(run))
+    path = options.to or configs_dir() / PAIRS
+    write_lines(path, made_by, pair_lines(run))
+    sys.stdout.write(f"{path}\n")
     if options.to is None:
+        similar = configs_dir() / SIMILAR
         computed = f"computed until {last_day(run)}; {made_by}"
-        write(configs_dir() / SIMILAR, computed, similar_lines(run, pairs_file))
+        write_lines(similar, computed, similar_lines(run, path))
+        sys.stdout.write(f"{similar}\n")
 
 
 if __name__ == "__main__":

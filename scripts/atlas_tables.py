@@ -9,9 +9,6 @@ read, and ``configs/atlas/methods.csv``. The day is that on which the run ended.
 from __future__ import annotations
 
 import argparse
-import csv
-import io
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,8 +18,8 @@ from typing import Any
 from mtlrun.comparison.atlas import GAINS
 from mtlrun.data.cards import load_card
 from mtlrun.engine.record import Record
-from mtlrun.engine.stored import PROVENANCE
 from mtlrun.lab.papers.atlas.analyses import METHODS
+from mtlrun.lab.papers.atlas.files import last_day, write_lines
 from mtlrun.lab.report.run import Run, read_run, results_of
 from mtlrun.utils.io import configs_dir
 
@@ -123,14 +120,6 @@ def _short(value: float | None) -> str:
     return "" if value is None else f"{value:.4g}"
 
 
-def text(lines: Iterator[list[Any]], what: str) -> str:
-    """Return lines as csv below a line that says what they are."""
-    stream = io.StringIO()
-    stream.write(f"# {what}\n")
-    csv.writer(stream, lineterminator="\n").writerows(lines)
-    return stream.getvalue()
-
-
 def main() -> None:
     """Write both files."""
     parser = argparse.ArgumentParser(
@@ -145,13 +134,12 @@ def main() -> None:
     )
     given = parser.parse_args()
     run = read_run(given.folder)
-    last = json.loads((given.folder / PROVENANCE).read_text(encoding="utf-8"))["runs"][
-        -1
-    ]
-    ended = last["finished"] or last["started"]
-    what = f"atlas/gain, profile {run.profile}, computed until {ended[:10]}; made by scripts/atlas_tables.py"
+    comment = (
+        f"atlas/gain, profile {run.profile}, computed until {last_day(run)}; made by "
+        "scripts/atlas_tables.py"
+    )
     for name, lines in ((GAINS, gains(run)), (METHODS, methods(run))):
-        (given.to / name).write_text(text(lines, what), encoding="utf-8")
+        write_lines(given.to / name, comment, lines)
         sys.stdout.write(f"{given.to / name}\n")
 
 

@@ -28,7 +28,9 @@ from mtlrun.engine.analysis import (
     analysis,
 )
 from mtlrun.errors import ConfigError
-from mtlrun.stats import holm, paired_test, rank_table
+from mtlrun.lab.papers.atlas.pairs import SMALLEST_ERROR
+from mtlrun.lab.papers.atlas.sharing import count_by_region, signed_rank
+from mtlrun.stats import holm, rank_table
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -46,8 +48,6 @@ REGIMES = {"few": (5, 10), "some": (20, 50), "many": (100, 200)}
 ALL = "all"
 #: Methods are ranked if there are this many tables.
 MIN_RANKED_TABLES = 5
-#: Log error ratios between these make no practical difference.
-REGION = 0.01
 #: Level of the tests of methods, after Holm's adjustment.
 LEVEL = 0.05
 #: Methods are ranked if this share of the settings has them.
@@ -62,8 +62,6 @@ MAX_GAIN = 0.5
 RIDGE_STRENGTH = 5.0
 #: Draws of tables for intervals.
 N_DRAWS = 1000
-#: Smaller errors have this logarithm: an AUC of 1 has an error of 0.
-SMALLEST_ERROR = 1e-4
 #: Ends of a 95% interval.
 _INTERVAL = [0.025, 0.975]
 
@@ -292,9 +290,10 @@ def methods(
     multitask = lines[lines["family"] == "multi-task"]
     is_negative = multitask["over_alone"] < 0
     negative_shares = is_negative.groupby(multitask["method"]).mean()
-    overall, *by_regime = _errors_by_regime(lines)
-    ranked = _signed_ranks(overall)
-    adjusted = [row[-1] for row in ranked["rows"][1:]]
+    ranked = {
+        regime.label: _signed_ranks(regime) for regime in _errors_by_regime(lines)
+    }
+    adjusted = [row[-1] for row in ranked[ALL]["rows"][1:]]
     values = {
         "methods": float(multitask["method"].nunique()),
         "negative": float(is_negative.mean()),
@@ -308,10 +307,9 @@ def methods(
     tables = {
         "Negative transfer by method": _negative_table(multitask, negative_shares)
     }
-    for regime in (overall, *by_regime):
-        table = _signed_ranks(regime)
+    for label, table in ranked.items():
         if table["rows"]:
-            tables[f"Signed ranks, {regime.label} per task"] = table
+            tables[f"Signed ranks, {label} per task"] = table
     if len(set(kinds)) > 1:
         gain_map = _map_by_kind(multitask)
     else:
@@ -425,16 +423,13 @@ def _signed_ranks(regime: RegimeErrors) -> dict[str, Any]:
     pvalues = []
     for method in others:
         effects = regime.log_errors[method] - regime.log_errors[first]
-        pvalue = paired_test(effects, np.zeros(len(effects))).pvalue
-        pvalues.append(math.nan if pvalue is None else pvalue)
+        pvalues.append(signed_rank(effects))
         rows.append(
             [
                 method,
                 round(float(regime.average_ranks[method]), 2),
                 round(float(effects.mean()), 4),
-                int((effects > REGION).sum()),
-                int(effects.between(-REGION, REGION).sum()),
-                int((effects < -REGION).sum()),
+                *map(int, count_by_region(effects).values()),
                 float(f"{pvalues[-1]:.3g}"),
             ]
         )

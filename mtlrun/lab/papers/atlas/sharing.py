@@ -160,34 +160,38 @@ def effect_interval(settings: pd.DataFrame) -> EffectInterval:
     return EffectInterval(mean.mean, mean.low, mean.high)
 
 
-def count_tables(settings: pd.DataFrame) -> dict[str, float]:
-    """Count the tables whose mean effect is above, within and below the region."""
-    means = settings.groupby("table")["effect"].mean()
+def count_by_region(effects: pd.Series) -> dict[str, float]:
+    """Count the effects above, within and below the region."""
     return {
-        "better": float((means > REGION).sum()),
-        "same": float(means.between(-REGION, REGION).sum()),
-        "worse": float((means < -REGION).sum()),
+        "better": float((effects > REGION).sum()),
+        "same": float(effects.between(-REGION, REGION).sum()),
+        "worse": float((effects < -REGION).sum()),
     }
 
 
-def signed_rank(settings: pd.DataFrame) -> float:
-    """Return the p-value of Wilcoxon's test over the mean effects of the tables."""
-    means = settings.groupby("table")["effect"].mean().to_numpy()
-    pvalue = paired_test(means, np.zeros(len(means))).pvalue
+def signed_rank(effects: pd.Series) -> float:
+    """Return the p-value of Wilcoxon's test of effects; NaN for fewer than two."""
+    pvalue = paired_test(effects, np.zeros(len(effects))).pvalue
     return math.nan if pvalue is None else pvalue
+
+
+def percent_less(effect: float) -> float:
+    """Return the reduction of the error, in percent, of a log error ratio."""
+    return 100 * (1 - math.exp(-effect))
 
 
 def summarize(settings: pd.DataFrame) -> dict[str, float]:
     """Return mean, interval, counts and p-value of some settings."""
     interval = effect_interval(settings)
+    of_tables = settings.groupby("table")["effect"].mean()
     return {
         "effect": interval.mean,
         "low": interval.low,
         "high": interval.high,
         "tables": float(settings["table"].nunique()),
         "settings": float(len(settings)),
-        **count_tables(settings),
-        "pvalue": signed_rank(settings),
+        **count_by_region(of_tables),
+        "pvalue": signed_rank(of_tables),
     }
 
 
