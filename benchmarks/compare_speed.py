@@ -4,13 +4,13 @@ script.
 The tables are simulated ones of 40 tasks, sleepstudy, School, and the multilabel tables
 emotions and scene. Each uses the default methods and folds. The first column is the
 command; the next columns are `mtlrun.compare` in Python, which writes no intermediate
-leaderboards. CPU seconds are those of all processes; the share of fits is the time
+leaderboards. CPU seconds are summed over all processes; the share of fits is the time
 inside `fit` of the models (solvers, trees) in a run of one process. The script by hand
 has the same folds: ridge and Lasso per task with their own cross-validation, boosted
 trees per task, extra trees on one-hot tasks (ragged) or several outputs (shared).
 
 Run with: python benchmarks/compare_speed.py FOLDER [TABLE ...] [--repeats 3] [--jobs
-2]; FOLDER is that of the data.
+2]; FOLDER holds the data.
 
 ``--beside ROOT`` compares the CPU seconds of this version with another one in one
 sitting instead: ROOT is a worktree of it with an environment in ``.venv``. Runs of one

@@ -11,7 +11,7 @@ its error on the test rows:
 * a number: always so many leaves.
 
 Run with: python benchmarks/compare_trees.py FOLDER [TABLE ...] [--repeats 1] [--output
-trees.jsonl]; FOLDER is that of the data; finished tables are not recomputed.
+trees.jsonl]; FOLDER holds the data; finished tables are not recomputed.
 """
 
 from __future__ import annotations

@@ -790,8 +790,7 @@ def measurement_sections(run: Run) -> list[Section]:
     For each method and data set, the first finished repeat counts. If there are more
     than `MAX_STORED_TABLES` tables, a sentence says where they are instead.
     """
-    sections: list[Section] = []
-    n_tables = 0
+    titled: list[tuple[str, Mapping[str, Any]]] = []
     for dataset in run.datasets:
         for method in run.methods:
             content: Mapping[str, Any] = {}
@@ -802,21 +801,25 @@ def measurement_sections(run: Run) -> list[Section]:
             title = method
             if has_data(run, dataset):
                 title += f" on {title_of(run, dataset)}"
-            lines = [f"* {line}" for line in content.get("lines") or ()]
-            if lines:
-                sections.append(Section(title, lines))
-            for name, stored in (content.get("tables") or {}).items():
-                table = _stored_table(stored["columns"], stored["rows"])
-                sections.append(Section(f"{title}: {name}", grids=[table]))
-                n_tables += 1
-    if n_tables <= MAX_STORED_TABLES:
-        return sections
-    sentence = (
-        f"The {n_tables:,} tables of single jobs are left out here. They are in "
-        "the records of the run."
-    )
-    without_tables = [section for section in sections if not section.grids]
-    return [*without_tables, Section("Tables of the analyses", [sentence])]
+            titled.append((title, content))
+    n_tables = sum(len(content.get("tables") or {}) for _, content in titled)
+    sections = []
+    for title, content in titled:
+        lines = [f"* {line}" for line in content.get("lines") or ()]
+        if lines:
+            sections.append(Section(title, lines))
+        if n_tables > MAX_STORED_TABLES:
+            continue
+        for name, stored in (content.get("tables") or {}).items():
+            table = _stored_table(stored["columns"], stored["rows"])
+            sections.append(Section(f"{title}: {name}", grids=[table]))
+    if n_tables > MAX_STORED_TABLES:
+        sentence = (
+            f"The {n_tables:,} tables of single jobs are left out here. They are in "
+            "the records of the run."
+        )
+        sections.append(Section("Tables of the analyses", [sentence]))
+    return sections
 
 
 def _stored_table(columns: Sequence[Any], rows: Sequence[Sequence[Any]]) -> ReportTable:
