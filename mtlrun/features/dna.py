@@ -217,7 +217,12 @@ class StringDesign:
     ndim = 2
 
     def __init__(
-        self, dna: PackedDNA, scale: Array, level: Array, start: Array, buckets: int
+        self,
+        dna: PackedDNA,
+        scale: Array,
+        level: Array,
+        start: Array,
+        buckets: int,
     ) -> None:
         self.dna = dna
         self.scale = scale
@@ -235,7 +240,11 @@ class StringDesign:
 
     def __getitem__(self, rows: Any) -> StringDesign:
         return StringDesign(
-            self.dna[rows], self.scale[rows], self.level, self.start, self.buckets
+            self.dna[rows],
+            self.scale[rows],
+            self.level,
+            self.start,
+            self.buckets,
         )
 
     def __matmul__(self, W: Array) -> Array:
@@ -419,7 +428,11 @@ class WeightedDegree(TransformerMixin, BaseEstimator):
     """
 
     def __init__(
-        self, degree: int = 8, *, normalize: bool = False, hash_bits: int | None = None
+        self,
+        degree: int = 8,
+        *,
+        normalize: bool = False,
+        hash_bits: int | None = None,
     ) -> None:
         self.degree = degree
         self.normalize = normalize

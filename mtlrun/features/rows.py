@@ -245,7 +245,12 @@ def dense_dot(dense: Array, i: int, W: Array, t: int) -> float:
 
 @inner
 def sparse_dot(
-    columns: Array, values: Array, low: int, high: int, W: Array, t: int
+    columns: Array,
+    values: Array,
+    low: int,
+    high: int,
+    W: Array,
+    t: int,
 ) -> float:
     """Return the product of the entries low..high-1 of the storage with row t of W."""
     total = 0.0

@@ -135,7 +135,9 @@ class TableFeatures(  # type: ignore[call-arg]
                 self.encoder_ = encode.fit(X[:, words].toarray())
             return self
         fill = SimpleImputer(
-            strategy="median", add_indicator=True, keep_empty_features=True
+            strategy="median",
+            add_indicator=True,
+            keep_empty_features=True,
         )
         with_gaps = bool(np.isnan(X[:, numbers]).any())
         if with_gaps:
@@ -317,13 +319,20 @@ class TableFeatures(  # type: ignore[call-arg]
         return self.fit(X, y, sample_weight).transform(X)
 
     def _word_names(
-        self, encoder: OneHotEncoder, names: list[str], columns: Sequence[int]
+        self,
+        encoder: OneHotEncoder,
+        names: list[str],
+        columns: Sequence[int],
     ) -> list[str]:
         names_out = []
         table = {int(j): list(words) for j, words in (self.words or {}).items()}
         rare = getattr(encoder, "infrequent_categories_", [None] * len(names))
         for name, column, codes, few in zip(
-            names, columns, encoder.categories_, rare, strict=True
+            names,
+            columns,
+            encoder.categories_,
+            rare,
+            strict=True,
         ):
             kept = codes
             if few is not None:

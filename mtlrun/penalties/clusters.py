@@ -87,7 +87,9 @@ class ClusterNorm(Penalty):
         eta = low / (high - low)
         strength = self.alpha / (high - low)
         return SpectralBox(
-            strength / (eta * (1.0 + eta)), eta=eta, k=self.n_clusters - 1
+            strength / (eta * (1.0 + eta)),
+            eta=eta,
+            k=self.n_clusters - 1,
         )
 
     def value(self, W: Array) -> float:

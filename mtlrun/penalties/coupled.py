@@ -302,7 +302,9 @@ class SparseForm(_Scaled):
 
         diagonal = identity_weight + base_weight * self.base.diagonal()
         solved = conjugate_gradients(
-            apply, np.ascontiguousarray(W.T), diagonal=diagonal
+            apply,
+            np.ascontiguousarray(W.T),
+            diagonal=diagonal,
         )
         return solved.X.T, solved.residual.T
 

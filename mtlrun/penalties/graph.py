@@ -117,7 +117,10 @@ class TaskCoupling:
 
 
 def check_similarity(
-    graph: Similarity, tasks: Array, *, isolated: bool = False
+    graph: Similarity,
+    tasks: Array,
+    *,
+    isolated: bool = False,
 ) -> Similarity:
     """Return a task similarity as a (T, T) array in the order of `tasks`.
 
@@ -259,7 +262,9 @@ def laplacian(similarity: Similarity) -> Similarity:
 
 
 def couple_graph(
-    graph: Similarity, tasks: Array, coupling: float = 1.0
+    graph: Similarity,
+    tasks: Array,
+    coupling: float = 1.0,
 ) -> TaskCoupling:
     """Return the coupling of `couple_tasks` for a graph as in `check_similarity`.
 

@@ -581,7 +581,9 @@ def kept_parts(parts: Array, needed: Sequence[int]) -> Array:
 
 
 def mixture_range(
-    first: type[Penalty], second: type[Penalty], shape: tuple[int, int]
+    first: type[Penalty],
+    second: type[Penalty],
+    shape: tuple[int, int],
 ) -> tuple[float, float]:
     """Return the range of lam in which an optimal mixture can have both parts.
 
@@ -610,7 +612,9 @@ def _dominated(p: Penalty, q: Penalty, shape: tuple[int, int]) -> bool:
 
 
 def _dual_ratio(
-    p: type[Penalty], q: type[Penalty], shape: tuple[int, int]
+    p: type[Penalty],
+    q: type[Penalty],
+    shape: tuple[int, int],
 ) -> float | None:
     """Return sup ||Z||_p* / ||Z||_q* over Z of a shape; None if it is not known.
 

@@ -123,7 +123,11 @@ class ShrunkenLevels:
 
 
 def _estimate(
-    data: TaskData, weights: Array, sizes: Array, x_means: Array, y_means: Array
+    data: TaskData,
+    weights: Array,
+    sizes: Array,
+    x_means: Array,
+    y_means: Array,
 ) -> tuple[float, float]:
     """Return mean and ratio by REML of common coefficients and random levels."""
     # Targets are centered before they are squared, or another zero of y loses digits.

@@ -388,11 +388,21 @@ def right_singular(A: Array, sizes: Array) -> tuple[Array, Array]:
     n, d = A.shape
     if n >= d:  # columns of any scale
         values, _, V, work, _, info = dgejsv(
-            np.asfortranarray(A), joba=0, jobu=0, jobv=0, jobt=1, jobp=1
+            np.asfortranarray(A),
+            joba=0,
+            jobu=0,
+            jobv=0,
+            jobt=1,
+            jobp=1,
         )
     else:  # rows of any scale
         values, V, _, work, _, info = dgejsv(
-            np.asfortranarray(A.T), joba=2, jobu=0, jobv=0, jobt=1, jobp=1
+            np.asfortranarray(A.T),
+            joba=2,
+            jobu=0,
+            jobv=0,
+            jobt=1,
+            jobp=1,
         )
     if info != 0:
         raise ArithmeticError(

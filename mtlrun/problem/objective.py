@@ -60,7 +60,11 @@ def gap_scale(primal: float, dual: float, null: float) -> float:
 
 
 def relative_gap(
-    primal: float, dual: float, *, null: float, gap: float | None = None
+    primal: float,
+    dual: float,
+    *,
+    null: float,
+    gap: float | None = None,
 ) -> float:
     """Return (primal - dual) / max(|primal|, |dual|, null / 1000).
 
@@ -179,7 +183,12 @@ def dual_value(
     It is at least 0, the value at theta = 0.
     """
     theta, Z = dual_point(
-        theta, data, penalties, intercept=intercept, loss=loss, operator=operator
+        theta,
+        data,
+        penalties,
+        intercept=intercept,
+        loss=loss,
+        operator=operator,
     )
     return value_at_dual(theta, Z, data, loss, penalties)
 
@@ -274,7 +283,12 @@ def duality_gap(
         fitted = data.shifted(z, optimal_intercept(data, loss, z, start=intercept))
     theta = -loss.gradient(fitted, data.targets, data.effective_weights())
     dual = dual_value(
-        theta, data, loss, penalties, intercept=intercept is not None, operator=operator
+        theta,
+        data,
+        loss,
+        penalties,
+        intercept=intercept is not None,
+        operator=operator,
     )
     relative = relative_gap(primal, dual, null=null_objective(data, loss))
     return Gap(primal, dual, relative)

@@ -238,7 +238,9 @@ class TaskOperator:
         return self.data.shared and has_one_shift and has_row_weights
 
     def _design(
-        self, t: int, weights: Array | None
+        self,
+        t: int,
+        weights: Array | None,
     ) -> tuple[Design, Array | None, Array | None]:
         """Return the design, weights and shift of task t."""
         shift = self.shift
@@ -318,7 +320,12 @@ def _lanczos_norm(X: Design, w: Array | None, m: Array | None) -> float:
         return 0.0
     try:
         top = eigsh(
-            normal, k=1, which="LA", v0=start, tol=1e-8, return_eigenvectors=False
+            normal,
+            k=1,
+            which="LA",
+            v0=start,
+            tol=1e-8,
+            return_eigenvectors=False,
         )[0]
     except ArpackError as error:
         raise ArithmeticError(

@@ -136,7 +136,10 @@ class Quadratic(ABC):
         return max(0.0, 0.5 * float(np.sum(self.energy - 2.0 * linear + square)))
 
     def dual_fit(
-        self, Q: Array, scale: Array | float, image: Array | None = None
+        self,
+        Q: Array,
+        scale: Array | float,
+        image: Array | None = None,
     ) -> float:
         """Return minus the conjugate of the loss at the scaled residual of Q.
 
@@ -218,7 +221,11 @@ class Quadratic(ABC):
     ) -> float:
         """Return `scale` times this loss + penalties at parts (d, T), from the rows."""
         return primal_value(
-            self._moved, SquaredLoss(scale), penalties, parts, operator=self.operator
+            self._moved,
+            SquaredLoss(scale),
+            penalties,
+            parts,
+            operator=self.operator,
         )
 
     def row_dual(
@@ -336,7 +343,11 @@ class Gram(Quadratic):
     """
 
     def __init__(
-        self, data: TaskData, fit_intercept: bool = False, *, sharp: bool = True
+        self,
+        data: TaskData,
+        fit_intercept: bool = False,
+        *,
+        sharp: bool = True,
     ) -> None:
         sizes = f"{data.n_features} features and {data.n_tasks} tasks"
         memory.require(
@@ -360,7 +371,10 @@ class Gram(Quadratic):
             top = scipy.linalg.eigvalsh(self.gram, subset_by_index=[last, last])[0]
         else:  # Lanczos comes from below
             top = eigsh(
-                self.gram, k=1, v0=np.ones(last + 1), return_eigenvectors=False
+                self.gram,
+                k=1,
+                v0=np.ones(last + 1),
+                return_eigenvectors=False,
             )[0] * (1.0 + 1e-6)
         return max(float(top), 0.0)
 

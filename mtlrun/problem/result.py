@@ -228,7 +228,9 @@ class Tracker:
 
 
 def start_parts(
-    start: SolverResult | Array | None, n_parts: int, shape: tuple[int, int]
+    start: SolverResult | Array | None,
+    n_parts: int,
+    shape: tuple[int, int],
 ) -> Array | None:
     """Return the parts of a warm start as an array (n_parts, d, T), None without one.
 

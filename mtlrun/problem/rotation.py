@@ -196,7 +196,10 @@ class SharedRotation(Rotation):
             values, self._vectors = right_singular(*self._rows(0))
         else:
             values, vectors = scipy.linalg.eigh(
-                gram, overwrite_a=True, check_finite=False, driver="evd"
+                gram,
+                overwrite_a=True,
+                check_finite=False,
+                driver="evd",
             )
             values, self._vectors = _significant(values, vectors)
         self.squares = values[:, None]
@@ -232,7 +235,9 @@ class SharedRotation(Rotation):
         rest = np.sqrt(np.maximum(self.energy - self.explained, 0.0))
         design = sp.csr_array(sp.vstack([sp.diags_array(s), sp.csr_array((1, len(s)))]))
         return TaskData.from_matrix(
-            design, np.vstack([targets, rest]), tasks=self.data.tasks
+            design,
+            np.vstack([targets, rest]),
+            tasks=self.data.tasks,
         )
 
     def rotate(self, W: Array) -> Array:
@@ -282,7 +287,10 @@ class SharedRotation(Rotation):
         # (V / R)', diag(s) R ~ diag(s).
         factor = scipy.linalg.cholesky(V.T @ V, check_finite=False)
         return scipy.linalg.solve_triangular(
-            factor, V.T, trans="T", check_finite=False
+            factor,
+            V.T,
+            trans="T",
+            check_finite=False,
         ).T
 
     def _coordinates(self, W: Array) -> Array:
@@ -392,7 +400,9 @@ def _padded(values: Array, V: Array, size: int) -> tuple[Array, Array]:
 
 
 def prepare(
-    data: TaskData, fit_intercept: bool = False, rotation: Rotation | None = None
+    data: TaskData,
+    fit_intercept: bool = False,
+    rotation: Rotation | None = None,
 ) -> Rotation:
     """Decompose the designs of all tasks, once for all fits on the same data.
 

@@ -258,7 +258,10 @@ class TaskStatistics:
         return np.sqrt(np.maximum(variances, 0.0))
 
     def scaled(
-        self, factors: Array, targets: Array | float = 1.0, center: Array | float = 0.0
+        self,
+        factors: Array,
+        targets: Array | float = 1.0,
+        center: Array | float = 0.0,
     ) -> TaskStatistics:
         """Return the statistics of scaled features and targets.
 
@@ -362,7 +365,9 @@ class TaskStatistics:
         xy = (s.xy - s.x.T * y_mean).T  # (T, d)
         squares = np.einsum("gii->gi", xx)
         graded = is_graded(
-            squares, squares + self.weight[:, None] * np.square(x_mean), sums=True
+            squares,
+            squares + self.weight[:, None] * np.square(x_mean),
+            sums=True,
         )
         # Any root of X'X will do. With columns of different sizes, take the root for
         # columns scaled to one size.
@@ -522,7 +527,10 @@ class TaskStatistics:
         if not by_task:
             return wide
         return replace(
-            wide, weight=wider(self.weight), x=wider(self.x), xx=wider(self.xx)
+            wide,
+            weight=wider(self.weight),
+            x=wider(self.x),
+            xx=wider(self.xx),
         )
 
     def _about(self, x_shift: Array, y_shift: Array) -> TaskStatistics:

@@ -146,7 +146,9 @@ def check_finite(array: Array, name: str) -> None:
 
 
 def as_weights(
-    weights: ArrayLike, shapes: list[tuple[int, ...]], name: str = "weights"
+    weights: ArrayLike,
+    shapes: list[tuple[int, ...]],
+    name: str = "weights",
 ) -> Array:
     """Return finite, non-negative float64 weights of one of the shapes.
 
@@ -398,7 +400,12 @@ class TaskData:
             y = y[order]
             weights = None if weights is None else weights[order]
         return cls(
-            design, y, tasks, offsets=offsets, weights=weights, order=order
+            design,
+            y,
+            tasks,
+            offsets=offsets,
+            weights=weights,
+            order=order,
         )._checked()
 
     @classmethod
@@ -626,7 +633,11 @@ class TaskData:
             else:
                 observed = self.observed[:, indices]
             return self._shared_part(
-                self.X, self.targets[:, indices], tasks, w, observed
+                self.X,
+                self.targets[:, indices],
+                tasks,
+                w,
+                observed,
             )
         sizes = np.diff(self.offsets)[indices]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
@@ -636,7 +647,11 @@ class TaskData:
         if w is not None:
             w = w[rows]
         return TaskData(
-            self.X[rows], self.targets[rows], tasks, offsets=offsets, weights=w
+            self.X[rows],
+            self.targets[rows],
+            tasks,
+            offsets=offsets,
+            weights=w,
         )
 
     def select_rows(self, rows: Array, *, complete: bool = True) -> TaskData:
@@ -683,7 +698,11 @@ class TaskData:
             if observed is not None:
                 observed = observed[rows]
             part = self._shared_part(
-                self.X[rows], self.targets[rows], self.tasks, w, observed
+                self.X[rows],
+                self.targets[rows],
+                self.tasks,
+                w,
+                observed,
             )
         if complete:
             return part._checked()

@@ -555,7 +555,13 @@ def _descend(
         if not candidate.converged:
             length = min(_ROUND, max(max_iter - done, 1))
             candidate = fuse(
-                candidate.W, term, lam, flows, sigma=sigma, tol=goal, max_iter=length
+                candidate.W,
+                term,
+                lam,
+                flows,
+                sigma=sigma,
+                tol=goal,
+                max_iter=length,
             )
             done += candidate.n_iter
             bound = max(bound, candidate.bound)

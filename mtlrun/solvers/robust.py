@@ -182,7 +182,10 @@ def solve_apg(
         rows = data.n_features
     elif basis is None or not isinstance(loss, SquaredLoss):
         smooth = smooth_loss(
-            data, loss, fit_intercept, sharp=data.n_features <= EXACT_SIZE
+            data,
+            loss,
+            fit_intercept,
+            sharp=data.n_features <= EXACT_SIZE,
         )
         rows = data.n_features
     else:
@@ -199,7 +202,12 @@ def solve_apg(
     if variant == "backtracking":
         run_class = _BacktrackingRun
     run = run_class(
-        smooth, penalties, parts, b, adaptive=False, restart=variant == "fast"
+        smooth,
+        penalties,
+        parts,
+        b,
+        adaptive=False,
+        restart=variant == "fast",
     )
     if variant == "backtracking":
         run.curvature = loss.curvature
@@ -278,7 +286,10 @@ class _BacktrackingRun(ProximalRun):
 
 
 def _until_paper_rule(
-    run: ProximalRun, eps: float, max_iter: int, callback: Callback | None
+    run: ProximalRun,
+    eps: float,
+    max_iter: int,
+    callback: Callback | None,
 ) -> SolverResult:
     smooth = run.smooth
     objective = [
@@ -469,7 +480,12 @@ def solve_ladm(
         penalties = with_full_svd(penalties)
     else:
         basis = find_basis(
-            data, loss, penalties, fit_intercept, rotation, weighted=False
+            data,
+            loss,
+            penalties,
+            fit_intercept,
+            rotation,
+            weighted=False,
         )
     working = data
     has_intercept = fit_intercept
@@ -911,7 +927,10 @@ def _until_gap(run: _LadmIteration, eps: float, tracker: Tracker) -> SolverResul
         before = run.parts
         run.step()
         if tracker.due(it) and tracker.check(
-            it, run.objective(), run.dual(), (run.parts, run.b)
+            it,
+            run.objective(),
+            run.dual(),
+            (run.parts, run.b),
         ):
             break
         change = max(relative_changes(run.parts, before, least=_TINY))
@@ -925,7 +944,9 @@ def _until_gap(run: _LadmIteration, eps: float, tracker: Tracker) -> SolverResul
             run.adapt_mu(before, slow)
     parts, b = tracker.best
     return tracker.result(
-        parts, run.intercept(parts.sum(axis=0), b), **run.solver_info()
+        parts,
+        run.intercept(parts.sum(axis=0), b),
+        **run.solver_info(),
     )
 
 
@@ -946,7 +967,11 @@ def _stacked_square(operator: TaskOperator) -> float:
 
 
 def _check_options(
-    variant: str, form: str, stop: str, loss: Loss, fit_intercept: bool
+    variant: str,
+    form: str,
+    stop: str,
+    loss: Loss,
+    fit_intercept: bool,
 ) -> None:
     check_choice(
         "variant",

@@ -598,7 +598,10 @@ class _SplitRun:
             values.append(value)
         self.V += RELAXATION * z + (1.0 - RELAXATION) * self.M
         self.M = self.loss.prox(
-            self.V, self.data.targets, 1.0 / self.rho_field, self._weights
+            self.V,
+            self.data.targets,
+            1.0 / self.rho_field,
+            self._weights,
         )
         self.V -= self.M
         return values

@@ -113,7 +113,10 @@ def decomposed(data: TaskData, loss: Loss) -> TaskData:
 
 
 def solver_bytes(
-    data: TaskData, loss: Loss, penalties: Sequence[Penalty], solver: str
+    data: TaskData,
+    loss: Loss,
+    penalties: Sequence[Penalty],
+    solver: str,
 ) -> float:
     """Return the bytes that a solver takes in addition to coefficients and fields.
 

@@ -276,7 +276,11 @@ SmoothLoss = FieldLoss | QuadraticLoss
 
 
 def smooth_loss(
-    data: TaskData, loss: Loss, fit_intercept: bool = False, *, sharp: bool = True
+    data: TaskData,
+    loss: Loss,
+    fit_intercept: bool = False,
+    *,
+    sharp: bool = True,
 ) -> SmoothLoss:
     """Return the form of the smooth part that is cheaper on these data.
 
@@ -509,7 +513,10 @@ class ProximalRun:
         return float(momentum)
 
     def _proximal_step(
-        self, origin: Array, at: Point, gradient: Gradient
+        self,
+        origin: Array,
+        at: Point,
+        gradient: Gradient,
     ) -> tuple[Array, Point, list[float]]:
         """Return the new parts, the point at their sum, and values of the penalties."""
         step = 1.0 / self.curvature
@@ -539,7 +546,11 @@ class ProximalRun:
         return self.smooth.excess(at, gradient, new) <= 0.5 * self.curvature * square
 
     def _restart_if_uphill(
-        self, origin: Array, at: Point, parts: Array, new: Point
+        self,
+        origin: Array,
+        at: Point,
+        parts: Array,
+        new: Point,
     ) -> None:
         """Restart the momentum if step and gradient mapping form an acute angle."""
         slope = float(np.vdot(origin - parts, parts - self.parts))

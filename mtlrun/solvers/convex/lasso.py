@@ -153,10 +153,17 @@ def solve_block_cd(
     null = null_objective(data, loss)
     tracker = Tracker(tol, max_iter, callback, null=null)
     _LassoIteration(
-        design, W, penalties[0].alpha / loss.scale, loss.scale, rows, max_work
+        design,
+        W,
+        penalties[0].alpha / loss.scale,
+        loss.scale,
+        rows,
+        max_work,
     ).until(tracker)
     result = tracker.result(
-        tracker.best[np.newaxis], design.intercept(tracker.best), design=design
+        tracker.best[np.newaxis],
+        design.intercept(tracker.best),
+        design=design,
     )
     if result.converged and not keeps_digits(energy, tracker.gap.primal, tol, null):
         mark_unconverged(result, design.row_gap(loss, penalties, tracker.best), tol)
@@ -263,12 +270,24 @@ class Design:
             else:
                 F = np.ascontiguousarray(F.T)
             epochs = descend_residual(
-                self._columns(chosen, X), X, part, F, alpha, target, max_epochs
+                self._columns(chosen, X),
+                X,
+                part,
+                F,
+                alpha,
+                target,
+                max_epochs,
             )
         else:
             q = np.ascontiguousarray(Q[chosen, tasks])
             epochs = descend(
-                self._gram_of(chosen), part, q, float(square), alpha, target, max_epochs
+                self._gram_of(chosen),
+                part,
+                q,
+                float(square),
+                alpha,
+                target,
+                max_epochs,
             )
         W[chosen, tasks] = part
         return epochs, float(epochs) * np.count_nonzero(part) * width
@@ -327,7 +346,11 @@ class Design:
         if self._centred is None:
             return duality_gap(self.data, loss, penalties, [W]).relative
         return duality_gap(
-            self._centred.data, loss, penalties, [W], operator=self._centred.operator
+            self._centred.data,
+            loss,
+            penalties,
+            [W],
+            operator=self._centred.operator,
         ).relative
 
     def intercept(self, W: Array) -> Array:
@@ -502,7 +525,11 @@ class _LassoIteration:
             allowed = (self.max_work - work) / max(1, len(open_groups))
             for g in open_groups:
                 chosen, target = self._plan(
-                    sizes[:, g] / self.alpha, shrink[g], used[:, g] > 0, gaps[g], share
+                    sizes[:, g] / self.alpha,
+                    shrink[g],
+                    used[:, g] > 0,
+                    gaps[g],
+                    share,
                 )
                 left = tracker.max_iter - epochs
                 done, cost = self.design.solve(
@@ -537,10 +564,17 @@ class _LassoIteration:
         least = NULL_SHARE * tracker.null / (self.scale * len(self.groups))
         targets = (part * tracker.tol * least, part * tracker.tol)
         epochs, primal, dual = self.design.descend_all(
-            self.W, self.alpha, targets, max_epochs, by_entry=not self.rows
+            self.W,
+            self.alpha,
+            targets,
+            max_epochs,
+            by_entry=not self.rows,
         )
         if not tracker.check(
-            epochs, self.scale * primal, self.scale * max(dual, 0.0), self.W
+            epochs,
+            self.scale * primal,
+            self.scale * max(dual, 0.0),
+            self.W,
         ):
             tracker.message = f"stopped after {epochs * size:.1e} multiplications"
             if epochs < max_epochs:
@@ -569,7 +603,11 @@ class _LassoIteration:
         return np.abs(A)
 
     def _choose(
-        self, tightness: Array, shrink: float, used: Array, gap: float
+        self,
+        tightness: Array,
+        shrink: float,
+        used: Array,
+        gap: float,
     ) -> Array:
         """Return the features to work on.
 
@@ -655,7 +693,13 @@ def solve_lasso(
     if feasible:
         work = side**3 + _ITERATIONS * side * data.n_features * data.n_tasks
     first = solve_block_cd(
-        data, loss, penalties, start=start, max_iter=max_iter, max_work=work, **options
+        data,
+        loss,
+        penalties,
+        start=start,
+        max_iter=max_iter,
+        max_work=work,
+        **options,
     )
     if first.converged or first.n_iter >= max_iter or not feasible:
         return first
@@ -673,7 +717,9 @@ def solve_lasso(
 
 
 def _rotation(
-    start: SolverResult | Array | None, data: TaskData, fit_intercept: bool
+    start: SolverResult | Array | None,
+    data: TaskData,
+    fit_intercept: bool,
 ) -> Rotation | None:
     """Return the decomposition of the data that an earlier run has left."""
     state = None

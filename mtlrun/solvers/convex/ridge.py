@@ -103,7 +103,10 @@ def solve_ridge(data: TaskData, alpha: float, *, fit_intercept: bool = True) -> 
 
 
 def _accurate(
-    data: TaskData, operator: TaskOperator, w: Array, fit_intercept: bool
+    data: TaskData,
+    operator: TaskOperator,
+    w: Array,
+    fit_intercept: bool,
 ) -> Rotation | None:
     """Return an eigenbasis for columns that differ much in scale.
 
@@ -119,7 +122,10 @@ def _accurate(
 
 
 def _refine(
-    rotation: Rotation, weights: Array, alpha: float, targets: Array
+    rotation: Rotation,
+    weights: Array,
+    alpha: float,
+    targets: Array,
 ) -> tuple[Array, int, bool]:
     """Solve in an eigenbasis and correct by the residuals of the rows.
 
@@ -160,7 +166,11 @@ def _direct(n_rows: int, n_features: int, sparse: bool) -> bool:
 
 
 def _iterate(
-    data: TaskData, operator: TaskOperator, w: Array, alpha: float, targets: Array
+    data: TaskData,
+    operator: TaskOperator,
+    w: Array,
+    alpha: float,
+    targets: Array,
 ) -> tuple[Array, int, bool]:
     """Solve (X'X + alpha I) W = X'y by products with X.
 
@@ -187,6 +197,9 @@ def _solve_positive(gram: Array, alpha: float, right: Array) -> Array:
         return np.asarray(scipy.linalg.pinvh(gram) @ right)
     shifted = gram + alpha * np.eye(len(gram))
     factor = scipy.linalg.cho_factor(
-        shifted, lower=True, overwrite_a=True, check_finite=False
+        shifted,
+        lower=True,
+        overwrite_a=True,
+        check_finite=False,
     )
     return np.asarray(scipy.linalg.cho_solve(factor, right, check_finite=False))

@@ -209,7 +209,11 @@ def _unusual_size(data: TaskData, null: float) -> float:
 
 
 def _descend(
-    work: WideProblem, exact: WideProblem, point: _Point, unit: float, tracker: Tracker
+    work: WideProblem,
+    exact: WideProblem,
+    point: _Point,
+    unit: float,
+    tracker: Tracker,
 ) -> _Point:
     """Step until the gap in double precision is small enough.
 
@@ -240,7 +244,10 @@ def _descend(
                 primal = sure.primal
                 dual = sure.dual
         elif work is exact and tracker.check(
-            iteration, unit * at.primal, unit * at.dual, None
+            iteration,
+            unit * at.primal,
+            unit * at.dual,
+            None,
         ):
             break
         new = _step(work, point, at, gap, careful)
@@ -298,7 +305,11 @@ class _Point:
 
     @classmethod
     def of(
-        cls, parts: Array | None, low: int, out: int | None, shape: tuple[int, int]
+        cls,
+        parts: Array | None,
+        low: int,
+        out: int | None,
+        shape: tuple[int, int],
     ) -> _Point:
         """Return the point of a warm start, or zero, in double precision.
 
@@ -366,7 +377,11 @@ class _Point:
 
 
 def _step(
-    problem: WideProblem, point: _Point, at: Certificate, gap: float, careful: int
+    problem: WideProblem,
+    point: _Point,
+    at: Certificate,
+    gap: float,
+    careful: int,
 ) -> _Point:
     """Minimize the objective over new directions.
 
@@ -400,7 +415,10 @@ def _factors(W: Array) -> tuple[Array, Array]:
 
 
 def _basis(
-    problem: WideProblem, point: _Point, at: Certificate, careful: int
+    problem: WideProblem,
+    point: _Point,
+    at: Certificate,
+    careful: int,
 ) -> tuple[Array, Array]:
     """Return an orthonormal basis for L, and its image.
 
@@ -561,7 +579,10 @@ def _directions(
 
 
 def _new_directions(
-    problem: WideProblem, E: Array, gradient: Array, careful: int
+    problem: WideProblem,
+    E: Array,
+    gradient: Array,
+    careful: int,
 ) -> tuple[Array, Array]:
     """Return a new direction of unit length for each column of E, and their images."""
     norms = np.sqrt(column_products(E, E))
@@ -719,7 +740,10 @@ class _Small:
         )
 
     def minimize(
-        self, rho: float | None, steps: int, tol: float
+        self,
+        rho: float | None,
+        steps: int,
+        tol: float,
     ) -> tuple[Array, Array, Array, float]:
         """Return B, b, g by over-relaxed ADMM, and its last rho.
 

@@ -51,7 +51,11 @@ class Certificate:
 
 @summing
 def _sparse_product(
-    indptr: Array, indices: Array, values: Array, B: Array, out: Array
+    indptr: Array,
+    indices: Array,
+    values: Array,
+    B: Array,
+    out: Array,
 ) -> None:
     """Write the product of a CSR matrix and a dense one into `out`.
 
@@ -144,7 +148,11 @@ class WideProblem:
 
     @classmethod
     def of(
-        cls, data: TaskData, scale: float, lam: float, fit_intercept: bool
+        cls,
+        data: TaskData,
+        scale: float,
+        lam: float,
+        fit_intercept: bool,
     ) -> WideProblem:
         """Return the problem in double precision."""
         if data.weights is None:

@@ -205,7 +205,11 @@ class Columns:
 
     @classmethod
     def of_moments(
-        cls, mean: Array, squares: Array, center: float, intercept: bool
+        cls,
+        mean: Array,
+        squares: Array,
+        center: float,
+        intercept: bool,
     ) -> Columns:
         """Return the standardization for means and mean squares about them.
 
@@ -297,7 +301,10 @@ def of_data(data: TaskData, intercept: bool = True) -> tuple[Compressed, Columns
 
 
 def _columns(
-    data: TaskData, X: Array, weights: Array | None, intercept: bool
+    data: TaskData,
+    X: Array,
+    weights: Array | None,
+    intercept: bool,
 ) -> Columns:
     """Return means and scales of columns, and the mean target, over all rows."""
     if weights is None:
@@ -339,7 +346,11 @@ def _shared(A: Array, Y: Array) -> tuple[Array, Array, Array]:
 
 
 def _taker(
-    data: TaskData, X: Array, y: Array, weights: Array | None, columns: Columns
+    data: TaskData,
+    X: Array,
+    y: Array,
+    weights: Array | None,
+    columns: Columns,
 ) -> Callable[[Array, int], Array]:
     """Return a function (tasks, n) -> their rows [A y], padded with zeros to n."""
     offsets = data.offsets
@@ -369,7 +380,9 @@ def _taker(
 
 
 def _factorized(
-    take: Callable[[Array, int], Array], sizes: Array, p: int
+    take: Callable[[Array, int], Array],
+    sizes: Array,
+    p: int,
 ) -> tuple[list[Block], Array]:
     """Return blocks of tasks of similar numbers of rows, and the rest of each task."""
     rest = np.zeros(len(sizes))

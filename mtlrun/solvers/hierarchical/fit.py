@@ -86,7 +86,10 @@ class HierarchicalProblem:
         if self.shrink:
             shrunk = np.arange(int(self.intercept), self.data.p)
         return Marginal(
-            self.data, self.random if random is None else random, self.method, shrunk
+            self.data,
+            self.random if random is None else random,
+            self.method,
+            shrunk,
         )
 
     def grouped_variances(self, m: Marginal, name: str) -> GroupedVariances:
@@ -180,7 +183,10 @@ def _fit_full(problem: HierarchicalProblem, base: Result) -> Result:
 
 
 def grown(
-    problem: HierarchicalProblem, base: Result, max_rank: int, n_forced: int = 0
+    problem: HierarchicalProblem,
+    base: Result,
+    max_rank: int,
+    n_forced: int = 0,
 ) -> Result:
     """Add directions to a scalar or diagonal covariance (see `add_directions`)."""
     m = base.m
@@ -340,7 +346,9 @@ def _replace_entry(x: Array, i: int, value: float) -> Array:
 
 
 def _quadrature(
-    f: Callable[[float], float], x: float, lowest: float
+    f: Callable[[float], float],
+    x: float,
+    lowest: float,
 ) -> list[tuple[float, float]]:
     """Return quadrature points and weights of one standard deviation.
 
@@ -400,7 +408,14 @@ def _mix(parts: list[Posterior], weights: Array, nu: float) -> Posterior:
     explicit = _mean(weights, task_covariances)
     new = _mean(weights, new_task_covariances)
     return Posterior(
-        W, mu, _mean(weights, mean_covariances), Sigma, s2, parts[0].data, explicit, new
+        W,
+        mu,
+        _mean(weights, mean_covariances),
+        Sigma,
+        s2,
+        parts[0].data,
+        explicit,
+        new,
     )
 
 
@@ -534,7 +549,10 @@ def solved(problem: HierarchicalProblem, start: OwnNoise, degrees: float) -> Own
     for _ in range(problem.max_iter):
         g, h, u = _noise_derivatives(result, v)
         step, reduction = _newton_step(
-            g + degrees * (1 - 1 / v), np.maximum(h, u) + degrees / v, u, result.m.nu
+            g + degrees * (1 - 1 / v),
+            np.maximum(h, u) + degrees / v,
+            u,
+            result.m.nu,
         )
         reduction += max(result.fit.predicted_reduction, 0.0)
         if reduction < problem.tol:

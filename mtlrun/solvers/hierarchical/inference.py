@@ -130,7 +130,11 @@ def _basis(R: Array) -> Array:
 
 
 def score_test(
-    data: Compressed, tested: Array, untested: Array, draws: int = 999, seed: int = 0
+    data: Compressed,
+    tested: Array,
+    untested: Array,
+    draws: int = 999,
+    seed: int = 0,
 ) -> SignificanceTest:
     """Test whether tested columns have the same coefficient in all tasks.
 
@@ -239,7 +243,10 @@ def _residual_squares(data: Compressed, untested: Array) -> tuple[float, float]:
 
 
 def ratio_test(
-    problem: HierarchicalProblem, tested: Array, draws: int = 0, seed: int = 0
+    problem: HierarchicalProblem,
+    tested: Array,
+    draws: int = 0,
+    seed: int = 0,
 ) -> SignificanceTest:
     """Test variances of a diagonal covariance by the restricted likelihood ratio.
 

@@ -105,7 +105,10 @@ def averaged_odds(odds: Array, variance: Array) -> Array:
 
 
 def leave_one_out_losses(
-    odds: Array, variance: Array, y: Array, weights: Array
+    odds: Array,
+    variance: Array,
+    y: Array,
+    weights: Array,
 ) -> Array:
     """Return approximate log losses of labels predicted from all other rows.
 

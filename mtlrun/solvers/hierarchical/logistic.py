@@ -309,13 +309,21 @@ class Laplace:
         roots = []
         for block, Z in zip(self.blocks, self._Z, strict=True):
             part = _evaluated(
-                block, Z, value.mu, S, value.v[block.tasks], self.random, rooted=True
+                block,
+                Z,
+                value.mu,
+                S,
+                value.v[block.tasks],
+                self.random,
+                rooted=True,
             )
             roots.append(TaskRoots(block.tasks, part.F))
         return self._covariances(value, roots)
 
     def _covariances(
-        self, value: LaplaceValue, roots: list[TaskRoots]
+        self,
+        value: LaplaceValue,
+        roots: list[TaskRoots],
     ) -> LabelPosterior:
         mean = np.linalg.pinv(value.information, hermitian=True)
         return LabelPosterior(self.covariance(value.Theta), mean, roots)
@@ -327,7 +335,13 @@ class Laplace:
         sums = np.zeros(self.T)
         for block, Z in zip(self.blocks, self._Z, strict=True):
             part = _evaluated(
-                block, Z, value.mu, S, value.v[block.tasks], self.random, rooted=True
+                block,
+                Z,
+                value.mu,
+                S,
+                value.v[block.tasks],
+                self.random,
+                rooted=True,
             )
             variance = row_variances(block.X, part.F, common)
             losses = leave_one_out_losses(part.eta, variance, block.y, block.w)
@@ -474,7 +488,12 @@ def _modes(block: PaddedRows, E: Array, base: Array, a: Array) -> tuple[Array, .
 
 
 def _halved(
-    block: PaddedRows, E: Array, base: Array, a: Array, step: Array, log_p: Array
+    block: PaddedRows,
+    E: Array,
+    base: Array,
+    a: Array,
+    step: Array,
+    log_p: Array,
 ) -> tuple[Array, Array, Array, bool]:
     """Return a after steps that are short enough for each task.
 
@@ -738,7 +757,10 @@ def full(problem: LogisticProblem, base: LaplaceFit) -> LaplaceFit:
 
 
 def add_directions(
-    problem: LogisticProblem, base: LaplaceFit, max_rank: int, n_forced: int = 0
+    problem: LogisticProblem,
+    base: LaplaceFit,
+    max_rank: int,
+    n_forced: int = 0,
 ) -> LaplaceFit:
     """Add directions to a diagonal covariance (see `covariance.add_directions`)."""
 

@@ -240,7 +240,11 @@ class Marginal:
         return np.diag(scale), prior
 
     def _integrated(
-        self, inverse: Array, SA: Array, prior: Array, logdet: float
+        self,
+        inverse: Array,
+        SA: Array,
+        prior: Array,
+        logdet: float,
     ) -> tuple[Array, float]:
         """Return the covariance of integrated coefficients, and their term in D.
 
@@ -381,7 +385,11 @@ class _Sums:
     """Sums over tasks that the Hessian needs, in chunks of tasks."""
 
     def __init__(
-        self, marginal: Marginal, value: MarginalValue, indicator: Array, is_wide: bool
+        self,
+        marginal: Marginal,
+        value: MarginalValue,
+        indicator: Array,
+        is_wide: bool,
     ) -> None:
         self.m = marginal
         self.v = value

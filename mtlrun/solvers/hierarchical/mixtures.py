@@ -356,7 +356,12 @@ class _Spectrum:
     """
 
     def __init__(
-        self, block: Block, random: Array, Theta: Array, mu: Array, scales: Array
+        self,
+        block: Block,
+        random: Array,
+        Theta: Array,
+        mu: Array,
+        scales: Array,
     ) -> None:
         RJ = block.R[:, :, random]
         if Theta.ndim == 1:
@@ -472,7 +477,11 @@ class _Corrected:
     """
 
     def __init__(
-        self, basis: _Basis, variances: Array, mu: Array, scales: Array
+        self,
+        basis: _Basis,
+        variances: Array,
+        mu: Array,
+        scales: Array,
     ) -> None:
         self.basis = basis
         self.scales = scales
@@ -750,7 +759,12 @@ class _Component:
     """The posterior of all tasks given that they belong to one component."""
 
     def __init__(
-        self, data: Compressed, mu: Array, scale: float, Theta: Array, s2: float
+        self,
+        data: Compressed,
+        mu: Array,
+        scale: float,
+        Theta: Array,
+        s2: float,
     ) -> None:
         self.mu = mu
         self.Theta = scale * Theta

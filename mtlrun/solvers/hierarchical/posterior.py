@@ -155,7 +155,11 @@ def variance_shares(posterior: Posterior, intercept: bool) -> Shares:
 
 
 def shares(
-    moments: Array, mu: Array, Sigma: Array, noise: float, intercept: bool
+    moments: Array,
+    mu: Array,
+    Sigma: Array,
+    noise: float,
+    intercept: bool,
 ) -> Shares:
     """Return the shares of a variance.
 

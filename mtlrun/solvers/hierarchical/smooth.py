@@ -111,7 +111,11 @@ def fit_smooth(data: SmoothData, options: SmoothOptions) -> SmoothFit:
     marginal = SmoothMarginal(BlockList(data.select_parts(is_active)))
     solution = marginal.solve(fit.theta[is_active])
     posterior, diagonal = SmoothPosterior.fit(
-        data, fit.theta, marginal, solution, uncertainty
+        data,
+        fit.theta,
+        marginal,
+        solution,
+        uncertainty,
     )
     diagonal = np.maximum(diagonal, 1e-12)
     return SmoothFit(

@@ -192,7 +192,11 @@ class KernelBlock:
         return OwnSums(traces, squares)
 
     def curvature_sums(
-        self, U: Array, PA: Array, a: Array, parts: Array
+        self,
+        U: Array,
+        PA: Array,
+        a: Array,
+        parts: Array,
     ) -> CurvatureSums:
         """Return the sums for second derivatives of some own parts.
 
@@ -409,7 +413,11 @@ class FeatureBlock:
         return OwnSums(traces, squares)
 
     def curvature_sums(
-        self, U: Array, PA: Array, a: Array, parts: Array
+        self,
+        U: Array,
+        PA: Array,
+        a: Array,
+        parts: Array,
     ) -> CurvatureSums:
         """Return the sums for second derivatives (see `KernelBlock.curvature_sums`)."""
         q = len(self.used)

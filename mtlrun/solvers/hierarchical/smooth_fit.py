@@ -230,7 +230,11 @@ class _VarianceSearch:
     """The best point so far, and the moves from it."""
 
     def __init__(
-        self, criterion: Criterion, prior: VariancePrior, tol: float, max_iter: int
+        self,
+        criterion: Criterion,
+        prior: VariancePrior,
+        tol: float,
+        max_iter: int,
     ) -> None:
         self.criterion = criterion
         self.prior = prior
@@ -441,7 +445,10 @@ class _VarianceSearch:
         return H
 
     def _shorter(
-        self, value: Any, objective: float, step: Array
+        self,
+        value: Any,
+        objective: float,
+        step: Array,
     ) -> tuple[Any, float] | None:
         """Return the end of the first of shorter and shorter steps that lowers F."""
         for halving in range(MAX_HALVINGS):

@@ -104,7 +104,9 @@ class LabelMarginal:
         self.weights = 1 / data.noise
         self.blocks = BlockList(data)
         self.marginal = SmoothMarginal(
-            self.blocks, knows_noise=True, mean_precision=1 / PRIOR_STD**2
+            self.blocks,
+            knows_noise=True,
+            mean_precision=1 / PRIOR_STD**2,
         )
         self.n_evaluations = 0
         # The mode of the evaluation before is where the next search starts.
@@ -210,7 +212,9 @@ class LabelMarginal:
         )
 
     def curvature(
-        self, value: LabelValue, parts: Array | None = None
+        self,
+        value: LabelValue,
+        parts: Array | None = None,
     ) -> tuple[Array, Array]:
         """Return expected and second derivatives at the last theta, W fixed."""
         assert isinstance(value.gaussian, SmoothValue)
@@ -261,7 +265,10 @@ def fit_smooth_labels(data: SmoothData, options: SmoothOptions) -> SmoothFit:
     # The rows have the targets and the noise of the model of numbers at the mode.
     rows = replace(active.blocks.data, design=data.design)
     posterior, diagonal = SmoothPosterior.fit(
-        rows, fit.theta, active.marginal, solution
+        rows,
+        fit.theta,
+        active.marginal,
+        solution,
     )
     target = rows.target
     diagonal = np.maximum(diagonal, 1e-12)

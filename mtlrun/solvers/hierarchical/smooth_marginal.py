@@ -188,7 +188,9 @@ class SmoothMarginal:
         return solution.rest / (self.nu * solution.s2**2)
 
     def solve(
-        self, theta: Array, needs_gradient: Array | None = None
+        self,
+        theta: Array,
+        needs_gradient: Array | None = None,
     ) -> SmoothSolution:
         """Evaluate D at theta (J + K,), without its gradient.
 
@@ -264,7 +266,10 @@ class SmoothMarginal:
         )
 
     def _inverse_root(
-        self, G: Array, scale: Array, active: Array
+        self,
+        G: Array,
+        scale: Array,
+        active: Array,
     ) -> tuple[Array, float]:
         """Return T = L^-1 S for the active features, and log|M| (M = L L')."""
         if not len(active):
@@ -308,7 +313,9 @@ class SmoothMarginal:
     # ------------------------------------------------------------------ second order
 
     def curvature(
-        self, value: SmoothValue, parts: Array | None = None
+        self,
+        value: SmoothValue,
+        parts: Array | None = None,
     ) -> tuple[Array, Array]:
         """Return expected and exact second derivatives at the theta evaluated last.
 

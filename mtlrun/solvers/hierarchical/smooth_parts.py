@@ -195,7 +195,11 @@ class NystroemFeatures:
 
     @classmethod
     def fit(
-        cls, centers: Array, columns: Array, length: float, scale: float = 1.0
+        cls,
+        centers: Array,
+        columns: Array,
+        length: float,
+        scale: float = 1.0,
     ) -> NystroemFeatures:
         """Return the features of a kernel times scale^2."""
         values, vectors = np.linalg.eigh(gaussian_kernel(centers, centers, length))
@@ -207,7 +211,11 @@ class NystroemFeatures:
         """Return the features with a mean of zero over rows."""
         mean = weights @ self(rows) / weights.sum()
         return NystroemFeatures(
-            self.centers, self.columns, self.length, self.projection, mean
+            self.centers,
+            self.columns,
+            self.length,
+            self.projection,
+            mean,
         )
 
     @property
@@ -487,7 +495,9 @@ class SmoothDesign:
         return diagonals
 
     def own_features(
-        self, rows: SmoothRows, reference: SmoothRows
+        self,
+        rows: SmoothRows,
+        reference: SmoothRows,
     ) -> tuple[Array, Array]:
         """Return the features of all parts of a task (n, q), and their parts (q,)."""
         features = [part.features(rows, reference) for part in self.own]

@@ -94,7 +94,10 @@ class VarianceUncertainty:
 
     @classmethod
     def fit(
-        cls, marginal: SmoothMarginal, estimates: VarianceFit, rate: Array
+        cls,
+        marginal: SmoothMarginal,
+        estimates: VarianceFit,
+        rate: Array,
     ) -> VarianceUncertainty:
         """Return it from the expected second derivatives at the estimates.
 
@@ -386,7 +389,10 @@ class SmoothPosterior:
         return mean, variance * degrees / (degrees - 2)
 
     def _own_slopes(
-        self, rows: SmoothRows, task: int, covariance: Array
+        self,
+        rows: SmoothRows,
+        task: int,
+        covariance: Array,
     ) -> tuple[Array, Array]:
         """Return how errors depend on the theta of own parts, in units of s2.
 

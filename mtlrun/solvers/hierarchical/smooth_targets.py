@@ -324,7 +324,11 @@ class SmoothTargets:
         return mixed(predictions, self.mixture)
 
     def variance(
-        self, rows: SmoothRows, *, has_noise: bool = True, n_averaged: int = 1
+        self,
+        rows: SmoothRows,
+        *,
+        has_noise: bool = True,
+        n_averaged: int = 1,
     ) -> Array:
         """Return variances of new targets (n, T).
 
@@ -452,7 +456,11 @@ def fit_targets(
     if FOREST in parts and len(filled) >= MIN_FOREST_ROWS and data.rows.z.shape[1]:
         targets = filled if is_joint else data.targets
         forests, out_of_bag = fit_forests(
-            data.rows, targets, row_weights, options.seed, is_joint=is_joint
+            data.rows,
+            targets,
+            row_weights,
+            options.seed,
+            is_joint=is_joint,
         )
         names.append(FOREST)
         held_out.append(out_of_bag)
@@ -527,7 +535,13 @@ def fit_outputs(data: TargetData, options: SmoothOptions) -> OutputFits:
         n_evaluations += fit.n_evaluations
         converged &= fit.variances.converged
     functions = TargetFunctions(
-        theta, s2, center, unit, coefficients, _grams(data), groups
+        theta,
+        s2,
+        center,
+        unit,
+        coefficients,
+        _grams(data),
+        groups,
     )
     return OutputFits(
         functions,
@@ -571,7 +585,12 @@ def principal_components(Y: Array, weights: Array) -> tuple[Array, Array, Array]
 
 
 def fit_forests(
-    rows: SmoothRows, targets: Array, weights: Array, seed: int, *, is_joint: bool
+    rows: SmoothRows,
+    targets: Array,
+    weights: Array,
+    seed: int,
+    *,
+    is_joint: bool,
 ) -> tuple[Forests, Array]:
     """Return random forests and their out-of-bag predictions (n, T).
 

@@ -240,7 +240,10 @@ class GramStore:
     """
 
     def __init__(
-        self, kernels: Sequence[Kernel], designs: Sequence[Any], max_bytes: float
+        self,
+        kernels: Sequence[Kernel],
+        designs: Sequence[Any],
+        max_bytes: float,
     ) -> None:
         self.kernels = list(kernels)
         self.designs = list(designs)
@@ -358,7 +361,14 @@ class SvmTasks:
             nothing = np.zeros(self.n_kernels)
             images = np.zeros((self.n_kernels, len(y)))
             return SvmPoint(
-                theta, np.zeros(len(y)), images, float(y[0]), 0.0, nothing, 0.0, 0.0
+                theta,
+                np.zeros(len(y)),
+                images,
+                float(y[0]),
+                0.0,
+                nothing,
+                0.0,
+                0.0,
             )
         stack = self.grams[t]
         if not theta.any():
@@ -399,7 +409,14 @@ class SvmTasks:
             hinge = least
             b = best
         return SvmPoint(
-            theta, dual, images, b, total, slope, total + smooth, hinge - smooth
+            theta,
+            dual,
+            images,
+            b,
+            total,
+            slope,
+            total + smooth,
+            hinge - smooth,
         )
 
     def _without_kernel(self, t: int, stack: Array) -> SvmPoint:

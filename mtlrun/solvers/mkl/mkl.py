@@ -49,7 +49,11 @@ class Coupling:
     """
 
     def __init__(
-        self, lam: float, n_tasks: int, n_kernels: int, flows: Flows | None = None
+        self,
+        lam: float,
+        n_tasks: int,
+        n_kernels: int,
+        flows: Flows | None = None,
     ) -> None:
         if not lam >= 0:
             raise ValueError(f"lam must not be negative, got {lam}")
@@ -62,7 +66,11 @@ class Coupling:
                 self.flows = flows
 
     def step(
-        self, theta: Array, slopes: Array, curvature: Array, tol: float
+        self,
+        theta: Array,
+        slopes: Array,
+        curvature: Array,
+        tol: float,
     ) -> tuple[Array, Array]:
         """Minimize linear terms, distances from theta and the coupling.
 
@@ -224,7 +232,10 @@ def solve_group_mkl(
     for it in range(1, max_iter + 1):
         primal = _primal(points, coupling, theta)
         if it > 1 and tracker.check(
-            it, primal, _bound(points, slopes, pull), (theta, points)
+            it,
+            primal,
+            _bound(points, slopes, pull),
+            (theta, points),
         ):
             break
         accuracy = tol * inner * gap_scale(primal, 0.0, tasks.null)
@@ -350,7 +361,9 @@ def _period(visited: list[Array], new: Array) -> int:
 
 
 def _begin(
-    tasks: SvmTasks, lam: float, start: MklResult | None
+    tasks: SvmTasks,
+    lam: float,
+    start: MklResult | None,
 ) -> tuple[Coupling, Array]:
     """Return the coupling, and admissible weights to start from."""
     shape = (tasks.n_tasks, tasks.n_kernels)
@@ -383,7 +396,10 @@ def _bound(points: list[SvmPoint], slopes: Array, pull: Array) -> float:
 
 
 def _finish(
-    tasks: SvmTasks, coupling: Coupling, tracker: Tracker, info: dict[str, Any]
+    tasks: SvmTasks,
+    coupling: Coupling,
+    tracker: Tracker,
+    info: dict[str, Any],
 ) -> MklResult:
     theta, points = tracker.best
     info |= {"n_fits": tasks.n_fits, "flows": coupling.flows}

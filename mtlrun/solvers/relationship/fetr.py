@@ -102,7 +102,11 @@ def exact_precision(moment: Array, count: int, lower: float, upper: float) -> Pr
 
 
 def flip_flop_precision(
-    moment: Array, count: int, lower: float, upper: float, fudge: float
+    moment: Array,
+    count: int,
+    lower: float,
+    upper: float,
+    fudge: float,
 ) -> Precision:
     """Return (A / count + fudge I)^{-1}, its eigenvalues clipped to [lower, upper].
 
@@ -411,7 +415,11 @@ class _FetrIteration:
     """
 
     def __init__(
-        self, problem: FetrProblem, w_solver: str, fudge: float | None, accelerate: bool
+        self,
+        problem: FetrProblem,
+        w_solver: str,
+        fudge: float | None,
+        accelerate: bool,
     ) -> None:
         self.problem = problem
         self.w_solver = w_solver
@@ -499,7 +507,10 @@ class _FetrIteration:
             self._restart(self.state)
         else:
             self.feature, self.task, self.plain = self._extrapolation.next(
-                self.feature, self.task, self.state.feature, self.state.task
+                self.feature,
+                self.task,
+                self.state.feature,
+                self.state.task,
             )
 
     def _restart(self, state: FetrState) -> None:
@@ -704,7 +715,11 @@ def solve_alternating(
     b = form.intercept(W)
     penalty = SquaredTraceNorm(alpha, ridge)
     gap = duality_gap(
-        data, SquaredLoss(), [penalty], [W], b if fit_intercept else None
+        data,
+        SquaredLoss(),
+        [penalty],
+        [W],
+        b if fit_intercept else None,
     ).relative
     message = f"relative decrease {decrease:.1e} after {it} rounds"
     return SolverResult(

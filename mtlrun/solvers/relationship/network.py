@@ -212,7 +212,9 @@ def _held_out_groups(data: TaskData, groups: Any, seed: int) -> tuple[Array, Arr
 
 
 def _network(
-    parameters: list[Any], objective: list[float], penalty: _Penalty | None
+    parameters: list[Any],
+    objective: list[float],
+    penalty: _Penalty | None,
 ) -> TrainedNetwork:
     """Return a copy of the network as it is now."""
     arrays = [p.detach().numpy().astype(np.float64) for p in parameters]
@@ -293,10 +295,16 @@ class _Penalty:
         W = self._W.detach().numpy().astype(np.float64)
         p = self._prior
         self.feature = exact_precision(
-            feature_moment(W, self.task.matrix), W.shape[1], p.lower, p.upper
+            feature_moment(W, self.task.matrix),
+            W.shape[1],
+            p.lower,
+            p.upper,
         )
         self.task = exact_precision(
-            task_moment(W, self.feature.matrix), W.shape[0], p.lower, p.upper
+            task_moment(W, self.feature.matrix),
+            W.shape[0],
+            p.lower,
+            p.upper,
         )
         self._tensors()
 

@@ -144,7 +144,10 @@ def solve_closed(system: CoupledSystem) -> Solution:
     matrix[np.arange(T), :, np.arange(T), :] += system.gram + system.eta * np.eye(d)
     right = system.cross.T.reshape(-1)
     vector = scipy.linalg.solve(
-        matrix.reshape(d * T, d * T).T, right, assume_a="pos", overwrite_a=True
+        matrix.reshape(d * T, d * T).T,
+        right,
+        assume_a="pos",
+        overwrite_a=True,
     )
     return Solution(system, vector.reshape(T, d).T, 1)
 
@@ -192,7 +195,9 @@ def solve_gradient(
 
 
 def box_spectrum(
-    system: CoupledSystem, lower: float, upper: float
+    system: CoupledSystem,
+    lower: float,
+    upper: float,
 ) -> tuple[float, float]:
     """Return the paper's bounds of the eigenvalues.
 
@@ -372,7 +377,9 @@ def _by_tasks(system: CoupledSystem, L: Array, M: Array) -> Callable[[Array], Ar
     """
     left = Tridiagonal.reduce(M)
     b, Q = system.task_spectrum or eigh(
-        system.task_precision.T, driver="evd", check_finite=False
+        system.task_precision.T,
+        driver="evd",
+        check_finite=False,
     )
 
     def apply(R: Array) -> Array:
@@ -428,7 +435,10 @@ class Tridiagonal:
         It is overwritten; only its lower triangle counts.
         """
         packed, diagonal, off, scales, _ = dsytrd(
-            A, lower=1, lwork=int(dsytrd_lwork(len(A), lower=1)[0]), overwrite_a=1
+            A,
+            lower=1,
+            lwork=int(dsytrd_lwork(len(A), lower=1)[0]),
+            overwrite_a=1,
         )
         return cls(diagonal, off, np.asfortranarray(packed[1:, :-1]), scales)
 
@@ -459,7 +469,13 @@ class Tridiagonal:
         rows = R.T[:, 1:]
         workspace = 64 * (R.shape[1] + 65)  # LAPACK's largest block
         product, _, _ = dormqr(
-            "R", trans, self.reflectors, self.scales, rows, workspace, overwrite_c=1
+            "R",
+            trans,
+            self.reflectors,
+            self.scales,
+            rows,
+            workspace,
+            overwrite_c=1,
         )
         if not np.shares_memory(product, rows):  # R was not contiguous
             rows[...] = product

@@ -275,7 +275,12 @@ def polish(
         below = polished < 0
         above = polished > cost
         point = certify_kernel(
-            designs, coupling, y, cost, np.clip(polished, 0.0, cost), b
+            designs,
+            coupling,
+            y,
+            cost,
+            np.clip(polished, 0.0, cost),
+            b,
         )
         feasible = not fit_intercept or abs(float(point.alpha @ y)) <= 1e-9 * float(
             cost.max()
@@ -604,12 +609,20 @@ def _make_cache(kernel: _Kernel, n: int, megabytes: float) -> _Cache:
     times = np.zeros(slots, dtype=np.int64)
     clock = np.zeros(1, dtype=np.int64)
     return _Cache(
-        np.empty((slots, n)), np.full(n, -1), np.full(slots, -1), times, clock
+        np.empty((slots, n)),
+        np.full(n, -1),
+        np.full(slots, -1),
+        times,
+        clock,
     )
 
 
 def _improve(
-    kernel: _Kernel, cache: _Cache, s: _State, coupling: TaskCoupling, max_steps: int
+    kernel: _Kernel,
+    cache: _Cache,
+    s: _State,
+    coupling: TaskCoupling,
+    max_steps: int,
 ) -> tuple[int, bool]:
     """Solve for a part of the variables.
 
@@ -664,7 +677,10 @@ def _choose(s: _State, size: int) -> Array:
 
 
 def _part(
-    kernel: _Kernel, cache: _Cache, coupling: TaskCoupling, chosen: Array
+    kernel: _Kernel,
+    cache: _Cache,
+    coupling: TaskCoupling,
+    chosen: Array,
 ) -> Array:
     """Return the kernel matrix of some rows."""
     if len(kernel.dense):

@@ -98,7 +98,10 @@ def start_alpha(start: Array | None, cap: Array, loss: str) -> Array:
 
 
 def svm_result(
-    tracker: Tracker, W: Array, fit_intercept: bool, alpha: Array
+    tracker: Tracker,
+    W: Array,
+    fit_intercept: bool,
+    alpha: Array,
 ) -> SolverResult:
     """Return the result of a run.
 
@@ -198,7 +201,12 @@ def climb(X: Design, p: Problem, s: State, free: Array, coupling: TaskCoupling) 
 
 
 def _kernel(
-    X: Design, p: Problem, s: State, free: Array, task: Array, coupling: TaskCoupling
+    X: Design,
+    p: Problem,
+    s: State,
+    free: Array,
+    task: Array,
+    coupling: TaskCoupling,
 ) -> tuple[Array, Array]:
     """Return the kernel matrix of the free entries, with labels, and their margins."""
     rows = X[p.row[free]]
@@ -224,7 +232,11 @@ def _kernel(
 
 
 def _project(
-    a: Array, step: Array, cap: Array, gradient: Array, K: Array
+    a: Array,
+    step: Array,
+    cap: Array,
+    gradient: Array,
+    K: Array,
 ) -> Array | None:
     """Return a step that stays within the bounds and increases the dual enough.
 
@@ -352,7 +364,10 @@ def solve_block_dcd(
     else:
         alpha = state.alpha
     return svm_result(
-        tracker, coupling.apply(state.V).T, fit_intercept, np.ascontiguousarray(alpha)
+        tracker,
+        coupling.apply(state.V).T,
+        fit_intercept,
+        np.ascontiguousarray(alpha),
     )
 
 
@@ -584,7 +599,11 @@ class SmallProblem:
     """
 
     def __init__(
-        self, data: TaskData, coupling: TaskCoupling, C: float, fit_intercept: bool
+        self,
+        data: TaskData,
+        coupling: TaskCoupling,
+        C: float,
+        fit_intercept: bool,
     ) -> None:
         self.coupling = coupling
         self.shared_shape: tuple[int, ...] | None = None
@@ -713,7 +732,10 @@ def solve_svm_newton(
 
 
 def _newton(
-    p: SmallProblem, tracker: Tracker, loss_name: str, W: Array
+    p: SmallProblem,
+    tracker: Tracker,
+    loss_name: str,
+    W: Array,
 ) -> tuple[Array, Array]:
     """Minimize the primal by Newton's method with backtracking, starting from W.
 
@@ -807,7 +829,11 @@ def _interior_point(p: SmallProblem, tracker: Tracker) -> tuple[Array, Array]:
 
 
 def _central_step(
-    p: SmallProblem, alpha: Array, s: Array, r: Array, z: Array
+    p: SmallProblem,
+    alpha: Array,
+    s: Array,
+    r: Array,
+    z: Array,
 ) -> tuple[float, Array, Array, Array]:
     """Return the step length, and the directions of alpha, s and r along the path."""
     room = p.cap - alpha
@@ -817,7 +843,9 @@ def _central_step(
     residual = z - 1.0 - s + r
 
     def direction(
-        target: float, bend_s: Array | float, bend_r: Array | float
+        target: float,
+        bend_s: Array | float,
+        bend_r: Array | float,
     ) -> tuple[Array, Array, Array]:
         to_s = (target - bend_s) / alpha - s
         to_r = (target + bend_r) / room - r

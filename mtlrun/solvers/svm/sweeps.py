@@ -171,7 +171,11 @@ def _logistic_step(alpha: float, cap: float, z: float, q: float) -> float:
 
 @inner
 def dual_step(
-    loss: int, alpha: float, cap: float, z: float, q: float
+    loss: int,
+    alpha: float,
+    cap: float,
+    z: float,
+    q: float,
 ) -> tuple[float, float]:
     """Return the best value of one dual variable, and the present gradient.
 
@@ -201,7 +205,12 @@ def projected(loss: int, alpha: float, cap: float, g: float) -> float:
 
 @inner
 def is_stuck(
-    loss: int, alpha: float, cap: float, g: float, upper: float, lower: float
+    loss: int,
+    alpha: float,
+    cap: float,
+    g: float,
+    upper: float,
+    lower: float,
 ) -> bool:
     """Return whether a variable is at a bound and likely to stay there."""
     if loss == LOGISTIC:
@@ -331,7 +340,10 @@ def _set_limits(limits: Array, high: float, low: float) -> None:
 
 @compiled
 def block_sweeps(
-    p: Problem, s: State, eps: float, max_work: float
+    p: Problem,
+    s: State,
+    eps: float,
+    max_work: float,
 ) -> tuple[float, float, float]:
     """Sweep over the tasks in random order, in O(nnz) per row.
 
@@ -390,7 +402,10 @@ def block_sweeps(
 
 
 def example_sweeps(
-    p: Problem, s: State, eps: float, max_work: float
+    p: Problem,
+    s: State,
+    eps: float,
+    max_work: float,
 ) -> tuple[float, float, float]:
     """Sweep over the active entries of all tasks in one random order.
 
