@@ -65,7 +65,8 @@ class ClusterNorm(Penalty):
         super().__post_init__()
         if self.n_clusters < 1:
             raise ValueError(f"n_clusters must be at least 1, got {self.n_clusters}")
-        if not (self.mean > 0 and 0 < self.between <= self.within < np.inf):
+        is_ordered = 0 < self.between <= self.within < np.inf
+        if not (self.mean > 0 and is_ordered):
             raise ValueError(
                 "mean must be positive and 0 < between <= within, got "
                 f"mean={self.mean:g}, between={self.between:g}, within={self.within:g}"
@@ -93,20 +94,24 @@ class ClusterNorm(Penalty):
         )
 
     def value(self, W: Array) -> float:
+        n_tasks = W.shape[1]
         average, D = _split(W)
         square = float(np.vdot(average, average))
-        mean_term = self.alpha * self.mean * W.shape[1] * square
+        mean_term = self.alpha * self.mean * n_tasks * square
         return mean_term + self._spread.value(D)
 
     def prox(self, W: Array, step: float) -> Array:
         average, D = _split(W)
         shrink = 1.0 + 2.0 * step * self.alpha * self.mean
-        return average / shrink + self._spread.prox(D, step)
+        deviations = self._spread.prox(D, step)
+        return average / shrink + deviations
 
     def conjugate(self, Z: Array) -> float:
+        n_tasks = Z.shape[1]
         average, D = _split(Z)
-        square = Z.shape[1] * np.vdot(average, average)
-        mean_term = self._per_alpha(np.asarray(square / (4.0 * self.mean)))
+        square = n_tasks * np.vdot(average, average)
+        for_unit_alpha = np.asarray(square / (4.0 * self.mean))
+        mean_term = self._per_alpha(for_unit_alpha)
         return float(mean_term) + self._spread.conjugate(D)
 
 
@@ -151,17 +156,22 @@ class GroupTrace(Penalty):
 
     def prox(self, W: Array, step: float) -> Array:
         singles = W[:, self._single_tasks]
+        shrink = 1.0 + 2.0 * step * self.alpha
         out = np.empty_like(W)
-        out[:, self._single_tasks] = singles / (1.0 + 2.0 * step * self.alpha)
+        out[:, self._single_tasks] = singles / shrink
+        penalty = SquaredTraceNorm(self.alpha)
         for group in self._larger_groups:
-            penalty = SquaredTraceNorm(self.alpha)
-            out[:, group] = penalty.prox(W[:, group], step)
+            columns = W[:, group]
+            out[:, group] = penalty.prox(columns, step)
         return out
 
     def conjugate(self, Z: Array) -> float:
-        squares = (spectral_norm(Z[:, list(group)]) ** 2 for group in self.groups)
-        total = np.asarray(0.25 * sum(squares))
-        return float(self._per_alpha(total))
+        total = 0.0
+        for group in self.groups:
+            columns = Z[:, list(group)]
+            total += spectral_norm(columns) ** 2
+        quarter = np.asarray(0.25 * total)
+        return float(self._per_alpha(quarter))
 
 
 @dataclass(frozen=True)
@@ -201,17 +211,21 @@ class FeatureClusters(Penalty):
     def value(self, W: Array) -> float:
         # In ascending order, the entry of rank r is added r - 1 times and subtracted
         # T - r times: a sort replaces the sum over all pairs.
-        row_sums = np.sort(W, axis=1) @ _rank_weights(W.shape[1])
-        pairs = float(np.sum(row_sums))
-        return self.alpha * pairs + self.ridge * float(np.vdot(W, W))
+        ascending = np.sort(W, axis=1)
+        row_sums = ascending @ _rank_weights(W.shape[1])
+        pairs_term = self.alpha * float(np.sum(row_sums))
+        ridge_term = self.ridge * float(np.vdot(W, W))
+        return pairs_term + ridge_term
 
     def prox(self, W: Array, step: float) -> Array:
         shrink = 1.0 + 2.0 * step * self.ridge
-        return _cluster_rows(W / shrink, step * self.alpha / shrink)
+        strength = step * self.alpha / shrink
+        return _cluster_rows(W / shrink, strength)
 
     def conjugate(self, Z: Array) -> float:
         rest = _cluster_rows(Z, self.alpha)
-        return float(np.vdot(rest, rest)) / (4.0 * self.ridge)
+        square = float(np.vdot(rest, rest))
+        return square / (4.0 * self.ridge)
 
 
 def _split(W: Array) -> tuple[Array, Array]:
@@ -238,8 +252,9 @@ def _cluster_rows(Z: Array, strength: float) -> Array:
     # crosses from row to row.
     low = targets.min(axis=1)
     high = targets.max(axis=1)
-    gaps = np.cumsum(high[:-1] - low[1:])
-    lift = np.concatenate([[0.0], gaps])[:, None]
+    overlaps = high[:-1] - low[1:]
+    lifts = np.concatenate([[0.0], np.cumsum(overlaps)])
+    lift = lifts[:, None]
     lifted = (targets + lift).ravel()
     regression = scipy.optimize.isotonic_regression(lifted)
     fitted = regression.x.reshape(d, T) - lift

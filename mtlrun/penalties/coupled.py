@@ -54,7 +54,8 @@ class TaskForm(ABC):
 
     def value(self, W: Array) -> float:
         """Return 1/2 tr(W M W')."""
-        return 0.5 * float(np.vdot(self.times(W), W))
+        product = self.times(W)
+        return 0.5 * float(np.vdot(product, W))
 
     @abstractmethod
     def resolve(self, W: Array, step: float) -> Array:
@@ -113,11 +114,13 @@ class SpectralForm(TaskForm):
         return bool(self.values.min() > 0)
 
     def times(self, W: Array) -> Array:
-        return self.back(self.rotate(W) * self.values)
+        rotated = self.rotate(W)
+        return self.back(rotated * self.values)
 
     def resolve(self, W: Array, step: float) -> Array:
         rotated = self.rotate(W)
-        return self.back(rotated / (1.0 + step * self.values))
+        divisors = 1.0 + step * self.values
+        return self.back(rotated / divisors)
 
     def inverse_energy(self, Z: Array) -> float:
         rotated = self.rotate(Z)
@@ -142,7 +145,8 @@ class DenseForm(SpectralForm):
     @cached_property
     def _eigen(self) -> tuple[Array, Array]:
         values, vectors = np.linalg.eigh(self.matrix)
-        rounding = _ROUNDING * len(values) * max(float(values[-1]), 0.0)
+        largest = max(float(values[-1]), 0.0)
+        rounding = _ROUNDING * len(values) * largest
         return np.where(values > rounding, values, 0.0), vectors
 
     @property
@@ -150,16 +154,19 @@ class DenseForm(SpectralForm):
         return self._eigen[0]
 
     def rotate(self, W: Array) -> Array:
-        return W @ self._eigen[1]
+        _, vectors = self._eigen
+        return W @ vectors
 
     def back(self, Q: Array) -> Array:
-        return Q @ self._eigen[1].T
+        _, vectors = self._eigen
+        return Q @ vectors.T
 
     def times(self, W: Array) -> Array:
         return W @ self.matrix
 
     def scaled(self, strength: float, ridge: float) -> DenseForm:
-        return DenseForm(strength * self.matrix + ridge * np.eye(self.n_tasks))
+        identity = np.eye(self.n_tasks)
+        return DenseForm(strength * self.matrix + ridge * identity)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -194,7 +201,8 @@ class MeanForm(_Scaled, SpectralForm):
     @cached_property
     def _normal(self) -> Array:
         """Normal of the reflection of (1, 0, ..., 0) to a vector of equal entries."""
-        normal = np.full(self.tasks, -(self.tasks**-0.5))
+        entry = self.tasks**-0.5
+        normal = np.full(self.tasks, -entry)
         normal[0] += 1.0
         length = float(np.linalg.norm(normal))
         if length > 0:
@@ -222,7 +230,8 @@ class ChainForm(_Scaled, SpectralForm):
     @cached_property
     def values(self) -> Array:
         # Eigenvalues of the Laplacian of a path graph.
-        angles = 0.5 * np.pi * np.arange(self.tasks) / self.tasks
+        k = np.arange(self.tasks)
+        angles = 0.5 * np.pi * k / self.tasks
         squares = np.square(np.sin(angles))
         return 4.0 * self.strength * squares + self.ridge
 
@@ -242,10 +251,11 @@ class ChainForm(_Scaled, SpectralForm):
         return np.asarray(scipy.fft.idct(Q, type=2, norm="ortho", axis=1))
 
     def times(self, W: Array) -> Array:
-        steps = np.diff(W, axis=1)
+        pulls = self.strength * np.diff(W, axis=1)
         out = self.ridge * W
-        out[:, :-1] -= self.strength * steps
-        out[:, 1:] += self.strength * steps
+        # Each task is drawn to the next one, and that one back to it.
+        out[:, :-1] -= pulls
+        out[:, 1:] += pulls
         return out
 
 
@@ -288,7 +298,8 @@ class SparseForm(_Scaled):
         # Z M^{-1} Z' = X (Z + R)' + R M^{-1} R' for the residual R of the solution. The
         # last term is at most ||R||^2 / ridge, so that the result is never too low.
         energy = float(np.vdot(X, Z + R))
-        bound = float(np.vdot(R, R)) / self.ridge
+        residual_square = float(np.vdot(R, R))
+        bound = residual_square / self.ridge
         return energy + bound
 
     def _solve(self, W: Array, identity: float, step: float) -> tuple[Array, Array]:
@@ -377,7 +388,8 @@ class CoupledL21(Penalty):
         return not self.form.is_definite
 
     def value(self, W: Array) -> float:
-        return L21(self.alpha).value(W) + self.form.value(W)
+        norm_term = L21(self.alpha).value(W)
+        return norm_term + self.form.value(W)
 
     def prox(self, W: Array, step: float) -> Array:
         if step == 0:
@@ -390,16 +402,19 @@ class CoupledL21(Penalty):
     def dual_norm(self, Z: Array) -> float:
         """Return the longest row of Z in the null space of M, divided by alpha."""
         in_null_space = self.form.values == 0
-        rows = self.form.rotate(Z)[:, in_null_space]
+        rotated = self.form.rotate(Z)
+        rows = rotated[:, in_null_space]
         lengths = np.sqrt(np.square(rows).sum(axis=1))
-        return float(lengths.max(initial=0.0)) / self.alpha
+        longest = float(lengths.max(initial=0.0))
+        return longest / self.alpha
 
     def conjugate(self, Z: Array) -> float:
         # A dual point that was scaled onto the boundary may be outside by rounding.
         if self.dual_norm(Z) > 1.0 + 1e-12:
             return float("inf")
         values = self.form.values
-        w = _shortened(self.form.rotate(Z), values, self.alpha)
+        rotated = self.form.rotate(Z)
+        w = _shortened(rotated, values, self.alpha)
         energies = values * np.square(w)
         return 0.5 * float(np.sum(energies))
 
@@ -440,12 +455,14 @@ class CoupledL1(Penalty):
             )
 
     def value(self, W: Array) -> float:
-        return L1(self.alpha).value(W) + self.form.value(W)
+        norm_term = L1(self.alpha).value(W)
+        return norm_term + self.form.value(W)
 
     def prox(self, W: Array, step: float) -> Array:
         M = self.form.matrix
         G = np.eye(len(M)) + step * M
-        V = self._row_lasso(G, W, step * self.alpha, _MAX_SWEEPS)
+        threshold = step * self.alpha
+        V = self._row_lasso(G, W, threshold, _MAX_SWEEPS)
         self._last["prox"] = V
         return V
 
@@ -456,20 +473,28 @@ class CoupledL1(Penalty):
             # The bound is valid for any W, so that a few sweeps from there do.
             sweeps = _FEW_SWEEPS
         W = self._row_lasso(self.form.matrix, Z, self.alpha, sweeps)
+        # The l1 norm takes what it can of Z - W M; the quadratic form takes the rest.
         slack = Z - self.form.times(W)
-        V = Z - np.clip(slack, -self.alpha, self.alpha)
-        return 0.5 * self.form.inverse_energy(V)
+        taken = np.clip(slack, -self.alpha, self.alpha)
+        return 0.5 * self.form.inverse_energy(Z - taken)
 
-    def _row_lasso(self, G: Array, Z: Array, threshold: float, sweeps: int) -> Array:
+    def _row_lasso(
+        self,
+        G: Array,
+        Z: Array,
+        threshold: float,
+        sweeps: int,
+    ) -> Array:
         """Return argmin_v 1/2 v'Gv - <z, v> + threshold ||v||_1 for each row z."""
-        start = self._last.get("prox")
-        if threshold <= 0 or start is None or start.shape != Z.shape:
-            start = np.linalg.solve(G, Z.T).T
         if threshold <= 0:
-            return start
+            return np.linalg.solve(G, Z.T).T
+        start = self._last.get("prox")
+        if start is None or start.shape != Z.shape:
+            start = np.linalg.solve(G, Z.T).T
         # A copy, since coordinate descent works in place.
         V = np.array(start, order="C")
-        return _descend(G, np.ascontiguousarray(Z), V, float(threshold), sweeps)
+        rows = np.ascontiguousarray(Z)
+        return _descend(G, rows, V, float(threshold), sweeps)
 
 
 def _shortened(Z: Array, curvature: Array, threshold: float) -> Array:
@@ -490,27 +515,38 @@ def _shortened(Z: Array, curvature: Array, threshold: float) -> Array:
         return shortened
     squares = np.square(Z[rows])
     # The root if all curvatures were as large as the largest: a start below the root.
-    x = (lengths[rows] / threshold - 1.0) / float(curvature.max())
+    largest = float(curvature.max())
+    x = (lengths[rows] / threshold - 1.0) / largest
+    tiny = np.finfo(np.float64).tiny
     for _ in range(_MAX_STEPS):
         scale = curvature * x[:, None] + 1.0
         square = np.sum(squares / scale**2, axis=1)
         # Minus half of the derivative of `square`.
-        slope = np.sum(squares * curvature / scale**3, axis=1)
-        positive_slope = np.maximum(slope, np.finfo(np.float64).tiny)
+        slopes = squares * curvature / scale**3
+        slope = np.sum(slopes, axis=1)
+        positive_slope = np.maximum(slope, tiny)
         # Newton's step: 1/sqrt(square) + move * slope / square^1.5 = 1 / threshold.
         excess = np.sqrt(square) / threshold - 1.0
         move = excess * square / positive_slope
         # Near a singular form x can grow without limit; its square must not overflow.
-        x = np.minimum(x + np.maximum(move, 0.0), 1e50)
+        x = x + np.maximum(move, 0.0)
+        x = np.minimum(x, 1e50)
         if np.all(move <= 1e-14 * x):
             break
-    factors = x[:, None] / (curvature * x[:, None] + 1.0)
+    scale = curvature * x[:, None] + 1.0
+    factors = x[:, None] / scale
     shortened[rows] = Z[rows] * factors
     return shortened
 
 
 @compiled
-def _descend(G: Array, Z: Array, V: Array, threshold: float, sweeps: int) -> Array:
+def _descend(
+    G: Array,
+    Z: Array,
+    V: Array,
+    threshold: float,
+    sweeps: int,
+) -> Array:
     """Minimize 1/2 v'Gv - <z, v> + threshold ||v||_1 by coordinate descent.
 
     Row by row, in place of V, which holds the start. ``fitted`` is G v throughout, so
@@ -521,9 +557,10 @@ def _descend(G: Array, Z: Array, V: Array, threshold: float, sweeps: int) -> Arr
         fitted = np.zeros(T)
         largest = 0.0
         for t in range(T):
+            v = V[j, t]
             largest = max(largest, abs(Z[j, t]))
             for s in range(T):
-                fitted[s] += G[t, s] * V[j, t]
+                fitted[s] += G[t, s] * v
         for _ in range(sweeps):
             worst = 0.0
             for t in range(T):
@@ -580,7 +617,7 @@ class FusedGroup(Penalty):
         super().__post_init__()
         check_number("sparsity", self.sparsity)
         check_number("fusion", self.fusion)
-        if self.alpha == 0 and self.sparsity == 0 and self.fusion > 0:
+        if self.is_zero and self.fusion > 0:
             raise ValueError(
                 "alpha and sparsity are both 0: coefficients that are equal for all "
                 "tasks would be free"
@@ -594,8 +631,9 @@ class FusedGroup(Penalty):
         return float(self._row_values(W).sum())
 
     def prox(self, W: Array, step: float) -> Array:
-        smooth = total_variation_prox(W, step * self.fusion)
+        strength = step * self.fusion
         threshold = step * self.sparsity
+        smooth = total_variation_prox(W, strength)
         smooth -= np.clip(smooth, -threshold, threshold)
         return L21(self.alpha).prox(smooth, step)
 
@@ -604,7 +642,8 @@ class FusedGroup(Penalty):
             if np.any(Z):
                 return float("inf")
             return 0.0
-        rows = Z[np.any(Z, axis=1)]
+        is_nonzero = np.any(Z, axis=1)
+        rows = Z[is_nonzero]
         best = 0.0
         for _ in range(_MAX_STEPS):
             # Rows whose prox vanishes have a dual norm of at most `best`.
@@ -623,9 +662,11 @@ class FusedGroup(Penalty):
         return best
 
     def _row_values(self, W: Array) -> Array:
-        lengths = np.sqrt(np.einsum("ij,ij->i", W, W))
+        squares = np.einsum("ij,ij->i", W, W)
+        lengths = np.sqrt(squares)
         sums = np.abs(W).sum(axis=1)
-        variations = np.abs(np.diff(W, axis=1)).sum(axis=1)
+        differences = np.diff(W, axis=1)
+        variations = np.abs(differences).sum(axis=1)
         values = self.alpha * lengths + self.sparsity * sums
         return values + self.fusion * variations
 
@@ -646,7 +687,8 @@ def total_variation_prox(Z: Array, strength: float) -> Array:
     """
     if strength <= 0 or Z.shape[1] < 2:
         return Z.copy()
-    return _smooth_rows(np.ascontiguousarray(Z), float(strength))
+    rows = np.ascontiguousarray(Z)
+    return _smooth_rows(rows, float(strength))
 
 
 @compiled
@@ -701,6 +743,9 @@ def _smooth_rows(Z: Array, strength: float) -> Array:
             offset += offsets[left]
             left += 1
         out[j, T - 1] = -offset / slope
+        # Backwards from the minimum: each entry is the next one, within its bounds.
         for t in range(T - 2, -1, -1):
-            out[j, t] = min(max(out[j, t + 1], lower[t]), upper[t])
+            following = out[j, t + 1]
+            raised = max(following, lower[t])
+            out[j, t] = min(raised, upper[t])
     return out

@@ -60,14 +60,16 @@ class TaskCoupling:
             return self.given[1]
         a, b = self._common_pair()
         # The inverse of a I + b 11', because a + T b = 1.
-        return 1.0 / a * np.eye(self.n_tasks) + -b / a
+        scaled_identity = 1.0 / a * np.eye(self.n_tasks)
+        return scaled_identity + -b / a
 
     @property
     def diagonal(self) -> Array:
         """The diagonal of M, shape (T,)."""
         if self.common is None:
             return np.diag(self.matrix)
-        return np.full(self.n_tasks, sum(self.common))
+        a, b = self.common
+        return np.full(self.n_tasks, a + b)
 
     def apply(self, V: Array) -> Array:
         """Return M V for V of shape (T, k)."""
@@ -84,7 +86,8 @@ class TaskCoupling:
         if self.common is None:
             return np.asarray(self.matrix[t] @ V)
         a, b = self.common
-        return np.asarray(a * V[t] + b * V.sum(axis=0))
+        total = V.sum(axis=0)
+        return np.asarray(a * V[t] + b * total)
 
     def part(self, tasks: Array) -> Array:
         """Return the rows and columns of M of some tasks, which may be repeated."""
@@ -102,11 +105,16 @@ class TaskCoupling:
         triangular.
         """
         if self.common is None or self.n_tasks == 1:
-            return sp.csr_array(np.linalg.cholesky(self.matrix))
+            triangle = np.linalg.cholesky(self.matrix)
+            return sp.csr_array(triangle)
+        # F = [sqrt(b) 1, sqrt(a) I], so that F F' = b 11' + a I.
         a, b = self.common
-        shared_column = sp.csr_array(np.full((self.n_tasks, 1), np.sqrt(b)))
+        shared_column = np.full((self.n_tasks, 1), np.sqrt(b))
         task_columns = np.sqrt(a) * sp.eye_array(self.n_tasks)
-        columns = sp.hstack([shared_column, task_columns], format="csr")
+        columns = sp.hstack(
+            [sp.csr_array(shared_column), task_columns],
+            format="csr",
+        )
         return sp.csr_array(columns)
 
     def _common_pair(self) -> tuple[float, float]:
@@ -201,9 +209,9 @@ def _check_entries(A: Similarity, tasks: Array) -> None:
 
 def _check_not_isolated(A: Similarity, tasks: Array) -> None:
     """Raise an error if a task has zero similarity to all others."""
-    names = tasks.tolist()
     degrees = A.sum(axis=1) - A.diagonal()
-    isolated_tasks = [names[t] for t in np.flatnonzero(degrees == 0)]
+    is_isolated = np.asarray(degrees == 0)
+    isolated_tasks = tasks[is_isolated].tolist()
     if isolated_tasks:
         raise ValueError(
             f"graph has isolated tasks, similar to no other: {isolated_tasks}. Give "
@@ -218,8 +226,10 @@ def _largest(A: Similarity) -> tuple[float, int, int]:
     If the largest entries of a sparse matrix are zeros, the position of one is
     returned.
     """
-    row, column = np.unravel_index(int(A.argmax()), A.shape)
-    return float(A[row, column]), int(row), int(column)
+    position = int(A.argmax())
+    row, column = np.unravel_index(position, A.shape)
+    largest = float(A[row, column])
+    return largest, int(row), int(column)
 
 
 def _require_pairs(n_tasks: int, matrices: int) -> None:
@@ -256,9 +266,12 @@ def laplacian(similarity: Similarity) -> Similarity:
     if is_sparse(similarity):
         diagonal = similarity.diagonal()
         degrees = similarity.sum(axis=1) - diagonal
-        return sp.csr_array(sp.diags_array(degrees + diagonal) - similarity)
+        # The diagonal of the similarity is added here and subtracted with it.
+        D = sp.diags_array(degrees + diagonal)
+        return sp.csr_array(D - similarity)
     A = similarity - np.diag(np.diag(similarity))
-    return np.diag(A.sum(axis=1)) - A
+    degrees = A.sum(axis=1)
+    return np.diag(degrees) - A
 
 
 def couple_graph(
@@ -299,7 +312,8 @@ def couple_tasks(similarity: Similarity, coupling: float = 1.0) -> TaskCoupling:
         A = similarity
     if n_tasks == 1:
         return _couple_equals(n_tasks, similarity=0.0, coupling=coupling)
-    off_diagonal = A[~np.eye(n_tasks, dtype=bool)]
+    is_diagonal = np.eye(n_tasks, dtype=bool)
+    off_diagonal = A[~is_diagonal]
     first = float(off_diagonal[0])
     if coupling == 0 or np.all(off_diagonal == first):
         return _couple_equals(n_tasks, similarity=first, coupling=coupling)
@@ -313,7 +327,12 @@ def couple_tasks(similarity: Similarity, coupling: float = 1.0) -> TaskCoupling:
     return TaskCoupling(n_tasks, given=(symmetric, inverse))
 
 
-def _couple_equals(n_tasks: int, *, similarity: float, coupling: float) -> TaskCoupling:
+def _couple_equals(
+    n_tasks: int,
+    *,
+    similarity: float,
+    coupling: float,
+) -> TaskCoupling:
     """Return the coupling of tasks that are all equally similar.
 
     Their Laplacian is similarity * (T I - 11'), so that M = a I + (1 - a)/T 11' with

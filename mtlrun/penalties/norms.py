@@ -56,9 +56,12 @@ def spectral_norm(Z: Array) -> float:
     # SciPy checks for values that are not finite, NumPy does not.
     if size > _SMALL:
         last = size - 1
-        top = scipy.linalg.eigh(gram, eigvals_only=True, subset_by_index=[last, last])[
-            0
-        ]
+        largest_only = scipy.linalg.eigh(
+            gram,
+            eigvals_only=True,
+            subset_by_index=[last, last],
+        )
+        top = largest_only[0]
     elif np.isfinite(gram).all():
         top = np.linalg.eigvalsh(gram)[-1]
     else:
@@ -68,7 +71,8 @@ def spectral_norm(Z: Array) -> float:
 
 def trace_norm(Z: Array) -> float:
     """Return the sum of the singular values of Z."""
-    return float(np.linalg.svd(Z, compute_uv=False).sum())
+    sigma = np.linalg.svd(Z, compute_uv=False)
+    return float(sigma.sum())
 
 
 def svt(Z: Array, threshold: float) -> tuple[Array, Array]:
@@ -99,18 +103,20 @@ def svt(Z: Array, threshold: float) -> tuple[Array, Array]:
     """
     gram = small_gram(Z)
     # The Frobenius norm is never below the largest singular value, and costs nothing.
-    bound = float(np.sqrt(max(np.trace(gram), 0.0)))
+    square_norm = max(np.trace(gram), 0.0)
+    bound = float(np.sqrt(square_norm))
     if not np.isfinite(bound):
         raise ValueError("Z holds NaN or infinite values")
     if threshold >= bound:
         return np.zeros_like(Z), np.zeros(0)
     if threshold < _GRAM_RATIO * bound:
         return svt_full(Z, threshold)
+    smallest = threshold**2
     if len(gram) > _SMALL:
-        values, V = scipy.linalg.eigh(gram, subset_by_value=(threshold**2, np.inf))
+        values, V = scipy.linalg.eigh(gram, subset_by_value=(smallest, np.inf))
     else:
         values, V = np.linalg.eigh(gram)
-        first = int(np.searchsorted(values, threshold**2, side="right"))
+        first = int(np.searchsorted(values, smallest, side="right"))
         values = values[first:]
         V = V[:, first:]
     # Eigenvalues come in ascending order.
@@ -199,7 +205,8 @@ class SpectralBox(Penalty):
     def prox_value(self, W: Array, step: float) -> tuple[Array, float]:
         # The factors lie in (0, 1) and are equal for all directions near zero: the
         # eigenvectors of the Gram matrix are as accurate as the vectors of an SVD.
-        squares, V = np.linalg.eigh(small_gram(W))
+        gram = small_gram(W)
+        squares, V = np.linalg.eigh(gram)
         a = np.sqrt(np.maximum(squares, 0.0))
         c = self.eta + 2.0 * step * self.strength
         q = fill_boxes(a, c, self.k)
@@ -212,9 +219,13 @@ class SpectralBox(Penalty):
         return shrunk, self._of(a * factors)
 
     def conjugate(self, Z: Array) -> float:
-        squares = np.maximum(np.linalg.eigvalsh(small_gram(Z)), 0.0)
-        leading = squares[::-1][: self.k]
-        total = self.eta * float(squares.sum()) + float(leading.sum())
+        eigenvalues = np.linalg.eigvalsh(small_gram(Z))
+        squares = np.maximum(eigenvalues, 0.0)
+        descending = squares[::-1]
+        leading = descending[: self.k]
+        all_term = self.eta * float(squares.sum())
+        leading_term = float(leading.sum())
+        total = all_term + leading_term
         if self.strength == 0:
             if total == 0:
                 return 0.0
@@ -248,25 +259,31 @@ def fill_boxes(a: Array, c: float, k: int) -> Array:
     if np.count_nonzero(positive) <= k:
         return positive.astype(np.float64)
     values = -np.sort(-a[positive])
-    sums = np.concatenate([[0.0], np.cumsum(values)])
+    cumulated = np.cumsum(values)
+    sums = np.concatenate([[0.0], cumulated])
     starts = c / values
     ends = (c + 1.0) / values
-    breaks = np.sort(np.concatenate([starts, ends]))
+    breaks = np.concatenate([starts, ends])
+    breaks.sort()
     # The values are in descending order: at each break, the first `n_full` entries are
     # full, and the first `n_started` have started to fill.
-    n_full = np.searchsorted(-values, -(c + 1.0) / breaks, side="right")
-    n_started = np.searchsorted(-values, -c / breaks, side="right")
+    ascending = -values
+    n_full = np.searchsorted(ascending, -(c + 1.0) / breaks, side="right")
+    n_started = np.searchsorted(ascending, -c / breaks, side="right")
+    n_partial = n_started - n_full
     partial_sums = sums[n_started] - sums[n_full]
-    totals = n_full + breaks * partial_sums - c * (n_started - n_full)
+    totals = n_full + breaks * partial_sums - c * n_partial
     # The total is 0 at the first break and above k at the last one.
     position = int(np.searchsorted(totals, k, side="left"))
     after = int(np.clip(position, 1, len(breaks) - 1))
-    low = totals[after - 1]
+    before = after - 1
+    low = totals[before]
     high = totals[after]
     share = 1.0
     if high != low:
         share = (k - low) / (high - low)
-    s = breaks[after - 1] + share * (breaks[after] - breaks[after - 1])
+    width = breaks[after] - breaks[before]
+    s = breaks[before] + share * width
     return np.clip(s * a - c, 0.0, 1.0)
 
 
@@ -283,7 +300,8 @@ class L1(Penalty):
     by_column: ClassVar[bool] = True
 
     def value(self, W: Array) -> float:
-        return self.alpha * float(np.abs(W).sum())
+        norm = np.abs(W).sum()
+        return self.alpha * float(norm)
 
     def prox(self, W: Array, step: float) -> Array:
         threshold = step * self.alpha
@@ -306,7 +324,8 @@ class L21(Penalty):
         return self.alpha * float(norms.sum())
 
     def prox(self, W: Array, step: float) -> Array:
-        factors = _shrink(_norms(W, axis=1), step * self.alpha)
+        norms = _norms(W, axis=1)
+        factors = _shrink(norms, step * self.alpha)
         return W * factors[:, None]
 
     def dual_norm(self, Z: Array) -> float:
@@ -329,11 +348,13 @@ class L12(Penalty):
         return self.alpha * float(norms.sum())
 
     def prox(self, W: Array, step: float) -> Array:
-        factors = _shrink(_norms(W, axis=0), step * self.alpha)
+        norms = _norms(W, axis=0)
+        factors = _shrink(norms, step * self.alpha)
         return W * factors
 
     def column_dual_norms(self, Z: Array) -> Array:
-        return self._per_alpha(_norms(Z, axis=0))
+        norms = _norms(Z, axis=0)
+        return self._per_alpha(norms)
 
 
 @dataclass(frozen=True)
@@ -362,14 +383,16 @@ class TraceNorm(Penalty):
         return self.alpha * trace_norm(W)
 
     def prox(self, W: Array, step: float) -> Array:
-        return svt(W, step * self.alpha)[0]
+        V, _ = svt(W, step * self.alpha)
+        return V
 
     def prox_value(self, W: Array, step: float) -> tuple[Array, float]:
         V, sigma = svt(W, step * self.alpha)
         return V, self.alpha * float(sigma.sum())
 
     def dual_norm(self, Z: Array) -> float:
-        return float(self._per_alpha(np.asarray(spectral_norm(Z))))
+        norm = np.asarray(spectral_norm(Z))
+        return float(self._per_alpha(norm))
 
 
 @dataclass(frozen=True)
@@ -383,7 +406,8 @@ class SquaredFrobenius(Penalty):
     is_norm: ClassVar[bool] = False
 
     def value(self, W: Array) -> float:
-        return 0.5 * self.alpha * float(np.vdot(W, W))
+        square = float(np.vdot(W, W))
+        return 0.5 * self.alpha * square
 
     def prox(self, W: Array, step: float) -> Array:
         return W / (1.0 + step * self.alpha)
@@ -438,25 +462,31 @@ class SquaredTraceNorm(Penalty):
     def prox_value(self, W: Array, step: float) -> tuple[Array, float]:
         U, a, Vt = np.linalg.svd(W, full_matrices=False)
         sigma = self._shrunk(a, step)
+        # The vectors of singular values that became zero take no part in the product.
         rank = int(np.count_nonzero(sigma))
         left = U[:, :rank] * sigma[:rank]
-        return left @ Vt[:rank], self._of(sigma)
+        right = Vt[:rank]
+        return left @ right, self._of(sigma)
 
     def conjugate(self, Z: Array) -> float:
         if self.ridge == 0:
             square = spectral_norm(Z) ** 2
-            return float(self._per_alpha(np.asarray(0.25 * square)))
+            quarter = np.asarray(0.25 * square)
+            return float(self._per_alpha(quarter))
         z = np.linalg.svd(Z, compute_uv=False)
         # The maximizer of <z, w> - value(w) is the prox, with step 1 / ridge, of alpha
         # ||.||_*^2 alone at z / ridge.
         trace_norm_part = SquaredTraceNorm(self.alpha)
-        w = trace_norm_part._shrunk(z / self.ridge, 1.0 / self.ridge)
+        step = 1.0 / self.ridge
+        w = trace_norm_part._shrunk(z / self.ridge, step)
         return float(z @ w) - self._of(w)
 
     def _of(self, sigma: Array) -> float:
         """Return the penalty of a matrix with singular values sigma."""
-        trace_norm_term = self.alpha * float(sigma.sum()) ** 2
-        ridge_term = 0.5 * self.ridge * float(sigma @ sigma)
+        norm = float(sigma.sum())
+        square = float(sigma @ sigma)
+        trace_norm_term = self.alpha * norm**2
+        ridge_term = 0.5 * self.ridge * square
         return trace_norm_term + ridge_term
 
     def _shrunk(self, a: Array, step: float) -> Array:
@@ -471,11 +501,13 @@ class SquaredTraceNorm(Penalty):
         twice = 2.0 * scale * step * self.alpha
         ranks = np.arange(1, len(a) + 1)
         # Entry k - 1 is the threshold 2cS of the class docstring if k values are kept.
-        thresholds = twice * np.cumsum(a) / (1.0 + twice * ranks)
+        sums = np.cumsum(a)
+        thresholds = twice * sums / (1.0 + twice * ranks)
         kept = np.flatnonzero(a > thresholds)
-        if len(kept):
-            return np.maximum(a - thresholds[kept[-1]], 0.0)
-        return np.zeros_like(a)
+        if len(kept) == 0:
+            return np.zeros_like(a)
+        k = kept[-1]
+        return np.maximum(a - thresholds[k], 0.0)
 
 
 def _norms(W: Array, axis: int) -> Array:
@@ -510,8 +542,9 @@ class L1Inf(Penalty):
         return W - project_rows_l1(W, step * self.alpha)
 
     def dual_norm(self, Z: Array) -> float:
-        norms = self._per_alpha(np.abs(Z).sum(axis=1))
-        return float(norms.max(initial=0.0))
+        norms = np.abs(Z).sum(axis=1)
+        scaled = self._per_alpha(norms)
+        return float(scaled.max(initial=0.0))
 
 
 def project_rows_l1(Z: Array, radius: float) -> Array:
@@ -527,18 +560,21 @@ def project_rows_l1(Z: Array, radius: float) -> Array:
         Non-negative.
     """
     size = np.abs(Z)
-    outside = np.flatnonzero(size.sum(axis=1) > radius)
+    norms = size.sum(axis=1)
+    outside = np.flatnonzero(norms > radius)
     projected = Z.copy()
     if len(outside) == 0:
         return projected
     descending = -np.sort(-size[outside], axis=1)
     excess = np.cumsum(descending, axis=1) - radius
-    thresholds = excess / np.arange(1, Z.shape[1] + 1)
+    n_largest = np.arange(1, Z.shape[1] + 1)
+    thresholds = excess / n_largest
     # The threshold over the k largest entries rises while the k-th entry is above it:
     # the largest is the right one.
-    threshold = thresholds.max(axis=1)[:, None]
+    threshold = thresholds.max(axis=1, keepdims=True)
     rows = Z[outside]
-    projected[outside] = rows - np.clip(rows, -threshold, threshold)
+    clipped = np.clip(rows, -threshold, threshold)
+    projected[outside] = rows - clipped
     return projected
 
 
@@ -559,9 +595,11 @@ def needed_parts(penalties: Sequence[Penalty], shape: tuple[int, int]) -> list[i
         Features d and tasks T.
     """
     kept = list(range(len(penalties)))
+    # From the last part on: of two equal penalties the first one is kept.
     for k in reversed(range(len(penalties))):
-        others = (penalties[j] for j in kept if j != k)
-        if any(_dominated(penalties[k], other, shape) for other in others):
+        penalty = penalties[k]
+        others = [penalties[j] for j in kept if j != k]
+        if any(_dominated(penalty, other, shape) for other in others):
             kept.remove(k)
     return kept
 
@@ -576,7 +614,8 @@ def kept_parts(parts: Array, needed: Sequence[int]) -> Array:
         Positions, see `needed_parts`.
     """
     kept = parts[list(needed)]
-    kept[0] += parts.sum(axis=0) - kept.sum(axis=0)
+    W = parts.sum(axis=0)
+    kept[0] += W - kept.sum(axis=0)
     return kept
 
 
@@ -607,8 +646,11 @@ def mixture_range(
 def _dominated(p: Penalty, q: Penalty, shape: tuple[int, int]) -> bool:
     """Whether q(W) <= p(W) for all W of this shape."""
     factor = _dual_ratio(type(p), type(q), shape)
+    if factor is None:
+        return False
     # At equality both solutions are optimal: rounding of alpha does not decide.
-    return factor is not None and p.alpha >= factor * q.alpha * (1.0 - 1e-12)
+    bound = factor * q.alpha * (1.0 - 1e-12)
+    return p.alpha >= bound
 
 
 def _dual_ratio(
