@@ -6,6 +6,7 @@ computed when they are needed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -16,7 +17,14 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mtlrun.data.formats.sequences import BASES, IUPAC
-from mtlrun.features.rows import STRINGS, Rows, empty_rows, expand, multiply, storage
+from mtlrun.features.rows import (
+    STRINGS,
+    Rows,
+    empty_rows,
+    expand,
+    multiply,
+    storage,
+)
 from mtlrun.utils.jit import compiled
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -68,35 +76,46 @@ class PackedDNA:
         return len(self.letters)
 
     def __getitem__(self, rows: Any) -> PackedDNA:
-        is_known = self.unknown.shape[0] == 0
-        return PackedDNA(
-            self.letters[rows],
-            self.unknown if is_known else self.unknown[rows],
-            self.length,
+        unknown = self.unknown
+        if self.has_unknown:
+            unknown = unknown[rows]
+        return PackedDNA(self.letters[rows], unknown, self.length)
+
+    @property
+    def has_unknown(self) -> bool:
+        """Whether a letter stands for several bases."""
+        return self.unknown.shape[0] > 0
+
+    def is_unknown(self) -> Array:
+        """Return whether each letter stands for several bases, (n, length)."""
+        bits = np.unpackbits(
+            self.unknown,
+            axis=1,
+            count=self.length,
+            bitorder="little",
         )
+        return bits == 1
 
     def count_runs(self, degree: int) -> Array:
         """Return the number of k-mers with known letters only, (n, degree).
 
         Column k - 1 of a row belongs to k.
         """
-        if self.unknown.shape[0] == 0:
-            counts = np.maximum(self.length - np.arange(degree), 0)
-            return np.broadcast_to(counts, (len(self), degree))
-        is_known = _unpacked(self.unknown, self.length) == 0
-        counts = np.zeros((len(self), degree))
+        shape = (len(self), degree)
+        if not self.has_unknown:
+            n_positions = self.length - np.arange(degree)
+            counts = np.maximum(n_positions, 0)
+            return np.broadcast_to(counts, shape)
+        is_known = ~self.is_unknown()
+        counts = np.zeros(shape)
         # Whether the k + 1 letters from each position on are known.
         run = is_known
-        for k in range(min(degree, self.length)):
+        longest = min(degree, self.length)
+        for k in range(longest):
             if k > 0:
                 run = run[:, :-1] & is_known[:, k:]
             counts[:, k] = run.sum(axis=1)
         return counts
-
-
-def _unpacked(marks: Array, length: int) -> Array:
-    """Return the bits of marks of letters, (n, length)."""
-    return np.unpackbits(marks, axis=1, count=length, bitorder="little")
 
 
 def letters_of(X: Any) -> Array:
@@ -124,8 +143,8 @@ def letters_of(X: Any) -> Array:
     if not len(strings):
         raise ValueError("X has no strings")
     if strings.dtype.kind != "S":
-        values = strings.tolist()
-        strings = np.array([_ascii(i, value) for i, value in enumerate(values)])
+        values = enumerate(strings.tolist())
+        strings = np.array([_ascii(i, value) for i, value in values])
     lengths = np.char.str_len(strings)
     if lengths.max() == 0:
         raise ValueError("X has only empty strings")
@@ -137,8 +156,10 @@ def letters_of(X: Any) -> Array:
             f"has {lengths[0]}"
         )
     # A view of the bytes: no copy, and no object per string.
+    n = len(strings)
     letters = np.ascontiguousarray(strings).view(np.uint8)
-    return letters.reshape(len(strings), -1)[:, : lengths[0]]
+    padded = letters.reshape(n, -1)
+    return padded[:, : lengths[0]]
 
 
 def _ascii(i: int, value: Any) -> bytes:
@@ -160,26 +181,34 @@ def pack(letters: Array) -> PackedDNA:
         IUPAC's for DNA.
     """
     n, length = letters.shape
-    packed = np.empty((n, -(-length // 4)), dtype=np.uint8)
-    unknown = np.zeros((n, -(-length // 8)), dtype=np.uint8)
+    n_bytes = math.ceil(length / 4)
+    n_mark_bytes = math.ceil(length / 8)
+    packed = np.empty((n, n_bytes), dtype=np.uint8)
+    unknown = np.zeros((n, n_mark_bytes), dtype=np.uint8)
+    shifts = np.array([0, 2, 4, 6], dtype=np.uint8)
     for begin in range(0, n, _CHUNK):
-        codes = _CODES[letters[begin : begin + _CHUNK]]
+        chunk = slice(begin, begin + _CHUNK)
+        codes = _CODES[letters[chunk]]
         if codes.max() == _WRONG:
-            i, p = np.argwhere(codes == _WRONG)[0]
-            letter = bytes(letters[begin + i, p : p + 1])
+            wrong = np.argwhere(codes == _WRONG)
+            row, p = wrong[0]
+            i = begin + row
+            letter = bytes(letters[i, p : p + 1])
             printable = letter.decode("ascii", "backslashreplace")
             raise ValueError(
-                f"string {begin + i}, position {p + 1}: {printable!r} is no IUPAC letter of "
+                f"string {i}, position {p + 1}: {printable!r} is no IUPAC letter of "
                 f"DNA ({IUPAC.decode()})"
             )
         marks = codes == _UNKNOWN
-        unknown[begin : begin + _CHUNK] = np.packbits(marks, axis=1, bitorder="little")
+        unknown[chunk] = np.packbits(marks, axis=1, bitorder="little")
         codes[marks] = 0
-        padded = np.zeros((len(codes), 4 * packed.shape[1]), dtype=np.uint8)
+        # Zeros fill the last byte of a string.
+        padded = np.zeros((len(codes), 4 * n_bytes), dtype=np.uint8)
         padded[:, :length] = codes
         quads = padded.reshape(len(codes), -1, 4)
-        shifted = quads << np.array([0, 2, 4, 6], dtype=np.uint8)
-        packed[begin : begin + _CHUNK] = shifted.sum(axis=2, dtype=np.uint8)
+        # The pairs of bits do not overlap: their sum is the byte.
+        shifted = quads << shifts
+        packed[chunk] = shifted.sum(axis=2, dtype=np.uint8)
     if not unknown.any():
         # Compiled code skips the marks of strings without unknown letters.
         unknown = np.empty((0, 0), dtype=np.uint8)
@@ -233,7 +262,10 @@ class StringDesign:
     @property
     def shape(self) -> tuple[int, int]:
         """Strings and features."""
-        return len(self.scale), self.buckets or int(self.start[-1])
+        n_features = self.buckets
+        if n_features == 0:
+            n_features = int(self.start[-1])
+        return len(self.scale), n_features
 
     def __len__(self) -> int:
         return len(self.scale)
@@ -255,18 +287,20 @@ class StringDesign:
         ValueError
             If there are not as many coefficients as features.
         """
-        if len(W) != self.shape[1]:
-            raise ValueError(f"{len(W)} coefficients for {self.shape[1]} features")
+        n_rows, n_features = self.shape
+        if len(W) != n_features:
+            raise ValueError(f"{len(W)} coefficients for {n_features} features")
         rows = self.rows(0.0)
+        is_matrix = W.ndim == 2
         columns = W[np.newaxis]
-        if W.ndim == 2:
+        if is_matrix:
             columns = W.T
-        out = np.empty((len(columns), len(self)))
-        for column, w in zip(out, columns, strict=True):
+        out = np.empty((len(columns), n_rows))
+        for k, w in enumerate(columns):
             # Compiled code is made for this type and layout only.
             coefficients = np.require(w[np.newaxis], np.float64, ["C", "A", "W"])
-            multiply(rows, coefficients, column)
-        if W.ndim == 2:
+            multiply(rows, coefficients, out[k])
+        if is_matrix:
             return out.T
         return out[0]
 
@@ -291,7 +325,13 @@ class StringDesign:
         unknown = np.concatenate([design.dna.unknown for design in designs])
         scale = np.concatenate([design.scale for design in designs])
         dna = PackedDNA(letters, unknown, first.dna.length)
-        return StringDesign(dna, scale, first.level, first.start, buckets=0)
+        return StringDesign(
+            dna,
+            scale,
+            first.level,
+            first.start,
+            buckets=0,
+        )
 
     @property
     def has_kernel(self) -> bool:
@@ -309,18 +349,24 @@ class StringDesign:
         dna = self.dna
         bits = np.unpackbits(dna.letters, axis=1, bitorder="little")
         pairs = bits.reshape(len(self), -1, 2)
-        codes = (pairs[:, :, 0] + 2 * pairs[:, :, 1])[:, : dna.length]
-        if dna.unknown.shape[0]:
-            codes[_unpacked(dna.unknown, dna.length) == 1] = _UNKNOWN
+        low = pairs[:, :, 0]
+        high = pairs[:, :, 1]
+        padded = low + 2 * high
+        codes = padded[:, : dna.length]
+        if dna.has_unknown:
+            codes[dna.is_unknown()] = _UNKNOWN
+        codes = np.ascontiguousarray(codes)
         # A run of k shared letters shares one feature of each length up to k.
-        values = np.cumsum(self.level**2)
-        return _shared_runs(np.ascontiguousarray(codes), values, self.scale)
+        squares = self.level**2
+        values = np.cumsum(squares)
+        return _shared_runs(codes, values, self.scale)
 
     def tocsr(self) -> sp.csr_array:
         """Return the matrix; k-mers in one bucket are added."""
         indptr, columns, values = _all_rows(self.rows(0.0))
         # scikit-learn's solvers need 32-bit indices.
-        if indptr[-1] <= np.iinfo(np.int32).max:
+        n_entries = indptr[-1]
+        if n_entries <= np.iinfo(np.int32).max:
             indptr = indptr.astype(np.int32)
         matrix = sp.csr_array((values, columns, indptr), shape=self.shape)
         matrix.sum_duplicates()
@@ -334,6 +380,7 @@ def _shared_runs(codes: Array, value: Array, scale: Array) -> Array:
     A position at which k shared letters start adds ``value[k]``, or the last value.
     """
     n, length = codes.shape
+    longest = len(value) - 1
     K = np.empty((n, n))
     for i in range(n):
         for j in range(i + 1):
@@ -341,12 +388,15 @@ def _shared_runs(codes: Array, value: Array, scale: Array) -> Array:
             total = 0.0
             for p in range(length - 1, -1, -1):
                 # From the last position back, `run` is the shared letters from p on.
-                if codes[i, p] == codes[j, p] and codes[i, p] != _UNKNOWN:
-                    run = min(run + 1, len(value) - 1)
+                letter = codes[i, p]
+                if letter == codes[j, p] and letter != _UNKNOWN:
+                    run = min(run + 1, longest)
                 else:
                     run = 0
                 total += value[run]
-            K[i, j] = K[j, i] = total * scale[i] * scale[j]
+            product = total * scale[i] * scale[j]
+            K[i, j] = product
+            K[j, i] = product
     return K
 
 
@@ -362,18 +412,21 @@ def _all_rows(rows: Rows) -> tuple[Array, Array, Array]:
     n = len(scale)
     indptr = np.zeros(n + 1, dtype=np.int64)
     for i in range(n):
-        indptr[i + 1] = indptr[i] + expand(
+        count = expand(
             letters, unknown, scale, level, start, buckets, i, columns, values
         )
-    all_columns = np.empty(indptr[n], dtype=np.int32)
-    all_values = np.empty(indptr[n])
+        indptr[i + 1] = indptr[i] + count
+    n_entries = indptr[n]
+    all_columns = np.empty(n_entries, dtype=np.int32)
+    all_values = np.empty(n_entries)
     for i in range(n):
         count = expand(
             letters, unknown, scale, level, start, buckets, i, columns, values
         )
+        first = indptr[i]
         for j in range(count):
-            all_columns[indptr[i] + j] = columns[j]
-            all_values[indptr[i] + j] = values[j]
+            all_columns[first + j] = columns[j]
+            all_values[first + j] = values[j]
     return indptr, all_columns, all_values
 
 
@@ -454,8 +507,9 @@ class WeightedDegree(TransformerMixin, BaseEstimator):
         return self._fit_letters(letters_of(X))
 
     def _fit_letters(self, letters: Array) -> Self:
-        start = self._starts(letters.shape[1])
-        self.length_ = letters.shape[1]
+        _, length = letters.shape
+        start = self._starts(length)
+        self.length_ = length
         if self.hash_bits is None:
             self.n_features_out_ = int(start[-1])
         else:
@@ -478,14 +532,17 @@ class WeightedDegree(TransformerMixin, BaseEstimator):
         for p in range(length):
             longest = min(self.degree, length - p)
             # The sum of 4^k over k = 1..longest.
-            sizes.append((4 ** (longest + 1) - 4) // 3)
-        if sum(sizes) > _MAX_EXACT:
+            n_kmers = (4 ** (longest + 1) - 4) // 3
+            sizes.append(n_kmers)
+        n_features = sum(sizes)
+        if n_features > _MAX_EXACT:
             raise ValueError(
-                f"degree={self.degree} makes {sum(sizes)} features for strings of "
+                f"degree={self.degree} makes {n_features} features for strings of "
                 f"{length} letters, more than {_MAX_EXACT}; hash them (hash_bits=22, "
                 "say) or lower the degree"
             )
-        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        ends = np.cumsum(sizes)
+        return np.concatenate([[0], ends]).astype(np.int64)
 
     def design(self, X: Any) -> StringDesign:
         """Return the features as a design that makes its rows on the fly.
@@ -502,13 +559,14 @@ class WeightedDegree(TransformerMixin, BaseEstimator):
     def fit_design(self, X: Any) -> StringDesign:
         """Do `fit` and `design` in one pass over X."""
         letters = letters_of(X)
-        return self._fit_letters(letters)._design(letters)
+        self._fit_letters(letters)
+        return self._design(letters)
 
     def _design(self, letters: Array) -> StringDesign:
-        if letters.shape[1] != self.length_:
+        n_strings, length = letters.shape
+        if length != self.length_:
             raise ValueError(
-                f"strings of {letters.shape[1]} letters, fitted on strings of "
-                f"{self.length_}"
+                f"strings of {length} letters, fitted on strings of {self.length_}"
             )
         dna = pack(letters)
         degree = self.degree
@@ -518,13 +576,20 @@ class WeightedDegree(TransformerMixin, BaseEstimator):
         buckets = 0
         if self.hash_bits is not None:
             buckets = 2**self.hash_bits
-        scale = np.ones(len(letters))
-        design = StringDesign(dna, scale, level, self._starts(self.length_), buckets)
+        scale = np.ones(n_strings)
         if self.normalize:
             # k(x, x) follows from the numbers of k-mers, without any feature.
             kernel = dna.count_runs(degree) @ level[1:] ** 2
-            design.scale = 1 / np.sqrt(np.where(kernel > 0, kernel, 1.0))
-        return design
+            # A string without any known k-mer has no features to scale.
+            positive = np.where(kernel > 0, kernel, 1.0)
+            scale = 1 / np.sqrt(positive)
+        return StringDesign(
+            dna,
+            scale,
+            level,
+            start=self._starts(length),
+            buckets=buckets,
+        )
 
     def transform(self, X: Any) -> sp.csr_array:
         """Return the features as a CSR array of shape ``(n, n_features_out_)``."""
@@ -540,8 +605,10 @@ class WeightedDegree(TransformerMixin, BaseEstimator):
             raise ValueError("hashed features have no names")
         names = []
         for p in range(self.length_):
+            longest = min(self.degree, self.length_ - p)
             words = [""]
-            for _ in range(min(self.degree, self.length_ - p)):
+            for _ in range(longest):
+                # In the order of the codes: the first letter is the highest digit.
                 words = [word + letter for word in words for letter in "ACGT"]
                 names += [f"{p + 1}:{word}" for word in words]
         return np.array(names, dtype=object)
@@ -554,10 +621,13 @@ class WeightedDegree(TransformerMixin, BaseEstimator):
         return tags
 
 
-def _check_int(name: str, value: Any, low: int, high: int) -> None:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | np.integer)
-        or not low <= value <= high
-    ):
+def _check_int(
+    name: str,
+    value: Any,
+    low: int,
+    high: int,
+) -> None:
+    # A boolean is an integer for Python.
+    is_int = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not is_int or not low <= value <= high:
         raise ValueError(f"{name} must be an int from {low} to {high}, got {value!r}")

@@ -85,7 +85,12 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
             For a parameter out of range or values that are not finite.
         """
         self._check_params()
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
+        X = validate_data(
+            self,
+            X,
+            accept_sparse="csr",
+            dtype=np.float64,
+        )
         d = X.shape[1]
         random = check_random_state(self.random_state)
         if isinstance(self.gamma, str):
@@ -97,17 +102,25 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
             normal = _orthogonal_normal(d, size, random)
         else:
             normal = random.normal(size=(d, size))
-        self.frequencies_ = np.sqrt(2.0 * self.gamma_) * normal
+        std = np.sqrt(2.0 * self.gamma_)
+        self.frequencies_ = std * normal
         return self
 
     def transform(self, X: Any) -> Array:
         """Return the features, shape (n_samples, 2 * n_frequencies)."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = validate_data(
+            self,
+            X,
+            accept_sparse="csr",
+            dtype=np.float64,
+            reset=False,
+        )
+        n_rows = X.shape[0]
         angles = np.asarray(X @ self.frequencies_)
         # In place, since the features are as large as any array of a fit. A cosine and
         # a sine per frequency make all rows have length 1.
-        out = np.empty((X.shape[0], 2 * self.n_frequencies))
+        out = np.empty((n_rows, 2 * self.n_frequencies))
         np.cos(angles, out=out[:, 0::2])
         np.sin(angles, out=out[:, 1::2])
         out /= np.sqrt(self.n_frequencies)
@@ -117,7 +130,8 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
         n = self.n_frequencies
         gamma = self.gamma
         # A boolean is an integer and a real number for Python.
-        if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
+        is_int = isinstance(n, Integral) and not isinstance(n, bool)
+        if not is_int or n < 1:
             raise ValueError(f"n_frequencies must be an int in [1, inf), got {n!r}")
         is_number = isinstance(gamma, Real) and not isinstance(gamma, bool)
         if isinstance(gamma, str):
@@ -151,20 +165,28 @@ def _scale_gamma(X: Any) -> float:
         square = X.multiply(X)
     else:
         square = X * X
-    variance = float(square.mean() - X.mean() ** 2)
+    mean = X.mean()
+    variance = float(square.mean() - mean**2)
     if variance > 0:
         return 1.0 / (d * variance)
     return 1.0 / d
 
 
-def _orthogonal_normal(d: int, count: int, random: np.random.RandomState) -> Array:
+def _orthogonal_normal(
+    d: int,
+    count: int,
+    random: np.random.RandomState,
+) -> Array:
     """Return standard normal columns that are orthogonal within blocks of d."""
     blocks = []
     for _ in range(0, count, d):
-        Q, R = np.linalg.qr(random.normal(size=(d, d)))
+        directions = random.normal(size=(d, d))
+        Q, R = np.linalg.qr(directions)
         # Frequencies have the lengths of independent normal vectors, or the kernel
         # would not be Gaussian. The signs make Q uniform among orthogonal matrices.
-        lengths = np.linalg.norm(random.normal(size=(d, d)), axis=0)
+        independent = random.normal(size=(d, d))
+        lengths = np.linalg.norm(independent, axis=0)
         signs = np.sign(np.diag(R))
         blocks.append(Q * signs * lengths)
-    return np.hstack(blocks)[:, :count]
+    columns = np.hstack(blocks)
+    return columns[:, :count]

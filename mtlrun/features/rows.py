@@ -30,6 +30,11 @@ DENSE = 0
 CSR = 1
 STRINGS = 2
 
+# Compiled code is made for contiguous, aligned and writeable arrays only.
+_LAYOUT = ("C", "A", "W")
+# Columns of a CSR design have 32-bit indices.
+_MAX_COLUMNS = int(np.iinfo(np.int32).max)
+
 
 class Rows(NamedTuple):
     """Arrays of a design for compiled code.
@@ -78,7 +83,8 @@ def make_rows(design: Any, bias: float = 0.0) -> Rows:
 
     Parameters
     ----------
-    design : float64 ndarray, csr_array, or an object with a method `rows` (see `mtlrun.features`)
+    design : float64 ndarray, csr_array, or an object with a method `rows`
+        See `mtlrun.features`.
     bias : float, default 0.0
 
     Raises
@@ -91,17 +97,20 @@ def make_rows(design: Any, bias: float = 0.0) -> Rows:
     if isinstance(design, np.ndarray):
         # Compiled code knows writeable arrays only: a read-only one (a memory map) is
         # copied.
-        return empty_rows(DENSE, bias)._replace(
-            dense=np.require(design, np.float64, ["C", "A", "W"])
-        )
-    if design.shape[1] > np.iinfo(np.int32).max:
+        dense = np.require(design, np.float64, _LAYOUT)
+        return empty_rows(DENSE, bias)._replace(dense=dense)
+    n_columns = design.shape[1]
+    if n_columns > _MAX_COLUMNS:
         raise ValueError(
-            f"X has {design.shape[1]} columns, at most {np.iinfo(np.int32).max} are possible: hash them"
+            f"X has {n_columns} columns, at most {_MAX_COLUMNS} are possible: hash them"
         )
+    values = np.require(design.data, np.float64, _LAYOUT)
+    columns = np.require(design.indices, np.int32, _LAYOUT)
+    indptr = np.require(design.indptr, np.int64, _LAYOUT)
     return empty_rows(CSR, bias)._replace(
-        values=np.require(design.data, np.float64, ["C", "A", "W"]),
-        columns=np.require(design.indices, np.int32, ["C", "A", "W"]).view(np.uint32),
-        indptr=np.require(design.indptr, np.int64, ["C", "A", "W"]),
+        values=values,
+        columns=columns.view(np.uint32),
+        indptr=indptr,
     )
 
 
@@ -112,24 +121,27 @@ def empty_rows(kind: int, bias: float) -> Rows:
     bits = np.empty((0, 0), dtype=np.uint8)
     columns = np.empty(0, dtype=np.uint32)
     return Rows(
-        kind,
-        float(bias),
-        np.empty((0, 0)),
-        flat,
-        columns,
-        no_numbers,
-        bits,
-        bits.copy(),
-        flat,
-        flat,
-        no_numbers,
-        0,
+        kind=kind,
+        bias=float(bias),
+        dense=np.empty((0, 0)),
+        values=flat,
+        columns=columns,
+        indptr=no_numbers,
+        letters=bits,
+        unknown=bits.copy(),
+        scale=flat,
+        level=flat,
+        start=no_numbers,
+        buckets=0,
     )
 
 
 @inner
 def _letter(letters: Array, i: int, p: int) -> int:
-    return (int(letters[i, p >> 2]) >> (2 * (p & 3))) & 3
+    """Return the code of letter p of string i: two bits of byte p / 4."""
+    byte = int(letters[i, p >> 2])
+    shift = 2 * (p & 3)
+    return (byte >> shift) & 3
 
 
 @inner
@@ -180,13 +192,17 @@ def expand(
     length = len(start) - 1
     bit = np.uint64(1)
     two = np.uint64(2)
+    # `window` holds the codes of the `degree` letters from p on, two bits each; the
+    # code of a k-mer is its k highest pairs of bits. Letters behind the end count as 0.
     mask = (bit << np.uint64(2 * degree)) - bit
     window = np.uint64(0)
     count = np.uint64(0)
     for p in range(min(degree - 1, length)):
-        window = (window << two) | np.uint64(_letter(letters, i, p))
+        letter = np.uint64(_letter(letters, i, p))
+        window = (window << two) | letter
     if length < degree - 1:
-        window <<= np.uint64(2 * (degree - 1 - length))
+        n_missing = degree - 1 - length
+        window <<= np.uint64(2 * n_missing)
     gap = _next_unknown(unknown, i, 0, length)
     factor = scale[i]
     for p in range(length):
@@ -199,14 +215,17 @@ def expand(
         base = np.uint64(start[p])
         width = np.uint64(4)
         shift = np.uint64(2 * degree)
-        for k in range(1, min(degree, gap - p) + 1):
+        # K-mers end before the next unknown letter.
+        longest = min(degree, gap - p)
+        for k in range(1, longest + 1):
             shift -= two
+            code = window >> shift
             if buckets:
-                bucket, sign = _hashed(p, k, np.int64(window >> shift), buckets)  # type: ignore[arg-type]
+                bucket, sign = _hashed(p, k, np.int64(code), buckets)  # type: ignore[arg-type]
                 columns[count] = bucket
                 values[count] = sign * factor * level[k]
             else:
-                columns[count] = base + (window >> shift)
+                columns[count] = base + code
                 values[count] = factor * level[k]
                 base += width
                 width <<= two
@@ -218,7 +237,10 @@ def expand(
 def storage(rows: Rows) -> tuple[Array, Array]:
     """Return columns and values of sparse rows, or space for rows of strings."""
     if rows.kind == STRINGS:
-        size = (len(rows.start) - 1) * (len(rows.level) - 1)
+        # One feature per position and length of a k-mer, at the most.
+        length = len(rows.start) - 1
+        degree = len(rows.level) - 1
+        size = length * degree
         return np.empty(size, dtype=np.uint32), np.empty(size)
     return rows.columns, rows.values
 
@@ -324,5 +346,7 @@ def multiply(rows: Rows, W: Array, out: Array) -> None:
             high = expand(
                 letters, unknown, scale, level, start, buckets, i, columns, values
             )
-        z = dense_dot(dense, i, W, 0) + sparse_dot(columns, values, low, high, W, 0)
+        # One of the two products is 0: a design is dense or sparse.
+        z = dense_dot(dense, i, W, 0)
+        z += sparse_dot(columns, values, low, high, W, 0)
         out[i] = z + bias * W[0, -1]

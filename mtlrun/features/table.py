@@ -28,7 +28,9 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 #: Decorator: scikit-learn's transformers return arrays, whatever the global settings
 #: are.
-as_arrays: Callable[[Decorated], Decorated] = config_context(transform_output="default")
+as_arrays: Callable[[Decorated], Decorated] = config_context(
+    transform_output="default",
+)
 
 #: Maximum number of columns of a column of words; rarer words share one.
 MAX_CATEGORIES = 50
@@ -81,7 +83,12 @@ class TableFeatures(  # type: ignore[call-arg]
         self.n_levels = n_levels
 
     @as_arrays
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
         """Learn medians, scales and the words that occur.
 
         Parameters
@@ -108,7 +115,8 @@ class TableFeatures(  # type: ignore[call-arg]
             if not positive.any():
                 raise ValueError("sample_weight is zero everywhere: no row counts")
             if not positive.all():
-                X = X[np.flatnonzero(positive)]
+                kept = np.flatnonzero(positive)
+                X = X[kept]
                 weights = weights[positive]
             self._fit_rows(X)
             self._reweight(X, weights)
@@ -117,7 +125,8 @@ class TableFeatures(  # type: ignore[call-arg]
 
     def _fit_rows(self, X: Any) -> Self:
         """Learn from rows that count equally."""
-        X = X[:, : X.shape[1] - self.n_levels]
+        n_columns = X.shape[1] - self.n_levels
+        X = X[:, :n_columns]
         words, numbers = self._columns()
         # Arrays, whatever sklearn.set_config(transform_output=...) says.
         encode = OneHotEncoder(
@@ -132,23 +141,24 @@ class TableFeatures(  # type: ignore[call-arg]
             if numbers:
                 self.transformer_.fit(X[:, numbers])
             if words:
-                self.encoder_ = encode.fit(X[:, words].toarray())
+                codes = X[:, words].toarray()
+                self.encoder_ = encode.fit(codes)
             return self
         fill = SimpleImputer(
             strategy="median",
             add_indicator=True,
             keep_empty_features=True,
         )
-        with_gaps = bool(np.isnan(X[:, numbers]).any())
-        if with_gaps:
+        has_gaps = bool(np.isnan(X[:, numbers]).any())
+        if has_gaps:
             scale = make_pipeline(fill, StandardScaler())
         else:
             scale = StandardScaler()
-        steps = [
-            step
-            for step in (("numbers", scale, numbers), ("words", encode, words))
-            if step[-1]
-        ]
+        steps: list[tuple[str, Any, list[int]]] = []
+        if numbers:
+            steps.append(("numbers", scale, numbers))
+        if words:
+            steps.append(("words", encode, words))
         columns = ColumnTransformer(steps, verbose_feature_names_out=False)
         self.transformer_ = columns.set_output(transform="default").fit(X)
         return self
@@ -162,11 +172,13 @@ class TableFeatures(  # type: ignore[call-arg]
         if sparse.issparse(X):
             if words:
                 codes = X.tocsc()[:, words].toarray()
-                self.encoder_.fit(_by_rank(codes, weights))
+                rows = _by_rank(codes, weights)
+                self.encoder_.fit(rows)
             return
         steps = self.transformer_.named_transformers_
         if words:
-            steps["words"].fit(_by_rank(X[:, words], weights))
+            rows = _by_rank(X[:, words], weights)
+            steps["words"].fit(rows)
         if not numbers:
             return
         values = X[:, numbers]
@@ -180,8 +192,9 @@ class TableFeatures(  # type: ignore[call-arg]
         # Relative weights: weights too large for sums count as well. Rounding
         # makes the weighted variance of a constant column slightly negative;
         # StandardScaler takes its root before it replaces the scale by 1.
+        relative_weights = weights / weights.max()
         with np.errstate(invalid="ignore"):
-            scaler.fit(values, sample_weight=weights / weights.max())
+            scaler.fit(values, sample_weight=relative_weights)
 
     @as_arrays
     def transform(self, X: Any) -> Any:
@@ -189,9 +202,9 @@ class TableFeatures(  # type: ignore[call-arg]
         check_is_fitted(self)
         if not self.n_levels:
             return self._features(X)
-        n_features = X.shape[1] - self.n_levels
-        features = self._features(X[:, :n_features])
-        codes = X[:, n_features:]
+        n_columns = X.shape[1] - self.n_levels
+        features = self._features(X[:, :n_columns])
+        codes = X[:, n_columns:]
         if sparse.issparse(codes):
             codes = codes.toarray()
         codes = np.where(np.isnan(codes), -1.0, codes)
@@ -204,16 +217,18 @@ class TableFeatures(  # type: ignore[call-arg]
         if not isinstance(self.transformer_, MaxAbsScaler):
             if sparse.issparse(X):
                 X = X.toarray()
-            return np.asarray(
-                self.transformer_.transform(self._filled(X)), dtype=np.float64
-            )
+            features = self.transformer_.transform(self._filled(X))
+            return np.asarray(features, dtype=np.float64)
         words, numbers = self._columns()
         X = sparse.csc_matrix(X)
         if not words:
             return self.transformer_.transform(X).tocsr()
-        parts = [self.encoder_.transform(X[:, words].toarray())]
+        parts = []
         if numbers:
-            parts.insert(0, self.transformer_.transform(X[:, numbers]))
+            scaled = self.transformer_.transform(X[:, numbers])
+            parts.append(scaled)
+        codes = X[:, words].toarray()
+        parts.append(self.encoder_.transform(codes))
         return sparse.hstack(parts, format="csr")
 
     def complete_columns(self) -> list[int]:
@@ -226,12 +241,16 @@ class TableFeatures(  # type: ignore[call-arg]
             if kind == "numbers" and isinstance(step, StandardScaler):
                 complete += columns
             elif kind == "numbers":
-                with_gaps = step[0].indicator_.features_
+                imputer = step[0]
+                with_gaps = imputer.indicator_.features_
                 complete += np.delete(columns, with_gaps).tolist()
             elif kind == "words":
-                pairs = zip(columns, step.categories_, strict=True)
-                complete += [j for j, codes in pairs if not np.isnan(codes).any()]
-        levels = range(self.n_features_in_ - self.n_levels, self.n_features_in_)
+                # A gap in a column of words is a category.
+                for j, codes in zip(columns, step.categories_, strict=True):
+                    if not np.isnan(codes).any():
+                        complete.append(j)
+        n_columns = self.n_features_in_ - self.n_levels
+        levels = range(n_columns, self.n_features_in_)
         return [*sorted(complete), *levels]
 
     def original_values(self, column: int, features: Array) -> Array:
@@ -266,8 +285,9 @@ class TableFeatures(  # type: ignore[call-arg]
     def _columns(self) -> tuple[list[int], list[int]]:
         """Return the columns of words and the columns of numbers."""
         words = sorted(int(j) for j in self.words or {})
-        columns = np.arange(self.n_features_in_ - self.n_levels)
-        return words, np.setdiff1d(columns, words).tolist()
+        n_columns = self.n_features_in_ - self.n_levels
+        numbers = np.setdiff1d(np.arange(n_columns), words)
+        return words, numbers.tolist()
 
     def _filled(self, X: Any) -> Any:
         """Fill gaps of new rows in columns that had none in training.
@@ -275,11 +295,14 @@ class TableFeatures(  # type: ignore[call-arg]
         They get the mean, which is zero after scaling.
         """
         scaler = self.transformer_.named_transformers_.get("numbers")
-        if not isinstance(scaler, StandardScaler) or not np.isnan(X).any():
+        if not isinstance(scaler, StandardScaler):
             return X
-        columns = self.transformer_.transformers_[0][2]
+        if not np.isnan(X).any():
+            return X
+        _, _, columns = self.transformer_.transformers_[0]
+        values = X[:, columns]
         X = X.copy()
-        X[:, columns] = np.where(np.isnan(X[:, columns]), scaler.mean_, X[:, columns])
+        X[:, columns] = np.where(np.isnan(values), scaler.mean_, values)
         return X
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
@@ -298,25 +321,31 @@ class TableFeatures(  # type: ignore[call-arg]
             words, numbers = self._columns()
             names_out = [names[j] for j in numbers]
             if words:
-                names_out += self._word_names(
-                    self.encoder_, [names[j] for j in words], words
-                )
+                word_columns = [names[j] for j in words]
+                names_out += self._word_names(self.encoder_, word_columns, words)
             return np.asarray([*names_out, *levels], dtype=object)
         for kind, step, columns in self.transformer_.transformers_:
+            column_names = [names[j] for j in columns]
             if kind == "numbers":
-                names_out += [names[j] for j in columns]
+                names_out += column_names
                 if not isinstance(step, StandardScaler):
-                    gaps = step[0].indicator_.features_
-                    names_out += [f"{names[columns[j]]} is missing" for j in gaps]
+                    # Indicators of gaps follow the numbers.
+                    imputer = step[0]
+                    gaps = imputer.indicator_.features_
+                    names_out += [f"{column_names[j]} is missing" for j in gaps]
             elif kind == "words":
-                names_out += self._word_names(
-                    step, [names[j] for j in columns], columns
-                )
+                names_out += self._word_names(step, column_names, columns)
         return np.asarray([*names_out, *levels], dtype=object)
 
-    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    def fit_transform(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+    ) -> Any:
         """Fit, and return the features of the same rows."""
-        return self.fit(X, y, sample_weight).transform(X)
+        self.fit(X, y, sample_weight)
+        return self.transform(X)
 
     def _word_names(
         self,
@@ -325,8 +354,10 @@ class TableFeatures(  # type: ignore[call-arg]
         columns: Sequence[int],
     ) -> list[str]:
         names_out = []
-        table = {int(j): list(words) for j, words in (self.words or {}).items()}
-        rare = getattr(encoder, "infrequent_categories_", [None] * len(names))
+        words_of = self.words or {}
+        table = {int(j): list(words) for j, words in words_of.items()}
+        no_rare_words = [None] * len(names)
+        rare = getattr(encoder, "infrequent_categories_", no_rare_words)
         for name, column, codes, few in zip(
             names,
             columns,
@@ -336,12 +367,12 @@ class TableFeatures(  # type: ignore[call-arg]
         ):
             kept = codes
             if few is not None:
-                kept = codes[~np.isin(codes, few)]
+                is_rare = np.isin(codes, few)
+                kept = codes[~is_rare]
+            words = table[int(column)]
             for code in kept:
-                if np.isnan(code):
-                    names_out.append(f"{name}=missing")
-                else:
-                    names_out.append(f"{name}={table[int(column)][int(code)]}")
+                word = "missing" if np.isnan(code) else words[int(code)]
+                names_out.append(f"{name}={word}")
             # The encoder puts the column of rare words last.
             if few is not None:
                 names_out.append(f"{name}=rare")
@@ -373,26 +404,28 @@ def _by_rank(codes: Array, weights: Array) -> Array:
     twice, and the other words once. More rows of the most frequent word make all
     columns equally long.
     """
+    relative_weights = weights / weights.max()
     columns = []
+    fillers = []
     for column in codes.T:
         # A missing cell is a separate word, which sorts last.
         words, places = np.unique(column, return_inverse=True)
-        totals = np.bincount(places.reshape(-1), weights / weights.max())
+        totals = np.bincount(places.reshape(-1), relative_weights)
         # Words that are as frequent must not differ by rounding. Of these the last
         # ones keep their columns, as in OneHotEncoder.
-        order = np.argsort(np.round(totals / totals.max(), 12), kind="stable")
+        frequencies = np.round(totals / totals.max(), 12)
+        order = np.argsort(frequencies, kind="stable")
         if len(words) <= MAX_CATEGORIES:
             frequent = order
         else:
             frequent = order[1 - MAX_CATEGORIES :]
-        candidates = np.concatenate([words, words[frequent]])
-        columns.append((candidates, words[order[-1]]))
-    length = max(len(candidates) for candidates, _ in columns)
-    return np.column_stack(
-        [
-            np.concatenate(
-                [candidates, np.full(length - len(candidates), most_frequent)]
-            )
-            for candidates, most_frequent in columns
-        ]
-    )
+        columns.append(np.concatenate([words, words[frequent]]))
+        most_frequent = order[-1]
+        fillers.append(words[most_frequent])
+    length = max(len(column) for column in columns)
+    filled = []
+    for column, filler in zip(columns, fillers, strict=True):
+        n_missing = length - len(column)
+        rest = np.full(n_missing, filler)
+        filled.append(np.concatenate([column, rest]))
+    return np.column_stack(filled)
