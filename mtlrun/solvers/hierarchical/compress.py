@@ -116,11 +116,12 @@ class Compressed:
 
     def moments(self) -> Array:
         """Return the mean of x x' over all rows, (p, p)."""
-        products = (
-            block.copies * np.tensordot(block.R, block.R, ([0, 1], [0, 1]))
-            for block in self.blocks
-        )
-        return np.asarray(sum(products) / max(self.N, 1e-300))
+        total: Any = 0
+        for block in self.blocks:
+            # Summed over tasks and their rows.
+            gram = np.tensordot(block.R, block.R, ([0, 1], [0, 1]))
+            total = total + block.copies * gram
+        return np.asarray(total / max(self.N, 1e-300))
 
 
 def varies_within(R: Array, intercept: bool) -> Array:
@@ -147,7 +148,8 @@ def varies_within(R: Array, intercept: bool) -> Array:
     rows = np.square(level).sum(axis=1)
     # Subtracting the mean first keeps the digits that a difference of sums would lose.
     sums = np.einsum("mk,mkp->mp", level, R)
-    means = sums / np.maximum(rows, 1e-300)[:, None]
+    weights = np.maximum(rows, 1e-300)
+    means = sums / weights[:, None]
     deviations = R - level[:, :, None] * means[:, None, :]
     within = np.square(deviations).sum(axis=1)
     within[:, 0] = rows
@@ -229,7 +231,8 @@ class Columns:
         # A constant column adds nothing to the intercept: an infinite scale makes it
         # zero.
         varies = std > CONSTANT * np.abs(mean)
-        return cls(mean, np.where(varies, std, np.inf), center, True)
+        scale = np.where(varies, std, np.inf)
+        return cls(mean, scale, center, True)
 
     @property
     def units(self) -> Array:
@@ -254,9 +257,11 @@ class Columns:
         """
         d = len(self.mean)
         first = int(self.intercept)
+        inverse_scale = 1.0 / self.scale
         L = np.zeros((d + 1, d + first))
-        L[1:, first:] = np.diag(1.0 / self.scale)
-        if first:
+        L[1:, first:] = np.diag(inverse_scale)
+        if self.intercept:
+            # The intercept at a zero row, not at the mean row.
             L[0, 1:] = -self.mean / self.scale
             L[0, 0] = 1.0
         return L
@@ -308,7 +313,8 @@ def _columns(
 ) -> Columns:
     """Return means and scales of columns, and the mean target, over all rows."""
     if weights is None:
-        w = np.full(len(X), 1.0 / len(X))
+        n = len(X)
+        w = np.full(n, 1.0 / n)
         center = float(data.targets.mean())
     else:
         w = weights
@@ -318,7 +324,8 @@ def _columns(
         w = w / w.sum()
         center = center / float(weights.sum())
     mean = w @ X
-    squares = w @ np.square(X - mean)
+    deviations = X - mean
+    squares = w @ np.square(deviations)
     return Columns.of_moments(mean, squares, center, intercept)
 
 
@@ -337,12 +344,15 @@ def _shared(A: Array, Y: Array) -> tuple[Array, Array, Array]:
 
     Return R (1, k, p), z (T, k) and the rest (T,).
     """
-    if len(A) <= A.shape[1]:
+    n, p = A.shape
+    if n <= p:
+        # Not more rows than columns: the rows are as compressed as they can be.
         return A[None], np.ascontiguousarray(Y.T), np.zeros(Y.shape[1])
     Q, R = np.linalg.qr(A)
     z = Q.T @ Y
     residuals = Y - Q @ z
-    return R[None], np.ascontiguousarray(z.T), np.square(residuals).sum(axis=0)
+    rest = np.square(residuals).sum(axis=0)
+    return R[None], np.ascontiguousarray(z.T), rest
 
 
 def _taker(
@@ -368,10 +378,12 @@ def _taker(
             if observed is None:
                 observed = np.ones(y.shape, dtype=bool)
             rows = np.concatenate([np.flatnonzero(observed[:, t]) for t in tasks])
-            entry = (rows, np.repeat(tasks, sizes[tasks]))
+            task_of_row = np.repeat(tasks, sizes[tasks])
+            entry = (rows, task_of_row)
         flat = np.column_stack([columns.apply(X[rows]), y[entry]])
         if weights is not None:
-            flat *= np.sqrt(weights[entry])[:, None]
+            root = np.sqrt(weights[entry])
+            flat *= root[:, None]
         out = np.zeros((len(tasks), n, flat.shape[1]))
         out[is_row] = flat
         return out
@@ -445,9 +457,10 @@ def _joined(blocks: list[Block]) -> Block:
     """Return one block with the tasks of several."""
     if len(blocks) == 1:
         # R and z are slices of one array; concatenation below makes them contiguous.
-        R = np.ascontiguousarray(blocks[0].R)
-        z = np.ascontiguousarray(blocks[0].z)
-        return Block(blocks[0].tasks, R, z)
+        block = blocks[0]
+        R = np.ascontiguousarray(block.R)
+        z = np.ascontiguousarray(block.z)
+        return Block(block.tasks, R, z)
     tasks = np.concatenate([block.tasks for block in blocks])
     R = np.concatenate([block.R for block in blocks])
     z = np.concatenate([block.z for block in blocks])
@@ -457,7 +470,8 @@ def _joined(blocks: list[Block]) -> Block:
 def _variance(blocks: list[Block], rest: Array, n: Array) -> float:
     """Return the mean square of the targets, which are centered with an intercept."""
     explained = sum(np.square(block.z).sum() for block in blocks)
-    return float((rest.sum() + explained) / max(n.sum(), 1e-300))
+    total = rest.sum() + explained
+    return float(total / max(n.sum(), 1e-300))
 
 
 # ---------------------------------------------------------------------- from sums
@@ -503,11 +517,10 @@ def _gram(s: TaskStatistics, columns: Columns) -> tuple[Array, Array, Array]:
     inverse_scale = 1.0 / columns.scale
     shift = (columns.mean - s.x_shift) * inverse_scale
     x = s.x * inverse_scale
-    xx = (
-        s.xx * np.outer(inverse_scale, inverse_scale)
-        - x[:, :, None] * shift
-        - shift[:, None] * x[:, None, :]
-    )
+    # sum (x - m)(x - m)' = sum x x' - (sum x) m' - m (sum x)' + w m m'
+    xx = s.xx * np.outer(inverse_scale, inverse_scale)
+    xx = xx - x[:, :, None] * shift
+    xx = xx - shift[:, None] * x[:, None, :]
     xx = xx + w[:, None, None] * np.outer(shift, shift)
     moved_x = x - w[:, None] * shift
     y_shift = s.y_shift - columns.center
@@ -532,11 +545,13 @@ def _roots(S: Array, c: Array) -> tuple[Array, Array]:
     """
     p = S.shape[1]
     values, vectors = np.linalg.eigh(S)
-    rounding = 8 * np.finfo(float).eps * p * np.maximum(values[:, -1:], 0.0)
+    largest = np.maximum(values[:, -1:], 0.0)
+    rounding = 8 * np.finfo(float).eps * p * largest
     kept = values > rounding
     root = np.sqrt(np.where(kept, values, 0.0))
     # Eigenvalues are in ascending order: the last k rows hold all that are kept.
-    k = max(int(kept.sum(axis=1).max()), 1)
+    n_kept = kept.sum(axis=1)
+    k = max(int(n_kept.max()), 1)
     R = root[:, :, None] * vectors.transpose(0, 2, 1)
     if len(S) > 1:
         inner = np.matmul(c[:, None, :], vectors)[:, 0]
@@ -544,4 +559,5 @@ def _roots(S: Array, c: Array) -> tuple[Array, Array]:
         inner = c @ vectors[0]
     divisor = np.where(kept, root, 1.0)
     z = np.where(kept, inner / divisor, 0.0)
-    return np.ascontiguousarray(R[:, p - k :]), np.ascontiguousarray(z[:, p - k :])
+    first = p - k
+    return np.ascontiguousarray(R[:, first:]), np.ascontiguousarray(z[:, first:])

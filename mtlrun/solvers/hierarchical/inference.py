@@ -74,13 +74,14 @@ class _Projected:
         self.bases = [_basis(block.R[:, :, untested]) for block in data.blocks]
         common = np.setdiff1d(np.arange(data.p), untested)
         X = []
+        products: Any = 0
         for k, block in enumerate(data.blocks):
-            X.append(self.within(k, block.R[:, :, common]))
-        products = (
-            block.copies * np.tensordot(x, x, ([0, 1], [0, 1]))
-            for block, x in zip(data.blocks, X, strict=True)
-        )
-        values, vectors = np.linalg.eigh(np.asarray(sum(products)))
+            x = self.within(k, block.R[:, :, common])
+            X.append(x)
+            # Summed over tasks and their rows.
+            gram = np.tensordot(x, x, ([0, 1], [0, 1]))
+            products = products + block.copies * gram
+        values, vectors = np.linalg.eigh(np.asarray(products))
         kept = np.zeros(0, dtype=bool)
         if len(values):
             kept = values > _ZERO * max(values[-1], 1e-300)
@@ -97,11 +98,11 @@ class _Projected:
     def residuals(self, Z: list[Array]) -> list[Array]:
         """Return targets (m, rows, any) of each block without any untested effect."""
         without_tasks = [self.within(k, z) for k, z in enumerate(Z)]
-        coefficients = sum(
-            np.tensordot(_repeated(x, len(z)), z, ([0, 1], [0, 1]))
-            for x, z in zip(self.fixed, without_tasks, strict=True)
-        )
-        pairs = zip(self.fixed, without_tasks, strict=True)
+        pairs = list(zip(self.fixed, without_tasks, strict=True))
+        coefficients: Any = 0
+        for x, z in pairs:
+            design = _repeated(x, len(z))
+            coefficients = coefficients + np.tensordot(design, z, ([0, 1], [0, 1]))
         return [z - x @ coefficients for x, z in pairs]
 
     def rank(self) -> float:
@@ -121,8 +122,9 @@ def _repeated(x: Array, m: int) -> Array:
 
 def _basis(R: Array) -> Array:
     """Return orthonormal columns of (m, k, q), zeros where they are dependent."""
-    if not R.shape[2]:
-        return np.zeros((len(R), R.shape[1], 0))
+    m, k, q = R.shape
+    if q == 0:
+        return np.zeros((m, k, 0))
     U, s, _ = np.linalg.svd(R, full_matrices=False)
     largest = np.maximum(s.max(axis=1, keepdims=True), 1e-300)
     is_independent = s > _ZERO * largest
@@ -149,19 +151,21 @@ def score_test(
     """
     score = _Score(data, tested, untested)
     is_row = [_is_row(block) for block in data.blocks]
-    n_compressed_rows = sum(
-        float(mask.sum()) * len(block.z) / len(mask)
-        for mask, block in zip(is_row, data.blocks, strict=True)
-    )
+    n_compressed_rows = 0.0
+    for mask, block in zip(is_row, data.blocks, strict=True):
+        # One mask may serve all tasks of the block.
+        n_compressed_rows += float(mask.sum()) * len(block.z) / len(mask)
     # The squares that compression took from the rows have a chi-square distribution.
     n_other_rows = max(data.N - n_compressed_rows, 0.0)
     targets = [block.z[:, :, None] for block in data.blocks]
-    observed = float(score.statistics(targets, data.rest.sum())[0])
+    observed_statistics = score.statistics(targets, data.rest.sum())
+    observed = float(observed_statistics[0])
     rng = np.random.default_rng(seed)
     n_above = 0
     n_done = 0
     table_size = sum(block.z.size for block in data.blocks)
-    tables_at_a_time = max(1, min(draws, int(_DRAWN / max(table_size, 1))))
+    n_fitting = int(_DRAWN / max(table_size, 1))
+    tables_at_a_time = max(1, min(draws, n_fitting))
     while n_done < draws:
         m = min(tables_at_a_time, draws - n_done)
         drawn = []
@@ -174,9 +178,11 @@ def score_test(
         statistics = score.statistics(drawn, rest)
         n_above += int((statistics >= observed).sum())
         n_done += m
+    p_value = np.nan
     if np.isfinite(observed):
-        return SignificanceTest(observed, (1 + n_above) / (draws + 1))
-    return SignificanceTest(observed, np.nan)
+        # The observed table counts as a draw, so that the test is exact.
+        p_value = (1 + n_above) / (draws + 1)
+    return SignificanceTest(observed, p_value)
 
 
 class _Score:
@@ -185,15 +191,15 @@ class _Score:
     def __init__(self, data: Compressed, tested: Array, untested: Array) -> None:
         self.projected = _Projected(data, untested)
         Z = []
+        squares: Any = 0
         for k, block in enumerate(data.blocks):
-            Z.append(self.projected.within(k, block.R[:, :, tested]))
-        squares = (
-            block.copies * np.square(z).sum(axis=(0, 1))
-            for block, z in zip(data.blocks, Z, strict=True)
-        )
-        unit = np.asarray(sum(squares))
+            z = self.projected.within(k, block.R[:, :, tested])
+            Z.append(z)
+            squares = squares + block.copies * np.square(z).sum(axis=(0, 1))
+        unit = np.asarray(squares)
         # All columns count the same, whatever their units.
-        scale = np.sqrt(np.where(unit > 0, unit, 1.0))
+        positive = np.where(unit > 0, unit, 1.0)
+        scale = np.sqrt(positive)
         self.Z = [z / scale for z in Z]
 
     def statistics(self, targets: list[Array], rest: Array) -> Array:
@@ -202,11 +208,12 @@ class _Score:
         They are blocks of shape (m, rows, tables).
         """
         residuals = self.projected.residuals(targets)
-        score = sum(
-            np.square(z.transpose(0, 2, 1) @ r).sum(axis=(0, 1))
-            for z, r in zip(self.Z, residuals, strict=True)
-        )
-        squares = sum(np.square(r).sum(axis=(0, 1)) for r in residuals)
+        score: Any = 0
+        squares: Any = 0
+        for z, r in zip(self.Z, residuals, strict=True):
+            products = z.transpose(0, 2, 1) @ r
+            score = score + np.square(products).sum(axis=(0, 1))
+            squares = squares + np.square(r).sum(axis=(0, 1))
         return np.asarray(score / (squares + rest))
 
 
@@ -226,7 +233,9 @@ def f_test(data: Compressed, tested: Array, untested: Array) -> SignificanceTest
     if large_df <= 0 or small_df <= large_df or large <= 0:
         return SignificanceTest(np.nan, np.nan)
     n_tested = small_df - large_df
-    F = (small - large) / n_tested / (large / large_df)
+    explained = (small - large) / n_tested
+    noise = large / large_df
+    F = explained / noise
     p_value = f_distribution.sf(F, n_tested, large_df)
     return SignificanceTest(float(F), float(p_value))
 
@@ -234,9 +243,11 @@ def f_test(data: Compressed, tested: Array, untested: Array) -> SignificanceTest
 def _residual_squares(data: Compressed, untested: Array) -> tuple[float, float]:
     """Return the residual sum of squares and its degrees of freedom."""
     projected = _Projected(data, untested)
-    residuals = projected.residuals([block.z[:, :, None] for block in data.blocks])
+    targets = [block.z[:, :, None] for block in data.blocks]
+    residuals = projected.residuals(targets)
     squares = sum(np.square(r).sum() for r in residuals)
-    return float(data.rest.sum() + squares), data.N - projected.rank()
+    total = float(data.rest.sum() + squares)
+    return total, data.N - projected.rank()
 
 
 # ------------------------------------------------ likelihood ratios
@@ -262,7 +273,7 @@ def ratio_test(
     """
     large = fit_covariance(problem, "diagonal")
     small = _without(problem, large, tested)
-    statistic = max(small.criterion - large.criterion, 0.0)
+    statistic = _ratio(small, large)
     if not draws:
         return SignificanceTest(statistic, half_chi2(statistic))
     rng = np.random.default_rng(seed)
@@ -279,12 +290,23 @@ def ratio_test(
         )
         large_again = fit_covariance(again, "diagonal")
         small_again = _without(again, large_again, tested)
-        ratio = max(small_again.criterion - large_again.criterion, 0.0)
-        n_larger += ratio >= statistic
-    return SignificanceTest(statistic, (1 + n_larger) / (draws + 1))
+        n_larger += _ratio(small_again, large_again) >= statistic
+    p_value = (1 + n_larger) / (draws + 1)
+    return SignificanceTest(statistic, p_value)
 
 
-def ratio_tests(problem: HierarchicalProblem, columns: Array) -> list[SignificanceTest]:
+def _ratio(small: Result | LaplaceFit, large: Result | LaplaceFit) -> float:
+    """Return the likelihood ratio of nested models; rounding may not make it negative.
+
+    A criterion is minus twice the logarithm of a likelihood.
+    """
+    return max(small.criterion - large.criterion, 0.0)
+
+
+def ratio_tests(
+    problem: HierarchicalProblem,
+    columns: Array,
+) -> list[SignificanceTest]:
     """Test the variance of each column alone, while the others are free.
 
     The p-values are not adjusted for the number of columns.
@@ -293,7 +315,7 @@ def ratio_tests(problem: HierarchicalProblem, columns: Array) -> list[Significan
     tests = []
     for j in columns:
         small = _without(problem, large, np.array([j]))
-        ratio = max(small.criterion - large.criterion, 0.0)
+        ratio = _ratio(small, large)
         tests.append(SignificanceTest(ratio, half_chi2(ratio)))
     return tests
 
@@ -325,17 +347,24 @@ def holm(p: list[float], family: int | None = None) -> list[float]:
     out = np.full(len(values), np.nan)
     last = 0.0
     order = np.argsort(values, kind="stable")
+    # NaN sorts last.
     for rank, i in enumerate(order[:n_tests]):
-        adjusted = min(1.0, values[i] * (size - rank))
+        n_remaining = size - rank
+        adjusted = min(1.0, values[i] * n_remaining)
         # A larger p-value is not adjusted to a smaller one.
         last = max(last, adjusted)
         out[i] = last
     return [float(value) for value in out]
 
 
-def _without(problem: HierarchicalProblem, large: Result, tested: Array) -> Result:
+def _without(
+    problem: HierarchicalProblem,
+    large: Result,
+    tested: Array,
+) -> Result:
     """Fit the diagonal without some variances, starting from the fit with them."""
-    stay = np.flatnonzero(~np.isin(problem.random, tested))
+    is_tested = np.isin(problem.random, tested)
+    stay = np.flatnonzero(~is_tested)
     m = problem.marginal(problem.random[stay])
     # At a root of zero the gradient vanishes, and Newton's steps would stay there.
     structure = problem.grouped_variances(m, "diagonal")
@@ -359,15 +388,18 @@ def _simulated(result: Result, rng: np.random.Generator) -> Compressed:
     m = result.m
     W = np.repeat(v.mu[None], data.T, axis=0)
     std = np.sqrt(v.s2 * v.Theta)
-    W[:, m.random] += rng.normal(size=(data.T, len(m.random))) * std
+    deviations = rng.normal(size=(data.T, len(m.random)))
+    W[:, m.random] += deviations * std
+    noise_std = np.sqrt(v.s2)
     blocks = []
     rest = np.zeros(data.T)
     for block in data.blocks:
         is_row = np.broadcast_to(_is_row(block), block.z.shape)
         R = _repeated(block.R, len(block.z))
         mean = np.matmul(R, W[block.tasks, :, None])[:, :, 0]
-        z = mean + np.sqrt(v.s2) * rng.normal(size=is_row.shape) * is_row
-        blocks.append(Block(block.tasks, block.R, z))
+        noise = noise_std * rng.normal(size=is_row.shape) * is_row
+        blocks.append(Block(block.tasks, block.R, mean + noise))
+        # The squares that compression took from the rows.
         n_other_rows = np.maximum(data.n[block.tasks] - is_row.sum(axis=1), 0.0)
         has_others = n_other_rows > 0
         drawn = rng.chisquare(np.where(has_others, n_other_rows, 1.0))
@@ -390,7 +422,8 @@ def test_of_all(problem: LogisticProblem) -> SignificanceTest:
     Compare one model of all rows with variances of levels and of slopes.
     """
     small = pooled(problem)
-    return _judged(small, grown(problem, small, "scalar"))
+    large = grown(problem, small, "scalar")
+    return _judged(small, large)
 
 
 def test_of_slopes(problem: LogisticProblem) -> SignificanceTest:
@@ -401,7 +434,8 @@ def test_of_slopes(problem: LogisticProblem) -> SignificanceTest:
     small = pooled(problem)
     if problem.intercept and 0 in problem.m.random:
         small = grown(problem, small, "intercept")
-    return _judged(small, grown(problem, small, "scalar"))
+    large = grown(problem, small, "scalar")
+    return _judged(small, large)
 
 
 def tests_of_columns(
@@ -420,7 +454,7 @@ def _judged(small: LaplaceFit, large: LaplaceFit) -> SignificanceTest:
     if large.m.T == 1:
         # A single task does not differ from its mean.
         return SignificanceTest(np.nan, np.nan)
-    ratio = max(small.criterion - large.criterion, 0.0)
+    ratio = _ratio(small, large)
     n_variances = large.structure.n_parameters - small.structure.n_parameters
     if n_variances != 2 or ratio == 0:
         return SignificanceTest(ratio, half_chi2(ratio))

@@ -96,7 +96,8 @@ class MarginalValue:
 
     def mean_covariance(self) -> Array:
         """Return the covariance of mu given the variances, (p, p)."""
-        return np.asarray(self.s2 * (self.basis @ self.inverse @ self.basis.T))
+        unscaled = self.basis @ self.inverse @ self.basis.T
+        return np.asarray(self.s2 * unscaled)
 
 
 class Marginal:
@@ -190,7 +191,8 @@ class Marginal:
         for block, q, v in zip(data.blocks, Q, Z, strict=True):
             residual = v - q @ mu
             squares += float(np.square(residual).sum())
-            h[block.tasks] = np.matmul(residual[:, None, :], self._of_random(q))[:, 0]
+            qj = self._of_random(q)
+            h[block.tasks] = np.matmul(residual[:, None, :], qj)[:, 0]
             if len(q) == 1:
                 total += q[0].T @ residual.sum(axis=0)
             else:
@@ -199,9 +201,18 @@ class Marginal:
         r2 = data.rest.sum() + squares + prior_squares + self._floor
         s2 = max(r2, _TINY) / self.nu
         projected, added = self._integrated(inverse, SA, prior, logdet_mean)
-        D = self.nu * (np.log(2 * np.pi * s2) + 1.0) + logdet + added
+        noise_term = self.nu * (np.log(2 * np.pi * s2) + 1.0)
+        D = noise_term + logdet + added
         is_diagonal = Theta.ndim == 1
-        G, g_kappa = self._gradient(Q, QF, projected, h, total, s2, is_diagonal)
+        G, g_kappa = self._gradient(
+            Q,
+            QF,
+            projected,
+            h=h,
+            total=total,
+            s2=s2,
+            is_diagonal=is_diagonal,
+        )
         return MarginalValue(
             criterion=float(D),
             mu=mu,
@@ -282,7 +293,8 @@ class Marginal:
             qj = self._of_random(q)
             left = qj
             if has_projection:
-                left = qj - (qf @ projected @ qf.transpose(0, 2, 1)) @ qj
+                of_mean = qf @ projected @ qf.transpose(0, 2, 1)
+                left = qj - of_mean @ qj
             # The rows of all tasks of the block, below each other. With -1 for their
             # number, reshape would refuse p = 0.
             n_rows = qj.shape[0] * qj.shape[1]
@@ -307,7 +319,8 @@ class Marginal:
         A = _pooled(self.data.blocks, Q, Q)
         AF = _pooled(self.data.blocks, Q, QF)
         product = A - AF @ projected @ AF.T
-        return np.asarray(product[np.ix_(self.shrunk, self.shrunk)])
+        selection = np.ix_(self.shrunk, self.shrunk)
+        return np.asarray(product[selection])
 
     # -------------------------------------------------------------- second derivatives
 
@@ -371,11 +384,10 @@ class Marginal:
 
     @cached_property
     def _scales(self) -> Array:
-        squares = (
-            block.copies * np.square(block.R).sum(axis=(0, 1))
-            for block in self.data.blocks
-        )
-        mean = np.asarray(sum(squares)) / self.data.T
+        squares: Any = 0
+        for block in self.data.blocks:
+            squares = squares + block.copies * np.square(block.R).sum(axis=(0, 1))
+        mean = np.asarray(squares) / self.data.T
         # A column of rare entries has few squares: its scale stays finite.
         smallest = 1e-3 * max(float(np.median(mean)), 1e-12)
         return np.asarray(1.0 / np.maximum(mean, smallest))
@@ -421,9 +433,11 @@ class _Sums:
             if len(q) == 1:
                 yield block.copies, h, q
                 continue
-            step = max(1, _CHUNK // (q.shape[2] ** 2))
+            p = q.shape[2]
+            step = max(1, _CHUNK // p**2)
             for i in range(0, len(q), step):
-                yield 1.0, h[i : i + step], q[i : i + step]
+                chunk = slice(i, i + step)
+                yield 1.0, h[chunk], q[chunk]
 
     def _add(self, copies: float, h: Array, q: Array) -> None:
         qj = self.m._of_random(q)
@@ -465,7 +479,8 @@ class _Sums:
 
     def information(self) -> Array:
         """Return tr(P V_j P V_k)."""
-        info = self.indicator.T @ (self.squares - 2 * self.second) @ self.indicator
+        pairs = self.squares - 2 * self.second
+        info = self.indicator.T @ pairs @ self.indicator
         if self.has_projection:
             inner = self.v.projected @ self.third
             transposed = inner.transpose(0, 2, 1)
@@ -587,10 +602,13 @@ def inverse_by_halves(C: Array) -> Array:
     if k <= _SMALL:
         return np.linalg.inv(C)
     h = k // 2
+    # The inverse of [[A, 0], [B, D]] is [[A^-1, 0], [-D^-1 B A^-1, D^-1]].
+    upper = inverse_by_halves(C[:, :h, :h])
+    lower = inverse_by_halves(C[:, h:, h:])
     inverse = np.zeros_like(C)
-    inverse[:, :h, :h] = inverse_by_halves(C[:, :h, :h])
-    inverse[:, h:, h:] = inverse_by_halves(C[:, h:, h:])
-    inverse[:, h:, :h] = -inverse[:, h:, h:] @ (C[:, h:, :h] @ inverse[:, :h, :h])
+    inverse[:, :h, :h] = upper
+    inverse[:, h:, h:] = lower
+    inverse[:, h:, :h] = -lower @ (C[:, h:, :h] @ upper)
     return inverse
 
 
@@ -599,7 +617,9 @@ def _pooled(blocks: list[Block], A: list[Array], B: list[Array]) -> Array:
     total: Any = 0
     for block, a, b in zip(blocks, A, B, strict=True):
         # One product of the rows of all tasks, below each other.
-        product = a.reshape(-1, a.shape[2]).T @ b.reshape(-1, b.shape[2])
+        rows_a = a.reshape(-1, a.shape[2])
+        rows_b = b.reshape(-1, b.shape[2])
+        product = rows_a.T @ rows_b
         total = total + block.copies * product
     return np.asarray(total)
 
@@ -612,7 +632,8 @@ def _pooled_basis(data: Compressed) -> Array:
     S = data.moments() * data.N
     squares = np.diag(S)
     unit = np.sqrt(np.where(squares > 0, squares, 1.0))
-    values, vectors = np.linalg.eigh(S / np.outer(unit, unit))
+    correlations = S / np.outer(unit, unit)
+    values, vectors = np.linalg.eigh(correlations)
     kept = values > _COLLINEAR * len(S)
     if kept.all():
         return np.eye(len(S))
@@ -628,7 +649,8 @@ def _inverse(M: Array) -> tuple[Array, float]:
     if not len(M):
         return M, 0.0
     unit = 1.0 / np.sqrt(np.diag(M))
-    C = np.linalg.cholesky(M * np.outer(unit, unit))
+    correlations = M * np.outer(unit, unit)
+    C = np.linalg.cholesky(correlations)
     half = np.linalg.inv(C) * unit
     log_of_correlations = 2 * np.log(np.diag(C)).sum()
     logdet = log_of_correlations - 2 * np.log(unit).sum()

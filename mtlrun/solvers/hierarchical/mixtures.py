@@ -183,8 +183,10 @@ class _Scales:
         self.cut = self.frame.shape[1]
         # The mean in standard errors of the normal fit, and s2 in units of its noise.
         self.s2 = v.s2
-        self.unit = np.sqrt(np.maximum(np.diag(inverse), 1e-12) * v.s2)
-        mean = np.linalg.lstsq(self.frame, v.mu, rcond=None)[0] / self.unit
+        variances = np.maximum(np.diag(inverse), 1e-12) * v.s2
+        self.unit = np.sqrt(variances)
+        coordinates, *_ = np.linalg.lstsq(self.frame, v.mu, rcond=None)
+        mean = coordinates / self.unit
         if x is None:
             self.x = np.concatenate([mean, [0.0], result.fit.x])
         else:
@@ -210,7 +212,8 @@ class _Scales:
         """
         units = np.ones(len(self.x))
         # Of log(s2), whose curvature all rows add up to.
-        units[self.cut] = np.sqrt(2.0 / self.m.data.n.sum())
+        n_rows = self.m.data.n.sum()
+        units[self.cut] = np.sqrt(2.0 / n_rows)
 
         def scaled(z: Array) -> tuple[float, Array]:
             value, slope = self(z * units)
@@ -226,7 +229,7 @@ class _Scales:
             if self.predicted_reduction < STUDENT_GAIN:
                 break
         self.x = z * units
-        self.criterion = self(self.x)[0]
+        self.criterion, _ = self(self.x)
         self.path.append(self.criterion)
         return inverse
 
@@ -239,8 +242,18 @@ class _Scales:
     ) -> tuple[Array, Array | None]:
         """Search for the minimum; return its end and the inverse Hessian there."""
         if len(z) > MOST_DENSE:
-            options: dict[str, Any] = {"maxiter": 500, "ftol": 0.0, "gtol": gradient}
-            run = minimize(criterion, z, jac=True, method="L-BFGS-B", options=options)
+            options: dict[str, Any] = {
+                "maxiter": 500,
+                "ftol": 0.0,
+                "gtol": gradient,
+            }
+            run = minimize(
+                criterion,
+                z,
+                jac=True,
+                method="L-BFGS-B",
+                options=options,
+            )
             newton_step = run.hess_inv.matvec(run.jac)
             self.predicted_reduction = 0.5 * float(run.jac @ newton_step)
             return run.x, None
@@ -249,13 +262,22 @@ class _Scales:
             # The units are such that the curvature is about 2.
             start = 0.5 * np.eye(len(z))
         options = {"maxiter": 200, "gtol": gradient, "hess_inv0": start}
-        run = minimize(criterion, z, jac=True, method="BFGS", options=options)
-        self.predicted_reduction = 0.5 * float(run.jac @ run.hess_inv @ run.jac)
+        run = minimize(
+            criterion,
+            z,
+            jac=True,
+            method="BFGS",
+            options=options,
+        )
+        # Half of g' H^-1 g, the reduction by Newton's step.
+        reduction = float(run.jac @ run.hess_inv @ run.jac)
+        self.predicted_reduction = 0.5 * reduction
         return run.x, _positive(run.hess_inv)
 
     def _unpacked(self, x: Array) -> tuple[Array, float, Array]:
         """Return the mean, the variance of the noise and the structure's parameters."""
-        mu = self.frame @ (x[: self.cut] * self.unit)
+        coordinates = x[: self.cut] * self.unit
+        mu = self.frame @ coordinates
         # A step of the search can be far too long.
         log_ratio = np.clip(x[self.cut], -_FAR, _FAR)
         s2 = self.s2 * float(np.exp(log_ratio))
@@ -369,13 +391,15 @@ class _Spectrum:
         else:
             product = RJ @ Theta
         values, U = np.linalg.eigh(product @ RJ.transpose(0, 2, 1))
+        # Rounding can make eigenvalues near zero negative.
+        values = np.maximum(values, 0.0)
         self.scales = scales
         self.random = random
         self.R = U.transpose(0, 2, 1) @ block.R
         residual = block.z - block.R @ mu
         self.e = np.matmul(residual[:, None, :], U)[:, 0]
         # The diagonals of V_s and V_s^-1, of shape (m or 1, K, k).
-        V = 1.0 + scales[:, None] * np.maximum(values, 0.0)[:, None, :]
+        V = 1.0 + scales[:, None] * values[:, None, :]
         self.shrink = 1.0 / V
         squares = np.square(self.e)[:, None, :]
         self.quadratic = (squares * self.shrink).sum(axis=2)
@@ -386,7 +410,8 @@ class _Spectrum:
         """Return the sum over tasks and scales of r R' V_s^-1 residual, (p,)."""
         shrink = (r[:, :, None] * self.shrink).sum(axis=1)
         solved = self.e * shrink
-        return np.asarray(np.matmul(solved[:, None, :], self.R)[:, 0].sum(axis=0))
+        by_task = np.matmul(solved[:, None, :], self.R)[:, 0]
+        return np.asarray(by_task.sum(axis=0))
 
     def gradient(self, r: Array, s2: float) -> Array:
         """Return the derivative of the criterion in Theta."""
@@ -400,9 +425,12 @@ class _Spectrum:
         # The derivatives of log|V_s| and of the quadratic form are sums of squares of
         # rows: one product of matrices for each.
         half = (np.sqrt(inner)[:, :, None] * RJ).reshape(-1, n_random)
-        solved = np.sqrt(weights)[:, :, None] * self.shrink * self.e[:, None, :]
+        roots = np.sqrt(weights)
+        solved = roots[:, :, None] * self.shrink * self.e[:, None, :]
         h = np.matmul(solved, RJ).reshape(-1, n_random)
-        return np.asarray(half.T @ half - h.T @ h / s2)
+        of_logdet = half.T @ half
+        of_quadratic = h.T @ h / s2
+        return np.asarray(of_logdet - of_quadratic)
 
 
 @dataclass(frozen=True)
@@ -447,10 +475,11 @@ def _bases(result: Result) -> list[_Basis] | None:
     single_group = 1
     if structure.n_parameters == 2:
         single_group = int(sizes.argmin())
+    is_single = structure.groups == single_group
+    units = np.sqrt(structure.unit)
     bases = []
     for block in result.m.data.blocks:
-        RJ = block.R[:, :, random] * np.sqrt(structure.unit)
-        is_single = structure.groups == single_group
+        RJ = block.R[:, :, random] * units
         many = RJ[:, :, ~is_single]
         values, U = np.linalg.eigh(many @ many.transpose(0, 2, 1))
         back = U.transpose(0, 2, 1)
@@ -515,7 +544,8 @@ class _Corrected:
     def sensitivity(self, r: Array) -> Array:
         """Return the sum over tasks and scales of r R' V_s^-1 residual, (p,)."""
         solved = (r[:, :, None] * self.solved).sum(axis=1)
-        return np.asarray(np.matmul(solved[:, None, :], self.basis.R)[:, 0].sum(axis=0))
+        by_task = np.matmul(solved[:, None, :], self.basis.R)[:, 0]
+        return np.asarray(by_task.sum(axis=0))
 
     def gradient(self, r: Array, s2: float) -> Array:
         """Return the derivative of the criterion in the variances, (1,) or (2,)."""
@@ -555,7 +585,8 @@ def clusters(result: Result) -> Mixture | None:
     worse = 0
     for K in CLUSTERS:
         has_few_rows = K * data.p * ROWS_PER_MEAN > data.N
-        if K * TASKS_PER_CLUSTER > data.T or has_few_rows or worse == WORSE:
+        has_few_tasks = K * TASKS_PER_CLUSTER > data.T
+        if has_few_tasks or has_few_rows or worse == WORSE:
             break
         candidate = _clustered(result, start, K, lowest)
         n_evaluations += len(candidate.path)
@@ -579,7 +610,12 @@ def clusters(result: Result) -> Mixture | None:
     )
 
 
-def _clustered(result: Result, start: Posterior, K: int, lowest: float = np.inf) -> _EM:
+def _clustered(
+    result: Result,
+    start: Posterior,
+    K: int,
+    lowest: float = np.inf,
+) -> _EM:
     """Run EM with K clusters from the best of some starts.
 
     It is not run to its end if that cannot bring the BIC below `lowest`.
@@ -659,21 +695,23 @@ class _EM:
         for block in data.blocks:
             q, v, logdet = whitened(block, block.R, self.theta, inverse_by_halves)
             parts.append((block, q, v, logdet))
-        squares = (
-            block.copies * np.square(q).sum(axis=(0, 1)) for block, q, _, _ in parts
-        )
-        diagonal = np.asarray(sum(squares))
+        # The diagonal of the information of all tasks.
+        diagonal: Any = 0
+        for block, q, _, _ in parts:
+            diagonal = diagonal + block.copies * np.square(q).sum(axis=(0, 1))
         self.pi = self.responsibility.mean(axis=0) + 1e-12
-        self.mu = self._means(parts, _RIDGE * diagonal / data.T + 1e-12)
+        ridge = _RIDGE * diagonal / data.T + 1e-12
+        self.mu = self._means(parts, ridge)
         density = np.empty((data.T, self.K))
         h = np.empty((data.T, self.K, data.p))
         quadratic = np.empty((data.T, self.K))
         for block, q, v, logdet in parts:
+            tasks = block.tasks
             e = v[:, None, :] - self.mu @ q.transpose(0, 2, 1)
             residual_squares = np.square(e).sum(axis=2)
-            quadratic[block.tasks] = data.rest[block.tasks, None] + residual_squares
-            density[block.tasks] = logdet[:, None] + quadratic[block.tasks] / self.s2
-            h[block.tasks] = e @ q
+            quadratic[tasks] = data.rest[tasks, None] + residual_squares
+            density[tasks] = logdet[:, None] + quadratic[tasks] / self.s2
+            h[tasks] = e @ q
         deviance = density + data.n[:, None] * np.log(2 * np.pi * self.s2)
         log_density = -0.5 * deviance + np.log(self.pi)
         total = _log_of_sums(log_density)
@@ -706,7 +744,8 @@ class _EM:
         diagonal = np.arange(p)
         M[:, diagonal, diagonal] += ridge
         right = a + ridge * self.mean
-        return np.asarray(np.linalg.solve(M, right[:, :, None])[:, :, 0])
+        solved = np.linalg.solve(M, right[:, :, None])
+        return np.asarray(solved[:, :, 0])
 
     def posterior(self) -> Posterior:
         """Return means and covariances of the coefficients."""
@@ -731,14 +770,15 @@ def _starting_labels(start: Posterior, unit: Array, K: int, seed: int) -> Array:
         Units of the variances; zero for columns whose coefficients do not differ.
     K, seed : int
     """
-    scale = np.sqrt(np.where(unit > 0, unit * start.s2, np.inf))
-    deviations = (start.W - start.mu) / scale
+    variances = np.where(unit > 0, unit * start.s2, np.inf)
+    deviations = (start.W - start.mu) / np.sqrt(variances)
     # Differences that are rounding must not decide which task comes first.
     distances = np.round(np.square(deviations).sum(axis=1), 9)
     order = np.argsort(distances, kind="stable")
+    points = np.round(deviations[order], 9)
     labels = np.empty(len(order), dtype=int)
     kmeans = KMeans(K, n_init=1, random_state=seed)
-    labels[order] = kmeans.fit_predict(np.round(deviations[order], 9))
+    labels[order] = kmeans.fit_predict(points)
     return labels
 
 
@@ -780,7 +820,8 @@ class _Component:
 
     def covariances(self) -> Array:
         """Return covariances given mu, (T, p, p)."""
-        return np.asarray(self.s2 * (self.Theta - self.Theta @ self.A @ self.Theta))
+        shrunken = self.Theta - self.Theta @ self.A @ self.Theta
+        return np.asarray(self.s2 * shrunken)
 
 
 def _mixed(
@@ -809,8 +850,10 @@ def _mixed(
         Prior probabilities of the components; default: all the same.
     """
     if shares is None:
-        shares = np.full(len(components), 1 / len(components))
-    W = np.asarray(sum(r[:, k, None] * part.W for k, part in enumerate(components)))
+        n_components = len(components)
+        shares = np.full(n_components, 1 / n_components)
+    means = (r[:, k, None] * part.W for k, part in enumerate(components))
+    W = np.asarray(sum(means))
     pairs = list(zip(shares, components, strict=True))
     mu = np.asarray(sum(share * part.mu for share, part in pairs))
     explicit = np.zeros((data.T, data.p, data.p))

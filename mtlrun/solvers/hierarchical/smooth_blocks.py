@@ -125,7 +125,10 @@ def inverse_of_factors(factors: Array, matrices: Array) -> Array:
 
 def _sum_of_products(left: Array, right: Array) -> Array:
     """Return the sum over tasks of left' right, (r, s), for (b, n, r) and (b, n, s)."""
-    return left.reshape(-1, left.shape[2]).T @ right.reshape(-1, right.shape[2])
+    # The rows of all tasks in one matrix: one product instead of b of them.
+    left_rows = left.reshape(-1, left.shape[2])
+    right_rows = right.reshape(-1, right.shape[2])
+    return left_rows.T @ right_rows
 
 
 @dataclass
@@ -171,12 +174,16 @@ class KernelBlock:
         diagonal = np.arange(B.shape[1])
         B[:, diagonal, diagonal] += self.noise
         factor = np.linalg.cholesky(B)
-        logdet = 2 * np.log(np.diagonal(factor, axis1=1, axis2=2)).sum()
+        pivots = np.diagonal(factor, axis1=1, axis2=2)
+        logdet = 2 * np.log(pivots).sum()
         self.inverse = inverse_of_factors(factor, B)
-        rows = self.rows if columns is None else self.rows[:, :, columns]
+        rows = self.rows
+        if columns is not None:
+            rows = rows[:, :, columns]
         self.solved = self.inverse @ rows
         flat = rows.reshape(-1, rows.shape[2])
-        return float(logdet), flat.T @ self.solved.reshape(flat.shape)
+        products = flat.T @ self.solved.reshape(flat.shape)
+        return float(logdet), products
 
     def own_sums(self, U: Array, a: Array) -> OwnSums:
         """Return the sums for the gradient.
@@ -186,9 +193,12 @@ class KernelBlock:
         u = product_without_zeros(self.solved, U)
         P = self.inverse - u @ u.transpose(0, 2, 1)
         v = self.solved @ a
-        traces = self.kernels.reshape(len(self.kernels), -1) @ P.reshape(-1)
+        n_parts = len(self.kernels)
+        # tr(K P) is the sum of the products of all entries: K and P are symmetric.
+        flat_kernels = self.kernels.reshape(n_parts, -1)
+        traces = flat_kernels @ P.reshape(-1)
         images = np.matmul(self.kernels, v[:, :, None])
-        squares = images.reshape(len(self.kernels), -1) @ v.reshape(-1)
+        squares = images.reshape(n_parts, -1) @ v.reshape(-1)
         return OwnSums(traces, squares)
 
     def curvature_sums(
@@ -206,26 +216,30 @@ class KernelBlock:
         u = product_without_zeros(self.solved, U)
         projected = product_without_zeros(self.solved, PA)
         kernels = self.kernels[parts]
-        images = np.matmul(kernels, (self.solved @ a)[:, :, None])[:, :, :, 0]
+        v = self.solved @ a
+        images = np.matmul(kernels, v[:, :, None])[:, :, :, 0]
         solved_images = np.matmul(self.inverse, images[..., None])[..., 0]
         n_parts = len(parts)
+        rank = U.shape[1]
         shape = (n_parts, *u.shape)
         solved_kernels = np.empty(kernels.shape)
         kernel_u = np.empty(shape)
         solved_u = np.empty(shape)
-        inner = np.empty((n_parts, U.shape[1], U.shape[1]))
+        inner = np.empty((n_parts, rank, rank))
         common = np.empty((n_parts, PA.shape[1]))
         for k, part in enumerate(parts):
             root = self.roots[part]
             if root is None:
-                solved_kernels[k] = self.inverse @ kernels[k]
-                kernel_u[k] = kernels[k] @ u
+                kernel = kernels[k]
+                solved_kernels[k] = self.inverse @ kernel
+                kernel_u[k] = kernel @ u
                 solved_u[k] = self.inverse @ kernel_u[k]
                 inner[k] = _sum_of_products(u, kernel_u[k])
-                image = kernels[k] @ projected
+                image = kernel @ projected
                 image *= projected
                 common[k] = image.sum(axis=(0, 1))
                 continue
+            # K = F F': products with F have q columns instead of n.
             transposed = root.transpose(0, 2, 1)
             solved_root = self.inverse @ root
             root_u = transposed @ u
@@ -233,50 +247,77 @@ class KernelBlock:
             kernel_u[k] = root @ root_u
             solved_u[k] = solved_root @ root_u
             inner[k] = _sum_of_products(root_u, root_u)
-            common[k] = np.square(transposed @ projected).sum(axis=(0, 1))
+            images_of_common = transposed @ projected
+            common[k] = np.square(images_of_common).sum(axis=(0, 1))
+        # tr(X Y) is the sum of the products of the entries of X and Y'.
         mirrored = np.ascontiguousarray(solved_kernels.swapaxes(2, 3))
-        pairs = solved_kernels.reshape(n_parts, -1) @ mirrored.reshape(n_parts, -1).T
-        pairs -= 2 * kernel_u.reshape(n_parts, -1) @ solved_u.reshape(n_parts, -1).T
+        flat_kernels = solved_kernels.reshape(n_parts, -1)
+        flat_mirrored = mirrored.reshape(n_parts, -1)
+        pairs = flat_kernels @ flat_mirrored.T
+        flat_kernel_u = kernel_u.reshape(n_parts, -1)
+        flat_solved_u = solved_u.reshape(n_parts, -1)
+        pairs -= 2 * flat_kernel_u @ flat_solved_u.T
         flat_images = images.reshape(n_parts, -1)
-        products = flat_images @ solved_images.reshape(n_parts, -1).T
+        flat_solved_images = solved_images.reshape(n_parts, -1)
+        products = flat_images @ flat_solved_images.T
         flat_solved = self.solved.reshape(-1, self.solved.shape[2])
         linear = (flat_images @ flat_solved[:, :-1]).T
-        return CurvatureSums(pairs, inner, common, products, linear)
+        return CurvatureSums(
+            pairs=pairs,
+            inner=inner,
+            common=common,
+            products=products,
+            images=linear,
+        )
 
     def applied(self, coefficients: Array) -> Array:
         """Return B^-1 C coefficients for the rows that are not padding."""
-        return np.asarray((self.solved @ coefficients)[self.is_row])
+        values = self.solved @ coefficients
+        return np.asarray(values[self.is_row])
 
     def inverse_diagonal(self) -> Array:
         """Return the diagonal of B^-1 for the rows that are not padding."""
-        return np.asarray(np.diagonal(self.inverse, axis1=1, axis2=2)[self.is_row])
+        diagonals = np.diagonal(self.inverse, axis1=1, axis2=2)
+        return np.asarray(diagonals[self.is_row])
 
     def own_bilinear(self, left: Array, right: Array) -> Array:
         """Return left' K_k right for every own part and values of the rows."""
-        x = np.zeros(self.index.shape)
-        y = np.zeros(self.index.shape)
-        x[self.is_row] = left
-        y[self.is_row] = right
-        return np.asarray(np.einsum("bi,kbij,bj->k", x, self.kernels, y, optimize=True))
+        x = self._padded(left)
+        y = self._padded(right)
+        products = np.einsum("bi,kbij,bj->k", x, self.kernels, y, optimize=True)
+        return np.asarray(products)
 
     def solve(self, values: Array) -> Array:
         """Return B^-1 values for values of the rows of the block, (n_rows,)."""
-        x = np.zeros(self.index.shape)
-        x[self.is_row] = values
-        return np.asarray((self.inverse @ x[:, :, None])[:, :, 0][self.is_row])
+        x = self._padded(values)
+        solved = self.inverse @ x[:, :, None]
+        return np.asarray(solved[:, :, 0][self.is_row])
 
     def image(self, values: Array) -> Array:
         """Return C' B^-1 values, (m + 2,)."""
-        return np.asarray(self.solved[self.is_row].T @ values)
+        solved = self.solved[self.is_row]
+        return np.asarray(solved.T @ values)
 
     def common_sums(self, values: Array) -> Array:
         """Return A' values, (m,)."""
-        return np.asarray(self.rows[self.is_row][:, :-2].T @ values)
+        features = self._common_features()
+        return np.asarray(features.T @ values)
 
     def common_deviations(self) -> Array:
         """Return sums of squared deviations of A from its means over the rows, (m,)."""
-        features = self.rows[self.is_row][:, :-2]
+        features = self._common_features()
         return np.asarray(len(features) * features.var(axis=0))
+
+    def _padded(self, values: Array) -> Array:
+        """Return values of the rows as (b, n), with zeros for padding."""
+        padded = np.zeros(self.index.shape)
+        padded[self.is_row] = values
+        return padded
+
+    def _common_features(self) -> Array:
+        """Return A for the rows that are not padding, (n_rows, m)."""
+        rows = self.rows[self.is_row]
+        return np.asarray(rows[:, :-2])
 
     def set_target(self, target: Array, noise: Array) -> None:
         """Replace target and noise, arrays over all rows of the model."""
@@ -339,7 +380,8 @@ class FeatureBlock:
 
     def _sum_products(self) -> None:
         joint = np.hstack([self.features, self.rows])
-        self.gram = joint.T @ (joint / self.noise[:, None])
+        weighted = joint / self.noise[:, None]
+        self.gram = joint.T @ weighted
 
     def factorize(
         self,
@@ -365,23 +407,26 @@ class FeatureBlock:
         if len(kept) < len(gram):
             gram = gram[np.ix_(kept, kept)]
         q = len(self.used)
-        scale = np.sqrt(theta)[self.groups[self.used]]
+        roots = np.sqrt(theta)
+        scale = roots[self.used_groups]
         # Features of parts whose variance is zero have no share in B.
         active = np.flatnonzero(scale > 0)
-        self.root = np.zeros((0, q))
+        n_active = len(active)
+        self.root = np.zeros((n_active, q))
         self.solved_gram = gram
         logdet = float(np.log(self.noise).sum())
-        if len(active):
+        if n_active:
+            # Woodbury: B^-1 = W - W F S M^-1 S F' W for M = I + S F'WF S, W = 1 / noise.
             s = scale[active]
             M = s[:, None] * gram[np.ix_(active, active)] * s
-            M[np.diag_indices(len(active))] += 1.0
+            M[np.diag_indices(n_active)] += 1.0
             factor = np.linalg.cholesky(M)
             inverse, _ = dtrtri(factor, lower=True)
-            self.root = np.zeros((len(active), q))
             self.root[:, active] = inverse * s
             half = self.root[:, active] @ gram[active]
             self.solved_gram = gram - half.T @ half
-            logdet += 2 * float(np.log(np.diag(factor)).sum())
+            pivots = np.diag(factor)
+            logdet += 2 * float(np.log(pivots).sum())
         return logdet, self.solved_gram[q:, q:]
 
     def _sum_by_part(self, values: Array, groups: Array) -> Array:
@@ -403,9 +448,12 @@ class FeatureBlock:
         q = len(self.used)
         groups = self.used_groups
         mixed = self.solved_gram[:q, q:]
-        diagonal = np.diag(self.solved_gram)[:q] - np.square(mixed @ U).sum(axis=1)
+        u = mixed @ U
+        v = mixed @ a
+        # The diagonal of F' P F.
+        diagonal = np.diag(self.solved_gram)[:q] - np.square(u).sum(axis=1)
         traces = self._sum_by_part(diagonal, groups)
-        squares = self._sum_by_part(np.square(mixed @ a), groups)
+        squares = self._sum_by_part(np.square(v), groups)
         is_left_out = np.zeros(self.n_parts, dtype=bool)
         is_left_out[self.groups] = True
         is_left_out[groups] = False
@@ -428,30 +476,44 @@ class FeatureBlock:
         v = mixed @ a
         columns = [np.flatnonzero(groups == part) for part in parts]
         n_parts = len(columns)
+        rank = U.shape[1]
         inner = np.array([u[part].T @ u[part] for part in columns])
-        inner = inner.reshape(n_parts, U.shape[1], U.shape[1])
+        inner = inner.reshape(n_parts, rank, rank)
         pairs = np.empty((n_parts, n_parts))
         products = np.empty((n_parts, n_parts))
         for k, left in enumerate(columns):
             for j, right in enumerate(columns):
+                # F_k' B^-1 F_l, of which the trace of the squares is needed.
                 between = inside[np.ix_(left, right)]
-                crossed = (u[left] * (between @ u[right])).sum()
+                image = between @ u[right]
+                crossed = (u[left] * image).sum()
                 pairs[k, j] = np.square(between).sum() - 2 * crossed
                 products[k, j] = v[left] @ between @ v[right]
-        common = self._sum_by_part(np.square(mixed @ PA), groups)[parts]
-        linear = self._sum_by_part(mixed[:, :-1] * v[:, None], groups)[parts].T
-        return CurvatureSums(pairs, inner, common, products, linear)
+        common_squares = np.square(mixed @ PA)
+        common = self._sum_by_part(common_squares, groups)
+        linear = self._sum_by_part(mixed[:, :-1] * v[:, None], groups)
+        return CurvatureSums(
+            pairs=pairs,
+            inner=inner,
+            common=common[parts],
+            products=products,
+            images=linear[parts].T,
+        )
 
     def applied(self, coefficients: Array) -> Array:
         """Return B^-1 C coefficients for the rows, (n, ...)."""
-        return self.solve(self.rows[:, self.columns] @ coefficients)
+        values = self.rows[:, self.columns] @ coefficients
+        return self.solve(values)
 
     def solve(self, values: Array) -> Array:
         """Return B^-1 values, values of shape (n, ...)."""
-        noise = self.noise.reshape(-1, *np.ones(values.ndim - 1, dtype=int))
+        # A column that broadcasts against values of any number of dimensions.
+        n_others = values.ndim - 1
+        noise = self.noise.reshape(-1, *np.ones(n_others, dtype=int))
         weighted = values / noise
         features = self.used_features
-        inner = self.root.T @ (self.root @ (features.T @ weighted))
+        half = self.root @ (features.T @ weighted)
+        inner = self.root.T @ half
         return np.asarray(weighted - (features @ inner) / noise)
 
     @property
@@ -464,24 +526,29 @@ class FeatureBlock:
     def inverse_diagonal(self) -> Array:
         """Return the diagonal of B^-1."""
         half = (self.used_features @ self.root.T) / self.noise[:, None]
-        return np.asarray(1 / self.noise - np.square(half).sum(axis=1))
+        squares = np.square(half).sum(axis=1)
+        return np.asarray(1 / self.noise - squares)
 
     def own_bilinear(self, left: Array, right: Array) -> Array:
         """Return left' K_k right for every own part."""
-        products = (self.features.T @ left) * (self.features.T @ right)
-        return self._sum_by_part(products, self.groups)
+        left_products = self.features.T @ left
+        right_products = self.features.T @ right
+        return self._sum_by_part(left_products * right_products, self.groups)
 
     def image(self, values: Array) -> Array:
         """Return C' B^-1 values, (m + 2,)."""
-        return np.asarray(self.rows[:, self.columns].T @ self.solve(values))
+        rows = self.rows[:, self.columns]
+        return np.asarray(rows.T @ self.solve(values))
 
     def common_sums(self, values: Array) -> Array:
         """Return A' values, (m,)."""
-        return np.asarray(self.rows[:, :-2].T @ values)
+        features = self.rows[:, :-2]
+        return np.asarray(features.T @ values)
 
     def common_deviations(self) -> Array:
         """Return sums of squared deviations of A from its means over the rows, (m,)."""
-        return np.asarray(len(self.rows) * self.rows[:, :-2].var(axis=0))
+        features = self.rows[:, :-2]
+        return np.asarray(len(features) * features.var(axis=0))
 
     def set_target(self, target: Array, noise: Array) -> None:
         """Replace target and noise, arrays over all rows of the model."""
@@ -516,7 +583,7 @@ class SmoothData:
 
     def take(self, index: Array) -> SmoothData:
         """Return some of the rows, tasks numbered anew."""
-        codes = np.unique(self.codes[index], return_inverse=True)[1]
+        _, codes = np.unique(self.codes[index], return_inverse=True)
         return SmoothData(
             self.design,
             self.rows.take(index),
@@ -545,11 +612,14 @@ class BlockList:
 
     def __init__(self, data: SmoothData) -> None:
         self.data = data
-        self.starts = np.concatenate([[0], np.cumsum(data.sizes)])
+        ends = np.cumsum(data.sizes)
+        self.starts = np.concatenate([[0], ends])
         n_columns = int(data.design.groups.size) + 2
         self._makers = self._plan(n_columns)
+        # Per row: C and B^-1 C, and a row of each kernel and of B^-1.
         sizes = np.minimum(data.sizes, MAX_EXACT_ROWS).astype(float)
-        per_row = 2 * n_columns + (len(data.design.own) + 1) * sizes
+        n_matrices = len(data.design.own) + 1
+        per_row = 2 * n_columns + n_matrices * sizes
         self.n_bytes = 8.0 * float(data.sizes @ per_row)
         self._kept: list[Block] | None = None
 
@@ -573,10 +643,14 @@ class BlockList:
             stop = int(self.starts[task + 1])
             makers.append(partial(self._feature_block, start, stop))
         small = np.flatnonzero(~is_large)
-        padded = np.where(sizes <= 8, -(-sizes // 2) * 2, -(-sizes // 8) * 8)
-        for length in np.unique(padded[small]):
-            tasks = small[padded[small] == length]
-            per_task = 8 * length * (3 * length + 2 * n_columns)
+        # Rounded up to multiples of 2 or 8: few lengths, and little padding.
+        multiple = np.where(sizes <= 8, 2, 8)
+        padded = -(-sizes // multiple) * multiple
+        lengths = padded[small]
+        for length in np.unique(lengths):
+            tasks = small[lengths == length]
+            per_row = 3 * length + 2 * n_columns
+            per_task = 8 * length * per_row
             step = max(1, int(MAX_BLOCK_BYTES // per_task))
             for start in range(0, len(tasks), step):
                 part = tasks[start : start + step]
@@ -607,7 +681,9 @@ class BlockList:
         """Return C = [A 1 y] for some rows."""
         data = self.data
         features = data.design.common_features(data.rows.take(index))
-        return np.hstack([features, np.ones((len(index), 1)), data.target[index, None]])
+        ones = np.ones((len(index), 1))
+        target = data.target[index, None]
+        return np.hstack([features, ones, target])
 
     def _feature_block(self, start: int, stop: int) -> FeatureBlock:
         positions = np.arange(start, stop)

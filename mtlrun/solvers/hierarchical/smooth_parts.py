@@ -97,34 +97,48 @@ class Standardizer:
         """Return the weighted means and standard deviations of X (n, d)."""
         total = weights.sum()
         # Large values are scaled first: their squares would overflow.
-        unit = np.maximum(np.abs(X).max(axis=0, initial=0.0), 1e-300)
+        largest = np.abs(X).max(axis=0, initial=0.0)
+        unit = np.maximum(largest, 1e-300)
         scaled = X / unit
         mean = weights @ scaled / total
-        std = np.sqrt(weights @ np.square(scaled - mean) / total)
+        deviations = scaled - mean
+        variance = weights @ np.square(deviations) / total
+        std = np.sqrt(variance)
         columns = np.flatnonzero(std > MIN_RELATIVE_STD)
         unit = unit[columns]
-        return cls(columns, mean[columns] * unit, std[columns] * unit)
+        return cls(
+            columns,
+            mean=mean[columns] * unit,
+            std=std[columns] * unit,
+        )
 
     def transform(self, X: Array) -> Array:
         """Return standardized columns (n, p)."""
-        return np.asarray((X[:, self.columns] - self.mean) / self.std)
+        deviations = X[:, self.columns] - self.mean
+        return np.asarray(deviations / self.std)
 
 
 def gaussian_kernel(A: Array, B: Array, length: float) -> Array:
     """Return exp(-|a - b|^2 / (2 length^2 p)) for rows of A (..., n, p) and B."""
+    p = A.shape[-1]
     squares_a = np.square(A).sum(axis=-1)[..., :, None]
     squares_b = np.square(B).sum(axis=-1)[..., None, :]
+    # |a - b|^2 = |a|^2 + |b|^2 - 2 a'b, which rounding can make negative.
     squared = squares_a + squares_b - 2 * A @ np.swapaxes(B, -1, -2)
-    return np.asarray(np.exp(np.maximum(squared, 0) / (-2 * length**2 * A.shape[-1])))
+    squared = np.maximum(squared, 0)
+    return np.asarray(np.exp(squared / (-2 * length**2 * p)))
 
 
 def additive_kernel(A: Array, B: Array) -> Array:
     """Return the mean over columns of the Gaussian kernels of single columns."""
+    p = A.shape[-1]
+    length = LENGTHS["additive"]
     total = np.zeros((*A.shape[:-1], B.shape[-2]))
-    for j in range(A.shape[-1]):
+    for j in range(p):
         difference = A[..., :, None, j] - B[..., None, :, j]
-        total += np.exp(np.square(difference) / (-2 * LENGTHS["additive"] ** 2))
-    return total / A.shape[-1]
+        squared = np.square(difference)
+        total += np.exp(squared / (-2 * length**2))
+    return total / p
 
 
 # ---------------------------------------------------------------------- features
@@ -202,10 +216,17 @@ class NystroemFeatures:
         scale: float = 1.0,
     ) -> NystroemFeatures:
         """Return the features of a kernel times scale^2."""
-        values, vectors = np.linalg.eigh(gaussian_kernel(centers, centers, length))
+        kernel = gaussian_kernel(centers, centers, length)
+        values, vectors = np.linalg.eigh(kernel)
         kept = values > MIN_EIGENVALUE * values[-1]
-        projection = vectors[:, kept] * (scale / np.sqrt(values[kept]))
-        return cls(centers, columns, length, projection, np.zeros(kept.sum()))
+        factors = scale / np.sqrt(values[kept])
+        return cls(
+            centers,
+            columns,
+            length,
+            projection=vectors[:, kept] * factors,
+            offset=np.zeros(kept.sum()),
+        )
 
     def centered(self, rows: SmoothRows, weights: Array) -> NystroemFeatures:
         """Return the features with a mean of zero over rows."""
@@ -225,9 +246,8 @@ class NystroemFeatures:
 
     def __call__(self, rows: SmoothRows) -> Array:
         """Return the features."""
-        kernel = gaussian_kernel(
-            rows.clipped[:, self.columns], self.centers, self.length
-        )
+        values = rows.clipped[:, self.columns]
+        kernel = gaussian_kernel(values, self.centers, self.length)
         return np.asarray(kernel @ self.projection - self.offset)
 
 
@@ -253,7 +273,9 @@ class IndicatorFeatures:
 
     def __call__(self, rows: SmoothRows) -> Array:
         """Return the features; rows of other levels have zeros."""
-        return (rows.levels[:, self.factor, None] == self.codes).astype(float)
+        levels = rows.levels[:, self.factor]
+        is_level = levels[:, None] == self.codes
+        return is_level.astype(float)
 
 
 # ---------------------------------------------------------------------- parts
@@ -338,7 +360,9 @@ class SlopesPart:
 
     def kernel(self, a: SmoothRows, b: SmoothRows) -> Array:
         """Return a'b / p."""
-        return np.asarray(a.z @ np.swapaxes(b.z, -1, -2) / a.z.shape[-1])
+        p = a.z.shape[-1]
+        products = a.z @ np.swapaxes(b.z, -1, -2)
+        return np.asarray(products / p)
 
     def diagonal(self, rows: SmoothRows) -> Array:
         """Return |z|^2 / p."""
@@ -389,9 +413,9 @@ class AdditivePart:
 
     def kernel(self, a: SmoothRows, b: SmoothRows) -> Array:
         """Return the mean of the kernels of single columns."""
-        return additive_kernel(
-            a.clipped[..., self.columns], b.clipped[..., self.columns]
-        )
+        left = a.clipped[..., self.columns]
+        right = b.clipped[..., self.columns]
+        return additive_kernel(left, right)
 
     def diagonal(self, rows: SmoothRows) -> Array:
         """Return ones."""
@@ -416,7 +440,9 @@ class NestedLevelPart:
         """Return 1 for rows of the same known level, else 0."""
         left = a.levels[..., :, None, self.factor]
         right = b.levels[..., None, :, self.factor]
-        return ((left == right) & (left >= 0)).astype(float)
+        is_known = left >= 0
+        is_same = (left == right) & is_known
+        return is_same.astype(float)
 
     def diagonal(self, rows: SmoothRows) -> Array:
         """Return ones."""
@@ -461,19 +487,21 @@ class SmoothDesign:
     def groups(self) -> Array:
         """Position of the part of each common feature, (m,)."""
         sizes = [part.n_features for part in self.common]
-        return np.repeat(np.arange(len(sizes)), np.array(sizes, dtype=int))
+        return _positions_by_size(sizes)
 
     def select(self, is_used: Array) -> SmoothDesign:
         """Return a design with some of the parts; `is_used` has an entry per part."""
         n_common = len(self.common)
-        common = [self.common[k] for k in np.flatnonzero(is_used[:n_common])]
-        own = [self.own[k] for k in np.flatnonzero(is_used[n_common:])]
+        used_common = np.flatnonzero(is_used[:n_common])
+        used_own = np.flatnonzero(is_used[n_common:])
+        common = [self.common[k] for k in used_common]
+        own = [self.own[k] for k in used_own]
         return SmoothDesign(tuple(common), tuple(own))
 
     def common_features(self, rows: SmoothRows) -> Array:
         """Return the features of all common parts, (n, m)."""
         features = [part.features(rows) for part in self.common]
-        return np.hstack([np.zeros((len(rows), 0)), *features])
+        return _stacked(features, len(rows))
 
     def own_kernels(self, a: SmoothRows, b: SmoothRows) -> Array:
         """Return the kernels of all parts of a task, (K, ..., n, k)."""
@@ -502,8 +530,19 @@ class SmoothDesign:
         """Return the features of all parts of a task (n, q), and their parts (q,)."""
         features = [part.features(rows, reference) for part in self.own]
         sizes = [part.shape[1] for part in features]
-        groups = np.repeat(np.arange(len(sizes)), np.array(sizes, dtype=int))
-        return np.hstack([np.zeros((len(rows), 0)), *features]), groups
+        return _stacked(features, len(rows)), _positions_by_size(sizes)
+
+
+def _positions_by_size(sizes: list[int]) -> Array:
+    """Return each position in a list as often as the size there says."""
+    positions = np.arange(len(sizes))
+    return np.repeat(positions, np.array(sizes, dtype=int))
+
+
+def _stacked(features: list[Array], n_rows: int) -> Array:
+    """Return features (n_rows, any) side by side; (n_rows, 0) if there are none."""
+    no_features = np.zeros((n_rows, 0))
+    return np.hstack([no_features, *features])
 
 
 # ---------------------------------------------------------------------- construction
@@ -527,7 +566,8 @@ def content_keys(z: Array, y: Array | None, seed: int) -> Array:
     frequency = generator.uniform(15.0, 25.0)
     phase = generator.uniform(0.0, 2 * np.pi)
     # The skewness of a column tells it from others wherever it stands.
-    shifts = phase + 5.0 * np.power(z, 3).mean(axis=0)
+    skewness = np.power(z, 3).mean(axis=0)
+    shifts = phase + 5.0 * skewness
     mixed = np.sin(frequency * z + shifts).sum(axis=1)
     if y is not None:
         mixed = mixed + np.sin(frequency * y + phase)
@@ -537,15 +577,17 @@ def content_keys(z: Array, y: Array | None, seed: int) -> Array:
 def select_centers(z: Array, n_centers: int, seed: int) -> Array:
     """Return at most `n_centers` distinct rows of z (n, p), by their content."""
     distinct = np.unique(z, axis=0)
-    order = np.argsort(content_keys(distinct, None, seed), kind="stable")
+    keys = content_keys(distinct, None, seed)
+    order = np.argsort(keys, kind="stable")
     return np.asarray(distinct[order[:n_centers]])
 
 
 def column_knots(values: Array) -> Array:
     """Return knots (k, 1) at the quantiles of the distinct values of a column."""
     distinct = np.unique(values)
-    knots = np.quantile(distinct, np.linspace(0, 1, N_KNOTS))
-    return np.asarray(np.unique(knots)[:, None])
+    probabilities = np.linspace(0, 1, N_KNOTS)
+    knots = np.unique(np.quantile(distinct, probabilities))
+    return np.asarray(knots[:, None])
 
 
 @dataclass(frozen=True)
@@ -590,8 +632,9 @@ def make_design(
     n_centers, seed : int
     """
     p = rows.z.shape[1]
-    curved = np.array([len(np.unique(rows.z[:, j])) > 2 for j in range(p)], dtype=bool)
-    curved_columns = np.flatnonzero(curved)
+    # A function of a column with two values is a line.
+    n_values = np.array([len(np.unique(rows.z[:, j])) for j in range(p)])
+    curved_columns = np.flatnonzero(n_values > 2)
     has_curves = 0 < len(curved_columns) <= MAX_ADDITIVE_COLUMNS
     additive: tuple[NystroemFeatures, ...] = ()
     if has_curves and "additive" in (*common_parts, *task_parts):

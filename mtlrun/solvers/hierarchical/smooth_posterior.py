@@ -117,7 +117,8 @@ class VarianceUncertainty:
         parts = np.flatnonzero((value.theta > 0) | is_missed)
         second = np.zeros((n_parts, n_parts))
         if len(parts):
-            second[np.ix_(parts, parts)] = marginal.curvature(value, parts)[0]
+            expected, _ = marginal.curvature(value, parts)
+            second[np.ix_(parts, parts)] = expected
         missed = np.zeros(marginal.n_own)
         for part in np.flatnonzero(is_missed):
             missed[part - marginal.n_common] = mean_at_zero(
@@ -130,19 +131,28 @@ class VarianceUncertainty:
         covariance = np.zeros((n_parts, n_parts))
         free = np.flatnonzero(value.theta > 0)
         if len(free):
-            expected = second[np.ix_(free, free)]
+            selection = np.ix_(free, free)
+            expected = second[selection]
             # Where the rows say nothing, the standard error is a thousand times theta.
             least = np.square(1e-3 / value.theta[free])
-            scale = 1 / np.sqrt(np.maximum(np.diag(expected), least))
-            eigenvalues, vectors = np.linalg.eigh(expected * np.outer(scale, scale))
+            curvatures = np.maximum(np.diag(expected), least)
+            scale = 1 / np.sqrt(curvatures)
+            scaled = expected * np.outer(scale, scale)
+            eigenvalues, vectors = np.linalg.eigh(scaled)
             size = np.sqrt(np.maximum(eigenvalues, MIN_CURVATURE))
             root = scale[:, None] * vectors / size
             # D is minus twice the log-likelihood.
-            covariance[np.ix_(free, free)] = 2 * root @ root.T
-        return cls(covariance, -value.squares / marginal.nu, marginal.nu, missed)
+            covariance[selection] = 2 * root @ root.T
+        noise_gradient = -value.squares / marginal.nu
+        return cls(covariance, noise_gradient, marginal.nu, missed)
 
 
-def mean_at_zero(slope: float, curvature: float, rate: float, limit: float) -> float:
+def mean_at_zero(
+    slope: float,
+    curvature: float,
+    rate: float,
+    limit: float,
+) -> float:
     """Return the posterior mean of a variance whose estimate is zero.
 
     Parameters
@@ -154,14 +164,18 @@ def mean_at_zero(slope: float, curvature: float, rate: float, limit: float) -> f
     limit : float
         Largest possible variance.
     """
-    root = np.hypot(slope, np.sqrt(4 * NEGLIGIBLE * max(curvature, 0.0)))
+    curve = max(curvature, 0.0)
+    root = np.hypot(slope, np.sqrt(4 * NEGLIGIBLE * curve))
     # Where (g s^2 + h s^4 / 2) / 2 is NEGLIGIBLE.
-    end = min(4 * NEGLIGIBLE / max(root + slope, 1e-300), limit)
+    divisor = max(root + slope, 1e-300)
+    end = min(4 * NEGLIGIBLE / divisor, limit)
     if slope >= 0 and rate > 0:
         end = min(end, (NEGLIGIBLE / rate) ** 2)
     std = np.linspace(0.0, np.sqrt(end), N_POINTS)
     variance = np.square(std)
-    exponent = 0.5 * (slope + 0.5 * curvature * variance) * variance + rate * std
+    # Half of D, to second order, and the prior.
+    mean_slope = slope + 0.5 * curvature * variance
+    exponent = 0.5 * mean_slope * variance + rate * std
     density = np.exp(exponent.min() - exponent)
     # The trapezoidal rule.
     density[[0, -1]] *= 0.5
@@ -257,8 +271,14 @@ class SmoothPosterior:
 
     def task_rows(self, task: int) -> SmoothData:
         """Return the rows of one task, -1 for a task without rows."""
+        rows = self._slice_of(task)
+        return self.data.take(np.arange(rows.start, rows.stop))
+
+    def _slice_of(self, task: int) -> slice:
+        """Return where the rows of a task are; empty for a task without rows."""
+        # The codes of the rows are in ascending order.
         start, stop = np.searchsorted(self.data.codes, [task, task + 1])
-        return self.data.take(np.arange(start, stop))
+        return slice(int(start), int(stop))
 
     @property
     def active_design(self) -> SmoothDesign:
@@ -268,7 +288,8 @@ class SmoothPosterior:
     @property
     def active_columns(self) -> Array:
         """Positions of the common features of the active design."""
-        return np.flatnonzero(self.theta[self.data.design.groups] > 0)
+        theta = self.theta[self.data.design.groups]
+        return np.flatnonzero(theta > 0)
 
     @property
     def active_own_theta(self) -> Array:
@@ -282,24 +303,27 @@ class SmoothPosterior:
     def common_mean(self, rows: SmoothRows) -> Array:
         """Return the posterior mean of the common function, (n,)."""
         features = self.active_design.common_features(rows)
-        return np.asarray(self.mu + features @ self.u[self.active_columns])
+        coefficients = self.u[self.active_columns]
+        return np.asarray(self.mu + features @ coefficients)
 
     def own_mean(self, rows: SmoothRows, task: int) -> Array:
         """Return by how much the function of a task exceeds the common one, (n,)."""
-        start, stop = np.searchsorted(self.data.codes, [task, task + 1])
+        task_slice = self._slice_of(task)
+        a = self.a[task_slice]
         design = self.active_design
-        if start == stop or not len(design.own):
+        if not len(a) or not len(design.own):
             return np.zeros(len(rows))
         theta = self.active_own_theta
-        task_rows = self.data.rows.take(slice(start, stop))
-        a = self.a[start:stop]
+        task_rows = self.data.rows.take(task_slice)
+        # The mean is K a for the kernel between new rows and rows of training.
         if len(a) > MAX_EXACT_ROWS:
             features, groups = design.own_features(task_rows, task_rows)
             coefficients = theta[groups] * (features.T @ a)
-            new_features = design.own_features(rows, task_rows)[0]
+            new_features, _ = design.own_features(rows, task_rows)
             return np.asarray(new_features @ coefficients)
         kernels = design.own_kernels(rows, task_rows)
-        return np.asarray(np.tensordot(theta, kernels, 1) @ a)
+        kernel = np.tensordot(theta, kernels, 1)
+        return np.asarray(kernel @ a)
 
     def moments(
         self,
@@ -336,7 +360,9 @@ class SmoothPosterior:
 
         features = average(design.common_features(rows))
         mean = self.mu + features @ self.u[columns]
-        contrast = np.hstack([features, np.ones((len(features), 1))])
+        ones = np.ones((len(features), 1))
+        # How the prediction depends on u and mu, given the residuals of the task.
+        contrast = np.hstack([features, ones])
         variance = self._missed_variance(rows, n_averaged)
         if not is_common:
             variance += self._own_variance(rows, n_averaged)
@@ -351,7 +377,8 @@ class SmoothPosterior:
                 own_features, groups = design.own_features(rows, task_data.rows)
                 left = average(own_features) * own_theta[groups]
                 mean = mean + left @ (block.features.T @ a)
-                variance -= ((left @ block.solved_gram[:q, :q]) * left).sum(axis=1)
+                inside_gram = block.solved_gram[:q, :q]
+                variance -= _quadratic_forms(left, inside_gram)
                 contrast -= left @ block.solved_gram[:q, q:-1]
             else:
                 kernels = design.own_kernels(rows, task_data.rows)
@@ -360,11 +387,12 @@ class SmoothPosterior:
                 inside = block.is_row[0]
                 mean = mean + left @ a
                 inverse = block.inverse[0][np.ix_(inside, inside)]
-                variance -= ((left @ inverse) * left).sum(axis=1)
+                variance -= _quadratic_forms(left, inverse)
                 contrast -= left @ block.solved[0, inside, :-1]
+        # The last row and column of `spread` belong to mu.
         columns = np.append(columns, len(self.u))
         spread = self.spread[np.ix_(columns, columns)]
-        variance += ((contrast @ spread) * contrast).sum(axis=1)
+        variance += _quadratic_forms(contrast, spread)
         return mean, np.maximum(variance, 0.0) * self.s2
 
     def target_variance(self, rows: SmoothRows, task: int) -> tuple[Array, Array]:
@@ -379,12 +407,17 @@ class SmoothPosterior:
         estimates = self.uncertainty
         if estimates is None:
             return mean, variance
-        own_covariance = estimates.covariance[self.n_common :, self.n_common :]
+        own = slice(self.n_common, None)
+        own_covariance = estimates.covariance[own, own]
         slopes, excess = self._own_slopes(rows, task, own_covariance)
-        variance = variance + self.s2 * (slopes @ estimates.missed + excess)
+        added = slopes @ estimates.missed + excess
+        variance = variance + self.s2 * added
+        # The gradient of the logarithm of the variance in theta, by the delta method.
         gradient = np.tile(estimates.noise_gradient, (len(rows), 1))
-        gradient[:, self.n_common :] += slopes * (self.s2 / variance)[:, None]
-        log_variance = ((gradient @ estimates.covariance) * gradient).sum(axis=1)
+        noise_share = self.s2 / variance
+        gradient[:, own] += slopes * noise_share[:, None]
+        log_variance = _quadratic_forms(gradient, estimates.covariance)
+        # Degrees of freedom of a chi-square whose logarithm has about this variance.
         degrees = np.maximum(2 / (log_variance + 2 / estimates.nu), MIN_DEGREES)
         return mean, variance * degrees / (degrees - 2)
 
@@ -427,20 +460,26 @@ class SmoothPosterior:
             return np.zeros(slopes.shape), excess
         block.factorize(self.own_theta)
         inside = np.flatnonzero(block.is_row[0])
-        kernels = design.own_kernels(rows, task_data.rows.take(block.positions))
-        inverse = block.inverse[0][np.ix_(inside, inside)]
+        selection = np.ix_(inside, inside)
+        task_rows = task_data.rows.take(block.positions)
+        kernels = design.own_kernels(rows, task_rows)
+        inverse = block.inverse[0][selection]
         k_total = np.tensordot(self.own_theta, kernels, 1)
+        # The weights of the rows of the task in the predictions.
         w = k_total @ inverse
         residuals = np.empty(kernels.shape)
         for k, kernel in enumerate(kernels):
-            image = w @ block.kernels[k, 0][np.ix_(inside, inside)]
+            image = w @ block.kernels[k, 0][selection]
+            # The derivative of K(x, x) - k' B^-1 k for one part.
             slopes[:, k] += ((image - 2 * kernel) * w).sum(axis=1)
             residuals[k] = kernel - image
         mixed = np.tensordot(covariance, residuals, 1)
-        excess = (mixed * (residuals @ inverse)).sum(axis=(0, 2))
+        solved = residuals @ inverse
+        excess = (mixed * solved).sum(axis=(0, 2))
         # Where the estimates are rough the approximation is, too: at most the rows of
         # the task say nothing.
-        excess = np.clip(excess, 0.0, np.maximum((w * k_total).sum(axis=1), 0.0))
+        explained = (w * k_total).sum(axis=1)
+        excess = np.clip(excess, 0.0, np.maximum(explained, 0.0))
         return np.maximum(slopes, 0.0), excess
 
     def _missed_variance(self, rows: SmoothRows, n_averaged: int) -> Array:
@@ -461,10 +500,13 @@ class SmoothPosterior:
         if n_averaged == 1:
             return np.asarray(self.own_theta @ design.own_diagonals(rows))
         grouped = SmoothRows(
-            rows.z.reshape(n, n_averaged, -1), rows.levels.reshape(n, n_averaged, -1)
+            z=rows.z.reshape(n, n_averaged, -1),
+            levels=rows.levels.reshape(n, n_averaged, -1),
         )
-        kernels = design.own_kernels(grouped, grouped).mean(axis=(2, 3))
-        return np.asarray(self.own_theta @ kernels)
+        # The variance of an average is the mean of the covariances of all pairs.
+        kernels = design.own_kernels(grouped, grouped)
+        variances = kernels.mean(axis=(2, 3))
+        return np.asarray(self.own_theta @ variances)
 
     def part_variances(self, blocks: BlockList) -> Array:
         """Return the expected variance of each part over the rows of training.
@@ -484,9 +526,10 @@ class SmoothPosterior:
         deviations = np.zeros(len(groups))
         own_spread = design.own_diagonals(self.data.rows).mean(axis=1)
         for block in blocks:
-            ones = np.ones(len(block.positions))
-            sizes.append(len(ones))
-            means.append(block.common_sums(ones) / len(ones))
+            n_rows = len(block.positions)
+            ones = np.ones(n_rows)
+            sizes.append(n_rows)
+            means.append(block.common_sums(ones) / n_rows)
             deviations += block.common_deviations()
             if len(design.own):
                 own_spread -= block.own_bilinear(ones, ones) / n**2
@@ -494,13 +537,20 @@ class SmoothPosterior:
         # spread about a large mean.
         shares = np.array(sizes) / n
         centers = np.array(means)
-        variances = deviations / n + shares @ np.square(centers - shares @ centers)
+        distances = centers - shares @ centers
+        variances = deviations / n + shares @ np.square(distances)
         common_spread = np.bincount(groups, variances, len(design.common))
         spread = np.concatenate([common_spread, own_spread])
+        spread = np.maximum(spread, 0.0)
         is_active = self.theta > 0
         part_variances = np.zeros(len(self.theta))
-        part_variances[is_active] = self.theta[is_active] * np.maximum(spread, 0.0)
+        part_variances[is_active] = self.theta[is_active] * spread
         return np.asarray(self.s2 * part_variances)
+
+
+def _quadratic_forms(rows: Array, matrix: Array) -> Array:
+    """Return x' M x for each row x of (n, k) and a symmetric M, (n,)."""
+    return np.asarray(((rows @ matrix) * rows).sum(axis=1))
 
 
 def make_block(task_data: SmoothData) -> Block:
