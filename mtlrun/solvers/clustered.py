@@ -44,10 +44,12 @@ _ROUNDING = 1e-12
 def penalty_values(P: Array, Q: Array, k: int) -> tuple[float, float]:
     """Return sum_t ||p_t - mean||^2 and sum_{i>k} sigma_i(Q)^2 of P, Q (d, T)."""
     deviations = P - P.mean(axis=1, keepdims=True)
-    squares = np.sort(np.linalg.eigvalsh(small_gram(Q)))[::-1]
+    spread = float(np.vdot(deviations, deviations))
+    eigenvalues = np.linalg.eigvalsh(small_gram(Q))
+    squares = np.sort(eigenvalues)[::-1]
     # Eigenvalues that are zero can be negative by rounding.
     rest = np.maximum(squares[k:], 0.0)
-    return float(np.vdot(deviations, deviations)), float(rest.sum())
+    return spread, float(rest.sum())
 
 
 def solve_coclus(
@@ -115,14 +117,16 @@ def solve_coclus(
     crit = np.inf
     share = np.zeros_like(subspace)
     for _ in range(max_iter):
-        new, new_b = equations.solve(W, b, tasks.coupling(subspace))
+        A = tasks.coupling(subspace)
+        new, new_b = equations.solve(W, b, A)
         if not np.isfinite(new).all():
             break
         W = new
         b = new_b
         subspace, share = tasks.match(W, subspace)
         objective.append(equations.value(W, b) + tasks.value(W, share))
-        crit = (objective[-2] - objective[-1]) / (objective[0] or 1.0)
+        decrease = objective[-2] - objective[-1]
+        crit = decrease / (objective[0] or 1.0)
         if crit <= tol:
             break
     Q = W @ share
@@ -172,7 +176,9 @@ class _TaskSpace:
         """Return A: the penalty of the best parts of W is tr(W A W')."""
         share, of_Q = self._mixing(subspace)
         A = share @ of_Q
-        return np.asarray(0.5 * (A + A.T)) + self.ridge * np.eye(self.n_tasks)
+        # Symmetric but for rounding.
+        symmetric = np.asarray(0.5 * (A + A.T))
+        return symmetric + self.ridge * np.eye(self.n_tasks)
 
     def match(self, W: Array, subspace: Array) -> tuple[Array, Array]:
         """Alternate subspace and parts a few times, which never raises the penalty.
@@ -193,11 +199,8 @@ class _TaskSpace:
         """Return the penalty of the parts W - W share and W share."""
         Q = W @ share
         of_P, of_Q = penalty_values(W - Q, Q, self.k)
-        return (
-            self.shared * of_P
-            + self.low_rank * of_Q
-            + self.ridge * float(np.vdot(W, W))
-        )
+        of_W = float(np.vdot(W, W))
+        return self.shared * of_P + self.low_rank * of_Q + self.ridge * of_W
 
 
 class _Equations:
@@ -216,7 +219,8 @@ class _Equations:
 
     def value(self, W: Array, b: Array) -> float:
         """Return the loss."""
-        return self.loss.value(self._scores(W, b), self.data.targets, self.weights)
+        scores = self._scores(W, b)
+        return self.loss.value(scores, self.data.targets, self.weights)
 
     def solve(self, W: Array, b: Array, A: Array) -> tuple[Array, Array]:
         """Return W and b after some steps of conjugate gradients from W and b."""
@@ -224,12 +228,14 @@ class _Equations:
         rotation = self.rotation
         slope, residual = self._slopes(W, b, A)
         if rotation.fit_intercept:
+            # Centered designs: the step of b does not depend on the step of W.
             b = b - self.data.sum_by_task(slope) / (c * self.total)
 
         def apply(v: Array) -> Array:
             V = v.reshape(W.shape)
             in_basis = rotation.squares * rotation.rotate(V)
-            return np.ravel(c * rotation.lift(in_basis) + 2.0 * (V @ A))
+            loss_part = c * rotation.lift(in_basis)
+            return np.ravel(loss_part + 2.0 * (V @ A))
 
         def precondition(v: Array) -> Array:
             V = v.reshape(W.shape)
@@ -255,8 +261,10 @@ class _Equations:
 
     def _slopes(self, W: Array, b: Array, A: Array) -> tuple[Array, Array]:
         """Return the gradient in the predictions, and minus the gradient in W."""
-        slope = self.loss.gradient(self._scores(W, b), self.data.targets, self.weights)
-        return slope, -self.rotation.operator.adjoint(slope) - 2.0 * (W @ A)
+        scores = self._scores(W, b)
+        slope = self.loss.gradient(scores, self.data.targets, self.weights)
+        of_loss = self.rotation.operator.adjoint(slope)
+        return slope, -of_loss - 2.0 * (W @ A)
 
     def _solve_uncoupled(self, V: Array, A: Array) -> Array:
         """Return the solution for the right-hand side V if only diag(A) mattered.
@@ -331,7 +339,8 @@ class LeastSquares(TaskTerm):
 
     def value(self, W: Array) -> float:
         loss = self.rotation.value(self.rotation.rotate(W.T))
-        return loss + 0.5 * self.ridge * float(np.vdot(W, W))
+        square = float(np.vdot(W, W))
+        return loss + 0.5 * self.ridge * square
 
     def bound(self, W: Array, flows: Flows, lam: float) -> float:
         if self.ridge > 0:
@@ -344,7 +353,9 @@ class LeastSquares(TaskTerm):
         pull = flows.divergence().T
         inside = rotation.rotate(pull)
         # Squares of the part outside the row spaces, which only the ridge holds.
-        outside = float(np.sum(pull * pull)) - float(np.sum(inside * inside))
+        total_square = float(np.sum(pull * pull))
+        inside_square = float(np.sum(inside * inside))
+        outside = total_square - inside_square
         curvature = rotation.squares + self.ridge
         gain = np.square(rotation.cross - inside) / curvature
         loss_part = 0.5 * float(rotation.energy.sum() - gain.sum())
@@ -359,16 +370,19 @@ class LeastSquares(TaskTerm):
         evenly over the pairs. Then everything is scaled.
         """
         rotation = self.rotation
+        n_tasks = len(W)
         W = self.center(W)
         slope = self._negative_gradient(W)
-        rest = (slope - flows.divergence()) / len(W)
-        first, second = np.triu_indices(len(W), 1)
+        rest = (slope - flows.divergence()) / n_tasks
+        first, second = np.triu_indices(n_tasks, 1)
         balanced = flows.values + rest[first] - rest[second]
-        longest = float(np.linalg.norm(balanced, axis=1).max(initial=0.0))
+        lengths = np.linalg.norm(balanced, axis=1)
+        longest = float(lengths.max(initial=0.0))
         scale = 1.0
         if not longest <= lam:
             scale = lam / longest
-        return max(0.0, rotation.dual_fit(rotation.rotate(W.T), scale))
+        q = rotation.rotate(W.T)
+        return max(0.0, rotation.dual_fit(q, scale))
 
     def center(self, W: Array) -> Array:
         """Return W with all tasks moved by the vector that lowers loss and ridge most.
@@ -378,16 +392,19 @@ class LeastSquares(TaskTerm):
         values, vectors = self.space.pooled
         slope = self._negative_gradient(W).sum(axis=0)
         along = vectors.T @ slope
-        move = vectors @ (along / (values + len(W) * self.ridge))
+        # All tasks together: their ridge terms add up.
+        ridge = len(W) * self.ridge
+        move = vectors @ (along / (values + ridge))
         if self.ridge > 0:
-            # The part outside all row spaces.
-            move += (slope - vectors @ along) / (len(W) * self.ridge)
+            outside = slope - vectors @ along
+            move += outside / ridge
         return W + move
 
     def separate_solutions(self) -> Array:
         """Return the solution of each task for lam = 0, of smallest norm, (T, d)."""
         curvature = self.rotation.squares + self.ridge
-        return self.rotation.lift(quotient(self.rotation.cross, curvature)).T
+        q = quotient(self.rotation.cross, curvature)
+        return self.rotation.lift(q).T
 
     def flows(self, W: Array) -> Flows:
         """Return flows of any length that hold W in place.
@@ -620,24 +637,29 @@ def merge_tasks(W: Array, n_groups: int) -> Groups:
         At most T.
     """
     root = _root(W)
-    groups: Groups = [[t] for t in range(root.shape[1])]
+    n_tasks = root.shape[1]
+    groups: Groups = [[t] for t in range(n_tasks)]
     price = [_price(root, g) for g in groups]
-    rise = np.full((len(groups), len(groups)), np.inf)
-    for a in range(len(groups)):
+    # Only the triangle with b < a is finite.
+    rise = np.full((n_tasks, n_tasks), np.inf)
+    for a in range(n_tasks):
         for b in range(a):
             rise[a, b] = _price(root, [a, b]) - price[a] - price[b]
     while len(groups) > n_groups:
-        # Only the triangle with b < a is finite.
-        a, b = divmod(int(np.argmin(rise)), len(groups))
+        smallest = int(np.argmin(rise))
+        a, b = divmod(smallest, len(groups))
         groups[b] = sorted(groups[b] + groups.pop(a))
         price.pop(a)
-        rise = np.delete(np.delete(rise, a, axis=0), a, axis=1)
+        rise = np.delete(rise, a, axis=0)
+        rise = np.delete(rise, a, axis=1)
         price[b] = _price(root, groups[b])
         for c in range(len(groups)):
             if c == b:
                 continue
             union = groups[b] + groups[c]
-            rise[max(b, c), min(b, c)] = _price(root, union) - price[b] - price[c]
+            row = max(b, c)
+            column = min(b, c)
+            rise[row, column] = _price(root, union) - price[b] - price[c]
     return sorted(groups)
 
 
@@ -661,7 +683,9 @@ def move_tasks(W: Array, groups: Groups) -> Groups:
             joined_prices = [_price(root, [*group, t]) for group in groups]
             changes = []
             for joined_price, old_price in zip(joined_prices, price, strict=True):
-                changes.append(joined_price - old_price + rest_price - price[home])
+                change = joined_price - old_price + rest_price - price[home]
+                changes.append(change)
+            # The task may stay where it is.
             changes[home] = 0.0
             best = int(np.argmin(changes))
             if changes[best] < -_GAIN * sum(price):

@@ -445,12 +445,19 @@ def _basis(
         g = at.gradient @ new
         columns += [g, problem.precondition(g, np.ones(new.shape[1]))]
     N = np.concatenate([*columns, problem.vectors], axis=1)
-    N /= np.maximum(np.linalg.norm(N, axis=0), 1e-30)
+    lengths = np.linalg.norm(N, axis=0)
+    N /= np.maximum(lengths, 1e-30)
     # Twice is enough to be orthogonal to U up to rounding.
     for _ in range(2):
         N -= point.U @ (point.U.T @ N)
-        N = N[:, np.linalg.norm(N, axis=0) > _FRESH]
-    Q, R, _ = scipy.linalg.qr(N, mode="economic", pivoting=True, check_finite=False)
+        lengths = np.linalg.norm(N, axis=0)
+        N = N[:, lengths > _FRESH]
+    Q, R, _ = scipy.linalg.qr(
+        N,
+        mode="economic",
+        pivoting=True,
+        check_finite=False,
+    )
     size = np.abs(np.diag(R))
     is_new = size > _FRESH * size.max(initial=1e-30)
     N = Q[:, : len(size)][:, is_new]
@@ -458,7 +465,8 @@ def _basis(
     r = point.U.shape[1]
     U, R = np.linalg.qr(np.concatenate([point.U, N], axis=1))
     # The first columns are the columns of the point, up to their signs.
-    U[:, :r] *= np.sign(np.diag(R)[:r])
+    signs = np.sign(np.diag(R)[:r])
+    U[:, :r] *= signs
     U = np.ascontiguousarray(U)
     return U, problem.hessian(U)
 
@@ -699,8 +707,10 @@ class _Small:
     ) -> _Small:
         """Return the small problem for a basis U of L and directions of E."""
         H = (U.T @ HU).astype(np.float64)
-        w, turn = np.linalg.eigh(0.5 * (H + H.T))
-        w = np.maximum(w, 1e-9 * max(float(w.max(initial=0.0)), 1e-300))
+        symmetric = 0.5 * (H + H.T)
+        w, turn = np.linalg.eigh(symmetric)
+        largest = max(float(w.max(initial=0.0)), 1e-300)
+        w = np.maximum(w, 1e-9 * largest)
         B = np.zeros((len(w), problem.shape[1]))
         B[: len(point.B)] = point.B
         K = turn.T @ directions.K
@@ -789,23 +799,29 @@ class _Small:
             tb = 1.6 * xb - 0.6 * Zb + Ub
             tg = 1.6 * g - 0.6 * Zg + Ug
             ZB = _shrink_rows(TB, 1.0 / rho)
-            norms = np.sqrt(np.sum(tb * tb, axis=0) + np.sum(tg * tg, axis=1))
-            factor = np.maximum(0.0, 1.0 - self.lam / rho / np.maximum(norms, 1e-300))
+            squares = np.sum(tb * tb, axis=0) + np.sum(tg * tg, axis=1)
+            norms = np.sqrt(squares)
+            shares = self.lam / rho / np.maximum(norms, 1e-300)
+            factor = np.maximum(0.0, 1.0 - shares)
             Zb = tb * factor
             Zg = tg * factor[:, None]
             UB = TB - ZB
             Ub = tb - Zb
             Ug = tg - Zg
             if it % 5 == 0:
-                primal = _size(x - ZB, xb - Zb, g - Zg) / max(_size(x, xb, g), 1e-300)
-                dual = _size(ZB - oB, Zb - ob, Zg - og) / max(_size(UB, Ub, Ug), 1e-300)
+                primal_size = max(_size(x, xb, g), 1e-300)
+                dual_size = max(_size(UB, Ub, Ug), 1e-300)
+                primal = _size(x - ZB, xb - Zb, g - Zg) / primal_size
+                dual = _size(ZB - oB, Zb - ob, Zg - og) / dual_size
                 if max(primal, dual) < tol:
                     break
                 # Balance both residuals, less and less often, so that ADMM converges.
                 if it in (5, 10, 20, 30, 50, 80, 120, 180):
                     ratio = max(primal, 1e-12) / max(dual, 1e-12)
                     change = min(max(np.sqrt(ratio), 0.2), 5.0)
-                    change = min(max(rho * change, 1e-4 * usual), 1e4 * usual) / rho
+                    new_rho = max(rho * change, 1e-4 * usual)
+                    new_rho = min(new_rho, 1e4 * usual)
+                    change = new_rho / rho
                     # Small changes are not worth another factorization.
                     if not 1 / 1.5 < change < 1.5:
                         rho *= change
@@ -822,8 +838,10 @@ class _Small:
         directions.
         """
         A = 1.0 / (self.scale * self.w[:, None] + rho * free)
-        inside = np.einsum("mpa,pm,mpb->mab", self.K, A[:, self.active], self.K)
-        complement = self.scale * self.M + rho * np.eye(3) - self.scale**2 * inside
+        active_A = A[:, self.active]
+        inside = np.einsum("mpa,pm,mpb->mab", self.K, active_A, self.K)
+        hessian = self.scale * self.M + rho * np.eye(3)
+        complement = hessian - self.scale**2 * inside
         return A, np.linalg.inv(complement)
 
 
@@ -836,7 +854,8 @@ def _shrink_rows(T: Array, threshold: float) -> Array:
     """Soft-threshold the singular values of T (p, T), by the Gram matrix of rows."""
     e, F = np.linalg.eigh(T @ T.T)
     s = np.sqrt(np.maximum(e, 0.0))
-    factors = np.where(s > threshold, 1.0 - threshold / np.maximum(s, 1e-300), 0.0)
+    shrunk = 1.0 - threshold / np.maximum(s, 1e-300)
+    factors = np.where(s > threshold, shrunk, 0.0)
     return np.asarray((F * factors) @ (F.T @ T))
 
 

@@ -209,7 +209,9 @@ class SmoothMarginal:
         columns = np.flatnonzero(is_used[self.groups])
         groups = self.groups[columns]
         m = len(groups)
-        columns = np.append(columns, len(self.groups) + np.arange(2))
+        # The column of ones and the target follow the common features.
+        ones_and_target = len(self.groups) + np.arange(2)
+        columns = np.append(columns, ones_and_target)
         self._columns = columns
         own_theta = theta[self.n_common :]
         self._is_own_used = is_used[self.n_common :]
@@ -217,25 +219,31 @@ class SmoothMarginal:
         logdet = 0.0
         for block in self.blocks:
             block_logdet, products = block.factorize(
-                own_theta, columns, self._is_own_used
+                own_theta,
+                columns,
+                self._is_own_used,
             )
             logdet += block_logdet
             G += products
 
         # Features of parts whose variance is zero have no share in V.
-        scale = np.sqrt(theta[: self.n_common])[groups]
+        roots = np.sqrt(theta[: self.n_common])
+        scale = roots[groups]
         active = np.flatnonzero(scale > 0)
         T, logdet_M = self._inverse_root(G, scale, active)
         logdet += logdet_M
         R = T @ G[active, m:]
+        # [1 y]' V^-1 [1 y], from which the mean and the residual squares follow.
         H = G[m:, m:] - R.T @ R
         f = float(H[0, 0] + self.mean_precision)
         mu = float(H[0, 1] / f)
-        rest = max(float(H[1, 1] - H[0, 1] ** 2 / f), 0.0)
+        explained_by_mean = H[0, 1] ** 2 / f
+        rest = max(float(H[1, 1] - explained_by_mean), 0.0)
         s2 = 1.0
         fit = rest
         if not self.knows_noise:
-            s2 = float(np.hypot(rest, NOISE_FLOOR * self.n_rows)) / self.nu
+            floor = NOISE_FLOOR * self.n_rows
+            s2 = float(np.hypot(rest, floor)) / self.nu
             fit = self.nu * np.log(s2)
         logdet += np.log(f)
 
@@ -279,7 +287,8 @@ class SmoothMarginal:
         M[np.diag_indices(len(active))] += 1.0
         L = cholesky(M, lower=True)
         inverse, _ = dtrtri(L, lower=True)
-        return inverse * s, float(2 * np.log(np.diag(L)).sum())
+        logdet = 2 * np.log(np.diag(L)).sum()
+        return inverse * s, float(logdet)
 
     def _first_order(self, solution: SmoothSolution, GU: Array) -> tuple[Array, Array]:
         """Return tr(P V_i) and a'V_i a for all parts; GU are the first m rows of G U."""
@@ -287,10 +296,12 @@ class SmoothMarginal:
         groups = solution.groups
         G = solution.G
         a = solution.a
+        # The diagonal of A' P A, and A' a.
         diagonal = np.diag(G)[:m] - np.square(GU).sum(axis=1)
+        products = G[:m] @ a
         # Sums of no features are integers.
         traces = np.bincount(groups, diagonal, self.n_common).astype(float)
-        squares = np.bincount(groups, np.square(G[:m] @ a), self.n_common).astype(float)
+        squares = np.bincount(groups, np.square(products), self.n_common).astype(float)
         is_left_out = np.zeros(self.n_common, dtype=bool)
         is_left_out[self.groups] = True
         is_left_out[groups] = False
@@ -298,7 +309,8 @@ class SmoothMarginal:
         if not self.n_own:
             return traces, squares
         U = solution.U
-        sums = reduce(add, (block.own_sums(U, a) for block in self._factorized()))
+        block_sums = (block.own_sums(U, a) for block in self._factorized())
+        sums = reduce(add, block_sums)
         return (
             np.concatenate([traces, sums.traces]),
             np.concatenate([squares, sums.squares]),
@@ -329,7 +341,9 @@ class SmoothMarginal:
             Positions of some parts; default: all.
         """
         n_parts = self.n_common + self.n_own
-        chosen = np.arange(n_parts) if parts is None else parts
+        chosen = parts
+        if chosen is None:
+            chosen = np.arange(n_parts)
         common_parts = chosen[chosen < self.n_common]
         own_parts = chosen[chosen >= self.n_common] - self.n_common
         G = value.G
@@ -340,11 +354,14 @@ class SmoothMarginal:
         # A'P A for the features of these parts; P A = B^-1 [A 1 y] projection.
         GU = value.GU[columns]
         C = G[np.ix_(columns, columns)] - GU @ GU.T
-        indicator = (value.groups[columns, None] == common_parts).astype(float)
-        weighted = (G[columns] @ a)[:, None] * indicator
+        is_in_part = value.groups[columns, None] == common_parts
+        indicator = is_in_part.astype(float)
+        products = G[columns] @ a
+        weighted = products[:, None] * indicator
 
-        traces = np.zeros((len(chosen), len(chosen)))
-        quadratic = np.zeros((len(chosen), len(chosen)))
+        shape = (len(chosen), len(chosen))
+        traces = np.zeros(shape)
+        quadratic = np.zeros(shape)
         common = slice(0, len(common_parts))
         unshared = slice(len(common_parts), None)
         traces[common, common] = indicator.T @ np.square(C) @ indicator
@@ -355,21 +372,22 @@ class SmoothMarginal:
             projection[columns, np.arange(len(columns))] += 1.0
             is_spanned = np.isfinite(spans[0, columns])
             unspanned = projection[:, ~is_spanned]
-            sums = reduce(
-                add,
-                (
-                    block.curvature_sums(U, unspanned, a, own_parts)
-                    for block in self._factorized()
-                ),
+            block_sums = (
+                block.curvature_sums(U, unspanned, a, own_parts)
+                for block in self._factorized()
             )
+            sums = reduce(add, block_sums)
             # Diagonals of (P A)'K_k P A, for the features of these parts.
-            images = np.empty((len(own_parts), len(columns)))
+            n_own = len(own_parts)
+            images = np.empty((n_own, len(columns)))
             images[:, ~is_spanned] = sums.common
             spans = spans[:, columns[is_spanned]]
             for k, inner in enumerate(sums.inner):
-                images[k, is_spanned] = (spans * (inner @ spans)).sum(axis=0)
-            flat = sums.inner.reshape(len(own_parts), -1)
-            transposed = sums.inner.transpose(0, 2, 1).reshape(len(own_parts), -1)
+                image = inner @ spans
+                images[k, is_spanned] = (spans * image).sum(axis=0)
+            # tr(X Y) is the sum of the products of the entries of X and Y'.
+            flat = sums.inner.reshape(n_own, -1)
+            transposed = sums.inner.transpose(0, 2, 1).reshape(n_own, -1)
             traces[unshared, unshared] = sums.pairs + flat @ transposed.T
             traces[unshared, common] = images @ indicator
             traces[common, unshared] = traces[unshared, common].T
@@ -382,10 +400,14 @@ class SmoothMarginal:
         quadratic = quadratic * self._precision(value)
         if self.knows_noise:
             return traces, 2 * quadratic - traces
+        # The variance of the noise is profiled out.
         mean = value.traces[chosen]
         seen = value.squares[chosen]
-        expected = traces - np.outer(mean, mean) / self.nu
-        return expected, 2 * quadratic - traces - np.outer(seen, seen) / self.nu
+        expected_profile = np.outer(mean, mean) / self.nu
+        exact_profile = np.outer(seen, seen) / self.nu
+        expected = traces - expected_profile
+        exact = 2 * quadratic - traces - exact_profile
+        return expected, exact
 
     def curvature_diagonal(self, value: SmoothValue, parts: Array) -> Array:
         """Return expected second derivatives of single parts at the last theta.
@@ -397,10 +419,12 @@ class SmoothMarginal:
             Positions of parts; the result is zero for the others.
         """
         diagonal = np.zeros(self.n_common + self.n_own)
+        is_common = parts < self.n_common
         # The products of common and own parts cost most, and are not needed.
-        for kind in (parts[parts < self.n_common], parts[parts >= self.n_common]):
+        for kind in (parts[is_common], parts[~is_common]):
             if len(kind):
-                diagonal[kind] = np.diag(self.curvature(value, kind)[0])
+                expected, _ = self.curvature(value, kind)
+                diagonal[kind] = np.diag(expected)
         return diagonal
 
     def _informative(self, value: SmoothValue) -> tuple[Array, Array]:
@@ -414,22 +438,26 @@ class SmoothMarginal:
             they do not span, such as those without variance.
         """
         m = value.m
-        scale = np.sqrt(value.theta[: self.n_common])[value.groups]
+        roots = np.sqrt(value.theta[: self.n_common])
+        scale = roots[value.groups]
         active = np.flatnonzero(scale > 0)
-        inner = scale[active, None] * value.G[np.ix_(active, active)] * scale[active]
+        s = scale[active]
+        inner = s[:, None] * value.G[np.ix_(active, active)] * s
         eigenvalues, vectors = np.linalg.eigh(inner)
         kept = eigenvalues > MIN_INFORMATION
-        U = np.zeros((m + 2, int(kept.sum()) + 1))
-        size = np.sqrt(1 + eigenvalues[kept])
-        U[active, :-1] = scale[active, None] * vectors[:, kept] / size
+        eigenvalues = eigenvalues[kept]
+        vectors = vectors[:, kept]
+        U = np.zeros((m + 2, len(eigenvalues) + 1))
+        size = np.sqrt(1 + eigenvalues)
+        U[active, :-1] = s[:, None] * vectors / size
         U[:, -1] = value.U[:, -1]
 
         # V^-1 A S = B^-1 A S M^-1; M and S G_AA S have the same eigenvectors.
         spans = np.full((U.shape[1], m), np.nan)
-        spans[:-1, active] = (vectors[:, kept] / size).T / scale[active]
+        spans[:-1, active] = (vectors / size).T / s
         spans[-1, active] = -value.GU[active, -1]
         groups = value.groups[active]
-        seen = np.square(vectors[:, kept]) @ eigenvalues[kept]
+        seen = np.square(vectors) @ eigenvalues
         seen_by_part = np.bincount(groups, seen, self.n_common)
         total_by_part = np.bincount(groups, np.diag(inner), self.n_common)
         is_spanned = seen_by_part >= SPANNED_SHARE * total_by_part
@@ -443,13 +471,11 @@ class SmoothMarginal:
         a = np.empty(self.n_rows)
         diagonal = np.empty(self.n_rows)
         for block in self.blocks:
-            if not self.blocks.is_kept:
-                block.factorize(
-                    value.theta[self.n_common :], self._columns, self._is_own_used
-                )
+            self._factorize_again(block, value)
             positions = block.positions
             a[positions] = block.applied(value.a)
-            removed = np.square(block.applied(value.U)).sum(axis=1)
+            u = block.applied(value.U)
+            removed = np.square(u).sum(axis=1)
             diagonal[positions] = block.inverse_diagonal() - removed
         return a, diagonal
 
@@ -457,12 +483,15 @@ class SmoothMarginal:
         """Return a = P y for all rows."""
         a = np.empty(self.n_rows)
         for block in self.blocks:
-            if not self.blocks.is_kept:
-                block.factorize(
-                    solution.theta[self.n_common :], self._columns, self._is_own_used
-                )
+            self._factorize_again(block, solution)
             a[block.positions] = block.applied(solution.a)
         return a
+
+    def _factorize_again(self, block: Any, solution: SmoothSolution) -> None:
+        """Factorize a block that was made again after the last evaluation."""
+        if not self.blocks.is_kept:
+            own_theta = solution.theta[self.n_common :]
+            block.factorize(own_theta, self._columns, self._is_own_used)
 
     def apply_projection(self, value: SmoothValue, values: Array) -> Array:
         """Return P values, for values of all rows."""
@@ -496,9 +525,13 @@ class SmoothMarginal:
         `value` must use the features of all parts.
         """
         m = value.m
-        scale = np.sqrt(value.theta[: self.n_common])[value.groups]
-        scale = np.append(scale, 1.0)
-        precision = scale[:, None] * value.G[: m + 1, : m + 1] * scale
-        precision[np.arange(m), np.arange(m)] += 1.0
+        roots = np.sqrt(value.theta[: self.n_common])
+        # In units of prior standard deviations the precision is I + S A'B^-1 A S.
+        scale = np.append(roots[value.groups], 1.0)
+        G = value.G[: m + 1, : m + 1]
+        precision = scale[:, None] * G * scale
+        features = np.arange(m)
+        precision[features, features] += 1.0
         precision[m, m] = value.G[m, m] + self.mean_precision
-        return np.asarray(scale[:, None] * np.linalg.inv(precision) * scale)
+        covariance = np.linalg.inv(precision)
+        return np.asarray(scale[:, None] * covariance * scale)
