@@ -67,12 +67,16 @@ def balance(
         Below one rho ends lower, where the primal residual is 1 / bias^2 times the dual
         one.
     """
-    primal = _distance(W, Z) / max(_norm(W), _norm(Z), _TINY)
-    dual = _distance(Z, before) / max(_norm(U), _TINY)
+    primal_size = max(_norm(W), _norm(Z), _TINY)
+    dual_size = max(_norm(U), _TINY)
+    primal = _distance(W, Z) / primal_size
+    dual = _distance(Z, before) / dual_size
+    # Also at a solution, where both are 0.
     if primal == dual:
         return 1.0
     factor = bias * float(np.sqrt(primal / max(dual, _TINY)))
     factor = min(max(factor, 1.0 / _LARGEST_CHANGE), _LARGEST_CHANGE)
+    # Small changes disturb the iteration more than they help it.
     if 1.0 / _DEAD_ZONE < factor < _DEAD_ZONE:
         return 1.0
     return factor
@@ -98,12 +102,15 @@ def guess_rho(
     alpha = max((p.alpha for p in penalties), default=0.0)
     squares = rotation.squares
     cross = rotation.cross
+    # A ridge as large as the mean eigenvalue: the solution is elementwise.
     ridge = float(squares.mean())
     size = 0.0
     if ridge > 0:
-        size = float(np.linalg.norm(cross / (squares + ridge)))
+        solution = cross / (squares + ridge)
+        size = float(np.linalg.norm(solution))
     if alpha > 0 and size > 0:
         return float(alpha * min(shape) ** 0.25 / size)
+    # Nothing is known about the multipliers: the curvature of the loss instead.
     return max(scale * ridge, 1.0)
 
 
@@ -113,10 +120,13 @@ def total(arrays: Sequence[Array]) -> Array:
 
 
 def _norm(arrays: Sequence[Array]) -> float:
-    return float(np.sqrt(sum(float(np.vdot(A, A)) for A in arrays)))
+    """Return the Frobenius norm of several arrays together."""
+    square = sum(float(np.vdot(A, A)) for A in arrays)
+    return float(np.sqrt(square))
 
 
 def _distance(A: Sequence[Array], B: Sequence[Array]) -> float:
+    """Return the Frobenius norm of the differences of two sequences of arrays."""
     return _norm([a - b for a, b in zip(A, B, strict=True)])
 
 
@@ -227,7 +237,9 @@ def solve_admm(
         state=state,
         needed=needed,
     )
-    at = partial(rotation.lift, tracker.best_dual[1])
+    # The coordinates q of the best dual value are lifted only if `confirm` needs them.
+    _, best_q = tracker.best_dual
+    at = partial(rotation.lift, best_q)
     confirm(
         result,
         rotation,
@@ -295,9 +307,8 @@ class _Space:
 
         Parts that are not needed are zero.
         """
-        full = np.zeros(
-            (n_parts, self.rotation.data.n_features, self.rotation.data.n_tasks)
-        )
+        data = self.rotation.data
+        full = np.zeros((n_parts, data.n_features, data.n_tasks))
         for k, part in zip(needed, Z, strict=True):
             full[k] = self.coefficients(part)
         return full
@@ -315,6 +326,7 @@ def _iterate(
     rotation = space.rotation
     K = len(Z)
     balance_at = next_balance(0)
+    # The divisor of the data step, which changes only with rho.
     below = rotation.squares + rho / K / scale
     for it in range(1, tracker.max_iter + 1):
         due = tracker.due(it)
@@ -323,7 +335,9 @@ def _iterate(
         start = space.coordinates(total(Z) - total(U))
         change = rotation.cross - rotation.squares * start
         change /= below
+        # Only the certificate needs q itself.
         q = start + change if due else start
+        # Each part moves by the same share of the change of S.
         moved = space.lift(change)
         if K > 1:
             moved /= K
@@ -334,20 +348,23 @@ def _iterate(
         values = []
         Z = []
         moved *= RELAXATION
+        step = 1.0 / rho
         for p, z, u in zip(space.penalties, before, U, strict=True):
             # u + RELAXATION * (z - u + moved) + (1 - RELAXATION) * z, the point whose
             # prox is taken, in place of u
             u *= 1.0 - RELAXATION
             u += z
             u += moved
-            prox, value = (
-                p.prox_value(u, 1.0 / rho) if due else (p.prox(u, 1.0 / rho), 0.0)
-            )
+            if due:
+                prox, value = p.prox_value(u, step)
+                values.append(value)
+            else:
+                prox = p.prox(u, step)
             u -= prox
             Z.append(prox)
-            values.append(value)
         if due:
-            primal = scale * rotation.value(space.coordinates(total(Z))) + sum(values)
+            loss = scale * rotation.value(space.coordinates(total(Z)))
+            primal = loss + sum(values)
             dual = rotation.dual(q, space.penalties, scale, lifted=not space.rotated)
             if tracker.check(it, primal, dual, (Z, q)):
                 break
@@ -355,6 +372,7 @@ def _iterate(
             factor = balance(W, before, Z, U)
             rho *= factor
             below = rotation.squares + rho / K / scale
+            # The multipliers rho u themselves stay the same.
             for u in U:
                 u /= factor
             balance_at = next_balance(it)
@@ -378,9 +396,8 @@ def _first_iterate(
         U = [state.U[k].copy() for k in needed]
         return Z, U, state.rho
     rho = guess_rho(space.penalties, rotation, space.shape, scale)
-    parts = start_parts(
-        start, n_parts, (rotation.data.n_features, rotation.data.n_tasks)
-    )
+    shape = (rotation.data.n_features, rotation.data.n_tasks)
+    parts = start_parts(start, n_parts, shape)
     if parts is None or not np.any(parts):
         Z = [np.zeros(space.shape) for _ in needed]
         U = [np.zeros(space.shape) for _ in needed]
@@ -388,7 +405,8 @@ def _first_iterate(
     Z = space.start(parts, needed)
     # At an optimum every rho U_k is minus the gradient of the loss.
     q = space.coordinates(total(Z))
-    multiplier = space.lift(scale * (rotation.cross - rotation.image(q))) / rho
+    negative_gradient = scale * (rotation.cross - rotation.image(q))
+    multiplier = space.lift(negative_gradient) / rho
     return Z, [multiplier.copy() for _ in Z], rho
 
 
@@ -479,7 +497,8 @@ def solve_split(
     rotation = prepare(without_weights(data), fit_intercept, rotation)
     shape = (data.n_features, data.n_tasks)
     needed = needed_parts(penalties, shape)
-    run = _SplitRun(data, loss, _Space(rotation, [penalties[k] for k in needed]))
+    space = _Space(rotation, [penalties[k] for k in needed])
+    run = _SplitRun(data, loss, space)
     first = start_parts(start, len(penalties), shape)
     state = None
     if isinstance(start, SolverResult):
@@ -526,9 +545,8 @@ class _SplitRun:
         self.rho = state.rho
         self.rho_field = state.rho_field
         self.Z = [self.space.working(state.Z[k]) for k in needed]
-        self.U = [
-            np.array(self.space.working(state.U[k])) for k in needed
-        ]  # changed in place
+        # Copies: multipliers are changed in place.
+        self.U = [np.array(self.space.working(state.U[k])) for k in needed]
         self.M = state.M.copy()
         self.V = state.V.copy()
 
@@ -568,17 +586,19 @@ class _SplitRun:
         a = total(A)
         target = self.M - self.V
         b = None
-        if self.rotation.fit_intercept:  # the centred designs predict with mean zero
-            b = self.data.spread(
-                self.rotation.data.sum_by_task(target) / self.rotation.data.sizes
-            )
+        if self.rotation.fit_intercept:
+            # The centred designs predict with mean zero: the means are for b.
+            unweighted = self.rotation.data
+            means = unweighted.sum_by_task(target) / unweighted.sizes
+            b = self.data.spread(means)
             target -= b
+        # The sum S of the parts minimizes rho/(2 K) ||S - a||^2 + rho_field/2
+        # ||X S - target||^2, elementwise in the eigenbases.
         kappa = len(A) * self.rho_field / self.rho
         squares = self.rotation.squares
         q = self.space.coordinates(a)
-        moved = self.space.lift(
-            kappa * (self.rotation.pull(target) - squares * q) / (1.0 + kappa * squares)
-        )
+        slope = self.rotation.pull(target) - squares * q
+        moved = self.space.lift(kappa * slope / (1.0 + kappa * squares))
         z = self._scores(a + moved)
         if b is not None:
             z += b
@@ -590,9 +610,10 @@ class _SplitRun:
         values = []
         old = self.Z
         self.Z = []
+        step = 1.0 / self.rho
         for p, w, z_old, u in zip(self.space.penalties, W, old, self.U, strict=True):
             u += RELAXATION * w + (1.0 - RELAXATION) * z_old
-            prox, value = p.prox_value(u, 1.0 / self.rho)
+            prox, value = p.prox_value(u, step)
             u -= prox
             self.Z.append(prox)
             values.append(value)
@@ -609,12 +630,14 @@ class _SplitRun:
     def _check(self, tracker: Tracker, it: int, values: list[float]) -> bool:
         z = self._scores(total(self.Z))
         b = self._best_intercept(z)
-        primal = self.loss.value(
-            self.data.shifted(z, b), self.data.targets, self._weights
-        ) + sum(values)
+        predictions = self.data.shifted(z, b)
+        loss = self.loss.value(predictions, self.data.targets, self._weights)
+        primal = loss + sum(values)
+        # rho_field V is a subgradient of the loss at M: in the domain of its conjugate.
         theta = -self.rho_field * self.V
         if self._weights is not None:
-            theta[self._weights == 0] = 0.0  # anything else there is rounding
+            # Anything else there is rounding.
+            theta[self._weights == 0] = 0.0
         dual = dual_value(
             theta,
             self.data,
@@ -625,7 +648,14 @@ class _SplitRun:
         )
         return tracker.check(it, primal, dual, (self.Z, b))
 
-    def _rebalance(self, W: list[Array], z: Array, Z: list[Array], M: Array) -> None:
+    def _rebalance(
+        self,
+        W: list[Array],
+        z: Array,
+        Z: list[Array],
+        M: Array,
+    ) -> None:
+        """Balance both penalty parameters; Z and M are from before the iteration."""
         factor = balance(W, Z, self.Z, self.U)
         self.rho *= factor
         for u in self.U:

@@ -72,8 +72,11 @@ def descend(
         c = Q + G[:, used] @ W[used]
     else:
         c = Q.copy()
+    # |B|^2 = |R|^2 + <W, Q> + <W, c> for the residual R = B - A W.
     energy = square + float(np.vdot(W, Q)) + float(np.vdot(W, c))
-    return _until(G, W, Q, c, energy, alpha, np.array([target, 0.0]), max_epochs)[0]
+    stop = np.array([target, 0.0])
+    epochs, _, _ = _until(G, W, Q, c, energy, alpha, stop, max_epochs)
+    return epochs
 
 
 def descend_all(
@@ -114,14 +117,18 @@ def descend_all(
     Q = c - G[:, used] @ W[used]
     stop = np.array(targets)
     if not by_entry:
-        return _until(G, W, Q, c, float(energy.sum()), alpha, stop, max_epochs)
-    columns = [np.ascontiguousarray(array.T)[:, :, None] for array in (W, Q, c)]
-    tasks = zip(*columns, energy.tolist(), strict=True)
-    results = [
-        _until(G, w, q, n_used, size, alpha, stop, max_epochs)
-        for w, q, n_used, size in tasks
-    ]
-    W[:] = columns[0][:, :, 0].T
+        total_energy = float(energy.sum())
+        return _until(G, W, Q, c, total_energy, alpha, stop, max_epochs)
+    # One problem (k, 1) per task, with contiguous columns for the compiled loops.
+    W_tasks = np.ascontiguousarray(W.T)[:, :, None]
+    Q_tasks = np.ascontiguousarray(Q.T)[:, :, None]
+    c_tasks = np.ascontiguousarray(c.T)[:, :, None]
+    tasks = zip(W_tasks, Q_tasks, c_tasks, energy.tolist(), strict=True)
+    results = []
+    for w, q, cross, square in tasks:
+        result = _until(G, w, q, cross, square, alpha, stop, max_epochs)
+        results.append(result)
+    W[:] = W_tasks[:, :, 0].T
     epochs, primal, dual = zip(*results, strict=True)
     return max(epochs), sum(primal), sum(dual)
 
@@ -176,12 +183,18 @@ def descend_tasks(
         past[open_, 1, 0] = Q[open_]
         _epochs_of_tasks(G, W, Q, c, energy, alpha, stop, past, open_, done)
         epochs[open_] += np.abs(done)
-        open_ = open_[(done == DEPTH) & (epochs[open_] < max_epochs)]
+        # A task that has stopped reports a negative number of epochs.
+        goes_on = (done == DEPTH) & (epochs[open_] < max_epochs)
+        open_ = open_[goes_on]
         if not open_.size:
             return W[:, :, 0].T, epochs
         weights = _combinations(past[open_, 0, :, :, 0])[:, None, :]
         new_W = (weights @ past[open_, 0, 1:, :, 0])[:, 0, :, None]
+        # Q is linear in W but for the constant c, and the weights sum to 1: the same
+        # combination, without a product with G.
         new_Q = (weights @ past[open_, 1, 1:, :, 0])[:, 0, :, None]
+        # The objective is not quadratic where rows become zero: an extrapolation that
+        # does not lower it is dropped.
         new_values = _values(new_W, new_Q, c[open_], alpha)
         old_values = _values(W[open_], Q[open_], c[open_], alpha)
         better = new_values < old_values
@@ -255,6 +268,7 @@ def _until(
         epochs += abs(done)
         if done < DEPTH or epochs == max_epochs:
             return epochs, float(values[0]), float(values[1])
+        # As in `descend_tasks`.
         weights = combination(past[0])
         new_W = _combined(weights, past[0])
         new_Q = _combined(weights, past[1])
@@ -289,6 +303,8 @@ def _epochs(
             curvature = G[j, j]
             if curvature <= 0.0:
                 continue
+            # In row w alone, the objective is curvature/2 |w|^2 - <move, w> + alpha |w|:
+            # the minimizer is move, shortened by alpha, over the curvature.
             square = 0.0
             for t in range(T):
                 move[t] = Q[j, t] + curvature * W[j, t]
@@ -339,6 +355,8 @@ def _epochs(
         scale = 1.0
         if largest > 0.0:
             scale = min(1.0, alpha / np.sqrt(largest))
+        # `along` is <B, R> = |B|^2 - <W, c>, `linear` is <A W, R>, their difference
+        # |R|^2. The dual objective of a multiple s R is s <B, R> - s^2/2 |R|^2.
         square = along - linear
         values[0] = 0.5 * square + alpha * norms
         values[1] = scale * along - 0.5 * scale * scale * square
@@ -365,6 +383,7 @@ def combination(past: Array) -> Array:
     """
     changes = np.diff(past, axis=0).reshape(DEPTH, -1)
     M = changes @ changes.T
+    # Near the solution all changes are nearly parallel, and M nearly singular.
     M[np.diag_indices(DEPTH)] += 1e-12 * np.trace(M)
     try:
         weights = np.linalg.solve(M, np.ones(DEPTH))
@@ -387,22 +406,27 @@ def _combinations(past: Array) -> Array:
         return np.array([combination(iterates) for iterates in past])
     total = weights.sum(axis=1, keepdims=True)
     usable = np.isfinite(total) & (total != 0.0)
-    return np.where(usable, weights / np.where(usable, total, 1.0), np.eye(DEPTH)[-1])
+    divisor = np.where(usable, total, 1.0)
+    last_only = np.eye(DEPTH)[-1]
+    return np.where(usable, weights / divisor, last_only)
 
 
 def _values(W: Array, Q: Array, c: Array, alpha: float) -> Array:
     """Return `_value` for m problems of one column each, from arrays (m, k, 1)."""
-    return np.asarray((alpha * np.abs(W) - 0.5 * W * (c + Q)).sum(axis=(1, 2)))
+    terms = alpha * np.abs(W) - 0.5 * W * (c + Q)
+    return np.asarray(terms.sum(axis=(1, 2)))
 
 
 def _combined(weights: Array, past: Array) -> Array:
     """Return the weighted sum of all iterates but the first."""
-    return np.asarray(weights @ past[1:].reshape(DEPTH, -1)).reshape(past.shape[1:])
+    iterates = past[1:].reshape(DEPTH, -1)
+    return np.asarray(weights @ iterates).reshape(past.shape[1:])
 
 
 def _value(W: Array, Q: Array, c: Array, alpha: float) -> float:
     """Return the objective less energy / 2, from Q = c - G W."""
     norms = np.sqrt(np.einsum("jt,jt->j", W, W)).sum()
+    # 1/2 <W, G W> - <W, c> with G W = c - Q.
     return float(alpha * norms - 0.5 * np.vdot(W, c + Q))
 
 
@@ -466,6 +490,8 @@ def descend_residual(
         coefficient moves any more.
     """
     T = W.shape[1]
+    # Products with a dense column need the residual of a task in one piece; entries of
+    # a compressed column serve all tasks at once.
     by_task = F.shape[0] == T and (T == 1 or A.dense.size > 0)
     s = np.zeros(T)
     move = np.zeros(T)
@@ -552,6 +578,8 @@ def _sweep(
                 row = rows[p]
                 for t in range(T):
                     move[t] += value * F[row, t]
+        # The products of the centered column with the residual, x'F - mean s', and the
+        # step as in `_epochs`.
         square = 0.0
         for t in range(T):
             move[t] += curvature * W[j, t] - means[j] * s[t]
@@ -566,6 +594,7 @@ def _sweep(
             move[t] = new - W[j, t]
             moved |= move[t] != 0.0
             W[j, t] = new
+            # ones'x of column x is |ones|^2 times its mean.
             s[t] -= total * means[j] * move[t]
         if not moved:
             continue
@@ -593,8 +622,16 @@ def _square(A: DesignColumns, F: Array, s: Array) -> float:
     return float(np.vdot(F, F) - s @ s / A.total)
 
 
-def _objective(A: DesignColumns, W: Array, F: Array, s: Array, alpha: float) -> float:
-    return 0.5 * _square(A, F, s) + alpha * float(np.linalg.norm(W, axis=1).sum())
+def _objective(
+    A: DesignColumns,
+    W: Array,
+    F: Array,
+    s: Array,
+    alpha: float,
+) -> float:
+    """Return the objective at W with the residual of F and s."""
+    norms = float(np.linalg.norm(W, axis=1).sum())
+    return 0.5 * _square(A, F, s) + alpha * norms
 
 
 def _residual_gap(
@@ -609,11 +646,15 @@ def _residual_gap(
 
     F has shape (n, T).
     """
+    # A'R for the residual R, whose largest row decides whether R is feasible.
     Z = X.T @ F - np.outer(A.means, s)
-    largest = float(np.linalg.norm(Z, axis=1).max(initial=0.0))
+    norms = np.linalg.norm(Z, axis=1)
+    largest = float(norms.max(initial=0.0))
     square = _square(A, F, s)
     scale = 1.0
     if largest > 0.0:
         scale = min(1.0, alpha / largest)
+    # <B, R> = |R|^2 + <A W, R>
     along = square + float(np.vdot(Z, W))
-    return _objective(A, W, F, s, alpha) - scale * along + 0.5 * scale * scale * square
+    primal = _objective(A, W, F, s, alpha)
+    return primal - scale * along + 0.5 * scale * scale * square

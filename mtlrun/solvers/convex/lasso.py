@@ -65,6 +65,8 @@ _AT_LEAST = 10
 #: at which the run ends.
 _PROGRESS = 0.1
 _BEYOND = 0.3
+#: Why a run ends before its gap is small enough.
+_NOTHING_MOVES = "no coefficient moves any more: the gap is as small as floats make it"
 
 
 def cd_applies(data: TaskData, loss: Loss, penalties: Sequence[Penalty]) -> bool:
@@ -131,19 +133,22 @@ def solve_block_cd(
     """
     if not cd_applies(data, loss, penalties):
         raise ValueError(
-            "coordinate descent needs the squared loss, one L1 or L21 penalty of positive strength and a shared design "
-            "without missing targets or weights by task; choose another solver"
+            "coordinate descent needs the squared loss, one L1 or L21 penalty of "
+            "positive strength and a shared design without missing targets or weights "
+            "by task; choose another solver"
         )
     rows = isinstance(penalties[0], L21)
     design = None
     if isinstance(start, SolverResult):
         design = start.info.get("design")
+    # The products of a warm start serve again only for the same data.
     if not (
         isinstance(design, Design)
         and design.data is data
         and design.fit_intercept == fit_intercept
     ):
-        design = Design(data, fit_intercept, 1 if rows else data.n_tasks)
+        n_groups = 1 if rows else data.n_tasks
+        design = Design(data, fit_intercept, n_groups)
     parts = start_parts(start, 1, (data.n_features, data.n_tasks))
     if parts is None:
         W = np.zeros((data.n_features, data.n_tasks))
@@ -152,21 +157,25 @@ def solve_block_cd(
     energy = loss.scale * float(design.energy.sum())
     null = null_objective(data, loss)
     tracker = Tracker(tol, max_iter, callback, null=null)
-    _LassoIteration(
+    # The iteration is for a loss of scale 1; objectives are scaled back for the tracker.
+    iteration = _LassoIteration(
         design,
         W,
-        penalties[0].alpha / loss.scale,
-        loss.scale,
-        rows,
-        max_work,
-    ).until(tracker)
+        alpha=penalties[0].alpha / loss.scale,
+        scale=loss.scale,
+        rows=rows,
+        max_work=max_work,
+    )
+    iteration.until(tracker)
     result = tracker.result(
         tracker.best[np.newaxis],
         design.intercept(tracker.best),
         design=design,
     )
+    # Sums of products lose the digits of a small objective: confirm it by the rows.
     if result.converged and not keeps_digits(energy, tracker.gap.primal, tol, null):
-        mark_unconverged(result, design.row_gap(loss, penalties, tracker.best), tol)
+        gap = design.row_gap(loss, penalties, tracker.best)
+        mark_unconverged(result, gap, tol)
     return result
 
 
@@ -193,11 +202,9 @@ class Design:
             moved = self._centred.data
         if data.weights is None:
             root = None
-        else:
-            root = np.sqrt(data.weights)
-        if root is None:
             self._B = moved.targets
         else:
+            root = np.sqrt(data.weights)
             self._B = root[:, None] * moved.targets
         # A = X - ones means' where the means are not subtracted from X itself; ones =
         # root.
@@ -211,10 +218,12 @@ class Design:
         self._cross = self._adjoint(self._B)
         self._full: Array | None = None
         self._work = 0.0
-        self._spend(
-            _SETS * n_groups * _FIRST**2 + _GRADIENTS * data.n_features * data.n_tasks
-        )
+        work_of_sets = _SETS * n_groups * _FIRST**2
+        work_of_gradients = _GRADIENTS * data.n_features * data.n_tasks
+        self._spend(work_of_sets + work_of_gradients)
         if self._full is None:
+            # Expected work does not count; work that is done will. Sets of columns are
+            # taken out of X again and again: by column from here on.
             self._work = 0.0
             if sp.issparse(self._X):
                 self._X = sp.csc_array(self._X)
@@ -258,16 +267,18 @@ class Design:
         """
         part = np.ascontiguousarray(W[chosen, tasks])
         residuals = self._by_residuals(len(chosen))
+        # Multiplications to visit one coefficient.
         width = self._entries if residuals else len(chosen)
-        max_epochs = int(
-            min(max_epochs, max(_AT_LEAST, max_work / max(1.0, width * part.size)))
-        )
+        work_per_epoch = max(1.0, width * part.size)
+        affordable = max(_AT_LEAST, max_work / work_per_epoch)
+        max_epochs = int(min(max_epochs, affordable))
         if residuals:
             F = self._residual(W, tasks)
             X = self._X[:, chosen]
-            if sp.issparse(X) and F.shape[1] > 1:
-                F = F
-            else:
+            # The layouts of `descend_residual`: by row only for several tasks on
+            # compressed columns.
+            is_by_row = sp.issparse(X) and F.shape[1] > 1
+            if not is_by_row:
                 F = np.ascontiguousarray(F.T)
             epochs = descend_residual(
                 self._columns(chosen, X),
@@ -290,6 +301,7 @@ class Design:
                 max_epochs,
             )
         W[chosen, tasks] = part
+        # Coefficients that stay zero cost next to nothing.
         return epochs, float(epochs) * np.count_nonzero(part) * width
 
     def descend_all(
@@ -326,32 +338,31 @@ class Design:
         """Return A'R (d, T), and by task ||R||^2 and <B, R>, for R = B - AW."""
         if self._full is not None:
             used = np.flatnonzero(W.any(axis=1))
-            Z = self._cross - self._full[:, used] @ W[used]
-            along = self.energy - np.einsum("ij,ij->j", W[used], self._cross[used])
-            return (
-                Z,
-                np.maximum(along - np.einsum("ij,ij->j", W[used], Z[used]), 0.0),
-                along,
-            )
+            used_W = W[used]
+            Z = self._cross - self._full[:, used] @ used_W
+            # <B, R> = ||B||^2 - <A W, B> and ||R||^2 = <B, R> - <A W, R>.
+            along = self.energy - np.einsum("ij,ij->j", used_W, self._cross[used])
+            square = along - np.einsum("ij,ij->j", used_W, Z[used])
+            return Z, np.maximum(square, 0.0), along
         R = self._residual(W, slice(None))
         self._spend(self.data.n_features * W.shape[1])
-        return (
-            self._adjoint(R),
-            np.einsum("ij,ij->j", R, R),
-            np.einsum("ij,ij->j", self._B, R),
-        )
+        square = np.einsum("ij,ij->j", R, R)
+        along = np.einsum("ij,ij->j", self._B, R)
+        return self._adjoint(R), square, along
 
     def row_gap(self, loss: Loss, penalties: Sequence[Penalty], W: Array) -> float:
         """Return the relative duality gap, computed from the rows."""
         if self._centred is None:
-            return duality_gap(self.data, loss, penalties, [W]).relative
-        return duality_gap(
-            self._centred.data,
-            loss,
-            penalties,
-            [W],
-            operator=self._centred.operator,
-        ).relative
+            gap = duality_gap(self.data, loss, penalties, [W])
+        else:
+            gap = duality_gap(
+                self._centred.data,
+                loss,
+                penalties,
+                [W],
+                operator=self._centred.operator,
+            )
+        return gap.relative
 
     def intercept(self, W: Array) -> Array:
         """Return the optimal intercepts (T,), zeros without."""
@@ -360,6 +371,7 @@ class Design:
         return self._centred.intercept(W)
 
     def _by_residuals(self, size: int) -> bool:
+        """Whether the residual is cheaper than the Gram matrix of a set of features."""
         return self._full is None and size > min(_WIDE * self._entries, _LARGEST)
 
     @property
@@ -390,6 +402,7 @@ class Design:
             self._full = self._gram(slice(None))
 
     def _residual(self, W: Array, tasks: slice) -> Array:
+        """Return B - A W of some tasks, A = X - ones means'."""
         W = W[:, tasks]
         used = np.flatnonzero(W.any(axis=1))
         if len(used) == 0:
@@ -431,6 +444,7 @@ class Design:
         )
 
     def _adjoint(self, R: Array) -> Array:
+        """Return A'R."""
         Z = self._X.T @ R
         if self._means is None:
             return Z
@@ -439,15 +453,15 @@ class Design:
     def _gram(self, chosen: Array | slice) -> Array:
         X = self._X[:, chosen]
         G = X.T @ X
-        G = G.toarray() if sp.issparse(G) else G
+        if sp.issparse(G):
+            G = G.toarray()
         if self._means is not None:
+            # (X - 1 m')'(X - 1 m') = X'X - s m' - m s' + |1|^2 m m' for s = X'1
             means = self._means[chosen]
             sums = X.T @ self._ones
-            G -= (
-                np.outer(sums, means)
-                + np.outer(means, sums)
-                - (self._ones @ self._ones) * np.outer(means, means)
-            )
+            total = self._ones @ self._ones
+            crossed = np.outer(sums, means) + np.outer(means, sums)
+            G -= crossed - total * np.outer(means, means)
         return np.ascontiguousarray(G)
 
     def _column_norms(self) -> Array:
@@ -458,9 +472,9 @@ class Design:
         squares = self._X.power(2).sum(axis=0)
         if self._means is not None:
             sums = self._X.T @ self._ones
-            squares = squares + self._means * (
-                (self._ones @ self._ones) * self._means - 2.0 * sums
-            )
+            total = self._ones @ self._ones
+            # The diagonal of the matrix in `_gram`.
+            squares = squares + self._means * (total * self._means - 2.0 * sums)
         return np.sqrt(np.maximum(squares, 0.0))
 
 
@@ -504,9 +518,9 @@ class _LassoIteration:
                 along = along.sum(keepdims=True)
             sizes = self._norms(Z)
             used = self._norms(self.W)
-            shrink = np.minimum(
-                1.0, self.alpha / np.maximum(sizes.max(axis=0), self.alpha)
-            )
+            # The dual point of a group is its residual, scaled until it is feasible.
+            largest = np.maximum(sizes.max(axis=0), self.alpha)
+            shrink = np.minimum(1.0, self.alpha / largest)
             primal = 0.5 * square + self.alpha * used.sum(axis=0)
             dual = np.maximum(shrink * along - 0.5 * shrink**2 * square, 0.0)
             P = self.scale * float(primal.sum())
@@ -518,6 +532,7 @@ class _LassoIteration:
                 tracker.message = f"stopped after {work:.1e} multiplications"
                 return
             gaps = primal - dual
+            # Groups within an equal share of the allowed gap are left alone.
             allowed_gap = tracker.tol * gap_scale(P, D, tracker.null)
             share = allowed_gap / (self.scale * len(self.groups))
             max_done = 0
@@ -547,7 +562,7 @@ class _LassoIteration:
                 work = work + cost
             epochs += max_done
             if np.array_equal(before, self.W):
-                tracker.message = "no coefficient moves any more: the gap is as small as floats make it"
+                tracker.message = _NOTHING_MOVES
                 return
 
     def _at_once(self, tracker: Tracker) -> None:
@@ -556,7 +571,8 @@ class _LassoIteration:
         It is for problems in which selecting features would cost more than it saves.
         """
         size = float(len(self.W) * self.W.size)
-        max_epochs = int(min(tracker.max_iter, max(_AT_LEAST, self.max_work / size)))
+        affordable = max(_AT_LEAST, self.max_work / size)
+        max_epochs = int(min(tracker.max_iter, affordable))
         # With half of both, the gaps of single tasks add up to at most what is allowed.
         part = 0.5
         if self.rows:
@@ -570,15 +586,17 @@ class _LassoIteration:
             max_epochs,
             by_entry=not self.rows,
         )
-        if not tracker.check(
+        is_done = tracker.check(
             epochs,
             self.scale * primal,
             self.scale * max(dual, 0.0),
             self.W,
-        ):
-            tracker.message = f"stopped after {epochs * size:.1e} multiplications"
-            if epochs < max_epochs:
-                tracker.message = "no coefficient moves any more: the gap is as small as floats make it"
+        )
+        if is_done:
+            return
+        tracker.message = f"stopped after {epochs * size:.1e} multiplications"
+        if epochs < max_epochs:
+            tracker.message = _NOTHING_MOVES
 
     def _plan(
         self,
@@ -614,16 +632,23 @@ class _LassoIteration:
         They are those in use, and those whose dual constraints are nearest.
         """
         norms = self.design.norms
+        # How far the dual point is from the constraint |a_j'theta| <= 1 of a feature.
+        # The dual optimum is within sqrt(2 gap) / alpha of it: features whose constraint
+        # is farther away are zero in every solution (the gap safe sphere).
         with np.errstate(divide="ignore", invalid="ignore"):
-            distance = np.where(norms > 0, (1.0 - shrink * tightness) / norms, np.inf)
+            slack = 1.0 - shrink * tightness
+            distance = np.where(norms > 0, slack / norms, np.inf)
         distance[used] = -1.0
-        possible = np.flatnonzero(distance <= np.sqrt(2.0 * gap) / self.alpha)
+        radius = np.sqrt(2.0 * gap) / self.alpha
+        possible = np.flatnonzero(distance <= radius)
         n_used = int(used.sum())
+        # The set at most doubles, and grows by little when few constraints are violated.
         n_waiting = int(np.sum(tightness[~used] > 1.0))
         size = max(_FIRST, n_used + min(n_used, 2 * n_waiting))
         if len(possible) <= size:
             return possible
-        return np.sort(possible[np.argpartition(distance[possible], size)[:size]])
+        nearest = np.argpartition(distance[possible], size)[:size]
+        return np.sort(possible[nearest])
 
 
 def _scaled(X: DesignMatrix, root: Array | None) -> Any:
@@ -691,6 +716,7 @@ def solve_lasso(
     side = min(data.n_rows, data.n_features)
     work = np.inf
     if feasible:
+        # An eigendecomposition, and the products of the expected iterations.
         work = side**3 + _ITERATIONS * side * data.n_features * data.n_tasks
     first = solve_block_cd(
         data,

@@ -65,11 +65,9 @@ def solve_ridge(data: TaskData, alpha: float, *, fit_intercept: bool = True) -> 
     centred = centre(data) if fit_intercept else None
     if centred is None:
         operator = TaskOperator(data)
-    else:
-        operator = centred.operator
-    if centred is None:
         targets = data.targets
     else:
+        operator = centred.operator
         targets = centred.data.targets
     if data.weights is None:
         w = np.ones(data.n_rows)
@@ -84,17 +82,16 @@ def solve_ridge(data: TaskData, alpha: float, *, fit_intercept: bool = True) -> 
     ):
         W, n_iter, converged = _refine(accurate, w[:, np.newaxis], alpha, targets)
     elif data.n_features <= data.n_rows:
-        W = _solve_positive(
-            operator.gram(data.weights),
-            alpha,
-            operator.adjoint(w[:, np.newaxis] * targets),
-        )
+        # (X'DX + alpha I) W = X'D Y with the weights in D
+        gram = operator.gram(data.weights)
+        cross = operator.adjoint(w[:, np.newaxis] * targets)
+        W = _solve_positive(gram, alpha, cross)
     else:
+        # W = X'D^1/2 (D^1/2 X X' D^1/2 + alpha I)^-1 D^1/2 Y: the smaller matrix.
         root = np.sqrt(w)[:, np.newaxis]
-        W = operator.adjoint(
-            root
-            * _solve_positive(operator.outer_gram(data.weights), alpha, root * targets)
-        )
+        gram = operator.outer_gram(data.weights)
+        dual = _solve_positive(gram, alpha, root * targets)
+        W = operator.adjoint(root * dual)
     if centred is None:
         b = np.zeros(data.n_tasks)
     else:
@@ -136,12 +133,13 @@ def _refine(
     W = np.zeros((rotation.data.n_features, rotation.data.n_tasks))
     size = float(np.linalg.norm(targets))
     for n_iter in range(1, _REFINEMENTS + 1):
-        slope = rotation.rotate(
-            operator.adjoint(weights * (targets - operator.forward(W))) - alpha * W
-        )
+        residuals = targets - operator.forward(W)
+        negative_gradient = operator.adjoint(weights * residuals) - alpha * W
+        slope = rotation.rotate(negative_gradient)
         move = rotation.lift(quotient(slope, below))
         W = W + move
-        if np.linalg.norm(operator.forward(move)) <= _STILL * size:
+        change = np.linalg.norm(operator.forward(move))
+        if change <= _STILL * size:
             return W, n_iter, True
     return W, n_iter, False
 
@@ -162,7 +160,9 @@ def _direct(n_rows: int, n_features: int, sparse: bool) -> bool:
     Sparse designs are factorized only if that is small, since products with them are
     cheap.
     """
-    return memory.fits((_GRAMS if sparse else 1) * 8 * min(n_rows, n_features) ** 2)
+    n_grams = _GRAMS if sparse else 1
+    gram_bytes = 8 * min(n_rows, n_features) ** 2
+    return memory.fits(n_grams * gram_bytes)
 
 
 def _iterate(
@@ -177,12 +177,16 @@ def _iterate(
     With alpha = 0 it is the solution of smallest norm.
     """
     weights = w[:, np.newaxis]
-    if alpha == 0:
-        diagonal = None
-    else:
+    # Preconditioned steps would end at another solution than the smallest one.
+    diagonal = None
+    if alpha != 0:
         diagonal = operator.squares(w) + alpha
+
+    def apply(V: Array) -> Array:
+        return operator.adjoint(weights * operator.forward(V)) + alpha * V
+
     solved = conjugate_gradients(
-        lambda V: operator.adjoint(weights * operator.forward(V)) + alpha * V,
+        apply,
         operator.adjoint(weights * targets),
         diagonal=diagonal,
         tol=_TOL,
@@ -194,6 +198,7 @@ def _iterate(
 def _solve_positive(gram: Array, alpha: float, right: Array) -> Array:
     """Solve (gram + alpha I) Z = right for a positive semidefinite Gram matrix."""
     if alpha == 0:
+        # The solution of least norm, where the matrix is singular.
         return np.asarray(scipy.linalg.pinvh(gram) @ right)
     shifted = gram + alpha * np.eye(len(gram))
     factor = scipy.linalg.cho_factor(

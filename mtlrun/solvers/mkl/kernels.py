@@ -55,11 +55,13 @@ class Kernel(ABC):
         K = self._raw(products)
         if not self.normalise:
             return K
-        left = _inverse_roots(self._diagonal(products.X, products.left))
-        if products.same:
-            right = left
-        else:
-            right = _inverse_roots(self._diagonal(products.Z, products.right))
+        left_diagonal = self._diagonal(products.X, products.left)
+        left = _inverse_roots(left_diagonal)
+        right = left
+        if not products.same:
+            right_diagonal = self._diagonal(products.Z, products.right)
+            right = _inverse_roots(right_diagonal)
+        # In place: `_raw` returns a new array.
         K *= left[:, None]
         K *= right
         return K
@@ -112,6 +114,8 @@ class InnerProducts:
     def distances(self) -> Array:
         """Squared distances of the rows, shape (n, m)."""
         squares = self.left[:, None] - 2.0 * self.inner + self.right
+        # Differences of large numbers: rounding must not make a distance negative, nor
+        # the distance of a row from itself positive.
         np.maximum(squares, 0.0, out=squares)
         if self.same:
             np.fill_diagonal(squares, 0.0)
@@ -121,9 +125,11 @@ class InnerProducts:
 def kernel_stack(kernels: Sequence[Kernel], X: Design, Z: Design = None) -> Array:
     """Return the matrices of several kernels, shape (M, n, m)."""
     products = InnerProducts(X, Z)
-    stack = np.empty((len(kernels), products.X.shape[0], products.Z.shape[0]))
-    for m, kernel in enumerate(kernels):
-        stack[m] = kernel.of(products)
+    n = products.X.shape[0]
+    m = products.Z.shape[0]
+    stack = np.empty((len(kernels), n, m))
+    for k, kernel in enumerate(kernels):
+        stack[k] = kernel.of(products)
     return stack
 
 
@@ -229,7 +235,8 @@ class PrecomputedKernel(Kernel):
         K = as_array(self.matrix, "a precomputed kernel", ndim=2)
         if K.shape[0] != K.shape[1]:
             raise ValueError(
-                f"a precomputed kernel must be square, one row and column per item; got shape {K.shape}"
+                "a precomputed kernel must be square, one row and column per item; got "
+                f"shape {K.shape}"
             )
         check_finite(K, "a precomputed kernel")
         scale = np.abs(K).max(initial=0.0)
@@ -238,9 +245,11 @@ class PrecomputedKernel(Kernel):
         lowest = float(np.linalg.eigvalsh(K)[0]) if len(K) else 0.0
         if lowest < -_INDEFINITE * max(scale, np.trace(K)):
             raise ValueError(
-                f"a precomputed kernel must be positive semidefinite, but its smallest eigenvalue is {lowest:.3g}; "
-                "clip the negative eigenvalues, or add their size to the diagonal"
+                "a precomputed kernel must be positive semidefinite, but its smallest "
+                f"eigenvalue is {lowest:.3g}; clip the negative eigenvalues, or add "
+                "their size to the diagonal"
             )
+        # The class is frozen.
         object.__setattr__(self, "matrix", K)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> PrecomputedKernel:
@@ -248,28 +257,35 @@ class PrecomputedKernel(Kernel):
         return self
 
     def _raw(self, products: InnerProducts) -> Array:
-        return np.array(
-            self.matrix[
-                np.ix_(self._positions(products.X), self._positions(products.Z))
-            ]
-        )
+        left = self._positions(products.X)
+        right = self._positions(products.Z)
+        return np.array(self.matrix[np.ix_(left, right)])
 
     def _diagonal(self, X: Design, squares: Array) -> Array:
-        return np.asarray(np.diag(self.matrix)[self._positions(X)])
+        diagonal = np.diag(self.matrix)
+        return np.asarray(diagonal[self._positions(X)])
 
     def _positions(self, X: Design) -> Array:
+        """Return the positions of the rows of X in the matrix.
+
+        Raises
+        ------
+        ValueError
+            If a value is no position.
+        """
+        n_items = len(self.matrix)
         values = X[:, [self.column]]
-        values = np.asarray(
-            values.toarray() if hasattr(values, "toarray") else values
-        ).ravel()
+        if hasattr(values, "toarray"):
+            values = values.toarray()
+        values = np.asarray(values).ravel()
         positions = values.astype(np.intp)
-        outside = (
-            (positions != values) | (positions < 0) | (positions >= len(self.matrix))
-        )
+        is_fraction = positions != values
+        outside = is_fraction | (positions < 0) | (positions >= n_items)
         if outside.any():
             raise ValueError(
-                f"the precomputed kernel has {len(self.matrix)} items, but column {self.column} of X holds "
-                f"{values[outside][0]:g}; it must hold positions 0..{len(self.matrix) - 1}"
+                f"the precomputed kernel has {n_items} items, but column {self.column} "
+                f"of X holds {values[outside][0]:g}; it must hold positions "
+                f"0..{n_items - 1}"
             )
         return positions
 
@@ -288,16 +304,17 @@ class MeanKernel(Kernel):
 
     def _raw(self, products: InnerProducts) -> Array:
         members = self.members
-        return np.asarray(sum(kernel.of(products) for kernel in members) / len(members))
+        total = sum(kernel.of(products) for kernel in members)
+        return np.asarray(total / len(members))
 
     def _diagonal(self, X: Design, squares: Array) -> Array:
-        parts = [kernel._diagonal(X, squares) for kernel in self.members]
         diagonals = []
-        for kernel, part in zip(self.members, parts, strict=True):
+        for kernel in self.members:
+            diagonal = kernel._diagonal(X, squares)
             if kernel.normalise:
-                diagonals.append((part > 0).astype(float))
-            else:
-                diagonals.append(part)
+                # After normalization k(x, x) is 1, or 0 where it was 0.
+                diagonal = (diagonal > 0).astype(float)
+            diagonals.append(diagonal)
         return np.asarray(sum(diagonals) / len(diagonals))
 
     @property
@@ -333,12 +350,17 @@ def make_kernel(spec: str | Kernel) -> Kernel:
     """
     if isinstance(spec, Kernel):
         return spec
-    match = None
-    if isinstance(spec, str):
-        match = _SPEC.fullmatch(spec)
-    name = match[1] if match else spec
-    family, parameter = _FAMILIES.get(name, (None, None)) if match else (None, None)
-    if family is None or (match and match[2] and not parameter):
+    # A name, and the number in brackets if there is one.
+    name: Any = spec
+    argument = None
+    family = None
+    parameter = None
+    if isinstance(spec, str) and (match := _SPEC.fullmatch(spec)):
+        name = match[1]
+        argument = match[2]
+        family, parameter = _FAMILIES.get(name, (None, None))
+    has_surplus_argument = argument is not None and parameter is None
+    if family is None or has_surplus_argument:
         near = []
         if isinstance(name, str):
             near = suggest(name, _FAMILIES, n=1)
@@ -346,19 +368,16 @@ def make_kernel(spec: str | Kernel) -> Kernel:
         if near and near[0] != name:
             hint = f"; did you mean {near[0]!r}?"
         raise ValueError(
-            "a kernel must be 'linear', 'polynomial(degree)', 'gaussian(spread)', 'mean' or a Kernel, "
-            f"got {spec!r}{hint}"
+            "a kernel must be 'linear', 'polynomial(degree)', 'gaussian(spread)', "
+            f"'mean' or a Kernel, got {spec!r}{hint}"
         )
-    if not (match and match[2] and parameter):
+    if argument is None or parameter is None:
         return family()
-    value = float(match[2])
-    return family(
-        **{
-            parameter: int(value)
-            if parameter == "degree" and value.is_integer()
-            else value
-        }
-    )
+    value: float = float(argument)
+    # A degree that is no whole number is refused by the kernel, with a message.
+    if parameter == "degree" and value.is_integer():
+        value = int(value)
+    return family(**{parameter: value})
 
 
 def make_kernels(specs: Iterable[str | Kernel] | None) -> list[Kernel]:
@@ -395,5 +414,7 @@ def default_kernels() -> list[Kernel]:
 
 
 def _inverse_roots(diagonal: Array) -> Array:
+    """Return 1 / sqrt(k(x, x)), and 0 where k(x, x) is not positive."""
     positive = diagonal > 0
-    return np.where(positive, 1.0 / np.sqrt(np.where(positive, diagonal, 1.0)), 0.0)
+    safe = np.where(positive, diagonal, 1.0)
+    return np.where(positive, 1.0 / np.sqrt(safe), 0.0)

@@ -77,6 +77,8 @@ def ascend(
             upper[k] = costs[k]
         else:
             lower[k] = -costs[k]
+    # The gradient y - K dual, and the diagonal of K. Rows of K are formed when a step
+    # needs them: most variables are never chosen.
     gain = y.copy()
     diagonal = np.zeros(n)
     rows = np.empty((n, n))
@@ -90,6 +92,9 @@ def ascend(
     worst = -np.inf
     steps = 0
     while steps < max_steps:
+        # A pair (i, j) moves along dual_i + s, dual_j - s, which keeps the sum. i has the
+        # largest gradient of the variables that can grow; the difference to the
+        # smallest one of those that can fall is the violation.
         i = -1
         best = -np.inf
         worst = np.inf
@@ -103,6 +108,8 @@ def ascend(
             break
         _form(stack, theta, i, rows, is_formed)
         first = rows[i]
+        # j is the partner with which the unbounded step would gain most:
+        # slope^2 / (2 curvature).
         j = -1
         max_rise = -1.0
         for k in range(n):
@@ -398,10 +405,13 @@ class SvmTasks:
         y: Array,
         C: Array,
     ) -> SvmPoint:
+        # J = total + theta'slope at the dual variables, and hinge - theta'slope at the
+        # functions that belong to them.
         slope = -0.5 * (images @ dual)
         smooth = float(theta @ slope)
         total = float(dual @ y)
         scores = theta @ images
+        # The intercept of the steps is optimal up to their tolerance only.
         best = _best_intercept(scores, y, C)
         hinge = _hinge(scores, b, y, C)
         least = _hinge(scores, best, y, C)
@@ -446,7 +456,9 @@ class SvmTasks:
 
 
 def _hinge(scores: Array, b: float, y: Array, C: Array) -> float:
-    return float(C @ np.maximum(0.0, 1.0 - y * (scores + b)))
+    """Return the hinge loss sum_i C_i max(0, 1 - y_i (scores_i + b))."""
+    margins = y * (scores + b)
+    return float(C @ np.maximum(0.0, 1.0 - margins))
 
 
 def _best_intercept(scores: Array, y: Array, C: Array) -> float:
@@ -458,5 +470,8 @@ def _best_intercept(scores: Array, y: Array, C: Array) -> float:
     order = np.argsort(breaks)
     # The slope in b is minus the cost of the positives at first, and rises by C_i at
     # every break.
-    first = np.searchsorted(np.cumsum(C[order]), C[y > 0].sum())
-    return float(breaks[order[min(first, len(order) - 1)]])
+    risen = np.cumsum(C[order])
+    first = np.searchsorted(risen, C[y > 0].sum())
+    # Rounding of the sums may put it behind the last break.
+    position = min(first, len(order) - 1)
+    return float(breaks[order[position]])

@@ -6,6 +6,7 @@ PyTorch is imported when a network is trained.
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
@@ -83,7 +84,9 @@ def load_torch() -> ModuleType:
 def forward(layers: list[Layer], X: Design) -> Array:
     """Return the outputs of a network for rows X, of shape (n, T)."""
     for weights, biases in layers[:-1]:
-        X = np.maximum(np.asarray(X @ weights) + biases, 0.0)
+        # X may be sparse in the first layer.
+        products = np.asarray(X @ weights)
+        X = np.maximum(products + biases, 0.0)
     weights, biases = layers[-1]
     return np.asarray(X @ weights) + biases
 
@@ -143,12 +146,12 @@ def train_network(
     torch = load_torch()
     generator = torch.Generator().manual_seed(seed)
     batches = _Batches(torch, data)
-    parameters = _first_parameters(
-        torch, [data.n_features, *hidden, data.n_tasks], generator
-    )
+    sizes = [data.n_features, *hidden, data.n_tasks]
+    parameters = _first_parameters(torch, sizes, generator)
     if prior is None:
         penalty = None
     else:
+        # Weights and biases alternate: the last weights come before the last biases.
         penalty = _Penalty(torch, prior, parameters[-2])
     rows = torch.arange(data.n_rows)
     held = torch.arange(0)
@@ -158,12 +161,15 @@ def train_network(
             rows = torch.from_numpy(kept)
             held = torch.from_numpy(left_out)
     elif early_stopping and data.n_rows > 1:
-        held, rows = torch.randperm(data.n_rows, generator=generator).tensor_split(
-            [-(-data.n_rows // _HELD_OUT)]
-        )
+        n_held = math.ceil(data.n_rows / _HELD_OUT)
+        permutation = torch.randperm(data.n_rows, generator=generator)
+        held, rows = permutation.tensor_split([n_held])
     optimizer = torch.optim.Adam(parameters, lr=learning_rate)
+    # The learning rate changes after every batch, not only after every epoch.
+    n_batches = math.ceil(len(rows) / batch_size)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(
-        optimizer, epochs * -(-len(rows) // batch_size)
+        optimizer,
+        epochs * n_batches,
     )
     history: list[float] = []
     best = TrainedNetwork([])
@@ -172,14 +178,17 @@ def train_network(
         order = rows[torch.randperm(len(rows), generator=generator)]
         total = 0.0
         for batch in order.split(batch_size):
-            loss = batches.loss(parameters, batch) * (data.n_rows / len(batch))
+            # An unbiased estimate of the sum over all rows, as the prior is not
+            # divided among the batches.
+            rows_per_batch_row = data.n_rows / len(batch)
+            loss = batches.loss(parameters, batch) * rows_per_batch_row
             if penalty is not None:
                 loss = loss + penalty.value()
             loss = loss / batches.count
             if weight_decay > 0:
-                loss = loss + 0.5 * weight_decay * sum(
-                    p.square().sum() for p in parameters[::2]
-                )
+                # Of the weights, not of the biases.
+                squares = sum(p.square().sum() for p in parameters[::2])
+                loss = loss + 0.5 * weight_decay * squares
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -188,15 +197,19 @@ def train_network(
         if penalty is not None:
             penalty.update()
         history.append(total / len(rows))
-        if (
-            len(held)
-            and (error := float(batches.loss(parameters, held).detach())) < least
-        ):
+        if not len(held):
+            continue
+        error = float(batches.loss(parameters, held).detach())
+        if error < least:
             best = _network(parameters, history[:], penalty)
             least = error
-        elif len(held) and len(history) - len(best.objective) >= _PATIENCE:
+            continue
+        # `best` keeps the history up to its epoch.
+        n_worse_epochs = len(history) - len(best.objective)
+        if n_worse_epochs >= _PATIENCE:
             break
     if best.layers:
+        # The network of the best epoch, with the history of all epochs.
         return replace(best, objective=history)
     return _network(parameters, history, penalty)
 
@@ -208,7 +221,8 @@ def _held_out_groups(data: TaskData, groups: Any, seed: int) -> tuple[Array, Arr
     else:
         tasks = np.repeat(np.arange(data.n_tasks), data.sizes)
     strata = strata_of(data.targets, tasks, labels=False)
-    return group_split(groups, strata, data.targets, 1 - 1 / _HELD_OUT, seed)
+    train_share = 1 - 1 / _HELD_OUT
+    return group_split(groups, strata, data.targets, train_share, seed)
 
 
 def _network(
@@ -217,14 +231,21 @@ def _network(
     penalty: _Penalty | None,
 ) -> TrainedNetwork:
     """Return a copy of the network as it is now."""
+    # `astype` copies: the next step of Adam changes the parameters in place.
     arrays = [p.detach().numpy().astype(np.float64) for p in parameters]
-    layers = list(zip(arrays[::2], arrays[1::2], strict=True))
+    weights = arrays[::2]
+    biases = arrays[1::2]
+    layers = list(zip(weights, biases, strict=True))
     if penalty is None:
         return TrainedNetwork(layers, objective)
     return TrainedNetwork(layers, objective, penalty.feature, penalty.task)
 
 
-def _first_parameters(torch: ModuleType, sizes: list[int], generator: Any) -> list[Any]:
+def _first_parameters(
+    torch: ModuleType,
+    sizes: list[int],
+    generator: Any,
+) -> list[Any]:
     """Return weights and biases in turn, uniform within 1 / sqrt(inputs).
 
     PyTorch's own linear layers have the same distribution.
@@ -233,7 +254,8 @@ def _first_parameters(torch: ModuleType, sizes: list[int], generator: Any) -> li
     for inputs, outputs in itertools.pairwise(sizes):
         bound = inputs**-0.5
         for shape in ((inputs, outputs), (outputs,)):
-            values = (2.0 * torch.rand(shape, generator=generator) - 1.0) * bound
+            uniform = torch.rand(shape, generator=generator)
+            values = (2.0 * uniform - 1.0) * bound
             parameters.append(values.requires_grad_())
     return parameters
 
@@ -252,23 +274,26 @@ class _Batches:
         if data.shared:
             self._task = None
         else:
-            self._task = torch.from_numpy(
-                np.repeat(np.arange(data.n_tasks), data.sizes)
-            )
+            # Each row has one target, the one of its task.
+            task_of_row = np.repeat(np.arange(data.n_tasks), data.sizes)
+            self._task = torch.from_numpy(task_of_row)
         self.count = int(data.sizes.sum())
 
     def loss(self, parameters: list[Any], rows: Array) -> Any:
         """Return the sum of squares over observed entries of some rows."""
         out = self._X[rows]
-        for weights, biases in zip(parameters[:-2:2], parameters[1:-2:2], strict=True):
+        hidden_weights = parameters[:-2:2]
+        hidden_biases = parameters[1:-2:2]
+        for weights, biases in zip(hidden_weights, hidden_biases, strict=True):
             out = (out @ weights + biases).relu()
         out = out @ parameters[-2] + parameters[-1]
         if self._task is not None:
             out = out.gather(1, self._task[rows][:, None])[:, 0]
         error = (out - self._y[rows]).square()
-        if self._observed is None:
-            return error.sum()
-        return (error * self._observed[rows]).sum()
+        # Missing targets are 0, and must not count.
+        if self._observed is not None:
+            error = error * self._observed[rows]
+        return error.sum()
 
 
 class _Penalty:
@@ -285,13 +310,14 @@ class _Penalty:
 
     def value(self) -> Any:
         """Return the prior as a function of W."""
+        # tr(S1 W S2 W') as a sum of products of entries; S1 and S2 are constants here.
         trace = (self._W * (self._S1 @ self._W @ self._S2)).sum()
-        return self._prior.eta * self._W.square().sum() + self._prior.rho * (
-            trace - self._logs
-        )
+        ridge_term = self._prior.eta * self._W.square().sum()
+        return ridge_term + self._prior.rho * (trace - self._logs)
 
     def update(self) -> None:
         """Replace both matrices by their minimizers."""
+        # In double precision: eigenvalues decide which bounds are active.
         W = self._W.detach().numpy().astype(np.float64)
         p = self._prior
         self.feature = exact_precision(
@@ -311,6 +337,5 @@ class _Penalty:
     def _tensors(self) -> None:
         self._S1 = self._torch.from_numpy(self.feature.matrix.astype(np.float32))
         self._S2 = self._torch.from_numpy(self.task.matrix.astype(np.float32))
-        self._logs = (
-            self._W.shape[1] * self.feature.logdet + self._W.shape[0] * self.task.logdet
-        )
+        n_hidden, n_tasks = self._W.shape
+        self._logs = n_tasks * self.feature.logdet + n_hidden * self.task.logdet

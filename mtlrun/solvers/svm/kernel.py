@@ -70,12 +70,13 @@ def augmented_features(designs: Sequence[Any], coupling: TaskCoupling) -> Any:
         for t, X in enumerate(designs)
     ]
     Z = sp.csr_array(sp.vstack(blocks, format="csr"))
-    if (
-        Z.shape[1] > np.iinfo(np.int32).max
-    ):  # LIBSVM counts in 32 bits, and columns without entries change no product
+    n_rows, n_columns = Z.shape
+    if n_columns > np.iinfo(np.int32).max:
+        # LIBSVM counts in 32 bits, and columns without entries change no product.
         used, columns = np.unique(Z.indices, return_inverse=True)
-        Z = sp.csr_array((Z.data, columns, Z.indptr), shape=(Z.shape[0], len(used)))
-    Z.indices, Z.indptr = Z.indices.astype(np.int32), Z.indptr.astype(np.int32)
+        Z = sp.csr_array((Z.data, columns, Z.indptr), shape=(n_rows, len(used)))
+    Z.indices = Z.indices.astype(np.int32)
+    Z.indptr = Z.indptr.astype(np.int32)
     return Z
 
 
@@ -105,16 +106,21 @@ def kernel_matrix(designs: Sequence[Any], coupling: TaskCoupling) -> Array:
     else:
         X = [stored(X) for X in designs]
         if not sp.issparse(X[0]):
-            K = (rows := np.vstack(X)) @ rows.T
+            rows = np.vstack(X)
+            K = rows @ rows.T
         else:
             rows = sp.csr_array(sp.vstack(X, format="csr"))
-            narrow = rows.shape[1] <= rows.shape[0]
-            if narrow:
-                K = (dense := rows.toarray()) @ dense.T
+            n_rows, n_columns = rows.shape
+            if n_columns <= n_rows:
+                # No larger than the result, and products of dense matrices are faster.
+                dense = rows.toarray()
+                K = dense @ dense.T
             else:
                 K = (rows @ rows.T).toarray()
+    # Row x of task s and row z of task t: M_st x'z.
     for t, M in enumerate(coupling.matrix):
-        K[slice(*np.searchsorted(owner, [t, t + 1]))] *= M[owner]
+        start, stop = np.searchsorted(owner, [t, t + 1])
+        K[start:stop] *= M[owner]
     return K
 
 
@@ -142,15 +148,24 @@ def run_libsvm(
         Megabytes.
     """
     kernel = "linear" if sp.issparse(Z) else "precomputed"
-    model = SVC(C=1.0, kernel=kernel, tol=tol, max_iter=max_iter, cache_size=cache_size)
+    # The weights of the rows are their costs.
+    model = SVC(
+        C=1.0,
+        kernel=kernel,
+        tol=tol,
+        max_iter=max_iter,
+        cache_size=cache_size,
+    )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # whoever calls says more
+        # Whoever calls says more.
+        warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(Z, y, sample_weight=cost)
     alpha = np.zeros(len(y))
     dual = model.dual_coef_
-    alpha[model.support_] = np.abs(
-        (dual.toarray() if sp.issparse(dual) else dual).ravel()
-    )
+    if sp.issparse(dual):
+        dual = dual.toarray()
+    # LIBSVM's coefficients are alpha_i y_i.
+    alpha[model.support_] = np.abs(dual.ravel())
     n_iter = int(np.max(model.n_iter_))
     done = model.fit_status_ == 0
     return alpha, float(model.intercept_[0]), n_iter, done
@@ -196,17 +211,19 @@ def certify_kernel(
 
     The designs are arrays or sparse.
     """
-    cuts = np.cumsum([X.shape[0] for X in designs])[:-1]
-    V = np.stack(
-        [X.T @ a for X, a in zip(designs, np.split(alpha * y, cuts), strict=True)]
-    )
+    ends = np.cumsum([X.shape[0] for X in designs])
+    dual_by_task = np.split(alpha * y, ends[:-1])
+    V = np.stack([X.T @ a for X, a in zip(designs, dual_by_task, strict=True)])
     W = coupling.apply(V)
-    z = y * (np.concatenate([X @ w for X, w in zip(designs, W, strict=True)]) + b)
+    scores = [X @ w for X, w in zip(designs, W, strict=True)]
+    z = y * (np.concatenate(scores) + b)
     h = np.maximum(0.0, 1.0 - z)
-    primal = 0.5 * float(np.sum(V * W)) + float(cost @ h)
-    gap = float(
-        np.sum(np.where(h > 0, (cost - alpha) * h, alpha * (z - 1.0)))
-    ) - b * float(alpha @ y)
+    penalty = 0.5 * float(np.sum(V * W))
+    primal = penalty + float(cost @ h)
+    # cost h - alpha + alpha z by row, without cancellation: see `_loss_and_gap` in
+    # sweeps.py. The intercept adds nothing if alpha sums to 0 over the labels.
+    terms = np.where(h > 0, (cost - alpha) * h, alpha * (z - 1.0))
+    gap = float(np.sum(terms)) - b * float(alpha @ y)
     return KernelPoint(alpha, b, W, z, primal, gap)
 
 
@@ -260,16 +277,14 @@ def polish(
             if sp.issparse(products):
                 products = products.toarray()
             system = coupling.part(owner[free]) * products * np.outer(labels, labels)
-            right = (
-                1.0
-                - certify_kernel(designs, coupling, y, cost, polished, 0.0).margins[
-                    free
-                ]
-            )
+            # The margins that the variables at their upper bounds leave to be made.
+            bounded = certify_kernel(designs, coupling, y, cost, polished, 0.0)
+            right = 1.0 - bounded.margins[free]
             if fit_intercept:
                 system = np.block([[system, labels[:, None]], [labels, np.zeros(1)]])
                 right = np.append(right, -float(polished @ y))
-            solved = lstsq(system, right, check_finite=False)[0]
+            # The system is singular where support vectors are dependent.
+            solved, *_ = lstsq(system, right, check_finite=False)
             polished[free] = solved[: len(free)]
             b = float(solved[-1]) if fit_intercept else 0.0
         below = polished < 0
@@ -282,14 +297,14 @@ def polish(
             np.clip(polished, 0.0, cost),
             b,
         )
-        feasible = not fit_intercept or abs(float(point.alpha @ y)) <= 1e-9 * float(
-            cost.max()
-        )
+        imbalance = abs(float(point.alpha @ y))
+        feasible = not fit_intercept or imbalance <= 1e-9 * float(cost.max())
         if feasible and (best is None or abs(point.gap) < abs(best.gap)):
             best = point
-        wrong = (low & (point.margins < 1 - _SLACK)) | (
-            high & (point.margins > 1 + _SLACK)
-        )
+        # At the lower bound margins must be at least 1, at the upper one at most 1.
+        wrong_low = low & (point.margins < 1 - _SLACK)
+        wrong_high = high & (point.margins > 1 + _SLACK)
+        wrong = wrong_low | wrong_high
         if not (below.any() or above.any() or wrong.any()):
             break
         low = (low & ~wrong) | below
@@ -398,23 +413,21 @@ class _State:
 
     def wrong(self) -> Array:
         """Return the gradient where a step along it is possible, else 0."""
-        stuck = ((self.gradient > 0) & (self.alpha <= 0)) | (
-            (self.gradient < 0) & (self.alpha >= self.cap)
-        )
-        return np.where(stuck, 0.0, self.gradient)
+        stuck_low = (self.gradient > 0) & (self.alpha <= 0)
+        stuck_high = (self.gradient < 0) & (self.alpha >= self.cap)
+        return np.where(stuck_low | stuck_high, 0.0, self.gradient)
 
     def judge(self) -> tuple[float, float, float]:
         """Return the primal value, the duality gap and the largest violation.
 
         The gap is a sum of non-negative terms.
         """
+        # The gradient is K alpha - 1 / root, the margin minus 1 in these units.
         missed = np.maximum(0.0, -self.gradient)
-        primal = 0.5 * float(self.alpha @ (self.gradient + 1.0 / self.root)) + float(
-            self.cap @ missed
-        )
-        terms = np.where(
-            missed > 0, (self.cap - self.alpha) * missed, self.alpha * self.gradient
-        )
+        image = self.gradient + 1.0 / self.root
+        primal = 0.5 * float(self.alpha @ image) + float(self.cap @ missed)
+        room = self.cap - self.alpha
+        terms = np.where(missed > 0, room * missed, self.alpha * self.gradient)
         return primal, float(terms.sum()), self.violation
 
     @property
@@ -483,14 +496,17 @@ def solve_without_intercept(
     """
     tracker = Tracker(gap, max_iter, callback, null=float(cost.sum()))
     owner = np.repeat(np.arange(len(designs)), [X.shape[0] for X in designs])
-    diagonal = coupling.diagonal[owner] * np.concatenate([_norms(X) for X in designs])
-    alpha = np.where(
-        diagonal > 0, 0.0, cost
-    )  # a row of zeros cannot be classified: its variable is at its bound
+    squares = np.concatenate([_norms(X) for X in designs])
+    diagonal = coupling.diagonal[owner] * squares
+    # A row of zeros cannot be classified: its variable is at its bound.
+    alpha = np.where(diagonal > 0, 0.0, cost)
     rest = float(alpha.sum())
     used = (diagonal > 0) & (cost > 0)
-    cuts = np.cumsum([X.shape[0] for X in designs])[:-1]
-    parts = [X[rows] for X, rows in zip(designs, np.split(used, cuts), strict=True)]
+    ends = np.cumsum([X.shape[0] for X in designs])
+    used_by_task = np.split(used, ends[:-1])
+    parts = [X[rows] for X, rows in zip(designs, used_by_task, strict=True)]
+    # Variables times the root: the kernel has a diagonal of ones, and the step of a
+    # variable is minus its gradient.
     root = np.sqrt(diagonal[used])
     kernel = _make_kernel(parts, coupling, owner[used], y[used] / root, precompute)
     cache = _make_cache(kernel, len(root), cache_size)
@@ -502,6 +518,7 @@ def solve_without_intercept(
         primal, excess, violation = state.judge()
         primal += rest
         near = violation <= tol or tracker.relative(primal, excess) <= gap or stalled
+        # The steps leave rounding in the gradient: a run ends on a fresh one only.
         if near and not fresh:
             state.gradient = -1.0 / root
             _update(kernel, cache, state.gradient, state.alpha)
@@ -514,10 +531,12 @@ def solve_without_intercept(
         steps, stalled = _improve(kernel, cache, state, coupling, max_iter - done)
         done = done + steps
         fresh = steps == 0
-    alpha[used] = np.where(
-        state.alpha >= state.cap, cost[used], np.minimum(state.alpha / root, cost[used])
-    )
-    point = certify_kernel([stored(X) for X in designs], coupling, y, cost, alpha, 0.0)
+    # Back to the units of alpha; rounding must not move it off its bound.
+    used_cost = cost[used]
+    rescaled = np.minimum(state.alpha / root, used_cost)
+    alpha[used] = np.where(state.alpha >= state.cap, used_cost, rescaled)
+    stored_designs = [stored(X) for X in designs]
+    point = certify_kernel(stored_designs, coupling, y, cost, alpha, 0.0)
     result = tracker.result(
         point.W.T[np.newaxis],
         np.zeros(len(designs)),
@@ -536,7 +555,9 @@ def greedy_bytes(n: int, cache_size: float) -> float:
 
     They are for a part of the variables, and for the cache.
     """
-    return 3 * 8.0 * min(n, _MOST) ** 2 + min(8.0 * float(n) ** 2, cache_size * 2**20)
+    part_bytes = 3 * 8.0 * min(n, _MOST) ** 2
+    cache_bytes = min(8.0 * float(n) ** 2, cache_size * 2**20)
+    return part_bytes + cache_bytes
 
 
 def _norms(X: Design) -> Array:
@@ -635,6 +656,7 @@ def _improve(
         # a row of the kernel.
         limit = _FALL * s.violation / s.root
         before = s.alpha.copy()
+        n_until_pause = -(-n // _PAUSE)
         steps = _climb(
             kernel,
             cache,
@@ -642,19 +664,19 @@ def _improve(
             s.alpha,
             s.cap,
             limit,
-            min(-(-n // _PAUSE), max_steps),
+            min(n_until_pause, max_steps),
         )
         return steps, np.array_equal(before, s.alpha)
-    chosen = _choose(s, min(max(_LEAST, 2 * free), n))
+    size = max(_LEAST, 2 * free)
+    chosen = _choose(s, min(size, n))
     alpha = s.alpha[chosen].copy()
     cap = s.cap[chosen]
     gradient = s.gradient[chosen].copy()
     wanted = min(_VISITS * len(chosen), max_steps)
-    limit = (
-        _FALL
-        * float(np.max(np.abs(s.wrong()[chosen]) * s.root[chosen], initial=0.0))
-        / s.root[chosen]
-    )
+    root = s.root[chosen]
+    violations = np.abs(s.wrong()[chosen]) * root
+    largest = float(np.max(violations, initial=0.0))
+    limit = _FALL * largest / root
     part = kernel._replace(full_matrix=_part(kernel, cache, coupling, chosen))
     steps = _climb(part, cache, gradient, alpha, cap, limit, wanted)
     change = np.zeros(n)
@@ -669,6 +691,7 @@ def _choose(s: _State, size: int) -> Array:
 
     They are the free ones, and those whose steps gain most.
     """
+    # The gain of the exact step of a single variable, with a curvature of 1.
     moved = np.clip(s.alpha - s.gradient, 0.0, s.cap) - s.alpha
     gain = -moved * (s.gradient + 0.5 * moved)
     first = np.where(s.free, np.inf, gain)

@@ -133,7 +133,9 @@ def random_below(random: Array, n: int) -> np.int64:
     x ^= x >> np.uint64(7)
     x ^= x << np.uint64(17)
     random[0] = x
-    return np.int64(((x >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
+    # The upper half of x, as a fraction of 2^32, times n: no division, which is slow.
+    upper_half = x >> np.uint64(32)
+    return np.int64((upper_half * np.uint64(n)) >> np.uint64(32))
 
 
 @inner
@@ -142,8 +144,11 @@ def _logistic_step(alpha: float, cap: float, z: float, q: float) -> float:
 
     The function is u + z + q (cap / (1 + exp(-u)) - alpha).
     """
+    # The function increases in u, and the fraction lies in (0, cap): the root is between
+    # the values of u for both ends.
     low = -z - q * (cap - alpha)
     high = -z + q * alpha
+    # Start at the u of the present alpha, which is the root after convergence.
     share = alpha / cap
     if 0.0 < share < 1.0:
         u = np.log(share / (1.0 - share))
@@ -152,13 +157,16 @@ def _logistic_step(alpha: float, cap: float, z: float, q: float) -> float:
     if not low < u < high:
         u = 0.5 * (low + high)
     for _ in range(60):
+        # exp(710) is infinite.
         p = 1.0 / (1.0 + np.exp(-u)) if u > -700.0 else 0.0
         h = u + z + q * (cap * p - alpha)
         if h > 0.0:
             high = u
         else:
             low = u
-        new = u - h / (1.0 + q * cap * p * (1.0 - p))
+        # Newton's step, or a bisection where that leaves the bracket.
+        slope = 1.0 + q * cap * p * (1.0 - p)
+        new = u - h / slope
         if not low <= new <= high:
             new = 0.5 * (low + high)
         if abs(new - u) <= 1e-14 * (1.0 + abs(u)):
@@ -185,11 +193,17 @@ def dual_step(
         g = z - 1.0
         if q > 0.0:
             return min(max(alpha - g / q, 0.0), cap), g
+        # A row of zeros: the dual is linear, and best at a bound.
         return (cap if g < 0.0 else alpha), g
     if loss == SQUARED_HINGE:
+        # The conjugate of the loss adds alpha^2 / (4 cap) to minus the dual.
         g = z - 1.0 + alpha / (2.0 * cap)
-        return max(alpha - g / (q + 1.0 / (2.0 * cap)), 0.0), g
+        curvature = q + 1.0 / (2.0 * cap)
+        return max(alpha - g / curvature, 0.0), g
     new = _logistic_step(alpha, cap, z, q)
+    # A bound of the gradient: it is 0 at `new`, and the conjugate of the loss has a
+    # second derivative of at least 4 / cap. The logarithms of the gradient itself are
+    # infinite at the bounds.
     return new, (alpha - new) * (q + 4.0 / cap)
 
 
@@ -234,6 +248,8 @@ def _enter(
     common = p.common
     share = p.share
     own_share = p.diagonal[t]
+    # w_t = rest + M_tt v_t. Where all tasks are equally similar, the sum over tasks
+    # stands for the others, and entering costs O(D); else it costs O(D) per neighbor.
     for j in range(len(rest)):
         rest[j] = share * (total[j] - V[t, j]) if common else 0.0
     for k in range(len(matrix)):
@@ -254,6 +270,7 @@ def _leave(
     t: int,
 ) -> None:
     """Take what w has gained back into V and total."""
+    # `rest` stayed as it was: all changes of w belong to v_t.
     for j in range(len(rest)):
         new = (w[0, j] - rest[j]) / own_share
         total[j] += new - V[t, j]
@@ -284,6 +301,8 @@ def _visit(p: Problem, s: State, W: Array, active: Array, n: int, seen: Array) -
     bottom = np.inf
     seen[2] += n
     while k < n:
+        # A random one of the entries that are left moves to position k: each is visited
+        # once, and the shuffled order stays for the next sweep.
         j = k + random_below(random, n - k)
         e = active[j]
         active[j] = active[k]
@@ -295,6 +314,7 @@ def _visit(p: Problem, s: State, W: Array, active: Array, n: int, seen: Array) -
             high = expand(
                 letters, unknown, scale, level, start, buckets, i, columns, values
             )
+        # The margin y x'w_t. The last column of W belongs to the constant feature.
         z = 0.0
         for r in range(W.shape[0]):
             if mixing[t, r] != 0.0:
@@ -307,6 +327,7 @@ def _visit(p: Problem, s: State, W: Array, active: Array, n: int, seen: Array) -
         cap = caps[e]
         new, g = dual_step(loss, alpha, cap, z, curvatures[e])
         if is_stuck(loss, alpha, cap, g, upper, lower):
+            # Behind the active entries, until `certify` looks at all of them again.
             n -= 1
             active[k] = active[n]
             active[n] = e
@@ -323,7 +344,8 @@ def _visit(p: Problem, s: State, W: Array, active: Array, n: int, seen: Array) -
             W[r, -1] += step * bias
             changes += 1
         k += 1
-    seen[0], seen[1] = top, bottom
+    seen[0] = top
+    seen[1] = bottom
     seen[3] += changes
     return n
 
@@ -334,6 +356,7 @@ def _set_limits(limits: Array, high: float, low: float) -> None:
 
     They are the extremes of the projected gradients of this one.
     """
+    # An extreme of the wrong sign leaves out nothing.
     limits[0] = limits[2] * high if high > 0.0 else np.inf
     limits[1] = limits[2] * low if low < 0.0 else -np.inf
 
@@ -387,6 +410,7 @@ def block_sweeps(
             for visit in range(min(_MAX_PASSES, 1 + int(entry_cost / n_active[t]))):
                 active = entries[offsets[t] : offsets[t + 1]]
                 n_active[t] = _visit(p, s, w, active, n_active[t], seen)
+                # The spread of a sweep is that of the gradients before repeated passes.
                 if visit == 0:
                     high = max(high, seen[0])
                     low = min(low, seen[1])
@@ -418,6 +442,7 @@ def example_sweeps(
     seen = np.zeros(4)
     spread = np.inf if n else -np.inf
     while seen[2] < max_work and n > 0:
+        # No task is entered: each visit mixes the rows of V itself.
         n = _visit(p, s, s.V, entries, n, seen)
         spread = seen[0] - seen[1]
         _set_limits(s.limits, seen[0], seen[1])
@@ -435,8 +460,10 @@ def _loss_and_gap(loss: int, alpha: float, cap: float, z: float) -> tuple[float,
     """
     h = max(0.0, 1.0 - z)
     if loss == HINGE:
+        # cap h - alpha + alpha z, where z = 1 - h if h is positive.
         return cap * h, ((cap - alpha) * h if h > 0.0 else alpha * (z - 1.0))
     if loss == SQUARED_HINGE:
+        # cap h^2 + alpha^2 / (4 cap) - alpha + alpha z, a square if h is positive.
         d = h - alpha / (2.0 * cap)
         if h > 0.0:
             return cap * h * h, cap * d * d
@@ -447,6 +474,7 @@ def _loss_and_gap(loss: int, alpha: float, cap: float, z: float) -> tuple[float,
     up = np.log1p(np.exp(-abs(z)))
     wrong = up + max(z, 0.0)
     right = up + max(-z, 0.0)
+    # The relative entropy of a and the probability of an error; 0 log 0 is 0.
     gap = 0.0
     if a > 0.0:
         gap += a * (np.log(a) + wrong)
@@ -515,6 +543,7 @@ def _certify(p: Problem, s: State, flat: bool) -> tuple[float, float]:
     gap = 0.0
     losses = 0.0
     penalty = 0.0
+    # The penalty is 1/2 sum_t v_t'w_t. Without steps so far (`flat`) all margins are 0.
     for t in range(len(n_active)):
         _enter(p, V, total, w, rest, t)
         for j in range(V.shape[1]):
