@@ -221,7 +221,8 @@ def expand(
             shift -= two
             code = window >> shift
             if buckets:
-                bucket, sign = _hashed(p, k, np.int64(code), buckets)  # type: ignore[arg-type]
+                number: Any = np.int64(code)
+                bucket, sign = _hashed(p, k, number, buckets)
                 columns[count] = bucket
                 values[count] = sign * factor * level[k]
             else:

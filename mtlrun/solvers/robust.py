@@ -279,7 +279,7 @@ class _BacktrackingRun(ProximalRun):
     @staticmethod
     def _value(penalty: Penalty, W: Array) -> float:
         if isinstance(penalty, TraceNorm):
-            # With the vectors, which the public implementation computes and does not use.
+            # The public implementation computes the vectors too, and does not use them.
             _, sigma, _ = np.linalg.svd(W, full_matrices=False)
             return penalty.alpha * float(sigma.sum())
         return penalty.value(W)
@@ -890,7 +890,8 @@ def _until_rule(
         done = run.printed or run.violation <= _FEASIBILITY
         if crit <= eps and done and (run.may_be_zero or run.parts.any()):
             converged = True
-            message = f"rule (25): {crit:.2e} <= eps {eps:g}; relative violation {run.violation:.2e}"
+            violation = f"relative violation {run.violation:.2e}"
+            message = f"rule (25): {crit:.2e} <= eps {eps:g}; {violation}"
             break
         if callback is not None and callback(it, objective[-1], np.nan):
             message = "stopped by the callback"
@@ -903,7 +904,10 @@ def _until_rule(
     if converged and not run.printed and gap is not None and gap > _FAR:
         converged = False
         info[BADLY_SCALED] = True
-        message = f"rule (25) holds where the relative duality gap is {gap:.1e}: steps are short, X is badly scaled"
+        message = (
+            f"rule (25) holds where the relative duality gap is {gap:.1e}: steps are "
+            "short, X is badly scaled"
+        )
     return SolverResult(
         parts=run.parts,
         intercept=run.intercept(run.parts.sum(axis=0), run.b),
@@ -920,18 +924,15 @@ def _until_rule(
 def _until_gap(run: _LadmIteration, eps: float, tracker: Tracker) -> SolverResult:
     if run.constrained:
         raise ValueError(
-            "stop='gap' needs the penalized objective: the constrained one has no certificate"
+            "stop='gap' needs the penalized objective: the constrained one has no "
+            "certificate"
         )
     slow = _slow_change(run, eps)
     for it in range(1, tracker.max_iter + 1):
         before = run.parts
         run.step()
-        if tracker.due(it) and tracker.check(
-            it,
-            run.objective(),
-            run.dual(),
-            (run.parts, run.b),
-        ):
+        point = run.parts, run.b
+        if tracker.due(it) and tracker.check(it, run.objective(), run.dual(), point):
             break
         change = max(relative_changes(run.parts, before, least=_TINY))
         if change <= eps and run.violation <= _FEASIBILITY:
@@ -988,13 +989,12 @@ def _check_options(
     printed = variant in ("paper", "paper-past-zero")
     if printed and not isinstance(loss, SquaredLoss | SquaredHingeLoss):
         raise ValueError(
-            f"the paper's LADM has the squared or the squared hinge loss, not {type(loss).__name__}"
+            "the paper's LADM has the squared or the squared hinge loss, not "
+            f"{type(loss).__name__}"
         )
-    if (
-        (printed or variant == "sequential")
-        and fit_intercept
-        and not isinstance(loss, SquaredLoss)
-    ):
+    squared_only = printed or variant == "sequential"
+    if squared_only and fit_intercept and not isinstance(loss, SquaredLoss):
         raise ValueError(
-            f"variant={variant!r} has intercepts with the squared loss only; use variant='accelerated'"
+            f"variant={variant!r} has intercepts with the squared loss only; use "
+            "variant='accelerated'"
         )

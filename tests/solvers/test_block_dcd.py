@@ -465,8 +465,19 @@ for options in ({}, {"hash_bits": 5}):
     transformer = WeightedDegree(degree=2, **options).fit(words)
     data = TaskData.from_stacked(transformer.transform(words), y, task)
     for X in (data.X, data.X.toarray(), transformer.design(words)):
-        for loss, form in (("hinge", "block"), ("hinge", "example"), ("squared_hinge", "block"), ("logistic", "block")):
-            result = solve_block_dcd(data.with_design(X), coupling, loss=loss, form=form, tol=1e-4)
+        for loss, form in (
+            ("hinge", "block"),
+            ("hinge", "example"),
+            ("squared_hinge", "block"),
+            ("logistic", "block"),
+        ):
+            result = solve_block_dcd(
+                data.with_design(X),
+                coupling,
+                loss=loss,
+                form=form,
+                tol=1e-4,
+            )
             print(loss, form, result.converged, f"{result.objective[-1]:.8f}")
 """
     environment = {

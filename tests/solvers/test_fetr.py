@@ -136,7 +136,7 @@ def test_the_shared_solution_equals_the_ragged_one_on_repeated_rows():
     assert solve_cg(repeated, tol=1e-12).n_iter <= 2
 
 
-def test_the_papers_step_contracts_at_the_theoretical_rate_and_the_full_gradient_diverges():
+def test_the_papers_step_contracts_at_the_theoretical_rate_unlike_the_full_gradient():
     system = make_system("ragged", rho=0.2)
     for low, high in (system.spectrum, box_spectrum(system, 0.3, 3.0)):
         exact = solve_closed(system).W

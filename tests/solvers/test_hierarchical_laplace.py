@@ -84,7 +84,7 @@ def test_the_gradient_matches_finite_differences(layout, random):
     assert_allclose(at.G, numeric, atol=1e-6 * np.abs(numeric).max())
 
 
-def test_a_matrix_and_its_diagonal_have_the_same_value_and_a_zero_variance_adds_nothing():
+def test_a_matrix_and_its_diagonal_have_the_same_value_and_zero_variances_add_nothing():
     m = criterion("ragged", [0, 1, 2])
     mu, theta = np.array([0.5, -1.0, 0.3]), np.array([0.7, 0.0, 2.0])
     a, b = m(mu, theta), m(mu, np.diag(theta))

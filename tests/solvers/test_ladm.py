@@ -66,7 +66,7 @@ def test_as_printed_it_moves_if_the_condition_fails():
         assert result.W.any() == moves
 
 
-def test_with_more_rows_than_features_the_printed_algorithm_is_least_squares_for_any_lam():
+def test_with_more_rows_than_features_the_printed_algorithm_is_least_squares():
     data = problem(60, T=2)
     ols = np.linalg.lstsq(data.X, data.Y, rcond=None)[0]
     for lam in (0.4, 0.7, 1.5):
@@ -196,7 +196,7 @@ def test_decreasing_mu_certifies_the_optimum_of_losses_for_labels(
     assert result.objective[-1] == pytest.approx(best.objective[-1], rel=1.1e-4)
 
 
-def test_accelerated_mu_decreases_like_one_over_the_iterations_but_not_without_curvature(
+def test_accelerated_mu_decreases_like_one_over_the_iterations_with_curvature(
     small,
 ):
     data, loss = problem(60), SquaredLoss(3.0)

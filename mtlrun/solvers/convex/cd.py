@@ -303,8 +303,8 @@ def _epochs(
             curvature = G[j, j]
             if curvature <= 0.0:
                 continue
-            # In row w alone, the objective is curvature/2 |w|^2 - <move, w> + alpha |w|:
-            # the minimizer is move, shortened by alpha, over the curvature.
+            # In row w alone, the objective is curvature/2 |w|^2 - <move, w> + alpha
+            # |w|: the minimizer is move, shortened by alpha, over the curvature.
             square = 0.0
             for t in range(T):
                 move[t] = Q[j, t] + curvature * W[j, t]

@@ -1,4 +1,4 @@
-"""Accelerated proximal gradient descent (FISTA) for smooth losses and sums of penalties.
+"""Accelerated proximal gradient descent (FISTA): smooth losses and sums of penalties.
 
 The objective is::
 

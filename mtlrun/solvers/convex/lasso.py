@@ -157,7 +157,7 @@ def solve_block_cd(
     energy = loss.scale * float(design.energy.sum())
     null = null_objective(data, loss)
     tracker = Tracker(tol, max_iter, callback, null=null)
-    # The iteration is for a loss of scale 1; objectives are scaled back for the tracker.
+    # The iteration is for a loss of scale 1; the tracker gets objectives scaled back.
     iteration = _LassoIteration(
         design,
         W,
@@ -633,8 +633,8 @@ class _LassoIteration:
         """
         norms = self.design.norms
         # How far the dual point is from the constraint |a_j'theta| <= 1 of a feature.
-        # The dual optimum is within sqrt(2 gap) / alpha of it: features whose constraint
-        # is farther away are zero in every solution (the gap safe sphere).
+        # The dual optimum is within sqrt(2 gap) / alpha of it: features whose
+        # constraint is farther away are zero in every solution (the gap safe sphere).
         with np.errstate(divide="ignore", invalid="ignore"):
             slack = 1.0 - shrink * tightness
             distance = np.where(norms > 0, slack / norms, np.inf)
@@ -642,7 +642,7 @@ class _LassoIteration:
         radius = np.sqrt(2.0 * gap) / self.alpha
         possible = np.flatnonzero(distance <= radius)
         n_used = int(used.sum())
-        # The set at most doubles, and grows by little when few constraints are violated.
+        # The set at most doubles, and grows little when few constraints are violated.
         n_waiting = int(np.sum(tightness[~used] > 1.0))
         size = max(_FIRST, n_used + min(n_used, 2 * n_waiting))
         if len(possible) <= size:

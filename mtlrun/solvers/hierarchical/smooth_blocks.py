@@ -416,7 +416,7 @@ class FeatureBlock:
         self.solved_gram = gram
         logdet = float(np.log(self.noise).sum())
         if n_active:
-            # Woodbury: B^-1 = W - W F S M^-1 S F' W for M = I + S F'WF S, W = 1 / noise.
+            # Woodbury: B^-1 = W - W F S M^-1 S F'W for M = I + S F'WF S, W = 1 / noise.
             s = scale[active]
             M = s[:, None] * gram[np.ix_(active, active)] * s
             M[np.diag_indices(n_active)] += 1.0

@@ -307,7 +307,7 @@ class _VarianceSearch:
         return self._value
 
     def _evaluate_all(self, theta: Array) -> Any:
-        """Return F with the derivatives of all parts, those without variance included."""
+        """Return F with the derivatives of all parts, even those without variance."""
         value = self._value
         is_current = value is not None and np.array_equal(value.theta, theta)
         if not is_current or np.isnan(value.gradient).any():
@@ -497,7 +497,9 @@ class _VarianceSearch:
         return is_better
 
     def _try(self, theta: Array) -> bool:
-        """Search from theta, with other curves than the best point; return if better."""
+        """Search from theta, with other curves than the best point; return whether the
+        end is better.
+        """
         self._is_unsettled = False
         # Another search with these curves has converged above the best point. It moved
         # the linear parts, too, wherever they started.

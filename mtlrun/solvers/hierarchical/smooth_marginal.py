@@ -291,7 +291,10 @@ class SmoothMarginal:
         return inverse * s, float(logdet)
 
     def _first_order(self, solution: SmoothSolution, GU: Array) -> tuple[Array, Array]:
-        """Return tr(P V_i) and a'V_i a for all parts; GU are the first m rows of G U."""
+        """Return tr(P V_i) and a'V_i a for all parts.
+
+        GU are the first m rows of G U.
+        """
         m = solution.m
         groups = solution.groups
         G = solution.G

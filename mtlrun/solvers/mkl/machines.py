@@ -92,9 +92,9 @@ def ascend(
     worst = -np.inf
     steps = 0
     while steps < max_steps:
-        # A pair (i, j) moves along dual_i + s, dual_j - s, which keeps the sum. i has the
-        # largest gradient of the variables that can grow; the difference to the
-        # smallest one of those that can fall is the violation.
+        # A pair (i, j) moves along dual_i + s, dual_j - s, which keeps the sum. i has
+        # the largest gradient of the variables that can grow; its difference to the
+        # smallest gradient of variables that can fall is the violation.
         i = -1
         best = -np.inf
         worst = np.inf

@@ -499,7 +499,8 @@ def reduce_pencil(A: Array, B: Array) -> tuple[Array, Array]:
     L, info = dpotrf(B.T, lower=1, clean=0)
     if info != 0:
         raise LinAlgError(
-            f"the matrix is not positive definite: pivot {info} of its Cholesky factor vanishes"
+            f"the matrix is not positive definite: pivot {info} of its Cholesky factor "
+            "vanishes"
         )
     M, _ = dsygst(A, L, lower=1, overwrite_a=1)
     return L, M

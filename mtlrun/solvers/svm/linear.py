@@ -345,7 +345,8 @@ def solve_block_dcd(
     check_problem(data, coupling, loss, C)
     if form not in ("block", "example") or step not in ("exact", "printed"):
         raise ValueError(
-            f"form must be 'block' or 'example', step 'exact' or 'printed', got {form!r} and {step!r}"
+            "form must be 'block' or 'example', step 'exact' or 'printed', got "
+            f"{form!r} and {step!r}"
         )
     if fast is None:
         fast = (form, step) == ("block", "exact")

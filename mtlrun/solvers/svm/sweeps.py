@@ -144,8 +144,8 @@ def _logistic_step(alpha: float, cap: float, z: float, q: float) -> float:
 
     The function is u + z + q (cap / (1 + exp(-u)) - alpha).
     """
-    # The function increases in u, and the fraction lies in (0, cap): the root is between
-    # the values of u for both ends.
+    # The function increases in u, and the fraction lies in (0, cap): the root is
+    # between the values of u for both ends.
     low = -z - q * (cap - alpha)
     high = -z + q * alpha
     # Start at the u of the present alpha, which is the root after convergence.
