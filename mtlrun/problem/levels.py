@@ -95,20 +95,32 @@ class ShrunkenLevels:
         center = weights @ X / weights.sum()
         X = X - center
         weighted_X = weights[:, np.newaxis] * X
-        x_means = np.add.reduceat(weighted_X, starts, axis=0) / sizes[:, np.newaxis]
+        x_sums = np.add.reduceat(weighted_X, starts, axis=0)
+        x_means = x_sums / sizes[:, np.newaxis]
         y_means = data.sum_by_task(weights * data.targets) / sizes
         data = data.with_design(X)
         mean, ratio = _estimate(data, weights, sizes, x_means, y_means)
+        # theta_t of the module docstring
         shares = 1 - np.sqrt(ratio / (sizes + ratio))
-        shift = data.spread(shares)[:, np.newaxis]
-        rows = np.repeat(np.arange(data.n_tasks), data.sizes)
-        targets = data.targets - mean - data.spread(shares * (y_means - mean))
-        reduced = data.with_design(X - shift * x_means[rows]).with_targets(targets)
-        return cls(reduced, mean, ratio, sizes, x_means, y_means, center)
+        task_of_row = np.repeat(np.arange(data.n_tasks), data.sizes)
+        x_shift = data.spread(shares)[:, np.newaxis] * x_means[task_of_row]
+        y_shift = data.spread(shares * (y_means - mean))
+        targets = data.targets - mean - y_shift
+        reduced = data.with_design(X - x_shift).with_targets(targets)
+        return cls(
+            data=reduced,
+            mean=mean,
+            ratio=ratio,
+            sizes=sizes,
+            x_means=x_means,
+            y_means=y_means,
+            center=center,
+        )
 
     def intercepts(self, W: Array) -> Array:
         """Return the intercepts (T,), at zero columns, for coefficients W (d, T)."""
-        residual_means = self.y_means - self.mean - np.sum(self.x_means.T * W, axis=0)
+        predicted_means = np.sum(self.x_means.T * W, axis=0)
+        residual_means = self.y_means - self.mean - predicted_means
         shares = self.sizes / (self.sizes + self.ratio)
         return self.mean + shares * residual_means - self.center @ W
 
@@ -119,7 +131,8 @@ class ShrunkenLevels:
         row.
         """
         levels = intercepts + self.center @ W
-        return self.ratio / 2 * float(np.sum((levels - self.mean) ** 2))
+        squares = (levels - self.mean) ** 2
+        return self.ratio / 2 * float(np.sum(squares))
 
 
 def _estimate(
@@ -136,14 +149,17 @@ def _estimate(
     # A row of weight k counts as k rows, as in the loss of the penalized models.
     n = float(sizes.sum())
     features = np.asarray(data.X)
-    if n - data.n_tasks < MIN_ROWS_PER_COLUMN * features.shape[1]:
+    n_features = features.shape[1]
+    if n - data.n_tasks < MIN_ROWS_PER_COLUMN * n_features:
+        # Too few rows for slopes: only the level is common to all tasks.
         features = features[:, :0]
         x_means = x_means[:, :0]
-    rows = np.repeat(np.arange(data.n_tasks), data.sizes)
+    task_of_row = np.repeat(np.arange(data.n_tasks), data.sizes)
     columns = np.column_stack([features, data.targets - offset])
     means = np.column_stack([x_means, y_means])
-    centered = columns - means[rows]
-    within = centered.T @ (weights[:, np.newaxis] * centered)
+    centered = columns - means[task_of_row]
+    weighted = weights[:, np.newaxis] * centered
+    within = centered.T @ weighted
     # The column of ones has no variation within tasks.
     within = np.pad(within, ((1, 0), (1, 0)))
     means = np.column_stack([np.ones(data.n_tasks), means])
@@ -151,31 +167,40 @@ def _estimate(
     def criterion(log_ratio: float) -> tuple[float, float]:
         """Return minus twice the restricted log likelihood, and the mean level."""
         ratio = np.exp(log_ratio)
+        # [1 x y]' V^-1 [1 x y]: all variation within tasks, and between tasks as much
+        # as the levels leave to the coefficients.
         counts = sizes * ratio / (sizes + ratio)
-        moments = within + means.T @ (counts[:, np.newaxis] * means)
-        values, vectors = np.linalg.eigh(moments[:-1, :-1])
+        between = means.T @ (counts[:, np.newaxis] * means)
+        moments = within + between
+        gram = moments[:-1, :-1]
+        cross = moments[:-1, -1]
+        square = moments[-1, -1]
+        values, vectors = np.linalg.eigh(gram)
         kept = values > RANK_TOL * values[-1]
-        scores = vectors[:, kept].T @ moments[:-1, -1]
-        rss = moments[-1, -1] - float(np.sum(scores**2 / values[kept]))
-        rss = max(rss, RANK_TOL * moments[-1, -1], np.finfo(float).tiny)
-        n_free = max(n - int(kept.sum()), 1.0)
-        deviance = (
-            float(np.sum(np.log1p(sizes / ratio)))
-            + float(np.sum(np.log(values[kept])))
-            + n_free * np.log(rss)
-        )
-        coefficients = vectors[:, kept] @ (scores / values[kept])
+        values = values[kept]
+        vectors = vectors[:, kept]
+        scores = vectors.T @ cross
+        # Generalized least squares in the eigenbasis; rounding must not make the
+        # residual squares vanish.
+        rss = square - float(np.sum(scores**2 / values))
+        rss = max(rss, RANK_TOL * square, np.finfo(float).tiny)
+        n_free = max(n - len(values), 1.0)
+        logdet_levels = float(np.sum(np.log1p(sizes / ratio)))
+        logdet_gram = float(np.sum(np.log(values)))
+        deviance = logdet_levels + logdet_gram + n_free * np.log(rss)
+        coefficients = vectors @ (scores / values)
         return deviance, float(coefficients[0])
 
     grid = np.linspace(MIN_LOG_RATIO, MAX_LOG_RATIO, N_RATIOS)
     best = int(np.argmin([criterion(value)[0] for value in grid]))
     # The criterion can have several minima: the search stays next to the best value.
-    neighbors = (grid[max(best - 1, 0)], grid[min(best + 1, N_RATIOS - 1)])
+    low = grid[max(best - 1, 0)]
+    high = grid[min(best + 1, N_RATIOS - 1)]
     refined = minimize_scalar(
         lambda log_ratio: criterion(log_ratio)[0],
-        bounds=neighbors,
+        bounds=(low, high),
         method="bounded",
         options={"xatol": LOG_RATIO_TOL},
     )
-    mean = offset + criterion(refined.x)[1]
-    return mean, float(np.exp(refined.x))
+    _, level = criterion(refined.x)
+    return offset + level, float(np.exp(refined.x))

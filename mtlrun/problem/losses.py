@@ -105,10 +105,12 @@ class Loss(ABC):
         It is inf outside the domain. An entry of weight 0 has the domain {0}.
         """
         if weights is None:
-            return float(np.sum(self.conjugate_values(theta, y, 1.0)))
+            values = self.conjugate_values(theta, y, 1.0)
+            return float(np.sum(values))
         w = np.broadcast_to(weights, theta.shape)
         if w.all():
-            return float(np.sum(self.conjugate_values(theta, y, w)))
+            values = self.conjugate_values(theta, y, w)
+            return float(np.sum(values))
         used = w > 0
         if np.any(theta[~used] != 0):
             return float("inf")
@@ -172,12 +174,14 @@ class SquaredLoss(Loss):
         return self.scale * (z - y)
 
     def second_derivative(self, z: Array, y: Array) -> Array:
-        return np.full(np.broadcast_shapes(np.shape(z), np.shape(y)), self.scale)
+        shape = np.broadcast_shapes(np.shape(z), np.shape(y))
+        return np.full(shape, self.scale)
 
     def conjugate_values(self, theta: Array, y: Array, w: Array | float) -> Array:
         return theta * y + np.square(theta) / (2.0 * self.scale * w)
 
     def prox_step(self, z: Array, y: Array, t: Array | float) -> Array:
+        # The mean of z and y, with the weights 1 and t scale.
         return (z + t * self.scale * y) / (1.0 + t * self.scale)
 
 
@@ -203,9 +207,12 @@ class LogisticLoss(Loss):
         return self.scale * p * (1.0 - p)
 
     def conjugate_values(self, theta: Array, y: Array, w: Array | float) -> Array:
+        # bound (a log a + (1 - a) log(1 - a)) for a = -y theta / bound in [0, 1]
         bound = self.scale * w
         a = -y * theta / bound
-        inside = (a >= -_DOMAIN_TOLERANCE) & (a <= 1.0 + _DOMAIN_TOLERANCE)
+        is_above = a >= -_DOMAIN_TOLERANCE
+        is_below = a <= 1.0 + _DOMAIN_TOLERANCE
+        inside = is_above & is_below
         a = np.clip(a, 0.0, 1.0)
         negative_entropy = xlogy(a, a) + xlogy(1.0 - a, 1.0 - a)
         return np.where(inside, bound * negative_entropy, np.inf)
@@ -217,13 +224,14 @@ class LogisticLoss(Loss):
         m = y * z
         top = np.broadcast_to(self.scale * t, m.shape)
         u = np.maximum(0.0, m)
+        rounding = 1e-15 * np.abs(m)
         for _ in range(200):
             p = expit(-u)
             slope = 1.0 + top * p * (1.0 - p)
             move = (m - u + top * p) / slope
             u = u + move
             # Steps converge quadratically: the next one would be rounding.
-            tolerance = 1e-10 * (1.0 + np.abs(u)) + 1e-15 * np.abs(m)
+            tolerance = 1e-10 * (1.0 + np.abs(u)) + rounding
             if np.all(np.abs(move) <= tolerance):
                 break
         return np.where(top > 0, y * u, z)
@@ -241,15 +249,19 @@ class SquaredHingeLoss(Loss):
         return self.scale
 
     def values(self, z: Array, y: Array) -> Array:
-        return 0.5 * self.scale * np.square(np.maximum(0.0, 1.0 - y * z))
+        violation = np.maximum(0.0, 1.0 - y * z)
+        return 0.5 * self.scale * np.square(violation)
 
     def derivative(self, z: Array, y: Array) -> Array:
-        return -self.scale * y * np.maximum(0.0, 1.0 - y * z)
+        violation = np.maximum(0.0, 1.0 - y * z)
+        return -self.scale * y * violation
 
     def second_derivative(self, z: Array, y: Array) -> Array:
-        return np.where(y * z < 1.0, self.scale, 0.0)
+        is_violated = y * z < 1.0
+        return np.where(is_violated, self.scale, 0.0)
 
     def conjugate_values(self, theta: Array, y: Array, w: Array | float) -> Array:
+        # a^2 / (2 scale w) - a for a = -y theta >= 0
         a = -y * theta
         inside = a >= -_DOMAIN_TOLERANCE * self.scale * w
         a = np.maximum(a, 0.0)
@@ -276,21 +288,26 @@ class HingeLoss(Loss):
         return float("inf")
 
     def values(self, z: Array, y: Array) -> Array:
-        return self.scale * np.maximum(0.0, 1.0 - y * z)
+        violation = np.maximum(0.0, 1.0 - y * z)
+        return self.scale * violation
 
     def derivative(self, z: Array, y: Array) -> Array:
-        return np.where(y * z < 1.0, -self.scale * y, 0.0)
+        is_violated = y * z < 1.0
+        return np.where(is_violated, -self.scale * y, 0.0)
 
     def second_derivative(self, z: Array, y: Array) -> Array:
-        return np.zeros(np.broadcast_shapes(np.shape(z), np.shape(y)))
+        shape = np.broadcast_shapes(np.shape(z), np.shape(y))
+        return np.zeros(shape)
 
     def conjugate_values(self, theta: Array, y: Array, w: Array | float) -> Array:
+        # -a for a = -y theta in [0, scale w]
         bound = self.scale * w
         a = -y * theta
         is_above = a >= -_DOMAIN_TOLERANCE * bound
         is_below = a <= bound * (1.0 + _DOMAIN_TOLERANCE)
         inside = is_above & is_below
-        return np.where(inside, -np.clip(a, 0.0, bound), np.inf)
+        a = np.clip(a, 0.0, bound)
+        return np.where(inside, -a, np.inf)
 
     def prox_step(self, z: Array, y: Array, t: Array | float) -> Array:
         move = np.clip(1.0 - y * z, 0.0, t * self.scale)
@@ -355,7 +372,8 @@ def is_dust(squares: Array, totals: Array, *, sums: bool = False) -> Array:
     The parameters are as in `is_graded`.
     """
     dust = _DUST_OF_SUMS if sums else _DUST
-    return np.asarray(squares <= dust**2 * totals)
+    least = dust**2 * totals
+    return np.asarray(squares <= least)
 
 
 def right_singular(A: Array, sizes: Array) -> tuple[Array, Array]:
@@ -374,19 +392,21 @@ def right_singular(A: Array, sizes: Array) -> tuple[Array, Array]:
     sizes : ndarray of shape (d,)
         Norms of the columns before centering: noise is relative to them.
     """
+    # LAPACK's routine is for columns and rows with entries.
     used = np.flatnonzero(A.any(axis=0))
-    if len(used) < A.shape[1]:  # LAPACK's routine is for columns and rows with entries
-        squares, V = (
-            right_singular(A[:, used], sizes[used])
-            if len(used)
-            else (np.zeros(1), np.zeros((0, 1)))
-        )
+    if len(used) < A.shape[1]:
+        squares = np.zeros(1)
+        V = np.zeros((0, 1))
+        if len(used):
+            squares, V = right_singular(A[:, used], sizes[used])
         vectors = np.zeros((A.shape[1], V.shape[1]))
         vectors[used] = V
         return squares, vectors
-    A = A[A.any(axis=1)]
+    has_entries = A.any(axis=1)
+    A = A[has_entries]
     n, d = A.shape
-    if n >= d:  # columns of any scale
+    if n >= d:
+        # Columns of any scale.
         values, _, V, work, _, info = dgejsv(
             np.asfortranarray(A),
             joba=0,
@@ -395,7 +415,8 @@ def right_singular(A: Array, sizes: Array) -> tuple[Array, Array]:
             jobt=1,
             jobp=1,
         )
-    else:  # rows of any scale
+    else:
+        # Rows of any scale.
         values, V, _, work, _, info = dgejsv(
             np.asfortranarray(A.T),
             joba=2,
@@ -408,9 +429,12 @@ def right_singular(A: Array, sizes: Array) -> tuple[Array, Array]:
         raise ArithmeticError(
             f"the singular values of a {A.shape} design could not be computed"
         )
+    # The routine scales the matrix where singular values would overflow.
     values = values * (work[0] / work[1])
-    kept = values > _NOISE * _EPS * max(n, d) * (sizes @ np.abs(V))
+    combined_sizes = sizes @ np.abs(V)
+    kept = values > _NOISE * _EPS * max(n, d) * combined_sizes
     kept[0] = True
-    return np.ascontiguousarray(np.square(values[kept])[::-1]), np.ascontiguousarray(
-        V[:, kept][:, ::-1]
-    )
+    # LAPACK's values are in descending order.
+    squares = np.square(values[kept])[::-1]
+    vectors = V[:, kept][:, ::-1]
+    return np.ascontiguousarray(squares), np.ascontiguousarray(vectors)

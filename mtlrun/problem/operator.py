@@ -95,9 +95,8 @@ class TaskOperator:
         """
         if self._uniform(weights):
             return _gram(self.data.X, weights, self.shift)
-        return np.stack(
-            [_gram(*self._design(t, weights)) for t in range(self.data.n_tasks)]
-        )
+        tasks = range(self.data.n_tasks)
+        return np.stack([_gram(*self._design(t, weights)) for t in tasks])
 
     def outer_gram(self, weights: Array | None = None) -> Array:
         """Return diag(sqrt(weights)) X X' diag(sqrt(weights)), shape (n, n).
@@ -124,6 +123,7 @@ class TaskOperator:
                 weighted_X = w[:, None] * X
             squares = np.einsum("ij,ij->j", X, weighted_X)
         if self.shift is not None:
+            # sum w (x - m)^2 = sum w x^2 - m^2 sum w for the weighted mean m
             squares = squares - w.sum() * np.square(self.shift)
         return np.maximum(squares, 0.0)
 
@@ -149,9 +149,8 @@ class TaskOperator:
             weights = weights.max(axis=1)
         if self._uniform(weights):
             return _design_norm(self.data.X, weights, self.shift)
-        return max(
-            _design_norm(*self._design(t, weights)) for t in range(self.data.n_tasks)
-        )
+        tasks = range(self.data.n_tasks)
+        return max(_design_norm(*self._design(t, weights)) for t in tasks)
 
     # -------------------------------------------------------------- products by layout
 
@@ -163,7 +162,8 @@ class TaskOperator:
             return self._block_design @ W.ravel()
         if self._batch is not None:
             padded, positions = self._batch
-            return np.matmul(padded, W.T[:, :, None]).reshape(-1)[positions]
+            products = np.matmul(padded, W.T[:, :, None])
+            return products.reshape(-1)[positions]
         out = np.empty(data.n_rows)
         columns = np.ascontiguousarray(W.T)
         for t, (a, b) in enumerate(self._ranges):
@@ -175,12 +175,15 @@ class TaskOperator:
         if data.shared:
             return data.X.T @ field
         if data.sparse:
-            return (self._block_design.T @ field).reshape(data.n_features, data.n_tasks)
+            products = self._block_design.T @ field
+            return products.reshape(data.n_features, data.n_tasks)
         if self._batch is not None:
             padded, positions = self._batch
-            rows = np.zeros(padded.shape[0] * padded.shape[1])
-            rows[positions] = field
-            return np.matmul(rows.reshape(len(padded), 1, -1), padded)[:, 0].T
+            n_tasks, longest, _ = padded.shape
+            padded_field = np.zeros(n_tasks * longest)
+            padded_field[positions] = field
+            products = np.matmul(padded_field.reshape(n_tasks, 1, longest), padded)
+            return products[:, 0].T
         out = np.empty((data.n_tasks, data.n_features))
         for t, (a, b) in enumerate(self._ranges):
             np.dot(field[a:b], data.X[a:b], out=out[t])
@@ -188,9 +191,12 @@ class TaskOperator:
 
     @cached_property
     def _ranges(self) -> list[tuple[int, int]]:
+        """First and last position of the rows of each task, the last one excluded."""
         offsets = self.data.offsets
         assert offsets is not None
-        return list(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True))
+        starts = offsets[:-1].tolist()
+        stops = offsets[1:].tolist()
+        return list(zip(starts, stops, strict=True))
 
     @cached_property
     def _batch(self) -> tuple[Array, Array] | None:
@@ -208,8 +214,9 @@ class TaskOperator:
         if has_much_padding or n_numbers > _BATCH_ENTRIES * data.n_tasks:
             return None
         starts = np.array([a for a, _ in self._ranges])
-        offsets = np.arange(data.n_tasks) * longest - starts
-        positions = np.arange(data.n_rows) + np.repeat(offsets, sizes)
+        # Row i of task t moves from starts[t] + i to t * longest + i.
+        moves = np.arange(data.n_tasks) * longest - starts
+        positions = np.arange(data.n_rows) + np.repeat(moves, sizes)
         padded = np.zeros((entries, data.n_features))
         padded[positions] = data.X
         return padded.reshape(data.n_tasks, -1, data.n_features), positions
@@ -221,12 +228,15 @@ class TaskOperator:
         It shares the values of X. Its column numbers may exceed 32 bits.
         """
         X = self.data.X
+        n_rows, n_features = X.shape
         n_tasks = self.data.n_tasks
         task_of_row = np.repeat(np.arange(n_tasks), self.data.sizes)
-        task_of_entry = np.repeat(task_of_row, np.diff(X.indptr))
+        entries_per_row = np.diff(X.indptr)
+        task_of_entry = np.repeat(task_of_row, entries_per_row)
+        # Entry (j, t) of W is at j * T + t.
         columns = X.indices.astype(np.int64) * n_tasks + task_of_entry
         indptr = X.indptr.astype(np.int64)
-        shape = (X.shape[0], X.shape[1] * n_tasks)
+        shape = (n_rows, n_features * n_tasks)
         return sp.csr_array((X.data, columns, indptr), shape=shape)
 
     # -------------------------------------------------------------- designs one by one
@@ -259,6 +269,7 @@ class TaskOperator:
 
 def _gram(X: Design, w: Array | None, m: Array | None) -> Array:
     """Return (X - 1 m')' diag(w) (X - 1 m')."""
+    # No name for the weighted copy of X, which can be large: it goes at once.
     if w is None:
         G = dense(X.T @ X)
     elif is_sparse(X):
@@ -268,6 +279,7 @@ def _gram(X: Design, w: Array | None, m: Array | None) -> Array:
     if m is not None:
         if w is None:
             w = np.ones(X.shape[0])
+        # X'WX - X'w m' - m w'X + (sum w) m m'
         cross = np.outer(X.T @ w, m)
         G = G - cross - cross.T + float(w.sum()) * np.outer(m, m)
     return G
@@ -294,7 +306,12 @@ def _design_norm(X: Design, w: Array | None, m: Array | None) -> float:
     else:
         G = _outer(X, w, m)
     last = G.shape[0] - 1
-    top = scipy.linalg.eigh(G, eigvals_only=True, subset_by_index=[last, last])[0]
+    largest_only = scipy.linalg.eigh(
+        G,
+        eigvals_only=True,
+        subset_by_index=[last, last],
+    )
+    top = largest_only[0]
     return float(np.sqrt(max(top, 0.0)))
 
 
@@ -331,7 +348,8 @@ def _lanczos_norm(X: Design, w: Array | None, m: Array | None) -> float:
         raise ArithmeticError(
             f"the norm of a {X.shape} design could not be computed: {error}"
         ) from error
-    return float(np.sqrt(max(top, 0.0))) * (1.0 + _LANCZOS_MARGIN)
+    norm = float(np.sqrt(max(top, 0.0)))
+    return norm * (1.0 + _LANCZOS_MARGIN)
 
 
 # ---------------------------------- conjugate gradients for many right-hand sides
@@ -416,8 +434,14 @@ def conjugate_gradients(
         before = np.where(product > 0, product, 1.0)
         is_open = np.linalg.norm(R, axis=0) > target
     R = right - apply(X)
-    accurate = np.linalg.norm(R, axis=0) <= 10.0 * target
-    return ConjugateSolution(X, R, iteration, bool(accurate.all()))
+    # Some room for the difference between the recursion and the true residual.
+    is_accurate = np.linalg.norm(R, axis=0) <= 10.0 * target
+    return ConjugateSolution(
+        X,
+        residual=R,
+        n_iter=iteration,
+        converged=bool(is_accurate.all()),
+    )
 
 
 def _columns(A: Array, B: Array) -> Array:

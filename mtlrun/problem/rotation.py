@@ -73,12 +73,11 @@ class Rotation(Quadratic):
         if self.squares.shape[1] > 1:
             n_rows = self.data.sizes
         full_rank = np.minimum(n_rows - self.fit_intercept, self.data.n_features)
-        lost = self.rank < full_rank
-        return bool(
-            np.any(
-                (lost | (least * CONDITION <= self.squares.max(axis=0))) & ~self._graded
-            )
-        )
+        has_lost_directions = self.rank < full_rank
+        is_ill_conditioned = least * CONDITION <= self.squares.max(axis=0)
+        # Decompositions of graded designs are accurate in any case.
+        is_doubtful = (has_lost_directions | is_ill_conditioned) & ~self._graded
+        return bool(np.any(is_doubtful))
 
     @property
     def graded(self) -> bool:
@@ -86,9 +85,9 @@ class Rotation(Quadratic):
 
     @cached_property
     def explained(self) -> Array:
-        return np.minimum(
-            quotient(np.square(self.cross), self.squares).sum(axis=0), self.energy
-        )
+        by_coordinate = quotient(np.square(self.cross), self.squares)
+        # Rounding must not make the residual squares negative.
+        return np.minimum(by_coordinate.sum(axis=0), self.energy)
 
     def belongs_to(self, data: TaskData, fit_intercept: bool) -> bool:
         """Whether `prepare` would make the same of these data."""
@@ -105,10 +104,12 @@ class Rotation(Quadratic):
         return self.squares * Q
 
     def slope(self, W: Array) -> Array:
-        return self.lift(self.cross - self.squares * self.rotate(W))
+        Q = self.rotate(W)
+        return self.lift(self.cross - self.squares * Q)
 
     def solve(self, Z: Array) -> Array:
-        return self.lift(quotient(self.rotate(Z), self.squares))
+        Q = quotient(self.rotate(Z), self.squares)
+        return self.lift(Q)
 
     def uncentred(self, W: Array, b: Array) -> Array:
         """Return intercepts of original designs, from intercepts of centered ones."""
@@ -144,7 +145,8 @@ class Rotation(Quadratic):
 
     def _dense_fits(self) -> bool:
         """Whether the rows may be made dense for an accurate decomposition."""
-        return memory.fits(_DENSE_COPIES * 8 * self.data.n_rows * self.data.n_features)
+        dense_bytes = 8 * self.data.n_rows * self.data.n_features
+        return memory.fits(_DENSE_COPIES * dense_bytes)
 
     def scores(self, Q: Array) -> Array:
         """Return predictions, a field, of coordinates Q for unweighted data.
@@ -192,7 +194,8 @@ class SharedRotation(Rotation):
             squares = np.diag(gram)
         self._graded = self._are_graded(squares) & self._dense_fits()
         if self._graded:
-            self._wide = False  # from now on the basis spans the features
+            # From now on the basis spans the features.
+            self._wide = False
             values, self._vectors = right_singular(*self._rows(0))
         else:
             values, vectors = scipy.linalg.eigh(
@@ -233,7 +236,8 @@ class SharedRotation(Rotation):
         s = np.sqrt(self.squares[:, 0])
         targets = quotient(self.cross, s[:, None])
         rest = np.sqrt(np.maximum(self.energy - self.explained, 0.0))
-        design = sp.csr_array(sp.vstack([sp.diags_array(s), sp.csr_array((1, len(s)))]))
+        zero_row = sp.csr_array((1, len(s)))
+        design = sp.csr_array(sp.vstack([sp.diags_array(s), zero_row]))
         return TaskData.from_matrix(
             design,
             np.vstack([targets, rest]),
@@ -255,9 +259,9 @@ class SharedRotation(Rotation):
         # squares are inexact, and the coordinates of which W is made are (I + E)^-1 V'W
         # = (2 - V'V) V'W up to the square of E.
         Q = self._coordinates(W)
-        return self.lift(
-            self.cross - self.squares * (2.0 * Q - self._coordinates(self.lift(Q)))
-        )
+        image = self._coordinates(self.lift(Q))
+        corrected = 2.0 * Q - image
+        return self.lift(self.cross - self.squares * corrected)
 
     def scores(self, Q: Array) -> Array:
         if self._wide:
@@ -294,9 +298,9 @@ class SharedRotation(Rotation):
         ).T
 
     def _coordinates(self, W: Array) -> Array:
-        return np.asarray(
-            self._vectors.T @ self._scaled(self.operator.forward(W)) / self._roots
-        )
+        """Return V'W = diag(1 / s) U'X W, without V."""
+        predictions = self._scaled(self.operator.forward(W))
+        return np.asarray(self._vectors.T @ predictions / self._roots)
 
     @property
     def _has_basis(self) -> bool:
@@ -305,20 +309,26 @@ class SharedRotation(Rotation):
 
     @property
     def _roots(self) -> Array:
-        return np.sqrt(np.maximum(self.squares, np.finfo(np.float64).tiny))
+        """Singular values s, not smaller than the smallest number."""
+        tiny = np.finfo(np.float64).tiny
+        return np.sqrt(np.maximum(self.squares, tiny))
 
     @property
     def _skewed(self) -> bool:
-        return bool(
-            self.squares[0, 0] * _ORTHONORMAL
-            < np.finfo(np.float64).eps * self.squares[-1, 0]
-        )
+        """Whether V from the rows would be far from orthonormal."""
+        eps = np.finfo(np.float64).eps
+        smallest = self.squares[0, 0]
+        largest = self.squares[-1, 0]
+        return bool(smallest * _ORTHONORMAL < eps * largest)
 
     def _project(self) -> None:
-        if not self._wide:
-            self.cross = self._vectors.T @ self.operator.adjoint(self._weighted_targets)
+        """Set V'X'y, which is diag(s) U'y where only U is there."""
+        if self._wide:
+            targets = self._scaled(self._moved.targets)
+            self.cross = self._roots * (self._vectors.T @ targets)
             return
-        self.cross = self._roots * (self._vectors.T @ self._scaled(self._moved.targets))
+        products = self.operator.adjoint(self._weighted_targets)
+        self.cross = self._vectors.T @ products
 
     def _scaled(self, field: Array) -> Array:
         """Return a field times the roots of the weights."""
@@ -348,27 +358,27 @@ class TaskRotation(Rotation):
         else:
             gram = self.operator.gram(data.weights)
             squares, self.bases = np.linalg.eigh(gram)
-            self._graded = (
-                self._are_graded(np.einsum("tii->ti", gram)) & self._dense_fits()
-            )
+            column_squares = np.einsum("tii->ti", gram)
+            self._graded = self._are_graded(column_squares) & self._dense_fits()
             for t in np.flatnonzero(self._graded):
-                squares[t], self.bases[t] = _padded(
-                    *right_singular(*self._rows(int(t))), size=data.n_features
-                )
-        top = squares.max(axis=1, initial=0.0)[:, None]
-        significant = squares > np.where(
-            self._graded[:, None], 0.0, ROUNDING * squares.shape[1] * top
-        )
+                values, V = right_singular(*self._rows(int(t)))
+                squares[t], self.bases[t] = _padded(values, V, data.n_features)
+        largest = squares.max(axis=1, initial=0.0)[:, None]
+        rounding = ROUNDING * squares.shape[1] * largest
+        # Decompositions of graded tasks have left out noise themselves.
+        threshold = np.where(self._graded[:, None], 0.0, rounding)
+        significant = squares > threshold
         self.squares = np.where(significant, squares, 0.0).T
-        self.cross = (
-            self.rotate(self.operator.adjoint(self._weighted_targets)) * significant.T
-        )
+        products = self.operator.adjoint(self._weighted_targets)
+        self.cross = self.rotate(products) * significant.T
 
     def rotate(self, W: Array) -> Array:
-        return np.matmul(W.T[:, None, :], self.bases)[:, 0, :].T
+        coordinates = np.matmul(W.T[:, None, :], self.bases)
+        return coordinates[:, 0, :].T
 
     def lift(self, Q: Array) -> Array:
-        return np.matmul(self.bases, Q.T[:, :, None])[:, :, 0].T
+        coefficients = np.matmul(self.bases, Q.T[:, :, None])
+        return coefficients[:, :, 0].T
 
     def _short_tasks(self, longest: int) -> tuple[Array, Array, Array]:
         """Decompose tasks with fewer rows than features one by one.
@@ -382,7 +392,8 @@ class TaskRotation(Rotation):
         graded = np.zeros(T, dtype=bool)
         for t in range(T):
             A, sizes = self._rows(t)
-            graded[t] = is_graded(np.einsum("ij,ij->j", A, A), np.square(sizes))
+            column_squares = np.einsum("ij,ij->j", A, A)
+            graded[t] = is_graded(column_squares, np.square(sizes))
             if graded[t]:
                 values, V = right_singular(A, sizes)
             else:
@@ -396,7 +407,9 @@ class TaskRotation(Rotation):
 def _padded(values: Array, V: Array, size: int) -> tuple[Array, Array]:
     """Return squares and bases with zeros up to a number of coordinates."""
     n_missing = size - len(values)
-    return np.pad(values, (0, n_missing)), np.pad(V, ((0, 0), (0, n_missing)))
+    padded_values = np.pad(values, (0, n_missing))
+    padded_V = np.pad(V, ((0, 0), (0, n_missing)))
+    return padded_values, padded_V
 
 
 def prepare(
@@ -486,8 +499,10 @@ def rotation_bytes(data: TaskData, *, invariant: bool = True) -> int:
     """
     if data.uniform:
         smaller = min(data.n_rows, data.n_features)
-        wide = not invariant and smaller < data.n_features
-        return 8 * smaller * (smaller + (data.n_features if wide else 0))
+        width = smaller
+        if not invariant and smaller < data.n_features:
+            width = smaller + data.n_features
+        return 8 * smaller * width
     if data.shared:
         longest = data.n_rows
     else:
@@ -597,8 +612,9 @@ def _distinct_rows(X: Array) -> Array:
 
     A random projection tells rows apart. If it fails, return all rows.
     """
-    key = X @ np.random.default_rng(0).normal(size=X.shape[1])
-    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    direction = np.random.default_rng(0).normal(size=X.shape[1])
+    keys = X @ direction
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
     if np.array_equal(X[first][group], X):
         return X[first]
     return X
@@ -665,7 +681,8 @@ class RowSpace:
             else:
                 vectors, singular, _ = np.linalg.svd(root, full_matrices=False)
                 values = np.square(singular)
-        kept = values > ROUNDING * len(values) * values.max(initial=0.0)
+        rounding = ROUNDING * len(values) * values.max(initial=0.0)
+        kept = values > rounding
         return values[kept], vectors[:, kept]
 
     def lift(self, parts: Array) -> Array:

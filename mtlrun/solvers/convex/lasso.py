@@ -460,8 +460,9 @@ class Design:
             means = self._means[chosen]
             sums = X.T @ self._ones
             total = self._ones @ self._ones
-            crossed = np.outer(sums, means) + np.outer(means, sums)
-            G -= crossed - total * np.outer(means, means)
+            correction = np.outer(sums, means) + np.outer(means, sums)
+            correction -= total * np.outer(means, means)
+            G -= correction
         return np.ascontiguousarray(G)
 
     def _column_norms(self) -> Array:

@@ -519,9 +519,9 @@ def _gram(s: TaskStatistics, columns: Columns) -> tuple[Array, Array, Array]:
     x = s.x * inverse_scale
     # sum (x - m)(x - m)' = sum x x' - (sum x) m' - m (sum x)' + w m m'
     xx = s.xx * np.outer(inverse_scale, inverse_scale)
-    xx = xx - x[:, :, None] * shift
-    xx = xx - shift[:, None] * x[:, None, :]
-    xx = xx + w[:, None, None] * np.outer(shift, shift)
+    xx -= x[:, :, None] * shift
+    xx -= shift[:, None] * x[:, None, :]
+    xx += w[:, None, None] * np.outer(shift, shift)
     moved_x = x - w[:, None] * shift
     y_shift = s.y_shift - columns.center
     y = s.y + w * y_shift
