@@ -160,9 +160,12 @@ class TaskStatistics:
         else:
             weight = data.sum_by_task(full)
             x = operator.adjoint(full).T
-            xx = operator.gram(
-                np.ascontiguousarray(full) if data.shared else data.weights
-            )
+            gram_weights = data.weights
+            if data.shared:
+                # One Gram matrix per task, although the rows are shared: entries are
+                # missing, or have weights.
+                gram_weights = np.ascontiguousarray(full)
+            xx = operator.gram(gram_weights)
         return cls(
             tasks=np.asarray(data.tasks),
             shared=data.shared,
@@ -187,20 +190,18 @@ class TaskStatistics:
         if data.sparse:
             # A shift would make the design dense.
             x_shift = np.zeros(data.n_features)
+        elif like is None or not like.x_shift.any():
+            x_shift = data.X.mean(axis=0)
         else:
-            if like is None or not like.x_shift.any():
-                x_shift = data.X.mean(axis=0)
-            else:
-                x_shift = like.x_shift
+            x_shift = like.x_shift
         if like is None:
             return x_shift, means
+        # A task that the earlier rows lack takes its own mean.
         shifts = dict(zip(like.tasks.tolist(), like.y_shift.tolist(), strict=True))
-        return x_shift, np.array(
-            [
-                shifts.get(task, mean)
-                for task, mean in zip(data.tasks.tolist(), means, strict=True)
-            ]
-        )
+        y_shift = []
+        for task, mean in zip(data.tasks.tolist(), means, strict=True):
+            y_shift.append(shifts.get(task, mean))
+        return x_shift, np.array(y_shift)
 
     @property
     def n_features(self) -> int:
@@ -290,7 +291,9 @@ class TaskStatistics:
 
         Shared rows count once for each target.
         """
-        stats = self._about(self.x_shift, np.full(self.n_tasks, self.y_shift.mean()))
+        # Sums about different shifts cannot be added.
+        y_shift = np.full(self.n_tasks, self.y_shift.mean())
+        stats = self._about(self.x_shift, y_shift)
         # Sums over shared rows are stored once for all targets.
         times = self.n_tasks // len(self.weight)
         return replace(
@@ -322,7 +325,8 @@ class TaskStatistics:
         images = np.matmul(self.xx, W.T[:, :, None])[:, :, 0]
         quadratic = np.einsum("dt,td->t", W, images)
         x = np.broadcast_to(self.x, W.T.shape)
-        linear = 2.0 * constant * (self.y - np.einsum("dt,td->t", W, x))
+        error_sums = self.y - np.einsum("dt,td->t", W, x)
+        linear = 2.0 * constant * error_sums
         cross = 2 * (W * self.xy).sum(axis=0)
         errors = self.yy - cross + quadratic + linear + self.weight * constant**2
         # Rounding can make small errors negative.
@@ -345,10 +349,8 @@ class TaskStatistics:
         ValueError
             If a task has no rows, or weights of 0 only.
         """
-        empty = [
-            str(task)
-            for task in self.tasks[np.broadcast_to(self.weight <= 0, self.n_tasks)]
-        ]
+        is_empty = np.broadcast_to(self.weight <= 0, self.n_tasks)
+        empty = [str(task) for task in self.tasks[is_empty]]
         if empty:
             raise ValueError(
                 f"no rows of {len(empty)} tasks: {', '.join(empty[:5])}; leave them out"
@@ -360,39 +362,43 @@ class TaskStatistics:
             s = self._about(0 * self.x_shift, 0 * self.y_shift)
             x_mean = 0 * x_mean
             y_mean = 0 * y_mean
+        # The products of centered columns, (G, d, d), and with centered targets, (T, d).
         G, d = s.x.shape
         xx = s.xx - s.x[:, :, None] * x_mean[:, None, :]
-        xy = (s.xy - s.x.T * y_mean).T  # (T, d)
+        xy = (s.xy - s.x.T * y_mean).T
         squares = np.einsum("gii->gi", xx)
-        graded = is_graded(
-            squares,
-            squares + self.weight[:, None] * np.square(x_mean),
-            sums=True,
-        )
+        uncentered_squares = squares + self.weight[:, None] * np.square(x_mean)
+        graded = is_graded(squares, uncentered_squares, sums=True)
         # Any root of X'X will do. With columns of different sizes, take the root for
         # columns scaled to one size.
-        sizes = np.where(
-            graded[:, None] & (squares > 0), np.sqrt(np.maximum(squares, 0.0)), 1.0
-        )
-        values, vectors = np.linalg.eigh(xx / (sizes[:, None, :] * sizes[:, :, None]))
+        is_scaled = graded[:, None] & (squares > 0)
+        lengths = np.sqrt(np.maximum(squares, 0.0))
+        sizes = np.where(is_scaled, lengths, 1.0)
+        scaled_xx = xx / (sizes[:, None, :] * sizes[:, :, None])
+        values, vectors = np.linalg.eigh(scaled_xx)
         xy = xy / sizes
-        kept = values > _ROUNDING * d * np.maximum(values[:, -1:], 0.0)
+        largest = np.maximum(values[:, -1:], 0.0)
+        kept = values > _ROUNDING * d * largest
         roots = np.sqrt(np.where(kept, values, 0.0))
-        targets = (
-            np.matmul(xy[:, None, :], vectors)[:, 0] if G > 1 else xy @ vectors[0]
-        ) * kept
+        # X = S V' with the roots in S, and targets S^-1 V'X'y.
+        if G > 1:
+            products = np.matmul(xy[:, None, :], vectors)[:, 0]
+        else:
+            products = xy @ vectors[0]
+        products = products * kept
         targets = np.divide(
-            targets,
+            products,
             roots,
-            out=np.zeros_like(targets),
-            where=kept | np.zeros_like(targets, dtype=bool),
+            out=np.zeros_like(products),
+            where=kept | np.zeros_like(products, dtype=bool),
         )
-        rest = np.sqrt(
-            np.maximum(s.yy - s.y * y_mean - np.square(targets).sum(axis=1), 0.0)
-        )
+        # A row of zeros with the part of the targets that no coefficients fit.
+        total = s.yy - s.y * y_mean
+        rest_square = total - np.square(targets).sum(axis=1)
+        rest = np.sqrt(np.maximum(rest_square, 0.0))
         X = roots[:, :, None] * vectors.transpose(0, 2, 1) * sizes[:, None, :]
         X = np.concatenate([X, np.zeros((G, 1, d))], axis=1)
-        Y = np.column_stack([targets, rest])  # (T, d + 1)
+        Y = np.column_stack([targets, rest])
         if G == 1:
             data = TaskData(X[0], np.ascontiguousarray(Y.T), self.tasks)
         else:
@@ -458,11 +464,9 @@ class TaskStatistics:
                     f"{path}: written by another version of mtlrun",
                     "Compute the statistics again.",
                 )
-            tasks, shared, features = (
-                np.asarray(header["tasks"]),
-                bool(header["shared"]),
-                tuple(header["features"]),
-            )
+            tasks = np.asarray(header["tasks"])
+            shared = bool(header["shared"])
+            features = tuple(header["features"])
         except (
             OSError,
             EOFError,
@@ -493,10 +497,10 @@ class TaskStatistics:
                 "statistics of different data cannot be combined: their targets have "
                 "other names"
             )
+        tasks = self.tasks
         if not self.shared:
             tasks = np.union1d(self.tasks, other.tasks)
-        else:
-            tasks = self.tasks
+        # One set of sums for all tasks only where both have one.
         by_task = len(self.weight) != 1 or len(other.weight) != 1 or not self.shared
         a = self._spread(tasks, by_task)
         b = other._spread(tasks, by_task)
@@ -512,7 +516,8 @@ class TaskStatistics:
 
         def wider(values: Array) -> Array:
             out = np.zeros((len(tasks), *values.shape[1:]), values.dtype)
-            out[positions] = values  # sums that all tasks share are repeated
+            # Sums that all tasks share are repeated.
+            out[positions] = values
             return out
 
         wide = replace(
@@ -539,21 +544,23 @@ class TaskStatistics:
         dy = self.y_shift - y_shift
         if not (dx.any() or dy.any()):
             return self
+        # sum (x + dx)(x + dx)' = sum x x' + (sum x) dx' + dx (sum x)' + w dx dx', and
+        # so on for the other sums.
         outer = self.x[:, :, None] * dx
         weight = self.weight
+        xx = self.xx + outer
+        xx += outer.transpose(0, 2, 1)
+        xx += weight[:, None, None] * np.outer(dx, dx)
+        xy = self.xy + np.outer(dx, self.y)
+        xy = xy + self.x.T * dy
+        xy = xy + np.outer(dx, weight * dy)
         return replace(
             self,
             x=self.x + weight[:, None] * dx,
-            xx=self.xx
-            + outer
-            + outer.transpose(0, 2, 1)
-            + weight[:, None, None] * np.outer(dx, dx),
+            xx=xx,
             y=self.y + weight * dy,
             yy=self.yy + 2.0 * dy * self.y + weight * dy**2,
-            xy=self.xy
-            + np.outer(dx, self.y)
-            + self.x.T * dy
-            + np.outer(dx, weight * dy),
+            xy=xy,
             x_shift=x_shift,
             y_shift=y_shift,
         )

@@ -78,6 +78,7 @@ def as_design(X: Design, name: str = "X") -> Design:
         if design.dtype != np.float64:
             design = design.astype(np.float64)
         if not design.has_canonical_format:
+            # The caller's matrix stays as it is.
             design = design.copy()
             design.sum_duplicates()
         fits_int32 = max(design.nnz, *design.shape) <= np.iinfo(np.int32).max
@@ -99,6 +100,7 @@ def row_slice(X: Design, a: int, b: int) -> Design:
     """Return rows a..b-1; values and indices of a CSR array stay views."""
     if not is_sparse(X):
         return X[a:b]
+    # Slicing by SciPy would copy the entries.
     i = X.indptr[a]
     j = X.indptr[b]
     return sp.csr_array(
@@ -175,8 +177,11 @@ def _label_array(labels: list[Any]) -> Array:
     Tuples stay tuples, and numbers next to strings stay numbers.
     """
     kinds = set(map(type, labels))
-    if tuple not in kinds and (str not in kinds or len(kinds) == 1):
+    has_tuples = tuple in kinds
+    mixes_strings = str in kinds and len(kinds) > 1
+    if not has_tuples and not mixes_strings:
         return np.asarray(labels)
+    # `asarray` would make a matrix of tuples, and strings of numbers.
     array = np.empty(len(labels), dtype=object)
     array[:] = labels
     return array
@@ -344,6 +349,7 @@ class TaskData:
         if observed.all():
             check_finite(Y, "Y")
             return cls(design, Y, labels, weights=weights)._checked()
+        # Missing targets are 0 and have a weight of 0: sums over rows need no mask.
         Y = np.where(observed, Y, 0.0)
         check_finite(Y, "Y")
         full = observed.astype(np.float64)
@@ -390,15 +396,16 @@ class TaskData:
                 )
         if weights is not None:
             weights = as_weights(weights, [y.shape])
-        offsets = np.concatenate(
-            [[0], np.cumsum(np.bincount(index, minlength=len(tasks)))]
-        )
+        sizes = np.bincount(index, minlength=len(tasks))
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
         order = None
+        # Rows that are sorted already stay views of the caller's memory.
         if np.any(index[1:] < index[:-1]):
             order = np.argsort(index, kind="stable")
             design = design[order]
             y = y[order]
-            weights = None if weights is None else weights[order]
+            if weights is not None:
+                weights = weights[order]
         return cls(
             design,
             y,
@@ -435,34 +442,36 @@ class TaskData:
             On lists of different lengths, an empty task, or what the other constructors
             refuse.
         """
-        if not len(Xs) == len(ys) == (len(Xs) if weights is None else len(weights)) > 0:
+        task_weights = [None] * len(ys) if weights is None else weights
+        if not len(Xs) == len(ys) == len(task_weights) > 0:
             raise ValueError(
                 "Xs, ys and weights must have one entry per task, and at least one"
             )
         designs = [as_design(X, f"Xs[{t}]") for t, X in enumerate(Xs)]
         targets = [as_array(y, f"ys[{t}]", ndim=1) for t, y in enumerate(ys)]
-        task_weights = [None] * len(ys) if weights is None else weights
-        weights_per_task = [
-            np.ones(len(y)) if w is None else w
-            for w, y in zip(task_weights, targets, strict=True)
-        ]
-        for t, (X, y, w) in enumerate(
-            zip(designs, targets, weights_per_task, strict=True)
-        ):
+        n_features = designs[0].shape[1]
+        weights_per_task = []
+        rows_by_task = zip(designs, targets, task_weights, strict=True)
+        for t, (X, y, w) in enumerate(rows_by_task):
             check_finite(y, f"ys[{t}]")
-            if X.shape != (len(y), designs[0].shape[1]):
-                need = (len(y), designs[0].shape[1])
+            need = (len(y), n_features)
+            if X.shape != need:
                 raise ValueError(
                     f"Xs[{t}] has shape {X.shape}, but Xs[0] and ys[{t}] need {need}"
                 )
-            weights_per_task[t] = as_weights(w, [y.shape], f"weights[{t}]")
+            if w is None:
+                w = np.ones(len(y))
+            weights_per_task.append(as_weights(w, [y.shape], f"weights[{t}]"))
         sizes = [len(y) for y in targets]
+        stacked_weights = None
+        if weights is not None:
+            stacked_weights = np.concatenate(weights_per_task)
         return cls(
             stack_designs(designs),
             np.concatenate(targets),
             as_labels(tasks, len(designs)),
             offsets=np.concatenate([[0], np.cumsum(sizes)]),
-            weights=None if weights is None else np.concatenate(weights_per_task),
+            weights=stacked_weights,
         )._checked()
 
     # ------------------------------------------------------------------ facts
@@ -590,6 +599,7 @@ class TaskData:
         Rows with a missing target are left out, so that algorithms that work task by
         task can ignore masks.
         """
+        # Negative positions count from the end, and others raise an IndexError.
         t = range(self.n_tasks)[t]
         if self.offsets is not None:
             a = self.offsets[t]
@@ -641,6 +651,7 @@ class TaskData:
             )
         sizes = np.diff(self.offsets)[indices]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
+        # Row i of the result comes from row i + move of its task.
         moves = self.offsets[indices] - offsets[:-1]
         rows = np.arange(offsets[-1]) + np.repeat(moves, sizes)
         w = self.weights
@@ -674,6 +685,7 @@ class TaskData:
         """
         rows = np.asarray(rows)
         if self.offsets is not None:
+            # Ragged rows are sorted by task.
             rows = np.sort(rows)
             task_of_row = np.searchsorted(self.offsets, rows, side="right") - 1
             sizes = np.bincount(task_of_row, minlength=self.n_tasks)
@@ -738,6 +750,7 @@ class TaskData:
 
     def _checked(self) -> TaskData:
         """Raise an error if a task has no observed row of positive weight."""
+        # Sums over the rows of a task need at least one (see `sum_by_task`).
         if self.n_rows == 0 or np.any(self.sizes == 0):
             if self.n_rows == 0:
                 name = "X"

@@ -162,6 +162,7 @@ class WideProblem:
         root = np.sqrt(weights)
         mean = None
         y_mean = np.zeros(data.n_tasks)
+        # The design is not centered itself: that would fill a sparse one.
         if fit_intercept:
             mean = (data.X.T @ weights) / weights.sum()
             y_mean = (weights @ data.targets) / weights.sum()
@@ -237,16 +238,20 @@ class WideProblem:
         They need not be accurate: they only precondition.
         """
         d = self.shape[0]
+        # Two more vectors than are used: the last ones converge slowly.
         size = min(_DEFLATED + 2, d)
         start = np.random.default_rng(0).normal(size=(d, size))
         Q, _ = np.linalg.qr(start)
         for _ in range(6):
-            Q, _ = np.linalg.qr(self.hessian(np.ascontiguousarray(Q)))
+            image = self.hessian(np.ascontiguousarray(Q))
+            Q, _ = np.linalg.qr(image)
         Q = np.ascontiguousarray(Q)
         values, V = np.linalg.eigh(Q.T @ self.hessian(Q))
+        # The trace of A'A without the means, which A still contains.
         mean_squares = 0.0
         if self.mean is not None:
-            mean_squares = float(self.root @ self.root * (self.mean @ self.mean))
+            mean_square = self.mean @ self.mean
+            mean_squares = float(self.root @ self.root * mean_square)
         trace = _squares(self.A) - mean_squares
         rank = max(min(self.A.shape), 1)
         level = max(trace, 1e-300) / rank
@@ -267,6 +272,7 @@ class WideProblem:
 
         It is exact if all eigenvalues that do not stand out are equal.
         """
+        # (level + mu) (A'A + mu)^-1 is the identity but for the deflated directions.
         factors = (self.level + mu) / (self.values[:, None] + mu) - 1.0
         leading = (self.vectors.T @ R) * factors.astype(self.dtype)
         return R + self.vectors @ leading
@@ -286,7 +292,9 @@ class WideProblem:
         for i in range(steps):
             Hp = self.hessian(p)
             curve = column_products(p, Hp) + mu * column_products(p, p)
-            a = (rz / np.maximum(curve, 1e-300)).astype(self.dtype)
+            # Columns whose residual is 0 have a step of 0.
+            step = rz / np.maximum(curve, 1e-300)
+            a = step.astype(self.dtype)
             D += p * a
             HD += Hp * a
             if i == steps - 1:
@@ -295,7 +303,8 @@ class WideProblem:
             residual -= p * (narrow * a)
             z = self.precondition(residual, mu)
             new = column_products(residual, z)
-            p = z + p * (new / np.maximum(rz, 1e-300)).astype(self.dtype)
+            ratio = new / np.maximum(rz, 1e-300)
+            p = z + p * ratio.astype(self.dtype)
             rz = new
         return D, HD
 
@@ -307,11 +316,14 @@ class WideProblem:
         tasks, theta V diag(min(1, 1/sigma)) V', which lets no column grow and only
         changes the directions that are too long.
         """
+        # In place: residuals are as large as the targets.
         theta = self.forward(W)
         np.subtract(self.Y, theta, out=theta)
-        primal = 0.5 * self.scale * float(column_products(theta, theta).sum()) + penalty
+        residual_square = float(column_products(theta, theta).sum())
+        primal = 0.5 * self.scale * residual_square + penalty
         theta *= self.scale
         gradient = self.adjoint(theta)
+        # The singular values of d x T matrices from T x T ones.
         gram = (gradient.T @ gradient).astype(np.float64)
         columns = np.sqrt(np.maximum(np.diag(gram), 0.0))
         squared, right = np.linalg.eigh(gram)
@@ -319,6 +331,7 @@ class WideProblem:
         c = np.minimum(1.0, self.lam / np.maximum(columns, 1e-300))
         scaled_squared = squared
         V = right
+        # Without long columns the decomposition above serves again.
         if not np.all(c == 1.0):
             scaled_squared, V = np.linalg.eigh(gram * c[:, None] * c)
         # A little larger than computed: the dual point stays feasible after rounding.
@@ -330,6 +343,7 @@ class WideProblem:
             Z = V[:, is_long].astype(self.dtype)
             excess = (1.0 - 1.0 / lengths[is_long]).astype(self.dtype)
             theta -= (theta @ Z) @ (Z * excess).T
+        # <theta, Y> - |theta|^2 / (2 scale), task by task.
         squares = column_products(theta, theta) / (2.0 * self.scale)
         dual = column_products(theta, self.Y) - squares
         return Certificate(

@@ -216,6 +216,8 @@ class NystroemFeatures:
         scale: float = 1.0,
     ) -> NystroemFeatures:
         """Return the features of a kernel times scale^2."""
+        # F(x) = k(x, centers) V diag(values)^-1/2, so that F F' is the kernel at the
+        # centers.
         kernel = gaussian_kernel(centers, centers, length)
         values, vectors = np.linalg.eigh(kernel)
         kept = values > MIN_EIGENVALUE * values[-1]
@@ -440,6 +442,7 @@ class NestedLevelPart:
         """Return 1 for rows of the same known level, else 0."""
         left = a.levels[..., :, None, self.factor]
         right = b.levels[..., None, :, self.factor]
+        # Two unknown levels are not the same one.
         is_known = left >= 0
         is_same = (left == right) & is_known
         return is_same.astype(float)
@@ -584,6 +587,7 @@ def select_centers(z: Array, n_centers: int, seed: int) -> Array:
 
 def column_knots(values: Array) -> Array:
     """Return knots (k, 1) at the quantiles of the distinct values of a column."""
+    # Of the distinct values: repeated ones would draw all knots to them.
     distinct = np.unique(values)
     probabilities = np.linspace(0, 1, N_KNOTS)
     knots = np.unique(np.quantile(distinct, probabilities))

@@ -147,7 +147,9 @@ class TargetFunctions:
     def part_variances(self, features: Array) -> Array:
         """Return expected variances of the parts over rows, (q, J)."""
         n_parts = self.theta.shape[1]
-        spread = np.bincount(self.groups, features[:, :-1].var(axis=0), n_parts)
+        # Without the column of ones.
+        variances = features[:, :-1].var(axis=0)
+        spread = np.bincount(self.groups, variances, n_parts)
         return np.asarray(self.noise[:, None] * self.theta * spread)
 
     @property
@@ -173,7 +175,9 @@ class TargetFunctions:
         diagonal = np.arange(m)
         for j in range(self.n_outputs):
             gram = self.grams[j if len(self.grams) > 1 else 0]
-            scale = np.append(np.sqrt(self.theta[j])[self.groups], 1.0)
+            roots = np.sqrt(self.theta[j])
+            scale = np.append(roots[self.groups], 1.0)
+            # In units of prior standard deviations; the mean has a flat prior.
             precision = scale[:, None] * gram * scale
             precision[diagonal, diagonal] += 1.0
             scaled = features * scale
@@ -341,9 +345,8 @@ class SmoothTargets:
             Consecutive rows whose function values are averaged.
         """
         n = len(rows) // n_averaged
-        features = (
-            features_and_ones(self.design, rows).reshape(n, n_averaged, -1).mean(axis=1)
-        )
+        features = features_and_ones(self.design, rows)
+        features = features.reshape(n, n_averaged, -1).mean(axis=1)
         missed = np.empty((n, len(self.design.common)))
         for k, part in enumerate(self.design.common):
             unseen = part.unseen_variance(rows).reshape(n, n_averaged)
@@ -355,15 +358,17 @@ class SmoothTargets:
             scores = self.components.variance(features, missed)
             if has_noise:
                 scores += self.components.noise
+            # The components are independent.
             variances.append(scores @ np.square(self.rotation))
-        return self.calibration * mixed(
-            variances, smooth_share(self.mixture, variances)
-        )
+        shares = smooth_share(self.mixture, variances)
+        return self.calibration * mixed(variances, shares)
 
 
 def features_and_ones(design: SmoothDesign, rows: SmoothRows) -> Array:
     """Return the features of rows and a column of ones, (n, m + 1)."""
-    return np.hstack([design.common_features(rows), np.ones((len(rows), 1))])
+    features = design.common_features(rows)
+    ones = np.ones((len(rows), 1))
+    return np.hstack([features, ones])
 
 
 def mixed(predictions: Sequence[Array], weights: Array) -> Array:
@@ -435,6 +440,7 @@ def fit_targets(
     center = np.zeros(data.targets.shape[1])
     rotation = np.zeros((0, len(center)))
     components = None
+    # Components and joint forests need complete targets: predictions fill the gaps.
     is_needed = COMPONENTS in parts or (FOREST in parts and is_joint)
     filled = data.targets
     if is_needed and not data.is_observed.all():
@@ -445,9 +451,8 @@ def fit_targets(
         center, rotation, scores = principal_components(filled, row_weights)
         if len(rotation):
             weights = np.repeat(row_weights[:, None], len(rotation), axis=1)
-            rotated = fit_outputs(
-                replace(data, targets=scores, weights=weights), options
-            )
+            rotated_data = replace(data, targets=scores, weights=weights)
+            rotated = fit_outputs(rotated_data, options)
             fits.append(rotated)
             names.append(COMPONENTS)
             components = rotated.functions
@@ -477,9 +482,11 @@ def fit_targets(
     leave_one_out = mixed(held_out, mixture)
     leave_one_out[~data.is_observed] = np.nan
 
+    # Calibrated so that leave-one-out errors have the expected variance.
     expected = [np.square(alone.deviation)]
     if components is not None:
-        expected.append(np.square(fits[1].deviation) @ np.square(rotation))
+        variances_of_scores = np.square(fits[1].deviation)
+        expected.append(variances_of_scores @ np.square(rotation))
     variance = mixed(expected, smooth_share(mixture, expected))
     squared = np.square(data.targets - leave_one_out)
     ratio = squared / np.maximum(variance, 1e-300)
@@ -527,6 +534,7 @@ def fit_outputs(data: TargetData, options: SmoothOptions) -> OutputFits:
         s2[j] = posterior.s2
         coefficients[:-1, j] = unit[j] * posterior.u
         coefficients[-1, j] = center[j] + unit[j] * posterior.mu
+        # From the units of the fit, whose targets are standardized.
         leave_one_out[index, j] = center[j] + unit[j] * fit.leave_one_out
         deviation[index, j] = unit[j] * fit.leave_one_out_std
         objective += fit.variances.objective
@@ -558,6 +566,7 @@ def fit_outputs(data: TargetData, options: SmoothOptions) -> OutputFits:
 def _grams(data: TargetData) -> tuple[Array, ...]:
     """Return products of the features and ones, once if all outputs have the same."""
     features = data.features()
+    # Weights of a mean of 1 over the observed rows of each output, as in its fit.
     weights = np.where(data.is_observed, data.weights, 0.0)
     weights = weights * data.is_observed.sum(axis=0) / weights.sum(axis=0)
     if (weights == weights[:, :1]).all():
@@ -572,14 +581,16 @@ def principal_components(Y: Array, weights: Array) -> tuple[Array, Array, Array]
     """
     total = weights.sum()
     center = weights @ Y / total
-    unit = np.sqrt(weights @ np.square(Y - center) / total)
+    deviations = Y - center
+    unit = np.sqrt(weights @ np.square(deviations) / total)
     # Constant targets have no part in the components.
     is_constant = unit <= 1e-12 * np.maximum(np.abs(center), 1e-300)
     unit = np.where(is_constant, 0.0, unit)
-    standard = (Y - center) / np.where(is_constant, np.inf, unit)
+    standard = deviations / np.where(is_constant, np.inf, unit)
     covariance = (standard.T * weights) @ standard / total
     eigenvalues, vectors = np.linalg.eigh(covariance)
     kept = eigenvalues > MIN_COMPONENT * max(eigenvalues[-1], 1e-300)
+    # The largest first.
     vectors = vectors[:, kept][:, ::-1]
     return center, vectors.T * unit, standard @ vectors
 
@@ -602,7 +613,8 @@ def fit_forests(
     is_observed = np.isfinite(targets)
     mean = np.nanmean(targets, axis=0)
     unit = np.nanstd(targets, axis=0)
-    unit = np.where(unit > 1e-12 * np.maximum(np.abs(mean), 1e-300), unit, 1.0)
+    varies = unit > 1e-12 * np.maximum(np.abs(mean), 1e-300)
+    unit = np.where(varies, unit, 1.0)
     standard = np.where(is_observed, (targets - mean) / unit, 0.0)
     keys = content_keys(np.hstack([rows.z, standard]), None, seed)
     order = np.argsort(keys, kind="stable")
@@ -657,21 +669,24 @@ def fit_ridge(data: TargetData) -> tuple[RidgeTargets, Array]:
     held_out = np.full(data.targets.shape, np.nan)
     for j in range(n_targets):
         index = np.flatnonzero(data.is_observed[:, j])
-        weights = data.weights[index, j] / data.weights[index, j].mean()
+        n = len(index)
+        weights = data.weights[index, j]
+        weights = weights / weights.mean()
         y = data.targets[index, j]
-        center = weights @ y / len(index)
-        column_means = weights @ z[index] / len(index)
+        center = weights @ y / n
+        column_means = weights @ z[index] / n
         root = np.sqrt(weights)
-        U, singular, Vt = np.linalg.svd(
-            root[:, None] * (z[index] - column_means), full_matrices=False
-        )
-        # The mean adds to the leverage of each row.
+        X = root[:, None] * (z[index] - column_means)
+        U, singular, Vt = np.linalg.svd(X, full_matrices=False)
+        squares = np.square(singular)
         response = root * (y - center)
         projected = U.T @ response
         best_error = np.inf
-        for strength in len(index) * RIDGE_STRENGTHS:
-            shrinkage = np.square(singular) / (np.square(singular) + strength)
-            leverage = np.square(U) @ shrinkage + weights / len(index)
+        for strength in n * RIDGE_STRENGTHS:
+            shrinkage = squares / (squares + strength)
+            # The mean adds to the leverage of each row. The leave-one-out error is the
+            # residual over one minus the leverage.
+            leverage = np.square(U) @ shrinkage + weights / n
             residual = response - U @ (shrinkage * projected)
             left_out = residual / np.maximum(1 - leverage, 1e-12)
             error = float(left_out @ left_out)
@@ -679,7 +694,7 @@ def fit_ridge(data: TargetData) -> tuple[RidgeTargets, Array]:
                 best_error = error
                 chosen[j] = strength
                 held_out[index, j] = y - left_out / root
-                scale = singular / (np.square(singular) + strength)
+                scale = singular / (squares + strength)
                 coefficients[:, j] = Vt.T @ (scale * projected)
         intercept[j] = center - column_means @ coefficients[:, j]
     return RidgeTargets(intercept, coefficients, chosen), held_out
@@ -714,7 +729,8 @@ def mix(
     for j in range(n_targets):
         index = np.flatnonzero(data.is_observed[:, j])
         y = data.targets[index, j]
-        weights = data.weights[index, j] / data.weights[index, j].sum()
+        weights = data.weights[index, j]
+        weights = weights / weights.sum()
         variance = weights @ np.square(y - weights @ y)
         columns = np.column_stack([predictions[k][index, j] for k in members])
         errors = columns - y[:, None]
@@ -749,7 +765,7 @@ def convex_weights(moments: Array) -> Array:
             # With w = (1 - sum of b, b) the error is M_00 + 2 g'b + b'D b.
             g = M[1:, 0] - M[0, 0]
             D = M[1:, 1:] - M[1:, :1] - M[:1, 1:] + M[0, 0]
-            b = np.linalg.lstsq(D, -g, rcond=None)[0]
+            b, *_ = np.linalg.lstsq(D, -g, rcond=None)
             weights = np.append(1 - b.sum(), b)
             error = float(weights @ M @ weights)
             if (weights >= 0).all() and error < lowest * (1 - MIX_SLACK):
