@@ -93,8 +93,12 @@ class CoupledSystem:
         values = np.linalg.eigvalsh(self.gram)
         s1 = np.linalg.eigvalsh(self.feature_precision)
         s2 = np.linalg.eigvalsh(self.task_precision)
-        low = max(float(values.min()), 0.0) + self.eta + self.rho * float(s1[0] * s2[0])
-        return low, float(values.max()) + self.eta + self.rho * float(s1[-1] * s2[-1])
+        # The eigenvalues of W -> S1 W S2 are the products of those of S1 and S2.
+        smallest = max(float(values.min()), 0.0)
+        largest = float(values.max())
+        low = smallest + self.eta + self.rho * float(s1[0] * s2[0])
+        high = largest + self.eta + self.rho * float(s1[-1] * s2[-1])
+        return low, high
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +145,8 @@ def solve_closed(system: CoupledSystem) -> Solution:
     matrix = system.rho * np.einsum(
         "ts,ij->tisj", system.task_precision, system.feature_precision
     )
-    matrix[np.arange(T), :, np.arange(T), :] += system.gram + system.eta * np.eye(d)
+    tasks = np.arange(T)
+    matrix[tasks, :, tasks, :] += system.gram + system.eta * np.eye(d)
     right = system.cross.T.reshape(-1)
     vector = scipy.linalg.solve(
         matrix.reshape(d * T, d * T).T,
@@ -204,10 +209,11 @@ def box_spectrum(
     They are the eigenvalues of the Gram matrices + eta + rho {lower, upper}^2.
     """
     values = np.linalg.eigvalsh(system.gram)
-    base = max(float(values.min()), 0.0), float(values.max())
-    return base[0] + system.eta + system.rho * lower**2, base[
-        1
-    ] + system.eta + system.rho * upper**2
+    smallest = max(float(values.min()), 0.0)
+    largest = float(values.max())
+    low = smallest + system.eta + system.rho * lower**2
+    high = largest + system.eta + system.rho * upper**2
+    return low, high
 
 
 def solve_cg(
@@ -242,13 +248,14 @@ def solve_cg(
             dtype=np.float64,
         )
 
-    if system.shared:
-        inverse = None
-    else:
-        inverse = on_vectors(_inverse(system, system.gram.mean(axis=0)))
+    inverse = None
+    if not system.shared:
+        mean_gram = system.gram.mean(axis=0)
+        inverse = on_vectors(_inverse(system, mean_gram))
     first = None
     if start is not None:
         first = start.ravel()
+    # SciPy tells the number of steps to a callback only.
     steps: list[None] = []
     W, _ = cg(
         on_vectors(system.apply),
@@ -277,7 +284,8 @@ def solve_sylvester(system: CoupledSystem) -> Solution:
     factor = scipy.linalg.cho_factor(system.feature_precision)
     left = scipy.linalg.cho_solve(factor, shifted)
     right = scipy.linalg.cho_solve(factor, system.cross)
-    W = scipy.linalg.solve_sylvester(left, system.rho * system.task_precision, right)
+    scaled_precision = system.rho * system.task_precision
+    W = scipy.linalg.solve_sylvester(left, scaled_precision, right)
     return Solution(system, W, 1)
 
 
@@ -298,7 +306,8 @@ def solve_eigen(system: CoupledSystem) -> Solution:
         If the tasks have different Gram matrices.
     """
     _require_shared(system, "eigen")
-    return Solution(system, _inverse(system, system.gram)(system.cross), 1)
+    inverse = _inverse(system, system.gram)
+    return Solution(system, inverse(system.cross), 1)
 
 
 #: Names that estimators accept, "auto" aside; direct ones take no start.
@@ -362,15 +371,22 @@ def _require_shared(system: CoupledSystem, method: str) -> None:
 
 def _inverse(system: CoupledSystem, gram: Array) -> Callable[[Array], Array]:
     """Return the inverse of W -> (gram + eta I) W + rho S1 W S2."""
+    d, n_tasks = system.cross.shape
     shifted = np.array(gram)
-    shifted.flat[:: len(gram) + 1] += system.eta
+    # The diagonal, in place. The transpose of a symmetric matrix is in Fortran order.
+    shifted.flat[:: d + 1] += system.eta
     L, M = reduce_pencil(shifted.T, system.feature_precision)
-    if system.task_spectrum is None and system.cross.shape[1] >= len(gram):
+    # The smaller side is diagonalized, or the one that has been already.
+    if system.task_spectrum is None and n_tasks >= d:
         return _by_features(system, L, M)
     return _by_tasks(system, L, M)
 
 
-def _by_tasks(system: CoupledSystem, L: Array, M: Array) -> Callable[[Array], Array]:
+def _by_tasks(
+    system: CoupledSystem,
+    L: Array,
+    M: Array,
+) -> Callable[[Array], Array]:
     """Diagonalize S2 = Q diag(b) Q'.
 
     Then each column of L' W Q has a separate system with the matrix M + rho b_j I.
@@ -383,6 +399,8 @@ def _by_tasks(system: CoupledSystem, L: Array, M: Array) -> Callable[[Array], Ar
     )
 
     def apply(R: Array) -> Array:
+        # Z = L^-1 R Q, one system per column of Z, and W = L^-T Z Q'. All matrices are
+        # transposed: they are then in Fortran order, and L stands on the right.
         columns = dtrsm(1.0, L, (R @ Q).T, side=1, lower=1, trans_a=1, overwrite_b=1)
         left.solve(system.rho * b, columns.T)
         columns = dtrsm(1.0, L, columns, side=1, lower=1, overwrite_b=1)
@@ -391,14 +409,21 @@ def _by_tasks(system: CoupledSystem, L: Array, M: Array) -> Callable[[Array], Ar
     return apply
 
 
-def _by_features(system: CoupledSystem, L: Array, M: Array) -> Callable[[Array], Array]:
+def _by_features(
+    system: CoupledSystem,
+    L: Array,
+    M: Array,
+) -> Callable[[Array], Array]:
     """Diagonalize M = U diag(a) U'.
 
     Then each row of U'L'W has a separate system with the matrix rho S2 + a_i I.
     """
-    a, V = eigh(M, lower=True, driver="evd", overwrite_a=True, check_finite=False)
-    V = dtrsm(1.0, L, V, lower=1, trans_a=1, overwrite_b=1)
-    right = Tridiagonal.reduce(np.array(system.task_precision.T, order="F"))
+    a, U = eigh(M, lower=True, driver="evd", overwrite_a=True, check_finite=False)
+    # V = L^-T U turns C into U'L^-1 C, and the solutions of the rows into W.
+    V = dtrsm(1.0, L, U, lower=1, trans_a=1, overwrite_b=1)
+    # A copy: the reduction overwrites its argument.
+    precision = np.array(system.task_precision.T, order="F")
+    right = Tridiagonal.reduce(precision)
 
     def apply(R: Array) -> Array:
         rows = np.ascontiguousarray(R.T @ V)
@@ -434,13 +459,16 @@ class Tridiagonal:
 
         It is overwritten; only its lower triangle counts.
         """
+        workspace, _ = dsytrd_lwork(len(A), lower=1)
         packed, diagonal, off, scales, _ = dsytrd(
             A,
             lower=1,
-            lwork=int(dsytrd_lwork(len(A), lower=1)[0]),
+            lwork=int(workspace),
             overwrite_a=1,
         )
-        return cls(diagonal, off, np.asfortranarray(packed[1:, :-1]), scales)
+        # The reflectors lie below the entries of T.
+        reflectors = np.asfortranarray(packed[1:, :-1])
+        return cls(diagonal, off, reflectors, scales)
 
     def solve(self, shifts: Array, R: Array, *, factor: float = 1.0) -> Array:
         """Return X with (factor A + shifts_j I) x_j = r_j.
@@ -467,7 +495,8 @@ class Tridiagonal:
         if len(self.diagonal) < 2:
             return
         rows = R.T[:, 1:]
-        workspace = 64 * (R.shape[1] + 65)  # LAPACK's largest block
+        # For LAPACK's largest block.
+        workspace = 64 * (R.shape[1] + 65)
         product, _, _ = dormqr(
             "R",
             trans,
@@ -477,7 +506,8 @@ class Tridiagonal:
             workspace,
             overwrite_c=1,
         )
-        if not np.shares_memory(product, rows):  # R was not contiguous
+        # LAPACK worked on a copy if R was not contiguous.
+        if not np.shares_memory(product, rows):
             rows[...] = product
 
 
@@ -510,15 +540,18 @@ def _solve_shifted(diagonal: Array, off: Array, shifts: Array, R: Array) -> None
     """Solve (T + shifts_j I) x_j = r_j by L D L' factors of all columns, into R."""
     pivots = diagonal[:, np.newaxis] + shifts
     work = np.empty_like(shifts)
-    # small systems spend their time on such lookups
+    # Small systems spend their time on such lookups.
     multiply = np.multiply
     subtract = np.subtract
     divide = np.divide
+    # D: d_i = t_i + shift - off_{i-1}^2 / d_{i-1}, for all shifts at once.
     pivot = pivots[0]
-    for square, below in zip((off * off).tolist(), pivots[1:], strict=True):
+    squares = (off * off).tolist()
+    for square, below in zip(squares, pivots[1:], strict=True):
         divide(square, pivot, work)
         subtract(below, work, below)
         pivot = below
+    # L is 1 on its diagonal and `ratios` below it: forward, then backward substitution.
     ratios = off[:, np.newaxis] / pivots[:-1]
     row = R[0]
     for ratio, below in zip(ratios, R[1:], strict=True):
