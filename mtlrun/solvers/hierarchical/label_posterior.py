@@ -64,10 +64,11 @@ class LabelPosterior:
         tasks in them.
         """
         for block in self.roots:
-            position = np.flatnonzero(block.tasks == task)
-            if position.size:
-                F = block.F[position[0]]
-                return row_variances(A[None], F[None], self)[0]
+            positions = np.flatnonzero(block.tasks == task)
+            if positions.size:
+                F = block.F[positions]
+                variances = row_variances(A[None], F, self)
+                return np.asarray(variances[0])
         spread = self.Theta + self.mean_covariance
         return np.asarray(np.einsum("ij,ij->i", A @ spread, A))
 
@@ -83,13 +84,16 @@ def row_variances(X: Array, F: Array, posterior: LabelPosterior) -> Array:
     posterior : LabelPosterior
         Its covariances; its roots are not used.
     """
+    # x'(Theta - Theta F'F Theta) x: the variance given the mean.
     moved = X @ posterior.Theta
     seen = moved @ F.transpose(0, 2, 1)
-    left = X - seen @ F
     prior = (moved * X).sum(axis=2)
+    within = prior - np.square(seen).sum(axis=2)
+    # What the rows of the task leave to the estimated mean.
+    left = X - seen @ F
     of_mean = ((left @ posterior.mean_covariance) * left).sum(axis=2)
-    within = np.maximum(prior - np.square(seen).sum(axis=2), 0.0)
-    return np.asarray(within + np.maximum(of_mean, 0.0))
+    # Both can be negative by rounding.
+    return np.asarray(np.maximum(within, 0.0) + np.maximum(of_mean, 0.0))
 
 
 def root_of(matrices: Array) -> Array:
@@ -101,7 +105,9 @@ def root_of(matrices: Array) -> Array:
 
 def averaged_odds(odds: Array, variance: Array) -> Array:
     """Return the log-odds of the mean probability for normal log-odds."""
-    return np.asarray(odds / np.sqrt(1.0 + np.pi * variance / 8.0))
+    # A probit function with the same slope at 0 stands for the logistic function.
+    ratio = np.pi * variance / 8.0
+    return np.asarray(odds / np.sqrt(1.0 + ratio))
 
 
 def leave_one_out_losses(

@@ -41,12 +41,14 @@ def separating_columns(A: Array, y: Array, intercept: bool) -> list[int]:
     if intercept and (sign == sign[0]).all():
         return [0]
     first = int(intercept)
-    slopes = range(first, A.shape[1])
+    n_columns = A.shape[1]
+    slopes = range(first, n_columns)
     single = [j for j in slopes if _separates(A[:, j], sign, intercept)]
-    if single or A.size > MAX_ENTRIES or A.shape[1] > MAX_COLUMNS:
+    is_too_large = A.size > MAX_ENTRIES or n_columns > MAX_COLUMNS
+    if single or is_too_large:
         return single
     rows = sign[:, None] * A
-    columns = np.arange(A.shape[1])
+    columns = np.arange(n_columns)
     if not _has_direction(rows):
         return []
     # A direction of few columns says more than any direction: columns that are not
@@ -62,13 +64,17 @@ def _separates(x: Array, sign: Array, intercept: bool) -> bool:
     """Return whether a column separates the classes; without intercept, at zero."""
     if not intercept:
         products = sign * x
-        same_sign = bool((products >= 0).all() or (products <= 0).all())
-        return same_sign and bool(products.any())
+        is_never_negative = bool((products >= 0).all())
+        is_never_positive = bool((products <= 0).all())
+        has_same_sign = is_never_negative or is_never_positive
+        return has_same_sign and bool(products.any())
     if np.ptp(x) <= _ROUNDING:
         return False
-    low = x[sign < 0]
-    high = x[sign > 0]
-    return bool(low.max() <= high.min() or high.max() <= low.min())
+    negative = x[sign < 0]
+    positive = x[sign > 0]
+    is_above = positive.min() >= negative.max()
+    is_below = positive.max() <= negative.min()
+    return bool(is_above or is_below)
 
 
 def _has_direction(rows: Array) -> bool:
@@ -81,5 +87,11 @@ def _has_direction(rows: Array) -> bool:
         return False
     objective = -rows.sum(axis=0)
     zeros = np.zeros(len(rows))
-    solution = linprog(objective, A_ub=-rows, b_ub=zeros, bounds=(-1.0, 1.0))
-    return bool(solution.status == 0 and -solution.fun > _ROUNDING * len(rows))
+    solution = linprog(
+        objective,
+        A_ub=-rows,
+        b_ub=zeros,
+        bounds=(-1.0, 1.0),
+    )
+    rounding = _ROUNDING * len(rows)
+    return bool(solution.status == 0 and -solution.fun > rounding)

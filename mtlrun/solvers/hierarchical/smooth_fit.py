@@ -274,8 +274,10 @@ class _VarianceSearch:
         """Find out about which variances the rows say something."""
         value = self._evaluate_all(np.where(allowed, START, 0.0))
         parts = np.flatnonzero(allowed)
-        expected = self._curvature(value, parts)[0]
-        self.is_identified[parts] = np.diag(expected) * START**2 > MIN_CURVATURE
+        expected, _ = self._curvature(value, parts)
+        # The second derivative in log(theta) is the information about it.
+        information = np.diag(expected) * START**2
+        self.is_identified[parts] = information > MIN_CURVATURE
 
     def _curvature(self, value: Any, parts: Array) -> tuple[Array, Array]:
         """Return second derivatives; a repeated call costs nothing."""
@@ -398,17 +400,19 @@ class _VarianceSearch:
         """Return a step and the reduction of F that its quadratic model predicts."""
         step = np.zeros(len(value.theta))
         # A curved part at zero stays there: zero is a local minimum.
-        is_free = self.is_identified & ((value.theta > 0) | (self.prior.rate == 0))
-        free = np.flatnonzero(is_free)
+        can_move = (value.theta > 0) | (self.prior.rate == 0)
+        free = np.flatnonzero(self.is_identified & can_move)
         if not len(free):
             return step, 0.0
         theta = value.theta[free]
-        gradient = (value.gradient + self.prior.gradient(value.theta))[free]
+        full_gradient = value.gradient + self.prior.gradient(value.theta)
+        gradient = full_gradient[free]
         expected, exact = self._curvature(value, free)
         step[free], reduction = minimize_model(expected, gradient, theta)
         if reduction >= NEAR:
             return step, reduction
-        exact = exact + np.diag(self.prior.curvature(value.theta)[free])
+        prior_curvature = self.prior.curvature(value.theta)[free]
+        exact = exact + np.diag(prior_curvature)
         if not self.criterion.is_curvature_exact:
             start = exact if _is_positive_definite(exact) else expected
             exact = self._corrected(start, free)
@@ -417,11 +421,14 @@ class _VarianceSearch:
         face = np.ix_(inside, inside)
         if not inside.any() or not _is_positive_definite(exact[face]):
             return step, reduction
+        # First onto the face, then to the minimum there.
         refined = np.where(inside, 0.0, -theta)
         onto_face = float(gradient @ refined + 0.5 * refined @ exact @ refined)
-        slope = (gradient + exact @ refined)[inside]
+        slope = gradient + exact @ refined
         refined[inside], refined_reduction = minimize_model(
-            exact[face], slope, theta[inside]
+            exact[face],
+            slope[inside],
+            theta[inside],
         )
         refined_reduction -= onto_face
         if refined_reduction > 0:
@@ -439,9 +446,12 @@ class _VarianceSearch:
             s = moved[free]
             y = change[free]
             image = H @ s
+            # Without curvature along s the update would not stay positive definite.
             if s @ y <= 1e-8 * abs(s @ image):
                 continue
-            H = H + np.outer(y, y) / (s @ y) - np.outer(image, image) / (s @ image)
+            added = np.outer(y, y) / (s @ y)
+            removed = np.outer(image, image) / (s @ image)
+            H = H + added - removed
         return H
 
     def _shorter(
@@ -452,8 +462,11 @@ class _VarianceSearch:
     ) -> tuple[Any, float] | None:
         """Return the end of the first of shorter and shorter steps that lowers F."""
         for halving in range(MAX_HALVINGS):
-            theta = np.clip(value.theta + 0.5**halving * step, 0.0, MAX_THETA)
-            theta[(self.prior.rate > 0) & (theta < SMALL_THETA)] = 0.0
+            shorter = 0.5**halving * step
+            theta = np.clip(value.theta + shorter, 0.0, MAX_THETA)
+            # Curved parts with next to no variance are left out.
+            is_curved = self.prior.rate > 0
+            theta[is_curved & (theta < SMALL_THETA)] = 0.0
             new = self._solve(theta)
             new_objective = self._objective(new)
             if new_objective < objective:
@@ -464,7 +477,8 @@ class _VarianceSearch:
         """Drop or add curved parts where that lowers F; return whether any was."""
         changed = False
         self._is_trial = True
-        for part in np.flatnonzero((self.prior.rate > 0) & self.is_identified):
+        is_exchangeable = (self.prior.rate > 0) & self.is_identified
+        for part in np.flatnonzero(is_exchangeable):
             if int(part) in self._rejected:
                 continue
             if self.best.theta[part] > 0:
@@ -518,7 +532,8 @@ class _VarianceSearch:
         theta = min(-slope / curvature, MAX_THETA)
         rate = float(self.prior.rate[part])
         # Along the model slope t + curvature t^2 / 2 + 2 rate sqrt(t).
-        return theta, 0.5 * slope**2 / curvature - 2 * rate * np.sqrt(theta)
+        fall = 0.5 * slope**2 / curvature - 2 * rate * np.sqrt(theta)
+        return theta, fall
 
     def _derivatives_of_additions(self) -> tuple[Any, Array]:
         """Return the best point with the gradient of all parts, and the expected second
@@ -559,8 +574,17 @@ class _VarianceSearch:
 
 
 def _is_positive_definite(H: Array) -> bool:
-    scale = 1 / np.sqrt(np.maximum(np.abs(np.diag(H)), 1e-300))
-    return bool(np.linalg.eigvalsh(H * np.outer(scale, scale))[0] >= 1e-6)
+    """Return whether H is clearly positive definite, with a diagonal of ones."""
+    scale = _inverse_roots(H)
+    scaled = H * np.outer(scale, scale)
+    eigenvalues = np.linalg.eigvalsh(scaled)
+    return bool(eigenvalues[0] >= 1e-6)
+
+
+def _inverse_roots(H: Array) -> Array:
+    """Return factors that give H a diagonal of ones; it may have negative entries."""
+    diagonal = np.abs(np.diag(H))
+    return np.asarray(1 / np.sqrt(np.maximum(diagonal, 1e-300)))
 
 
 def minimize_model(H: Array, gradient: Array, theta: Array) -> tuple[Array, float]:
@@ -574,13 +598,20 @@ def minimize_model(H: Array, gradient: Array, theta: Array) -> tuple[Array, floa
         By how much the model falls.
     """
     # H gets a diagonal of ones: variances differ by many orders of magnitude.
-    scale = 1 / np.sqrt(np.maximum(np.abs(np.diag(H)), 1e-300))
+    scale = _inverse_roots(H)
     eigenvalues, vectors = np.linalg.eigh(H * np.outer(scale, scale))
-    size = np.sqrt(np.maximum(eigenvalues, 1e-8 * max(eigenvalues[-1], 1e-300)))
+    # Curvatures that are zero or negative become slightly positive.
+    largest = max(eigenvalues[-1], 1e-300)
+    size = np.sqrt(np.maximum(eigenvalues, 1e-8 * largest))
+    # With R = root, the model is half of |R x - target|^2 in x = (theta + d) / scale,
+    # up to a constant: least squares with x >= 0.
     root = size[:, None] * vectors.T
-    target = root @ (theta / scale) - vectors.T @ (gradient * scale) / size
+    scaled_theta = theta / scale
+    scaled_gradient = gradient * scale
+    target = root @ scaled_theta - vectors.T @ scaled_gradient / size
     scaled, _ = nnls(root, target, maxiter=100 * len(theta))
-    d = scaled - theta / scale
+    d = scaled - scaled_theta
     image = root @ d
     step = np.where(scaled > 0, d * scale, -theta)
-    return step, float(-(gradient * scale) @ d - 0.5 * image @ image)
+    reduction = -scaled_gradient @ d - 0.5 * image @ image
+    return step, float(reduction)
