@@ -18,7 +18,8 @@ code``, where `code` has the letters as digits of base 4, the first one highest.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -31,7 +32,7 @@ CSR = 1
 STRINGS = 2
 
 # Compiled code is made for contiguous, aligned and writeable arrays only.
-_LAYOUT = ("C", "A", "W")
+_LAYOUT: Sequence[Literal["C", "A", "W"]] = ("C", "A", "W")
 # Columns of a CSR design have 32-bit indices.
 _MAX_COLUMNS = int(np.iinfo(np.int32).max)
 
