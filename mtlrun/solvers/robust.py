@@ -171,9 +171,8 @@ def solve_apg(
         )
     if variant == "paper" or form == "paper":
         penalties = with_full_svd(penalties)
-    if form == "paper":
-        basis = None
-    else:
+    basis = None
+    if form != "paper":
         basis = find_basis(data, loss, penalties, fit_intercept, rotation)
     parts = start_parts(start, len(penalties), (data.n_features, data.n_tasks))
     smooth: SmoothLoss
@@ -181,14 +180,11 @@ def solve_apg(
         smooth = FieldLoss(data, loss, fit_intercept)
         rows = data.n_features
     elif basis is None or not isinstance(loss, SquaredLoss):
-        smooth = smooth_loss(
-            data,
-            loss,
-            fit_intercept,
-            sharp=data.n_features <= EXACT_SIZE,
-        )
+        is_small = data.n_features <= EXACT_SIZE
+        smooth = smooth_loss(data, loss, fit_intercept, sharp=is_small)
         rows = data.n_features
     else:
+        # The iterates are the same in coordinates of the row space.
         smooth = QuadraticLoss(basis, loss.scale)
         rows = basis.rank
         if parts is not None:
@@ -201,14 +197,8 @@ def solve_apg(
     run_class: type[ProximalRun] = ProximalRun
     if variant == "backtracking":
         run_class = _BacktrackingRun
-    run = run_class(
-        smooth,
-        penalties,
-        parts,
-        b,
-        adaptive=False,
-        restart=variant == "fast",
-    )
+    restart = variant == "fast"
+    run = run_class(smooth, penalties, parts, b, adaptive=False, restart=restart)
     if variant == "backtracking":
         run.curvature = loss.curvature
     dual_at: Callable[[], Array] | None = None
@@ -227,9 +217,9 @@ def solve_apg(
     if basis is not None:
         result.parts = np.stack([basis.lift(Q) for Q in result.parts])
     if isinstance(smooth, QuadraticLoss) and result.gap is not None:
-        if stop == "gap":
-            allowed = tol
-        else:
+        # The rule of the paper promises no gap: the rows are to confirm the run's gap.
+        allowed = tol
+        if stop != "gap":
             allowed = max(2.0 * result.gap, tol)
         confirm(
             result,
@@ -737,9 +727,9 @@ class _PenalisedRun(_LadmIteration):
         self.M = self.image
         self.C = self.loss.gradient(self.image, self.data.targets, self.weights)
         # Too small a mu would blow up what the multiplier lacks in accuracy.
-        self.mu = 1.0 / max(
-            float(np.linalg.norm(self.operator.adjoint(self.data.targets))), 1.0
-        )
+        products = self.operator.adjoint(self.data.targets)
+        size = float(np.linalg.norm(products))
+        self.mu = 1.0 / max(size, 1.0)
 
     def step(self) -> None:
         if self.M is None:
