@@ -129,7 +129,8 @@ def paired_test(
     signs = np.sign(difference)
     wins = int((signs > 0).sum())
     losses = int((signs < 0).sum())
-    return PairedTest(kind, n, mean, statistic, pvalue, wins, losses, n - wins - losses)
+    ties = n - wins - losses
+    return PairedTest(kind, n, mean, statistic, pvalue, wins, losses, ties)
 
 
 def _wilcoxon(difference: np.ndarray) -> tuple[float, float]:
@@ -141,12 +142,18 @@ def _wilcoxon(difference: np.ndarray) -> tuple[float, float]:
     # Mid-ranks are multiples of one half, so twice the sum of ranks is an integer:
     # count the sign patterns for each.
     doubled = np.rint(2 * ranks).astype(int)
-    ways = np.zeros(doubled.sum() + 1)
+    largest = doubled.sum()
+    ways = np.zeros(largest + 1)
     ways[0] = 1.0
     for rank in doubled:
+        # A sum is reached without this rank, or with it from a sum that is lower.
         ways[rank:] += ways[:-rank].copy()
-    tail = min(2 * positive, doubled.sum() - 2 * positive)
-    return positive, float(min(1.0, 2 * ways[: int(tail) + 1].sum() / ways.sum()))
+    # The distribution is symmetric: the shorter tail counts twice.
+    tail = min(2 * positive, largest - 2 * positive)
+    n_ways_in_tail = ways[: int(tail) + 1].sum()
+    pvalue = 2 * n_ways_in_tail / ways.sum()
+    # Both tails include the middle, so that twice one of them may exceed 1.
+    return positive, float(min(1.0, pvalue))
 
 
 def _normal_pvalue(positive: float, ranks: np.ndarray) -> float:
@@ -158,7 +165,8 @@ def _normal_pvalue(positive: float, ranks: np.ndarray) -> float:
     mean = n * (n + 1) / 4
     _, counts = np.unique(ranks, return_counts=True)
     ties = float((counts**3 - counts).sum())
-    variance = (n * (n + 1) * (2 * n + 1) - ties / 2) / 24
+    sum_of_squares = n * (n + 1) * (2 * n + 1)  # times 6, of the ranks 1 to n
+    variance = (sum_of_squares - ties / 2) / 24
     z = (positive - mean) / np.sqrt(variance)
     from scipy.special import ndtr
 
@@ -167,9 +175,10 @@ def _normal_pvalue(positive: float, ranks: np.ndarray) -> float:
 
 def _mid_ranks(values: np.ndarray) -> np.ndarray:
     """Return the ranks of values from 1; equal values share the mean of their ranks."""
-    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return np.asarray((last - (counts - 1) / 2)[places])
+    _, codes, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last_ranks = np.cumsum(counts)
+    mean_ranks = last_ranks - (counts - 1) / 2
+    return np.asarray(mean_ranks[codes])
 
 
 def _t(difference: np.ndarray, factor: float) -> tuple[float, float]:
@@ -178,9 +187,11 @@ def _t(difference: np.ndarray, factor: float) -> tuple[float, float]:
     if variance == 0:  # every pair differs by the same amount: infinitely sure
         return float(np.copysign(np.inf, mean)), 0.0
     t = mean / np.sqrt(factor * variance)
+    degrees_of_freedom = len(difference) - 1
     from scipy.special import stdtr
 
-    return float(t), float(2 * stdtr(len(difference) - 1, -abs(t)))
+    pvalue = 2 * stdtr(degrees_of_freedom, -abs(t))
+    return float(t), float(pvalue)
 
 
 def rank_table(table: ArrayLike, *, greater_is_better: bool = True) -> np.ndarray:
@@ -205,7 +216,9 @@ def rank_table(table: ArrayLike, *, greater_is_better: bool = True) -> np.ndarra
     ordered = values
     if greater_is_better:
         ordered = -values
-    return np.array([_mid_ranks(row) for row in ordered]).reshape(values.shape)
+    ranks = np.array([_mid_ranks(row) for row in ordered])
+    # A table without rows would lose its columns.
+    return ranks.reshape(values.shape)
 
 
 @dataclass(frozen=True)
@@ -263,8 +276,11 @@ def friedman(table: ArrayLike) -> FriedmanTest:
         raise ValueError(
             f"Friedman's test needs at least 2 blocks and 2 methods, got {n} and {k}"
         )
-    between = n * float(((ranks.mean(axis=0) - (k + 1) / 2) ** 2).sum())
-    within = float(((ranks - (k + 1) / 2) ** 2).sum()) / (n * (k - 1))
+    mean_rank = (k + 1) / 2
+    squares_of_means = (ranks.mean(axis=0) - mean_rank) ** 2
+    squares = (ranks - mean_rank) ** 2
+    between = n * float(squares_of_means.sum())
+    within = float(squares.sum()) / (n * (k - 1))
     # All values tied in every row.
     chi2 = 0.0
     if within > 0:
@@ -273,12 +289,13 @@ def friedman(table: ArrayLike) -> FriedmanTest:
 
     chi2_pvalue = float(chdtrc(k - 1, chi2))
     rest = n * (k - 1) - chi2
-    # All rows rank the methods in the same order.
+    # All rows rank the methods in the same order. Then the rest is 0 but for rounding.
     f = np.inf
     f_pvalue = 0.0
     if rest > 1e-12 * n * k:
         f = (n - 1) * chi2 / rest
-        f_pvalue = float(fdtrc(k - 1, (k - 1) * (n - 1), f))
+        within_degrees = (k - 1) * (n - 1)
+        f_pvalue = float(fdtrc(k - 1, within_degrees, f))
     return FriedmanTest(n, k, chi2, chi2_pvalue, f, f_pvalue)
 
 
@@ -289,8 +306,11 @@ def critical_difference(n_methods: int, n_blocks: int, alpha: float = 0.05) -> f
     """
     from scipy.stats import studentized_range  # no other module has it
 
+    # Demsar's table of q has these quantiles divided by sqrt(2). Here the square root
+    # stands in the standard error: 12 n instead of 6 n.
     q = float(studentized_range.ppf(1 - alpha, n_methods, np.inf))
-    return q * float(np.sqrt(n_methods * (n_methods + 1) / (12.0 * n_blocks)))
+    variance = n_methods * (n_methods + 1) / (12.0 * n_blocks)
+    return q * float(np.sqrt(variance))
 
 
 @dataclass(frozen=True)
@@ -342,23 +362,26 @@ def control_tests(
     """
     ranks = rank_table(table, greater_is_better=greater_is_better).mean(axis=0)
     n, k = np.shape(table)
-    z = np.delete((ranks - ranks[control]) / np.sqrt(k * (k + 1) / (6.0 * n)), control)
+    standard_error = np.sqrt(k * (k + 1) / (6.0 * n))
+    z = (ranks - ranks[control]) / standard_error
+    z = np.delete(z, control)
     columns = np.delete(np.arange(k), control)
     from scipy.special import ndtr
 
     raw = 2 * ndtr(-np.abs(z))
     adjusted = holm(raw)
-    return [
-        ControlTest(
-            int(columns[i]),
-            float(z[i]),
-            float(raw[i]),
-            float(adjusted[i]),
-            level / (len(z) - position),
-            bool(adjusted[i] <= level),
+    tests = []
+    for position, i in enumerate(np.argsort(raw, kind="stable")):
+        test = ControlTest(
+            column=int(columns[i]),
+            z=float(z[i]),
+            pvalue=float(raw[i]),
+            adjusted=float(adjusted[i]),
+            alpha=level / (len(z) - position),
+            rejected=bool(adjusted[i] <= level),
         )
-        for position, i in enumerate(np.argsort(raw, kind="stable"))
-    ]
+        tests.append(test)
+    return tests
 
 
 def holm(pvalues: ArrayLike) -> np.ndarray:
@@ -376,12 +399,16 @@ def holm(pvalues: ArrayLike) -> np.ndarray:
     """
     raw = np.asarray(pvalues, dtype=float)
     present = np.flatnonzero(~np.isnan(raw))
-    if ((raw[present] < 0) | (raw[present] > 1)).any():
+    is_outside = (raw[present] < 0) | (raw[present] > 1)
+    if is_outside.any():
         raise ValueError("p-values must lie in [0, 1]")
     order = present[np.argsort(raw[present], kind="stable")]
-    adjusted = raw.copy()
     factors = np.arange(len(order), 0, -1)
-    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(raw[order] * factors))
+    products = raw[order] * factors
+    # A larger p-value must not become smaller than one before it by its smaller factor.
+    rising = np.maximum.accumulate(products)
+    adjusted = raw.copy()
+    adjusted[order] = np.minimum(1.0, rising)
     return adjusted
 
 

@@ -20,6 +20,7 @@ LAYERS = [
     "problem",
     "penalties",
     "data",
+    "metrics",
     "features",
     "solvers",
     "estimators",

@@ -108,6 +108,7 @@ def uses_files(pool: Pool) -> bool:
 
     They are if several processes of this machine work.
     """
+    # Dask's workers may run on other machines, which do not see the folder.
     return not pool.is_serial and pool.backend in (None, "loky")
 
 
@@ -193,14 +194,18 @@ def read_folds(
     unit = 1.0
     if table.weight is not None and n_rows:
         unit = _mean_weight(leaves)
-    keys = {key for leaf in leaves for key in leaf.sizes}
+    keys: set[Key] = set()
+    for leaf in leaves:
+        keys.update(leaf.sizes)
     names = task_names(table, keys, n_rows)
     folds = []
     for fold in range(n_folds):
         summaries = [leaf.of_fold(fold) for leaf in leaves]
         folds.append((folder, fold, summaries, table, names, unit))
+    # The workers return nothing: the results are the files.
     for _ in run_in_order(pool, _store_fold, folds):
         pass
+    # They are large, and not read again.
     shutil.rmtree(folder / "leaves")
     scaled = replace(table, weight_unit=table.weight_unit * unit)
     return scaled, stored_folds(folder, n_folds, table.task is None), names
@@ -311,7 +316,9 @@ def _store_fold(
             sums.counts[key] = sums.counts.get(key, 0) + leaf.counts[key]
             begin = end
     for key, half in totals.items():
-        sums.products[key] = _from_half(half / unit if unit != 1.0 else half)
+        if unit != 1.0:
+            half = half / unit
+        sums.products[key] = _from_half(half)
     statistics = fold_statistics(table, sums, fold, names)
     arrays = {
         "tasks": statistics.tasks,
@@ -332,10 +339,12 @@ def _store_fold(
 
 def _from_half(half: Array) -> Array:
     """Return a symmetric matrix from its upper triangle, row by row."""
+    # The half has size * (size + 1) / 2 entries.
     size = (math.isqrt(8 * len(half) + 1) - 1) // 2
-    matrix = np.zeros((size, size))
-    matrix[np.triu_indices(size)] = half
-    return matrix + np.triu(matrix, 1).T
+    upper = np.zeros((size, size))
+    upper[np.triu_indices(size)] = half
+    lower = np.triu(upper, 1).T  # without the diagonal, which is in `upper`
+    return upper + lower
 
 
 def _array_file(folder: Path, fold: int, name: str) -> Path:
@@ -351,8 +360,11 @@ def _load_statistics(folder: Path, fold: int, is_shared: bool) -> TaskStatistics
     arrays = {}
     for name in _ARRAYS:
         # The sums of products of features are large, and read as they are needed.
-        mode: Literal["r"] | None = "r" if name == "xx" else None
+        mode: Literal["r"] | None = None
+        if name == "xx":
+            mode = "r"
         path = _array_file(folder, fold, name)
-        arrays[name] = np.asarray(np.load(path, mmap_mode=mode, allow_pickle=False))
+        array = np.load(path, mmap_mode=mode, allow_pickle=False)
+        arrays[name] = np.asarray(array)
     features = tuple(_features_file(folder, fold).read_text().split("\n"))
     return TaskStatistics(shared=is_shared, features=features, **arrays)

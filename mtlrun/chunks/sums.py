@@ -86,8 +86,10 @@ class Sums:
 
     def mean_weight(self) -> float:
         """Return the mean weight of rows, from sums of `Products`."""
-        total = math.fsum(float(product[0, 0]) for product in self.products.values())
-        return total / sum(self.counts.values())
+        # The first row of V is ones: the first entry of V V' is the weight of the rows.
+        weights = [float(product[0, 0]) for product in self.products.values()]
+        n_rows = sum(self.counts.values())
+        return math.fsum(weights) / n_rows
 
     def divide(self, weight: float) -> None:
         """Divide the weights of all rows."""
@@ -97,7 +99,11 @@ class Sums:
     @property
     def nbytes(self) -> int:
         """Number of bytes that are sent between processes."""
-        return sum(8 * len(p) * (len(p) + 1) // 2 for p in self.products.values())
+        n_bytes = 0
+        for product in self.products.values():
+            size = len(product)
+            n_bytes += 8 * size * (size + 1) // 2
+        return n_bytes
 
     def __getstate__(self) -> dict[str, Any]:
         halves = {}
@@ -111,9 +117,10 @@ class Sums:
         self.rows = state["rows"]
         self.products = {}
         for key, (size, half) in state["products"].items():
-            product = np.zeros((size, size))
-            product[np.triu_indices(size)] = half
-            self.products[key] = product + np.triu(product, 1).T
+            upper = np.zeros((size, size))
+            upper[np.triu_indices(size)] = half
+            lower = np.triu(upper, 1).T  # without the diagonal, which is in `upper`
+            self.products[key] = upper + lower
 
 
 @dataclass(frozen=True)
@@ -126,10 +133,12 @@ class Products:
     def groups(self, chunk: Chunk, table: ChunkedTable) -> Iterator[tuple[Key, Array]]:
         """Yield fold and task of some rows, and their V."""
         for fold, task, Z, weights in chunk.groups(len(table.targets)):
+            key = (fold, task)
             if weights is None:
-                yield (fold, task), Z
+                yield key, Z
             else:
-                yield (fold, task), Z * np.sqrt(weights)
+                # V V' then has each row times its weight.
+                yield key, Z * np.sqrt(weights)
 
 
 @dataclass(frozen=True)
@@ -188,31 +197,48 @@ class Losses:
         k = len(table.targets)
         for fold, task, Z, weights in chunk.groups(k, by_target=False):
             n_rows = Z.shape[1]
-            w = np.ones(n_rows) if weights is None else weights
-            ones = np.ones_like(w)
+            ones = np.ones(n_rows)
+            if weights is None:
+                weights = ones
             if isinstance(task, str):
-                losses = self._losses(fold, [self.tasks[task]], Z, w)
-                yield (fold, task), np.vstack([ones, w, losses[:, 0]])
+                task_number = self.tasks[task]
+                losses = self._losses(fold, [task_number], Z, weights)
+                V = np.vstack([ones, weights, losses[:, 0]])
+                yield (fold, task), V
                 continue
-            tasks = list(range(k))
-            losses = self._losses(fold, tasks, Z, w)
-            for t in tasks:
-                has_target = ~np.isnan(losses[0, t])
-                V = np.vstack([ones, w, losses[:, t]])
-                yield (fold, t), V[:, has_target]
-            sums = np.nansum(losses / self.totals[tasks, None], axis=1)
-            yield (fold, None), np.vstack([ones, w, sums])
+            targets = list(range(k))
+            losses = self._losses(fold, targets, Z, weights)
+            for target in targets:
+                has_target = ~np.isnan(losses[0, target])
+                V = np.vstack([ones, weights, losses[:, target]])
+                yield (fold, target), V[:, has_target]
+            # Over the weight of its rows: each task counts the same.
+            shares = losses / self.totals[targets, None]
+            sums = np.nansum(shares, axis=1)
+            V = np.vstack([ones, weights, sums])
+            yield (fold, None), V
 
-    def _losses(self, fold: int, tasks: list[int], Z: Array, weights: Array) -> Array:
+    def _losses(
+        self,
+        fold: int,
+        tasks: list[int],
+        Z: Array,
+        weights: Array,
+    ) -> Array:
         """Return the weighted losses of rows, of shape (M, n_tasks, n_rows).
 
         They are NaN where a target is missing.
         """
-        coef = self.coef[fold][:, :, tasks].transpose(0, 2, 1)
+        coef = self.coef[fold][:, :, tasks]
+        coef = coef.transpose(0, 2, 1)
+        intercept = self.intercept[fold][:, tasks]
         n_methods, n_tasks, d = coef.shape
-        predicted = coef.reshape(-1, d) @ Z[1 : d + 1]
-        errors = Z[d + 1 :] - predicted.reshape(n_methods, n_tasks, -1)
-        errors -= self.intercept[fold][:, tasks, None]
+        features = Z[1 : d + 1]
+        targets = Z[d + 1 :]
+        # One product of two matrices for all methods and tasks.
+        predicted = coef.reshape(-1, d) @ features
+        errors = targets - predicted.reshape(n_methods, n_tasks, -1)
+        errors -= intercept[:, :, None]
         losses: Array = weights * errors**2 / self.scales[tasks, None]
         return losses
 
@@ -247,9 +273,10 @@ def sums_of(
     for n_files, file in enumerate(files):
         for chunk in table.chunks(file, folds, seed):
             for key, V in work.groups(chunk, table):
+                size, n_rows = V.shape
                 if key not in sums.products:
-                    _check_memory(sums, len(V), table)
-                sums.add(key, V @ V.T, V.shape[1])
+                    _check_memory(sums, size, table)
+                sums.add(key, V @ V.T, n_rows)
             sums.rows += chunk.Z.shape[1]
             progress(sums.rows, n_files)
     release_memory()
@@ -346,8 +373,9 @@ def add_up(
 
 def leaves_of(files: Sequence[Path]) -> list[Sequence[Path]]:
     """Return the groups of files whose sums are added up first, in their order."""
-    n_leaves = min(len(files), MAX_LEAVES)
-    edges = np.linspace(0, len(files), n_leaves + 1).astype(int)
+    n_files = len(files)
+    n_leaves = min(n_files, MAX_LEAVES)
+    edges = np.linspace(0, n_files, n_leaves + 1).astype(int)
     return [files[begin:end] for begin, end in pairwise(edges)]
 
 
@@ -435,7 +463,8 @@ def statistics_of(
         If there are no rows.
     """
     names = task_names(table, sums.products, sums.rows)
-    return [fold_statistics(table, sums, fold, names) for fold in range(folds)], names
+    statistics = [fold_statistics(table, sums, fold, names) for fold in range(folds)]
+    return statistics, names
 
 
 def task_names(table: ChunkedTable, keys: Iterable[Key], n_rows: int) -> list[str]:
@@ -472,7 +501,10 @@ def _shared(table: ChunkedTable, sums: Sums, fold: int) -> TaskStatistics:
     """
     d = len(table.features)
     k = len(table.targets)
-    S = sums.products.pop((fold, None), np.zeros((1 + d + k, 1 + d + k)))
+    size = 1 + d + k
+    S = sums.products.pop((fold, None), np.zeros((size, size)))
+    n_rows = sums.counts.get((fold, None), 0)
+    # Rows and columns of S are ones, features and targets.
     x = slice(1, 1 + d)
     y = slice(1 + d, None)
     x_shift, y_shift = np.split(table.shift, [d])
@@ -487,7 +519,7 @@ def _shared(table: ChunkedTable, sums: Sums, fold: int) -> TaskStatistics:
         xy=S[x, y],
         x_shift=x_shift,
         y_shift=y_shift,
-        n_rows=np.full(k, sums.counts.get((fold, None), 0)),
+        n_rows=np.full(k, n_rows),
         features=table.features,
     )
     keys: list[Key] = [(fold, target) for target in range(k)]
@@ -502,7 +534,11 @@ def _by_task(
     """Take statistics out of sums that have a key for each task."""
     d = len(table.features)
     n_tasks = len(keys)
+    n_rows = [sums.counts.get(key, 0) for key in keys]
     x_shift, y_shift = np.split(table.shift, [d])
+    if not shared:
+        # All tasks have the same column of targets.
+        y_shift = np.full(n_tasks, y_shift[0])
     statistics = TaskStatistics(
         tasks=np.arange(n_tasks),
         shared=shared,
@@ -513,11 +549,12 @@ def _by_task(
         yy=np.zeros(n_tasks),
         xy=np.zeros((d, n_tasks)),
         x_shift=x_shift,
-        y_shift=y_shift if shared else np.full(n_tasks, y_shift[0]),
-        n_rows=np.array([sums.counts.get(key, 0) for key in keys]),
+        y_shift=y_shift,
+        n_rows=np.array(n_rows),
         features=table.features,
     )
     for t, key in enumerate(keys):
+        # Taken out of the sums: its memory is released when the next one is copied.
         S = sums.products.pop(key, None)
         if S is None:
             continue
@@ -591,9 +628,9 @@ class Folds:
     @cached_property
     def weights(self) -> Array:
         """Weight of the rows by fold and task."""
-        return np.array(
-            [np.broadcast_to(part.weight, part.n_tasks) for part in self.parts]
-        )
+        # The tasks of a shared design have one weight.
+        weights = [np.broadcast_to(part.weight, part.n_tasks) for part in self.parts]
+        return np.array(weights)
 
     @cached_property
     def scales(self) -> Array:
@@ -601,7 +638,7 @@ class Folds:
 
         See `mtlrun.comparison.gain.task_scales`.
         """
-        variances = target_moments(self.whole)[1]
+        _, variances = target_moments(self.whole)
         if not self.whole.shared:
             variances = shrunken_variances(variances, self.whole.weight)
         return np.where(variances > 0, variances, np.nan)
@@ -609,10 +646,15 @@ class Folds:
 
 def target_moments(statistics: TaskStatistics) -> tuple[Array, Array]:
     """Return mean and variance of the targets of each task; 0 without rows."""
-    weight = np.where(statistics.weight > 0, statistics.weight, 1.0)
-    mean = statistics.y / weight
-    variance = np.maximum(statistics.yy / weight - np.square(mean), 0.0)
-    return statistics.y_shift + mean, variance
+    has_rows = statistics.weight > 0
+    weight = np.where(has_rows, statistics.weight, 1.0)
+    # Sums are of targets less their shift.
+    shifted_mean = statistics.y / weight
+    mean_square = statistics.yy / weight
+    variance = mean_square - np.square(shifted_mean)
+    mean = statistics.y_shift + shifted_mean
+    # Rounding may make the variance of constant targets negative.
+    return mean, np.maximum(variance, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -665,14 +707,15 @@ class ScaledStatistics:
     @classmethod
     def of(cls, statistics: TaskStatistics) -> Self:
         """Standardize statistics."""
-        varies = statistics.std > _MIN_RELATIVE_STD * np.abs(statistics.mean)
-        std = np.where(varies, statistics.std, 0.0)
+        min_std = _MIN_RELATIVE_STD * np.abs(statistics.mean)
+        std = np.where(statistics.std > min_std, statistics.std, 0.0)
         means, variances = target_moments(statistics)
         if not statistics.shared:
             # The targets of all tasks have one unit, and so one mean and one variance.
             weights = statistics.weight / statistics.weight.sum()
             center = np.sum(weights * means)
-            variance = np.sum(weights * (variances + np.square(means - center)))
+            squares = variances + np.square(means - center)
+            variance = np.sum(weights * squares)
             variances = np.full_like(means, variance)
             means = np.full_like(means, center)
         factors = _inverse(std)
@@ -690,4 +733,7 @@ class ScaledStatistics:
 
 def _inverse(std: Array) -> Array:
     """Return 1 / std, and 1 for what is constant."""
-    return np.where(std > 0, 1 / np.where(std > 0, std, 1.0), 1.0)
+    is_positive = std > 0
+    # Both branches of `np.where` are computed: the first must not divide by 0.
+    divisor = np.where(is_positive, std, 1.0)
+    return np.where(is_positive, 1 / divisor, 1.0)

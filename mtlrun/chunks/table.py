@@ -94,7 +94,9 @@ class Chunk:
         has_new_code = np.diff(self.codes) != 0
         has_new_fold = np.diff(self.fold) != 0
         starts = np.flatnonzero(has_new_code | has_new_fold) + 1
-        for begin, end in pairwise([0, *starts.tolist(), self.Z.shape[1]]):
+        n_rows = self.Z.shape[1]
+        bounds = [0, *starts.tolist(), n_rows]
+        for begin, end in pairwise(bounds):
             if begin == end:
                 continue
             code = int(self.codes[begin])
@@ -106,6 +108,8 @@ class Chunk:
             elif code == 0 or not by_target:
                 yield fold, None, Z, weights
             else:
+                # Rows that lack different targets are together: their sums are taken
+                # for each target apart.
                 for target in range(n_targets):
                     part, part_weights = _rows_with(target, n_targets, Z, weights)
                     yield fold, target, part, part_weights
@@ -125,7 +129,8 @@ def _rows_with(
     n_before_targets = len(Z) - n_targets
     row = n_before_targets + target
     has_target = ~np.isnan(Z[row])
-    part = Z[[*range(n_before_targets), row]][:, has_target]
+    kept = [*range(n_before_targets), row]
+    part = Z[kept][:, has_target]
     return part, _selected(weights, has_target)
 
 
@@ -183,7 +188,9 @@ class ChunkedTable:
             task = column_name(task)
         if weight is not None:
             weight = column_name(weight)
-        frame = next(_frames(files[0], None, HEAD_ROWS, task), pd.DataFrame()).copy()
+        frames = _frames(files[0], None, HEAD_ROWS, task)
+        # The copy leaves nothing in the memory of pyarrow, which is released below.
+        frame = next(frames, pd.DataFrame()).copy()
         frame = frame.reset_index(drop=True)
         release_memory()
         head = Table(str(files[0]), frame)
@@ -194,7 +201,7 @@ class ChunkedTable:
                 "need none",
                 "Give --target and --task, or several columns as --targets.",
             )
-        with_role = [*target_names, *filter(None, (task, weight))]
+        with_role = [*target_names, *_named(task, weight)]
         for name in with_role:
             # This raises an error if there is no such column.
             head.column(name)
@@ -225,7 +232,7 @@ class ChunkedTable:
     @property
     def columns(self) -> list[str]:
         """Names of all columns that are read."""
-        return [*self.features, *self.targets, *filter(None, (self.task, self.weight))]
+        return [*self.features, *self.targets, *_named(self.task, self.weight)]
 
     def chunks(self, file: Path, folds: int, seed: int) -> Iterator[Chunk]:
         """Yield the rows of a file in chunks; each one takes the memory of the last.
@@ -246,7 +253,8 @@ class ChunkedTable:
             For a cell that is not a number; names the file, column and row.
         """
         columns = self.columns
-        max_rows = max(MIN_CHUNK_ROWS, CHUNK_BYTES // (8 * len(columns)))
+        row_bytes = 8 * len(columns)
+        max_rows = max(MIN_CHUNK_ROWS, CHUNK_BYTES // row_bytes)
         n_read = 0
         n_weighted = 0
         # New memory for each chunk would take a third of the time.
@@ -283,26 +291,38 @@ class ChunkedTable:
         n_folds = int(fold.max(initial=0)) + 1
         group = codes[with_target] * n_folds + fold[with_target]
         # Numpy sorts short integers in linear time.
-        group = group.astype(np.min_scalar_type(group.max(initial=0)))
+        shortest_type = np.min_scalar_type(group.max(initial=0))
+        group = group.astype(shortest_type)
         rows = with_target[np.argsort(group, kind="stable")]
         Z = buffer[:, : len(rows)]
         self._fill(Z, frame, rows, file)
-        return Chunk(Z, _selected(weights, rows), names, codes[rows], fold[rows])
+        return Chunk(
+            Z=Z,
+            weights=_selected(weights, rows),
+            names=names,
+            codes=codes[rows],
+            fold=fold[rows],
+        )
 
     def _fill(self, Z: Array, frame: pd.DataFrame, rows: Array, file: Path) -> None:
         """Write ones, and the features and targets of rows, into `Chunk.Z`."""
         Z[0] = 1.0
         for index, name in enumerate((*self.features, *self.targets)):
             values = Z[1 + index]
-            np.take(_numbers(frame[name], file), rows, out=values, mode="clip")
+            column = _numbers(frame[name], file)
+            # With mode "raise" numpy would buffer the output.
+            np.take(column, rows, out=values, mode="clip")
             values -= self.shift[index]
+            # A sum is faster to check than each value.
             total = values.sum()
             if np.isfinite(total):
                 continue
-            if name in self.targets and np.isnan(total) and not np.isinf(values).any():
+            is_target = name in self.targets
+            if is_target and np.isnan(total) and not np.isinf(values).any():
                 # Rows of a shared design may lack some of their targets.
                 continue
-            row = int(frame.index[rows[~np.isfinite(values)].min()]) + 1
+            first_bad = rows[~np.isfinite(values)].min()
+            row = int(frame.index[first_bad]) + 1
             raise DataError(
                 f"{file}: column {name!r} has a missing or infinite value in row {row}",
                 _FILL,
@@ -313,8 +333,9 @@ class ChunkedTable:
         if self.task is None:
             return [], np.zeros(len(frame), dtype=np.int64)
         tasks = Names.of(typed(frame[self.task]))
-        if (tasks.codes < 0).any():
-            row = int(frame.index[np.argmax(tasks.codes < 0)]) + 1
+        is_missing = tasks.codes < 0
+        if is_missing.any():
+            row = int(frame.index[np.argmax(is_missing)]) + 1
             raise DataError(
                 f"{file}: column {self.task!r} has no task in row {row}",
                 "Fill the gap, or take the row out.",
@@ -327,6 +348,11 @@ class ChunkedTable:
                 "Mend the formula, or take the row out.",
             )
         return tasks.names, tasks.codes
+
+
+def _named(*columns: str | None) -> list[str]:
+    """Return the columns that have a name."""
+    return [name for name in columns if name]
 
 
 def _mean_positive(weights: Array) -> float:
@@ -362,9 +388,13 @@ def fold_of(file: Path, first: int, n: int, folds: int, seed: int) -> Array:
         Number of folds.
     seed : int
     """
+    # The seed in the upper half of each number, the row in the lower half. Any part of
+    # a file has the same folds, however it is cut into chunks.
     seeded = np.uint64(derive_seed(seed, file.name, "folds")) << np.uint64(32)
     numbers = np.arange(first, first + n, dtype=np.uint64) + seeded
-    return (pd.util.hash_array(numbers) % np.uint64(folds)).astype(np.int64)
+    hashes = pd.util.hash_array(numbers)
+    numbers_of_folds = hashes % np.uint64(folds)
+    return numbers_of_folds.astype(np.int64)
 
 
 def chunk_files(data: Any) -> list[Path]:
@@ -391,10 +421,13 @@ def chunk_files(data: Any) -> list[Path]:
     if not isinstance(data, str | Path):
         return []
     path = Path(data)
+    pattern = str(data)
+    has_wildcard = any(character in pattern for character in "*?[")
     if path.is_dir():
         candidates = [file for file in path.rglob("*") if file.is_file()]
-    elif set(str(data)) & set("*?[") and not path.exists():
-        candidates = [Path(name) for name in glob.glob(str(data), recursive=True)]
+    elif has_wildcard and not path.exists():
+        # The name of a file may have a bracket.
+        candidates = [Path(name) for name in glob.glob(pattern, recursive=True)]
     else:
         return []
     files = sorted(file for file in candidates if suffix_of(file) in SUFFIXES)
@@ -443,8 +476,11 @@ def _frames(
             for name, text in parts.items():
                 if columns is None or name in columns:
                     value = text if name == task else _number_or_text(text)
-                    frame[name] = pd.Series([value] * len(frame), index=frame.index)
-            yield frame if columns is None else frame[columns]
+                    values = [value] * len(frame)
+                    frame[name] = pd.Series(values, index=frame.index)
+            if columns is not None:
+                frame = frame[columns]
+            yield frame
     except DataError:
         raise
     except (ValueError, OSError) as error:
@@ -527,7 +563,10 @@ def _csv(
     with data_file(file)[0].open() as inner:
         names = _header(inner, file)
         _check_columns(file, names, columns)
-        types = {names.index(task): str} if task in names else {}
+        types = {}
+        if task in names:
+            # As numbers, tasks 01 and 1 would be one.
+            types = {names.index(task): str}
         selected = None
         if columns is not None:
             selected = [names.index(name) for name in columns]
@@ -548,7 +587,8 @@ def _csv(
             ) as reader:
                 for frame in reader:
                     n_rows += len(frame)
-                    yield frame.set_axis([names[k] for k in frame.columns], axis=1)
+                    read_names = [names[position] for position in frame.columns]
+                    yield frame.set_axis(read_names, axis=1)
         except pd.errors.EmptyDataError:
             return
         except pd.errors.ParserError:
@@ -586,7 +626,9 @@ class _CommaCounter:
             return content
         # Each quote ends a part, so that every other part is inside quotes.
         parts = content.split(b'"')
-        self.n_commas += sum(part.count(b",") for part in parts[self.is_quoted :: 2])
+        first_outside = int(self.is_quoted)
+        for part in parts[first_outside::2]:
+            self.n_commas += part.count(b",")
         n_quotes = len(parts) - 1
         if n_quotes % 2:
             self.is_quoted = not self.is_quoted
@@ -703,9 +745,9 @@ def _check_columns(
 def _weights(column: pd.Series, file: Path) -> Array:
     """Return the weights of rows; raise an error unless they are finite and >= 0."""
     weights = _numbers(column, file)
-    bad = ~(np.isfinite(weights) & (weights >= 0))
-    if bad.any():
-        row = int(column.index[np.argmax(bad)]) + 1
+    is_valid = np.isfinite(weights) & (weights >= 0)
+    if not is_valid.all():
+        row = int(column.index[np.argmin(is_valid)]) + 1
         raise DataError(
             f"{file}: column {column.name!r} has no weight in row {row}",
             "Weights are numbers of at least 0.",
@@ -729,12 +771,16 @@ def _without_unweighted(
     if (weights > 0).all():
         return frame
     frame = frame[weights > 0].copy()
+    # A single word makes text of a whole column of a csv file. Other files store the
+    # type of a column.
     if suffix_of(file) == ".csv":
         for name in numeric:
-            if pd.api.types.is_numeric_dtype(frame[name]):
+            column = frame[name]
+            if pd.api.types.is_numeric_dtype(column):
                 continue
-            values = pd.to_numeric(frame[name], errors="coerce")
-            if (values.isna() == frame[name].isna()).all():
+            values = pd.to_numeric(column, errors="coerce")
+            has_only_numbers = (values.isna() == column.isna()).all()
+            if has_only_numbers:
                 frame[name] = values
     return frame
 
@@ -749,11 +795,12 @@ def _numbers(column: pd.Series, file: Path) -> Array:
     column = typed(without_markers(column))
     if pd.api.types.is_numeric_dtype(column) or column.isna().all():
         return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
-    is_wrong = pd.to_numeric(column, errors="coerce").isna() & column.notna()
+    numbers = pd.to_numeric(column, errors="coerce")
+    is_wrong = numbers.isna() & column.notna()
     first_wrong = int(np.argmax(is_wrong))
+    value = str(column.iloc[first_wrong])
     row = int(column.index[first_wrong]) + 1
     raise DataError(
-        f"{file}: column {column.name!r} has {str(column.iloc[first_wrong])!r} in row "
-        f"{row}",
+        f"{file}: column {column.name!r} has {value!r} in row {row}",
         _ENCODE,
     )

@@ -78,8 +78,10 @@ def label_columns(
                 part_names.append(word)
             else:
                 part_names.append(class_task(name, word))
-            mine = np.where(classes.codes == words.index(word), 1.0, -1.0)
-            parts.append(np.where(classes.codes < 0, np.nan, mine))
+            is_word = classes.codes == words.index(word)
+            signs = np.where(is_word, 1.0, -1.0)
+            is_missing = classes.codes < 0
+            parts.append(np.where(is_missing, np.nan, signs))
     if several_classes:
         names = listed(several_classes)
         make.notes.append(f"each class of {names} is a task, one against the rest")
@@ -141,14 +143,15 @@ def classes_of_tasks(
     names = []
     labels = {}
     for t, task in enumerate(tasks):
-        mine = task_id == t
-        classes = np.unique(codes[mine])
+        is_of_task = task_id == t
+        classes = np.unique(codes[is_of_task])
         labels[task] = [words[int(c)] for c in classes]
         if len(classes) <= 2:
             # The second of two classes is +1.
             classes = classes[1:]
         for c in classes:
-            parts.append(np.where(mine, np.where(codes == c, 1.0, -1.0), np.nan))
+            signs = np.where(codes == c, 1.0, -1.0)
+            parts.append(np.where(is_of_task, signs, np.nan))
             names.append(class_task(task, words[int(c)]))
     return np.column_stack(parts), distinct(names), labels
 

@@ -32,7 +32,8 @@ def signs(labels: Array, name: str) -> Array:
         For other labels; starts with `name`.
     """
     values = np.asarray(labels, dtype=np.float64)
-    values_present = set(np.unique(values[~np.isnan(values)]).tolist())
+    is_missing = np.isnan(values)
+    values_present = set(np.unique(values[~is_missing]).tolist())
     if not (values_present <= {0, 1} or values_present <= {-1, 1}):
         examples = ", ".join(f"{v:g}" for v in sorted(values_present)[:5])
         raise DataError(
@@ -40,7 +41,7 @@ def signs(labels: Array, name: str) -> Array:
             "Recode them first.",
         )
     coded = np.where(values > 0, 1.0, -1.0)
-    return np.where(np.isnan(values), np.nan, coded)
+    return np.where(is_missing, np.nan, coded)
 
 
 def check_sizes(**sizes: Any) -> None:
@@ -156,8 +157,8 @@ class Dataset:
             n_dimensions = 1
         if self.X.ndim != n_dimensions or self.X.shape[0] != len(self.y):
             raise DataError(
-                f"X of shape {self.X.shape} and y of shape {self.y.shape} do not belong "
-                "together"
+                f"X of shape {self.X.shape} and y of shape {self.y.shape} do not "
+                "belong together"
             )
         if not self.tasks:
             self.tasks = [f"task {t}" for t in range(self._count_tasks())]
@@ -275,14 +276,17 @@ class Dataset:
 
     def with_elapsed(self) -> Dataset:
         """Return the data set with the time since the first row as last column of X."""
-        if self.clock is None or self.features[-1:] == [self.clock.last_column]:
+        if self.clock is None:
+            return self
+        last_column = self.clock.last_column
+        if self.features[-1:] == [last_column]:
             return self
         elapsed = self.source[ELAPSED][:, np.newaxis]
         if sparse.issparse(self.X):
             X = sparse.hstack([self.X, elapsed], format="csr")
         else:
             X = np.column_stack([self.X, elapsed])
-        return replace(self, X=X, features=[*self.features, self.clock.last_column])
+        return replace(self, X=X, features=[*self.features, last_column])
 
     def sum_by_task(self, values: Array) -> Array:
         """Sum values of the shape of `y` over the rows of each task.
@@ -305,7 +309,8 @@ class Dataset:
 
         if self.task_type == "multiclass":
             raise DataError(
-                f"{self.id or 'this set'} is multi-class: make tasks of its classes first"
+                f"{self.id or 'this set'} is multi-class: make tasks of its classes "
+                "first"
             )
         if self.task_id is not None:
             return TaskData.from_stacked(self.X, self.y, self.task_id)
@@ -410,13 +415,13 @@ def check_fitted(values: Any, name: str) -> None:
         remedy = "Scale it, for instance with sklearn.preprocessing.StandardScaler."
     if largest > limit:
         raise ValueError(
-            f"{name} holds a number of absolute value {largest:.4g}; beyond {limit:g} the solvers lose all "
-            f"precision. {remedy}"
+            f"{name} holds a number of absolute value {largest:.4g}; beyond {limit:g} "
+            f"the solvers lose all precision. {remedy}"
         )
     if 0 < largest < SMALLEST_FITTED:
         raise ValueError(
-            f"the largest absolute value in {name} is {largest:.4g}; squares of numbers below {SMALLEST_FITTED:g} "
-            f"vanish. {remedy}"
+            f"the largest absolute value in {name} is {largest:.4g}; squares of "
+            f"numbers below {SMALLEST_FITTED:g} vanish. {remedy}"
         )
 
 
@@ -515,7 +520,8 @@ def _check_small(X: Any, name: str, kind: str, columns: Sequence[str]) -> None:
         name_of_column = _called(kind, columns, column, X.shape[1])
         raise DataError(
             f"{name}: the largest number in {name_of_column} is "
-            f"{float(largest[column]):.4g}; squares of numbers below {SMALLEST:g} vanish",
+            f"{float(largest[column]):.4g}; squares of numbers below {SMALLEST:g} "
+            "vanish",
             "Rescale the column (multiply it by a power of ten), or leave it out.",
         )
 

@@ -43,7 +43,10 @@ if TYPE_CHECKING:
     from mtlrun.data.cards import Card, FileSpec
 
 #: Remedy if the data directory cannot be written.
-WRITABLE = "Make room and the folder writable, or choose another data directory (--data-dir or MTLRUN_DATA)."
+WRITABLE = (
+    "Make room and the folder writable, or choose another data directory (--data-dir "
+    "or MTLRUN_DATA)."
+)
 
 #: Characters of the name of a host, and of an address in a message.
 MAX_HOST_LENGTH = 253
@@ -226,7 +229,8 @@ def download(
                     done += len(piece)
                     if done > limit:
                         raise DataError(
-                            f"{url}: the download is longer than the {limit} bytes it may have"
+                            f"{url}: the download is longer than the {limit} bytes it "
+                            "may have"
                         )
                     with writing(part, WRITABLE):
                         stream.write(piece)
@@ -335,7 +339,8 @@ def _failure(
         f"data set {card.id}: could not download {spec.name}{reasons}",
         f"Without a network: get the file on another machine and run\n"
         f"  mtlrun data add {card.id} FILE\n"
-        f"or put it ({kinds}) at {data_directory(data_dir) / card.folder / spec.name}{content}",
+        f"or put it ({kinds}) at "
+        f"{data_directory(data_dir) / card.folder / spec.name}{content}",
     )
 
 
@@ -389,16 +394,22 @@ def add_file(
         unknown = [
             PurePosixPath(spec.name).name for spec in card.files if spec.sha256 is None
         ]
-        remedy = "Get the version of the file that the card names, or write a card of your own for this one."
+        remedy = (
+            "Get the version of the file that the card names, or write a card of your "
+            "own for this one."
+        )
         if unknown:
-            remedy = f"Without a known hash, a file is recognized by its name: rename yours to {' or '.join(unknown)}."
+            remedy = (
+                "Without a known hash, a file is recognized by its name: rename yours "
+                f"to {' or '.join(unknown)}."
+            )
         expected = "\n".join(
             f"  {spec.name}: sha256 {spec.sha256 or 'unknown'}" for spec in card.files
         )
         sha256, size = digest(DataFile(path.name, path, "plain"))
         raise DataError(
-            f"{path}: the content is not a file of {card.id}\nexpected one of\n{expected}\n"
-            f"found sha256 {sha256} ({size} bytes)",
+            f"{path}: the content is not a file of {card.id}\nexpected one of\n"
+            f"{expected}\nfound sha256 {sha256} ({size} bytes)",
             remedy,
         )
     return [

@@ -175,7 +175,8 @@ class Snapshot(DataFile):
         UserError
             If there is no room for the copy.
         """
-        content = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 (closed with the object)
+        # Closed with the object.
+        content = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115
         sha = hashlib.sha256()
         _refuse_larger_than_memory(file.path)
         with file.open() as stream:
@@ -276,7 +277,10 @@ def get_it(card: Card, files: Iterable[FileSpec], extra: str = "") -> str:
             f"There is no download address for {', '.join(without_address)}. "
             f"Give a file that you have: {add}"
         )
-    return f"Download it: mtlrun data fetch {card.id}{extra}\nOr give a file that you have: {add}"
+    return (
+        f"Download it: mtlrun data fetch {card.id}{extra}\n"
+        f"Or give a file that you have: {add}"
+    )
 
 
 def verify_file(
@@ -301,7 +305,8 @@ def verify_file(
     places = [candidate for candidate in possible if os.path.lexists(candidate.path)]
     if not places:
         raise DataError(
-            f"data set {card.id}: the file {spec.name} is missing; looked for {', '.join(p.where() for p in possible)}",
+            f"data set {card.id}: the file {spec.name} is missing; looked for "
+            f"{', '.join(p.where() for p in possible)}",
             get_it(card, [spec, *card.needed()]),
         )
     errors = []
@@ -448,7 +453,8 @@ def open_tar(path: Path) -> Iterator[tarfile.TarFile]:
     container = container_of(path)
     with _opened(path, container) as inner, _bounded(inner, path) as bounded:
         with _surprises():
-            tar = tarfile.open(fileobj=bounded, mode="r:")  # noqa: SIM115 (closed below)
+            # Closed below.
+            tar = tarfile.open(fileobj=bounded, mode="r:")  # noqa: SIM115
         with tar:
             yield tar
 
@@ -533,7 +539,10 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except (*_DAMAGE, OSError, MemoryError) as error:
-        again = "Put a good copy in its place; a file that `mtlrun data fetch` downloaded may be deleted and fetched again."
+        again = (
+            "Put a good copy in its place; a file that `mtlrun data fetch` downloaded "
+            "may be deleted and fetched again."
+        )
         for kind, text, remedy in _TOLD:
             if isinstance(error, kind):
                 raise DataError(f"{path}: {text}", remedy or again) from None
@@ -560,7 +569,8 @@ def _mismatch(
         f"{file.where()}: the content is not that of {card.id}/{spec.name}\n"
         f"  expected sha256 {expected}\n"
         f"  found    sha256 {sha256} ({cut}{size} bytes)",
-        f"Delete it and run `mtlrun data fetch {card.id}`, or add a good copy with `mtlrun data add {card.id} FILE`.",
+        f"Delete it and run `mtlrun data fetch {card.id}`, or add a good copy with "
+        f"`mtlrun data add {card.id} FILE`.",
     )
 
 

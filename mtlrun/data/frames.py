@@ -128,7 +128,8 @@ def _position(column: int | str, names: list[Any] | None, n_columns: int) -> int
     if isinstance(column, str):
         if names is None:
             raise ValueError(
-                f"task_column={column!r} is a name, but X has no column names; give its position"
+                f"task_column={column!r} is a name, but X has no column names; give "
+                "its position"
             )
         raise ValueError(
             f"X has no column {column!r} (task_column); its columns are {names}"
@@ -217,7 +218,8 @@ def plain_values(values: Array, name: str) -> tuple[Array, Array]:
     words = {isinstance(value, str) for value in present.tolist()}
     if len(words) > 1:
         raise ValueError(
-            f"{name} mixes strings with other types; make all entries strings or all numbers"
+            f"{name} mixes strings with other types; make all entries strings or all "
+            "numbers"
         )
     if True not in words:
         plain = np.asarray(present.tolist())
@@ -234,7 +236,7 @@ def plain_values(values: Array, name: str) -> tuple[Array, Array]:
     return out, missing
 
 
-# ---------------------------------------------------------------------- archives without pickle
+# ------------------------------------ archives without pickle
 
 COLUMNS = "columns"
 
@@ -336,18 +338,24 @@ def _column_arrays(column: pd.Series) -> dict[str, Array]:
     if isinstance(dtype, np.dtype) and dtype.kind in "fiubM":
         return {"values": column.to_numpy()}
     if is_numeric_dtype(dtype):
+        # Nullable columns, which numpy stores only as objects: values and a mask.
         plain_type: type = np.int64
         if is_bool_dtype(dtype):
             plain_type = bool
-        values = column.fillna(plain_type(0)).to_numpy(dtype=plain_type)
-        return {"values": values, "missing": column.isna().to_numpy()}
+        filled = column.fillna(plain_type(0))
+        return {
+            "values": filled.to_numpy(dtype=plain_type),
+            "missing": column.isna().to_numpy(),
+        }
     codes, unique = pd.factorize(column)
     # The categories that occur, with their type.
     words = pd.Index(np.asarray(unique))
     if isinstance(words.dtype, np.dtype) and words.dtype.kind in "fiub":
         return {"codes": codes.astype(np.int32), "words": np.asarray(words)}
     # Words of other types may have the same text.
-    text_codes, texts = pd.factorize(pd.Index(list(map(str, words)), dtype=object))
+    texts_of_words = pd.Index(list(map(str, words)), dtype=object)
+    text_codes, texts = pd.factorize(texts_of_words)
+    # Code -1 of a missing word takes the last entry, which is -1 as well.
     codes = np.append(text_codes, -1)[codes]
     # Texts end with a mark, because numpy drops NUL characters at their end.
     marked = np.array([f"{text}." for text in texts], dtype=str)
@@ -383,7 +391,7 @@ def load_frame(arrays: Mapping[str, Array]) -> pd.DataFrame:
     return frame.set_axis(list(map(str, arrays[COLUMNS])), axis=1)
 
 
-# ---------------------------------------------------------------------- what cells are
+# ------------------------------------ what cells are
 
 
 def typed(column: pd.Series) -> pd.Series:
@@ -441,22 +449,28 @@ def _without_gaps(column: pd.Series) -> pd.Series:
 
 def _of_objects(column: pd.Series) -> pd.Series:
     kind = pd.api.types.infer_dtype(column, skipna=True)
+    is_present = column.notna()
     if kind == "boolean":
-        return _without_gaps(column.where(column.notna(), None).astype("boolean"))
+        flags = column.where(is_present, None).astype("boolean")
+        return _without_gaps(flags)
     if kind in ("decimal", "floating", "mixed-integer-float"):
-        return column.where(column.notna(), np.nan).astype(np.float64)
+        return column.where(is_present, np.nan).astype(np.float64)
     if kind == "integer":
         try:
-            return _without_gaps(column.where(column.notna(), None).astype("Int64"))
+            integers = column.where(is_present, None).astype("Int64")
+            return _without_gaps(integers)
         except (OverflowError, TypeError, ValueError):
-            return column.where(column.notna(), np.nan).astype(np.float64)
+            # Integers of Python may be longer than 64 bits.
+            return column.where(is_present, np.nan).astype(np.float64)
     if kind in ("date", "datetime", "datetime64"):
         dates = pd.to_datetime(column, utc=True, errors="coerce")
-        if (dates.isna() == column.isna()).all():
+        # Dates before 1677 are too early for pandas: the column stays text.
+        are_all_read = (dates.isna() == column.isna()).all()
+        if are_all_read:
             return dates.dt.tz_convert(None)
         return column.astype(str)
     if kind in ("timedelta", "timedelta64", "period", "time", "interval"):
-        return column.where(column.notna(), None).map(str, na_action="ignore")
+        return column.where(is_present, None).map(str, na_action="ignore")
     return column
 
 
@@ -478,12 +492,14 @@ def no_date(cell: Any) -> Any:
     return cell
 
 
-# ---------------------------------------------------------------------- dates: one format for a whole column, or none
+# ------------------------------------- dates: one format for a whole column, or none
 
 #: Days, months and years as numbers, and the orders in which they are read; a time may
 #: follow.
 _PARTS = re.compile(
-    r"\d{1,4}([-/. ]+)\d{1,2}\1\d{1,4}(?:(?P<blank>[ T,]+)(?P<time>\d{1,2}:\d{2}(?::\d{2})?(?P<part>\.\d+)?))?"
+    # The same separator twice, so that 1-2.2020 does not fit.
+    r"\d{1,4}([-/. ]+)\d{1,2}\1\d{1,4}"
+    r"(?:(?P<blank>[ T,]+)(?P<time>\d{1,2}:\d{2}(?::\d{2})?(?P<part>\.\d+)?))?"
 )
 _ORDERS = ("dmy", "mdy", "ymd")
 _REMEDY = "Write dates as 2023-12-31, all in one way, or choose another column."
@@ -513,12 +529,16 @@ def instants(column: pd.Series, table: str) -> pd.Series:
     readings = _readings(texts)
     if not readings:
         return pd.to_datetime(texts, errors="coerce", format="ISO8601", utc=True)
+    # Only the order of the rows matters: with the same ranks any reading will do.
     ranks = [dates.rank(method="dense") for dates in readings.values()]
     if any(not rank.equals(ranks[0]) for rank in ranks[1:]):
         example = texts.dropna().iloc[0]
         ways = listed(list(readings))
-        text = f"{table}: the dates of column {column.name!r}, such as {example!r}, may be read as {ways}"
-        raise DataError(text, _REMEDY)
+        raise DataError(
+            f"{table}: the dates of column {column.name!r}, such as {example!r}, "
+            f"may be read as {ways}",
+            _REMEDY,
+        )
     return next(iter(readings.values()))
 
 
@@ -530,13 +550,15 @@ def spoken_dates(column: pd.Series) -> bool:
 def _readings(texts: pd.Series) -> dict[str, pd.Series]:
     """Return the ways to read all texts as dates, by what they are called."""
     present = texts.dropna()
-    unique = pd.Series(present.astype(str).str.strip().unique(), dtype=object)
+    # Rows repeat their dates: each text is read once.
+    different = present.astype(str).str.strip().unique()
+    unique = pd.Series(different, dtype=object)
     if unique.empty:
         return {}
+    stripped = texts.astype(str).str.strip().where(texts.notna())
     readings = {}
     for name, dates in _readings_of_unique(unique).items():
         date_by_text = pd.Series(dates.to_numpy(), index=unique)
-        stripped = texts.astype(str).str.strip().where(texts.notna())
         readings[name] = stripped.map(date_by_text)
     return readings
 

@@ -62,9 +62,11 @@ def group_folds(
             "Use at least two groups.",
         )
     n_folds = min(n_folds, n_groups)
-    part_of_row = _deal(codes, strata, y, np.full(n_folds, 1 / n_folds), seed)
+    shares = np.full(n_folds, 1 / n_folds)
+    part_of_row = _deal(codes, strata, y, shares, seed)
     for fold in range(n_folds):
-        yield np.flatnonzero(part_of_row != fold), np.flatnonzero(part_of_row == fold)
+        is_test = part_of_row == fold
+        yield np.flatnonzero(~is_test), np.flatnonzero(is_test)
 
 
 def group_split(
@@ -111,9 +113,10 @@ def strata_of(y: Array, tasks: Array | None, *, labels: bool) -> sparse.csr_matr
     observed = ~np.isnan(Y)
     columns = [sparse.csr_matrix(observed, dtype=np.float64)]
     if labels:
-        positive = Y > 0
-        columns.append(sparse.csr_matrix(observed & positive, dtype=np.float64))
-        columns.append(sparse.csr_matrix(observed & ~positive, dtype=np.float64))
+        is_positive = observed & (Y > 0)
+        is_negative = observed & ~(Y > 0)
+        columns.append(sparse.csr_matrix(is_positive, dtype=np.float64))
+        columns.append(sparse.csr_matrix(is_negative, dtype=np.float64))
     return sparse.hstack(columns, format="csr")
 
 
@@ -147,6 +150,7 @@ def _deal(
     n_groups = int(groups.max()) + 1
     entries = (np.ones(n_rows), (groups, np.arange(n_rows)))
     member = sparse.csr_matrix(entries, shape=(n_groups, n_rows))
+    # n[g, c]. A group has rows in few columns: only these are looked at.
     counts = (member @ sparse.csr_matrix(strata)).tocsr()
     counts.eliminate_zeros()
     totals = np.asarray(counts.sum(axis=0)).ravel()
@@ -199,8 +203,11 @@ def _order_by_content(groups: Array, y: Array) -> Array:
     _, inverse = np.unique(Y, axis=0, return_inverse=True)
     ranks = inverse.reshape(-1)
     order = np.lexsort((ranks, groups))
-    bounds = np.cumsum(np.bincount(groups))[:-1]
+    sizes = np.bincount(groups)
+    bounds = np.cumsum(sizes)[:-1]
     # Big-endian bytes sort like the numbers that they hold.
-    contents = np.split(ranks[order].astype(">i8"), bounds)
+    sorted_ranks = ranks[order].astype(">i8")
+    contents = np.split(sorted_ranks, bounds)
     keys = [content.tobytes() for content in contents]
-    return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)
+    by_content = sorted(range(len(keys)), key=keys.__getitem__)
+    return np.array(by_content, dtype=np.int64)

@@ -195,7 +195,7 @@ def _check_classes(table: Table, column: str, words: Sequence[str]) -> None:
     )
 
 
-# ---------------------------------------------------------------------- SARCOS inverse dynamics
+# ---------------------------------------------------------- SARCOS inverse dynamics
 # 21 joint positions, velocities and accelerations against 7 torques, on a shared
 # design. 4446 of the 4449 test rows of this benchmark are also training rows. The full
 # variant keeps them unless `clean` is set, the partial one is free of them.
@@ -264,7 +264,10 @@ def read_sarcos(
         of the partial file is in the test file after all.
     """
     if (full and (unbiased or leaked)) or (clean and not full):
-        text = "'clean' requires the full training file, 'unbiased' and 'leaked' the partial one"
+        text = (
+            "'clean' requires the full training file, 'unbiased' and 'leaked' the "
+            "partial one"
+        )
         raise DataError(f"data set {card.id}: {text}")
     tests = matrix(
         file_called(files, test, card),
@@ -302,7 +305,10 @@ def _full_rows(
             "Replace it by the file of http://www.gaussianprocess.org/gpml/data/.",
         )
     rows = matrix(file, "sarcos_inv", (TRAIN_ROWS, N_INPUTS + N_TORQUES))
-    note = f"leak: {int(_occurs(tests, rows).sum())} of the {len(tests)} test rows are also rows of the training file"
+    note = (
+        f"leak: {int(_occurs(tests, rows).sum())} of the {len(tests)} test rows are "
+        "also rows of the training file"
+    )
     if clean:
         keep = ~_occurs(rows, tests)
         note += f"; the {int((~keep).sum())} training rows concerned were left out"
@@ -332,7 +338,10 @@ def _partial_rows(
             "errors are those of training rows"
         )
         return rows[clean | in_test], note
-    note += f", none of them in the test file ({in_test.sum()} rebuilt rows that are in it were left out)"
+    note += (
+        f", none of them in the test file ({in_test.sum()} rebuilt rows that are in it "
+        "were left out)"
+    )
     return rows[clean], note
 
 

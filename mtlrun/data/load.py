@@ -152,7 +152,8 @@ def load_dataset(
     if sample is not None:
         if sample > dataset.n_samples:
             raise DataError(
-                f"data set {id}: cannot take a sample of {sample} from {dataset.n_samples} rows"
+                f"data set {id}: cannot take a sample of {sample} from "
+                f"{dataset.n_samples} rows"
             )
         dataset = dataset.subset(
             np.sort(
@@ -164,7 +165,8 @@ def load_dataset(
     if coding != CODINGS[0]:
         if dataset.task_type != "binary":
             raise DataError(
-                f"data set {card.id}: coding={coding!r} is for binary labels, not for {dataset.task_type}"
+                f"data set {card.id}: coding={coding!r} is for binary labels, not for "
+                f"{dataset.task_type}"
             )
         dataset = replace(dataset, y=(dataset.y + 1.0) / 2.0)
     check_read(dataset, f"data set {card.id}")
@@ -307,7 +309,10 @@ def check_options(
             or not isinstance(value, Integral)
             or not least <= int(value) < _MOST
         ):
-            text = f"data set {id}: {name} must be a whole number of at least {least}, not {value!r}"
+            text = (
+                f"data set {id}: {name} must be a whole number of at least {least}, "
+                f"not {value!r}"
+            )
             raise DataError(text, "Give one of at most 18 digits.")
 
 
@@ -327,7 +332,8 @@ def _with_defaults(
     ]
     if lacking:
         raise DataError(
-            f"{card.path}: the reader {card.source.name} needs the option {lacking[0]!r}"
+            f"{card.path}: the reader {card.source.name} needs the option "
+            f"{lacking[0]!r}"
         )
     return merged
 

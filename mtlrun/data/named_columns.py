@@ -56,7 +56,10 @@ def target_columns(
         )
     if last is not None:
         if not 0 < last < len(table.columns):
-            text = f"{table.name}: {last} targets of {counted(len(table.columns), 'column')}"
+            text = (
+                f"{table.name}: {last} targets of "
+                f"{counted(len(table.columns), 'column')}"
+            )
             raise DataError(
                 text, "--targets-last takes a number that leaves columns as features."
             )

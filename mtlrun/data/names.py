@@ -468,7 +468,7 @@ def is_plain(names: Iterable[str]) -> bool:
     return len(set(texts)) == len(texts) and all(map(_canonical, texts))
 
 
-# ---------------------------------------------------------------------- numbers as text and as names
+# ------------------------------------ numbers as text and as names
 
 #: Up to here, floats represent every integer exactly.
 EXACT_INTEGERS = 2.0**53

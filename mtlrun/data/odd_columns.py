@@ -60,16 +60,20 @@ def mixed_cell(typed: pd.Series, column: pd.Series) -> OddCell | None:
     numbers = pd.to_numeric(texts, errors="coerce").notna().to_numpy()
     if numbers.all() or not numbers.any():
         return None
-    is_a_number = np.append(numbers, False)[column_names.codes]
-    is_a_word = (column_names.codes >= 0) & ~is_a_number
-    words_are_rare = is_a_word.sum() <= is_a_number.sum()
-    odd = is_a_word if words_are_rare else is_a_number
-    common = is_a_number if words_are_rare else is_a_word
+    codes = column_names.codes
+    # Code -1 of a missing cell takes the last entry.
+    is_a_number = np.append(numbers, False)[codes]
+    is_a_word = (codes >= 0) & ~is_a_number
+    odd = is_a_number
+    common = is_a_word
+    if is_a_word.sum() <= is_a_number.sum():
+        odd = is_a_word
+        common = is_a_number
     row = int(np.argmax(odd))
-    other = column_names.names[column_names.codes[int(np.argmax(common))]]
-    return OddCell(
-        row, column_names.names[column_names.codes[row]], f" beside {other!r}"
-    )
+    other_row = int(np.argmax(common))
+    cell = column_names.names[codes[row]]
+    other = column_names.names[codes[other_row]]
+    return OddCell(row, cell, f" beside {other!r}")
 
 
 def written_number(typed: pd.Series, column: pd.Series) -> OddCell | None:
@@ -77,17 +81,16 @@ def written_number(typed: pd.Series, column: pd.Series) -> OddCell | None:
     if is_numeric_dtype(typed):
         return None
     column_names = Names.of(column)
-    if len(column_names.names) <= 2 or not written_numbers(
-        column_names.names, MIN_TEXTS
-    ):
+    texts = column_names.names
+    # Two texts are the labels of a binary target, whatever they look like.
+    if len(texts) <= 2 or not written_numbers(texts, MIN_TEXTS):
         return None
-    numbers = pd.to_numeric(
-        pd.Series(column_names.names, dtype=object), errors="coerce"
-    )
+    numbers = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce")
     if numbers.notna().all():
         return None
     row = int(np.argmax(column_names.codes >= 0))
-    return OddCell(row, column_names.names[column_names.codes[row]])
+    cell = texts[column_names.codes[row]]
+    return OddCell(row, cell)
 
 
 def is_id_name(name: str) -> bool:
@@ -115,7 +118,8 @@ def is_numbering(column: pd.Series) -> bool:
     is_dense = n_possible <= MAX_GAPS * len(values)
     steps = np.diff(values)
     is_sorted = bool((steps > 0).all() or (steps < 0).all())
-    lengths = np.unique(np.char.str_len(np.abs(values).astype(np.int64).astype(str)))
+    digits = np.abs(values).astype(np.int64).astype(str)
+    lengths = np.unique(np.char.str_len(digits))
     is_long = len(lengths) == 1 and lengths[0] >= ID_DIGITS
     return bool(is_dense or is_sorted or is_long)
 
@@ -166,7 +170,9 @@ def constant_within_tasks(
     features : sequence of str
     """
     order = np.argsort(codes, kind="stable")
-    sorted_rows = np.where(np.isnan(X[order]), np.inf, X[order])
+    sorted_rows = X[order]
+    # Missing values are a value of their own here: NaN would differ from itself.
+    sorted_rows = np.where(np.isnan(sorted_rows), np.inf, sorted_rows)
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
     largest = np.maximum.reduceat(sorted_rows, starts)
     smallest = np.minimum.reduceat(sorted_rows, starts)

@@ -1,4 +1,7 @@
-"""From a table to a `Dataset`: which column is target, task, weight, group, time or feature."""
+"""From a table to a `Dataset`: the roles of its columns.
+
+A column is a target, task, weight, group, time or feature.
+"""
 
 from __future__ import annotations
 
@@ -55,8 +58,8 @@ MAX_WORDS = 50
 NUMBERED = "identifiers (a different whole number in every row)"
 HARDLY_REPEATED = "identifiers (words that hardly repeat)"
 HINTS = {NUMBERED: "; --keep COLUMN keeps one as a feature"}
-#: Tasks with fewer rows than this are mentioned: they lack training or test rows in some
-#: folds.
+#: Tasks with fewer rows than this are mentioned: they lack training or test rows in
+#: some folds.
 FEW_ROWS = 4
 #: Columns that a message names, and those among which it looks for one of tasks.
 SHOWN = 12
@@ -181,12 +184,15 @@ def read(
     test: str | None = None,
     **roles: Any,
 ) -> Dataset:
-    """Read a table of words, numbers and empty cells; `mtlrun compare` writes cards for this reader.
+    """Read a table of words, numbers and empty cells.
+
+    `mtlrun compare` writes cards for this reader.
 
     Parameters
     ----------
     data, test : str
-        Files of the card: rows, and rows to test on (the published split ``test``). Their suffix determines the format.
+        Files of the card: rows, and rows to test on (the published split ``test``).
+        Their suffix determines the format.
     **roles
         Fields of `Roles`; in `targets`, `drop` and `categorical`, ``v_*`` stands for all
         columns that match.
@@ -217,9 +223,10 @@ def read(
 def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Dataset:
     """Make a data set of a table.
 
-    Words become categories: X holds their number in ``Dataset.categories`` and NaN where a cell is missing, to be
-    handled by a feature step learned on training rows. Row weights, groups and times are in ``Dataset.source``, the
-    split by test file in ``Dataset.splits``; the decisions taken are in ``Dataset.notes``.
+    Words become categories: X holds their number in ``Dataset.categories`` and NaN
+    where a cell is missing, to be handled by a feature step learned on training rows.
+    Row weights, groups and times are in ``Dataset.source``, the split by test file in
+    ``Dataset.splits``; the decisions taken are in ``Dataset.notes``.
 
     Parameters
     ----------
@@ -233,8 +240,8 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     UnknownNameError
         For a column that does not exist, with the nearest names.
     DataError
-        For a target with one value, too few rows of a task, mixed types, numbers that cannot be squared, and roles that
-        contradict each other.
+        For a target with one value, too few rows of a task, mixed types, numbers that
+        cannot be squared, and roles that contradict each other.
     """
     check_roles(table, roles)
     n_train = len(table.frame)
@@ -335,7 +342,7 @@ class DatasetBuilder:
     mixed: tuple[str, ...] = ()
 
     def refuse(self, wrong: Any, text: str, remedy: str) -> None:
-        """Raise a DataError with the place of the first row that is wrong, if there is one."""
+        """Raise a DataError that names the first wrong row, if there is one."""
         rows = np.flatnonzero(wrong)
         if rows.size:
             raise DataError(f"{self.table.where(int(rows[0]))}: {text}", remedy)
@@ -378,7 +385,10 @@ class DatasetBuilder:
         return tuple(dict.fromkeys(order))
 
     def typed(self, name: str) -> pd.Series:
-        """Return a column of a feature or target; numbers of which some are stored as texts (Excel) are numbers."""
+        """Return a column of a feature or target.
+
+        Numbers of which some are stored as texts, as in Excel, are numbers.
+        """
         column = self.table.column(name)
         if column.dtype != object:
             return column
@@ -495,9 +505,9 @@ class DatasetBuilder:
 
 # --- targets ---
 
-#: The targets of a table: `y`, 1-D with a task column (numbers, -1/+1, or numbers of classes), else a column per task;
-#: the task type, ``multiclass`` only with a task column; the names of the columns of `y`; the labels of `Dataset`, by
-#: target.
+#: The targets of a table: `y`, 1-D with a task column (numbers, -1/+1, or numbers of
+#: classes), else a column per task; the task type, ``multiclass`` only with a task
+#: column; the names of the columns of `y`; the labels of `Dataset`, by target.
 _Targets = tuple[np.ndarray, str, list[str], dict[str, list[str]]]
 
 
@@ -540,7 +550,10 @@ def _targets(make: DatasetBuilder, names: list[str], task: str | None) -> _Targe
 
 
 def _group_like(make: DatasetBuilder, target: str) -> str:
-    """Name a column that could be one of tasks: few names, each in several rows, words before numbers."""
+    """Name a column that could be one of tasks.
+
+    It has few names, each in several rows. Words come before numbers.
+    """
     table = make.table
     similar = []
     for name in table.columns[:MOST_COLUMNS]:
@@ -615,7 +628,9 @@ def _kind(column: pd.Series) -> str:
 def _varying(
     make: DatasetBuilder, columns: dict[str, pd.Series]
 ) -> dict[str, pd.Series]:
-    """Return the targets that have two values; several of which some have not are left out, and said.
+    """Return the targets that have at least two values.
+
+    Others are left out with a note, if some targets stay.
 
     Raises
     ------
@@ -663,7 +678,10 @@ def _kept(
     tasks: list[str],
     task_id: np.ndarray | None,
 ) -> tuple[np.ndarray, list[str], np.ndarray | None]:
-    """Return the rows that stay, and their tasks: rows have a target, tasks enough rows and more than one class."""
+    """Return the rows that stay, and their tasks.
+
+    Rows have a target, and tasks enough rows and more than one class.
+    """
     labels = kind != "regression"
     classes = kind == "multiclass"
     rows = np.flatnonzero(~np.isnan(y.reshape(len(y), -1)).all(axis=1))
@@ -680,7 +698,8 @@ def _kept(
         if alone.any() and not classes:
             names = listed([tasks[t] for t in np.flatnonzero(alone)])
             make.notes.append(
-                f"{counted(alone.sum(), 'task')} with only one class, left out of AUC and its gain: {names}"
+                f"{counted(alone.sum(), 'task')} with only one class, left out of AUC "
+                f"and its gain: {names}"
             )
         reason = "no row with a target"
         if need > 1:

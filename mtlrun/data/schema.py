@@ -321,8 +321,9 @@ def _tasks(
             values = as_written(values)
     table.refuse_errors(columns[:1])
     task_names = Names.of(values, schema.tasks)
-    if (task_names.codes < 0).any():
-        row = int(np.argmax(task_names.codes < 0))
+    is_missing = task_names.codes < 0
+    if is_missing.any():
+        row = int(np.argmax(is_missing))
         text = f"{table.where(row)}: the task column {columns[0]!r} is empty"
         raise DataError(text, "Every row needs its task.")
     model_tasks = Known(schema.tasks, columns[0])
@@ -332,8 +333,10 @@ def _tasks(
 
 def _cells(column: pd.Series, column_names: Names) -> list[Any]:
     """Return a cell for each name, typed as in the column."""
+    n_rows = len(column)
     first = np.full(len(column_names.names), -1)
-    first[column_names.codes[::-1]] = np.arange(len(column))[::-1]
+    # From the last row to the first: of several rows of a name, the first stays.
+    first[column_names.codes[::-1]] = np.arange(n_rows)[::-1]
     return column.iloc[first].tolist()
 
 
@@ -357,7 +360,8 @@ def _features(table: Table, schema: Schema, candidates: Sequence[str]) -> list[s
             raise DataError(
                 f"{table.name}: {counted(len(rest), 'column')}{hint}, "
                 f"the model has {needed}",
-                "Without names the columns must be those of the training rows, in that order.",
+                "Without names the columns must be those of the training rows, in that "
+                "order.",
             )
         return rest
     missing = [name for name in wanted if name not in available]
@@ -388,13 +392,17 @@ def _coded(
             if new:
                 new_words[name] = new
     if table.sparse is not None:
+        # Columns of words and of numbers are two blocks, put in order afterwards.
         numbers = [name for name in names if name not in words]
-        order = np.argsort([*map(names.index, words), *map(names.index, numbers)])
+        positions = [names.index(name) for name in [*words, *numbers]]
+        order = np.argsort(positions)
+        word_columns = np.column_stack(list(words.values()))
         blocks = [
-            sparse.csr_matrix(np.column_stack(list(words.values()))),
+            sparse.csr_matrix(word_columns),
             table.numbers(numbers, gaps=True),
         ]
-        return sparse.hstack(blocks, format="csc")[:, order].tocsr()
+        X = sparse.hstack(blocks, format="csc")
+        return X[:, order].tocsr()
     columns = []
     for name in names:
         if name in words:
@@ -411,12 +419,16 @@ def _sequences(table: Table, names: Sequence[str]) -> np.ndarray:
         or pd.api.types.is_numeric_dtype(table.column(names[0]))
     ):
         raise DataError(
-            f"{table.name}: the model was fitted on sequences, the file contains numbers",
+            f"{table.name}: the model was fitted on sequences, the file contains "
+            "numbers",
             _OTHER_MODEL,
         )
     cells = [str(cell).strip().upper().encode() for cell in table.column(names[0])]
     lengths = {len(cell) for cell in cells}
     if len(lengths) > 1:
-        text = f"{table.name}: sequences of {min(lengths)} to {max(lengths)} letters; all need the same length"
-        raise DataError(text, _OTHER_MODEL)
+        raise DataError(
+            f"{table.name}: sequences of {min(lengths)} to {max(lengths)} letters; "
+            "all need the same length",
+            _OTHER_MODEL,
+        )
     return np.array(cells)

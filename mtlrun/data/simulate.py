@@ -365,8 +365,9 @@ def simulate_families(
     * clusters: one of three directions;
     * outliers: as slopes, but every sixth task has a direction of its own;
     * unrelated: a direction of the task's own;
-    * unrelated-scales: the same, but tasks do not even share their scales. The length of w_t and the noise are
-      multiplied by exp(z) with z ~ N(0, 1), drawn anew for each task and each of the two, and y has a level ~ N(0, 1);
+    * unrelated-scales: the same, but tasks do not even share their scales. The length
+      of w_t and the noise are multiplied by exp(z) with z ~ N(0, 1), drawn anew for
+      each task and each of the two, and y has a level ~ N(0, 1);
     * sign-flipped: one direction or, for half of the tasks, its opposite.
 
     Parameters
@@ -515,17 +516,22 @@ def _documents(
     p = np.arange(1, d + 1) ** -0.7
     p /= p.sum()
     # Terms are drawn by inversion: far faster than `choice` with probabilities.
-    drawn = np.searchsorted(np.cumsum(p), rng.random((n, draws)), side="right")
+    uniform = rng.random((n, draws))
+    drawn = np.searchsorted(np.cumsum(p), uniform, side="right")
     terms = np.sort(drawn, axis=1)
     # The cumulative sum may end just below 1.
     np.minimum(terms, d - 1, out=terms)
     is_first = np.ones(terms.shape, dtype=bool)
     is_first[:, 1:] = np.diff(terms, axis=1) > 0
     columns = terms[is_first]
-    indptr = np.concatenate([[0], np.cumsum(is_first.sum(axis=1))])
-    values = rng.standard_exponential(len(columns)) * -np.log(p[columns])
-    norms = np.sqrt(np.add.reduceat(values**2, indptr[:-1]))
-    normalized = values / np.repeat(norms, np.diff(indptr))
+    n_terms = is_first.sum(axis=1)
+    indptr = np.concatenate([[0], np.cumsum(n_terms)])
+    # Rare terms weigh more, as with tf-idf.
+    idf = -np.log(p[columns])
+    values = rng.standard_exponential(len(columns)) * idf
+    squared_norms = np.add.reduceat(values**2, indptr[:-1])
+    norms = np.repeat(np.sqrt(squared_norms), n_terms)
+    normalized = values / norms
     return sparse.csr_matrix((normalized, columns, indptr), shape=(n, d))
 
 

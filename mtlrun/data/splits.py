@@ -74,7 +74,8 @@ def random_split(n: int, train: float, seed: int) -> tuple[Array, Array]:
     count = int(train * n)
     if not 0 < count < n:
         raise ValueError(
-            f"train={train} of n={n} rows leaves a part empty ({count} rows to train on)"
+            f"train={train} of n={n} rows leaves a part empty "
+            f"({count} rows to train on)"
         )
     order = np.random.default_rng(seed).permutation(n)
     return order[:count], order[count:]
@@ -85,9 +86,10 @@ def time_folds(time: Array, n_folds: int) -> Iterator[tuple[Array, Array]]:
 
     Fold k is tested after training on all rows before it, as often as times allow.
     """
-    borders = np.unique(
-        np.quantile(time, np.arange(1, n_folds + 1) / (n_folds + 1), method="higher")
-    )
+    probabilities = np.arange(1, n_folds + 1) / (n_folds + 1)
+    # Quantiles that are times of rows: rows of one time are not separated.
+    borders = np.quantile(time, probabilities, method="higher")
+    borders = np.unique(borders)
     ends = [*borders[1:], np.inf]
     for start, end in zip(borders, ends, strict=True):
         train = np.flatnonzero(time < start)
@@ -215,7 +217,8 @@ class _TaskSplitter(BaseCrossValidator):
         y = plain_values(np.asarray(y), "y")[0]
         if y.ndim != 1 or type_of_target(y) not in ("binary", "multiclass"):
             raise ValueError(
-                f"labels=True needs one class label per row, not a target of kind {type_of_target(y)!r}"
+                "labels=True needs one class label per row, not a target of kind "
+                f"{type_of_target(y)!r}"
             )
         return np.unique(y, return_inverse=True)[1]
 
@@ -246,7 +249,8 @@ class TaskStratifiedKFold(_TaskSplitter):
     >>> import numpy as np
     >>> from mtlrun.data.splits import TaskStratifiedKFold
     >>> tasks = np.array([0, 0, 1, 1])
-    >>> for train, test in TaskStratifiedKFold(2, shuffle=False).split(np.zeros((4, 1)), groups=tasks):
+    >>> folds = TaskStratifiedKFold(2, shuffle=False)
+    >>> for train, test in folds.split(np.zeros((4, 1)), groups=tasks):
     ...     print(train, test)
     [1 3] [0 2]
     [0 2] [1 3]
@@ -280,7 +284,8 @@ class TaskStratifiedKFold(_TaskSplitter):
         if sizes.min() < self.n_splits:
             few = int((sizes < self.n_splits).sum())
             warnings.warn(
-                f"{few} of {len(sizes)} tasks have fewer rows than n_splits={self.n_splits}: some folds lack them",
+                f"{few} of {len(sizes)} tasks have fewer rows than "
+                f"n_splits={self.n_splits}: some folds lack them",
                 UserWarning,
                 stacklevel=3,
             )
@@ -334,7 +339,8 @@ class TaskShuffleSplit(_TaskSplitter):
         )
         if not (train_size >= 1 if is_count else 0 < train_size < 1):
             raise ValueError(
-                f"train_size must be a part in (0, 1) or a number of rows, not {train_size!r}"
+                "train_size must be a part in (0, 1) or a number of rows, not "
+                f"{train_size!r}"
             )
         self.n_splits = n_splits
         self.train_size = train_size
@@ -343,19 +349,24 @@ class TaskShuffleSplit(_TaskSplitter):
         self.random_state = random_state
 
     def _parts(self, tasks: Array, strata: Array) -> Iterator[tuple[Array, Array]]:
-        starts = np.concatenate([[0], np.cumsum(np.bincount(tasks))])
+        n_rows = len(tasks)
+        sizes = np.bincount(tasks)
+        starts = np.concatenate([[0], np.cumsum(sizes)])
         rng = check_random_state(self.random_state)
         for _ in range(self.n_splits):
-            order = np.lexsort((rng.permutation(len(tasks)), strata, tasks))
-            train = np.zeros(len(tasks), dtype=bool)
+            # By task, then by stratum, at random within a stratum.
+            order = np.lexsort((rng.permutation(n_rows), strata, tasks))
+            is_train = np.zeros(n_rows, dtype=bool)
             for first, last in pairwise(starts):
                 size = last - first
                 count = self._train_count(size)
-                # count of size places, evenly spread over the strata, from a random
-                # phase
-                steps = np.floor(np.arange(size + 1) * count / size + rng.uniform())
-                train[order[first:last]] = np.diff(steps) > 0
-            yield np.flatnonzero(train), np.flatnonzero(~train)
+                # `count` of `size` places at even distances, so that each stratum has
+                # its share, from a random phase, so that no place is preferred.
+                phase = rng.uniform()
+                steps = np.floor(np.arange(size + 1) * count / size + phase)
+                rows = order[first:last]
+                is_train[rows] = np.diff(steps) > 0
+            yield np.flatnonzero(is_train), np.flatnonzero(~is_train)
 
     def _train_count(self, size: int) -> int:
         if size == 1:
@@ -559,14 +570,22 @@ def _folds_of_groups(
     """
     groups = dataset.source[GROUP]
     strata = _group_strata(dataset)
-    is_drawn = np.isin(groups, groups[_has_other_groups(dataset.task_id, groups)])
+    has_other_groups = _has_other_groups(dataset.task_id, groups)
+    is_drawn = np.isin(groups, groups[has_other_groups])
     if len(np.unique(groups[is_drawn])) < 2:
         is_drawn[:] = True
     drawn = np.flatnonzero(is_drawn)
     always = np.flatnonzero(~is_drawn)
-    parts = group_folds(groups[drawn], strata[drawn], dataset.y[drawn], n_folds, seed)
+    parts = group_folds(
+        groups[drawn],
+        strata[drawn],
+        dataset.y[drawn],
+        n_folds,
+        seed,
+    )
     for train, test in parts:
-        yield np.sort(np.concatenate([drawn[train], always])), drawn[test]
+        train_rows = np.concatenate([drawn[train], always])
+        yield np.sort(train_rows), drawn[test]
 
 
 def _has_other_groups(task_id: Array | None, groups: Array) -> Array:
@@ -574,7 +593,10 @@ def _has_other_groups(task_id: Array | None, groups: Array) -> Array:
     if task_id is None:
         return np.ones(len(groups), dtype=bool)
     pairs = np.unique(np.column_stack([task_id, groups]), axis=0)
-    n_groups = np.bincount(pairs[:, 0].astype(int), minlength=int(task_id.max()) + 1)
+    n_tasks = int(task_id.max()) + 1
+    # A task has as many pairs as groups.
+    task_of_pair = pairs[:, 0].astype(int)
+    n_groups = np.bincount(task_of_pair, minlength=n_tasks)
     return n_groups[task_id] > 1
 
 
@@ -738,8 +760,8 @@ def _halved_rest(
     for label, count, size in zip(classes, counts, sizes, strict=True):
         if size < 1 or count - size < 2:
             raise DataError(
-                f"a training part of {fraction:g} leaves label or task {label} ({count} "
-                "rows) an empty part",
+                f"a training part of {fraction:g} leaves label or task {label} "
+                f"({count} rows) an empty part",
                 "Use another training part, or more rows.",
             )
         rows = class_rows(labels, label, seed)

@@ -275,7 +275,8 @@ class Table:
             positions = {word: float(k) for k, word in enumerate(self.words[name])}
             column = column.astype(object).map(positions)
         elif not is_numeric_dtype(column):
-            numbers = pd.to_numeric(column.astype(object).map(no_date), errors="coerce")
+            cells = column.astype(object).map(no_date)
+            numbers = pd.to_numeric(cells, errors="coerce")
             is_wrong = (numbers.isna() & column.notna()).to_numpy()
             if is_wrong.any():
                 row = int(np.argmax(is_wrong))
@@ -299,7 +300,8 @@ class Table:
         # Names that the table lacks take the column of zeros behind the others.
         zeros = sparse.csr_matrix((len(self.frame), 1))
         padded = sparse.hstack([self.sparse, zeros], format="csr")
-        return padded[:, [order.get(name, len(order)) for name in names]]
+        columns = [order.get(name, len(order)) for name in names]
+        return padded[:, columns]
 
     def taken(self, rows: np.ndarray) -> Table:
         """Return some rows, in their order, as if the table had no others.
@@ -425,7 +427,8 @@ def read_table(source: Path | str | Any, like: Table | Schema | None = None) -> 
 
     Parameters
     ----------
-    source : path, or data frame (pandas, polars, pyarrow, or anything that pandas turns into one)
+    source : path or data frame
+        Frames of pandas, polars, pyarrow, or anything that pandas turns into one.
     like : Table or Schema, optional
         Columns of the training rows, when other rows are read: zeros at the end of
         sparse rows are not written.
@@ -738,13 +741,16 @@ def _arff_words(table: ArffTable, j: int) -> pd.Series:
     if attribute.codes is None:
         return pd.Series(values, name=attribute.name)
     words = list(attribute.codes)
-    order = np.argsort(list(attribute.codes.values()))
-    sorted_codes = np.array(list(attribute.codes.values()))[order]
+    codes_of_words = list(attribute.codes.values())
+    order = np.argsort(codes_of_words)
+    sorted_codes = np.array(codes_of_words)[order]
     if len(sorted_codes):
         last = len(sorted_codes) - 1
-        positions = np.minimum(np.searchsorted(sorted_codes, values), last)
+        positions = np.searchsorted(sorted_codes, values)
+        positions = np.minimum(positions, last)
         # A value without a code, such as NaN, is missing.
-        codes = np.where(sorted_codes[positions] == values, order[positions], -1)
+        has_code = sorted_codes[positions] == values
+        codes = np.where(has_code, order[positions], -1)
     else:
         codes = np.full(len(values), -1)
     categories = pd.Categorical.from_codes(codes, pd.Index(words, dtype=object))
@@ -777,7 +783,8 @@ def _mat(file: DataFile) -> Table:
         )
     allow(name, Y.shape[1], SPARSE_COLUMNS, "targets", "Use fewer.")
     names = [f"{TARGET} {t}" for t in range(Y.shape[1])]
-    frame = pd.concat([frame, pd.DataFrame(_matrix(Y, name), columns=names)], axis=1)
+    targets = pd.DataFrame(_matrix(Y, name), columns=names)
+    frame = pd.concat([frame, targets], axis=1)
     return Table(name, frame, default_targets=names, named=False)
 
 
@@ -904,7 +911,10 @@ def _npz(file: DataFile) -> Table:
         if "task_id" in arrays:
             if arrays["task_id"].shape != (len(table.frame),):
                 n_rows = counted(len(table.frame), "row")
-                text = f"{name}: task_id has shape {arrays['task_id'].shape}, X has {n_rows}"
+                text = (
+                    f"{name}: task_id has shape {arrays['task_id'].shape}, X has "
+                    f"{n_rows}"
+                )
                 raise DataError(text, "One task per row.")
             table.frame[TASK] = arrays["task_id"]
             table.default_task = TASK
@@ -927,7 +937,10 @@ def _fasta(file: DataFile) -> Table:
 
 def _matrix(values: Any, name: str) -> np.ndarray:
     if values.ndim != 2 or values.dtype.kind not in "fiub":
-        text = f"{name}: X must be a numeric matrix, not {values.dtype} of shape {values.shape}"
+        text = (
+            f"{name}: X must be a numeric matrix, not {values.dtype} of shape "
+            f"{values.shape}"
+        )
         raise DataError(text, "One row per example.")
     return np.asarray(values, dtype=float)
 

@@ -117,7 +117,8 @@ def _chosen_rows(
             )
     if len(names) < 2 or len(set(names)) < len(names):
         raise DataError(
-            f"two or more different classes are needed, got {', '.join(names) or 'none'}"
+            "two or more different classes are needed, got "
+            f"{', '.join(names) or 'none'}"
         )
     rows = np.arange(dataset.n_samples)
     if per_class is not None:

@@ -73,11 +73,15 @@ def weighted_moments(values: Array, weights: Array) -> tuple[Array, Array]:
     filled = np.where(observed, values, 0.0)
     if weights.ndim < values.ndim:
         weights = weights[:, np.newaxis]
-    relative = np.where(observed, weights / max(weights.max(), _TINY), 0.0)
+    # Relative to the largest weight, as sums of the weights may overflow.
+    largest = max(weights.max(), _TINY)
+    relative = np.where(observed, weights / largest, 0.0)
     total = relative.sum(axis=0)
     total = np.where(total > 0, total, np.nan)
-    mean = (relative * filled).sum(axis=0) / total
-    variance = (relative * np.square(filled - mean)).sum(axis=0) / total
+    sums = (relative * filled).sum(axis=0)
+    mean = sums / total
+    squares = relative * np.square(filled - mean)
+    variance = squares.sum(axis=0) / total
     return mean, variance
 
 
@@ -90,8 +94,9 @@ def weighted_median(values: Array, weights: Array) -> float:
         NaN values do not count. Without any other value the median is NaN.
     """
     observed = ~np.isnan(values)
-    order = np.argsort(values[observed], kind="stable")
-    ordered = values[observed][order]
+    observed_values = values[observed]
+    order = np.argsort(observed_values, kind="stable")
+    ordered = observed_values[order]
     if not len(ordered):
         return float("nan")
     relative = weights[observed][order] / weights.max()
@@ -125,9 +130,9 @@ def warn_of_scale(weights: Array | None, name: str) -> None:
     if _COUNTS_OF_ROWS[0] <= mean <= _COUNTS_OF_ROWS[1]:
         return
     warnings.warn(
-        f"{name}: the mean of sample_weight is {mean:.3g}. A weight counts as that many "
-        "rows here, so the noise and the differences between tasks are estimated as if "
-        "there were that many more. Unless weights are numbers of rows, pass "
+        f"{name}: the mean of sample_weight is {mean:.3g}. A weight counts as that "
+        "many rows here, so the noise and the differences between tasks are estimated "
+        "as if there were that many more. Unless weights are numbers of rows, pass "
         "sample_weight / np.mean(sample_weight).",
         WeightScaleWarning,
         stacklevel=4,
@@ -144,10 +149,12 @@ def weights_of(table: Table, name: str) -> Array:
     """
     column = pd.to_numeric(table.column(name), errors="coerce")
     weights = column.to_numpy(dtype=float, na_value=np.nan)
-    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    is_valid = np.isfinite(weights) & (weights >= 0)
+    wrong = np.flatnonzero(~is_valid)
     if wrong.size:
+        first_wrong = int(wrong[0])
         raise DataError(
-            f"{table.where(int(wrong[0]))}: the weight column {name!r} does not "
+            f"{table.where(first_wrong)}: the weight column {name!r} does not "
             "contain a number of at least 0",
             "Fix the cell; 0 leaves a row out.",
         )

@@ -295,7 +295,8 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         if self.task_column is not None:
             if task_id is not None:
                 raise ValueError(
-                    f"give the tasks either as task_id or in the column task_column={self.task_column!r}"
+                    "give the tasks either as task_id or in the column "
+                    f"task_column={self.task_column!r}"
                 )
             task_id, position = take_column(X, self.task_column)
             X = drop_column(X, position)
@@ -364,14 +365,23 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         reached = ""
         knob = self._knob()
         if self.stop_crit_ is not None:
-            reached = f": stopping criterion {self.stop_crit_:.2g} against {knob}={getattr(self, knob):g}"
+            reached = (
+                f": stopping criterion {self.stop_crit_:.2g} against "
+                f"{knob}={getattr(self, knob):g}"
+            )
         why = ""
         if result.message:
             why = f" ({result.message})"
         remedy = f"Increase max_iter, or accept a larger {knob}."
         if result.info.get(BADLY_SCALED):
-            remedy = "Scale the columns of X, for instance with sklearn.preprocessing.StandardScaler, and centre y."
-        return f"{type(self).__name__} did not converge{reached} after {result.n_iter} iterations{why}. {remedy}"
+            remedy = (
+                "Scale the columns of X, for instance with "
+                "sklearn.preprocessing.StandardScaler, and centre y."
+            )
+        return (
+            f"{type(self).__name__} did not converge{reached} after {result.n_iter} "
+            f"iterations{why}. {remedy}"
+        )
 
     def _scores(self, X: Any, task_id: Any) -> Array:
         """Return X w_t + b_t: (n, T) for a shared design without ids, (n,)
@@ -480,7 +490,8 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         data = read._read_rows(X, y, task_id, sample_weight, reset=before is None)
         if before is not None and read._layout != self._layout:
             raise ValueError(
-                f"the rows before had a {self._layout} layout of tasks, these have a {read._layout} one"
+                f"the rows before had a {self._layout} layout of tasks, these have a "
+                f"{read._layout} one"
             )
         rows = TaskStatistics.of_data(data, like=before)
         return read, rows if before is None else before + rows

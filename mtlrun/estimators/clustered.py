@@ -69,8 +69,8 @@ def resolve_clusters(n_clusters: float | None, n_tasks: int) -> int:
         return max(1, int(np.ceil(n_clusters * n_tasks - 0.5)))
     if n_clusters > n_tasks:
         raise ValueError(
-            f"n_task_clusters={n_clusters}, but there are only {n_tasks} tasks; use at most {n_tasks}, "
-            "or None for half of them"
+            f"n_task_clusters={n_clusters}, but there are only {n_tasks} tasks; use at "
+            f"most {n_tasks}, or None for half of them"
         )
     return int(n_clusters)
 
@@ -365,7 +365,10 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
 
     metadata: ClassVar = MethodMetadata(
         cite=("kang2011",),
-        complexity="per iteration one SVD per group; O(T^2) small eigenvalue problems per round of moves",
+        complexity=(
+            "per iteration one SVD per group; O(T^2) small eigenvalue problems per "
+            "round of moves"
+        ),
         default_grid={"alpha": POWERS},
         changes=("random groups and moves follow no order of the tasks any more",),
     )
@@ -573,7 +576,10 @@ class CoClus(_SquaredByDefault, _Grouped, _WarmInRowSpace):
 
     metadata: ClassVar = MethodMetadata(
         cite=("xu2015",),
-        complexity="O(N d) per step of conjugate gradients; once an eigendecomposition of every task's X",
+        complexity=(
+            "O(N d) per step of conjugate gradients; once an eigendecomposition of "
+            "every task's X"
+        ),
         default_grid={"shared": POWERS, "low_rank": POWERS},
     )
     _part_names = ("shared_", "own_")
@@ -691,7 +697,9 @@ class MeTaG(WeightedClassifierMTL, _WarmInRowSpace):
 
     metadata: ClassVar = MethodMetadata(
         cite=("han2015",),
-        complexity="O(T^2 d) per iteration; once an eigendecomposition of every task's X",
+        complexity=(
+            "O(T^2 d) per iteration; once an eigendecomposition of every task's X"
+        ),
         default_grid={"alpha": POWERS},
     )
 

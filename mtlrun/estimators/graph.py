@@ -80,8 +80,8 @@ class _Graph(ConvexMTL):
         },
     )
     _remedy = (
-        "Use fewer tasks, features or rows; with sparsity=0, a graph that is 'mean', 'chain' or sparse needs no matrix "
-        "of all pairs of tasks."
+        "Use fewer tasks, features or rows; with sparsity=0, a graph that is 'mean', "
+        "'chain' or sparse needs no matrix of all pairs of tasks."
     )
 
     alpha: NonNegative = 1.0

@@ -176,7 +176,8 @@ class CommonMean:
         first = int(self.fit_intercept)
         if not first and self.covariance == "intercept":
             raise ValueError(
-                "covariance='intercept' needs fit_intercept=True: there are no intercepts to differ"
+                "covariance='intercept' needs fit_intercept=True: there are no "
+                "intercepts to differ"
             )
         if isinstance(self.slopes, str):
             return np.arange(p)
@@ -436,10 +437,14 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
 
     metadata: ClassVar = MethodMetadata(
         cite=("laird1982", "bates2015"),
-        complexity="T k^2 (k + d), k = min(n, d), per evaluation of 5 to 15; d + 1 rows per task are enough",
+        complexity=(
+            "T k^2 (k + d), k = min(n, d), per evaluation of 5 to 15; d + 1 rows per "
+            "task are enough"
+        ),
         default_grid={"prior": ("normal", "student", "clusters")},
         changes=(
-            "Priors: clusters go on from the best of short starts, Student from the next thinner tails.",
+            "Priors: clusters go on from the best of short starts, Student from the "
+            "next thinner tails.",
             "Student's prior is fitted by BFGS and comes nearer to its optimum.",
             "Slopes differ only for columns that vary within three tasks; units of "
             "targets and the order of tasks no longer change Student's prior and "
@@ -894,7 +899,8 @@ def _run(
         return inference.f_test(problem.data, columns, untested)
     if how == "lrt" and len(columns) != 1:
         raise ValueError(
-            "method='lrt' tests one variance; for several use method='bootstrap', 'score' or 'f'"
+            "method='lrt' tests one variance; for several use method='bootstrap', "
+            "'score' or 'f'"
         )
     return inference.ratio_test(
         problem, columns, (draws or BOOTSTRAP) if how == "bootstrap" else 0, seed
@@ -957,7 +963,10 @@ def warn_of_constants(data: TaskData, columns: Columns) -> None:
     X = dense(data.X[:, flat])
     lost = flat[np.ptp(X, axis=0) > 1e-13 * np.abs(X).max(axis=0)].tolist()
     if lost:
-        text = f"columns {lost} of X vary by less than {CONSTANT:g} of their mean and count as constant"
+        text = (
+            f"columns {lost} of X vary by less than {CONSTANT:g} of their mean and "
+            "count as constant"
+        )
         warnings.warn(
             f"{text}. Subtract their means, for instance with StandardScaler.",
             DegenerateModelWarning,

@@ -175,12 +175,16 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
 
     metadata: ClassVar = MethodMetadata(
         cite=("breslow1993", "bates2015"),
-        complexity="N d^2 per Newton step of the tasks, 2 to 5 of them per evaluation of 20 to 100",
+        complexity=(
+            "N d^2 per Newton step of the tasks, 2 to 5 of them per evaluation of 20 "
+            "to 100"
+        ),
         default_grid={"covariance": ("auto", "intercept", "scalar", "diagonal")},
         search=lambda scale: {},
         losses=("logistic",),
         changes=(
-            "A variance of zero up to rounding is no parameter when structures are compared.",
+            "A variance of zero up to rounding is no parameter when structures are "
+            "compared.",
             "Weak priors on means and standard deviations; probabilities are averaged "
             "over the posterior; a covariance has to predict left-out rows better than "
             "intercepts alone.",
@@ -393,7 +397,8 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
             if len(fixed):
                 names = ", ".join(model._names(fixed))
                 raise ValueError(
-                    f"tested: slopes of {names} may not differ; they are not among slopes={self.slopes}"
+                    f"tested: slopes of {names} may not differ; they are not among "
+                    f"slopes={self.slopes}"
                 )
             is_testable = np.isin(tested_columns, problem.m.random)
             outcomes = tests_of_columns(problem, tested_columns[is_testable])

@@ -206,7 +206,10 @@ class _Ridge(RegressorMTL, _SingleTask):
     metadata: ClassVar = MethodMetadata(
         cite=("hoerl1970",),
         elsewhere={"scikit-learn `Ridge(a)`": "alpha = a"},
-        complexity="one Cholesky factorization of min(n, d) per task, one for all tasks of a shared design",
+        complexity=(
+            "one Cholesky factorization of min(n, d) per task, one for all tasks of a "
+            "shared design"
+        ),
         default_grid={"alpha": STRENGTHS},
         search=lambda scale: {"alpha": scale.times(_WIDE)},
         multitask=False,
@@ -233,8 +236,8 @@ class _Ridge(RegressorMTL, _SingleTask):
 
     def _convergence_message(self, result: SolverResult) -> str:
         return (
-            f"{type(self).__name__} did not converge after {result.n_iter} iterations of conjugate gradients. Scale "
-            "the features, or take a larger alpha."
+            f"{type(self).__name__} did not converge after {result.n_iter} iterations "
+            "of conjugate gradients. Scale the features, or take a larger alpha."
         )
 
     def _terms(self) -> tuple[Loss, Penalty]:

@@ -64,8 +64,9 @@ class TaskLayout:
         if ids is None:
             return "shared"
         raise ValueError(
-            "task ids together with a 2-D y: a 2-D y already has one column per task, on the same rows of X. "
-            "Pass a 1-D y with task ids, or a 2-D y without them."
+            "task ids together with a 2-D y: a 2-D y already has one column per task, "
+            "on the same rows of X. Pass a 1-D y with task ids, or a 2-D y without "
+            "them."
         )
 
     def _task_of_rows(self, ids: Array | None) -> Array | None:
@@ -81,7 +82,8 @@ class TaskLayout:
         if ids is None:
             if self._layout == "ragged" and len(self.tasks_) > 1:
                 raise ValueError(
-                    f"task_id is required: the model was fitted on {len(self.tasks_)} tasks"
+                    f"task_id is required: the model was fitted on {len(self.tasks_)} "
+                    "tasks"
                 )
             return None
         if self._layout == "single":
@@ -175,9 +177,10 @@ def refuse_list_of_arrays(X: Any) -> None:
     """
     if isinstance(X, list | tuple) and len(X) and getattr(X[0], "ndim", 0) >= 2:
         raise ValueError(
-            f"X is a list of {len(X)} arrays, one per task; stack them and say which row belongs to which task: "
-            "fit(np.vstack(Xs), np.concatenate(ys), task_id=np.repeat(np.arange(len(Xs)), [len(y) for y in ys])). "
-            "For one X that all tasks share pass a 2-D y with one column per task."
+            f"X is a list of {len(X)} arrays, one per task; stack them and say which "
+            "row belongs to which task: fit(np.vstack(Xs), np.concatenate(ys), "
+            "task_id=np.repeat(np.arange(len(Xs)), [len(y) for y in ys])). For one X "
+            "that all tasks share pass a 2-D y with one column per task."
         )
 
 
@@ -193,12 +196,14 @@ def check_task_id(task_id: Any, n_rows: int) -> Array:
     ids = plain_ids(task_id)
     if ids.ndim != 1 or len(ids) != n_rows:
         raise ValueError(
-            f"task_id must have one entry per row of X ({n_rows}), got an array of shape {ids.shape}"
+            f"task_id must have one entry per row of X ({n_rows}), got an array of "
+            f"shape {ids.shape}"
         )
     ids, missing = plain_values(ids, "task_id")
     if missing.any():
         raise ValueError(
-            f"task_id is missing for {missing.sum()} rows, the first is row {missing.argmax()}"
+            f"task_id is missing for {missing.sum()} rows, the first is row "
+            f"{missing.argmax()}"
         )
     if ids.dtype.kind == "f" and np.array_equal(ids, np.rint(ids)):
         return ids.astype(np.int64)
@@ -262,8 +267,9 @@ def encode_labels(y: Array) -> tuple[Array, Array]:
     classes = np.unique(labels)
     if len(classes) > 2:
         raise ValueError(
-            "Only binary classification is supported. The type of the target is multiclass: "
-            f"{len(classes)} classes; give one column of labels per class (one task each), or wrap the estimator in "
+            "Only binary classification is supported. The type of the target is "
+            f"multiclass: {len(classes)} classes; give one column of labels per class "
+            "(one task each), or wrap the estimator in "
             "sklearn.multiclass.OneVsRestClassifier."
         )
     signed = np.where(observed, signs(y, classes), np.nan)
@@ -301,9 +307,9 @@ def check_weights(sample_weight: Any, shape: tuple[int, ...]) -> Array | None:
     largest = float(weights.max())
     if not SMALLEST_FITTED <= largest <= LARGEST_Y:
         raise ValueError(
-            f"the largest sample_weight is {largest:.4g}, outside of {SMALLEST_FITTED:g} to "
-            f"{LARGEST_Y:g}, where the solvers calculate. Pass sample_weight / "
-            "np.max(sample_weight), or weights with mean 1."
+            f"the largest sample_weight is {largest:.4g}, outside of "
+            f"{SMALLEST_FITTED:g} to {LARGEST_Y:g}, where the solvers calculate. Pass "
+            "sample_weight / np.max(sample_weight), or weights with mean 1."
         )
     return weights
 
@@ -414,8 +420,8 @@ def check_groups(groups: Any, X: Any, sample_weight: Any = None) -> Array | None
     n_rows = _count_rows(X)
     if names.shape != (n_rows,):
         raise ValueError(
-            f"groups must have one entry per row of X ({n_rows}), got an array of shape "
-            f"{names.shape}"
+            f"groups must have one entry per row of X ({n_rows}), got an array of "
+            f"shape {names.shape}"
         )
     names, missing = plain_values(names, "groups")
     if missing.any():
@@ -522,7 +528,8 @@ def task_codes(task_id: Array, tasks: Array, unseen: str) -> Array:
         and ("other" not in kinds or "dates" in kinds)
     ):
         raise ValueError(
-            f"task_id holds {kinds[0].replace('other', 'other ids')}, but the tasks that the model was fitted on are "
+            f"task_id holds {kinds[0].replace('other', 'other ids')}, but the tasks "
+            "that the model was fitted on are "
             f"{kinds[1].replace('other', 'of another type')}; pass ids of that type"
         )
     ids = task_id

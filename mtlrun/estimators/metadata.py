@@ -13,7 +13,10 @@ from typing import Any
 STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 POWERS = (0.01, 0.1, 1.0, 10.0, 100.0)
 FEW = (0.1, 1.0, 10.0, 100.0)
-SPECTRAL_COST = "per iteration one min(d, n) x T singular value thresholding; once an eigendecomposition of X"
+SPECTRAL_COST = (
+    "per iteration one min(d, n) x T singular value thresholding; once an "
+    "eigendecomposition of X"
+)
 BOX_COST = "per iteration one eigendecomposition of min(d, T); once one of X"
 SHRINK_COST = "O(N d) to O(d^2 T) per iteration"
 

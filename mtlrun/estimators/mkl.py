@@ -183,8 +183,9 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
         if not self.cycle_:
             return super()._convergence_message(result)
         return (
-            f"{type(self).__name__} did not converge: {result.message}. The best objective is at least "
-            f"{result.gaps[-1][2]:.6g}; variant='corrected' reaches it."
+            f"{type(self).__name__} did not converge: {result.message}. The best "
+            f"objective is at least {result.gaps[-1][2]:.6g}; variant='corrected' "
+            "reaches it."
         )
 
     def _scores_of_tasks(self, X: Any) -> Array:

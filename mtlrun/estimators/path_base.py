@@ -162,7 +162,10 @@ class PathCV(KeepsGroups, _Model):
             [self._scores_of(*fold, metric) for fold in self._walks(data, folds)]
         )
         if self._open:
-            text = f"{self._open} fits of the cross-validation did not converge. Increase max_iter or min_ratio."
+            text = (
+                f"{self._open} fits of the cross-validation did not converge. Increase "
+                "max_iter or min_ratio."
+            )
             warnings.warn(text, ConvergenceWarning, stacklevel=2)
         del self._open
         means = self.scores_path_.mean(axis=1) * (
@@ -170,7 +173,8 @@ class PathCV(KeepsGroups, _Model):
         )
         if np.isnan(means).all():
             raise ValueError(
-                f"{metric} is undefined in a fold for all tasks; use fewer folds or another `scoring`"
+                f"{metric} is undefined in a fold for all tasks; use fewer folds or "
+                "another `scoring`"
             )
         self.alpha_ = float(self.alphas_[np.nanargmax(means)])
         self._publish(self._at(self.alpha_)._solve(data))
@@ -217,8 +221,8 @@ class PathCV(KeepsGroups, _Model):
         elif groups is not None and hasattr(self.cv, "split"):
             if isinstance(self.cv, TaskStratifiedKFold):
                 raise ValueError(
-                    "TaskStratifiedKFold does not keep groups together; give the number "
-                    "of folds as cv, or a splitter such as GroupKFold"
+                    "TaskStratifiedKFold does not keep groups together; give the "
+                    "number of folds as cv, or a splitter such as GroupKFold"
                 )
             pairs = self.cv.split(X, y, groups=groups)
         elif isinstance(self.cv, TaskStratifiedKFold) and ids is not None:

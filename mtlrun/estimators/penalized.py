@@ -23,7 +23,10 @@ from mtlrun.estimators.metadata import (
 from mtlrun.estimators.params import ClassWeight, Count, NonNegative, choice
 from mtlrun.penalties.norms import L1, L21, TraceNorm
 
-_LASSO_COST = f"shared squared loss: per epoch features in use times rows, features or entries, times T; else {SHRINK_COST}"
+_LASSO_COST = (
+    "shared squared loss: per epoch features in use times rows, features or entries, "
+    f"times T; else {SHRINK_COST}"
+)
 
 #: Solvers of models with a norm that selects features.
 SparseSolver = Annotated[str, choice("auto", "cd", "admm", "fista")]

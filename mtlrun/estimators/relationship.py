@@ -156,7 +156,10 @@ class FETR(_MatrixNormal):
 
     metadata: ClassVar = MethodMetadata(
         cite=("zhao2017",),
-        complexity="per round eigendecompositions of d and T and d T (d + T), ragged: times iterations of CG",
+        complexity=(
+            "per round eigendecompositions of d and T and d T (d + T), ragged: times "
+            "iterations of CG"
+        ),
         default_grid={"eta": (0.01, 1.0, 100.0), "rho": POWERS},
     )
 

@@ -54,8 +54,9 @@ class _Spectral(ConvexMTL):
         rank = min(data.n_features, data.n_tasks)
         if k >= rank:
             text = (
-                f"{self._k}={k} for {data.n_tasks} tasks with {data.n_features} features: the model is a ridge "
-                f"regression of every task with strength 2 * alpha * eta. Take {self._k} < {rank}."
+                f"{self._k}={k} for {data.n_tasks} tasks with {data.n_features} "
+                "features: the model is a ridge regression of every task with "
+                f"strength 2 * alpha * eta. Take {self._k} < {rank}."
             )
             warnings.warn(text, DegenerateModelWarning, stacklevel=5)
 

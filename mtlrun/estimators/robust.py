@@ -196,7 +196,8 @@ class _Robust(PathMTL):
                 value = getattr(self, name)
                 if value not in (default, "gap"):
                     raise ValueError(
-                        f"{name}={value!r} needs solver='apg' or 'ladm', got solver={self.solver!r}"
+                        f"{name}={value!r} needs solver='apg' or 'ladm', got "
+                        f"solver={self.solver!r}"
                     )
             return super()._solve(data, start=start, rotation=rotation)
         self._warn_of(data)
@@ -475,7 +476,10 @@ class _Divide(BaseMTL):
 
     metadata: ClassVar = MethodMetadata(
         cite=("pan2015",),
-        complexity="that of the base estimator with T / n_blocks tasks, n_blocks times, in parallel",
+        complexity=(
+            "that of the base estimator with T / n_blocks tasks, n_blocks times, in "
+            "parallel"
+        ),
         default_params={"base": {"estimator": "RobustMTL"}},
         default_grid={
             "base__lam": (0.3, 0.5, 0.7),
@@ -575,8 +579,9 @@ class _Divide(BaseMTL):
 
     def _convergence_message(self, result: SolverResult) -> str:
         return (
-            f"{type(self).__name__}: {result.message} (worst stopping criterion {result.stop_crit:.2g}, at most "
-            f"{result.n_iter} iterations). Increase base__max_iter, or accept a larger base__tol."
+            f"{type(self).__name__}: {result.message} (worst stopping criterion "
+            f"{result.stop_crit:.2g}, at most {result.n_iter} iterations). Increase "
+            "base__max_iter, or accept a larger base__tol."
         )
 
 

@@ -244,7 +244,8 @@ class _SmoothRegressor(RegressorMTL, SmoothModel):
         if task < 0:
             raise ValueError(
                 "task is None, but targets on the same rows share no function; "
-                f"name one of the targets: {listed([str(name) for name in self.tasks_])}"
+                "name one of the targets: "
+                f"{listed([str(name) for name in self.tasks_])}"
             )
         mean = model.mean(rows)[:, task].reshape(-1, n_averaged).mean(axis=1)
         variance = model.variance(rows, has_noise=False, n_averaged=n_averaged)

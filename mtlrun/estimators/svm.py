@@ -129,7 +129,8 @@ class _GraphModel(ClassifierMTL, BaseMTL):
                 and isinstance(X[0], str | bytes)
             ):
                 raise ValueError(
-                    "X is an array of strings: say what to make of them, for example features=WeightedDegree(degree=8)"
+                    "X is an array of strings: say what to make of them, for example "
+                    "features=WeightedDegree(degree=8)"
                 )
             return super()._read_design(X, reset=reset)
         if reset:
@@ -214,7 +215,10 @@ class GraphSVC(_GraphModel):
 
     metadata: ClassVar = MethodMetadata(
         cite=("widmer2012",),
-        complexity="O(nnz + T d) per epoch when all tasks are equally similar, else O(nnz + T^2 d)",
+        complexity=(
+            "O(nnz + T d) per epoch when all tasks are equally similar, else O(nnz + "
+            "T^2 d)"
+        ),
         default_grid={"C": POWERS, "coupling": (0.01, 0.1, 1.0, 10.0)},
     )
 
@@ -306,8 +310,9 @@ class GraphSVC(_GraphModel):
             dual = self.dual_coef_
         if dual.shape != data.targets.shape:
             raise ValueError(
-                f"warm_start=True needs the data of the last fit: it had targets of shape {dual.shape}, these have "
-                f"{data.targets.shape}; set warm_start=False"
+                "warm_start=True needs the data of the last fit: it had targets of "
+                f"shape {dual.shape}, these have {data.targets.shape}; set "
+                "warm_start=False"
             )
         return (dual if data.order is None else dual[data.order]) * (
             self.C / self._fitted_C
@@ -319,7 +324,8 @@ class GraphSVC(_GraphModel):
         if self.solver == "newton":
             if strings or self.variant != "block":
                 raise ValueError(
-                    "solver='newton' works neither on strings nor with a variant of coordinate ascent"
+                    "solver='newton' works neither on strings nor with a variant of "
+                    "coordinate ascent"
                 )
             return True
         if self.solver == "dcd" or self.variant != "block" or strings:
@@ -395,10 +401,14 @@ class MultiTaskKernelSVC(_GraphModel):
         default_grid={"C": POWERS, "coupling": (0.01, 0.1, 1.0, 10.0)},
         losses=("hinge",),
         changes=(
-            "Without intercept our own solver takes the place of LIBSVM on mirrored rows.",
+            "Without intercept our own solver takes the place of LIBSVM on mirrored "
+            "rows.",
         ),
     )
-    _remedy = "Use gram='on_the_fly', which keeps no kernel matrix, or fewer rows, features or tasks."
+    _remedy = (
+        "Use gram='on_the_fly', which keeps no kernel matrix, or fewer rows, features "
+        "or tasks."
+    )
 
     def __init__(
         self,

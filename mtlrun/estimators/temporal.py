@@ -43,7 +43,10 @@ def _check_order(model: PenalizedMTL) -> None:
         and name_order(tasks) != tasks
     ):
         names = ", ".join(tasks[:5]) + (", ..." if len(tasks) > 5 else "")
-        text = f"tasks that are texts are sorted as texts, so the chain is {names}; pass numbers or dates as task ids"
+        text = (
+            f"tasks that are texts are sorted as texts, so the chain is {names}; pass "
+            "numbers or dates as task ids"
+        )
         warnings.warn(text, UserWarning, stacklevel=2)
 
 
@@ -91,7 +94,8 @@ class _Temporal(PenalizedMTL):
             return [CoupledL21(self.alpha, M)]
         if self.ridge == 0:
             raise ValueError(
-                "alpha and ridge are both 0: coefficients that are equal for all tasks would be free"
+                "alpha and ridge are both 0: coefficients that are equal for all tasks "
+                "would be free"
             )
         return [TaskQuadratic(1.0, M)]
 

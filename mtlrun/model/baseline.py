@@ -96,21 +96,27 @@ def _task_means(train: Dataset) -> np.ndarray:
     Tasks without rows get the mean of all rows.
     """
     y = np.asarray(train.y, dtype=float)
-    weights = np.asarray(train.source.get(WEIGHT, np.ones(len(y))), dtype=float)
+    n_rows = len(y)
+    weights = train.source.get(WEIGHT, np.ones(n_rows))
+    weights = np.asarray(weights, dtype=float)
     if y.ndim == 2:
-        tasks = np.broadcast_to(np.arange(y.shape[1]), y.shape)
-        weights = np.broadcast_to(weights.reshape(len(y), -1), y.shape)
+        # A column per task. Weights are of rows or of entries.
+        n_tasks = y.shape[1]
+        tasks = np.broadcast_to(np.arange(n_tasks), y.shape)
+        weights = np.broadcast_to(weights.reshape(n_rows, -1), y.shape)
     elif train.task_id is not None:
         tasks = np.asarray(train.task_id)
     else:
-        tasks = np.zeros(len(y), dtype=int)
+        tasks = np.zeros(n_rows, dtype=int)
     is_known = ~np.isnan(y)
     tasks = tasks[is_known]
     weights = weights[is_known]
+    weighted = weights * y[is_known]
     totals = np.bincount(tasks, weights, train.n_tasks)
-    sums = np.bincount(tasks, weights * y[is_known], train.n_tasks)
+    sums = np.bincount(tasks, weighted, train.n_tasks)
     overall = sums.sum() / totals.sum()
-    return np.divide(sums, totals, out=np.full(len(sums), overall), where=totals > 0)
+    means = np.full(len(sums), overall)
+    return np.divide(sums, totals, out=means, where=totals > 0)
 
 
 def compare_with_baseline(name: str, score: float, baseline: float) -> str:
@@ -296,9 +302,11 @@ def search_panels(selection: Mapping[str, Any]) -> list[Panel]:
         metric = str(selection["metric"])
         curves = [Line("cross-validated", list(scores), list(scores.values()))]
         if metric in BASELINE_SCORES:
+            # A horizontal line from the smallest value to the largest
             ends = [min(scores), max(scores)]
-            level = [BASELINE_SCORES[metric]] * 2
-            curves.append(Line(BASELINE, ends, level, place=4, smooth=True))
+            level = BASELINE_SCORES[metric]
+            line = Line(BASELINE, ends, [level, level], place=4, smooth=True)
+            curves.append(line)
         selected = (selection.get("chosen") or {}).get(name)
         if selected in scores:
             point = Line("selected", [selected], [scores[selected]], place=3)

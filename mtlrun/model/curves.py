@@ -220,7 +220,8 @@ class ModelCurves:
                 raise UnknownNameError("task of the model", name, self.tasks)
         if len(names) > MAX_PANELS:
             raise UserError(
-                f"--tasks names {len(names)} tasks; a figure shows at most {MAX_PANELS}",
+                f"--tasks names {len(names)} tasks; a figure shows at most "
+                f"{MAX_PANELS}",
                 "Draw several figures.",
             )
         return [self.tasks.index(name) for name in dict.fromkeys(names)]
@@ -261,16 +262,20 @@ def curve_panels(
         selected = curves.positions(tasks)
     n_tasks = len(curves.tasks)
     n_shown = min(n_tasks, MAX_BACKGROUND_CURVES)
-    spaced = np.linspace(0, n_tasks - 1, n_shown).round().astype(int).tolist()
-    by_task = {task: curves.curve(task) for task in spaced}
+    # Evenly spaced tasks, as curves of thousands would only fill the panel.
+    spaced = np.linspace(0, n_tasks - 1, n_shown)
+    shown = spaced.round().astype(int).tolist()
+    by_task = {task: curves.curve(task) for task in shown}
 
     def height(task: int) -> float:
         return float(by_task[task].mean.mean())
 
     if not tasks:
-        by_height = sorted(spaced, key=height)
-        positions = np.linspace(0, n_shown - 1, min(n_shown, N_DEFAULT_TASKS))
-        selected = [by_height[position] for position in positions.round().astype(int)]
+        # From the lowest curve to the highest, evenly spaced in this order.
+        by_height = sorted(shown, key=height)
+        n_selected = min(n_shown, N_DEFAULT_TASKS)
+        positions = np.linspace(0, n_shown - 1, n_selected).round().astype(int)
+        selected = [by_height[position] for position in positions]
     for task in selected:
         if task not in by_task:
             by_task[task] = curves.curve(task)

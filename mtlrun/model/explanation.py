@@ -118,9 +118,11 @@ def _largest_features(coef: np.ndarray) -> list[int]:
     Targets on the same rows have units of their own, so that the coefficients of each
     task are compared with its largest one.
     """
-    largest = np.abs(coef).max(axis=1, keepdims=True)
-    ones = np.ones_like(largest)
-    relative = np.abs(coef) / np.where(largest > 0, largest, ones)
+    magnitudes = np.abs(coef)
+    largest = magnitudes.max(axis=1, keepdims=True)
+    # A task without coefficients keeps its zeros.
+    divisor = np.where(largest > 0, largest, np.ones_like(largest))
+    relative = magnitudes / divisor
     sizes = relative.mean(axis=0)
     order = np.argsort(-sizes, kind="stable")[:MAX_FEATURES]
     return [int(j) for j in order if sizes[j] > 0]

@@ -138,11 +138,14 @@ class Intervals:
         else:
             scales, others = _task_scales(errors, n_tasks, is_shared=is_shared)
             scaled = errors.values / others
+        if is_shared and not is_new:
+            # Targets may differ in their units: each has quantiles of its own.
+            groups = [np.sort(scaled[tasks == task]) for task in range(n_tasks)]
+            return cls(scales, groups)
+        groups = [np.sort(scaled)]
         if is_new:
-            return cls(scales, [np.sort(scaled)], n_independent(scaled, tasks))
-        if not is_shared:
-            return cls(scales, [np.sort(scaled)])
-        return cls(scales, [np.sort(scaled[tasks == k]) for k in range(n_tasks)])
+            return cls(scales, groups, n_independent(scaled, tasks))
+        return cls(scales, groups)
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Intervals:
@@ -199,20 +202,22 @@ class Intervals:
     ) -> Array:
         """Return the mean of ``inverse(prediction + error)`` over the stored errors."""
         scale = self._scales_of(tasks, deviations)
-        total = np.empty(len(predicted))
-        for k in range(len(predicted)):
-            group = self.groups[0]
+        means = np.empty(len(predicted))
+        for row in range(len(predicted)):
+            scaled_errors = self.groups[0]
             if len(self.groups) > 1:
-                group = self.groups[tasks[k]]
-            values = predicted[k] + scale[k] * group
-            total[k] = np.mean(inverse(values))
-        return total
+                scaled_errors = self.groups[tasks[row]]
+            values = predicted[row] + scale[row] * scaled_errors
+            means[row] = np.mean(inverse(values))
+        return means
 
     def _scales_of(self, tasks: Array, deviations: Array | None) -> Array:
         if self.scales is None:
             assert deviations is not None
             return deviations
-        average = math.sqrt(float(np.mean(self.scales**2)))
+        mean_square = float(np.mean(self.scales**2))
+        average = math.sqrt(mean_square)
+        # -1 of a new task would take the scale of the last task.
         known_tasks = np.maximum(tasks, 0)
         return np.where(tasks < 0, average, self.scales[known_tasks])
 
@@ -280,17 +285,20 @@ def _task_scales(
 
     def deviations(total: Array, n_errors: Array) -> Array:
         weights = n_errors + shrinkage
-        variances = np.divide(
+        variances = np.full(len(total), average)
+        np.divide(
             total + shrinkage * average,
             weights,
-            out=np.full(len(total), average),
+            out=variances,
             where=weights > 0,
         )
         return np.sqrt(np.maximum(variances, smallest))
 
-    own_squares = squares[errors.tasks] - errors.values**2
-    others = deviations(np.maximum(own_squares, 0.0), counts[errors.tasks] - 1)
-    return deviations(squares, counts), others
+    squares_of_others = squares[errors.tasks] - errors.values**2
+    # A difference of equal sums may be negative by rounding.
+    squares_of_others = np.maximum(squares_of_others, 0.0)
+    n_others = counts[errors.tasks] - 1
+    return deviations(squares, counts), deviations(squares_of_others, n_others)
 
 
 def n_independent(errors: Array, tasks: Array) -> int:
@@ -304,11 +312,14 @@ def n_independent(errors: Array, tasks: Array) -> int:
     n_tasks = len(sizes)
     if n_tasks < 2 or n_errors == n_tasks:
         return n_tasks
+    # One-way analysis of variance: mean squares between and within the tasks.
     means = np.bincount(codes, errors) / sizes
     deviations = means - errors.mean()
-    between = np.sum(sizes * deviations**2) / (n_tasks - 1)
+    squares_between = np.sum(sizes * deviations**2)
+    between = squares_between / (n_tasks - 1)
     residuals = errors - means[codes]
-    within = np.sum(residuals**2) / (n_errors - n_tasks)
+    squares_within = np.sum(residuals**2)
+    within = squares_within / (n_errors - n_tasks)
     # Rows of an average task, where tasks have different numbers of rows.
     correction = np.sum(sizes**2) / n_errors
     n_rows = (n_errors - correction) / (n_tasks - 1)
@@ -344,6 +355,8 @@ def _ends(
     if rank >= 1:
         position = max(math.floor(rank * n / n_units), 1)
         return float(group[position - 1]), float(group[n - position])
-    spread = math.sqrt(np.mean(group**2) * (1 + 1 / n_units))
-    half = float(t.ppf(1 - tail, n_units - 1) * spread)
+    # Too few errors for a quantile so far out: the interval of normal errors around 0.
+    variance = np.mean(group**2) * (1 + 1 / n_units)
+    quantile = t.ppf(1 - tail, n_units - 1)
+    half = float(quantile * math.sqrt(variance))
     return -half, half

@@ -177,8 +177,8 @@ def default_kind(folder: Path, column: str | None = None) -> str:
     kinds = fitting_kinds(folder)
     if not kinds:
         raise UserError(
-            f"{folder}: there is nothing to draw: the model has neither coefficients nor "
-            "curves, and no parameter was searched",
+            f"{folder}: there is nothing to draw: the model has neither coefficients "
+            "nor curves, and no parameter was searched",
             f"What it predicts: mtlrun show {folder}",
         )
     return kinds[0]
@@ -246,7 +246,8 @@ def _coefficients(folder: Path) -> HeatMap:
         raise DataError(
             f"{file}: its arrays do not fit together", "Train the model again."
         )
-    by_size = np.argsort(-np.abs(coef).mean(axis=0), kind="stable")
+    sizes = np.abs(coef).mean(axis=0)
+    by_size = np.argsort(-sizes, kind="stable")
     # The order of the features is kept.
     order = np.sort(by_size[:MAX_FEATURES])
     n_features = coef.shape[1]
@@ -256,7 +257,8 @@ def _coefficients(folder: Path) -> HeatMap:
     names = [str(feature) for feature in order]
     if features.size:
         names = [str(name) for name in features[order]]
-    return HeatMap(title, coef[:, order].T.tolist(), names, tasks.tolist(), centre=0.0)
+    values = coef[:, order].T
+    return HeatMap(title, values.tolist(), names, tasks.tolist(), centre=0.0)
 
 
 def estimates_of(model: Model) -> tuple[Any, list[int]]:
@@ -279,7 +281,8 @@ def estimates_of(model: Model) -> tuple[Any, list[int]]:
     if names and n_intercepts >= 0:
         intercepts = estimates.names[:n_intercepts]
         estimates = replace(estimates, names=[*intercepts, *names])
-    by_heterogeneity = np.argsort(-np.asarray(estimator.heterogeneity_), kind="stable")
+    heterogeneity = np.asarray(estimator.heterogeneity_)
+    by_heterogeneity = np.argsort(-heterogeneity, kind="stable")
     return estimates, by_heterogeneity[:MAX_COLUMNS].tolist()
 
 
@@ -289,8 +292,10 @@ def _in_units_of_targets(estimates: Any, scaled: Any) -> Any:
     scale = np.broadcast_to(scaled.scale_, n_tasks)[:, np.newaxis]
     center = np.broadcast_to(scaled.center_, n_tasks)[:, np.newaxis]
     # Only the level, which is the intercept, moves with the center of the targets.
-    is_level = np.zeros(len(estimates.names), dtype=bool)
-    is_level[: len(estimates.names) - innermost(scaled).n_features_in_] = True
+    n_columns = len(estimates.names)
+    n_intercepts = n_columns - innermost(scaled).n_features_in_
+    is_level = np.zeros(n_columns, dtype=bool)
+    is_level[:n_intercepts] = True
     level = is_level * center
     mean_scale = scale.mean()
     return replace(
@@ -316,18 +321,21 @@ def interval_grid(model: Model, tasks: Sequence[str]) -> ReportTable:
     It has the columns in which tasks differ most.
     """
     estimates, columns = estimates_of(model)
-    table = ReportTable.of("task", rows=[[sanitize(task)] for task in tasks])
+    rows: list[list[Any]] = [[sanitize(task)] for task in tasks]
+    table = ReportTable.of("task", rows=rows)
     for column in columns:
         values = estimates.pooled[:, column]
         half = HALF_LENGTH * estimates.std[:, column]
         low = values - half
         high = values + half
+        # One number of decimals for a whole column, so that its cells compare.
         kind = fixed_kind([*low, *high], digits=3)
         cells = []
         for numbers in zip(values, low, high, strict=True):
             texts = [show(float(value), kind) for value in numbers]
             cells.append("{} ({} to {})".format(*texts))
-        table.add(Column(sanitize(estimates.names[column]), "number"), cells)
+        name = sanitize(estimates.names[column])
+        table.add(Column(name, "number"), cells)
     return table
 
 
@@ -428,10 +436,11 @@ def _shrinkage(folder: Path, model: Model) -> list[Panel]:
 
 def _without_overlap(x: np.ndarray, order: np.ndarray) -> list[int]:
     """Return the first points of an order whose names do not overlap."""
-    gap = NAME_GAP * np.ptp(x)
+    min_distance = NAME_GAP * np.ptp(x)
     named: list[int] = []
     for index in order.tolist():
-        if all(abs(x[index] - x[other]) > gap for other in named):
+        distances = [abs(x[index] - x[other]) for other in named]
+        if all(distance > min_distance for distance in distances):
             named.append(index)
     return named[:MAX_NAMED_POINTS]
 

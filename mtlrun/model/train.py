@@ -254,7 +254,9 @@ def tested(fitted: Fitted) -> Tested:
         return [(test.tasks[0], test.y, scores)]
     truth = test.y
     if test.y.ndim == 1:
-        truth = test.y[:, np.newaxis] == np.arange(scores.shape[1])
+        # A column per class: whether the row belongs to it.
+        classes = np.arange(scores.shape[1])
+        truth = test.y[:, np.newaxis] == classes
     is_missing = np.isnan(np.asarray(truth, dtype=float))
     for task in range(truth.shape[1]):
         rows = ~is_missing[:, task]
@@ -571,9 +573,9 @@ def prediction_figure(tested: Tested) -> Figure:
     step = math.ceil(n_rows / MAX_POINTS)
     curves = []
     for name, truth, predicted in _groups(tested):
-        x = np.asarray(truth, dtype=float)[::step].tolist()
-        y = np.asarray(predicted, dtype=float)[::step].tolist()
-        curves.append(Line(name, x, y, points="filled"))
+        x = np.asarray(truth, dtype=float)[::step]
+        y = np.asarray(predicted, dtype=float)[::step]
+        curves.append(Line(name, x.tolist(), y.tolist(), points="filled"))
     panel = Panel("predicted", False, curves, axis="true", x_log=False, diagonal=True)
     title = "Predictions of the test rows"
     if step > 1:
@@ -657,8 +659,10 @@ def _shared_table(matrix: np.ndarray, names: Sequence[str]) -> ReportTable:
     for head in statistics:
         table.columns.append(Column(head, "score"))
     values = np.stack(list(statistics.values()))
-    for feature in np.argsort(-size, kind="stable")[:MAX_FEATURES]:
-        table.rows.append([names[feature], *values[:, feature].tolist()])
+    by_size = np.argsort(-size, kind="stable")
+    for feature in by_size[:MAX_FEATURES]:
+        cells = values[:, feature].tolist()
+        table.rows.append([names[feature], *cells])
     return table
 
 
@@ -667,7 +671,8 @@ def _own_table(
 ) -> ReportTable:
     """Return a table of the coefficients of each task furthest from the shared mean."""
     table = ReportTable([Column("task"), Column("largest weights of its own")])
-    for task, differences in zip(tasks, matrix - matrix.mean(axis=0), strict=True):
+    differences_by_task = matrix - matrix.mean(axis=0)
+    for task, differences in zip(tasks, differences_by_task, strict=True):
         largest = np.argsort(-np.abs(differences), kind="stable")
         texts = []
         for feature in largest[:MAX_FEATURES_OF_TASK]:

@@ -107,8 +107,9 @@ def test_blanks_comments_empty_rows_and_upper_case_are_accepted(
     if not quick:
         monkeypatch.setattr(arff, "_numbers", lambda *_: None)
     text = (
-        "\ufeff% made by hand\n\n@RELATION 'a b'\n@Attribute  a   NUMERIC\n% in between\n@ATTRIBUTE b\t{0, 1}\n"
-        "@attribute c Integer\n@DATA  % none yet\n\n% first\n  { 0 1 , 2 5 }  \n{ }\n{}\n{1 1}\r\n"
+        "\ufeff% made by hand\n\n@RELATION 'a b'\n@Attribute  a   NUMERIC\n"
+        "% in between\n@ATTRIBUTE b\t{0, 1}\n@attribute c Integer\n@DATA  % none yet\n"
+        "\n% first\n  { 0 1 , 2 5 }  \n{ }\n{}\n{1 1}\r\n"
     )
     table = parse(tmp_path, text)
     assert table.relation == "a b"
@@ -121,7 +122,8 @@ def test_blanks_comments_empty_rows_and_upper_case_are_accepted(
 def test_names_may_contain_quotes_and_escapes(tmp_path: Path) -> None:
     text = (
         "@relation r\n@attribute TAG_m\\'usica {0,1}\n@attribute 'with space' numeric\n"
-        "@attribute \"it's\" numeric\n@attribute 'don\\'t' numeric\n@attribute 50%,off numeric\n@data\n1,2,3,4,5\n"
+        "@attribute \"it's\" numeric\n@attribute 'don\\'t' numeric\n"
+        "@attribute 50%,off numeric\n@data\n1,2,3,4,5\n"
     )
     table = parse(tmp_path, text)
     assert [a.name for a in table.attributes] == [
@@ -136,7 +138,10 @@ def test_names_may_contain_quotes_and_escapes(tmp_path: Path) -> None:
 
 
 def test_nominal_values_are_read_as_their_positions(tmp_path: Path) -> None:
-    head = "@relation r\n@attribute colour {red, 'light blue', \"green,ish\"}\n@attribute n {5,7}\n@data\n"
+    head = (
+        "@relation r\n@attribute colour {red, 'light blue', \"green,ish\"}\n"
+        "@attribute n {5,7}\n@data\n"
+    )
     np.testing.assert_array_equal(
         parse(tmp_path, head + "'light blue',7\nred,5\n\"green,ish\", 5").X,
         [[1, 7], [0, 5], [2, 5]],
@@ -169,7 +174,8 @@ def test_missing_values_are_read_as_nan(tmp_path: Path) -> None:
         ),
         (
             "@relation r\n@attribute a relational\n@data\n",
-            "t.arff:2:14: attribute 'a' is of type 'relational'; wanted numeric, {nominal}, string or date",
+            "t.arff:2:14: attribute 'a' is of type 'relational'; wanted numeric, "
+            "{nominal}, string or date",
         ),
         (
             "@relation r\n@attribute\n@data\n",
@@ -214,7 +220,8 @@ def test_missing_values_are_read_as_nan(tmp_path: Path) -> None:
         ),
         (
             HEAD + "{0 1}\n{0 1",
-            "t.arff:7:4: the row does not end with '}' (truncated, or an instance weight)",
+            "t.arff:7:4: the row does not end with '}' (truncated, or an instance "
+            "weight)",
         ),
         (HEAD + "{0 1}, {5}", None),
         (
@@ -253,8 +260,8 @@ def test_a_card_of_the_reader_table_names_target_and_tasks(own_set: Any) -> None
         for k in range(8)
     )
     head = (
-        b"@relation r\n@attribute x numeric\n@attribute school {north,south}\n@attribute mark numeric\n"
-        b"@attribute kind {dog,cat}\n@data\n"
+        b"@relation r\n@attribute x numeric\n@attribute school {north,south}\n"
+        b"@attribute mark numeric\n@attribute kind {dog,cat}\n@data\n"
     )
     options = {"data": "t.arff", "targets": ["mark"], "task": "school"}
     data = own_set.write(
@@ -268,7 +275,10 @@ def test_a_card_of_the_reader_table_names_target_and_tasks(own_set: Any) -> None
 
 def test_a_quoted_question_mark_is_the_value_of_that_name(tmp_path: Path) -> None:
     """Unquoted, or if no value has that name, it is a missing value."""
-    head = "@relation r\n@attribute c {'?',a}\n@attribute d {a,b}\n@attribute x numeric\n@data\n"
+    head = (
+        "@relation r\n@attribute c {'?',a}\n@attribute d {a,b}\n@attribute x numeric\n"
+        "@data\n"
+    )
     dense_rows = dense(parse(tmp_path, head + "'?',a,1\n?,'?','?'\na,b,?\n"))
     np.testing.assert_array_equal(
         dense_rows, [[0, 0, 1], [np.nan, np.nan, np.nan], [1, 1, np.nan]]

@@ -85,7 +85,8 @@ def test_unknown_variants_and_files_get_suggestions(tmp_path: Path) -> None:
         (
             "id: mine",
             "id: Mine",
-            "mine.yaml:1:5: may contain lower-case letters, digits, '-' and '_' only, not 'Mine'",
+            "mine.yaml:1:5: may contain lower-case letters, digits, '-' and '_' only, "
+            "not 'Mine'",
         ),
         (
             "id: mine",
@@ -95,7 +96,8 @@ def test_unknown_variants_and_files_get_suggestions(tmp_path: Path) -> None:
         (
             "task_type: binary",
             "task_type: bin",
-            "mine.yaml:3:12: 'task_type' must be 'binary', 'regression' or 'multiclass', not 'bin'",
+            "mine.yaml:3:12: 'task_type' must be 'binary', 'regression' or "
+            "'multiclass', not 'bin'",
         ),
         (
             "folder: mine",
@@ -117,7 +119,8 @@ def test_unknown_variants_and_files_get_suggestions(tmp_path: Path) -> None:
         (
             "[gz,",
             "[rar,",
-            "mine.yaml:13:18: an entry of 'containers' must be 'plain', 'gz', 'bz2' or 'xz', not 'rar'",
+            "mine.yaml:13:18: an entry of 'containers' must be 'plain', 'gz', 'bz2' or "
+            "'xz', not 'rar'",
         ),
         ('"https:', '"http:', "mine.yaml:14:18: 'url' must start with https://"),
         (

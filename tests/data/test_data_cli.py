@@ -18,7 +18,10 @@ from mtlrun.cli.console import download_progress
 from mtlrun.cli.data import app
 from mtlrun.errors import UserError
 
-ARFF = b"@relation 'x: -C 1'\n@attribute a {0,1}\n@attribute c numeric\n@data\n1,5\n0,6\n1,7\n"
+ARFF = (
+    b"@relation 'x: -C 1'\n@attribute a {0,1}\n@attribute c numeric\n@data\n1,5\n0,6\n"
+    b"1,7\n"
+)
 SHA = hashlib.sha256(ARFF).hexdigest()
 CARD = f"""\
 id: mine
@@ -299,7 +302,8 @@ def test_help_and_list_do_not_import_numpy(folder: Path) -> None:
     code = (
         "import sys\nfrom mtlrun.cli.data import app\n"
         f"app(['list', '--data-dir', {str(folder)!r}], standalone_mode=False)\n"
-        "print(sorted({'numpy', 'scipy', 'sklearn', 'pandas', 'requests'} & set(sys.modules)))"
+        "print(sorted({'numpy', 'scipy', 'sklearn', 'pandas', 'requests'} & "
+        "set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True

@@ -104,11 +104,13 @@ GOLDEN = {
     ),
     "cut": (
         b">a\nACGT\n>b\n",
-        "t.fa:3: a header without a sequence\nThe file may be truncated; fetch it again.",
+        "t.fa:3: a header without a sequence\n"
+        "The file may be truncated; fetch it again.",
     ),
     "hole": (
         b">a\n>b\nACGT\n",
-        "t.fa:1: a header without a sequence\nThe file may be truncated; fetch it again.",
+        "t.fa:1: a header without a sequence\n"
+        "The file may be truncated; fetch it again.",
     ),
     "empty": (b"\n", "t.fa: contains no FASTA record\nA FASTA record starts with '>'."),
 }
@@ -202,14 +204,17 @@ def test_compressed_files_and_header_labels_are_read(own_set):
 def test_errors_of_a_data_set_are_located(own_set):
     same_windows = [TASKS[0], {**TASKS[1], "window": [0, 8]}]
     assert own_set.error("fasta", FILES, {"tasks": same_windows}, **KIND) == (
-        "data set mine: its files have sequences of 4, 8 bases\nGive windows of the same length."
+        "data set mine: its files have sequences of 4, 8 bases\n"
+        "Give windows of the same length."
     )
     mixed = [{"name": "both", "positive": ["p1.fa"], "negative": ["n2.txt"]}]
     assert own_set.error("fasta", FILES, {"tasks": mixed}, **KIND) == (
-        "data set mine, task both: its files have sequences of 4, 8 bases\nGive windows of the same length."
+        "data set mine, task both: its files have sequences of 4, 8 bases\n"
+        "Give windows of the same length."
     )
     assert own_set.error("fasta", FILES, {"tasks": [{"name": "x"}]}, **KIND) == (
-        "mine.yaml: every task needs a name and files under positive, negative, labelled"
+        "mine.yaml: every task needs a name and files under positive, negative, "
+        "labelled"
     )
     assert own_set.error(
         "fasta", FILES, {"tasks": [{"name": "x", "positve": []}]}, **KIND

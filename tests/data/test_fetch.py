@@ -178,8 +178,10 @@ def test_addresses_are_tried_in_order_and_all_failures_are_reported(
     for line in [
         "data set mine: could not download a.bin",
         "  http://127.0.0.1:PORT/gone: the server answered 404 (Not Found)",
-        "  http://127.0.0.1:PORT/broken: the server answered 500 (Internal Server Error)",
-        f"  http://127.0.0.1:PORT/wrong: wrong content; expected sha256 {SHA}, found {wrong_sha}",
+        "  http://127.0.0.1:PORT/broken: the server answered 500 (Internal Server "
+        "Error)",
+        f"  http://127.0.0.1:PORT/wrong: wrong content; expected sha256 {SHA}, found "
+        f"{wrong_sha}",
         "  http://127.0.0.1:PORT/cut: the connection broke before the end of the file",
         "  http://127.0.0.1:9/nobody-listens: no connection",
         "Without a network: get the file on another machine and run",
@@ -200,7 +202,8 @@ def test_addresses_are_tried_in_order_and_all_failures_are_reported(
 
 def test_data_without_an_address_are_reported(tmp_path: Path) -> None:
     assert failure(tmp_path).startswith(
-        "data set mine: could not download a.bin: the card knows no address for it\nWithout a network:"
+        "data set mine: could not download a.bin: the card knows no address for it\n"
+        "Without a network:"
     )
 
 

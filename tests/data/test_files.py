@@ -130,8 +130,10 @@ def test_restricted_containers_are_rejected(tmp_path: Path) -> None:
 
 def test_missing_files_are_reported(tmp_path: Path) -> None:
     assert complaint(tmp_path) == (
-        "data set mine: the file a.txt is missing; looked for f/a.txt, f/a.txt.gz, f/a.txt.bz2, f/a.txt.xz\n"
-        "There is no download address for a.txt. Give a file that you have: mtlrun data add mine FILE"
+        "data set mine: the file a.txt is missing; looked for f/a.txt, f/a.txt.gz, "
+        "f/a.txt.bz2, f/a.txt.xz\n"
+        "There is no download address for a.txt. Give a file that you have: mtlrun "
+        "data add mine FILE"
     )
 
 
@@ -142,11 +144,16 @@ def test_a_flipped_byte_is_reported_with_both_hashes(tmp_path: Path) -> None:
         "f/a.txt.gz: the content is not that of mine/a.txt\n"
         f"  expected sha256 {SHA} (900 bytes)\n"
         f"  found    sha256 {hashlib.sha256(flipped).hexdigest()} (900 bytes)\n"
-        "Delete it and run `mtlrun data fetch mine`, or add a good copy with `mtlrun data add mine FILE`."
+        "Delete it and run `mtlrun data fetch mine`, or add a good copy with `mtlrun "
+        "data add mine FILE`."
     )
 
 
-AGAIN = "\nPut a good copy in its place; a file that `mtlrun data fetch` downloaded may be deleted and fetched again."
+AGAIN = (
+    "\n"
+    "Put a good copy in its place; a file that `mtlrun data fetch` downloaded may be "
+    "deleted and fetched again."
+)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +204,8 @@ def test_damaged_containers_are_rejected(
 def test_a_directory_in_place_of_a_file_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "f" / "a.txt").mkdir(parents=True)
     assert complaint(tmp_path) == (
-        "f/a.txt: is a directory, expected a file\nRemove the directory and put the file in its place."
+        "f/a.txt: is a directory, expected a file\n"
+        "Remove the directory and put the file in its place."
     )
 
 
@@ -319,7 +327,8 @@ def test_add_rejects_other_content(tmp_path: Path) -> None:
         "a.txt: the content is not a file of mine\n"
         f"expected one of\n  a.txt: sha256 {SHA}\n"
         f"found sha256 {hashlib.sha256(b'else').hexdigest()} (4 bytes)\n"
-        "Get the version of the file that the card names, or write a card of your own for this one."
+        "Get the version of the file that the card names, or write a card of your own "
+        "for this one."
     )
     assert not (tmp_path / "data").exists()
 

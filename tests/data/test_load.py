@@ -20,7 +20,8 @@ from mtlrun.data.load import compare_statistics
 from mtlrun.errors import DataError, UnknownNameError
 
 ARFF = (
-    b"@relation 'x: -C 2'\n@attribute a {0,1}\n@attribute b {0,1}\n@attribute c numeric\n@data\n"
+    b"@relation 'x: -C 2'\n@attribute a {0,1}\n@attribute b {0,1}\n"
+    b"@attribute c numeric\n@data\n"
     + b"".join(b"%d,%d,%d\n" % (i % 2, i % 3 == 0, i) for i in range(12))
 )
 REAL = [

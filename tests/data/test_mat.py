@@ -121,7 +121,8 @@ def test_structures_and_text_are_rejected(variable, kind, lacking):
 
 def test_complex_numbers_are_rejected():
     assert refused(packed(z=np.array([[1 + 2j]])), "z") == (
-        "t.mat: z is not an array of real numbers (complex128)\nNumeric arrays and cells of them are read."
+        "t.mat: z is not an array of real numbers (complex128)\n"
+        "Numeric arrays and cells of them are read."
     )
 
 
@@ -227,7 +228,8 @@ def test_errors_of_a_ragged_set_are_located(own_set):
         assert error(X_, Y_, **options).startswith(f"t.mat: {text}")
     bad = cells([[1.0, 2.0], [np.nan, 1.0]], [[1.0, 1.0]])
     assert error(bad, good) == (
-        "t.mat: X contains nan at row 2, column 1\nReplace or drop missing values first."
+        "t.mat: X contains nan at row 2, column 1\n"
+        "Replace or drop missing values first."
     )
     assert (
         error(cells(X[0], [[5, 6, 2]]), good, drop_bias=True)
@@ -342,12 +344,14 @@ def test_errors_of_sarcos_are_located(own_set, small_sarcos):
     options["blob"] = None
     files["train.mat"] = packed(sarcos_inv=train[:5])
     assert own_set.error("sarcos", files, options, task_type="regression") == (
-        "train.mat: sarcos_inv is 5 x 28 where 6 x 28 is expected\nIs it the file that the card names?"
+        "train.mat: sarcos_inv is 5 x 28 where 6 x 28 is expected\n"
+        "Is it the file that the card names?"
     )
     assert own_set.error(
         "sarcos", files, {**options, "unbiased": True}, task_type="regression"
     ) == (
-        "data set mine: 'clean' requires the full training file, 'unbiased' and 'leaked' the partial one"
+        "data set mine: 'clean' requires the full training file, 'unbiased' and "
+        "'leaked' the partial one"
     )
 
 

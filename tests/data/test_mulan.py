@@ -18,11 +18,12 @@ from mtlrun.data.formats.arff import read_labels
 from mtlrun.errors import DataError
 
 ARFF = (
-    b"@relation 'bags: -C 2'\n@attribute L1 {0,1}\n@attribute m\\'usica {0,1}\n@attribute w1 numeric\n"
-    b"@attribute w2 numeric\n@data\n{0 1,2 5}\n{1 1,3 2}\n{}\n"
+    b"@relation 'bags: -C 2'\n@attribute L1 {0,1}\n@attribute m\\'usica {0,1}\n"
+    b"@attribute w1 numeric\n@attribute w2 numeric\n@data\n{0 1,2 5}\n{1 1,3 2}\n{}\n"
 )
 XML = (
-    b'<?xml version="1.0" encoding="utf-8"?>\n<labels xmlns="http://mulan.sourceforge.net/labels">\n'
+    b'<?xml version="1.0" encoding="utf-8"?>\n'
+    b'<labels xmlns="http://mulan.sourceforge.net/labels">\n'
     b'<label name="m\\\'usica"></label>\n<label name="L1"></label>\n</labels>\n'
 )
 OPTIONS = {"arff": ["t.arff"], "xml": "t.xml"}
@@ -80,8 +81,8 @@ def test_missing_labels_are_masked(own_set: Any) -> None:
 
 
 NO_LABELS = (
-    "t.arff: no list of labels: neither an XML file nor '-C n' in the relation for some of its columns\n"
-    "Name the XML file."
+    "t.arff: no list of labels: neither an XML file nor '-C n' in the relation for "
+    "some of its columns\nName the XML file."
 )
 
 
@@ -135,13 +136,16 @@ def labels_of(folder: Path, text: bytes) -> list[str]:
 
 
 def test_nested_labels_are_flattened(tmp_path: Path) -> None:
-    text = b'<labels><label name="a"><label name="b"/></label><label name="&lt;c&gt;"/></labels>'
+    text = (
+        b'<labels><label name="a"><label name="b"/></label><label '
+        b'name="&lt;c&gt;"/></labels>'
+    )
     assert labels_of(tmp_path, text) == ["a", "b", "<c>"]
 
 
 BOMB = (
-    b'<!DOCTYPE labels [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>\n'
-    b'<labels><label name="&b;"/></labels>'
+    b'<!DOCTYPE labels [<!ENTITY a "aaaaaaaaaa"><!ENTITY b '
+    b'"&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>\n<labels><label name="&b;"/></labels>'
 )
 
 

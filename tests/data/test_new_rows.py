@@ -28,8 +28,8 @@ def _write(path, content):
         ("a.tsv", "task\twidth\theight\nb\t1\t10\na\t2\t20.5\n"),
         (
             "a.arff",
-            "@relation r\n@attribute height numeric\n@attribute task {a,b}\n@attribute width numeric\n"
-            "@data\n10,b,1\n20.5,a,2\n",
+            "@relation r\n@attribute height numeric\n@attribute task {a,b}\n"
+            "@attribute width numeric\n@data\n10,b,1\n20.5,a,2\n",
         ),
     ],
 )

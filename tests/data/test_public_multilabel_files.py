@@ -20,7 +20,10 @@ N, D, LABELS = 40, 12, 6
 def labels_xml(names):
     """Return the list of labels in Mulan's format."""
     lines = "".join(f'<label name="{name}"></label>\n' for name in names)
-    return f'<?xml version="1.0" encoding="utf-8"?>\n<labels xmlns="http://mulan.sourceforge.net/labels">\n{lines}</labels>\n'
+    return (
+        '<?xml version="1.0" encoding="utf-8"?>\n'
+        f'<labels xmlns="http://mulan.sourceforge.net/labels">\n{lines}</labels>\n'
+    )
 
 
 def eurlex(X, Y):

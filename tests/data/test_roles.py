@@ -164,11 +164,13 @@ REFUSED = {
         lambda: dataset_of(
             marks(), targets=("mark", "grade"), task=None, task_type="regression"
         ),
-        "the target 'grade' contains words, not numbers\nSay --task-type binary or multiclass",
+        "the target 'grade' contains words, not numbers\n"
+        "Say --task-type binary or multiclass",
     ),
     "types that differ": (
         lambda: dataset_of(marks(), targets=("mark", "grade"), task=None),
-        r"targets of different types: mark \(regression\), grade \(multiclass\)\nCompare each type in a run of its own",
+        r"targets of different types: mark \(regression\), grade "
+        r"\(multiclass\)\nCompare each type in a run of its own",
     ),
     "infinite target": (
         lambda: dataset_of(with_cell(3, "mark", np.inf).astype({"mark": float})),
@@ -188,7 +190,8 @@ REFUSED = {
     ),
     "negative weight": (
         lambda: dataset_of(with_cell(4, "w", -1), weight="w"),
-        "row 5: the weight column 'w' does not contain a number of at least 0\nFix the cell",
+        "row 5: the weight column 'w' does not contain a number of at least 0\n"
+        "Fix the cell",
     ),
     "weight in words": (
         lambda: dataset_of(with_cell(6, "w", "heavy"), weight="w"),
@@ -196,7 +199,8 @@ REFUSED = {
     ),
     "no date": (
         lambda: dataset_of(with_cell(2, "day", "soon"), time="day"),
-        "row 3: the time column 'day' contains neither a number nor a date\nFix the cell, or choose",
+        "row 3: the time column 'day' contains neither a number nor a date\n"
+        "Fix the cell, or choose",
     ),
     "small tasks": (
         lambda: dataset_of(marks(), min_rows=20),
@@ -394,7 +398,8 @@ MISFITS = {
     "a cell and a matrix": (
         TWO,
         np.ones((7, 1)),
-        r"Y is an array of shape \(7, 1\), not a cell array with one cell per task\nX and Y must both",
+        r"Y is an array of shape \(7, 1\), not a cell array with one cell per task\nX "
+        r"and Y must both",
     ),
 }
 

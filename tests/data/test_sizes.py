@@ -78,7 +78,10 @@ def workbook(sheet):
 
 XMLNS = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 FAR = '<row r="1048576"><c r="XFD1048576"><v>1</v></c></row>'
-SHEET = f'<worksheet xmlns="{XMLNS}"><sheetData><row r="1"><c r="A1"><v>1</v></c></row>{{}}</sheetData></worksheet>'
+SHEET = (
+    f'<worksheet xmlns="{XMLNS}"><sheetData><row r="1"><c '
+    f'r="A1"><v>1</v></c></row>{{}}</sheetData></worksheet>'
+)
 SHEETS = {
     "as Excel writes": SHEET.format(FAR),
     "single quotes": SHEET.format(FAR.replace('"', "'")),
@@ -92,7 +95,8 @@ SHEETS = {
         '<row r="99999999999"><c r="A1"><v>1</v></c></row>'
     ),
     "wide and tall": SHEET.format(
-        '<row r="1048575"><c r="A1048575"><v>1</v></c><c r="ZZZ1048575"><v>1</v></c></row>'
+        '<row r="1048575"><c r="A1048575"><v>1</v></c><c '
+        'r="ZZZ1048575"><v>1</v></c></row>'
     ),
 }
 
@@ -271,7 +275,10 @@ def test_grids_named_elsewhere_in_a_file_are_counted(tmp_path, folds):
         plan(load_experiment(tmp_path / "tiny.yaml"), output=tmp_path)
     grid = {"alpha": "&v " + values, "beta": "*v", "gamma": "*v"} if folds == 5 else {}
     many = ", ".join(f"{name}: {text}" for name, text in grid.items())
-    head = f"schema: 1\nid: own/c\nkind: train\nfolds: {folds}\ndata: {{files: rows, target: y, task: t}}\n"
+    head = (
+        f"schema: 1\nid: own/c\nkind: train\nfolds: {folds}\n"
+        f"data: {{files: rows, target: y, task: t}}\n"
+    )
     (tmp_path / "chunks.yaml").write_text(
         f"{head}method: {{estimator: TraceNormMTL, grid: {{{many}}}}}\n"
     )

@@ -142,11 +142,13 @@ def test_subset_keeps_the_sources():
         ),
         (
             {"per_task": 3},
-            "the option tasks has per_task, but makes no one-vs-one tasks\nRemove per_task or make.",
+            "the option tasks has per_task, but makes no one-vs-one tasks\n"
+            "Remove per_task or make.",
         ),
         (
             {"make": "one-vs-rest", "pairs": [["a", "b"]]},
-            "the option tasks has pairs, but makes no one-vs-one tasks\nRemove pairs or make.",
+            "the option tasks has pairs, but makes no one-vs-one tasks\n"
+            "Remove pairs or make.",
         ),
     ],
 )

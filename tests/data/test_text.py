@@ -153,7 +153,8 @@ WORDS = {
     ),
     "infinity": (
         b"a,b\n1,2\n-inf,2\n",
-        "t.csv:3: column 'a' contains '-inf', which is not a finite number\nFix the cell",
+        "t.csv:3: column 'a' contains '-inf', which is not a finite number\n"
+        "Fix the cell",
     ),
     "short row": (
         b"a,b,c\n1,2,3\n4,5\n",
@@ -312,7 +313,8 @@ def test_a_truncated_gzip_file_is_rejected(own_set):
     )
     assert text == (
         "t.csv.gz: the file is truncated (the compressed data end too early)\n"
-        "Put a good copy in its place; a file that `mtlrun data fetch` downloaded may be deleted and fetched again."
+        "Put a good copy in its place; a file that `mtlrun data fetch` downloaded may "
+        "be deleted and fetched again."
     )
 
 

@@ -335,7 +335,9 @@ def test_parameters_are_checked_in_fit(ragged):
         IndependentRidge(alpha=-1).fit(X, y)
     with pytest.raises(
         ValueError,
-        match=r"unseen must be one of 'error', 'mean', got 'maen'; did you mean 'mean'\?",
+        match=(
+            r"unseen must be one of 'error', 'mean', got 'maen'; did you mean 'mean'\?"
+        ),
     ):
         IndependentRidge(unseen="maen").fit(X, y)
 

@@ -296,7 +296,10 @@ def test_warm_start_data_are_not_saved():
 @pytest.mark.parametrize("solver", ["admm", "fista"])
 def test_stopping_early_warns_with_criterion_tolerance_iterations_and_parameter(solver):
     X, Y = problem()
-    message = r"TraceNormMTL did not converge: stopping criterion .* against tol=1e-12 after 3 iterations.*max_iter"
+    message = (
+        r"TraceNormMTL did not converge: stopping criterion .* against tol=1e-12 after "
+        r"3 iterations.*max_iter"
+    )
     with pytest.warns(ConvergenceWarning, match=message):
         model = TraceNormMTL(0.1, solver=solver, tol=1e-12, max_iter=3).fit(X, Y)
     assert model.converged_ is False

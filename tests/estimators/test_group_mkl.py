@@ -274,7 +274,10 @@ def test_a_precomputed_kernel_with_the_wrong_size_is_rejected(ragged):
     model = GroupMKLClassifier(kernels=[PrecomputedKernel(matrix=np.eye(100))])
     with pytest.raises(
         ValueError,
-        match=r"has 100 items, but column 0 of X holds \d+; it must hold positions 0\.\.99",
+        match=(
+            r"has 100 items, but column 0 of X holds \d+; it must hold positions "
+            r"0\.\.99"
+        ),
     ):
         model.fit(np.arange(180.0)[:, None], y)
 

@@ -90,8 +90,9 @@ def test_every_reference_is_used_and_has_its_key():
 
 def test_names_of_methods_are_listed_without_importing_numpy():
     code = (
-        "import sys, mtlrun.estimators.registry, mtlrun.estimators as e; assert 'RobustMTL' in dir(e); "
-        "sys.exit(any(m in sys.modules for m in ('numpy', 'scipy', 'sklearn', 'pandas', 'pydantic')))"
+        "import sys, mtlrun.estimators.registry, mtlrun.estimators as e; assert "
+        "'RobustMTL' in dir(e); sys.exit(any(m in sys.modules for m in ('numpy', "
+        "'scipy', 'sklearn', 'pandas', 'pydantic')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
     assert mtlrun.estimators.RobustMTL is load_class("RobustMTL")

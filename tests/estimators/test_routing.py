@@ -150,7 +150,7 @@ def test_ids_may_be_a_column_of_any_table(kind):
 
 @pytest.mark.parametrize("scoring", [None, "rmse"])
 def test_folds_that_ignore_tasks_cause_one_warning(scoring, monkeypatch):
-    monkeypatch.setattr("mtlrun.metrics._WARNED", set())
+    monkeypatch.setattr("mtlrun.metrics.scorer._WARNED", set())
     table = np.column_stack([X, np.unique(TASKS, return_inverse=True)[1]])
     scorer = scoring and task_scorer(scoring)
     search = GridSearchCV(

@@ -429,12 +429,14 @@ def test_tasks_go_by_name_and_unnamed_tasks_by_position():
 def test_a_network_is_saved_and_read_without_torch(tmp_path):
     save_model(tmp_path, Model(Ridge().fit(X, Y), None, _facts()))
     code = (
-        "import sys; from pathlib import Path; from mtlrun.model.files import Model, load_model, save_model, used\n"
-        "model = load_model(sys.argv[1]); save_model(Path(sys.argv[1], 'again'), model)\n"
-        "assert not {'torch', 'cupy', 'dask'} & sys.modules.keys()\n"
+        "import sys; from pathlib import Path; from mtlrun.model.files import Model, "
+        "load_model, save_model, used\n"
+        "model = load_model(sys.argv[1]); save_model(Path(sys.argv[1], 'again'), "
+        "model)\nassert not {'torch', 'cupy', 'dask'} & sys.modules.keys()\n"
         "from skops.io._trusted_types import SKLEARN_ESTIMATOR_TYPE_NAMES as known\n"
         "assert len(known) > 150 and 'sklearn.linear_model._ridge.Ridge' in known\n"
-        "assert not [name for name, module in sys.modules.items() if module is None and 'array_api' in name]\n"
+        "assert not [name for name, module in sys.modules.items() if module is None "
+        "and 'array_api' in name]\n"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
 

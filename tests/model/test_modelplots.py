@@ -14,8 +14,10 @@ from mtlrun.model.files import load_model
 def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("plots")
     (folder / "mine.yaml").write_text(
-        "schema: 1\nid: my/model\ntitle: Mine\nkind: train\ndataset: simulated-fetr\nselection: {folds: 2}\n"
-        "method: {estimator: MTRL, grid: {lam2: [0.1, 1.0, 10.0]}}\nsplit: {kind: random, train: 0.5}\nmetrics: [mse]\n"
+        "schema: 1\nid: my/model\ntitle: Mine\nkind: train\ndataset: simulated-fetr\n"
+        "selection: {folds: 2}\n"
+        "method: {estimator: MTRL, grid: {lam2: [0.1, 1.0, 10.0]}}\n"
+        "split: {kind: random, train: 0.5}\nmetrics: [mse]\n"
     )
     result = CliRunner().invoke(
         app, ["train", str(folder / "mine.yaml"), "-o", str(folder)]

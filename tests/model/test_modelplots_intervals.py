@@ -206,8 +206,10 @@ def test_tasks_have_the_names_of_the_table(folder):
 @pytest.mark.parametrize("kind", ["shrinkage", "coefficients"])
 def test_log_odds_of_a_classifier_are_drawn_with_intervals(kind, tmp_path):
     (tmp_path / "mine.yaml").write_text(
-        "schema: 1\nid: my/model\ntitle: Mine\nkind: train\ndataset: simulated-kernel-groups\n"
-        "method: {estimator: HierarchicalMTLClassifier}\nsplit: {kind: random, train: 0.5}\nmetrics: [auc]\n"
+        "schema: 1\nid: my/model\ntitle: Mine\nkind: train\n"
+        "dataset: simulated-kernel-groups\n"
+        "method: {estimator: HierarchicalMTLClassifier}\n"
+        "split: {kind: random, train: 0.5}\nmetrics: [auc]\n"
     )
     result = CliRunner().invoke(
         app, ["train", str(tmp_path / "mine.yaml"), "-o", str(tmp_path)]

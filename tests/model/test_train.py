@@ -123,7 +123,8 @@ def test_a_single_task_estimator_is_fitted_task_by_task(run):
 
 def test_a_regressor_with_several_outputs_gets_them_together(run):
     outcome = run(
-        "method={estimator: 'sklearn.linear_model:MultiTaskLasso', params: {alpha: 0.01}}"
+        "method={estimator: 'sklearn.linear_model:MultiTaskLasso', params: {alpha: "
+        "0.01}}"
     )
     model = load_model(outcome.folder)
     assert type(model.estimator).__name__ == "MultiTaskLasso"
@@ -307,8 +308,9 @@ def test_multiclass_sets_are_trained(tmp_path, run):
         folder / "mine" / "a.csv", index=False
     )
     (folder / "cards" / "mine.yaml").write_text(
-        "{schema: 1, id: mine, title: Mine, task_type: multiclass, design: shared, folder: mine, licence: m, "
-        "citation: m, reader: {name: uci, options: {label: 2, header: true}}, files: [{name: a.csv, sha256: unknown}]}"
+        "{schema: 1, id: mine, title: Mine, task_type: multiclass, design: shared, "
+        "folder: mine, licence: m, citation: m, reader: {name: uci, options: {label: "
+        "2, header: true}}, files: [{name: a.csv, sha256: unknown}]}"
     )
     path = tmp_path / "mine.yaml"
     path.write_text(

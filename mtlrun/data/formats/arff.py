@@ -133,7 +133,8 @@ def columns_of(table: ArffTable, names: Sequence[str], file: DataFile) -> list[i
         count = len(places.get(name, ()))
         if count != 1:
             raise DataError(
-                f"{file.where()}: {count or 'no'} columns are named {name!r}, expected one"
+                f"{file.where()}: {count or 'no'} columns are named {name!r}, expected "
+                "one"
             )
     return [places[name][0] for name in names]
 
@@ -203,7 +204,8 @@ def _read_attribute(text: str, number: int, file: DataFile) -> Attribute:
         file,
         number,
         match.start(2) + 1,
-        f"attribute {name!r} is of type {kind[:30]!r}; wanted numeric, {{nominal}}, string or date",
+        f"attribute {name!r} is of type {kind[:30]!r}; wanted numeric, {{nominal}}, "
+        "string or date",
     )
 
 
@@ -236,17 +238,25 @@ class _RowParser:
                 self.allowed.setdefault(values, no_columns)[j] = True
 
     def dense_rows(self, block: list[tuple[int, str]]) -> np.ndarray:
-        texts = [text for _, text in block]
-        if self.numeric and all(text.count(",") == self.width - 1 for text in texts):
-            values = _numbers(",".join(texts), ",")
-            if values is not None and values.size == len(texts) * self.width:
-                X = values.reshape(len(texts), self.width)
-                if all(
-                    np.isin(X[:, columns], code_set).all()
-                    for code_set, columns in self.allowed.items()
-                ):
-                    return X
+        X = self._dense_numbers([text for _, text in block])
+        if X is not None:
+            return X
+        # Row by row: words, quotes and gaps, or an error that names its line.
         return np.array([self._dense_row(number, text) for number, text in block])
+
+    def _dense_numbers(self, texts: list[str]) -> np.ndarray | None:
+        """Return a matrix if the rows hold nothing but valid numbers, else None."""
+        n_commas = self.width - 1
+        if not self.numeric or any(text.count(",") != n_commas for text in texts):
+            return None
+        values = _numbers(",".join(texts), ",")
+        if values is None or values.size != len(texts) * self.width:
+            return None
+        X = values.reshape(len(texts), self.width)
+        for code_set, columns in self.allowed.items():
+            if not np.isin(X[:, columns], code_set).all():
+                return None
+        return X
 
     def sparse_rows(self, block: list[tuple[int, str]]) -> sparse.csr_matrix:
         self._check_omitted()
@@ -256,14 +266,17 @@ class _RowParser:
             if X is not None:
                 return X
         X = sparse.lil_matrix((len(block), self.width))
-        for i, ((number, text), body) in enumerate(zip(block, bodies, strict=True)):
-            entries = self._sparse_row(number, body, text.index("{") + 2)
+        for i, body in enumerate(bodies):
+            number, text = block[i]
+            first_column = text.index("{") + 2
+            entries = self._sparse_row(number, body, first_column)
             columns = sorted(entries)
             X.rows[i] = columns
             X.data[i] = [entries[j] for j in columns]
         return X.tocsr()
 
     def _sparse_numbers(self, bodies: list[str]) -> sparse.csr_matrix | None:
+        # An entry is a column and a value: "0 1.5, 3 2".
         pairs = _numbers(" ".join(bodies).replace(",", " "), " ")
         counts = np.array(list(map(_count_entries, bodies)))
         if pairs is None or pairs.size != 2 * counts.sum():
@@ -271,19 +284,20 @@ class _RowParser:
         columns = pairs[::2].astype(np.int64)
         values = pairs[1::2]
         indptr = np.concatenate([[0], np.cumsum(counts)])
-        within = np.ones(columns.size, dtype=bool)
-        within[indptr[:-1][counts > 0]] = False
-        rising = np.diff(columns, prepend=-1)[within] > 0
-        if not rising.all() or (columns.size and columns.max() >= self.width):
+        # Columns must rise within a row. The first entry of a row has none before it.
+        first_entries = indptr[:-1][counts > 0]
+        is_within = np.ones(columns.size, dtype=bool)
+        is_within[first_entries] = False
+        steps = np.diff(columns, prepend=-1)
+        is_rising = steps[is_within] > 0
+        if not is_rising.all() or (columns.size and columns.max() >= self.width):
             return None
-        if not all(
-            np.isin(values[nominal[columns]], code_set).all()
-            for code_set, nominal in self.allowed.items()
-        ):
-            return None
-        return sparse.csr_matrix(
-            (values, columns, indptr), shape=(len(bodies), self.width)
-        )
+        for code_set, is_nominal in self.allowed.items():
+            codes = values[is_nominal[columns]]
+            if not np.isin(codes, code_set).all():
+                return None
+        shape = (len(bodies), self.width)
+        return sparse.csr_matrix((values, columns, indptr), shape=shape)
 
     def _check_omitted(self) -> None:
         for attribute in self.attributes:
@@ -293,7 +307,10 @@ class _RowParser:
                 and next(iter(attribute.codes.values())) != 0
             ):
                 first = next(iter(attribute.codes))
-                text = f"rows are sparse, so an omitted {attribute.name!r} would mean {first!r}, not zero"
+                text = (
+                    f"rows are sparse, so an omitted {attribute.name!r} would mean "
+                    f"{first!r}, not zero"
+                )
                 raise _wrong(self.file, attribute.line, 1, text)
 
     def _body(self, number: int, text: str) -> str:
@@ -366,7 +383,10 @@ class _RowParser:
                 return float(value)
             if is_missing(value):
                 return math.nan
-            text = f"the value of {attribute.name!r} must be a finite number, not {value_text}"
+            text = (
+                f"the value of {attribute.name!r} must be a finite number, not "
+                f"{value_text}"
+            )
             raise _wrong(self.file, number, column, text)
         if attribute.open:
             return codes.setdefault(value, len(codes) + 1.0)
@@ -472,7 +492,7 @@ def _wrong(file: DataFile, line: int, column: int, text: str) -> DataError:
     return DataError(f"{file.where(line, column)}: {text}")
 
 
-# ---------------------------------------------------------------------- multi-label sets of Mulan and MEKA
+# ------------------------------------ multi-label sets of Mulan and MEKA
 
 
 def read(
@@ -516,7 +536,8 @@ def read(
     for name, table in zip(arff, tables, strict=True):
         if _attribute_names(table) != names:
             raise DataError(
-                f"{files[name].where()}: its columns differ from those of {file.where()}"
+                f"{files[name].where()}: its columns differ from those of "
+                f"{file.where()}"
             )
     list_of_labels = None
     if xml is not None:
@@ -524,7 +545,10 @@ def read(
     columns = _label_columns(first, file, list_of_labels)
     for attribute in first.attributes:
         if attribute.open:
-            text = f"{file.where(attribute.line)}: the attribute {attribute.name!r} holds texts"
+            text = (
+                f"{file.where(attribute.line)}: the attribute {attribute.name!r} holds "
+                "texts"
+            )
             raise DataError(
                 text,
                 "Use `mtlrun compare`, which may drop it, or take it out of the file.",
@@ -571,7 +595,8 @@ def read_labels(file: DataFile) -> list[str]:
 
     def fail(text: str) -> None:
         raise DataError(
-            f"{file.where(parser.CurrentLineNumber, parser.CurrentColumnNumber + 1)}: {text}"
+            f"{file.where(parser.CurrentLineNumber, parser.CurrentColumnNumber + 1)}: "
+            f"{text}"
         )
 
     def start(tag: str, attributes: dict[str, str]) -> None:
@@ -612,7 +637,10 @@ def _label_columns(table: ArffTable, file: DataFile, xml: DataFile | None) -> li
     width = len(table.attributes)
     labels = meka_labels(table.relation) or 0
     if not 0 < abs(labels) < width:
-        text = f"{file.where()}: no list of labels: neither an XML file nor '-C n' in the relation for some of its columns"
+        text = (
+            f"{file.where()}: no list of labels: neither an XML file nor '-C n' in the "
+            "relation for some of its columns"
+        )
         raise DataError(text, "Name the XML file.")
     if labels > 0:
         return list(range(labels))
@@ -630,6 +658,7 @@ def _targets(
     if wrong.any():
         label = table.attributes[columns[int(np.argmax(wrong))]]
         raise DataError(
-            f"{file.where(label.line)}: the label {label.name!r} has values other than 0 and 1"
+            f"{file.where(label.line)}: the label {label.name!r} has values other than "
+            "0 and 1"
         )
     return 2.0 * Y - 1.0

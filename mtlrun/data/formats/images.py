@@ -59,7 +59,8 @@ def read_idx(stream: IO[bytes], name: str, *, ndim: int | None = None) -> np.nda
     if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in TYPES or magic[3] == 0:
         raise DataError(
             f"{name}: wrong magic number 0x{magic.hex()} for an IDX file",
-            "An IDX file starts with two zero bytes, a type and the number of dimensions; decompress an archive.",
+            "An IDX file starts with two zero bytes, a type and the number of "
+            "dimensions; decompress an archive.",
         )
     dims = magic[3]
     dtype = np.dtype(TYPES[magic[2]])
@@ -73,10 +74,13 @@ def read_idx(stream: IO[bytes], name: str, *, ndim: int | None = None) -> np.nda
     try:
         if len(content) != expected:
             raise ValueError(
-                f"{len(content)} bytes where the header ({' x '.join(map(str, shape))}) requires {expected}"
+                f"{len(content)} bytes where the header "
+                f"({' x '.join(map(str, shape))}) requires {expected}"
             )
         values = np.frombuffer(content, dtype=dtype, offset=4 + 4 * dims).reshape(shape)
-    except ValueError as error:  # also: no values, or values of size 1 in more dimensions than arrays have
+    except ValueError as error:
+        # Also without values, or with values of size 1 in more dimensions than arrays
+        # may have.
         raise DataError(
             f"{name}: {error}",
             "The file was truncated or has something appended; fetch it again.",
@@ -121,11 +125,13 @@ def read(
         marks = _array(label_file, 1)
         if len(pictures) != len(marks):
             raise DataError(
-                f"{label_file.where()}: {len(marks)} labels for the {len(pictures)} images of {image_name}"
+                f"{label_file.where()}: {len(marks)} labels for the {len(pictures)} "
+                f"images of {image_name}"
             )
         if images and pictures[0].size != images[0].shape[1]:
             raise DataError(
-                f"{image_file.where()}: {pictures[0].size} pixels where {parts[0][0]} has {images[0].shape[1]}"
+                f"{image_file.where()}: {pictures[0].size} pixels where {parts[0][0]} "
+                f"has {images[0].shape[1]}"
             )
         images.append(pictures.reshape(len(pictures), -1))
         labels.append(marks)

@@ -123,7 +123,8 @@ def read_mat(
     except _DAMAGE as error:
         raise DataError(
             f"{name}: not a readable MATLAB file ({shorten(str(error), 200)})",
-            "The file is damaged or in another format; fetch it again or save it from MATLAB with save(..., '-v7').",
+            "The file is damaged or in another format; fetch it again or save it from "
+            "MATLAB with save(..., '-v7').",
         ) from None
     return {key: _plain(loaded[key], name, key) for key in wanted}
 
@@ -169,7 +170,10 @@ def read(
     for variable, values in ((X, stacked), (Y, y[:, None])):
         bad = np.argwhere(~np.isfinite(values))
         if len(bad):
-            text = f"{name}: {variable} contains {values[tuple(bad[0])]} at row {bad[0][0] + 1}, column {bad[0][1] + 1}"
+            text = (
+                f"{name}: {variable} contains {values[tuple(bad[0])]} at row "
+                f"{bad[0][0] + 1}, column {bad[0][1] + 1}"
+            )
             raise DataError(text, "Replace or drop missing values first.")
     if drop_bias:
         if (stacked[:, -1] != 1).any():
@@ -260,7 +264,10 @@ def task_cells(
     for variable, cells in ((X, inputs), (Y, targets)):
         if not isinstance(cells, list) or not cells:
             shape = getattr(cells, "shape", (0, 0))
-            text = f"{name}: {variable} is an array of shape {shape}, not a cell array with one cell per task"
+            text = (
+                f"{name}: {variable} is an array of shape {shape}, not a cell array "
+                "with one cell per task"
+            )
             raise DataError(
                 text, f"{X} and {Y} must both be cell arrays, or both be one matrix."
             )
@@ -339,7 +346,8 @@ def _numeric(value: Any, name: str, requirement: str) -> np.ndarray:
         except MemoryError:
             size = " x ".join(map(str, value.shape))
             raise DataError(
-                f"{name}: {requirement} is sparse and too large as a dense array ({size})"
+                f"{name}: {requirement} is sparse and too large as a dense array "
+                f"({size})"
             ) from None
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "buif":
         if isinstance(value, np.ndarray):

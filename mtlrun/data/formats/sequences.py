@@ -57,7 +57,8 @@ def clean_sequence(raw: bytes, name: str, line: int, offset: int = 0) -> bytes:
             letter = f"byte 0x{wrong[0]:02x}"
         raise DataError(
             f"{name}:{line}:{offset + column}: {letter} is not an IUPAC letter of DNA",
-            f"Allowed: {IUPAC.decode()} in upper or lower case; gaps and stops are not.",
+            f"Allowed: {IUPAC.decode()} in upper or lower case; gaps and stops are "
+            "not.",
         )
     return raw.translate(_CAPITALS)
 
@@ -170,7 +171,8 @@ def read_fasta(
             start, stop = window or (0, length)
             if not 0 <= start < stop <= length:
                 raise DataError(
-                    f"{name}: the window {start}:{stop} does not fit into sequences of {length} bases"
+                    f"{name}: the window {start}:{stop} does not fit into sequences of "
+                    f"{length} bases"
                 )
         elif len(sequence) != length:
             raise _unequal(f"{name}:{line + 1}", len(sequence), length)
@@ -239,14 +241,16 @@ def read(
                 raise UnknownNameError("key of a task", key, ["name", "window", *KINDS])
         if "name" not in task or not any(task.get(kind) for kind in KINDS):
             raise DataError(
-                f"{card.path}: every task needs a name and files under {', '.join(KINDS)}"
+                f"{card.path}: every task needs a name and files under "
+                f"{', '.join(KINDS)}"
             )
         strings, signs = _read_task(files, card, task, label)
         if distinct:
             keep = drop_repeats(strings, signs)
             if len(keep) < len(strings):
                 notes.append(
-                    f"{task['name']}: {len(strings) - len(keep)} repeated sequences dropped"
+                    f"{task['name']}: {len(strings) - len(keep)} repeated sequences "
+                    "dropped"
                 )
             strings = strings[keep]
             signs = signs[keep]
@@ -342,7 +346,10 @@ def read_splice(
             continue
         fields = [field.strip() for field in line.split(",")]
         if len(fields) != 3 or fields[0] not in classes:
-            text = f"{file.where(number)}: not a line of class ({', '.join(classes)}), name and sequence"
+            text = (
+                f"{file.where(number)}: not a line of class ({', '.join(classes)}), "
+                "name and sequence"
+            )
             raise DataError(text, "Is it the file on the card?")
         sequences.append(
             clean_sequence(

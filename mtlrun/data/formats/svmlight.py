@@ -79,7 +79,8 @@ def read_svmlight(
         line = shorten(lines[bad - 1].decode(errors="backslashreplace").strip(), 60)
         raise DataError(
             f"{name}:{bad}: {line!r} is not a row of svmlight",
-            "Write <target> <index>:<value> ... with finite numbers and rising indices.",
+            "Write <target> <index>:<value> ... with finite numbers and rising "
+            "indices.",
         ) from None
     if len(y) == 0:
         raise DataError(f"{name}: no rows", "Check that the file was saved completely.")

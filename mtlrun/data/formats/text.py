@@ -1,4 +1,7 @@
-"""Tables of text (csv, tsv): separator, header and decimal comma are detected, every error names its line."""
+"""Tables of text (csv, tsv).
+
+Separator, header and decimal comma are detected; every error names its line.
+"""
 
 from __future__ import annotations
 
@@ -280,7 +283,9 @@ class _Body:
 
 
 def _head(content: str, skip: int, name: str) -> tuple[list[str], int]:
-    """Return the first lines, as many as tell how to read the others, and the place of the first that is not blank.
+    """Return the first lines, from which the form of all is detected.
+
+    Also return the position of the first line that is not blank.
 
     Raises
     ------
@@ -309,7 +314,10 @@ def _lines(content: str, count: int) -> Iterator[str]:
 
 
 def decode(content: bytes, name: str) -> str:
-    """Decode UTF-8 (a byte order mark is dropped); a wrong byte, also NUL, is reported with its line and column."""
+    """Decode UTF-8, without a byte order mark.
+
+    A wrong byte, also NUL, is reported with its line and column.
+    """
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -376,7 +384,7 @@ def _missing(model_names: Collection[str] = ()) -> list[str]:
 
 
 def _record(lines: list[str], first: int) -> str:
-    """Return a line, and the lines after it that belong to a quoted cell with line breaks."""
+    """Return a line with the lines after it that belong to its last, quoted cell."""
     record = lines[first]
     for line in lines[first + 1 : first + 1 + _HEADER_LINES]:
         if record.count('"') % 2 == 0 or not _OPENED.search(record):
@@ -388,7 +396,11 @@ def _record(lines: list[str], first: int) -> str:
 
 
 def _delimiter(record: str, rows: list[str]) -> str | None:
-    """Return the separator of the first record: as often in the rows below it, most frequent, outside of quotes."""
+    """Return the separator of the first record.
+
+    It is the most frequent one, outside of quotes, of those that occur as often in the
+    rows below.
+    """
     plain = _QUOTED.sub("", record)
     below = [_QUOTED.sub("", row) for row in rows if row.strip()]
 
@@ -432,14 +444,18 @@ def _decimal_comma(content: str, delimiter: str | None, name: str) -> bool:
         line = content.count("\n", 0, unclear.end()) + 1
         remedy = f"Write {text.replace(',', '.')} or {text.replace(',', '')}."
         raise DataError(
-            f"{name}:{line}: {text} may be a number with decimals or with a mark for thousands",
+            f"{name}:{line}: {text} may be a number with decimals or with a mark for "
+            "thousands",
             remedy,
         )
     return True
 
 
 def names_columns(cells: list[str]) -> bool:
-    """Whether the cells of a first row name columns: not all are numbers, or they count 0, 1, 2, ... as pandas does."""
+    """Whether the cells of a first row name columns.
+
+    They do if not all are numbers, or if they count 0, 1, 2, ..., as pandas does.
+    """
     return not all(map(is_number, cells)) or (
         len(cells) > 2 and cells == list(map(str, range(len(cells))))
     )
@@ -455,7 +471,10 @@ def checked_names(cells: list[str], location: str) -> list[str]:
                 "Name every column.",
             )
         if cell in seen:
-            text = f"{location}: the header contains {cell!r} twice (columns {seen[cell]} and {k})"
+            text = (
+                f"{location}: the header contains {cell!r} twice (columns {seen[cell]} "
+                f"and {k})"
+            )
             raise DataError(text, "Rename or drop one of the two columns.")
         seen[cell] = k
     return cells
@@ -464,7 +483,10 @@ def checked_names(cells: list[str], location: str) -> list[str]:
 def _rows(
     content: str, name: str, delimiter: str | None, start: int
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield (last line, cells) of each row below line `start`; line breaks inside quotes belong to a cell."""
+    """Yield (last line, cells) of each row below line `start`.
+
+    Line breaks inside quotes belong to a cell.
+    """
     if delimiter is None:
         for number, line in enumerate(io.StringIO(content), start=1):
             cells = line.split()
@@ -492,8 +514,12 @@ def _refuse_unequal_rows(
 ) -> None:
     for line, cells in _rows(content, name, delimiter, start):
         if len(cells) != width:
-            text = f"{name}:{line}: {counted(len(cells), 'cell')} where the first line has {width}"
+            text = (
+                f"{name}:{line}: {counted(len(cells), 'cell')} where the first line "
+                f"has {width}"
+            )
             raise DataError(
                 text,
-                "Every row needs the same number of cells; quote cells that contain the separator.",
+                "Every row needs the same number of cells; quote cells that contain "
+                "the separator.",
             )

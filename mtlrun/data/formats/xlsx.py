@@ -50,10 +50,14 @@ def read_sheet(raw: bytes, name: str) -> pd.DataFrame:
         for number, row in enumerate(_rows(raw, data_only=False), 1):
             for cell, value in zip(row[:width], rows[number - 1], strict=False):
                 if cell.data_type == "f" and value == "":
-                    text = f"{name}:{number}: the cell {cell.coordinate} holds a formula without a value"
+                    text = (
+                        f"{name}:{number}: the cell {cell.coordinate} holds a formula "
+                        "without a value"
+                    )
                     raise DataError(
                         text,
-                        "Open the workbook in a spreadsheet program, save it and try again.",
+                        "Open the workbook in a spreadsheet program, save it and try "
+                        "again.",
                     )
     while rows and not _used_width(rows[-1]):
         rows.pop()

@@ -1,0 +1,308 @@
+"""Scorers for searches and cross-validation of scikit-learn."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from sklearn.utils.metadata_routing import MetadataRequest
+
+from mtlrun.data.frames import ordered_columns, plain_ids, take_column
+from mtlrun.metrics.averages import average
+from mtlrun.metrics.layouts import Array, per_task
+from mtlrun.metrics.registry import Metric, get_metric
+from mtlrun.metrics.regression import total_weight
+from mtlrun.utils.rows import take
+
+#: Probabilities of 0 and 1, whose log-odds are infinite, are moved by this much.
+MIN_PROBABILITY = 1e-12
+#: Wrappers inside each other that are searched for a multi-task model. Estimators may
+#: refer to each other in a circle.
+MAX_WRAPPER_DEPTH = 6
+
+#: Lines of code that have been warned. Otherwise searches would repeat it for each fit.
+_WARNED: set[tuple[str, int]] = set()
+
+
+def seen_rows(task_id: ArrayLike, tasks: ArrayLike) -> Array | None:
+    """Return the rows whose task is among `tasks`, or None if all are.
+
+    Warn of the other rows, once for each calling line. A splitter that ignores tasks
+    leaves some of them without training rows, and all of them if the rows are sorted by
+    task.
+    """
+    is_seen = np.isin(plain_ids(task_id), np.asarray(tasks))
+    if is_seen.all():
+        return None
+    # The warning names the nearest line outside this package: the user's, or a line of
+    # scikit-learn that called the scorer.
+    frame = sys._getframe(1)
+    level = 2
+    while frame.f_back is not None and _is_of_mtlrun(frame):
+        frame = frame.f_back
+        level += 1
+    code_line = (frame.f_code.co_filename, frame.f_lineno)
+    if code_line not in _WARNED:
+        _WARNED.add(code_line)
+        warnings.warn(
+            "rows of tasks without training data are left out of the score: the "
+            "splitter ignores task ids (KFold on rows sorted by task has no task on "
+            "both sides). Use cv=TaskStratifiedKFold() from mtlrun.data, with "
+            "task_column or with task_id as metadata.",
+            UserWarning,
+            stacklevel=level,
+        )
+    return np.flatnonzero(is_seen)
+
+
+def _is_of_mtlrun(frame: FrameType) -> bool:
+    module_name: str = frame.f_globals["__name__"]
+    return module_name.startswith("mtlrun.")
+
+
+def task_scorer(
+    metric: str,
+    *,
+    task_column: int | str | None = None,
+    how: Literal["task", "sample"] = "task",
+) -> Callable[..., float]:
+    """Return a scorer for scikit-learn: a metric per task, averaged over the tasks.
+
+    Searches and cross-validation take it as ``scoring``. It takes `task_id` as metadata
+    (with ``enable_metadata_routing=True`` it needs no request), or the ids from a
+    column of X. Metrics of which lower values are better are negated. Targets of a 2-D
+    `y` may be NaN.
+
+    Parameters
+    ----------
+    metric : str
+        A name in `METRICS`. For scores the estimator needs `decision_function` or
+        `predict_proba`.
+    task_column : int or str, optional
+        Column of X with the task ids. Default: the `task_column` of the estimator. The
+        estimator may be inside a search or another wrapper, or the last step of a
+        pipeline; then it is a column of the output of the steps before it.
+    how : {"task", "sample"}, default "task"
+        See `average`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from mtlrun.data import TaskStratifiedKFold
+    >>> from mtlrun.estimators import TraceNormMTL
+    >>> from mtlrun.metrics import task_scorer
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.column_stack([rng.normal(size=(60, 2)), np.repeat([0, 1, 2], 20)])
+    >>> y = X[:, 0] + 0.1 * rng.normal(size=60)
+    >>> folds = TaskStratifiedKFold(3, task_column=2, random_state=0)
+    >>> search = GridSearchCV(
+    ...     TraceNormMTL(task_column=2),
+    ...     {"alpha": [0.1, 100]},
+    ...     scoring=task_scorer("rmse"),
+    ...     cv=folds,
+    ... )
+    >>> search.fit(X, y).best_params_
+    {'alpha': 0.1}
+    """
+    return _TaskScorer(get_metric(metric), task_column, how)
+
+
+class _TaskScorer:
+    """The scorer of one metric."""
+
+    def __init__(
+        self,
+        metric: Metric,
+        task_column: int | str | None,
+        how: Literal["task", "sample"],
+    ) -> None:
+        self.metric = metric
+        self.task_column = task_column
+        self.how = how
+
+    def __call__(
+        self,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        task_id: Any = None,
+        sample_weight: Any = None,
+    ) -> float:
+        # A search predicts with its best estimator, but takes no task_id itself.
+        while hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        model, steps_before = _model_inside(estimator)
+        if getattr(model, "_layout", "") == "shared":
+            # Columns of a frame may come in another order than in `fit`.
+            y = ordered_columns(y, model.tasks_.tolist())
+        y = np.asarray(y)
+        ids = task_id
+        if ids is None:
+            ids = self._ids_from_column(X, model, steps_before)
+        if ids is None and y.ndim == 1 and _needs_task_ids(model):
+            raise ValueError(
+                "task_scorer cannot tell the tasks of the rows: "
+                f"{type(estimator).__name__} has no task_column, and no task_id came "
+                "with the rows. Give task_scorer(..., task_column=...), or pass "
+                "task_id as metadata."
+            )
+        seen = None
+        if ids is not None and _rejects_new_tasks(model):
+            seen = seen_rows(ids, model.tasks_)
+        if seen is not None:
+            if not len(seen):
+                return np.nan
+            X = take(X, seen)
+            ids = np.asarray(ids)[seen]
+            y = y[seen]
+            if sample_weight is not None:
+                sample_weight = np.asarray(sample_weight)[seen]
+        # Ids from a column are in X: the estimator takes them from there.
+        routed = {}
+        if task_id is not None:
+            routed = {"task_id": ids}
+        predicted = self._predicted(estimator, X, routed)
+        y, predicted = self._coded(y, predicted, estimator)
+        return self._score(y, predicted, ids, sample_weight)
+
+    def _coded(self, y: Array, predicted: Array, estimator: Any) -> tuple[Array, Array]:
+        """Return targets and predicted labels of two classes as -1 and +1."""
+        if self.metric.needs == "value":
+            return y, predicted
+        classes = getattr(estimator, "classes_", None)
+        if classes is None:
+            return y, predicted
+        if np.ndim(classes) == 2:
+            # A row of classes per task, all the same
+            classes = classes[0]
+        if self.metric.needs == "label":
+            predicted = _signs(predicted, classes)
+        return _signs(y, classes), predicted
+
+    def _score(self, y: Array, predicted: Array, ids: Any, sample_weight: Any) -> float:
+        """Return the average of the metric; greater is better."""
+        layout = {}
+        if ids is not None:
+            layout = {"task_id": ids}
+        values = self.metric(y, predicted, weights=sample_weight, **layout)
+        sizes = None
+        if self.how == "sample":
+            sizes = per_task(
+                total_weight,
+                y,
+                predicted,
+                weights=sample_weight,
+                **layout,
+            )
+        value, _ = average(values, sizes, self.how)
+        if self.metric.greater_is_better:
+            return value
+        return -value
+
+    def _ids_from_column(self, X: Any, model: Any, steps_before: list[Any]) -> Any:
+        """Return the task ids in X; None without a `task_column` of self or model."""
+        if self.task_column is not None:
+            return take_column(X, self.task_column)[0]
+        column = getattr(model, "task_column", None)
+        if column is None:
+            return None
+        # The model finds its column in the rows that the steps before it return.
+        for steps in steps_before:
+            X = steps.transform(X)
+        return take_column(X, column)[0]
+
+    def _predicted(self, estimator: Any, X: Any, routed: dict[str, Any]) -> Array:
+        needs_scores = self.metric.needs == "score"
+        if not needs_scores or not hasattr(estimator, "classes_"):
+            return np.asarray(estimator.predict(X, **routed))
+        if hasattr(estimator, "decision_function"):
+            return np.asarray(estimator.decision_function(X, **routed))
+        probabilities = np.asarray(estimator.predict_proba(X, **routed))
+        positive = probabilities[:, -1]
+        positive = np.clip(positive, MIN_PROBABILITY, 1 - MIN_PROBABILITY)
+        odds = positive / (1 - positive)
+        return np.log(odds)
+
+    def __repr__(self) -> str:
+        return f"task_scorer({self.metric.name!r})"
+
+    def get_metadata_routing(self) -> Any:
+        """Ask scikit-learn for `task_id`."""
+        request = MetadataRequest(owner=self)
+        request.score.add_request(param="task_id", alias=True)
+        return request
+
+
+def _model_inside(
+    estimator: Any, depth: int = MAX_WRAPPER_DEPTH
+) -> tuple[Any, list[Any]]:
+    """Return the multi-task model inside wrappers, and the steps before it.
+
+    Wrappers are pipelines, searches and other estimators. A fitted model is preferred.
+    Without a multi-task model, return the estimator itself.
+    """
+    if _is_multitask(estimator) or depth == 0:
+        return estimator, []
+    if hasattr(estimator, "steps"):
+        model, before = _model_inside(estimator[-1], depth - 1)
+        if len(estimator.steps) > 1:
+            before = [estimator[:-1], *before]
+        return model, before
+    attributes = getattr(estimator, "__dict__", {})
+    # Fitted attributes end with an underscore. The sort keeps the order otherwise.
+    names = sorted(attributes, key=_is_unfitted_name)
+    for name in names:
+        values = attributes[name]
+        if not isinstance(values, list | tuple):
+            values = [values]
+        for value in values:
+            candidate = value
+            if isinstance(value, tuple) and value:
+                # Estimators in lists come as (name, estimator).
+                candidate = value[-1]
+            if hasattr(candidate, "get_params") and not isinstance(candidate, type):
+                model, before = _model_inside(candidate, depth - 1)
+                if _is_multitask(model):
+                    return model, before
+    return estimator, []
+
+
+def _is_multitask(estimator: Any) -> bool:
+    if hasattr(estimator, "tasks_"):
+        return True
+    return getattr(estimator, "task_column", None) is not None
+
+
+def _is_unfitted_name(name: str) -> bool:
+    return not name.endswith("_")
+
+
+def _needs_task_ids(model: Any) -> bool:
+    """Whether flat targets of the model belong to several tasks."""
+    if hasattr(model, "tasks_"):
+        has_several_tasks = len(model.tasks_) > 1
+    else:
+        # Estimators of other packages say nothing about tasks: there may be several.
+        has_several_tasks = not hasattr(model, "task_column")
+    return has_several_tasks and getattr(model, "_layout", "ragged") == "ragged"
+
+
+def _rejects_new_tasks(model: Any) -> bool:
+    """Whether the model raises an error for rows of a task without training rows."""
+    return hasattr(model, "tasks_") and getattr(model, "unseen", "error") != "mean"
+
+
+def _signs(labels: Array, classes: Array) -> Array:
+    """Return -1 and +1 for the two classes; missing labels stay NaN."""
+    if len(classes) > 2:
+        return labels
+    signs = np.where(labels == classes[-1], 1.0, -1.0)
+    return np.where(pd.isna(labels), np.nan, signs)
