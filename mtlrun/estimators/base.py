@@ -810,7 +810,8 @@ def task_similarity(model: Any) -> Array:
     with kernel weights theta (multi-task MKL)    theta_s . theta_t / (|theta_s| |theta_t|)
     ============================================  ==========================================================
 
-    The diagonal is 1. A task whose row is zero, with all its coefficients zero for instance, is similar to no other.
+    The diagonal is 1. A task whose row is zero, with all its coefficients zero for
+    instance, is similar to no other.
 
     Raises
     ------

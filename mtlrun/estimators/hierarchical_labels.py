@@ -293,16 +293,21 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
             m.moments(), value.mu, Sigma, LOGISTIC_VARIANCE, columns.intercept
         )
         self._publish_common(columns, value.mu, spread, Sigma, variance_shares)
-        std = m.predict_std(value, np.vstack([L, np.diag(units)]))
+        # Both in one call: intercepts and coefficients, and the columns by themselves.
+        rows = np.vstack([L, np.diag(units)])
+        std = m.predict_std(value, rows)
+        n_coefficients = len(L)
+        # Rounding may make a variance of zero negative.
+        variance_of_mean = np.maximum(np.diag(spread), 0.0)
         self.intercept_std_ = std[:, 0]
-        self.coef_std_ = std[:, 1 : len(L)]
+        self.coef_std_ = std[:, 1:n_coefficients]
         self._estimates = Estimates(
             names=self._names(np.arange(len(units))),
             alone=m.alone(value) * units,
             pooled=m.coefficients(value) * units,
-            std=std[:, len(L) :],
+            std=std[:, n_coefficients:],
             mean=value.mu * units,
-            mean_std=np.sqrt(np.maximum(np.diag(spread), 0.0)) * units,
+            mean_std=np.sqrt(variance_of_mean) * units,
         )
 
     def decision_function(self, X: Any, *, task_id: Any = None) -> Array:

@@ -258,7 +258,8 @@ class IndependentRidge(_Ridge, _Independent):
     >>> import numpy as np
     >>> from mtlrun.estimators import IndependentRidge
     >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
-    >>> model = IndependentRidge(alpha=0).fit(X, np.column_stack([2 * X[:, 0], 1 - X[:, 0]]))
+    >>> Y = np.column_stack([2 * X[:, 0], 1 - X[:, 0]])
+    >>> model = IndependentRidge(alpha=0).fit(X, Y)
     >>> model.coef_.round(6).tolist(), model.intercept_.round(6).tolist()
     ([[2.0], [-1.0]], [0.0, 1.0])
     """

@@ -467,13 +467,16 @@ def class_weights(
     ValueError
         If a weight is negative or not finite.
     """
-    w = np.ones(len(y)) if weights is None else weights
-    w = np.broadcast_to(w[:, None] if w.ndim < y.ndim else w, y.shape).copy()
+    if weights is None:
+        weights = np.ones(len(y))
+    if weights.ndim < y.ndim:
+        weights = weights[:, None]
+    w = np.broadcast_to(weights, y.shape).copy()
     if weights_of_classes is not None:
-        negative, positive = as_weights(
-            [weights_of_classes[0], weights_of_classes[-1]], [(2,)], "class_weight"
-        )
-        return np.asarray(w * np.where(y > 0, positive, negative))
+        pair = [weights_of_classes[0], weights_of_classes[-1]]
+        negative, positive = as_weights(pair, [(2,)], "class_weight")
+        factors = np.where(y > 0, positive, negative)
+        return np.asarray(w * factors)
     parts: list[Any]
     if ids is not None:
         parts = [ids == task for task in np.unique(ids)]
@@ -483,9 +486,13 @@ def class_weights(
         parts = [np.s_[:, t] for t in range(y.shape[1])]
     for part in parts:
         signs = y[part]
-        totals = [float(w[part][signs == sign].sum()) for sign in (-1.0, 1.0)]
-        if min(totals) > 0:
-            w[part] *= 0.5 * sum(totals) / np.where(signs > 0, totals[1], totals[0])
+        negative_total, positive_total = (
+            float(w[part][signs == sign].sum()) for sign in (-1.0, 1.0)
+        )
+        # A task of one class keeps its weights: half of them would go to no row.
+        if negative_total > 0 and positive_total > 0:
+            half = 0.5 * (negative_total + positive_total)
+            w[part] *= half / np.where(signs > 0, positive_total, negative_total)
     return w
 
 
@@ -533,14 +540,15 @@ def task_codes(task_id: Array, tasks: Array, unseen: str) -> Array:
             f"{kinds[1].replace('other', 'of another type')}; pass ids of that type"
         )
     ids = task_id
-    if kinds[1] == "dates":  # as numbers of one unit
+    if kinds[1] == "dates":
+        # As numbers of one unit: days and nanoseconds of the same date differ.
         unit = np.promote_types(task_id.dtype, tasks.dtype)
-        task_id, tasks = (
-            days.astype(unit).astype(np.int64) for days in (task_id, tasks)
-        )
+        task_id = task_id.astype(unit).astype(np.int64)
+        tasks = tasks.astype(unit).astype(np.int64)
     position = {task: k for k, task in enumerate(tasks.tolist())}
     names, inverse = np.unique(task_id, return_inverse=True)
-    codes = np.array([position.get(name, -1) for name in names.tolist()], dtype=np.intp)
+    code_of_names = [position.get(name, -1) for name in names.tolist()]
+    codes = np.array(code_of_names, dtype=np.intp)
     unknown = names[codes < 0].tolist()
     if unknown and kinds[1] == "dates":
         unknown = [str(day) for day in np.unique(ids[np.isin(task_id, unknown)])]

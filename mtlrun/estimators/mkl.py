@@ -207,20 +207,23 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
 
     def _scores_of_task(self, X: Any, t: int) -> Array:
         """Return the scores of all rows by one task's machine, (n,)."""
-        warm_start: KernelWarmStart | None = (
-            getattr(self, "warm_start_", None) if self.warm_start else None
-        )
+        warm_start: KernelWarmStart | None = None
+        if self.warm_start:
+            warm_start = getattr(self, "warm_start_", None)
         if warm_start is not None and not is_sparse(X):
+            # The last fit has kept its kernels, and with them the training rows.
             point = warm_start.result.points[t]
             used = np.flatnonzero(self.theta_[t])
-            images = warm_start.tasks.grams.cross(t, X)[used] @ point.dual
+            grams = warm_start.tasks.grams.cross(t, X)
+            images = grams[used] @ point.dual
             return np.asarray(self.intercept_[t] + self.theta_[t, used] @ images)
         scores = np.full(X.shape[0], self.intercept_[t])
         if self.dual_coef_[t].size:
             products = InnerProducts(X, self.support_vectors_[t])
             for weight, kernel in zip(self.theta_[t], self.kernels_, strict=True):
                 if weight > 0:
-                    scores += weight * (kernel.of(products) @ self.dual_coef_[t])
+                    gram = kernel.of(products)
+                    scores += weight * (gram @ self.dual_coef_[t])
         return scores
 
 
@@ -252,7 +255,8 @@ class GroupMKLClassifier(_KernelMTL):
     >>> from mtlrun.estimators import GroupMKLClassifier
     >>> X = np.random.default_rng(0).normal(size=(80, 2))
     >>> Y = np.sign(np.column_stack([X[:, 0], X[:, 0] ** 2 - X[:, 1] ** 2]))
-    >>> model = GroupMKLClassifier(lam=0.1, kernels=["linear", "polynomial(2)"]).fit(X, Y)
+    >>> model = GroupMKLClassifier(lam=0.1, kernels=["linear", "polynomial(2)"])
+    >>> model = model.fit(X, Y)
     >>> model.theta_.argmax(axis=1).tolist()
     [0, 1]
     """
@@ -417,12 +421,15 @@ def _merge(X: Any, Y: Array, w: Array | None) -> tuple[Any, Array, Array]:
     """Return distinct rows (of X and Y together) in sorted order with the sum of
     their weights.
     """
-    w = np.ones(len(Y)) if w is None else w
+    if w is None:
+        w = np.ones(len(Y))
     kept = np.flatnonzero(w > 0)
     X = X[kept]
     Y = Y[kept]
     w = w[kept]
-    if not fits(_TABLES * 8 * X.shape[0] * X.shape[1]):
+    n_rows, n_features = X.shape
+    # Merging saves time, but is not needed for the result.
+    if not fits(_TABLES * 8 * n_rows * n_features):
         return X, Y, w
     table = np.column_stack([Y, dense(X)])
     _, first, group = np.unique(table, axis=0, return_index=True, return_inverse=True)

@@ -189,15 +189,22 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
         """Dense designs; weights, gradients and the means of Adam in single
         precision, then the weights in double.
         """
-        alone = self.variant == "stn"
-        layers = [data.n_features, *self.hidden, 1 if alone else data.n_tasks]
+        n_outputs = data.n_tasks
+        n_networks = 1
+        if self.variant == "stn":
+            # A network per task; their results are kept.
+            n_outputs = 1
+            n_networks = data.n_tasks
+        layers = [data.n_features, *self.hidden, n_outputs]
+        # One more row than inputs: the biases.
         weights = sum((a + 1) * b for a, b in itertools.pairwise(layers))
         related = 0
         if self.variant == "mtn-fetr":
             related = layers[-2] ** 2 + data.n_tasks**2
         batch = min(self.batch_size, data.n_rows) * sum(layers)
-        copies = 5 + (data.n_tasks if alone else 1) + self.early_stopping
-        designs = usual_bytes(data, designs=0) + 8.0 * 4 * data.n_rows * data.n_features
+        copies = 5 + n_networks + self.early_stopping
+        design = data.n_rows * data.n_features
+        designs = usual_bytes(data, designs=0) + 8.0 * 4 * design
         return designs + 8.0 * (copies * weights + 4 * batch + 12 * related)
 
     def _fit_data(self, data: TaskData) -> SolverResult:
@@ -226,13 +233,12 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
         histories = [network.objective for network in trained]
         n_iter = max(len(history) for history in histories)
         # A network that stopped early stays as it is.
-        objective = np.sum(
-            [h + h[-1:] * (n_iter - len(h)) for h in histories], axis=0
-        ).tolist()
+        padded = [h + h[-1:] * (n_iter - len(h)) for h in histories]
+        objective = np.sum(padded, axis=0).tolist()
+        # The coefficients of a task are its weights in the last layer.
         W = np.hstack([layers[-1][0] for layers in self.networks_])
-        return SolverResult(
-            W[np.newaxis], np.zeros(data.n_tasks), True, n_iter, objective
-        )
+        intercept = np.zeros(data.n_tasks)
+        return SolverResult(W[np.newaxis], intercept, True, n_iter, objective)
 
     def _groups_of_parts(self, data: TaskData, n_parts: int) -> list[Array | None]:
         """Return the groups of the rows that each network is trained on."""
@@ -293,24 +299,23 @@ class _Scaling:
 
     def __init__(self, data: TaskData) -> None:
         X = dense(data.X)
+        largest = np.abs(X).max(axis=0)
         self._x_mean = X.mean(axis=0)
-        self._x_scale = _unit(X.std(axis=0), np.abs(X).max(axis=0))
+        self._x_scale = _unit(X.std(axis=0), largest)
         centred = centre(data)
         self._y_mean = centred.y_mean
-        spread = np.sqrt(data.sum_by_task(np.square(centred.data.targets)) / data.sizes)
-        self._y_scale = _unit(spread, np.abs(self._y_mean))
+        squares = data.sum_by_task(np.square(centred.data.targets))
+        std = np.sqrt(squares / data.sizes)
+        self._y_scale = _unit(std, np.abs(self._y_mean))
 
     def apply(self, data: TaskData) -> TaskData:
         """Return the scaled data, with a dense X."""
-        X = dense(data.X)
-        targets = (data.targets - data.spread(self._y_mean)) / data.spread(
-            self._y_scale
-        )
+        scaled_X = (dense(data.X) - self._x_mean) / self._x_scale
+        centred = data.targets - data.spread(self._y_mean)
+        targets = centred / data.spread(self._y_scale)
         if data.observed is not None:
             targets = np.where(data.observed, targets, 0.0)
-        return data.with_design((X - self._x_mean) / self._x_scale).with_targets(
-            targets
-        )
+        return data.with_design(scaled_X).with_targets(targets)
 
     def undo(self, layers: list[Layer], tasks: slice) -> list[Layer]:
         """Return the network of the scaled data as one of the original ones, for
@@ -318,10 +323,13 @@ class _Scaling:
         """
         weights, biases = layers[0]
         weights = weights / self._x_scale[:, None]
-        layers = [(weights, biases - self._x_mean @ weights), *layers[1:]]
+        first = (weights, biases - self._x_mean @ weights)
+        layers = [first, *layers[1:]]
+        # After the first, because a network without hidden layers has only one.
         weights, biases = layers[-1]
         scale = self._y_scale[tasks]
-        return [*layers[:-1], (weights * scale, biases * scale + self._y_mean[tasks])]
+        last = (weights * scale, biases * scale + self._y_mean[tasks])
+        return [*layers[:-1], last]
 
 
 def _unit(spread: Array, size: Array) -> Array:

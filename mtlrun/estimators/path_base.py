@@ -251,9 +251,11 @@ class PathCV(KeepsGroups, _Model):
         condensed = self._condensed(data, folds)
         for k, (train, test) in enumerate(folds):
             part = data.select_rows(test, complete=False)
-            fitted, x_mean, y_mean = (
-                condensed[k] if condensed else (data.select_rows(train), None, None)
-            )
+            x_mean = None
+            if condensed:
+                fitted, x_mean, y_mean = condensed[k]
+            else:
+                fitted = data.select_rows(train)
             model = copy(self)
             model.tasks_ = fitted.tasks
             if condensed:
@@ -263,15 +265,14 @@ class PathCV(KeepsGroups, _Model):
             W = np.stack([result.W for result in results])
             b = np.stack([result.intercept for result in results])
             if x_mean is not None:
+                # Condensed rows are centered: their models have no intercept.
                 b = y_mean - (x_mean.T * W).sum(axis=1)
-            elif (
-                not data.shared
-                and (rows := seen_rows(part.spread(part.tasks), fitted.tasks))
-                is not None
-            ):
-                part = part.select_rows(rows)
-            both = np.isin(fitted.tasks, part.tasks)
-            yield W[:, :, both], b[:, both], part
+            elif not data.shared:
+                rows = seen_rows(part.spread(part.tasks), fitted.tasks)
+                if rows is not None:
+                    part = part.select_rows(rows)
+            in_both = np.isin(fitted.tasks, part.tasks)
+            yield W[:, :, in_both], b[:, in_both], part
 
     def _condensed(
         self, data: TaskData, folds: list[Rows]
@@ -282,14 +283,15 @@ class PathCV(KeepsGroups, _Model):
         designs = 1
         if not data.shared:
             designs = data.n_tasks
-        few_features = data.n_rows >= 2 * designs * data.n_features and memory.fits(
-            3 * gram_bytes(data)
+        # Condensed rows have the same squared loss as all rows, but no other loss.
+        # Making them pays off only where there are several times fewer.
+        can_condense = (
+            isinstance(self._loss(), SquaredLoss) and self.solver in EQUAL_SOLVERS
         )
-        if not (
-            few_features
-            and isinstance(self._loss(), SquaredLoss)
-            and self.solver in EQUAL_SOLVERS
-        ):
+        has_few_features = data.n_rows >= 2 * designs * data.n_features
+        if not (has_few_features and can_condense):
+            return None
+        if not memory.fits(3 * gram_bytes(data)):
             return None
         statistics = TaskStatistics.of_data(data)
         condensed = []
@@ -298,6 +300,7 @@ class PathCV(KeepsGroups, _Model):
             rest = None
             if part.n_tasks == data.n_tasks:
                 rest = statistics - TaskStatistics.of_data(part, like=statistics)
+            # A task without training rows is handled only with the rows themselves.
             if rest is None or (rest.weight <= 1e-9 * statistics.weight).any():
                 return None
             condensed.append(rest.sufficient_statistics(centred=self.fit_intercept))
@@ -311,33 +314,45 @@ class PathCV(KeepsGroups, _Model):
             y = part.targets
         else:
             y = np.where(part.observed, part.targets, np.nan)
-        if part.offsets is None:
-            Z = (part.X @ W.transpose(1, 2, 0).reshape(W.shape[1], -1)).reshape(
-                *y.shape, -1
-            ) + b.T
-        else:
-            tasks = enumerate(zip(W.transpose(2, 1, 0), b.T, strict=True))
-            Z = np.concatenate(
-                [part.task(t)[0] @ coef + intercept for t, (coef, intercept) in tasks]
-            )
+        Z = _predictions(W, b, part, y.shape)
         if metric in ("mse", "rmse"):
+            # All strengths at once, which is faster than one metric after the other.
             errors = np.square(Z - y[..., None])
             is_scored = ~np.isnan(errors)
             counts = part.sum_by_task(is_scored.astype(np.float64))
             sums = part.sum_by_task(np.where(is_scored, errors, 0.0))
-            values = np.divide(
-                sums, counts, out=np.full_like(sums, np.nan), where=counts > 0
-            )
-            return np.nanmean(values if metric == "mse" else np.sqrt(values), axis=0)
+            values = np.full_like(sums, np.nan)
+            np.divide(sums, counts, out=values, where=counts > 0)
+            if metric == "rmse":
+                values = np.sqrt(values)
+            return np.nanmean(values, axis=0)
         if METRICS[metric].needs == "label":
             Z = labels_from_scores(Z)  # as in `predict`: a score of 0 does not mean 1
-        if part.offsets is None:
-            layout = {}
-        else:
+        layout = {}
+        if part.offsets is not None:
             layout = {"offsets": part.offsets}
-        return np.array(
-            [average(METRICS[metric](y, Z[..., a], **layout))[0] for a in range(len(W))]
-        )
+        scores = []
+        for a in range(len(W)):
+            values = METRICS[metric](y, Z[..., a], **layout)
+            mean, _ = average(values)
+            scores.append(mean)
+        return np.array(scores)
+
+
+def _predictions(W: Array, b: Array, part: TaskData, shape: tuple[int, ...]) -> Array:
+    """Return the predictions of all strengths, of the shape of the targets and A."""
+    if part.offsets is None:
+        # One product for all tasks and strengths.
+        n_features = W.shape[1]
+        coef = W.transpose(1, 2, 0).reshape(n_features, -1)
+        products = part.X @ coef
+        return np.asarray(products.reshape(*shape, -1) + b.T)
+    predicted = []
+    tasks = zip(W.transpose(2, 1, 0), b.T, strict=True)
+    for task, (coef, intercept) in enumerate(tasks):
+        X = part.task(task)[0]
+        predicted.append(X @ coef + intercept)
+    return np.concatenate(predicted)
 
 
 def _among(pairs: Iterable[Any], kept: Array) -> Iterator[Rows]:
@@ -347,10 +362,9 @@ def _among(pairs: Iterable[Any], kept: Array) -> Iterator[Rows]:
     for train, test in pairs:
         train = np.asarray(train)
         test = np.asarray(test)
-        yield (
-            np.searchsorted(kept, train[np.isin(train, kept)]),
-            np.searchsorted(kept, test[np.isin(test, kept)]),
-        )
+        kept_train = train[np.isin(train, kept)]
+        kept_test = test[np.isin(test, kept)]
+        yield np.searchsorted(kept, kept_train), np.searchsorted(kept, kept_test)
 
 
 def _targets_by_row(data: TaskData) -> Array:

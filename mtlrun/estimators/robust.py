@@ -168,9 +168,8 @@ class _Robust(PathMTL):
         return [TraceNorm(1.0), L12(float(self.lam))]
 
     def _at(self, alpha: float) -> Self:
-        model = copy(
-            self
-        )  # with beta = 1 / alpha the objective is 1 / alpha times the one with strength alpha
+        model = copy(self)
+        # The objective is then that of strength alpha, divided by alpha.
         model.beta = 1.0 / alpha
         return model
 

@@ -197,7 +197,7 @@ class _SmoothRegressor(RegressorMTL, SmoothModel):
         )
 
     def _is_joint(self) -> bool:
-        """Whether targets on the same rows share a forest and choose mixtures together."""
+        """Whether targets on the same rows share a forest and the choice of mixtures."""
         return True
 
     def _publish_parts(self, model: SmoothTargets) -> None:
@@ -313,7 +313,8 @@ class _SmoothRegressor(RegressorMTL, SmoothModel):
             Also return the standard deviation of a new target of average weight, noise
             included. For a task without training rows (``unseen="mean"``) it has the
             variance between tasks in it. New targets have a t distribution: the
-            standard deviation is larger where few tasks or rows say what the variances are.
+            standard deviation is larger where few tasks or rows determine the
+            variances.
 
         Returns
         -------

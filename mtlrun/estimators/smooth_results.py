@@ -84,7 +84,10 @@ class PartialDependence:
 def format_part_test(
     part: str, statistic: float, p_value: float, share: float, function: str
 ) -> str:
-    """Return a sentence about the test of a part; a p-value of 1 is a variance of zero."""
+    """Return a sentence about the test of a part.
+
+    A p-value of 1 is a variance of zero.
+    """
     if part in PART_STATEMENTS:
         statement = PART_STATEMENTS[part].format(function=function)
     else:

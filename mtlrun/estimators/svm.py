@@ -208,7 +208,8 @@ class GraphSVC(_GraphModel):
     >>> import numpy as np
     >>> from mtlrun.estimators import GraphSVC
     >>> X = np.array([[1.0], [-1.0], [2.0], [3.0]])
-    >>> model = GraphSVC(coupling=100).fit(X, [1, -1, 1, 1], task_id=["a", "a", "b", "b"])
+    >>> tasks = ["a", "a", "b", "b"]
+    >>> model = GraphSVC(coupling=100).fit(X, [1, -1, 1, 1], task_id=tasks)
     >>> model.predict(X, task_id=["b"] * 4).tolist()
     [1, -1, 1, 1]
     """

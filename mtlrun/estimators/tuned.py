@@ -68,6 +68,7 @@ class TunedRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimator):
         root = np.sqrt(w)[:, np.newaxis]
         means = share @ X
         centre = share @ columns
+        # One decomposition serves all strengths and all targets.
         U, s, V = np.linalg.svd(root * (X - means), full_matrices=False)
         targets = root * (columns - centre)
         inner = U.T @ targets
@@ -75,8 +76,11 @@ class TunedRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimator):
         errors = []
         for alpha in self.alphas:
             kept = s**2 / (s**2 + alpha)
-            residuals = targets - U @ (kept[:, np.newaxis] * inner)
+            fitted = U @ (kept[:, np.newaxis] * inner)
+            residuals = targets - fitted
             if blocks is None:
+                # The error of a row that is left out, without another fit: its
+                # residual over 1 - h. The intercept adds its share to the leverage h.
                 leverage = (U**2 @ kept + share)[:, np.newaxis]
                 left_out = residuals / np.maximum(1 - leverage, 1e-12)
                 errors.append((left_out**2).sum(axis=0))
@@ -86,20 +90,23 @@ class TunedRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimator):
                 errors.append(_errors_of_blocks(residuals, basis, factors, blocks))
         alphas = np.asarray(self.alphas, dtype=np.float64)
         if blocks is not None and len(blocks) == 1:
-            alpha = np.full(columns.shape[1], np.sort(alphas)[len(alphas) // 2])
+            # Nothing can be held out: the middle strength.
+            middle = np.sort(alphas)[len(alphas) // 2]
+            alpha = np.full(columns.shape[1], middle)
         else:
             alpha = alphas[np.argmin(errors, axis=0)]
-        coef = (V.T @ (s[:, np.newaxis] / (s[:, np.newaxis] ** 2 + alpha) * inner)).T
+        singular_values = s[:, np.newaxis]
+        shrinkage = singular_values / (singular_values**2 + alpha)
+        coef = (V.T @ (shrinkage * inner)).T
+        intercept = centre - coef @ means
         self.n_features_in_ = X.shape[1]
         self.coef_ = coef
-        self.intercept_ = centre - coef @ means
+        self.intercept_ = intercept
         self.alpha_ = alpha
         if y.ndim == 1:
-            self.coef_, self.intercept_, self.alpha_ = (
-                coef[0],
-                float(self.intercept_[0]),
-                float(alpha[0]),
-            )
+            self.coef_ = coef[0]
+            self.intercept_ = float(intercept[0])
+            self.alpha_ = float(alpha[0])
         return self
 
     def predict(self, X: Any) -> Array:
@@ -343,14 +350,18 @@ class TunedLogistic(KeepsGroups, NamedParameters, ClassifierMixin, BaseEstimator
             shares = np.ones(len(y))
         else:
             shares = np.asarray(sample_weight, dtype=np.float64)
+        # From the strongest: each fit is a good start for the next, weaker one.
         alphas = sorted(self.alphas, reverse=True)
         losses = np.zeros(len(alphas))
         if len(alphas) > 1:
-            for train, test in self._folds(sign, int(counts.min()), groups):
+            n_rarest = int(counts.min())
+            for train, test in self._folds(sign, n_rarest, groups):
                 losses += self._path(X, sign, shares, train, test, alphas)
-        self.alpha_ = float(
-            alphas[int(np.argmin(losses))] if losses.any() else alphas[len(alphas) // 2]
-        )
+        # Without folds there are no losses to compare: the middle strength.
+        best = len(alphas) // 2
+        if losses.any():
+            best = int(np.argmin(losses))
+        self.alpha_ = float(alphas[best])
         w = _minimizer(X, sign, shares, self.alpha_, self.tol)
         self.coef_ = w[np.newaxis, :-1]
         self.intercept_ = w[-1:]
@@ -367,8 +378,10 @@ class TunedLogistic(KeepsGroups, NamedParameters, ClassifierMixin, BaseEstimator
                 folds = StratifiedKFold(n_folds, shuffle=True, random_state=0)
                 yield from folds.split(sign, sign)
         elif len(np.unique(groups)) > 1:
-            strata = strata_of(sign, np.zeros(len(sign)), labels=True)
+            single_task = np.zeros(len(sign))
+            strata = strata_of(sign, single_task, labels=True)
             for train, test in group_folds(groups, strata, sign, self.folds, seed=0):
+                # Whole groups may hold all rows of a class: nothing to fit without.
                 if len(np.unique(sign[train])) > 1:
                     yield train, test
 
@@ -387,15 +400,14 @@ class TunedLogistic(KeepsGroups, NamedParameters, ClassifierMixin, BaseEstimator
         inner = take(X, train)
         outer = take(X, test)
         w = np.zeros(X.shape[1] + 1)
+        # To compare strengths, less precise fits are enough.
+        tol = 10 * self.tol
         losses = []
         for alpha in alphas:
-            w = _minimizer(inner, sign[train], shares[train], alpha, 10 * self.tol, w)
-            losses.append(
-                float(
-                    shares[test]
-                    @ np.logaddexp(0.0, -sign[test] * (outer @ w[:-1] + w[-1]))
-                )
-            )
+            w = _minimizer(inner, sign[train], shares[train], alpha, tol, w)
+            scores = outer @ w[:-1] + w[-1]
+            loss_of_rows = np.logaddexp(0.0, -sign[test] * scores)
+            losses.append(float(shares[test] @ loss_of_rows))
         return np.array(losses)
 
     def decision_function(self, X: Any) -> Array:
@@ -422,20 +434,23 @@ def _minimizer(
     For models as small as these scikit-learn's LogisticRegression spends two thirds of
     its time on checks.
     """
+    # Loss and gradient are divided by it, so that `tol` does not depend on the number
+    # of rows or the unit of the weights.
     total = weights.sum()
 
     def loss(w: Array) -> tuple[float, Array]:
-        margins = sign * (X @ w[:-1] + w[-1])
+        coef = w[:-1]
+        margins = sign * (X @ coef + w[-1])
         slopes = -weights * sign * expit(-margins)
-        value = weights @ np.logaddexp(0.0, -margins) + 0.5 * alpha * (w[:-1] @ w[:-1])
-        return value / total, np.append(
-            X.T @ slopes + alpha * w[:-1], slopes.sum()
-        ) / total
+        loss_of_rows = weights @ np.logaddexp(0.0, -margins)
+        # The intercept is not penalized.
+        value = loss_of_rows + 0.5 * alpha * (coef @ coef)
+        gradient = np.append(X.T @ slopes + alpha * coef, slopes.sum())
+        return value / total, gradient / total
 
     first = start
     if start is None:
         first = np.zeros(X.shape[1] + 1)
     options = {"gtol": tol, "ftol": 1e-14, "maxiter": 500}
-    return np.asarray(
-        minimize(loss, first, jac=True, method="L-BFGS-B", options=options).x
-    )
+    result = minimize(loss, first, jac=True, method="L-BFGS-B", options=options)
+    return np.asarray(result.x)
