@@ -270,12 +270,10 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
         task_names = make.full(task, "task").sorted(make.first_tasks(task))
         task_id = task_names.codes
         tasks = task_names.names
-    single = {task, roles.weight, roles.group, roles.time}
     levels = {name: make.full(name, "group").sorted() for name in roles.also_grouped_by}
     clock, elapsed = start_clock(table, roles, task_id, tasks)
-    X, features, categories = _features(
-        make, {*targets, *single, *roles.drop, *roles.also_grouped_by}, clock, elapsed
-    )
+    taken = _columns_with_role(roles, targets, task)
+    X, features, categories = _features(make, taken, clock, elapsed)
     targets = [name for name in targets if name not in make.left_out]
     source = _source(make, task_id, elapsed)
     keep, tasks, task_id = _kept(make, y, task_type, tasks, task_id)
@@ -286,6 +284,7 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     if task_id is not None and labels:
         words = labels[targets[0]]
         if task_type == "multiclass":
+            # Each class of a task becomes a task on the rows of all tasks.
             y, tasks, labels = classes_of_tasks(y, task_id, tasks, words)
             task_type = "binary"
             task_id = None
@@ -295,6 +294,7 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     source = {name: values[keep] for name, values in source.items()}
     level_names = {name: list(groups.names) for name, groups in levels.items()}
     if WEIGHT in source:
+        # Mean 1 in the training rows alone: test rows decide nothing.
         source[WEIGHT] = normalize_weights(source[WEIGHT], keep < n_train)
     data = Dataset(
         X=X,
@@ -318,6 +318,14 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
         data.notes = "\n".join([*make.notes, *_groups_on_both_sides(data)])
     check_read(data, table.name, lambda row: table.where(int(keep[row])))
     return data
+
+
+def _columns_with_role(
+    roles: Roles, targets: Sequence[str], task: str | None
+) -> set[str | None]:
+    """Return the columns that are not features; None stands for roles not taken."""
+    single_columns = {task, roles.weight, roles.group, roles.time}
+    return {*targets, *single_columns, *roles.drop, *roles.also_grouped_by}
 
 
 def _task_column(table: Table, roles: Roles) -> str | None:
@@ -682,41 +690,46 @@ def _kept(
 
     Rows have a target, and tasks enough rows and more than one class.
     """
-    labels = kind != "regression"
-    classes = kind == "multiclass"
-    rows = np.flatnonzero(~np.isnan(y.reshape(len(y), -1)).all(axis=1))
+    has_labels = kind != "regression"
+    has_several_classes = kind == "multiclass"
+    is_missing = np.isnan(y.reshape(len(y), -1))
+    rows = np.flatnonzero(~is_missing.all(axis=1))
     if task_id is not None:
-        need = make.roles.min_rows or 1
-        sizes = np.bincount(task_id[rows], minlength=len(tasks))
-        small = sizes < need
+        min_rows = make.roles.min_rows or 1
+        task_of_row = task_id[rows]
+        sizes = np.bincount(task_of_row, minlength=len(tasks))
+        is_small = sizes < min_rows
         _note_small_tasks(make, sizes)
-        alone = np.zeros_like(small)
-        if labels:
-            for t in np.flatnonzero(~small):
-                alone[t] = len(np.unique(y[rows[task_id[rows] == t]])) == 1
-        single = alone & classes
-        if alone.any() and not classes:
-            names = listed([tasks[t] for t in np.flatnonzero(alone)])
+        has_one_class = np.zeros_like(is_small)
+        if has_labels:
+            for t in np.flatnonzero(~is_small):
+                labels_of_task = np.unique(y[rows[task_of_row == t]])
+                has_one_class[t] = len(labels_of_task) == 1
+        # A task of one label is fitted like the others, and has scores other than AUC.
+        # With more than two classes, it would become a task without any class.
+        is_left_out = has_one_class & has_several_classes
+        if has_one_class.any() and not has_several_classes:
+            names = listed([tasks[t] for t in np.flatnonzero(has_one_class)])
             make.notes.append(
-                f"{counted(alone.sum(), 'task')} with only one class, left out of AUC "
-                f"and its gain: {names}"
+                f"{counted(has_one_class.sum(), 'task')} with only one class, left "
+                f"out of AUC and its gain: {names}"
             )
         reason = "no row with a target"
-        if need > 1:
-            reason = f"fewer than {need} rows"
-        for gone, why in ((small, reason), (single, "only one class")):
+        if min_rows > 1:
+            reason = f"fewer than {min_rows} rows"
+        for gone, why in ((is_small, reason), (is_left_out, "only one class")):
             if gone.any():
                 names = listed([tasks[t] for t in np.flatnonzero(gone)])
                 make.notes.append(
                     f"{counted(gone.sum(), 'task')} with {why} left out: {names}"
                 )
-        left = np.flatnonzero(~small & ~single)
+        left = np.flatnonzero(~is_small & ~is_left_out)
         if not len(left):
-            text = f"{make.table.name}: no task has {need} rows"
-            if classes:
+            text = f"{make.table.name}: no task has {min_rows} rows"
+            if has_several_classes:
                 text += " of more than one class"
             raise DataError(text, "Choose another task column or --min-rows.")
-        is_kept = np.isin(task_id[rows], left)
+        is_kept = np.isin(task_of_row, left)
         n_rows = int((~is_kept).sum())
         if n_rows:
             make.notes.append(f"{counted(n_rows, 'row')} of tasks left out")
@@ -828,6 +841,16 @@ def _gaps_of_test_rows(
     return [f"test rows: {line}" for line in gap_warning(gaps)]
 
 
+def _has_many_words(column: pd.Series, n_words: int) -> bool:
+    """Whether words hardly repeat, so that they say nothing about other rows."""
+    n_filled = int(column.notna().sum())
+    n_allowed = MAX_WORDS
+    if n_filled != len(column):
+        # Remarks fill few cells, and each is different.
+        n_allowed = MIN_NUMBERED
+    return n_words > max(n_allowed, 0.5 * n_filled)
+
+
 def _features(
     make: DatasetBuilder,
     taken: set[str | None],
@@ -868,13 +891,7 @@ def _features(
         else:
             cells = make.named(name)
             words = sorted(cells.names)
-            n_filled = int(column.notna().sum())
-            n_allowed = MAX_WORDS
-            if n_filled != len(column):
-                # Remarks fill few cells, and each is different.
-                n_allowed = MIN_NUMBERED
-            has_many_words = len(words) > max(n_allowed, 0.5 * n_filled)
-            if has_many_words and name not in wanted:
+            if name not in wanted and _has_many_words(column, len(words)):
                 kind = HARDLY_REPEATED
                 if spoken_dates(column):
                     kind = "dates"
