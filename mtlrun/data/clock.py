@@ -84,6 +84,7 @@ class Clock:
             Columns that the model uses.
         """
         is_beyond = np.zeros(len(times), dtype=bool)
+        # Models of earlier versions do not store the limits.
         if self.longest is not None:
             is_beyond |= (elapsed < 0) | (elapsed > self.longest)
         if self.span is not None and self.column in features:

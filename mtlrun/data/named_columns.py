@@ -121,8 +121,11 @@ def label_list(
         if lists:
             labels = lists[0]
     if labels is None and not other and isinstance(data, str | Path):
-        stem, arff, _ = Path(data).name.partition(".arff")
-        same_name = Path(data).with_name(f"{stem}.xml")
+        # Mulan publishes its sets as emotions.arff with emotions.xml; an ARFF file may
+        # be compressed.
+        path = Path(data)
+        stem, arff, _ = path.name.partition(".arff")
+        same_name = path.with_name(f"{stem}.xml")
         if arff and same_name.is_file():
             labels = same_name
     if labels is None:

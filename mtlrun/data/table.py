@@ -363,6 +363,7 @@ class Table:
             )
         matrix = None
         if self.sparse is not None:
+            # A sparse format does not write the columns at the end that are all zero.
             other_rows = other._sparse_columns(self.names)
             matrix = sparse.vstack([self.sparse, other_rows], format="csr")
         n_rows = len(self.frame)
@@ -399,11 +400,13 @@ def _inferred(column: pd.Series) -> pd.Series:
     """Return texts of a file as numbers or truth values where all of them are such."""
     if not is_object_dtype(column) and not isinstance(column.dtype, pd.StringDtype):
         return column
+    # Texts that are not numbers become NaN: then more cells are missing than before.
+    is_missing = column.isna()
     numbers = pd.to_numeric(column, errors="coerce")
-    if (numbers.isna() == column.isna()).all():
+    if (numbers.isna() == is_missing).all():
         return numbers
     truth = column.map({"True": True, "False": False})
-    if (truth.isna() == column.isna()).all():
+    if (truth.isna() == is_missing).all():
         return typed(truth)
     return column
 
@@ -567,6 +570,7 @@ def stack_sparse(
     """
     assert table.sparse is not None
     numbers = table.sparse[:, kept]
+    # With the row of each value, for the message.
     entries = sparse.coo_array(numbers)
     is_missing = np.isnan(entries.data)
     if is_missing.any():
@@ -622,6 +626,7 @@ def _excel(file: DataFile, like: Table | Schema | None) -> Table:
         raise DataError(
             f"{name}: not a readable .xlsx workbook ({error})", COMPLETE
         ) from None
+    # Rows that are only formatted count as rows of the sheet.
     sheet = sheet.dropna(how="all")
     if sheet.empty:
         raise DataError(
@@ -667,9 +672,12 @@ def _parquet(file: DataFile, like: Table | Schema | None) -> Table:
     parquet = optional_module("pyarrow.parquet", "parquet", file.where())
     raw = file.read_bytes()
     try:
+        # The size from the footer, before anything is unpacked: a small file may hold
+        # billions of equal cells.
         file_info = parquet.ParquetFile(io.BytesIO(raw)).metadata
         allow_cells(file.where(), file_info.num_rows, file_info.num_columns, len(raw))
-        return table_of_frame(pd.read_parquet(io.BytesIO(raw)), file.where(), like)
+        frame = pd.read_parquet(io.BytesIO(raw))
+        return table_of_frame(frame, file.where(), like)
     except DataError:
         raise
     except (ValueError, OSError) as error:

@@ -90,6 +90,7 @@ def objects_within(content: Any) -> Iterator[Any]:
         elif isinstance(value, list | tuple | set | frozenset):
             pending += value
         elif isinstance(value, np.ndarray):
+            # Other arrays hold numbers or texts only.
             if value.dtype.kind == "O":
                 pending += value.ravel().tolist()
         elif isinstance(value, partial):
@@ -123,9 +124,13 @@ def _check_children(
     """
     n_nodes = len(is_inner)
     _require(n_nodes > 0, "a tree without nodes")
-    parents = np.arange(n_nodes)[is_inner]
-    children = [left[is_inner].astype(np.int64), right[is_inner].astype(np.int64)]
+    parents = np.flatnonzero(is_inner)
+    left_children = left[is_inner].astype(np.int64)
+    right_children = right[is_inner].astype(np.int64)
+    children = [left_children, right_children]
     for child in children:
+        # Without this order, a node could be its own descendant: predicting would not
+        # end.
         is_later = (child > parents) & (child < n_nodes)
         _require(is_later, f"a child is not a later one of {n_nodes} nodes")
     # Code that visits all nodes has memory for each of them once.

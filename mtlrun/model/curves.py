@@ -152,6 +152,7 @@ class ModelCurves:
             return self._values
         if isinstance(step, TableFeatures):
             return step.original_values(self._column_position, self._values)
+        # Scalers treat each column by itself: what the others hold does not matter.
         n_features = self.model.about["input"]["n_features"]
         features = np.zeros((len(self._values), n_features))
         features[:, self._position] = self._values
@@ -263,8 +264,7 @@ def curve_panels(
     n_tasks = len(curves.tasks)
     n_shown = min(n_tasks, MAX_BACKGROUND_CURVES)
     # Evenly spaced tasks, as curves of thousands would only fill the panel.
-    spaced = np.linspace(0, n_tasks - 1, n_shown)
-    shown = spaced.round().astype(int).tolist()
+    shown = np.linspace(0, n_tasks - 1, n_shown).round().astype(int).tolist()
     by_task = {task: curves.curve(task) for task in shown}
 
     def height(task: int) -> float:
@@ -277,19 +277,21 @@ def curve_panels(
         positions = np.linspace(0, n_shown - 1, n_selected).round().astype(int)
         selected = [by_height[position] for position in positions]
     for task in selected:
+        # Tasks that the user names may not be among the gray ones.
         if task not in by_task:
             by_task[task] = curves.curve(task)
     common = curves.curve(None)
     gray_label = "curves of single tasks"
     if n_shown < n_tasks:
         gray_label = f"curves of {n_shown} of {n_tasks} tasks"
-    lines = [by_task[task].background(gray_label) for task in spaced]
+    lines = [by_task[task].background(gray_label) for task in shown]
     common_line = common.line("all tasks, 95% band", 0)
     quantity = curves.quantity(None)
     drawn = [common.low, common.high]
-    drawn += [by_task[task].mean for task in spaced]
+    drawn += [by_task[task].mean for task in shown]
     for task in selected:
         drawn += [by_task[task].low, by_task[task].high]
+    # The same for all panels, so that their curves compare.
     limits = _limits(drawn)
     panels = [
         Panel(

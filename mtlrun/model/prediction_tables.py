@@ -91,6 +91,7 @@ def _blanked(column: pd.Series, is_shown: np.ndarray | bool) -> pd.Series:
     """Return a column with empty cells in some rows: NaN for decimals, else None."""
     if pd.api.types.is_float_dtype(column):
         return column.where(is_shown)
+    # As objects, because NaN would make decimals of whole numbers: 1.0 for label 1.
     return column.astype(object).where(is_shown, None)
 
 
@@ -130,6 +131,7 @@ def _answers(
         table["label"] = labels[predicted]
         return pd.DataFrame(table)
     if predicted.ndim > 1:
+        # A target may be called "row" or "task", as other columns of this table are.
         target_columns = distinct(model.target_names, table)
         table |= dict(zip(target_columns, predicted.T, strict=True))
     elif task_type == "regression":

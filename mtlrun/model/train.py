@@ -324,6 +324,7 @@ def up_to_date(folder: Path, training: TrainingJob) -> dict[str, Any] | None:
         description = read_facts(folder)
         result = json.loads(read_text_file(folder / METRICS))
     except (DataError, OSError, ValueError):
+        # Damaged files are replaced by training again.
         return None
     if description.get("cell") != training.job.key:
         return None
@@ -507,6 +508,7 @@ def training_page(
         Section("Settings", grids=[_json_table("setting", config)]),
     ]
     figures = []
+    # A task of one label has no ROC curve, and equal targets make a vertical line.
     if any(len(np.unique(truth)) > 1 for _, truth, _ in tested):
         draw = prediction_figure if regression else roc_figure
         figures.append(draw(tested))

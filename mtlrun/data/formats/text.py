@@ -36,6 +36,7 @@ if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
 DETECT = "detect"
 _SEPARATORS = ",;\t"
 COMPLETE = "Check that the file was saved completely."
+#: A cell that is a number with decimals; the braces stand for the decimal mark.
 _DECIMAL = r"(?:^|[;\t])\s*\"?[-+]?\d*{}\d+\"?\s*(?=[;\t]|$)"
 #: A number with commas that may stand in front of decimals or between thousands, and
 #: one where they are decimal.
@@ -138,6 +139,7 @@ def read_text(
         start = end
     width = len(columns)
     if any(not -width <= k < width for k in text):
+        # The position that is furthest outside.
         position = max(text, key=abs)
         raise DataError(
             f"{name}: {counted(width, 'column')}, but column {position} is asked for"
@@ -161,6 +163,8 @@ def read_text(
             column = frame[columns[k]]
             frame[columns[k]] = _without_markers(column, options["decimal"])
     if options["decimal"] == ",":
+        # Names are texts: pandas has left the comma of 1,5 in them, but a model that
+        # was fitted to another file knows 1.5.
         for k, words in names_by_column.items():
             pointed = functools.partial(with_point, model_names=words)
             frame[columns[k]] = frame[columns[k]].map(pointed, na_action="ignore")
@@ -235,15 +239,16 @@ class _Body:
         if len(cells) != self.width:
             # pandas would use surplus cells as an index and shift all columns.
             self._refuse_unequal_rows()
+        types = dict.fromkeys([*texts, *names_by_column], str)
+        markers = {}
+        for k in range(self.width):
+            if k not in texts:
+                markers[k] = _missing(names_by_column.get(k, ()))
         try:
             frame = pd.read_csv(
                 self._file(),
-                dtype=dict.fromkeys([*texts, *names_by_column], str),
-                na_values={
-                    k: _missing(names_by_column.get(k, ()))
-                    for k in range(self.width)
-                    if k not in texts
-                },
+                dtype=types,
+                na_values=markers,
                 **self.options,
             )
         except (ValueError, pd.errors.ParserError) as error:
@@ -292,6 +297,7 @@ def _head(content: str, skip: int, name: str) -> tuple[list[str], int]:
     DataError
         If there is none, or it comes too late.
     """
+    # A search in the text, as a list of the lines of a large file takes much memory.
     start = sum(map(len, _lines(content, skip)))
     match = _NOT_BLANK.search(content, start)
     if match is None:
@@ -304,13 +310,14 @@ def _head(content: str, skip: int, name: str) -> tuple[list[str], int]:
 
 def _lines(content: str, count: int) -> Iterator[str]:
     """Yield the first lines with their ends."""
-    at = 0
+    start = 0
     for _ in range(count):
-        if at == len(content):
+        if start == len(content):
             return
-        end = content.find("\n", at) + 1 or len(content)
-        yield content[at:end]
-        at = end
+        # 0 after the last line end, where `find` returns -1.
+        end = content.find("\n", start) + 1 or len(content)
+        yield content[start:end]
+        start = end
 
 
 def decode(content: bytes, name: str) -> str:
@@ -325,6 +332,7 @@ def decode(content: bytes, name: str) -> str:
         raise _wrong_byte(
             content, error.start, name, "is not UTF-8 text", remedy
         ) from None
+    # NUL is valid UTF-8, but no text has it: UTF-16, or a binary file.
     if "\0" in text:
         raise _wrong_byte(
             content,
@@ -387,11 +395,14 @@ def _record(lines: list[str], first: int) -> str:
     """Return a line with the lines after it that belong to its last, quoted cell."""
     record = lines[first]
     for line in lines[first + 1 : first + 1 + _HEADER_LINES]:
-        if record.count('"') % 2 == 0 or not _OPENED.search(record):
+        has_open_quote = record.count('"') % 2 == 1
+        # A quote inside a cell, such as 5" for inches, opens nothing.
+        if not has_open_quote or not _OPENED.search(record):
             return record
         record += line
     if record.count('"') % 2 == 0:
         return record
+    # The quote is never closed: more likely a stray one than a name of 50 lines.
     return lines[first]
 
 
@@ -408,6 +419,7 @@ def _delimiter(record: str, rows: list[str]) -> str | None:
         count = plain.count(mark)
         return count > 0 and all(row.count(mark) == count for row in below), count
 
+    # The first of equal ones counts for `max`: tabs and semicolons before commas.
     best = max(reversed(_SEPARATORS), key=rank)
     if best == ",":
         # The commas may be decimal: 1,5;2,5 are two numbers.
@@ -456,9 +468,11 @@ def names_columns(cells: list[str]) -> bool:
 
     They do if not all are numbers, or if they count 0, 1, 2, ..., as pandas does.
     """
-    return not all(map(is_number, cells)) or (
-        len(cells) > 2 and cells == list(map(str, range(len(cells))))
-    )
+    if not all(map(is_number, cells)):
+        return True
+    # Two numbers 0 and 1 are rather a row of data.
+    counting = [str(position) for position in range(len(cells))]
+    return len(cells) > 2 and cells == counting
 
 
 def checked_names(cells: list[str], location: str) -> list[str]:
@@ -498,9 +512,8 @@ def _rows(
     )
     try:
         for row in reader:
-            if reader.line_num > start and (
-                len(row) > 1 or any(cell.strip() for cell in row)
-            ):
+            is_blank = len(row) <= 1 and not any(cell.strip() for cell in row)
+            if reader.line_num > start and not is_blank:
                 yield reader.line_num, row
     except csv.Error as error:
         text = f"{name}:{reader.line_num}: could not parse the row ({error})"
