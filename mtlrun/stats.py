@@ -362,9 +362,9 @@ def control_tests(
     """
     ranks = rank_table(table, greater_is_better=greater_is_better).mean(axis=0)
     n, k = np.shape(table)
+    differences = ranks - ranks[control]
     standard_error = np.sqrt(k * (k + 1) / (6.0 * n))
-    z = (ranks - ranks[control]) / standard_error
-    z = np.delete(z, control)
+    z = np.delete(differences / standard_error, control)
     columns = np.delete(np.arange(k), control)
     from scipy.special import ndtr
 

@@ -264,15 +264,15 @@ def curve_panels(
     n_tasks = len(curves.tasks)
     n_shown = min(n_tasks, MAX_BACKGROUND_CURVES)
     # Evenly spaced tasks, as curves of thousands would only fill the panel.
-    shown = np.linspace(0, n_tasks - 1, n_shown).round().astype(int).tolist()
-    by_task = {task: curves.curve(task) for task in shown}
+    background_tasks = np.linspace(0, n_tasks - 1, n_shown).round().astype(int).tolist()
+    by_task = {task: curves.curve(task) for task in background_tasks}
 
     def height(task: int) -> float:
         return float(by_task[task].mean.mean())
 
     if not tasks:
         # From the lowest curve to the highest, evenly spaced in this order.
-        by_height = sorted(shown, key=height)
+        by_height = sorted(background_tasks, key=height)
         n_selected = min(n_shown, N_DEFAULT_TASKS)
         positions = np.linspace(0, n_shown - 1, n_selected).round().astype(int)
         selected = [by_height[position] for position in positions]
@@ -284,11 +284,11 @@ def curve_panels(
     gray_label = "curves of single tasks"
     if n_shown < n_tasks:
         gray_label = f"curves of {n_shown} of {n_tasks} tasks"
-    lines = [by_task[task].background(gray_label) for task in shown]
+    lines = [by_task[task].background(gray_label) for task in background_tasks]
     common_line = common.line("all tasks, 95% band", 0)
     quantity = curves.quantity(None)
     drawn = [common.low, common.high]
-    drawn += [by_task[task].mean for task in shown]
+    drawn += [by_task[task].mean for task in background_tasks]
     for task in selected:
         drawn += [by_task[task].low, by_task[task].high]
     # The same for all panels, so that their curves compare.
