@@ -16,7 +16,8 @@ Run with: python benchmarks/compare_speed.py FOLDER [TABLE ...] [--repeats 3] [-
 sitting instead: ROOT is a worktree of it with an environment in ``.venv``. Runs of one
 process alternate; the present version is run with the methods of the other one and its
 number of inner folds, with these methods and the present default folds, and with the
-present defaults.
+present defaults. ``--runs before folds`` measures some of these only. Each run is shown
+on the standard error as soon as it ends.
 """
 
 from __future__ import annotations
@@ -203,15 +204,24 @@ print(sum(usage.ru_utime + usage.ru_stime for usage in used))
 """
 
 
-def beside(root: Path, names: list[str], folder: Path, repeats: int) -> None:
+#: Runs of ``--beside``: title of the column, and kind of `cpu_beside`.
+RUNS_BESIDE = {
+    "before": ("before", "default"),
+    "folds": ("same methods and folds", "old methods and folds"),
+    "methods": ("same methods, present folds", "old methods"),
+    "default": ("present defaults", "default"),
+}
+
+
+def beside(
+    root: Path, names: list[str], folder: Path, repeats: int, chosen: list[str]
+) -> None:
     """Print the CPU seconds of another version and of this one."""
     here = Path(__file__).resolve().parents[1]
-    runs = {
-        "before": (root, "default"),
-        "same methods and folds": (here, "old methods and folds"),
-        "same methods, present folds": (here, "old methods"),
-        "present defaults": (here, "default"),
-    }
+    runs = {}
+    for name in chosen:
+        title, kind = RUNS_BESIDE[name]
+        runs[title] = (root if name == "before" else here, kind)
     print(f"CPU seconds of one process, medians of {repeats}")
     print(f"| table | {' | '.join(runs)} |")
     print(f"|---|{'--:|' * len(runs)}", flush=True)
@@ -220,6 +230,8 @@ def beside(root: Path, names: list[str], folder: Path, repeats: int) -> None:
         for _ in range(repeats):
             for title, (version, kind) in runs.items():
                 seconds[title].append(cpu_beside(version, name, folder, kind))
+                progress = f"{name}, {title}: {seconds[title][-1]:.1f} CPU s"
+                print(progress, file=sys.stderr, flush=True)
         cells = [f"{statistics.median(values):.1f}" for values in seconds.values()]
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
@@ -270,6 +282,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("tables", nargs="*")
     parser.add_argument("--beside", type=Path, metavar="ROOT")
+    parser.add_argument("--runs", nargs="+", choices=RUNS_BESIDE)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--one", help=argparse.SUPPRESS)
@@ -288,7 +301,8 @@ def main() -> None:
         return
     if asked.beside is not None:
         names = asked.tables or list(TABLES_BESIDE)
-        beside(asked.beside.resolve(), names, asked.folder, asked.repeats)
+        runs = asked.runs or list(RUNS_BESIDE)
+        beside(asked.beside.resolve(), names, asked.folder, asked.repeats, runs)
         return
     print(
         f"medians of {asked.repeats}; wall with {asked.jobs} processes, CPU and shares with one"

@@ -1,19 +1,21 @@
 """How often the verdict of `mtlrun compare` is right, on simulated tables whose truth
 is known.
 
-Runs the statistics of the comparison (`mtlrun.comparison.verdict`) on its default
-methods, or some of them, fitted and selected by inner cross-validation on the folds of
-the comparison, without the files of the pipeline. Every seed draws coefficients and
-rows. The error of each strategy on new rows is estimated from noiseless targets of many
-rows, the same for all strategies. The true gain of a table is the smaller of the gains
-over separate models and over one model for all tasks, of the strategies as they were
-fitted on the folds of this table; the interval should cover it.
+Runs `mtlrun.compare` with its default methods, which race in each training part, or
+with some of them. Every seed draws coefficients and rows. The error of each strategy on
+new rows is estimated from noiseless targets of many rows, the same for all strategies:
+in each split, the selected method is fitted again with the selected parameters. The
+true gain of a table is the smaller of the gains over separate models and over one model
+for all tasks, of the strategies as they were fitted on the folds of this table; the
+interval should cover it.
 
 The verdict that `compare` gave before it asked for both alternatives is recorded, too:
 the gain over the better of the independent and pooled methods by inner scores.
 
 Run with: python benchmarks/compare_verdict.py --seeds 100 --output verdict.jsonl;
-several regimes by --regime, methods by --methods A,B. An interrupted run resumes.
+several regimes by --regime, methods by --methods A,B. No table starts after --minutes.
+An interrupted run resumes: each table is stored when it is finished, and the summary
+covers all tables of the file. All regimes advance together, a seed of each in turn.
 ``--methods closed-form`` has three ridge regressions instead, one per strategy, each
 with four strengths: per task, pooled, and shrunken towards the mean of the tasks. They
 are solved in closed form, so that hundreds of tables take minutes, and their errors on
@@ -24,14 +26,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from mtlrun.comparison.candidates import Candidate, named_candidates
+import mtlrun
+from mtlrun.comparison.candidates import named_candidates, with_levels
 from mtlrun.comparison.evaluation import ComparedMethod, Evaluation
 from mtlrun.comparison.jobs import ComparisonJobs
 from mtlrun.comparison.options import CompareOptions
@@ -48,11 +54,11 @@ from mtlrun.comparison.verdict import (
     judge,
 )
 from mtlrun.data.dataset import Dataset
-from mtlrun.engine.fit import Fitted, fit_job, score_candidates
-from mtlrun.engine.job import Job, choice_of
+from mtlrun.engine.fit import fit_job, with_last_columns
 from mtlrun.estimators.baselines import predict_scores
 
 FEATURES, NOISE = 12, 1.0
+METRIC = "rmse"
 #: Families of the three strategies.
 FAMILIES = (MULTITASK, INDEPENDENT, POOLED)
 #: New rows of each task.
@@ -106,7 +112,7 @@ def table(weights: np.ndarray, rows: int, seed: int) -> Dataset:
     ids = np.repeat(np.arange(len(weights)), rows)
     X = rng.normal(size=(len(ids), FEATURES))
     y = (X * weights[ids]).sum(axis=1) + NOISE * rng.normal(size=len(ids))
-    names = [f"task {t}" for t in range(len(weights))]
+    names = [f"task {t:02d}" for t in range(len(weights))]
     return Dataset(
         id="own-simulated",
         title="simulated",
@@ -118,40 +124,20 @@ def table(weights: np.ndarray, rows: int, seed: int) -> Dataset:
     )
 
 
-def enter(entry: ComparedMethod, split: int, job: Job, data: Dataset) -> Fitted:
-    """Search and fit a method on a split, and note its inner scores."""
-    chosen: dict[str, Any] = {}
-    if job.search is not None:
-        folds = [score_candidates(fold, data) for fold in job.folds]
-        selection = choice_of(job, folds)
-        chosen = selection["chosen"]
-        entry.inner[split] = selection["score"]
-        place = selection["means"].index(selection["score"])
-        entry.fold_losses[split] = selection["scores"][place]
-    return fit_job(job, data, chosen)
-
-
 def one(regime: str, seed: int, methods: list[str]) -> dict[str, Any]:
     """Return the verdict on one table, and the errors of the strategies on new rows."""
     n_tasks, rows, kind = REGIMES[regime]
     weights = truth(kind, n_tasks, seed)
     data = table(weights, rows, seed)
-    protocol = Protocol.of(data, CompareOptions(seed=seed, metric="rmse"))
-    evaluation = protocol.evaluation(data)
     started = time.process_time()
-    tried = [
-        candidate
-        for candidate in named_candidates(
-            [name for name in methods if name != CLOSED_FORM], data, protocol.train
-        )
-        if candidate.family in FAMILIES
-    ]
     if methods == [CLOSED_FORM]:
+        protocol = Protocol.of(data, CompareOptions(seed=seed, metric=METRIC))
+        evaluation = protocol.evaluation(data)
         entries, risks = fit_ridges(data, protocol, evaluation, weights)
     else:
-        entries, risks = fit_all(tried, data, protocol, evaluation, weights)
+        entries, evaluation, risks = compare_methods(data, methods, seed, weights)
     verdict = judge(entries, evaluation)
-    splits = range(protocol.n_splits)
+    splits = range(len(evaluation.rows))
     line: dict[str, Any] = {"regime": regime, "seed": seed, "methods": methods}
     for family in FAMILIES:
         members = [entry for entry in entries if entry.family == family]
@@ -160,37 +146,64 @@ def one(regime: str, seed: int, methods: list[str]) -> dict[str, Any]:
     assert gain is not None
     line["kind"] = verdict.decision
     line["gain"] = [gain.value, gain.low, gain.high]
-    line["before"] = before(entries, evaluation, protocol.n_repeats)
+    line["before"] = before(entries, evaluation, evaluation.n_repeats)
     line["seconds"] = time.process_time() - started
     return line
 
 
-def fit_all(
-    tried: list[Candidate],
-    data: Dataset,
-    protocol: Protocol,
+def compare_methods(
+    data: Dataset, methods: list[str], seed: int, weights: np.ndarray
+) -> tuple[list[ComparedMethod], Evaluation, dict[tuple[str, int], float]]:
+    """Compare methods; return their results, and errors of selected ones on new rows."""
+    names = np.asarray(data.tasks)
+    frame = pd.DataFrame(data.X).add_prefix("x")
+    frame = frame.assign(task=names[data.task_id], y=data.y)
+    named = [] if methods == ["default"] else methods
+    result = mtlrun.compare(
+        frame, target="y", task="task", methods=named, metric=METRIC, seed=seed
+    )
+    # The same table and tasks, in the order in which the comparison has read them.
+    dataset = result.dataset
+    order = [data.tasks.index(name) for name in dataset.tasks]
+    entries = [e for e in result.board.entries if e.family in FAMILIES]
+    risks = new_errors(dataset, entries, result.board.evaluation, seed, weights[order])
+    return entries, result.board.evaluation, risks
+
+
+def new_errors(
+    dataset: Dataset,
+    entries: list[ComparedMethod],
     evaluation: Evaluation,
+    seed: int,
     weights: np.ndarray,
-) -> tuple[list[ComparedMethod], dict[tuple[str, int], float]]:
-    """Fit all methods on all splits; return them, and their errors on new rows."""
-    n_tasks = len(weights)
-    new_ids = np.repeat(np.arange(n_tasks), N_NEW_ROWS)
-    new_X = np.random.default_rng(7).normal(size=(len(new_ids), FEATURES))
-    expected = (new_X * weights[new_ids]).sum(axis=1)
-    jobs = ComparisonJobs(protocol, data)
-    entries = [ComparedMethod(c.label, c.family) for c in tried]
+) -> dict[tuple[str, int], float]:
+    """Fit the methods that are selected, and return their errors on new rows."""
+    task_id = np.repeat(np.arange(len(weights)), N_NEW_ROWS)
+    X = np.random.default_rng(7).normal(size=(len(task_id), FEATURES))
+    expected = (X * weights[task_id]).sum(axis=1)
+    new = replace(dataset, X=X, y=expected, task_id=task_id, source={})
+    protocol = Protocol.of(dataset, CompareOptions(seed=seed, metric=METRIC))
+    jobs = ComparisonJobs(protocol, dataset)
+    labels = [entry.label for entry in entries]
+    candidates = {}
+    for candidate in named_candidates(labels, dataset, protocol.train):
+        candidates[candidate.label] = with_levels(candidate, dataset)
+    chosen = {entry.label: entry.chosen for entry in entries}
+    splits = range(len(evaluation.rows))
     risks: dict[tuple[str, int], float] = {}
-    for split in range(protocol.n_splits):
-        for candidate, entry in zip(tried, entries, strict=True):
-            fitted = enter(entry, split, jobs.job(candidate, split), data)
-            entry.losses[split] = evaluation.losses(split, fitted.scores)
-            predicted = predict_scores(
-                fitted.model, fitted.step.transform(new_X), new_ids
-            )
+    for family in FAMILIES:
+        members = [entry for entry in entries if entry.family == family]
+        strategy = Strategy.of(members, splits)
+        assert strategy is not None
+        for split, label in strategy.selected.items():
+            job = jobs.job(candidates[label], split)
+            fitted = fit_job(job, dataset, chosen[label][split])
+            rows = fitted.step.transform(with_last_columns(new, job.features).X)
+            predicted = predict_scores(fitted.model, rows, task_id)
             squared = (predicted - expected) ** 2 + NOISE**2
-            scaled = squared / evaluation.scales[new_ids]
-            risks[entry.label, split] = float(scaled.mean())
-    return entries, risks
+            scaled = squared / evaluation.scales[task_id]
+            risks[label, split] = float(scaled.mean())
+    return risks
 
 
 def ridge(family: str, X: np.ndarray, y: np.ndarray, alpha: float) -> np.ndarray:
@@ -282,7 +295,9 @@ def before(
 ) -> dict[str, Any]:
     """Return the verdict over the better alternative by inner scores, without pairs."""
     plain = [
-        ComparedMethod(e.label, e.family, inner=e.inner, losses=e.losses)
+        ComparedMethod(
+            e.label, e.family, inner=e.inner, losses=e.losses, stopped=e.stopped
+        )
         for e in entries
     ]
     splits = range(evaluation.n_folds * repeats)
@@ -383,6 +398,7 @@ def main() -> None:
     parser.add_argument("--regime", action="append", choices=list(REGIMES))
     parser.add_argument("--methods", default="default", help="labels, with commas")
     parser.add_argument("--output", type=Path, default=Path("verdict.jsonl"))
+    parser.add_argument("--minutes", type=float, help="no table starts after this time")
     options = parser.parse_args()
     methods = options.methods.split(",")
     warnings.simplefilter("ignore")
@@ -391,15 +407,19 @@ def main() -> None:
         lines = [json.loads(text) for text in options.output.read_text().splitlines()]
     lines = [line for line in lines if line["methods"] == methods]
     done = {(line["regime"], line["seed"]) for line in lines}
+    deadline = math.inf
+    if options.minutes is not None:
+        deadline = time.monotonic() + 60 * options.minutes
     with options.output.open("a") as file:
         for seed in range(options.first, options.seeds):
             for regime in options.regime or ["unrelated", "orthogonal"]:
-                if (regime, seed) in done:
+                if (regime, seed) in done or time.monotonic() > deadline:
                     continue
                 lines.append(one(regime, seed, methods))
                 file.write(json.dumps(lines[-1]) + "\n")
                 file.flush()
     print(summary(lines))
+    print(f"CPU seconds per table: {np.mean([line['seconds'] for line in lines]):.1f}")
 
 
 if __name__ == "__main__":
