@@ -18,7 +18,6 @@ from sklearn.utils.validation import (
     check_consistent_length,
     check_is_fitted,
     has_fit_parameter,
-    validate_data,
 )
 
 from mtlrun.data.frames import column_names, plain_values
@@ -27,6 +26,7 @@ from mtlrun.data.weights import weighted_moments
 from mtlrun.estimators.inputs import (
     KeepsGroups,
     TaskLayout,
+    check_columns,
     check_groups,
     check_task_id,
     check_weights,
@@ -143,7 +143,7 @@ class _Tasks(TaskLayout, BaseEstimator):
         X may be anything with rows; other than tables are left to the estimator inside.
         """
         if getattr(X, "ndim", 2) == 2:
-            validate_data(self, X, reset=reset, skip_check_array=True)
+            check_columns(self, X, reset=reset)
 
     def _codes(self, X: Any, task_id: Any) -> Array | None:
         """Return the task of each row, -1 if unknown; None stands for all tasks."""

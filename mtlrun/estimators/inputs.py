@@ -18,7 +18,7 @@ from sklearn.utils import (
     check_consistent_length,
 )
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mtlrun.data.dataset import check_fitted
 from mtlrun.data.frames import ordered_columns, plain_ids, plain_values, take_column
@@ -164,6 +164,35 @@ def parameters_of(function: Callable[..., Any]) -> frozenset[str]:
     them very often.
     """
     return frozenset(inspect.signature(function).parameters)
+
+
+def check_columns(estimator: Any, X: Any, *, reset: bool) -> None:
+    """Remember number and names of the columns in `fit`, and compare them later.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Gets `n_features_in_`, and `feature_names_in_` if all names are strings.
+    X : array, sparse matrix or data frame
+    reset : bool
+        True in `fit`.
+
+    Raises
+    ------
+    ValueError
+        If number or names differ from those in `fit`.
+    """
+    has_no_names = type(X) is np.ndarray and not hasattr(estimator, "feature_names_in_")
+    if has_no_names and X.ndim == 2:
+        # The same as below, in a fiftieth of the time: scikit-learn asks narwhals
+        # whether the array is a data frame with names (as of 1.9). Models of one task
+        # are fitted by the thousand.
+        if reset:
+            estimator.n_features_in_ = X.shape[1]
+            return
+        if X.shape[1] == getattr(estimator, "n_features_in_", None):
+            return
+    validate_data(estimator, X, reset=reset, skip_check_array=True)
 
 
 def refuse_list_of_arrays(X: Any) -> None:

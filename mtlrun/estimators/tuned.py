@@ -14,10 +14,15 @@ from scipy.spatial.distance import cdist
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.model_selection import StratifiedKFold
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from mtlrun.data.groups import group_folds, strata_of
-from mtlrun.estimators.inputs import KeepsGroups, check_groups, weighted_rows
+from mtlrun.estimators.inputs import (
+    KeepsGroups,
+    check_columns,
+    check_groups,
+    weighted_rows,
+)
 from mtlrun.estimators.params import NamedParameters
 from mtlrun.utils.rows import take
 
@@ -52,7 +57,7 @@ class TunedRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimator):
         """Choose the strengths and fit; rows of one of the `groups` are left out
         together.
         """
-        validate_data(self, X, reset=True, skip_check_array=True)
+        check_columns(self, X, reset=True)
         X, y, sample_weight, groups = _counted(X, y, sample_weight, groups)
         X = _dense(X)
         y = np.asarray(y, dtype=np.float64)
@@ -112,7 +117,7 @@ class TunedRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> Array:
         """Predict targets."""
         check_is_fitted(self, "coef_")
-        validate_data(self, X, reset=False, skip_check_array=True)
+        check_columns(self, X, reset=False)
         return np.asarray(X @ self.coef_.T + self.intercept_)
 
     def __sklearn_tags__(self) -> Any:
@@ -167,7 +172,7 @@ class TunedKernelRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimat
         """Choose strength and width, and fit; rows of one of the `groups` are left
         out together.
         """
-        validate_data(self, X, reset=True, skip_check_array=True)
+        check_columns(self, X, reset=True)
         X, y, sample_weight, groups = _counted(X, y, sample_weight, groups)
         X = _dense(X)
         y = np.asarray(y, dtype=np.float64)
@@ -212,7 +217,7 @@ class TunedKernelRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimat
     def predict(self, X: Any) -> Array:
         """Predict targets."""
         check_is_fitted(self, "dual_coef_")
-        validate_data(self, X, reset=False, skip_check_array=True)
+        check_columns(self, X, reset=False)
         kernel = self._kernel(cdist(_dense(X), self.X_fit_, "sqeuclidean"), self.width_)
         return np.asarray(self.mean_ + kernel @ self.dual_coef_)
 
@@ -341,7 +346,7 @@ class TunedLogistic(KeepsGroups, NamedParameters, ClassifierMixin, BaseEstimator
 
         Rows of one of the `groups` are held out together.
         """
-        validate_data(self, X, reset=True, skip_check_array=True)
+        check_columns(self, X, reset=True)
         X, y, sample_weight, groups = _counted(X, y, sample_weight, groups)
         y = np.asarray(y)
         self.classes_, counts = np.unique(y, return_counts=True)
@@ -413,7 +418,7 @@ class TunedLogistic(KeepsGroups, NamedParameters, ClassifierMixin, BaseEstimator
     def decision_function(self, X: Any) -> Array:
         """Return log-odds of the second class."""
         check_is_fitted(self, "coef_")
-        validate_data(self, X, reset=False, skip_check_array=True)
+        check_columns(self, X, reset=False)
         return np.asarray(X @ self.coef_[0] + self.intercept_[0])
 
     def predict(self, X: Any) -> Array:

@@ -66,3 +66,20 @@ def test_a_method_does_not_match_columns_by_position(name):
     model = build({"estimator": name, "params": params}).fit(X, y, task_id=TASKS)
     with pytest.raises(ValueError, match="feature names"):
         model.predict(X[["b", "a"]], task_id=TASKS)
+
+
+@pytest.mark.parametrize("name", TUNED)
+def test_a_tuned_model_checks_arrays_as_scikit_learn_does(name):
+    X, y = table()
+    array = X.to_numpy()
+    model = TUNED[name].fit(X, y)
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        model.predict(array)
+    # A fit to an array forgets the names of the frame before.
+    model.fit(array, y)
+    assert not hasattr(model, "feature_names_in_")
+    assert model.n_features_in_ == 2
+    with pytest.raises(ValueError, match="expecting 2 features"):
+        model.predict(array[:, :1])
+    with pytest.warns(UserWarning, match="was fitted without feature names"):
+        model.predict(X)
