@@ -614,7 +614,8 @@ class _Session:
             if any(entry.score is not None for entry in entries):
                 finished(self._unfinished_board(entries, schedule, facts))
 
-        schedule.finished = report
+        if finished is not _ignore:
+            schedule.finished = report
         entries = schedule.run()
         board = self._board(entries, evaluation, facts, schedule.left_out)
         compare_json = self._compare_json(schedule)
