@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import chi2
 from scipy.stats import f as f_distribution
 from sklearn.exceptions import ConvergenceWarning
@@ -16,6 +16,7 @@ from mtlrun.estimators import HierarchicalMTL
 from mtlrun.estimators.baselines import ScaledTargets
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.hierarchical import mixtures
 from mtlrun.solvers.hierarchical.inference import half_chi2
 
 
@@ -431,6 +432,32 @@ def test_clusters_are_detected_and_named():
 
 
 @pytest.mark.every(6)
+def test_starts_with_the_same_clusters_are_run_once(monkeypatch):
+    rng = np.random.default_rng(2)
+    weights = np.repeat([[3.0, 0.0], [-3.0, 1.0]], 6, axis=0)
+    ids = np.repeat(np.arange(12), 15)
+    X = rng.normal(size=(180, 2))
+    y = (X * weights[ids]).sum(axis=1) + rng.normal(size=180)
+    starts = []
+    solve = mixtures._EM.solve
+
+    def counted(run, steps):
+        if steps == mixtures.SHORT:
+            starts.append(run.K)
+        solve(run, steps)
+
+    monkeypatch.setattr(mixtures._EM, "solve", counted)
+    few = HierarchicalMTL(prior="clusters").fit(X, y, task_id=ids)
+    # K-means always finds the two clusters, which it numbers at random.
+    assert starts.count(2) == 1
+    starts.clear()
+    monkeypatch.setattr(mixtures, "_is_same_partition", lambda *_: False)
+    every = HierarchicalMTL(prior="clusters").fit(X, y, task_id=ids)
+    assert starts.count(2) == mixtures.STARTS
+    assert_array_equal(few.labels_, every.labels_)
+    assert_array_equal(few.coef_, every.coef_)
+
+
 @pytest.mark.parametrize("prior", ["normal", "student", "clusters"])
 @pytest.mark.parametrize(
     "covariance", ["auto", "intercept", "scalar", "diagonal", "factor", "full"]

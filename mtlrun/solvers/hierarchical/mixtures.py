@@ -623,8 +623,13 @@ def _clustered(
     n_starts = 1
     if K > 1:
         n_starts = STARTS
-    runs = [_EM(result, start, K, seed) for seed in range(n_starts)]
-    if len(runs) > 1:
+    runs: list[_EM] = []
+    for seed in range(n_starts):
+        run = _EM(result, start, K, seed)
+        # The same clusters in another order would end at the same criterion.
+        if not any(_is_same_partition(run.labels, other.labels) for other in runs):
+            runs.append(run)
+    if n_starts > 1:
         for run in runs:
             run.solve(SHORT)
     best = runs[0]
@@ -664,10 +669,10 @@ class _EM:
             share = 0.5
         self.theta = share * np.maximum(theta, 1e-6 * self.unit)
         self.s2 = v.s2
-        labels = np.zeros(self.data.T, dtype=int)
+        self.labels = np.zeros(self.data.T, dtype=int)
         if K > 1:
-            labels = _starting_labels(start, self.unit, K, seed)
-        self.responsibility = 0.9 * np.eye(K)[labels] + 0.1 / K
+            self.labels = _starting_labels(start, self.unit, K, seed)
+        self.responsibility = 0.9 * np.eye(K)[self.labels] + 0.1 / K
         self.criterion = np.inf
         self.fall = np.inf
         self.path: list[float] = []
@@ -780,6 +785,12 @@ def _starting_labels(start: Posterior, unit: Array, K: int, seed: int) -> Array:
     kmeans = KMeans(K, n_init=1, random_state=seed)
     labels[order] = kmeans.fit_predict(points)
     return labels
+
+
+def _is_same_partition(labels: Array, others: Array) -> bool:
+    """Whether two labellings have the same clusters, in whatever order."""
+    pairs = set(zip(labels.tolist(), others.tolist(), strict=True))
+    return len(pairs) == len(set(labels.tolist())) == len(set(others.tolist()))
 
 
 # ---------------------------------------------------------------------- both
