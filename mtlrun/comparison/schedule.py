@@ -139,12 +139,14 @@ class CompareSchedule:
             Results of all methods.
         """
         self.started = time.monotonic()
+        # Set before `working`: a serial pool without a deadline keeps no workers.
+        self.runner.pool = replace(
+            self.runner.pool,
+            deadline=self.deadline,
+            stop_at_deadline=self.deadline is not None,
+        )
         with self.runner.working():
-            pool = replace(
-                self.runner.pool,
-                deadline=self.deadline,
-                stop_at_deadline=self.deadline is not None,
-            )
+            pool = self.runner.pool
             for number, wave in enumerate(self._waves()):
                 self._race(wave, pool)
                 self._compute_wave(wave, pool, is_first=number == 0)

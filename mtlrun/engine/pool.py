@@ -114,7 +114,7 @@ class Pool:
 
     @contextlib.contextmanager
     def keep_workers(self, max_workers: int | None = None) -> Iterator[Pool]:
-        """Yield this pool with processes that several runs share.
+        """Yield this pool with processes that several runs share, if it needs any.
 
         Starting a process takes seconds.
 
@@ -123,19 +123,22 @@ class Pool:
         max_workers : int, optional
             Largest number of processes that can be of use.
         """
+        if self.is_serial and self.remaining_seconds() is None:
+            # All items run in this process.
+            yield self
+            return
         workers = self._new_workers(max_workers)
-        if self._needs_processes():
+        has_processes = self.backend in (None, "processes")
+        # A deadline alone does not start the process of a serial pool: its first items
+        # may run without the deadline, in this process.
+        is_needed_now = not self.is_serial or self.seconds is not None
+        if has_processes and is_needed_now and not self.is_past_deadline:
             for worker in workers:
                 worker.start()
         try:
             yield replace(self, workers=workers)
         finally:
             close_workers(workers)
-
-    def _needs_processes(self) -> bool:
-        if self.is_past_deadline or self.backend not in (None, "processes"):
-            return False
-        return not (self.is_serial and self.remaining_seconds() is None)
 
     def _new_workers(self, max_workers: int | None = None) -> tuple[Worker, ...]:
         """Return workers whose processes start when they are needed.
