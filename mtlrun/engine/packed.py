@@ -71,11 +71,14 @@ class Packed:
     paired : list of dict
         Results of paired tests on test scores, which the claims of the run need. Each
         has the keys of both records, the options of the test and its result.
+    damage : str or None
+        Error message if the file cannot be read; the other fields are then empty.
     """
 
     records: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     plan: dict[str, Any] = field(default_factory=dict)
     paired: list[dict[str, Any]] = field(default_factory=list)
+    damage: str | None = None
 
 
 # ---------------------------------------------------------------- file

@@ -378,28 +378,18 @@ class Records:
                 choices[selection["key"]] = selection
         return choices
 
-    @property
-    def packed(self) -> Packed:
-        """Packed records of the run; empty if their file is missing or damaged."""
-        return self._unpacked[0]
-
-    @property
-    def damage(self) -> str | None:
-        """Error message if the file of packed records is damaged, otherwise None.
-
-        Its records are needed only if the folder ``cells`` does not have them.
-        """
-        return self._unpacked[1]
-
     @cached_property
-    def _unpacked(self) -> tuple[Packed, str | None]:
-        """Content of the file of packed records, and the error if it is damaged."""
+    def packed(self) -> Packed:
+        """Packed records of the run; empty if their file is missing or damaged.
+
+        They are needed only if the folder ``cells`` does not have them.
+        """
         if self.folder is None:
-            return Packed(), None
+            return Packed()
         try:
-            return unpack(self.folder / PACKED), None
+            return unpack(self.folder / PACKED)
         except ValueError as error:
-            return Packed(), str(error)
+            return Packed(damage=str(error))
 
     def scores(self, record: Record) -> Any | None:
         """Return the test scores of a record; None if it does not store them.
@@ -448,8 +438,8 @@ class Records:
         return self.cells_folder / f"{key}.npz"
 
     def _read_packed(self, key: str) -> Record | None:
-        if self.damage is not None:
-            raise ValueError(self.damage)
+        if self.packed.damage is not None:
+            raise ValueError(self.packed.damage)
         content = self.packed.records.get(key)
         if content is None:
             return None

@@ -221,7 +221,7 @@ def read_plan(folder: Path, records: Records) -> dict[str, Any] | None:
     complete = with_plan(raw, records.packed)
     if is_without_plan(complete):
         file = folder / PACKED
-        reason = records.damage or "missing, but it has the plan of the run"
+        reason = records.packed.damage or "missing, but it has the plan of the run"
         raise DataError(f"{file}: {reason}", AGAIN)
     _check(path, complete)
     return complete

@@ -102,7 +102,7 @@ def test_a_damaged_pack_is_named(tmp_path, damage):
     content = damage(pack([record().content()]))
     (tmp_path / PACKED).write_bytes(content)
     stored = Records(tmp_path, tmp_path)
-    assert PACKED in stored.damage
+    assert PACKED in stored.packed.damage
     assert stored.load("a") is None
 
 

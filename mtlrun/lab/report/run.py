@@ -365,7 +365,7 @@ def _read_records(run: Run, stored: Records) -> None:
             run.records[job.key] = checked(record)
         except ValueError:
             # A damaged pack concerns all its records, so it is noted once, below.
-            if stored.damage is None or stored.path(job.key).is_file():
+            if stored.packed.damage is None or stored.path(job.key).is_file():
                 run.unreadable.append(job.name)
             continue
         try:
@@ -373,9 +373,10 @@ def _read_records(run: Run, stored: Records) -> None:
         except ValueError:
             run.unsound.append(job.name)
     # A damaged pack does no harm if all records are in the folder of jobs, too.
-    if stored.damage is not None and jobs_with_outcome(run, MISSING):
+    damage = stored.packed.damage
+    if damage is not None and jobs_with_outcome(run, MISSING):
         if not run.records:
-            raise DataError(f"{run.folder / PACKED}: {stored.damage}", AGAIN)
+            raise DataError(f"{run.folder / PACKED}: {damage}", AGAIN)
         run.unreadable.append(PACKED)
     for key in sorted(run.records):
         record = run.records[key]
