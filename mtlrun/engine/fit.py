@@ -257,14 +257,12 @@ def _prepare(job: Job, data: Dataset) -> tuple[TrainTestData, Any]:
     if key not in _prepared:
         part, step = train_test_data(job, data)
         _prepared[key] = _PreparedRows(data, part, step, _estimate_bytes(part))
-        while len(_prepared) > 1 and _prepared_bytes() > MAX_PREPARED_BYTES:
-            _prepared.popitem(last=False)
+        total_bytes = sum(rows.n_bytes for rows in _prepared.values())
+        while len(_prepared) > 1 and total_bytes > MAX_PREPARED_BYTES:
+            _, dropped = _prepared.popitem(last=False)
+            total_bytes -= dropped.n_bytes
     _prepared.move_to_end(key)
     return _prepared[key].part, _prepared[key].step
-
-
-def _prepared_bytes() -> int:
-    return sum(rows.n_bytes for rows in _prepared.values())
 
 
 def _estimate_bytes(part: TrainTestData) -> int:

@@ -661,16 +661,12 @@ def _without_keys(record: Mapping[str, Any]) -> dict[str, Any]:
         del selection["names"]
     short["selection"] = selection
     seconds = dict(record["seconds"])
-    if _is_single_fit(seconds):
+    if "fit" in seconds and seconds.get("fit_all") == [seconds["fit"]]:
         del seconds["fit_all"]
     short["seconds"] = seconds
     if _with_keys(short) != record:
         return dict(record)
     return short
-
-
-def _is_single_fit(seconds: Mapping[str, Any]) -> bool:
-    return "fit" in seconds and seconds.get("fit_all") == [seconds["fit"]]
 
 
 def _with_keys(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -314,7 +314,12 @@ class Runner:
         summary = RunSummary(plan.folder)
         jobs, _ = missing_jobs(plan, self.store, force=self.force)
         if jobs:
-            summary.interrupted = self._compute_plan()
+            entry = self._provenance()
+            try:
+                with self.working():
+                    self._compute_missing(entry)
+            except KeyboardInterrupt:
+                summary.interrupted = True
         else:
             tidy_folders(self.store.cells_folder, plan.folder)
             plan.write()
@@ -360,16 +365,6 @@ class Runner:
         finally:
             self.pool = pool
             self.progress.stop()
-
-    def _compute_plan(self) -> bool:
-        """Compute the missing jobs; return whether Ctrl-C has ended the work."""
-        entry = self._provenance()
-        try:
-            with self.working():
-                self._compute_missing(entry)
-        except KeyboardInterrupt:
-            return True
-        return False
 
     def _compute_missing(self, entry: dict[str, Any]) -> None:
         """Compute the missing jobs, and complete their entry of the provenance."""

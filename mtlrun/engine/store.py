@@ -14,6 +14,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -217,14 +218,11 @@ class Store(Records):
             If the file cannot be written.
         """
         path = self.run_folder / PROVENANCE
+        # By start time and process id.
         runs = {}
         for run in [*_read_runs(path), *entries]:
             runs[str(run.get("started")), run.get("pid")] = run
-
-        def start_time(invocation: tuple[str, Any]) -> str:
-            return invocation[0]
-
-        in_order = [runs[invocation] for invocation in sorted(runs, key=start_time)]
+        in_order = [runs[invocation] for invocation in sorted(runs, key=itemgetter(0))]
         content = jsonable({"schema": 1, "runs": in_order})
         write_atomic(path, json.dumps(content, indent=1, sort_keys=True) + "\n")
 
