@@ -300,20 +300,9 @@ def read_raw(path: Path) -> dict[str, Any] | None:
     return value
 
 
-#: Reads a JSON object; None if there is no file.
-Reader = Callable[[Path], dict[str, Any] | None]
-
-
-def read_json(path: Path, read: Reader = read_raw) -> dict[str, Any] | None:
-    """Read a JSON object, and clean its texts of control characters.
-
-    Parameters
-    ----------
-    path : Path
-    read : callable
-        Reads and checks the file, and raises what is wrong with it.
-    """
-    value = read(path)
+def read_json(path: Path) -> dict[str, Any] | None:
+    """Read a JSON object as `read_raw`, and clean its texts of control characters."""
+    value = read_raw(path)
     return None if value is None else dict(cleaned(value))
 
 
@@ -339,10 +328,10 @@ def read_object(path: Path) -> dict[str, Any] | None:
     return value
 
 
-def read_sound(path: Path, read: Reader = read_raw) -> dict[str, Any]:
+def read_sound(path: Path) -> dict[str, Any]:
     """Read a JSON object as `read_json`; {} if there is none or it is damaged."""
     try:
-        return read_json(path, read) or {}
+        return read_json(path) or {}
     except DataError:
         return {}
 

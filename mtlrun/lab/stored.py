@@ -35,6 +35,7 @@ from mtlrun.lab.report.checks import (
     Tolerance,
 )
 from mtlrun.utils.io import as_list
+from mtlrun.utils.text import cleaned
 
 Facts = dict[str, Any]
 
@@ -156,7 +157,10 @@ MODELS: dict[str, type[Stored]] = {
 
 def read_json(path: Path) -> dict[str, Any] | None:
     """Read a JSON object as `read_raw`, and clean its texts of control characters."""
-    return stored.read_json(path, read_raw)
+    value = read_raw(path)
+    if value is None:
+        return None
+    return dict(cleaned(value))
 
 
 def read_raw(path: Path) -> dict[str, Any] | None:
@@ -237,7 +241,10 @@ def read_sound_plan(folder: Path, records: Records) -> dict[str, Any]:
 
 def read_sound(path: Path) -> dict[str, Any]:
     """Read a JSON object as `read_json`; {} if there is none or it is damaged."""
-    return stored.read_sound(path, read_raw)
+    try:
+        return read_json(path) or {}
+    except DataError:
+        return {}
 
 
 def made_and_verified(
