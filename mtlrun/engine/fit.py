@@ -336,10 +336,9 @@ def learned_features(step: Any, X: Any, weights: np.ndarray | None = None) -> An
 
 def make_step(features: Features, data: Dataset) -> Any:
     """Return the unfitted transformer of a feature step for a data set."""
-    from mtlrun.features import WeightedDegree
-    from mtlrun.features.table import table_step
-
     if features.is_table:
+        from mtlrun.features.table import table_step
+
         return table_step(data)
     # The output is an array, whatever sklearn.set_config(transform_output=...) says.
     if features.kind == "standardize":
@@ -347,6 +346,9 @@ def make_step(features: Features, data: Dataset) -> Any:
         return scaler.set_output(transform="default")
     if features.kind in _SCALERS:
         return _SCALERS[features.kind]().set_output(transform="default")
+    # Imported here because tables, which most comparisons are about, need no strings.
+    from mtlrun.features import WeightedDegree
+
     if features.kind == "one-hot":
         return WeightedDegree(degree=1).set_output(transform="default")
     options = features.to_dict()
