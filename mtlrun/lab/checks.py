@@ -568,7 +568,12 @@ def _dataset_names(data: dict[str, Any]) -> list[Any]:
 def _name_rules(data: dict[str, Any], cards: dict[str, Path]) -> Iterator[_NameRule]:
     """Yield what must be a name of something in an experiment."""
     labels = _values(data, "methods", ANY, "label")
-    metrics = _all_metrics(data)
+    # Metrics of the experiment and of its data sets; the schema refuses other values.
+    metrics = [
+        *_values(data, "metrics", ANY),
+        *_values(data, "datasets", ANY, "metrics", ANY),
+    ]
+    metrics = list(dict.fromkeys(name for name in metrics if isinstance(name, str)))
     quantities = [*metrics, *QUANTITIES]
     dataset_names = [*_dataset_names(data), *cards]
     yield from _metric_rules(data)
@@ -684,15 +689,6 @@ def _has(method: dict[str, Any], parameter: str) -> bool:
         return has_parameter(estimator, params, parameter)
     except UserError:
         return False
-
-
-def _all_metrics(data: dict[str, Any]) -> list[str]:
-    """Return the metrics of the experiment and of its data sets."""
-    names = [
-        *_values(data, "metrics", ANY),
-        *_values(data, "datasets", ANY, "metrics", ANY),
-    ]
-    return list(dict.fromkeys(name for name in names if isinstance(name, str)))
 
 
 def _check_claims(data: dict[str, Any]) -> Iterator[Finding]:

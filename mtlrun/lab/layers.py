@@ -193,8 +193,9 @@ class Layers:
         Mappings are merged, lists are replaced, and methods are merged by label.
         """
         self._apply("profile", ("profiles", name))
-        self._warn_of_replaced(name)
-        self._mark_claims(name)
+        if self.bases:
+            self._warn_of_replaced(name)
+            self._mark_claims(name)
 
     def apply_interpretation(self, name: str) -> None:
         """Merge the changes of an interpretation into the data, like a profile."""
@@ -291,7 +292,7 @@ class Layers:
         A file with a section `paper` of its own is an item of the paper, so its claims
         are claims of the paper.
         """
-        if not self.bases or "paper" in self.document.data:
+        if "paper" in self.document.data:
             return
         base = Layers(self.bases[-1], self.bases[:-1])
         base.apply_profile(profile)

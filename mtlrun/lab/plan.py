@@ -133,7 +133,7 @@ class Plan(JobPlan):
             "config": experiment.config,
             "overrides": list(experiment.overrides),
             "paper_datasets": list(experiment.paper_datasets),
-            "methods": _labels(spec),
+            "methods": [method.label for method in spec.methods],
             "datasets": self.datasets[experiment.interpretation],
             "cells": [row.plain for row in self.rows],
             "command": command,
@@ -165,12 +165,8 @@ class Plan(JobPlan):
                     if main.config.get(key) != value
                 }
                 entry["datasets"] = self.datasets[name]
-                entry["methods"] = _labels(other.spec)
+                entry["methods"] = [method.label for method in other.spec.methods]
         return entry
-
-
-def _labels(spec: Spec) -> list[str]:
-    return [method.label for method in spec.methods]
 
 
 def _declared_quantities(spec: Spec) -> dict[str, Any]:

@@ -51,11 +51,11 @@ def expand_references(document: Document, folder: Path, folder_name: str) -> Non
     """
     if not isinstance(document.data, dict):
         return
-    tables = _Tables(folder, folder_name, _axis_name(document.data))
     for path, section in _layers(document.data).items():
         if not isinstance(section, dict):
             continue
         if any(_is_file(entry) for entry in as_list(section.get("reference"))):
+            tables = _Tables(folder, folder_name, _axis_name(document.data))
             _expand_section(document, section, (*path, "reference"), tables)
 
 

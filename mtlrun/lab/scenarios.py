@@ -82,47 +82,39 @@ def scenarios(spec: Spec) -> list[Scenario]:
 
 
 def _datasets(spec: Spec) -> list[Scenario]:
-    """Return a scenario for each data set; without data sets, for published numbers."""
+    """Return a scenario for each data set; without data sets, for published numbers.
+
+    Sections of a data set take precedence over the experiment's.
+    """
     scenarios_of_datasets = []
-    for index, dataset in enumerate(spec.datasets):
-        scenarios_of_datasets.append(_of_dataset(spec, index, dataset))
-    if scenarios_of_datasets:
-        return scenarios_of_datasets
-    published = Scenario(
-        index=0,
-        name=PUBLISHED,
-        dataset=None,
-        split=spec.split,
-        trials=_n_trials(spec, spec.split),
-        metrics=spec.metrics,
-        features=spec.features,
-        methods=tuple(spec.methods),
-        axis={},
-    )
-    return [published]
-
-
-def _of_dataset(spec: Spec, index: int, dataset: DatasetSpec) -> Scenario:
-    """Return the scenario of a data set, with its sections or the experiment's."""
-    split = dataset.split or spec.split
-    methods = [method for method in spec.methods if method.applies_to(dataset)]
-    return Scenario(
-        index=index,
-        name=dataset.name,
-        dataset=dataset,
-        split=split,
-        trials=_n_trials(spec, split),
-        metrics=dataset.metrics or spec.metrics,
-        features=dataset.features or spec.features,
-        methods=tuple(methods),
-        axis={},
-    )
-
-
-def _n_trials(spec: Spec, split: SplitSpec | None) -> int:
-    if split is None:
-        return spec.repeats
-    return split.n_trials
+    for index, dataset in enumerate(spec.datasets or [None]):
+        name = PUBLISHED
+        split = spec.split
+        metrics = spec.metrics
+        features = spec.features
+        methods = spec.methods
+        if dataset is not None:
+            name = dataset.name
+            split = dataset.split or split
+            metrics = dataset.metrics or metrics
+            features = dataset.features or features
+            methods = [method for method in methods if method.applies_to(dataset)]
+        trials = spec.repeats
+        if split is not None:
+            trials = split.n_trials
+        scenario = Scenario(
+            index=index,
+            name=name,
+            dataset=dataset,
+            split=split,
+            trials=trials,
+            metrics=metrics,
+            features=features,
+            methods=tuple(methods),
+            axis={},
+        )
+        scenarios_of_datasets.append(scenario)
+    return scenarios_of_datasets
 
 
 def _at_value(scenario: Scenario, sweep: Sweep, value: object) -> Scenario:

@@ -230,7 +230,8 @@ def search_section(run: Run) -> Section:
         edges = _edges_text(records)
         if edges is not None:
             n_at_edge += 1
-        searches = _searches_of(run, records)
+        keys = [str(record.selection["key"]) for record in records]
+        searches = [run.selections[key] for key in keys if key in run.selections]
         sizes = [n_candidates(search.selection) for search in searches]
         total_fits = sum(n_fits(search.selection) for search in searches)
         table.rows.append(
@@ -286,12 +287,6 @@ def _searched_records(run: Run) -> dict[tuple[str, str], list[Record]]:
         if record is not None and record.selection.get("key"):
             records.setdefault((job.dataset, job.method), []).append(record)
     return records
-
-
-def _searches_of(run: Run, records: Sequence[Record]) -> list[Record]:
-    """Return the searches that selected the parameters of some records."""
-    keys = [str(record.selection["key"]) for record in records]
-    return [run.selections[key] for key in keys if key in run.selections]
 
 
 def _selected_text(records: Sequence[Record]) -> str:
