@@ -287,14 +287,6 @@ class DatasetSpec(BaseModel):
         """Options of the reader, as keyword arguments of `load_dataset`."""
         return dict(self.model_extra or {})
 
-    @property
-    def sections(self) -> dict[str, Any]:
-        """Sections that replace sections of the experiment, as plain data."""
-        sections = self.model_dump(include={"split", "metrics"}, exclude_none=True)
-        if self.features is not None:
-            sections["features"] = self.features.plain
-        return sections
-
 
 class Selection(StrictModel):
     """How parameters are selected.
@@ -600,14 +592,6 @@ class Spec(StrictModel):
         """Method of a training file."""
         return self.methods[0]
 
-    @property
-    def all_metrics(self) -> list[str]:
-        """Metrics of the experiment and of its data sets: the columns of the table."""
-        names = list(self.metrics)
-        for dataset in self.datasets:
-            names += dataset.metrics or ()
-        return list(dict.fromkeys(names))
-
 
 # ------------------------------------------- training files whose data come in chunks
 
@@ -740,7 +724,11 @@ def plain(spec: Spec) -> dict[str, Any]:
     config["datasets"] = [_plain_dataset(dataset) for dataset in spec.datasets]
     if spec.selection is not None:
         config["selection"] = _plain_selection(spec, spec.selection)
-    config["metrics"] = spec.all_metrics
+    # Metrics of the experiment and of its data sets: the columns of the table.
+    metrics = list(spec.metrics)
+    for dataset in spec.datasets:
+        metrics += dataset.metrics or ()
+    config["metrics"] = list(dict.fromkeys(metrics))
     sections = {
         "timing": spec.timing,
         "limits": spec.limits,
@@ -772,10 +760,14 @@ def _plain_training(spec: Spec, config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain_dataset(dataset: DatasetSpec) -> dict[str, Any]:
-    entry = {"id": dataset.id}
+    entry: dict[str, Any] = {"id": dataset.id}
     if dataset.label:
         entry["label"] = dataset.label
-    return {**entry, **dataset.sections, **dataset.options}
+    # Sections that replace sections of the experiment.
+    entry |= dataset.model_dump(include={"split", "metrics"}, exclude_none=True)
+    if dataset.features is not None:
+        entry["features"] = dataset.features.plain
+    return {**entry, **dataset.options}
 
 
 def _plain_split(spec: Spec, split: SplitSpec) -> dict[str, Any]:

@@ -100,18 +100,13 @@ class ReportTable:
         """Headers of the columns."""
         return [column.name for column in self.columns]
 
-    @property
-    def kinds(self) -> list[str]:
-        """Kinds of the columns."""
-        return [column.kind for column in self.columns]
-
     def _format_cells(self, format_cell: Callable[[Any, str], str]) -> list[list[str]]:
         """Format each value, given the kind of its column."""
         table = []
         for row in self.rows:
             texts = []
-            for value, kind in zip(row, self.kinds, strict=True):
-                texts.append(format_cell(value, kind))
+            for value, column in zip(row, self.columns, strict=True):
+                texts.append(format_cell(value, column.kind))
             table.append(texts)
         return table
 
@@ -552,8 +547,8 @@ def tex_grid(
     cells = pd.DataFrame(grid._format_cells(_tex_cell), columns=names)
     if align is None:
         align = ""
-        for kind in grid.kinds:
-            align += "l" if kind == "text" else "r"
+        for column in grid.columns:
+            align += "l" if column.kind == "text" else "r"
     latex = cells.to_latex(
         index=False, escape=False, column_format=align, caption=caption
     )
