@@ -53,7 +53,7 @@ from mtlrun.comparison.options import (
     CompareOptions,
     TargetColumns,
 )
-from mtlrun.comparison.predictions import HeldOutPredictions, held_out_predictions
+from mtlrun.comparison.predictions import held_out_predictions
 from mtlrun.comparison.protocol import (
     Protocol,
     check_parts,
@@ -342,7 +342,9 @@ def run_comparison(
         return compare_chunks(chunks, columns, roles, options, say=say)
     _refuse_cluster(options)
     source = _read_source(data, columns, roles, test)
-    dataset = _make_dataset(source)
+    dataset = make_dataset(source.table, source.roles, source.test_table)
+    # The data set is named after the file of the table.
+    dataset = replace(dataset, id=_id(source.table), title=_title(source.table))
     if options.calibrate and dataset.task_type == "regression":
         raise ConfigError(
             "--calibrate needs targets that are labels", "Leave it out for regression."
@@ -430,12 +432,6 @@ def _read_table(data: Any, train_table: Table | None) -> Table:
     if train_table is not None:
         name = "data frame of the test rows"
     return table_of_frame(data, name, train_table)
-
-
-def _make_dataset(source: TableSource) -> Dataset:
-    """Return the data set of a table, named after its file."""
-    dataset = make_dataset(source.table, source.roles, source.test_table)
-    return replace(dataset, id=_id(source.table), title=_title(source.table))
 
 
 def _id(table: Table) -> str:
@@ -623,7 +619,8 @@ class _Session:
         curve = None
         if self.options.curve:
             curve = self._curve(board, deadline)
-        held_out = self._held_out(board, schedule)
+        strategies, _ = strategies_of(board.entries, evaluation)
+        held_out = held_out_predictions(evaluation, strategies, schedule.read_scores)
         candidates_by_label = {candidate.label: candidate for candidate in candidates}
         models = self._final_models(board, candidates_by_label, budget_end)
         self._add_intervals(board, schedule, models)
@@ -781,13 +778,6 @@ class _Session:
 
         return curve_of(verdicts, self.dataset, training_rows)
 
-    def _held_out(
-        self, board: Leaderboard, schedule: CompareSchedule
-    ) -> HeldOutPredictions | None:
-        """Read the predictions of the methods that were selected from their records."""
-        strategies, _ = strategies_of(board.entries, board.evaluation)
-        return held_out_predictions(board.evaluation, strategies, schedule.read_scores)
-
     # ------------------------------------------------------------ final models
 
     def _final_models(
@@ -876,7 +866,8 @@ class _Session:
         n_jobs = self.options.jobs
         if max(entry.seconds, default=math.inf) < SINGLE_PROCESS_SECONDS:
             n_jobs = 1
-        plan = jobs.plan_of(training.job, candidate.label, self.folder, self.data_dir)
+        row = jobs.row(training.job, candidate.label, trial=0)
+        plan = jobs.plan_of([row], self.folder, self.data_dir)
         return fit_training(training, self.dataset, Runner(plan, Pool(n_jobs)))
 
     def _add_intervals(

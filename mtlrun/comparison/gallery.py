@@ -43,6 +43,7 @@ from mtlrun.comparison.verdict import (
 )
 from mtlrun.engine.stored import read_json
 from mtlrun.errors import DataError, UnknownNameError, UserError, counted, listed
+from mtlrun.utils.io import jsonable
 
 Array = np.ndarray
 
@@ -523,9 +524,6 @@ class ComparisonPictures:
         methods = None
         if self.held_out is not None:
             methods = self.held_out.methods
-        matrix = []
-        for row in self.matrix:
-            matrix.append([_finite(value) for value in row])
         content = {
             "schema": 1,
             "title": self.title,
@@ -541,7 +539,8 @@ class ComparisonPictures:
             "reference": self.reference,
             "method_gains": _as_json(self.method_gains),
             "trivial_methods": self.trivial_methods,
-            "matrix": matrix,
+            # JSON lacks NaN: undefined gains become null.
+            "matrix": jsonable(self.matrix),
             "has_labels": self.has_labels,
             "has_shared_rows": self.has_shared_rows,
             "without_probabilities": self.without_probabilities,
@@ -880,13 +879,6 @@ def _intervals(items: Iterable[Mapping[str, Any]]) -> list[Interval]:
 
 def _texts(items: Iterable[Any]) -> list[str]:
     return [str(item) for item in items]
-
-
-def _finite(value: float) -> float | None:
-    """Return a number for JSON, which lacks NaN and infinity."""
-    if math.isfinite(value):
-        return value
-    return None
 
 
 def _number(value: float | None) -> float:

@@ -85,12 +85,23 @@ class ComparisonJobs:
         allow(name, n_jobs, PLANNED, "cells and folds", "Lower splits or folds.")
         rows = []
         for candidate in candidates:
-            rows += [self._row(candidate, trial) for trial in range(n_splits)]
-        return self._plan_of(rows, folder, data_dir)
+            for trial in range(n_splits):
+                rows.append(
+                    self.row(self.job(candidate, trial), candidate.label, trial)
+                )
+        return self.plan_of(rows, folder, data_dir)
 
-    def plan_of(self, job: Job, label: str, folder: Path, data_dir: Path) -> JobPlan:
-        """Return the plan of a single job, which is computed on the first split."""
-        return self._plan_of([self._row_of(job, label, 0)], folder, data_dir)
+    def plan_of(
+        self, rows: Sequence[PlannedJob], folder: Path, data_dir: Path
+    ) -> JobPlan:
+        """Return the plan of the jobs in some rows, stored below a folder."""
+        return JobPlan(
+            id=self._id,
+            rows=tuple(rows),
+            folder=folder,
+            output=folder,
+            data_dir=data_dir,
+        )
 
     def training(
         self, candidate: Candidate, params: Mapping[str, Any] | None = None
@@ -120,10 +131,7 @@ class ComparisonJobs:
     def _id(self) -> str:
         return f"compare/{self.dataset.id}"
 
-    def _row(self, candidate: Candidate, trial: int) -> PlannedJob:
-        return self._row_of(self.job(candidate, trial), candidate.label, trial)
-
-    def _row_of(self, job: Job, label: str, trial: int) -> PlannedJob:
+    def row(self, job: Job, label: str, trial: int) -> PlannedJob:
         """Return the row of a job in the table of a plan."""
         return PlannedJob(
             reading="",
@@ -133,17 +141,6 @@ class ComparisonJobs:
             trial=trial,
             key=job.key,
             job=job,
-        )
-
-    def _plan_of(
-        self, rows: Sequence[PlannedJob], folder: Path, data_dir: Path
-    ) -> JobPlan:
-        return JobPlan(
-            id=self._id,
-            rows=tuple(rows),
-            folder=folder,
-            output=folder,
-            data_dir=data_dir,
         )
 
     def _search(self, candidate: Candidate, trial: int) -> Search | None:

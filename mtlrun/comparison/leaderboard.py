@@ -554,23 +554,16 @@ def _gain_json(gain: Gain | SmallestGain | None) -> dict[str, Any] | None:
         return None
     n_better, n_tasks = gain.better
     return {
-        "value": _finite(gain.value),
-        "low": _finite(gain.low),
-        "high": _finite(gain.high),
-        "pvalue": _finite(gain.pvalue),
-        "df": _finite(gain.df),
-        "first": _finite(gain.first),
-        "second": _finite(gain.second),
+        "value": gain.value,
+        "low": gain.low,
+        "high": gain.high,
+        "pvalue": gain.pvalue,
+        "df": gain.df,
+        "first": gain.first,
+        "second": gain.second,
         "better": n_better,
         "of": n_tasks,
     }
-
-
-def _finite(value: float) -> float | None:
-    """Return a number, None for NaN and infinity, which JSON lacks."""
-    if math.isfinite(value):
-        return value
-    return None
 
 
 def _params_text(params: dict[str, Any]) -> str:

@@ -146,11 +146,8 @@ class TaskRows:
     def _scaled(self) -> tuple[TaskRows, Array, Array]:
         """Rows with targets of mean 0 and variance 1, the means and the deviations."""
         y, center, scale = scaled_targets(self.y, self.weights)
-        return self._with_targets(y), center, scale
-
-    def _with_targets(self, y: Array) -> TaskRows:
-        """Return the rows with other targets."""
-        return TaskRows(self.X, y, self.task_id, self.weights, self.groups)
+        rows = TaskRows(self.X, y, self.task_id, self.weights, self.groups)
+        return rows, center, scale
 
     @cached_property
     def _design(self) -> Any:
