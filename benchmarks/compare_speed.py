@@ -184,12 +184,12 @@ import mtlrun
 from compare_speed import table
 options = {}
 if kind != "default":
-    from mtlrun.comparison import candidates, compare
+    from mtlrun.comparison import candidates, racing
     every = candidates.default_candidates
     def without_new(dataset, train):
         new = tuple(json.loads(new_methods))
         return [c for c in every(dataset, train) if not c.label.startswith(new)]
-    candidates.default_candidates = compare.default_candidates = without_new
+    candidates.default_candidates = racing.default_candidates = without_new
 if kind == "old methods and folds":
     options["folds"] = int(folds)
 if int(n_targets):

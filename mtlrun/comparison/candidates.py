@@ -165,8 +165,6 @@ def default_candidates(dataset: Dataset, train: float) -> list[Candidate]:
     train : float
         Part of the rows that is trained on.
     """
-    scale = _scale(dataset, train)
-    linear = _linear(dataset, scale)
     is_regression = dataset.task_type == "regression"
     simple = ["GraphMTL", "JointFeatureMTL", "TraceNormMTL"]
     if is_regression or dataset.task_id is not None:
@@ -186,16 +184,20 @@ def default_candidates(dataset: Dataset, train: float) -> list[Candidate]:
         return [_registered(label, dataset, train) for label in labels]
 
     return [
-        *linear[:N_ALWAYS],
-        *last_values(dataset),
-        *linear[N_ALWAYS:],
+        *_baselines(dataset, train),
         *registered_all(simple),
         *_multi_output(dataset),
         *registered_all(smooth),
         *registered_all(two_parts),
-        *_nonlinear(dataset, scale),
+        *_nonlinear(dataset, _scale(dataset, train)),
         *registered_all(slow),
     ]
+
+
+def _baselines(dataset: Dataset, train: float) -> list[Candidate]:
+    """Return the trivial and linear baselines; every verdict needs the first ones."""
+    linear = _linear(dataset, _scale(dataset, train))
+    return [*linear[:N_ALWAYS], *last_values(dataset), *linear[N_ALWAYS:]]
 
 
 def last_values(dataset: Dataset) -> list[Candidate]:
@@ -254,9 +256,10 @@ def named_candidates(
         For any other name, and for a class that does not exist or has no `fit`.
     """
     unassigned = dict(families or {})
-    standard = {
-        candidate.label: candidate for candidate in default_candidates(dataset, train)
-    }
+    standard = {c.label: c for c in _baselines(dataset, train)}
+    if not names or not standard.keys() >= set(names):
+        # The other methods are made only if they may be named: that imports them all.
+        standard = {c.label: c for c in default_candidates(dataset, train)}
     n_first = N_ALWAYS + len(last_values(dataset))
     selected = dict(list(standard.items())[:n_first])
     for name in names or ["default"]:

@@ -27,7 +27,6 @@ from mtlrun.comparison.candidates import (
     calibrated,
     check_levels,
     chosen_candidate,
-    default_candidates,
     has_coefficients,
     named_candidates,
     read_families,
@@ -653,6 +652,11 @@ class _Session:
             Progress(self.say),
             retries=self.options.retries,
         )
+        raced = []
+        if self.options.racing:
+            raced = raced_labels(
+                candidates, self.options.methods, self.dataset, protocol.train
+            )
         return CompareSchedule(
             candidates,
             {(row.method, row.trial): row.job for row in plan.rows},
@@ -663,16 +667,8 @@ class _Session:
             usual=usual_seconds(
                 candidates, self.dataset, self.options.folds, protocol.train
             ),
-            raced=self._raced(protocol, candidates),
+            raced=raced,
         )
-
-    def _raced(self, protocol: Protocol, candidates: list[Candidate]) -> list[str]:
-        """Return the methods that may be stopped in a training part."""
-        if not self.options.racing:
-            return []
-        default = default_candidates(self.dataset, protocol.train)
-        labels = [candidate.label for candidate in default]
-        return raced_labels(candidates, labels, self.options.methods)
 
     def _compare_json(self, schedule: CompareSchedule) -> dict[str, Any]:
         """Return what ``compare.json`` holds of the options and the jobs."""

@@ -32,8 +32,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mtlrun.comparison.candidates import Candidate, core
+from mtlrun.comparison.candidates import Candidate, core, default_candidates
 from mtlrun.comparison.verdict import VERDICT_FAMILIES
+from mtlrun.data.dataset import Dataset
 from mtlrun.metrics import get_metric
 
 #: Largest share by which the error of a method may exceed the least error.
@@ -60,30 +61,35 @@ def n_first_folds(n_folds: int) -> int:
 
 
 def raced_labels(
-    candidates: Sequence[Candidate], default: Iterable[str], names: Sequence[str]
+    candidates: Sequence[Candidate],
+    names: Sequence[str],
+    dataset: Dataset,
+    train: float,
 ) -> list[str]:
-    """Return the methods that may be stopped.
+    """Return the methods that may be stopped: default methods that were not named.
 
     Parameters
     ----------
     candidates : sequence of Candidate
         All methods of the comparison.
-    default : iterable of str
-        Labels of the default methods.
     names : sequence of str
         Methods of ``--methods``; empty for the default methods.
+    dataset, train
+        As of `default_candidates`.
     """
     named = {name.removesuffix("Classifier") for name in names}
     baselines = {candidate.label for candidate in core(candidates)}
-    defaults = set(default)
     labels = []
     for candidate in candidates:
         label = candidate.label
         is_named = label.removesuffix("Classifier") in named
-        is_default = label in defaults and label not in baselines
-        if candidate.family in VERDICT_FAMILIES and is_default and not is_named:
+        is_compared = candidate.family in VERDICT_FAMILIES
+        if is_compared and not is_named and label not in baselines:
             labels.append(label)
-    return labels
+    if not labels:
+        return []
+    defaults = {candidate.label for candidate in default_candidates(dataset, train)}
+    return [label for label in labels if label in defaults]
 
 
 def deficit(metric: str, score: float, best: float) -> float:

@@ -42,7 +42,7 @@ QUICK = {"target": "y", "task": "school", "splits": 3, "repeats": 1, "folds": 3}
 @pytest.fixture
 def short_list(monkeypatch):
     """Shorten the default list of methods."""
-    from mtlrun.comparison import candidates, compare
+    from mtlrun.comparison import candidates, racing
 
     default_candidates = candidates.default_candidates
 
@@ -54,7 +54,7 @@ def short_list(monkeypatch):
         ]
 
     monkeypatch.setattr(candidates, "default_candidates", few)
-    monkeypatch.setattr(compare, "default_candidates", few)
+    monkeypatch.setattr(racing, "default_candidates", few)
 
 
 def unrelated_tasks(n_tasks=4, n=24):
@@ -133,7 +133,7 @@ def test_a_method_without_a_score_is_not_stopped():
     assert result.survivors == {"A": [0]}
 
 
-def test_named_methods_and_baselines_do_not_race():
+def test_named_methods_and_baselines_do_not_race(monkeypatch):
     candidates = [
         Candidate("TaskMean", TRIVIAL, "x"),
         Candidate("IndependentRidge", INDEPENDENT, "x"),
@@ -144,9 +144,12 @@ def test_named_methods_and_baselines_do_not_race():
         Candidate("Other", MULTITASK, "x"),
         Candidate("Mine", MULTITASK, "x"),
     ]
-    default = [c.label for c in candidates if c.label != "Mine"]
+    default = [c for c in candidates if c.label != "Mine"]
+    monkeypatch.setattr(
+        "mtlrun.comparison.racing.default_candidates", lambda *_: default
+    )
     names = ["default", "Named", "pkg:Mine"]
-    assert raced_labels(candidates, default, names) == ["Other"]
+    assert raced_labels(candidates, names, None, 0.8) == ["Other"]
 
 
 def test_at_least_one_inner_fold_is_computed_first():
