@@ -499,25 +499,23 @@ class Runner:
 
     def _compute_once(self, jobs: list[Job], pool: Pool) -> None:
         """Compute jobs in batches. A batch starts when a worker is idle."""
-        data_dir = None if self.plan.data_dir is None else str(self.plan.data_dir)
         jobs_by_key = {job.key: job for job in jobs}
-
-        def work_items() -> Iterator[WorkItem]:
-            # Read one by one, so that a job starts when a worker is idle.
-            for batch in self._start_in_batches(jobs, pool):
-                keys = [job.key for job, _ in batch]
-                yield keys, (batch, data_dir)
-
+        batches = self._start_in_batches(jobs, pool)
         unfinished: list[Job] = []
-        with contextlib.closing(pool.run(compute_jobs, work_items())) as results:
+        with contextlib.closing(pool.run(compute_jobs, batches)) as results:
             for keys, outcome in results:
                 if outcome.status == OK:
-                    for key, job_outcome in zip(keys, outcome.value, strict=True):
-                        self._finish_outcome(jobs_by_key[key], job_outcome, pool)
+                    job_outcomes = outcome.value
                 elif len(keys) == 1:
-                    self._finish_outcome(jobs_by_key[keys[0]], outcome, pool)
+                    job_outcomes = [outcome]
                 else:
                     unfinished += [jobs_by_key[key] for key in keys]
+                    continue
+                for key, job_outcome in zip(keys, job_outcomes, strict=True):
+                    # A job that the deadline of the pool has stopped did not fail.
+                    if job_outcome.status != TIMEOUT or not pool.stop_at_deadline:
+                        job = jobs_by_key[key]
+                        self._finish(job, self._record(job, job_outcome, pool))
         if unfinished:
             # One job of each batch has killed its process. Batches of one job, which
             # follow an unknown duration, show which.
@@ -525,10 +523,13 @@ class Runner:
             self.last_seconds = math.inf
             self._compute_once(unfinished, pool)
 
-    def _start_in_batches(
-        self, jobs: list[Job], pool: Pool
-    ) -> Iterator[list[tuple[Job, dict[str, Any] | None]]]:
-        """Yield batches of jobs with their selected parameters, until the deadline."""
+    def _start_in_batches(self, jobs: list[Job], pool: Pool) -> Iterator[WorkItem]:
+        """Yield batches of jobs with their selected parameters, until the deadline.
+
+        They are read one by one, so that a job starts when a worker is idle. The tag of
+        a batch is the list of its keys.
+        """
+        data_dir = None if self.plan.data_dir is None else str(self.plan.data_dir)
 
         def start_jobs() -> Iterator[tuple[Job, dict[str, Any] | None]]:
             for job in jobs:
@@ -541,7 +542,7 @@ class Runner:
         started = start_jobs()
         batch_size = self._batch_size(len(jobs), pool)
         while batch := list(islice(started, batch_size)):
-            yield batch
+            yield [job.key for job, _ in batch], (batch, data_dir)
 
     def _batch_size(self, n_jobs: int, pool: Pool) -> int:
         """Return how many jobs a worker receives at a time.
@@ -564,11 +565,6 @@ class Runner:
         except ValueError as error:
             self.progress.message(f"recomputing {self._name(job)}: {error}")
         self.progress.begin(self._name(job))
-
-    def _finish_outcome(self, job: Job, outcome: Outcome, pool: Pool) -> None:
-        # A job that the deadline of the pool has stopped did not fail.
-        if outcome.status != TIMEOUT or not pool.stop_at_deadline:
-            self._finish(job, self._record(job, outcome, pool))
 
     def _record(self, job: Job, outcome: Outcome, pool: Pool) -> Record:
         """Return the record of a job, and store its scores if there are any."""
