@@ -233,7 +233,8 @@ def plan(
             metadata[scenario.name] = data.metadata
             jobs = ScenarioJobs(interpreted.spec, scenario, data, versions)
             for row in jobs.rows(name):
-                earlier = earlier_rows.get(_position(row))
+                position = _Position(row.reading, row.dataset, row.method, row.trial)
+                earlier = earlier_rows.get(position)
                 rows.append(replace(row, was=_key_before(row, earlier)))
     spec = experiment.spec
     limit = None
@@ -629,10 +630,6 @@ class _EarlierRow(NamedTuple):
 
     key: str
     was: str | None
-
-
-def _position(row: PlannedJob) -> _Position:
-    return _Position(row.reading, row.dataset, row.method, row.trial)
 
 
 def _key_before(row: PlannedJob, earlier: _EarlierRow | None) -> str | None:

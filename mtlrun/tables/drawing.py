@@ -308,11 +308,7 @@ def _labels(figure: Figure) -> list[str]:
         if isinstance(panel, Panel):
             for curve in panel.curves:
                 labels[curve.label] = None
-    return sorted(labels, key=_is_published)
-
-
-def _is_published(label: str) -> bool:
-    return label.endswith("(published)")
+    return sorted(labels, key=lambda label: label.endswith("(published)"))
 
 
 def _panel_size(figure: Figure) -> tuple[float, float]:
