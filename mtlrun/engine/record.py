@@ -343,13 +343,17 @@ class Records:
         ValueError
             If its file is damaged; the message names the file.
         """
+        name = f"{CELLS}/{key}.json"
         try:
-            line = read_text_file(self.path(key))
+            record = Record.from_line(read_text_file(self.path(key)))
         except FileNotFoundError:
             return self._read_packed(key)
         except (OSError, ValueError) as error:
-            raise ValueError(f"{CELLS}/{key}.json is damaged: {error}") from None
-        return _parse_record(line, key, f"{CELLS}/{key}.json")
+            raise ValueError(f"{name} is damaged: {error}") from None
+        if record.key != key:
+            cell = f"{record.key[:16]}..."
+            raise ValueError(f"{name} is damaged: it holds the cell {cell}")
+        return record
 
     def load(self, key: str) -> Record | None:
         """Return the record with a key; None if there is none or it is damaged."""
@@ -448,25 +452,6 @@ class Records:
         except ValueError as error:
             name = f"the cell {key[:16]}... in {PACKED}"
             raise ValueError(f"{name} is damaged: {error}") from None
-
-
-def _parse_record(line: str, key: str, name: str) -> Record:
-    """Return the record in a line, which must have a given key.
-
-    Parameters
-    ----------
-    line : str
-    key : str
-    name : str
-        Name of the file in error messages.
-    """
-    try:
-        record = Record.from_line(line)
-    except ValueError as error:
-        raise ValueError(f"{name} is damaged: {error}") from None
-    if record.key != key:
-        raise ValueError(f"{name} is damaged: it holds the cell {record.key[:16]}...")
-    return record
 
 
 def candidates(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
