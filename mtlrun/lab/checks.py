@@ -105,7 +105,9 @@ _NOT_TRAINING_KEYS: dict[KeyPath, str] = {
 }
 
 
-def crosscheck(data: dict[str, Any], data_dir: Path | None = None) -> Iterator[Finding]:
+def crosscheck(
+    data: dict[str, Any], data_dir: Path | str | None = None
+) -> Iterator[Finding]:
     """Yield all contradictions in an experiment.
 
     Parameters
@@ -113,7 +115,7 @@ def crosscheck(data: dict[str, Any], data_dir: Path | None = None) -> Iterator[F
     data : dict
         Experiment with a profile applied, or training file as an experiment. It may be
         malformed: values of a wrong type are left to the schema.
-    data_dir : Path, default=None
+    data_dir : Path or str, default=None
         Data directory, whose data sets count, too.
     """
     yield from _check_keys_of_kind(data)

@@ -49,13 +49,13 @@ class _Options:
     overrides : list of str
         Checked by `_checked_overrides`.
     seed : int or None
-    data_dir : Path or None
+    data_dir : Path, str or None
     profile : str
     """
 
     overrides: list[str]
     seed: int | None
-    data_dir: Path | None
+    data_dir: Path | str | None
     profile: str = FULL
 
 
@@ -96,7 +96,7 @@ def load_experiment(
         profile=_choose_profile(layers, profile),
         overrides=_checked_overrides(overrides),
         seed=seed,
-        data_dir=_as_path(data_dir),
+        data_dir=data_dir,
     )
     main_name, *other_names = _interpretations(layers)
     main = _load(layers, options, main_name)
@@ -148,15 +148,9 @@ def load_training(
     options = _Options(
         overrides=_checked_overrides(overrides),
         seed=seed,
-        data_dir=_as_path(data_dir),
+        data_dir=data_dir,
     )
     return _load(layers, options)
-
-
-def _as_path(path: Path | str | None) -> Path | None:
-    if path is None:
-        return None
-    return Path(path)
 
 
 def _checked_overrides(overrides: Iterable[str]) -> list[str]:
@@ -297,7 +291,7 @@ def validate_file(
             trial = Layers(document, bases)
             trial.apply_profile(profile)
             trial.apply_interpretation(name)
-            _validate(trial, _as_path(data_dir))
+            _validate(trial, data_dir)
             problems += trial.problems
     if problems:
         raise ConfigError(render(problems, document))
@@ -521,7 +515,7 @@ def _problems_text(layers: Layers) -> str:
     return render(problems or layers.problems, layers.document)
 
 
-def _validate(layers: Layers, data_dir: Path | None) -> Spec | None:
+def _validate(layers: Layers, data_dir: Path | str | None) -> Spec | None:
     """Validate merged data, and note all problems in the layers.
 
     Returns
