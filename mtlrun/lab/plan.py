@@ -555,7 +555,9 @@ class ScenarioJobs:
 
     def _seed(self, *purpose: object) -> int:
         """Derive a seed from the base seed, the data set and the purpose."""
-        return derive_seed(self.spec.seed, self.scenario.dataset_id, *purpose)
+        dataset = self.scenario.dataset
+        dataset_id = PUBLISHED if dataset is None else dataset.id
+        return derive_seed(self.spec.seed, dataset_id, *purpose)
 
 
 def _features(step: FeatureStep) -> Features | None:

@@ -55,13 +55,6 @@ class Scenario:
     methods: tuple[MethodSpec, ...]
     axis: dict[str, Any]
 
-    @property
-    def dataset_id(self) -> str:
-        """Id of the data set, `PUBLISHED` if there is none."""
-        if self.dataset is None:
-            return PUBLISHED
-        return self.dataset.id
-
 
 def scenarios(spec: Spec) -> list[Scenario]:
     """Return the scenarios of an experiment in the order of its tables.
