@@ -425,8 +425,15 @@ def sections(board: Leaderboard) -> list[Section]:
     task_texts = []
     if len(board.ranked()) > MAX_COLUMNS:
         task_texts.append(f"The best {MAX_COLUMNS} methods; tasks.csv has all.")
+    verdict = board.answer
+    verdict_texts = [
+        f"{verdict.headline}.",
+        verdict.sentence,
+        *next_steps(board),
+        *_as_items(verdict.details),
+    ]
     all_sections = [
-        Section("Verdict", _verdict_texts(board)),
+        Section("Verdict", verdict_texts),
         Section(
             "Leaderboard",
             [
@@ -446,16 +453,6 @@ def sections(board: Leaderboard) -> list[Section]:
         Section("Tasks", task_texts, [task_grid(board, MAX_COLUMNS)]),
     ]
     return [section for section in all_sections if not section.empty]
-
-
-def _verdict_texts(board: Leaderboard) -> list[str]:
-    verdict = board.answer
-    return [
-        f"{verdict.headline}.",
-        verdict.sentence,
-        *next_steps(board),
-        *_as_items(verdict.details),
-    ]
 
 
 def _as_items(lines: Iterable[str]) -> list[str]:
