@@ -122,23 +122,6 @@ def _written(character: str) -> str:
 FORMER_OPTIONS = {"--reading": "--interpretation"}
 
 
-def with_present_options(command: str) -> str:
-    """Return a command line with the present names of options in place of earlier ones.
-
-    Parameters
-    ----------
-    command : str
-        A command line as it was typed, for example one stored in a run.
-
-    Returns
-    -------
-    str
-        The same command line; only names of options change.
-    """
-    words = command.split(" ")
-    return " ".join(present_name(word) for word in words)
-
-
 def present_name(word: str) -> str:
     """Return an argument with the present name of an option in place of an earlier
     one.

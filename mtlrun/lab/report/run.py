@@ -21,7 +21,7 @@ from mtlrun.lab.stored import StoredPlan, read_json, read_plan, read_sound
 from mtlrun.stats import PairedTest
 from mtlrun.utils.io import DIGEST, as_list, jsonable, sealed
 from mtlrun.utils.sizes import LARGEST
-from mtlrun.utils.text import cleaned, with_present_options
+from mtlrun.utils.text import cleaned, present_name
 
 #: Label in place of a data set, for analyses that need none.
 PUBLISHED = "published"
@@ -313,7 +313,9 @@ def read_run(folder: Path) -> Run:
     unsealed = {key: value for key, value in raw.items() if key != DIGEST}
     info = cleaned(raw)
     if info.get("command"):
-        info["command"] = with_present_options(str(info["command"]))
+        # Options have other names in folders of earlier versions.
+        words = str(info["command"]).split(" ")
+        info["command"] = " ".join(map(present_name, words))
     plan = StoredPlan.model_validate(info)
     run = Run(
         folder=folder,
