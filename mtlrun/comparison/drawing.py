@@ -795,7 +795,7 @@ def inline_svg(picture: Picture, name: str) -> str:
     name : str
         Prefix of all ids, so that they differ from the ids of other pictures.
     """
-    svg = _svg_text(_figure_of(picture), name, picture.alt)
+    svg = inline_figure(_figure_of(picture), name, picture.alt)
     if isinstance(picture, GainsPicture):
         for index, interval in enumerate(picture.intervals):
             text = (
@@ -805,11 +805,6 @@ def inline_svg(picture: Picture, name: str) -> str:
             opening = f'<g id="{name}-point-{index}">'
             svg = svg.replace(opening, f"{opening}<title>{escape(text)}</title>")
     return svg
-
-
-def inline_figure(figure: Figure, name: str, alt: str) -> str:
-    """Return a figure as SVG for a page, with `name` before all its ids."""
-    return _svg_text(figure, name, alt)
 
 
 def panel_svgs(picture: PredictionsPicture, name: str) -> list[str]:
@@ -824,7 +819,7 @@ def panel_svgs(picture: PredictionsPicture, name: str) -> list[str]:
             axes.set_xlabel(picture.x_axis, fontsize=SMALL_SIZE)
             axes.set_ylabel(picture.y_axis, fontsize=SMALL_SIZE)
         alt = f"{picture.title}: {panel.name}, {panel.note}."
-        svgs.append(_svg_text(figure, f"{name}-{index}", alt))
+        svgs.append(inline_figure(figure, f"{name}-{index}", alt))
     return svgs
 
 
@@ -835,8 +830,8 @@ _TAG = re.compile(r"<[^>]*>")
 _NUMBER = re.compile(r"(?<=[\s\"(,])(-?\d+\.\d\d)\d+")
 
 
-def _svg_text(figure: Figure, name: str, alt: str) -> str:
-    """Return a figure as SVG without its prolog, with a prefix for all ids."""
+def inline_figure(figure: Figure, name: str, alt: str) -> str:
+    """Return a figure as SVG for a page, without prolog, with `name` before all ids."""
     stream = io.BytesIO()
     with mpl.rc_context(STYLE), _quiet_glyphs():
         figure.set_facecolor("none")
