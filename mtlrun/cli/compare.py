@@ -26,6 +26,8 @@ from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.utils.text import sanitize
 
 if TYPE_CHECKING:
+    from rich.live import Live
+
     from mtlrun.comparison.leaderboard import Leaderboard
     from mtlrun.comparison.options import CompareOptions, TargetColumns
     from mtlrun.comparison.result import Comparison
@@ -501,25 +503,24 @@ class _Progress:
                     error=True,
                 )
             self.has_warned = True
-        self._show(board)
+        if self.live is not None:
+            self._show(board, self.live)
         now = clock.monotonic()
         elapsed = now - started
         self.is_slow = elapsed > SLOW_WRITING_SECONDS
         self.next_time = now + elapsed / MAX_WRITING_SHARE
 
-    def _show(self, board: Leaderboard) -> None:
+    def _show(self, board: Leaderboard, live: Live) -> None:
         """Show as many methods as fit on the terminal, and the present verdict."""
         from rich.text import Text
 
-        if self.live is None:
-            return
         # The verdict and the messages take a few lines below the table.
         n_lines = max(self.console.height - 6, 5)
         lines = _board_lines(board, self.console.width)[:n_lines]
         lines.append("")
         for sentence in (*board.left_out, board.answer.text):
             lines += prose_lines(sentence, self.console)
-        self.live.update(Text("\n".join(map(sanitize, lines))), refresh=True)
+        live.update(Text("\n".join(map(sanitize, lines))), refresh=True)
 
     def end(self) -> None:
         """End the display."""
