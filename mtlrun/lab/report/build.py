@@ -149,11 +149,9 @@ def build_report(folder: Path) -> Report:
     axes = printed_axes(main)
     unshared = unshared_runs(run)
     # Computed results beside the tables; the other sections comment on the run.
-    measured = [
-        *measurement_sections(run),
-        *map(group_section, main.groups),
-        *matrix_sections(run),
-    ]
+    measured = list(map(group_section, main.groups))
+    if run.has_analyses:
+        measured = [*measurement_sections(run), *measured, *matrix_sections(run)]
     sections = [
         readings_section(main, others, claims),
         *measured,

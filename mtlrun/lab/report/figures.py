@@ -80,13 +80,14 @@ def run_figures(judged: JudgedRun, tables: Sequence[Section]) -> list[Drawing]:
         Tables of the run from `printed_tables`.
     """
     run = judged.run
-    return [
+    figures: list[Drawing] = [
         *dumbbells(judged, tables),
         *sweep_figures(run, judged.rows),
-        *trace_figures(run),
-        *matrix_figures(run),
-        *measured_ranks(run),
     ]
+    if run.has_analyses:
+        # Only analyses store curves, matrices and rankings.
+        figures += [*trace_figures(run), *matrix_figures(run), *measured_ranks(run)]
+    return figures
 
 
 # ---------------------------------------------------------- published numbers and ours
