@@ -148,11 +148,14 @@ class CompareSchedule:
         with self.runner.working():
             pool = self.runner.pool
             for number, wave in enumerate(self._waves()):
-                self._race(wave, pool)
+                if self.raced:
+                    self._race(wave, pool)
                 self._compute_wave(wave, pool, is_first=number == 0)
-            self._fit_stopped(pool)
-        self._report_stopped()
-        self._report_unfinished()
+            if self.raced:
+                self._fit_stopped(pool)
+                self._report_stopped()
+        if self.pending:
+            self._report_unfinished()
         return list(self.entries.values())
 
     def _compute_wave(
