@@ -747,12 +747,12 @@ def with_unseen(candidate: Candidate, unseen: str) -> Candidate:
 
 
 def with_levels(candidate: Candidate, dataset: Dataset) -> Candidate:
-    """Return the method with the further groups of the table, if it can use them.
+    """Return the method with the further groups of a table, if it can use them.
 
     The baseline that fits each task by itself uses groups that are nested in the tasks
     only: a group that occurs in several tasks would share between them.
     """
-    if not dataset.levels or not uses_levels(candidate):
+    if not uses_levels(candidate):
         return candidate
     is_single = candidate.family == INDEPENDENT
     if is_single and len(nested_levels(dataset)) < len(dataset.levels):
@@ -792,8 +792,6 @@ def check_levels(dataset: Dataset, candidates: Sequence[Candidate]) -> None:
     ConfigError
         Names the remedy.
     """
-    if not dataset.levels:
-        return
     if dataset.task_id is None:
         raise ConfigError(
             "--also-grouped-by needs rows that belong to tasks, and one target that "

@@ -478,11 +478,12 @@ def _candidates(
     options: CompareOptions, dataset: Dataset, protocol: Protocol, unseen: str
 ) -> list[Candidate]:
     """Return the methods to compare, adapted to the groups and the unseen tasks."""
-    named = named_candidates(
+    candidates = named_candidates(
         options.methods, dataset, protocol.train, read_families(options.family)
     )
-    candidates = [with_levels(candidate, dataset) for candidate in named]
-    check_levels(dataset, candidates)
+    if dataset.levels:
+        candidates = [with_levels(candidate, dataset) for candidate in candidates]
+        check_levels(dataset, candidates)
     return [with_unseen(candidate, unseen) for candidate in candidates]
 
 

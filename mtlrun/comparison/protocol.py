@@ -465,14 +465,15 @@ def facts_of(
     dataset: Dataset, protocol: Protocol, roles: Roles, candidates: list[Candidate]
 ) -> list[str]:
     """Return sentences about the data, the protocol and the methods."""
-    return [
+    facts = [
         *_data_facts(dataset),
         *_target_facts(dataset, protocol, roles),
         _question_fact(dataset),
         *_split_facts(dataset, protocol, roles),
-        *_level_facts(dataset, roles, candidates),
-        *_method_facts(dataset, roles, candidates),
     ]
+    if dataset.levels:
+        facts += _level_facts(dataset, roles, candidates)
+    return [*facts, *_method_facts(dataset, roles, candidates)]
 
 
 def _data_facts(dataset: Dataset) -> list[str]:
