@@ -80,10 +80,11 @@ def run_figures(judged: JudgedRun, tables: Sequence[Section]) -> list[Drawing]:
         Tables of the run from `printed_tables`.
     """
     run = judged.run
-    figures: list[Drawing] = [
-        *dumbbells(judged, tables),
-        *sweep_figures(run, judged.rows),
-    ]
+    figures: list[Drawing] = []
+    if judged.references:
+        figures += dumbbells(judged, tables)
+    if run.sweep:
+        figures += sweep_figures(run, judged.rows)
     if run.has_analyses:
         # Only analyses store curves, matrices and rankings.
         figures += [*trace_figures(run), *matrix_figures(run), *measured_ranks(run)]
