@@ -298,17 +298,9 @@ class Comparison:
     def pictures(self) -> ComparisonPictures:
         """Numbers of all pictures."""
         pictures = pictures_of(self.board, self.held_out)
-        return replace(pictures, curve_gains=self._curve_gains())
-
-    def _curve_gains(self) -> list[Interval]:
-        """Return the gains of the curve, named after the rows per task."""
         if self.curve is None:
-            return []
-        intervals = []
-        for row in self.curve.dropna(subset=["gain"]).to_dict("records"):
-            name = f"{row['rows per task']:g} rows ({row['part']:.0%})"
-            intervals.append(Interval(name, row["gain"], row["low"], row["high"]))
-        return intervals
+            return pictures
+        return replace(pictures, curve_gains=_curve_gains(self.curve))
 
     def plot_curve(self, ax: Any = None) -> Any:
         """Draw the smaller gain after training on parts of the rows.
@@ -957,6 +949,15 @@ def save_unfinished(folder: Path, board: Leaderboard) -> Path:
 def _entry(name: str, sha256: str, size: int) -> dict[str, Any]:
     """Return the entry of a file in a card."""
     return {"name": name, "sha256": sha256, "bytes": size}
+
+
+def _curve_gains(curve: pd.DataFrame) -> list[Interval]:
+    """Return the gains of a curve, named after the rows per task."""
+    intervals = []
+    for row in curve.dropna(subset=["gain"]).to_dict("records"):
+        name = f"{row['rows per task']:g} rows ({row['part']:.0%})"
+        intervals.append(Interval(name, row["gain"], row["low"], row["high"]))
+    return intervals
 
 
 def _drawn(picture: Picture, ax: Any) -> Any:
