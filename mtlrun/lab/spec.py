@@ -287,6 +287,14 @@ class DatasetSpec(BaseModel):
         """Options of the reader, as keyword arguments of `load_dataset`."""
         return dict(self.model_extra or {})
 
+    @property
+    def sections(self) -> dict[str, Any]:
+        """Sections that replace sections of the experiment, as plain data."""
+        sections = self.model_dump(include={"split", "metrics"}, exclude_none=True)
+        if self.features is not None:
+            sections["features"] = self.features.plain
+        return sections
+
 
 class Selection(StrictModel):
     """How parameters are selected.
@@ -760,14 +768,10 @@ def _plain_training(spec: Spec, config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain_dataset(dataset: DatasetSpec) -> dict[str, Any]:
-    entry: dict[str, Any] = {"id": dataset.id}
+    entry = {"id": dataset.id}
     if dataset.label:
         entry["label"] = dataset.label
-    # Sections that replace sections of the experiment.
-    entry |= dataset.model_dump(include={"split", "metrics"}, exclude_none=True)
-    if dataset.features is not None:
-        entry["features"] = dataset.features.plain
-    return {**entry, **dataset.options}
+    return {**entry, **dataset.sections, **dataset.options}
 
 
 def _plain_split(spec: Spec, split: SplitSpec) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def filled(name: str) -> Run:
                 record = Record(key, family, {})
                 quantities = spec.sweep.quantities if spec.sweep else ()
                 record.metrics = dict.fromkeys(
-                    [*spec.all_metrics, *quantities], 1234.5678 + 99 * trial
+                    [*experiment.config["metrics"], *quantities], 1234.5678 + 99 * trial
                 )
                 record.seconds = (
                     {"fit": 12345.6, "predict": 0.1, "total": 1.0}
