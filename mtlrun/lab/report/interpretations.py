@@ -466,7 +466,6 @@ def readings_section(
             "Add --interpretation all to the command of this run."
         )
     table = ReportTable.of("interpretation", "why", "part")
-    distances: list[float | None] = []
     for name, entry in entries.items():
         if name == main.name:
             part = "main"
@@ -475,13 +474,15 @@ def readings_section(
         else:
             part = "for comparison only"
         table.rows.append([name, entry["why"], part])
-        percent = None
-        if name in by_name:
-            distance = level_distance(by_name[name].references, level_methods)
-            if distance is not None:
-                percent = 100 * distance
-        distances.append(percent)
     if level_methods:
+        distances: list[float | None] = []
+        for name in entries:
+            percent = None
+            if name in by_name:
+                distance = level_distance(by_name[name].references, level_methods)
+                if distance is not None:
+                    percent = 100 * distance
+            distances.append(percent)
         table.add("mean distance from print (%):seconds", distances)
     section.grids.append(table)
     if others and claims:
