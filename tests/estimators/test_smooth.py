@@ -242,6 +242,24 @@ def test_leave_one_out_predictions_match_fits_without_the_row(fitted):
     assert model.loo_[0] == pytest.approx(alone, abs=1e-8)
 
 
+@pytest.mark.parametrize("m", [1, 64, 65, 150])
+def test_products_in_strips_match_complete_products(m):
+    rng = np.random.default_rng(m)
+    left = rng.normal(size=(3, 4, m))
+    triangular = np.triu(rng.normal(size=(m, m)))
+    # Zero rows in the middle, and strips of columns without any entry.
+    triangular[m // 3 : m // 2] = 0
+    triangular[:, m // 2 :] = 0
+    for right in (triangular, triangular[:, ::-1]):
+        product = smooth_blocks.product_without_zeros(left, right)
+        assert_allclose(product, left @ right, atol=1e-12)
+    rows = rng.normal(size=(20, m))
+    weighted = rows * rng.uniform(size=(20, 1))
+    product = smooth_blocks.symmetric_product(rows, weighted)
+    assert_allclose(product, rows.T @ weighted, atol=1e-12)
+    assert_allclose(product, product.T, atol=1e-12)
+
+
 @pytest.fixture(params=["kernels", "features"])
 def marginal(request, monkeypatch):
     """Return a criterion with kernels or features, and its dense matrices."""

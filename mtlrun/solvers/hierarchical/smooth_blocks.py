@@ -36,6 +36,8 @@ MAX_KEPT_BYTES = 1 << 30
 MIN_LAPACK_ROWS = 64
 #: Bytes of one block of many small tasks.
 MAX_BLOCK_BYTES = 1 << 26
+#: Columns of products that are computed together where half of a product is enough.
+STRIP_COLUMNS = 64
 
 
 @dataclass(frozen=True)
@@ -95,19 +97,43 @@ class CurvatureSums:
 
 
 def product_without_zeros(left: Array, right: Array) -> Array:
-    """Return left @ right for a matrix `right` in which rows may be zero."""
-    support = np.flatnonzero(right.any(axis=1))
+    """Return left @ right for a matrix `right` with zeros, as in a triangular one.
+
+    Strips of columns leave out the rows above the first and below the last nonzero.
+    """
+    is_nonzero = right != 0
+    support = np.flatnonzero(is_nonzero.any(axis=1))
+    n_columns = right.shape[1]
     if not len(support):
-        return np.zeros((*left.shape[:-1], right.shape[1]))
+        return np.zeros((*left.shape[:-1], n_columns))
     # One product of matrices is faster than one per task.
     flat = left.reshape(-1, left.shape[-1])
-    first = int(support[0])
-    stop = int(support[-1]) + 1
-    if stop - first == len(support):
-        product = flat[:, first:stop] @ right[first:stop]
-    else:
-        product = flat.take(support, axis=1) @ right[support]
-    return np.asarray(product.reshape(*left.shape[:-1], right.shape[1]))
+    if support[-1] - support[0] >= len(support):
+        flat = flat.take(support, axis=1)
+        right = right[support]
+        is_nonzero = is_nonzero[support]
+    product = np.empty((len(flat), n_columns))
+    for start in range(0, n_columns, STRIP_COLUMNS):
+        stop = start + STRIP_COLUMNS
+        rows = np.flatnonzero(is_nonzero[:, start:stop].any(axis=1))
+        part = slice(0, 0)
+        if len(rows):
+            part = slice(rows[0], rows[-1] + 1)
+        np.matmul(flat[:, part], right[part, start:stop], out=product[:, start:stop])
+    return product.reshape(*left.shape[:-1], n_columns)
+
+
+def symmetric_product(left: Array, right: Array) -> Array:
+    """Return left' right, (m, m), where it is symmetric: about half of the work."""
+    m = left.shape[1]
+    product = np.empty((m, m))
+    for start in range(0, m, STRIP_COLUMNS):
+        stop = min(start + STRIP_COLUMNS, m)
+        np.matmul(
+            left[:, start:stop].T, right[:, :stop], out=product[start:stop, :stop]
+        )
+        product[:start, start:stop] = product[start:stop, :start].T
+    return product
 
 
 def inverse_of_factors(factors: Array, matrices: Array) -> Array:
@@ -116,19 +142,22 @@ def inverse_of_factors(factors: Array, matrices: Array) -> Array:
     if n < MIN_LAPACK_ROWS:
         return np.asarray(np.linalg.inv(matrices))
     inverses = np.empty(factors.shape)
+    diagonal = np.arange(n)
     for position, factor in enumerate(factors):
-        # LAPACK reads L' without a copy, and returns the upper half of the inverse.
+        # LAPACK reads L' without a copy, and returns the upper half of the inverse. The
+        # lower half stays zero, as in L'.
         upper, _ = dpotri(factor.T, lower=False)
-        inverses[position] = np.triu(upper) + np.triu(upper, 1).T
+        inverses[position] = upper + upper.T
+        inverses[position, diagonal, diagonal] = upper[diagonal, diagonal]
     return inverses
 
 
 def _sum_of_products(left: Array, right: Array) -> Array:
-    """Return the sum over tasks of left' right, (r, s), for (b, n, r) and (b, n, s)."""
+    """Return the sum over tasks of left' right, (r, r), where it is symmetric."""
     # The rows of all tasks in one matrix: one product instead of b of them.
     left_rows = left.reshape(-1, left.shape[2])
     right_rows = right.reshape(-1, right.shape[2])
-    return left_rows.T @ right_rows
+    return symmetric_product(left_rows, right_rows)
 
 
 @dataclass
@@ -182,7 +211,7 @@ class KernelBlock:
             rows = rows[:, :, columns]
         self.solved = self.inverse @ rows
         flat = rows.reshape(-1, rows.shape[2])
-        products = flat.T @ self.solved.reshape(flat.shape)
+        products = symmetric_product(flat, self.solved.reshape(flat.shape))
         return float(logdet), products
 
     def own_sums(self, U: Array, a: Array) -> OwnSums:

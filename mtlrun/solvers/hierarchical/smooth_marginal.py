@@ -42,7 +42,7 @@ import numpy as np
 from scipy.linalg import cholesky
 from scipy.linalg.lapack import dtrtri
 
-from mtlrun.solvers.hierarchical.smooth_blocks import BlockList
+from mtlrun.solvers.hierarchical.smooth_blocks import BlockList, product_without_zeros
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -178,8 +178,7 @@ class SmoothMarginal:
 
     def _image_of(self, U: Array, G: Array) -> Array:
         """Return the first m rows of G U, without the zeros in U."""
-        support = np.flatnonzero(U.any(axis=1))
-        return np.asarray(G[:-2, support] @ U[support])
+        return product_without_zeros(G[:-2], U)
 
     def _precision(self, solution: SmoothSolution) -> float:
         """Return the derivative of nu log s2 in nu s2, about 1 / s2."""
@@ -371,33 +370,30 @@ class SmoothMarginal:
         quadratic[common, common] = weighted.T @ C @ weighted
         if len(own_parts):
             U, spans = self._informative(value)
-            projection = -value.U @ GU.T
-            projection[columns, np.arange(len(columns))] += 1.0
             is_spanned = np.isfinite(spans[0, columns])
-            unspanned = projection[:, ~is_spanned]
+            unspanned_columns = columns[~is_spanned]
+            unspanned = -value.U @ GU[~is_spanned].T
+            unspanned[unspanned_columns, np.arange(len(unspanned_columns))] += 1.0
             block_sums = (
                 block.curvature_sums(U, unspanned, a, own_parts)
                 for block in self._factorized()
             )
             sums = reduce(add, block_sums)
-            # Diagonals of (P A)'K_k P A, for the features of these parts.
-            n_own = len(own_parts)
-            images = np.empty((n_own, len(columns)))
-            images[:, ~is_spanned] = sums.common
-            spans = spans[:, columns[is_spanned]]
-            for k, inner in enumerate(sums.inner):
-                image = inner @ spans
-                images[k, is_spanned] = (spans * image).sum(axis=0)
-            # tr(X Y) is the sum of the products of the entries of X and Y'.
-            flat = sums.inner.reshape(n_own, -1)
-            transposed = sums.inner.transpose(0, 2, 1).reshape(n_own, -1)
+            # Traces of (P A)'K_k P A over the features of each of these parts.
+            images = sums.common @ indicator[~is_spanned]
+            flat = sums.inner.reshape(len(own_parts), -1)
+            spans = spans[:, columns]
+            for j, is_feature in enumerate((indicator > 0).T):
+                part_spans = spans[:, is_feature & is_spanned]
+                images[:, j] += flat @ (part_spans @ part_spans.T).ravel()
+            transposed = sums.inner.transpose(0, 2, 1).reshape(len(own_parts), -1)
             traces[unshared, unshared] = sums.pairs + flat @ transposed.T
-            traces[unshared, common] = images @ indicator
-            traces[common, unshared] = traces[unshared, common].T
+            traces[unshared, common] = images
+            traces[common, unshared] = images.T
             # The images are [A 1]' B^-1 K_k a; U has no coefficients of y.
             inside = value.U[:-1].T @ sums.images
             quadratic[unshared, unshared] = sums.products - inside.T @ inside
-            projected = projection[:-1].T @ sums.images
+            projected = sums.images[columns] - GU @ inside
             quadratic[unshared, common] = projected.T @ weighted
             quadratic[common, unshared] = quadratic[unshared, common].T
         quadratic = quadratic * self._precision(value)
