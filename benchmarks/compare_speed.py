@@ -18,6 +18,9 @@ process alternate; the present version is run with the methods of the other one 
 number of inner folds, with these methods and the present default folds, and with the
 present defaults. ``--runs before folds`` measures some of these only. Each run is shown
 on the standard error as soon as it ends.
+
+``--without PREFIX ...`` compares the CPU seconds with and without the default methods
+whose names begin like that, in runs of one process that alternate.
 """
 
 from __future__ import annotations
@@ -152,7 +155,13 @@ def command(name: str, folder: Path, jobs: int) -> float:
         return time.monotonic() - started
 
 
-def cpu_beside(root: Path, name: str, folder: Path, kind: str) -> float:
+def cpu_beside(
+    root: Path,
+    name: str,
+    folder: Path,
+    kind: str,
+    left_out: tuple[str, ...] = NEW_METHODS,
+) -> float:
     """Return the CPU seconds of a comparison in a process of its own.
 
     Parameters
@@ -164,9 +173,11 @@ def cpu_beside(root: Path, name: str, folder: Path, kind: str) -> float:
     folder : Path
         Folder of the data.
     kind : {"default", "old methods", "old methods and folds"}
+    left_out : tuple of str
+        Beginnings of the names of methods that the old ones lack.
     """
     words = [str(root / ".venv" / "bin" / "python"), "-c", _CPU_SCRIPT]
-    words += [str(root), name, str(folder), kind, json.dumps(NEW_METHODS)]
+    words += [str(root), name, str(folder), kind, json.dumps(left_out)]
     words += [str(OLD_FOLDS), str(N_TARGETS.get(name, 0))]
     done = subprocess.run(words, check=True, capture_output=True, text=True)
     return float(done.stdout.splitlines()[-1])
@@ -236,6 +247,29 @@ def beside(
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
+def without_methods(
+    names: list[str], folder: Path, repeats: int, prefixes: tuple[str, ...]
+) -> None:
+    """Print the CPU seconds without some of the default methods, and with all."""
+    here = Path(__file__).resolve().parents[1]
+    print(f"CPU seconds of one process, medians of {repeats}")
+    print(
+        f"| table | without {' '.join(prefixes)} | with | ratios |\n|---|--:|--:|---|"
+    )
+    for name in names:
+        without = []
+        complete = []
+        for _ in range(repeats):
+            without.append(cpu_beside(here, name, folder, "old methods", prefixes))
+            complete.append(cpu_beside(here, name, folder, "default"))
+        pairs = zip(complete, without, strict=True)
+        ratios = ", ".join(f"{after / before:.2f}" for after, before in pairs)
+        medians = (statistics.median(without), statistics.median(complete))
+        print(
+            f"| {name} | {medians[0]:.1f} | {medians[1]:.1f} | {ratios} |", flush=True
+        )
+
+
 def _fits() -> list[float]:
     """Return a list to which every fit of a model adds its CPU seconds, those of
     nested ones once.
@@ -283,6 +317,7 @@ def main() -> None:
     parser.add_argument("tables", nargs="*")
     parser.add_argument("--beside", type=Path, metavar="ROOT")
     parser.add_argument("--runs", nargs="+", choices=RUNS_BESIDE)
+    parser.add_argument("--without", nargs="+", metavar="PREFIX")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--one", help=argparse.SUPPRESS)
@@ -303,6 +338,10 @@ def main() -> None:
         names = asked.tables or list(TABLES_BESIDE)
         runs = asked.runs or list(RUNS_BESIDE)
         beside(asked.beside.resolve(), names, asked.folder, asked.repeats, runs)
+        return
+    if asked.without:
+        names = asked.tables or ["forty"]
+        without_methods(names, asked.folder, asked.repeats, tuple(asked.without))
         return
     print(
         f"medians of {asked.repeats}; wall with {asked.jobs} processes, CPU and shares with one"

@@ -11,10 +11,15 @@ that the output file already holds are not run again. --reference-python names t
 interpreter of an environment with another version of mtlrun, whose `HierarchicalMTL`
 becomes the reference.
 
+With --held-out the tables are those of `datasets/` with groups that no choice for the
+smooth models was based on.
+
 With --coverage the script prints how many new targets the 95% intervals hold, with
---later the gains where the last third of each task's rows is held out, with --targets
-the gains over ridge on tables with several targets on the same rows (mulan-small/),
-half of the rows for training.
+--centers N how much the test error depends on the seed of the centers (N seeds), with
+--later the gains where the last third of each task's rows is held out, with --labels
+the log loss on tables with groups and labels, with --targets the gains over ridge on
+tables with several targets on the same rows (mulan-small/), half of the rows for
+training.
 """
 
 from __future__ import annotations
@@ -30,20 +35,25 @@ import tracemalloc
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import yaml
 from scipy.io import loadmat
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import RidgeCV
+from sklearn.metrics import log_loss
 
 from mtlrun.data.table import read_table as read_data
 from mtlrun.estimators import (
     HierarchicalMTL,
+    HierarchicalMTLClassifier,
     SmoothIndependent,
     SmoothMTL,
+    SmoothMTLClassifier,
     SmoothPooled,
 )
 
@@ -64,12 +74,55 @@ GROUPED: dict[str, tuple[str, str, str, list[str], int]] = {
     "Orthodont": ("Orthodont", "distance", "Subject", [], 27),
     "cake": ("cake", "angle", "replicate", [], 15),
 }
+#: Descriptions of data sets: file, target, task, columns that are dropped.
+CARDS = Path(__file__).parents[1] / "datasets"
+#: Data sets with groups and numeric targets that no choice was based on.
+HELD_OUT = (
+    "arabidopsis",
+    "bdf",
+    "caschools",
+    "chem97",
+    "chickweight",
+    "chile",
+    "cigar",
+    "diamonds",
+    "dietox",
+    "dnase",
+    "fatigue",
+    "gcsemv",
+    "grouseticks",
+    "gssvocab",
+    "guns",
+    "insteval",
+    "ovary",
+    "produc",
+    "remifentanil",
+    "soybean",
+    "spruce",
+    "star",
+    "teachingratings",
+    "wafer",
+)
+#: Data sets with groups and labels; the last four are held out.
+LABELS = ("contraception", "toenail", "arrests", "guimmun", "migraine", "verbagg")
 #: Table -> column of time, for which the last rows of each task are held out.
 TIME_COLUMNS = {
     "Milk": "Time",
     "sleepstudy": "Days",
     "Orthodont": "age",
     "egsingle by child": "year",
+    "chickweight": "Time",
+    "cigar": "year",
+    "dietox": "Time",
+    "dnase": "conc",
+    "fatigue": "cycles",
+    "guns": "year",
+    "ovary": "Time",
+    "produc": "year",
+    "remifentanil": "Time",
+    "soybean": "Time",
+    "spruce": "days",
+    "wafer": "voltage",
 }
 #: Table with several targets on the same rows -> number of targets, its last columns.
 TARGETS = {
@@ -82,6 +135,8 @@ TARGETS = {
     "scpf": 3,
     "slump": 3,
 }
+#: Data sets with several targets on the same rows that are held out.
+HELD_OUT_TARGETS = ("atp1d", "meats", "oes97", "sf1", "wq")
 SIMULATED = ("simulated mixed", "simulated smooth", "simulated unrelated")
 TABLES = [*GROUPED, "School", "SARCOS", *SIMULATED]
 SETTINGS = ("half", "few")
@@ -123,6 +178,8 @@ def read_table(name: str, folder: Path) -> Table:
     """Return a table by name."""
     if name in SIMULATED:
         return simulate(name)
+    if name in HELD_OUT or name in LABELS:
+        return read_card(name, folder)
     if name == "SARCOS":
         values = pd.read_csv(folder / "sarcos" / "sub_sarcos.csv.gz", header=None)
         data = values.to_numpy()
@@ -141,6 +198,40 @@ def read_table(name: str, folder: Path) -> Table:
     task = pd.factorize(frame[group])[0]
     columns = frame.drop(columns=[target, group])
     return keep_tasks(Table(columns, frame[target].to_numpy(float), task), n_tasks)
+
+
+def read_card(name: str, folder: Path) -> Table:
+    """Return the table that a data set's description defines; labels are 0 and 1."""
+    card = yaml.safe_load((CARDS / f"{name}.yaml").read_text(encoding="utf-8"))
+    options = card["reader"]["options"]
+    frame = pd.read_csv(folder / "grouped" / options["data"])
+    target = options["targets"][0]
+    group = options["task"]
+    frame = frame.drop(columns=options["drop"])
+    frame = frame[frame[target].notna() & frame[group].notna()]
+    for column in options.get("categorical", []):
+        frame[column] = frame[column].astype(str)
+    y = frame[target]
+    if name in LABELS:
+        y = pd.Series(pd.factorize(y, sort=True)[0])
+    columns = frame.drop(columns=[target, group])
+    task = pd.factorize(frame[group])[0]
+    return keep_tasks(Table(columns, y.to_numpy(float), task), len(frame))
+
+
+def read_targets(name: str, folder: Path) -> tuple[pd.DataFrame, Array]:
+    """Return the columns and the targets of a table with several targets."""
+    if name in TARGETS:
+        frame = read_data(folder / "mulan-small" / f"{name}.arff.gz").frame
+        targets = list(frame.columns[-TARGETS[name] :])
+    else:
+        card = yaml.safe_load((CARDS / f"{name}.yaml").read_text(encoding="utf-8"))
+        options = card["reader"]["options"]
+        frame = read_data(folder / card["folder"] / options["data"]).frame
+        frame = frame.drop(columns=options.get("drop", []))
+        targets = options["targets"]
+    frame = frame.dropna(subset=targets)
+    return frame.drop(columns=targets), frame[targets].to_numpy(float)
 
 
 def keep_tasks(table: Table, n_tasks: int) -> Table:
@@ -415,35 +506,54 @@ def predict_gpboost(data: Split) -> Array:
     return np.asarray(center + unit * predicted["response_mean"])
 
 
-#: Program of an environment with another version: reads a split, writes predictions.
+#: Program of an environment with another version. For every folder that it is sent, it
+#: reads a split and writes predictions.
 OTHER_VERSION = """
 import sys, warnings
 import numpy as np
 from mtlrun.estimators import HierarchicalMTL
 warnings.filterwarnings("ignore")
-data = np.load(sys.argv[1])
-model = HierarchicalMTL().fit(data["X"], data["y"], task_id=data["task"])
-np.save(sys.argv[2], model.predict(data["X_test"], task_id=data["task_test"]))
+for line in sys.stdin:
+    folder = line.rstrip()
+    data = np.load(folder + "/split.npz")
+    model = HierarchicalMTL().fit(data["X"], data["y"], task_id=data["task"])
+    predicted = model.predict(data["X_test"], task_id=data["task_test"])
+    np.save(folder + "/predicted.npy", predicted)
+    print("done", flush=True)
 """
+
+
+@cache
+def start_other_version(python: Path) -> subprocess.Popen[str]:
+    """Start the program with this interpreter; it ends with the benchmark."""
+    return subprocess.Popen(
+        [str(python), "-c", OTHER_VERSION],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        # From another folder, so that the other environment's mtlrun is imported.
+        cwd=tempfile.gettempdir(),
+    )
 
 
 def predict_by_other_version(python: Path, data: Split) -> Array:
     """Fit `HierarchicalMTL` of the mtlrun that this interpreter imports."""
+    process = start_other_version(python)
+    assert process.stdin is not None
+    assert process.stdout is not None
     with tempfile.TemporaryDirectory() as folder:
-        split = Path(folder, "split.npz")
-        output = Path(folder, "predicted.npy")
         np.savez(
-            split,
+            Path(folder, "split.npz"),
             X=data.X_train,
             y=data.y_train,
             task=data.task_train,
             X_test=data.X_test,
             task_test=data.task_test,
         )
-        command = [str(python), "-c", OTHER_VERSION, str(split), str(output)]
-        # From another folder, so that the other environment's mtlrun is imported.
-        subprocess.run(command, check=True, cwd=folder)
-        return np.asarray(np.load(output))
+        process.stdin.write(f"{folder}\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        return np.asarray(np.load(Path(folder, "predicted.npy")))
 
 
 REFERENCE = "HierarchicalMTL"
@@ -507,6 +617,8 @@ def run(
     methods: list[str],
     splits: range,
     finished: set[tuple[Any, ...]],
+    *,
+    traces_memory: bool = True,
 ) -> Any:
     """Yield a record per table, setting, split and method that is not finished."""
     for seed in splits:
@@ -527,7 +639,8 @@ def run(
                     if record_key(record) in finished:
                         continue
                     record |= measure(method, data)
-                    if seed == splits[0] and method != OTHER_REFERENCE:
+                    is_traced = seed == splits[0] and method != OTHER_REFERENCE
+                    if traces_memory and is_traced:
                         record["peak_megabytes"] = peak_megabytes(method, data)
                     yield record
 
@@ -539,30 +652,79 @@ def coverage(folder: Path, tables: list[str], splits: range) -> Any:
     """
     for name in tables:
         table = read_table(name, folder)
-        known, new = [], []
+        shares: dict[str, list[float]] = {}
         for seed in splits:
             data = make_split(table, "half", seed)
             codes = np.unique(table.task)
             fold = seed % N_COVERAGE_FOLDS
             shuffled = np.random.default_rng(seed - fold).permutation(codes)
             left_out = shuffled[fold::N_COVERAGE_FOLDS]
-            kept = ~np.isin(data.task_train, left_out)
-            model = SmoothMTL(unseen="mean")
-            model.fit(
-                data.X_train[kept], data.y_train[kept], task_id=data.task_train[kept]
-            )
-            mean, std = model.predict(
-                data.X_test, task_id=data.task_test, return_std=True
-            )
-            is_inside = np.abs(mean - data.y_test) < 1.96 * std
             is_new = np.isin(data.task_test, left_out)
-            known.append(is_inside[~is_new].mean())
-            new.append(is_inside[is_new].mean())
-        yield {
-            "table": name,
-            "known tasks": round(float(np.mean(known)), 3),
-            "new tasks": round(float(np.mean(new)), 3),
-        }
+            for model in (SmoothMTL(unseen="mean"), HierarchicalMTL(unseen="mean")):
+                is_inside = covered_rows(model, data, left_out)
+                label = type(model).__name__
+                for kind, rows in (("known", ~is_new), ("new", is_new)):
+                    key = f"{label}, {kind} tasks"
+                    shares.setdefault(key, []).append(float(is_inside[rows].mean()))
+        means = {key: round(float(np.mean(part)), 3) for key, part in shares.items()}
+        yield {"table": name, **means}
+
+
+def covered_rows(model: Any, data: Split, left_out: Array) -> Array:
+    """Return which test targets are inside the intervals of a model without tasks."""
+    kept = ~np.isin(data.task_train, left_out)
+    model.fit(data.X_train[kept], data.y_train[kept], task_id=data.task_train[kept])
+    mean, std = model.predict(data.X_test, task_id=data.task_test, return_std=True)
+    return np.asarray(np.abs(mean - data.y_test) < 1.96 * std)
+
+
+def center_changes(folder: Path, tables: list[str], splits: range, n_seeds: int) -> Any:
+    """Yield changes of the test error in % where another seed draws the centers.
+
+    "mean" is the largest change of the mean over the splits, "split" the largest one of
+    a single split, in absolute value, both against the first seed.
+    """
+    for name in tables:
+        table = read_table(name, folder)
+        record: dict[str, Any] = {"table": name}
+        for setting in SETTINGS:
+            errors = np.empty((len(splits), n_seeds))
+            for i, seed in enumerate(splits):
+                data = make_split(table, setting, seed)
+                for center_seed in range(n_seeds):
+                    model = SmoothMTL(random_state=center_seed)
+                    residual = predict_by_task(model, data) - data.y_test
+                    errors[i, center_seed] = np.mean(np.square(residual))
+            changes = 100 * np.abs(errors / errors[:, :1] - 1)
+            means = errors.mean(axis=0)
+            record[f"{setting}, mean"] = round(
+                float(100 * np.abs(means / means[0] - 1).max()), 2
+            )
+            record[f"{setting}, split"] = round(float(changes.max()), 2)
+        yield record
+
+
+def label_losses(folder: Path, tables: list[str], splits: range) -> Any:
+    """Yield log losses in units of `HierarchicalMTLClassifier("intercept")`."""
+    for name in tables:
+        table = read_table(name, folder)
+        record: dict[str, Any] = {"table": name}
+        for setting in SETTINGS:
+            ratios = []
+            for seed in splits:
+                data = make_split(table, setting, seed)
+                reference = log_loss_of(HierarchicalMTLClassifier("intercept"), data)
+                ratios.append(log_loss_of(SmoothMTLClassifier(), data) / reference)
+            record[setting] = round(float(np.mean(ratios)), 3)
+            record[f"{setting}, worst split"] = round(float(np.max(ratios)), 3)
+        yield record
+
+
+def log_loss_of(model: Any, data: Split) -> float:
+    """Return the mean log loss of labels 0 and 1 on the test rows."""
+    model.fit(data.X_train, data.y_train, task_id=data.task_train)
+    probability = model.predict_proba(data.X_test, task_id=data.task_test)
+    return float(log_loss(data.y_test, probability, labels=[0, 1]))
 
 
 def later_gains(folder: Path, tables: list[str], splits: range) -> Any:
@@ -624,10 +786,7 @@ def predict_targets(data: Split) -> dict[str, Array]:
 def target_gains(folder: Path, tables: list[str], splits: range) -> Any:
     """Yield gains over ridge in %, of squared errors in units of every target."""
     for name in tables:
-        frame = read_data(folder / "mulan-small" / f"{name}.arff.gz").frame
-        frame = frame.dropna(subset=list(frame.columns[-TARGETS[name] :]))
-        Y = frame.iloc[:, -TARGETS[name] :].to_numpy(float)
-        columns = frame.iloc[:, : -TARGETS[name]]
+        columns, Y = read_targets(name, folder)
         errors: dict[str, list[float]] = {}
         seconds = []
         for seed in splits:
@@ -668,6 +827,8 @@ def summary(records: list[dict[str, Any]], reference_method: str) -> str:
         ("cpu_seconds", "Processor seconds of fit and prediction", 2),
         ("peak_megabytes", "Peak memory in MB", 0),
     ):
+        if value not in frame:
+            continue
         wide = frame.pivot_table(
             index=["table", "setting"], columns="method", values=value, sort=False
         )
@@ -675,30 +836,51 @@ def summary(records: list[dict[str, Any]], reference_method: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def choose_analysis(
+    options: argparse.Namespace,
+) -> tuple[Callable[[Path, list[str], range], Any] | None, list[str]]:
+    """Return what to measure instead of gains (None: gains), and the tables."""
+    analysis: Callable[[Path, list[str], range], Any] | None = None
+    tables = list(HELD_OUT) if options.held_out else TABLES
+    if options.targets:
+        analysis = target_gains
+        tables = list(HELD_OUT_TARGETS if options.held_out else TARGETS)
+    elif options.labels:
+        analysis = label_losses
+        tables = list(LABELS)
+    elif options.later:
+        analysis = later_gains
+        tables = list(TIME_COLUMNS)
+    elif options.centers:
+        analysis = partial(center_changes, n_seeds=options.centers)
+    elif options.coverage:
+        analysis = coverage
+    return analysis, options.tables or tables
+
+
 def main() -> None:
     """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path, help="folder of the data sets")
-    parser.add_argument("--tables", nargs="+", choices=[*TABLES, *TARGETS])
+    choices = [*TABLES, *HELD_OUT, *LABELS, *TARGETS, *HELD_OUT_TARGETS]
+    parser.add_argument("--tables", nargs="+", choices=choices)
     parser.add_argument("--methods", nargs="+", default=installed_methods())
     parser.add_argument("--splits", type=int, default=4, help="splits of every table")
     parser.add_argument("--output", type=Path, help="file for a JSON line per fit")
     parser.add_argument("--reference-python", type=Path)
+    parser.add_argument("--held-out", action="store_true", help="tables held out")
+    parser.add_argument("--no-memory", action="store_true", help="skip peak memory")
     parser.add_argument("--coverage", action="store_true")
+    parser.add_argument("--centers", type=int, metavar="N", help="seeds of centers")
     parser.add_argument("--later", action="store_true")
+    parser.add_argument("--labels", action="store_true")
     parser.add_argument("--targets", action="store_true")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     splits = range(options.splits)
-    tables = options.tables or (list(TARGETS) if options.targets else TABLES)
-    if options.coverage or options.later or options.targets:
-        measured: Callable[[Path, list[str], range], Any] = coverage
-        if options.targets:
-            measured = target_gains
-        elif options.later:
-            measured = later_gains
-            tables = options.tables or list(TIME_COLUMNS)
-        for record in measured(options.folder, tables, splits):
+    analysis, tables = choose_analysis(options)
+    if analysis is not None:
+        for record in analysis(options.folder, tables, splits):
             sys.stdout.write(json.dumps(record) + "\n")
             sys.stdout.flush()
         return
@@ -713,7 +895,15 @@ def main() -> None:
         lines = options.output.read_text(encoding="utf-8").splitlines()
         records = [json.loads(line) for line in lines]
     finished = {record_key(record) for record in records}
-    for record in run(options.folder, tables, methods, splits, finished):
+    new_records = run(
+        options.folder,
+        tables,
+        methods,
+        splits,
+        finished,
+        traces_memory=not options.no_memory,
+    )
+    for record in new_records:
         records.append(record)
         if options.output:
             with options.output.open("a", encoding="utf-8") as file:
