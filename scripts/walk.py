@@ -44,8 +44,8 @@ class Counts:
 # 2026-11-27: what a walk does not need is not executed on it, and functions that only
 # forwarded are part of their callers.
 LIMITS = {
-    "reproduce": Counts(files=89, functions=894, classes=72),
-    "compare": Counts(files=114, functions=1132, classes=113),
+    "reproduce": Counts(files=95, functions=900, classes=72),
+    "compare": Counts(files=119, functions=1130, classes=113),
 }
 
 
