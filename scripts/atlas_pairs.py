@@ -6,34 +6,34 @@
 method, and ``configs/atlas/similar.csv``, with the gains that `compare` shows for tables
 like the user's. A run of ``atlas/verdicts`` makes ``configs/atlas/verdicts.csv``, with a
 line per table and seed. Unfinished runs make shorter files. Kind, family and source of
-the tables are those of ``configs/atlas/tables.csv``; simulated tables are a kind of their
-own.
+the tables stand in ``configs/atlas/tables.csv``; simulated tables are described in each
+line.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from mtlrun.comparison.atlas import SIMILAR
-from mtlrun.engine.analysis import published_path
 from mtlrun.engine.record import Record
 from mtlrun.lab.papers.atlas.files import last_day, write_lines
 from mtlrun.lab.papers.atlas.pairs import COLUMNS, DECISIONS
-from mtlrun.lab.papers.atlas.sharing import PAIRS, VERDICTS, gains_as_in_compare
+from mtlrun.lab.papers.atlas.sharing import (
+    DESCRIPTION,
+    KEYS,
+    PAIRS,
+    VERDICTS,
+    gains_as_in_compare,
+    read_pairs,
+    read_tables,
+)
 from mtlrun.lab.report.run import Run, read_run, results_of
 from mtlrun.utils.io import configs_dir
 
-#: What is known of every table before anything is computed.
-TABLES = "atlas/tables.csv"
-#: The same for simulated tables.
-SIMULATED = {"kind": "simulated", "family": "simulated", "source": "", "fresh": "0"}
 #: Columns of the file of gains that `compare` reads.
 GAIN_COLUMNS = (
     "table",
@@ -46,34 +46,35 @@ GAIN_COLUMNS = (
     "tasks",
     "features",
 )
-#: Columns that say what a table is.
-DESCRIPTION = ("table", "kind", "family", "source", "fresh")
 
 
-def read_tables() -> dict[str, dict[str, str]]:
-    """Return the lines of the list of tables, by table."""
-    with published_path(TABLES).open(encoding="utf-8", newline="") as file:
-        return {line["table"]: line for line in csv.DictReader(file)}
+def is_of_listed_tables(run: Run) -> bool:
+    """Return whether `TABLES` describes the tables of a run; else they are simulated."""
+    return set(run.datasets) <= set(read_tables().index)
 
 
-def described_records(run: Run) -> Iterator[tuple[list[str], str, Record]]:
-    """Yield the description of the table, the method and the record of finished
-    cells.
-    """
-    known = read_tables()
+def head_of(run: Run) -> list[str]:
+    """Return the first columns of the lines of a run."""
+    return ["table"] if is_of_listed_tables(run) else ["table", *DESCRIPTION]
+
+
+def described_records(run: Run) -> Iterator[tuple[list[Any], Record]]:
+    """Yield the values of `head_of` and the record of every finished cell."""
+    is_simulated = not is_of_listed_tables(run)
     for label in run.datasets:
-        # A simulated table is a source of its own.
-        line = known.get(label, {**SIMULATED, "source": label})
-        description = [label, *(line[name] for name in DESCRIPTION[1:])]
+        first: list[Any] = [label]
+        if is_simulated:
+            # Every simulated table is a source of its own.
+            first += ["simulated", "simulated", label, 0]
         for method in run.methods:
             for record in results_of(run, label, method):
-                yield description, method, record
+                yield first, record
 
 
 def pair_lines(run: Run) -> Iterator[list[Any]]:
     """Yield the lines of `PAIRS`, the names of the columns first."""
-    yield [*DESCRIPTION, "seed", "test", "learner", *COLUMNS]
-    for description, _, record in described_records(run):
+    yield [*head_of(run), "seed", "test", "learner", *COLUMNS]
+    for description, record in described_records(run):
         params = record.params
         test = "new tasks" if params.get("new_tasks") else "rows"
         seed = record.inputs["split"]["trial"]
@@ -84,8 +85,8 @@ def pair_lines(run: Run) -> Iterator[list[Any]]:
 
 def verdict_lines(run: Run) -> Iterator[list[Any]]:
     """Yield the lines of `VERDICTS`, the names of the columns first."""
-    yield [*DESCRIPTION, "seed", "rows", "decision", "gain", "low", "high", "seconds"]
-    for description, _, record in described_records(run):
+    yield [*head_of(run), "seed", "rows", "decision", "gain", "low", "high", "seconds"]
+    for description, record in described_records(run):
         metrics = record.metrics
         names = ("gain", "low", "high", "processor_seconds")
         numbers = [f"{metrics[name]:.5g}" for name in names]
@@ -104,9 +105,9 @@ def similar_lines(run: Run, pairs_file: Path) -> Iterator[list[Any]]:
         File with the lines of the run.
     """
     counts = {}
-    for description, _, record in described_records(run):
+    for description, record in described_records(run):
         counts[description[0]] = record.counts
-    lines = pd.read_csv(pairs_file, comment="#", dtype={"table": str})
+    lines = read_pairs(str(pairs_file), (), KEYS)
     yield [*GAIN_COLUMNS]
     for row in gains_as_in_compare(lines).to_dict("records"):
         gains = []

@@ -12,11 +12,13 @@ import pytest
 from mtlrun.comparison.atlas import SIMILAR, read_lines
 from mtlrun.engine.analysis import published_path
 from mtlrun.lab.papers.atlas.sharing import (
+    KEYS,
     PAIRS,
     REGION,
     effects_of,
     gains_as_in_compare,
     over_seeds,
+    read_pairs,
 )
 
 ROOT = Path(__file__).parents[3]
@@ -54,7 +56,7 @@ def effect(label, suffix=""):
 
 @lru_cache
 def pairs():
-    return pd.read_csv(published_path(PAIRS), comment="#")
+    return read_pairs(PAIRS, (), KEYS)
 
 
 def test_the_tables_are_those_of_the_runs():

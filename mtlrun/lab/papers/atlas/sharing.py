@@ -38,6 +38,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 #: Files of the lines of `atlas/pairs` and of `atlas/verdicts`.
 PAIRS = "atlas/pairs.csv"
 VERDICTS = "atlas/verdicts.csv"
+#: What was known of every table before anything was computed.
+TABLES = "atlas/tables.csv"
+#: What a table is, by the columns of `TABLES`. A file may have these columns itself, as
+#: those of simulated tables have.
+DESCRIPTION = ("kind", "family", "source", "fresh")
 #: Columns that are text; the others are numbers.
 KEYS = ("table", "kind", "family", "source", "test", "learner", "method", "sharing")
 VERDICT_KEYS = ("table", "kind", "family", "source", "decision")
@@ -69,8 +74,15 @@ class EffectInterval:
     high: float
 
 
+def read_tables() -> pd.DataFrame:
+    """Return what is known of every table, with the names of the tables as index."""
+    return pd.read_csv(published_path(TABLES), dtype=str, index_col="table").astype(
+        {"fresh": int}
+    )
+
+
 def read_pairs(name: str, kinds: Sequence[str], keys: Sequence[str]) -> pd.DataFrame:
-    """Read the lines of a csv file of the atlas.
+    """Read the lines of a csv file of the atlas, and what is known of their tables.
 
     Parameters
     ----------
@@ -93,6 +105,8 @@ def read_pairs(name: str, kinds: Sequence[str], keys: Sequence[str]) -> pd.DataF
     frame = pd.DataFrame(rows[1:], columns=rows[0])
     for column in frame.columns.difference(list(keys)):
         frame[column] = pd.to_numeric(frame[column])
+    if "kind" not in frame.columns:
+        frame = frame.join(read_tables()[[*DESCRIPTION]], on="table")
     if not kinds:
         return frame
     return frame[frame["kind"].isin([*kinds])]
