@@ -214,6 +214,11 @@ def rerun_section(run: Run) -> Section:
 # ------------------------------------------------------------ parameter searches
 
 
+#: Most frequent choices of a search that are listed: with many splits nearly every split
+#: may select other values, which the records have.
+MAX_CHOICES = 3
+
+
 def search_section(run: Run) -> Section:
     """Return the selected parameters, the cost of the searches, and grids to widen."""
     section = Section("Parameter search")
@@ -240,7 +245,7 @@ def search_section(run: Run) -> Section:
                 method,
                 max(sizes, default=None),
                 total_fits or None,
-                _selected_text(records),
+                selected_text(records),
                 edges,
             ]
         )
@@ -289,14 +294,20 @@ def _searched_records(run: Run) -> dict[tuple[str, str], list[Record]]:
     return records
 
 
-def _selected_text(records: Sequence[Record]) -> str:
-    """Return the selected parameters, with counts if not all splits have the same."""
+def selected_text(records: Sequence[Record]) -> str:
+    """Return the selected parameters, with counts if not all splits have the same.
+
+    After `MAX_CHOICES` choices, only the number of the others is said.
+    """
     counts = Counter(format_mapping(r.selection.get("chosen")) for r in records)
     texts = []
-    for text, count in _by_count(counts):
+    for text, count in _by_count(counts)[:MAX_CHOICES]:
         if count < len(records):
             text += f" ({count})"
         texts.append(text)
+    n_others = len(counts) - len(texts)
+    if n_others:
+        texts.append(counted(n_others, "other choice"))
     return "; ".join(texts)
 
 

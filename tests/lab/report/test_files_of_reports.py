@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mtlrun.engine.record import Record
 from mtlrun.errors import UnknownNameError
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import (
@@ -22,6 +23,7 @@ from mtlrun.lab.report.formats import (
     render,
     write_report,
 )
+from mtlrun.lab.report.sections import selected_text
 
 DC = "LADM-DC-RMTL-10%"
 
@@ -179,6 +181,19 @@ def test_a_search_has_a_row(full):
             "alpha hit its maximum in 1 of 2 splits",
         ]
     ]
+
+
+def test_rare_choices_of_a_search_are_only_counted():
+    chosen = [1, 1, 1, 2, 2, 3, 4, 5]
+    records = []
+    for split, value in enumerate(chosen):
+        selection = {"chosen": {"alpha": value}}
+        records.append(Record(str(split), "fit", {}, selection=selection))
+    text = "alpha 1 (3); alpha 2 (2); alpha 3 (1); 2 other choices"
+    assert selected_text(records) == text
+    assert selected_text(records[:7]).endswith("; 1 other choice")
+    assert selected_text(records[:6]).endswith("; alpha 3 (1)")
+    assert selected_text(records[:3]) == "alpha 1"
 
 
 def test_errors_stay_on_one_line(full):
