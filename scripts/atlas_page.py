@@ -267,17 +267,27 @@ def predictions_table() -> str:
 
 
 def verdicts_table() -> str:
-    """Verdicts of compare by kind of table."""
+    """Verdicts of compare by kind of table, and how many of them hold."""
     (record,) = results_of(sharing_run(), PUBLISHED, "verdicts")
     table = record.result["tables"]["Verdicts"]
     times: dict[str, Counter[str]] = {}
     for kind, decision, count in table["rows"]:
         times.setdefault(str(kind), Counter())[str(decision)] += int(count)
     decisions = list(dict.fromkeys(str(row[1]) for row in table["rows"]))
+    times["all"] = sum(times.values(), Counter())
     rows = []
     for kind, by_decision in times.items():
-        rows.append([kind, *[str(by_decision[decision]) for decision in decisions]])
-    return markdown(["kind", *decisions], rows)
+        values = values_of("verdicts" if kind == "all" else f"verdicts, {kind}")
+        n_holding = round(values["verdicts"] * values["hold"])
+        rows.append(
+            [
+                kind,
+                *[str(by_decision[decision]) for decision in decisions],
+                f"{n_holding} of {values['verdicts']:.0f}",
+                f"{100 * values['covered']:.0f}%",
+            ]
+        )
+    return markdown(["kind", *decisions, "*helps* holds", "inside"], rows)
 
 
 TABLES: dict[str, Callable[[], str]] = {
