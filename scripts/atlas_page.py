@@ -51,7 +51,8 @@ def values_of(label: str) -> dict[str, float]:
 def percent(effect: float) -> str:
     """Return the reduction of the error, in percent, of a log error ratio."""
     value = percent_less(effect)
-    text = f"{value:.1f}" if abs(value) < 10 else f"{value:.0f}"
+    # Two digits: 9.96 is 10, not 10.0.
+    text = f"{value:.1f}" if abs(value) < 9.95 else f"{value:.0f}"
     # There is no negative zero.
     return text.removeprefix("-") if float(text) == 0 else text
 

@@ -224,3 +224,31 @@ def test_cost_best_and_new_tasks():
     assert says(f"did not have, it is {effect('best, fresh tables', '_few')}")
     assert says(f"its error changes by {effect('new tasks')} with linear models")
     assert says(f"gains most, {effect('HierarchicalMTL', '_few')}")
+
+
+def test_verdicts_of_compare():
+    every = values("verdicts")
+    n_helps = every["verdicts"]
+    low, high = (f"{100 * every[name]:.0f}" for name in ("hold_low", "hold_high"))
+    assert says(f"Of {every['all_verdicts']:.0f} verdicts, {n_helps:.0f}, on")
+    assert says(f"on {every['tables']:.0f} tables, say that multi-task learning helps")
+    assert says(
+        f"after {n_helps * every['hold']:.0f} of these {n_helps:.0f}: "
+        f"{100 * every['hold']:.0f}% ({low} to {high})"
+    )
+    groups, targets, labels = (
+        f"{100 * values(f'verdicts, {kind}')['covered']:.0f}%"
+        for kind in ("groups", "targets", "labels")
+    )
+    assert says(f"{groups} of those on groups contain")
+    assert says(f"only {targets} of those on several targets and {labels} of those on")
+
+
+def test_agreement_of_the_seeds():
+    names = ("smooth", "boosted trees", "linear", "best")
+    smooth, trees, linear, best = (
+        f"{values(name)['seeds']:.2f}".removeprefix("0") for name in names
+    )
+    assert says(f"It is {smooth} for smooth models and {trees} for boosted trees, but")
+    assert says(f"but {linear} for linear models, for which .8 was predicted, and")
+    assert says(f"and {best} for the best against the best")
