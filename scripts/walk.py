@@ -39,10 +39,10 @@ class Counts:
     classes: int
 
 
-# The aims are older than the two alternatives, intervals and pictures of a comparison,
-# and than the small functions with names that packed statements became. Lowered on
-# 2026-11-27: what a walk does not need is not executed on it, and functions that only
-# forwarded are part of their callers.
+# The aims were set before a comparison had two alternatives, intervals and pictures, and
+# before packed statements became small functions with names. Lowered on 2026-11-28: what
+# a walk does not need is not executed on it, and functions that only forwarded are part
+# of their callers.
 LIMITS = {
     "reproduce": Counts(files=95, functions=900, classes=72),
     "compare": Counts(files=119, functions=1130, classes=113),

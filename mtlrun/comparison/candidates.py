@@ -257,8 +257,9 @@ def named_candidates(
     """
     unassigned = dict(families or {})
     standard = {c.label: c for c in _baselines(dataset, train)}
-    if not names or not standard.keys() >= set(names):
-        # The other methods are made only if they may be named: that imports them all.
+    names_baselines_only = bool(names) and standard.keys() >= set(names)
+    if not names_baselines_only:
+        # Making the other methods imports them all.
         standard = {c.label: c for c in default_candidates(dataset, train)}
     n_first = N_ALWAYS + len(last_values(dataset))
     selected = dict(list(standard.items())[:n_first])
@@ -752,7 +753,7 @@ def with_levels(candidate: Candidate, dataset: Dataset) -> Candidate:
     The baseline that fits each task by itself uses groups that are nested in the tasks
     only: a group that occurs in several tasks would share between them.
     """
-    if not uses_levels(candidate):
+    if not dataset.levels or not uses_levels(candidate):
         return candidate
     is_single = candidate.family == INDEPENDENT
     if is_single and len(nested_levels(dataset)) < len(dataset.levels):
@@ -792,6 +793,8 @@ def check_levels(dataset: Dataset, candidates: Sequence[Candidate]) -> None:
     ConfigError
         Names the remedy.
     """
+    if not dataset.levels:
+        return
     if dataset.task_id is None:
         raise ConfigError(
             "--also-grouped-by needs rows that belong to tasks, and one target that "

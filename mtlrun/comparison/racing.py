@@ -66,7 +66,10 @@ def raced_labels(
     dataset: Dataset,
     train: float,
 ) -> list[str]:
-    """Return the methods that may be stopped: default methods that were not named.
+    """Return the methods that may be stopped.
+
+    They are the default methods that take part in the verdict, apart from baselines and
+    from methods that the user named.
 
     Parameters
     ----------
@@ -83,8 +86,8 @@ def raced_labels(
     for candidate in candidates:
         label = candidate.label
         is_named = label.removesuffix("Classifier") in named
-        is_compared = candidate.family in VERDICT_FAMILIES
-        if is_compared and not is_named and label not in baselines:
+        is_in_verdict = candidate.family in VERDICT_FAMILIES
+        if is_in_verdict and not is_named and label not in baselines:
             labels.append(label)
     if not labels:
         return []

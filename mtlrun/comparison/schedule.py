@@ -139,24 +139,32 @@ class CompareSchedule:
             Results of all methods.
         """
         self.started = time.monotonic()
+        original_pool = self.runner.pool
         # Set before `working`: a serial pool without a deadline keeps no workers.
         self.runner.pool = replace(
-            self.runner.pool,
+            original_pool,
             deadline=self.deadline,
             stop_at_deadline=self.deadline is not None,
         )
-        with self.runner.working():
-            pool = self.runner.pool
-            for number, wave in enumerate(self._waves()):
-                if self.raced:
-                    self._race(wave, pool)
-                self._compute_wave(wave, pool, is_first=number == 0)
-            if self.raced:
-                self._fit_stopped(pool)
-                self._report_stopped()
+        try:
+            with self.runner.working():
+                self._compute_waves(self.runner.pool)
+        finally:
+            # With a deadline that has passed, the runner would compute nothing more.
+            self.runner.pool = original_pool
         if self.pending:
             self._report_unfinished()
         return list(self.entries.values())
+
+    def _compute_waves(self, pool: Pool) -> None:
+        """Compute all jobs, and stop methods that are far behind."""
+        for number, wave in enumerate(self._waves()):
+            if self.raced:
+                self._race(wave, pool)
+            self._compute_wave(wave, pool, is_first=number == 0)
+        if self.raced:
+            self._fit_stopped(pool)
+            self._report_stopped()
 
     def _compute_wave(
         self, wave: Sequence[MethodSplit], pool: Pool, *, is_first: bool

@@ -49,13 +49,12 @@ class PlainProgress(Progress):
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        super().__init__()
+        super().__init__(self._print)
         self.stream = stream or sys.stderr
         self.total = 0
         self.n_finished = 0
 
-    def message(self, text: str) -> None:
-        """Print a line of text."""
+    def _print(self, text: str) -> None:
         print(text, file=self.stream, flush=True)
 
     def start(self, total: int) -> None:

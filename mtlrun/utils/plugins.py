@@ -132,6 +132,7 @@ def import_named(name: str) -> ModuleType:
     without, and a file called like it, such as ``pyarrow.py``, would be run. A module
     of the folder imports its neighbors when it is imported itself, not later.
     """
+    # Modules of the package never lie in the current folder.
     if name in sys.modules or name.startswith("mtlrun."):
         return importlib.import_module(name)
     finder = _Neighbours(os.getcwd(), name.partition(".")[0])
