@@ -165,8 +165,8 @@ def _normal_pvalue(positive: float, ranks: np.ndarray) -> float:
     mean = n * (n + 1) / 4
     _, counts = np.unique(ranks, return_counts=True)
     ties = float((counts**3 - counts).sum())
-    sum_of_squares = n * (n + 1) * (2 * n + 1)  # times 6, of the ranks 1 to n
-    variance = (sum_of_squares - ties / 2) / 24
+    # n (n + 1) (2 n + 1) is six times the sum of the squares of the ranks 1 to n.
+    variance = (n * (n + 1) * (2 * n + 1) - ties / 2) / 24
     z = (positive - mean) / np.sqrt(variance)
     from scipy.special import ndtr
 

@@ -474,3 +474,11 @@ def test_scores_do_not_depend_on_the_unit_of_the_weights(factor):
     expected = m.mse_per_task(y, predicted, weights=weights)
     actual = m.mse_per_task(y, predicted, weights=factor * weights)
     np.testing.assert_allclose(actual, expected)
+
+
+def test_all_public_names_are_listed_and_can_be_imported():
+    assert set(m.__all__) <= set(dir(m))
+    for name in m.__all__:
+        assert getattr(m, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'auc_of_nothing'"):
+        _ = m.auc_of_nothing

@@ -484,8 +484,8 @@ class SquaredTraceNorm(Penalty):
     def _of(self, sigma: Array) -> float:
         """Return the penalty of a matrix with singular values sigma."""
         norm = float(sigma.sum())
-        square = float(sigma @ sigma)
         trace_norm_term = self.alpha * norm**2
+        square = float(sigma @ sigma)
         ridge_term = 0.5 * self.ridge * square
         return trace_norm_term + ridge_term
 

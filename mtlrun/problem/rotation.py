@@ -309,7 +309,7 @@ class SharedRotation(Rotation):
 
     @property
     def _roots(self) -> Array:
-        """Singular values s, not smaller than the smallest number."""
+        """Singular values s, whose squares are not below the smallest number."""
         tiny = np.finfo(np.float64).tiny
         return np.sqrt(np.maximum(self.squares, tiny))
 

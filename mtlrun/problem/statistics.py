@@ -362,7 +362,7 @@ class TaskStatistics:
             s = self._about(0 * self.x_shift, 0 * self.y_shift)
             x_mean = 0 * x_mean
             y_mean = 0 * y_mean
-        # The products of centered columns, (G, d, d), and with centered targets, (T, d).
+        # Products of centered columns, (G, d, d), and with centered targets, (T, d).
         G, d = s.x.shape
         xx = s.xx - s.x[:, :, None] * x_mean[:, None, :]
         xy = (s.xy - s.x.T * y_mean).T

@@ -298,7 +298,8 @@ def ratio_test(
 def _ratio(small: Result | LaplaceFit, large: Result | LaplaceFit) -> float:
     """Return the likelihood ratio of nested models; rounding may not make it negative.
 
-    A criterion is minus twice the logarithm of a likelihood.
+    A criterion is minus twice the logarithm of a likelihood. For labels it includes the
+    price of the weak priors.
     """
     return max(small.criterion - large.criterion, 0.0)
 

@@ -512,7 +512,7 @@ class FeatureBlock:
         products = np.empty((n_parts, n_parts))
         for k, left in enumerate(columns):
             for j, right in enumerate(columns):
-                # F_k' B^-1 F_l, of which the trace of the squares is needed.
+                # F_k' B^-1 F_l, of which the sum of squares is needed.
                 between = inside[np.ix_(left, right)]
                 image = between @ u[right]
                 crossed = (u[left] * image).sum()

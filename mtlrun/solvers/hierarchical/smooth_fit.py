@@ -275,7 +275,7 @@ class _VarianceSearch:
         value = self._evaluate_all(np.where(allowed, START, 0.0))
         parts = np.flatnonzero(allowed)
         expected, _ = self._curvature(value, parts)
-        # The second derivative in log(theta) is the information about it.
+        # The second derivative in log(theta) is twice the information about it.
         information = np.diag(expected) * START**2
         self.is_identified[parts] = information > MIN_CURVATURE
 

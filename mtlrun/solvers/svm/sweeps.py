@@ -201,9 +201,9 @@ def dual_step(
         curvature = q + 1.0 / (2.0 * cap)
         return max(alpha - g / curvature, 0.0), g
     new = _logistic_step(alpha, cap, z, q)
-    # A bound of the gradient: it is 0 at `new`, and the conjugate of the loss has a
-    # second derivative of at least 4 / cap. The logarithms of the gradient itself are
-    # infinite at the bounds.
+    # A lower bound of the size of the gradient: it is 0 at `new`, and the conjugate of
+    # the loss has a second derivative of at least 4 / cap. The logarithms of the gradient
+    # itself are infinite at the bounds.
     return new, (alpha - new) * (q + 4.0 / cap)
 
 
