@@ -6,6 +6,7 @@ import runpy
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -13,8 +14,11 @@ from mtlrun.comparison.atlas import SIMILAR, read_lines
 from mtlrun.engine.analysis import published_path
 from mtlrun.lab.papers.atlas.sharing import (
     KEYS,
+    MAX_EFFECT,
     PAIRS,
     REGION,
+    VERDICT_KEYS,
+    VERDICTS,
     effects_of,
     gains_as_in_compare,
     over_seeds,
@@ -126,11 +130,14 @@ def test_the_first_screen():
     )
     targets = effect("linear, targets", "_few")
     labels = effect("logistic, labels", "_few")
-    assert says(f"changes the error by {targets} with 5 to 20 rows")
-    assert says(f"that of logistic models by {labels}")
+    assert says(f"linear models has an effect of {targets}, which is more error, on")
+    assert says(f"that of logistic models {labels} on")
     over_full = effect("smooth, over full", "_few")
     assert says(f"partial sharing has {over_full} less error than one smooth model")
-    assert says(f"of pooled ridge regression by {effect('new tasks')}")
+    new_tasks = effect("new tasks")
+    assert says(f"compared with pooled ridge regression, is {new_tasks} on 34 tables")
+    best = effect("best, groups", "_few")
+    assert says(f"sharing has {best} less error than the best of all others, on groups")
 
 
 def test_groups():
@@ -145,8 +152,16 @@ def test_groups():
         )
     slope = values("linear")
     low, high = -slope["slope_high"], -slope["slope_low"]
-    assert says(f"falls by {-slope['slope']:.2f} for every tenfold number of rows")
-    assert says(f"({low:.2f} to {high:.2f}, over tables of all kinds)")
+    fall = f"{-slope['slope']:.2f} ({low:.2f} to {high:.2f})"
+    assert says(f"falls by {fall} for every tenfold number of rows")
+    trees = values("boosted trees")
+    ends = f"{trees['slope_low']:.2f} to {trees['slope_high']:.2f}"
+    assert says(f"it rises by {trees['slope']:.2f} ({ends})")
+    lines = pairs()
+    part = lines[(lines["kind"] == "groups") & (lines["learner"] == "boosted trees")]
+    few = effects_of(part[part["rows"] <= 20], "partial", "none")["effect"]
+    share = (few >= MAX_EFFECT).mean()
+    assert says(f"a factor of 2 in {100 * share:.0f}% of the runs with 5 to 20 rows")
 
 
 def test_all_schools_gain():
@@ -158,9 +173,19 @@ def test_all_schools_gain():
         few = settings[settings["rows"] <= 20].groupby("table")["effect"].min()
         assert len(few) == 10
         assert (few > 0).all()
-    assert says(
-        "All ten tables of schools gain at 5 to 20 rows, with linear and smooth"
-    )
+    assert says("all ten tables of schools gain with linear and with smooth models")
+
+
+def test_largest_and_smallest_gains_of_smooth_models():
+    lines = pairs()
+    part = lines[(lines["kind"] == "groups") & (lines["learner"] == "smooth")]
+    settings = over_seeds(effects_of(part, "partial", "none"))
+    means = settings.groupby("table")["effect"].mean()
+    few = settings[settings["rows"] <= 20].groupby("table")["effect"].mean()
+    largest = {"dnase", "soybean", "dietox", "fatigue", "machines"}
+    assert set(few.nlargest(5).index) == largest
+    assert few.nlargest(5).min() > 0.9 * MAX_EFFECT
+    assert means[["insteval", "chile"]].abs().max() < REGION
 
 
 def test_several_targets_and_labels():
@@ -174,9 +199,24 @@ def test_several_targets_and_labels():
         "extra trees, labels",
     ):
         numbers = values(label)
-        assert numbers["low_few"] < 0
+        assert numbers["low_few"] < 0 < numbers["high_few"]
         assert numbers["better"] <= numbers["tables"] / 2
-    assert says("no learner has an interval above 0, and none gains on more than half")
+    assert says("the interval of every learner contains 0")
+    assert says("no learner gains on more than half of its tables")
+
+
+def test_targets_on_which_the_hierarchical_model_loses():
+    lines = pairs()
+    part = lines[(lines["learner"] == "linear") & (lines["test"] == "rows")]
+    settings = over_seeds(effects_of(part, "HierarchicalMTL", "none"))
+    means = settings.groupby(["table", "kind"])["effect"].mean().reset_index()
+    losses = means[means["effect"] < -REGION]["kind"]
+    n_targets = (losses == "targets").sum()
+    assert says(f"loses on {len(losses)} tables, of which {n_targets} have several")
+    for name in ("TraceNormMTL", "JointFeatureMTL"):
+        numbers = values(name)
+        for regime in ("some", "many"):
+            assert numbers[f"effect_{regime}"] > 0 > numbers[f"low_{regime}"]
 
 
 @pytest.mark.parametrize(
@@ -200,21 +240,28 @@ def test_where_sharing_harms(learner, method):
     *first, last = [f"`{name}`" for name in means[means < -REGION].index]
     names = f"{', '.join(first)} and {last}" if first else last
     assert f"on {names}" in page()
+    more_error = 100 * np.expm1(-means)
+    if learner == "smooth":
+        assert 3.5 < more_error.max() < 4.5
+    if learner == "boosted trees":
+        (first, cake, ticks) = more_error.nlargest(3)
+        assert says(f"most on `sleepstudy` ({first:.0f}% more error), `cake`")
+        assert says(f"`cake` ({cake:.0f}%) and `grouseticks` ({ticks:.0f}%)")
 
 
 def test_the_simulated_case():
     lines = pd.read_csv(published_path("atlas/pairs_simulated.csv"), comment="#")
-    errors = lines[lines["rows"] == 50].set_index(["table", "method"])["error"]
-    ratios = {}
-    for table in ("unrelated scales", "unrelated tasks"):
-        for method in ("HierarchicalMTL", "TraceNormMTL"):
-            ridge = errors[table, "IndependentRidge"]
-            ratios[table, method] = errors[table, method] / ridge
-    hierarchical = ratios["unrelated scales", "HierarchicalMTL"]
-    trace_norm = ratios["unrelated scales", "TraceNormMTL"]
-    assert says(f"has {hierarchical:.2f} times the error of ridge regression per task")
-    assert says(f"the trace norm {trace_norm:.2f} times (one run)")
-    gain = 1 - ratios["unrelated tasks", "HierarchicalMTL"]
+
+    def ratio(table, method, rows):
+        errors = lines[lines["rows"] == rows].set_index(["table", "method"])["error"]
+        return errors[table, method] / errors[table, "IndependentRidge"]
+
+    few, many = (ratio("unrelated scales", "HierarchicalMTL", n) for n in (5, 50))
+    assert says(f"has {few:.2f} times the error of ridge regression per task there")
+    assert says(f"with 5 rows per task, and {many:.2f} times with 50")
+    few, many = (ratio("unrelated scales", "TraceNormMTL", n) for n in (5, 50))
+    assert says(f"the trace norm has {few:.2f} and {many:.2f} times (one run)")
+    gain = 1 - ratio("unrelated tasks", "HierarchicalMTL", 50)
     assert says(f"the hierarchical model still has {100 * gain:.0f}% less error")
 
 
@@ -222,26 +269,69 @@ def test_cost_best_and_new_tasks():
     best = effect("best, groups", "_few")
     assert says(f"On groups with 5 to 20 rows, sharing has {best} less error.")
     assert says(f"did not have, it is {effect('best, fresh tables', '_few')}")
-    assert says(f"its error changes by {effect('new tasks')} with linear models")
-    assert says(f"gains most, {effect('HierarchicalMTL', '_few')}")
+    new_tasks = effect("new tasks")
+    assert says(f"its effect is {new_tasks}, which is more error, with linear models")
+    assert says(f"gains most, {effect('HierarchicalMTL', '_few')} on 48 tables")
+
+
+def verdicts_and_other_seeds():
+    """Return the verdicts with the mean gain of the other seeds."""
+    lines = read_pairs(VERDICTS, (), VERDICT_KEYS)
+    gains = lines.groupby(["table", "rows"])["gain"]
+    n_others = gains.transform("size") - 1
+    other = (gains.transform("sum") - lines["gain"]) / n_others
+    inside = other.between(lines["low"], lines["high"])
+    return lines.assign(other=other, inside=inside)
 
 
 def test_verdicts_of_compare():
+    lines = verdicts_and_other_seeds()
+    n = lines["decision"].value_counts()
+    assert says(f"Of {len(lines)} verdicts, {n['cannot tell']} say that one cannot")
+    worse = lines[lines["decision"] == "worse"]
+    helps = lines[lines["decision"] == "helps"]
+    tables = f"(on {worse['table'].nunique()} tables)"
+    assert says(f"{len(worse)} {tables} that multi-task learning is worse")
+    tables = f"(on {helps['table'].nunique()} tables)"
+    assert says(f"{len(helps)} {tables} that it helps")
+    below = 100 * np.mean(lines["other"] < 0)
+    above = 100 * np.mean(lines["other"] > 0)
+    assert says(f"*Worse* holds in {sum(worse['other'] < 0)} of {len(worse)} cases")
+    assert says(f"It is below 0 after {below:.0f}% of all verdicts")
+    holds = helps[helps["other"] > 0]
     every = values("verdicts")
-    n_helps = every["verdicts"]
     low, high = (f"{100 * every[name]:.0f}" for name in ("hold_low", "hold_high"))
-    assert says(f"Of {every['all_verdicts']:.0f} verdicts, {n_helps:.0f}, on")
-    assert says(f"on {every['tables']:.0f} tables, say that multi-task learning helps")
     assert says(
-        f"after {n_helps * every['hold']:.0f} of these {n_helps:.0f}: "
-        f"{100 * every['hold']:.0f}% ({low} to {high})"
+        f"*Helps* holds in {len(holds)} of {len(helps)} cases: "
+        f"{100 * every['hold']:.0f}% ({low} to {high}, tables drawn anew)"
     )
-    groups, targets, labels = (
-        f"{100 * values(f'verdicts, {kind}')['covered']:.0f}%"
-        for kind in ("groups", "targets", "labels")
+    assert says(f"a mean gain above 0 follows {above:.0f}% of all verdicts")
+    assert (holds["table"] == "enb").sum() == 6
+    others = helps[helps["other"] <= 0]
+    assert set(others["rows"]) == {10}
+    assert sorted(others["table"]) == [
+        "atp1d",
+        "meats",
+        "segment",
+        "segment",
+        "segment",
+    ]
+    segment = lines[(lines["table"] == "segment") & (lines["rows"] == 10)]
+    assert segment["decision"].value_counts()[["helps", "worse"]].tolist() == [3, 5]
+
+
+def test_intervals_of_the_verdicts():
+    lines = verdicts_and_other_seeds()
+    shares = 100 * lines.groupby("kind")["inside"].mean()
+    with_50 = 100 * lines[lines["rows"] == 50].groupby("kind")["inside"].mean()
+    groups, targets, labels = shares[["groups", "targets", "labels"]]
+    assert says(
+        f"{groups:.0f}% of the cases on groups, but in {targets:.0f}% on targets"
     )
-    assert says(f"{groups} of those on groups contain")
-    assert says(f"only {targets} of those on several targets and {labels} of those on")
+    assert says(f"on targets and {labels:.0f}% on labels")
+    groups, targets, labels = with_50[["groups", "targets", "labels"]]
+    shares = f"{groups:.0f}%, {targets:.0f}% and {labels:.0f}%"
+    assert says(f"With 50 rows they contain it in {shares} of the cases")
 
 
 def test_agreement_of_the_seeds():
