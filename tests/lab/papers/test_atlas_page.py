@@ -126,7 +126,9 @@ def test_the_first_screen():
     assert says(f"and {effect('trees, groups', '_some')} with boosted trees")
     many = effect("linear", "_many")
     assert says(
-        f"linear models is {many}, on {count('linear', 'tables_many')} tables of"
+        f"linear models is {many}, on {count('linear', 'tables_many')} tables: "
+        f"{count('linear, groups', 'tables_many')} with groups and "
+        f"{count('linear, targets', 'tables_many')} with several targets"
     )
     targets = effect("linear, targets", "_few")
     labels = effect("logistic, labels", "_few")
