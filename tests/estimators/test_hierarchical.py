@@ -431,7 +431,6 @@ def test_clusters_are_detected_and_named():
     assert not HierarchicalMTL(prior="clusters").fit(X, y, task_id=ids).labels_.any()
 
 
-@pytest.mark.every(6)
 def test_starts_with_the_same_clusters_are_run_once(monkeypatch):
     rng = np.random.default_rng(2)
     weights = np.repeat([[3.0, 0.0], [-3.0, 1.0]], 6, axis=0)
@@ -458,6 +457,7 @@ def test_starts_with_the_same_clusters_are_run_once(monkeypatch):
     assert_array_equal(few.coef_, every.coef_)
 
 
+@pytest.mark.every(6)
 @pytest.mark.parametrize("prior", ["normal", "student", "clusters"])
 @pytest.mark.parametrize(
     "covariance", ["auto", "intercept", "scalar", "diagonal", "factor", "full"]
