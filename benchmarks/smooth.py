@@ -11,8 +11,8 @@ that the output file already holds are not run again. --reference-python names t
 interpreter of an environment with another version of mtlrun, whose `HierarchicalMTL`
 becomes the reference.
 
-With --held-out the tables are those of `datasets/` with groups that no choice for the
-smooth models was based on.
+With --held-out, the tables come from `datasets/`. They have groups, and no choice for the
+smooth models was based on them.
 
 With --coverage the script prints how many new targets the 95% intervals hold, with
 --centers N how much the test error depends on the seed of the centers (N seeds), with

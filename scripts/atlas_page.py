@@ -7,7 +7,6 @@ ratios, become percentages: ``100 (1 - exp(-effect))`` percent less error.
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 import sys
@@ -16,8 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from mtlrun.engine.analysis import published_path
-from mtlrun.lab.papers.atlas.sharing import REGIMES, percent_less
+from mtlrun.lab.papers.atlas.sharing import REGIMES, percent_less, read_tables
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.run import Run, read_run, results_of
 from mtlrun.tables.report_table import Column, ReportTable, markdown_grid
@@ -185,16 +183,11 @@ def new_tasks_table() -> str:
 
 def families_table() -> str:
     """The tables by family."""
-    with published_path("atlas/tables.csv").open(encoding="utf-8") as file:
-        lines = list(csv.DictReader(file))
-    n_tables = Counter(line["family"] for line in lines)
-    n_new = Counter(line["family"] for line in lines if line["fresh"] == "1")
-    sources: dict[str, set[str]] = {}
-    for line in lines:
-        sources.setdefault(line["family"], set()).add(line["source"])
     rows = []
-    for family, count in n_tables.items():
-        rows.append([family, str(count), str(len(sources[family])), str(n_new[family])])
+    for family, tables in read_tables().groupby("family", sort=False):
+        n_sources = tables["source"].nunique()
+        n_new = tables["fresh"].sum()
+        rows.append([str(family), str(len(tables)), str(n_sources), str(n_new)])
     return markdown(["family", "tables", "sources", "new"], rows)
 
 
