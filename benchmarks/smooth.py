@@ -227,7 +227,10 @@ def read_targets(name: str, folder: Path) -> tuple[pd.DataFrame, Array]:
     else:
         card = yaml.safe_load((CARDS / f"{name}.yaml").read_text(encoding="utf-8"))
         options = card["reader"]["options"]
-        frame = read_data(folder / card["folder"] / options["data"]).frame
+        file = folder / card["folder"] / options["data"]
+        if not file.exists():
+            file = file.with_name(f"{file.name}.gz")
+        frame = read_data(file).frame
         frame = frame.drop(columns=options.get("drop", []))
         targets = options["targets"]
     frame = frame.dropna(subset=targets)
