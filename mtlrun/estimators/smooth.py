@@ -53,6 +53,7 @@ from mtlrun.solvers.hierarchical.smooth_marginal import SmoothMarginal
 from mtlrun.solvers.hierarchical.smooth_parts import (
     COMMON_PARTS,
     TASK_PARTS,
+    SmoothDesign,
     SmoothRows,
     content_keys,
 )
@@ -128,6 +129,15 @@ class _SmoothRegressor(RegressorMTL, SmoothModel):
         self.noise_variance_: Any = self._posterior.s2 * self._unit**2
         self.loo_ = self._leave_one_out(data, flat, fit)
         return self._result(fit)
+
+    @property
+    def _design(self) -> SmoothDesign:
+        if self._targets is not None:
+            return self._targets.design
+        return super()._design
+
+    def _noise_variance(self) -> Any:
+        return self.noise_variance_
 
     def _criterion(self, data: SmoothData) -> Criterion:
         return SmoothMarginal(BlockList(data))
@@ -594,6 +604,9 @@ class _SmoothClassifier(ClassifierMTL, SmoothModel):
             self._training = rows
             self._publish_fit(fit, LOGISTIC_VARIANCE)
         return self._result(fit)
+
+    def _noise_variance(self) -> float:
+        return LOGISTIC_VARIANCE
 
     def _criterion(self, data: SmoothData) -> Criterion:
         return LabelMarginal(data)

@@ -20,8 +20,10 @@ from mtlrun.estimators.base import (
 )
 from mtlrun.estimators.params import Count, NonNegative, Positive, satisfies
 from mtlrun.estimators.smooth_results import (
+    MAX_CENTER_ERROR,
     PartialDependence,
     PartTest,
+    format_center_note,
     format_part_test,
 )
 from mtlrun.problem.result import SolverResult
@@ -39,6 +41,7 @@ from mtlrun.solvers.hierarchical.smooth_blocks import (
 )
 from mtlrun.solvers.hierarchical.smooth_fit import Criterion, VariancePrior
 from mtlrun.solvers.hierarchical.smooth_parts import (
+    CLIP,
     COMMON_PARTS,
     MAX_ADDITIVE_COLUMNS,
     MAX_CROSSED_LEVELS,
@@ -137,7 +140,9 @@ class SmoothModel(BaseMTL):
     Parameters
     ----------
     n_centers : int, default 150
-        Rows at which kernels of several columns are exact for the common parts.
+        Rows at which kernels of several columns are exact for the common parts. With
+        more distinct rows predictions can depend on `random_state`: see
+        `center_error_`.
     prior_rate : float, default 1.0
         Rate of an exponential prior of the standard deviation of each curved part,
         relative to the noise. It keeps tables of less than a hundred rows from fitting
@@ -172,6 +177,12 @@ class SmoothModel(BaseMTL):
     variance_shares_ : dict of str to float
         Expected share of each part, and of the ``noise``, in the variance of the
         targets.
+    center_error_ : float, or ndarray of shape (n_tasks,) for targets on the same rows
+        Prior variance of the common functions of several columns (``wide`` and
+        ``narrow``) that the centers do not represent, mean over the training rows, in
+        units of the variance of the noise. About zero if all distinct rows are centers.
+        Above 0.1 `notes` advises more centers (`n_centers`): another `random_state`
+        would then change predictions.
     objective_ : list of float
         Minus twice the restricted log-likelihood and log prior along the accepted
         steps; it never rises.
@@ -430,6 +441,38 @@ class SmoothModel(BaseMTL):
     def _prior(self, data: SmoothData) -> VariancePrior:
         """Return the prior of the variances."""
         raise NotImplementedError
+
+    def _noise_variance(self) -> Any:
+        """Return the variance of the noise, in the units of `variances_`."""
+        raise NotImplementedError
+
+    @property
+    def center_error_(self) -> Any:
+        """Variance that the centers miss, in units of the noise."""
+        check_is_fitted(self)
+        z, _ = self._training_rows()
+        # The parts with centers do not see further groups.
+        rows = SmoothRows(z, np.zeros((len(z), 0), dtype=int))
+        missed: Any = np.zeros(np.shape(self._noise_variance()))
+        for part in self._design.common:
+            if np.any(self.variances_[part.name]):
+                share = part.missed_variance(rows)
+                missed = missed + share * np.asarray(self.variances_[part.name])
+        error = missed / np.maximum(self._noise_variance(), 1e-300)
+        return error if np.ndim(error) else float(error)
+
+    def notes(self) -> list[str]:
+        """Return sentences about what limits the fit; none if nothing is known.
+
+        The only one so far: predictions depend on the choice of the centers (see
+        `center_error_`).
+        """
+        error = float(np.max(self.center_error_))
+        if error <= MAX_CENTER_ERROR:
+            return []
+        z, _ = self._training_rows()
+        n_distinct = len(np.unique(np.clip(z, -CLIP, CLIP), axis=0))
+        return [format_center_note(int(self.n_centers), error, n_distinct)]
 
     def part_tests(self) -> list[PartTest]:
         """Test for every part whether its variance is zero, by likelihood ratios.

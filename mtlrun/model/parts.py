@@ -22,7 +22,7 @@ MAX_TESTED_TARGETS = 3
 def part_lines(model: Model) -> list[str]:
     """Return the shares of the parts in the variance, and a likelihood-ratio test each.
 
-    Empty for a model without parts.
+    What limits the fit follows. Empty for a model without parts.
     """
     shares = variances_line(model)
     if shares is None:
@@ -44,7 +44,7 @@ def part_lines(model: Model) -> list[str]:
             lines.append(test.sentence)
         elif test.task in tested:
             lines.append(f"{names[test.task]}: {test.sentence}")
-    return lines
+    return [*lines, *estimator.notes()]
 
 
 def saved_part_lines(folder: Path) -> list[str]:

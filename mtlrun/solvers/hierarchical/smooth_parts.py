@@ -33,6 +33,8 @@ COMMON_PARTS = ("linear", "additive", "wide", "narrow")
 TASK_PARTS = ("level", "slopes", "smooth", "additive")
 #: Parts whose functions are not linear.
 CURVED_PARTS = ("additive", "wide", "narrow", "smooth")
+#: Common parts whose features are exact at the centers only.
+CENTER_PARTS = ("wide", "narrow")
 #: Lengths of Gaussian kernels, in root mean square distances of columns.
 LENGTHS = {"additive": 0.8, "wide": 2.0, "narrow": 0.7, "smooth": 1.5}
 #: Standardized columns are clipped at plus and minus this value in Gaussian kernels.
@@ -298,6 +300,21 @@ class CommonPart:
     def features(self, rows: SmoothRows) -> Array:
         """Return the features (n, n_features)."""
         return np.hstack([feature_map(rows) for feature_map in self.maps])
+
+    def missed_variance(self, rows: SmoothRows) -> float:
+        """Return the mean prior variance of rows that the centers miss.
+
+        About zero if every row is a center: small eigenvalues of their kernel are left
+        out. Zero for parts without centers.
+        """
+        if self.name not in CENTER_PARTS:
+            return 0.0
+        (radial,) = self.maps
+        assert isinstance(radial, NystroemFeatures)
+        # The variance of the kernel is 1, also before the features are centered.
+        features = radial(rows) + radial.offset
+        represented = np.square(features).sum(axis=1)
+        return float(np.mean(np.maximum(1 - represented, 0.0)))
 
     def unseen_variance(self, rows: SmoothRows) -> Array:
         """Return the prior variance that the features miss: unknown levels, (n,)."""
