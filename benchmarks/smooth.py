@@ -136,7 +136,7 @@ TARGETS = {
     "slump": 3,
 }
 #: Data sets with several targets on the same rows that are held out.
-HELD_OUT_TARGETS = ("atp1d", "meats", "oes97", "sf1", "wq")
+HELD_OUT_TARGETS = ("atp1d", "meats", "oes97", "osales", "sf1", "wq")
 SIMULATED = ("simulated mixed", "simulated smooth", "simulated unrelated")
 TABLES = [*GROUPED, "School", "SARCOS", *SIMULATED]
 SETTINGS = ("half", "few")
