@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.hierarchical import compress
 from mtlrun.solvers.hierarchical.compress import of_data, of_statistics
 from mtlrun.solvers.hierarchical.covariance import (
     FactorCovariance,
@@ -40,6 +41,13 @@ def ragged(seed=0, T=25, rows=(2, 12), d=3, noise=1.0, spread=(0.8, 0.0, 1.0, 0.
         W[ids, 0] + (Z * W[ids, 1:]).sum(axis=1) + noise * rng.normal(size=len(ids)),
         ids,
     )
+
+
+def with_columns_of_tasks(seed=0):
+    """Return ragged tasks with two columns that are constant within each task."""
+    X, y, ids = ragged(seed, rows=(2, 30))
+    levels = np.random.default_rng(seed + 1).normal(size=(25, 2))
+    return np.column_stack([X, levels[ids]]), y + levels[ids] @ [1.0, -2.0], ids
 
 
 def problem(X, y, ids, **options):
@@ -432,3 +440,39 @@ def test_triangular_matrices_are_inverted_by_halves(k):
         k
     ) + 2 * np.eye(k)
     assert_allclose(inverse_by_halves(C), np.linalg.inv(C), atol=1e-12)
+
+
+# ---------------------------------------------------------------- rows of tasks
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_columns_that_are_constant_within_tasks_need_no_rows(monkeypatch, is_weighted):
+    X, y, ids = with_columns_of_tasks()
+    weights = np.random.default_rng(2).random(len(y)) + 0.5 if is_weighted else None
+    data = TaskData.from_stacked(X, y, ids, weights=weights)
+    short = of_data(data)[0]
+    monkeypatch.setattr(compress, "_without_spare_rows", lambda block, *_: block)
+    long = of_data(data)[0]
+    assert [block.R.shape[1] for block in short.blocks] == [4]  # Of six columns
+    assert [block.R.shape[1] for block in long.blocks] == [6]
+    assert_allclose(short.moments(), long.moments(), rtol=1e-12, atol=1e-13)
+    assert short.variance == pytest.approx(long.variance, rel=1e-12)
+    Theta = np.array([0.5, 0.1, 0.0, 0.3, 2.0, 0.0])
+    for matrix in (Theta, np.diag(Theta) + 0.1):
+        values = [Marginal(d)(matrix) for d in (short, long)]
+        assert values[0].criterion == pytest.approx(values[1].criterion, rel=1e-12)
+        assert_allclose(values[0].mu, values[1].mu, rtol=1e-9, atol=1e-11)
+        assert_allclose(values[0].G, values[1].G, rtol=1e-9, atol=1e-9)
+    fits = [
+        fit_covariance(HierarchicalProblem(d, np.arange(4)), "diagonal")
+        for d in (short, long)
+    ]
+    assert fits[0].criterion == pytest.approx(fits[1].criterion, rel=1e-10)
+    assert fits[0].fit.n_evaluations == fits[1].fit.n_evaluations
+
+
+def test_tasks_of_full_rank_keep_their_rows(monkeypatch):
+    data = TaskData.from_stacked(*ragged(rows=(8, 12)))
+    kept = of_data(data)[0]
+    monkeypatch.setattr(compress, "_without_spare_rows", lambda block, *_: block)
+    assert_allclose(kept.blocks[0].R, of_data(data)[0].blocks[0].R, rtol=0)
