@@ -277,6 +277,21 @@ def test_light_modules_import_no_heavy_package():
     assert json.loads(run.stdout) == {}
 
 
+def test_compare_imports_no_readers_of_files_that_it_may_not_need():
+    """Importing scipy.io and scikit-learn's data sets takes a tenth of a second."""
+    code = (
+        "import sys, mtlrun\n"
+        "mtlrun.compare\n"
+        "packages = ('scipy.io', 'sklearn.datasets', 'numba', 'matplotlib', 'pydantic')\n"
+        "print([name for name in packages if name in sys.modules])"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip() == "[]"
+
+
 def test_lines_of_machine_formats_end_with_line_feeds():
     """`str.splitlines` also splits at U+2028 and U+0085, which names may have."""
     human = {

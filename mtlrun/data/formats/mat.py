@@ -16,8 +16,6 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.io import loadmat
-from scipy.io.matlab import MatReadError
 
 from mtlrun.data.dataset import Dataset, signs
 from mtlrun.data.files import DataFile, file_called
@@ -28,10 +26,9 @@ from mtlrun.utils.sizes import CELLS, CELLS_PER_BYTE, allow, expansion
 if TYPE_CHECKING:
     from mtlrun.data.cards import Card
 
-#: scipy has no error class of its own for damage: each of these was seen on cut or
-#: altered files.
+#: Besides its own `MatReadError`, scipy raises many errors for damage: each of these was
+#: seen on cut or altered files.
 _DAMAGE = (
-    MatReadError,
     ValueError,
     TypeError,
     OSError,
@@ -100,6 +97,10 @@ def read_mat(
             f"{name}: a MATLAB 7.3 file (HDF5), which is not read here",
             "In MATLAB: load it and save it again with save(..., '-v7').",
         )
+    # Imported here because other tables do not need it.
+    from scipy.io import loadmat
+    from scipy.io.matlab import MatReadError
+
     wanted = list(variables)
     try:
         present = list_variables(content, wanted)
@@ -120,7 +121,7 @@ def read_mat(
             variable_names=wanted,
             verify_compressed_data_integrity=True,
         )
-    except _DAMAGE as error:
+    except (MatReadError, *_DAMAGE) as error:
         raise DataError(
             f"{name}: not a readable MATLAB file ({shorten(str(error), 200)})",
             "The file is damaged or in another format; fetch it again or save it from "

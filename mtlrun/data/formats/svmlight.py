@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.datasets import load_svmlight_file
 
 from mtlrun.errors import DataError, shorten
 
@@ -97,6 +96,9 @@ def read_svmlight(
 def _parsed(
     content: bytes, zero_based: bool, multilabel: bool
 ) -> tuple[sparse.csr_matrix, Any, Any]:
+    # Imported here because other tables do not need scikit-learn's data sets.
+    from sklearn.datasets import load_svmlight_file
+
     X, y, qid = load_svmlight_file(
         io.BytesIO(content),
         query_id=True,
