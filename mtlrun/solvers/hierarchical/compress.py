@@ -3,8 +3,9 @@
 The likelihood depends on the rows of a task only through X'X, X'y, y'y and their
 number. A QR factorization of [X y] gives k = min(n, p) rows R and targets z with R'R =
 X'X and R'z = X'y, and the squares that no coefficients explain, rest = y'y - z'z. Rows
-of zeros change nothing, so that tasks of about the same k are padded to one array, a
-`Block`, and computed at once.
+of zeros change nothing. So tasks of about the same k are padded to one array, a
+`Block`, and computed at once, and rows that no task needs are left out where columns
+are constant within tasks.
 """
 
 from __future__ import annotations
