@@ -20,9 +20,11 @@ COVERAGE := $(VENV)/.installed-coverage
 MUTATION := $(VENV)/.installed-mutation
 
 export PYTHON
+# Tests start hundreds of processes that import the package. They keep what they compile, as Python does by default.
+export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce test test-slow coverage mutation lint typecheck format generated pages verify data bench docs clean
+.PHONY: help reproduce test test-slow test-all coverage mutation lint typecheck format generated pages verify data bench docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +40,11 @@ $(VENV)/.installed-%: pyproject.toml scripts/venv.sh
 	@scripts/venv.sh $(VENV) $*
 	@touch $@ $(RUN)
 
+# All that .ci/run needs, resolved once.
+$(VENV)/.installed-all: pyproject.toml scripts/venv.sh
+	@scripts/venv.sh $(VENV) test,dev,docs
+	@touch $@ $(RUN) $(TEST) $(DEV) $(DOCS)
+
 reproduce: $(RUN) ## Reproduce a published table: EXPERIMENT=table2 PROFILE=demo (demo needs no download)
 	$(BIN)/mtlrun reproduce $(EXPERIMENT) --profile $(PROFILE) --output $(OUTPUT) $(ARGS)
 
@@ -49,6 +56,9 @@ test: $(TEST) ## Run the tests but the slow ones, one process per core; those on
 
 test-slow: $(TEST) ## Run the slow tests: killed runs, budgets, clusters, whole comparisons, notebooks and tutorials
 	$(PYTEST) -m slow $(ARGS)
+
+test-all: $(TEST) ## Run all tests, the fast and the slow ones
+	$(PYTEST) $(ARGS)
 
 # Compiled code is not seen by coverage.py: the tests of the kernels run a second time as plain Python.
 coverage: $(COVERAGE) ## Run the tests and show which lines and branches they do not reach; fails below 95%

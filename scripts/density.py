@@ -34,7 +34,7 @@ import re
 import sys
 import tokenize
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -104,7 +104,10 @@ DIALECT = re.compile(
 def count(path: Path) -> Counter[str]:
     """Return the counts of a file, from which `figures` computes rates."""
     text = path.read_text(encoding="utf-8")
-    counts = _count_tokens(text)
+    tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    comments = _comments(tokens)
+    counts = _count_tokens(tokens)
+    counts["comments"] = len(comments)
     docstrings = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.stmt):
@@ -116,26 +119,19 @@ def count(path: Path) -> Counter[str]:
         if _assigned_name(node).strip("_") in FILLER_NAMES:
             counts["filler"] += 1
     counts["docstrings"] = len(docstrings)
-    counts += _count_prose("\n".join([*docstrings, *_comments(text)]))
+    counts += _count_prose("\n".join([*docstrings, *comments]))
     return counts
 
 
-def _tokens(text: str) -> Iterator[tokenize.TokenInfo]:
-    return tokenize.generate_tokens(io.StringIO(text).readline)
-
-
-def _count_tokens(text: str) -> Counter[str]:
+def _count_tokens(tokens: list[tokenize.TokenInfo]) -> Counter[str]:
     code_types = (tokenize.NAME, tokenize.OP, tokenize.NUMBER)
-    rows = [token.start[0] for token in _tokens(text) if token.type in code_types]
-    n_comments = len(_comments(text))
-    return Counter(tokens=len(rows), lines=len(set(rows)), comments=n_comments)
+    rows = [token.start[0] for token in tokens if token.type in code_types]
+    return Counter(tokens=len(rows), lines=len(set(rows)))
 
 
-def _comments(text: str) -> list[str]:
+def _comments(tokens: list[tokenize.TokenInfo]) -> list[str]:
     return [
-        token.string.lstrip("#: ")
-        for token in _tokens(text)
-        if token.type == tokenize.COMMENT
+        token.string.lstrip("#: ") for token in tokens if token.type == tokenize.COMMENT
     ]
 
 
@@ -204,14 +200,26 @@ def figures(counts: Counter[str]) -> dict[str, float]:
     return {column: round(rate, 1) for column, rate in rates.items()}
 
 
-def count_rooms(package: Path = PACKAGE) -> dict[str, Counter[str]]:
-    """Return the counts of each room: a folder or a module of the package."""
-    rooms: dict[str, Counter[str]] = {}
+def find_rooms(package: Path = PACKAGE) -> dict[str, list[Path]]:
+    """Return the files of each room: a folder or a module of the package."""
+    rooms: dict[str, list[Path]] = {}
     for path in sorted(package.rglob("*.py")):
         name = path.relative_to(package).parts[0]
-        room = name.removesuffix(".py")
-        rooms.setdefault(room, Counter()).update(count(path))
+        rooms.setdefault(name.removesuffix(".py"), []).append(path)
     return rooms
+
+
+def count_files(paths: Iterable[Path]) -> Counter[str]:
+    """Return the sums of the counts of files."""
+    total: Counter[str] = Counter()
+    for path in paths:
+        total.update(count(path))
+    return total
+
+
+def count_rooms() -> dict[str, Counter[str]]:
+    """Return the counts of each room."""
+    return {room: count_files(paths) for room, paths in find_rooms().items()}
 
 
 def goals_of(room: str) -> dict[str, float]:

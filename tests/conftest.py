@@ -59,9 +59,11 @@ if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_I
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option ``--all-pairs``."""
+    """Add the options ``--all-pairs`` and ``--fuzz-examples``."""
     text = "combine all forms of data and checks with all methods; more examples"
     parser.addoption("--all-pairs", action="store_true", help=text)
+    text = "inputs per reader in tests/fuzz"
+    parser.addoption("--fuzz-examples", type=int, default=30, help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "density.py"))
-ROOMS = SCRIPT["count_rooms"]()
+PATHS_BY_ROOM = SCRIPT["find_rooms"]()
 BASELINE = SCRIPT["read_baseline"]()
 REMEDY = """
 Unfold the new lines: `python scripts/density.py --files mtlrun/{room}*` shows which
@@ -19,12 +19,12 @@ branches that rose together: `python scripts/density.py --reset`.
 
 
 def test_the_baseline_has_all_rooms():
-    assert set(BASELINE) == set(ROOMS), "run: python scripts/density.py --write"
+    assert set(BASELINE) == set(PATHS_BY_ROOM), "run: python scripts/density.py --write"
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("room", PATHS_BY_ROOM)
 def test_no_figure_of_a_room_rises(room):
-    present = SCRIPT["figures"](ROOMS[room])
+    present = SCRIPT["figures"](SCRIPT["count_files"](PATHS_BY_ROOM[room]))
     problems = SCRIPT["problems"](room, present, BASELINE[room])
     assert not problems, "\n".join(problems) + REMEDY.format(room=room)
 

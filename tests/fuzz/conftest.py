@@ -9,20 +9,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-DEFAULT = 30
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the number of inputs per reader."""
-    parser.addoption(
-        "--fuzz-examples",
-        type=int,
-        default=DEFAULT,
-        help="inputs per reader in tests/fuzz",
-    )
-
 
 @pytest.fixture(scope="session")
 def fuzz_examples(pytestconfig: pytest.Config) -> int:
     """Return the number of inputs per reader."""
-    return int(pytestconfig.getoption("--fuzz-examples", default=DEFAULT))
+    return int(pytestconfig.getoption("--fuzz-examples"))
