@@ -100,8 +100,11 @@ ESSENTIAL = {
     "check_sample_weight_equivalence_on_dense_data",
     "check_set_params",
 }
-#: `make test` runs the first of every n other checks of a method.
+#: `make test` runs one of every n other checks of a method.
 OTHER_CHECKS = 12
+#: `make test-slow` runs one of every n, the next ones for the next method; all with
+#: ``--all-pairs``.
+SLOW_CHECKS = 3
 
 
 def names_of_checks(estimator):
@@ -109,8 +112,8 @@ def names_of_checks(estimator):
     return {check.func.__name__ for _, check in generator}
 
 
-def checks_of(estimator, position, always):
-    """Test cases of an estimator.
+def checks_of(estimator, position, always, has_all):
+    """Yield the test cases of an estimator.
 
     Parameters
     ----------
@@ -119,14 +122,18 @@ def checks_of(estimator, position, always):
         Position among the estimators; `make test` runs other checks for each.
     always : collection of str
         Names of the checks that `make test` always runs.
+    has_all : bool
+        Whether the slow tests have all other checks instead of one in three.
     """
     generator = estimator_checks_generator(estimator, mark=None)
     for number, (model, check) in enumerate(generator):
         name = check.func.__name__
         if type(model).__name__ in PRECISIONS and name in WEIGHTS_ARE_COUNTS:
             continue
-        is_due = number % OTHER_CHECKS == position % OTHER_CHECKS
-        is_slow = name not in always and not is_due
+        turn = number - position
+        is_slow = name not in always and turn % OTHER_CHECKS != 0
+        if is_slow and turn % SLOW_CHECKS != 0 and not has_all:
+            continue
         yield pytest.param(
             model,
             check,
@@ -139,13 +146,14 @@ def pytest_generate_tests(metafunc):
     if "check" not in metafunc.fixturenames:
         return
     cases = []
+    has_all = metafunc.config.getoption("all_pairs")
     for position, name in enumerate(REGISTERED):
         model = build({"estimator": name, "params": SETTINGS.get(name, {})})
         is_settled = name in metafunc.config.settled_methods
         always = ESSENTIAL if is_settled else names_of_checks(model)
-        cases += checks_of(model, position, always)
+        cases += checks_of(model, position, always, has_all)
     for position, model in enumerate(VARIANTS, len(REGISTERED)):
-        cases += checks_of(model, position, always=())
+        cases += checks_of(model, position, always=(), has_all=has_all)
     metafunc.parametrize(("estimator", "check"), cases)
 
 
