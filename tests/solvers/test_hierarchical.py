@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.hierarchical import compress
+from mtlrun.solvers.hierarchical import compress, marginal
 from mtlrun.solvers.hierarchical.compress import of_data, of_statistics
 from mtlrun.solvers.hierarchical.covariance import (
     FactorCovariance,
@@ -116,6 +116,34 @@ def test_chain_rules_of_the_factors_match_finite_differences(kind):
         for e in steps
     ]
     assert_allclose(gradient, numeric, atol=2e-6 * np.abs(numeric).max())
+
+
+@pytest.mark.parametrize("shrink", [False, True])
+@pytest.mark.parametrize("method", ["reml", "ml"])
+def test_wide_designs_have_the_value_of_their_normal_equations(
+    monkeypatch, method, shrink
+):
+    """Large matrices are inverted by LAPACK's own routines, small ones by NumPy."""
+    X, Y = shared(n=70, d=66 if shrink else 20, T=3)
+    data = of_data(TaskData.from_matrix(X, Y))[0]
+    columns = np.arange(1, data.p) if shrink else None
+    m = Marginal(data, None, method, columns)
+    Theta = np.random.default_rng(4).random(data.p)
+    kappa = 0.7 if shrink else None
+    value = m(Theta, kappa)
+    by_lapack = m.hessian(value, np.eye(data.p))
+    # Without these routines, and with the trace of the matrix of the shrunk columns.
+    monkeypatch.setattr(marginal, "_LARGE", 10_000)
+    monkeypatch.setattr(Marginal, "_has_one_design", False)
+    by_numpy = m(Theta, kappa)
+    assert value.criterion == pytest.approx(by_numpy.criterion, rel=1e-12)
+    assert_allclose(value.mu, by_numpy.mu, rtol=1e-10, atol=1e-12)
+    assert_allclose(value.G, by_numpy.G, rtol=1e-10, atol=1e-10)
+    assert value.g_kappa == pytest.approx(by_numpy.g_kappa, rel=1e-10)
+    for matrix, other in zip(
+        by_lapack, m.hessian(by_numpy, np.eye(data.p)), strict=True
+    ):
+        assert_allclose(matrix, other, rtol=1e-8, atol=1e-10 * np.abs(other).max())
 
 
 def test_a_matrix_and_its_diagonal_have_the_same_value():

@@ -25,6 +25,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.linalg.lapack import dpotri, dtrtri
 
 from mtlrun.solvers.hierarchical.compress import Block, Compressed
 
@@ -46,6 +47,9 @@ _ATTEMPTS = 4
 _CHUNK = 1 << 23
 # Rows of triangular matrices that are inverted at once.
 _SMALL = 8
+# From this many rows on, a single triangular matrix is inverted by LAPACK's own routine
+# for them, which takes a third of the time of a general inverse.
+_LARGE = 64
 #: With more random columns the Hessian is the average information alone, which needs no
 #: sums over pairs of columns.
 WIDE = 256
@@ -136,6 +140,8 @@ class Marginal:
             self._frame = np.eye(p)
         else:
             self._frame = _pooled_basis(data)
+        # Only where columns are collinear is the basis more than a change of units.
+        self._has_diagonal_basis = self._frame.shape[1] == p
         # REML takes off a degree of freedom for each coefficient without a prior.
         n_lost = 0
         if method == "reml":
@@ -171,7 +177,7 @@ class Marginal:
             Z.append(v)
             logdet += float(block_logdet.sum())
         basis, prior = self._basis(kappa)
-        QF = [q @ basis for q in Q]
+        QF = [self._on_basis(q, basis) for q in Q]
         SA = _pooled(data.blocks, QF, QF)
         Sa = np.zeros(basis.shape[1])
         for qf, v in zip(QF, Z, strict=True):
@@ -235,6 +241,12 @@ class Marginal:
             return A
         return np.ascontiguousarray(A[:, :, self.random])
 
+    def _on_basis(self, A: Array, basis: Array) -> Array:
+        """Return ``A @ basis`` for (m, k, p) and a basis of the mean."""
+        if self._has_diagonal_basis:
+            return A * np.diagonal(basis)
+        return A @ basis
+
     def _basis(self, kappa: float | None) -> tuple[Array, Array]:
         """Return the basis (p, f) of mu, and the precisions (f,) of its numbers.
 
@@ -289,12 +301,16 @@ class Marginal:
         else:
             G = -(h.T @ h) / s2
         has_projection = bool(projected.any())
+        trace: float | None = None
         for block, q, qf in zip(self.data.blocks, Q, QF, strict=True):
             qj = self._of_random(q)
             left = qj
             if has_projection:
                 of_mean = qf @ projected @ qf.transpose(0, 2, 1)
-                left = qj - of_mean @ qj
+                explained = of_mean @ qj
+                left = qj - explained
+                if self._has_one_design:
+                    trace = self._trace_of_design(block.copies, q, explained)
             # The rows of all tasks of the block, below each other. With -1 for their
             # number, reshape would refuse p = 0.
             n_rows = qj.shape[0] * qj.shape[1]
@@ -311,8 +327,35 @@ class Marginal:
         if not len(self.shrunk):
             return G, 0.0
         sums = total[self.shrunk]
-        trace = np.trace(self._common(Q, QF, projected))
+        if trace is None:
+            trace = float(np.trace(self._common(Q, QF, projected)))
         return G, float(trace - sums @ sums / s2)
+
+    @property
+    def _has_one_design(self) -> bool:
+        """Whether all tasks share their rows, and all columns are random."""
+        blocks = self.data.blocks
+        return self._has_all_random and len(blocks) == 1 and len(blocks[0].R) == 1
+
+    def _trace_of_design(self, n_tasks: float, q: Array, explained: Array) -> float:
+        """Return the trace of `_common` of tasks that share their rows.
+
+        With rows Q of one task, and F the basis of the mean, the matrix of which it is
+        the trace is ``T Q'Q - T^2 Q'QF P F'Q'Q``.
+
+        Parameters
+        ----------
+        n_tasks : float
+            T.
+        q : ndarray of shape (1, k, p)
+            Q.
+        explained : ndarray of shape (1, k, p)
+            ``QF P F'Q' Q``.
+        """
+        columns = q[0][:, self.shrunk]
+        squares = np.square(columns).sum()
+        of_mean = np.sum(columns * explained[0][:, self.shrunk])
+        return float(n_tasks * squares - n_tasks**2 * of_mean)
 
     def _common(self, Q: list[Array], QF: list[Array], projected: Array) -> Array:
         """Return X' P X of the shrunk columns."""
@@ -441,7 +484,7 @@ class _Sums:
 
     def _add(self, copies: float, h: Array, q: Array) -> None:
         qj = self.m._of_random(q)
-        qf = q @ self.v.basis
+        qf = self.m._on_basis(q, self.v.basis)
         A = qj.transpose(0, 2, 1) @ qj
         AF = qj.transpose(0, 2, 1) @ qf
         if len(q) == 1:
@@ -497,12 +540,17 @@ class _Sums:
     def _start_common(self) -> None:
         m = self.m
         v = self.v
-        QF = [q @ v.basis for q in v.Q]
+        QF = [m._on_basis(q, v.basis) for q in v.Q]
         AF = _pooled(m.data.blocks, v.Q, QF)[m.shrunk]
         p = len(m.random)
+        P = m._common(v.Q, QF, v.projected)
+        exact = P
+        if v.projected is not v.inverse:
+            # A plain likelihood does not integrate over the mean.
+            exact = m._common(v.Q, QF, v.inverse)
         self.common = {
-            "P": m._common(v.Q, QF, v.projected),
-            "exact": m._common(v.Q, QF, v.inverse),
+            "P": P,
+            "exact": exact,
             "left": AF @ v.projected,
             "left_exact": AF @ v.inverse,
             "border": np.zeros(p),
@@ -511,7 +559,8 @@ class _Sums:
 
     def _add_common(self, copies: float, h: Array, q: Array, qj: Array) -> None:
         A = q[:, :, self.m.shrunk].transpose(0, 2, 1) @ qj
-        AF = (q @ self.v.basis).transpose(0, 2, 1) @ qj
+        qf = self.m._on_basis(q, self.v.basis)
+        AF = qf.transpose(0, 2, 1) @ qj
         products = A - self.common["left"] @ AF
         self.common["border"] += copies * np.square(products).sum(axis=(0, 1))
         c = self.v.total[self.m.shrunk]
@@ -561,7 +610,10 @@ def whitened(
         product = RJ @ Theta
     V = product @ RJ.transpose(0, 2, 1)
     C = cholesky_of_one_plus(V)
-    inverse = invert(C)
+    if len(C) == 1 and k >= _LARGE:
+        inverse = _triangular_inverse(C[0])[None]
+    else:
+        inverse = invert(C)
     diagonals = C[:, np.arange(k), np.arange(k)]
     logdets = 2.0 * np.log(diagonals).sum(axis=1)
     logdet = np.broadcast_to(logdets, len(block.z))
@@ -590,6 +642,14 @@ def cholesky_of_one_plus(V: Array) -> Array:
             V[:, diagonal, diagonal] += 99.0 * share * trace
             share *= 100.0
     return np.linalg.cholesky(V)
+
+
+def _triangular_inverse(C: Array) -> Array:
+    """Return the inverse of a lower triangular matrix (k, k) without zeros on its
+    diagonal.
+    """
+    inverse, _ = dtrtri(C, lower=1)
+    return np.ascontiguousarray(inverse)
 
 
 def inverse_by_halves(C: Array) -> Array:
@@ -651,7 +711,12 @@ def _inverse(M: Array) -> tuple[Array, float]:
     unit = 1.0 / np.sqrt(np.diag(M))
     correlations = M * np.outer(unit, unit)
     C = np.linalg.cholesky(correlations)
-    half = np.linalg.inv(C) * unit
     log_of_correlations = 2 * np.log(np.diag(C)).sum()
     logdet = log_of_correlations - 2 * np.log(unit).sum()
-    return half.T @ half, float(logdet)
+    if len(M) < _LARGE:
+        half = np.linalg.inv(C) * unit
+        return half.T @ half, float(logdet)
+    # The lower half of the inverse of C C', in place of C.
+    inverse, _ = dpotri(C, lower=1)
+    inverse = np.tril(inverse) + np.tril(inverse, -1).T
+    return inverse * np.outer(unit, unit), float(logdet)
