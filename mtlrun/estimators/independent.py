@@ -46,6 +46,8 @@ _NEAR = 1e-3
 _HUGE = 1e8
 # Up to this many columns, a Lasso is solved from products of columns.
 _SMALL = 128
+# With more columns per row, products of columns are larger than the rows save.
+_MAX_COLUMNS_PER_ROW = 3
 # Bytes of the objects that belong to the solution of one task.
 _PER_TASK = 1000
 # Products of the columns of all tasks are kept while they take no more bytes than this.
@@ -459,7 +461,11 @@ class IndependentLasso(_Lasso, _Independent):
         self.max_iter = max_iter
 
     def _fit_together(self, data: TaskData) -> SolvedTasks | None:
-        if self.alpha == 0 or not has_products(data):
+        if self.alpha == 0:
+            return None
+        if has_shared_products(data):
+            return self._from_shared_products(data)
+        if not has_products(data):
             return None
         form = products(data, self.fit_intercept)
         squares = np.einsum("tii->ti", form.gram)
@@ -475,6 +481,43 @@ class IndependentLasso(_Lasso, _Independent):
         )
         n_iter = int(epochs.max(initial=0))
         return SolvedTasks(tasks, W, form.intercept(W), n_iter, n_iter < self.max_iter)
+
+    def _bytes(self, data: TaskData) -> float:
+        n_bytes = super()._bytes(data)
+        if has_shared_products(data):
+            # scikit-learn copies the products.
+            n_bytes += 2 * 8.0 * data.n_features**2
+        return n_bytes
+
+    def _from_shared_products(self, data: TaskData) -> SolvedTasks | None:
+        """Solve the problems of tasks that share many columns by scikit-learn, from the
+        products of the columns; None where these lose too many digits.
+        """
+        form = shared_products(data, self.fit_intercept)
+        squares = np.diag(form.gram)
+        if is_graded(squares, squares):
+            return None
+        W = np.zeros((data.n_features, data.n_tasks))
+        b = np.zeros(data.n_tasks)
+        n_iter = 0
+        converged = True
+        for t in range(data.n_tasks):
+            y = data.targets[:, t]
+            y_mean = y.mean() if self.fit_intercept else 0.0
+            model = Lasso(
+                self.alpha / data.n_rows,
+                fit_intercept=False,
+                precompute=form.gram,
+                tol=self.tol,
+                max_iter=self.max_iter,
+            )
+            fit = fit_sklearn(model, form.rows, y - y_mean, None)
+            W[:, t] = fit.coef
+            b[t] = y_mean - form.means @ fit.coef
+            n_iter = max(n_iter, fit.n_iter)
+            converged = converged and fit.converged
+        is_solved = np.ones(data.n_tasks, dtype=bool)
+        return SolvedTasks(is_solved, W, b, n_iter, converged)
 
 
 class PooledLasso(_Lasso, _Pooled):
@@ -831,6 +874,40 @@ def products(data: TaskData, fit_intercept: bool) -> Gram:
             form.cross *= varying.T
         data.decompositions[key] = form
     kept: Gram = data.decompositions[key]
+    return kept
+
+
+class SharedProducts(NamedTuple):
+    """Centered rows that all tasks share (n, d), means (d,), products (d, d)."""
+
+    rows: Array
+    means: Array
+    gram: Array
+
+
+def has_shared_products(data: TaskData) -> bool:
+    """Whether products of many columns, which all tasks share, save time.
+
+    With them scikit-learn's Lasso takes half of its time on 214 rows of 298 columns,
+    and two thirds on 157 rows of 411: without, an epoch visits all rows for each
+    column. The design must be dense, complete and not weighted.
+    """
+    n_columns = data.n_features
+    is_plain = not data.sparse and data.weights is None and not data.masked
+    is_many = _SMALL < n_columns <= _MAX_COLUMNS_PER_ROW * data.n_rows
+    return data.shared and is_plain and is_many and 8 * n_columns**2 <= _PRODUCTS
+
+
+def shared_products(data: TaskData, fit_intercept: bool) -> SharedProducts:
+    """Return the products of the columns that all tasks share, made once."""
+    key = ("shared products", fit_intercept)
+    if key not in data.decompositions:
+        means = np.zeros(data.n_features)
+        if fit_intercept:
+            means = data.X.mean(axis=0)
+        rows = np.asfortranarray(data.X - means)
+        data.decompositions[key] = SharedProducts(rows, means, rows.T @ rows)
+    kept: SharedProducts = data.decompositions[key]
     return kept
 
 

@@ -393,3 +393,33 @@ def test_models_of_one_search_do_not_recompute_products_of_columns(monkeypatch):
         rows.fit(IndependentRidge(alpha))
         rows.fit(IndependentLasso(alpha))
     assert len(gram_arguments) == 1
+
+
+@pytest.mark.parametrize(
+    ("alpha", "fit_intercept"), [(2.0, True), (40.0, True), (10.0, False)]
+)
+def test_lassos_from_shared_products_of_columns_are_those_of_scikit_learn(
+    alpha, fit_intercept
+):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 150)) + 2.0
+    X[:, 3] = 1.5
+    Y = X[:, :4] @ rng.normal(size=(4, 3)) + rng.normal(size=(90, 3))
+    data = TaskData(X, Y, np.arange(3))
+    assert independent.has_shared_products(data)
+    model = IndependentLasso(alpha, fit_intercept=fit_intercept).fit(X, Y)
+    for t in range(3):
+        alone = Lasso(alpha / 90, fit_intercept=fit_intercept, tol=1e-6, max_iter=10000)
+        alone.fit(X, Y[:, t])
+        assert np.allclose(model.coef_[t], alone.coef_, rtol=1e-9, atol=1e-10)
+        assert np.isclose(model.intercept_[t], alone.intercept_, rtol=1e-9, atol=1e-9)
+        assert np.array_equal(model.coef_[t] == 0, alone.coef_ == 0)
+
+
+def test_columns_of_mixed_scales_have_no_shared_products():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 150)) * np.logspace(0, 9, 150)
+    Y = rng.normal(size=(90, 2))
+    model = IndependentLasso(1.0, max_iter=20)
+    data = TaskData(X, Y, np.arange(2))
+    assert model._from_shared_products(data) is None
