@@ -557,7 +557,7 @@ def _board_lines(board: Leaderboard, width: int) -> list[str]:
 
 def _show_board(result: Comparison) -> None:
     """Print the leaderboard and the verdict."""
-    from mtlrun.comparison.leaderboard import caption, curve_grid
+    from mtlrun.comparison.leaderboard import caption, curve_grid, selection_note
     from mtlrun.tables.report_table import text_lines
 
     board = result.board
@@ -577,6 +577,8 @@ def _show_board(result: Comparison) -> None:
     say_prose(board.answer.sentence)
     for line in board.answer.brief or board.answer.details:
         say_prose(f"  {line}")
+    if note := selection_note(board):
+        say_prose(f"  {note}")
     say("")
 
 

@@ -284,7 +284,10 @@ def next_steps(board: Leaderboard) -> list[str]:
             f"{simple.label} has the best score of the models without multi-task "
             "learning."
         ]
-    text = f"{multitask.label} has the best score of the multi-task methods."
+    text = (
+        selection_note(board)
+        or f"{multitask.label} has the best score of the multi-task methods."
+    )
     always = [loss.task for loss in board.hurt(multitask) if loss.in_every_split]
     if always:
         text += (
@@ -292,6 +295,27 @@ def next_steps(board: Leaderboard) -> list[str]:
             f"{listed(always)}."
         )
     return [text]
+
+
+def selection_note(board: Leaderboard) -> str:
+    """Return a sentence if the verdict advises another method than the best one.
+
+    The verdict names the multi-task method that inner cross-validation selected most
+    often; another one may have the best score on the test rows, and is saved. Empty if
+    they are the same, or if multi-task learning does not help.
+    """
+    multitask = board.best(MULTITASK)
+    times_selected = board.answer.times_selected.get(MULTITASK, {})
+    if board.answer.decision != HELPS or multitask is None or not times_selected:
+        return ""
+    advised = max(times_selected, key=lambda label: times_selected[label])
+    if advised == multitask.label:
+        return ""
+    return (
+        f"{advised} was selected most often by inner cross-validation, which does not "
+        f"see the test rows; {multitask.label} has the best score of the multi-task "
+        "methods on the test rows."
+    )
 
 
 #: Quantity that a gain is a share of, by `Evaluation.measure`.

@@ -17,6 +17,7 @@ from mtlrun.comparison.leaderboard import (
     markdown,
     next_steps,
     sections,
+    selection_note,
 )
 from mtlrun.comparison.verdict import (
     ALTERNATIVES,
@@ -455,6 +456,22 @@ def test_without_a_multi_task_method_the_next_step_is_to_name_one():
     assert "--methods" in text
     assert "Alone" in text
     assert "--methods" not in " ".join(next_steps(board(WHERE, *three(0.9))))
+
+
+def test_a_best_method_that_was_not_selected_is_explained():
+    # "Late" has the least error on the test rows, but not by inner cross-validation.
+    late = entry("Late", MULTITASK, 0.85, WHERE, inner=0.95, seed=3)
+    leaderboard = board(WHERE, *three(0.9), late)
+    assert leaderboard.answer.headline == "Use Joint"
+    (text,) = next_steps(leaderboard)
+    assert text.startswith("Joint was selected most often")
+    assert "Late has the best score of the multi-task methods" in text
+    assert text == selection_note(leaderboard)
+    selected = board(WHERE, *three(0.9))
+    assert selection_note(selected) == ""
+    assert "Joint has the best score" in next_steps(selected)[0]
+    harmful = board(WHERE, *three(1.1), entry("Late", MULTITASK, 1.05, WHERE, inner=2))
+    assert selection_note(harmful) == ""
 
 
 def test_failed_methods_come_last_without_a_rank():
