@@ -20,8 +20,15 @@ from sklearn.svm import LinearSVC
 from mtlrun.estimators.base import BaseMTL, ClassifierMTL, RegressorMTL, usual_bytes
 from mtlrun.estimators.metadata import POWERS, STRENGTHS, MethodMetadata
 from mtlrun.estimators.params import Count, NonNegative, Positive
+from mtlrun.estimators.shared_products import has_shared_products, shared_products
 from mtlrun.penalties.norms import L1, SquaredFrobenius
-from mtlrun.problem.losses import HingeLoss, LogisticLoss, Loss, SquaredLoss, is_graded
+from mtlrun.problem.losses import (
+    HingeLoss,
+    LogisticLoss,
+    Loss,
+    SquaredLoss,
+    is_graded,
+)
 from mtlrun.problem.objective import centre, duality_gap, is_far_from_zero
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
@@ -46,8 +53,6 @@ _NEAR = 1e-3
 _HUGE = 1e8
 # Up to this many columns, a Lasso is solved from products of columns.
 _SMALL = 128
-# With more columns per row, products of columns are larger than the rows save.
-_MAX_COLUMNS_PER_ROW = 3
 # Bytes of the objects that belong to the solution of one task.
 _PER_TASK = 1000
 # Products of the columns of all tasks are kept while they take no more bytes than this.
@@ -334,7 +339,7 @@ class _Lasso(RegressorMTL):
     """Squared loss, l1 penalty, coordinate descent.
 
     Problems of up to 128 columns are solved from the products of their columns, others
-    by scikit-learn.
+    by scikit-learn, which is given these products where all tasks share their rows.
 
     Parameters
     ----------
@@ -494,8 +499,7 @@ class IndependentLasso(_Lasso, _Independent):
         products of the columns; None where these lose too many digits.
         """
         form = shared_products(data, self.fit_intercept)
-        squares = np.diag(form.gram)
-        if is_graded(squares, squares):
+        if form is None:
             return None
         W = np.zeros((data.n_features, data.n_tasks))
         b = np.zeros(data.n_tasks)
@@ -505,15 +509,15 @@ class IndependentLasso(_Lasso, _Independent):
             y = data.targets[:, t]
             y_mean = y.mean() if self.fit_intercept else 0.0
             model = Lasso(
-                self.alpha / data.n_rows,
+                self.alpha / (data.n_rows * form.unit),
                 fit_intercept=False,
                 precompute=form.gram,
                 tol=self.tol,
                 max_iter=self.max_iter,
             )
             fit = fit_sklearn(model, form.rows, y - y_mean, None)
-            W[:, t] = fit.coef
-            b[t] = y_mean - form.means @ fit.coef
+            W[:, t] = fit.coef / form.unit
+            b[t] = y_mean - form.means @ W[:, t]
             n_iter = max(n_iter, fit.n_iter)
             converged = converged and fit.converged
         is_solved = np.ones(data.n_tasks, dtype=bool)
@@ -874,40 +878,6 @@ def products(data: TaskData, fit_intercept: bool) -> Gram:
             form.cross *= varying.T
         data.decompositions[key] = form
     kept: Gram = data.decompositions[key]
-    return kept
-
-
-class SharedProducts(NamedTuple):
-    """Centered rows that all tasks share (n, d), means (d,), products (d, d)."""
-
-    rows: Array
-    means: Array
-    gram: Array
-
-
-def has_shared_products(data: TaskData) -> bool:
-    """Whether products of many columns, which all tasks share, save time.
-
-    With them scikit-learn's Lasso takes half of its time on 214 rows of 298 columns,
-    and two thirds on 157 rows of 411: without, an epoch visits all rows for each
-    column. The design must be dense, complete and not weighted.
-    """
-    n_columns = data.n_features
-    is_plain = not data.sparse and data.weights is None and not data.masked
-    is_many = _SMALL < n_columns <= _MAX_COLUMNS_PER_ROW * data.n_rows
-    return data.shared and is_plain and is_many and 8 * n_columns**2 <= _PRODUCTS
-
-
-def shared_products(data: TaskData, fit_intercept: bool) -> SharedProducts:
-    """Return the products of the columns that all tasks share, made once."""
-    key = ("shared products", fit_intercept)
-    if key not in data.decompositions:
-        means = np.zeros(data.n_features)
-        if fit_intercept:
-            means = data.X.mean(axis=0)
-        rows = np.asfortranarray(data.X - means)
-        data.decompositions[key] = SharedProducts(rows, means, rows.T @ rows)
-    kept: SharedProducts = data.decompositions[key]
     return kept
 
 

@@ -472,7 +472,9 @@ class SmoothModel(BaseMTL):
             return []
         z, _ = self._training_rows()
         n_distinct = len(np.unique(np.clip(z, -CLIP, CLIP), axis=0))
-        return [format_center_note(int(self.n_centers), error, n_distinct)]
+        # The parameter `n_centers` may have been set anew since the fit.
+        n_centers = max(part.n_centers for part in self._design.common)
+        return [format_center_note(n_centers, error, n_distinct)]
 
     def part_tests(self) -> list[PartTest]:
         """Test for every part whether its variance is zero, by likelihood ratios.

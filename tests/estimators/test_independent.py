@@ -12,7 +12,7 @@ from sklearn.linear_model import Lasso, LogisticRegression, Ridge
 from sklearn.svm import SVC, LinearSVC
 
 from mtlrun.engine.evaluation import TaskRows
-from mtlrun.estimators import independent
+from mtlrun.estimators import independent, shared_products
 from mtlrun.estimators.independent import (
     IndependentLasso,
     IndependentLogistic,
@@ -403,10 +403,11 @@ def test_lassos_from_shared_products_of_columns_are_those_of_scikit_learn(
 ):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(90, 150)) + 2.0
-    X[:, 3] = 1.5
+    X[:, 3] = 0.1  # Its mean is inexact, so centering leaves rounding
     Y = X[:, :4] @ rng.normal(size=(4, 3)) + rng.normal(size=(90, 3))
     data = TaskData(X, Y, np.arange(3))
-    assert independent.has_shared_products(data)
+    assert shared_products.has_shared_products(data)
+    assert shared_products.shared_products(data, fit_intercept) is not None
     model = IndependentLasso(alpha, fit_intercept=fit_intercept).fit(X, Y)
     for t in range(3):
         alone = Lasso(alpha / 90, fit_intercept=fit_intercept, tol=1e-6, max_iter=10000)
@@ -414,6 +415,18 @@ def test_lassos_from_shared_products_of_columns_are_those_of_scikit_learn(
         assert np.allclose(model.coef_[t], alone.coef_, rtol=1e-9, atol=1e-10)
         assert np.isclose(model.intercept_[t], alone.intercept_, rtol=1e-9, atol=1e-9)
         assert np.array_equal(model.coef_[t] == 0, alone.coef_ == 0)
+
+
+def test_shared_products_of_columns_in_large_units_pass_the_check_of_scikit_learn():
+    # It compares the product of the two middle columns, here about zero, with its own.
+    rows = np.arange(90)
+    X = np.random.default_rng(0).normal(size=(90, 150))
+    X[:, 75] = np.sin(2 * np.pi * 3 * rows / 90)
+    X[:, 76] = np.cos(2 * np.pi * 5 * rows / 90)
+    Y = X[:, :2] + X[:, 75:77]
+    small = IndependentLasso(2.0).fit(X, Y)
+    large = IndependentLasso(2.0 * 2**30).fit(X * 2**30, Y)
+    assert np.array_equal(large.coef_ * 2**30, small.coef_)
 
 
 def test_columns_of_mixed_scales_have_no_shared_products():

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import mtlrun
 from mtlrun.cli.app import app
+from mtlrun.engine.evaluation import innermost
 from mtlrun.errors import UnknownNameError, UserError
 from mtlrun.features.table import TableFeatures
 from mtlrun.model.curves import ModelCurves, curve_panels, variances_line
@@ -61,6 +62,19 @@ def mixed(tmp_path_factory):
 
 def plot(model, *arguments):
     return CliRunner().invoke(app, ["plot", str(model), *map(str, arguments)])
+
+
+def test_a_saved_model_says_that_its_predictions_depend_on_the_centers(tmp_path):
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1.7, 1.7, size=(240, 3))
+    rough = np.sin(2 * X[:, 0] * X[:, 1] + 2 * X[:, 2])
+    table = pd.DataFrame(X, columns=["a", "b", "c"])
+    table["liters"] = rough + 0.02 * rng.normal(size=240)
+    table["farm"] = np.repeat(FARMS, 48)
+    folder = saved_model(tmp_path, table)
+    (note,) = innermost(load_model(folder).estimator).notes()
+    shown = CliRunner().invoke(app, ["show", str(folder)])
+    assert " ".join(note.split()) in " ".join(shown.output.split())
 
 
 def test_the_figure_names_column_target_and_tasks(folder, tmp_path):

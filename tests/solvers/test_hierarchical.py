@@ -124,10 +124,11 @@ def test_wide_designs_have_the_value_of_their_normal_equations(
     monkeypatch, method, shrink
 ):
     """Large matrices are inverted by LAPACK's own routines, small ones by NumPy."""
-    X, Y = shared(n=70, d=66 if shrink else 20, T=3)
+    X, Y = shared(n=70, d=66, T=3)
     data = of_data(TaskData.from_matrix(X, Y))[0]
     columns = np.arange(1, data.p) if shrink else None
     m = Marginal(data, None, method, columns)
+    assert m._has_one_design
     Theta = np.random.default_rng(4).random(data.p)
     kappa = 0.7 if shrink else None
     value = m(Theta, kappa)
@@ -497,6 +498,26 @@ def test_columns_that_are_constant_within_tasks_need_no_rows(monkeypatch, is_wei
     ]
     assert fits[0].criterion == pytest.approx(fits[1].criterion, rel=1e-10)
     assert fits[0].fit.n_evaluations == fits[1].fit.n_evaluations
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_rows_are_left_out_of_short_and_long_tasks_alike(monkeypatch, intercept):
+    sizes = np.repeat([2, 80], 20)
+    ids = np.repeat(np.arange(40), sizes)
+    rng = np.random.default_rng(5)
+    X = np.column_stack([rng.normal(size=(len(ids), 3)), rng.normal(size=(40, 3))[ids]])
+    y = X.sum(axis=1) + rng.normal(size=len(ids))
+    data = TaskData.from_stacked(X, y, ids)
+    short = of_data(data, intercept)[0]
+    monkeypatch.setattr(compress, "_without_spare_rows", lambda block, *_: block)
+    long = of_data(data, intercept)[0]
+    n_rows = [max(block.R.shape[1] for block in d.blocks) for d in (short, long)]
+    # Columns that are constant within a task are multiples of the intercept. Without
+    # one all columns count as varying, and no rows are left out.
+    assert n_rows == ([4, 7] if intercept else [6, 6])
+    assert_allclose(short.moments(), long.moments(), rtol=1e-12, atol=1e-13)
+    values = [Marginal(d)(np.full(d.p, 0.5)) for d in (short, long)]
+    assert values[0].criterion == pytest.approx(values[1].criterion, rel=1e-12)
 
 
 def test_tasks_of_full_rank_keep_their_rows(monkeypatch):

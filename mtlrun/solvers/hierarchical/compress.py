@@ -427,7 +427,7 @@ def _factorized(
 
 
 def _without_spare_rows(block: Block, rest: Array, intercept: bool) -> Block:
-    """Return a block whose tasks have no more rows than their largest rank.
+    """Drop rows beyond the largest rank, where few columns vary within tasks.
 
     Columns that are constant within each task, such as the kind of a school, leave rows
     that are zero but for rounding: of 28 compressed rows of School, 16 are left.

@@ -716,7 +716,7 @@ def _inverse(M: Array) -> tuple[Array, float]:
     if len(M) < _LARGE:
         half = np.linalg.inv(C) * unit
         return half.T @ half, float(logdet)
-    # The lower half of the inverse of C C', in place of C.
+    # dpotri returns only the lower triangle of the inverse of C C'.
     inverse, _ = dpotri(C, lower=1)
     inverse = np.tril(inverse) + np.tril(inverse, -1).T
     return inverse * np.outer(unit, unit), float(logdet)

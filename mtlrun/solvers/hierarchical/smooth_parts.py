@@ -301,6 +301,15 @@ class CommonPart:
         """Return the features (n, n_features)."""
         return np.hstack([feature_map(rows) for feature_map in self.maps])
 
+    @property
+    def n_centers(self) -> int:
+        """Number of centers; 0 for parts without."""
+        if self.name not in CENTER_PARTS:
+            return 0
+        (radial,) = self.maps
+        assert isinstance(radial, NystroemFeatures)
+        return len(radial.centers)
+
     def missed_variance(self, rows: SmoothRows) -> float:
         """Return the mean prior variance of rows that the centers miss.
 
