@@ -226,10 +226,13 @@ class Lab:
         """Call a function in the laboratory, in a forked process."""
 
         def there() -> None:
+            # On a disk with faults, Python itself would write half a file of bytecode.
+            sys.dont_write_bytecode = True
             sys.path.insert(0, str(self.root))
             function()
 
-        return self.forked(there, self.root, {**os.environ, **environment})
+        more = {"PYTHONDONTWRITEBYTECODE": "1", **environment}
+        return self.forked(there, self.root, {**os.environ, **more})
 
 
 def _dismiss_workers() -> None:

@@ -505,11 +505,15 @@ class IndependentLasso(_Lasso, _Independent):
         b = np.zeros(data.n_tasks)
         n_iter = 0
         converged = True
+        # Coefficients of the divided rows are larger by the unit.
+        alpha = self.alpha / data.n_rows / form.unit
         for t in range(data.n_tasks):
             y = data.targets[:, t]
-            y_mean = y.mean() if self.fit_intercept else 0.0
+            y_mean = 0.0
+            if self.fit_intercept:
+                y_mean = y.mean()
             model = Lasso(
-                self.alpha / (data.n_rows * form.unit),
+                alpha,
                 fit_intercept=False,
                 precompute=form.gram,
                 tol=self.tol,

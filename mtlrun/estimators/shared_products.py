@@ -57,7 +57,10 @@ def has_shared_products(data: TaskData) -> bool:
     n_columns = data.n_features
     is_plain = not data.sparse and data.weights is None and not data.masked
     is_many = MIN_COLUMNS < n_columns <= MAX_COLUMNS_PER_ROW * data.n_rows
-    return data.shared and is_plain and is_many and 8 * n_columns**2 <= MAX_BYTES
+    if not data.shared or not is_plain or not is_many:
+        return False
+    n_bytes = 8 * n_columns**2
+    return n_bytes <= MAX_BYTES
 
 
 def shared_products(data: TaskData, fit_intercept: bool) -> SharedProducts | None:
@@ -76,7 +79,8 @@ def _made_shared_products(data: TaskData, fit_intercept: bool) -> SharedProducts
     means = np.zeros(data.n_features)
     if fit_intercept:
         means = data.X.mean(axis=0)
-    rows = np.asfortranarray(data.X - means)
+    centered = data.X - means
+    rows = np.asfortranarray(centered)
     squares = np.square(rows).sum(axis=0)
     totals = np.square(data.X).sum(axis=0)
     if is_graded(squares, totals):
@@ -86,6 +90,9 @@ def _made_shared_products(data: TaskData, fit_intercept: bool) -> SharedProducts
     # whatever unit the columns have: in their own unit, large ones would be refused.
     unit = 1.0
     if squares.max() > 0:
-        unit = 2.0 ** math.ceil(math.log2(math.sqrt(squares.max())))
+        largest = math.sqrt(squares.max())
+        exponent = math.ceil(math.log2(largest))
+        unit = 2.0**exponent
     rows /= unit
-    return SharedProducts(rows, means, unit, rows.T @ rows)
+    gram = rows.T @ rows
+    return SharedProducts(rows, means, unit, gram)

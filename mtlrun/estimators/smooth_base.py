@@ -452,14 +452,19 @@ class SmoothModel(BaseMTL):
         check_is_fitted(self)
         z, _ = self._training_rows()
         # The parts with centers do not see further groups.
-        rows = SmoothRows(z, np.zeros((len(z), 0), dtype=int))
+        no_groups = np.zeros((len(z), 0), dtype=int)
+        rows = SmoothRows(z, no_groups)
         missed: Any = np.zeros(np.shape(self._noise_variance()))
         for part in self._design.common:
             if np.any(self.variances_[part.name]):
                 share = part.missed_variance(rows)
-                missed = missed + share * np.asarray(self.variances_[part.name])
-        error = missed / np.maximum(self._noise_variance(), 1e-300)
-        return error if np.ndim(error) else float(error)
+                variance = np.asarray(self.variances_[part.name])
+                missed = missed + share * variance
+        noise = np.maximum(self._noise_variance(), 1e-300)
+        error = missed / noise
+        if np.ndim(error):
+            return error
+        return float(error)
 
     def notes(self) -> list[str]:
         """Return sentences about what limits the fit; none if nothing is known.
@@ -471,10 +476,11 @@ class SmoothModel(BaseMTL):
         if error <= MAX_CENTER_ERROR:
             return []
         z, _ = self._training_rows()
-        n_distinct = len(np.unique(np.clip(z, -CLIP, CLIP), axis=0))
+        clipped = np.clip(z, -CLIP, CLIP)
+        distinct = np.unique(clipped, axis=0)
         # The parameter `n_centers` may have been set anew since the fit.
         n_centers = max(part.n_centers for part in self._design.common)
-        return [format_center_note(n_centers, error, n_distinct)]
+        return [format_center_note(n_centers, error, len(distinct))]
 
     def part_tests(self) -> list[PartTest]:
         """Test for every part whether its variance is zero, by likelihood ratios.

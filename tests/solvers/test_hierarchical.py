@@ -135,7 +135,7 @@ def test_wide_designs_have_the_value_of_their_normal_equations(
     by_lapack = m.hessian(value, np.eye(data.p))
     # Without these routines, and with the trace of the matrix of the shrunk columns.
     monkeypatch.setattr(marginal, "_LARGE", 10_000)
-    monkeypatch.setattr(Marginal, "_has_one_design", False)
+    monkeypatch.setattr(m, "_has_one_design", False)
     by_numpy = m(Theta, kappa)
     assert value.criterion == pytest.approx(by_numpy.criterion, rel=1e-12)
     assert_allclose(value.mu, by_numpy.mu, rtol=1e-10, atol=1e-12)

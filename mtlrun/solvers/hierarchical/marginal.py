@@ -136,6 +136,8 @@ class Marginal:
         else:
             self.shrunk = np.asarray(shrunk, dtype=int)
         self._has_all_random = np.array_equal(self.random, np.arange(p))
+        shares_rows = len(data.blocks) == 1 and len(data.blocks[0].R) == 1
+        self._has_one_design = shares_rows and self._has_all_random
         if len(self.shrunk):
             self._frame = np.eye(p)
         else:
@@ -330,12 +332,6 @@ class Marginal:
         if trace is None:
             trace = float(np.trace(self._common(Q, QF, projected)))
         return G, float(trace - sums @ sums / s2)
-
-    @property
-    def _has_one_design(self) -> bool:
-        """Whether all tasks share their rows, and all columns are random."""
-        blocks = self.data.blocks
-        return self._has_all_random and len(blocks) == 1 and len(blocks[0].R) == 1
 
     def _trace_of_design(self, n_tasks: float, q: Array, explained: Array) -> float:
         """Return the trace of `_common` of tasks that share their rows.
