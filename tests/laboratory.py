@@ -231,8 +231,9 @@ class Lab:
             sys.path.insert(0, str(self.root))
             function()
 
-        more = {"PYTHONDONTWRITEBYTECODE": "1", **environment}
-        return self.forked(there, self.root, {**os.environ, **more})
+        no_bytecode = {"PYTHONDONTWRITEBYTECODE": "1"}
+        variables = {**os.environ, **no_bytecode, **environment}
+        return self.forked(there, self.root, variables)
 
 
 def _dismiss_workers() -> None:

@@ -153,6 +153,15 @@ def _library_modules() -> list[str]:
     ]
 
 
+def _printed_by(code):
+    """Return what code prints in a new process, which must not fail."""
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout.strip()
+
+
 def test_the_library_imports_neither_the_laboratory_nor_its_packages():
     names = [name for name in _library_modules() if name not in MODULES_WITH_PACKAGES]
     code = (
@@ -163,11 +172,7 @@ def test_the_library_imports_neither_the_laboratory_nor_its_packages():
         "loaded += [name for name in sys.modules if name.startswith('mtlrun.lab')]\n"
         "print(loaded)"
     )
-    run = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.strip() == "[]"
+    assert _printed_by(code) == "[]"
 
 
 def test_only_listed_modules_of_the_library_import_packages_of_the_laboratory():
@@ -270,11 +275,7 @@ def test_light_modules_import_no_heavy_package():
         "    if new: found[name] = new\n"
         "print(json.dumps(found))"
     )
-    run = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
-    assert run.returncode == 0, run.stderr
-    assert json.loads(run.stdout) == {}
+    assert json.loads(_printed_by(code)) == {}
 
 
 def test_compare_imports_no_readers_of_files_that_it_may_not_need():
@@ -285,11 +286,7 @@ def test_compare_imports_no_readers_of_files_that_it_may_not_need():
         "packages = ('scipy.io', 'sklearn.datasets', 'numba', 'matplotlib', 'pydantic')\n"
         "print([name for name in packages if name in sys.modules])"
     )
-    run = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.strip() == "[]"
+    assert _printed_by(code) == "[]"
 
 
 def test_lines_of_machine_formats_end_with_line_feeds():

@@ -34,6 +34,7 @@ from mtlrun.comparison.verdict import (
     NO_VERDICT,
     ComparisonVerdict,
     judge,
+    most_frequent,
 )
 from mtlrun.data.dataset import Dataset
 from mtlrun.errors import counted, listed
@@ -308,7 +309,7 @@ def selection_note(board: Leaderboard) -> str:
     times_selected = board.answer.times_selected.get(MULTITASK, {})
     if board.answer.decision != HELPS or multitask is None or not times_selected:
         return ""
-    advised = max(times_selected, key=lambda label: times_selected[label])
+    advised = most_frequent(times_selected)
     if advised == multitask.label:
         return ""
     return (

@@ -41,7 +41,6 @@ from mtlrun.solvers.hierarchical.smooth_blocks import (
 )
 from mtlrun.solvers.hierarchical.smooth_fit import Criterion, VariancePrior
 from mtlrun.solvers.hierarchical.smooth_parts import (
-    CLIP,
     COMMON_PARTS,
     MAX_ADDITIVE_COLUMNS,
     MAX_CROSSED_LEVELS,
@@ -450,10 +449,7 @@ class SmoothModel(BaseMTL):
     def center_error_(self) -> Any:
         """Variance that the centers miss, in units of the noise."""
         check_is_fitted(self)
-        z, _ = self._training_rows()
-        # The parts with centers do not see further groups.
-        no_groups = np.zeros((len(z), 0), dtype=int)
-        rows = SmoothRows(z, no_groups)
+        rows = self._rows_for_centers()
         missed: Any = np.zeros(np.shape(self._noise_variance()))
         for part in self._design.common:
             if np.any(self.variances_[part.name]):
@@ -466,6 +462,13 @@ class SmoothModel(BaseMTL):
             return error
         return float(error)
 
+    def _rows_for_centers(self) -> SmoothRows:
+        """Return the training rows as the parts with centers see them."""
+        z, _ = self._training_rows()
+        # These parts do not see further groups.
+        no_groups = np.zeros((len(z), 0), dtype=int)
+        return SmoothRows(z, no_groups)
+
     def notes(self) -> list[str]:
         """Return sentences about what limits the fit; none if nothing is known.
 
@@ -475,9 +478,7 @@ class SmoothModel(BaseMTL):
         error = float(np.max(self.center_error_))
         if error <= MAX_CENTER_ERROR:
             return []
-        z, _ = self._training_rows()
-        clipped = np.clip(z, -CLIP, CLIP)
-        distinct = np.unique(clipped, axis=0)
+        distinct = np.unique(self._rows_for_centers().clipped, axis=0)
         # The parameter `n_centers` may have been set anew since the fit.
         n_centers = max(part.n_centers for part in self._design.common)
         return [format_center_note(n_centers, error, len(distinct))]

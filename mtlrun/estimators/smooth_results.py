@@ -114,7 +114,7 @@ def format_center_note(n_centers: int, error: float, n_distinct: int) -> str:
     """Return a sentence about functions of several columns that the centers miss."""
     return (
         f"Predictions depend on which {n_centers} rows are centers (random_state): the "
-        "centers miss functions of several columns whose variance is "
-        f"{error:.2g} times that of the noise. A larger n_centers lowers it; with "
+        "centers miss functions of several columns, with "
+        f"{error:.2g} times the variance of the noise. A larger n_centers helps; with "
         f"n_centers={n_distinct} every row is a center."
     )

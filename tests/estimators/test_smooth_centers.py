@@ -57,7 +57,7 @@ def test_the_center_error_is_the_variance_between_kernel_and_features():
             crossed = smooth_parts.gaussian_kernel(
                 rows.clipped, radial.centers, radial.length
             )
-            # Eigenvalues that the features leave out are no part of the inverse.
+            # The inverse leaves out the same small eigenvalues as the features.
             inverse = np.linalg.pinv(kernel, rcond=1e-6, hermitian=True)
             represented = np.einsum("ij,jk,ik->i", crossed, inverse, crossed)
             expected += model.variances_[part.name] * (1 - represented).mean()

@@ -304,11 +304,19 @@ class CommonPart:
     @property
     def n_centers(self) -> int:
         """Number of centers; 0 for parts without."""
-        if self.name not in CENTER_PARTS:
+        radial = self._radial
+        if radial is None:
             return 0
+        return len(radial.centers)
+
+    @property
+    def _radial(self) -> NystroemFeatures | None:
+        """The features of several columns with centers; None for other parts."""
+        if self.name not in CENTER_PARTS:
+            return None
         (radial,) = self.maps
         assert isinstance(radial, NystroemFeatures)
-        return len(radial.centers)
+        return radial
 
     def missed_variance(self, rows: SmoothRows) -> float:
         """Return the mean prior variance of rows that the centers miss.
@@ -316,10 +324,9 @@ class CommonPart:
         About zero if every row is a center: small eigenvalues of their kernel are left
         out. Zero for parts without centers.
         """
-        if self.name not in CENTER_PARTS:
+        radial = self._radial
+        if radial is None:
             return 0.0
-        (radial,) = self.maps
-        assert isinstance(radial, NystroemFeatures)
         # The variance of the kernel is 1, also before the features are centered.
         features = radial(rows) + radial.offset
         represented = np.square(features).sum(axis=1)
