@@ -517,6 +517,8 @@ def with_folds(method, *fold_losses):
         # Better by 0.02 on average, but only by chance.
         ([0.5, 2.4, 2.6, 4.5, 4.9], "Simple"),
         ([1.1, 2.1, 3.1, 4.1, 5.1], "Simple"),
+        # Mean .02, standard deviation .03: standard error .013.
+        ([0.95, 1.95, 3.0, 4.0, 5.0], "Complex"),
     ],
 )
 def test_the_first_method_within_one_standard_error_is_selected(

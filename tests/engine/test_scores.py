@@ -18,7 +18,7 @@ from mtlrun.engine.record import (
     Records,
 )
 from mtlrun.engine.run import run
-from mtlrun.engine.store import is_settled
+from mtlrun.engine.store import Store, is_settled
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import FILES
 from mtlrun.lab.report.run import storable_tests, stored_tests
@@ -211,3 +211,15 @@ def test_an_archive_that_claims_more_data_than_it_has_is_damaged(tmp_path, forge
     with pytest.raises(ValueError, match=r"cells/a\.npz is missing or damaged"):
         stored.scores(record)
     assert stored.read_scores(record) is None
+
+
+def test_scores_that_are_replaced_between_two_reads_are_checked_again(tmp_path):
+    store = Store(tmp_path, tmp_path / "run")
+    record = Record("a", JobKind.FIT, {})
+    store.cells_folder.mkdir()
+    store.save_scores(record, np.arange(3.0))
+    store.save(record)
+    assert store.read("a") is not None
+    store.copy_scores("a", np.arange(3.0) + 1e-9)
+    with pytest.raises(ValueError, match=r"a\.npz"):
+        store.read("a")

@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
+from mtlrun.data.dataset import Dataset
 from mtlrun.engine.evaluation import TaskRows
+from mtlrun.engine.fit import fit_job
+from mtlrun.engine.job import DatasetRef, Job, Method, Scoring, Split, Timing
 from mtlrun.estimators import (
     ClusteredMTL,
     JointFeatureMTL,
@@ -48,6 +51,19 @@ def test_methods_share_one_decomposition_of_their_rows(n_decompositions):
             assert len(n_decompositions) == 2
     shared = [data for data in n_decompositions if data.shares_decompositions]
     assert len(shared) == 1
+
+
+def test_every_timed_fit_decomposes_its_rows(n_decompositions):
+    X, y, task_id = ragged_rows()
+    data = Dataset(X=X, y=y, task_type="regression", task_id=task_id, id="rows")
+    data.splits["halves"] = [(np.arange(0, 90, 2), np.arange(1, 90, 2))]
+    split = Split("published", 0, 0, name="halves")
+    timing = Timing(repeats=3, warmup=False)
+    for alpha in (0.1, 1.0):
+        method = Method("TraceNormMTL", {"alpha": alpha})
+        scoring = Scoring(("rmse",), "task", timing=timing)
+        fit_job(Job(DatasetRef("rows", {}, "0"), split, method, scoring), data)
+    assert len(n_decompositions) == 6
 
 
 def test_a_decomposition_is_kept_only_on_request(n_decompositions):

@@ -9,6 +9,7 @@ import pytest
 import mtlrun
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.table import table_of_frame
+from mtlrun.engine.averages import VARIANCE_SHRINKAGE_ROWS
 from mtlrun.errors import DataError, UnknownNameError, UserError
 from mtlrun.model.files import load_model
 from mtlrun.model.intervals import (
@@ -47,6 +48,38 @@ def test_coverage_is_measured_on_other_folds():
     tasks = RNG.integers(0, 20, 400)
     share = coverage(errors_of(RNG.normal(size=400), tasks), 20, is_shared=False)
     assert 0.92 <= share <= 0.98
+
+
+def test_coverage_counts_a_fold_with_larger_errors_as_missed():
+    # Errors of +-1 in fold 0 and of +-10 in fold 1. Intervals from the other fold hold
+    # all errors of fold 0 and none of fold 1; intervals from all folds hold all.
+    signs = np.tile([-1.0, 1.0], 100)
+    folds = np.repeat([0, 1], 100)
+    values = np.where(folds == 0, 1.0, 10.0) * signs
+    errors = Errors(values, np.zeros(200), np.zeros(200, int), folds, np.ones(200))
+    assert coverage(errors, 1, is_shared=False) == 0.5
+
+
+def test_scaled_errors_equal_those_of_a_leave_one_out_loop():
+    tasks = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2, 2])
+    values = np.array([1.0, -2.0, 0.5, 3.0, -1.0, 0.1, 0.2, -0.3, 0.1, 4.0])
+    average = np.mean(values**2)
+    scaled = []
+    for position, value in enumerate(values):
+        others = (tasks == tasks[position]) & (np.arange(len(values)) != position)
+        total = np.sum(values[others] ** 2) + VARIANCE_SHRINKAGE_ROWS * average
+        variance = total / (others.sum() + VARIANCE_SHRINKAGE_ROWS)
+        scaled.append(value / np.sqrt(variance))
+    intervals = Intervals.of(errors_of(values, tasks), 3, is_shared=False)
+    np.testing.assert_allclose(intervals.groups[0], np.sort(scaled))
+
+
+def test_means_of_a_target_use_the_errors_of_that_target():
+    narrow = np.log([0.5, 2.0])
+    wide = np.log([0.1, 10.0])
+    intervals = Intervals(np.ones(2), [narrow, wide])
+    means = intervals.means(np.zeros(2), np.array([1, 0]), None, np.exp)
+    np.testing.assert_allclose(means, [(0.1 + 10) / 2, (0.5 + 2) / 2])
 
 
 def test_few_errors_give_wide_intervals_and_none_an_infinite_one():

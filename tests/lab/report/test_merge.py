@@ -225,4 +225,11 @@ def test_a_merge_waits_for_the_process_that_computes_the_run_and_reports_it(halv
     _, first, second = halves
     running = ExitStack()
     running.enter_context(exclusive_lock(Store(first, first / RUN).lock))
-    assert merge(first / RUN, second / RUN, running.close) == Merged(copied=3)
+    n_waits = []
+
+    def stop_running():
+        n_waits.append(1)
+        running.close()
+
+    assert merge(first / RUN, second / RUN, stop_running) == Merged(copied=3)
+    assert len(n_waits) == 1
