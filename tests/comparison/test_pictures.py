@@ -163,7 +163,9 @@ def test_the_heat_map_has_a_cell_per_task_and_method(ragged):
 def test_columns_of_the_heat_map_are_in_the_order_of_the_methods(ragged):
     pictures = ragged.pictures
     order = sorted(range(len(pictures.methods)), reverse=True)
-    methods = [f"{chr(97 + position)} {pictures.methods[position]}" for position in order]
+    methods = [
+        f"{chr(97 + position)} {pictures.methods[position]}" for position in order
+    ]
     matrix = [[row[position] for position in order] for row in pictures.matrix]
     picture = replace(pictures, methods=methods, matrix=matrix).heat_map()
     assert picture.methods == methods

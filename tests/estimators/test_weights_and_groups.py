@@ -5,7 +5,8 @@ import pytest
 from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import LeaveOneGroupOut
+from sklearn.metrics import log_loss
+from sklearn.model_selection import LeaveOneGroupOut, StratifiedKFold
 
 from mtlrun.data.groups import group_folds
 from mtlrun.data.weights import WeightScaleWarning
@@ -212,6 +213,25 @@ def test_the_strength_of_ridge_is_selected_by_leaving_out_groups(n_groups):
             errors[index] += weights[test] @ (y[test] - model.predict(X[test])) ** 2
     fitted = TunedRidge(alphas).fit(X, y, weights, groups=groups)
     assert fitted.alpha_ == alphas[np.argmin(errors)]
+
+
+@pytest.mark.parametrize("seed", [5, 6, 8])
+def test_the_strength_of_logistic_regression_has_the_smallest_weighted_loss(seed):
+    X, labels, _, weights = rows(labels=True, seed=seed)
+    weights = weights**2 + 0.1
+    folds = StratifiedKFold(3, shuffle=True, random_state=0)
+    alphas = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0]
+    losses = np.zeros(len(alphas))
+    for train, test in folds.split(X, labels):
+        for index, alpha in enumerate(alphas):
+            model = LogisticRegression(C=1 / alpha, tol=1e-8)
+            model.fit(X[train], labels[train], weights[train])
+            chances = model.predict_proba(X[test])
+            losses[index] += log_loss(
+                labels[test], chances, sample_weight=weights[test], normalize=False
+            )
+    fitted = TunedLogistic(alphas, tol=1e-6).fit(X, labels, weights)
+    assert fitted.alpha_ == alphas[np.argmin(losses)]
 
 
 @pytest.mark.parametrize("cls", [TunedRidge, TunedKernelRidge])

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from mtlrun.data.load import load_dataset
+from mtlrun.estimators.svm import GraphSVC
 from mtlrun.lab.checks import read_curves
 from mtlrun.lab.papers.mtsvm import analyses as mtsvm
 from mtlrun.lab.papers.mtsvm import runs as mtsvm_runs
+from mtlrun.lab.papers.mtsvm import transfer
 from mtlrun.lab.papers.mtsvm.transfer import MODELS, _sample_rows, svm_transfer
 from mtlrun.penalties.graph import check_similarity, couple_tasks
 from mtlrun.problem.taskdata import TaskData
@@ -296,6 +298,34 @@ def test_transfer_compares_three_models_on_the_same_rows(strings):
     assert results["independent"].values["coupling"] == 0
     assert results["pooled"].values["coupling"] == 1e6
     assert results["multi-task"].values["coupling"] in (0.1, 1.0, 10.0)
+
+
+def test_transfer_selects_parameters_on_rows_that_no_inner_fit_has_seen(
+    strings, monkeypatch
+):
+    steps = []
+
+    class Recording(GraphSVC):
+        def fit(self, X, y, **more):
+            steps.append(("fit", set(X.tolist())))
+            return super().fit(X, y, **more)
+
+        def decision_function(self, X, **more):
+            steps.append(("test", set(X.tolist())))
+            return super().decision_function(X, **more)
+
+    monkeypatch.setattr(transfer, "GraphSVC", Recording)
+    options = {**SMALL, "costs": (0.1, 1.0), "model": "pooled"}
+    svm_transfer(strings, seed=3, folds=2, **options)
+    # Two candidates in two folds each, then the selected one on all training rows.
+    assert [kind for kind, _ in steps] == ["fit", "test"] * 5
+    *inner_steps, (_, train), (_, test) = steps
+    assert not train & test
+    for step in range(0, len(inner_steps), 2):
+        fitted = inner_steps[step][1]
+        held_out = inner_steps[step + 1][1]
+        assert not fitted & held_out
+        assert fitted | held_out == train
 
 
 def test_transfer_holds_rows_out_and_balances_classes(strings):
