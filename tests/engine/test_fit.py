@@ -12,9 +12,14 @@ from threadpoolctl import threadpool_limits
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.simulate import simulate_rmtl
-from mtlrun.data.splits import fold_rows, split_rows
+from mtlrun.data.splits import WEIGHT, fold_rows, split_rows
 from mtlrun.engine import fit
-from mtlrun.engine.fit import fit_job, score_candidates, train_test_data
+from mtlrun.engine.fit import (
+    fit_job,
+    run_analysis,
+    score_candidates,
+    train_test_data,
+)
 from mtlrun.engine.job import (
     DatasetRef,
     Features,
@@ -98,6 +103,16 @@ class Path(Spy):
         super().__init__(alpha)
         self.warm_start = warm_start
 '''
+
+
+LOOK = """
+from mtlrun.engine.analysis import AnalysisResult, analysis
+
+
+@analysis({"spread": "standard deviation of the first feature"})
+def spread(dataset, *, seed):
+    return AnalysisResult({"spread": float(dataset.X[:, 0].std())})
+"""
 
 
 @pytest.fixture
@@ -802,3 +817,23 @@ def test_prepared_rows_are_limited_in_bytes_and_the_last_used_are_kept(
     monkeypatch.setattr(fit, "MAX_PREPARED_BYTES", 1)
     parts_of(data, "published")  # Larger than the limit: kept alone
     assert [split for _, split, *_ in no_parts] == [SPLITS["published"]]
+
+
+# --- analyses
+
+
+def test_features_of_an_analysis_do_not_depend_on_rows_of_weight_0(lab):
+    (lab.root / "lab" / "looks.py").write_text(LOOK)
+    weights = np.where(np.arange(60) % 4 == 0, 0.0, 1.0)
+    data = make_data("regression")
+    data = replace(data, source={WEIGHT: weights})
+    method = Method("", measure="lab.looks:spread")
+    job = Job(
+        DatasetRef("made", {}, "0"),
+        Split("none", 0, 0),
+        method,
+        Scoring((), "task"),
+        Features("standardize"),
+    )
+    value = run_analysis(job, data).metrics["spread"]
+    assert value == pytest.approx(data.X[:, 0].std() / data.X[weights > 0, 0].std())

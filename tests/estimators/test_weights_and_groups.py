@@ -327,6 +327,41 @@ def test_wrappers_pass_groups_on(wrapper):
     assert set(strengths(groups=groups)) == {100.0}
 
 
+class CheckedGroups(TunedRidge):
+    """Ridge regression whose first column has to contain the groups."""
+
+    def fit(self, X, y, sample_weight=None, groups=None):
+        assert np.array_equal(X[:, 0], groups)
+        return super().fit(X, y, sample_weight, groups)
+
+
+@pytest.mark.parametrize("wrapper", [PerTask, TaskFeature])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_each_row_keeps_its_group(wrapper, weighted):
+    X, y, tasks, groups = repeats()
+    X = np.column_stack([groups, X])
+    more = {}
+    if weighted:
+        more["sample_weight"] = np.where(groups % 3 == 0, 0.0, 1.0)
+    shuffled = np.random.default_rng(0).permutation(len(y))
+    more = {name: values[shuffled] for name, values in more.items()}
+    wrapper(CheckedGroups()).fit(
+        X[shuffled],
+        y[shuffled],
+        task_id=tasks[shuffled],
+        groups=groups[shuffled],
+        **more,
+    )
+
+
+def test_each_target_of_shared_rows_keeps_the_group_of_its_row():
+    X, y, _, groups = repeats()
+    X = np.column_stack([groups, X])
+    Y = np.column_stack([y, -y])
+    Y[:7, 0] = np.nan
+    TaskFeature(CheckedGroups()).fit(X, Y, groups=groups)
+
+
 def test_early_stopping_of_networks_holds_out_groups():
     from mtlrun.problem.taskdata import TaskData
     from mtlrun.solvers.relationship.network import _held_out_groups
