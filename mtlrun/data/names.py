@@ -71,14 +71,11 @@ class Names:
     merged: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, column: pd.Series, model_names: Collection[str] = ()) -> Names:
-        """Name the cells of a column; texts that stand for a missing value have none.
+    def of(cls, column: pd.Series) -> Names:
+        """Name the cells of a column; missing cells and blank ones have none.
 
-        Parameters
-        ----------
-        column : Series
-        model_names : collection of str
-            Texts such as ``NA`` that are names nevertheless, because a model has them.
+        Texts such as ``NA`` are names here: the reader of a table has made those
+        missing that are none (`without_markers`).
 
         Raises
         ------
@@ -90,9 +87,7 @@ class Names:
         texts = []
         spellings: Counter[str] = Counter()
         for value in values:
-            text = ""
-            if not is_missing(value, model_names):
-                text = _name(value, column.name)
+            text = _name(value, column.name)
             texts.append(text)
             if text:
                 spellings[text] += 1
@@ -209,9 +204,8 @@ class Known:
     def codes(self, column: pd.Series) -> tuple[Array, dict[str, int]]:
         """Return the position of each cell among the names, and how often others occur.
 
-        Positions are floats: NaN where missing, one beyond the last for another name. A
-        text that stands for a missing value, such as NA, is a name only where it is
-        known.
+        Positions are floats: NaN where missing or blank, one beyond the last for
+        another name.
         """
         codes, values = _factorized(column)
         counts = np.bincount(codes[codes >= 0], minlength=len(values))
@@ -221,7 +215,7 @@ class Known:
             name = self.find(value)
             if name in self.positions:
                 positions.append(self.positions[name])
-            elif name in _MISSING:
+            elif not name:
                 positions.append(np.nan)
             else:
                 positions.append(self.n_names)

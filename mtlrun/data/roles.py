@@ -463,7 +463,10 @@ class DatasetBuilder:
         for name in used:
             if name in names_only or self.is_category(name):
                 continue
-            example = mixed_cell(self.typed(name), self.table.column(name))
+            example = None
+            if name not in self.table.words:
+                # Declared values are categories, whatever they look like.
+                example = mixed_cell(self.typed(name), self.table.column(name))
             if example is not None:
                 mixed[name] = example
                 continue

@@ -320,7 +320,7 @@ def _tasks(
         if not is_numeric_dtype(values) and values.dtype != object:
             values = as_written(values)
     table.refuse_errors(columns[:1])
-    task_names = Names.of(values, schema.tasks)
+    task_names = Names.of(values)
     is_missing = task_names.codes < 0
     if is_missing.any():
         row = int(np.argmax(is_missing))

@@ -139,7 +139,7 @@ def test_new_rows_are_read_by_the_known_names_whatever_else_the_file_contains(tm
 
 
 def test_a_new_category_gets_a_new_code_and_is_counted():
-    codes, new = Known(["a", "b"], "c").codes(pd.Series(["b", "z", "z", None, "?"]))
+    codes, new = Known(["a", "b"], "c").codes(pd.Series(["b", "z", "z", None, " "]))
     np.testing.assert_array_equal(codes, [1, 2, 2, np.nan, np.nan])
     assert new == {"z": 2}
 
