@@ -245,8 +245,6 @@ class Table:
 
         It is CSR if all of them are features of a sparse table.
 
-        Declared words count as their number in the declaration.
-
         Raises
         ------
         DataError
@@ -278,10 +276,7 @@ class Table:
 
     def _number_column(self, name: str) -> np.ndarray:
         column = self.column(name)
-        if name in self.words:
-            positions = {word: float(k) for k, word in enumerate(self.words[name])}
-            column = column.astype(object).map(positions)
-        elif not is_numeric_dtype(column):
+        if not is_numeric_dtype(column):
             cells = column.astype(object).map(no_date)
             numbers = pd.to_numeric(cells, errors="coerce")
             is_wrong = (numbers.isna() & column.notna()).to_numpy()

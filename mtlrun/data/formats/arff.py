@@ -610,12 +610,13 @@ def read(
     tables = [read_arff(files[name]) for name in arff]
     first = tables[0]
     file = files[arff[0]]
-    names = _attribute_names(first)
+    names = [attribute.name for attribute in first.attributes]
     for name, table in zip(arff, tables, strict=True):
-        if _attribute_names(table) != names:
+        if _declarations(table) != _declarations(first):
             raise DataError(
                 f"{files[name].where()}: its columns differ from those of "
-                f"{file.where()}"
+                f"{file.where()}",
+                "Both need the same attributes, with the same values in one order.",
             )
     list_of_labels = None
     if xml is not None:
@@ -642,6 +643,11 @@ def read(
     for split, n_train in (split_rows or {}).items():
         splits[split] = [(np.arange(n_train), np.arange(n_train, X.shape[0]))]
     tasks = [names[j] for j in columns]
+    categories = {}
+    for j in keep:
+        attribute = first.attributes[j]
+        if attribute.textual:
+            categories[attribute.name] = list(attribute.codes or ())
     return Dataset(
         X=X[:, keep],
         y=_targets(X, columns, first, file),
@@ -649,11 +655,19 @@ def read(
         tasks=tasks,
         features=[names[j] for j in keep],
         splits=splits,
+        categories=categories,
     )
 
 
-def _attribute_names(table: ArffTable) -> list[str]:
-    return [attribute.name for attribute in table.attributes]
+def _declarations(table: ArffTable) -> list[tuple[str, dict[str, float] | None]]:
+    """Return the names of the columns, and the numbers of words where they hold words."""
+    declarations = []
+    for attribute in table.attributes:
+        codes = None
+        if attribute.textual and not attribute.open:
+            codes = attribute.codes
+        declarations.append((attribute.name, codes))
+    return declarations
 
 
 def read_labels(file: DataFile) -> list[str]:
