@@ -49,6 +49,9 @@ _BLANKS = str.maketrans("\u00a0\u2007\u202f", "   ")
 _INVISIBLE = "\u200b\ufeff"
 _WHOLE = re.compile(r"([-+]?[0-9]+)\.0")
 _DIGITS = re.compile(r"([0-9]+)")
+#: Zeros behind the point of a whole number, and zeros in front of other digits.
+_ZERO_DECIMALS = re.compile(r"(?<=[0-9])\.0+$")
+_LEADING_ZEROS = re.compile(r"(?<![0-9.])0+(?=[0-9])")
 
 
 @dataclass(frozen=True)
@@ -280,6 +283,43 @@ def normalized(text: str) -> str:
         return text.strip()
     plain = text.translate(_BLANKS)
     return unicodedata.normalize("NFC", plain.strip().strip(_INVISIBLE).strip())
+
+
+def similar_names(unknown: Iterable[str], names: Iterable[str]) -> dict[str, str]:
+    """Return the first name that each unknown name resembles, where there is one.
+
+    Names resemble each other if they differ only in capitals, blanks, the width of
+    letters, leading zeros or ``.0`` behind a whole number.
+
+    Examples
+    --------
+    >>> similar_names(["00095", "p 7", "8"], ["P07", "95"])
+    {'00095': '95', 'p 7': 'P07'}
+    """
+    key_of_unknown = {name: _similarity_key(name) for name in unknown}
+    keys = set(key_of_unknown.values())
+    name_of_key: dict[str, str] = {}
+    for name in names:
+        key = _similarity_key(name)
+        if key in keys:
+            name_of_key.setdefault(key, name)
+    similar = {}
+    for name, key in key_of_unknown.items():
+        if key in name_of_key:
+            similar[name] = name_of_key[key]
+    return similar
+
+
+def _similarity_key(name: str) -> str:
+    """Return a text that is equal for names that resemble each other."""
+    text = name
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+    text = "".join(text.casefold().split())
+    if "0" in text:
+        text = _ZERO_DECIMALS.sub("", text)
+        text = _LEADING_ZEROS.sub("", text)
+    return text
 
 
 def is_missing(value: Any, model_names: Collection[str] = ()) -> bool:
