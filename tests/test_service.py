@@ -64,6 +64,15 @@ def test_a_row_of_an_unknown_task_is_flagged_and_other_rows_are_predicted(served
     assert [row["is_known_task"] for row in answer.json()][:2] == [True, False]
 
 
+def test_a_task_that_is_written_differently_is_named_in_its_row(served):
+    _, client = served
+    sent = rows().to_dict("records")
+    sent[1]["school"] = f" {sent[0]['school'].upper()}"
+    answer = client.post("/predict", json={"rows": sent})
+    similar = [row["similar_task"] for row in answer.json()]
+    assert similar == [None, sent[0]["school"], None, None, None]
+
+
 def test_invalid_rows_are_rejected_with_the_reason(served):
     _, client = served
     sent = [rows().to_dict("records")[0] | {"age": "old"}]

@@ -332,7 +332,7 @@ class ChunkedTable:
         """Return the tasks that occur, and the position of the task of each row."""
         if self.task is None:
             return [], np.zeros(len(frame), dtype=np.int64)
-        tasks = Names.of(typed(frame[self.task]))
+        tasks = Names.of(typed(without_markers(frame[self.task])))
         is_missing = tasks.codes < 0
         if is_missing.any():
             row = int(frame.index[np.argmax(is_missing)]) + 1

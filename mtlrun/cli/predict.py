@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 option = partial(options.option, None)
 
+#: Behind a sentence about unknown tasks, if the model cannot predict them.
+_NO_PREDICTIONS = (
+    "No predictions are written for them. A model that was compared with --new-tasks "
+    "or --unseen mean predicts new tasks, too."
+)
+
 
 def predict(
     model: Annotated[
@@ -235,8 +241,11 @@ def _rows(
         codes = fitted.codes(names, "--task-name")
     if not isinstance(names, list):
         return _RowsToPredict(X, codes, None, is_predicted)
-    if np.any(is_predicted) and not np.all(is_predicted):
-        _warn_of_unknown_tasks(data, names, is_predicted)
+    if np.any(is_predicted):
+        for text in fitted.unknown_tasks(names).said():
+            if not np.all(is_predicted):
+                text += f". {_NO_PREDICTIONS}"
+            say(f"{data}: {text}", error=True)
     return _RowsToPredict(X, codes, names, is_predicted)
 
 
@@ -275,25 +284,6 @@ def _refuse_unknown_tasks(
         if str(output) != "-":
             error.remedy = f"{error.remedy} {output} has the rows without predictions."
         raise
-
-
-def _warn_of_unknown_tasks(data: str, names: list[str], is_predicted: Any) -> None:
-    """Name the tasks that the model cannot predict.
-
-    Their rows are written without numbers.
-    """
-    unknown = []
-    for name, is_known in zip(names, is_predicted, strict=True):
-        if not is_known:
-            unknown.append(name)
-    tasks = list(dict.fromkeys(unknown))
-    say(
-        f"{data}: {counted(len(unknown), 'row')} of "
-        f"{counted(len(tasks), 'task')} that the model does not know: "
-        f"{listed(tasks)}; no predictions are written for them. A model that was "
-        "compared with --new-tasks or --unseen mean predicts new tasks, too.",
-        error=True,
-    )
 
 
 def _read_dataset(fitted: Model, id: str, data_dir: Path | None) -> tuple[Any, Any]:

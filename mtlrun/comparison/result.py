@@ -72,6 +72,7 @@ from mtlrun.tables.report_table import (
 )
 from mtlrun.utils.io import file_json, jsonable, write_atomic, writing
 from mtlrun.utils.outputs import publish
+from mtlrun.utils.text import sanitize
 
 #: Names of files and folders in the folder of a comparison.
 CHOSEN = "chosen.yaml"
@@ -633,12 +634,18 @@ class Comparison:
         write_atomic(folder / "leaderboard.md", markdown(self.board))
         write_atomic(folder / "leaderboard.html", self.page())
         write_atomic(folder / "leaderboard.json", leaderboard_json(self.board))
-        write_atomic(folder / "leaderboard.csv", csv_grid(leaderboard_grid(self.board)))
-        write_atomic(folder / "tasks.csv", csv_grid(task_grid(self.board)))
-        if self.coefficients is not None:
-            write_atomic(folder / COEFFICIENTS, to_csv(self.coefficients.reset_index()))
+        grids = {
+            "leaderboard.csv": leaderboard_grid(self.board),
+            "tasks.csv": task_grid(self.board),
+        }
         if self.curve is not None:
-            write_atomic(folder / CURVE, csv_grid(curve_grid(self.curve)))
+            grids[CURVE] = curve_grid(self.curve)
+        for name, grid in grids.items():
+            write_atomic(folder / name, csv_grid(grid, safe=False))
+        if self.coefficients is not None:
+            coefficients = self.coefficients.rename(index=sanitize, columns=sanitize)
+            content = to_csv(coefficients.reset_index(), safe=False)
+            write_atomic(folder / COEFFICIENTS, content)
         write_atomic(folder / PICTURES_FILE, self.pictures.json())
         if self.held_out is not None:
             write_atomic(folder / PREDICTIONS_FILE, self.held_out.dump())

@@ -49,6 +49,9 @@ _BLANKS = str.maketrans("\u00a0\u2007\u202f", "   ")
 _INVISIBLE = "\u200b\ufeff"
 _WHOLE = re.compile(r"([-+]?[0-9]+)\.0")
 _DIGITS = re.compile(r"([0-9]+)")
+#: Zeros behind the point of a whole number, and zeros in front of other digits.
+_ZERO_DECIMALS = re.compile(r"(?<=[0-9])\.0+$")
+_LEADING_ZEROS = re.compile(r"(?<![0-9.])0+(?=[0-9])")
 
 
 @dataclass(frozen=True)
@@ -71,14 +74,11 @@ class Names:
     merged: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, column: pd.Series, model_names: Collection[str] = ()) -> Names:
-        """Name the cells of a column; texts that stand for a missing value have none.
+    def of(cls, column: pd.Series) -> Names:
+        """Name the cells of a column; missing cells and blank ones have none.
 
-        Parameters
-        ----------
-        column : Series
-        model_names : collection of str
-            Texts such as ``NA`` that are names nevertheless, because a model has them.
+        Texts such as ``NA`` are names here: the reader of a table has made those
+        missing that are none (`without_markers`).
 
         Raises
         ------
@@ -90,9 +90,7 @@ class Names:
         texts = []
         spellings: Counter[str] = Counter()
         for value in values:
-            text = ""
-            if not is_missing(value, model_names):
-                text = _name(value, column.name)
+            text = _name(value, column.name)
             texts.append(text)
             if text:
                 spellings[text] += 1
@@ -209,9 +207,8 @@ class Known:
     def codes(self, column: pd.Series) -> tuple[Array, dict[str, int]]:
         """Return the position of each cell among the names, and how often others occur.
 
-        Positions are floats: NaN where missing, one beyond the last for another name. A
-        text that stands for a missing value, such as NA, is a name only where it is
-        known.
+        Positions are floats: NaN where missing or blank, one beyond the last for
+        another name.
         """
         codes, values = _factorized(column)
         counts = np.bincount(codes[codes >= 0], minlength=len(values))
@@ -221,7 +218,7 @@ class Known:
             name = self.find(value)
             if name in self.positions:
                 positions.append(self.positions[name])
-            elif name in _MISSING:
+            elif not name:
                 positions.append(np.nan)
             else:
                 positions.append(self.n_names)
@@ -286,6 +283,43 @@ def normalized(text: str) -> str:
         return text.strip()
     plain = text.translate(_BLANKS)
     return unicodedata.normalize("NFC", plain.strip().strip(_INVISIBLE).strip())
+
+
+def similar_names(unknown: Iterable[str], names: Iterable[str]) -> dict[str, str]:
+    """Return the first name that each unknown name resembles, where there is one.
+
+    Names resemble each other if they differ only in capitals, blanks, the width of
+    letters, leading zeros or ``.0`` behind a whole number.
+
+    Examples
+    --------
+    >>> similar_names(["00095", "p 7", "8"], ["P07", "95"])
+    {'00095': '95', 'p 7': 'P07'}
+    """
+    key_of_unknown = {name: _similarity_key(name) for name in unknown}
+    keys = set(key_of_unknown.values())
+    name_of_key: dict[str, str] = {}
+    for name in names:
+        key = _similarity_key(name)
+        if key in keys:
+            name_of_key.setdefault(key, name)
+    similar = {}
+    for name, key in key_of_unknown.items():
+        if key in name_of_key:
+            similar[name] = name_of_key[key]
+    return similar
+
+
+def _similarity_key(name: str) -> str:
+    """Return a text that is equal for names that resemble each other."""
+    text = name
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+    text = "".join(text.casefold().split())
+    if "0" in text:
+        text = _ZERO_DECIMALS.sub("", text)
+        text = _LEADING_ZEROS.sub("", text)
+    return text
 
 
 def is_missing(value: Any, model_names: Collection[str] = ()) -> bool:

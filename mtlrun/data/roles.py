@@ -41,7 +41,7 @@ from mtlrun.data.odd_columns import (
     written_number,
 )
 from mtlrun.data.role_checks import check_roles, check_single_labels
-from mtlrun.data.schema import gap_warning
+from mtlrun.data.schema import UnknownTasks, gap_warning
 from mtlrun.data.splits import GROUP, NEW_TASK, ORDER, ORDER_TASK, TIME, WEIGHT
 from mtlrun.data.table import Table, read_table_file, stack_sparse
 from mtlrun.data.transforms import transform_named
@@ -315,7 +315,9 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     )
     if test is not None:
         data.splits = {TEST_SPLIT: [_published(data, keep >= n_train, roles)]}
-        data.notes = "\n".join([*make.notes, *_groups_on_both_sides(data)])
+        unknown = _only_tested(data, *data.splits[TEST_SPLIT][0])
+        remarks = [f"test rows: {text}" for text in unknown.said()]
+        data.notes = "\n".join([*make.notes, *remarks, *_groups_on_both_sides(data)])
     check_read(data, table.name, lambda row: table.where(int(keep[row])))
     return data
 
@@ -463,7 +465,10 @@ class DatasetBuilder:
         for name in used:
             if name in names_only or self.is_category(name):
                 continue
-            example = mixed_cell(self.typed(name), self.table.column(name))
+            example = None
+            if name not in self.table.words:
+                # Declared values are categories, whatever they look like.
+                example = mixed_cell(self.typed(name), self.table.column(name))
             if example is not None:
                 mixed[name] = example
                 continue
@@ -801,16 +806,25 @@ def _published(
     """Return the rows of the table and the rows of the test table."""
     train = np.flatnonzero(~tested)
     test = np.flatnonzero(tested)
-    if data.task_id is not None and roles.unseen == "error":
-        new_tasks = np.setdiff1d(data.task_id[test], data.task_id[train])
-        names = sorted({data.tasks[t] for t in new_tasks})
-        if names:
-            tasks_occur = counted(len(names), "task occurs", "tasks occur")
-            raise DataError(
-                f"{tasks_occur} only in the test rows: {listed(names)}",
-                "Say --unseen mean to predict them with the mean of all tasks' models.",
-            )
+    unknown = _only_tested(data, train, test)
+    if unknown.names and roles.unseen == "error":
+        tasks_occur = counted(len(unknown.names), "task occurs", "tasks occur")
+        remedy = "Say --unseen mean to predict them with the mean of all tasks' models."
+        if unknown.similar:
+            remedy = f"{unknown.said_of_similar()}. {remedy}"
+        raise DataError(
+            f"{tasks_occur} only in the test rows: {listed(sorted(unknown.names))}",
+            remedy,
+        )
     return train, test
+
+
+def _only_tested(data: Dataset, train: np.ndarray, test: np.ndarray) -> UnknownTasks:
+    """Return the tasks of test rows that no training row has."""
+    if data.task_id is None:
+        return UnknownTasks()
+    trained = {data.tasks[t] for t in np.unique(data.task_id[train])}
+    return UnknownTasks.of([data.tasks[t] for t in data.task_id[test]], trained)
 
 
 def _groups_on_both_sides(data: Dataset) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from scipy import sparse
 
 from mtlrun.data.clock import Clock
 from mtlrun.data.dataset import check_large
-from mtlrun.data.names import Known, Names, as_written, normalized
+from mtlrun.data.names import Known, Names, as_written, normalized, similar_names
 from mtlrun.data.table import SEQUENCE, Table, read_table
 from mtlrun.errors import DataError, counted, listed
 
@@ -98,6 +98,62 @@ class Schema:
         if self.table:
             return self.features
         return (f"x{self.n_features}",)
+
+
+@dataclass(frozen=True)
+class UnknownTasks:
+    """Tasks of new rows that no training row had.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of their rows.
+    names : list of str
+        The tasks.
+    similar : mapping of str to str
+        Task of the training rows that an unknown task resembles: 95 for 00095. It may
+        be the same task, written differently.
+    """
+
+    n_rows: int = 0
+    names: list[str] = field(default_factory=list)
+    similar: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rows: Sequence[str], tasks: Collection[str]) -> UnknownTasks:
+        """Return the unknown ones among the tasks of rows.
+
+        Parameters
+        ----------
+        rows : sequence of str
+            Task of each row.
+        tasks : collection of str
+            Tasks of the training rows; a set or dict is searched fast.
+        """
+        unknown = [name for name in rows if name not in tasks]
+        names = list(dict.fromkeys(unknown))
+        if not names:
+            return cls()
+        return cls(len(unknown), names, similar_names(names, tasks))
+
+    def said(self) -> list[str]:
+        """Return a sentence about the tasks, none if there are none."""
+        if not self.names:
+            return []
+        tasks = f"{counted(len(self.names), 'task')} that no training row had"
+        text = f"{counted(self.n_rows, 'row')} of {tasks}: {listed(self.names)}"
+        if self.similar:
+            text += f"; {self.said_of_similar()}"
+        return [text]
+
+    def said_of_similar(self) -> str:
+        """Return a clause about the tasks that resemble tasks of the training rows."""
+        pairs = [f"{name!r} ({twin!r})" for name, twin in self.similar.items()]
+        resemble = counted(len(pairs), "resembles a task", "resemble tasks")
+        return (
+            f"{resemble} of the training rows: {listed(pairs)}. Write the same task in "
+            "the same way"
+        )
 
 
 @dataclass(frozen=True)
@@ -320,7 +376,7 @@ def _tasks(
         if not is_numeric_dtype(values) and values.dtype != object:
             values = as_written(values)
     table.refuse_errors(columns[:1])
-    task_names = Names.of(values, schema.tasks)
+    task_names = Names.of(values)
     is_missing = task_names.codes < 0
     if is_missing.any():
         row = int(np.argmax(is_missing))

@@ -58,6 +58,7 @@ from mtlrun.data.names import (
     Names,
     drop_option,
     is_spreadsheet_error,
+    normalized,
     number_name,
     without_markers,
 )
@@ -160,13 +161,19 @@ class Table:
 
     @property
     def known(self) -> Mapping[str, Collection[str]]:
-        """Columns of words, and their words."""
-        words_by_column: dict[str, Collection[str]] = {}
+        """Columns of words, and their words: those declared, or those that occur."""
+        words_by_column = dict(self.declared)
         for name in self.frame.columns:
             column = self.frame[name]
-            if not is_numeric_dtype(column) and nameable(column):
+            is_text = not is_numeric_dtype(column) and nameable(column)
+            if is_text and name not in words_by_column:
                 words_by_column[str(name)] = set(Names.of(column).names)
         return words_by_column
+
+    @property
+    def declared(self) -> Mapping[str, Collection[str]]:
+        """Columns whose values are declared in the file, and these as names."""
+        return {name: set(map(normalized, words)) for name, words in self.words.items()}
 
     def where(self, row: int) -> str:
         """Return the location of a row for messages: ``file:line``, or its number."""
@@ -238,8 +245,6 @@ class Table:
 
         It is CSR if all of them are features of a sparse table.
 
-        Declared words count as their number in the declaration.
-
         Raises
         ------
         DataError
@@ -271,10 +276,7 @@ class Table:
 
     def _number_column(self, name: str) -> np.ndarray:
         column = self.column(name)
-        if name in self.words:
-            positions = {word: float(k) for k, word in enumerate(self.words[name])}
-            column = column.astype(object).map(positions)
-        elif not is_numeric_dtype(column):
+        if not is_numeric_dtype(column):
             cells = column.astype(object).map(no_date)
             numbers = pd.to_numeric(cells, errors="coerce")
             is_wrong = (numbers.isna() & column.notna()).to_numpy()
@@ -313,7 +315,8 @@ class Table:
         for name in frame.columns:
             if is_object_dtype(frame[name]):
                 frame[name] = typed(frame[name])
-            if self.written is not None and not is_numeric_dtype(frame[name]):
+            is_text = self.written is not None and name not in self.words
+            if is_text and not is_numeric_dtype(frame[name]):
                 frame[name] = _inferred(frame[name])
 
         def locate(row: int) -> str:
@@ -474,12 +477,15 @@ def _model_words(like: Table | Schema | None) -> Mapping[str, Collection[str]]:
 
 
 def _unmark(table: Table, like: Table | Schema | None) -> None:
-    """Make texts that stand for a missing value missing, in every column."""
-    model_words = _model_words(like)
+    """Make texts that stand for a missing value missing, in every column.
+
+    Texts that the file declares as values stay, and so do names of the training rows.
+    """
+    names = {**_model_words(like), **table.declared}
     marked: dict[str, None] = {}
     for name in table.frame.columns:
         column = table.frame[name]
-        plain = without_markers(column, model_words.get(str(name), ()))
+        plain = without_markers(column, names.get(str(name), ()))
         if plain is column:
             continue
         gone = column[plain.isna() & column.notna()]

@@ -44,7 +44,7 @@ from mtlrun.engine.job import (
     with_params,
 )
 from mtlrun.engine.record import NOT_CONVERGED, OK, Record, candidates, host_info
-from mtlrun.errors import one_line
+from mtlrun.errors import DataError, listed, one_line
 from mtlrun.estimators.registry import build, load_class
 from mtlrun.metrics import get_metric
 from mtlrun.utils.io import sha256_json
@@ -287,8 +287,14 @@ def with_features(
         With the transformed training and test rows.
     step : transformer or None
         The fitted step; None without features.
+
+    Raises
+    ------
+    DataError
+        If columns hold text, which only steps of tables can use.
     """
     if features is None:
+        refuse_text(part.train, "none")
         return part, None
     part = replace(
         part,
@@ -334,12 +340,37 @@ def learned_features(step: Any, X: Any, weights: np.ndarray | None = None) -> An
         return step.fit(X, sample_weight=weights).transform(X)
 
 
+def refuse_text(data: Dataset, kind: str) -> None:
+    """Refuse columns of text, whose numbers in X are no quantities.
+
+    Raises
+    ------
+    DataError
+        With the columns and the feature step that they need.
+    """
+    if data.categories:
+        columns = listed([repr(name) for name in data.categories])
+        raise DataError(
+            f"{data.id}: features: {kind} cannot be used with columns of text: "
+            f"{columns}",
+            "Say features: table, which makes an indicator of each word, or leave "
+            "these columns out.",
+        )
+
+
 def make_step(features: Features, data: Dataset) -> Any:
-    """Return the unfitted transformer of a feature step for a data set."""
+    """Return the unfitted transformer of a feature step for a data set.
+
+    Raises
+    ------
+    DataError
+        If columns hold text, which only steps of tables can use.
+    """
     if features.is_table:
         from mtlrun.features.table import table_step
 
         return table_step(data)
+    refuse_text(data, features.kind)
     # The output is an array, whatever sklearn.set_config(transform_output=...) says.
     if features.kind == "standardize":
         scaler = StandardScaler(with_mean=isinstance(data.X, np.ndarray))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 import warnings
-from collections.abc import Callable
 from types import FrameType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
+import sklearn
 from numpy.typing import ArrayLike
-from sklearn.utils.metadata_routing import MetadataRequest
+from sklearn.utils.metadata_routing import UNCHANGED, MetadataRequest
 
 from mtlrun.data.frames import ordered_columns, plain_ids, take_column
 from mtlrun.metrics.averages import average
@@ -71,13 +72,17 @@ def task_scorer(
     *,
     task_column: int | str | None = None,
     how: Literal["task", "sample"] = "task",
-) -> Callable[..., float]:
+) -> TaskScorer:
     """Return a scorer for scikit-learn: a metric per task, averaged over the tasks.
 
     Searches and cross-validation take it as ``scoring``. It takes `task_id` as metadata
     (with ``enable_metadata_routing=True`` it needs no request), or the ids from a
     column of X. Metrics of which lower values are better are negated. Targets of a 2-D
     `y` may be NaN.
+
+    It also takes `sample_weight` as metadata. As with the scorers of scikit-learn,
+    weights that are routed must be requested or declined:
+    ``task_scorer("rmse").set_score_request(sample_weight=True)``, or ``False``.
 
     Parameters
     ----------
@@ -111,11 +116,11 @@ def task_scorer(
     >>> search.fit(X, y).best_params_
     {'alpha': 0.1}
     """
-    return _TaskScorer(get_metric(metric), task_column, how)
+    return TaskScorer(get_metric(metric), task_column, how)
 
 
-class _TaskScorer:
-    """The scorer of one metric."""
+class TaskScorer:
+    """The scorer of one metric; `task_scorer` makes it."""
 
     def __init__(
         self,
@@ -126,6 +131,10 @@ class _TaskScorer:
         self.metric = metric
         self.task_column = task_column
         self.how = how
+        self._requests: dict[str, bool | str | None] = {
+            "task_id": True,
+            "sample_weight": None,
+        }
 
     def __call__(
         self,
@@ -136,6 +145,8 @@ class _TaskScorer:
         task_id: Any = None,
         sample_weight: Any = None,
     ) -> float:
+        if sample_weight is None:
+            self._refuse_unrouted_weights()
         # A search predicts with its best estimator, but takes no task_id itself.
         while hasattr(estimator, "best_estimator_"):
             estimator = estimator.best_estimator_
@@ -231,13 +242,67 @@ class _TaskScorer:
         odds = positive / (1 - positive)
         return np.log(odds)
 
-    def __repr__(self) -> str:
-        return f"task_scorer({self.metric.name!r})"
+    def _refuse_unrouted_weights(self) -> None:
+        """Refuse to score without the weights that were requested."""
+        is_requested = self._requests["sample_weight"] not in (None, False)
+        if is_requested and not sklearn.get_config()["enable_metadata_routing"]:
+            raise RuntimeError(
+                f"{self!r} requests sample_weight, which scikit-learn passes on only "
+                "with sklearn.set_config(enable_metadata_routing=True)."
+            )
 
-    def get_metadata_routing(self) -> Any:
-        """Ask scikit-learn for `task_id`."""
+    def __repr__(self) -> str:
+        arguments = [repr(self.metric.name)]
+        if self.task_column is not None:
+            arguments.append(f"task_column={self.task_column!r}")
+        if self.how != "task":
+            arguments.append(f"how={self.how!r}")
+        return f"task_scorer({', '.join(arguments)})"
+
+    def __sklearn_clone__(self) -> Self:
+        """Return a copy with the same requests."""
+        return copy.deepcopy(self)
+
+    def set_score_request(
+        self,
+        *,
+        task_id: bool | str | None = UNCHANGED,
+        sample_weight: bool | str | None = UNCHANGED,
+    ) -> Self:
+        """Say which metadata scikit-learn passes to this scorer.
+
+        Requests have an effect with ``enable_metadata_routing=True``; scikit-learn's
+        user guide on metadata routing describes them.
+
+        Parameters
+        ----------
+        task_id, sample_weight : bool, str or None
+            True passes it if it is there, False does not, None raises an error if it is
+            there, and a text is the name under which the user passes it. Default: no
+            change; at first `task_id` is requested, and `sample_weight` is None.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If a text is not an identifier.
+        """
+        changes = {"task_id": task_id, "sample_weight": sample_weight}
         request = MetadataRequest(owner=self)
-        request.score.add_request(param="task_id", alias=True)
+        for name, alias in changes.items():
+            if alias != UNCHANGED:
+                request.score.add_request(param=name, alias=alias)
+        self._requests |= request.score.requests
+        return self
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """Return the requests of `set_score_request`, as scikit-learn asks for them."""
+        request = MetadataRequest(owner=self)
+        for name, alias in self._requests.items():
+            request.score.add_request(param=name, alias=alias)
         return request
 
 

@@ -26,7 +26,14 @@ from mtlrun.data.clock import Clock
 from mtlrun.data.frames import column_names, ordered_columns
 from mtlrun.data.names import is_number, normalized
 from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.schema import NewRows, Schema, missing_cells, new_rows, unknown_cells
+from mtlrun.data.schema import (
+    NewRows,
+    Schema,
+    UnknownTasks,
+    missing_cells,
+    new_rows,
+    unknown_cells,
+)
 from mtlrun.data.table import Table, table_of_frame
 from mtlrun.data.transforms import transform_named
 from mtlrun.engine.evaluation import TrainTestData, predict_labels, predict_std
@@ -400,6 +407,10 @@ class Model(BaseEstimator):
             is_known_task : bool
                 Whether the model was fitted on rows of this task; only where rows
                 belong to tasks.
+            similar_task : str or None
+                Task of the training rows that an unknown task resembles: 95 for 00095.
+                It may be the same task, written differently. Only where rows belong to
+                tasks.
             unknown_categories : tuple of str
                 Columns whose category in this row no training row had.
             missing : tuple of str
@@ -447,6 +458,12 @@ class Model(BaseEstimator):
             flags["is_beyond_times"] = rows.is_beyond
         if task_id is not None:
             table["is_known_task"] = (task_id >= 0) & is_predicted
+            similar = model.unknown_tasks(rows.tasks).similar
+            twins: list[str | None] = [None] * len(table)
+            if isinstance(rows.tasks, list):
+                twins = [similar.get(name) for name in rows.tasks]
+            # As objects, because pandas would make NaN of None.
+            table["similar_task"] = pd.Series(twins, table.index, dtype=object)
         table = table.assign(**flags)
         table = table.drop(columns="row", errors="ignore")
         if isinstance(X, pd.DataFrame):
@@ -510,13 +527,17 @@ class Model(BaseEstimator):
             An array holds the features in their order, so it has no column of tasks.
         """
         rows = self._new_rows(X)
-        for text in rows.said():
-            # Of the caller of `predict`, which has a wrapper.
-            warnings.warn(text, UserWarning, stacklevel=4)
         name = "data frame"
         if isinstance(X, Table):
             name = X.name
-        return rows.X, self.codes(rows.tasks, name)
+        task_id = self.codes(rows.tasks, name)
+        texts = rows.said()
+        if task_id is not None and (task_id < 0).any():
+            texts += self.unknown_tasks(rows.tasks).said()
+        for text in texts:
+            # Of the caller of `predict`, which has a wrapper.
+            warnings.warn(text, UserWarning, stacklevel=4)
+        return rows.X, task_id
 
     def _new_rows(self, X: Any) -> NewRows:
         """Return new rows, as `read` takes them, in the form that the model needs."""
@@ -554,6 +575,18 @@ class Model(BaseEstimator):
         replaced = np.asarray(names, dtype=object)
         replaced[~is_predicted] = self.task_names[0]
         return replaced.tolist(), is_predicted
+
+    def unknown_tasks(self, names: Sequence[str] | np.ndarray | None) -> UnknownTasks:
+        """Return the tasks of new rows that the model was not fitted on.
+
+        Parameters
+        ----------
+        names : sequence of str, ndarray of int or None
+            Tasks of rows, as of `codes`; positions are never unknown.
+        """
+        if not self.by_task or names is None or isinstance(names, np.ndarray):
+            return UnknownTasks()
+        return UnknownTasks.of(names, self._positions())
 
     def _positions(self) -> dict[str, int]:
         """Return the position of each task by its name, or by its number."""
@@ -614,13 +647,16 @@ class Model(BaseEstimator):
                 )
             return names
         numbers = self._positions()
-        unknown = list(dict.fromkeys(name for name in names if name not in numbers))
-        if unknown and self.unseen == "mean" and self.ragged:
-            numbers |= dict.fromkeys(unknown, -1)
-        elif unknown:
+        if self.unseen == "mean" and self.ragged:
+            return np.array([numbers.get(name, -1) for name in names], dtype=int)
+        unknown_tasks = UnknownTasks.of(names, numbers)
+        if unknown_tasks.names:
+            unknown = unknown_tasks.names
             kind = f"task of the model in row {list(names).index(unknown[0]) + 1}:"
             error = UnknownNameError(kind, unknown[0], tasks)
-            if _are_identifiers(tasks):
+            if unknown_tasks.similar:
+                error.remedy = f"{unknown_tasks.said_of_similar()}."
+            elif _are_identifiers(tasks):
                 # A similar number is another patient, not another spelling.
                 error.remedy = f"The model was fitted on {counted(len(tasks), 'task')}."
             others = ""

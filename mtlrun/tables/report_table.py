@@ -408,20 +408,30 @@ def are_bullets(lines: Sequence[str]) -> bool:
     return all(line.startswith("* ") for line in lines)
 
 
-def csv_grid(grid: ReportTable) -> str:
-    """Return a table as CSV with raw numbers; missing values are empty."""
+def csv_grid(grid: ReportTable, *, safe: bool = True) -> str:
+    """Return a table as CSV with raw numbers; missing values are empty.
+
+    Parameters
+    ----------
+    grid : ReportTable
+    safe : bool, default=True
+        For reports whose texts may come from others: put an apostrophe in front of
+        texts that a spreadsheet takes for formulas. Otherwise texts stay as they are,
+        so that names in different files are equal.
+    """
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(map(table_text, grid.names))
-    for row in grid.rows:
-        writer.writerow(map(_csv_value, row))
+    for row in (grid.names, *grid.rows):
+        cells = []
+        for value in row:
+            if not isinstance(value, str):
+                cells.append(rounded(value))
+            elif safe:
+                cells.append(table_text(value))
+            else:
+                cells.append(value)
+        writer.writerow(cells)
     return stream.getvalue()
-
-
-def _csv_value(value: Any) -> Any:
-    if isinstance(value, str):
-        return table_text(value)
-    return rounded(value)
 
 
 def padded(

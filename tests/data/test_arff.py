@@ -12,9 +12,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
+import mtlrun
 from mtlrun.data.files import DataFile
 from mtlrun.data.formats import arff
 from mtlrun.data.formats.arff import ArffTable, read_arff
+from mtlrun.data.names import MISSING, Names, normalized
+from mtlrun.data.roles import Roles, make_dataset
+from mtlrun.data.schema import Schema, read_rows
+from mtlrun.data.table import read_table
 from mtlrun.errors import DataError
 
 HEAD = (
@@ -212,7 +217,7 @@ def test_missing_values_are_read_as_nan(tmp_path: Path) -> None:
         (HEAD + "{0 1,2}\n", "t.arff:6:6: expected 'column value', found '2'"),
         (
             HEAD + "{0 9 10,2}\n",
-            "t.arff:6:2: expected 'column value', found '0 9 10,2'",
+            "t.arff:6:6: expected 'column value', found '10,2'",
         ),
         (
             HEAD + "{0 -,2 1}\n",
@@ -287,3 +292,180 @@ def test_a_quoted_question_mark_is_the_value_of_that_name(tmp_path: Path) -> Non
         parse(tmp_path, head + "{0 '?', 2 1}\n{0 ?, 1 '?', 2 '?'}\n{0 a, 1 b, 2 ?}\n")
     )
     np.testing.assert_array_equal(sparse_rows, dense_rows)
+
+
+# ------------------------------------ declared values, comments and separators
+
+MARKED_HEAD = (
+    "@relation r\n@attribute x numeric\n@attribute c {NA, x, '?'}\n"
+    "@attribute g {a, b}\n@attribute y numeric\n@data\n"
+)
+MARKED_VALUES = ["NA", "x", "'?'"]
+
+
+def marked_rows(n_rows: int) -> str:
+    """Return rows whose target depends on a value that looks missing elsewhere."""
+    lines = []
+    for i in range(n_rows):
+        value = MARKED_VALUES[i % 3]
+        lines.append(f"{i % 7},{value},{'ab'[i // 3 % 2]},{i % 7 + 10 * (i % 3)}\n")
+    return "".join(lines)
+
+
+def test_declared_values_are_values_whatever_they_look_like(tmp_path: Path) -> None:
+    rows = "1,NA,a,1\n2,'?',a,1\n3,?,a,1\n4,x,a,1\n"
+    (tmp_path / "t.arff").write_text(MARKED_HEAD + rows)
+    table = read_table(tmp_path / "t.arff")
+    column = table.column("c")
+    assert column.isna().tolist() == [False, False, True, False]
+    assert column.dropna().tolist() == ["NA", "?", "x"]
+    assert table.notes == []
+
+
+@pytest.mark.parametrize("suffix", ["arff", "csv"])
+def test_a_model_predicts_with_declared_values_that_look_missing(
+    tmp_path: Path, suffix: str
+) -> None:
+    (tmp_path / "t.arff").write_text(MARKED_HEAD + marked_rows(84))
+    result = mtlrun.compare(
+        tmp_path / "t.arff",
+        target="y",
+        task="g",
+        methods=["IndependentRidge"],
+        splits=2,
+        repeats=1,
+        folds=2,
+    )
+    new = {
+        "arff": MARKED_HEAD + "1,NA,a,?\n1,x,a,?\n1,'?',a,?\n",
+        "csv": "x,c,g\n1,NA,a\n1,x,a\n1,?,a\n",
+    }
+    path = tmp_path / f"new.{suffix}"
+    path.write_text(new[suffix])
+    predicted = result.predict(read_table(path, like=result.model.schema))
+    np.testing.assert_allclose(predicted, [1, 11, 21], atol=1)
+
+
+def test_a_declared_value_that_training_rows_lack_is_a_new_word(tmp_path: Path) -> None:
+    schema = Schema(1, ("c",), table=True, categories={"c": ["x"]})
+    (tmp_path / "t.arff").write_text(MARKED_HEAD + "1,NA,a,1\n1,?,a,1\n")
+    rows = read_rows(tmp_path / "t.arff", schema)
+    np.testing.assert_array_equal(rows.X[:, 0], [1, np.nan])
+    assert rows.new_words == {"c": {"NA": 1}}
+
+
+def test_test_rows_in_a_csv_know_the_values_that_the_table_declares(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "t.arff").write_text(MARKED_HEAD + "1,x,a,1\n2,x,b,1\n")
+    (tmp_path / "t.csv").write_text("x,c,g,y\n1,NA,a,2\n1,,a,2\n")
+    table = read_table(tmp_path / "t.arff")
+    test = read_table(tmp_path / "t.csv", like=table)
+    assert test.column("c").isna().tolist() == [False, True]
+
+
+def test_a_declared_class_may_look_missing(tmp_path: Path) -> None:
+    head = MARKED_HEAD.replace("@attribute y numeric", "@attribute y {NA,'?'}")
+    rows = "".join(
+        f"{i},x,{'ab'[i % 2]},{('NA', chr(39) + '?' + chr(39))[i // 2 % 2]}\n"
+        for i in range(24)
+    )
+    (tmp_path / "t.arff").write_text(head + rows + "1,x,a,?\n")
+    roles = Roles(targets="y", task="g")
+    data = make_dataset(read_table(tmp_path / "t.arff"), roles)
+    assert data.labels == {"a": ["?", "NA"], "b": ["?", "NA"]}
+    assert data.n_samples == 24
+
+
+def test_declared_values_may_mix_numbers_and_words(tmp_path: Path) -> None:
+    head = MARKED_HEAD.replace("{NA, x, '?'}", "{1, 2, NA}")
+    rows = "".join(f"{i % 5},{'12N'[i % 3]},{'ab'[i % 2]},{i % 5}\n" for i in range(24))
+    (tmp_path / "t.arff").write_text(head + rows.replace("N", "NA"))
+    roles = Roles(targets="y", task="g")
+    data = make_dataset(read_table(tmp_path / "t.arff"), roles)
+    assert data.categories == {"c": ["1", "2", "NA"]}
+
+
+@pytest.mark.parametrize(
+    "comment", [" % b, 'c", "% x", "\t%{north,south}", " %", "%%%y"]
+)
+def test_comments_may_stand_behind_declarations_and_rows(
+    tmp_path: Path, comment: str
+) -> None:
+    lines = [
+        "@relation r",
+        "@attribute a numeric",
+        "@attribute b {no, '50% off', '7%'}",
+        "@attribute 'c % d' real",
+        "@data",
+        "1,'50% off',2",
+        "2,'7%',-3",
+        "{0 3,1 '50% off'}",
+    ]
+    plain = parse(tmp_path, "\n".join(lines))
+    table = parse(tmp_path, "\n".join(line + comment for line in lines))
+    assert [a.name for a in table.attributes] == ["a", "b", "c % d"]
+    assert table.attributes[1].codes == plain.attributes[1].codes
+    np.testing.assert_array_equal(dense(table), dense(plain))
+    np.testing.assert_array_equal(dense(table), [[1, 1, 2], [2, 2, -3], [3, 1, 0]])
+
+
+@pytest.mark.parametrize("separator", [" ", "\t", "  \t ", " , ", "\t,", ", "])
+def test_blanks_separate_values_as_commas_do(tmp_path: Path, separator: str) -> None:
+    declared = separator.join(["no", "'light blue'", '"it\'s"'])
+    lines = [
+        "@relation r",
+        "@attribute a numeric",
+        f"@attribute b {{{declared}}}",
+        "@attribute c real",
+        "@data",
+        separator.join(["1", "'light blue'", "2"]),
+        separator.join(["?", '"it\'s"', "-3e1"]),
+        "{" + separator.join(["0\t4", '1 "it\'s"']) + "}",
+    ]
+    table = parse(tmp_path, "\n".join(lines))
+    assert list(table.attributes[1].codes or {}) == ["no", "light blue", "it's"]
+    np.testing.assert_array_equal(
+        dense(table), [[1, 1, 2], [np.nan, 2, -30], [4, 2, 0]]
+    )
+
+
+def test_a_row_with_a_gap_is_not_read_as_a_shorter_one(tmp_path: Path) -> None:
+    for row in ("1,,0 2", "1 , , 0,2", ",1 0,2", "1 0 50%"):
+        assert complaint(tmp_path, HEAD + row).startswith("t.arff:6:")
+
+
+#: Characters and texts that mean something in an ARFF file.
+AWKWARD = st.one_of(
+    st.sampled_from(MISSING[1:]),
+    st.text(st.sampled_from("ab 5%{},'\"\\?\t"), min_size=1, max_size=6),
+).filter(lambda text: normalized(text) != "")
+
+
+@given(
+    values=st.lists(AWKWARD, min_size=1, max_size=6, unique_by=normalized),
+    separator=st.sampled_from([",", " ", "\t", " , "]),
+    comment=st.sampled_from(["", " % it's", "%{x}"]),
+)
+def test_quoted_values_are_read_as_written(
+    tmp_path_factory: pytest.TempPathFactory,
+    values: list[str],
+    separator: str,
+    comment: str,
+) -> None:
+    quoted = []
+    for value in values:
+        escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("\t", "\\t")
+        quoted.append(f"'{escaped}'")
+    lines = [
+        "@relation r",
+        f"@attribute c {{{separator.join(quoted)}}}",
+        "@attribute x string",
+        "@data",
+        *[f"{text}{separator}{text}" for text in quoted],
+    ]
+    path = tmp_path_factory.mktemp("arff") / "t.arff"
+    path.write_text("\n".join(line + comment for line in lines))
+    table = read_table(path)
+    expected = [normalized(value) for value in values]
+    assert Names.of(table.text("c").astype(str)).names == expected

@@ -243,6 +243,14 @@ def test_tasks_that_occur_only_in_the_test_rows_are_rejected_unless_allowed(
         load(schools(), unseen="maen", **ROLES)
 
 
+def test_test_rows_of_tasks_that_are_written_differently_are_reported(load):
+    test_rows = schools(4).assign(school="S 00")
+    with pytest.raises(DataError, match="'S 00' \\('s0'\\)"):
+        load(schools(), test_rows, **ROLES)
+    dataset = load(schools(), test_rows, **ROLES, unseen="mean")
+    assert "'S 00' ('s0')" in dataset.notes
+
+
 def test_sparse_test_rows_have_the_columns_of_the_training_rows(own_set):
     rows = "".join(f"{k} qid:{k % 3} 1:{k + 1} 4:1\n" for k in range(12))
     files = {"rows.svm": rows.encode(), "test.svm": b"5 qid:1 2:7\n6 qid:2 1:8\n"}

@@ -304,7 +304,7 @@ def test_meka_declares_the_label_columns_of_sparse_files_too(tmp_path):
     assert (sorted(data.features), data.targets) == (["a", "b"], ["c", "d"])
 
 
-def test_nominal_arff_values_are_names_or_their_positions(tmp_path):
+def test_nominal_arff_values_are_names_and_never_their_positions(tmp_path):
     (tmp_path / "t.arff").write_text(
         HEAD.format("t") + "1,high,0,1\n2,low,1,1\n?,?,1,0\n"
     )
@@ -314,8 +314,10 @@ def test_nominal_arff_values_are_names_or_their_positions(tmp_path):
     )
     np.testing.assert_array_equal(words.X, [[1, 0], [2, 1], [np.nan, np.nan]])
     (tmp_path / "t.arff").write_text(HEAD.format("t") + "1,high,0,1\n2,low,1,1\n")
-    numbers = read_rows(tmp_path / "t.arff", Schema(3, ("b", "a", "d")))
-    np.testing.assert_array_equal(numbers.X, [[1, 1, 1], [0, 2, 1]])
+    numbers = read_rows(tmp_path / "t.arff", Schema(2, ("a", "d")))
+    np.testing.assert_array_equal(numbers.X, [[1, 1], [2, 1]])
+    with pytest.raises(DataError, match="'high'"):
+        read_rows(tmp_path / "t.arff", Schema(3, ("b", "a", "d")))
 
 
 def test_empty_and_ambiguous_arff_files_are_rejected(tmp_path):

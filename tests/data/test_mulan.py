@@ -113,7 +113,8 @@ NO_LABELS = (
         (
             {"b.arff": ARFF.replace(b"w2", b"w3")},
             {"arff": ["t.arff", "b.arff"]},
-            "b.arff: its columns differ from those of t.arff",
+            "b.arff: its columns differ from those of t.arff\n"
+            "Both need the same attributes, with the same values in one order.",
         ),
         ({"t.arff": ARFF.replace(b"{}", b"{0 1")}, {}, None),
     ],
@@ -191,3 +192,23 @@ def test_invalid_xml_is_rejected(tmp_path: Path, text: bytes, message: str) -> N
     ):  # Where expat stops in the document type depends on its version.
         actual = re.sub(r"^t.xml:1:\d+:", "t.xml:1:N:", actual)
     assert actual == message
+
+
+WORDS = (
+    b"@relation 'w: -C 1'\n@attribute y {0,1}\n@attribute c {red,green,blue}\n"
+    b"@attribute n {3,5}\n@data\n1,green,3\n0,blue,5\n1,red,5\n"
+)
+
+
+def test_features_of_words_are_categories(own_set: Any) -> None:
+    load = own_set.write("mulan", {"t.arff": WORDS}, {"arff": ["t.arff"]}, "binary")
+    data = load()
+    assert data.categories == {"c": ["red", "green", "blue"]}
+    np.testing.assert_array_equal(data.X, [[1, 3], [2, 5], [0, 5]])
+
+
+def test_files_with_words_in_another_order_are_rejected(own_set: Any) -> None:
+    files = {"t.arff": WORDS, "u.arff": WORDS.replace(b"{red,green", b"{green,red")}
+    load = own_set.write("mulan", files, {"arff": ["t.arff", "u.arff"]}, "binary")
+    with pytest.raises(DataError, match=r"u\.arff"):
+        load()

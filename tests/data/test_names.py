@@ -22,7 +22,7 @@ from mtlrun.chunks.table import ChunkedTable, chunk_files
 from mtlrun.data import TaskStratifiedKFold
 from mtlrun.data.frames import dump_frame, instants, load_frame, typed
 from mtlrun.data.named_columns import target_columns
-from mtlrun.data.names import Known, Names, name_order
+from mtlrun.data.names import Known, Names, name_order, similar_names
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.schema import Schema, read_rows
 from mtlrun.data.splits import GROUP, WEIGHT
@@ -139,7 +139,7 @@ def test_new_rows_are_read_by_the_known_names_whatever_else_the_file_contains(tm
 
 
 def test_a_new_category_gets_a_new_code_and_is_counted():
-    codes, new = Known(["a", "b"], "c").codes(pd.Series(["b", "z", "z", None, "?"]))
+    codes, new = Known(["a", "b"], "c").codes(pd.Series(["b", "z", "z", None, " "]))
     np.testing.assert_array_equal(codes, [1, 2, 2, np.nan, np.nan])
     assert new == {"z": 2}
 
@@ -544,3 +544,35 @@ def test_known_categories_cause_no_message():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert Known(["a"], "c").codes(pd.Series(["a ", None]))[1] == {}
+
+
+@pytest.mark.parametrize(
+    ("unknown", "name"),
+    [
+        ("00095", "95"),
+        ("95.0", "95"),
+        ("95", "0095"),
+        ("p07", "P7"),
+        ("North East", "northeast"),
+        ("\uff19\uff15", "95"),
+        ("A 01", "a1"),
+        ("2020-1-5", "2020-01-05"),
+    ],
+)
+def test_names_that_differ_only_in_spelling_resemble_each_other(unknown, name):
+    assert similar_names([unknown], ["1", name, "x"]) == {unknown: name}
+
+
+@pytest.mark.parametrize(
+    ("unknown", "name"),
+    [
+        ("950", "95"),
+        ("1.05", "1.5"),
+        ("0.5", "5"),
+        ("-7", "7"),
+        ("9 5x", "95"),
+        ("0", ""),
+    ],
+)
+def test_different_names_do_not_resemble_each_other(unknown, name):
+    assert similar_names([unknown], [name]) == {}

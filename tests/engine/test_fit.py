@@ -360,7 +360,8 @@ def test_categories_of_a_table_become_columns():
     )
     assert part.train.X.shape == (36, 6)
     assert part.train.features == part.test.features == []
-    red = train_test_data(cell_of(SPLITS["random"]), data)[0].test.X[:, 4] == 0
+    numbers = replace(data, categories={})
+    red = train_test_data(cell_of(SPLITS["random"]), numbers)[0].test.X[:, 4] == 0
     np.testing.assert_array_equal(part.test.X[:, 4:], np.column_stack([red, ~red]))
     assert step.transform(data.X).shape == (60, 6)
 

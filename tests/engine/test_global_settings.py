@@ -1,11 +1,11 @@
 """Global settings of scikit-learn and NumPy in a notebook do not change results."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn import config_context
 
+from mtlrun.data.dataset import Dataset
 from mtlrun.engine.fit import learned_features, make_step
 from mtlrun.engine.job import Features
 from mtlrun.features.table import TableFeatures
@@ -31,7 +31,7 @@ def cells():
 @pytest.mark.parametrize("kind", ["standardize", "max-abs", "min-max", "unit-rows"])
 def test_scaled_features_are_the_same_arrays(kind, settings):
     X = np.random.default_rng(0).normal(size=(30, 2))
-    data = pd.Series({"X": X})
+    data = Dataset(X=X, y=X[:, 0], task_type="regression")
     expected = learned_features(make_step(Features(kind=kind), data), X)
     with config_context(**settings):
         features = learned_features(make_step(Features(kind=kind), data), X)

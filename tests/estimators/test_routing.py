@@ -1,5 +1,6 @@
 """Task ids through scikit-learn: routing, columns of X, splitters, scorers."""
 
+import pickle
 import warnings
 from inspect import signature
 
@@ -9,9 +10,16 @@ import polars as pl
 import pytest
 import sklearn
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.metrics import roc_auc_score, root_mean_squared_error
-from sklearn.model_selection import GridSearchCV, KFold, cross_validate
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    cross_val_score,
+    cross_validate,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.metadata_routing import get_routing_for_object
@@ -179,3 +187,121 @@ def test_the_score_ignores_rows_of_some_unseen_tasks():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.set_params(unseen="mean").score(X, y, task_id=TASKS)
+
+
+# ------------------------------------ weights routed to the scorer
+
+WEIGHTS = RNG.integers(1, 20, 90).astype(float)
+WEIGHTED = {"task_id": TASKS, "sample_weight": WEIGHTS}
+
+
+def weighted_model(alpha=1.0):
+    return TraceNormMTL(alpha=alpha).set_fit_request(sample_weight=True)
+
+
+def expected_mse(alpha=1.0, rows=None):
+    """Return minus the weighted MSE of each fold among some rows."""
+    if rows is None:
+        rows = np.arange(len(y))
+    scores = []
+    for train, test in FOLDS.split(X[rows], groups=TASKS[rows]):
+        model = TraceNormMTL(alpha=alpha).fit(
+            X[rows[train]],
+            y[rows[train]],
+            task_id=TASKS[rows[train]],
+            sample_weight=WEIGHTS[rows[train]],
+        )
+        test = rows[test]
+        square = (y[test] - model.predict(X[test], task_id=TASKS[test])) ** 2
+        of_tasks = [
+            np.average(
+                square[TASKS[test] == t], weights=WEIGHTS[test][TASKS[test] == t]
+            )
+            for t in model.tasks_
+        ]
+        scores.append(-np.mean(of_tasks))
+    return scores
+
+
+def test_routed_weights_reach_the_scorer(routing):
+    scorer = task_scorer("mse").set_score_request(sample_weight=True)
+    scores = cross_val_score(
+        weighted_model(), X, y, params=WEIGHTED, cv=FOLDS, scoring=scorer
+    )
+    assert_allclose(scores, expected_mse())
+
+
+def test_routed_weights_reach_the_scorer_of_a_nested_search(routing):
+    scorer = task_scorer("mse").set_score_request(sample_weight=True)
+    search = GridSearchCV(
+        weighted_model(), {"alpha": [0.1, 100.0]}, scoring=scorer, cv=FOLDS
+    )
+    results = cross_validate(
+        search,
+        X,
+        y,
+        params=WEIGHTED,
+        cv=FOLDS,
+        scoring={
+            "mse": scorer,
+            "rmse": task_scorer("rmse", how="sample").set_score_request(
+                sample_weight=False
+            ),
+        },
+        return_estimator=True,
+    )
+    train, _ = next(FOLDS.split(X, groups=TASKS))
+    inner = results["estimator"][0].cv_results_
+    assert_allclose(inner["mean_test_score"][0], np.mean(expected_mse(0.1, train)))
+    assert_allclose(results["test_mse"], expected_mse(0.1))
+
+
+def test_routed_weights_are_refused_unless_the_scorer_requests_or_declines_them(
+    routing,
+):
+    scorer = task_scorer("mse")
+    with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
+        cross_validate(
+            weighted_model(), X, y, params=WEIGHTED, cv=FOLDS, scoring=scorer
+        )
+    scorer.set_score_request(sample_weight=False)
+    scores = cross_val_score(
+        weighted_model(), X, y, params=WEIGHTED, cv=FOLDS, scoring=scorer
+    )
+    assert not np.allclose(scores, expected_mse())
+
+
+def test_a_scorer_takes_weights_under_another_name(routing):
+    scorer = task_scorer("mse").set_score_request(sample_weight="importance")
+    params = {"task_id": TASKS, "importance": WEIGHTS}
+    model = TraceNormMTL().set_fit_request(sample_weight="importance")
+    scores = cross_val_score(model, X, y, params=params, cv=FOLDS, scoring=scorer)
+    assert_allclose(scores, expected_mse())
+
+
+@pytest.mark.parametrize(
+    "copied", [clone, lambda scorer: pickle.loads(pickle.dumps(scorer))]
+)
+def test_copies_of_a_scorer_keep_its_requests(copied, routing):
+    original = task_scorer("mse").set_score_request(sample_weight="importance")
+    scorer = copied(original)
+    original.set_score_request(sample_weight=False)
+    requests = get_routing_for_object(scorer).score.requests
+    assert requests == {"task_id": True, "sample_weight": "importance"}
+
+
+def test_the_text_of_a_scorer_makes_it_again():
+    for text in (
+        "task_scorer('auc')",
+        "task_scorer('mse', task_column=2, how='sample')",
+    ):
+        assert repr(eval(text)) == text
+
+
+def test_a_request_without_routing_does_not_give_unweighted_scores():
+    scorer = task_scorer("mse").set_score_request(sample_weight=True)
+    model = TraceNormMTL().fit(X, y, task_id=TASKS)
+    with pytest.raises(RuntimeError, match="enable_metadata_routing"):
+        scorer(model, X, y, task_id=TASKS)
+    weighted = scorer(model, X, y, task_id=TASKS, sample_weight=WEIGHTS)
+    assert weighted != task_scorer("mse")(model, X, y, task_id=TASKS)

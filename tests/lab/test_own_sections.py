@@ -5,13 +5,14 @@ predictions; ranks in files.
 import numpy as np
 import pytest
 
+from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
 from mtlrun.data.splits import split_rows
 from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.fit import with_features
 from mtlrun.engine.job import Features
 from mtlrun.engine.plan import job_states
-from mtlrun.errors import ConfigError
+from mtlrun.errors import ConfigError, DataError
 from mtlrun.lab.report.build import build_report
 
 
@@ -164,7 +165,6 @@ def test_a_validation_fraction_that_leaves_no_rows_is_rejected():
 
 
 def ragged():
-    from mtlrun.data.dataset import Dataset
 
     rng = np.random.default_rng(0)
     task_id = np.repeat([0, 1, 2], [20, 40, 30])
@@ -312,3 +312,24 @@ metrics: [auc]
                 )
             )
         )
+
+
+@pytest.mark.parametrize(
+    "kind", [None, "standardize", "max-abs", "min-max", "unit-rows"]
+)
+def test_words_are_not_used_as_numbers(kind):
+    dataset = Dataset(
+        X=np.arange(12.0).reshape(6, 2) % 3,
+        y=np.arange(6.0),
+        task_type="regression",
+        features=["x", "color"],
+        categories={"color": ["blue", "green", "red"]},
+    )
+    rows = TrainTestData.of(dataset, np.arange(4), np.arange(4, 6))
+    features = None
+    if kind is not None:
+        features = Features(kind)
+    with pytest.raises(DataError, match="'color'"):
+        with_features(rows, features)
+    part, _ = with_features(rows, Features("table"))
+    assert part.train.X.shape == (4, 4)

@@ -8,8 +8,10 @@ import pytest
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.inspection import permutation_importance
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from typer.testing import CliRunner
 
 import mtlrun
+from mtlrun.cli.app import app
 from mtlrun.errors import UnknownNameError, UserError
 from mtlrun.model.files import load_model
 
@@ -189,3 +191,72 @@ def test_rows_outside_the_times_of_the_training_rows_are_flagged(tmp_path):
     with pytest.warns(UserWarning, match="2 rows") as caught:
         loaded.predict(new)
     assert len(caught) == 1
+
+
+def patients():
+    """Return rows of patients whose numbers have no zeros in front."""
+    rng = np.random.default_rng(0)
+    ids = np.repeat(np.arange(90, 102), 8)
+    x = rng.normal(size=96)
+    y = x + rng.normal(size=12)[ids - 90] + 0.1 * rng.normal(size=96)
+    return pd.DataFrame({"patient": ids.astype(str), "x": x, "y": y})
+
+
+@pytest.fixture(scope="module", params=["error", "mean"])
+def patient_model(request, tmp_path_factory):
+    """Return a model of patients, and whether it predicts unknown ones."""
+    folder = tmp_path_factory.mktemp(request.param)
+    options = {"methods": ["HierarchicalMTL"], "splits": 2, "repeats": 1, "folds": 2}
+    roles = {"target": "y", "task": "patient", "unseen": request.param}
+    mtlrun.compare(patients(), **roles, **options).save(folder)
+    return folder, mtlrun.load_model(folder), request.param == "mean"
+
+
+def padded(n_rows=30):
+    """Return new rows whose ids have zeros in front, and one of a new patient."""
+    new = patients().drop(columns="y").head(n_rows)
+    new["patient"] = new["patient"].str.zfill(5)
+    new.loc[0, "patient"] = "someone"
+    return new
+
+
+def test_ids_that_nearly_match_are_named_by_predict(patient_model):
+    _, model, predicts_unknown = patient_model
+    if predicts_unknown:
+        with pytest.warns(UserWarning, match="30 rows of 5 tasks") as caught:
+            model.predict(padded())
+        text = str(caught[0].message)
+    else:
+        with pytest.raises(UnknownNameError) as error:
+            model.predict(padded())
+        text = str(error.value)
+    assert "4 resemble tasks" in text
+    assert "'00090' ('90')" in text
+
+
+def test_ids_that_nearly_match_are_flagged_in_each_row(patient_model):
+    _, model, _ = patient_model
+    table = model.predict_table(padded(3))
+    assert table.similar_task.tolist() == [None, "90", "90"]
+    assert not table.is_known_task.any()
+    known = model.predict_table(patients().head(3))
+    assert known.similar_task.tolist() == [None] * 3
+
+
+def test_ids_that_nearly_match_are_named_by_the_command(patient_model, tmp_path):
+    folder, _, predicts_unknown = patient_model
+    new = pd.concat([padded(), patients().head(1)])
+    new.to_csv(tmp_path / "new.csv", index=False)
+    arguments = ["predict", folder, tmp_path / "new.csv", "-o", tmp_path / "out.csv"]
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    assert result.exit_code == 0, result.output
+    assert "30 rows of 5 tasks" in result.stderr
+    assert "'00090' ('90')" in result.stderr
+    is_empty = pd.read_csv(tmp_path / "out.csv").prediction.isna()
+    assert is_empty.head(30).all() != predicts_unknown
+
+
+def test_ids_of_known_patients_cause_no_message(patient_model, recwarn):
+    _, model, _ = patient_model
+    model.predict(patients())
+    assert not recwarn.list

@@ -1,6 +1,8 @@
 """ARFF files, and multi-label sets of them.
 
-Rows may be dense or sparse, names quoted, values nominal or missing.
+Rows may be dense or sparse, names quoted, values nominal or missing. As in Weka, a
+percent sign that starts a word begins a comment, and blanks separate values as commas
+do.
 
 The rows are parsed in blocks of bounded size. A block whose rows are plain numbers goes
 to numpy at once; any other block is read value by value, which also finds the line and
@@ -36,7 +38,11 @@ _ATTRIBUTE = re.compile(
     rf"@attribute\s+({_QUOTED}|[^\s{{'\"][^\s{{]*)\s*(.*)", re.IGNORECASE
 )
 _FIELD = re.compile(rf"\s*({_QUOTED}|[^,'\"\s](?:[^,]*[^,\s])?)\s*(,|$)")
-_ENTRY = re.compile(rf"\s*([0-9]+)\s+({_QUOTED}|[^,'\"\s]+)\s*(,|$)")
+_ENTRY = re.compile(rf"\s*([0-9]+)\s+({_QUOTED}|[^,'\"\s]+)(?:\s*(?:,|$)|\s+)")
+#: A value between blanks or commas, as Weka splits rows.
+_WORD = re.compile(rf"\s*({_QUOTED}|[^,'\"\s][^,\s]*)(?:\s*(,|$)|\s+)")
+#: Pieces of a line; a comment starts where a piece is a percent sign.
+_PIECE = re.compile(rf"{_QUOTED}|[^\s,{{}}'\"%][^\s,{{}}]*|[\s,]+|.")
 _NUMERIC_ENTRIES = re.compile(r"(?:[0-9]++ [-+.0-9eE]++(?:, ?+|$))*+")
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
@@ -93,7 +99,9 @@ class ArffTable:
 def read_arff(file: DataFile) -> ArffTable:
     """Read an ARFF file; ``?`` is NaN, but for a nominal value of that name in quotes.
 
-    NA and the like (`mtlrun.data.names.MISSING`) are NaN as well, unless declared.
+    NA and the like (`mtlrun.data.names.MISSING`) are NaN as well, unless the attribute
+    declares them as values. In attributes without declared values (string, date) they
+    are texts.
 
     Raises
     ------
@@ -156,12 +164,10 @@ def _read_header(
     relation = ""
     attributes = []
     for number, line in lines:
-        text = line.strip().lstrip("\ufeff")
-        word = "%"
-        if text:
-            word = text.split(None, 1)[0].lower()
-        if word.startswith("%"):
+        text = _without_comment(line.strip().lstrip("\ufeff"))
+        if not text:
             continue
+        word = _keyword(text)
         if word == "@relation":
             relation = _unquote(text[len(word) :].strip())[0]
         elif word == "@attribute":
@@ -183,22 +189,24 @@ def _read_header(
     )
 
 
+def _keyword(text: str) -> str:
+    """Return the first word in lower case, without a comment directly behind it."""
+    return re.split(r"[\s%]", text.lower(), maxsplit=1)[0]
+
+
 def _read_attribute(text: str, number: int, file: DataFile) -> Attribute:
     match = _ATTRIBUTE.fullmatch(text)
     if match is None:
         raise _wrong(file, number, 1, f"cannot read the attribute {text[:60]!r}")
     name, raw = _unquote(match[1])
     kind = match[2].strip()
-    word = kind.lower().split(None, 1)[:1]
-    if word in (["numeric"], ["real"], ["integer"]):
+    word = _keyword(kind)
+    if word in ("numeric", "real", "integer"):
         return Attribute(name, raw, None, number)
-    if word in (["string"], ["date"]):
+    if word in ("string", "date"):
         return Attribute(name, raw, {}, number, open=True)
     if kind.startswith("{") and kind.endswith("}"):
-        values = [
-            _unquote(text)[0]
-            for text, _ in _fields(kind[1:-1], file, number, match.start(2) + 2)
-        ]
+        values = _declared_values(kind[1:-1], file, number, match.start(2) + 2)
         return Attribute(name, raw, _nominal_codes(values), number)
     raise _wrong(
         file,
@@ -207,6 +215,21 @@ def _read_attribute(text: str, number: int, file: DataFile) -> Attribute:
         f"attribute {name!r} is of type {kind[:30]!r}; wanted numeric, {{nominal}}, "
         "string or date",
     )
+
+
+def _declared_values(body: str, file: DataFile, number: int, offset: int) -> list[str]:
+    """Return the values between the braces of a nominal attribute."""
+    words = _words(body, offset)
+    try:
+        fields = list(_fields(body, file, number, offset))
+    except DataError:
+        if words is None:
+            raise
+        fields = words
+    # Without commas, blanks separate the values.
+    if len(fields) == 1 and words is not None:
+        fields = words
+    return [_unquote(text)[0] for text, _ in fields]
 
 
 def _nominal_codes(values: Sequence[str]) -> dict[str, float]:
@@ -326,7 +349,18 @@ class _RowParser:
         return text[1:-1].strip()
 
     def _dense_row(self, number: int, text: str) -> list[float]:
-        fields = list(_fields(text, self.file, number, 1))
+        try:
+            fields = list(_fields(text, self.file, number, 1))
+            return self._row_values(fields, number)
+        except DataError:
+            # Perhaps blanks separate the values, or a comment touches the last one.
+            words = _words(_without_comment(text, touching=True), 1)
+            if words is None or len(words) != self.width:
+                raise
+            return self._row_values(words, number)
+
+    def _row_values(self, fields: list[tuple[str, int]], number: int) -> list[float]:
+        """Return the values of a dense row from their texts and columns."""
         if len(fields) != self.width:
             raise _wrong(
                 self.file,
@@ -418,8 +452,8 @@ def _blocks(lines: Iterator[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]
     size = 0
     kind = False
     for number, line in lines:
-        text = line.strip()
-        if not text or text.startswith("%"):
+        text = _without_comment(line.strip())
+        if not text:
             continue
         if block and (size > _BLOCK or text.startswith("{") != kind):
             yield block
@@ -466,6 +500,50 @@ def _fields(
         yield match[1], offset + match.start(1)
         position = match.end()
         has_more = match[2] == ","
+
+
+def _words(text: str, offset: int) -> list[tuple[str, int]] | None:
+    """Return values between blanks or single commas, as written, and their columns.
+
+    Return None where values cannot be told apart.
+    """
+    words = []
+    position = 0
+    has_more = True
+    while has_more:
+        match = _WORD.match(text, position)
+        if match is None:
+            return None
+        words.append((match[1], offset + match.start(1)))
+        position = match.end()
+        has_more = match[2] == "," or position < len(text)
+    return words
+
+
+def _without_comment(text: str, *, touching: bool = False) -> str:
+    """Return a line without its comment.
+
+    A comment starts with a percent sign outside of quotes and braces, in front of a
+    word, or with `touching` inside of it. A percent sign at the end of the line starts
+    no comment inside a word: 50%.
+    """
+    if "%" not in text:
+        return text
+    depth = 0
+    for match in _PIECE.finditer(text):
+        piece = match[0]
+        start = match.start()
+        if piece == "{":
+            depth += 1
+        elif piece == "}":
+            depth -= 1
+        elif piece == "%" and depth <= 0:
+            return text[:start].rstrip()
+        elif touching and "%" in piece and piece[0] not in "'\"":
+            start += piece.index("%")
+            if start + 1 < len(text):
+                return text[:start]
+    return text
 
 
 def _count_entries(body: str) -> int:
@@ -532,12 +610,13 @@ def read(
     tables = [read_arff(files[name]) for name in arff]
     first = tables[0]
     file = files[arff[0]]
-    names = _attribute_names(first)
+    names = [attribute.name for attribute in first.attributes]
     for name, table in zip(arff, tables, strict=True):
-        if _attribute_names(table) != names:
+        if _declarations(table) != _declarations(first):
             raise DataError(
                 f"{files[name].where()}: its columns differ from those of "
-                f"{file.where()}"
+                f"{file.where()}",
+                "Both need the same attributes, with the same values in one order.",
             )
     list_of_labels = None
     if xml is not None:
@@ -564,6 +643,11 @@ def read(
     for split, n_train in (split_rows or {}).items():
         splits[split] = [(np.arange(n_train), np.arange(n_train, X.shape[0]))]
     tasks = [names[j] for j in columns]
+    categories = {}
+    for j in keep:
+        attribute = first.attributes[j]
+        if attribute.textual:
+            categories[attribute.name] = list(attribute.codes or ())
     return Dataset(
         X=X[:, keep],
         y=_targets(X, columns, first, file),
@@ -571,11 +655,19 @@ def read(
         tasks=tasks,
         features=[names[j] for j in keep],
         splits=splits,
+        categories=categories,
     )
 
 
-def _attribute_names(table: ArffTable) -> list[str]:
-    return [attribute.name for attribute in table.attributes]
+def _declarations(table: ArffTable) -> list[tuple[str, dict[str, float] | None]]:
+    """Return the names of the columns, and the numbers of words where they hold words."""
+    declarations = []
+    for attribute in table.attributes:
+        codes = None
+        if attribute.textual and not attribute.open:
+            codes = attribute.codes
+        declarations.append((attribute.name, codes))
+    return declarations
 
 
 def read_labels(file: DataFile) -> list[str]:
