@@ -36,10 +36,9 @@ from mtlrun.data.splits import (
     split_rows,
 )
 from mtlrun.engine.evaluation import one_class
-from mtlrun.engine.job import TABLE_WITH_LEVELS, purpose_of
+from mtlrun.engine.job import TABLE_WITH_LEVELS, job_seed, purpose_of
 from mtlrun.errors import ConfigError, DataError, counted, listed
 from mtlrun.metrics import METRICS, get_metric
-from mtlrun.utils.io import derive_seed
 
 #: Metrics that divide by the variance of a task -> their replacements where tasks have
 #: rows of their own. There, a task may have two test rows only, with a variance of
@@ -178,7 +177,7 @@ class Protocol:
     def rows(self, dataset: Dataset, trial: int) -> tuple[np.ndarray, np.ndarray]:
         """Return training and test rows of a split."""
         purpose = purpose_of(self.split["kind"], self.split.get("folds"), trial)
-        seed = derive_seed(self.seed, dataset.id, *purpose)
+        seed = job_seed(self.seed, dataset.id, *purpose)
         train, _, test = split_rows(dataset, **self.split, trial=trial, seed=seed)
         return train, test
 

@@ -52,8 +52,6 @@ COEFFICIENTS = "coefficients.npz"
 #: File that each folder of a comparison contains, and the folder of its model.
 COMPARED = "compare.json"
 MODEL = "model"
-#: Prefix of the id of a data set that is a table of the user; titles omit it.
-OWN_TABLE = "own-"
 
 #: Remedy if there is no model.
 NO_MODEL = (

@@ -102,7 +102,7 @@ def test_targets_may_be_missing(tmp_path):
 def folds_of(table, folds, seed=0):
     """Return the fold of each row of `frame`."""
     return np.concatenate(
-        [fold_of(file, 0, N // 3, folds, seed) for file in table.files]
+        [fold_of(k, 0, N // 3, folds, seed) for k in range(len(table.files))]
     )
 
 
@@ -306,12 +306,7 @@ def test_the_leaderboard_of_a_folder_equals_that_of_its_rows(tmp_path, monkeypat
     result = mtlrun.compare(folder, **roles, methods=["GraphMTL"], splits=n_folds)
     board = result.board
     assert board.sizes == rows["store"].value_counts().sort_index().tolist()
-    fold = np.concatenate(
-        [
-            fold_of(path, 0, size, n_folds, 0)
-            for path, size in zip(chunk_files(folder), [300, 300, 300], strict=True)
-        ]
-    )
+    fold = np.concatenate([fold_of(k, 0, 300, n_folds, 0) for k in range(3)])
     entries = {entry.label: entry for entry in board.entries}
     mean = entries["TaskMean"]
     losses = np.zeros(N)
