@@ -268,8 +268,8 @@ def load_model(path: str | Path, trust: Iterable[str] = ()) -> Model:
         if PARTIAL not in trusted:
             _refuse_partials(content, trusted, str(file))
         check_indices(content, str(file), UNTRUSTED_REMEDY)
-    except UserError:
-        # Includes DataError.
+    except (UserError, MemoryError):
+        # UserError includes DataError.
         raise
     except UntrustedTypesFoundException:
         unknown = _unknown_types(archive, trusted)
@@ -309,11 +309,11 @@ def used(path: Path) -> Iterator[None]:
     ------
     DataError
         In place of any exception except `UserError` and OSError, whose messages are
-        complete.
+        complete, and MemoryError, of which the new rows are the cause.
     """
     try:
         yield
-    except (UserError, OSError):
+    except (UserError, OSError, MemoryError):
         raise
     except Exception as error:
         raise DataError(
