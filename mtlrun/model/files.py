@@ -34,7 +34,7 @@ import numpy as np
 from mtlrun import __version__
 from mtlrun.engine.stored import read_raw
 from mtlrun.errors import DataError, UserError, one_line, with_arguments
-from mtlrun.estimators.registry import METHODS
+from mtlrun.estimators.registry import BASELINES, METHODS
 from mtlrun.model.checks import check_indices, objects_within
 from mtlrun.model.fitted import Model
 from mtlrun.problem.memory import free_bytes
@@ -108,7 +108,8 @@ _PARTS_OF_MODELS = {
 
 def _trusted_types() -> frozenset[str]:
     """Return the paths of all classes of mtlrun that may be part of a model file."""
-    paths = {info.class_path.replace(":", ".") for info in METHODS.values()}
+    methods = [*METHODS.values(), *BASELINES.values()]
+    paths = {info.class_path.replace(":", ".") for info in methods}
     for module, names in _PARTS_OF_MODELS.items():
         paths.update(f"{module}.{name}" for name in names)
     return frozenset(paths)
