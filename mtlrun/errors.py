@@ -106,6 +106,13 @@ class DataError(UserError):
     """A data file is missing, damaged or not what its card says."""
 
 
+#: Remedy where the memory does not suffice.
+MEMORY_REMEDY = (
+    "Take part of the rows, or a machine with more memory. `mtlrun compare` reads a "
+    "folder of .parquet or .csv files in chunks, even if it contains a single file."
+)
+
+
 class MemoryLimitError(UserError, ValueError):
     """A computation would need more memory than there is.
 

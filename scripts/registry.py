@@ -58,6 +58,7 @@ from typing import TYPE_CHECKING
 def registry_text(
     modules: dict[str, list[str]],
     methods: Iterable[MethodInfo],
+    baselines: Iterable[MethodInfo],
     metrics: dict[str, dict[str, Any]],
     interfaces: dict[str, dict[str, Any]],
 ) -> str:
@@ -68,6 +69,8 @@ def registry_text(
     modules : dict of str to list of str
         Module -> its public classes.
     methods : iterable of MethodInfo
+    baselines : iterable of MethodInfo
+        Other models of leaderboards.
     metrics : dict of str to dict
         Name of a metric -> its properties.
     interfaces : dict of str to dict
@@ -88,9 +91,9 @@ def registry_text(
     lines += ["}", "", "__all__ = ["]
     lines += [f'    "{name}",' for names in modules.values() for name in names]
     lines += ["]", ""]
-    records = [dataclasses.asdict(info) for info in methods]
     for name, text in (
-        ("METHODS", _json_lines({record["name"]: record for record in records})),
+        ("METHODS", _json_lines(_records(methods))),
+        ("BASELINES", _json_lines(_records(baselines))),
         ("METRICS", _json_lines(metrics)),
         ("INTERFACES", _json_lines(interfaces)),
     ):
@@ -98,6 +101,10 @@ def registry_text(
             raise ValueError(f"three quotation marks in a text of {name}")
         lines.append(f'{name} = r"""{text}"""')
     return "\n".join([*lines, ""])
+
+
+def _records(methods: Iterable[MethodInfo]) -> dict[str, dict[str, Any]]:
+    return {info.name: dataclasses.asdict(info) for info in methods}
 
 
 def _json_lines(entries: dict[str, Any]) -> str:
@@ -117,7 +124,7 @@ def ensure_readable() -> None:
     try:
         compile(REGISTRY.read_text(encoding="utf-8"), str(REGISTRY), "exec")
     except (OSError, SyntaxError):
-        REGISTRY.write_text(registry_text({}, [], {}, {}), encoding="utf-8")
+        REGISTRY.write_text(registry_text({}, [], [], {}, {}), encoding="utf-8")
 
 
 def metric_properties() -> dict[str, dict[str, Any]]:
@@ -242,6 +249,24 @@ def method_info(cls: type) -> MethodInfo:
     )
 
 
+def baseline_info(cls: type) -> MethodInfo:
+    """Return the metadata of a model that leaderboards have and no paper."""
+    from mtlrun.estimators.baselines import takes_task_id
+    from mtlrun.estimators.metadata import MethodInfo
+    from mtlrun.estimators.params import sections
+
+    estimator = cls()
+    return MethodInfo(
+        losses=[],
+        multitask=False,
+        name=cls.leaderboard_name,  # type: ignore[attr-defined]
+        class_path=f"{cls.__module__}:{cls.__name__}",
+        summary=_summary(sections(cls.__doc__)[""]).removesuffix("."),
+        kind="classifier" if is_classifier(estimator) else "regressor",
+        designs=DESIGNS if takes_task_id(estimator) else DESIGNS[:1],
+    )
+
+
 def _zero_from(cls: type) -> str:
     """Return the method, such as alpha_max, that finds the strength of zero
     coefficients.
@@ -321,7 +346,8 @@ def page_text(
         _table(("Method", "What it does", "Source"), overview),
         *(_section(info, classifiers[info.name]) for info in listed_methods),
         "## Baselines and wrappers of `mtlrun compare`\n",
-        "They belong to no paper's experiment, hence not to the registry; in a file they are written as the class.\n",
+        "They belong to no paper's experiment. Leaderboards and `mtlrun list methods` write a\nplus in some names, which "
+        "classes do not have: `PooledRidge+Task` is\n`PooledRidgeTask` in Python.\n",
         _table(("Class", "What it does"), wrappers),
         "## Strengths chosen by cross-validation\n",
         "These choose their strength along the path of all strengths. Each fit starts\n"
@@ -380,8 +406,11 @@ def generated() -> dict[Path, str]:
         modules.setdefault(module, []).append(name)
     method_names = {info.name for info in methods}
     others = [cls for cls in classes if cls.__name__ not in method_names]
+    baselines = [
+        baseline_info(cls) for cls in others if hasattr(cls, "leaderboard_name")
+    ]
     registry = registry_text(
-        modules, methods, metric_properties(), plain_interfaces(others)
+        modules, methods, baselines, metric_properties(), plain_interfaces(others)
     )
     wrappers = [cls for cls in classes if not hasattr(cls, "metadata")]
     along_paths = [

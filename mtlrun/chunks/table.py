@@ -8,6 +8,7 @@ import io
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
@@ -234,11 +235,16 @@ class ChunkedTable:
         """Names of all columns that are read."""
         return [*self.features, *self.targets, *_named(self.task, self.weight)]
 
+    @cached_property
+    def _positions(self) -> dict[Path, int]:
+        """Positions of the files, by which folds are drawn."""
+        return {file: position for position, file in enumerate(self.files)}
+
     def chunks(self, file: Path, folds: int, seed: int) -> Iterator[Chunk]:
         """Yield the rows of a file in chunks; each one takes the memory of the last.
 
-        Rows of weight 0 are left out. The fold of a row is a hash of the seed, the name
-        of its file and its number among the other rows there.
+        Rows of weight 0 are left out. The fold of a row is a hash of the seed, the
+        position of its file and its number among the other rows there.
 
         Parameters
         ----------
@@ -255,6 +261,7 @@ class ChunkedTable:
         columns = self.columns
         row_bytes = 8 * len(columns)
         max_rows = max(MIN_CHUNK_ROWS, CHUNK_BYTES // row_bytes)
+        position = self._positions[file]
         n_read = 0
         n_weighted = 0
         # New memory for each chunk would take a third of the time.
@@ -269,7 +276,7 @@ class ChunkedTable:
                 numeric = (*self.features, *self.targets)
                 frame = _without_unweighted(frame, weights, numeric, file)
                 weights = weights[weights > 0] / self.weight_unit
-            fold = fold_of(file, n_weighted, len(frame), folds, seed)
+            fold = fold_of(position, n_weighted, len(frame), folds, seed)
             n_weighted += len(frame)
             yield self._chunk(file, frame, weights, fold, buffer)
 
@@ -372,14 +379,16 @@ def _finite_mean(values: Array) -> float:
     return 0.0
 
 
-def fold_of(file: Path, first: int, n: int, folds: int, seed: int) -> Array:
+def fold_of(position: int, first: int, n: int, folds: int, seed: int) -> Array:
     """Return the folds of some rows of a file.
 
-    They are hashes of the seed, the name of the file, and the number of the row.
+    They are hashes of the seed, the position of the file, and the number of the row.
+    The name of the file does not matter.
 
     Parameters
     ----------
-    file : Path
+    position : int
+        Number of files before this one.
     first : int
         Number of the first row.
     n : int
@@ -390,7 +399,7 @@ def fold_of(file: Path, first: int, n: int, folds: int, seed: int) -> Array:
     """
     # The seed in the upper half of each number, the row in the lower half. Any part of
     # a file has the same folds, however it is cut into chunks.
-    seeded = np.uint64(derive_seed(seed, file.name, "folds")) << np.uint64(32)
+    seeded = np.uint64(derive_seed(seed, "folds", position)) << np.uint64(32)
     numbers = np.arange(first, first + n, dtype=np.uint64) + seeded
     hashes = pd.util.hash_array(numbers)
     numbers_of_folds = hashes % np.uint64(folds)
@@ -403,8 +412,9 @@ def chunk_files(data: Any) -> list[Path]:
     Parameters
     ----------
     data : str, Path or sequence of them
-        A folder, a pattern such as ``rows/*.parquet``, or several paths. Anything else
-        is not in chunks, so that the list is empty.
+        A folder, a pattern such as ``rows/*.parquet``, or several paths. The files of
+        the first two are sorted by their paths. Anything else is not in chunks, so that
+        the list is empty.
 
     Raises
     ------
@@ -416,7 +426,7 @@ def chunk_files(data: Any) -> list[Path]:
     if isinstance(data, list | tuple):
         paths = [Path(item) for item in data if isinstance(item, str | Path)]
         if len(paths) > 1 and all(suffix_of(path) in SUFFIXES for path in paths):
-            return sorted(paths)
+            return paths
         return []
     if not isinstance(data, str | Path):
         return []

@@ -17,7 +17,7 @@ import typer
 
 from mtlrun.cli.console import complain
 from mtlrun.cli.options import Command, Group, option
-from mtlrun.errors import MtlrunError, UserError, suggest
+from mtlrun.errors import MEMORY_REMEDY, MtlrunError, UserError, suggest
 from mtlrun.utils.plugins import pathless
 
 #: Panels of ``mtlrun --help`` with their commands, and an example of each command. The
@@ -132,7 +132,7 @@ def system_error(error: Exception) -> tuple[str, str] | None:
     if isinstance(error, MemoryError):
         return (
             "there is not enough memory for this",
-            "Take part of the rows, or a machine with more memory.",
+            MEMORY_REMEDY,
         )
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         # Any access to a path can fail: a name of more than 255 bytes, a loop of links,

@@ -492,9 +492,11 @@ HINTS = {
 def _describe_methods(names: list[str], form: Format) -> None:
     """Print full descriptions of some methods, or of all without names."""
     from mtlrun.estimators.metadata import references
-    from mtlrun.estimators.registry import METHODS, get_method
+    from mtlrun.estimators.registry import BASELINES, METHODS, get_method
 
-    methods = [get_method(name) for name in names] or list(METHODS.values())
+    methods = [*METHODS.values(), *BASELINES.values()]
+    if names:
+        methods = [get_method(name) for name in names]
     if form is Format.JSON:
         descriptions = []
         for info in methods:
@@ -514,7 +516,8 @@ def _describe_method(info: MethodInfo) -> str:
     classifier = METHODS.get(f"{info.name}Classifier")
     for key, text in info.described(classifier):
         lines.append(f"{key.lower():13}  {text}")
-    lines.append(info.bibtex)
+    if info.cite:
+        lines.append(info.bibtex)
     return "\n".join(lines)
 
 
@@ -529,9 +532,10 @@ def _experiments() -> list[tuple[str, str]]:
 
 
 def _methods() -> list[tuple[str, str]]:
-    from mtlrun.estimators.registry import METHODS
+    from mtlrun.estimators.registry import BASELINES, METHODS
 
-    return [(info.name, info.summary) for info in METHODS.values()]
+    methods = [*METHODS.values(), *BASELINES.values()]
+    return [(info.name, info.summary) for info in methods]
 
 
 def _analyses() -> list[tuple[str, str]]:

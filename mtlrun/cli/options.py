@@ -246,9 +246,9 @@ def _trainings() -> Completions:
 
 
 def _methods() -> Completions:
-    from mtlrun.estimators.registry import METHODS
+    from mtlrun.estimators.registry import BASELINES, METHODS
 
-    return [(name, info.summary) for name, info in METHODS.items()]
+    return [(name, info.summary) for name, info in (METHODS | BASELINES).items()]
 
 
 @completer

@@ -30,9 +30,17 @@ from mtlrun.data.splits import GROUP, ORDER, TIME
 from mtlrun.engine.job import TABLE_WITH_ELAPSED, TABLE_WITH_LEVELS, with_params
 from mtlrun.engine.methods import class_path, parameter_names
 from mtlrun.errors import ConfigError, UnknownNameError, suggest
+from mtlrun.estimators.compare_baselines import (
+    FOREST,
+    FOREST_FEATURES,
+    LOGISTIC_ITERATIONS,
+    MAX_CATEGORIES,
+    TASK_CATEGORY,
+    TREES,
+)
 from mtlrun.estimators.inputs import takes_groups
 from mtlrun.estimators.metadata import MethodMetadata, Scale
-from mtlrun.estimators.registry import METHODS, build, load_class
+from mtlrun.estimators.registry import BASELINES, METHODS, build, load_class
 from mtlrun.solvers.hierarchical.smooth_parts import MAX_CROSSED_LEVELS
 
 BASELINES_MODULE = "mtlrun.estimators.baselines"
@@ -52,12 +60,6 @@ FIT_TOL_LABELS = 1e-3
 #: Tolerance of LIBLINEAR in searches.
 SEARCH_TOL_SVC = 0.1
 
-#: Parameters of boosted trees, whose number of leaves is searched. With 20 rows in a
-#: leaf, the default of scikit-learn, tasks of fewer than 40 rows would have no split.
-BOOSTING = {"max_iter": 40, "learning_rate": 0.15, "min_samples_leaf": 5}
-#: Histogram trees take at most this many tasks as categories. With more tasks, the
-#: position of the task is a number.
-MAX_CATEGORIES = 255
 #: Labels of the baselines that are made of trees.
 POOLED_TREES = "GradientBoosting+Task"
 SINGLE_TREES = "IndependentGradientBoosting"
@@ -93,6 +95,19 @@ SMOOTH_BASELINES = ("SmoothPooled", "SmoothIndependent")
 #: How smooth models are fitted for inner scores, which decide between methods and need
 #: no exact solution: with fewer centers, and variances from fewer rows.
 SMOOTH_SEARCH: dict[str, Any] = {"tol": 0.1, "n_centers": 50, "max_rows": 2000}
+
+_TIME = "the times of the rows (--time)"
+_COMPLETE_ROWS = "several targets on the same rows, without gaps"
+#: Baseline -> what it needs; all others take any table.
+_NEEDS = {
+    "LastValue": _TIME,
+    "LastValue+Drift": f"{_TIME} and targets that are numbers",
+    "IndependentRidgeCV": "targets that are numbers",
+    "IndependentLogisticCV": "targets that are labels",
+    "PooledRidge+Task": "targets that are numbers, and a task of each row (--task)",
+    "PooledLogistic+Task": "targets that are labels, and a task of each row (--task)",
+    **dict.fromkeys((KERNEL_RIDGE, *FORESTS), _COMPLETE_ROWS),
+}
 
 #: Largest number of targets on the same rows with smooth models by default.
 MAX_SMOOTH_TARGETS = 32
@@ -263,7 +278,8 @@ def named_candidates(
         standard = {c.label: c for c in default_candidates(dataset, train)}
     n_first = N_ALWAYS + len(last_values(dataset))
     selected = dict(list(standard.items())[:n_first])
-    for name in names or ["default"]:
+    for written_name in names or ["default"]:
+        name = _leaderboard_name(written_name)
         if name == "default":
             selected |= standard
             continue
@@ -278,6 +294,17 @@ def named_candidates(
             candidate = standard[name]
         elif model in standard:
             candidate = standard[model]
+        elif name == SINGLE_KERNEL_RIDGE:
+            candidate = _single_kernel_ridge(dataset)
+        elif name == SINGLE_TREES:
+            candidate = _single_trees(dataset, _scale(dataset, train))
+        elif name == KERNEL_RIDGE and _has_complete_rows(dataset):
+            candidate = _scaled(_kernel_ridge(dataset), dataset)
+        elif name in BASELINES:
+            raise ConfigError(
+                f"{name} cannot be used with these data: it needs {_NEEDS[name]}",
+                "Leave it out of --methods.",
+            )
         elif model in METHODS and not METHODS[model].foreign:
             candidate = _registered(model, dataset, train)
         elif model in METHODS:
@@ -303,6 +330,14 @@ def named_candidates(
             f"Add --methods default,{name}.",
         )
     return list(selected.values())
+
+
+def _leaderboard_name(name: str) -> str:
+    """Return the name of a baseline in leaderboards for the name of its class."""
+    for label in BASELINES:
+        if name == label.replace("+", ""):
+            return label
+    return name
 
 
 def _keeping_groups(candidate: Candidate, dataset: Dataset) -> Candidate:
@@ -350,7 +385,7 @@ def read_families(texts: Sequence[str]) -> dict[str, str]:
 
 def _unknown_method(name: str, standard: Mapping[str, Candidate]) -> UnknownNameError:
     """Return the error for an unknown name, with similar names of methods."""
-    names = dict.fromkeys([*standard, *METHODS, "default"])
+    names = dict.fromkeys([*standard, *METHODS, *BASELINES, "default"])
     similar = suggest(name, names) or _names_with_a_common_word(name, names)[:4]
     hint = ""
     if similar:
@@ -465,7 +500,7 @@ def _pooled_with_task(label: str, is_binary: bool, scale: Scale) -> Candidate:
     if is_binary:
         estimator: dict[str, Any] = {
             "estimator": "sklearn.linear_model:LogisticRegression",
-            "params": {"max_iter": 300},
+            "params": {"max_iter": LOGISTIC_ITERATIONS},
         }
         grid = {"C": scale.inverse(COARSE_STRENGTHS)[::-1]}
     else:
@@ -480,44 +515,61 @@ def _nonlinear(dataset: Dataset, scale: Scale) -> list[Candidate]:
     These are boosted trees, with the task as a category if they are pooled. Single
     tasks with few rows have kernel ridge instead.
     """
-    kind = "Classifier" if dataset.task_type == "binary" else "Regressor"
-    boosting = f"sklearn.ensemble:HistGradientBoosting{kind}"
-    params = {**BOOSTING, "max_bins": 63, "early_stopping": False, "random_state": 0}
-    pooled_params: dict[str, Any] = dict(params)
+    params: dict[str, Any] = dict(TREES)
     if dataset.n_tasks <= MAX_CATEGORIES:
-        # The task is the first feature.
-        pooled_params |= {"categorical_features": [0], "max_bins": 255}
+        params |= TASK_CATEGORY
     pooled = _with_task_feature(
         POOLED_TREES,
-        {"estimator": boosting, "params": pooled_params},
+        {"estimator": _boosting(dataset), "params": params},
         {"max_leaf_nodes": [4, 16]},
         "number",
     )
     if scale.rows < FEW_ROWS:
-        single = Candidate(
-            SINGLE_KERNEL_RIDGE,
-            INDEPENDENT,
-            PER_TASK,
-            {"estimator": {"estimator": f"{TUNED_MODULE}:TunedKernelRidge"}},
-        )
+        single = _single_kernel_ridge(dataset)
     else:
-        if dataset.n_features > WIDE_TABLE_RATIO * dataset.n_samples:
-            params["max_features"] = WIDE_TABLE_FEATURES
-        single = Candidate(
-            SINGLE_TREES,
-            INDEPENDENT,
-            PER_TASK,
-            {"estimator": {"estimator": boosting, "params": params}},
-            {f"{INNER}max_leaf_nodes": [3, 8]},
-        )
+        single = _single_trees(dataset, scale)
+    return [_scaled(_halved(pooled, dataset, scale), dataset), single]
+
+
+def _boosting(dataset: Dataset) -> str:
+    """Return the class of boosted trees for the targets of a data set."""
+    kind = "Classifier" if dataset.task_type == "binary" else "Regressor"
+    return f"sklearn.ensemble:HistGradientBoosting{kind}"
+
+
+def _halved(candidate: Candidate, dataset: Dataset, scale: Scale) -> Candidate:
+    """Return boosted trees whose search is halved if there are many rows."""
     n_rows = scale.rows
     if dataset.task_id is not None:
         n_rows *= dataset.n_tasks
-    candidates = []
-    for candidate in (pooled, single):
-        halving = bool(candidate.grid) and n_rows >= HALVING_ROWS
-        candidates.append(_scaled(replace(candidate, halving=halving), dataset))
-    return candidates
+    return replace(candidate, halving=n_rows >= HALVING_ROWS)
+
+
+def _single_kernel_ridge(dataset: Dataset) -> Candidate:
+    """Return kernel ridge for each task."""
+    inner = {"estimator": {"estimator": f"{TUNED_MODULE}:TunedKernelRidge"}}
+    candidate = Candidate(SINGLE_KERNEL_RIDGE, INDEPENDENT, PER_TASK, inner)
+    return _scaled(candidate, dataset)
+
+
+def _single_trees(dataset: Dataset, scale: Scale) -> Candidate:
+    """Return boosted trees for each task."""
+    params: dict[str, Any] = dict(TREES)
+    if dataset.n_features > WIDE_TABLE_RATIO * dataset.n_samples:
+        params["max_features"] = WIDE_TABLE_FEATURES
+    candidate = Candidate(
+        SINGLE_TREES,
+        INDEPENDENT,
+        PER_TASK,
+        {"estimator": {"estimator": _boosting(dataset), "params": params}},
+        {f"{INNER}max_leaf_nodes": [3, 8]},
+    )
+    return _scaled(_halved(candidate, dataset, scale), dataset)
+
+
+def _has_complete_rows(dataset: Dataset) -> bool:
+    """Whether each row has the targets of all tasks."""
+    return dataset.task_id is None and not (dataset.y != dataset.y).any()
 
 
 def _multi_output(dataset: Dataset) -> list[Candidate]:
@@ -525,18 +577,15 @@ def _multi_output(dataset: Dataset) -> list[Candidate]:
 
     They need targets without missing values.
     """
-    if dataset.task_id is not None or (dataset.y != dataset.y).any():
+    if not _has_complete_rows(dataset):
         return []
-    params: dict[str, Any] = {
-        "n_estimators": 100,
-        "min_samples_leaf": 3,
-        "random_state": 0,
-    }
+    params: dict[str, Any] = dict(FOREST)
     if dataset.n_samples > MAX_TREE_ROWS:
         params |= {"max_samples": MAX_TREE_ROWS, "bootstrap": True}
     # Labels -1 and +1 are numbers here: the trees and the order of their scores are the
     # same as for a classifier.
-    params["max_features"] = "sqrt" if dataset.task_type == "binary" else 0.33
+    is_binary = dataset.task_type == "binary"
+    params["max_features"] = "sqrt" if is_binary else FOREST_FEATURES
     candidates = []
     for label in FORESTS:
         name = label.removeprefix("MultiOutput")

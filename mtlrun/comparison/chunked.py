@@ -573,7 +573,7 @@ def _facts(data: Chunked) -> list[str]:
         "all fits are made from sums of products over the rows, which one pass over "
         "the files adds up; a second pass takes the losses of the rows left out",
         f"{n_folds}-fold cross-validation, 1 repeat; the fold of a row is a hash of "
-        f"seed ({data.seed}), file and row",
+        f"seed ({data.seed}), position of the file and row",
         f"parameters are chosen on the {n_folds - 1} other folds, each left out in "
         "turn; of methods within one standard error of the best, the first one is "
         "selected",

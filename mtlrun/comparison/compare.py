@@ -86,7 +86,7 @@ from mtlrun.data.splits import NEW_TASK
 from mtlrun.data.table import Table, read_table, table_of_frame
 from mtlrun.engine.compute import loaded
 from mtlrun.engine.evaluation import has_std
-from mtlrun.engine.job import choose_over_splits
+from mtlrun.engine.job import OWN_FRAME, OWN_TABLE, choose_over_splits
 from mtlrun.engine.pool import Pool
 from mtlrun.engine.progress import Progress
 from mtlrun.engine.run import Runner
@@ -435,8 +435,8 @@ def _read_table(data: Any, train_table: Table | None) -> Table:
 
 def _id(table: Table) -> str:
     if table.source is None:
-        return "own-data-frame"
-    return f"own-{id_of(stem_of(table.name))}"
+        return OWN_FRAME
+    return f"{OWN_TABLE}{id_of(stem_of(table.name))}"
 
 
 def _title(table: Table) -> str:

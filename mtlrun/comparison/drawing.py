@@ -47,7 +47,7 @@ from mtlrun.comparison.pictures import (
     clip_name,
     format_gain,
 )
-from mtlrun.tables.drawing import STYLE, check_drawing, file_content
+from mtlrun.tables.drawing import check_drawing, drawing_style, file_content
 from mtlrun.utils.outputs import write_output
 
 #: Makes a figure: matplotlib's class, or `pyplot.figure` for figures to be shown.
@@ -110,7 +110,7 @@ def draw(picture: Picture, ax: Axes | None = None, make: MakeFigure = Figure) ->
     -------
     Axes, or ndarray of Axes for a picture with small panels
     """
-    with mpl.rc_context(STYLE):
+    with drawing_style():
         if isinstance(picture, VerdictPicture):
             return _draw_verdict(picture, ax, make)
         if isinstance(picture, ListPicture):
@@ -811,7 +811,7 @@ def panel_svgs(picture: PredictionsPicture, name: str) -> list[str]:
     """Return the panels of a picture, each as SVG for a page."""
     svgs = []
     for index, panel in enumerate(picture.panels):
-        with mpl.rc_context(STYLE):
+        with drawing_style():
             size = (PANEL_WIDTH, PANEL_HEIGHT)
             figure = Figure(figsize=size, layout="constrained")
             axes = figure.subplots()
@@ -833,7 +833,7 @@ _NUMBER = re.compile(r"(?<=[\s\"(,])(-?\d+\.\d\d)\d+")
 def inline_figure(figure: Figure, name: str, alt: str) -> str:
     """Return a figure as SVG for a page, without prolog, with `name` before all ids."""
     stream = io.BytesIO()
-    with mpl.rc_context(STYLE), _quiet_glyphs():
+    with drawing_style(), _quiet_glyphs():
         figure.set_facecolor("none")
         for axes in figure.findobj(Axes):
             axes.set_facecolor("none")

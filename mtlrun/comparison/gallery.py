@@ -41,6 +41,7 @@ from mtlrun.comparison.verdict import (
     MULTITASK,
     POOLED,
 )
+from mtlrun.data.names import separated
 from mtlrun.engine.stored import read_json
 from mtlrun.errors import DataError, UnknownNameError, UserError, counted, listed
 from mtlrun.utils.io import jsonable
@@ -652,8 +653,16 @@ class ComparisonPictures:
         return intervals
 
     def _checked_names(self, tasks: Sequence[str]) -> list[str]:
-        """Return task names as a list; raise an error if there is no such task."""
-        names = [tasks] if isinstance(tasks, str) else _texts(tasks)
+        """Return task names, named one by one or separated by commas, as a list.
+
+        Raises
+        ------
+        UnknownNameError
+            If there is no such task.
+        """
+        names: list[str] = []
+        for text in [tasks] if isinstance(tasks, str) else _texts(tasks):
+            names += separated(text, self.tasks)
         for name in names:
             if name not in self.tasks:
                 raise UnknownNameError("task", name, self.tasks)

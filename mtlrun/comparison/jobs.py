@@ -21,6 +21,7 @@ from mtlrun.engine.job import (
     Scoring,
     Search,
     Split,
+    job_seed,
     purpose_of,
     with_params,
 )
@@ -33,7 +34,6 @@ from mtlrun.engine.methods import (
 )
 from mtlrun.engine.plan import JobPlan, PlannedJob
 from mtlrun.model.train import TrainingJob
-from mtlrun.utils.io import derive_seed
 from mtlrun.utils.sizes import PLANNED, allow
 
 #: Records keep the scores of the test rows, from which verdicts are computed.
@@ -171,7 +171,7 @@ class ComparisonJobs:
         return self._versions[paths]
 
     def _seed(self, *purpose: object) -> int:
-        return derive_seed(self.protocol.seed, self.dataset.id, *purpose)
+        return job_seed(self.protocol.seed, self.dataset.id, *purpose)
 
     def _config(
         self, candidate: Candidate, refit: bool | dict[str, Any]

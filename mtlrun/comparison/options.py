@@ -59,7 +59,7 @@ class CompareOptions:
     splits : int
         Folds that are tested in turn.
     repeats : int
-        Number of times that these folds are drawn.
+        Number of times that these folds are drawn, as long as they differ.
     folds : int
         Folds of the search for parameters and of the selection of methods.
     seed : int

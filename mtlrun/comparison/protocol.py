@@ -36,10 +36,9 @@ from mtlrun.data.splits import (
     split_rows,
 )
 from mtlrun.engine.evaluation import one_class
-from mtlrun.engine.job import TABLE_WITH_LEVELS, purpose_of
+from mtlrun.engine.job import TABLE_WITH_LEVELS, job_seed, purpose_of
 from mtlrun.errors import ConfigError, DataError, counted, listed
 from mtlrun.metrics import METRICS, get_metric
-from mtlrun.utils.io import derive_seed
 
 #: Metrics that divide by the variance of a task -> their replacements where tasks have
 #: rows of their own. There, a task may have two test rows only, with a variance of
@@ -71,6 +70,9 @@ class Protocol:
         How often the folds of the comparison are drawn.
     smallest : float or None
         Smallest gain of interest.
+    has_all_partitions : bool
+        Whether another repeat would have the folds of an earlier one, as where each
+        fold is a single task, group or row.
     """
 
     split: dict[str, Any]
@@ -80,6 +82,7 @@ class Protocol:
     seed: int
     n_repeats: int = 1
     smallest: float | None = None
+    has_all_partitions: bool = False
 
     @classmethod
     def of(cls, dataset: Dataset, options: CompareOptions) -> Protocol:
@@ -105,14 +108,36 @@ class Protocol:
             split = {"kind": "published", "name": name}
             return replace(protocol, split=split, n_splits=len(splits))
         n_folds = _n_folds(dataset, options)
-        is_ordered = bool(dataset.source.keys() & {TIME, ORDER})
-        repeats = 1 if is_ordered else options.repeats
-        return replace(
+        protocol = replace(
             protocol,
             split={"kind": "kfold", "folds": max(n_folds, 2)},
-            n_splits=n_folds * repeats,
-            n_repeats=repeats,
+            n_splits=n_folds,
         )
+        if n_folds < 2 or dataset.source.keys() & {TIME, ORDER}:
+            return protocol
+        n_repeats = protocol._n_distinct_repeats(dataset, options.repeats)
+        return replace(
+            protocol,
+            n_splits=n_folds * n_repeats,
+            n_repeats=n_repeats,
+            has_all_partitions=n_repeats < options.repeats,
+        )
+
+    def _n_distinct_repeats(self, dataset: Dataset, n_repeats: int) -> int:
+        """Return the number of repeats until one has the folds of an earlier one.
+
+        The same folds, counted twice, would only narrow the intervals.
+        """
+        n_folds = self.split["folds"]
+        partitions = set()
+        for repeat in range(n_repeats):
+            seed = self._split_seed(dataset, repeat * n_folds)
+            folds = fold_rows(dataset, n_folds, seed)
+            partition = frozenset(test.tobytes() for _, test in folds)
+            if partition in partitions:
+                return repeat
+            partitions.add(partition)
+        return n_repeats
 
     @property
     def train(self) -> float:
@@ -177,10 +202,14 @@ class Protocol:
 
     def rows(self, dataset: Dataset, trial: int) -> tuple[np.ndarray, np.ndarray]:
         """Return training and test rows of a split."""
-        purpose = purpose_of(self.split["kind"], self.split.get("folds"), trial)
-        seed = derive_seed(self.seed, dataset.id, *purpose)
+        seed = self._split_seed(dataset, trial)
         train, _, test = split_rows(dataset, **self.split, trial=trial, seed=seed)
         return train, test
+
+    def _split_seed(self, dataset: Dataset, trial: int) -> int:
+        """Return the seed of a split."""
+        purpose = purpose_of(self.split["kind"], self.split.get("folds"), trial)
+        return job_seed(self.seed, dataset.id, *purpose)
 
 
 def _n_folds(dataset: Dataset, options: CompareOptions) -> int:
@@ -594,6 +623,8 @@ def _split_fact(dataset: Dataset, protocol: Protocol, roles: Roles) -> str:
     """Return a line about the splits of the comparison."""
     n_folds = protocol.n_splits // protocol.n_repeats
     repeats = counted(protocol.n_repeats, "repeat")
+    if protocol.has_all_partitions:
+        repeats += " (another one would have the same folds)"
     if protocol.split.get("name") == TEST_SPLIT:
         return "one split: the rows of the test file are tested"
     if NEW_TASK in dataset.source:

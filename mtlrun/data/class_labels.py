@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 
 #: Numbers of more different values than this are hardly labels.
 FEW_LABELS = 6
+#: Remedy for labels that occur only in test rows.
+NEW_LABEL_REMEDY = (
+    "Correct the cell or leave its row out. The kind of the problem and its classes come "
+    "from the training rows, so a new class needs rows there."
+)
 
 
 def label_columns(
@@ -133,12 +138,46 @@ def _positive_classes(
 
 
 def classes_of_tasks(
-    codes: Array, task_id: Array, tasks: Sequence[str], words: Sequence[str]
+    codes: Array,
+    task_id: Array,
+    tasks: Sequence[str],
+    words: Sequence[str],
+    is_training: Array,
+    where: Callable[[int], str],
 ) -> tuple[Array, list[str], dict[str, list[str]]]:
     """Return a -1/+1 column per class of each task, and their names and labels.
 
     A task of two classes has one column. Rows of other tasks are NaN.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n,)
+        Class of each row.
+    task_id : ndarray of shape (n,)
+    tasks, words : sequence of str
+        Names of the tasks and of the classes.
+    is_training : ndarray of bool, shape (n,)
+        Rows whose classes those of the task are.
+    where : callable
+        Location of a row, for messages.
+
+    Raises
+    ------
+    DataError
+        For a class that occurs only in test rows of a task.
     """
+    places = []
+    for t, task in enumerate(tasks):
+        of_task = np.flatnonzero(task_id == t)
+        classes, first = np.unique(codes[of_task], return_index=True)
+        is_new = ~np.isin(classes, codes[of_task[is_training[of_task]]])
+        for c, row in zip(classes[is_new], of_task[first[is_new]], strict=True):
+            places.append(f"{words[int(c)]!r} of {task!r} ({where(int(row))})")
+    if places:
+        raise DataError(
+            f"labels of tasks that occur only in test rows: {listed(places)}",
+            NEW_LABEL_REMEDY,
+        )
     parts = []
     names = []
     labels = {}
@@ -161,6 +200,11 @@ def class_names(make: DatasetBuilder, name: str) -> Names:
 
     Their type is stored in ``make.label_types``. Numbers that a file of text writes in
     more than one way, or with zeros in front, are texts.
+
+    Raises
+    ------
+    DataError
+        For a label that occurs only in test rows.
     """
     names = make.named(name)
     column = make.typed(name)
@@ -174,9 +218,26 @@ def class_names(make: DatasetBuilder, name: str) -> Names:
         kind = "number"
         names = Names.of(column)
     make.label_types[name] = kind
+    _refuse_new_labels(make, name, names)
     if kind == "text":
         return names.sorted(sorted(names.names))
     return names.sorted(name_order(names.names))
+
+
+def _refuse_new_labels(make: DatasetBuilder, name: str, labels: Names) -> None:
+    """Raise an error that names the labels which occur only in test rows."""
+    training_codes = np.append(labels.codes[: make.n_train], -1)
+    new_codes, rows = np.unique(labels.codes, return_index=True)
+    is_new = ~np.isin(new_codes, training_codes)
+    places = []
+    for code, row in zip(new_codes[is_new], rows[is_new], strict=True):
+        places.append(f"{labels.names[code]!r} ({make.table.where(int(row))})")
+    if places:
+        raise DataError(
+            f"the target {name!r} has labels that occur only in test rows: "
+            f"{listed(places)}",
+            NEW_LABEL_REMEDY,
+        )
 
 
 def _same_name(word: str, words: Sequence[str]) -> list[str]:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from mtlrun.errors import DataError, UnknownNameError, suggest
+from mtlrun.errors import MEMORY_REMEDY, DataError, UnknownNameError, suggest
 from mtlrun.problem.memory import free_bytes
 from mtlrun.utils.io import IrregularFileError, open_regular, require_regular, writing
 from mtlrun.utils.sizes import allow_expansion
@@ -59,7 +59,7 @@ _TOLD = (
         "Store the data in a file.",
     ),
     (PermissionError, "permission denied", "Make the file readable for you."),
-    (MemoryError, "the content does not fit into memory", ""),
+    (MemoryError, "the content does not fit into memory", MEMORY_REMEDY),
     (EOFError, "the file is truncated (the compressed data end too early)", ""),
 )
 #: Further errors of the modules of archives for damaged, forged and encrypted files.

@@ -279,13 +279,22 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     keep, tasks, task_id = _kept(make, y, task_type, tasks, task_id)
     X = X[keep]
     y = y[keep]
+
+    def where(row: int) -> str:
+        return table.where(int(keep[row]))
+
     if task_id is not None and not sparse.issparse(X):
-        make.notes += constant_within_tasks(X, task_id, features)
+        is_training = keep < n_train
+        make.notes += constant_within_tasks(
+            X[is_training], task_id[is_training], features
+        )
     if task_id is not None and labels:
         words = labels[targets[0]]
         if task_type == "multiclass":
             # Each class of a task becomes a task on the rows of all tasks.
-            y, tasks, labels = classes_of_tasks(y, task_id, tasks, words)
+            y, tasks, labels = classes_of_tasks(
+                y, task_id, tasks, words, keep < n_train, where
+            )
             task_type = "binary"
             task_id = None
             check_single_labels(roles)
@@ -318,7 +327,7 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
         unknown = _only_tested(data, *data.splits[TEST_SPLIT][0])
         remarks = [f"test rows: {text}" for text in unknown.said()]
         data.notes = "\n".join([*make.notes, *remarks, *_groups_on_both_sides(data)])
-    check_read(data, table.name, lambda row: table.where(int(keep[row])))
+    check_read(data, table.name, where)
     return data
 
 
@@ -475,12 +484,14 @@ class DatasetBuilder:
             example = written_number(self.typed(name), self.table.column(name))
             if example is not None:
                 written[name] = example
-        if mixed and self.roles.mixed == "categories":
-            self.mixed = tuple(mixed)
-            self.notes.append(
-                f"read as categories, mixing numbers and words: {listed(list(mixed))}"
-            )
-        elif mixed:
+        if self.roles.mixed == "categories":
+            # A word in the test rows does not make categories of training numbers.
+            self.mixed = tuple(name for name in mixed if not self._has_numbers(name))
+            mixed = {name: mixed[name] for name in mixed if name not in self.mixed}
+        if self.mixed:
+            names = listed(list(self.mixed))
+            self.notes.append(f"read as categories, mixing numbers and words: {names}")
+        if mixed:
             raise self._refusal(
                 mixed, "mixes numbers and words", "mix numbers and words"
             )
@@ -488,6 +499,12 @@ class DatasetBuilder:
             raise self._refusal(
                 written, "contains numbers as text", "contain numbers as text"
             )
+
+    def _has_numbers(self, name: str) -> bool:
+        """Whether all filled cells of the training rows are numbers."""
+        column = self.table.column(name)[: self.n_train]
+        numbers = pd.to_numeric(column, errors="coerce")
+        return bool((numbers.isna() == column.isna()).all())
 
     def _refusal(
         self, examples: Mapping[str, OddCell], singular: str, plural: str
@@ -528,7 +545,8 @@ def _targets(make: DatasetBuilder, names: list[str], task: str | None) -> _Targe
     columns = {name: make.typed(name) for name in names}
     columns = _varying(make, columns)
     names = list(columns)
-    kind = _task_type(make, columns)
+    # Test rows decide nothing.
+    kind = _task_type(make, {name: columns[name][: make.n_train] for name in columns})
     labels: dict[str, list[str]] = {}
     if len(names) == 1 and task is None and kind != "multiclass":
         constants = "".join(f"; {text}" for text in make.single_values())
@@ -702,13 +720,16 @@ def _kept(
     if task_id is not None:
         min_rows = make.roles.min_rows or 1
         task_of_row = task_id[rows]
-        sizes = np.bincount(task_of_row, minlength=len(tasks))
+        is_training = rows < make.n_train
+        # Test rows decide only about tasks without training rows.
+        is_counted = is_training | ~np.isin(task_of_row, task_of_row[is_training])
+        sizes = np.bincount(task_of_row[is_counted], minlength=len(tasks))
         is_small = sizes < min_rows
         _note_small_tasks(make, sizes)
         has_one_class = np.zeros_like(is_small)
         if has_labels:
             for t in np.flatnonzero(~is_small):
-                labels_of_task = np.unique(y[rows[task_of_row == t]])
+                labels_of_task = np.unique(y[rows[is_counted & (task_of_row == t)]])
                 has_one_class[t] = len(labels_of_task) == 1
         # A task of one label is fitted like the others, and has scores other than AUC.
         # With more than two classes, it would become a task without any class.
@@ -855,8 +876,9 @@ def _gaps_of_test_rows(
     return [f"test rows: {line}" for line in gap_warning(gaps)]
 
 
-def _has_many_words(column: pd.Series, n_words: int) -> bool:
+def _has_many_words(column: pd.Series) -> bool:
     """Whether words hardly repeat, so that they say nothing about other rows."""
+    n_words = len(Names.of(column).names)
     n_filled = int(column.notna().sum())
     n_allowed = MAX_WORDS
     if n_filled != len(column):
@@ -895,8 +917,9 @@ def _features(
         unused = []
     for name in free:
         column = make.typed(name)
+        training_cells = column[: make.n_train]
         categorical = make.is_category(name)
-        if column.isna().all():
+        if training_cells.isna().all():
             left_out.setdefault("empty", []).append(name)
         elif name in unused:
             left_out.setdefault(NUMBERED, []).append(name)
@@ -905,9 +928,9 @@ def _features(
         else:
             cells = make.named(name)
             words = sorted(cells.names)
-            if name not in wanted and _has_many_words(column, len(words)):
+            if name not in wanted and _has_many_words(training_cells):
                 kind = HARDLY_REPEATED
-                if spoken_dates(column):
+                if spoken_dates(training_cells):
                     kind = "dates"
                 left_out.setdefault(kind, []).append(name)
                 continue

@@ -20,7 +20,7 @@ from typing import Any, TypeGuard
 
 from mtlrun.engine.packed import search_key
 from mtlrun.engine.record import JobKind, Record, candidates, made_by
-from mtlrun.utils.io import is_json_number, sha256_json
+from mtlrun.utils.io import derive_seed, is_json_number, sha256_json
 
 #: Version of the content of a job. Raise it when the meaning of the content changes.
 SCHEMA = 3
@@ -28,6 +28,10 @@ SCHEMA = 3
 #: version of the protocol is one more than their number. Each change outdates all
 #: results stored before it.
 PROTOCOL_CHANGES: tuple[str, ...] = ()
+#: Prefix of the id of a data set that is a table of the user; titles omit it.
+OWN_TABLE = "own-"
+#: Id of a data frame of the user. The seeds of all their tables contain this id.
+OWN_FRAME = f"{OWN_TABLE}data-frame"
 
 
 @dataclass(frozen=True)
@@ -561,6 +565,17 @@ def purpose_of(kind: str, folds: int | None, trial: int) -> tuple[object, ...]:
     if repeat == 0:
         return ()
     return ("repeat", repeat)
+
+
+def job_seed(base: int, dataset_id: str, *purpose: object) -> int:
+    """Derive a seed from the base seed, the data set and the purpose.
+
+    The id of a user's table comes from the name of its file. A copy under another name
+    must give the same results, so this id is not part of the seed.
+    """
+    if dataset_id.startswith(OWN_TABLE):
+        dataset_id = OWN_FRAME
+    return derive_seed(base, dataset_id, *purpose)
 
 
 # -------------------------------------------------------------- selection of parameters

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 else:
     # With this function in sight, type checkers would accept any name.
     def __getattr__(name: str) -> Any:
-        if name not in HOMES:
+        # Names of leaderboards such as PooledRidge+Task have no plus in Python.
+        class_name = name.replace("+", "")
+        if class_name not in HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(HOMES[name]), name)
+        return getattr(import_module(HOMES[class_name]), class_name)
 
 
 def __dir__() -> list[str]:

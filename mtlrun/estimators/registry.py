@@ -19,6 +19,7 @@ from mtlrun.estimators.metadata import MethodInfo
 from mtlrun.utils.plugins import METHODS_GROUP, Plugin, import_named, plugins
 
 __all__ = [
+    "BASELINES",
     "METHODS",
     "MethodInfo",
     "build",
@@ -45,6 +46,11 @@ METHODS: dict[str, MethodInfo] = {
     name: MethodInfo(**record)
     for name, record in json.loads(registry_data.METHODS).items()
 }
+#: Other models of `mtlrun compare`, by their names in its leaderboards.
+BASELINES: dict[str, MethodInfo] = {
+    name: MethodInfo(**record)
+    for name, record in json.loads(registry_data.BASELINES).items()
+}
 METHODS |= {
     plugin.name: _described(plugin)
     for plugin in plugins(METHODS_GROUP)
@@ -53,15 +59,17 @@ METHODS |= {
 
 
 def get_method(name: str) -> MethodInfo:
-    """Return the metadata of a method.
+    """Return the metadata of a method or of a baseline of `mtlrun compare`.
 
     Raises
     ------
     UnknownNameError
         With the nearest names.
     """
+    if name in BASELINES:
+        return BASELINES[name]
     if name not in METHODS:
-        raise UnknownNameError("method", name, METHODS)
+        raise UnknownNameError("method", name, [*METHODS, *BASELINES])
     return METHODS[name]
 
 

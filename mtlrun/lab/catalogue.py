@@ -157,9 +157,9 @@ def _unknown(target: str, entries: list[CatalogueEntry]) -> UnknownNameError:
             "mtlrun report <output>/<paper>/<artefact>/<profile>.",
         )
     # Importing the registry takes long, and other targets do not need it.
-    from mtlrun.estimators.registry import METHODS
+    from mtlrun.estimators.registry import BASELINES, METHODS
 
-    if target in METHODS:
+    if target in METHODS | BASELINES:
         return _no_experiment(
             target,
             f"{target!r} is a method, not an experiment",

@@ -32,6 +32,7 @@ from mtlrun.engine.job import (
     Search,
     Split,
     Timing,
+    job_seed,
     purpose_of,
     with_params,
 )
@@ -63,7 +64,7 @@ from mtlrun.lab.spec import (
     plain_grid,
 )
 from mtlrun.lab.stored import read_sound, read_sound_plan
-from mtlrun.utils.io import derive_seed, file_json, jsonable, sealed
+from mtlrun.utils.io import file_json, jsonable, sealed
 from mtlrun.utils.sizes import PLANNED, allow
 
 OUTPUT = Path("results/runs")
@@ -557,7 +558,7 @@ class ScenarioJobs:
         """Derive a seed from the base seed, the data set and the purpose."""
         dataset = self.scenario.dataset
         dataset_id = PUBLISHED if dataset is None else dataset.id
-        return derive_seed(self.spec.seed, dataset_id, *purpose)
+        return job_seed(self.spec.seed, dataset_id, *purpose)
 
 
 def _features(step: FeatureStep) -> Features | None:

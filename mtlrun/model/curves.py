@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from mtlrun.data.names import separated
 from mtlrun.engine.evaluation import innermost
 from mtlrun.errors import UnknownNameError, UserError, listed
 from mtlrun.features.table import TableFeatures
@@ -211,11 +212,7 @@ class ModelCurves:
         """
         names: list[str] = []
         for text in texts:
-            # Names of tasks may contain commas.
-            parts = [text]
-            if text not in self.tasks:
-                parts = text.split(",")
-            names += map(str.strip, parts)
+            names += separated(text, self.tasks)
         for name in names:
             if name not in self.tasks:
                 raise UnknownNameError("task of the model", name, self.tasks)

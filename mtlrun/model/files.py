@@ -34,7 +34,7 @@ import numpy as np
 from mtlrun import __version__
 from mtlrun.engine.stored import read_raw
 from mtlrun.errors import DataError, UserError, one_line, with_arguments
-from mtlrun.estimators.registry import METHODS
+from mtlrun.estimators.registry import BASELINES, METHODS
 from mtlrun.model.checks import check_indices, objects_within
 from mtlrun.model.fitted import Model
 from mtlrun.problem.memory import free_bytes
@@ -52,8 +52,6 @@ COEFFICIENTS = "coefficients.npz"
 #: File that each folder of a comparison contains, and the folder of its model.
 COMPARED = "compare.json"
 MODEL = "model"
-#: Prefix of the id of a data set that is a table of the user; titles omit it.
-OWN_TABLE = "own-"
 
 #: Remedy if there is no model.
 NO_MODEL = (
@@ -110,7 +108,8 @@ _PARTS_OF_MODELS = {
 
 def _trusted_types() -> frozenset[str]:
     """Return the paths of all classes of mtlrun that may be part of a model file."""
-    paths = {info.class_path.replace(":", ".") for info in METHODS.values()}
+    methods = [*METHODS.values(), *BASELINES.values()]
+    paths = {info.class_path.replace(":", ".") for info in methods}
     for module, names in _PARTS_OF_MODELS.items():
         paths.update(f"{module}.{name}" for name in names)
     return frozenset(paths)
@@ -270,8 +269,8 @@ def load_model(path: str | Path, trust: Iterable[str] = ()) -> Model:
         if PARTIAL not in trusted:
             _refuse_partials(content, trusted, str(file))
         check_indices(content, str(file), UNTRUSTED_REMEDY)
-    except UserError:
-        # Includes DataError.
+    except (UserError, MemoryError):
+        # UserError includes DataError.
         raise
     except UntrustedTypesFoundException:
         unknown = _unknown_types(archive, trusted)
@@ -311,11 +310,11 @@ def used(path: Path) -> Iterator[None]:
     ------
     DataError
         In place of any exception except `UserError` and OSError, whose messages are
-        complete.
+        complete, and MemoryError, of which the new rows are the cause.
     """
     try:
         yield
-    except (UserError, OSError):
+    except (UserError, OSError, MemoryError):
         raise
     except Exception as error:
         raise DataError(

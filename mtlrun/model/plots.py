@@ -16,13 +16,13 @@ import numpy as np
 
 from mtlrun.data.names import distinct
 from mtlrun.engine.evaluation import innermost
+from mtlrun.engine.job import OWN_TABLE
 from mtlrun.engine.stored import TRAINED, read_json
 from mtlrun.errors import DataError, UserError
 from mtlrun.model.baseline import search_panels
 from mtlrun.model.curves import curve_panels, variances_line
 from mtlrun.model.files import (
     COEFFICIENTS,
-    OWN_TABLE,
     Model,
     finished,
     load_model,

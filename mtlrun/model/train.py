@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from mtlrun.data.dataset import Dataset
 from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.fit import Fitted, fit_job, with_features, with_last_columns
-from mtlrun.engine.job import Job, with_params
+from mtlrun.engine.job import OWN_TABLE, Job, with_params
 from mtlrun.engine.record import Record
 from mtlrun.engine.run import Runner
 from mtlrun.engine.store import check_folder
@@ -36,7 +36,6 @@ from mtlrun.model.baseline import (
 from mtlrun.model.files import (
     COEFFICIENTS,
     FACTS,
-    OWN_TABLE,
     finished,
     load_model,
     read_facts,

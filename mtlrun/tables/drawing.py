@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
@@ -192,6 +193,22 @@ def svg(figure: Drawing) -> str:
     return file_content(_draw_any(figure), "svg").decode()
 
 
+@contextmanager
+def drawing_style() -> Iterator[None]:
+    """Draw with `STYLE`, and restore these settings only.
+
+    `matplotlib.rc_context` restores all settings. The first figure of pyplot in a
+    notebook sets one of them, ``interactive``, without which later figures would not be
+    shown.
+    """
+    before = {name: mpl.rcParams[name] for name in STYLE}
+    mpl.rcParams.update(STYLE)
+    try:
+        yield
+    finally:
+        mpl.rcParams.update(before)
+
+
 def file_content(canvas: Canvas, form: str) -> bytes:
     """Return the content of a file without a date.
 
@@ -202,7 +219,7 @@ def file_content(canvas: Canvas, form: str) -> bytes:
         Lines of SVG do not end with spaces, which version control would complain about.
     """
     stream = io.BytesIO()
-    with mpl.rc_context(STYLE):
+    with drawing_style():
         canvas.savefig(stream, format=form, metadata=NO_DATE.get(form, {}), dpi=200)
     content = stream.getvalue()
     if form != "svg":
@@ -275,7 +292,7 @@ def draw(figure: Figure) -> Canvas:
     legend_columns = _n_legend_columns(labels, n_columns, width)
     legend_height = LEGEND_LINE_INCHES * -(-len(labels) // legend_columns)
     size = (width * n_columns, height * n_rows + TITLE_INCHES + legend_height)
-    with mpl.rc_context(STYLE):
+    with drawing_style():
         canvas = Canvas(figsize=size, layout="constrained")
         grid = canvas.subplots(n_rows, n_columns, squeeze=False).ravel()
         panel_axes = grid[:n_panels]
@@ -692,7 +709,7 @@ def draw_ranks(figure: RankDiagram) -> Canvas:
         heading_height = HEADING_INCHES
     width = RANK_AXIS_INCHES + (left_margin + right_margin)
     height = heading_height + sum(layout.height for layout in layouts)
-    with mpl.rc_context(STYLE):
+    with drawing_style():
         canvas = Canvas(figsize=(width, height))
         top = height - heading_height
         for layout, ranking in zip(layouts, figure.rankings, strict=True):
@@ -844,7 +861,7 @@ def draw_dumbbell(figure: Dumbbell) -> Canvas:
         n_lines = max(len(panel.pairs) for panel in panels[first : first + n_columns])
         heights.append(DUMBBELL_FRAME_INCHES + DUMBBELL_LINE_INCHES * n_lines)
     width = panels_width + DUMBBELL_LETTER_INCHES * n_letters + 0.3
-    with mpl.rc_context(STYLE):
+    with drawing_style():
         canvas = Canvas(figsize=(width, sum(heights) + 0.7), layout="constrained")
         grid = canvas.subplots(
             n_rows, n_columns, squeeze=False, height_ratios=heights
@@ -950,7 +967,7 @@ def draw_strip(figure: Strip) -> Canvas:
         + STRIP_LEGEND_INCHES * legend_lines
         + 4 * margin
     )
-    with mpl.rc_context(STYLE):
+    with drawing_style():
         canvas = Canvas(figsize=(width, height))
         axes = canvas.add_axes((0.0, 0.0, 1.0, 1.0))
         axes.set_axis_off()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mtlrun.errors import DataError, MtlrunError, UnknownNameError
+from mtlrun.errors import MEMORY_REMEDY, DataError, MtlrunError, UnknownNameError
 
 HEAVY = (
     "numpy",
@@ -158,7 +158,7 @@ def failing(monkeypatch):
         (
             MemoryError(),
             2,
-            "error: there is not enough memory for this\nTake part of the rows, or a machine with more memory.\n",
+            f"error: there is not enough memory for this\n{MEMORY_REMEDY}\n",
         ),
         (
             ZeroDivisionError("by zero"),

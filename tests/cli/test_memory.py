@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import mtlrun as library
 from mtlrun.engine.pool import Pool
-from mtlrun.errors import MemoryLimitError
+from mtlrun.errors import MEMORY_REMEDY, MemoryLimitError
 from mtlrun.problem.memory import free_bytes, require
 
 
@@ -120,3 +121,61 @@ def test_if_nothing_fits_the_message_names_sizes_and_a_remedy(
     assert result.exit_code == 2
     assert "3 features and 3 tasks" in result.output
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("reason", ["free_bytes", "read_parquet"])
+def test_a_parquet_file_that_does_not_fit_may_be_read_in_chunks(
+    mtlrun, tmp_path, monkeypatch, reason
+):
+    table(tmp_path)
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    pd.read_csv(tmp_path / "grades.csv").to_parquet(folder / "grades.parquet")
+
+    def run_out_of_memory(content):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        if reason == "free_bytes":
+            patch.setattr("mtlrun.problem.memory._SMALL", 0)
+            patch.setattr("mtlrun.problem.memory.free_bytes", lambda: 100.0)
+        else:
+            patch.setattr("pandas.read_parquet", run_out_of_memory)
+        result = mtlrun("compare", "rows/grades.parquet", "--target", "grade")
+    assert result.exit_code == 2
+    assert "grades.parquet" in result.stderr
+    assert MEMORY_REMEDY in result.stderr
+    # The remedy works.
+    options = ("--target", "grade", "--task", "school", "--methods", "GraphMTL")
+    assert mtlrun("compare", "rows", *options).exit_code == 0
+
+
+def test_new_rows_that_do_not_fit_are_no_damage_of_the_model(
+    mtlrun, tmp_path, monkeypatch
+):
+    table(tmp_path)
+    result = library.compare(
+        tmp_path / "grades.csv",
+        target="grade",
+        task="school",
+        methods="PooledRidge",
+        splits=3,
+    )
+    result.save(tmp_path / "out")
+
+    def run_out_of_memory(*args, **kwargs):
+        raise MemoryError
+
+    for function in ("schema.read_rows", "table.read_table_file"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"mtlrun.data.{function}", run_out_of_memory)
+            done = mtlrun("predict", "out/model", "grades.csv", "-o", "new.csv")
+        assert done.exit_code == 2
+        assert "damaged" not in done.stderr
+        assert MEMORY_REMEDY in done.stderr
+    with monkeypatch.context() as patch:
+        patch.setattr("mtlrun.model.prediction_tables.answers_table", run_out_of_memory)
+        done = mtlrun("predict", "out/model", "grades.csv", "-o", "new.csv")
+    assert done.exit_code == 2
+    assert "damaged" not in done.stderr
+    assert MEMORY_REMEDY in done.stderr

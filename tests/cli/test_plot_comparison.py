@@ -61,3 +61,25 @@ def test_the_verdict_is_the_default_figure(mtlrun, comparison):
     assert "predictions" in done.stderr
     with open("grades-verdict.svg") as file:
         assert "<svg" in file.read()
+
+
+@pytest.mark.parametrize("kind", ["predictions", "tasks", "heatmap", "shrinkage"])
+@pytest.mark.parametrize(
+    "words",
+    [["--tasks", "west,east"], ["--tasks", " west, east"], ["--tasks", '"west",east']],
+)
+def test_tasks_of_a_figure_may_be_separated_by_commas(
+    mtlrun, comparison, tmp_path, kind, words
+):
+    out = tmp_path / "two.svg"
+    done = mtlrun("plot", comparison, "--kind", kind, *words, "--out", str(out))
+    assert done.exit_code == 0, done.output
+    drawn = {name for name in ("west", "east", "north") if name in out.read_text()}
+    assert drawn == {"west", "east"}
+
+
+def test_the_unknown_task_of_a_list_is_named(mtlrun, comparison):
+    done = mtlrun("plot", comparison, "--kind", "tasks", "--tasks", "west,eats")
+    assert done.exit_code == 2
+    assert "'eats'" in done.stderr
+    assert "'east'" in done.stderr

@@ -17,7 +17,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.preprocessing import StandardScaler
 
 import mtlrun
-from mtlrun.comparison.candidates import BOOSTING, core, default_candidates
+from mtlrun.comparison.candidates import core, default_candidates
 from mtlrun.comparison.options import CompareOptions
 from mtlrun.comparison.protocol import Protocol, facts_of
 from mtlrun.comparison.verdict import Strategy
@@ -35,6 +35,7 @@ from mtlrun.estimators.baselines import (
     TaskFeature,
     TaskMean,
 )
+from mtlrun.estimators.compare_baselines import BOOSTING
 from mtlrun.estimators.independent import IndependentLogistic, IndependentRidge
 from mtlrun.estimators.registry import build
 from mtlrun.features.table import TableFeatures

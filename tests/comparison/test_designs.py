@@ -190,3 +190,48 @@ def test_a_saved_model_of_next_rows_stores_the_last_rows(tmp_path):
     last = frame.sort_values("visit").groupby("patient").tail(1)
     later = last.assign(visit=last["visit"])
     np.testing.assert_allclose(model.predict(later), last["value"], atol=1e-9)
+
+
+def protocol_of(frame, splits, repeats, **roles):
+    dataset = make_dataset(table_of_frame(frame), Roles(**roles))
+    return Protocol.of(dataset, CompareOptions(splits=splits, repeats=repeats))
+
+
+@pytest.mark.parametrize(
+    ("roles", "n_units"),
+    [
+        ({"targets": "value", "task": "patient", "new_tasks": True}, 6),
+        ({"targets": "value", "task": "dose", "group": "patient"}, 6),
+        ({"targets": ["value", "x"], "drop": ["patient", "dose"]}, 24),
+    ],
+    ids=["tasks", "groups", "rows"],
+)
+def test_a_repeat_that_cannot_differ_is_not_made(roles, n_units):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(24, 3)), columns=["value", "x", "z"])
+    frame["patient"] = [f"p{k}" for k in np.arange(24) % 6]
+    frame["dose"] = [f"d{k}" for k in np.arange(24) // 2 % 2]
+    for splits in (n_units, n_units + 4):
+        protocol = protocol_of(frame, splits=splits, repeats=3, **roles)
+        assert (protocol.n_repeats, protocol.n_splits) == (1, n_units)
+    fewer = protocol_of(frame, splits=n_units - 1, repeats=3, **roles)
+    assert (fewer.n_repeats, fewer.n_splits) == (3, 3 * (n_units - 1))
+
+
+def test_leave_one_task_out_has_the_same_result_with_any_number_of_repeats():
+    results = []
+    for repeats in (1, 2):
+        result = mtlrun.compare(
+            cohort(12),
+            target="value",
+            task="patient",
+            drop="visit",
+            new_tasks=True,
+            methods=["GraphMTL"],
+            splits=12,
+            folds=2,
+            repeats=repeats,
+        )
+        scores = {entry.label: entry.tasks for entry in result.board.entries}
+        results.append((scores, result.verdict))
+    assert results[0] == results[1]
