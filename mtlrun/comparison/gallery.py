@@ -94,8 +94,6 @@ class ComparisonPictures:
         Method that the columns are compared with.
     method_gains : list of Interval
         Gain of each method over the reference, largest first.
-    trivial_methods : list of str
-        Methods that only predict means.
     matrix : list of list of float
         Gain of each method on each task, a row per task.
     has_labels : bool
@@ -123,7 +121,6 @@ class ComparisonPictures:
     reference: str
     method_gains: list[Interval]
     matrix: list[list[float]]
-    trivial_methods: list[str] = field(default_factory=list)
     has_labels: bool = False
     has_shared_rows: bool = False
     without_probabilities: list[str] = field(default_factory=list)
@@ -187,7 +184,6 @@ class ComparisonPictures:
             self.measure,
             self.method_gains,
             self.smallest,
-            faint=self.trivial_methods,
         )
 
     def task_intervals(self, tasks: Sequence[str] = ()) -> ListPicture:
@@ -538,7 +534,6 @@ class ComparisonPictures:
             "methods": self.methods,
             "reference": self.reference,
             "method_gains": _as_json(self.method_gains),
-            "trivial_methods": self.trivial_methods,
             # JSON lacks NaN: undefined gains become null.
             "matrix": jsonable(self.matrix),
             "has_labels": self.has_labels,
@@ -591,7 +586,6 @@ class ComparisonPictures:
             reference=str(content["reference"]),
             method_gains=_intervals(content["method_gains"]),
             matrix=matrix,
-            trivial_methods=_texts(content["trivial_methods"]),
             has_labels=bool(content["has_labels"]),
             has_shared_rows=bool(content["has_shared_rows"]),
             without_probabilities=_texts(content["without_probabilities"]),

@@ -16,7 +16,6 @@ from mtlrun.comparison.verdict import (
     INDEPENDENT,
     MULTITASK,
     POOLED,
-    TRIVIAL,
     strategies_of,
 )
 from mtlrun.estimators.registry import METHODS, build
@@ -45,10 +44,6 @@ def pictures_of(
     without_probabilities = []
     if has_labels and held_out is not None:
         without_probabilities = _without_log_odds(held_out)
-    trivial_methods = []
-    for entry in board.entries:
-        if entry.family == TRIVIAL:
-            trivial_methods.append(entry.label)
     return ComparisonPictures(
         title=board.title,
         measure=evaluation.measure,
@@ -63,7 +58,6 @@ def pictures_of(
         reference=board.against,
         method_gains=sorted(method_gains, key=lambda interval: -interval.value),
         matrix=matrix,
-        trivial_methods=trivial_methods,
         has_labels=has_labels,
         has_shared_rows=evaluation.y.ndim == 2,
         without_probabilities=without_probabilities,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from mtlrun.comparison.evaluation import AUC
@@ -162,8 +162,6 @@ class ListPicture:
         Smallest gain of interest.
     selection : str
         Which of them are shown, empty if all are.
-    faint : list of str
-        Names that are drawn in gray and do not stretch the axis.
     """
 
     title: str
@@ -172,14 +170,13 @@ class ListPicture:
     intervals: list[Interval]
     smallest: float
     selection: str = ""
-    faint: list[str] = field(default_factory=list)
 
     @property
     def caption(self) -> str:
         """One line on what is drawn."""
         text = (
             f"{self.title}, with 95% intervals: blue gains, orange loses, gray is "
-            "undecided. A triangle continues beyond the axis."
+            "undecided. A triangle continues beyond the axis; a number there is the gain."
         )
         return f"{text} {self.selection}".rstrip()
 
