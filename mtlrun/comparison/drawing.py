@@ -236,7 +236,7 @@ def _draw_verdict(picture: VerdictPicture, ax: Axes | None, make: MakeFigure) ->
     limits = (low - margin, high + margin)
     ax.axvspan(-picture.smallest, picture.smallest, **BAND)
     ax.axvline(0, **ZERO_LINE)
-    # The last line, the smaller gain, decides.
+    # The last line, the smallest gain, decides.
     decisive = n_lines - 1
     labels = []
     for level, interval in enumerate(picture.intervals):

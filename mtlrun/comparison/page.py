@@ -21,6 +21,7 @@ from mtlrun.comparison.verdict import (
     HELPS,
     NO_DIFFERENCE,
     NO_VERDICT,
+    SAFE,
     WORSE,
 )
 from mtlrun.tables.figures import Figure, Panel
@@ -32,6 +33,7 @@ DECISION_CLASSES = {
     HELPS: "good",
     NO_DIFFERENCE: "none",
     WORSE: "bad",
+    SAFE: "good",
     CANNOT_TELL: "part",
     NO_VERDICT: "part",
 }
