@@ -250,16 +250,24 @@ def compare(
         int,
         protocol(
             "R",
-            "How often the folds are drawn. One repeat gives a provisional verdict.",
+            "How often the folds are drawn. More than once hardly changes the verdict.",
             min=1,
         ),
-    ] = 2,
+    ] = 1,
     smallest_gain: Annotated[
         float | None,
         protocol(
             "GAIN",
             "Smallest gain of interest: a share of the error, or points of AUC. "
             "Default: 0.01, or 0.005 of AUC.",
+        ),
+    ] = None,
+    margin: Annotated[
+        float | None,
+        protocol(
+            "LOSS",
+            "Accepted loss: multi-task learning is safe if it has at most this much "
+            "more error than each alternative. Default: 0.02, or 0.01 of AUC.",
         ),
     ] = None,
     folds: Annotated[
@@ -363,6 +371,7 @@ def compare(
         retries=retries,
         calibrate=calibrate,
         smallest_gain=smallest_gain,
+        margin=margin,
         family=_not_blank(family),
         curve=curve,
         racing=racing,

@@ -151,6 +151,7 @@ def compare(
     retries: int = 0,
     calibrate: bool = False,
     smallest_gain: float | None = None,
+    margin: float | None = None,
     family: str | Sequence[str] = (),
     curve: bool = False,
     racing: bool = True,
@@ -169,8 +170,8 @@ def compare(
         `mtlrun.data.table.read_table`.
         A pair of paths is an ARFF file and Mulan's list of its labels. A folder, a
         pattern or a list of csv or Parquet files is read in chunks, with the options
-        ``target, task, targets, weight, drop, methods, splits, smallest_gain, seed,
-        jobs``, and ``backend="dask", scheduler=ADDRESS`` for a cluster.
+        ``target, task, targets, weight, drop, methods, splits, smallest_gain, margin,
+        seed, jobs``, and ``backend="dask", scheduler=ADDRESS`` for a cluster.
     target, task : str
         Column to predict, and column of the task of each row (ragged tasks).
     targets : str or sequence of str
@@ -200,7 +201,7 @@ def compare(
         Roles of the tasks and of further groups.
     methods, metric, budget, splits, repeats, folds, seed, jobs, retries, calibrate
         How methods are compared; see `mtlrun.comparison.options.CompareOptions`.
-    smallest_gain, family, curve
+    smallest_gain, margin, family, curve
         What the verdict is about.
     racing : bool
         Whether default methods far behind are stopped after the first inner folds.
@@ -289,6 +290,7 @@ def compare(
         retries=retries,
         calibrate=calibrate,
         smallest_gain=smallest_gain,
+        margin=margin,
         family=family,
         curve=curve,
         racing=racing,
@@ -766,8 +768,11 @@ class _Session:
                 )
                 if candidate.family in VERDICT_FAMILIES
             ]
-            schedule = self._schedule(protocol, candidates, board.evaluation, deadline)
-            verdicts[share] = judge(schedule.run(), board.evaluation)
+            # The same test rows, but fewer training rows.
+            n_train = protocol.evaluation(self.dataset).n_train
+            evaluation = replace(board.evaluation, n_train=n_train)
+            schedule = self._schedule(protocol, candidates, evaluation, deadline)
+            verdicts[share] = judge(schedule.run(), evaluation)
 
         def training_rows(share: float) -> np.ndarray:
             train, _ = self.protocol.with_train_share(share).rows(self.dataset, 0)

@@ -279,7 +279,7 @@ def _draw_verdict(picture: VerdictPicture, ax: Axes | None, make: MakeFigure) ->
     _draw_intervals(ax, picture, size=8.0)
     labels = [f"{i.name}\n{i.text(picture.measure)}" for i in picture.intervals]
     ax.set_yticks(range(n_lines), labels)
-    # The last line, the smaller gain, decides.
+    # The last line, the smallest gain, decides.
     ax.get_yticklabels()[-1].set_fontweight("bold")
     ax.tick_params(axis="y", length=0)
     ax.grid(visible=False, axis="y")

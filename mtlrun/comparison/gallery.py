@@ -81,7 +81,7 @@ class ComparisonPictures:
     smallest : float
         Smallest gain of interest.
     gains : list of Interval
-        Gains of multi-task learning over each alternative, and over both.
+        Gains of multi-task learning over each alternative, and over all.
     baseline : str
         Strategy that the tasks are compared with, empty if there is none.
     task_gains : list of Interval or None
@@ -104,7 +104,7 @@ class ComparisonPictures:
         Chosen methods whose scores are not log-odds.
     held_out : HeldOutPredictions or None
     curve_gains : list of Interval
-        Smaller gain after training on parts of the rows, smallest part first; empty
+        Smallest gain after training on parts of the rows, smallest part first; empty
         without ``--curve``.
     """
 
@@ -130,7 +130,7 @@ class ComparisonPictures:
     # -- the verdict and its tasks
 
     def verdict(self) -> VerdictPicture:
-        """Return the gains over both alternatives.
+        """Return the gains over all alternatives.
 
         Raises
         ------
@@ -149,7 +149,7 @@ class ComparisonPictures:
         )
 
     def curve(self) -> ListPicture:
-        """Return the smaller gain after training on parts of the rows.
+        """Return the smallest gain after training on parts of the rows.
 
         Raises
         ------
@@ -167,6 +167,7 @@ class ComparisonPictures:
             self.measure,
             self.curve_gains,
             self.smallest,
+            ends="the bounds of the verdict",
         )
 
     def method_intervals(self) -> ListPicture:

@@ -32,6 +32,7 @@ from mtlrun.comparison.verdict import (
     HELPS,
     MULTITASK,
     NO_VERDICT,
+    SAFE,
     ComparisonVerdict,
     judge,
     most_frequent,
@@ -48,7 +49,7 @@ from mtlrun.tables.report_table import (
 from mtlrun.utils.text import cleaned
 
 #: Version of the format of leaderboard.json.
-SCHEMA = 3
+SCHEMA = 4
 #: Metrics of squared errors, which rank by the gain.
 SQUARED_METRICS = (
     "rmse",
@@ -274,12 +275,11 @@ def next_steps(board: Leaderboard) -> list[str]:
             "for example, or --methods default. Until then use "
             f"{best.label}, which has the best score."
         ]
-    if multitask is None or decision in (CANNOT_TELL, NO_VERDICT):
-        return [
-            "To decide, get more rows, or let more splits run (--repeats, a larger "
-            f"--budget). Until then use {best.label}, which has the best score."
-        ]
-    if decision != HELPS:
+    if multitask is None or decision == NO_VERDICT:
+        return [f"Until there is a verdict, use {best.label}: it has the best score."]
+    if decision == CANNOT_TELL:
+        return [f"{best.label} has the best score of all methods."]
+    if decision not in (HELPS, SAFE):
         simple = board.best(*ALTERNATIVES) or best
         return [
             f"{simple.label} has the best score of the models without multi-task "
@@ -303,11 +303,12 @@ def selection_note(board: Leaderboard) -> str:
 
     The verdict names the multi-task method that inner cross-validation selected most
     often; another one may have the best score on the test rows, and is saved. Empty if
-    they are the same, or if multi-task learning does not help.
+    they are the same, or if the verdict does not advise multi-task learning.
     """
     multitask = board.best(MULTITASK)
     times_selected = board.answer.times_selected.get(MULTITASK, {})
-    if board.answer.decision != HELPS or multitask is None or not times_selected:
+    is_advised = board.answer.decision in (HELPS, SAFE)
+    if not is_advised or multitask is None or not times_selected:
         return ""
     advised = most_frequent(times_selected)
     if advised == multitask.label:
@@ -526,12 +527,18 @@ def leaderboard_json(board: Leaderboard) -> str:
             "kind": verdict.decision,
             "headline": verdict.headline,
             "details": verdict.details,
-            "provisional": verdict.provisional,
             "measure": board.evaluation.measure,
             "smallest_gain": board.evaluation.smallest,
-            "gain": _gain_json(verdict.gain),
-            "over_independent": _gain_json(verdict.versus_separate),
-            "over_pooled": _gain_json(verdict.versus_pooled),
+            "margin": board.evaluation.margin,
+            "gain": _tested_gain_json(verdict.gain),
+            "over_independent": _tested_gain_json(verdict.versus_separate),
+            "over_pooled": _tested_gain_json(verdict.versus_pooled),
+            "over_last_value": _tested_gain_json(verdict.versus_last_value),
+            "best_bet": verdict.best_bet,
+            "chance": verdict.chance,
+            "at_worst": verdict.at_worst,
+            "open_alternatives": verdict.open_alternatives,
+            "what_decides": verdict.what_decides,
             "chosen": verdict.times_selected,
         },
         "metric": board.metric,
@@ -559,7 +566,7 @@ def _method_json(board: Leaderboard, entry: ComparedMethod) -> dict[str, Any]:
         "kind": entry.family,
         "score": entry.score,
         "std": entry.score_std,
-        "gain": _gain_json(gain),
+        "gain": None if gain is None else _gain_json(gain, gain.pvalue),
         "seconds": entry.seconds,
         "fit_seconds": entry.fit_seconds,
         "scores": entry.scores,
@@ -571,15 +578,22 @@ def _method_json(board: Leaderboard, entry: ComparedMethod) -> dict[str, Any]:
     }
 
 
-def _gain_json(gain: Gain | SmallestGain | None) -> dict[str, Any] | None:
+def _tested_gain_json(gain: Gain | SmallestGain | None) -> dict[str, Any] | None:
+    """Return a gain of the verdict with its bounds and its one-sided p-value."""
     if gain is None:
         return None
+    if isinstance(gain, SmallestGain):
+        return _gain_json(gain, gain.pvalue)
+    return _gain_json(gain, gain.one_sided_pvalue)
+
+
+def _gain_json(gain: Gain | SmallestGain, pvalue: float) -> dict[str, Any]:
     n_better, n_tasks = gain.better
     return {
         "value": gain.value,
         "low": gain.low,
         "high": gain.high,
-        "pvalue": gain.pvalue,
+        "pvalue": pvalue,
         "df": gain.df,
         "first": gain.first,
         "second": gain.second,
@@ -630,9 +644,9 @@ def curve_of(
     -------
     DataFrame
         ``part``, ``rows per task`` (the median), mean loss (or AUC) over the tasks of
-        ``multi-task`` learning and of the ``best alternative`` to it, the smaller
-        ``gain`` with its 95% interval ``low``, ``high``, and ``verdict``. Cells are
-        empty where there is no gain.
+        ``multi-task`` learning and of the ``best alternative`` to it, the smallest
+        ``gain`` with the bounds of the verdict, ``low`` and ``high``, and ``verdict``.
+        Cells are empty where there is no gain.
     """
     table_rows = []
     for part, verdict in sorted(answers.items()):
@@ -674,8 +688,7 @@ def curve_grid(curve: pd.DataFrame) -> ReportTable:
 def curve_text(evaluation: Evaluation) -> str:
     """Return the caption of the table of the curve."""
     return (
-        "Multi-task learning and the better of separate models and one model for all "
-        "tasks, trained on parts of the rows of every task and tested on the same "
+        "Multi-task learning and the best alternative, trained on parts of the rows of every task and tested on the same "
         "rows. Multi-task and best alternative: mean over the tasks of the "
-        f"{evaluation.measure}; gain: as in the verdict, with its 95% interval."
+        f"{evaluation.measure}; gain, low and high: as in the verdict."
     )

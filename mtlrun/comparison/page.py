@@ -20,6 +20,7 @@ from mtlrun.comparison.verdict import (
     HELPS,
     NO_DIFFERENCE,
     NO_VERDICT,
+    SAFE,
     WORSE,
 )
 from mtlrun.tables.figures import Figure, Panel
@@ -31,6 +32,7 @@ DECISION_CLASSES = {
     HELPS: "good",
     NO_DIFFERENCE: "none",
     WORSE: "bad",
+    SAFE: "good",
     CANNOT_TELL: "part",
     NO_VERDICT: "part",
 }

@@ -13,6 +13,7 @@ from mtlrun.comparison.leaderboard import Leaderboard
 from mtlrun.comparison.pictures import Interval
 from mtlrun.comparison.predictions import STRATEGY_NAMES, HeldOutPredictions
 from mtlrun.comparison.verdict import (
+    CARRIED,
     INDEPENDENT,
     MULTITASK,
     POOLED,
@@ -20,6 +21,13 @@ from mtlrun.comparison.verdict import (
 )
 from mtlrun.estimators.registry import METHODS, build
 from mtlrun.utils.text import sanitize
+
+#: Names of the alternatives in the picture of the verdict.
+ALTERNATIVE_NAMES = {
+    INDEPENDENT: "vs. separate models",
+    POOLED: "vs. one model for all",
+    CARRIED: "vs. the last value",
+}
 
 
 def pictures_of(
@@ -59,25 +67,23 @@ def pictures_of(
         method_gains=sorted(method_gains, key=lambda interval: -interval.value),
         matrix=matrix,
         has_labels=has_labels,
-        has_shared_rows=evaluation.y.ndim == 2,
+        has_shared_rows=evaluation.has_shared_rows,
         without_probabilities=without_probabilities,
         held_out=held_out,
     )
 
 
 def _verdict_gains(board: Leaderboard) -> list[Interval]:
-    """Return the gains over the alternatives, and the smaller one if both exist."""
+    """Return the gains over the alternatives, and the smallest of several."""
     verdict = board.answer
-    alternatives = {
-        "vs. separate models": verdict.versus_separate,
-        "vs. one model for all": verdict.versus_pooled,
-    }
     intervals = []
-    for name, gain in alternatives.items():
-        if gain is not None and math.isfinite(gain.low):
-            intervals.append(_interval(name, gain))
-    if verdict.gain is not None and len(intervals) == len(alternatives):
-        intervals.append(_interval("both: the smaller gain", verdict.gain))
+    for family, gain in verdict.gains.items():
+        if math.isfinite(gain.low):
+            intervals.append(_interval(ALTERNATIVE_NAMES[family], gain))
+    has_all = len(intervals) == len(verdict.gains)
+    if verdict.gain is not None and has_all and len(intervals) > 1:
+        names = {2: "both: the smaller gain", 3: "all three: the smallest gain"}
+        intervals.append(_interval(names[len(intervals)], verdict.gain))
     return intervals
 
 

@@ -20,7 +20,13 @@ from mtlrun.comparison.candidates import (
 from mtlrun.comparison.evaluation import AUC, ERROR_RATE, LOG_LOSS, NMSE, Evaluation
 from mtlrun.comparison.gain import RowIndex
 from mtlrun.comparison.options import SPLITS, CompareOptions
-from mtlrun.comparison.verdict import MIN_UNITS, SMALLEST, SMALLEST_AUC
+from mtlrun.comparison.verdict import (
+    MARGIN,
+    MARGIN_AUC,
+    MIN_UNITS,
+    SMALLEST,
+    SMALLEST_AUC,
+)
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.roles import TEST_SPLIT, Roles
 from mtlrun.data.splits import (
@@ -71,6 +77,8 @@ class Protocol:
         How often the folds of the comparison are drawn.
     smallest : float or None
         Smallest gain of interest.
+    margin : float or None
+        Loss that is accepted for a model that may be better.
     """
 
     split: dict[str, Any]
@@ -80,6 +88,7 @@ class Protocol:
     seed: int
     n_repeats: int = 1
     smallest: float | None = None
+    margin: float | None = None
 
     @classmethod
     def of(cls, dataset: Dataset, options: CompareOptions) -> Protocol:
@@ -99,6 +108,7 @@ class Protocol:
             metric=_metric(options.metric, dataset),
             seed=options.seed,
             smallest=options.smallest_gain,
+            margin=options.margin,
         )
         if dataset.splits:
             name, splits = next(iter(dataset.splits.items()))
@@ -159,6 +169,8 @@ class Protocol:
             n_repeats=self.n_repeats,
             measure=measure,
             smallest=self._smallest_gain(measure),
+            margin=self._margin(measure),
+            n_train=[len(train) for train, _ in parts],
             has_test_file=bool(dataset.splits),
             has_time_blocks=design == TIME_BLOCKS,
             metric=self.metric,
@@ -174,6 +186,14 @@ class Protocol:
         if measure == AUC:
             return SMALLEST_AUC
         return SMALLEST
+
+    def _margin(self, measure: str) -> float:
+        """Return the accepted loss, or its default."""
+        if self.margin is not None:
+            return self.margin
+        if measure == AUC:
+            return MARGIN_AUC
+        return MARGIN
 
     def rows(self, dataset: Dataset, trial: int) -> tuple[np.ndarray, np.ndarray]:
         """Return training and test rows of a split."""

@@ -303,7 +303,7 @@ class Comparison:
         return replace(pictures, curve_gains=_curve_gains(self.curve))
 
     def plot_curve(self, ax: Any = None) -> Any:
-        """Draw the smaller gain after training on parts of the rows.
+        """Draw the smallest gain after training on parts of the rows.
 
         Parameters
         ----------
@@ -343,7 +343,8 @@ class Comparison:
     def plot_verdict(self, ax: Any = None) -> Any:
         """Draw the gains over separate models and over one model for all tasks.
 
-        The smaller gain decides. The gray band is the region of no practical
+        For next rows, also over the last value of each task. The ends of each line are
+        the bounds that decide, and the smallest gain decides. The gray band is the region of no practical
         difference.
 
         Parameters
