@@ -26,6 +26,7 @@ from mtlrun.comparison.evaluation import (
     Evaluation,
 )
 from mtlrun.comparison.gain import Gain, SmallestGain
+from mtlrun.comparison.remaining_time import BoardProgress
 from mtlrun.comparison.verdict import (
     ALTERNATIVES,
     CANNOT_TELL,
@@ -36,6 +37,7 @@ from mtlrun.comparison.verdict import (
     ComparisonVerdict,
     judge,
     most_frequent,
+    n_verdict_splits,
 )
 from mtlrun.data.dataset import Dataset
 from mtlrun.errors import counted, listed
@@ -108,6 +110,8 @@ class Leaderboard:
         What was not tested or not finished, with the reason.
     interval_lines : list of str
         Share of test targets inside the intervals of the saved model, in sentences.
+    progress : BoardProgress or None
+        How far an unfinished comparison is; None for a finished one.
     """
 
     title: str
@@ -121,6 +125,7 @@ class Leaderboard:
     facts: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     interval_lines: list[str] = field(default_factory=list)
+    progress: BoardProgress | None = None
     _gain_values: dict[tuple[str, int, int], float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -143,9 +148,10 @@ class Leaderboard:
     def ranked(self) -> list[ComparedMethod]:
         """Return the methods that have a score, best first.
 
-        Methods with fewer splits than others come later. Metrics of squared errors rank
-        by the gain, which divides errors by shrunken variances of the tasks. Other
-        metrics rank by the score, as do all methods if one of them has no gain.
+        Methods that lack splits of the verdict come later, unless the comparison is
+        still running. Metrics of squared errors rank by the gain, which divides errors
+        by shrunken variances of the tasks. Other metrics rank by the score, as do all
+        methods if one of them has no gain.
         """
         scored = [entry for entry in self.entries if entry.score is not None]
         values = self._gains_to_rank_by(scored)
@@ -154,9 +160,15 @@ class Leaderboard:
             for entry in scored:
                 score = entry.score or 0.0
                 values[entry.label] = score if self.greater else -score
-        return sorted(
-            scored, key=lambda entry: (-len(entry.scores), -values[entry.label])
-        )
+        n_needed = 0
+        if self.progress is None:
+            n_needed = n_verdict_splits(self.entries, self.evaluation)
+
+        def place(entry: ComparedMethod) -> tuple[int, float]:
+            n_missing = max(n_needed - len(entry.scores), 0)
+            return n_missing, -values[entry.label]
+
+        return sorted(scored, key=place)
 
     def _gains_to_rank_by(
         self, entries: Sequence[ComparedMethod]
@@ -358,7 +370,10 @@ def caption(board: Leaderboard) -> str:
 
 
 def leaderboard_grid(board: Leaderboard) -> ReportTable:
-    """Return the leaderboard: one row per method, failed ones last."""
+    """Return the leaderboard: one row per method, stopped and failed ones last.
+
+    Methods that have not run have no row; `left_out` names them.
+    """
     grid = ReportTable.of(
         "rank:count",
         "method",
@@ -388,7 +403,7 @@ def leaderboard_grid(board: Leaderboard) -> ReportTable:
             ]
         )
     for entry in board.entries:
-        if entry.score is None:
+        if entry.score is None and (entry.stopped or entry.failures):
             grid.rows.append(_row_without_score(entry))
     return grid
 
@@ -418,16 +433,10 @@ def _gain_cells(board: Leaderboard, entry: ComparedMethod) -> list[Any]:
 
 
 def _row_without_score(entry: ComparedMethod) -> list[Any]:
-    """Return the row of a method that was stopped, failed, or has not run yet."""
-    state = None
-    if entry.stopped:
-        state = "stopped"
-    elif entry.failures:
-        state = "failed"
-    # A method that has not run yet has no number of splits, either.
-    n_splits = 0 if state else None
+    """Return the row of a method that was stopped or failed."""
+    state = "stopped" if entry.stopped else "failed"
     empty_numbers = [None] * len(("score", "std", "gain", "low", "high", "p"))
-    return [None, entry.label, entry.family, *empty_numbers, state, n_splits, None]
+    return [None, entry.label, entry.family, *empty_numbers, state, 0, None]
 
 
 def task_grid(board: Leaderboard, limit: int | None = None) -> ReportTable:

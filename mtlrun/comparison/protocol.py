@@ -496,6 +496,13 @@ def facts_of(
     return [*facts, *_method_facts(dataset, roles, candidates)]
 
 
+def brief_facts(dataset: Dataset, candidates: list[Candidate]) -> list[str]:
+    """Return the sentences of `facts_of` by which a wrong reading is noticed."""
+    *data_facts, _ = _data_facts(dataset)
+    n_methods = counted(len(candidates), "method")
+    return [*data_facts, _question_fact(dataset), f"{n_methods} are compared"]
+
+
 def _data_facts(dataset: Dataset) -> list[str]:
     """Return lines about the size of the data and the preprocessing."""
     layout = "all tasks share the same rows"
