@@ -447,10 +447,10 @@ def _run(
                 error=True,
             )
         try:
-            result.save(folder)
-        finally:
-            # If the leaderboard cannot be written, it can still be read here.
+            # Drawing the pictures of the report takes seconds: the answer comes first.
             _show_result(result, explain=progress.explain)
+        finally:
+            result.save(folder)
     except BaseException:
         # A KeyboardInterrupt included.
         progress.end()
@@ -551,7 +551,9 @@ class _Progress:
         from mtlrun.tables.report_table import text_lines
 
         now = clock.monotonic()
-        if self.quiet or now < self.next_report or board.progress is None:
+        if self.quiet or board.progress is None:
+            return
+        if now < self.next_report and board.progress.n_done < board.progress.n_jobs:
             return
         if self.live is None:
             self.next_report = now + LINE_SECONDS

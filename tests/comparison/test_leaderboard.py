@@ -19,6 +19,7 @@ from mtlrun.comparison.leaderboard import (
     sections,
     selection_note,
 )
+from mtlrun.comparison.remaining_time import BoardProgress
 from mtlrun.comparison.verdict import (
     ALTERNATIVES,
     CANNOT_TELL,
@@ -534,3 +535,59 @@ def test_the_first_method_within_one_standard_error_is_selected(
     if selected == "Complex":
         swapped = Strategy.of([other, simple], range(10))
         assert set(swapped.selected.values()) == {"Complex"}
+
+
+def finished(method, splits):
+    """Return a method that has finished some splits only."""
+    part = ComparedMethod(method.label, method.family)
+    for split in splits:
+        part.losses[split] = method.losses[split]
+        part.inner[split] = method.inner[split]
+        part.scores[split] = method.scores[split]
+        part.tasks[split] = method.tasks[split]
+    part.seconds = [1.0] * len(splits)
+    return part
+
+
+def test_finished_folds_give_a_verdict_that_names_their_number():
+    alone, pooled, joint = three(0.8)
+    parts = [finished(alone, range(5)), finished(pooled, range(4))]
+    answer = judge([*parts, finished(joint, range(3))], WHERE)
+    assert answer.decision == HELPS
+    assert "3 of 5 folds" in answer.sentence
+    all_folds = judge([alone, pooled, finished(joint, range(5))], WHERE)
+    assert "of 5 folds" not in all_folds.sentence
+
+
+def test_folds_in_which_an_alternative_has_no_method_yet_do_not_count():
+    alone, pooled, joint = three(0.8)
+    parts = [finished(alone, range(4)), finished(joint, range(4))]
+    answer = judge([*parts, finished(pooled, range(2))], WHERE)
+    assert "2 of 5 folds" in answer.sentence
+    nothing = judge([*parts, ComparedMethod("One", POOLED)], WHERE)
+    assert nothing.decision == NO_VERDICT
+
+
+def test_a_method_that_has_not_run_has_no_row():
+    result = board(WHERE, *three(0.9), ComparedMethod("Later", MULTITASK))
+    assert "Later" not in [row[1] for row in leaderboard_grid(result).rows]
+
+
+def test_a_running_comparison_is_ordered_by_gain_whatever_the_number_of_splits():
+    alone, pooled, joint = three(0.8)
+    result = board(WHERE, pooled, alone, finished(joint, [0]))
+    running = BoardProgress(1, 3, 2.0, None, "Joint")
+    unfinished = dataclasses.replace(result, progress=running)
+    assert [e.label for e in unfinished.ranked()] == ["Joint", "Alone", "One"]
+    assert [e.label for e in result.ranked()] == ["Joint", "Alone", "One"]
+    # Two folds are compared, so that a method with one fold is not among the first.
+    other = finished(entry("Other", MULTITASK, 0.9, WHERE), range(2))
+    result = board(WHERE, pooled, alone, finished(joint, [0]), other)
+    assert [e.label for e in result.ranked()] == ["Other", "Alone", "One", "Joint"]
+
+
+def test_progress_tells_jobs_share_and_remaining_time():
+    begun = BoardProgress(3, 60, 1.2, None, "TaskMean")
+    assert begun.text == "3 of 60 fits done (5%), after 2 s, now TaskMean"
+    later = BoardProgress(30, 60, 40.0, 300.0, "MTRL")
+    assert later.text == "30 of 60 fits done (50%), about 5 min left, now MTRL"
