@@ -15,6 +15,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from mtlrun.comparison.verdict import (
+    CANNOT_TELL,
+    HELPS,
+    NO_DIFFERENCE,
+    SAFE,
+    WORSE,
+)
 from mtlrun.lab.papers.atlas.sharing import REGIMES, percent_less, read_tables
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.run import Run, read_run, results_of
@@ -267,17 +274,20 @@ def verdicts_table() -> str:
     times: dict[str, Counter[str]] = {}
     for kind, decision, count in table["rows"]:
         times.setdefault(str(kind), Counter())[str(decision)] += int(count)
-    decisions = list(dict.fromkeys(str(row[1]) for row in table["rows"]))
+    decisions = [WORSE, NO_DIFFERENCE, HELPS, SAFE, CANNOT_TELL]
     times["all"] = sum(times.values(), Counter())
     rows = []
     for kind, by_decision in times.items():
         values = values_of("verdicts" if kind == "all" else f"verdicts, {kind}")
-        n_holding = round(values["verdicts"] * values["hold"])
+        holding = "-"
+        if values["verdicts"] > 0:
+            n_holding = round(values["verdicts"] * values["hold"])
+            holding = f"{n_holding} of {values['verdicts']:.0f}"
         rows.append(
             [
                 kind,
                 *[str(by_decision[decision]) for decision in decisions],
-                f"{n_holding} of {values['verdicts']:.0f}",
+                holding,
                 f"{100 * values['covered']:.0f}%",
             ]
         )

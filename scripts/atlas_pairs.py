@@ -5,8 +5,9 @@
 ``configs/atlas/pairs.csv``, with a line per table, seed, learner, number of rows and
 method, and ``configs/atlas/similar.csv``, with the gains that `compare` shows for tables
 like the user's. A run of ``atlas/verdicts`` makes ``configs/atlas/verdicts.csv``, with a
-line per table and seed. Unfinished runs make shorter files. Kind, family and source of
-the tables stand in ``configs/atlas/tables.csv``; simulated tables are described in each
+line per table and seed; bounds and verdicts of an earlier version are computed anew
+(`atlas_bounds`). Unfinished runs make shorter files. Kind, family and source of the
+tables stand in ``configs/atlas/tables.csv``; simulated tables are described in each
 line.
 """
 
@@ -17,6 +18,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from atlas_bounds import numbers_of
 
 from mtlrun.comparison.atlas import SIMILAR
 from mtlrun.engine.record import Record
@@ -86,13 +89,16 @@ def pair_lines(run: Run) -> Iterator[list[Any]]:
 def verdict_lines(run: Run) -> Iterator[list[Any]]:
     """Yield the lines of `VERDICTS`, the names of the columns first."""
     yield [*head_of(run), "seed", "rows", "decision", "gain", "low", "high", "seconds"]
+    kinds = read_tables()["kind"]
     for description, record in described_records(run):
         metrics = record.metrics
-        names = ("gain", "low", "high", "processor_seconds")
-        numbers = [f"{metrics[name]:.5g}" for name in names]
-        decision = DECISIONS[int(metrics["decision"])]
+        kind = kinds.get(description[0], "simulated")
+        verdict = numbers_of(record, kind, DECISIONS[int(metrics["decision"])])
+        seconds = metrics["processor_seconds"]
+        values = (verdict.gain, verdict.low, verdict.high, seconds)
+        numbers = [f"{value:.5g}" for value in values]
         seed = record.inputs["split"]["trial"]
-        yield [*description, seed, record.params["rows"], decision, *numbers]
+        yield [*description, seed, record.params["rows"], verdict.decision, *numbers]
 
 
 def similar_lines(run: Run, pairs_file: Path) -> Iterator[list[Any]]:

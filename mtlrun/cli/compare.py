@@ -23,21 +23,30 @@ from mtlrun.cli.console import (
     say_prose,
 )
 from mtlrun.cli.options import OUTPUT_DEFAULT
+from mtlrun.errors import counted
 from mtlrun.utils.text import sanitize
 
 if TYPE_CHECKING:
-    from rich.live import Live
-
     from mtlrun.comparison.leaderboard import Leaderboard
     from mtlrun.comparison.options import CompareOptions, TargetColumns
     from mtlrun.comparison.result import Comparison
     from mtlrun.data.roles import Roles
+    from mtlrun.tables.report_table import ReportTable
 
 #: Make an option of the command, in one of the two panels of its help.
 column = partial(options.option, "Roles of the columns")
 protocol = partial(options.option, "How to compare")
-#: Columns of the leaderboard to leave out on a narrow terminal, in this order.
-DROP_FIRST = ("std", "splits", "better in", "kind", "seconds")
+#: Columns of the leaderboard that only --explain prints, on a narrow terminal fewer of
+#: them, in this order.
+DROP_FIRST = ("std", "splits", "better in", "seconds", "p (exploratory)")
+#: Rows of the leaderboard that are printed without --explain.
+MAX_ROWS = 8
+#: Methods in a line about an unfinished comparison.
+MAX_NAMED_METHODS = 3
+#: Seconds between two lines about an unfinished comparison, and between two updates of
+#: its display on a terminal.
+LINE_SECONDS = 5.0
+LIVE_SECONDS = 0.5
 #: Writing the unfinished leaderboard takes at most this share of the time.
 MAX_WRITING_SHARE = 1 / 20
 #: If writing takes less than these seconds, the leaderboard is also written whenever a
@@ -250,16 +259,24 @@ def compare(
         int,
         protocol(
             "R",
-            "How often the folds are drawn. One repeat gives a provisional verdict.",
+            "How often the folds are drawn. More than once hardly changes the verdict.",
             min=1,
         ),
-    ] = 2,
+    ] = 1,
     smallest_gain: Annotated[
         float | None,
         protocol(
             "GAIN",
             "Smallest gain of interest: a share of the error, or points of AUC. "
             "Default: 0.01, or 0.005 of AUC.",
+        ),
+    ] = None,
+    margin: Annotated[
+        float | None,
+        protocol(
+            "LOSS",
+            "Accepted loss: multi-task learning is safe if it has at most this much "
+            "more error than each alternative. Default: 0.02, or 0.01 of AUC.",
         ),
     ] = None,
     folds: Annotated[
@@ -295,6 +312,15 @@ def compare(
     scheduler: options.Scheduler = None,
     retries: options.Retries = 0,
     output_dir: options.Output = OUTPUT_DEFAULT,
+    explain: Annotated[
+        bool,
+        options.option(
+            options.OUT,
+            None,
+            "Also print how to read the numbers, what was stopped, and all methods.",
+            "--explain",
+        ),
+    ] = False,
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
@@ -302,7 +328,7 @@ def compare(
 
     Name either a column to predict and a column of tasks (--target, --task), or several
     columns to predict (--targets). Every method is tuned and tested on the same folds.
-    The leaderboard and a verdict are printed; the report and the best model, ready for
+    The verdict and the best methods are printed; the report and the best model, ready for
     `mtlrun predict`, are written to DIR/compare/<name of the table>.
     """
     from mtlrun.data.files import data_file
@@ -363,15 +389,16 @@ def compare(
         retries=retries,
         calibrate=calibrate,
         smallest_gain=smallest_gain,
+        margin=margin,
         family=_not_blank(family),
         curve=curve,
         racing=racing,
         backend=backend,
         scheduler=scheduler,
     )
-    progress = _Progress(folder, quiet)
+    progress = _Progress(folder, quiet=quiet, explain=explain)
     result = _run(data, columns, roles, compare_options, test, progress)
-    _show_files(result, folder)
+    _show_files(result, folder, explain=explain)
 
 
 def _folder_ending(time: str | None, *, time_blocks: bool, new_tasks: bool) -> str:
@@ -393,7 +420,7 @@ def _run(
     test: Path | None,
     progress: _Progress,
 ) -> Comparison:
-    """Compare, write the results into the folder, and print the leaderboard.
+    """Compare, write the results into the folder, and print the answer.
 
     If anything ends the comparison early, the leaderboard of the finished fits is kept.
     """
@@ -410,6 +437,7 @@ def _run(
             say=progress.say,
             finished=progress.keep,
             output=folder,
+            explain=progress.explain,
         )
         progress.end()
         replaced_table = result.replaced(folder)
@@ -419,10 +447,10 @@ def _run(
                 error=True,
             )
         try:
-            result.save(folder)
+            # Drawing the pictures of the report takes seconds: the answer comes first.
+            _show_result(result, explain=progress.explain)
         finally:
-            # If the leaderboard cannot be written, it can still be read here.
-            _show_board(result)
+            result.save(folder)
     except BaseException:
         # A KeyboardInterrupt included.
         progress.end()
@@ -432,22 +460,23 @@ def _run(
 
 
 class _Progress:
-    """Writes the leaderboard of the finished fits, and shows it on a terminal.
+    """Writes the leaderboard of the finished fits, and shows how far they are.
 
-    Whatever ends a comparison, the results so far are in its folder.
+    A terminal shows the leaderboard. Elsewhere there is a line of text from time to
+    time. Whatever ends a comparison, the results so far are in its folder.
 
     Attributes
     ----------
     folder : Path
-    quiet : bool
+    quiet, explain : bool
     live : rich.live.Live or None
         Display of the leaderboard; None unless the command runs on a terminal.
     file : Path or None
         Leaderboard that was written.
     has_warned : bool
         Whether the user knows that the folder cannot be written to.
-    next_time : float
-        Time before which the leaderboard is not written again.
+    next_time, next_report : float
+        Times before which the leaderboard is not written, and not shown again.
     is_slow : bool
         Whether writing took more than `SLOW_WRITING_SECONDS`.
     n_complete : int
@@ -456,11 +485,12 @@ class _Progress:
         Leaderboard that was not written.
     """
 
-    def __init__(self, folder: Path, quiet: bool) -> None:
+    def __init__(self, folder: Path, *, quiet: bool, explain: bool) -> None:
         from rich.live import Live
 
         self.folder = folder
         self.quiet = quiet
+        self.explain = explain
         self.console = messages()
         self.live: Live | None = None
         if not quiet and interactive(sys.stderr):
@@ -469,6 +499,7 @@ class _Progress:
         self.file: Path | None = None
         self.has_warned = False
         self.next_time = -math.inf
+        self.next_report = -math.inf
         self.is_slow = False
         self.n_complete = 0
         self.pending: Leaderboard | None = None
@@ -481,9 +512,8 @@ class _Progress:
             self.console.print(line, soft_wrap=True, markup=False, highlight=False)
 
     def keep(self, board: Leaderboard) -> None:
-        """Write and show a leaderboard, unless that takes too much of the time."""
-        from mtlrun.comparison.result import save_unfinished
-
+        """Show and write a leaderboard, unless that takes too much of the time."""
+        self._show(board)
         started = clock.monotonic()
         splits = range(len(board.evaluation.rows))
         n_complete = sum(entry.is_complete(splits) for entry in board.entries)
@@ -493,6 +523,16 @@ class _Progress:
             return
         self.pending = None
         self.n_complete = n_complete
+        self._write(board)
+        now = clock.monotonic()
+        elapsed = now - started
+        self.is_slow = elapsed > SLOW_WRITING_SECONDS
+        self.next_time = now + elapsed / MAX_WRITING_SHARE
+
+    def _write(self, board: Leaderboard) -> None:
+        """Write a leaderboard; say once if that is impossible."""
+        from mtlrun.comparison.result import save_unfinished
+
         try:
             self.file = save_unfinished(self.folder, board)
         except OSError as error:
@@ -503,24 +543,30 @@ class _Progress:
                     error=True,
                 )
             self.has_warned = True
-        if self.live is not None:
-            self._show(board, self.live)
-        now = clock.monotonic()
-        elapsed = now - started
-        self.is_slow = elapsed > SLOW_WRITING_SECONDS
-        self.next_time = now + elapsed / MAX_WRITING_SHARE
 
-    def _show(self, board: Leaderboard, live: Live) -> None:
-        """Show as many methods as fit on the terminal, and the present verdict."""
+    def _show(self, board: Leaderboard) -> None:
+        """Show how far the comparison is, best methods first, every few seconds."""
         from rich.text import Text
 
+        from mtlrun.tables.report_table import text_lines
+
+        now = clock.monotonic()
+        if self.quiet or board.progress is None:
+            return
+        if now < self.next_report and board.progress.n_done < board.progress.n_jobs:
+            return
+        if self.live is None:
+            self.next_report = now + LINE_SECONDS
+            self.say(f"{board.progress.text}; {_best_so_far(board)}")
+            return
+        self.next_report = now + LIVE_SECONDS
         # The verdict and the messages take a few lines below the table.
-        n_lines = max(self.console.height - 6, 5)
-        lines = _board_lines(board, self.console.width)[:n_lines]
+        n_lines = max(self.console.height - 8, 5)
+        lines = [board.progress.text, ""]
+        lines += text_lines(_brief_grid(board, n_lines), self.console.width, ("kind",))
         lines.append("")
-        for sentence in (*board.left_out, board.answer.text):
-            lines += prose_lines(sentence, self.console)
-        live.update(Text("\n".join(map(sanitize, lines))), refresh=True)
+        lines += prose_lines(f"so far: {board.answer.text}", self.console)
+        self.live.update(Text("\n".join(map(sanitize, lines))), refresh=True)
 
     def end(self) -> None:
         """End the display."""
@@ -529,9 +575,8 @@ class _Progress:
 
     def keep_last(self) -> None:
         """Write the leaderboard that `keep` has put off, if any, and print its path."""
-        self.next_time = -math.inf
         if self.pending is not None:
-            self.keep(self.pending)
+            self._write(self.pending)
         if self.file is not None and self.file.exists():
             say(f"finished so far: {self.file}", error=True)
 
@@ -547,55 +592,113 @@ def _method_names(texts: list[str] | None) -> tuple[str, ...]:
     return _not_blank([name.strip() for name in names])
 
 
-def _board_lines(board: Leaderboard, width: int) -> list[str]:
-    """Return the leaderboard as lines of text."""
+def _best_so_far(board: Leaderboard) -> str:
+    """Return the best methods of an unfinished leaderboard and their gains."""
     from mtlrun.comparison.leaderboard import leaderboard_grid
-    from mtlrun.tables.report_table import text_lines
 
-    return text_lines(leaderboard_grid(board), width, DROP_FIRST)
+    parts = []
+    for record in leaderboard_grid(board).records()[:MAX_NAMED_METHODS]:
+        text = record["method"]
+        if record["gain"] is not None:
+            text += f" ({record['gain']:+.3f})"
+        parts.append(text)
+    return f"best so far (gain): {', '.join(parts)}"
 
 
-def _show_board(result: Comparison) -> None:
-    """Print the leaderboard and the verdict."""
-    from mtlrun.comparison.leaderboard import caption, curve_grid, selection_note
+def _brief_grid(board: Leaderboard, max_rows: int) -> ReportTable:
+    """Return the rows of the leaderboard that matter, with their gains.
+
+    They are the best method of each strategy, the reference of the gains, and the best
+    of the other methods.
+    """
+    from mtlrun.comparison.leaderboard import leaderboard_grid
+    from mtlrun.comparison.verdict import VERDICT_FAMILIES
+
+    shown = {board.against}
+    for family in VERDICT_FAMILIES:
+        best = board.best(family)
+        if best is not None:
+            shown.add(best.label)
+    for entry in board.ranked():
+        if len(shown) < max_rows:
+            shown.add(entry.label)
+    grid = leaderboard_grid(board)
+    column = grid.names.index("method")
+    grid.rows = [row for row in grid.rows if row[column] in shown]
+    names = enumerate(grid.names)
+    return grid.part([index for index, name in names if name not in DROP_FIRST])
+
+
+def _show_result(result: Comparison, *, explain: bool) -> None:
+    """Print the answer, then the leaderboard and what it means."""
+    from mtlrun.comparison.leaderboard import (
+        caption,
+        curve_grid,
+        leaderboard_grid,
+        selection_note,
+    )
     from mtlrun.tables.report_table import text_lines
 
     board = result.board
     width = output().width
-    for line in _board_lines(board, width):
-        say(line)
-    say("")
-    say_prose(caption(board))
-    if result.curve is not None:
-        say("")
-        for line in text_lines(curve_grid(result.curve), width, ("part",)):
-            say(line)
-    for line in board.left_out:
-        say_prose(f"stopped or left out: {line}")
-    say("")
     say_prose(f"{board.answer.headline}.")
     say_prose(board.answer.sentence)
-    for line in board.answer.brief or board.answer.details:
-        say_prose(f"  {line}")
-    if note := selection_note(board):
-        say_prose(f"  {note}")
+    if explain:
+        for line in board.answer.brief or board.answer.details:
+            say_prose(f"  {line}")
+        if note := selection_note(board):
+            say_prose(f"  {note}")
     say("")
+    if explain:
+        _say_lines(text_lines(leaderboard_grid(board), width, DROP_FIRST))
+        say("")
+        say_prose(caption(board))
+        for line in board.left_out:
+            say_prose(f"stopped or left out: {line}")
+    else:
+        grid = _brief_grid(board, MAX_ROWS)
+        _say_lines(text_lines(grid, width, ("kind",)))
+        say_prose(_brief_caption(board, n_shown=len(grid.rows)))
+    if result.curve is not None:
+        say("")
+        _say_lines(text_lines(curve_grid(result.curve), width, ("part",)))
+    say("")
+    for line in board.interval_lines:
+        say_prose(line)
 
 
-def _show_files(result: Comparison, folder: Path) -> None:
+def _say_lines(lines: list[str]) -> None:
+    for line in lines:
+        say(line)
+
+
+def _brief_caption(board: Leaderboard, n_shown: int) -> str:
+    """Return what the gains are, and how many methods the table leaves out."""
+    text = ""
+    if board.reference is not None:
+        text = f"Gain over {board.against}, with its 95% interval."
+    n_tested = len(board.ranked())
+    if n_tested > n_shown:
+        text += f" {counted(n_tested - n_shown, 'more method')} in the report."
+    n_untested = len(board.entries) - n_tested
+    if n_untested:
+        text += f" {n_untested} stopped early, failed or unfinished."
+    return f"{text} Explanations: --explain.".strip()
+
+
+def _show_files(result: Comparison, folder: Path, *, explain: bool) -> None:
     """Print which files were written, and the next commands."""
     from mtlrun.model.files import trust_options
 
-    for line in result.board.interval_lines:
-        say_prose(line)
     model = folder / "model"
     command = ["mtlrun predict", shlex.quote(str(model)), "FILE", trust_options(model)]
-    say_prose(
-        f"report: {folder / 'leaderboard.html'} (also .md, .json, .csv; tasks.csv)"
-    )
+    say(f"report: {folder / 'leaderboard.html'}")
     say(f"best model, {result.saved}: {model}")
+    say(f"predict new rows: {' '.join(filter(None, command))}")
+    if not explain:
+        return
+    say("the report also as .md, .json and .csv; the tasks: tasks.csv")
     settings = folder / "chosen.yaml"
     if settings.is_file():
-        say(f"its settings: {settings}")
-    say(f"predict new rows: {' '.join(filter(None, command))}")
+        say(f"settings of the model: {settings}")
     say(f"how it predicts: mtlrun show {shlex.quote(str(model))}")

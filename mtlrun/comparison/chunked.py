@@ -55,7 +55,7 @@ from mtlrun.comparison.summed import (
     fit_part,
     run_parts,
 )
-from mtlrun.comparison.verdict import INDEPENDENT, SMALLEST, TRIVIAL
+from mtlrun.comparison.verdict import INDEPENDENT, MARGIN, SMALLEST, TRIVIAL
 from mtlrun.data.roles import Roles
 from mtlrun.engine.pool import Pool
 from mtlrun.errors import ConfigError, counted
@@ -77,6 +77,7 @@ OPTIONS = (
     "seed",
     "jobs",
     "smallest_gain",
+    "margin",
     "repeats",
     "weight",
     "drop",
@@ -494,6 +495,9 @@ def _evaluation(
     smallest = SMALLEST
     if options.smallest_gain is not None:
         smallest = options.smallest_gain
+    margin = MARGIN
+    if options.margin is not None:
+        margin = options.margin
     return SummedEvaluation(
         # Only the shape of the targets matters: a view of one number takes no memory.
         y=np.broadcast_to(np.nan, shape),
@@ -504,6 +508,7 @@ def _evaluation(
         n_repeats=1,
         measure=NMSE,
         smallest=smallest,
+        margin=margin,
         metric=data.metric,
         sums=sums,
     )

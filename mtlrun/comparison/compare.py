@@ -55,6 +55,7 @@ from mtlrun.comparison.options import (
 from mtlrun.comparison.predictions import held_out_predictions
 from mtlrun.comparison.protocol import (
     Protocol,
+    brief_facts,
     check_parts,
     design_of,
     facts_of,
@@ -93,7 +94,6 @@ from mtlrun.engine.run import Runner
 from mtlrun.errors import ConfigError, DataError, with_arguments
 from mtlrun.metrics import get_metric
 from mtlrun.model.train import Trained, fit_training, load_trained
-from mtlrun.tables.report_table import duration
 from mtlrun.utils.io import canonical_json, temporary, writing
 from mtlrun.utils.text import folder_name, hidden, id_of, stem_of
 
@@ -151,6 +151,7 @@ def compare(
     retries: int = 0,
     calibrate: bool = False,
     smallest_gain: float | None = None,
+    margin: float | None = None,
     family: str | Sequence[str] = (),
     curve: bool = False,
     racing: bool = True,
@@ -169,8 +170,8 @@ def compare(
         `mtlrun.data.table.read_table`.
         A pair of paths is an ARFF file and Mulan's list of its labels. A folder, a
         pattern or a list of csv or Parquet files is read in chunks, with the options
-        ``target, task, targets, weight, drop, methods, splits, smallest_gain, seed,
-        jobs``, and ``backend="dask", scheduler=ADDRESS`` for a cluster.
+        ``target, task, targets, weight, drop, methods, splits, smallest_gain, margin,
+        seed, jobs``, and ``backend="dask", scheduler=ADDRESS`` for a cluster.
     target, task : str
         Column to predict, and column of the task of each row (ragged tasks).
     targets : str or sequence of str
@@ -200,7 +201,7 @@ def compare(
         Roles of the tasks and of further groups.
     methods, metric, budget, splits, repeats, folds, seed, jobs, retries, calibrate
         How methods are compared; see `mtlrun.comparison.options.CompareOptions`.
-    smallest_gain, family, curve
+    smallest_gain, margin, family, curve
         What the verdict is about.
     racing : bool
         Whether default methods far behind are stopped after the first inner folds.
@@ -289,6 +290,7 @@ def compare(
         retries=retries,
         calibrate=calibrate,
         smallest_gain=smallest_gain,
+        margin=margin,
         family=family,
         curve=curve,
         racing=racing,
@@ -315,6 +317,7 @@ def run_comparison(
     *,
     test: Any = None,
     output: str | Path | None = None,
+    explain: bool = True,
     say: Callable[[str], None] = _ignore,
     finished: Callable[[Leaderboard], None] = _ignore,
 ) -> Comparison:
@@ -327,6 +330,9 @@ def run_comparison(
     roles : Roles
         All other roles of columns; `columns` names the targets.
     options : CompareOptions
+    explain : bool, default True
+        Whether messages describe the protocol and each finished method. The report
+        does so in any case.
     """
     started = clock.monotonic()
     chunks = chunk_files(data)
@@ -357,13 +363,16 @@ def run_comparison(
     check_parts(dataset, protocol)
     candidates = _candidates(options, dataset, protocol, source.roles.unseen)
     facts = facts_of(dataset, protocol, source.roles, candidates)
-    for line in (differences(dataset), tables_like(dataset, protocol.train)):
-        if line:
-            facts.append(line)
-    for line in facts:
+    outlooks = (differences(dataset), tables_like(dataset, protocol.train))
+    findings = [line for line in outlooks if line]
+    facts += findings
+    lines = facts
+    if not explain:
+        lines = [*brief_facts(dataset, candidates), *findings]
+    for line in lines:
         say(line)
     with _open_session(output, source, dataset, protocol, options, say) as session:
-        return session.run(candidates, facts, started, finished)
+        return session.run(candidates, facts, started, finished, explain=explain)
 
 
 # ---------------------------------------------------------------- reading the table
@@ -583,6 +592,8 @@ class _Session:
         facts: list[str],
         started: float,
         finished: Callable[[Leaderboard], None],
+        *,
+        explain: bool,
     ) -> Comparison:
         """Compute all fits, and from the best method the rest of the result.
 
@@ -595,6 +606,8 @@ class _Session:
             When the budget began, by `time.monotonic`.
         finished : callable
             Called after every fit with the leaderboard so far.
+        explain : bool
+            Whether messages tell which methods are finished.
         """
         # No fit of the comparison starts after the deadline. The rest of the budget is
         # for the final models.
@@ -605,6 +618,7 @@ class _Session:
             deadline = started + FITS_SHARE_OF_BUDGET * (budget_end - started)
         evaluation = self.protocol.evaluation(self.dataset)
         schedule = self._schedule(self.protocol, candidates, evaluation, deadline)
+        schedule.explain = explain
 
         def report(entries: list[ComparedMethod]) -> None:
             if any(entry.score is not None for entry in entries):
@@ -738,16 +752,10 @@ class _Session:
         facts: list[str],
     ) -> Leaderboard:
         """Return the leaderboard of the fits so far, with the time that is left."""
-        n_done = 0
-        for entry in entries:
-            untested = entry.stopped.keys() - entry.scores.keys()
-            n_done += len(entry.scores) + len(entry.failures) + len(untested)
-        progress = f"unfinished: {n_done} of {len(schedule.jobs)} fits are done"
-        seconds = schedule.remaining()
-        if seconds is not None:
-            progress += f", about {duration(seconds)} left"
-        board = self._board(entries, schedule.evaluation, facts, [progress])
-        return replace(board, title=f"Unfinished: {board.title}")
+        progress = schedule.progress()
+        left_out = [f"unfinished: {progress.text}"]
+        board = self._board(entries, schedule.evaluation, facts, left_out)
+        return replace(board, title=f"Unfinished: {board.title}", progress=progress)
 
     def _curve(self, board: Leaderboard, deadline: float | None) -> pd.DataFrame:
         """Repeat the comparison after training on parts of the rows.
@@ -766,8 +774,11 @@ class _Session:
                 )
                 if candidate.family in VERDICT_FAMILIES
             ]
-            schedule = self._schedule(protocol, candidates, board.evaluation, deadline)
-            verdicts[share] = judge(schedule.run(), board.evaluation)
+            # The same test rows, but fewer training rows.
+            n_train = protocol.evaluation(self.dataset).n_train
+            evaluation = replace(board.evaluation, n_train=n_train)
+            schedule = self._schedule(protocol, candidates, evaluation, deadline)
+            verdicts[share] = judge(schedule.run(), evaluation)
 
         def training_rows(share: float) -> np.ndarray:
             train, _ = self.protocol.with_train_share(share).rows(self.dataset, 0)

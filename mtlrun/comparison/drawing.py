@@ -89,6 +89,13 @@ LOG_ROWS = 6
 HEAT_QUANTILE = 0.75
 #: A heat map with more columns has no numbers in its cells.
 MAX_NUMBER_COLUMNS = 8
+#: Losses further from zero than this many times the median distance are off the axis.
+MAX_DISTANCE = 7.0
+#: An interval is cut if it ends further from zero than this many times the median end;
+#: in the verdict, than this many times the end of the decisive interval.
+MAX_EXCESS = 4.0
+#: Distance in points of a number from the end of an interval that is cut.
+NUMBER_DISTANCE = 6
 #: Half of the space that a point takes from names, as shares of width and height.
 POINT_SPACE = (0.01, 0.012)
 #: Distance of a name from its point, as shares of width and height.
@@ -146,40 +153,40 @@ def _color(interval: Interval) -> str:
 def _limits(intervals: Sequence[Interval]) -> tuple[float, float]:
     """Return the ends of an axis of gains.
 
-    A few very long intervals are cut, and a few very distant values are left out.
+    A few very long intervals are cut, and very distant losses are left out.
     """
-    lows = [interval.low for interval in intervals]
-    highs = [interval.high for interval in intervals]
-    distances = np.abs(_values(intervals))
-    distance_of_values = _distance(distances, 0.85)
-    distance_of_ends = _distance([*lows, *highs], 0.85)
-    reach = 1.5 * max(distance_of_values, distance_of_ends) or 1.0
+    shown = _within_reach(intervals)
     # A point at the very edge would be drawn as half a point.
-    largest = distances[distances <= 3 * distance_of_values].max(initial=0.0)
-    reach = max(reach, 1.1 * float(largest))
-    low = max(min(0.0, *lows), -reach)
-    high = min(max(0.0, *highs), reach)
+    largest = 1.1 * max(abs(interval.value) for interval in shown)
+    ends = sorted(max(abs(i.low), abs(i.high)) for i in shown)
+    longest = MAX_EXCESS * ends[(len(ends) - 1) // 2]
+    reach = max(largest, *(end for end in ends if end <= longest)) or 1.0
+    low = max(min(0.0, *(interval.low for interval in shown)), -reach)
+    high = min(max(0.0, *(interval.high for interval in shown)), reach)
     margin = 0.04 * (high - low) or 1.0
     return low - margin, high + margin
 
 
 def _value_limits(intervals: Sequence[Interval]) -> tuple[float, float]:
-    """Return the ends of an axis of gains that shows all but very distant values."""
-    values = _values(intervals)
-    reach = 3 * _distance(values, 0.9) or 1.0
-    low = max(min(0.0, *values), -reach)
-    high = min(max(0.0, *values), reach)
+    """Return the ends of an axis of gains that shows all but very distant losses."""
+    values = [interval.value for interval in _within_reach(intervals)]
+    low = min(0.0, *values)
+    high = max(0.0, *values)
     margin = 0.2 * (high - low) or 1.0
     return low - margin, high + margin
 
 
-def _values(intervals: Sequence[Interval]) -> list[float]:
-    return [interval.value for interval in intervals]
+def _within_reach(intervals: Sequence[Interval]) -> list[Interval]:
+    """Return the intervals without very distant losses.
 
-
-def _distance(values: Sequence[float] | np.ndarray, share: float) -> float:
-    """Return a quantile of the distances from zero."""
-    return float(np.quantile(np.abs(values), share))
+    Losses have no limit: one bad method or task must not squeeze the others. Gains are
+    at most 1, so all of them remain.
+    """
+    distances = sorted(abs(interval.value) for interval in intervals)
+    median = distances[(len(distances) - 1) // 2]
+    largest_gain = max(interval.value for interval in intervals)
+    reach = max(MAX_DISTANCE * median, largest_gain)
+    return [interval for interval in intervals if interval.value >= -reach]
 
 
 def _set_gain_axis(ax: Axes, picture: _GainPicture, name: str) -> None:
@@ -203,49 +210,77 @@ def _percent_tick(value: float, _: int | None) -> str:
     return f"{100 * value:.4g}%"
 
 
-def _draw_interval(
-    ax: Axes,
-    interval: Interval,
-    level: float,
-    limits: tuple[float, float],
-    color: str,
-    size: float,
+def _draw_intervals(
+    ax: Axes, picture: VerdictPicture | ListPicture, size: float
 ) -> None:
-    """Draw a horizontal interval; what lies beyond the axis ends in a triangle."""
-    low, high = limits
-    ends = [max(interval.low, low), min(interval.high, high)]
-    ax.plot(ends, [level, level], color=color, linewidth=size / 3, zorder=2)
-    if interval.low < low:
-        ax.plot(low, level, "<", color=color, markersize=size - 1, clip_on=False)
-    if interval.high > high:
-        ax.plot(high, level, ">", color=color, markersize=size - 1, clip_on=False)
-    if low <= interval.value <= high:
-        ax.plot(interval.value, level, "o", color=color, markersize=size, zorder=3)
+    """Draw an interval per line, with the band of no practical difference.
+
+    What lies beyond the axis ends in a triangle. A value beyond it is written there.
+
+    Parameters
+    ----------
+    ax : Axes
+        Its limits are set.
+    picture : VerdictPicture or ListPicture
+    size : float
+        Size of the points.
+    """
+    low, high = ax.get_xlim()
+    ax.axvspan(-picture.smallest, picture.smallest, **BAND)
+    ax.axvline(0, **ZERO_LINE)
+    for level, interval in enumerate(picture.intervals):
+        color = _color(interval)
+        ends = np.clip([interval.low, interval.high], low, high)
+        ax.plot(ends, [level, level], color=color, linewidth=size / 3, zorder=2)
+        if interval.low < low:
+            ax.plot(low, level, "<", color=color, markersize=size, clip_on=False)
+        if interval.high > high:
+            ax.plot(high, level, ">", color=color, markersize=size, clip_on=False)
+        if low <= interval.value <= high:
+            ax.plot(interval.value, level, "o", color=color, markersize=size, zorder=3)
+            continue
+        # The number stands at the inner end of what is visible of the interval.
+        end = ends[0]
+        offset = -NUMBER_DISTANCE
+        alignment = "right"
+        if interval.value < low:
+            end = ends[1]
+            offset = NUMBER_DISTANCE
+            alignment = "left"
+        ax.annotate(
+            format_gain(interval.value, picture.measure),
+            (end, level),
+            xytext=(offset, 0),
+            textcoords="offset points",
+            ha=alignment,
+            va="center",
+            color=color,
+            fontsize=SMALL_SIZE,
+        )
 
 
 def _draw_verdict(picture: VerdictPicture, ax: Axes | None, make: MakeFigure) -> Axes:
-    """Draw the gains below each other, with their numbers as labels."""
+    """Draw the gains below each other, with their numbers as labels.
+
+    The axis shows the smallest gain, which decides, as a whole. The others may exceed
+    it.
+    """
     n_lines = len(picture.intervals)
     ax = _new_axes(ax, make, 0.75 + 0.55 * n_lines)
-    lows = [interval.low for interval in picture.intervals]
-    highs = [interval.high for interval in picture.intervals]
+    decisive = min(picture.intervals, key=lambda interval: interval.value)
     # The band of gains without practical difference is always visible.
-    low = min(-1.5 * picture.smallest, *lows)
-    high = max(1.5 * picture.smallest, *highs)
+    band = 1.5 * picture.smallest
+    reach = MAX_EXCESS * max(band, abs(decisive.low), abs(decisive.high))
+    shown = [i for i in picture.intervals if abs(i.value) <= reach]
+    low = max(min(-band, *(interval.low for interval in shown)), -reach)
+    high = min(max(band, *(interval.high for interval in shown)), reach)
     margin = 0.04 * (high - low)
-    limits = (low - margin, high + margin)
-    ax.axvspan(-picture.smallest, picture.smallest, **BAND)
-    ax.axvline(0, **ZERO_LINE)
-    # The last line, the smaller gain, decides.
-    decisive = n_lines - 1
-    labels = []
-    for level, interval in enumerate(picture.intervals):
-        size = 9.0 if level == decisive else 7.0
-        _draw_interval(ax, interval, level, limits, _color(interval), size)
-        labels.append(f"{interval.name}\n{interval.text(picture.measure)}")
-    ax.set(xlim=limits, ylim=(n_lines - 0.5, -0.5))
+    ax.set(xlim=(low - margin, high + margin), ylim=(n_lines - 0.5, -0.5))
+    _draw_intervals(ax, picture, size=8.0)
+    labels = [f"{i.name}\n{i.text(picture.measure)}" for i in picture.intervals]
     ax.set_yticks(range(n_lines), labels)
-    ax.get_yticklabels()[decisive].set_fontweight("bold")
+    # The last line, the smallest gain, decides.
+    ax.get_yticklabels()[-1].set_fontweight("bold")
     ax.tick_params(axis="y", length=0)
     ax.grid(visible=False, axis="y")
     _set_gain_axis(ax, picture, "x")
@@ -253,19 +288,11 @@ def _draw_verdict(picture: VerdictPicture, ax: Axes | None, make: MakeFigure) ->
 
 
 def _draw_list(picture: ListPicture, ax: Axes | None, make: MakeFigure) -> Axes:
-    """Draw a line per task or method; faint ones are gray and may exceed the axis."""
+    """Draw a line per task or method."""
     intervals = picture.intervals
     ax = _new_axes(ax, make, 0.8 + TASK_LINE * len(intervals))
-    strong = [i for i in intervals if i.name not in picture.faint]
-    limits = _limits(strong or intervals)
-    ax.axvspan(-picture.smallest, picture.smallest, **BAND)
-    ax.axvline(0, **ZERO_LINE)
-    for level, interval in enumerate(intervals):
-        color = _color(interval)
-        if interval.name in picture.faint:
-            color = UNDECIDED_COLOR
-        _draw_interval(ax, interval, level, limits, color, 4.5)
-    ax.set(xlim=limits, ylim=(len(intervals) - 0.4, -0.6))
+    ax.set(xlim=_limits(intervals), ylim=(len(intervals) - 0.4, -0.6))
+    _draw_intervals(ax, picture, size=4.5)
     _set_task_names(ax, names_of(intervals))
     _set_gain_axis(ax, picture, "x")
     return ax
@@ -477,7 +504,7 @@ def _draw_heat_map(picture: HeatMapPicture, ax: Axes | None, make: MakeFigure) -
     finite = values[np.isfinite(values)]
     reach = 1.0
     if finite.size:
-        reach = _distance(finite, HEAT_QUANTILE) or 1.0
+        reach = float(np.quantile(np.abs(finite), HEAT_QUANTILE)) or 1.0
     colors = mpl.colormaps["RdBu"].resampled(41)
     mesh = ax.pcolormesh(values, cmap=colors, norm=Normalize(-reach, reach))
     ax.invert_yaxis()

@@ -156,6 +156,11 @@ class Evaluation:
     is_single_class : list of ndarray of bool, shape (n_tasks,)
         By split, tasks whose training labels are of one class. Their AUC says nothing,
         as in the leaderboard. Empty for other measures.
+    margin : float
+        Loss that is accepted for a model that may be better; 0 for none.
+    n_train : list of int
+        Number of training rows of each split. Empty if each split is trained on all
+        rows that it does not test.
     """
 
     y: Array
@@ -172,6 +177,8 @@ class Evaluation:
     unit: str = ""
     has_one_order: bool = False
     is_single_class: list[Array] = field(default_factory=list)
+    margin: float = 0.0
+    n_train: list[int] = field(default_factory=list)
 
     @cached_property
     def scales(self) -> Array:
@@ -295,8 +302,21 @@ class Evaluation:
             first=self._combine(first, splits),
             second=self._combine(second, splits),
             pairs=pairs,
-            correction=correction(self.n_folds, repeats, self.has_test_file),
+            correction=self.correction(repeats),
         )
+
+    def correction(self, repeats: int) -> float:
+        """Return the factor of standard errors for some repeats.
+
+        It is 1 for a test file, whose rows are all tested by the same models.
+        """
+        if self.has_test_file:
+            return 1.0
+        if not self.n_train:
+            return correction(self.n_folds, 1, max(self.n_folds - 1, 1))
+        n_splits = self.n_folds * repeats
+        n_test = sum(len(rows) for rows in self.rows[:n_splits])
+        return correction(self.n_folds, n_test, sum(self.n_train[:n_splits]))
 
     def _gain_of(self, compared: _ComparedLosses, selection: Any) -> Gain | None:
         """Return the gain on a selection of the targets."""
@@ -358,6 +378,11 @@ class Evaluation:
             for rows, is_new in zip(self.rows, self.new, strict=True)
         ]
         return len(np.unique(np.concatenate(new_tasks)))
+
+    @property
+    def has_shared_rows(self) -> bool:
+        """Whether each row has targets of several tasks."""
+        return self.y.ndim == 2
 
     @property
     def unit_name(self) -> str:

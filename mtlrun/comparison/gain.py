@@ -4,15 +4,20 @@ Functions of arrays. A *target array* has the shape of the targets, as everywher
 mtlrun: (n, T) where tasks share their rows, (n,) where each row belongs to one task.
 NaN stands for a missing target or a row that was not tested.
 
-The interval is the one of Nadeau and Bengio, with the variance of the rows instead of
-the means of the folds: ``gain +- t * c * se`` with ``c = sqrt(1 + K / (K - 1))`` for K
-folds, since their training rows overlap.
+Bounds are those of Nadeau and Bengio, with the variance of the rows instead of the means
+of the folds: ``gain +- t * c * se``. Training rows of different folds overlap, so the
+standard error of independent rows, ``se``, is multiplied by
+``c = sqrt(1 + (K - 1) n_test / n_train)`` for K folds (`correction`).
+
+A verdict is made from bounds with one-sided errors (`SmallestGain`): 5% for each lower
+bound, and 5% divided by the number of alternatives for each upper bound. The intervals of
+single methods and tasks are two-sided, with 2.5% on each side.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -22,8 +27,11 @@ from mtlrun.engine.averages import shrunken_variances
 
 Array = np.ndarray
 
-#: Coverage of the intervals.
-COVERAGE = 0.95
+#: One-sided error of each end of a 95% interval.
+TAIL = 0.025
+#: One-sided error of the bounds of a verdict: of each lower bound, and of all upper
+#: bounds together.
+LEVEL = 0.05
 #: Replaces a standard error of 0 where something is divided by it.
 TINY = float(np.finfo(float).tiny)
 
@@ -113,6 +121,9 @@ class Gain:
         Mean loss (or AUC) over the tasks, of the model and of the other one.
     tasks : ndarray of shape (n_tasks,)
         Gain of each task in the unit of `value`; NaN where it is undefined.
+    low_level, high_level : float, default `TAIL`
+        One-sided errors of `low` and `high`. By default, they are the ends of a 95%
+        interval.
     """
 
     value: float
@@ -122,21 +133,36 @@ class Gain:
     first: float
     second: float
     tasks: Array
+    low_level: float = TAIL
+    high_level: float = TAIL
 
     @property
     def low(self) -> float:
-        """Lower end of the 95% interval."""
-        return self.value - self._half_width
+        """Lower bound."""
+        return self.value - self._quantile(self.low_level) * self.error
 
     @property
     def high(self) -> float:
-        """Upper end of the 95% interval, at most 1: no error can be below 0."""
-        return min(self.value + self._half_width, max(self.value, 1.0))
+        """Upper bound, at most 1: no error can be below 0."""
+        bound = self.value + self._quantile(self.high_level) * self.error
+        return min(bound, max(self.value, 1.0))
+
+    def _quantile(self, level: float) -> float:
+        """Return the value that t exceeds with a probability of `level`."""
+        return float(student.isf(level, max(self.df, 1)))
 
     @property
-    def _half_width(self) -> float:
-        quantile = student.ppf(0.5 + COVERAGE / 2, max(self.df, 1))
-        return float(quantile) * self.error
+    def chance(self) -> float:
+        """Probability of a gain above 0, with a flat prior; 1/2 for equal predictions.
+
+        It is 1 minus the one-sided p-value.
+        """
+        return self._upper_tail(-self.value)
+
+    @property
+    def one_sided_pvalue(self) -> float:
+        """P-value of no gain against a gain above 0."""
+        return self._upper_tail(self.value)
 
     def _upper_tail(self, distance: float) -> float:
         """Return the probability of the t distribution above a distance from the gain.
@@ -177,17 +203,26 @@ class SmallestGain:
     """Gain over several alternatives at once: the smallest of the gains over each.
 
     A model is of use only if it beats every alternative. That is an intersection-union
-    test: each of the single tests has to reject, so no correction for their number is
-    needed, and another alternative never makes the gain larger. All values are in the
-    units of `Gain`.
+    test: each single test has to reject at the level of 5%, and the error of all is at
+    most 5%. The model is worse if it loses to any alternative, so these tests share the
+    5%: each upper bound has an error of 5% / m for m alternatives. All values are in
+    the units of `Gain`.
 
     Attributes
     ----------
     gains : dict of str to Gain
-        Alternative -> gain over it; at least one.
+        Alternative -> gain over it, with the bounds of the verdict; at least one. The
+        bounds of the gains that are passed do not matter.
     """
 
     gains: dict[str, Gain]
+
+    def __post_init__(self) -> None:
+        high_level = LEVEL / len(self.gains)
+        gains = {}
+        for name, gain in self.gains.items():
+            gains[name] = replace(gain, low_level=LEVEL, high_level=high_level)
+        object.__setattr__(self, "gains", gains)
 
     @property
     def closest(self) -> str:
@@ -201,18 +236,26 @@ class SmallestGain:
 
     @property
     def low(self) -> float:
-        """Lower end of the 95% interval: the smallest of the lower ends."""
+        """Lower bound: the smallest of the lower bounds."""
         return min(gain.low for gain in self.gains.values())
 
     @property
     def high(self) -> float:
-        """Upper end of the 95% interval: the smallest of the upper ends."""
+        """Upper bound: the smallest of the upper bounds."""
         return min(gain.high for gain in self.gains.values())
 
     @property
+    def chance(self) -> float:
+        """Probability of a gain over every alternative: the smallest of the chances."""
+        return min(gain.chance for gain in self.gains.values())
+
+    @property
     def pvalue(self) -> float:
-        """Two-sided p-value: the largest of the p-values."""
-        return max(gain.pvalue for gain in self.gains.values())
+        """One-sided p-value: the largest of the p-values over each alternative.
+
+        It is below 5% exactly if the lower bound is above 0.
+        """
+        return max(gain.one_sided_pvalue for gain in self.gains.values())
 
     @property
     def df(self) -> int:
@@ -257,22 +300,23 @@ def count_better(task_gains: Array) -> TaskCounts:
     return TaskCounts(n_better, int(is_defined.sum()))
 
 
-def correction(folds: int, repeats: int, has_test_file: bool = False) -> float:
+def correction(folds: int, n_test: float, n_train: float) -> float:
     """Return the factor by which overlapping training rows increase a standard error.
 
-    For example, 1.5 for two repeats of 5-fold cross-validation.
+    ``sqrt(1 + (folds - 1) n_test / n_train)``. It is sqrt(2) for any cross-validation
+    that trains on all other folds, with any number of repeats: two rows of different
+    folds meet twice, as test and training row and the other way round, so the variance
+    is at most twice that of independent tests. It is larger if only a part of the other
+    folds is trained on.
 
     Parameters
     ----------
-    folds, repeats : int
-    has_test_file : bool, default False
-        Whether all rows are tested by the same models: then the factor is 1.
+    folds : int
+        Number of folds of a repeat.
+    n_test, n_train : float
+        Numbers of test and of training rows of a fold, or their sums over folds.
     """
-    if has_test_file:
-        return 1.0
-    if repeats < 2:
-        return 2.0
-    return math.sqrt(1 + folds / (folds - 1))
+    return math.sqrt(1 + (folds - 1) * n_test / n_train)
 
 
 def task_scales(y: Array, row_index: RowIndex) -> Array:

@@ -82,7 +82,7 @@ class ComparisonPictures:
     smallest : float
         Smallest gain of interest.
     gains : list of Interval
-        Gains of multi-task learning over each alternative, and over both.
+        Gains of multi-task learning over each alternative, and over all.
     baseline : str
         Strategy that the tasks are compared with, empty if there is none.
     task_gains : list of Interval or None
@@ -95,8 +95,6 @@ class ComparisonPictures:
         Method that the columns are compared with.
     method_gains : list of Interval
         Gain of each method over the reference, largest first.
-    trivial_methods : list of str
-        Methods that only predict means.
     matrix : list of list of float
         Gain of each method on each task, a row per task.
     has_labels : bool
@@ -107,7 +105,7 @@ class ComparisonPictures:
         Chosen methods whose scores are not log-odds.
     held_out : HeldOutPredictions or None
     curve_gains : list of Interval
-        Smaller gain after training on parts of the rows, smallest part first; empty
+        Smallest gain after training on parts of the rows, smallest part first; empty
         without ``--curve``.
     """
 
@@ -124,7 +122,6 @@ class ComparisonPictures:
     reference: str
     method_gains: list[Interval]
     matrix: list[list[float]]
-    trivial_methods: list[str] = field(default_factory=list)
     has_labels: bool = False
     has_shared_rows: bool = False
     without_probabilities: list[str] = field(default_factory=list)
@@ -134,7 +131,7 @@ class ComparisonPictures:
     # -- the verdict and its tasks
 
     def verdict(self) -> VerdictPicture:
-        """Return the gains over both alternatives.
+        """Return the gains over all alternatives.
 
         Raises
         ------
@@ -153,7 +150,7 @@ class ComparisonPictures:
         )
 
     def curve(self) -> ListPicture:
-        """Return the smaller gain after training on parts of the rows.
+        """Return the smallest gain after training on parts of the rows.
 
         Raises
         ------
@@ -171,6 +168,7 @@ class ComparisonPictures:
             self.measure,
             self.curve_gains,
             self.smallest,
+            ends="the bounds of the verdict",
         )
 
     def method_intervals(self) -> ListPicture:
@@ -188,7 +186,6 @@ class ComparisonPictures:
             self.measure,
             self.method_gains,
             self.smallest,
-            faint=self.trivial_methods,
         )
 
     def task_intervals(self, tasks: Sequence[str] = ()) -> ListPicture:
@@ -539,7 +536,6 @@ class ComparisonPictures:
             "methods": self.methods,
             "reference": self.reference,
             "method_gains": _as_json(self.method_gains),
-            "trivial_methods": self.trivial_methods,
             # JSON lacks NaN: undefined gains become null.
             "matrix": jsonable(self.matrix),
             "has_labels": self.has_labels,
@@ -592,7 +588,6 @@ class ComparisonPictures:
             reference=str(content["reference"]),
             method_gains=_intervals(content["method_gains"]),
             matrix=matrix,
-            trivial_methods=_texts(content["trivial_methods"]),
             has_labels=bool(content["has_labels"]),
             has_shared_rows=bool(content["has_shared_rows"]),
             without_probabilities=_texts(content["without_probabilities"]),

@@ -26,15 +26,18 @@ from mtlrun.comparison.evaluation import (
     Evaluation,
 )
 from mtlrun.comparison.gain import Gain, SmallestGain
+from mtlrun.comparison.remaining_time import BoardProgress
 from mtlrun.comparison.verdict import (
     ALTERNATIVES,
     CANNOT_TELL,
     HELPS,
     MULTITASK,
     NO_VERDICT,
+    SAFE,
     ComparisonVerdict,
     judge,
     most_frequent,
+    n_verdict_splits,
 )
 from mtlrun.data.dataset import Dataset
 from mtlrun.errors import counted, listed
@@ -48,7 +51,7 @@ from mtlrun.tables.report_table import (
 from mtlrun.utils.text import cleaned
 
 #: Version of the format of leaderboard.json.
-SCHEMA = 3
+SCHEMA = 4
 #: Metrics of squared errors, which rank by the gain.
 SQUARED_METRICS = (
     "rmse",
@@ -107,6 +110,8 @@ class Leaderboard:
         What was not tested or not finished, with the reason.
     interval_lines : list of str
         Share of test targets inside the intervals of the saved model, in sentences.
+    progress : BoardProgress or None
+        How far an unfinished comparison is; None for a finished one.
     """
 
     title: str
@@ -120,6 +125,7 @@ class Leaderboard:
     facts: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     interval_lines: list[str] = field(default_factory=list)
+    progress: BoardProgress | None = None
     _gain_values: dict[tuple[str, int, int], float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -142,9 +148,10 @@ class Leaderboard:
     def ranked(self) -> list[ComparedMethod]:
         """Return the methods that have a score, best first.
 
-        Methods with fewer splits than others come later. Metrics of squared errors rank
-        by the gain, which divides errors by shrunken variances of the tasks. Other
-        metrics rank by the score, as do all methods if one of them has no gain.
+        Methods that lack splits of the verdict come later, unless the comparison is
+        still running. Metrics of squared errors rank by the gain, which divides errors
+        by shrunken variances of the tasks. Other metrics rank by the score, as do all
+        methods if one of them has no gain.
         """
         scored = [entry for entry in self.entries if entry.score is not None]
         values = self._gains_to_rank_by(scored)
@@ -153,9 +160,15 @@ class Leaderboard:
             for entry in scored:
                 score = entry.score or 0.0
                 values[entry.label] = score if self.greater else -score
-        return sorted(
-            scored, key=lambda entry: (-len(entry.scores), -values[entry.label])
-        )
+        n_needed = 0
+        if self.progress is None:
+            n_needed = n_verdict_splits(self.entries, self.evaluation)
+
+        def place(entry: ComparedMethod) -> tuple[int, float]:
+            n_missing = max(n_needed - len(entry.scores), 0)
+            return n_missing, -values[entry.label]
+
+        return sorted(scored, key=place)
 
     def _gains_to_rank_by(
         self, entries: Sequence[ComparedMethod]
@@ -274,12 +287,11 @@ def next_steps(board: Leaderboard) -> list[str]:
             "for example, or --methods default. Until then use "
             f"{best.label}, which has the best score."
         ]
-    if multitask is None or decision in (CANNOT_TELL, NO_VERDICT):
-        return [
-            "To decide, get more rows, or let more splits run (--repeats, a larger "
-            f"--budget). Until then use {best.label}, which has the best score."
-        ]
-    if decision != HELPS:
+    if multitask is None or decision == NO_VERDICT:
+        return [f"Until there is a verdict, use {best.label}: it has the best score."]
+    if decision == CANNOT_TELL:
+        return [f"{best.label} has the best score of all methods."]
+    if decision not in (HELPS, SAFE):
         simple = board.best(*ALTERNATIVES) or best
         return [
             f"{simple.label} has the best score of the models without multi-task "
@@ -303,11 +315,12 @@ def selection_note(board: Leaderboard) -> str:
 
     The verdict names the multi-task method that inner cross-validation selected most
     often; another one may have the best score on the test rows, and is saved. Empty if
-    they are the same, or if multi-task learning does not help.
+    they are the same, or if the verdict does not advise multi-task learning.
     """
     multitask = board.best(MULTITASK)
     times_selected = board.answer.times_selected.get(MULTITASK, {})
-    if board.answer.decision != HELPS or multitask is None or not times_selected:
+    is_advised = board.answer.decision in (HELPS, SAFE)
+    if not is_advised or multitask is None or not times_selected:
         return ""
     advised = most_frequent(times_selected)
     if advised == multitask.label:
@@ -357,7 +370,10 @@ def caption(board: Leaderboard) -> str:
 
 
 def leaderboard_grid(board: Leaderboard) -> ReportTable:
-    """Return the leaderboard: one row per method, failed ones last."""
+    """Return the leaderboard: one row per method, stopped and failed ones last.
+
+    Methods that have not run have no row; `left_out` names them.
+    """
     grid = ReportTable.of(
         "rank:count",
         "method",
@@ -387,7 +403,7 @@ def leaderboard_grid(board: Leaderboard) -> ReportTable:
             ]
         )
     for entry in board.entries:
-        if entry.score is None:
+        if entry.score is None and (entry.stopped or entry.failures):
             grid.rows.append(_row_without_score(entry))
     return grid
 
@@ -417,16 +433,10 @@ def _gain_cells(board: Leaderboard, entry: ComparedMethod) -> list[Any]:
 
 
 def _row_without_score(entry: ComparedMethod) -> list[Any]:
-    """Return the row of a method that was stopped, failed, or has not run yet."""
-    state = None
-    if entry.stopped:
-        state = "stopped"
-    elif entry.failures:
-        state = "failed"
-    # A method that has not run yet has no number of splits, either.
-    n_splits = 0 if state else None
+    """Return the row of a method that was stopped or failed."""
+    state = "stopped" if entry.stopped else "failed"
     empty_numbers = [None] * len(("score", "std", "gain", "low", "high", "p"))
-    return [None, entry.label, entry.family, *empty_numbers, state, n_splits, None]
+    return [None, entry.label, entry.family, *empty_numbers, state, 0, None]
 
 
 def task_grid(board: Leaderboard, limit: int | None = None) -> ReportTable:
@@ -526,12 +536,18 @@ def leaderboard_json(board: Leaderboard) -> str:
             "kind": verdict.decision,
             "headline": verdict.headline,
             "details": verdict.details,
-            "provisional": verdict.provisional,
             "measure": board.evaluation.measure,
             "smallest_gain": board.evaluation.smallest,
-            "gain": _gain_json(verdict.gain),
-            "over_independent": _gain_json(verdict.versus_separate),
-            "over_pooled": _gain_json(verdict.versus_pooled),
+            "margin": board.evaluation.margin,
+            "gain": _tested_gain_json(verdict.gain),
+            "over_independent": _tested_gain_json(verdict.versus_separate),
+            "over_pooled": _tested_gain_json(verdict.versus_pooled),
+            "over_last_value": _tested_gain_json(verdict.versus_last_value),
+            "best_bet": verdict.best_bet,
+            "chance": verdict.chance,
+            "at_worst": verdict.at_worst,
+            "open_alternatives": verdict.open_alternatives,
+            "what_decides": verdict.what_decides,
             "chosen": verdict.times_selected,
         },
         "metric": board.metric,
@@ -559,7 +575,7 @@ def _method_json(board: Leaderboard, entry: ComparedMethod) -> dict[str, Any]:
         "kind": entry.family,
         "score": entry.score,
         "std": entry.score_std,
-        "gain": _gain_json(gain),
+        "gain": None if gain is None else _gain_json(gain, gain.pvalue),
         "seconds": entry.seconds,
         "fit_seconds": entry.fit_seconds,
         "scores": entry.scores,
@@ -571,15 +587,22 @@ def _method_json(board: Leaderboard, entry: ComparedMethod) -> dict[str, Any]:
     }
 
 
-def _gain_json(gain: Gain | SmallestGain | None) -> dict[str, Any] | None:
+def _tested_gain_json(gain: Gain | SmallestGain | None) -> dict[str, Any] | None:
+    """Return a gain of the verdict with its bounds and its one-sided p-value."""
     if gain is None:
         return None
+    if isinstance(gain, SmallestGain):
+        return _gain_json(gain, gain.pvalue)
+    return _gain_json(gain, gain.one_sided_pvalue)
+
+
+def _gain_json(gain: Gain | SmallestGain, pvalue: float) -> dict[str, Any]:
     n_better, n_tasks = gain.better
     return {
         "value": gain.value,
         "low": gain.low,
         "high": gain.high,
-        "pvalue": gain.pvalue,
+        "pvalue": pvalue,
         "df": gain.df,
         "first": gain.first,
         "second": gain.second,
@@ -630,9 +653,9 @@ def curve_of(
     -------
     DataFrame
         ``part``, ``rows per task`` (the median), mean loss (or AUC) over the tasks of
-        ``multi-task`` learning and of the ``best alternative`` to it, the smaller
-        ``gain`` with its 95% interval ``low``, ``high``, and ``verdict``. Cells are
-        empty where there is no gain.
+        ``multi-task`` learning and of the ``best alternative`` to it, the smallest
+        ``gain`` with the bounds of the verdict, ``low`` and ``high``, and ``verdict``.
+        Cells are empty where there is no gain.
     """
     table_rows = []
     for part, verdict in sorted(answers.items()):
@@ -674,8 +697,7 @@ def curve_grid(curve: pd.DataFrame) -> ReportTable:
 def curve_text(evaluation: Evaluation) -> str:
     """Return the caption of the table of the curve."""
     return (
-        "Multi-task learning and the better of separate models and one model for all "
-        "tasks, trained on parts of the rows of every task and tested on the same "
+        "Multi-task learning and the best alternative, trained on parts of the rows of every task and tested on the same "
         "rows. Multi-task and best alternative: mean over the tasks of the "
-        f"{evaluation.measure}; gain: as in the verdict, with its 95% interval."
+        f"{evaluation.measure}; gain, low and high: as in the verdict."
     )

@@ -1,4 +1,4 @@
-"""The page of a comparison: what to do, the pictures behind it, and all tables.
+"""The page of a comparison: what to do, the pictures behind it, the rest folded.
 
 The page is one HTML file that loads nothing. Its pictures are SVG, and a style makes
 them readable on a dark background.
@@ -6,21 +6,21 @@ them readable on a dark background.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from markupsafe import Markup
 
 from mtlrun.comparison.coefficients import coefficient_title
 from mtlrun.comparison.gallery import ComparisonPictures
 from mtlrun.comparison.leaderboard import Leaderboard, next_steps
-from mtlrun.comparison.pictures import PictureError, ShrinkagePicture
+from mtlrun.comparison.pictures import Picture, PictureError, ShrinkagePicture
 from mtlrun.comparison.verdict import (
     CANNOT_TELL,
     HELPS,
     NO_DIFFERENCE,
     NO_VERDICT,
+    SAFE,
     WORSE,
 )
 from mtlrun.tables.figures import Figure, Panel
@@ -32,6 +32,7 @@ DECISION_CLASSES = {
     HELPS: "good",
     NO_DIFFERENCE: "none",
     WORSE: "bad",
+    SAFE: "good",
     CANNOT_TELL: "part",
     NO_VERDICT: "part",
 }
@@ -56,34 +57,63 @@ class PageFigure:
     strategies: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class FoldedPart:
+    """A part of the page that opens on a click.
+
+    Attributes
+    ----------
+    section : Section
+    figures : list of PageFigure
+        Shown between its sentences and its tables.
+    """
+
+    section: Section
+    figures: list[PageFigure] = field(default_factory=list)
+
+
 def comparison_page(
     board: Leaderboard,
     pictures: ComparisonPictures,
-    sections: Sequence[Section],
-    coefficients: Figure | None,
-    shrinkages: Sequence[ShrinkagePicture],
+    leaderboard: Section,
+    folded: Sequence[FoldedPart],
 ) -> str:
     """Return ``leaderboard.html``.
+
+    What decides is visible: verdict, leaderboard, tasks and predictions. All other
+    parts are folded.
 
     Parameters
     ----------
     board : Leaderboard
     pictures : ComparisonPictures
-    sections : sequence of Section
-        Tables and facts below the pictures.
-    coefficients : Figure or None
-        Coefficients with intervals.
-    shrinkages : sequence of ShrinkagePicture
-        Shrinkage of coefficients.
+    leaderboard : Section
+    folded : sequence of FoldedPart
+        Parts below the pictures; empty ones are left out.
     """
     answer = board.answer
-    panels = predictions_figure(pictures)
     remarks = []
     if pictures.held_out is None:
         remarks.append(
             "Pictures of predictions are left out: the table is in chunks, or no "
             "strategy has a method in all training parts."
         )
+    task_makers: dict[str, Callable[[], Picture]] = {
+        "gains": pictures.gains_by_rows,
+        "tasks": pictures.task_intervals,
+    }
+    if len(set(pictures.sizes)) == 1:
+        # With equal numbers of rows, all points would lie above each other, and the
+        # picture of the tasks has the same gains.
+        del task_makers["gains"]
+    more_figures = _figures(
+        {
+            "calibration": pictures.calibration,
+            "shrinkage": pictures.shrinkage,
+            "heatmap": pictures.heat_map,
+        }
+    )
+    parts = [FoldedPart(Section("More pictures"), more_figures), *folded]
     return render(
         environment([TEMPLATES], {}),
         "comparison.html",
@@ -93,32 +123,25 @@ def comparison_page(
         sentences=[answer.sentence, *next_steps(board)],
         task_sentences=pictures.task_sentences(),
         details=answer.details,
-        figures=_figures(pictures),
-        coefficient_figures=_coefficient_figures(coefficients, shrinkages),
-        panels=panels,
+        verdict_figures=_figures(
+            {
+                "verdict": pictures.verdict,
+                "methods": pictures.method_intervals,
+                "curve": pictures.curve,
+            }
+        ),
+        leaderboard=leaderboard,
+        task_figures=_figures(task_makers),
+        panels=predictions_figure(pictures),
         remarks=remarks,
-        sections=sections,
+        folded=[part for part in parts if part.figures or not part.section.empty],
     )
 
 
-def _figures(pictures: ComparisonPictures) -> list[PageFigure]:
+def _figures(makers: Mapping[str, Callable[[], Picture]]) -> list[PageFigure]:
     """Return the figures that the comparison has numbers for."""
     from mtlrun.comparison.drawing import inline_svg
 
-    makers: dict[str, Callable[[], Any]] = {
-        "verdict": pictures.verdict,
-        "methods": pictures.method_intervals,
-        "curve": pictures.curve,
-        "gains": pictures.gains_by_rows,
-        "calibration": pictures.calibration,
-        "tasks": pictures.task_intervals,
-        "shrinkage": pictures.shrinkage,
-        "heatmap": pictures.heat_map,
-    }
-    if len(set(pictures.sizes)) == 1:
-        # With equal numbers of rows, all points would lie above each other, and the
-        # picture of the tasks has the same gains.
-        del makers["gains"]
     figures = []
     for name, make in makers.items():
         try:
@@ -147,7 +170,7 @@ def predictions_figure(pictures: ComparisonPictures) -> PageFigure | None:
     return PageFigure(picture.title, picture.caption, svgs, strategies)
 
 
-def _coefficient_figures(
+def coefficient_figures(
     coefficients: Figure | None, shrinkages: Sequence[ShrinkagePicture]
 ) -> list[PageFigure]:
     """Return a figure per panel, so that each is readable on a phone.

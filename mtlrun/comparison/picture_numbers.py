@@ -13,14 +13,21 @@ from mtlrun.comparison.leaderboard import Leaderboard
 from mtlrun.comparison.pictures import Interval
 from mtlrun.comparison.predictions import STRATEGY_NAMES, HeldOutPredictions
 from mtlrun.comparison.verdict import (
+    CARRIED,
     INDEPENDENT,
     MULTITASK,
     POOLED,
-    TRIVIAL,
     strategies_of,
 )
 from mtlrun.estimators.registry import METHODS, build
 from mtlrun.utils.text import sanitize
+
+#: Names of the alternatives in the picture of the verdict.
+ALTERNATIVE_NAMES = {
+    INDEPENDENT: "vs. separate models",
+    POOLED: "vs. one model for all",
+    CARRIED: "vs. the last value",
+}
 
 
 def pictures_of(
@@ -45,10 +52,6 @@ def pictures_of(
     without_probabilities = []
     if has_labels and held_out is not None:
         without_probabilities = _without_log_odds(held_out)
-    trivial_methods = []
-    for entry in board.entries:
-        if entry.family == TRIVIAL:
-            trivial_methods.append(entry.label)
     return ComparisonPictures(
         title=board.title,
         measure=evaluation.measure,
@@ -63,27 +66,24 @@ def pictures_of(
         reference=board.against,
         method_gains=sorted(method_gains, key=lambda interval: -interval.value),
         matrix=matrix,
-        trivial_methods=trivial_methods,
         has_labels=has_labels,
-        has_shared_rows=evaluation.y.ndim == 2,
+        has_shared_rows=evaluation.has_shared_rows,
         without_probabilities=without_probabilities,
         held_out=held_out,
     )
 
 
 def _verdict_gains(board: Leaderboard) -> list[Interval]:
-    """Return the gains over the alternatives, and the smaller one if both exist."""
+    """Return the gains over the alternatives, and the smallest of several."""
     verdict = board.answer
-    alternatives = {
-        "vs. separate models": verdict.versus_separate,
-        "vs. one model for all": verdict.versus_pooled,
-    }
     intervals = []
-    for name, gain in alternatives.items():
-        if gain is not None and math.isfinite(gain.low):
-            intervals.append(_interval(name, gain))
-    if verdict.gain is not None and len(intervals) == len(alternatives):
-        intervals.append(_interval("both: the smaller gain", verdict.gain))
+    for family, gain in verdict.gains.items():
+        if math.isfinite(gain.low):
+            intervals.append(_interval(ALTERNATIVE_NAMES[family], gain))
+    has_all = len(intervals) == len(verdict.gains)
+    if verdict.gain is not None and has_all and len(intervals) > 1:
+        names = {2: "both: the smaller gain", 3: "all three: the smallest gain"}
+        intervals.append(_interval(names[len(intervals)], verdict.gain))
     return intervals
 
 

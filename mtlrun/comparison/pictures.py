@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from mtlrun.comparison.evaluation import AUC
@@ -37,7 +37,7 @@ class PictureError(UserError, ValueError):
 
 @dataclass(frozen=True)
 class Interval:
-    """A gain with its 95% interval.
+    """A gain with its interval: of 95%, or the bounds of a verdict.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ def format_gain(value: float, measure: str) -> str:
 
 @dataclass(frozen=True)
 class VerdictPicture:
-    """Gains over both alternatives and the smaller one, with their intervals.
+    """Gains over all alternatives and the smallest one, with the bounds that decide.
 
     Attributes
     ----------
@@ -138,7 +138,8 @@ class VerdictPicture:
         if self.measure == AUC:
             smallest = f"{self.smallest:g}"
         return (
-            "Gain of multi-task learning and its 95% interval. Gray: no practical "
+            "Gain of multi-task learning and the bounds that decide: each lower bound "
+            "at one-sided 5%, the upper bounds at 5% together. Gray: no practical "
             f"difference (under {smallest} either way)."
         )
 
@@ -162,8 +163,8 @@ class ListPicture:
         Smallest gain of interest.
     selection : str
         Which of them are shown, empty if all are.
-    faint : list of str
-        Names that are drawn in gray and do not stretch the axis.
+    ends : str
+        What the ends of the intervals are.
     """
 
     title: str
@@ -172,14 +173,15 @@ class ListPicture:
     intervals: list[Interval]
     smallest: float
     selection: str = ""
-    faint: list[str] = field(default_factory=list)
+    ends: str = "95% intervals"
 
     @property
     def caption(self) -> str:
         """One line on what is drawn."""
         text = (
-            f"{self.title}, with 95% intervals: blue gains, orange loses, gray is "
-            "undecided. A triangle continues beyond the axis."
+            f"{self.title}, with {self.ends}: blue gains, orange loses, gray is "
+            "undecided. A triangle continues beyond the axis; a number there is the "
+            "gain."
         )
         return f"{text} {self.selection}".rstrip()
 

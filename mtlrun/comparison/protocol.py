@@ -20,7 +20,13 @@ from mtlrun.comparison.candidates import (
 from mtlrun.comparison.evaluation import AUC, ERROR_RATE, LOG_LOSS, NMSE, Evaluation
 from mtlrun.comparison.gain import RowIndex
 from mtlrun.comparison.options import SPLITS, CompareOptions
-from mtlrun.comparison.verdict import MIN_UNITS, SMALLEST, SMALLEST_AUC
+from mtlrun.comparison.verdict import (
+    MARGIN,
+    MARGIN_AUC,
+    MIN_UNITS,
+    SMALLEST,
+    SMALLEST_AUC,
+)
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.roles import TEST_SPLIT, Roles
 from mtlrun.data.splits import (
@@ -73,6 +79,8 @@ class Protocol:
     has_all_partitions : bool
         Whether another repeat would have the folds of an earlier one, as where each
         fold is a single task, group or row.
+    margin : float or None
+        Loss that is accepted for a model that may be better.
     """
 
     split: dict[str, Any]
@@ -83,6 +91,7 @@ class Protocol:
     n_repeats: int = 1
     smallest: float | None = None
     has_all_partitions: bool = False
+    margin: float | None = None
 
     @classmethod
     def of(cls, dataset: Dataset, options: CompareOptions) -> Protocol:
@@ -102,6 +111,7 @@ class Protocol:
             metric=_metric(options.metric, dataset),
             seed=options.seed,
             smallest=options.smallest_gain,
+            margin=options.margin,
         )
         if dataset.splits:
             name, splits = next(iter(dataset.splits.items()))
@@ -184,6 +194,8 @@ class Protocol:
             n_repeats=self.n_repeats,
             measure=measure,
             smallest=self._smallest_gain(measure),
+            margin=self._margin(measure),
+            n_train=[len(train) for train, _ in parts],
             has_test_file=bool(dataset.splits),
             has_time_blocks=design == TIME_BLOCKS,
             metric=self.metric,
@@ -199,6 +211,14 @@ class Protocol:
         if measure == AUC:
             return SMALLEST_AUC
         return SMALLEST
+
+    def _margin(self, measure: str) -> float:
+        """Return the accepted loss, or its default."""
+        if self.margin is not None:
+            return self.margin
+        if measure == AUC:
+            return MARGIN_AUC
+        return MARGIN
 
     def rows(self, dataset: Dataset, trial: int) -> tuple[np.ndarray, np.ndarray]:
         """Return training and test rows of a split."""
@@ -503,6 +523,13 @@ def facts_of(
     if dataset.levels:
         facts += _level_facts(dataset, roles, candidates)
     return [*facts, *_method_facts(dataset, roles, candidates)]
+
+
+def brief_facts(dataset: Dataset, candidates: list[Candidate]) -> list[str]:
+    """Return the sentences of `facts_of` by which a wrong reading is noticed."""
+    *data_facts, _ = _data_facts(dataset)
+    n_methods = counted(len(candidates), "method")
+    return [*data_facts, _question_fact(dataset), f"{n_methods} are compared"]
 
 
 def _data_facts(dataset: Dataset) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from statistics import fmean
 
 from mtlrun.comparison.candidates import (
@@ -20,6 +21,7 @@ from mtlrun.comparison.candidates import (
 from mtlrun.comparison.evaluation import ComparedMethod
 from mtlrun.comparison.verdict import NATIVE, POOLED, TRIVIAL
 from mtlrun.data.dataset import Dataset
+from mtlrun.tables.report_table import duration
 
 #: A fit of a convex model to labels takes this many times as long as one to numbers.
 LABELS_FACTOR = 10.0
@@ -28,6 +30,47 @@ TWO_PENALTIES = ("Dirty", "SparseLowRank", "Robust")
 #: The remaining time is estimated once the finished methods usually take this share of
 #: the time of all methods. The first one takes 2 ms, and the program starts meanwhile.
 MIN_FINISHED_SHARE = 0.02
+
+
+@dataclass(frozen=True)
+class BoardProgress:
+    """How far a comparison is.
+
+    Attributes
+    ----------
+    n_done, n_jobs : int
+        Methods times splits: finished ones, and all.
+    elapsed_seconds : float
+    remaining_seconds : float or None
+        None while too little is known.
+    running : str
+        Method that is being computed.
+    """
+
+    n_done: int
+    n_jobs: int
+    elapsed_seconds: float
+    remaining_seconds: float | None
+    running: str
+
+    @property
+    def text(self) -> str:
+        """One line: ``12 of 60 fits done (20%), about 40 s left, now GraphMTL``."""
+        percent = f"{self.n_done / self.n_jobs:.0%}"
+        time = f"after {_whole_seconds(self.elapsed_seconds)}"
+        if self.remaining_seconds is not None:
+            time = f"about {_whole_seconds(self.remaining_seconds)} left"
+        return (
+            f"{self.n_done} of {self.n_jobs} fits done ({percent}), {time}, "
+            f"now {self.running}"
+        )
+
+
+def _whole_seconds(seconds: float) -> str:
+    """Return a time like `duration`, without fractions of seconds."""
+    if seconds < 120:
+        return f"{math.ceil(seconds)} s"
+    return duration(seconds)
 
 
 def usual_seconds(
@@ -127,6 +170,7 @@ def remaining_seconds(
     splits: int,
     elapsed: float,
     computed: float,
+    min_share: float = MIN_FINISHED_SHARE,
 ) -> float | None:
     """Return the seconds until all splits of all methods are done.
 
@@ -141,6 +185,8 @@ def remaining_seconds(
         Seconds since the start.
     computed : float
         Seconds of all processes, of the fits computed since then.
+    min_share : float
+        Share of the usual time of all methods that finished methods must usually take.
 
     Returns
     -------
@@ -153,7 +199,7 @@ def remaining_seconds(
     expected = sum(usual.get(label, 0.0) for label in mean_seconds)
     if not expected or computed <= 0:
         return None
-    if expected < MIN_FINISHED_SHARE * sum(usual.values()):
+    if expected < min_share * sum(usual.values()):
         return None
     # This computer on these data, in comparison with the usual seconds.
     slowdown = sum(mean_seconds.values()) / expected

@@ -304,7 +304,7 @@ class Comparison:
         return replace(pictures, curve_gains=_curve_gains(self.curve))
 
     def plot_curve(self, ax: Any = None) -> Any:
-        """Draw the smaller gain after training on parts of the rows.
+        """Draw the smallest gain after training on parts of the rows.
 
         Parameters
         ----------
@@ -344,7 +344,8 @@ class Comparison:
     def plot_verdict(self, ax: Any = None) -> Any:
         """Draw the gains over separate models and over one model for all tasks.
 
-        The smaller gain decides. The gray band is the region of no practical
+        For next rows, also over the last value of each task. The ends of each line are
+        the bounds that decide, and the smallest gain decides. The gray band is the region of no practical
         difference.
 
         Parameters
@@ -534,18 +535,23 @@ class Comparison:
         The page loads no other files.
         """
         # The templates of the page are not needed by other commands.
-        from mtlrun.comparison.page import comparison_page
+        from mtlrun.comparison.page import (
+            FoldedPart,
+            coefficient_figures,
+            comparison_page,
+        )
 
-        _, *others = sections(self.board)
+        _, leaderboard, *others = sections(self.board)
+        section, figure = self._coefficient_parts()
+        arrows = self._coefficient_arrows()[:MAX_ARROW_COLUMNS]
+        folded = [FoldedPart(section, coefficient_figures(figure, arrows))]
         if self.curve is not None:
             text = [curve_text(self.board.evaluation)]
             table = curve_grid(self.curve)
-            others.insert(1, Section("Gain against rows per task", text, [table]))
-        section, figure = self._coefficient_parts()
-        others.insert(1, section)
-        filled = [other for other in others if not other.empty]
-        arrows = self._coefficient_arrows()[:MAX_ARROW_COLUMNS]
-        return comparison_page(self.board, self.pictures, filled, figure, arrows)
+            curve = Section("Gain against rows per task", text, [table])
+            folded.insert(0, FoldedPart(curve))
+        folded += map(FoldedPart, others)
+        return comparison_page(self.board, self.pictures, leaderboard, folded)
 
     def _coefficient_parts(self) -> tuple[Section, Figure | None]:
         """Return the coefficients as a table, and their intervals as a figure."""

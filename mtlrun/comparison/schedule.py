@@ -4,6 +4,10 @@ Methods that each verdict needs come first, on all splits, then the others from 
 slow. Methods of the default list race in each training part
 (`mtlrun.comparison.racing`): most of them are stopped there after the first inner folds
 of their search.
+
+With a deadline, the methods that each verdict needs are computed split by split, so
+that there is a verdict from the first split on. Their multi-task method is then the one
+that is usually the fastest. The race is left out if it would take too much of the time.
 """
 
 from __future__ import annotations
@@ -16,11 +20,15 @@ from statistics import median
 
 import numpy as np
 
-from mtlrun.comparison.candidates import Candidate, core
+from mtlrun.comparison.candidates import Candidate, core, is_smooth
 from mtlrun.comparison.evaluation import ComparedMethod, Evaluation
 from mtlrun.comparison.racing import format_deficit, n_first_folds, race
-from mtlrun.comparison.remaining_time import remaining_seconds
-from mtlrun.comparison.verdict import VERDICT_FAMILIES
+from mtlrun.comparison.remaining_time import (
+    MIN_FINISHED_SHARE,
+    BoardProgress,
+    remaining_seconds,
+)
+from mtlrun.comparison.verdict import MULTITASK, VERDICT_FAMILIES
 from mtlrun.engine.job import HALVING, Job
 from mtlrun.engine.pool import Pool
 from mtlrun.engine.record import NOT_CONVERGED, Record
@@ -28,6 +36,11 @@ from mtlrun.engine.run import Runner
 from mtlrun.metrics import get_metric
 from mtlrun.tables.report_table import show
 
+#: The race is left out if its searches would take more than this share of the time
+#: until the deadline.
+MAX_RACE_SHARE = 0.5
+#: Seconds after which the results so far are reported again while searches run.
+REPORT_SECONDS = 1.0
 #: Label of a method, and number of a split.
 MethodSplit = tuple[str, int]
 #: Receives all results so far, after each fit.
@@ -54,8 +67,10 @@ class CompareSchedule:
         number depends on it.
     say : callable
         Receives messages.
+    explain : bool
+        Whether messages tell which methods are finished. Failures are always told.
     finished : callable
-        Receives all results so far after each fit.
+        Receives all results so far after each fit, and every few seconds of searches.
     left_out : list of str
         Sentences about methods that were stopped or not finished in time.
     usual : mapping of str to float
@@ -65,8 +80,8 @@ class CompareSchedule:
         training part, from `mtlrun.comparison.racing.raced_labels`.
     entries : dict of str to ComparedMethod
         Results by label.
-    halved : set of (label, split)
-        Searches that halve their candidates after the race.
+    halved : dict of (label, split) to Job
+        Searches that halve their candidates after the race, as they were planned.
     keys_by_job : dict of str to list of (label, split)
         Key of a job -> methods and splits whose result it is. Methods may share a job.
     pending : set of (label, split)
@@ -77,6 +92,10 @@ class CompareSchedule:
         Start of the computation by `time.monotonic`.
     worked : float
         Seconds of all processes since then.
+    running : str
+        Method that is being computed.
+    reported : float
+        Time of the last report by `time.monotonic`.
     """
 
     candidates: Sequence[Candidate]
@@ -85,6 +104,7 @@ class CompareSchedule:
     evaluation: Evaluation
     deadline: float | None = None
     say: Callable[[str], None] = _ignore
+    explain: bool = True
     finished: Finished = _ignore
     left_out: list[str] = field(default_factory=list)
     usual: Mapping[str, float] = field(default_factory=dict)
@@ -95,7 +115,9 @@ class CompareSchedule:
             c.label: ComparedMethod(c.label, c.family) for c in self.candidates
         }
         self.jobs = dict(self.jobs)
-        self.halved: set[MethodSplit] = set()
+        self.first = self._first_labels()
+        self.raced = [label for label in self.raced if label not in self.first]
+        self.halved: dict[MethodSplit, Job] = {}
         self._take_over_halving()
         self.keys_by_job: dict[str, list[MethodSplit]] = {}
         for key, job in self.jobs.items():
@@ -105,6 +127,19 @@ class CompareSchedule:
         self.runner.on_finished = self._add
         self.started = time.monotonic()
         self.worked = 0.0
+        self.running = ""
+        self.reported = -math.inf
+
+    def _first_labels(self) -> list[str]:
+        """Return the methods that are computed first: baselines, one multi-task method.
+
+        With a deadline, this is the multi-task method that is usually the fastest.
+        """
+        multitask = [c for c in self.candidates if c.family == MULTITASK]
+        if self.deadline is not None:
+            multitask.sort(key=lambda candidate: self.usual.get(candidate.label, 0.0))
+        first = [c for c in core(self.candidates) if c.family != MULTITASK]
+        return [candidate.label for candidate in [*first, *multitask[:1]]]
 
     def _take_over_halving(self) -> None:
         """Let raced methods visit all inner folds.
@@ -118,9 +153,9 @@ class CompareSchedule:
             if job.search.on == HALVING:
                 search = replace(job.search, on="folds")
                 self.jobs[key] = replace(job, search=search)
-                self.halved.add(key)
+                self.halved[key] = job
 
-    def remaining(self) -> float | None:
+    def remaining(self, min_share: float = MIN_FINISHED_SHARE) -> float | None:
         """Return the seconds until all is computed, None while too little is known."""
         return remaining_seconds(
             self.entries,
@@ -128,6 +163,21 @@ class CompareSchedule:
             splits=len(self.evaluation.rows),
             elapsed=time.monotonic() - self.started,
             computed=self.worked,
+            min_share=min_share,
+        )
+
+    def progress(self) -> BoardProgress:
+        """Return how far the computation is."""
+        n_done = 0
+        for entry in self.entries.values():
+            untested = entry.stopped.keys() - entry.scores.keys()
+            n_done += len(entry.scores) + len(entry.failures) + len(untested)
+        return BoardProgress(
+            n_done=n_done,
+            n_jobs=len(self.jobs),
+            elapsed_seconds=time.monotonic() - self.started,
+            remaining_seconds=self.remaining(),
+            running=self.running,
         )
 
     def run(self) -> list[ComparedMethod]:
@@ -159,10 +209,10 @@ class CompareSchedule:
     def _compute_waves(self, pool: Pool) -> None:
         """Compute all jobs, and stop methods that are far behind."""
         for number, wave in enumerate(self._waves()):
-            if self.raced:
-                self._race(wave, pool)
+            self.running = wave[0][0]
+            self._race(wave, pool)
             self._compute_wave(wave, pool, is_first=number == 0)
-        if self.raced:
+        if self.raced_splits:
             self._fit_stopped(pool)
             self._report_stopped()
 
@@ -190,27 +240,43 @@ class CompareSchedule:
 
         Methods that come first are computed repeat by repeat, the others on all splits
         at once. With a deadline these are computed repeat by repeat, too: half of the
-        splits are better than half of the folds of all searches.
+        splits are better than half of the folds of all searches. In the first repeat,
+        the methods that come first are then computed split by split.
         """
         n_folds = self.evaluation.n_folds
-        first = [candidate.label for candidate in core(self.candidates)]
-        others = [
-            candidate.label
-            for candidate in self.candidates
-            if candidate.label not in first
-        ]
+        others = [c.label for c in self.candidates if c.label not in self.first]
         parts = [
             range(repeat * n_folds, (repeat + 1) * n_folds)
             for repeat in range(self.evaluation.n_repeats)
         ]
-        for splits in parts:
-            for label in first:
+        later_parts = parts
+        if self.deadline is not None and parts:
+            trivial, *labels = self.first
+            yield [(trivial, split) for split in parts[0]]
+            for split in parts[0]:
+                yield [(label, split) for label in labels]
+            later_parts = parts[1:]
+            others.sort(key=self._place_by_cost)
+        for splits in later_parts:
+            for label in self.first:
                 yield [(label, split) for split in splits]
         if self.deadline is None and parts:
             parts = [range(parts[-1].stop)]
         for label in others:
             for splits in parts:
                 yield [(label, split) for split in splits]
+
+    def _place_by_cost(self, label: str) -> float:
+        """Return the usual seconds of a method, for smooth ones those of the slowest.
+
+        They keep their order: without its baselines, a smooth model would credit curves
+        to sharing.
+        """
+        if not is_smooth(label):
+            return self.usual.get(label, 0.0)
+        return max(
+            self.usual.get(other, 0.0) for other in self.entries if is_smooth(other)
+        )
 
     def computed_jobs(self) -> dict[MethodSplit, Job]:
         """Return the jobs of the methods on the splits in which they were not stopped.
@@ -254,6 +320,9 @@ class CompareSchedule:
         """
         wave_splits = {split for label, split in wave if label in self.raced}
         splits = sorted(wave_splits - self.raced_splits)
+        if splits and not self._has_time_to_race():
+            self._leave_out_race()
+            return
         families = {}
         for candidate in self.candidates:
             if candidate.family in VERDICT_FAMILIES:
@@ -293,14 +362,34 @@ class CompareSchedule:
                     survivors = self._better_half(means[label], survivors)
                 self._drop_candidates((label, split), survivors)
 
+    def _has_time_to_race(self) -> bool:
+        """Whether the searches of the race leave enough time until the deadline."""
+        seconds = self.remaining(min_share=0.0)
+        if self.deadline is None or seconds is None:
+            return True
+        n_folds = self._n_inner_folds()
+        race_seconds = seconds * n_first_folds(n_folds) / n_folds
+        return race_seconds <= MAX_RACE_SHARE * (self.deadline - time.monotonic())
+
+    def _leave_out_race(self) -> None:
+        """Search all methods in full, as they were planned."""
+        self.raced = []
+        for key, job in self.halved.items():
+            _, split = key
+            if split not in self.raced_splits:
+                self._replace_job(key, job)
+
+    def _n_inner_folds(self) -> int:
+        searches = (job.search for job in self.jobs.values())
+        return next(search.folds for search in searches if search is not None)
+
     def _n_first_targets(self, split: int) -> float:
         """Return the approximate number of targets in the first inner folds."""
         is_defined = ~np.isnan(self.evaluation.y)
         tested = self.evaluation.rows[split]
         n_training = np.count_nonzero(is_defined)
         n_training -= np.count_nonzero(is_defined[tested])
-        searches = (job.search for job in self.jobs.values())
-        n_folds = next(search.folds for search in searches if search is not None)
+        n_folds = self._n_inner_folds()
         return n_training * n_first_folds(n_folds) / n_folds
 
     def _better_half(
@@ -325,9 +414,13 @@ class CompareSchedule:
         if len(survivors) == n_candidates:
             return
         n_first = n_first_folds(job.search.folds)
-        self.jobs[key] = job.with_survivors(n_first, survivors)
-        self.keys_by_job[job.key].remove(key)
-        self.keys_by_job.setdefault(self.jobs[key].key, []).append(key)
+        self._replace_job(key, job.with_survivors(n_first, survivors))
+
+    def _replace_job(self, key: MethodSplit, job: Job) -> None:
+        """Compute another job for the result of a method in a split."""
+        self.keys_by_job[self.jobs[key].key].remove(key)
+        self.keys_by_job.setdefault(job.key, []).append(key)
+        self.jobs[key] = job
 
     def _fit_stopped(self, pool: Pool) -> None:
         """Fit methods where they were stopped, unless that was in most splits.
@@ -421,10 +514,19 @@ class CompareSchedule:
             if (label, split) not in self.pending:
                 continue
             self.pending.remove((label, split))
-            self._enter(self.entries[label], split, record)
-            if not self._n_pending(label):
+            entry = self.entries[label]
+            self._enter(entry, split, record)
+            if not self._n_pending(label) and (self.explain or entry.failures):
                 self.say(self._line(label, record))
-            self.finished(list(self.entries.values()))
+            self._report()
+        if time.monotonic() - self.reported > REPORT_SECONDS:
+            # The fold of a search.
+            self._report()
+
+    def _report(self) -> None:
+        """Report the results so far."""
+        self.finished(list(self.entries.values()))
+        self.reported = time.monotonic()
 
     def _line(self, label: str, record: Record) -> str:
         """Return a message about a method that is finished on all splits."""

@@ -27,7 +27,7 @@ from mtlrun.chunks.stored import run_in_order, stored_folds, uses_files
 from mtlrun.chunks.sums import Array, Folds, ScaledStatistics, target_moments
 from mtlrun.comparison.candidates import Candidate
 from mtlrun.comparison.evaluation import Evaluation
-from mtlrun.comparison.gain import Gain, correction
+from mtlrun.comparison.gain import Gain
 from mtlrun.comparison.verdict import POOLED, TRIVIAL
 from mtlrun.engine.pool import Pool
 from mtlrun.estimators.registry import build
@@ -473,7 +473,7 @@ class SummedEvaluation(Evaluation):
             error, df, n_rows = _error_of_rows(row_sums(key, total))
         return Gain(
             value=1 - ratio,
-            error=correction(self.n_folds, self.n_repeats) * error,
+            error=self.correction(self.n_repeats) * error,
             df=df,
             units=n_rows,
             first=first_mean,

@@ -9,7 +9,12 @@ import pandas as pd
 import pytest
 import yaml
 
-from mtlrun.cli.compare import _folder_ending
+from mtlrun.cli.compare import _brief_grid, _folder_ending, _Progress
+from mtlrun.comparison.evaluation import NMSE, ComparedMethod, Evaluation
+from mtlrun.comparison.gain import RowIndex
+from mtlrun.comparison.leaderboard import Leaderboard
+from mtlrun.comparison.remaining_time import BoardProgress
+from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, POOLED
 from mtlrun.engine.record import Record
 from mtlrun.lab.plan import unused_jobs
 
@@ -75,8 +80,14 @@ def test_compare_prints_the_leaderboard_and_the_verdict_and_writes_its_files(
         "compare", "grades.csv", "--target", "grade", "--task", "school", *FAST
     )
     assert result.exit_code == 0, result.output
-    lines = result.stdout.splitlines()
-    assert lines[0].split()[:3] == ["rank", "method", "kind"]
+    folder = tmp_path / "results/runs/compare/grades"
+    report = json.loads((folder / "leaderboard.json").read_text())
+    headline, sentence, blank, header, *lines = result.stdout.splitlines()
+    assert headline == f"{report['answer']['headline']}."
+    assert sentence == report["verdict"]
+    assert blank == ""
+    columns = ["rank", "method", "kind", "rmse", "gain", "low", "high"]
+    assert header.split() == columns
     names = {
         "JointFeatureMTL",
         "IndependentRidge",
@@ -84,26 +95,22 @@ def test_compare_prints_the_leaderboard_and_the_verdict_and_writes_its_files(
         "PooledRidge",
         "TaskMean",
     }
-    assert {line.split()[1] for line in lines[1:6]} == names
-    assert "p is not corrected for multiple tests" in result.stdout
-    assert "independent: IndependentRidge, IndependentRidgeCV" in result.stderr
-    assert "the task type is inferred from the targets: regression" in result.stderr
-    folder = tmp_path / "results/runs/compare/grades"
-    report = json.loads((folder / "leaderboard.json").read_text())
-    assert report["verdict"] in result.stdout
+    assert {line.split()[1] for line in lines[:5]} == names
     assert [m["method"] for m in report["methods"]] == [
-        line.split()[1] for line in lines[1:6]
+        line.split()[1] for line in lines[:5]
     ]
-    assert report["answer"]["provisional"]
-    assert not lacking(
-        result.stdout, "p = ", "overlapping training rows", "leaderboard.html"
-    )
-    assert "Nadeau-Bengio" not in result.stdout
+    assert "the task type is inferred from the targets: regression" in result.stderr
+    assert "15 of 15 fits done (100%)" in result.stderr
+    assert report["answer"]["margin"] == 0.02
+    assert "leaderboard.html" in result.stdout
+    for explanation in ("p = ", "mean over the tasks", "p is not corrected"):
+        assert explanation not in result.stdout
+    assert "independent: IndependentRidge" not in result.stderr
     text = (folder / "leaderboard.md").read_text()
     assert not lacking(
         text,
         report["verdict"],
-        "Nadeau-Bengio, c = 2",
+        "Nadeau-Bengio, c = 1.41",
         "squared error of IndependentRidge",
     )
     assert "one-hot encoded (club)" in text
@@ -544,18 +551,20 @@ def test_the_smallest_gain_and_families_are_options(mtlrun, grades, tmp_path):
         (tmp_path / "results/runs/compare/grades/leaderboard.json").read_text()
     )
     assert report["answer"]["smallest_gain"] == 0.5
-    assert report["answer"]["chosen"]["multi-task"] == {"Ridge": 6}
+    assert report["answer"]["chosen"]["multi-task"] == {"Ridge": 3}
 
 
-def test_a_tiny_budget_still_produces_a_leaderboard(mtlrun, grades):
+def test_a_tiny_budget_still_produces_a_leaderboard(mtlrun, grades, tmp_path):
     result = mtlrun("compare", "grades.csv", *RAGGED, "--budget", "0.00001", "-q")
     assert result.exit_code == 0, result.output
     assert "TaskMean" in result.stdout
-    assert (
-        "stopped or left out: no time was left for 10 of 10 splits of IndependentRidge, "
-        in result.stdout
+    assert result.stdout.startswith("No verdict.\nNo multi-task method is finished")
+    # Methods that have not run have no row of dashes.
+    assert "IndependentRidgeCV" not in result.stdout
+    report = tmp_path / "results/runs/compare/grades/leaderboard.md"
+    assert "no time was left for 5 of 5 splits of IndependentRidge" in (
+        report.read_text()
     )
-    assert "No verdict.\nNo multi-task method is finished" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -618,3 +627,85 @@ def test_classes_with_the_same_name_get_separate_rows(mtlrun, grades, tmp_path):
     assert result.exit_code == 0, result.output
     board = pd.read_csv(tmp_path / "results/runs/compare/grades/leaderboard.csv")
     assert {"Ridge", "sklearn.linear_model:Ridge"} <= set(board["method"])
+
+
+def test_explanations_are_printed_with_explain(mtlrun, grades, lacking):
+    words = ("compare", "grades.csv", *RAGGED, *FAST, "--explain")
+    result = mtlrun(*words)
+    assert result.exit_code == 0, result.output
+    assert not lacking(
+        result.stdout,
+        "p is not corrected for multiple tests",
+        "overlapping training rows",
+        "chosen.yaml",
+    )
+    assert "Nadeau-Bengio" not in result.stdout
+    assert "independent: IndependentRidge, IndependentRidgeCV" in result.stderr
+    assert "TaskMean: rmse" in result.stderr
+
+
+def leaderboard_of(n_methods):
+    """Return a leaderboard whose first method is the best one."""
+    evaluation = Evaluation(
+        y=np.arange(4.0),
+        row_index=RowIndex(2, np.array([0, 1, 0, 1])),
+        rows=[np.arange(4)],
+        new=[np.zeros(4, dtype=bool)],
+        n_folds=1,
+        n_repeats=1,
+        measure=NMSE,
+        smallest=0.01,
+    )
+    families = [MULTITASK] * (n_methods - 2) + [INDEPENDENT, POOLED]
+    entries = []
+    for k, family in enumerate(families):
+        entry = ComparedMethod(f"method{k}", family, scores={0: k}, tasks={0: [k, k]})
+        entry.seconds.append(1.0)
+        entries.append(entry)
+    label = entries[-1].label
+    return Leaderboard(
+        "t", "mae", False, ["a", "b"], [2, 2], entries, evaluation, label
+    )
+
+
+def test_the_best_method_of_each_strategy_is_among_the_rows_that_are_printed():
+    grid = _brief_grid(leaderboard_of(20), max_rows=5)
+    ranks = [row[0] for row in grid.rows]
+    assert ranks == [1, 2, 3, 19, 20]
+
+
+class Clock:
+    """Time that passes only when it is set."""
+
+    now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+
+def test_lines_about_an_unfinished_comparison_come_at_a_bounded_rate(
+    monkeypatch, tmp_path, capsys
+):
+    time = Clock()
+    monkeypatch.setattr("mtlrun.cli.compare.clock", time)
+    progress = _Progress(tmp_path, quiet=False, explain=False)
+    board = leaderboard_of(3)
+    for n_done in range(100):
+        board.progress = BoardProgress(n_done, 100, time.now, None, "method1")
+        progress.keep(board)
+        time.now += 0.2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 4
+    assert lines[0].startswith("0 of 100 fits done (0%)")
+    assert "method0, method1" in lines[-1]
+
+
+def test_the_last_line_tells_that_all_is_done(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("mtlrun.cli.compare.clock", Clock())
+    progress = _Progress(tmp_path, quiet=False, explain=False)
+    board = leaderboard_of(3)
+    for n_done in (1, 2, 3):
+        board.progress = BoardProgress(n_done, 3, 0.0, None, "method1")
+        progress.keep(board)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split()[0] for line in lines] == ["1", "3"]

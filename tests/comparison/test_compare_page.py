@@ -1,5 +1,7 @@
 """The page of a comparison shows the coefficients of each task with intervals."""
 
+from html.parser import HTMLParser
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -47,8 +49,57 @@ def test_coefficients_are_on_the_page(table, method, intervals):
     section = (
         result.page()
         .partition(f"<h2>Coefficients of {result.coefficients_of}</h2>")[2]
-        .partition("</section>")[0]
+        .partition("</details>")[0]
     )
     assert all(name in section for name in ("school 0", "school 14", "hours"))
     assert ("95% interval" in section) == intervals
     assert (" to " in section.partition("<tbody>")[2]) == intervals
+
+
+class Visible(HTMLParser):
+    """Collects the headings and pictures that are not folded."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.depth = 0
+        self.is_heading = False
+        self.headings = []
+        self.n_pictures = 0
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.depth += tag == "details"
+        self.is_heading = tag == "h2" and not self.depth
+        self.n_pictures += tag == "svg" and not self.depth
+
+    def handle_endtag(self, tag):
+        self.depth -= tag == "details"
+        self.is_heading = False
+
+    def handle_data(self, data):
+        if self.is_heading:
+            self.headings.append(data)
+
+
+def test_verdict_leaderboard_tasks_and_predictions_are_visible_and_the_rest_is_folded(
+    table,
+):
+    result = mtlrun.compare(
+        table,
+        target="grade",
+        task="school",
+        methods=["HierarchicalMTL"],
+        splits=3,
+        repeats=1,
+        folds=2,
+    )
+    page = Visible(result.page())
+    assert page.headings == [
+        "Gain of multi-task learning",
+        "Gain of each method over IndependentRidge",
+        "Leaderboard",
+        "Gain of each task over separate models",
+        "Observed against predicted",
+    ]
+    assert page.n_pictures == 3 + 12
+    assert "<h2>More pictures</h2>" in result.page()

@@ -221,10 +221,10 @@ def test_losses_match_scikit_learn():
 
 
 def test_the_standard_error_is_corrected_for_overlapping_training_rows():
-    assert correction(5, 2) == 1.5
-    assert correction(5, 1) == 2
-    assert correction(10, 2) == pytest.approx(math.sqrt(1 + 10 / 9))
-    assert correction(1, 1, has_test_file=True) == 1
+    assert correction(5, n_test=20, n_train=80) == pytest.approx(math.sqrt(2))
+    assert correction(10, n_test=10, n_train=90) == pytest.approx(math.sqrt(2))
+    assert correction(5, n_test=20, n_train=8) == pytest.approx(math.sqrt(11))
+    assert correction(1, n_test=30, n_train=70) == 1
 
 
 def test_probabilities_follow_the_t_distribution():

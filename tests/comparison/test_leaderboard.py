@@ -19,6 +19,7 @@ from mtlrun.comparison.leaderboard import (
     sections,
     selection_note,
 )
+from mtlrun.comparison.remaining_time import BoardProgress
 from mtlrun.comparison.verdict import (
     ALTERNATIVES,
     CANNOT_TELL,
@@ -29,6 +30,7 @@ from mtlrun.comparison.verdict import (
     NO_DIFFERENCE,
     NO_VERDICT,
     POOLED,
+    SAFE,
     TRIVIAL,
     USER_DEFINED,
     WORSE,
@@ -141,7 +143,9 @@ def test_noise_gives_no_verdict_and_names_the_remedy():
     verdict = judge(loud, WHERE)
     assert verdict.decision == CANNOT_TELL
     assert "240 rows" in verdict.sentence
-    assert "four times the rows" in verdict.sentence
+    assert verdict.open_alternatives == [INDEPENDENT]
+    assert "More tasks" in verdict.what_decides
+    assert verdict.what_decides in verdict.sentence
 
 
 @pytest.mark.parametrize(
@@ -152,15 +156,22 @@ def test_noise_gives_no_verdict_and_names_the_remedy():
         (-0.0099, 0.0099, NO_DIFFERENCE),
         (0.001, 0.0099, NO_DIFFERENCE),
         (0.0, 0.0, NO_DIFFERENCE),
-        (-0.5, 0.0099, CANNOT_TELL),
         (0.001, 0.02, HELPS),
-        (-0.001, 0.02, CANNOT_TELL),
+        (0.0, 0.02, SAFE),
+        (-0.0199, 0.5, SAFE),
+        (-0.02, 0.5, CANNOT_TELL),
+        (-0.5, 0.0099, CANNOT_TELL),
     ],
 )
-def test_the_decision_follows_the_interval_in_the_order_of_the_rule(
-    low, high, decision
-):
-    assert decide(low, high, 0.01) == decision
+def test_the_decision_follows_the_bounds_in_the_order_of_the_rule(low, high, decision):
+    assert decide(low, high, smallest=0.01, margin=0.02) == decision
+
+
+@pytest.mark.parametrize(
+    ("margin", "decision"), [(0.0, CANNOT_TELL), (0.05, SAFE), (0.02, CANNOT_TELL)]
+)
+def test_a_loss_up_to_the_margin_is_safe(margin, decision):
+    assert decide(-0.03, 0.2, smallest=0.01, margin=margin) == decision
 
 
 @pytest.mark.parametrize("pooled_level", [0.8, 0.97, 1.5])
@@ -169,9 +180,10 @@ def test_the_gain_is_the_smaller_of_two_and_its_p_value_the_larger(pooled_level)
     pooled = entry("One", POOLED, pooled_level, WHERE, seed=1)
     verdict = judge([alone, pooled, joint], WHERE)
     both = [verdict.versus_separate, verdict.versus_pooled]
-    for name, choose in (("value", min), ("low", min), ("high", min), ("pvalue", max)):
-        expected = choose(getattr(gain, name) for gain in both)
+    for name in ("value", "low", "high", "chance"):
+        expected = min(getattr(gain, name) for gain in both)
         assert getattr(verdict.gain, name) == expected
+    assert verdict.gain.pvalue == max(gain.one_sided_pvalue for gain in both)
     assert verdict.decision == (WORSE if pooled_level < 0.9 else verdict.decision)
 
 
@@ -190,7 +202,7 @@ def test_adding_an_alternative_never_increases_the_gain(seed):
         if before is not None:
             assert now.value <= before.value
             assert now.low <= before.low
-            assert now.high <= before.high
+            assert now.chance <= before.chance
             assert now.pvalue >= before.pvalue
             assert now.better[0] <= before.better[0]
         before = now
@@ -236,7 +248,6 @@ def test_a_missing_second_repeat_of_one_alternative_does_not_remove_it():
     alone, pooled, joint = three(0.9)
     pooled.losses = {s: losses for s, losses in pooled.losses.items() if s < FOLDS}
     verdict = judge([alone, pooled, joint], WHERE)
-    assert verdict.provisional
     assert set(verdict.gain.gains) == {INDEPENDENT, POOLED}
 
 
@@ -326,18 +337,14 @@ def test_failures_are_counted_and_a_fold_without_methods_gives_no_verdict():
     )
 
 
-def test_a_single_repeat_is_provisional_and_has_a_wider_interval():
-    repeated, once = (
-        judge(three(0.9), WHERE),
-        judge(three(0.9), make_evaluation(repeats=1)),
-    )
-    assert once.provisional
-    assert once.sentence.startswith("Provisional")
-    assert not repeated.provisional
-    half = three(0.9)
-    for method in half:  # The budget ended in the second repeat.
-        method.losses = {s: v for s, v in method.losses.items() if s < 7}
-    assert judge(half, WHERE).provisional
+def test_a_single_repeat_is_a_full_verdict():
+    where = make_evaluation(repeats=1)
+    once = judge(three(0.9, where), where)
+    assert once.decision == HELPS
+    assert once.headline == "Use Joint"
+    twice = judge(three(0.9), WHERE)
+    # The same losses, so the same standard error.
+    assert once.versus_separate.error == pytest.approx(twice.versus_separate.error)
 
 
 def test_an_unfinished_method_is_not_part_of_the_verdict():
@@ -500,7 +507,7 @@ def test_rounding_errors_are_ties():
     leaderboard = board(WHERE, alone, joint)
     assert [row[0] for row in leaderboard_grid(leaderboard).rows] == [1, 1]
     assert leaderboard.hurt(joint) == []
-    assert math.isclose(leaderboard.answer.gain.pvalue, 1.0)
+    assert math.isclose(leaderboard.answer.gain.pvalue, 0.5)
 
 
 def with_folds(method, *fold_losses):
@@ -530,3 +537,59 @@ def test_the_first_method_within_one_standard_error_is_selected(
     if selected == "Complex":
         swapped = Strategy.of([other, simple], range(10))
         assert set(swapped.selected.values()) == {"Complex"}
+
+
+def finished(method, splits):
+    """Return a method that has finished some splits only."""
+    part = ComparedMethod(method.label, method.family)
+    for split in splits:
+        part.losses[split] = method.losses[split]
+        part.inner[split] = method.inner[split]
+        part.scores[split] = method.scores[split]
+        part.tasks[split] = method.tasks[split]
+    part.seconds = [1.0] * len(splits)
+    return part
+
+
+def test_finished_folds_give_a_verdict_that_names_their_number():
+    alone, pooled, joint = three(0.8)
+    parts = [finished(alone, range(5)), finished(pooled, range(4))]
+    answer = judge([*parts, finished(joint, range(3))], WHERE)
+    assert answer.decision == HELPS
+    assert "3 of 5 folds" in answer.sentence
+    all_folds = judge([alone, pooled, finished(joint, range(5))], WHERE)
+    assert "of 5 folds" not in all_folds.sentence
+
+
+def test_folds_in_which_an_alternative_has_no_method_yet_do_not_count():
+    alone, pooled, joint = three(0.8)
+    parts = [finished(alone, range(4)), finished(joint, range(4))]
+    answer = judge([*parts, finished(pooled, range(2))], WHERE)
+    assert "2 of 5 folds" in answer.sentence
+    nothing = judge([*parts, ComparedMethod("One", POOLED)], WHERE)
+    assert nothing.decision == NO_VERDICT
+
+
+def test_a_method_that_has_not_run_has_no_row():
+    result = board(WHERE, *three(0.9), ComparedMethod("Later", MULTITASK))
+    assert "Later" not in [row[1] for row in leaderboard_grid(result).rows]
+
+
+def test_a_running_comparison_is_ordered_by_gain_whatever_the_number_of_splits():
+    alone, pooled, joint = three(0.8)
+    result = board(WHERE, pooled, alone, finished(joint, [0]))
+    running = BoardProgress(1, 3, 2.0, None, "Joint")
+    unfinished = dataclasses.replace(result, progress=running)
+    assert [e.label for e in unfinished.ranked()] == ["Joint", "Alone", "One"]
+    assert [e.label for e in result.ranked()] == ["Joint", "Alone", "One"]
+    # Two folds are compared, so that a method with one fold is not among the first.
+    other = finished(entry("Other", MULTITASK, 0.9, WHERE), range(2))
+    result = board(WHERE, pooled, alone, finished(joint, [0]), other)
+    assert [e.label for e in result.ranked()] == ["Other", "Alone", "One", "Joint"]
+
+
+def test_progress_tells_jobs_share_and_remaining_time():
+    begun = BoardProgress(3, 60, 1.2, None, "TaskMean")
+    assert begun.text == "3 of 60 fits done (5%), after 2 s, now TaskMean"
+    later = BoardProgress(30, 60, 40.0, 300.0, "MTRL")
+    assert later.text == "30 of 60 fits done (50%), about 5 min left, now MTRL"

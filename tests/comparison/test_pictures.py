@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose
 from scipy.special import expit
 
 import mtlrun
-from mtlrun.comparison.drawing import draw, inline_svg
+from mtlrun.comparison.drawing import LOSS_COLOR, draw, inline_svg
 from mtlrun.comparison.evaluation import Evaluation
 from mtlrun.comparison.gain import RowIndex
 from mtlrun.comparison.gallery import (
@@ -464,7 +464,7 @@ def test_a_value_that_is_not_very_distant_lies_inside_the_axis(ragged):
         Interval("Alone", -0.057, -0.116, 0.003),
         Interval("Pooled", -0.398, -0.617, -0.18),
     ]
-    pictures = replace(ragged.pictures, method_gains=gains, trivial_methods=[])
+    pictures = replace(ragged.pictures, method_gains=gains)
     low, high = draw(pictures.method_intervals()).get_xlim()
     assert -0.6 < low < -0.42
     assert 0.147 < high < 0.2
@@ -503,25 +503,61 @@ def test_with_many_tasks_the_clearest_gains_are_drawn_and_the_caption_mentions_i
     assert len(pictures.gains_by_rows().intervals) == 139
 
 
-def test_neither_trivial_methods_nor_long_intervals_stretch_an_axis(ragged):
+def numbers_at_triangles(axes):
+    """Return the numbers that are written at the ends of the axis."""
+    return [text.get_text() for text in axes.texts]
+
+
+def test_a_bad_method_is_a_triangle_with_its_number_and_does_not_squeeze_the_axis(
+    ragged,
+):
     gains = [
         Interval("Joint", 0.1, 0.05, 0.15),
         Interval("Pooled", -0.02, -0.06, 0.02),
         Interval("TaskMean", -3.0, -3.2, -2.8),
     ]
-    pictures = replace(
-        ragged.pictures, method_gains=gains, trivial_methods=["TaskMean"]
-    )
+    pictures = replace(ragged.pictures, method_gains=gains)
     axes = draw(pictures.method_intervals())
     low, high = axes.get_xlim()
     assert -0.1 < low < -0.06
     assert 0.15 < high < 0.2
-    ends = [line.get_xdata()[0] for line in axes.lines if line.get_marker() == "<"]
-    assert ends == [low]
+    (triangle,) = [line for line in axes.lines if line.get_marker() == "<"]
+    assert triangle.get_xdata()[0] == low
+    assert to_hex(triangle.get_color()) == LOSS_COLOR.lower()
+    assert numbers_at_triangles(axes) == ["-300%"]
+
+
+def test_all_gains_lie_on_the_axis(ragged):
+    gains = [Interval(f"m{k}", 0.001, -0.01, 0.01) for k in range(9)]
+    gains.append(Interval("best", 0.6, 0.5, 0.7))
+    pictures = replace(ragged.pictures, method_gains=gains)
+    axes = draw(pictures.method_intervals())
+    assert len(points_of(axes)) == 10
+    assert numbers_at_triangles(axes) == []
+
+
+def test_long_intervals_do_not_stretch_an_axis(ragged):
     near = [Interval(f"task {t}", 0.1, 0.0, 0.2) for t in range(9)]
     wide = [*near, Interval("task 9", 0.1, -9.0, 9.2)]
     axes = draw(replace(ragged.pictures, task_gains=wide).task_intervals())
     assert -1 < axes.get_xlim()[0] < axes.get_xlim()[1] < 1
+
+
+def test_a_task_that_loses_far_more_than_others_does_not_squeeze_the_gains(ragged):
+    values = [0.1, 0.2, -0.1, 0.05, -0.2, -40.0]
+    gains = [Interval(f"school {t}", v, v - 0.1, v + 0.1) for t, v in enumerate(values)]
+    axes = draw(replace(ragged.pictures, task_gains=gains).gains_by_rows())
+    assert -1 < axes.get_ylim()[0] < axes.get_ylim()[1] < 1
+
+
+@pytest.mark.parametrize("bad", [0, 1])
+def test_a_bad_alternative_does_not_squeeze_the_decisive_gain(ragged, bad):
+    gains = [Interval("near", 0.02, -0.01, 0.05), Interval("both", 0.02, -0.01, 0.05)]
+    gains.insert(bad, Interval("bad", 0.96, 0.93, 0.98))
+    axes = draw(replace(ragged.pictures, gains=gains).verdict())
+    assert axes.get_xlim()[1] < 0.2
+    assert numbers_at_triangles(axes) == ["96%"]
+    assert len(points_of(axes)) == 2
 
 
 def test_tasks_that_lose_are_named_in_the_headline(ragged):

@@ -14,10 +14,17 @@ from mtlrun.comparison.evaluation import ComparedMethod
 from mtlrun.comparison.leaderboard import markdown
 from mtlrun.comparison.remaining_time import remaining_seconds
 from mtlrun.comparison.schedule import CompareSchedule
-from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, POOLED, TRIVIAL
+from mtlrun.comparison.verdict import (
+    INDEPENDENT,
+    MULTITASK,
+    NO_VERDICT,
+    POOLED,
+    TRIVIAL,
+)
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.splits import fold_rows
 from mtlrun.data.table import table_of_frame
+from mtlrun.engine.pool import Pool
 from mtlrun.engine.record import Record
 from mtlrun.errors import ConfigError
 from mtlrun.utils.processes import is_locked
@@ -65,48 +72,130 @@ def own_methods(tmp_path, monkeypatch):
 QUICK = {"target": "y", "task": "school", "splits": 3, "repeats": 1, "folds": 2}
 
 
-def test_methods_that_every_verdict_needs_are_fitted_first_on_all_splits():
-    methods = [
-        Candidate(label, family, "x")
-        for label, family in (
-            ("Mean", TRIVIAL),
-            ("Alone", INDEPENDENT),
-            ("One", POOLED),
-            ("Tuned", INDEPENDENT),
-            ("Joint", MULTITASK),
-            ("Other", MULTITASK),
-            ("Lasso", INDEPENDENT),
-        )
-    ]
-    assert [c.label for c in core(methods)] == [
-        "Mean",
-        "Alone",
-        "One",
-        "Tuned",
-        "Joint",
-    ]
-    evaluation = SimpleNamespace(n_folds=3, n_repeats=2, rows=range(6))
+METHODS = [
+    Candidate(label, family, "x")
+    for label, family in (
+        ("Mean", TRIVIAL),
+        ("Alone", INDEPENDENT),
+        ("One", POOLED),
+        ("Tuned", INDEPENDENT),
+        ("Joint", MULTITASK),
+        ("Other", MULTITASK),
+        ("Lasso", INDEPENDENT),
+    )
+]
+USUAL = {"Joint": 5.0, "Other": 1.0, "Lasso": 2.0}
+
+
+def planned(n_repeats=1, **more):
+    """Return the schedule of methods that have no jobs to compute."""
+    n_splits = 3 * n_repeats
+    evaluation = SimpleNamespace(n_folds=3, n_repeats=n_repeats, rows=range(n_splits))
+    search = SimpleNamespace(folds=5, on="folds")
     jobs = {
-        (c.label, s): SimpleNamespace(key=f"{c.label} {s}")
-        for c in methods
-        for s in range(6)
+        (c.label, s): SimpleNamespace(key=f"{c.label} {s}", search=search)
+        for c in METHODS
+        for s in range(n_splits)
     }
     runner = SimpleNamespace(finished=None)
-    waves = list(
-        CompareSchedule(methods, jobs, runner, evaluation, deadline=1.0)._waves()
-    )
-    assert waves[:5] == [
-        [(label, s) for s in range(3)]
-        for label in ("Mean", "Alone", "One", "Tuned", "Joint")
-    ]
+    return CompareSchedule(METHODS, jobs, runner, evaluation, usual=USUAL, **more)
+
+
+def test_methods_that_every_verdict_needs_are_fitted_first_on_all_splits():
+    waves = list(planned(n_repeats=2)._waves())
+    first = ["Mean", "Alone", "One", "Tuned", "Joint"]
+    assert [c.label for c in core(METHODS)] == first
+    assert waves[:5] == [[(label, s) for s in range(3)] for label in first]
     assert waves[5] == [("Mean", 3), ("Mean", 4), ("Mean", 5)]
-    assert waves[-1] == [("Lasso", 3), ("Lasso", 4), ("Lasso", 5)]
-    assert sum(map(len, waves)) == len(jobs)
-    all_waves = list(CompareSchedule(methods, jobs, runner, evaluation)._waves())
-    assert all_waves[:10] == waves[:10]
-    assert all_waves[10:] == [
+    assert waves[10:] == [
         [(label, s) for s in range(6)] for label in ("Other", "Lasso")
     ]
+
+
+def test_with_a_deadline_baselines_and_the_fastest_multi_task_method_begin_each_split():
+    waves = list(planned(deadline=1.0)._waves())
+    assert waves[0] == [("Mean", 0), ("Mean", 1), ("Mean", 2)]
+    for split in range(3):
+        labels = [label for label, s in waves[1 + split] if s == split]
+        assert labels == ["Alone", "One", "Tuned", "Other"]
+    # The others follow, cheap ones first.
+    assert waves[4:] == [[(label, s) for s in range(3)] for label in ("Lasso", "Joint")]
+
+
+def test_with_a_deadline_all_repeats_of_all_methods_are_computed_once():
+    waves = list(planned(n_repeats=2, deadline=1.0)._waves())
+    keys = [key for wave in waves for key in wave]
+    assert len(keys) == len(set(keys)) == len(METHODS) * 6
+
+
+def test_smooth_models_follow_their_baselines_whatever_these_cost():
+    labels = ["SmoothIndependent", "SmoothMTL"]
+    schedule = planned(deadline=1.0)
+    schedule.entries = dict.fromkeys([*labels, "Lasso"])
+    schedule.usual = {"SmoothIndependent": 9.0, "SmoothMTL": 3.0, "Lasso": 5.0}
+    order = sorted([*labels, "Lasso"], key=schedule._place_by_cost)
+    assert order == ["Lasso", *labels]
+
+
+@pytest.mark.parametrize(("seconds_left", "is_raced"), [(100.0, True), (10.0, False)])
+def test_a_race_that_would_take_most_of_the_time_is_left_out(
+    monkeypatch, seconds_left, is_raced
+):
+    monkeypatch.setattr(time, "monotonic", lambda: 0.0)
+    schedule = planned(deadline=seconds_left, raced=["Other", "Lasso"])
+    assert schedule.raced == ["Lasso"]
+    # All searches take 100 seconds, the first of five folds a fifth of them.
+    monkeypatch.setattr(schedule, "remaining", lambda min_share: 100.0)
+    schedule.runner.search = lambda jobs, pool: None
+    monkeypatch.setattr(schedule, "_first_folds", lambda job: job)
+    pool = SimpleNamespace(is_past_deadline=True)
+    schedule._race([("Lasso", 0)], pool)
+    assert bool(schedule.raced) == is_raced
+
+
+def test_a_race_that_is_left_out_keeps_the_planned_searches():
+    schedule = planned(deadline=1.0)
+    halved = SimpleNamespace(key="halved", search=None)
+    schedule.halved = {("Lasso", 0): halved, ("Lasso", 1): halved}
+    schedule.raced_splits = {1}
+    schedule._leave_out_race()
+    assert schedule.jobs["Lasso", 0] is halved
+    assert schedule.jobs["Lasso", 1] is not halved
+    assert schedule.keys_by_job["halved"] == [("Lasso", 0)]
+
+
+class Clock:
+    """Ends the time of a comparison after a number of started jobs."""
+
+    def __init__(self, n_jobs):
+        self.n_jobs = n_jobs
+
+    def is_over(self, pool):
+        self.n_jobs -= 1
+        return pool.deadline is not None and self.n_jobs < 0
+
+
+def stopped_after(n_jobs, monkeypatch, **options):
+    """Return a comparison whose budget ends after a number of started jobs."""
+    clock = Clock(n_jobs)
+    monkeypatch.setattr(Pool, "is_past_deadline", property(clock.is_over))
+    return mtlrun.compare(
+        schools(), methods=["GraphMTL"], budget=100, **{**QUICK, **options}
+    )
+
+
+@pytest.mark.slow
+def test_a_budget_that_ends_early_gives_a_verdict_from_the_finished_folds(monkeypatch):
+    # Each fold has three searches of two inner folds, and four fits.
+    result = stopped_after(40, monkeypatch, splits=5)
+    answer = result.board.answer
+    multitask = next(e for e in result.board.entries if e.label == "GraphMTL")
+    n_finished = len(multitask.losses)
+    assert 0 < n_finished < 5
+    assert answer.decision != NO_VERDICT
+    assert f"{n_finished} of 5 folds" in answer.sentence
+    assert result.board.ranked()[0].label != "TaskMean"
+    assert "<svg" in result.page()
 
 
 @pytest.mark.slow
@@ -119,12 +208,12 @@ def test_the_leaderboard_is_updated_after_each_fit():
         )
 
     mtlrun.compare(schools(), methods=["GraphMTL"], finished=tell, **QUICK)
-    assert len(updates) == 15
+    # Slow searches report more often.
+    assert len(updates) >= 15
     assert updates[0][0] == ["TaskMean"]
     assert re.fullmatch(
-        r"unfinished: 1 of 15 fits are done, about .* left", updates[0][1][0]
+        r"unfinished: 1 of 15 fits done \(7%\), .*now TaskMean", updates[0][1][0]
     )
-    assert updates[5][2] == "no verdict"
     assert updates[-1][2] != "no verdict"
 
 
@@ -297,6 +386,6 @@ def test_an_unfinished_leaderboard_estimates_the_remaining_time():
         finished=estimates.append,
     )
     assert re.fullmatch(
-        r"unfinished: \d+ of 10 fits are done, about \S+ s left",
+        r"unfinished: \d+ of 10 fits done \(\d+%\), about \d+ s left, now \w+",
         estimates[0].left_out[0],
     )

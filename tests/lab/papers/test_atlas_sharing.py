@@ -129,7 +129,7 @@ def test_the_verdict_of_compare_follows_from_its_interval():
         families("slopes"), seed=0, rows=8, sharing=LINEAR, folds=3, search=2
     ).values
     assert values["low"] < values["gain"] < values["high"]
-    assert values["decision"] in range(4)
+    assert values["decision"] in range(5)
 
 
 # ---------------------------------------------------------------- boosted trees
@@ -440,6 +440,10 @@ def test_verdicts_are_compared_with_the_other_seeds(published):
     published(verdict_lines([0.1, 0.12, 0.08]), VERDICT_HEAD)
     values = analyses.calibration(None, seed=0).values
     assert (values["hold"], values["useful"], values["verdicts"]) == (1.0, 1.0, 12)
+    # All hold, on four tables: .025 ** (1 / 4).
+    assert (values["hold_low"], values["hold_high"]) == pytest.approx(
+        (0.39764, 1), abs=1e-5
+    )
     # The first seed gains by luck; the others lose.
     published(verdict_lines([0.1, -0.12, -0.1]), VERDICT_HEAD)
     spoiled = analyses.calibration(None, seed=0).values

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -44,6 +44,8 @@ from mtlrun.estimators.hierarchical import HierarchicalMTL
 from mtlrun.metrics import get_metric
 from mtlrun.utils.io import derive_seed
 
+#: Factor of the standard errors of gains when the atlas was computed.
+FACTOR = 2.0
 #: Name of the splits that a table gets.
 SPLITS = "rows per task"
 #: Number of columns on which the properties of a table are measured. A table with more
@@ -405,7 +407,19 @@ def _gain_between(
     """Return the gain of one strategy over another; None without one of them."""
     if multitask is None or other is None:
         return None
-    return evaluation.gain(multitask.losses, other.losses, 1)
+    return _gain(multitask.losses, other.losses, evaluation)
+
+
+def _gain(
+    first: Mapping[int, np.ndarray],
+    second: Mapping[int, np.ndarray],
+    evaluation: Evaluation,
+) -> Gain | None:
+    """Return a gain with the factor of standard errors of the first edition."""
+    gain = evaluation.gain(first, second, 1)
+    if gain is None:
+        return None
+    return replace(gain, error=gain.error * FACTOR / evaluation.correction(1))
 
 
 def _is_defined(gain: Gain, n_tasks: int) -> bool:
@@ -453,12 +467,12 @@ def _method_rows(
     for method in compared:
         if len(method.losses) != evaluation.n_folds:
             continue
-        gain = evaluation.gain(method.losses, baseline.losses, 1)
+        gain = _gain(method.losses, baseline.losses, evaluation)
         if gain is None:
             continue
         over_alone = None
         if independent is not None:
-            over_alone = evaluation.gain(method.losses, independent.losses, 1)
+            over_alone = _gain(method.losses, independent.losses, evaluation)
         scale = _scale(gain.second, evaluation)
         numbers = [
             _error(gain.first, evaluation),

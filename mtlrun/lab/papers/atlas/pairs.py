@@ -29,7 +29,7 @@ from mtlrun.comparison.candidates import (
     with_unseen,
 )
 from mtlrun.comparison.evaluation import AUC, ComparedMethod, Evaluation
-from mtlrun.comparison.gain import Gain, SmallestGain
+from mtlrun.comparison.gain import Gain
 from mtlrun.comparison.jobs import ComparisonJobs
 from mtlrun.comparison.protocol import Protocol
 from mtlrun.comparison.verdict import (
@@ -40,6 +40,7 @@ from mtlrun.comparison.verdict import (
     MULTITASK,
     NO_DIFFERENCE,
     POOLED,
+    SAFE,
     WORSE,
     Strategy,
     judge,
@@ -70,7 +71,7 @@ COLUMNS = ["rows", "method", "sharing", "error", "inner", "seconds"]
 #: Smallest error that a ratio is taken of: an AUC of 1 has no logarithm of its error.
 SMALLEST_ERROR = 1e-4
 #: Verdicts of `compare`, by the number that stands for each in a record.
-DECISIONS = (HELPS, NO_DIFFERENCE, WORSE, CANNOT_TELL)
+DECISIONS = (HELPS, NO_DIFFERENCE, WORSE, CANNOT_TELL, SAFE)
 #: Digits of the numbers of the table, to keep records small.
 DIGITS = 5
 
@@ -446,12 +447,13 @@ def _rounded(value: float) -> float | None:
 @analysis(
     {
         "gain": "relative reduction of the error over the closer alternative",
-        "low": "lower end of the 95% interval",
-        "high": "upper end of the 95% interval",
+        "low": "lower bound of the verdict",
+        "high": "upper bound of the verdict",
         "decision": f"verdict of compare: its place in {', '.join(DECISIONS)}",
         "processor_seconds": "processor seconds of all methods",
     },
     higher=["gain", "low", "high"],
+    changes=["bounds are one-sided, with the numbers of training and test rows"],
     varies=["processor_seconds"],
 )
 def verdict(
@@ -489,16 +491,11 @@ def verdict(
     setting = make_setting(dataset, rows, folds, search, seed, new_tasks=False)
     methods = [method for method, _ in evaluate(setting, sharing)]
     judged = judge(methods, setting.evaluation)
-    gains = {}
-    if judged.versus_separate is not None:
-        gains[INDEPENDENT] = judged.versus_separate
-    if judged.versus_pooled is not None:
-        gains[POOLED] = judged.versus_pooled
-    if not gains:
+    gain = judged.gain
+    if gain is None:
         raise DataError(
             f"{dataset.id} has no verdict: {judged.sentence}", "Leave it out."
         )
-    gain = SmallestGain(gains)
     scale = 1.0
     if setting.evaluation.measure == AUC:
         scale = 1 / max(1 - gain.second, SMALLEST_ERROR)

@@ -680,7 +680,7 @@ CALIBRATION_QUANTITIES = {
     "hold_low": "lower end of its 95% interval, tables drawn anew",
     "hold_high": "upper end of its 95% interval",
     "useful": "share of them after which that mean gain is at least 1%",
-    "covered": "share of all verdicts whose interval holds that mean gain",
+    "covered": "share of all verdicts whose bounds hold that mean gain",
     "tables": "tables with such a verdict",
     "all_verdicts": "all verdicts",
 }
@@ -689,6 +689,7 @@ CALIBRATION_QUANTITIES = {
 @analysis(
     CALIBRATION_QUANTITIES,
     higher=["hold", "useful", "covered"],
+    changes=["the interval of a share of 0 or 1 is exact"],
     needs_data=False,
 )
 def calibration(
@@ -746,9 +747,18 @@ def calibration(
 
 
 def _share_interval(lines: pd.DataFrame, seed: int) -> tuple[float, float]:
-    """Return the interval of the share that holds, with the tables drawn anew."""
+    """Return the interval of the share that holds, with the tables drawn anew.
+
+    If all of them hold, or none, every draw is equal. Then it is the exact interval for
+    tables of which all hold, or none.
+    """
     holds = (lines["other"] > 0).astype(float)
     by_table = holds.groupby(lines["table"])
+    if holds.nunique() == 1:
+        margin = 0.025 ** (1 / by_table.ngroups)
+        if holds.iloc[0] > 0:
+            return margin, 1.0
+        return 0.0, 1 - margin
     sums = by_table.sum().to_numpy()
     counts = by_table.size().to_numpy()
     rng = np.random.default_rng(seed)
