@@ -19,7 +19,13 @@ import pandas as pd
 
 from mtlrun.data.files import data_file, suffix_of
 from mtlrun.data.formats.text import checked_names, decode
-from mtlrun.data.frames import column_name, several, typed, whole_frame
+from mtlrun.data.frames import (
+    column_name,
+    reading_parquet,
+    several,
+    typed,
+    whole_frame,
+)
 from mtlrun.data.named_columns import matching, target_columns
 from mtlrun.data.names import (
     MISSING,
@@ -530,11 +536,10 @@ def _parquet(
 ) -> Iterator[pd.DataFrame]:
     """Yield the rows of a Parquet file; parameters as of `_frames`."""
     parquet = optional_module("pyarrow.parquet", "parquet", str(file))
-    with (
-        open_regular(file) as raw,
-        parquet.ParquetFile(raw, buffer_size=1 << 16) as stored,
-    ):
-        stored_names = stored.schema_arrow.names
+    with open_regular(file) as raw:
+        with reading_parquet(str(file)):
+            stored = parquet.ParquetFile(raw, buffer_size=1 << 16)
+            stored_names = stored.schema_arrow.names
         names = [column_name(name) for name in stored_names]
         allow(
             file,
@@ -548,8 +553,14 @@ def _parquet(
         selected = None
         if columns is not None:
             selected = [stored_names[names.index(name)] for name in columns]
-        for batch in stored.iter_batches(batch_size=rows, columns=selected):
-            frame = whole_frame(batch.to_pandas(split_blocks=True))
+        batches = stored.iter_batches(batch_size=rows, columns=selected)
+        while True:
+            with reading_parquet(str(file)):
+                batch = next(batches, None)
+                if batch is None:
+                    return
+                frame = batch.to_pandas(split_blocks=True)
+            frame = whole_frame(frame)
             frame.columns = [column_name(name) for name in frame.columns]
             yield frame
 

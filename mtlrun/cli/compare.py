@@ -348,7 +348,7 @@ def compare(
     table = next((path for path in data if path.suffix != ".xml"), data[0])
     ending = _folder_ending(time, time_blocks=time_blocks, new_tasks=new_tasks)
     folder = output_dir / "compare" / f"{short_name(table)}{ending}"
-    check_folder(folder)
+    check_folder(folder, output_dir)
     refuse_tables(folder, [*data, *filter(None, (test, labels))])
 
     columns = TargetColumns(

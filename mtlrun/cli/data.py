@@ -173,13 +173,15 @@ def fetch(
     ] = 30.0,
 ) -> None:
     """Download missing files, after asking, and verify their hashes."""
-    from mtlrun.data.fetch import fetch_dataset
+    from mtlrun.data.fetch import check_address, fetch_dataset, shown_address
     from mtlrun.data.files import get_it, missing_files
 
     if url is not None and len(ids) > 1:
         raise UserError(
             "--url needs a single data set", "Fetch the data sets one by one."
         )
+    if url is not None:
+        check_address(url)
     folder, cards = _cards(data_dir, *ids)
     for card in cards:
         if not card.files:
@@ -197,9 +199,9 @@ def fetch(
             size = "the file at this address"
             if missing:
                 size = size_of(missing)
-            source = f"from {url}"
-            if url is None:
-                source = f"licence: {card.licence}"
+            source = f"licence: {card.licence}"
+            if url is not None:
+                source = f"from {shown_address(url)}"
             say(f"{card.id}: {size}, {source}, to {folder / card.folder}")
             confirm("Download?", yes=yes, doing="downloaded")
         with download_progress() as report:

@@ -15,6 +15,7 @@ from mtlrun.cli import options
 from mtlrun.cli.console import open_page, output, say, writing
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.errors import UnknownNameError, UserError, listed
+from mtlrun.utils.io import refuse_links
 
 if TYPE_CHECKING:
     from mtlrun.lab.report.build import Report
@@ -90,6 +91,8 @@ def report(
         raise typer.Exit(_report_many(root, profile, form, out, merge, check))
     check_format(form)
     folder = run_folder(target, profile, output_dir)
+    if merge or (out is None and form in (None, HTML)):
+        refuse_links(output_dir, folder)
     for other in merge or ():
         _merge(folder, other)
     raise typer.Exit(
@@ -409,6 +412,7 @@ def _report_many(
         )
     if out is None and form in (None, HTML):
         for entry in overview.entries:
+            refuse_links(root, root / entry.path)
             page = write_run(entry.report, root / entry.path)
             if form == HTML:
                 say(f"report: {page}")

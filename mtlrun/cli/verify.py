@@ -14,6 +14,7 @@ from mtlrun.cli.console import complain, say, writing
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.cli.report import ALL, run_folder
 from mtlrun.errors import UserError, counted
+from mtlrun.utils.io import refuse_links
 
 if TYPE_CHECKING:
     from mtlrun.lab.verify import Trial
@@ -123,13 +124,17 @@ def _selected_folders(target: str, profile: str | None, output_dir: Path) -> lis
     is_run = (root / "run.json").is_file()
     has_many = target == ALL or (root.is_dir() and not is_run)
     if not has_many:
-        return [run_folder(target, profile, output_dir)]
+        folder = run_folder(target, profile, output_dir)
+        refuse_links(output_dir, folder)
+        return [folder]
     folders = run_folders(root)
     if not folders:
         raise UserError(
             f"{root}: no finished runs below it",
             "Give an experiment, or the folder of a run.",
         )
+    for folder in folders:
+        refuse_links(root, folder)
     return folders
 
 

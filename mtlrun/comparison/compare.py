@@ -94,7 +94,8 @@ from mtlrun.engine.run import Runner
 from mtlrun.errors import ConfigError, DataError, with_arguments
 from mtlrun.metrics import get_metric
 from mtlrun.model.train import Trained, fit_training, load_trained
-from mtlrun.utils.io import canonical_json, temporary, writing
+from mtlrun.utils.io import canonical_json, make_folder, writing
+from mtlrun.utils.temporary import temporary_folder
 from mtlrun.utils.text import folder_name, hidden, id_of, stem_of
 
 #: Share of the budget for the fits of the comparison; the rest is for the final model.
@@ -521,10 +522,8 @@ def _open_session(
         stack.enter_context(
             writing(folder, "Free some space, or choose another folder.")
         )
-        folder.mkdir(parents=True, exist_ok=True)
-        data_dir = Path(
-            stack.enter_context(tempfile.TemporaryDirectory(**temporary(folder)))
-        )
+        make_folder(folder)
+        data_dir = stack.enter_context(temporary_folder(folder))
         source = source.as_stored(dataset)
         # The folder is temporary and will not be moved: it is its own destination.
         store_table(data_dir, data_dir, source, dataset)

@@ -44,6 +44,7 @@ from mtlrun.comparison.verdict import (
 from mtlrun.data.names import separated
 from mtlrun.engine.stored import read_json
 from mtlrun.errors import DataError, UnknownNameError, UserError, counted, listed
+from mtlrun.model.files import refuse_incomplete
 from mtlrun.utils.io import jsonable
 
 Array = np.ndarray
@@ -774,8 +775,10 @@ def read_pictures(folder: Path) -> ComparisonPictures:
     Raises
     ------
     DataError
-        If a file of them is missing or damaged.
+        If a file of them is missing or damaged, or a killed process has replaced only
+        some of them.
     """
+    refuse_incomplete(folder)
     path = folder / PICTURES_FILE
     try:
         content = read_json(path)

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import re
 import shutil
 import tarfile
-import tempfile
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
+from http import HTTPStatus
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 from mtlrun.data.files import (
@@ -34,12 +37,14 @@ from mtlrun.data.files import (
     verify_files,
 )
 from mtlrun.errors import DataError, shorten
-from mtlrun.utils.io import open_regular, replacing, temporary, writing
-from mtlrun.utils.processes import tidy_folders
+from mtlrun.utils.io import make_folder, open_regular, replacing, writing
 from mtlrun.utils.sizes import MEMBERS, allow, allow_members
-from mtlrun.utils.text import hidden
+from mtlrun.utils.temporary import temporary_folder, tidy_folders
+from mtlrun.utils.text import hidden, sanitize
 
 if TYPE_CHECKING:
+    from requests import Response, Session
+
     from mtlrun.data.cards import Card, FileSpec
 
 #: Remedy if the data directory cannot be written.
@@ -54,6 +59,13 @@ MAX_SHOWN_URL = 300
 
 #: Called with the name of the file, the bytes so far, and all bytes (None = not known).
 Report = Callable[[str, int, int | None], None]
+
+#: Redirects that are followed.
+MAX_REDIRECTS = 10
+#: Bytes that are read at a time.
+PIECE_BYTES = 1 << 14
+
+T = TypeVar("T")
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _ARCHIVE_LIMIT = 4 << 30
@@ -83,7 +95,7 @@ def fetch_dataset(
     report : callable, optional
         Told about the progress.
     timeout : float, default=30
-        Seconds to wait for a connection, and for every next piece of the body.
+        Seconds to wait for a connection, and for every next 16 kB of the body.
 
     Returns
     -------
@@ -99,7 +111,7 @@ def fetch_dataset(
         If the data directory cannot be written.
     """
     if url is not None:
-        _check_address(url, url)
+        check_address(url)
         name = PurePosixPath(urlsplit(url).path).name
         options = {"limit": _ARCHIVE_LIMIT, "report": report, "timeout": timeout}
         with _downloaded(card, name or "download", url, data_dir, **options) as part:
@@ -152,7 +164,8 @@ def fetch_file(
                 file = recognise(part, [spec], name).get(spec.name)
                 if file is not None:
                     return store(card, spec, file, data_dir)
-                failures.append(f"  {url}: {_wrong_content(part, spec)}")
+                content = _wrong_content(part, spec)
+                failures.append(f"  {shown_address(url)}: {content}")
         except DataError as error:
             failures.append(f"  {error.message}")
     raise _failure(card, spec, failures, data_dir)
@@ -166,12 +179,13 @@ def _downloaded(
 
     Options are as in `download`.
     """
-    folder = data_directory(data_dir) / card.folder
-    with writing(folder, WRITABLE):
-        folder.mkdir(parents=True, exist_ok=True)
-        staging = tempfile.TemporaryDirectory(**temporary(folder))
-    with staging as staging_path:
-        part = Path(staging_path) / name
+    root = data_directory(data_dir)
+    folder = root / card.folder
+    with contextlib.ExitStack() as stack:
+        with writing(folder, WRITABLE):
+            make_folder(folder, root)
+            staging = stack.enter_context(temporary_folder(folder))
+        part = staging / name
         download(url, part, **options)
         yield part
 
@@ -205,72 +219,195 @@ def download(
     import requests
     import urllib3
 
-    _check_address(url, url)
-    headers = {"Accept-Encoding": "identity"}  # so that the length is the file's
+    shown = shown_address(url)
 
-    def check_redirect(response: Any, *args: Any, **kwargs: Any) -> None:
-        if response.is_redirect:
-            _check_address(urljoin(response.url, response.headers["location"]), url)
+    class Session(requests.Session):
+        def get_redirect_target(self, resp: Response) -> None:
+            """Return None: `requests` reads the complete body before it follows a
+            redirect, or refuses to.
+            """
 
-    try:
-        hooks = {"response": check_redirect}
-        with requests.get(
-            url, headers=headers, timeout=timeout, stream=True, hooks=hooks
-        ) as response:
-            response.raise_for_status()
-            done, length = 0, response.headers.get("content-length", "")
-            total = None
-            if length.isdecimal() and len(length) < 20:
-                total = int(length)
-            with writing(part, WRITABLE):
-                stream = part.open("wb")
-            with stream:
-                for piece in response.iter_content(1 << 14):
-                    done += len(piece)
-                    if done > limit:
-                        raise DataError(
-                            f"{url}: the download is longer than the {limit} bytes it "
-                            "may have"
-                        )
-                    with writing(part, WRITABLE):
-                        stream.write(piece)
-                    if report is not None:
-                        report(part.name, done, total)
-    except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
-        # An address that `requests` cannot take apart raises an error of urllib3.
-        text = f"{shorten(url, MAX_SHOWN_URL)}: {shorten(_reason(error), 500)}"
-        raise DataError(text) from None
+    with Session() as session:
+        try:
+            response = _final_response(session, url, timeout)
+            if not 200 <= response.status_code < 300:
+                raise DataError(f"{shown}: {_status_text(response.status_code)}")
+            _write_body(response, part, shown, limit, report, timeout)
+        except (
+            requests.RequestException,
+            urllib3.exceptions.HTTPError,
+            TimeoutError,
+            ValueError,
+        ) as error:
+            # An address that `requests` cannot take apart raises an error of urllib3,
+            # or a ValueError. Their texts contain the address.
+            raise DataError(f"{shown}: {_reason(error)}") from None
 
 
-def _check_address(url: str, first: str) -> None:
-    """Raise an error for addresses other than https.
-
-    This machine is allowed if the address of the user is there.
-    """
-    short_url = shorten(url, MAX_SHOWN_URL)
-    if re.search(r"[\s\\]", url) or hidden(
-        url
-    ):  # not every library agrees which host such an address names
-        raise DataError(
-            f"{short_url!r}: no address",
-            "Addresses have no blanks, backslashes or control characters.",
+def _final_response(session: Session, url: str, timeout: float) -> Response:
+    """Follow the redirects of an address without reading what comes with them."""
+    target = url
+    for _ in range(MAX_REDIRECTS + 1):
+        check_address(target, url)
+        response = _within(
+            2 * timeout,
+            partial(
+                session.get,
+                target,
+                # So that the length is that of the file.
+                headers={"Accept-Encoding": "identity"},
+                timeout=timeout,
+                stream=True,
+                allow_redirects=False,
+            ),
         )
+        if not response.is_redirect:
+            return response
+        # Closing it leaves the body unread, which may have no end.
+        response.close()
+        target = _joined(target, response.headers["location"])
+    raise DataError(
+        f"{shown_address(url)}: too many redirects, the last one to "
+        f"{shown_address(target)}"
+    )
+
+
+def _joined(url: str, location: str) -> str:
+    """Return the address that a redirect names, which may be relative."""
     try:
-        local = [
-            (parts.scheme, parts.hostname in _LOOPBACK)
-            for parts in map(urlsplit, (url, first))
-        ]
-        is_fetched = local[0][0] == "https" or local == [("http", True)] * 2
+        return urljoin(url, location)
+    except ValueError:
+        raise _no_address(location) from None
+
+
+def _no_address(url: str) -> DataError:
+    return DataError(
+        f"{shown_address(url)!r}: no address such as https://host/file, without blanks, "
+        "backslashes and control characters"
+    )
+
+
+def _write_body(
+    response: Response,
+    part: Path,
+    shown: str,
+    limit: int,
+    report: Report | None,
+    timeout: float,
+) -> None:
+    """Write the body of a response into a file; see `download`."""
+    length = response.headers.get("content-length", "")
+    total = None
+    if length.isdecimal() and len(length) < 20:
+        total = int(length)
+    pieces = response.iter_content(PIECE_BYTES)
+    done = 0
+    with writing(part, WRITABLE):
+        stream = part.open("wb")
+    with stream:
+        while piece := _within(timeout, lambda: next(pieces, b"")):
+            done += len(piece)
+            if done > limit:
+                response.close()
+                raise DataError(
+                    f"{shown}: the download is longer than the {limit} bytes it may "
+                    "have"
+                )
+            with writing(part, WRITABLE):
+                stream.write(piece)
+            if report is not None:
+                report(part.name, done, total)
+
+
+def _within(seconds: float, action: Callable[[], T]) -> T:
+    """Return the result of an action on the network.
+
+    Time limits of sockets start anew with each byte, so a server that sends one now and
+    then would never exceed them. The action runs in a thread, which is left behind if
+    it takes too long: nothing can interrupt it.
+
+    Raises
+    ------
+    TimeoutError
+        If it takes longer.
+    """
+    outcomes: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            outcomes.put((True, action()))
+        except Exception as error:
+            outcomes.put((False, error))
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        is_result, outcome = outcomes.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError from None
+    if not is_result:
+        raise outcome
+    result: T = outcome
+    return result
+
+
+def shown_address(url: str) -> str:
+    """Return an address for messages, without what may give access to the file.
+
+    Names and passwords before the host, and the query, which may hold a signature or a
+    token, are replaced by dots.
+    """
+    head = re.split(r"[?#]", url, maxsplit=1)[0]
+    tail = url[len(head) :]
+    scheme = re.match(r"[a-zA-Z][\w+.-]*://", head)
+    start = scheme[0] if scheme else ""
+    rest = head[len(start) :]
+    if "@" in rest:
+        rest = f"...@{rest.rpartition('@')[2]}"
+    elif "@" in tail and "/" not in rest:
+        # The question mark may be part of a password.
+        rest = "..."
+    if tail:
+        rest += "?..."
+    return shorten(sanitize(start + rest), MAX_SHOWN_URL)
+
+
+def check_address(url: str, first: str | None = None) -> None:
+    """Refuse addresses other than https, and malformed ones.
+
+    Parameters
+    ----------
+    url : str
+    first : str, optional
+        Address that was redirected to `url`. ``http`` is allowed for a server on this
+        machine, if the first address is there, too. Default: `url`.
+
+    Raises
+    ------
+    DataError
+    """
+    # Not every library agrees which host an address with such characters names.
+    if re.search(r"[\s\\]", url) or hidden(url):
+        raise _no_address(url)
+    try:
+        parts = urlsplit(url)
+        is_local = _is_local(url) and _is_local(first or url)
+        is_fetched = parts.scheme == "https" or is_local
         if is_fetched:
-            _check_host(urlsplit(url).hostname or "")
-    except ValueError as error:
-        raise DataError(
-            f"{short_url}: no address ({error})",
-            "Give an address that starts with https://.",
-        ) from None
+            _check_host(parts.hostname or "")
+            _ = parts.port
+    except ValueError:
+        raise _no_address(url) from None
     if not is_fetched:
         remedy = "Download the file yourself and use `mtlrun data add`."
-        raise DataError(f"{short_url}: only https addresses are fetched", remedy)
+        raise DataError(
+            f"{shown_address(url)}: only https addresses are fetched", remedy
+        )
+
+
+def _is_local(url: str) -> bool:
+    """Return whether an address is one of a server on this machine."""
+    parts = urlsplit(url)
+    return parts.scheme == "http" and parts.hostname in _LOOPBACK
 
 
 def _check_host(host: str) -> None:
@@ -291,23 +428,29 @@ def _check_host(host: str) -> None:
         raise ValueError("a part of the name of the host is empty or too long")
 
 
+def _status_text(code: int) -> str:
+    """Return a sentence about the status of a response, in the words of the standard:
+    those of the server may be anything.
+    """
+    text = f"the server answered {code}"
+    with contextlib.suppress(ValueError):
+        text += f" ({HTTPStatus(code).phrase})"
+    return text
+
+
 def _reason(error: Exception) -> str:
+    """Return why a download failed, without the address."""
     import requests
 
-    response = getattr(error, "response", None)
-    if isinstance(error, requests.HTTPError) and response is not None:
-        return f"the server answered {response.status_code} ({response.reason})"
-    if isinstance(error, requests.Timeout) or "timed out" in str(error).lower():
+    if isinstance(error, requests.Timeout | TimeoutError) or "timed out" in str(error):
         return "timed out"
-    kinds = {
-        requests.TooManyRedirects: "too many redirects",
-        requests.exceptions.ChunkedEncodingError: "the connection broke before the end of the file",
-        requests.ConnectionError: "no connection",
-    }
-    return next(
-        (text for kind, text in kinds.items() if isinstance(error, kind)),
-        f"{type(error).__name__}: {error}",
-    )
+    if isinstance(error, requests.exceptions.SSLError):
+        return "the certificate of the server was rejected"
+    if isinstance(error, requests.exceptions.ChunkedEncodingError):
+        return "the connection broke before the end of the file"
+    if isinstance(error, requests.ConnectionError):
+        return "no connection"
+    return f"cannot be fetched ({type(error).__name__})"
 
 
 def _wrong_content(part: Path, spec: FileSpec) -> str:
@@ -468,18 +611,20 @@ def store(
     UserError
         If the place cannot be written.
     """
-    folder = data_directory(data_dir) / card.folder
+    root = data_directory(data_dir)
     if file.container in spec.compressions:
         container = file.container
     else:
         container = spec.compressions[0]
-    target = folder / (spec.name + SUFFIXES[container])
+    target = root / card.folder / (spec.name + SUFFIXES[container])
     as_it_is = file.container == container
     writer = OPENERS["plain" if as_it_is else container]
     if as_it_is:
         source = DataFile(file.name, file.path, "plain")
     else:
         source = file
+    with writing(target, WRITABLE):
+        make_folder(target.parent, root)
     with (
         source.open() as content,
         writing(target, WRITABLE),

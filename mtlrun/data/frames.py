@@ -5,12 +5,13 @@ Columns are found by name or position.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import io
 import itertools
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -263,6 +264,31 @@ def is_row_number(name: Any) -> bool:
     return (
         isinstance(name, str) and re.fullmatch(r"__index_level_\d+__", name) is not None
     )
+
+
+@contextlib.contextmanager
+def reading_parquet(name: str) -> Iterator[None]:
+    """Turn what pyarrow and pandas raise for a damaged Parquet file into an error.
+
+    They rely on the metadata that pandas stores in it, which any program may have
+    written, and raise whatever a wrong key or type leads to.
+
+    Raises
+    ------
+    DataError
+        Names the file.
+    """
+    try:
+        yield
+    except (DataError, MemoryError):
+        raise
+    except Exception as error:
+        text = " ".join(f"{type(error).__name__}: {error}".split())
+        raise DataError(
+            f"{name}: not a readable parquet file ({text})",
+            "Is the file complete? If it is, its metadata may be damaged: write it "
+            "again, with pandas or without the metadata of pandas.",
+        ) from None
 
 
 def with_index(frame: pd.DataFrame, table: str, notes: list[str]) -> pd.DataFrame:

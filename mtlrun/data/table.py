@@ -50,6 +50,7 @@ from mtlrun.data.frames import (
     load_frame,
     nameable,
     no_date,
+    reading_parquet,
     take_column,
     typed,
     with_index,
@@ -690,24 +691,18 @@ def _header_name(cell: Any) -> str:
 def _parquet(file: DataFile, like: Table | Schema | None) -> Table:
     parquet = optional_module("pyarrow.parquet", "parquet", file.where())
     raw = file.read_bytes()
-    try:
+    with reading_parquet(file.where()):
+        stored = parquet.ParquetFile(io.BytesIO(raw))
         # The size from the footer, before anything is unpacked: a small file may hold
         # billions of equal cells.
-        file_info = parquet.ParquetFile(io.BytesIO(raw)).metadata
-        n_rows = file_info.num_rows
-        n_columns = file_info.num_columns
+        info = stored.metadata
+        n_rows = info.num_rows
+        n_columns = info.num_columns
         allow_cells(file.where(), n_rows, n_columns, len(raw))
         work = f"{file.where()}: a table of {n_rows:,} rows and {n_columns:,} columns"
         memory.require(8 * n_rows * n_columns, work, MEMORY_REMEDY)
-        frame = pd.read_parquet(io.BytesIO(raw))
-        return table_of_frame(frame, file.where(), like)
-    except DataError:
-        raise
-    except (ValueError, OSError) as error:
-        text = " ".join(str(error).split())
-        raise DataError(
-            f"{file.where()}: not a readable parquet file ({text})", COMPLETE
-        ) from None
+        frame = stored.read().to_pandas()
+    return table_of_frame(frame, file.where(), like)
 
 
 def _arff(file: DataFile) -> Table:

@@ -37,7 +37,8 @@ from mtlrun.engine.record import (
 )
 from mtlrun.engine.store import Store, is_settled
 from mtlrun.errors import counted
-from mtlrun.utils.processes import exclusive_lock, tidy_folders, timing_lock
+from mtlrun.utils.processes import exclusive_lock, timing_lock
+from mtlrun.utils.temporary import tidy_folders
 
 #: Remedy when the run folder cannot be written.
 CANNOT_WRITE_REMEDY = (
@@ -321,6 +322,7 @@ class Runner:
             except KeyboardInterrupt:
                 summary.interrupted = True
         else:
+            self.store.open()
             tidy_folders(self.store.cells_folder, plan.folder)
             plan.write()
             self.progress.message(f"all {counted(len(plan.wanted), 'cell')} up to date")
@@ -349,7 +351,7 @@ class Runner:
             )
 
         try:
-            cells_folder.mkdir(parents=True, exist_ok=True)
+            self.store.open()
             with exclusive_lock(self.store.lock, report_wait) as lock_error:
                 if lock_error:
                     self.progress.message(

@@ -33,8 +33,10 @@ from mtlrun.utils.arrays import array_digest, npz
 from mtlrun.utils.io import (
     MAX_FOLDER_DEPTH,
     jsonable,
+    make_folder,
     read_file,
     read_text_file,
+    refuse_links,
     write_atomic,
 )
 from mtlrun.utils.processes import is_locked
@@ -81,6 +83,20 @@ class Store(Records):
             digest = hashlib.sha256(os.fsencode(name)).hexdigest()
             name = f"{name[: MAX_LOCK_BYTES // 8]}-{digest[:32]}"
         return self.cells_folder / f"{name}.lock"
+
+    def open(self) -> None:
+        """Make the folder of the records, before anything is written.
+
+        Raises
+        ------
+        OSError
+            If it cannot be made.
+        UserError
+            If a folder of the run is a link, see `mtlrun.utils.io.refuse_links`.
+        """
+        output = self.cells_folder.parent
+        refuse_links(output, self.run_folder)
+        make_folder(self.cells_folder, output)
 
     def shared(self) -> bool:
         """Whether another process computes a run in this output folder at present."""
@@ -319,16 +335,25 @@ def refuse_file(folder: Path) -> Path:
     return folder
 
 
-def check_folder(folder: Path) -> None:
+def check_folder(folder: Path, root: Path | None = None) -> None:
     """Check that a folder can be created and written, before hours of work are spent.
 
     Writes a temporary file.
 
+    Parameters
+    ----------
+    folder : Path
+    root : Path, optional
+        Folder that the user named, see `mtlrun.utils.io.refuse_links`. Default:
+        `folder`.
+
     Raises
     ------
     UserError
-        If it cannot be written; the message names the file or folder in the way.
+        If it cannot be written, or is a link inside `root`; the message names the file
+        or folder in the way.
     """
+    refuse_links(root or folder, folder)
     existing = _nearest_existing(refuse_file(folder))
     try:
         with tempfile.TemporaryFile(dir=existing) as file:

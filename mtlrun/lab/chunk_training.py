@@ -22,7 +22,7 @@ from mtlrun.estimators.registry import build
 from mtlrun.lab.spec import ChunkTraining
 from mtlrun.lab.training import CANNOT_WRITE_REMEDY
 from mtlrun.model.train import Trained, TrainingSummary, check_settings, save_training
-from mtlrun.utils.io import writing
+from mtlrun.utils.io import refuse_links, writing
 
 Array = np.ndarray
 
@@ -84,6 +84,7 @@ def train_chunks(
         As `mtlrun.lab.training.train`.
     """
     folder = output / training.id
+    refuse_links(output, folder)
     check_settings(folder, training.config, force)
     candidate = _candidate(training)
     table = ChunkedTable.of(

@@ -100,7 +100,7 @@ def merge(folder: Path, other: Path, wait: Callable[[], None] = lambda: None) ->
     if not _is_run(other):
         for path in theirs.cells_folder.glob("*.json"):
             merged.foreign += path.stem not in planned_keys
-    store.cells_folder.mkdir(parents=True, exist_ok=True)
+    store.open()
     with exclusive_lock(store.lock, wait):
         for key in planned_keys:
             # A link may lead out of the folder.

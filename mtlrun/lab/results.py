@@ -29,7 +29,7 @@ from mtlrun.lab.report.formats import FORMATS, write_report
 from mtlrun.lab.report.run import Run, storable_tests
 from mtlrun.lab.scales import scale_warnings
 from mtlrun.lab.stored import read_plan, read_raw
-from mtlrun.utils.io import DIGEST, file_json, read_file, writing
+from mtlrun.utils.io import DIGEST, file_json, read_file, refuse_links, writing
 
 
 @with_arguments
@@ -203,6 +203,7 @@ def compact_run(folder: Path) -> None:
             # count.
             for name in (PACKED, RUN_FILE):
                 write_new(folder / name, read_file(trial / name))
+            refuse_links(folder, folder / FIGURES)
             current = {f"{figure.name}.svg" for figure in report.figures}
             for path in (folder / FIGURES).glob("*.svg"):
                 if path.name not in current:

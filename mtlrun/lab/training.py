@@ -28,7 +28,7 @@ from mtlrun.model.train import (
     save_training,
     up_to_date,
 )
-from mtlrun.utils.io import write_atomic, writing
+from mtlrun.utils.io import refuse_links, write_atomic, writing
 
 #: Remedy when the folder of a model cannot be written.
 CANNOT_WRITE_REMEDY = "Free some space, or choose another folder with --output."
@@ -78,6 +78,7 @@ def train(
         If the folder contains a model with other settings, or cannot be written.
     """
     folder = output / training.id
+    refuse_links(output, folder)
     check_settings(folder, training.config, force)
     training_plan = plan(training, data_dir=data_dir, output=output)
     job = training_job(training, training_plan.rows[0].job)

@@ -39,7 +39,7 @@ from mtlrun.model.checks import check_indices, objects_within
 from mtlrun.model.fitted import Model
 from mtlrun.problem.memory import free_bytes
 from mtlrun.utils.io import file_json, read_file, sealed, unsealed, write_atomic
-from mtlrun.utils.outputs import finish
+from mtlrun.utils.outputs import is_incomplete
 from mtlrun.utils.plugins import import_named
 from mtlrun.utils.text import cleaned
 
@@ -247,7 +247,8 @@ def load_model(path: str | Path, trust: Iterable[str] = ()) -> Model:
     from skops.io.exceptions import UntrustedTypesFoundException
 
     path = Path(path)
-    folder = finished(model_folder(path))
+    folder = model_folder(path)
+    refuse_incomplete(folder)
     description = _read_description(folder)
     file = folder / ARCHIVE
     try:
@@ -358,27 +359,26 @@ def _unknown_types(archive: bytes, trusted: Set[str] = frozenset()) -> list[str]
     return sorted(untrusted - LOADABLE - trusted)
 
 
-def finished(folder: Path) -> Path:
-    """Complete the last writing into the folder of a model, and return the folder.
+def refuse_incomplete(folder: Path) -> None:
+    """Refuse a model whose files a killed process has replaced only in part.
 
-    A killed process may have left complete results that were not moved into place, in
-    this folder or in the folder of the comparison.
+    The files may be those of the comparison that the model belongs to.
 
     Raises
     ------
     DataError
-        If they cannot be moved.
     """
-    for target in (Path(os.path.abspath(folder)).parent, folder):
-        try:
-            finish(target)
-        except OSError as error:
+    folders = [folder]
+    comparison = Path(os.path.abspath(folder)).parent
+    if (comparison / COMPARED).is_file():
+        folders.append(comparison)
+    for results in folders:
+        if is_incomplete(results):
             raise DataError(
-                f"{target}: the last results here are incomplete, because a process "
-                f"was killed ({error.strerror})",
-                "Make the folder writable; the next command then completes them.",
-            ) from None
-    return folder
+                f"{results}: the last results here are incomplete, because the command "
+                "was killed while it replaced them",
+                "Run that command again: it replaces them all.",
+            )
 
 
 def _check_files(folder: Path, hashes: Mapping[str, str]) -> None:

@@ -24,9 +24,9 @@ from mtlrun.model.curves import curve_panels, variances_line
 from mtlrun.model.files import (
     COEFFICIENTS,
     Model,
-    finished,
     load_model,
     read_facts,
+    refuse_incomplete,
     transformed_names,
 )
 from mtlrun.tables.figures import Figure, HeatMap, Line, Panel
@@ -107,7 +107,7 @@ def plot_model(
             "They are for --kind curve.",
         )
     lines = [str(out)]
-    folder = finished(folder)
+    refuse_incomplete(folder)
     facts = read_facts(folder)
     if kind == "curve" and column is None:
         column = _first_column(facts)
@@ -139,7 +139,7 @@ def plot_model(
 
 def fitting_kinds(folder: Path) -> list[str]:
     """Return the kinds of figures that a model has numbers for, the best one first."""
-    folder = finished(folder)
+    refuse_incomplete(folder)
     estimator = json.dumps(read_facts(folder)["estimator"])
     kinds = []
     if (folder / COEFFICIENTS).is_file():

@@ -36,9 +36,9 @@ from mtlrun.model.baseline import (
 from mtlrun.model.files import (
     COEFFICIENTS,
     FACTS,
-    finished,
     load_model,
     read_facts,
+    refuse_incomplete,
     save_model,
     transformed_names,
 )
@@ -302,7 +302,6 @@ def check_settings(folder: Path, config: Mapping[str, Any], force: bool) -> None
     UserError
     """
     check_folder(folder)
-    finished(folder)
     if force or not (folder / FACTS).exists():
         return
     try:
@@ -320,6 +319,7 @@ def check_settings(folder: Path, config: Mapping[str, Any], force: bool) -> None
 def up_to_date(folder: Path, training: TrainingJob) -> dict[str, Any] | None:
     """Return the results in a folder; None unless they are complete and up to date."""
     try:
+        refuse_incomplete(folder)
         description = read_facts(folder)
         result = json.loads(read_text_file(folder / METRICS))
     except (DataError, OSError, ValueError):
@@ -341,7 +341,6 @@ def load_trained(folder: Path, training: TrainingJob) -> Trained | None:
     None if there is no complete result, so that the job has to be trained.
     """
     try:
-        finished(folder)
         result = up_to_date(folder, training)
         if result is None:
             return None

@@ -10,20 +10,15 @@ import hashlib
 import json
 import math
 import os
-import secrets
-import socket
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
 from mtlrun.errors import MtlrunError, UserError
+from mtlrun.utils.temporary import temporary_file
 
 DIGEST = "digest"
-#: Characters of the name of a host in the name of a file.
-MAX_HOST_LENGTH = 64
-#: End of the names of files that are being written.
-TEMPORARY = ".tmp"
 
 
 def jsonable(value: Any) -> Any:
@@ -99,8 +94,8 @@ def write_atomic(
     """Write a whole file or nothing: a temporary file in the same folder, flushed, then
     renamed.
 
-    A process that is killed in between leaves ``.<host>-<pid>-<random>.tmp`` behind
-    (`writer_of`).
+    A process that is killed in between leaves a temporary file behind
+    (`mtlrun.utils.temporary`).
 
     Parameters
     ----------
@@ -132,18 +127,62 @@ def write_atomic(
 MAX_FOLDER_DEPTH = 200
 
 
-def make_folder(folder: Path) -> None:
+def make_folder(folder: Path, root: Path | None = None) -> None:
     """Make a folder and its parents, unless they exist.
+
+    Parameters
+    ----------
+    folder : Path
+    root : Path, optional
+        Folder that the user named, and that contains `folder`; see `refuse_links`.
+        Default: `folder` itself is what the user named.
 
     Raises
     ------
     OSError
         If it cannot be made, or its path has more than `MAX_FOLDER_DEPTH` names.
+    UserError
+        If a link leads from `root` to it.
     """
+    if root is not None:
+        refuse_links(root, folder)
     if len(folder.parts) > MAX_FOLDER_DEPTH and not folder.is_dir():
         code = errno.ENAMETOOLONG
         raise OSError(code, os.strerror(code), f"{folder!s:.200}...")
     folder.mkdir(parents=True, exist_ok=True)
+
+
+def refuse_links(root: Path, folder: Path) -> None:
+    """Refuse to write into a folder that is a link, or lies behind one.
+
+    The user may name a link. Folders in it may come from others, and a link among them
+    would let mtlrun write anywhere.
+
+    Parameters
+    ----------
+    root : Path
+        Folder that the user named. It, and what leads to it, may be links.
+    folder : Path
+        A folder that is not in `root` was named by the user as well.
+
+    Raises
+    ------
+    UserError
+        Names the link.
+    """
+    if root.is_absolute() != folder.is_absolute():
+        root = root.absolute()
+        folder = folder.absolute()
+    if root not in folder.parents:
+        return
+    for path in (folder, *folder.parents):
+        if path == root:
+            return
+        if path.is_symlink():
+            raise UserError(
+                f"{path} is a link: inside {root}, nothing is written through links",
+                "Replace the link by a folder, or choose another folder in its place.",
+            )
 
 
 @contextlib.contextmanager
@@ -154,29 +193,12 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """
     path = Path(path)
     make_folder(path.parent)
-    new_file = _new_file(path.parent)
-    try:
+    with temporary_file(path.parent) as new_file:
         yield new_file
         if durable:
             with open_regular(new_file, "rb+") as written:
                 os.fsync(written.fileno())
         os.replace(new_file, path)
-    except BaseException:
-        new_file.unlink(missing_ok=True)
-        raise
-
-
-def _new_file(folder: Path) -> Path:
-    """Create a temporary file with the permissions of the umask; `tempfile` would
-    make it private.
-    """
-    while True:
-        new_file = folder / "{prefix}{random}{suffix}".format(
-            random=secrets.token_hex(4), **temporary(folder)
-        )
-        with contextlib.suppress(FileExistsError):
-            os.close(os.open(new_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
-            return new_file
 
 
 @contextlib.contextmanager
@@ -206,32 +228,6 @@ def writing(target: Path | str, remedy: str) -> Iterator[None]:
 def unwritable(target: Path | str, error: OSError, remedy: str) -> UserError:
     """Return what `writing` raises."""
     return UserError(f"cannot write {target}: {error.strerror or error}", remedy)
-
-
-def host_name() -> str:
-    """Return the name of this host, cut so that it fits into the name of a file."""
-    return socket.gethostname()[:MAX_HOST_LENGTH]
-
-
-def temporary(folder: Path) -> dict[str, Any]:
-    """Return arguments for `tempfile` that put host and pid into the name (see
-    `writer_of`).
-    """
-    return {
-        "dir": folder,
-        "prefix": f".{host_name()}-{os.getpid()}-",
-        "suffix": TEMPORARY,
-    }
-
-
-def writer_of(path: Path) -> tuple[str, int] | None:
-    """Return host and pid of the process that made a temporary file or folder, None
-    for any other one.
-    """
-    host, _, rest = path.name[1:].rpartition("-")[0].rpartition("-")
-    if host and rest.isdecimal() and path.name[0] == ".":
-        return (host, int(rest))
-    return None
 
 
 def is_json_number(value: object) -> bool:

@@ -5,11 +5,13 @@ Files inside the folders of results are written by `mtlrun.utils.io.write_atomic
 replaces links: a folder may come from others, and no link in it may lead out of it. A
 file that was named on the command line is the user's will.
 
-`publish` replaces several files of a folder: whenever a process is killed, all are old
-or all are new. The new ones are written into a temporary folder inside the folder.
-Renaming it to ``.publish`` decides; then its files take their places, which the next
-`publish` or `finish` completes if the process is killed in between. Other files in the
-folder are not touched, and the folder itself stays the same one. Standard library only.
+`publish` replaces several files of a folder. The new ones are written into a temporary
+folder inside the folder. The file ``.publish`` marks the folder as incomplete while they
+are moved to their places. If the process is killed in between, the mark stays, readers
+refuse the folder (`is_incomplete`), and the next `publish` replaces all files. Nobody
+completes what another process has left: folders come from others, and what lies in them
+must not decide which files are replaced or deleted. Other files in the folder are not
+touched, and the folder itself stays the same one. Standard library only.
 """
 
 from __future__ import annotations
@@ -21,19 +23,13 @@ import re
 import shutil
 import stat
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from mtlrun.errors import UserError
-from mtlrun.utils.io import (
-    make_folder,
-    open_regular,
-    read_text_file,
-    temporary,
-    write_atomic,
-)
-from mtlrun.utils.processes import exclusive_lock, tidy_folders
+from mtlrun.utils.io import make_folder, open_regular, refuse_links, write_atomic
+from mtlrun.utils.processes import exclusive_lock
+from mtlrun.utils.temporary import temporary_folder, tidy_folders
 
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d{1,6})")
 _STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
@@ -160,13 +156,14 @@ def _same(path: Path, other: Path) -> bool:
 
 # ---------------------------------------------------------------- several files at once
 
-READY = ".publish"
-FILES = "files"
-OBSOLETE = "obsolete"
+#: Name of the mark of a folder whose files are being replaced.
+INCOMPLETE = ".publish"
 
 
 @contextlib.contextmanager
-def publish(folder: Path, obsolete: Iterable[str] = ()) -> Iterator[Path]:
+def publish(
+    folder: Path, obsolete: Iterable[str] = (), root: Path | None = None
+) -> Iterator[Path]:
     """Give a new folder to write into, and move its files into `folder` at the end of
     the ``with`` block, all at once.
 
@@ -180,12 +177,15 @@ def publish(folder: Path, obsolete: Iterable[str] = ()) -> Iterator[Path]:
     obsolete : iterable of str
         Files, by their paths inside the folder, that go when the new ones come, unless
         they are among these.
+    root : Path, optional
+        Folder that the user named, and that contains `folder`. Default: `folder`.
 
     Raises
     ------
     OSError
-        If the files cannot be written, or a folder or a link is in the place of one of
-        them.
+        If the files cannot be written, or a folder is in the place of one of them.
+    UserError
+        If a link inside `root` stands for a folder that is written to.
 
     Examples
     --------
@@ -198,87 +198,75 @@ def publish(folder: Path, obsolete: Iterable[str] = ()) -> Iterator[Path]:
     >>> sorted(path.name for path in folder.iterdir())
     ['a.txt']
     """
-    make_folder(folder)
-    staging = Path(tempfile.mkdtemp(**temporary(folder)))
-    try:
-        files = staging / FILES
-        files.mkdir()
-        yield files
-        gone = [name for name in obsolete if not (files / name).exists()]
-        (staging / OBSOLETE).write_text("\n".join(gone), encoding="utf-8")
+    make_folder(folder, root)
+    with temporary_folder(folder) as staging:
+        yield staging
+        moves: dict[Path, Path] = {}
+        for source in sorted(staging.rglob("*")):
+            if not source.is_dir():
+                moves[source] = folder / source.relative_to(staging)
+        targets = set(moves.values())
+        outdated = {folder / name for name in obsolete} - targets
         _flush(staging)
         with exclusive_lock(folder):
-            _move(folder)
-            targets = [target for _, target in _moves(files, folder)]
+            # All that can be in the way is refused before the first file is moved.
+            for path in outdated:
+                refuse_links(folder, path.parent)
             for target in targets:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                if (
-                    target.is_dir()
-                ):  # found out now: from the renaming on there is no way back
+                make_folder(target.parent, folder)
+                if target.is_dir():
                     raise IsADirectoryError(
                         errno.EISDIR, os.strerror(errno.EISDIR), str(target)
                     )
-            staging.rename(folder / READY)
+            _mark(folder / INCOMPLETE)
             _flush_folder(folder)
-            _move(folder)
-    except BaseException:
-        shutil.rmtree(staging, ignore_errors=True)
-        raise
+            for path in outdated:
+                if path.is_file() or path.is_symlink():
+                    path.unlink()
+            for source, target in moves.items():
+                os.replace(source, target)
+            for directory in {folder, *(target.parent for target in targets)}:
+                _flush_folder(directory)
+            _unmark(folder / INCOMPLETE)
     tidy_folders(folder, *(target.parent for target in targets))
 
 
-def finish(folder: Path) -> None:
-    """Complete what a process that was killed had decided to publish; call it before
-    the files are read.
+def is_incomplete(folder: Path) -> bool:
+    """Return whether a process was killed while it replaced the files of a folder.
 
-    Raises
-    ------
-    OSError
-        If the folder cannot be written.
+    A process that is replacing them is waited for. A mark is ignored if neither the
+    owner of the folder nor this user has made it: in a folder that all may write to,
+    anyone could.
     """
-    if (folder / READY).is_dir():
-        with exclusive_lock(folder):
-            _move(folder)
+    mark = folder / INCOMPLETE
+    try:
+        owner = mark.lstat().st_uid
+        owners = {folder.stat().st_uid}
+    except OSError:
+        return False
+    if os.name == "posix":
+        owners.add(os.getuid())
+    if owner not in owners:
+        return False
+    with contextlib.suppress(OSError), exclusive_lock(folder):
+        pass
+    return os.path.lexists(mark)
 
 
-def _move(folder: Path) -> None:
-    """Move the files of a decided publication, if there is one, to their places."""
-    ready = folder / READY
-    # A folder may come from elsewhere: links in it do not lead out of it.
-    if not ready.is_dir() or ready.is_symlink() or (ready / FILES).is_symlink():
-        return
-    moves = list(_moves(ready / FILES, folder))
-    if (ready / OBSOLETE).is_file():
-        for name in filter(None, read_text_file(ready / OBSOLETE).split("\n")):
-            path = _inside(folder, name)
-            if path.is_file() or path.is_symlink():
-                path.unlink()
-    for source, target in moves:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        os.replace(source, target)
-    for directory in {folder, *(target.parent for _, target in moves)}:
-        _flush_folder(directory)
-    shutil.rmtree(ready)
+def _mark(mark: Path) -> None:
+    """Make the mark of `INCOMPLETE`, unless a killed process has left it."""
+    if mark.is_symlink():
+        mark.unlink()
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
 
 
-def _moves(files: Path, folder: Path) -> Iterator[tuple[Path, Path]]:
-    """Yield every file below `files` with its place in the folder."""
-    for source in sorted(files.rglob("*")):
-        if source.is_symlink() or not source.is_dir():
-            yield source, _inside(folder, str(source.relative_to(files)))
-
-
-def _inside(folder: Path, name: str) -> Path:
-    """Return a path in a folder, which no link leads out of."""
-    path = folder / name
-    between = [parent for parent in path.parents if folder in parent.parents]
-    if (
-        folder not in path.parents
-        or ".." in Path(name).parts
-        or any(parent.is_symlink() for parent in between)
-    ):
-        raise OSError(errno.ELOOP, "a link leads out of the folder", str(path))
-    return path
+def _unmark(mark: Path) -> None:
+    # Earlier versions made a folder.
+    if mark.is_dir():
+        shutil.rmtree(mark)
+    else:
+        mark.unlink()
 
 
 def _flush(folder: Path) -> None:

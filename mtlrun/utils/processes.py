@@ -1,17 +1,17 @@
-"""Locks on files, processes that may have ended, and threads of the libraries below
-(BLAS, OpenMP).
-"""
+"""Locks on files, and threads of the libraries below (BLAS, OpenMP)."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
-import shutil
+import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,10 @@ from typing import Any
 from threadpoolctl import ThreadpoolController
 
 from mtlrun.utils.io import (
-    TEMPORARY,
-    host_name,
+    make_folder,
     open_regular,
+    read_text_file,
     require_regular,
-    writer_of,
 )
 
 try:
@@ -33,6 +32,13 @@ except ImportError:  # not on Windows
 
 #: Errors of file systems that do not support locks.
 NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
+#: Seconds to wait for a lock of another user, who may never release it.
+FOREIGN_LOCK_TIMEOUT_S = 30.0
+#: Seconds to wait for a lock whose process cannot be seen: in another container, on
+#: another host, or on a system without ``/proc/locks``.
+UNSEEN_LOCK_TIMEOUT_S = 600.0
+#: Seconds between two attempts to take a lock.
+LOCK_POLL_S = 0.1
 
 
 @contextlib.contextmanager
@@ -41,6 +47,9 @@ def exclusive_lock(
 ) -> Iterator[str | None]:
     """Hold a lock on a file, which is made and stays, or on a folder; the kernel
     releases the locks of dead processes.
+
+    Another process of this user is waited for without limit. Whoever can read a file
+    can also lock it, so other users are waited for only for a while.
 
     Parameters
     ----------
@@ -57,6 +66,9 @@ def exclusive_lock(
     OSError
         If the file cannot be opened or is not a regular file; a link planted there is
         not followed.
+    TimeoutError
+        If another user, or a process that cannot be seen, does not release the lock;
+        says who holds it.
     """
     if fcntl is None:
         yield "this system has no flock"
@@ -75,7 +87,7 @@ def exclusive_lock(
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             wait()
-            fcntl.flock(held, fcntl.LOCK_EX)  # Ctrl-C ends the waiting
+            _wait_for_lock(held, path)  # Ctrl-C ends the waiting
         except OSError as error:
             if error.errno not in NO_LOCKS:
                 raise
@@ -83,6 +95,71 @@ def exclusive_lock(
         yield refused
     finally:
         os.close(held)
+
+
+@dataclass(frozen=True)
+class LockHolder:
+    """Process that holds a lock, and its user."""
+
+    pid: int
+    uid: int
+
+    def __str__(self) -> str:
+        return f"process {self.pid} of user {_user_name(self.uid)}"
+
+
+def _user_name(uid: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def lock_holder(inode: int) -> LockHolder | None:
+    """Return the process that holds the lock on a file, None if it cannot be seen.
+
+    Parameters
+    ----------
+    inode : int
+        Number of the file.
+    """
+    # 1: FLOCK  ADVISORY  WRITE 4711 fe:01:393229 0 EOF
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in read_text_file("/proc/locks").split("\n"):
+            words = line.split()
+            if words[1] == "FLOCK" and words[5].rpartition(":")[2] == str(inode):
+                pid = int(words[4])
+                status = read_text_file(f"/proc/{pid}/status")
+                real_uid = status.partition("\nUid:")[2].split()[0]
+                return LockHolder(pid, int(real_uid))
+    return None
+
+
+def _wait_for_lock(descriptor: int, path: Path) -> None:
+    """Take a lock that another process holds; see `exclusive_lock`."""
+    inode = os.fstat(descriptor).st_ino
+    waited = 0.0
+    while True:
+        holder = lock_holder(inode)
+        if holder is None:
+            limit = UNSEEN_LOCK_TIMEOUT_S
+            name = "a process that cannot be seen"
+        else:
+            limit = FOREIGN_LOCK_TIMEOUT_S
+            name = str(holder)
+        is_own = holder is not None and holder.uid == os.getuid()
+        if not is_own and waited >= limit:
+            message = f"{name} holds the lock on {path} for more than {limit:g} s"
+            raise TimeoutError(errno.ETIMEDOUT, message, str(path))
+        start = time.monotonic()
+        time.sleep(LOCK_POLL_S)
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        if not is_own:
+            waited += time.monotonic() - start
 
 
 def is_locked(path: Path) -> bool:
@@ -112,13 +189,8 @@ def timing_lock(tell: Callable[[str], None]) -> Iterator[None]:
     """
     with contextlib.ExitStack() as stack:
         try:
-            folder = Path(
-                os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir(),
-                f"mtlrun-{os.getuid()}",
-            )
-            folder.mkdir(exist_ok=True, mode=0o700)
             lock = exclusive_lock(
-                folder / "timing.lock",
+                _private_folder() / "timing.lock",
                 lambda: tell(
                     "another timed run is in progress; waiting so that timings stay valid"
                 ),
@@ -133,42 +205,39 @@ def timing_lock(tell: Callable[[str], None]) -> Iterator[None]:
         yield
 
 
-def running(host: str, pid: int) -> bool:
-    """Whether a process may still be running: on another host, or here with this
-    pid.
-    """
-    if host != host_name() or os.name != "posix":
-        return True
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # another user's
-        pass
-    return True
+def _private_folder() -> Path:
+    """Return a folder of the user that nobody else can open.
 
+    The folder for temporary files belongs to all users, and another one may have made
+    a folder of this name in it. Then it is a folder in the user's cache.
 
-def tidy_folders(*folders: Path) -> None:
-    """Remove the temporary files that killed processes left in folders, as far as
-    that is possible.
+    Raises
+    ------
+    OSError
+        If neither can be used.
     """
+    import platformdirs
+
+    runtime = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
+    folder = Path(runtime, f"mtlrun-{os.getuid()}")
     with contextlib.suppress(OSError):
-        for folder in set(folders):
-            tidy(folder.glob(f".*{TEMPORARY}"))
+        folder.mkdir(exist_ok=True, mode=0o700)
+        if _is_private(folder):
+            return folder
+    folder = platformdirs.user_cache_path("mtlrun") / "locks"
+    make_folder(folder.parent)
+    folder.mkdir(exist_ok=True, mode=0o700)
+    if not _is_private(folder):
+        message = "belongs to another user, or others can open it"
+        raise PermissionError(errno.EACCES, message, str(folder))
+    return folder
 
 
-def tidy(paths: Iterable[Path]) -> None:
-    """Remove temporary files and folders (`mtlrun.utils.io.temporary`) whose
-    processes have ended.
-    """
-    for path in list(paths):
-        writer = writer_of(path)
-        if writer is None or running(*writer):
-            continue
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+def _is_private(folder: Path) -> bool:
+    """Return whether a path is a folder of this user that nobody else can open."""
+    status = folder.lstat()
+    is_closed = not status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and is_closed
 
 
 # ---------------------------------------------------------------------- threads

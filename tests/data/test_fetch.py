@@ -4,6 +4,7 @@ the data directory.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import io
@@ -18,7 +19,14 @@ from typing import Any
 import pytest
 
 from mtlrun.data.cards import Card, FileSpec, Source, Url
-from mtlrun.data.fetch import download, fetch_dataset, fetch_file
+from mtlrun.data.fetch import (
+    MAX_REDIRECTS,
+    add_file,
+    download,
+    fetch_dataset,
+    fetch_file,
+    shown_address,
+)
 from mtlrun.data.files import missing_files
 from mtlrun.errors import DataError, UserError
 
@@ -259,6 +267,139 @@ def test_redirects_to_other_schemes_are_not_followed(
     assert not lacking(text, "file:///etc/hostname", "https")
 
 
+def test_redirects_are_followed_up_to_a_limit(tmp_path: Path, server: Server) -> None:
+    url = server.url("/0", serve(CONTENT))
+    for n in range(1, MAX_REDIRECTS + 1):
+        url = server.url(f"/{n}", redirect(f"/{n - 1}"))
+    assert fetch(tmp_path, url).read_bytes() == CONTENT
+    text = failure(tmp_path, server.url("/x", redirect(url)))
+    assert "too many redirects" in text
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+def test_the_body_of_a_redirect_is_not_read(
+    tmp_path: Path, server: Server, code: int
+) -> None:
+    sent = []
+
+    def endless(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(code)
+        handler.send_header("Location", "/there")
+        handler.end_headers()
+        with contextlib.suppress(OSError):
+            # Far more than the buffers of both sides; without an end for the client.
+            while sum(sent) < 1 << 27 and not server.stop.is_set():
+                sent.append(handler.wfile.write(bytes(1 << 16)))
+
+    server.url("/there", serve(CONTENT))
+    path = fetch(tmp_path, server.url("/x", endless))
+    assert path.read_bytes() == CONTENT
+    assert sum(sent) < 1 << 26
+
+
+@pytest.mark.parametrize("part", ["head", "redirect", "body"])
+def test_a_server_that_sends_a_byte_now_and_then_times_out(
+    tmp_path: Path, server: Server, part: str
+) -> None:
+    def drip(handler: BaseHTTPRequestHandler) -> None:
+        head = b"HTTP/1.1 302 Found\r\nLocation: /" if part == "redirect" else b""
+        if part == "body":
+            head = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
+        handler.wfile.write(head)
+        with contextlib.suppress(OSError):
+            while not server.stop.wait(0.1):
+                handler.wfile.write(b"x")
+
+    text = failure(tmp_path, server.url("/slow", drip), timeout=0.5)
+    assert "/slow: timed out" in text
+
+
+@pytest.mark.parametrize("code", [300, 304])
+def test_a_redirect_without_an_address_is_an_error(
+    tmp_path: Path, server: Server, code: int
+) -> None:
+    text = failure(tmp_path, server.url("/x", status(code)))
+    assert f"the server answered {code}" in text
+
+
+@pytest.mark.parametrize(
+    "location", ["https://[::1", "https://host:99999/x", "https://a b/", "//[", "ftp:x"]
+)
+def test_a_redirect_to_a_malformed_address_is_an_error(
+    tmp_path: Path, server: Server, location: str
+) -> None:
+    assert "address" in failure(tmp_path, server.url("/x", redirect(location)))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://",
+        "https://[::1",
+        "https://[::1]]/x",
+        "https://host:port/x",
+        "https://host:99999/x",
+        "https://.../x",
+        "https://a..b/x",
+        "https://exa mple.org/x",
+        "https://xn--/x",
+        "https://\u00e4" + "\u00f6" * 80 + ".org/x",
+        "https:///x",
+        "//host/x",
+        "",
+        "https://user:pa[ss@host/x",
+    ],
+)
+def test_a_malformed_address_is_one_error(tmp_path: Path, url: str) -> None:
+    with pytest.raises(DataError) as caught:
+        download(url, tmp_path / "x.part", limit=10, timeout=2)
+    assert "\n" not in caught.value.message
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://host/a.csv", "https://host/a.csv"),
+        ("https://host/@scope/a.csv", "https://...@scope/a.csv"),
+        ("https://me:secret@host/a", "https://...@host/a"),
+        ("https://me:sec/ret@host/a", "https://...@host/a"),
+        ("https://me:sec@ret@host/a", "https://...@host/a"),
+        ("https://me:sec?ret@host/a", "https://...?..."),
+        ("https://me:sec#ret@host/a", "https://...?..."),
+        ("https://host/a?X-Amz-Signature=secret", "https://host/a?..."),
+        ("https://host/a?sig=secret&to=x@y", "https://host/a?..."),
+        ("https://host/a#token=secret", "https://host/a?..."),
+        ("me:secret@host", "...@host"),
+        ("https://[me:secret@host", "https://...@host"),
+    ],
+)
+def test_addresses_are_shown_without_passwords_and_queries(
+    url: str, shown: str
+) -> None:
+    assert shown_address(url) == shown
+
+
+@pytest.mark.parametrize("kind", ["missing", "wrong", "long", "loop", "downgrade"])
+def test_no_message_of_a_download_contains_a_password_or_a_signature(
+    tmp_path: Path, server: Server, kind: str
+) -> None:
+    answers = {
+        "missing": status(404),
+        "wrong": serve(b"else"),
+        "long": serve(bytes(1 << 20)),
+        "loop": redirect("/x?token=secret"),
+        "downgrade": redirect("http://me:secret@mirror.invalid/a?sig=secret"),
+    }
+    query = "?X-Amz-Signature=secret"
+    server.answers[f"/x{query}"] = answers[kind]
+    server.answers["/x?token=secret"] = answers[kind]
+    url = server.url("/x", answers[kind]).replace("http://", "http://me:secret@")
+    text = failure(tmp_path, url + query)
+    assert "...@" in text
+    assert "secret" not in text
+
+
 def test_circular_redirects_are_rejected(tmp_path: Path, server: Server) -> None:
     assert "too many redirects" in failure(tmp_path, server.url("/x", redirect("/x")))
 
@@ -350,3 +491,25 @@ def test_an_unwritable_directory_is_reported(tmp_path: Path, server: Server) -> 
     (tmp_path / "f").write_text("in the way")
     with pytest.raises(UserError, match=r"(?s)cannot write .*--data-dir"):
         fetch(tmp_path, server.url("/x", serve(CONTENT)))
+
+
+@pytest.mark.parametrize("link", ["mine", "mine/sub"])
+def test_nothing_is_written_through_links_in_the_data_directory(
+    tmp_path: Path, server: Server, link: str
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    path = tmp_path / "data" / link
+    path.parent.mkdir(parents=True)
+    path.symlink_to(outside)
+    spec = FileSpec(name="sub/a.bin", sha256=SHA, bytes=len(CONTENT))
+    card = Card(**NAMES, reader=Source(name="x"), folder="mine", files=[spec])
+    url = server.url("/a", serve(CONTENT))
+    (tmp_path / "a.bin").write_bytes(CONTENT)
+    for command in (
+        lambda: fetch_dataset(card, data_dir=tmp_path / "data", url=url),
+        lambda: add_file(card, tmp_path / "a.bin", tmp_path / "data"),
+    ):
+        with pytest.raises(UserError, match=f"{link} is a link"):
+            command()
+    assert list(outside.iterdir()) == []

@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mtlrun.utils.processes import exclusive_lock, is_locked
+from mtlrun.utils import processes
+from mtlrun.utils.processes import LockHolder, exclusive_lock, is_locked, lock_holder
 
 HOLDER = """
 import sys
@@ -93,3 +94,44 @@ def test_errors_unrelated_to_locks_are_raised_and_no_file_stays_open(tmp_path):
         _ = 1 / 0
     assert not is_locked(tmp_path / "a.lock")
     assert (len(os.listdir("/proc/self/fd")) if before else 0) == before
+
+
+linux = pytest.mark.skipif(
+    not os.path.exists("/proc/locks"), reason="needs /proc/locks"
+)
+
+
+@linux
+def test_the_holder_of_a_lock_is_known(tmp_path, holder):
+    inode = os.stat(tmp_path / "a.lock").st_ino
+    assert lock_holder(inode) == LockHolder(holder.pid, os.getuid())
+    holder.kill()
+    holder.communicate()
+    assert lock_holder(inode) is None
+
+
+@pytest.mark.parametrize("uid", [os.getuid() + 1, None])
+def test_a_lock_of_another_user_is_waited_for_only_for_a_while(
+    tmp_path, holder, monkeypatch, uid
+):
+    foreign = None if uid is None else LockHolder(4711, uid)
+    monkeypatch.setattr(processes, "lock_holder", lambda inode: foreign)
+    monkeypatch.setattr(processes, "FOREIGN_LOCK_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(processes, "UNSEEN_LOCK_TIMEOUT_S", 0.3)
+    holder_name = "cannot be seen" if uid is None else "4711"
+    with (
+        pytest.raises(TimeoutError, match=holder_name),
+        exclusive_lock(tmp_path / "a.lock"),
+    ):
+        pass
+
+
+@linux
+def test_a_lock_of_the_same_user_is_waited_for_without_limit(
+    tmp_path, holder, monkeypatch
+):
+    monkeypatch.setattr(processes, "FOREIGN_LOCK_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(processes, "UNSEEN_LOCK_TIMEOUT_S", 0.0)
+    threading.Timer(0.5, holder.terminate).start()
+    with exclusive_lock(tmp_path / "a.lock") as refused:
+        assert refused is None

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from mtlrun.chunks.table import _frames
 from mtlrun.data import table
 from mtlrun.data.cards import Card, FileSpec, Source, read_card
 from mtlrun.data.fetch import add_file
@@ -134,6 +135,18 @@ def read_npz(content: bytes) -> None:
     new_rows(table.read_table_file(memory_file(content), ".npz"), Schema(n_features=3))
 
 
+def read_parquet(content: bytes) -> None:
+    """Read a user's table, for training and for predictions, and in chunks."""
+    schema = Schema(n_features=2, features=("a", "b"), task_column="task")
+    path = Path(_folder().name) / f"{NAME}.parquet"
+    path.write_bytes(content)
+    with contextlib.suppress(UserError):
+        list(_frames(path, None, rows=2, task="task"))
+    parsed = table.read_table_file(memory_file(content), ".parquet")
+    with contextlib.suppress(UserError):
+        new_rows(parsed, schema)
+
+
 def read_svmlight(content: bytes) -> None:
     """Read targets, features and tasks, and a user's table."""
     svmlight.read_svmlight(content, NAME)
@@ -198,6 +211,7 @@ READERS: dict[str, Callable[[bytes], None]] = {
     "user-csv": read_user_csv,
     "mat": read_mat,
     "npz": read_npz,
+    "parquet": read_parquet,
     "svmlight": read_svmlight,
     "splice": read_splice,
     "archive": read_archive,

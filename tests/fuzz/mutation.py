@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import json
 import lzma
 import re
 import struct
@@ -17,6 +18,9 @@ from typing import Any
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+from alteration import alter_bytes, alter_json
 from fuzztargets import CONTENT
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -132,15 +136,22 @@ WORDS = [
 ]
 SIZES = [0, 1, 2, 127, 128, 255, 256, 65535, 65536, 2**31 - 1, 2**31, 2**32 - 1]
 _FINITE = st.floats(-1e12, 1e12).map(lambda value: float(f"{value:.6g}"))
+_ZONES = st.sampled_from([None, "UTC", "Europe/Berlin"])
 _NAMES = st.text(
     st.sampled_from("abzAZ09_-. é'\"\\,%{}"), min_size=1, max_size=6
 ).filter(lambda s: s.strip() == s)
 
 
 @st.composite
-def mutated(draw: st.DrawFn, valid: st.SearchStrategy[Valid]) -> bytes:
-    """Draw a valid file and corrupt it a few times."""
-    content = draw(valid)[0]
+def mutated(draw: st.DrawFn, name: str) -> bytes:
+    """Draw a valid file of a format and corrupt it a few times.
+
+    A Parquet file whose bytes are changed is mostly refused at once, so half of them
+    get other metadata of pandas instead.
+    """
+    content = draw(VALID[name])[0]
+    if name == "parquet" and draw(st.booleans()):
+        return _other_metadata(draw, content)
     for spoil in draw(st.lists(st.sampled_from(_SPOILERS), min_size=1, max_size=5)):
         content = spoil(draw, content)
     return content
@@ -445,6 +456,41 @@ def npz_files(draw: st.DrawFn) -> Valid:
 
 
 @st.composite
+def parquet_files(draw: st.DrawFn) -> Valid:
+    """Draw a table of numbers, words and days, as pandas and pyarrow write it."""
+    n_rows = draw(st.integers(1, 4))
+    frame = pd.DataFrame(
+        {
+            "a": draw(hnp.arrays(float, n_rows, elements=_FINITE)),
+            "b": draw(hnp.arrays("int32", n_rows)),
+            "task": [f"s{row % 2}" for row in range(n_rows)],
+            "day": pd.date_range("2024-01-01", periods=n_rows, tz=draw(_ZONES)),
+            "kind": pd.Categorical(["x"] * n_rows),
+        }
+    )
+    if draw(st.booleans()):
+        frame = frame.set_index(draw(st.sampled_from(["task", "b"])))
+    stream = io.BytesIO()
+    frame.to_parquet(stream)
+    return stream.getvalue(), None
+
+
+def _other_metadata(draw: st.DrawFn, content: bytes) -> bytes:
+    """Alter the JSON, or the bytes, of the metadata of pandas in a Parquet file."""
+    rows = pq.read_table(io.BytesIO(content))
+    metadata = dict(rows.schema.metadata)
+    rng = draw(st.randoms(use_true_random=False))
+    if draw(st.integers(0, 5)):
+        info = alter_json(rng, json.loads(metadata[b"pandas"]))
+        metadata[b"pandas"] = json.dumps(info).encode()
+    else:
+        metadata[b"pandas"] = alter_bytes(rng, metadata[b"pandas"])
+    stream = io.BytesIO()
+    pq.write_table(rows.replace_schema_metadata(metadata), stream)
+    return stream.getvalue()
+
+
+@st.composite
 def svmlight_files(draw: st.DrawFn) -> Valid:
     """Draw sparse rows with targets and tasks."""
     X = draw(hnp.arrays(float, (draw(st.integers(1, 4)), 3), elements=_FINITE))
@@ -542,6 +588,7 @@ VALID: dict[str, st.SearchStrategy[Valid]] = {
     "user-csv": user_csv_files(),
     "mat": mat_files(),
     "npz": npz_files(),
+    "parquet": parquet_files(),
     "svmlight": svmlight_files(),
     "splice": splice_files(),
     "archive": archive_files(),

@@ -22,6 +22,7 @@ from mtlrun.engine.plan import job_states
 from mtlrun.engine.progress import PlainProgress
 from mtlrun.engine.run import Runner, run
 from mtlrun.lab.plan import plan
+from mtlrun.utils import processes
 from mtlrun.utils.io import write_atomic
 from mtlrun.utils.processes import is_locked, timing_lock
 
@@ -354,6 +355,7 @@ def test_without_a_timing_lock_the_run_continues_with_a_message(
 ):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "file"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     summary, lines = computed(lab.plan(lab.tiny + "timing: {repeats: 1}\n"))
     assert summary.n_ok == 4
     assert lines.count("cannot tell whether other timed runs are in progress") == 1
@@ -362,13 +364,41 @@ def test_without_a_timing_lock_the_run_continues_with_a_message(
 def test_a_link_in_place_of_the_timing_lock_is_not_followed(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     folder = tmp_path / f"mtlrun-{os.getuid()}"
-    folder.mkdir()
+    folder.mkdir(mode=0o700)
     (folder / "timing.lock").symlink_to(tmp_path / "precious")
     lines: list[str] = []
     with timing_lock(lines.append):
         pass
     assert not (tmp_path / "precious").exists()
     assert len(lines) == 1
+
+
+@pytest.mark.parametrize("trap", ["open to others", "link", "file", "another user"])
+def test_the_timing_lock_is_in_a_folder_that_no_other_user_can_open(
+    tmp_path, monkeypatch, trap
+):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / f"mtlrun-{os.getuid()}"
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    if trap == "link":
+        folder.symlink_to(tmp_path / "elsewhere")
+    elif trap == "file":
+        folder.write_text("")
+    elif trap == "open to others":
+        folder.mkdir()
+        folder.chmod(0o777)
+    else:
+        folder.mkdir(mode=0o700)
+        is_private = processes._is_private
+        monkeypatch.setattr(
+            processes, "_is_private", lambda path: path != folder and is_private(path)
+        )
+    lines: list[str] = []
+    with timing_lock(lines.append):
+        assert is_locked(tmp_path / "cache/mtlrun/locks/timing.lock")
+    assert lines == []
+    assert not list(tmp_path.glob("elsewhere/*"))
 
 
 @pytest.mark.skipif(os.name != "posix", reason="flock is of POSIX systems")

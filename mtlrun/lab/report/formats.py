@@ -58,8 +58,8 @@ from mtlrun.tables.report_table import (
     markdown_section,
     tex_grid,
 )
-from mtlrun.utils.io import read_text_file, write_atomic
-from mtlrun.utils.processes import tidy_folders
+from mtlrun.utils.io import read_text_file, refuse_links, write_atomic
+from mtlrun.utils.temporary import tidy_folders
 
 if TYPE_CHECKING:
     import jinja2
@@ -438,6 +438,7 @@ def render(report: Report, form: str) -> str:
 
 def write_report(report: Report, folder: Path) -> list[Path]:
     """Write all files of a report, including its figures, and return their paths."""
+    refuse_links(folder, Path(folder) / FIGURES)
     paths = write_texts(report, folder)
     page_path = Path(folder) / PAGE
     write_atomic(page_path, html_report(report))
