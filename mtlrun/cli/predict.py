@@ -300,6 +300,12 @@ def _read_dataset(fitted: Model, id: str, data_dir: Path | None) -> tuple[Any, A
         options = trained_on["options"]
     dataset = load_dataset(id, data_dir=data_dir, **options)
     needed = fitted.about["input"]
+    if needed.get("clock") and id != trained_on["id"]:
+        raise DataError(
+            f"data set {id} counts the time since its own first rows, the model since "
+            f"those of {trained_on['id']}",
+            "Predict the file of the data set instead of its name.",
+        )
     if needed.get("levels"):
         dataset = dataset.with_levels()
     elif dataset.clock and dataset.clock.last_column in needed["names"]:

@@ -219,9 +219,16 @@ def last_values(dataset: Dataset) -> list[Candidate]:
     """Return the baselines of next rows: the last value, with and without drift.
 
     Labels have no drift.
+
+    Raises
+    ------
+    DataError
+        If the times can be ranked, but not counted.
     """
     if not dataset.source.keys() & {ORDER, TIME}:
         return []
+    if dataset.clock is not None:
+        dataset.clock.refuse_ambiguous()
     carried = Candidate(
         "LastValue",
         CARRIED,

@@ -4,20 +4,60 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_numeric_dtype
 
-from mtlrun.data.frames import instants
+from mtlrun.data.frames import typed
 from mtlrun.data.table import Table
+from mtlrun.data.times import DATE, NUMBER, TimeSchema
 from mtlrun.errors import DataError
 
-if TYPE_CHECKING:
-    from mtlrun.data.roles import Roles
 
-_SECONDS_PER_DAY = 86400.0
+@dataclass(frozen=True)
+class Times:
+    """The times of all rows, and how they are read.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n,)
+        Numbers; dates are days since 1970.
+    schema : TimeSchema
+    """
+
+    values: np.ndarray
+    schema: TimeSchema
+
+    @classmethod
+    def of(
+        cls, table: Table, column: str, n_train: int, schema: TimeSchema | None = None
+    ) -> Times:
+        """Read a column of times.
+
+        Parameters
+        ----------
+        table : Table
+        column : str
+        n_train : int
+            Number of training rows, which come first. The others are read like them.
+        schema : TimeSchema, optional
+            How the column is read; inferred from the training rows by default.
+
+        Raises
+        ------
+        DataError
+            As `TimeSchema.of` and `TimeSchema.read`.
+        """
+        cells = table.column(column)
+        train = cells.iloc[:n_train]
+        if schema is None:
+            # Test rows of another type make objects of the whole column.
+            schema = TimeSchema.of(typed(train), table)
+        values = [schema.read(train, table)]
+        if n_train < len(cells):
+            values.append(schema.read(cells.iloc[n_train:], table, n_train))
+        return cls(np.concatenate(values), schema)
 
 
 @dataclass(frozen=True)
@@ -30,6 +70,9 @@ class Clock:
         Column of times: numbers, or dates, which are counted in days.
     feature : str
         Name of the column with the time since the first row of the task.
+    times : TimeSchema or None
+        How the column is read. None for models of earlier versions whose times may have
+        been numbers or dates.
     first : mapping of str to float
         Earliest time of each task.
     is_feature : bool
@@ -42,6 +85,7 @@ class Clock:
 
     column: str
     feature: str
+    times: TimeSchema | None
     first: Mapping[str, float] = field(default_factory=dict)
     is_feature: bool = False
     span: tuple[float, float] | None = None
@@ -59,14 +103,78 @@ class Clock:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the clock as plain data, as ``model.json`` holds it."""
+        times = None
+        if self.times is not None:
+            times = self.times.to_dict()
         return {
             "column": self.column,
             "feature": self.feature,
+            "times": times,
             "first": dict(self.first),
             "is_feature": self.is_feature,
             "span": self.span,
             "longest": self.longest,
         }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any], *, has_numbers: bool) -> Clock:
+        """Return a clock from what `to_dict` returned.
+
+        A model of an earlier version does not say how its times are read. They are
+        numbers if the column itself is a feature. A column that is no feature although
+        ``--since-first`` names it holds dates.
+
+        Parameters
+        ----------
+        content : mapping
+        has_numbers : bool
+            Whether the column of times is a feature that holds numbers.
+
+        Raises
+        ------
+        DataError
+            As `TimeSchema.from_dict`.
+        """
+        times = None
+        if content.get("times") is not None:
+            times = TimeSchema.from_dict(content["times"])
+        elif has_numbers:
+            times = TimeSchema(NUMBER, is_assumed=True)
+        elif content.get("is_feature"):
+            times = TimeSchema(DATE, is_assumed=True)
+        span = content.get("span")
+        if span is not None:
+            span = tuple(span)
+        return cls(
+            content["column"],
+            content["feature"],
+            times,
+            content["first"],
+            is_feature=content.get("is_feature", False),
+            span=span,
+            longest=content.get("longest"),
+        )
+
+    @property
+    def has_dates(self) -> bool:
+        """Whether the column holds dates, which are no feature themselves."""
+        return self.times is not None and self.times.kind == DATE
+
+    def refuse_ambiguous(self) -> None:
+        """Refuse times that can be ranked, but not counted.
+
+        Raises
+        ------
+        DataError
+        """
+        if self.times is not None:
+            self.times.refuse_counting(self.column)
+
+    def describe_assumption(self) -> list[str]:
+        """Return a sentence about how a model of an earlier version reads times."""
+        if self.times is None or not self.times.is_assumed:
+            return []
+        return self.times.describe(self.column)
 
     def is_beyond(
         self, times: np.ndarray, elapsed: np.ndarray, features: Sequence[str]
@@ -108,14 +216,21 @@ class Clock:
         Raises
         ------
         DataError
-            If the column of times is missing, or a cell is neither a number nor a date.
+            If the column of times is missing, or a cell is not written as in the
+            training rows; if the model does not store how these were written.
         """
         if self.column not in table.columns:
             raise DataError(
                 f"{table.name}: the column {self.column!r} is missing",
                 "The model needs the time of each row.",
             )
-        times = times_of(table, self.column)
+        if self.times is None:
+            raise DataError(
+                f"{table.name}: the model is of an earlier version, which did not store "
+                f"whether the times of {self.column!r} are numbers or dates",
+                "Train it again: mtlrun compare or mtlrun train, as before.",
+            )
+        times = self.times.read(table.column(self.column), table)
         names = [""] * len(times) if tasks is None else list(tasks)
         first = pd.Series(times).groupby(names).min().to_dict()
         first.update(self.first)
@@ -131,64 +246,60 @@ def feature_name(column: str, taken: Sequence[str]) -> str:
     return name
 
 
-def times_of(table: Table, column: str) -> np.ndarray:
-    """Return a column of times as numbers; dates are days since 1970.
-
-    Raises
-    ------
-    DataError
-        If a cell is neither a number nor a date.
-    """
-    values = instants(table.column(column), table.name)
-    missing = np.flatnonzero(values.isna())
-    if missing.size:
-        raise DataError(
-            f"{table.where(int(missing[0]))}: the time column {column!r} contains "
-            "neither a number nor a date",
-            "Fix the cell, or choose another column of times.",
-        )
-    if is_numeric_dtype(values):
-        return values.to_numpy(dtype=float)
-    if getattr(values.dtype, "tz", None) is not None:
-        values = values.dt.tz_convert("UTC").dt.tz_localize(None)
-    seconds = values.to_numpy(dtype="datetime64[us]").astype(np.int64) / 1e6
-    return seconds / _SECONDS_PER_DAY
-
-
 def start_clock(
-    table: Table, roles: Roles, task_id: np.ndarray | None, tasks: Sequence[str]
-) -> tuple[Clock | None, np.ndarray | None]:
+    table: Table,
+    column: str,
+    times: Times,
+    task_id: np.ndarray | None,
+    tasks: Sequence[str],
+    *,
+    n_train: int,
+    is_feature: bool,
+) -> tuple[Clock, np.ndarray]:
     """Return when each task begins, and the time of each row since then.
-
-    Both are None where no column of times has a role.
 
     Parameters
     ----------
     table : Table
-    roles : Roles
+    column : str
+    times : Times
+        Of the column.
     task_id : ndarray of shape (n,) or None
         Task of each row; None if all tasks share their rows.
     tasks : sequence of str
+    n_train : int
+        Number of training rows, which come first. A task begins with the first of its
+        training rows, if it has any, as for all new rows.
+    is_feature : bool
+        Whether the time since the first row is a feature of all methods.
+
+    Raises
+    ------
+    DataError
+        If the time is a feature, but can only be ranked.
     """
-    column = roles.since_first or roles.time
-    if column is None:
-        return None, None
-    times = times_of(table, column)
+    if is_feature:
+        times.schema.refuse_counting(column)
+    values = times.values
     if task_id is None:
-        codes = np.zeros(len(times), dtype=int)
+        codes = np.zeros(len(values), dtype=int)
         names = [""]
     else:
         codes = task_id
         names = list(tasks)
     first = np.full(len(names), np.inf)
-    np.minimum.at(first, codes, times)
-    elapsed = times - first[codes]
+    np.minimum.at(first, codes[:n_train], values[:n_train])
+    first_of_all = np.full(len(names), np.inf)
+    np.minimum.at(first_of_all, codes, values)
+    first = np.where(np.isfinite(first), first, first_of_all)
+    elapsed = values - first[codes]
     clock = Clock(
         column,
         feature_name(column, table.columns),
+        times.schema,
         dict(zip(names, first.tolist(), strict=True)),
-        is_feature=roles.since_first is not None,
-        span=(float(times.min()), float(times.max())),
+        is_feature=is_feature,
+        span=(float(values.min()), float(values.max())),
         longest=float(elapsed.max()),
     )
     return clock, elapsed

@@ -275,9 +275,16 @@ class Dataset:
         )
 
     def with_elapsed(self) -> Dataset:
-        """Return the data set with the time since the first row as last column of X."""
+        """Return the data set with the time since the first row as last column of X.
+
+        Raises
+        ------
+        DataError
+            If the times can be ranked, but not counted.
+        """
         if self.clock is None:
             return self
+        self.clock.refuse_ambiguous()
         last_column = self.clock.last_column
         if self.features[-1:] == [last_column]:
             return self

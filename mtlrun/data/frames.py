@@ -8,9 +8,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import io
-import itertools
 import re
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,14 +18,13 @@ import scipy.sparse as sp
 from pandas.api.types import (
     is_bool_dtype,
     is_complex_dtype,
-    is_datetime64_any_dtype,
     is_integer_dtype,
     is_numeric_dtype,
     is_object_dtype,
 )
 
 from mtlrun.data.names import normalized
-from mtlrun.errors import DataError, listed
+from mtlrun.errors import DataError
 from mtlrun.problem.taskdata import is_sparse
 from mtlrun.utils.rows import take
 
@@ -54,6 +51,16 @@ def column_names(table: Any) -> list[Any] | None:
     if names is None:
         return None
     return list(names)
+
+
+def has_time_zone(table: Any, position: int) -> bool:
+    """Whether a column of a polars or pyarrow frame holds times with a zone."""
+    types = getattr(table, "dtypes", None)
+    if types is None:
+        types = table.schema.types
+    column_type = types[position]
+    zone = getattr(column_type, "time_zone", None) or getattr(column_type, "tz", None)
+    return zone is not None
 
 
 def take_column(X: Any, column: int | str) -> tuple[Array, int]:
@@ -344,7 +351,7 @@ def dump_frame(frame: pd.DataFrame) -> bytes:
     Equal frames give equal bytes.
 
     ``columns`` has the names. Column j is ``j.values`` (with ``j.missing``, where
-    integers or booleans have gaps), or ``j.codes`` (-1 for missing) into ``j.words``,
+    integers or booleans have gaps, and ``j.zone`` for times with a zone), or ``j.codes`` (-1 for missing) into ``j.words``,
     which are numbers in a column of categories; what is neither number nor date is
     stored as text.
     """
@@ -363,6 +370,9 @@ def _column_arrays(column: pd.Series) -> dict[str, Array]:
     dtype = column.dtype
     if isinstance(dtype, np.dtype) and dtype.kind in "fiubM":
         return {"values": column.to_numpy()}
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        in_utc = column.dt.tz_convert(None).to_numpy()
+        return {"values": in_utc, "zone": np.array("UTC")}
     if is_numeric_dtype(dtype):
         # Nullable columns, which numpy stores only as objects: values and a mask.
         plain_type: type = np.int64
@@ -412,6 +422,8 @@ def load_frame(arrays: Mapping[str, Array]) -> pd.DataFrame:
             if column.dtype == bool:
                 nullable = "boolean"
             column = column.astype(nullable).mask(arrays[f"{j}.missing"])
+        if f"{j}.zone" in arrays:
+            column = column.dt.tz_localize("UTC")
         columns.append(column)
     frame = pd.concat(columns, axis=1)
     return frame.set_axis(list(map(str, arrays[COLUMNS])), axis=1)
@@ -425,8 +437,8 @@ def typed(column: pd.Series) -> pd.Series:
 
     Decimals become floats, and columns of objects the type that all their cells have.
     Categories stay categories, also of numbers. Integers and booleans with gaps stay
-    what they are (``Int64``, ``boolean``); times lose their zone and are UTC. A column
-    of objects of several types stays as it is.
+    what they are (``Int64``, ``boolean``); times with a zone become UTC. A column of
+    objects of several types, or of times with and without a zone, stays as it is.
 
     Raises
     ------
@@ -441,7 +453,7 @@ def typed(column: pd.Series) -> pd.Series:
     ):
         return column
     if isinstance(dtype, pd.DatetimeTZDtype):
-        return column.dt.tz_convert(None)
+        return column.dt.tz_convert("UTC")
     if isinstance(dtype, pd.SparseDtype):
         return pd.Series(np.asarray(column), index=column.index, name=column.name)
     if is_bool_dtype(dtype) or is_numeric_dtype(dtype):
@@ -492,9 +504,14 @@ def _of_objects(column: pd.Series) -> pd.Series:
         dates = pd.to_datetime(column, utc=True, errors="coerce")
         # Dates before 1677 are too early for pandas: the column stays text.
         are_all_read = (dates.isna() == column.isna()).all()
-        if are_all_read:
-            return dates.dt.tz_convert(None)
-        return column.astype(str)
+        if not are_all_read:
+            return column.astype(str)
+        zones = [getattr(cell, "tzinfo", None) for cell in column[is_present]]
+        if all(zones):
+            return dates
+        if any(zones):
+            return column
+        return dates.dt.tz_convert(None)
     if kind in ("timedelta", "timedelta64", "period", "time", "interval"):
         return column.where(is_present, None).map(str, na_action="ignore")
     return column
@@ -516,132 +533,6 @@ def no_date(cell: Any) -> Any:
     if isinstance(cell, dt.date | np.datetime64):
         return str(cell)
     return cell
-
-
-# ------------------------------------- dates: one format for a whole column, or none
-
-#: Days, months and years as numbers, and the orders in which they are read; a time may
-#: follow.
-_PARTS = re.compile(
-    # The same separator twice, so that 1-2.2020 does not fit.
-    r"\d{1,4}([-/. ]+)\d{1,2}\1\d{1,4}"
-    r"(?:(?P<blank>[ T,]+)(?P<time>\d{1,2}:\d{2}(?::\d{2})?(?P<part>\.\d+)?))?"
-)
-_ORDERS = ("dmy", "mdy", "ymd")
-_REMEDY = "Write dates as 2023-12-31, all in one way, or choose another column."
-
-
-def instants(column: pd.Series, table: str) -> pd.Series:
-    """Return a column of numbers or dates as something that can be ranked.
-
-    Cells that are neither become NaN or NaT.
-
-    Texts are dates in ISO order, or in the one order of day, month and year that fits
-    the whole column.
-
-    Raises
-    ------
-    DataError
-        If more than one order fits and they rank the rows differently, or the column
-        mixes dates with texts.
-    """
-    if is_numeric_dtype(column) or is_datetime64_any_dtype(column):
-        return column
-    texts = column.astype(object).where(column.notna(), None)
-    kinds = {isinstance(cell, dt.date) for cell in texts.dropna().unique()}
-    if len(kinds) > 1:
-        text = f"{table}: the column {column.name!r} mixes dates and texts"
-        raise DataError(text, _REMEDY)
-    readings = _readings(texts)
-    if not readings:
-        return pd.to_datetime(texts, errors="coerce", format="ISO8601", utc=True)
-    # Only the order of the rows matters: with the same ranks any reading will do.
-    ranks = [dates.rank(method="dense") for dates in readings.values()]
-    if any(not rank.equals(ranks[0]) for rank in ranks[1:]):
-        example = texts.dropna().iloc[0]
-        ways = listed(list(readings))
-        raise DataError(
-            f"{table}: the dates of column {column.name!r}, such as {example!r}, "
-            f"may be read as {ways}",
-            _REMEDY,
-        )
-    return next(iter(readings.values()))
-
-
-def spoken_dates(column: pd.Series) -> bool:
-    """Whether all texts of a column are dates, in whatever order."""
-    return bool(_readings(column.dropna().astype(object)))
-
-
-def _readings(texts: pd.Series) -> dict[str, pd.Series]:
-    """Return the ways to read all texts as dates, by what they are called."""
-    present = texts.dropna()
-    # Rows repeat their dates: each text is read once.
-    different = present.astype(str).str.strip().unique()
-    unique = pd.Series(different, dtype=object)
-    if unique.empty:
-        return {}
-    stripped = texts.astype(str).str.strip().where(texts.notna())
-    readings = {}
-    for name, dates in _readings_of_unique(unique).items():
-        date_by_text = pd.Series(dates.to_numpy(), index=unique)
-        readings[name] = stripped.map(date_by_text)
-    return readings
-
-
-def _readings_of_unique(unique: pd.Series) -> dict[str, pd.Series]:
-    """Return the ways to read different texts as dates.
-
-    Texts in ISO order can be read in one way only.
-    """
-    iso = _read(unique, "ISO8601")
-    if iso is not None:
-        return {"ISO": iso}
-    match = _PARTS.fullmatch(unique[0])
-    if match is not None and all(map(_PARTS.fullmatch, unique)):
-        return _readings_of_numbers(unique, match)
-    month_first = _read(unique, "mixed", day_first=False)
-    day_first = _read(unique, "mixed", day_first=True)
-    if month_first is None or day_first is None or not month_first.equals(day_first):
-        return {}
-    return {"words": month_first}
-
-
-def _readings_of_numbers(
-    unique: pd.Series, match: re.Match[str]
-) -> dict[str, pd.Series]:
-    """Return the orders of day, month and year that fit all texts.
-
-    `match` is the match of `_PARTS` for the first text, which has the format of all.
-    """
-    readings = {}
-    for order, (n_digits, year) in itertools.product(_ORDERS, ((2, "y"), (4, "Y"))):
-        dates = _read(unique, _format(order.replace("y", year), match))
-        if dates is not None:
-            readings[f"{order} with years of {n_digits} digits"] = dates
-    return readings
-
-
-def _format(order: str, match: re.Match[str]) -> str:
-    date = match[1].join(f"%{part}" for part in order)
-    if match["time"] is None:
-        return date
-    text = f"{date}{match['blank']}%H:%M"
-    if match["time"].count(":") == 2:
-        text += ":%S"
-    if match["part"]:
-        text += ".%f"
-    return text
-
-
-def _read(texts: pd.Series, form: str, *, day_first: bool = False) -> pd.Series | None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            dates = pd.to_datetime(texts, format=form, utc=True, dayfirst=day_first)
-            return dates.dt.tz_localize(None)
-        except (ValueError, OverflowError):
-            return None
 
 
 def several(names: str | Iterable[str] | None) -> tuple[str, ...]:

@@ -47,11 +47,17 @@ SOURCE_CHANGES: dict[str, tuple[str, ...]] = {
     # Tables with these roles have changes of their own, in addition to the changes of
     # all tables.
     "reader:table+group": ("the groups of every task are dealt over all folds",),
-    "reader:table+time": ("the last rows of each task are tested",),
+    "reader:table+since_first": (
+        "dates are no categories, and times are read as the training rows write them",
+    ),
+    "reader:table+time": (
+        "the last rows of each task are tested",
+        "times are read as the training rows write them",
+    ),
     "reader:table+weight": ("weights have mean 1, and rows of weight 0 are left out",),
 }
 #: Roles of columns that stand in the name of the reader.
-_VERSIONED_ROLES = ("group", "time", "weight")
+_VERSIONED_ROLES = ("group", "since_first", "time", "weight")
 
 #: The least value of options that several data sets have, and what lies above the
 #: largest.

@@ -266,8 +266,9 @@ def _name(value: Any, column: Any) -> str:
             return number_name(value)
         return str(value)
     if isinstance(value, dt.datetime):
-        midnight = value.time() == dt.time() and value.tzinfo is None
-        if midnight:
+        if value.tzinfo is not None:
+            value = value.astimezone(dt.UTC).replace(tzinfo=None)
+        if value.time() == dt.time():
             return str(value.date())
         return str(value)
     return normalized(str(value))

@@ -50,6 +50,15 @@ def check_roles(table: Table, roles: Roles) -> None:
         raise DataError(
             f"column {twice[0]!r} is given two roles", "Give every column one role."
         )
+    for option, column in (
+        ("--time", roles.time),
+        ("--since-first", roles.since_first),
+    ):
+        if column is not None and column in roles.categorical:
+            raise DataError(
+                f"column {column!r} is given to {option} and to --categorical",
+                "Times are no categories: leave it out of one of the two.",
+            )
     # Rows of a group that stay together are still rows of the same level.
     without_group = [*roles.targets, roles.task, roles.weight, roles.time]
     for name in roles.also_grouped_by:

@@ -18,10 +18,10 @@ from pandas.api.types import is_numeric_dtype
 from scipy import sparse
 
 from mtlrun.data.class_labels import class_names, classes_of_tasks, label_columns
-from mtlrun.data.clock import Clock, start_clock
+from mtlrun.data.clock import Clock, Times, start_clock
 from mtlrun.data.dataset import ELAPSED, Dataset, check_read
 from mtlrun.data.files import DataFile, file_called
-from mtlrun.data.frames import instants, several, spoken_dates
+from mtlrun.data.frames import several
 from mtlrun.data.named_columns import matching
 from mtlrun.data.names import (
     Names,
@@ -44,6 +44,7 @@ from mtlrun.data.role_checks import check_roles, check_single_labels
 from mtlrun.data.schema import UnknownTasks, gap_warning
 from mtlrun.data.splits import GROUP, NEW_TASK, ORDER, ORDER_TASK, TIME, WEIGHT
 from mtlrun.data.table import Table, read_table_file, stack_sparse
+from mtlrun.data.times import NUMBER, TimeSchema, holds_dates
 from mtlrun.data.transforms import transform_named
 from mtlrun.data.weights import drop_unweighted_rows, normalize_weights, weights_of
 from mtlrun.errors import DataError, UnknownNameError, counted, listed
@@ -220,7 +221,12 @@ def read(
     return make_dataset(rows, matched, test_table)
 
 
-def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Dataset:
+def make_dataset(
+    table: Table,
+    roles: Roles,
+    test: Table | None = None,
+    time_schema: TimeSchema | None = None,
+) -> Dataset:
     """Make a data set of a table.
 
     Words become categories: X holds their number in ``Dataset.categories`` and NaN
@@ -234,6 +240,9 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     roles : Roles
     test : Table, optional
         Rows to test on, of the same columns.
+    time_schema : TimeSchema, optional
+        How the column of times is read that counts the time since the first row.
+        Default: inferred from the rows of the table.
 
     Raises
     ------
@@ -271,11 +280,23 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
         task_id = task_names.codes
         tasks = task_names.names
     levels = {name: make.full(name, "group").sorted() for name in roles.also_grouped_by}
-    clock, elapsed = start_clock(table, roles, task_id, tasks)
+    times = make.read_times(time_schema)
+    clock = None
+    elapsed = None
+    if make.clock_column is not None:
+        clock, elapsed = start_clock(
+            table,
+            make.clock_column,
+            times[make.clock_column],
+            task_id,
+            tasks,
+            n_train=make.n_train,
+            is_feature=roles.since_first is not None,
+        )
     taken = _columns_with_role(roles, targets, task)
     X, features, categories = _features(make, taken, clock, elapsed)
     targets = [name for name in targets if name not in make.left_out]
-    source = _source(make, task_id, elapsed)
+    source = _source(make, task_id, elapsed, times)
     keep, tasks, task_id = _kept(make, y, task_type, tasks, task_id)
     X = X[keep]
     y = y[keep]
@@ -386,6 +407,37 @@ class DatasetBuilder:
         )
         return names
 
+    @property
+    def clock_column(self) -> str | None:
+        """The column by which the time since the first row is counted."""
+        return self.roles.since_first or self.roles.time
+
+    def read_times(self, schema: TimeSchema | None) -> dict[str, Times]:
+        """Return the times of the columns that have a role as such, and note formats.
+
+        Parameters
+        ----------
+        schema : TimeSchema or None
+            Of the column by which the time since the first row is counted.
+        """
+        times: dict[str, Times] = {}
+        for name in (self.clock_column, self.roles.time):
+            if name is None or name in times:
+                continue
+            schema_of_column = None
+            if name == self.clock_column:
+                schema_of_column = schema
+            column = Times.of(self.table, name, self.n_train, schema_of_column)
+            times[name] = column
+            self.notes += column.schema.describe(name)
+            are_texts = not is_numeric_dtype(self.table.column(name))
+            if are_texts and column.schema.kind == NUMBER:
+                # Texts of numbers are no categories.
+                numbers = {name: column.values}
+                frame = self.table.frame.assign(**numbers)
+                self.table = replace(self.table, frame=frame)
+        return times
+
     def first_tasks(self, task: str) -> tuple[str, ...]:
         """Return the tasks whose order is given."""
         existing: set[str] = set()
@@ -464,7 +516,9 @@ class DatasetBuilder:
         DataError
             With an example of each column and the options that accept them.
         """
-        names_only = {self.roles.weight, self.roles.group, self.roles.time, task}
+        names_only = {self.roles.weight, self.roles.group, task}
+        # Times have a schema, which refuses such cells.
+        names_only.update((self.roles.time, self.roles.since_first))
         names_only.update(self.roles.also_grouped_by)
         used = [str(name) for name in self.table.frame.columns]
         used = [name for name in used if name not in self.roles.drop]
@@ -794,7 +848,10 @@ def _note_small_tasks(make: DatasetBuilder, sizes: np.ndarray) -> None:
 
 
 def _source(
-    make: DatasetBuilder, task_id: np.ndarray | None, elapsed: np.ndarray | None
+    make: DatasetBuilder,
+    task_id: np.ndarray | None,
+    elapsed: np.ndarray | None,
+    times: Mapping[str, Times],
 ) -> dict[str, np.ndarray]:
     roles = make.roles
     source: dict[str, np.ndarray] = {}
@@ -807,12 +864,8 @@ def _source(
     if roles.group:
         source[GROUP] = make.full(roles.group, "group").codes
     if roles.time:
-        column = instants(make.table.column(roles.time), make.table.name)
-        text = f"the time column {roles.time!r} contains neither a number nor a date"
-        make.refuse(
-            column.isna(), text, "Fix the cell, or choose another column with --time."
-        )
-        rank = column.rank(method="dense").to_numpy(dtype=float)
+        values = pd.Series(times[roles.time].values)
+        rank = values.rank(method="dense").to_numpy(dtype=float)
         if roles.time_blocks or task_id is None:
             source[TIME] = rank
         else:
@@ -904,6 +957,9 @@ def _features(
     left_out: dict[str, list[str]] = {}
     dense = list(map(str, table.frame.columns))
     dense += [name for name in table.names if name in make.roles.categorical]
+    if clock is not None and clock.is_feature and clock.has_dates:
+        # Another date is no category, but a time that the model extrapolates to.
+        taken = {*taken, clock.column}
     free = [name for name in dense if name not in taken]
     wanted = {*make.roles.categorical, *make.roles.keep}
     if "*" in make.roles.keep:
@@ -930,7 +986,7 @@ def _features(
             words = sorted(cells.names)
             if name not in wanted and _has_many_words(training_cells):
                 kind = HARDLY_REPEATED
-                if spoken_dates(training_cells):
+                if holds_dates(training_cells):
                     kind = "dates"
                 left_out.setdefault(kind, []).append(name)
                 continue

@@ -175,6 +175,8 @@ class NewRows:
     is_beyond : ndarray of bool, shape (n,), or None
         Which rows lie outside the times of the training rows; None where the model uses
         no times.
+    remarks : list of str
+        Sentences about how a model of an earlier version reads the rows.
     """
 
     X: Any
@@ -183,10 +185,11 @@ class NewRows:
     new_words: dict[str, dict[str, int]] = field(default_factory=dict)
     gaps: dict[str, int] = field(default_factory=dict)
     is_beyond: np.ndarray | None = None
+    remarks: list[str] = field(default_factory=list)
 
     def said(self) -> list[str]:
         """Return sentences about what the training rows did not have."""
-        sentences = gap_warning(self.gaps)
+        sentences = [*self.remarks, *gap_warning(self.gaps)]
         for column, words in self.new_words.items():
             n_cells = counted(sum(words.values()), "cell")
             names = listed([repr(word) for word in words])
@@ -295,7 +298,9 @@ def new_rows(table: Table, schema: Schema) -> NewRows:
     """
     tasks, task_columns = _tasks(table, schema)
     is_beyond = None
+    remarks: list[str] = []
     if schema.clock is not None:
+        remarks = schema.clock.describe_assumption()
         table, is_beyond = _with_elapsed(table, schema.clock, tasks, schema.features)
     new_words: dict[str, dict[str, int]] = {}
     candidates = [name for name in table.columns if name not in task_columns]
@@ -333,7 +338,7 @@ def new_rows(table: Table, schema: Schema) -> NewRows:
         gaps = {}
     else:
         gaps = count_gaps(X, schema)
-    return NewRows(X, tasks, ignored, new_words, gaps, is_beyond)
+    return NewRows(X, tasks, ignored, new_words, gaps, is_beyond, remarks)
 
 
 def _with_elapsed(

@@ -45,6 +45,7 @@ from mtlrun.data.formats.xlsx import read_sheet
 from mtlrun.data.frames import (
     column_name,
     column_names,
+    has_time_zone,
     is_frame,
     is_row_number,
     load_frame,
@@ -559,7 +560,11 @@ def _pandas_frame(frame: Any, names: Sequence[Any]) -> pd.DataFrame:
     kept_names = []
     for position, name in enumerate(names):
         if not is_row_number(name):
-            columns[position] = take_column(frame, position)[0]
+            values = pd.Series(take_column(frame, position)[0])
+            if has_time_zone(frame, position):
+                # NumPy's dates are in UTC, and have no zone.
+                values = values.dt.tz_localize("UTC")
+            columns[position] = values
             kept_names.append(name)
     # Names may repeat, which is refused later, so that positions are the keys.
     return pd.DataFrame(columns).set_axis(kept_names, axis=1)

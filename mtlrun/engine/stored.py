@@ -226,6 +226,23 @@ _TRAINED = Fields(
         "selection": _SELECTION,
     },
 )
+_CLOCK = Fields(
+    {"column": text, "feature": text, "first": map_of(number)},
+    {
+        "times": Fields(
+            {"kind": one_of("number", "date")},
+            {
+                "formats": list_of(text),
+                "first_year": integer,
+                "zone": one_of("UTC"),
+                "unit": text,
+            },
+        ),
+        "is_feature": boolean,
+        "span": list_of(number),
+        "longest": number,
+    },
+)
 _MODEL_INPUT = Fields(
     {"n_features": count},
     {
@@ -235,7 +252,7 @@ _MODEL_INPUT = Fields(
         "task_column": text,
         "table": boolean,
         "levels": list_of(text),
-        "clock": mapping,
+        "clock": _CLOCK,
     },
 )
 _MODEL = Fields(

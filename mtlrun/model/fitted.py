@@ -193,10 +193,14 @@ class Model(BaseEstimator):
     @property
     def _clock(self) -> Clock | None:
         """When each task begins, if features are derived from the time of the rows."""
-        clock = self.about["input"].get("clock")
+        inputs = self.about["input"]
+        clock = inputs.get("clock")
         if clock is None:
             return None
-        return Clock(**clock)
+        column = clock["column"]
+        is_category = column in inputs.get("categories", {})
+        has_numbers = column in inputs["names"] and not is_category
+        return Clock.from_dict(clock, has_numbers=has_numbers)
 
     def _complete_features(self, inputs: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the names of the features that no training row lacked."""
@@ -284,8 +288,12 @@ class Model(BaseEstimator):
                 "fit needs the columns of the table.",
             )
         table = Table("data frame", frame[columns])
-        dataset = make_dataset(table, self._roles(targets, schema)).with_levels()
         clock = schema.clock
+        time_schema = None
+        if clock is not None:
+            time_schema = clock.times
+        roles = self._roles(targets, schema)
+        dataset = make_dataset(table, roles, time_schema=time_schema).with_levels()
         if clock is not None and clock.last_column in schema.features:
             dataset = dataset.with_elapsed()
         step = table_step(dataset).fit(dataset.X)

@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from mtlrun.chunks.table import ChunkedTable, chunk_files
 from mtlrun.data import TaskStratifiedKFold
-from mtlrun.data.frames import dump_frame, instants, load_frame, typed
+from mtlrun.data.frames import dump_frame, load_frame, typed
 from mtlrun.data.named_columns import target_columns
 from mtlrun.data.names import Known, Names, name_order, similar_names
 from mtlrun.data.roles import Roles, make_dataset
@@ -206,20 +206,6 @@ def test_a_frame_is_stored_with_its_types():
     for name in frame:
         assert Names.of(again[name]).names == Names.of(frame[name]).names
         np.testing.assert_array_equal(again[name].isna(), frame[name].isna())
-
-
-def test_dates_have_one_format_per_column():
-    days = pd.date_range("2023-01-01", periods=60)
-    for form in ("%Y-%m-%d", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y %H:%M", "%d %B %Y"):
-        assert instants(pd.Series(days.strftime(form)), "t").is_monotonic_increasing, (
-            form
-        )
-    for texts in (
-        ["01/02/2023", "03/01/2023"],
-        [pd.Timestamp("2023-01-01"), "2023-01-02"],
-    ):
-        with pytest.raises(DataError, match="'when'"):
-            instants(pd.Series(texts, name="when", dtype=object), "t")
 
 
 @pytest.mark.parametrize(

@@ -200,7 +200,7 @@ REFUSED = {
     "no date": (
         lambda: dataset_of(with_cell(2, "day", "soon"), time="day"),
         "row 3: the time column 'day' contains neither a number nor a date\n"
-        "Fix the cell, or choose",
+        "Write numbers, or dates such as 2023-12-31",
     ),
     "small tasks": (
         lambda: dataset_of(marks(), min_rows=20),
