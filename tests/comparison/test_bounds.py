@@ -38,7 +38,8 @@ RNG = np.random.default_rng(8)
 COMMON = RNG.gamma(2.0, size=N)
 OWN_NOISE = RNG.normal(size=N)
 for task in range(N_TASKS):
-    OWN_NOISE[TASK_ID == task] -= OWN_NOISE[TASK_ID == task].mean()
+    rows = np.flatnonzero(TASK_ID == task)
+    OWN_NOISE[rows] -= OWN_NOISE[rows].mean()
 
 
 def make_evaluation(*, shared=False, **more):
