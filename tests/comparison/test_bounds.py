@@ -38,7 +38,7 @@ RNG = np.random.default_rng(8)
 COMMON = RNG.gamma(2.0, size=N)
 OWN_NOISE = RNG.normal(size=N)
 for task in range(N_TASKS):
-    rows = np.flatnonzero(TASK_ID == task)
+    rows = np.flatnonzero(task == TASK_ID)
     OWN_NOISE[rows] -= OWN_NOISE[rows].mean()
 
 
