@@ -135,11 +135,12 @@ class CompareSchedule:
 
         With a deadline, this is the multi-task method that is usually the fastest.
         """
-        multitask = [c for c in self.candidates if c.family == MULTITASK]
-        if self.deadline is not None:
-            multitask.sort(key=lambda candidate: self.usual.get(candidate.label, 0.0))
-        first = [c for c in core(self.candidates) if c.family != MULTITASK]
-        return [candidate.label for candidate in [*first, *multitask[:1]]]
+        labels = [candidate.label for candidate in core(self.candidates)]
+        multitask = [c.label for c in self.candidates if c.family == MULTITASK]
+        if self.deadline is None or not multitask:
+            return labels
+        fastest = min(multitask, key=self._place_by_cost)
+        return [*labels[:-1], fastest]
 
     def _take_over_halving(self) -> None:
         """Let raced methods visit all inner folds.
