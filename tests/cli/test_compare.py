@@ -445,6 +445,7 @@ BAD = {
         (*RAGGED, "--smallest-gain", "7"),
         ["--smallest-gain", "0.07"],
     ),
+    "a margin of 2%": (TABLE, (*RAGGED, "--margin", "2"), ["--margin", "0.07"]),
     "a method of another name": (
         TABLE,
         (*RAGGED, "--methods", "RidgeMTL"),
@@ -525,7 +526,9 @@ def test_a_label_list_with_a_missing_column_is_rejected(mtlrun, tmp_path, lackin
 
 
 @pytest.mark.slow
-def test_the_smallest_gain_and_families_are_options(mtlrun, grades, tmp_path):
+def test_the_smallest_gain_the_margin_and_families_are_options(
+    mtlrun, grades, tmp_path
+):
     estimator = "sklearn.linear_model:Ridge"
     words = (
         "--methods",
@@ -534,6 +537,8 @@ def test_the_smallest_gain_and_families_are_options(mtlrun, grades, tmp_path):
         f"multi-task={estimator}",
         "--smallest-gain",
         "0.5",
+        "--margin",
+        "0.1",
         "--splits",
         "3",
         "-q",
@@ -544,7 +549,9 @@ def test_the_smallest_gain_and_families_are_options(mtlrun, grades, tmp_path):
         (tmp_path / "results/runs/compare/grades/leaderboard.json").read_text()
     )
     assert report["answer"]["smallest_gain"] == 0.5
-    assert report["answer"]["chosen"]["multi-task"] == {"Ridge": 6}
+    assert report["answer"]["margin"] == 0.1
+    # One repeat of three folds.
+    assert report["answer"]["chosen"]["multi-task"] == {"Ridge": 3}
 
 
 def test_a_tiny_budget_still_produces_a_leaderboard(mtlrun, grades):
@@ -552,7 +559,7 @@ def test_a_tiny_budget_still_produces_a_leaderboard(mtlrun, grades):
     assert result.exit_code == 0, result.output
     assert "TaskMean" in result.stdout
     assert (
-        "stopped or left out: no time was left for 10 of 10 splits of IndependentRidge, "
+        "stopped or left out: no time was left for 5 of 5 splits of IndependentRidge, "
         in result.stdout
     )
     assert "No verdict.\nNo multi-task method is finished" in result.stdout
