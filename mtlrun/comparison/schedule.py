@@ -255,7 +255,8 @@ class CompareSchedule:
             trivial, *labels = self.first
             yield [(trivial, split) for split in parts[0]]
             for split in parts[0]:
-                yield [(label, split) for label in labels]
+                for label in labels:
+                    yield [(label, split)]
             later_parts = parts[1:]
             others.sort(key=self._place_by_cost)
         for splits in later_parts:
