@@ -35,9 +35,7 @@ def test_the_comparison_gives_the_printed_output(tmp_path):
     assert done.exit_code == 0, done.output
     (shown,) = _blocks("text")
     output = " ".join(done.stdout.split())
-    assert " ".join(shown.partition("\n\n")[2].split()) in output
-    for row in shown.partition("\n\n")[0].splitlines()[1:]:
-        assert row.split()[1] in output
+    assert " ".join(shown.split()) in output
 
 
 def test_the_python_code_runs(monkeypatch):

@@ -155,38 +155,44 @@ def _limits(intervals: Sequence[Interval]) -> tuple[float, float]:
 
     A few very long intervals are cut, and very distant losses are left out.
     """
-    shown = _within_reach(intervals)
+    values, lows, highs = _within_reach(intervals).T
+    ends = np.sort(np.maximum(np.abs(lows), np.abs(highs)))
+    median = ends[(len(ends) - 1) // 2]
+    longest = ends[ends <= MAX_EXCESS * median].max()
     # A point at the very edge would be drawn as half a point.
-    largest = 1.1 * max(abs(interval.value) for interval in shown)
-    ends = sorted(max(abs(i.low), abs(i.high)) for i in shown)
-    longest = MAX_EXCESS * ends[(len(ends) - 1) // 2]
-    reach = max(largest, *(end for end in ends if end <= longest)) or 1.0
-    low = max(min(0.0, *(interval.low for interval in shown)), -reach)
-    high = min(max(0.0, *(interval.high for interval in shown)), reach)
+    reach = max(longest, 1.1 * np.abs(values).max()) or 1.0
+    low = max(min(0.0, lows.min()), -reach)
+    high = min(max(0.0, highs.max()), reach)
     margin = 0.04 * (high - low) or 1.0
     return low - margin, high + margin
 
 
 def _value_limits(intervals: Sequence[Interval]) -> tuple[float, float]:
     """Return the ends of an axis of gains that shows all but very distant losses."""
-    values = [interval.value for interval in _within_reach(intervals)]
-    low = min(0.0, *values)
-    high = max(0.0, *values)
+    values = _within_reach(intervals)[:, 0]
+    low = min(0.0, values.min())
+    high = max(0.0, values.max())
     margin = 0.2 * (high - low) or 1.0
     return low - margin, high + margin
 
 
-def _within_reach(intervals: Sequence[Interval]) -> list[Interval]:
-    """Return the intervals without very distant losses.
+def _within_reach(intervals: Sequence[Interval]) -> np.ndarray:
+    """Return value, low and high of the intervals without very distant losses.
 
     Losses have no limit: one bad method or task must not squeeze the others. Gains are
     at most 1, so all of them remain.
     """
-    distances = sorted(abs(interval.value) for interval in intervals)
+    numbers = _numbers(intervals)
+    values = numbers[:, 0]
+    distances = np.sort(np.abs(values))
     median = distances[(len(distances) - 1) // 2]
-    largest_gain = max(interval.value for interval in intervals)
-    reach = max(MAX_DISTANCE * median, largest_gain)
-    return [interval for interval in intervals if interval.value >= -reach]
+    reach = max(MAX_DISTANCE * median, values.max())
+    return numbers[values >= -reach]
+
+
+def _numbers(intervals: Sequence[Interval]) -> np.ndarray:
+    """Return value, low and high of each interval, an array of shape (n, 3)."""
+    return np.array([(i.value, i.low, i.high) for i in intervals])
 
 
 def _set_gain_axis(ax: Axes, picture: _GainPicture, name: str) -> None:
@@ -267,13 +273,14 @@ def _draw_verdict(picture: VerdictPicture, ax: Axes | None, make: MakeFigure) ->
     """
     n_lines = len(picture.intervals)
     ax = _new_axes(ax, make, 0.75 + 0.55 * n_lines)
-    decisive = min(picture.intervals, key=lambda interval: interval.value)
+    numbers = _numbers(picture.intervals)
+    decisive = numbers[numbers[:, 0].argmin()]
     # The band of gains without practical difference is always visible.
     band = 1.5 * picture.smallest
-    reach = MAX_EXCESS * max(band, abs(decisive.low), abs(decisive.high))
-    shown = [i for i in picture.intervals if abs(i.value) <= reach]
-    low = max(min(-band, *(interval.low for interval in shown)), -reach)
-    high = min(max(band, *(interval.high for interval in shown)), reach)
+    reach = MAX_EXCESS * max(band, np.abs(decisive).max())
+    shown = numbers[np.abs(numbers[:, 0]) <= reach]
+    low = max(min(-band, shown.min()), -reach)
+    high = min(max(band, shown.max()), reach)
     margin = 0.04 * (high - low)
     ax.set(xlim=(low - margin, high + margin), ylim=(n_lines - 0.5, -0.5))
     _draw_intervals(ax, picture, size=8.0)

@@ -29,11 +29,8 @@ from mtlrun.comparison.gain import Gain, SmallestGain
 from mtlrun.comparison.remaining_time import BoardProgress
 from mtlrun.comparison.verdict import (
     ALTERNATIVES,
-    CANNOT_TELL,
-    HELPS,
     MULTITASK,
     NO_VERDICT,
-    SAFE,
     ComparisonVerdict,
     judge,
     most_frequent,
@@ -280,18 +277,18 @@ def next_steps(board: Leaderboard) -> list[str]:
     if best is None:
         return []
     multitask = board.best(MULTITASK)
-    decision = board.answer.decision
     if not any(entry.family == MULTITASK for entry in board.entries):
         return [
             "For a verdict, name a multi-task method, too: --methods HierarchicalMTL, "
             "for example, or --methods default. Until then use "
             f"{best.label}, which has the best score."
         ]
-    if multitask is None or decision == NO_VERDICT:
-        return [f"Until there is a verdict, use {best.label}: it has the best score."]
-    if decision == CANNOT_TELL:
-        return [f"{best.label} has the best score of all methods."]
-    if decision not in (HELPS, SAFE):
+    if multitask is None or board.answer.decision == NO_VERDICT:
+        return [
+            "For a verdict, get more rows, or let more splits run (a larger --budget). "
+            f"Until then use {best.label}, which has the best score."
+        ]
+    if not board.answer.advises_multitask:
         simple = board.best(*ALTERNATIVES) or best
         return [
             f"{simple.label} has the best score of the models without multi-task "
@@ -319,7 +316,7 @@ def selection_note(board: Leaderboard) -> str:
     """
     multitask = board.best(MULTITASK)
     times_selected = board.answer.times_selected.get(MULTITASK, {})
-    is_advised = board.answer.decision in (HELPS, SAFE)
+    is_advised = board.answer.advises_multitask
     if not is_advised or multitask is None or not times_selected:
         return ""
     advised = most_frequent(times_selected)

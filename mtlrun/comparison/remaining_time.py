@@ -57,13 +57,13 @@ class BoardProgress:
     def text(self) -> str:
         """One line: ``12 of 60 fits done (20%), about 40 s left, now GraphMTL``."""
         percent = f"{self.n_done / self.n_jobs:.0%}"
+        text = f"{self.n_done} of {self.n_jobs} fits done ({percent})"
+        if self.n_done == self.n_jobs:
+            return text
         time = f"after {_whole_seconds(self.elapsed_seconds)}"
         if self.remaining_seconds is not None:
             time = f"about {_whole_seconds(self.remaining_seconds)} left"
-        return (
-            f"{self.n_done} of {self.n_jobs} fits done ({percent}), {time}, "
-            f"now {self.running}"
-        )
+        return f"{text}, {time}, now {self.running}"
 
 
 def _whole_seconds(seconds: float) -> str:

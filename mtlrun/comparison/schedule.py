@@ -135,11 +135,12 @@ class CompareSchedule:
 
         With a deadline, this is the multi-task method that is usually the fastest.
         """
-        multitask = [c for c in self.candidates if c.family == MULTITASK]
-        if self.deadline is not None:
-            multitask.sort(key=lambda candidate: self.usual.get(candidate.label, 0.0))
-        first = [c for c in core(self.candidates) if c.family != MULTITASK]
-        return [candidate.label for candidate in [*first, *multitask[:1]]]
+        labels = [candidate.label for candidate in core(self.candidates)]
+        multitask = [c.label for c in self.candidates if c.family == MULTITASK]
+        if self.deadline is None or not multitask:
+            return labels
+        fastest = min(multitask, key=self._place_by_cost)
+        return [*labels[:-1], fastest]
 
     def _take_over_halving(self) -> None:
         """Let raced methods visit all inner folds.
@@ -254,7 +255,8 @@ class CompareSchedule:
             trivial, *labels = self.first
             yield [(trivial, split) for split in parts[0]]
             for split in parts[0]:
-                yield [(label, split) for label in labels]
+                for label in labels:
+                    yield [(label, split)]
             later_parts = parts[1:]
             others.sort(key=self._place_by_cost)
         for splits in later_parts:

@@ -452,6 +452,7 @@ BAD = {
         (*RAGGED, "--smallest-gain", "7"),
         ["--smallest-gain", "0.07"],
     ),
+    "a margin of 2%": (TABLE, (*RAGGED, "--margin", "2"), ["--margin", "0.07"]),
     "a method of another name": (
         TABLE,
         (*RAGGED, "--methods", "RidgeMTL"),
@@ -532,7 +533,9 @@ def test_a_label_list_with_a_missing_column_is_rejected(mtlrun, tmp_path, lackin
 
 
 @pytest.mark.slow
-def test_the_smallest_gain_and_families_are_options(mtlrun, grades, tmp_path):
+def test_the_smallest_gain_the_margin_and_families_are_options(
+    mtlrun, grades, tmp_path
+):
     estimator = "sklearn.linear_model:Ridge"
     words = (
         "--methods",
@@ -541,6 +544,8 @@ def test_the_smallest_gain_and_families_are_options(mtlrun, grades, tmp_path):
         f"multi-task={estimator}",
         "--smallest-gain",
         "0.5",
+        "--margin",
+        "0.1",
         "--splits",
         "3",
         "-q",
@@ -551,6 +556,8 @@ def test_the_smallest_gain_and_families_are_options(mtlrun, grades, tmp_path):
         (tmp_path / "results/runs/compare/grades/leaderboard.json").read_text()
     )
     assert report["answer"]["smallest_gain"] == 0.5
+    assert report["answer"]["margin"] == 0.1
+    # One repeat of three folds.
     assert report["answer"]["chosen"]["multi-task"] == {"Ridge": 3}
 
 

@@ -38,8 +38,7 @@ RNG = np.random.default_rng(8)
 COMMON = RNG.gamma(2.0, size=N)
 OWN_NOISE = RNG.normal(size=N)
 for task in range(N_TASKS):
-    rows = np.flatnonzero(task == TASK_ID)
-    OWN_NOISE[rows] -= OWN_NOISE[rows].mean()
+    OWN_NOISE[task == TASK_ID] -= OWN_NOISE[task == TASK_ID].mean()
 
 
 def make_evaluation(*, shared=False, **more):
@@ -239,6 +238,7 @@ def test_the_best_bet_has_the_smallest_error(separate, pooled, best):
         POOLED: "one model for all tasks",
     }
     assert verdict.headline.endswith(f"best bet: {names[best]}")
+    assert verdict.advises_multitask == (best == MULTITASK)
     assert f"best bet is {names[best]}" in verdict.sentence
 
 

@@ -593,3 +593,4 @@ def test_progress_tells_jobs_share_and_remaining_time():
     assert begun.text == "3 of 60 fits done (5%), after 2 s, now TaskMean"
     later = BoardProgress(30, 60, 40.0, 300.0, "MTRL")
     assert later.text == "30 of 60 fits done (50%), about 5 min left, now MTRL"
+    assert BoardProgress(60, 60, 40.0, 0.0, "MTRL").text == "60 of 60 fits done (100%)"

@@ -115,11 +115,11 @@ def test_methods_that_every_verdict_needs_are_fitted_first_on_all_splits():
 def test_with_a_deadline_baselines_and_the_fastest_multi_task_method_begin_each_split():
     waves = list(planned(deadline=1.0)._waves())
     assert waves[0] == [("Mean", 0), ("Mean", 1), ("Mean", 2)]
-    for split in range(3):
-        labels = [label for label, s in waves[1 + split] if s == split]
-        assert labels == ["Alone", "One", "Tuned", "Other"]
+    labels = ["Alone", "One", "Tuned", "Other"]
+    assert waves[1:13] == [[(label, s)] for s in range(3) for label in labels]
     # The others follow, cheap ones first.
-    assert waves[4:] == [[(label, s) for s in range(3)] for label in ("Lasso", "Joint")]
+    later = ["Lasso", "Joint"]
+    assert waves[13:] == [[(label, s) for s in range(3)] for label in later]
 
 
 def test_with_a_deadline_all_repeats_of_all_methods_are_computed_once():

@@ -391,3 +391,29 @@ def test_bounds_of_an_earlier_version_get_the_factor_of_their_sizes():
     record.versions = {"atlas-verdict": 2}
     verdict = script("atlas_bounds")["numbers_of"](record, "targets", "safe")
     assert (verdict.decision, verdict.low, verdict.high) == ("safe", -0.06, 0.1)
+
+
+def test_the_page_on_reliability_has_the_verdicts_on_real_tables():
+    text = (ROOT / "docs" / "compare-measured.md").read_text("utf-8")
+    text = " ".join(text.split())
+    lines = verdicts_and_other_seeds()
+    holds = {
+        "worse": lines["other"] < 0,
+        "helps": lines["other"] > 0,
+        "safe": lines["other"] > -0.02,
+        "no practical difference": lines["other"].abs() <= 0.01,
+    }
+    for decision, does_hold in holds.items():
+        members = lines[lines["decision"] == decision]
+        row = f"| {decision} | {len(members)} | {members['table'].nunique()} |"
+        assert row in text
+        after = text.partition(row)[2].split("|")
+        assert int(after[1]) == does_hold[members.index].sum()
+    members = lines[lines["decision"] == "cannot tell"]
+    assert f"| cannot tell | {len(members)} | {members['table'].nunique()} |" in text
+    shares = 100 * lines.groupby("kind")["inside"].mean()
+    groups, targets, labels = shares[["groups", "targets", "labels"]]
+    assert (
+        f"{groups:.0f}% of the cases on groups, {targets:.0f}% on several targets and "
+        f"{labels:.0f}% on several labels"
+    ) in text
