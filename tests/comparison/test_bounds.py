@@ -190,7 +190,7 @@ def test_the_chance_is_the_smallest_probability_of_a_gain():
     gains = {"a": gain_of(0.10, 0.05), "b": gain_of(0.01, 0.04, df=12)}
     # T(0.25) with 12 degrees of freedom.
     assert SmallestGain(gains).chance == pytest.approx(0.59659, abs=1e-5)
-    assert gains["a"].chance == pytest.approx(student.cdf(2.0, 30))
+    assert SmallestGain({"a": gains["a"]}).chance == pytest.approx(student.cdf(2, 30))
 
 
 # --- verdicts that stay open ---
@@ -245,7 +245,8 @@ def test_the_best_bet_has_the_smallest_error(separate, pooled, best):
 def test_chance_and_price_are_printed_where_rows_belong_to_tasks():
     verdict = verdict_on(1.02, 1.2, noise=1.5)
     gain = verdict.versus_separate
-    assert verdict.chance == student.cdf(gain.value / gain.error, gain.df)
+    expected = student.cdf(gain.value / gain.error, gain.df)
+    assert verdict.chance == pytest.approx(expected)
     assert verdict.at_worst == pytest.approx(-gain.low)
     assert f"a chance of {verdict.chance:.0%}" in verdict.sentence
     assert f"at worst {100 * verdict.at_worst:.2g}% more error" in verdict.sentence
