@@ -202,6 +202,8 @@ def test_a_small_possible_loss_is_safe_and_the_margin_is_named():
     assert -0.02 < verdict.gain.low < 0
     assert "Use multi-task" in verdict.headline
     assert "at most 2% more error than either alternative" in verdict.headline
+    assert "best bet" not in verdict.sentence
+    assert f"at worst {100 * verdict.at_worst:.1f}% more error" in verdict.sentence
 
 
 @pytest.mark.parametrize(
@@ -239,7 +241,9 @@ def test_the_best_bet_has_the_smallest_error(separate, pooled, best):
     }
     assert verdict.headline.endswith(f"best bet: {names[best]}")
     assert verdict.advises_multitask == (best == MULTITASK)
-    assert f"best bet is {names[best]}" in verdict.sentence
+    assert f"best bet, with the smallest cross-validated error, is {names[best]}" in (
+        verdict.sentence
+    )
 
 
 def test_chance_and_price_are_printed_where_rows_belong_to_tasks():
