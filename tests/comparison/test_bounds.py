@@ -133,20 +133,21 @@ def table_of_groups():
     )
 
 
-def test_the_curve_uses_the_sizes_of_its_training_parts():
+def test_the_curve_uses_the_sizes_of_its_training_parts(monkeypatch):
     rng = np.random.default_rng(1)
     frame = pd.DataFrame({"x": rng.normal(size=240), "task": list("abcdef") * 40})
     frame["y"] = frame["x"] + 0.5 * rng.normal(size=240)
-    methods = ["IndependentRidge", "PooledRidge", "GraphMTL"]
-    result = mtlrun.compare(
-        frame, target="y", task="task", methods=methods, curve=True, racing=False
-    )
-    widths = result.curve["high"] - result.curve["low"]
-    few, full = widths.iloc[0], widths.iloc[-1]
-    answer = result.board.answer
-    assert full == pytest.approx(answer.gain.high - answer.gain.low)
-    # 4 of 32 training rows per task: c = sqrt(1 + 4 * 8 / 4) instead of sqrt(2).
-    assert few > 1.5 * full
+    factors = []
+
+    def record_factor(entries, evaluation):
+        factors.append(evaluation.correction(1))
+        return judge(entries, evaluation)
+
+    monkeypatch.setattr("mtlrun.comparison.compare.judge", record_factor)
+    mtlrun.compare(frame, target="y", task="task", methods="GraphMTL", curve=True)
+    # 8 rows of a task are tested, and 4, 6 and 16 of the other 32 are trained on.
+    expected = [math.sqrt(1 + 4 * 8 / n_train) for n_train in (4, 6, 16)]
+    assert factors == pytest.approx(expected)
 
 
 # --- levels ---
