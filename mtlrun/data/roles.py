@@ -259,7 +259,7 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     notes = list(table.notes)
     if roles.weight:
         table, n_train, weight_notes = drop_unweighted_rows(
-            table, roles.weight, n_train
+            table, roles.weight, n_train, task
         )
         notes += weight_notes
     make = DatasetBuilder(table, roles, n_train, notes)

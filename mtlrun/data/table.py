@@ -34,6 +34,7 @@ from mtlrun.data.formats.svmlight import (
     counts_from_zero,
     has_several_labels,
     read_svmlight,
+    refuse_feature_zero,
 )
 from mtlrun.data.formats.text import (
     COMPLETE,
@@ -848,6 +849,8 @@ def _svmlight(file: DataFile, like: Table | Schema | None) -> Table:
             indices.append(int(column[1:]))
     if indices:
         is_zero_based = 0 in indices
+        if not is_zero_based:
+            refuse_feature_zero(content, name)
     else:
         is_zero_based = counts_from_zero(content)
     several = has_several_labels(content)
