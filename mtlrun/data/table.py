@@ -38,6 +38,7 @@ from mtlrun.data.formats.svmlight import (
 )
 from mtlrun.data.formats.text import (
     COMPLETE,
+    SAMPLE,
     checked_names,
     names_columns,
     read_text,
@@ -58,6 +59,7 @@ from mtlrun.data.frames import (
 from mtlrun.data.names import (
     Names,
     drop_option,
+    is_number,
     is_spreadsheet_error,
     normalized,
     number_name,
@@ -477,6 +479,13 @@ def _model_words(like: Table | Schema | None) -> Mapping[str, Collection[str]]:
     return like.known
 
 
+def _model_columns(like: Table | Schema | None) -> Collection[str] | None:
+    """Return the columns of the training rows; None without training rows."""
+    if like is None:
+        return None
+    return like.columns
+
+
 def _unmark(table: Table, like: Table | Schema | None) -> None:
     """Make texts that stand for a missing value missing, in every column.
 
@@ -599,7 +608,19 @@ def text_table(file: DataFile, **options: Any) -> Table:
     """Return a table of text; options as of `mtlrun.data.formats.text.read_text`."""
     frame, named, locate, written = read_text(file, **options)
     _type_objects(frame)
-    return Table(file.where(), frame, named=named, locate=locate, written=written)
+    notes = []
+    if named:
+        notes = _note_numbers(list(frame.columns))
+    return Table(
+        file.where(), frame, named=named, locate=locate, written=written, notes=notes
+    )
+
+
+def _note_numbers(names: Sequence[str]) -> list[str]:
+    """Return a note about a first row of numbers that was read as names of columns."""
+    if not all(map(is_number, names)):
+        return []
+    return [f"the numbers of the first row name the columns: {listed(names)}"]
 
 
 def optional_module(name: str, extra: str, location: str) -> Any:
@@ -641,9 +662,16 @@ def _excel(file: DataFile, like: Table | Schema | None) -> Table:
         )
     first = [_python_value(cell) for cell in sheet.iloc[0]]
     cells = [_header_name(cell) for cell in first]
-    has_header = names_columns(cells) or all(isinstance(cell, str) for cell in first)
+    below = [
+        [_header_name(_python_value(cell)) for cell in row]
+        for row in sheet.iloc[1 : 1 + SAMPLE].itertuples(index=False)
+    ]
+    has_header = all(isinstance(cell, str) for cell in first)
+    has_header = has_header or names_columns(cells, below, _model_columns(like))
+    notes = []
     if has_header:
         names = checked_names(cells, f"{name}:{sheet.index[0] + 1}")
+        notes = _note_numbers(names)
     else:
         names = _made_up(len(cells), name)
     rows = sheet.iloc[int(has_header) :]
@@ -656,7 +684,7 @@ def _excel(file: DataFile, like: Table | Schema | None) -> Table:
     def locate(row: int) -> str:
         return f"{name}:{rows.index[row] + 1}"
 
-    return Table(name, frame, named=has_header, locate=locate)
+    return Table(name, frame, named=has_header, locate=locate, notes=notes)
 
 
 def _python_value(cell: Any) -> Any:
@@ -972,7 +1000,9 @@ def _made_up(count: int, name: str, first: int = 1) -> list[str]:
 
 
 def _text(file: DataFile, like: Table | Schema | None) -> Table:
-    return text_table(file, names=_model_words(like))
+    return text_table(
+        file, names=_model_words(like), model_columns=_model_columns(like)
+    )
 
 
 #: A reader takes a file, and the training rows or their schema where new rows are read.
