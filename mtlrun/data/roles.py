@@ -315,9 +315,7 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     )
     if test is not None:
         data.splits = {TEST_SPLIT: [_published(data, keep >= n_train, roles)]}
-        unknown = _only_tested(data, *data.splits[TEST_SPLIT][0])
-        remarks = [f"test rows: {text}" for text in unknown.said()]
-        data.notes = "\n".join([*make.notes, *remarks, *_groups_on_both_sides(data)])
+        data.notes = "\n".join([*make.notes, *_remarks_on_test_rows(data)])
     check_read(data, table.name, lambda row: table.where(int(keep[row])))
     return data
 
@@ -827,17 +825,19 @@ def _only_tested(data: Dataset, train: np.ndarray, test: np.ndarray) -> UnknownT
     return UnknownTasks.of([data.tasks[t] for t in data.task_id[test]], trained)
 
 
-def _groups_on_both_sides(data: Dataset) -> list[str]:
-    """Return a note about groups with training rows and test rows."""
-    if GROUP not in data.source:
-        return []
+def _remarks_on_test_rows(data: Dataset) -> list[str]:
+    """Return notes about new tasks, and about groups with training and test rows."""
     train, test = data.splits[TEST_SPLIT][0]
+    unknown = _only_tested(data, train, test)
+    remarks = [f"test rows: {text}" for text in unknown.said()]
+    if GROUP not in data.source:
+        return remarks
     groups = data.source[GROUP]
     n_shared = len(np.intersect1d(groups[train], groups[test]))
-    if not n_shared:
-        return []
-    groups_have = counted(n_shared, "group has", "groups have")
-    return [f"{groups_have} rows in the table and in the test rows"]
+    if n_shared:
+        groups_have = counted(n_shared, "group has", "groups have")
+        remarks.append(f"{groups_have} rows in the table and in the test rows")
+    return remarks
 
 
 # --- features ---

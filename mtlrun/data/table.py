@@ -27,8 +27,13 @@ from scipy import sparse
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from mtlrun.data.files import DataFile, Snapshot, data_file
-from mtlrun.data.formats.arff import ArffTable, meka_labels, read_arff
-from mtlrun.data.formats.mat import list_variables, read_mat, task_cells
+from mtlrun.data.formats.arff import meka_labels, read_arff, words_of
+from mtlrun.data.formats.mat import (
+    feature_and_target_names,
+    list_variables,
+    read_mat,
+    task_cells,
+)
 from mtlrun.data.formats.sequences import read_fasta
 from mtlrun.data.formats.svmlight import (
     counts_from_zero,
@@ -85,8 +90,6 @@ TASK = "task"
 SEQUENCE = "sequence"
 #: Starts the names of the targets of svmlight files with several labels per row.
 _LABEL = "label "
-#: Variables of MATLAB files: features and targets.
-_MAT_NAMES = (("X", "Y"), ("feature", "label"))
 #: Errors of numpy and the zip module for damaged or forged archives; each was seen.
 _DAMAGE = (
     ValueError,
@@ -487,10 +490,7 @@ def _model_columns(like: Table | Schema | None) -> Collection[str] | None:
 
 
 def _unmark(table: Table, like: Table | Schema | None) -> None:
-    """Make texts that stand for a missing value missing, in every column.
-
-    Texts that the file declares as values stay, and so do names of the training rows.
-    """
+    """Make texts for a missing value missing, except declared values and known names."""
     names = {**_model_words(like), **table.declared}
     marked: dict[str, None] = {}
     for name in table.frame.columns:
@@ -744,12 +744,12 @@ def _arff(file: DataFile) -> Table:
         if not attribute.textual:
             numeric_positions.append(position)
             continue
-        textual_columns[name] = _arff_words(table, position)
+        textual_columns[name] = words_of(table, position)
         if not attribute.open:
             words[name] = list(attribute.codes or ())
 
     def written(name: str) -> pd.Series:
-        return _arff_words(table, names.index(name))
+        return words_of(table, names.index(name))
 
     if sparse.issparse(table.X):
         return Table(
@@ -774,32 +774,6 @@ def _arff(file: DataFile) -> Table:
     )
 
 
-def _arff_words(table: ArffTable, j: int) -> pd.Series:
-    """Return a nominal column in its words, a numeric one as numbers."""
-    attribute = table.attributes[j]
-    values = table.X[:, [j]]
-    if sparse.issparse(values):
-        values = values.toarray()
-    values = values.ravel()
-    if attribute.codes is None:
-        return pd.Series(values, name=attribute.name)
-    words = list(attribute.codes)
-    codes_of_words = list(attribute.codes.values())
-    order = np.argsort(codes_of_words)
-    sorted_codes = np.array(codes_of_words)[order]
-    if len(sorted_codes):
-        last = len(sorted_codes) - 1
-        positions = np.searchsorted(sorted_codes, values)
-        positions = np.minimum(positions, last)
-        # A value without a code, such as NaN, is missing.
-        has_code = sorted_codes[positions] == values
-        codes = np.where(has_code, order[positions], -1)
-    else:
-        codes = np.full(len(values), -1)
-    categories = pd.Categorical.from_codes(codes, pd.Index(words, dtype=object))
-    return pd.Series(categories, name=attribute.name)
-
-
 def _mat(file: DataFile) -> Table:
     raw = file.read_bytes()
     name = file.where()
@@ -807,7 +781,7 @@ def _mat(file: DataFile) -> Table:
         present = set(list_variables(raw, ()))
     except (ValueError, LookupError, zlib.error):
         present = set()  # reading it says what is wrong
-    x, y = _mat_pair(present)
+    x, y = feature_and_target_names(present)
     variables = [x]
     if y in present:
         variables.append(y)
@@ -829,17 +803,6 @@ def _mat(file: DataFile) -> Table:
     targets = pd.DataFrame(_matrix(Y, name), columns=names)
     frame = pd.concat([frame, targets], axis=1)
     return Table(name, frame, default_targets=names, named=False)
-
-
-def _mat_pair(present: Collection[str]) -> tuple[str, str]:
-    """Return the names of features and targets: a complete pair, or features alone."""
-    for x, y in _MAT_NAMES:
-        if x in present and y in present:
-            return x, y
-    for x, y in _MAT_NAMES:
-        if x in present:
-            return x, y
-    return _MAT_NAMES[0]
 
 
 def _mat_tasks(X: Any, Y: Any, name: str, variables: tuple[str, str]) -> Table:
