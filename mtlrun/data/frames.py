@@ -8,7 +8,9 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import io
+import math
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -487,6 +489,10 @@ def _without_gaps(column: pd.Series) -> pd.Series:
 
 def _of_objects(column: pd.Series) -> pd.Series:
     kind = pd.api.types.infer_dtype(column, skipna=True)
+    if kind.startswith(("integer", "mixed")):
+        cells = [_within_floats(cell) for cell in column]
+        column = pd.Series(cells, column.index, dtype=object, name=column.name)
+        kind = pd.api.types.infer_dtype(column, skipna=True)
     is_present = column.notna()
     if kind == "boolean":
         flags = column.where(is_present, None).astype("boolean")
@@ -515,6 +521,20 @@ def _of_objects(column: pd.Series) -> pd.Series:
     if kind in ("timedelta", "timedelta64", "period", "time", "interval"):
         return column.where(is_present, None).map(str, na_action="ignore")
     return column
+
+
+def _within_floats(cell: Any) -> Any:
+    """Return a cell, or infinity for an integer that is too long for a float.
+
+    Infinite numbers are refused where they are used, with their row.
+    """
+    if not isinstance(cell, int):
+        return cell
+    if abs(cell) <= sys.float_info.max:
+        return cell
+    if cell < 0:
+        return -math.inf
+    return math.inf
 
 
 def nameable(column: pd.Series) -> bool:

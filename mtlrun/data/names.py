@@ -256,7 +256,7 @@ def _factorized(column: pd.Series) -> tuple[Array, list[Any]]:
 
 def _name(value: Any, column: Any) -> str:
     if isinstance(value, float):
-        if EXACT_INTEGERS <= abs(value) < np.inf:
+        if abs(value) >= EXACT_INTEGERS:
             raise DataError(
                 f"column {column!r} has numbers as names "
                 f"that are too long to be distinguished ({value:.0f})",

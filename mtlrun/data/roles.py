@@ -268,7 +268,7 @@ def make_dataset(
     notes = list(table.notes)
     if roles.weight:
         table, n_train, weight_notes = drop_unweighted_rows(
-            table, roles.weight, n_train
+            table, roles.weight, n_train, task
         )
         notes += weight_notes
     make = DatasetBuilder(table, roles, n_train, notes)
@@ -345,9 +345,7 @@ def make_dataset(
     )
     if test is not None:
         data.splits = {TEST_SPLIT: [_published(data, keep >= n_train, roles)]}
-        unknown = _only_tested(data, *data.splits[TEST_SPLIT][0])
-        remarks = [f"test rows: {text}" for text in unknown.said()]
-        data.notes = "\n".join([*make.notes, *remarks, *_groups_on_both_sides(data)])
+        data.notes = "\n".join([*make.notes, *_remarks_on_test_rows(data)])
     check_read(data, table.name, where)
     return data
 
@@ -901,17 +899,19 @@ def _only_tested(data: Dataset, train: np.ndarray, test: np.ndarray) -> UnknownT
     return UnknownTasks.of([data.tasks[t] for t in data.task_id[test]], trained)
 
 
-def _groups_on_both_sides(data: Dataset) -> list[str]:
-    """Return a note about groups with training rows and test rows."""
-    if GROUP not in data.source:
-        return []
+def _remarks_on_test_rows(data: Dataset) -> list[str]:
+    """Return notes about new tasks, and about groups with training and test rows."""
     train, test = data.splits[TEST_SPLIT][0]
+    unknown = _only_tested(data, train, test)
+    remarks = [f"test rows: {text}" for text in unknown.said()]
+    if GROUP not in data.source:
+        return remarks
     groups = data.source[GROUP]
     n_shared = len(np.intersect1d(groups[train], groups[test]))
-    if not n_shared:
-        return []
-    groups_have = counted(n_shared, "group has", "groups have")
-    return [f"{groups_have} rows in the table and in the test rows"]
+    if n_shared:
+        groups_have = counted(n_shared, "group has", "groups have")
+        remarks.append(f"{groups_have} rows in the table and in the test rows")
+    return remarks
 
 
 # --- features ---

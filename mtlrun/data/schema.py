@@ -17,7 +17,7 @@ from mtlrun.data.clock import Clock
 from mtlrun.data.dataset import check_large
 from mtlrun.data.names import Known, Names, as_written, normalized, similar_names
 from mtlrun.data.table import SEQUENCE, Table, read_table
-from mtlrun.errors import DataError, counted, listed
+from mtlrun.errors import DataError, UnknownNameError, counted, listed
 
 _OTHER_MODEL = "Is it the right model? model.json beside it says on what it was fitted."
 
@@ -154,6 +154,48 @@ class UnknownTasks:
             f"{resemble} of the training rows: {listed(pairs)}. Write the same task in "
             "the same way"
         )
+
+    def error(
+        self, rows: Sequence[str], tasks: Sequence[str], where: str
+    ) -> UnknownNameError:
+        """Return the error of a model that cannot predict unknown tasks.
+
+        Parameters
+        ----------
+        rows : sequence of str
+            Task of each row.
+        tasks : sequence of str
+            Tasks of the model.
+        where : str
+            Name of the data, for the message.
+        """
+        kind = f"task of the model in row {list(rows).index(self.names[0]) + 1}:"
+        error = UnknownNameError(kind, self.names[0], tasks)
+        if self.similar:
+            error.remedy = f"{self.said_of_similar()}."
+        elif _are_identifiers(tasks):
+            # A similar number is another patient, not another spelling.
+            error.remedy = f"The model was fitted on {counted(len(tasks), 'task')}."
+        others = ""
+        if self.names[1:]:
+            others = f" (also unknown: {listed(self.names[1:])})"
+        error.message = f"{where}: {error.message}{others}"
+        remedy = (
+            "A model that was compared with --new-tasks or --unseen mean predicts new "
+            "tasks, too"
+        )
+        if self.n_rows < len(rows):
+            remedy += "; predict_table predicts the other rows"
+        error.remedy = f"{error.remedy} {remedy}."
+        return error
+
+
+def _are_identifiers(names: Sequence[str]) -> bool:
+    """Return whether most names contain digits, like identifiers of patients."""
+    n_with_digits = 0
+    for name in names:
+        n_with_digits += any(map(str.isdigit, name))
+    return 2 * n_with_digits > len(names)
 
 
 @dataclass(frozen=True)

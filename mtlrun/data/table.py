@@ -27,16 +27,23 @@ from scipy import sparse
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from mtlrun.data.files import DataFile, Snapshot, data_file
-from mtlrun.data.formats.arff import ArffTable, meka_labels, read_arff
-from mtlrun.data.formats.mat import list_variables, read_mat, task_cells
+from mtlrun.data.formats.arff import meka_labels, read_arff, words_of
+from mtlrun.data.formats.mat import (
+    feature_and_target_names,
+    list_variables,
+    read_mat,
+    task_cells,
+)
 from mtlrun.data.formats.sequences import read_fasta
 from mtlrun.data.formats.svmlight import (
     counts_from_zero,
     has_several_labels,
     read_svmlight,
+    refuse_feature_zero,
 )
 from mtlrun.data.formats.text import (
     COMPLETE,
+    SAMPLE,
     checked_names,
     names_columns,
     read_text,
@@ -59,6 +66,7 @@ from mtlrun.data.frames import (
 from mtlrun.data.names import (
     Names,
     drop_option,
+    is_number,
     is_spreadsheet_error,
     normalized,
     number_name,
@@ -93,8 +101,6 @@ TASK = "task"
 SEQUENCE = "sequence"
 #: Starts the names of the targets of svmlight files with several labels per row.
 _LABEL = "label "
-#: Variables of MATLAB files: features and targets.
-_MAT_NAMES = (("X", "Y"), ("feature", "label"))
 #: Errors of numpy and the zip module for damaged or forged archives; each was seen.
 _DAMAGE = (
     ValueError,
@@ -491,11 +497,15 @@ def _model_words(like: Table | Schema | None) -> Mapping[str, Collection[str]]:
     return like.known
 
 
-def _unmark(table: Table, like: Table | Schema | None) -> None:
-    """Make texts that stand for a missing value missing, in every column.
+def _model_columns(like: Table | Schema | None) -> Collection[str] | None:
+    """Return the columns of the training rows; None without training rows."""
+    if like is None:
+        return None
+    return like.columns
 
-    Texts that the file declares as values stay, and so do names of the training rows.
-    """
+
+def _unmark(table: Table, like: Table | Schema | None) -> None:
+    """Make texts for a missing value missing, except declared values and known names."""
     names = {**_model_words(like), **table.declared}
     marked: dict[str, None] = {}
     for name in table.frame.columns:
@@ -617,7 +627,19 @@ def text_table(file: DataFile, **options: Any) -> Table:
     """Return a table of text; options as of `mtlrun.data.formats.text.read_text`."""
     frame, named, locate, written = read_text(file, **options)
     _type_objects(frame)
-    return Table(file.where(), frame, named=named, locate=locate, written=written)
+    notes = []
+    if named:
+        notes = _note_numbers(list(frame.columns))
+    return Table(
+        file.where(), frame, named=named, locate=locate, written=written, notes=notes
+    )
+
+
+def _note_numbers(names: Sequence[str]) -> list[str]:
+    """Return a note about a first row of numbers that was read as names of columns."""
+    if not all(map(is_number, names)):
+        return []
+    return [f"the numbers of the first row name the columns: {listed(names)}"]
 
 
 def optional_module(name: str, extra: str, location: str) -> Any:
@@ -659,9 +681,16 @@ def _excel(file: DataFile, like: Table | Schema | None) -> Table:
         )
     first = [_python_value(cell) for cell in sheet.iloc[0]]
     cells = [_header_name(cell) for cell in first]
-    has_header = names_columns(cells) or all(isinstance(cell, str) for cell in first)
+    below = [
+        [_header_name(_python_value(cell)) for cell in row]
+        for row in sheet.iloc[1 : 1 + SAMPLE].itertuples(index=False)
+    ]
+    has_header = all(isinstance(cell, str) for cell in first)
+    has_header = has_header or names_columns(cells, below, _model_columns(like))
+    notes = []
     if has_header:
         names = checked_names(cells, f"{name}:{sheet.index[0] + 1}")
+        notes = _note_numbers(names)
     else:
         names = _made_up(len(cells), name)
     rows = sheet.iloc[int(has_header) :]
@@ -674,7 +703,7 @@ def _excel(file: DataFile, like: Table | Schema | None) -> Table:
     def locate(row: int) -> str:
         return f"{name}:{rows.index[row] + 1}"
 
-    return Table(name, frame, named=has_header, locate=locate)
+    return Table(name, frame, named=has_header, locate=locate, notes=notes)
 
 
 def _python_value(cell: Any) -> Any:
@@ -732,12 +761,12 @@ def _arff(file: DataFile) -> Table:
         if not attribute.textual:
             numeric_positions.append(position)
             continue
-        textual_columns[name] = _arff_words(table, position)
+        textual_columns[name] = words_of(table, position)
         if not attribute.open:
             words[name] = list(attribute.codes or ())
 
     def written(name: str) -> pd.Series:
-        return _arff_words(table, names.index(name))
+        return words_of(table, names.index(name))
 
     if sparse.issparse(table.X):
         return Table(
@@ -762,32 +791,6 @@ def _arff(file: DataFile) -> Table:
     )
 
 
-def _arff_words(table: ArffTable, j: int) -> pd.Series:
-    """Return a nominal column in its words, a numeric one as numbers."""
-    attribute = table.attributes[j]
-    values = table.X[:, [j]]
-    if sparse.issparse(values):
-        values = values.toarray()
-    values = values.ravel()
-    if attribute.codes is None:
-        return pd.Series(values, name=attribute.name)
-    words = list(attribute.codes)
-    codes_of_words = list(attribute.codes.values())
-    order = np.argsort(codes_of_words)
-    sorted_codes = np.array(codes_of_words)[order]
-    if len(sorted_codes):
-        last = len(sorted_codes) - 1
-        positions = np.searchsorted(sorted_codes, values)
-        positions = np.minimum(positions, last)
-        # A value without a code, such as NaN, is missing.
-        has_code = sorted_codes[positions] == values
-        codes = np.where(has_code, order[positions], -1)
-    else:
-        codes = np.full(len(values), -1)
-    categories = pd.Categorical.from_codes(codes, pd.Index(words, dtype=object))
-    return pd.Series(categories, name=attribute.name)
-
-
 def _mat(file: DataFile) -> Table:
     raw = file.read_bytes()
     name = file.where()
@@ -795,7 +798,7 @@ def _mat(file: DataFile) -> Table:
         present = set(list_variables(raw, ()))
     except (ValueError, LookupError, zlib.error):
         present = set()  # reading it says what is wrong
-    x, y = _mat_pair(present)
+    x, y = feature_and_target_names(present)
     variables = [x]
     if y in present:
         variables.append(y)
@@ -817,17 +820,6 @@ def _mat(file: DataFile) -> Table:
     targets = pd.DataFrame(_matrix(Y, name), columns=names)
     frame = pd.concat([frame, targets], axis=1)
     return Table(name, frame, default_targets=names, named=False)
-
-
-def _mat_pair(present: Collection[str]) -> tuple[str, str]:
-    """Return the names of features and targets: a complete pair, or features alone."""
-    for x, y in _MAT_NAMES:
-        if x in present and y in present:
-            return x, y
-    for x, y in _MAT_NAMES:
-        if x in present:
-            return x, y
-    return _MAT_NAMES[0]
 
 
 def _mat_tasks(X: Any, Y: Any, name: str, variables: tuple[str, str]) -> Table:
@@ -865,6 +857,8 @@ def _svmlight(file: DataFile, like: Table | Schema | None) -> Table:
             indices.append(int(column[1:]))
     if indices:
         is_zero_based = 0 in indices
+        if not is_zero_based:
+            refuse_feature_zero(content, name)
     else:
         is_zero_based = counts_from_zero(content)
     several = has_several_labels(content)
@@ -986,7 +980,9 @@ def _made_up(count: int, name: str, first: int = 1) -> list[str]:
 
 
 def _text(file: DataFile, like: Table | Schema | None) -> Table:
-    return text_table(file, names=_model_words(like))
+    return text_table(
+        file, names=_model_words(like), model_columns=_model_columns(like)
+    )
 
 
 #: A reader takes a file, and the training rows or their schema where new rows are read.

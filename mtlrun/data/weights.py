@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from mtlrun.errors import DataError, counted
+from mtlrun.data.names import Names, name_order
+from mtlrun.errors import DataError, counted, listed
 
 if TYPE_CHECKING:
     from mtlrun.data.table import Table
@@ -162,11 +163,22 @@ def weights_of(table: Table, name: str) -> Array:
 
 
 def drop_unweighted_rows(
-    table: Table, name: str, n_train: int
+    table: Table, name: str, n_train: int, task: str | None
 ) -> tuple[Table, int, list[str]]:
-    """Return the rows of positive weight, how many of them train, and a note.
+    """Return the rows of positive weight, how many of them train, and notes.
 
-    Weights that vanish next to the largest one count as 0.
+    Weights that vanish next to the largest one count as 0. Tasks without any other row
+    are named.
+
+    Parameters
+    ----------
+    table : Table
+    name : str
+        Column of weights.
+    n_train : int
+        Number of training rows, which come first.
+    task : str or None
+        Column of tasks.
 
     Raises
     ------
@@ -190,6 +202,25 @@ def drop_unweighted_rows(
     if positive.all():
         return table, n_train, []
     n_left_out = int((~positive).sum())
-    note = f"{counted(n_left_out, 'row')} of weight 0 left out"
+    notes = [f"{counted(n_left_out, 'row')} of weight 0 left out"]
+    if task is not None:
+        notes += _tasks_without_weight(table.text(task), positive, n_train)
     kept = np.flatnonzero(positive)
-    return table.taken(kept), int(positive[:n_train].sum()), [note]
+    return table.taken(kept), int(positive[:n_train].sum()), notes
+
+
+def _tasks_without_weight(tasks: pd.Series, positive: Array, n_train: int) -> list[str]:
+    """Return notes about tasks that only have rows of weight 0 among some rows."""
+    names = Names.of(tasks)
+    notes = []
+    for part, rows in (("", slice(n_train)), ("test ", slice(n_train, None))):
+        codes = names.codes[rows]
+        with_rows = np.unique(codes[codes >= 0])
+        weighted = codes[positive[rows]]
+        lost = [names.names[t] for t in np.setdiff1d(with_rows, weighted)]
+        if lost:
+            notes.append(
+                f"{counted(len(lost), 'task')} left out, whose {part}rows all have "
+                f"weight 0: {listed(name_order(lost))}"
+            )
+    return notes

@@ -39,7 +39,6 @@ from mtlrun.data.transforms import transform_named
 from mtlrun.engine.evaluation import TrainTestData, predict_labels, predict_std
 from mtlrun.errors import (
     DataError,
-    UnknownNameError,
     UserError,
     counted,
     listed,
@@ -467,9 +466,7 @@ class Model(BaseEstimator):
         if task_id is not None:
             table["is_known_task"] = (task_id >= 0) & is_predicted
             similar = model.unknown_tasks(rows.tasks).similar
-            twins: list[str | None] = [None] * len(table)
-            if isinstance(rows.tasks, list):
-                twins = [similar.get(name) for name in rows.tasks]
+            twins = list(map(similar.get, table["task"]))
             # As objects, because pandas would make NaN of None.
             table["similar_task"] = pd.Series(twins, table.index, dtype=object)
         table = table.assign(**flags)
@@ -585,13 +582,7 @@ class Model(BaseEstimator):
         return replaced.tolist(), is_predicted
 
     def unknown_tasks(self, names: Sequence[str] | np.ndarray | None) -> UnknownTasks:
-        """Return the tasks of new rows that the model was not fitted on.
-
-        Parameters
-        ----------
-        names : sequence of str, ndarray of int or None
-            Tasks of rows, as of `codes`; positions are never unknown.
-        """
+        """Return the tasks among names, as of `codes`, that the model does not know."""
         if not self.by_task or names is None or isinstance(names, np.ndarray):
             return UnknownTasks()
         return UnknownTasks.of(names, self._positions())
@@ -657,28 +648,9 @@ class Model(BaseEstimator):
         numbers = self._positions()
         if self.unseen == "mean" and self.ragged:
             return np.array([numbers.get(name, -1) for name in names], dtype=int)
-        unknown_tasks = UnknownTasks.of(names, numbers)
-        if unknown_tasks.names:
-            unknown = unknown_tasks.names
-            kind = f"task of the model in row {list(names).index(unknown[0]) + 1}:"
-            error = UnknownNameError(kind, unknown[0], tasks)
-            if unknown_tasks.similar:
-                error.remedy = f"{unknown_tasks.said_of_similar()}."
-            elif _are_identifiers(tasks):
-                # A similar number is another patient, not another spelling.
-                error.remedy = f"The model was fitted on {counted(len(tasks), 'task')}."
-            others = ""
-            if unknown[1:]:
-                others = f" (also unknown: {listed(unknown[1:])})"
-            error.message = f"{where}: {error.message}{others}"
-            remedy = (
-                "A model that was compared with --new-tasks or --unseen mean predicts "
-                "new tasks, too"
-            )
-            if not set(names).issubset(unknown):
-                remedy += "; predict_table predicts the other rows"
-            error.remedy = f"{error.remedy} {remedy}."
-            raise error
+        unknown = UnknownTasks.of(names, numbers)
+        if unknown.names:
+            raise unknown.error(names, tasks, where)
         return np.array([numbers[name] for name in names], dtype=int)
 
     def scores(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
@@ -1004,14 +976,6 @@ class Model(BaseEstimator):
             return X
         with config_context(transform_output="default"):
             return self.step.transform(X)
-
-
-def _are_identifiers(names: Sequence[str]) -> bool:
-    """Return whether most names contain digits, like identifiers of patients."""
-    n_with_digits = 0
-    for name in names:
-        n_with_digits += any(map(str.isdigit, name))
-    return 2 * n_with_digits > len(names)
 
 
 def _target_frame(y: Any, targets: Sequence[str], n_rows: int) -> pd.DataFrame:

@@ -75,7 +75,10 @@ def test_rows_of_weight_0_change_no_number_and_no_text(labels):
     assert first.predict(frame).equals(second.predict(frame))
     assert first.verdict == second.verdict
     notes = [line for line in second.board.facts if "weight 0" in line]
-    assert notes == ["4 rows of weight 0 left out"]
+    assert notes == [
+        "4 rows of weight 0 left out",
+        "1 task left out, whose rows all have weight 0: only here",
+    ]
     assert [
         line for line in second.board.facts if line not in notes
     ] == first.board.facts

@@ -236,6 +236,19 @@ def test_columns_beyond_those_of_the_model_are_ignored_and_missing_ones_are_zero
     np.testing.assert_array_equal(rows.X.toarray(), [[7, 0], [0, 0]])
 
 
+@pytest.mark.parametrize("is_test_file", [False, True])
+def test_new_rows_numbered_from_zero_are_refused_with_the_reason(
+    tmp_path, is_test_file
+):
+    like = Schema(2, ("x1", "x2"), table=True)
+    if is_test_file:
+        like = read_table(svm(tmp_path, "0 1:1 2:2", "1 1:3", name="rows.svm"))
+    path = svm(tmp_path, "0 1:1 # 0:1", "0 0:7 1:1", name="new.svm")
+    with pytest.raises(DataError, match=r"new\.svm:2: .*number 0") as error:
+        read_table(path, like=like)
+    assert "add 1" in error.value.remedy
+
+
 def test_a_table_has_at_most_a_million_columns(tmp_path):
     assert len(read_table(svm(tmp_path, "0 1000000:1")).names) == 1_000_000
     with pytest.raises(DataError, match=r"t\.svm: 1,000,001 columns"):

@@ -24,7 +24,7 @@ from mtlrun.data.frames import dump_frame, load_frame, typed
 from mtlrun.data.named_columns import target_columns
 from mtlrun.data.names import Known, Names, name_order, similar_names
 from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.schema import Schema, read_rows
+from mtlrun.data.schema import Schema, new_rows, read_rows
 from mtlrun.data.splits import GROUP, WEIGHT
 from mtlrun.data.table import read_table, table_of_frame
 from mtlrun.errors import DataError, UnknownNameError
@@ -562,3 +562,29 @@ def test_names_that_differ_only_in_spelling_resemble_each_other(unknown, name):
 )
 def test_different_names_do_not_resemble_each_other(unknown, name):
     assert similar_names([unknown], [name]) == {}
+
+
+#: Integers that no float holds.
+HUGE = [10**400, -(10**400), 10**5000]
+
+
+@pytest.mark.parametrize("huge", HUGE, ids=["long", "negative", "longer"])
+@pytest.mark.parametrize("column", ["x", "t", "y"])
+@pytest.mark.parametrize("others", [[1, 2], [0.5, None], ["a", "b"]])
+def test_integers_beyond_all_floats_are_refused_with_their_column(huge, column, others):
+    frame = pd.DataFrame({"x": [0.5, 1.5, 3.0] * 8, "t": list("aab") * 8})
+    frame["y"] = np.arange(24.0)
+    cells = [*others, huge] * 8
+    frame[column] = pd.Series(cells, dtype=object)
+    with pytest.raises(DataError, match=f"'{column}'"):
+        make_dataset(table_of_frame(frame), Roles("y", "t", keep="*"))
+
+
+@pytest.mark.parametrize("huge", HUGE, ids=["long", "negative", "longer"])
+def test_new_rows_with_integers_beyond_all_floats_are_refused(huge):
+    schema = Schema(1, ("x",), task_column="t", table=True, tasks=("1", "2"))
+    for column in ("x", "t"):
+        frame = pd.DataFrame({"x": [1, 2], "t": ["1", "2"]}, dtype=object)
+        frame[column] = pd.Series([huge, 1], dtype=object)
+        with pytest.raises(DataError, match=f"'{column}'"):
+            new_rows(table_of_frame(frame, like=schema), schema)

@@ -10,6 +10,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from mtlrun.data.named_columns import label_list, matching, target_columns
 from mtlrun.data.roles import Roles, make_dataset
+from mtlrun.data.schema import Schema, read_rows
 from mtlrun.data.table import read_table, table_of_frame
 from mtlrun.errors import DataError, UnknownNameError
 
@@ -275,3 +276,58 @@ def test_messages_list_only_a_few_of_very_many_columns():
         "left out as empty: gene 2, gene 3, gene 4, gene 5, gene 6 and 1178 more"
         in notes
     )
+
+
+#: Names of columns that are numbers: years, wavelengths, positions.
+NUMBER_HEADERS = [
+    [2019, 2020],
+    [2003, 2002, 2001],
+    [1990, 1995, 2000, 2010, 2020],
+    [400, 402, 404, 406, 408],
+    [0, 1, 2],
+]
+
+
+@pytest.mark.parametrize("header", NUMBER_HEADERS)
+@pytest.mark.parametrize("suffix", ["csv", "xlsx"])
+def test_a_first_row_of_years_names_the_columns(tmp_path, header, suffix):
+    values = np.random.default_rng(0).normal(size=(40, len(header))).round(6)
+    frame = pd.DataFrame(values, columns=header)
+    path = tmp_path / f"t.{suffix}"
+    if suffix == "csv":
+        frame.to_csv(path, index=False)
+    else:
+        pytest.importorskip("openpyxl")
+        frame.to_excel(path, index=False)
+    table = read_table(path)
+    assert table.columns == list(map(str, header))
+    np.testing.assert_array_equal(table.numbers(table.columns), values)
+    assert any(", ".join(table.columns) in note for note in table.notes)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ["2001,2005", "1999,2004", "2005,2010"],
+        ["1,2,3", "4,2,1", "5,5,5"],
+        ["2001,1999", "1.5,2", "2001,2000"],
+        ["1,2,3,4,5", "2,3,4,5,6", "1,1,1,1,1"],
+        ["2001.5,2002.5", "1,2", "3,4"],
+    ],
+)
+def test_a_first_row_like_other_rows_is_data(tmp_path, rows):
+    (tmp_path / "t.csv").write_text("\n".join(rows) + "\n")
+    table = read_table(tmp_path / "t.csv")
+    assert len(table.frame) == len(rows)
+    assert table.columns[0] == "x1"
+
+
+def test_new_rows_have_a_header_of_numbers_if_the_model_knows_them(tmp_path):
+    (tmp_path / "t.csv").write_text("3,7\n1.5,2.5\n")
+    by_name = Schema(2, ("7", "3"), table=True)
+    np.testing.assert_array_equal(
+        read_rows(tmp_path / "t.csv", by_name).X, [[2.5, 1.5]]
+    )
+    (tmp_path / "t.csv").write_text("2001,2002\n1.5,2.5\n")
+    by_position = Schema(2, ("x1", "x2"), table=True)
+    assert len(read_rows(tmp_path / "t.csv", by_position).X) == 2

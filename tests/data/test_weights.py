@@ -156,6 +156,22 @@ def test_groups_and_small_tasks_count_only_rows_of_positive_weight():
     assert "p" not in left_out.tasks
 
 
+@pytest.mark.parametrize("is_test_file", [False, True])
+def test_tasks_with_only_rows_of_weight_0_are_named(is_test_file):
+    frame = table()
+    light = frame.copy()
+    light.loc[light.t == "q", "w"] = 0
+    test = None
+    if is_test_file:
+        light, test = frame, table_of_frame(light)
+    data = make_dataset(table_of_frame(light), Roles(**ROLES), test)
+    assert ("q" in data.tasks) == is_test_file
+    lines = [line for line in data.notes.splitlines() if "all have weight 0" in line]
+    assert len(lines) == 1
+    assert lines[0].endswith(": q")
+    assert "weight 0" not in make_dataset(table_of_frame(frame), Roles(**ROLES)).notes
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_moments_and_median_equal_those_of_repeated_rows(seed):
     rng = np.random.default_rng(seed)

@@ -27,6 +27,7 @@ from mtlrun.data.cards import Card, FileSpec, Source, read_card
 from mtlrun.data.fetch import add_file
 from mtlrun.data.files import DataFile
 from mtlrun.data.formats import arff, images, mat, sequences, svmlight
+from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.schema import Schema, new_rows
 from mtlrun.errors import UserError
 from mtlrun.lab.load import load_experiment, load_training
@@ -77,7 +78,9 @@ def card(task_type: str = "binary", **more: Any) -> Card:
 def read_arff(content: bytes) -> None:
     """Read an ARFF file by itself, as a MEKA multi-label set, and as a user's table."""
     file = memory_file(content)
-    table.read_table_file(file, ".arff")
+    rows = table.read_table_file(file, ".arff")
+    with contextlib.suppress(UserError):
+        make_dataset(rows, Roles(targets=rows.columns[-1], task=rows.columns[0]))
     arff.read({NAME: file}, card(), arff=[NAME])
 
 
@@ -121,6 +124,8 @@ def read_user_csv(content: bytes) -> None:
     parsed = table.read_table_file(memory_file(content), ".csv")
     with contextlib.suppress(UserError):
         new_rows(parsed, schema)
+    with contextlib.suppress(UserError):
+        table.read_table_file(memory_file(content), ".csv", like=schema)
 
 
 def read_mat(content: bytes) -> None:
@@ -151,6 +156,10 @@ def read_svmlight(content: bytes) -> None:
     """Read targets, features and tasks, and a user's table."""
     svmlight.read_svmlight(content, NAME)
     table.read_table_file(memory_file(content), ".svm")
+    schema = Schema(n_features=3, features=("x1", "x2", "x3"), table=True)
+    with contextlib.suppress(UserError):
+        rows = table.read_table_file(memory_file(content), ".svm", like=schema)
+        new_rows(rows, schema)
 
 
 def read_splice(content: bytes) -> None:

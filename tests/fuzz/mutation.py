@@ -301,6 +301,8 @@ def arff_files(draw: st.DrawFn) -> Valid:
     )
     rows = []
     is_sparse = draw(st.booleans())
+    separator = draw(st.sampled_from([",", ", ", " ", "\t"]))
+    comment = draw(st.sampled_from(["", " % it's", "\t%{no}"]))
     for row in X:
         cells = [
             _quoted(w[int(v)]) if w else repr(float(v))
@@ -309,15 +311,15 @@ def arff_files(draw: st.DrawFn) -> Valid:
         if is_sparse:
             rows.append(
                 "{"
-                + ", ".join(
+                + separator.join(
                     f"{j} {cell}" for j, cell in enumerate(cells) if row[j] != 0
                 )
                 + "}"
             )
         else:
-            rows.append(",".join(cells))
+            rows.append(separator.join(cells))
     kinds = [
-        "numeric" if w is None else "{" + ", ".join(map(_quoted, w)) + "}"
+        "numeric" if w is None else "{" + separator.join(map(_quoted, w)) + "}"
         for w in words
     ]
     head = [
@@ -325,6 +327,7 @@ def arff_files(draw: st.DrawFn) -> Valid:
         for name, kind in zip(names, kinds, strict=True)
     ]
     lines = ["@relation 'x: -C 1'", "% comment", *head, "", "@data", *rows]
+    lines = [line + comment for line in lines]
     return "\n".join(lines).encode() + draw(st.sampled_from([b"", b"\n"])), (names, X)
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from xml.parsers import expat
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 
 from mtlrun.data.dataset import Dataset
@@ -145,6 +146,32 @@ def columns_of(table: ArffTable, names: Sequence[str], file: DataFile) -> list[i
                 "one"
             )
     return [places[name][0] for name in names]
+
+
+def words_of(table: ArffTable, j: int) -> pd.Series:
+    """Return a nominal column in its words, a numeric one as numbers."""
+    attribute = table.attributes[j]
+    values = table.X[:, [j]]
+    if sparse.issparse(values):
+        values = values.toarray()
+    values = values.ravel()
+    if attribute.codes is None:
+        return pd.Series(values, name=attribute.name)
+    words = list(attribute.codes)
+    codes_of_words = list(attribute.codes.values())
+    order = np.argsort(codes_of_words)
+    sorted_codes = np.array(codes_of_words)[order]
+    if len(sorted_codes):
+        last = len(sorted_codes) - 1
+        positions = np.searchsorted(sorted_codes, values)
+        positions = np.minimum(positions, last)
+        # A value without a code, such as NaN, is missing.
+        has_code = sorted_codes[positions] == values
+        codes = np.where(has_code, order[positions], -1)
+    else:
+        codes = np.full(len(values), -1)
+    categories = pd.Categorical.from_codes(codes, pd.Index(words, dtype=object))
+    return pd.Series(categories, name=attribute.name)
 
 
 def meka_labels(relation: str) -> int | None:

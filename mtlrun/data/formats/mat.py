@@ -41,6 +41,9 @@ _DAMAGE = (
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _NUMERIC_ONLY = "Numeric arrays and cells of them are read."
 
+#: Variables of files of users: features and targets.
+_USER_NAMES = (("X", "Y"), ("feature", "label"))
+
 #: Bytes per value of the data types that numbers may have.
 SIZES = {1: 1, 2: 1, 3: 2, 4: 2, 5: 4, 6: 4, 7: 4, 9: 8, 12: 8, 13: 8}
 INT8 = 1
@@ -371,6 +374,17 @@ class Element(NamedTuple):
     type: int
     data: memoryview
     end: int
+
+
+def feature_and_target_names(present: Collection[str]) -> tuple[str, str]:
+    """Return the names of features and targets: a complete pair, or features alone."""
+    for x, y in _USER_NAMES:
+        if x in present and y in present:
+            return x, y
+    for x, y in _USER_NAMES:
+        if x in present:
+            return x, y
+    return _USER_NAMES[0]
 
 
 def list_variables(content: bytes, wanted: Collection[str]) -> dict[str, str]:

@@ -28,6 +28,29 @@ def counts_from_zero(content: bytes) -> bool:
     return _ZERO.search(content) is not None
 
 
+def refuse_feature_zero(content: bytes, name: str) -> None:
+    """Refuse a feature 0 in rows for a model without one.
+
+    Nobody can tell whether the rows have one more feature, or all are numbered from 0
+    that the training rows number from 1.
+
+    Raises
+    ------
+    DataError
+        With the line of the first feature 0.
+    """
+    match = _ZERO.search(content)
+    if match is None:
+        return
+    line = content.count(b"\n", 0, match.start()) + 1
+    raise DataError(
+        f"{name}:{line}: a feature has number 0, which no feature of the training rows "
+        "has",
+        "Number the features as in the training rows: add 1 to all numbers if these "
+        "rows count from 0, or leave out feature 0 if it is new.",
+    )
+
+
 def has_several_labels(content: bytes) -> bool:
     """Whether a row has several labels, separated by commas."""
     return _SEVERAL.search(content) is not None

@@ -49,9 +49,15 @@ _DECIMALS = re.compile(r"\s*[-+]?\d*,?\d+\s*")
 _NOT_BLANK = re.compile(r"\S")
 _QUOTED = re.compile('"[^"]*"')
 _OPENED = re.compile(r'(?:^|[,;\t])\s*"')
+#: Whole numbers, and which of them are years in the first line of a file.
+_WHOLE = re.compile(r"[0-9]{1,9}")
+_MIN_YEAR = 1500
+_MAX_YEAR = 2200
+#: Numbers in equal steps that are no years name at least this many columns.
+_MIN_COUNTED = 5
 #: Rows that are looked at to detect the separator, and lines that a header in quotes
 #: may have.
-_SAMPLE = 20
+SAMPLE = 20
 _HEADER_LINES = 50
 
 
@@ -85,6 +91,7 @@ def read_text(
     skip: int = 0,
     text: Sequence[int] = (),
     names: Mapping[str, Collection[str]] | None = None,
+    model_columns: Collection[str] | None = None,
 ) -> TextTable:
     """Read a rectangular table of text.
 
@@ -98,8 +105,8 @@ def read_text(
         A name with line breaks in quotes becomes one line.
     header : bool, optional
         Whether the first line (after `skip`) names the columns. By default it does
-        unless all its cells are numbers; numbers in quotes are names, too, and 0, 1, 2,
-        ... as pandas writes for columns without names.
+        unless all its cells are numbers; numbers in quotes are names, too, and numbers
+        that count columns (`names_columns`).
     skip : int, default=0
         Lines to skip at the start.
     text : sequence of int
@@ -108,6 +115,8 @@ def read_text(
     names : mapping of str to collection of str, optional
         Columns of names, which are read as text, and the names of a model: ``NA`` is
         one of them, or missing.
+    model_columns : collection of str, optional
+        Columns of a model, which a first line of numbers may name.
 
     Returns
     -------
@@ -125,7 +134,7 @@ def read_text(
     line = _record(lines, first)
     end = first + max(1, line.count("\n"))
     if delimiter == DETECT:
-        delimiter = _delimiter(line, lines[end : end + _SAMPLE])
+        delimiter = _delimiter(line, lines[end : end + SAMPLE])
     allow(
         name,
         line.count(delimiter or " "),
@@ -133,7 +142,18 @@ def read_text(
         "columns",
         "Use a sparse format, such as svmlight.",
     )
-    header, columns = _columns(line, f"{name}:{first + 1}", delimiter, header)
+    cells = _first_cells(line, f"{name}:{first + 1}", delimiter)
+    if header is None:
+        below = [row.split(delimiter) for row in lines[end : end + SAMPLE]]
+        numbers = cells
+        if delimiter in (";", "\t"):
+            # These separators leave the comma to decimals.
+            numbers = [cell.replace(",", ".") for cell in cells]
+        header = '"' in line or names_columns(numbers, below, model_columns)
+    if header:
+        columns = checked_names(cells, f"{name}:{first + 1}")
+    else:
+        columns = [f"x{k + 1}" for k in range(len(cells))]
     start = first
     if header:
         start = end
@@ -305,7 +325,7 @@ def _head(content: str, skip: int, name: str) -> tuple[list[str], int]:
     blank = content.count("\n", start, match.start())
     allow(name, blank, LINES_BEFORE, "blank lines before the first row", "Delete them.")
     first = skip + blank
-    return list(_lines(content, first + 1 + _HEADER_LINES + _SAMPLE)), first
+    return list(_lines(content, first + 1 + _HEADER_LINES + SAMPLE)), first
 
 
 def _lines(content: str, count: int) -> Iterator[str]:
@@ -355,21 +375,10 @@ def _wrong_byte(
     )
 
 
-def _columns(
-    line: str, location: str, delimiter: str | None, header: bool | None
-) -> tuple[bool, list[str]]:
-    """Return whether the first record names the columns, and their names."""
+def _first_cells(line: str, location: str, delimiter: str | None) -> list[str]:
+    """Return the cells of the first record as names of columns would be read."""
     _, texts = next(_rows(line, location, delimiter, 0), (0, []))
-    cells = list(map(column_name, texts))
-    if header is None:
-        numbers = cells
-        if delimiter in (";", "\t"):
-            # These separators leave the comma to decimals.
-            numbers = [cell.replace(",", ".") for cell in cells]
-        header = names_columns(numbers) or '"' in line
-    if header:
-        return header, checked_names(cells, location)
-    return header, [f"x{k + 1}" for k in range(len(cells))]
+    return list(map(column_name, texts))
 
 
 def _without_markers(column: pd.Series, decimal: str) -> pd.Series:
@@ -463,16 +472,47 @@ def _decimal_comma(content: str, delimiter: str | None, name: str) -> bool:
     return True
 
 
-def names_columns(cells: list[str]) -> bool:
+def names_columns(
+    cells: Sequence[str],
+    below: Sequence[Sequence[str]],
+    model_columns: Collection[str] | None = None,
+) -> bool:
     """Whether the cells of a first row name columns.
 
-    They do if not all are numbers, or if they count 0, 1, 2, ..., as pandas does.
+    They do if not all are numbers, or if they count 0, 1, 2, ..., as pandas does. Other
+    numbers do if they are the columns of a model. Without a model, they do if they are
+    sorted years, or at least five numbers in equal steps, and no row below is alike.
+
+    Parameters
+    ----------
+    cells : sequence of str
+    below : sequence of sequence of str
+        Some rows below.
+    model_columns : collection of str, optional
+        Columns that new rows have in common with the training rows.
     """
     if not all(map(is_number, cells)):
         return True
     # Two numbers 0 and 1 are rather a row of data.
     counting = [str(position) for position in range(len(cells))]
-    return len(cells) > 2 and cells == counting
+    if len(cells) > 2 and list(cells) == counting:
+        return True
+    if model_columns is not None:
+        return len(model_columns) > 0 and set(model_columns) <= set(cells)
+    return _count_columns(cells) and not any(map(_count_columns, below))
+
+
+def _count_columns(cells: Sequence[str]) -> bool:
+    """Whether cells are sorted years, or at least five whole numbers in equal steps."""
+    texts = [cell.strip() for cell in cells]
+    if len(texts) < 2 or not all(map(_WHOLE.fullmatch, texts)):
+        return False
+    numbers = np.array(texts, dtype=np.int64)
+    steps = np.diff(numbers)
+    is_sorted = (steps > 0).all() or (steps < 0).all()
+    are_years = numbers.min() >= _MIN_YEAR and numbers.max() <= _MAX_YEAR
+    has_equal_steps = len(texts) >= _MIN_COUNTED and (steps == steps[0]).all()
+    return bool(is_sorted and (are_years or has_equal_steps))
 
 
 def checked_names(cells: list[str], location: str) -> list[str]:
