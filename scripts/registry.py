@@ -252,6 +252,7 @@ def method_info(cls: type) -> MethodInfo:
 def baseline_info(cls: type) -> MethodInfo:
     """Return the metadata of a model that leaderboards have and no paper."""
     from mtlrun.estimators.baselines import takes_task_id
+    from mtlrun.estimators.compare_baselines import LEADERBOARD_NAMES
     from mtlrun.estimators.metadata import MethodInfo
     from mtlrun.estimators.params import sections
 
@@ -259,7 +260,7 @@ def baseline_info(cls: type) -> MethodInfo:
     return MethodInfo(
         losses=[],
         multitask=False,
-        name=cls.leaderboard_name,  # type: ignore[attr-defined]
+        name=LEADERBOARD_NAMES[cls],
         class_path=f"{cls.__module__}:{cls.__name__}",
         summary=_summary(sections(cls.__doc__)[""]).removesuffix("."),
         kind="classifier" if is_classifier(estimator) else "regressor",
@@ -391,6 +392,7 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 def generated() -> dict[Path, str]:
     """Return the files to write and their contents."""
     from mtlrun.estimators.base import DegenerateModelWarning
+    from mtlrun.estimators.compare_baselines import LEADERBOARD_NAMES
     from mtlrun.estimators.path_base import PathCV
 
     classes = public_classes()
@@ -406,9 +408,7 @@ def generated() -> dict[Path, str]:
         modules.setdefault(module, []).append(name)
     method_names = {info.name for info in methods}
     others = [cls for cls in classes if cls.__name__ not in method_names]
-    baselines = [
-        baseline_info(cls) for cls in others if hasattr(cls, "leaderboard_name")
-    ]
+    baselines = [baseline_info(cls) for cls in LEADERBOARD_NAMES]
     registry = registry_text(
         modules, methods, baselines, metric_properties(), plain_interfaces(others)
     )

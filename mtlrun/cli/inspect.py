@@ -237,6 +237,7 @@ def status(
         only=only,
         interpretation=interpretation,
         output=output_dir,
+        needs_files=False,
     )
     states = job_states(run_plan)
     if as_json:

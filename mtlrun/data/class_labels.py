@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -138,12 +138,12 @@ def _positive_classes(
 
 
 def classes_of_tasks(
+    make: DatasetBuilder,
+    keep: Array,
     codes: Array,
     task_id: Array,
     tasks: Sequence[str],
     words: Sequence[str],
-    is_training: Array,
-    where: Callable[[int], str],
 ) -> tuple[Array, list[str], dict[str, list[str]]]:
     """Return a -1/+1 column per class of each task, and their names and labels.
 
@@ -151,28 +151,28 @@ def classes_of_tasks(
 
     Parameters
     ----------
-    codes : ndarray of shape (n,)
-        Class of each row.
-    task_id : ndarray of shape (n,)
+    make : DatasetBuilder
+    keep : ndarray of shape (n,)
+        Rows of the table.
+    codes, task_id : ndarray of shape (n,)
+        Class and task of each of these rows.
     tasks, words : sequence of str
         Names of the tasks and of the classes.
-    is_training : ndarray of bool, shape (n,)
-        Rows whose classes those of the task are.
-    where : callable
-        Location of a row, for messages.
 
     Raises
     ------
     DataError
         For a class that occurs only in test rows of a task.
     """
+    is_training = keep < make.n_train
     places = []
     for t, task in enumerate(tasks):
         of_task = np.flatnonzero(task_id == t)
         classes, first = np.unique(codes[of_task], return_index=True)
         is_new = ~np.isin(classes, codes[of_task[is_training[of_task]]])
         for c, row in zip(classes[is_new], of_task[first[is_new]], strict=True):
-            places.append(f"{words[int(c)]!r} of {task!r} ({where(int(row))})")
+            location = make.table.where(int(keep[row]))
+            places.append(f"{words[int(c)]!r} of {task!r} ({location})")
     if places:
         raise DataError(
             f"labels of tasks that occur only in test rows: {listed(places)}",

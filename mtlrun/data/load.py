@@ -11,7 +11,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mtlrun.data.files import DataFile, data_directory, verify_files
+from mtlrun.data.files import DataFile, data_directory, missing_files, verify_files
 from mtlrun.errors import DataError, UnknownNameError, with_arguments
 from mtlrun.utils.io import sha256_json
 
@@ -180,7 +180,11 @@ def load_dataset(
 
 
 def dataset_fingerprint(
-    id: str, *, data_dir: str | Path | None = None, **options: Any
+    id: str,
+    *,
+    data_dir: str | Path | None = None,
+    needs_files: bool = True,
+    **options: Any,
 ) -> str:
     """Return the sha256 of everything that decides the loaded data; parses nothing.
 
@@ -188,9 +192,10 @@ def dataset_fingerprint(
     generator, the options that are given and the sampling; not the version of the
     reader, which is part of the key of a cell, and no defaults: nothing is imported.
     Parameters and errors are as in `load_dataset`, but names of options are not
-    checked.
+    checked. With ``needs_files=False``, files may be missing whose digests are in the
+    card.
     """
-    return _prepare(id, data_dir, **options)[-1]
+    return _prepare(id, data_dir, needs_files=needs_files, **options)[-1]
 
 
 def source_path(card: Card) -> str:
@@ -255,6 +260,7 @@ def _prepare(
     id: str,
     data_dir: str | Path | None,
     *,
+    needs_files: bool = True,
     variant: str | None = None,
     sample: int | None = None,
     sample_seed: int = 0,
@@ -263,7 +269,7 @@ def _prepare(
 ) -> tuple[Card, Variant, dict[str, DataFile], str]:
     """Return the card, the variant, its verified files, and the fingerprint.
 
-    The variant has all options.
+    The variant has all options. Without `needs_files` there may be no files.
     """
     if coding not in CODINGS:
         raise DataError(
@@ -275,11 +281,16 @@ def _prepare(
     card = load_card(check_id(id), folder)
     chosen = card.variant(variant)
     chosen = chosen.model_copy(update={"options": {**chosen.options, **options}})
-    files = verify_files(card, variant, folder)
+    files: dict[str, DataFile] = {}
+    digests = {spec.name: spec.sha256 for spec in card.needed(variant)}
+    is_declared = all(digests.values())
+    if needs_files or not is_declared or not missing_files(card, variant, folder):
+        files = verify_files(card, variant, folder)
+        digests = {name: file.sha256 for name, file in files.items()}
     identity: dict[str, Any] = {
         "source": card.source.name,
         "options": chosen.options,
-        "files": {name: file.sha256 for name, file in files.items()},
+        "files": digests,
     }
     if sample is not None:
         identity["sample"] = [sample, sample_seed]

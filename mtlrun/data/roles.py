@@ -300,22 +300,13 @@ def make_dataset(
     keep, tasks, task_id = _kept(make, y, task_type, tasks, task_id)
     X = X[keep]
     y = y[keep]
-
-    def where(row: int) -> str:
-        return table.where(int(keep[row]))
-
     if task_id is not None and not sparse.issparse(X):
-        is_training = keep < n_train
-        make.notes += constant_within_tasks(
-            X[is_training], task_id[is_training], features
-        )
+        make.notes += constant_within_tasks(X, task_id, features)
     if task_id is not None and labels:
         words = labels[targets[0]]
         if task_type == "multiclass":
             # Each class of a task becomes a task on the rows of all tasks.
-            y, tasks, labels = classes_of_tasks(
-                y, task_id, tasks, words, keep < n_train, where
-            )
+            y, tasks, labels = classes_of_tasks(make, keep, y, task_id, tasks, words)
             task_type = "binary"
             task_id = None
             check_single_labels(roles)
@@ -346,7 +337,7 @@ def make_dataset(
     if test is not None:
         data.splits = {TEST_SPLIT: [_published(data, keep >= n_train, roles)]}
         data.notes = "\n".join([*make.notes, *_remarks_on_test_rows(data)])
-    check_read(data, table.name, where)
+    check_read(data, table.name, lambda row: table.where(int(keep[row])))
     return data
 
 

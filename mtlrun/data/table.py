@@ -72,15 +72,7 @@ from mtlrun.data.names import (
     number_name,
     without_markers,
 )
-from mtlrun.errors import (
-    MEMORY_REMEDY,
-    DataError,
-    MemoryLimitError,
-    UnknownNameError,
-    counted,
-    listed,
-    shorten,
-)
+from mtlrun.errors import DataError, UnknownNameError, counted, listed, shorten
 from mtlrun.problem import memory
 from mtlrun.utils.arrays import NpzArchive
 from mtlrun.utils.sizes import (
@@ -479,11 +471,8 @@ def read_table_file(
             other = "Save it as .xlsx or .csv."
         formats = f"Known suffixes: {', '.join(_READERS)}, also with .gz."
         raise DataError(f"{file.where()}: unknown format", other or formats)
-    try:
+    with memory.reading_table(file.where()):
         table = _READERS[suffix](file, like)
-    except MemoryError as error:
-        text = f"{file.where()}: the table does not fit into memory"
-        raise MemoryLimitError(text, MEMORY_REMEDY) from error
     if table.sparse is None and table.frame.shape[0] == 0:
         raise DataError(f"{file.where()}: no rows", COMPLETE)
     _unmark(table, like)
@@ -730,11 +719,9 @@ def _parquet(file: DataFile, like: Table | Schema | None) -> Table:
         # The size from the footer, before anything is unpacked: a small file may hold
         # billions of equal cells.
         info = stored.metadata
-        n_rows = info.num_rows
-        n_columns = info.num_columns
-        allow_cells(file.where(), n_rows, n_columns, len(raw))
-        work = f"{file.where()}: a table of {n_rows:,} rows and {n_columns:,} columns"
-        memory.require(8 * n_rows * n_columns, work, MEMORY_REMEDY)
+        shape = (info.num_rows, info.num_columns)
+        allow_cells(file.where(), *shape, len(raw))
+        memory.require_table(file.where(), *shape)
         frame = stored.read().to_pandas()
     return table_of_frame(frame, file.where(), like)
 

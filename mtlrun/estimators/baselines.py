@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -398,8 +398,6 @@ class TaskMean(_Tasks):
     mean of all tasks. The fitted means are `means_`, the tasks `tasks_`.
     """
 
-    leaderboard_name: ClassVar[str] = "TaskMean"
-
     def __init__(self, unseen: str = "error") -> None:
         self.unseen = unseen
 
@@ -458,8 +456,6 @@ class LastValue(_Tasks):
     >>> model.predict([[4.0]], task_id=["a"]).tolist()
     [3.0]
     """
-
-    leaderboard_name: ClassVar[str] = "LastValue"
 
     def __init__(self, drift: bool = False, unseen: str = "error") -> None:
         self.drift = drift

@@ -8,7 +8,7 @@ depend on the size of the table.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from sklearn import kernel_ridge
 from sklearn.ensemble import (
@@ -19,7 +19,7 @@ from sklearn.ensemble import (
 )
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from mtlrun.estimators.baselines import LastValue, PerTask, TaskFeature
+from mtlrun.estimators.baselines import LastValue, PerTask, TaskFeature, TaskMean
 from mtlrun.estimators.tuned import TunedKernelRidge, TunedLogistic, TunedRidge
 
 #: Parameters of boosted trees, whose number of leaves is searched. With 20 rows in a
@@ -87,8 +87,6 @@ class IndependentRidgeCV(PerTask):
     [1.0, -1.0]
     """
 
-    leaderboard_name: ClassVar[str] = "IndependentRidgeCV"
-
     def __init__(
         self, alphas: Sequence[float] = (0.1, 1.0, 10.0), *, unseen: str = "error"
     ) -> None:
@@ -116,8 +114,6 @@ class IndependentLogisticCV(PerTask):
     unseen : {"error", "mean"}, default "error"
         For rows of an unknown task, raise an error or predict the mean of all tasks.
     """
-
-    leaderboard_name: ClassVar[str] = "IndependentLogisticCV"
 
     def __init__(
         self,
@@ -152,8 +148,6 @@ class IndependentKernelRidge(PerTask):
         For rows of an unknown task, raise an error or predict the mean of all tasks.
     """
 
-    leaderboard_name: ClassVar[str] = "IndependentKernelRidge"
-
     def __init__(
         self,
         alphas: Sequence[float] = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0),
@@ -185,8 +179,6 @@ class IndependentGradientBoosting(PerTask):
     unseen : {"error", "mean"}, default "error"
         For rows of an unknown task, raise an error or predict the mean of all tasks.
     """
-
-    leaderboard_name: ClassVar[str] = "IndependentGradientBoosting"
 
     def __init__(
         self,
@@ -223,7 +215,6 @@ class PooledRidgeTask(TaskFeature):
         For rows of an unknown task, raise an error or predict without a level.
     """
 
-    leaderboard_name: ClassVar[str] = "PooledRidge+Task"
     encoding = "one-hot"
 
     def __init__(self, alpha: float = 1.0, *, unseen: str = "error") -> None:
@@ -247,7 +238,6 @@ class PooledLogisticTask(TaskFeature):
         For rows of an unknown task, raise an error or predict without a level.
     """
 
-    leaderboard_name: ClassVar[str] = "PooledLogistic+Task"
     encoding = "one-hot"
 
     def __init__(self, C: float = 1.0, *, unseen: str = "error") -> None:
@@ -276,7 +266,6 @@ class GradientBoostingTask(TaskFeature):
         For rows of an unknown task, raise an error or predict without a task.
     """
 
-    leaderboard_name: ClassVar[str] = "GradientBoosting+Task"
     encoding = "number"
 
     def __init__(
@@ -311,8 +300,6 @@ class LastValueDrift(LastValue):
         Rows of an unknown task: refuse them, or predict the mean of the last values.
     """
 
-    leaderboard_name: ClassVar[str] = "LastValue+Drift"
-
     def __init__(self, unseen: str = "error") -> None:
         super().__init__(drift=True, unseen=unseen)
 
@@ -329,8 +316,6 @@ class KernelRidge(kernel_ridge.KernelRidge):
     gamma : float, optional
         Width of the kernel ``exp(-gamma |x - z|^2)``. Default: 1 / number of features.
     """
-
-    leaderboard_name: ClassVar[str] = "KernelRidge"
 
     def __init__(self, alpha: float = 1.0, *, gamma: float | None = None) -> None:
         super().__init__(alpha=alpha, kernel="rbf", gamma=gamma)
@@ -351,8 +336,6 @@ class MultiOutputExtraTrees(ExtraTreesRegressor):
     n_jobs : int, optional
     random_state : int, default 0
     """
-
-    leaderboard_name: ClassVar[str] = "MultiOutputExtraTrees"
 
     def __init__(
         self,
@@ -388,8 +371,6 @@ class MultiOutputRandomForest(RandomForestRegressor):
     random_state : int, default 0
     """
 
-    leaderboard_name: ClassVar[str] = "MultiOutputRandomForest"
-
     def __init__(
         self,
         n_estimators: int = FOREST["n_estimators"],
@@ -406,3 +387,21 @@ class MultiOutputRandomForest(RandomForestRegressor):
             n_jobs=n_jobs,
             random_state=random_state,
         )
+
+
+#: Class -> name in leaderboards.
+LEADERBOARD_NAMES: dict[type, str] = {
+    TaskMean: "TaskMean",
+    LastValue: "LastValue",
+    IndependentRidgeCV: "IndependentRidgeCV",
+    IndependentLogisticCV: "IndependentLogisticCV",
+    IndependentKernelRidge: "IndependentKernelRidge",
+    IndependentGradientBoosting: "IndependentGradientBoosting",
+    PooledRidgeTask: "PooledRidge+Task",
+    PooledLogisticTask: "PooledLogistic+Task",
+    GradientBoostingTask: "GradientBoosting+Task",
+    LastValueDrift: "LastValue+Drift",
+    KernelRidge: "KernelRidge",
+    MultiOutputExtraTrees: "MultiOutputExtraTrees",
+    MultiOutputRandomForest: "MultiOutputRandomForest",
+}

@@ -49,6 +49,9 @@ from mtlrun.lab.spec import (
     DatasetSpec,
     few_candidates,
 )
+from mtlrun.lab.spec import (
+    PUBLISHED as PUBLISHED_NUMBERS,
+)
 from mtlrun.utils.io import as_list, read_text_file
 from mtlrun.utils.yaml import (
     Finding,
@@ -106,7 +109,7 @@ _NOT_TRAINING_KEYS: dict[KeyPath, str] = {
 
 
 def crosscheck(
-    data: dict[str, Any], data_dir: Path | str | None = None
+    data: dict[str, Any], data_dir: Path | str | None, dataset_names: Iterable[str]
 ) -> Iterator[Finding]:
     """Yield all contradictions in an experiment.
 
@@ -115,8 +118,10 @@ def crosscheck(
     data : dict
         Experiment with a profile applied, or training file as an experiment. It may be
         malformed: values of a wrong type are left to the schema.
-    data_dir : Path or str, default=None
+    data_dir : Path or str or None
         Data directory, whose data sets count, too.
+    dataset_names : iterable of str
+        Ids and labels of the data sets of all profiles.
     """
     yield from _check_keys_of_kind(data)
     if _is_analysis(data):
@@ -133,6 +138,7 @@ def crosscheck(
     yield from _check_metrics_of_numbers(data, cards)
     yield from _check_sweep(data)
     yield from _check_claims(data)
+    yield from _check_named_datasets(data, [*dataset_names])
     if isinstance(data.get("published"), str):
         yield from _report_error(read_curves, data["published"], ("published",))
 
@@ -704,13 +710,48 @@ def _check_claims(data: dict[str, Any]) -> Iterator[Finding]:
     for path, check in _items(data, "claims", ANY, "checks", ANY):
         if not isinstance(check, dict):
             continue
-        needs_ranks = (
-            check.get("kind") == "rejections" or check.get("quantity") == AVERAGE_RANK
-        )
-        if needs_ranks and not data.get("statistics"):
+        if _has_ranks(check) and not data.get("statistics"):
             message = "ranks need the section 'statistics'"
             yield Finding((*path, "kind"), message)
         yield from _check_stopped(check, path, data)
+
+
+def _check_named_datasets(
+    data: dict[str, Any], dataset_names: list[str]
+) -> Iterator[Finding]:
+    """Check that claims and published numbers are about data sets of the experiment."""
+    if not dataset_names:
+        # Analyses of published numbers have no data set.
+        dataset_names = [PUBLISHED_NUMBERS]
+    kind = "data set of this experiment"
+    for path, check in _items(data, "claims", ANY, "checks", ANY):
+        if not isinstance(check, dict) or _has_ranks(check):
+            # Ranks are about groups of data sets.
+            continue
+        for name_path, name in _items(
+            {"dataset": as_list(check.get("dataset"))}, "dataset", ANY
+        ):
+            base_name = _without_axis(name, data)
+            yield from _check_name(base_name, dataset_names, (*path, *name_path), kind)
+    for path, name in _items(data, "reference", ANY, "dataset"):
+        base_name = _without_axis(name, data)
+        yield from _check_name(base_name, dataset_names, path, kind)
+
+
+def _without_axis(name: object, data: dict[str, Any]) -> object:
+    """Return the name of a data set without the value of the axis of a sweep."""
+    axis = _section(data, "sweep").get("name")
+    if not isinstance(name, str) or not isinstance(axis, str):
+        return name
+    base_name, separator, _ = name.rpartition(f" ({axis} ")
+    if separator:
+        return base_name
+    return name
+
+
+def _has_ranks(check: dict[str, Any]) -> bool:
+    """Whether a check is about ranks over data sets."""
+    return check.get("kind") == "rejections" or check.get("quantity") == AVERAGE_RANK
 
 
 def _check_stopped(

@@ -41,6 +41,17 @@ _NAMED_LISTS = ("datasets", "methods", "claims")
 _SHORT_FORMS = {"method": "estimator", "dataset": "id", "features": "kind"}
 
 
+def _dataset_names(datasets: object) -> list[str]:
+    """Return the ids and labels in a section `datasets`, which may be malformed."""
+    names = []
+    for entry in as_list(datasets):
+        fields = [entry]
+        if isinstance(entry, dict):
+            fields = [entry.get("id"), entry.get("label")]
+        names += [field for field in fields if isinstance(field, str)]
+    return names
+
+
 class Layers:
     """Merged plain data of an experiment, with the position of each value.
 
@@ -130,6 +141,29 @@ class Layers:
             if isinstance(profiles, dict):
                 names += [str(name) for name in profiles]
         return list(dict.fromkeys([*names, FULL]))
+
+    @property
+    def dataset_names(self) -> list[str]:
+        """Ids and labels of the data sets of all files, profiles and interpretations.
+
+        Claims and published numbers may be about a data set that only some of them
+        have.
+        """
+        layers = [self.data]
+        for source in self.sources:
+            layers.append(source.data)
+            for section in ("profiles", "readings"):
+                entries = source.data.get(section)
+                if isinstance(entries, dict):
+                    layers += entries.values()
+        names: list[str] = []
+        for layer in layers:
+            if not isinstance(layer, dict):
+                continue
+            for changed in (layer, layer.get("changes")):
+                if isinstance(changed, dict):
+                    names += _dataset_names(changed.get("datasets"))
+        return list(dict.fromkeys(names))
 
     # ------------------------------------------------------------- problems
 

@@ -527,7 +527,7 @@ def _validate(layers: Layers, data_dir: Path | str | None) -> Spec | None:
     if layers.is_training:
         findings += _unknown_training_keys(layers)
     data = layers.as_experiment()
-    findings += crosscheck(data, data_dir)
+    findings += crosscheck(data, data_dir, layers.dataset_names)
     spec = None
     try:
         spec = Spec.model_validate(data)

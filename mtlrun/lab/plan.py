@@ -186,6 +186,7 @@ def plan(
     only: Iterable[str] | None = None,
     interpretation: str | None = None,
     output: Path | str = OUTPUT,
+    needs_files: bool = True,
 ) -> Plan:
     """Plan the jobs of an experiment.
 
@@ -201,6 +202,9 @@ def plan(
         Name of the interpretation to compute, or ``all``; None for the main one.
     output : Path or str, default="results/runs"
         Folder of all runs.
+    needs_files : bool, default=True
+        Whether the files of the data sets must exist. To look up stored results, the
+        digests in their cards suffice.
 
     Raises
     ------
@@ -230,7 +234,7 @@ def plan(
         _check_size(interpreted, all_scenarios)
         metadata = datasets.setdefault(interpreted.interpretation, {})
         for scenario in all_scenarios:
-            data = _dataset_info(interpreted, scenario, directory)
+            data = _dataset_info(interpreted, scenario, directory, needs_files)
             metadata[scenario.name] = data.metadata
             jobs = ScenarioJobs(interpreted.spec, scenario, data, versions)
             for row in jobs.rows(name):
@@ -316,7 +320,10 @@ class DatasetInfo:
 
 
 def _dataset_info(
-    experiment: Experiment, scenario: Scenario, data_dir: Path | None
+    experiment: Experiment,
+    scenario: Scenario,
+    data_dir: Path | None,
+    needs_files: bool,
 ) -> DatasetInfo:
     """Return the metadata of the data set of a scenario.
 
@@ -337,7 +344,7 @@ def _dataset_info(
         options = {**variant.options, **dataset.options}
         check_options(dataset.id, options, valid_options)
         fingerprint = dataset_fingerprint(
-            dataset.id, data_dir=data_dir, **dataset.options
+            dataset.id, data_dir=data_dir, needs_files=needs_files, **dataset.options
         )
     except UnknownNameError as error:
         position = _dataset_position(experiment, scenario)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mtlrun.errors import MemoryLimitError
+from mtlrun.errors import MEMORY_REMEDY, MemoryLimitError
 
 #: Eigenbases, Gram and kernel matrices up to this size are kept where that is faster
 #: than doing without. The limit is the same on every machine, so that the choice of an
@@ -50,6 +50,22 @@ def require(need: float, work: str, remedy: str) -> None:
     if need > _SMALL and need > (allowed := free_bytes() / _sharers):
         much = f"more than the {allowed / 1e9:.3g} GB of the memory that is free"
         raise MemoryLimitError(f"{work} needs {need / 1e9:.3g} GB, {much}", remedy)
+
+
+def require_table(location: str, n_rows: int, n_columns: int) -> None:
+    """Raise a MemoryLimitError if a table of numbers needs more memory than is free."""
+    work = f"{location}: a table of {n_rows:,} rows and {n_columns:,} columns"
+    require(8 * n_rows * n_columns, work, MEMORY_REMEDY)
+
+
+@contextmanager
+def reading_table(location: str) -> Iterator[None]:
+    """Turn a MemoryError into a MemoryLimitError that names the table."""
+    try:
+        yield
+    except MemoryError as error:
+        text = f"{location}: the table does not fit into memory"
+        raise MemoryLimitError(text, MEMORY_REMEDY) from error
 
 
 @contextmanager

@@ -347,6 +347,10 @@ class Check(StrictModel):
             raise ValueError(f"a {self.kind} check needs {names}")
         if "about" in present and present & {"at_least", "at_most"}:
             raise ValueError("a check has either 'about' or bounds")
+        if self.bounds[0] > self.bounds[1]:
+            raise ValueError(
+                f"no number is at least {self.at_least:g} and at most {self.at_most:g}"
+            )
         if self.interval and len(self.interval) != 2:
             raise ValueError("'interval' needs the quantities of its two ends")
         if on_predictions and self.test == "corrected_t":
@@ -418,6 +422,23 @@ class Claim(StrictModel):
     def _one_quantifier(self) -> Claim:
         if self.all and self.usually:
             raise ValueError("a claim has either 'all' or 'usually'")
+        return self
+
+    @model_validator(mode="after")
+    def _possible_bounds(self) -> Claim:
+        bounds: dict[str, tuple[float, float]] = {}
+        no_bounds = dict.fromkeys(("at_least", "at_most", "about"))
+        for check in self.checks:
+            number = repr(check.model_copy(update=no_bounds))
+            low, high = bounds.get(number, (-math.inf, math.inf))
+            low = max(low, check.bounds[0])
+            high = min(high, check.bounds[1])
+            if low > high:
+                raise ValueError(
+                    f"two checks exclude each other: one number would be at least {low:g} "
+                    f"and at most {high:g}"
+                )
+            bounds[number] = (low, high)
         return self
 
 
