@@ -13,15 +13,18 @@ try the requests, or send rows:
 """
 
 import os
-from collections.abc import AsyncIterator
+import unicodedata
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
-from fastapi import FastAPI, HTTPException
-from pydantic import BaseModel, Field
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import AfterValidator, BaseModel, Field, Strict
 from threadpoolctl import threadpool_limits
 
 from mtlrun import load_model
@@ -31,11 +34,55 @@ from mtlrun.errors import UserError
 MAX_ROWS = 10_000
 
 
-class Rows(BaseModel):
-    """New rows: an object per row, with a value for each column."""
+#: Faults of a request that are listed.
+MAX_DETAILS = 10
+#: Characters of a name or a text in a row.
+MAX_TEXT = 10_000
+#: Columns hold whole numbers of 64 bits.
+MAX_INTEGER = 2**63 - 1
 
-    rows: list[dict[str, Any]] = Field(min_length=1, max_length=MAX_ROWS)
+
+def check_text(text: str) -> str:
+    """Refuse lone surrogates, which JSON can hold but no file and no answer can."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("a text is not valid Unicode") from None
+    return text
+
+
+Text = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(check_text)]
+Cell = (
+    Annotated[bool, Strict()]
+    | Annotated[int, Strict(), Field(ge=-MAX_INTEGER, le=MAX_INTEGER)]
+    | Annotated[float, Strict(), Field(allow_inf_nan=False)]
+    | Text
+    | None
+)
+
+
+class Rows(BaseModel):
+    """New rows: an object per row, with a value for each column; null if missing."""
+
+    rows: list[dict[Text, Cell]] = Field(min_length=1, max_length=MAX_ROWS)
     interval: float | None = Field(None, gt=0, lt=1)
+
+
+def check_columns(rows: list[dict[str, Any]], columns: Collection[str]) -> None:
+    """Refuse rows with columns that the model does not have.
+
+    A data frame has a cell for each row and each name that any row has, so ten thousand
+    rows with names of their own would fill the memory.
+
+    Raises
+    ------
+    HTTPException
+    """
+    for number, row in enumerate(rows):
+        for name in row:
+            if unicodedata.normalize("NFC", name.strip()) not in columns:
+                detail = f"rows.{number}: the model has no column {name[:80]!r}"
+                raise HTTPException(422, detail)
 
 
 def create_app(folder: str | Path) -> FastAPI:
@@ -50,12 +97,30 @@ def create_app(folder: str | Path) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.model = load_model(folder)
+        app.state.columns = frozenset(app.state.model.feature_names_in_)
         # One row is too little work to share: with several threads each, requests that
         # run at the same time would compete for the cores.
         with threadpool_limits(1):
             yield
 
     app = FastAPI(title="Predictions of a model", lifespan=lifespan)
+
+    @app.exception_handler(400)
+    async def reject(request: Request, error: HTTPException) -> JSONResponse:
+        """Answer 422, as for other invalid rows, if the body cannot be parsed."""
+        return JSONResponse({"detail": error.detail}, 422)
+
+    @app.exception_handler(RequestValidationError)
+    async def refuse(request: Request, error: RequestValidationError) -> JSONResponse:
+        """Answer 422 without the input, which may be no valid JSON (NaN, surrogates)."""
+        details = []
+        for item in error.errors():
+            place = ".".join(map(str, item["loc"]))
+            details.append(
+                f"{place}: {item['msg']}".encode("ascii", "backslashreplace")
+            )
+        text = b"; ".join(details[:MAX_DETAILS]).decode()
+        return JSONResponse({"detail": text}, 422)
 
     @app.get("/about")
     def about() -> dict[str, Any]:
@@ -81,10 +146,11 @@ def create_app(folder: str | Path) -> FastAPI:
         What the model cannot predict is null: JSON has no NaN.
         """
         model = app.state.model
+        check_columns(request.rows, app.state.columns)
         frame = pd.DataFrame(request.rows)
         try:
             table = model.predict_table(frame, interval=request.interval)
-        except UserError as error:
+        except (UserError, ValueError) as error:
             raise HTTPException(422, str(error)) from None
         is_number = ~table.isin([np.nan, np.inf, -np.inf])
         return table.astype(object).where(is_number, None).to_dict("records")

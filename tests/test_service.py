@@ -1,5 +1,6 @@
 """The example service predicts like its model."""
 
+import json
 import runpy
 from pathlib import Path
 
@@ -71,6 +72,75 @@ def test_a_task_that_is_written_differently_is_named_in_its_row(served):
     answer = client.post("/predict", json={"rows": sent})
     similar = [row["similar_task"] for row in answer.json()]
     assert similar == [None, sent[0]["school"], None, None, None]
+
+
+def body(**changes):
+    """Return the text of a request with one row, whose values may be no valid JSON."""
+    row = {**rows().to_dict("records")[0], **changes}
+    return json.dumps({"rows": [row]})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        body(age=10**19),
+        body(age=10**400),
+        body(age=float("nan")),
+        body(age=float("inf")),
+        body(age=True).replace("true", "NaN"),
+        body(age=[1]),
+        body(age={"x": 1}),
+        body(age="x" * 20_000),
+        body(age="\udc80"),
+        body(school="a\ud800b"),
+        body(**{"a\udfff": 1}),
+        body(secret=1),
+        body(grade=1.0),
+        body(age=0).replace(": 0,", ": " + "9" * 5000 + ","),
+        '{"rows": ' + "[" * 20_000,
+        '{"rows": [[]]}',
+        '{"rows": [{}]}',
+        '{"rows": [null]}',
+        '{"rows": [], "interval": NaN}',
+        b'{"rows": [{"\xff": 1}]}',
+        "",
+    ],
+)
+def test_rows_that_no_table_holds_are_rejected(served, content):
+    _, client = served
+    answer = client.post(
+        "/predict", content=content, headers={"Content-Type": "application/json"}
+    )
+    assert answer.status_code == 422
+    assert answer.json()["detail"]
+
+
+def test_rows_with_names_of_their_own_are_rejected_before_a_frame_is_built(
+    served, monkeypatch
+):
+    _, client = served
+
+    def refuse(*args, **options):
+        raise AssertionError("a frame was built")
+
+    monkeypatch.setattr(pd, "DataFrame", refuse)
+    sent = [{f"column {number}": 1} for number in range(10_000)]
+    answer = client.post("/predict", json={"rows": sent})
+    assert answer.status_code == 422
+    assert "column 0" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("name", ["age", "school", "prior_score"])
+@pytest.mark.parametrize(
+    "value", [None, True, False, 0, -(2**63), 2**63 - 1, 1e300, -0.5, "", "x", "1,5"]
+)
+def test_any_cell_is_predicted_or_rejected(served, name, value):
+    _, client = served
+    records = rows().to_dict("records")
+    for sent in (records[:1], records):
+        sent[0][name] = value
+        answer = client.post("/predict", json={"rows": sent})
+        assert answer.status_code in (200, 422)
 
 
 def test_invalid_rows_are_rejected_with_the_reason(served):

@@ -351,6 +351,7 @@ def download_progress() -> Iterator[Callable[[str, int, int | None], None] | Non
     if not interactive(sys.stderr):
         yield None
         return
+    from rich.markup import escape
     from rich.progress import Progress, TaskID
 
     tasks: dict[str, TaskID] = {}
@@ -358,7 +359,7 @@ def download_progress() -> Iterator[Callable[[str, int, int | None], None] | Non
 
         def report(name: str, done: int, total: int | None) -> None:
             if name not in tasks:
-                tasks[name] = bar.add_task(name, total=total)
+                tasks[name] = bar.add_task(escape(sanitize(name)), total=total)
             bar.update(tasks[name], completed=done, total=total)
 
         yield report

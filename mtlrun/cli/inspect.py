@@ -24,6 +24,7 @@ from mtlrun.cli import options
 from mtlrun.cli.console import complain, interactive, output, say, say_columns, say_json
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.errors import UserError, counted, listed
+from mtlrun.utils.text import sanitize
 
 if TYPE_CHECKING:
     from mtlrun.engine.plan import JobState, PlannedJob
@@ -576,12 +577,13 @@ def _print_descriptions(rows: list[tuple[str, str]]) -> None:
         say_columns(rows)
         return
     from rich.table import Table
+    from rich.text import Text
 
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True, style="bold")
     table.add_column()
     for name, text in rows:
-        table.add_row(name, text)
+        table.add_row(Text(sanitize(name)), Text(sanitize(text)))
     output().print(table)
 
 

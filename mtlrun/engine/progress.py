@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import TextIO
 
+from mtlrun.utils.text import sanitize
+
 #: A live bar advances without a line of text after jobs with these statuses.
 SUCCESSFUL_STATUSES = ("ok", "done")
 
@@ -55,7 +57,7 @@ class PlainProgress(Progress):
         self.n_finished = 0
 
     def _print(self, text: str) -> None:
-        print(text, file=self.stream, flush=True)
+        print(sanitize(text), file=self.stream, flush=True)
 
     def start(self, total: int) -> None:
         """Store the number of jobs, which every line repeats."""
@@ -104,11 +106,11 @@ class LiveProgress(PlainProgress):
 
     def message(self, text: str) -> None:
         """Print a message above the bar, broken between words."""
-        self.bar.console.print(text, markup=False, highlight=False)
+        self.bar.console.print(sanitize(text), markup=False, highlight=False)
 
     def begin(self, name: str) -> None:
         """Show the name of the current job."""
-        self.bar.update(self.task, description=name)
+        self.bar.update(self.task, description=sanitize(name))
 
     def job(self, name: str, status: str, seconds: float | None, note: str) -> None:
         """Advance the bar; print a line only if the job was not successful."""

@@ -29,6 +29,22 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.engine.packed import PACKED, Packed, unpack
+from mtlrun.engine.shapes import (
+    Fields,
+    ShapeError,
+    anything,
+    boolean,
+    count,
+    either,
+    integer,
+    list_of,
+    map_of,
+    mapping,
+    matching,
+    number,
+    optional,
+    text,
+)
 from mtlrun.utils.io import (
     canonical_json,
     checkout_dir,
@@ -275,14 +291,20 @@ class Record:
         Raises
         ------
         ValueError
-            If a field is missing.
+            If a field is missing or has a wrong type; names it.
         """
         names = {field.name for field in dataclasses.fields(cls)}
         fields = {name: value for name, value in content.items() if name in names}
         try:
-            return cls(**fields)
+            record = cls(**fields)
         except TypeError as error:
             raise ValueError(f"not a record: {error}") from None
+        _RECORD(vars(record), "")
+        _SEARCHES[_search_kind(record)](record.selection, "selection")
+        if record.family == JobKind.FOLD and record.done:
+            number(record.seconds.get("total"), "seconds.total")
+            _refuse_unequal_lengths(record.selection)
+        return record
 
     @classmethod
     def from_line(cls, line: str) -> Record:
@@ -307,6 +329,114 @@ class Record:
             return cls.from_content(json.loads(text))
         except (AttributeError, RecursionError) as error:
             raise ValueError(f"not a record: {error}") from None
+
+
+#: Types of the fields of a record.
+_RECORD = Fields(
+    {
+        "key": matching(KEY),
+        "family": text,
+        "inputs": mapping,
+        "versions": map_of(either(integer, text)),
+        "made_by": Fields(
+            {}, {"commit": text, "dirty": boolean, "mtlrun": text, "package": text}
+        ),
+        "status": text,
+        "error": optional(text),
+        "log": optional(text),
+        "params": mapping,
+        "selection": mapping,
+        "metrics": map_of(optional(number)),
+        "per_task": map_of(list_of(optional(number))),
+        "counts": map_of(integer),
+        "seconds": map_of(optional(either(number, list_of(number)))),
+        "solver": mapping,
+        "environment": Fields(
+            {},
+            {
+                "python": text,
+                "packages": map_of(optional(text)),
+                "blas": either(text, list_of(text)),
+                "os": text,
+                "cpu": text,
+                "cores": integer,
+                "ram_gb": number,
+                "threads": integer,
+                "serial": boolean,
+                "repeats": integer,
+                "warmup": boolean,
+            },
+        ),
+        "result": Fields(
+            {},
+            {
+                SCORES: text,
+                SCORES_DIGEST: text,
+                "tasks": list_of(text),
+                "lines": list_of(text),
+                "curves": mapping,
+                "matrices": mapping,
+                "rankings": mapping,
+                "tables": mapping,
+            },
+        ),
+        "protocol": integer,
+    },
+    {},
+)
+_NAMED_SEARCH = {"key": text, "metric": text, "grid": map_of(list_of(anything))}
+_SEARCH_RESULT = {
+    "chosen": mapping,
+    "score": number,
+    "seconds": number,
+    "edges": map_of(text),
+    "names": list_of(text),
+}
+#: Types of the selection of a record, by its kind.
+_SEARCHES = {
+    "fold": Fields(
+        {
+            "scores": list_of(optional(number)),
+            "undefined": list_of(optional(count)),
+            "errors": list_of(optional(text)),
+            "not_converged": list_of(anything),
+            "warm_started": boolean,
+        },
+        {},
+    ),
+    "search": Fields(
+        {
+            **_NAMED_SEARCH,
+            "means": list_of(optional(number)),
+            "scores": list_of(list_of(optional(number))),
+        },
+        _SEARCH_RESULT,
+    ),
+    "packed search": Fields(
+        {**_NAMED_SEARCH, "n_candidates": count, "n_fits": count},
+        {**_SEARCH_RESULT, "best": map_of(list_of(optional(number)))},
+    ),
+    "none": Fields({}, {**_NAMED_SEARCH, **_SEARCH_RESULT}),
+}
+
+
+def _search_kind(record: Record) -> str:
+    """Return the key of `_SEARCHES` for the selection of a record."""
+    if record.family == JobKind.FOLD and record.done:
+        return "fold"
+    if "means" in record.selection:
+        return "search"
+    if "n_candidates" in record.selection:
+        return "packed search"
+    return "none"
+
+
+def _refuse_unequal_lengths(selection: Mapping[str, Any]) -> None:
+    """Refuse a fold whose lists differ in their number of candidates."""
+    n_candidates = len(selection["scores"])
+    for name in ("undefined", "errors", "not_converged"):
+        if len(selection[name]) != n_candidates:
+            raise ShapeError(f"selection.{name}", f"{n_candidates} items are expected")
 
 
 class Records:

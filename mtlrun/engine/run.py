@@ -30,13 +30,15 @@ from mtlrun.engine.record import (
     TIMEOUT,
     JobKind,
     Record,
+    candidates,
     command_line,
     host_info,
     now,
     source_info,
 )
 from mtlrun.engine.store import Store, is_settled
-from mtlrun.errors import counted
+from mtlrun.engine.stored import AGAIN
+from mtlrun.errors import DataError, counted
 from mtlrun.utils.processes import exclusive_lock, timing_lock
 from mtlrun.utils.temporary import tidy_folders
 
@@ -639,6 +641,13 @@ class Runner:
         if len(records) < len(job.folds):
             error = "selection: its record cannot be read"
             return job.record(status=FAILED, error=error)
+        n_candidates = len(candidates(job.search.grid))
+        for record in records:
+            if len(record.selection["scores"]) != n_candidates:
+                raise DataError(
+                    f"{self.store.path(record.key)}: holds the scores of another search",
+                    AGAIN,
+                )
         choice = choice_of(job, records)
         if choice["chosen"] is None:
             messages = [text for texts in choice["errors"].values() for text in texts]

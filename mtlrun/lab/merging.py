@@ -16,7 +16,7 @@ from mtlrun.lab.report.run import (
     MISSING,
     Run,
     all_planned_jobs,
-    checked,
+    cleaned_record,
     jobs_with_outcome,
     read_run,
     storable_tests,
@@ -166,7 +166,7 @@ def _finished(records: Records, key: str) -> Record | None:
             return None
         # Raises an error if the scores are damaged.
         records.scores(record)
-        return checked(record)
+        return cleaned_record(record)
     except ValueError:
         return None
 

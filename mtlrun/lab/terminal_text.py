@@ -1,21 +1,25 @@
-"""Text of the last report on the terminal, kept in the folder of its run.
+"""Text of the last report on the terminal, kept in the cache of the user.
 
 A run that is up to date prints this text again, and neither builds its report nor
-imports what a report needs. The text is bound to everything that it was made from: the
-plan (and with it the text of the experiment and the keys of its jobs), the content of
-all records, the files of the folder, the sources of mtlrun, the versions of the
-packages that compute and print a report, and the terminal. If any of them changes, the
-text is not used.
+imports what a report needs. The text is not in the folder of the run, which may come
+from others: they could write a false report, or commands for the terminal. The text is
+bound to everything that it was made from: the plan (and with it the text of the
+experiment and the keys of its jobs), the content of all records, the files of the
+folder, the sources of mtlrun, the versions of the packages that compute and print a
+report, and the terminal. If any of them changes, the text is not used.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import platform
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
+
+from platformdirs import user_cache_path
 
 from mtlrun.engine.record import sources
 from mtlrun.engine.stored import read_object
@@ -30,8 +34,6 @@ from mtlrun.utils.io import (
     write_atomic,
 )
 
-#: File of the text.
-TERMINAL = "terminal.json"
 #: Packages besides mtlrun that compute and print a report.
 PACKAGES = ("numpy", "pandas", "rich", "scipy")
 
@@ -48,7 +50,7 @@ def report_state(plan: Plan, terminal: Sequence[object]) -> str:
     store = plan.store()
     paths = []
     for path in plan.folder.rglob("*"):
-        if path.is_file() and path.name != TERMINAL:
+        if path.is_file():
             paths.append(path)
     for key in {row.key for row in plan.rows}:
         paths += [store.path(key), store.scores_path(key)]
@@ -67,10 +69,16 @@ def report_state(plan: Plan, terminal: Sequence[object]) -> str:
     )
 
 
+def text_file(folder: Path) -> Path:
+    """Return the file that keeps the text of a run."""
+    name = hashlib.sha256(os.fsencode(folder.absolute())).hexdigest()
+    return user_cache_path("mtlrun") / "reports" / f"{name}.json"
+
+
 def kept_text(folder: Path, state: str) -> str | None:
     """Return the text that was kept in this state; None if there is none."""
     try:
-        content = unsealed(read_object(folder / TERMINAL) or {})
+        content = unsealed(read_object(text_file(folder)) or {})
     except (DataError, ValueError):
         return None
     if content.get("state") != state:
@@ -80,10 +88,10 @@ def kept_text(folder: Path, state: str) -> str | None:
 
 
 def keep_text(folder: Path, state: str, text: str) -> None:
-    """Keep a text, unless the folder cannot be written."""
+    """Keep a text, unless the cache cannot be written."""
     content = sealed({"state": state, "text": text})
     with contextlib.suppress(OSError):
-        write_atomic(folder / TERMINAL, file_json(content), durable=False)
+        write_atomic(text_file(folder), file_json(content), durable=False)
 
 
 def _file_digest(path: Path) -> str:

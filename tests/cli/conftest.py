@@ -90,8 +90,18 @@ def mtlrun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Res
     return run
 
 
+@pytest.fixture(autouse=True)
+def cache(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """Return the folder that commands use as the cache of the user."""
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    return folder
+
+
 @pytest.fixture
-def environment() -> dict[str, str]:
+def environment(cache: Path) -> dict[str, str]:
     """Return the environment of subprocesses: one thread, no settings."""
     kept = {k: v for k, v in os.environ.items() if k not in PLAIN}
     return {**kept, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

@@ -1,15 +1,22 @@
-"""The text of a report on the terminal is printed again only if nothing has changed."""
+"""The text of a report on the terminal is printed again only if nothing has changed,
+and texts of others are printed without commands for the terminal.
+"""
 
+import io
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from mtlrun.engine.record import Record
 from mtlrun.lab import terminal_text
-from mtlrun.lab.terminal_text import TERMINAL
-from mtlrun.utils.io import sealed, unsealed
+from mtlrun.lab.report.terminal import print_sections
+from mtlrun.lab.terminal_text import text_file
+from mtlrun.tables.report_table import Column, ReportTable, Section
+from mtlrun.utils.io import DIGEST, sealed, unsealed
 
 RUN = Path("results/runs/made/table1/full")
 CELLS = Path("results/runs/cells")
@@ -29,9 +36,9 @@ def kept(mtlrun, write_experiment):
     write_experiment()
     mtlrun("reproduce", "table.yaml")
     output = mtlrun("reproduce", "table.yaml").stdout
-    content = unsealed(json.loads((RUN / TERMINAL).read_text()))
+    content = unsealed(json.loads(text_file(RUN).read_text()))
     content["text"] = f"{MARK}\n"
-    (RUN / TERMINAL).write_text(json.dumps(sealed(content)))
+    text_file(RUN).write_text(json.dumps(sealed(content)))
     return output
 
 
@@ -100,11 +107,11 @@ def test_another_version_changes_the_text(mtlrun, kept, monkeypatch, name):
 
 
 def test_another_text_or_damage_is_not_printed(mtlrun, kept):
-    content = json.loads((RUN / TERMINAL).read_text())
+    content = json.loads(text_file(RUN).read_text())
     content["text"] = "changed by hand"
-    (RUN / TERMINAL).write_text(json.dumps(content))
+    text_file(RUN).write_text(json.dumps(content))
     assert mtlrun("reproduce", "table.yaml").stdout == kept
-    (RUN / TERMINAL).write_bytes(b"\xff{")
+    text_file(RUN).write_bytes(b"\xff{")
     assert mtlrun("reproduce", "table.yaml").stdout == kept
 
 
@@ -138,3 +145,59 @@ def test_an_unchanged_run_imports_no_report(kept, environment):
     )
     assert run.stdout.splitlines()[0] == MARK
     assert "HEAVY []" in run.stdout
+
+
+ESCAPES = "\x1b]0;owned\x07\x1b]8;;https://evil.invalid\x1b\\\\here\x1b]8;;\x1b\\\\\x9b31m\u202e"
+MARKUP = "[red][link=https://evil.invalid]here[/link][/red]"
+
+
+def test_a_text_in_the_folder_of_the_run_is_never_printed(mtlrun, kept):
+    content = json.loads(text_file(RUN).read_text())
+    text_file(RUN).unlink()
+    (RUN / "terminal.json").write_text(json.dumps(content))
+    assert MARK not in mtlrun("reproduce", "table.yaml").stdout
+    assert MARK not in mtlrun("reproduce", "table.yaml").stdout
+
+
+def planted(value, text):
+    """Return a JSON value in which titles, labels and names of a run contain a text."""
+    if isinstance(value, dict):
+        return {key: planted(item, text) for key, item in value.items()}
+    if isinstance(value, list):
+        return [planted(item, text) for item in value]
+    if value in ("Ridge", "A small table", "Nobody, Nothing, 2015", "Table I"):
+        return f"{value}{text}"
+    return value
+
+
+@pytest.mark.parametrize("text", [ESCAPES, MARKUP])
+@pytest.mark.parametrize(
+    "command", [("report",), ("status",), ("report", "--format", "md"), ("plot",)]
+)
+def test_stored_texts_reach_the_terminal_without_commands(
+    mtlrun, write_experiment, text, command
+):
+    write_experiment()
+    assert mtlrun("reproduce", "table.yaml").exit_code == 0
+    content = json.loads((RUN / "run.json").read_text())
+    content.pop(DIGEST, None)
+    (RUN / "run.json").write_text(json.dumps(sealed(planted(content, text))))
+    for path in CELLS.glob("*.json"):
+        line = json.loads(path.read_text())["record"]
+        line.update(status="failed", error=f"no{text}", log=text)
+        path.write_text(Record.from_content(line).line())
+    result = mtlrun(command[0], str(RUN), *command[1:])
+    assert "Traceback" not in result.output
+    assert not set(ESCAPES) & set(result.output) & set("\x1b\x07\x9b\u202e")
+
+
+def test_markup_in_stored_texts_is_printed_as_it_is():
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=200)
+    table = ReportTable([Column(MARKUP)], [[MARKUP]])
+    print_sections(console, [Section(MARKUP, [f"{MARKUP}{ESCAPES}"], [table])])
+    printed = stream.getvalue()
+    assert printed.count(MARKUP) == 4
+    assert "evil.invalid\x1b" not in printed
+    assert "\x07" not in printed
+    assert "\u202e" not in printed

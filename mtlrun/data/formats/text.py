@@ -542,7 +542,8 @@ def _rows(
     Line breaks inside quotes belong to a cell.
     """
     if delimiter is None:
-        for number, line in enumerate(io.StringIO(content), start=1):
+        # A carriage return alone ends a line, as for pandas.
+        for number, line in enumerate(io.StringIO(content, newline=None), start=1):
             cells = line.split()
             if number > start and cells:
                 yield number, cells

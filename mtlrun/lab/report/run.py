@@ -5,13 +5,11 @@ Reports read runs from their folders only; nothing here computes a result.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, get_type_hints
-
-from pydantic import BaseModel, ConfigDict, create_model
+from typing import Any
 
 from mtlrun.engine.packed import PACKED, is_search, name_candidates
 from mtlrun.engine.record import FAILED, TIMEOUT, JobKind, Record, Records, ResultKey
@@ -20,7 +18,6 @@ from mtlrun.errors import DataError
 from mtlrun.lab.stored import StoredPlan, read_json, read_plan, read_sound
 from mtlrun.stats import PairedTest
 from mtlrun.utils.io import DIGEST, as_list, jsonable, sealed
-from mtlrun.utils.sizes import LARGEST
 from mtlrun.utils.text import cleaned, present_name
 
 #: Label in place of a data set, for analyses that need none.
@@ -364,7 +361,7 @@ def _read_records(run: Run, stored: Records) -> None:
             record = stored.read(job.key)
             if record is None:
                 continue
-            run.records[job.key] = checked(record)
+            run.records[job.key] = cleaned_record(record)
         except ValueError:
             # A damaged pack concerns all its records, so it is noted once, below.
             if stored.packed.damage is None or stored.path(job.key).is_file():
@@ -425,72 +422,9 @@ def storable_tests(tests: dict[TestKey, PairedTest]) -> list[dict[str, Any]]:
     return entries
 
 
-# ------------------------------------------------------------ checks of records
+# ------------------------------------------------------------ texts of records
 
 
-class _StoredSearch(BaseModel, strict=True):
-    """Search of a fit in the file of a record."""
-
-    key: str
-    metric: str
-    means: list[float | None]
-    scores: list[list[Any]]
-    grid: dict[str, list[Any]]
-    names: list[str] = []
-
-
-class _PackedSearch(BaseModel, strict=True):
-    """Search of a fit in packed records."""
-
-    key: str
-    metric: str
-    n_candidates: int
-    n_fits: int
-    grid: dict[str, list[Any]]
-    best: dict[str, list[float | None]] = {}
-
-
-#: Fields of a record with their types.
-_RECORD_TYPES: dict[str, Any] = {
-    name: (kind, ...) for name, kind in get_type_hints(Record).items()
-}
-_RecordFields = create_model(
-    "_RecordFields", __config__=ConfigDict(strict=True), **_RECORD_TYPES
-)
-
-
-def checked(record: Record) -> Record:
-    """Return a record without control characters in its texts.
-
-    Raises
-    ------
-    ValueError
-        If a field has a wrong type, or a number is beyond `LARGEST`.
-    """
-    _RecordFields.model_validate(vars(record))
-    selection = record.selection
-    # The selection of a fold has neither means nor candidates.
-    if selection.get("means"):
-        _StoredSearch.model_validate(selection)
-    elif "n_candidates" in selection:
-        _PackedSearch.model_validate(selection)
-    ends = dict(selection.get("edges") or {}).values()
-    if not all(isinstance(end, str) for end in ends):
-        raise ValueError("the edges of the selection are not texts")
-    numbers = _all_numbers([record.metrics, record.per_task, record.seconds])
-    if any(abs(number) > LARGEST for number in numbers):
-        raise ValueError(f"a number beyond {LARGEST:g}")
+def cleaned_record(record: Record) -> Record:
+    """Return a record without control characters in its texts."""
     return Record(**cleaned(vars(record)))
-
-
-def _all_numbers(value: object) -> Iterator[float]:
-    """Yield the numbers in nested lists and dictionaries."""
-    items: Sequence[object] = ()
-    if isinstance(value, dict):
-        items = list(value.values())
-    elif isinstance(value, list):
-        items = value
-    elif isinstance(value, int | float):
-        yield value
-    for item in items:
-        yield from _all_numbers(item)

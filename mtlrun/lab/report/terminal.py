@@ -34,6 +34,7 @@ from mtlrun.tables.report_table import (
     Styled,
     text_rows,
 )
+from mtlrun.utils.text import sanitize
 
 #: Number of failures and ends of grids that are shown; the report has all.
 MAX_LINES = 10
@@ -107,13 +108,13 @@ def print_sections(console: Console, sections: Iterable[Section]) -> None:
             console.print()
         is_first = False
         if section.title:
-            console.print(Text(section.title, style="bold"))
+            console.print(Text(sanitize(section.title), style="bold"))
         for table in section.grids:
             for part in table.within(console.width):
                 _print_table(console, part)
         for line in section.lines:
             # A line breaks at words on a terminal only.
-            text = _styled_line(line)
+            text = _styled_line(sanitize(line))
             console.print(text, soft_wrap=not console.is_terminal)
 
 
@@ -123,7 +124,7 @@ def _print_table(console: Console, table: ReportTable) -> None:
     for values, texts in zip(rows, text_rows(table), strict=True):
         cells = []
         for value, text in zip(values, texts, strict=True):
-            cells.append(Text(text, _style(value)))
+            cells.append(Text(sanitize(text), _style(value)))
         row = Text("  ").join(cells)
         row.rstrip()
         console.print(row, soft_wrap=True)
